@@ -1,0 +1,30 @@
+# Private wireless federated learning: channel -> schedule -> noise -> train -> account -> report.
+# What to simulate stands in the config file (config/README.md), each stage in rules/STAGE.smk.
+from snakemake.utils import min_version
+
+min_version("9.20")
+
+
+if "scenarios" not in config:
+
+    configfile: "config/config.yaml"
+
+
+include: "rules/common.smk"
+include: "rules/channel.smk"
+include: "rules/schedule.smk"
+include: "rules/noise.smk"
+include: "rules/train.smk"
+include: "rules/account.smk"
+include: "rules/report.smk"
+
+
+localrules:
+    all,
+
+
+rule all:
+    default_target: True
+    input:
+        scenario_reports(),
+        comparison_reports(),

@@ -1,0 +1,1 @@
+"""Reproducible simulation of private wireless federated learning."""

@@ -1,0 +1,108 @@
+"""Accounting of the system `multicell`: (11), (19), (20), (21) and Theorem 1 of Tavangaran et al."""
+
+import numpy as np
+import polars as pl
+
+from pwfl import datasets
+from pwfl.account.gaussian import classic_epsilon, exact_epsilon, tight_epsilon, zcdp
+from pwfl.mlp import parameter_count
+from pwfl.tables import to_array
+
+TERMS = {
+    "unit": "one training record of one user",
+    "neighbouring_relation": "replace-one",
+    "sampling": "none: every round uses all records of every scheduled user",
+    "observer": "sees each scheduled user's noisy gradient of every round",
+}
+GUARANTEES = {
+    "per_sample": "guaranteed: every sample's gradient is clipped",
+    "per_user": "leakage (11) not guaranteed: only a user's mean gradient is clipped",
+}
+
+
+def run(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """Leakage of each scheduled user, and each realization's objective, guarantee and bound.
+
+    A record's guarantee is its user's; that of the system is the worst, so `rho_max` and the
+    epsilons in `outcome` are maxima over users. `rho_worst_case`, with `per_user` clipping only, is
+    the leakage where one record can turn the clipped mean around: sensitivity 2 L, not 2 L / K_i.
+    """
+    users, training = tables["users"], parameters["training"]
+    delta, gamma = parameters["privacy"]["delta"], parameters["schedule"]["gamma"]
+    clip, rounds, clipping = training["clip_norm"], training["rounds"], training["clipping"]
+
+    frame = users.select("realization", "user", "samples").with_columns(
+        tables["noise"]["noise_std"], scheduled=tables["schedule"]["resource_block"].is_not_null()
+    )
+    active = frame.filter("scheduled", pl.col("noise_std").is_not_null())
+    samples, noise_std = active["samples"].to_numpy(), active["noise_std"].to_numpy()
+    rho = zcdp(2 * clip / samples, noise_std, rounds)
+    worst_case = zcdp(2 * clip, noise_std, rounds) if clipping == "per_user" else np.full(len(rho), np.nan)
+    leakage = active.select("realization", "user").with_columns(
+        rho=pl.Series(rho),
+        mu=pl.Series(np.sqrt(2 * rho)),
+        epsilon_exact=pl.Series(exact_epsilon(rho, delta)),
+        epsilon_tight=pl.Series(tight_epsilon(rho, delta)),
+        epsilon_classic=pl.Series(classic_epsilon(rho, delta)),
+        rho_worst_case=pl.Series(worst_case, nan_to_null=True),
+    )
+
+    shape = (frame["realization"].n_unique(), -1)
+    bound = convergence_bound(
+        to_array(frame, "samples", *shape),
+        to_array(frame, "scheduled", *shape),
+        to_array(frame, "noise_std", *shape),
+        model_size(parameters["data"]["dataset"], training["hidden_layers"]),
+        **parameters["convergence"],
+    )
+    weighted = pl.col("samples") * pl.col("scheduled")
+    known = pl.col("noise_std").is_not_null().all()
+    outcome = frame.group_by("realization", maintain_order=True).agg(
+        scheduled=pl.col("scheduled").sum(),
+        scheduled_samples=weighted.sum(),
+        samples=pl.col("samples").sum(),
+        objective=pl.when(known).then(
+            (pl.col("samples") - weighted).sum()
+            + gamma * (pl.col("samples") * pl.col("noise_std")).filter("scheduled").pow(-2).sum()
+        ),
+        noise_error=pl.when(known & pl.col("scheduled").any()).then(
+            (weighted * pl.col("noise_std").pow(2)).sum() / weighted.sum()
+        ),
+    )
+    worst = leakage.group_by("realization").agg(
+        rho_total=pl.col("rho").sum(),
+        rho_max=pl.col("rho").max(),
+        rho_median=pl.col("rho").median(),
+        **{name: pl.col(name).max() for name in ("epsilon_exact", "epsilon_tight", "epsilon_classic")},
+    )
+    outcome = (
+        outcome.join(worst, on="realization", how="left", maintain_order="left")
+        .with_columns(pl.Series(name, values, nan_to_null=True) for name, values in bound.items())
+        .with_columns(delta=pl.lit(delta), **{name: pl.lit(text) for name, text in TERMS.items()})
+        .with_columns(guarantee=pl.lit(GUARANTEES[clipping]))
+    )
+    return {"leakage": leakage, "outcome": outcome}
+
+
+def convergence_bound(samples, scheduled, noise_std, dimension, *, smoothness, strong_convexity, xi1, xi2):
+    """C1, C2, C3 of Theorem 1, each of shape (realization,).
+
+    `samples` K_i, `scheduled` a_i and `noise_std` sigma_i have shape (realization, user). C3 is
+    NaN where nobody is scheduled (no update, no noise) or the noise is.
+    """
+    left_out = np.where(scheduled, 0, samples).sum(axis=1) / samples.sum(axis=1)
+    weighted = np.where(scheduled, samples, 0)
+    with np.errstate(invalid="ignore"):
+        share = weighted / weighted.sum(axis=1, keepdims=True)
+    noise = np.where(scheduled, (share * noise_std) ** 2, 0.0).sum(axis=1)
+    return {
+        "c1": 1 - strong_convexity / smoothness + 4 * xi2 * left_out**2,
+        "c2": 2 * xi1 / smoothness * left_out**2,
+        "c3": np.where(scheduled.any(axis=1), dimension / (2 * smoothness) * noise, np.nan),
+    }
+
+
+def model_size(dataset: str, hidden_layers: list[int]) -> int:
+    """Number d of trained parameters."""
+    size = datasets.SIZES[dataset]
+    return parameter_count([size.features, *hidden_layers, size.classes])

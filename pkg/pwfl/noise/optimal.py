@@ -1,0 +1,59 @@
+"""The noise optimizer (36)-(39), in closed form."""
+
+import numpy as np
+
+
+def optimal_noise(samples: np.ndarray, scheduled: np.ndarray, max_error: float, min_noise: float):
+    """The noise that minimizes sum_i a_i / (K_i sigma_i)^2 subject to (21) and (22).
+
+    By the KKT conditions sigma_i = max((K_i^3 kappa)^(-1/4), Nmin / K_i), eq. (38), with kappa the
+    root of (39), where (21) is tight. In x = kappa^(-1/2), the left side of (39) is
+    sum_i max(x / sqrt(K_i), Nmin^2 / K_i): increasing and linear between the points
+    Nmin^2 / sqrt(K_i), so its root is found exactly, by sorting those points.
+
+    Parameters
+    ----------
+    samples
+        K_i, shape (realization, user).
+    scheduled
+        a_i, boolean, same shape.
+    max_error
+        Vmax.
+    min_noise
+        Nmin.
+
+    Returns
+    -------
+    noise_std
+        sigma_i, same shape: 0 where not scheduled, NaN where the realization is infeasible.
+    multiplier
+        kappa, shape (realization,); NaN where infeasible or nobody is scheduled.
+    feasible
+        Whether sigma_i = Nmin / K_i satisfies (21), shape (realization,).
+    """
+    samples = np.asarray(samples, float)
+    slope = np.where(scheduled, samples**-0.5, 0.0)
+    floor = np.where(scheduled, min_noise**2 / samples, 0.0)
+    total = max_error * np.where(scheduled, samples, 0.0).sum(axis=1)
+    feasible = floor.sum(axis=1) <= total
+
+    # On the k-th stretch the k users with the smallest points have left their floors.
+    order = np.argsort(np.where(scheduled, min_noise**2 * samples**-0.5, np.inf), axis=1)
+    slope_sorted = np.take_along_axis(slope, order, axis=1)
+    floor_sorted = np.take_along_axis(floor, order, axis=1)
+    left_floor = slope_sorted.cumsum(axis=1)
+    on_floor = floor_sorted[:, ::-1].cumsum(axis=1)[:, ::-1] - floor_sorted
+    with np.errstate(divide="ignore", invalid="ignore"):
+        candidate = (total[:, None] - on_floor) / left_floor
+        point = floor_sorted / slope_sorted
+        next_point = np.concatenate([point[:, 1:], np.full((len(point), 1), np.inf)], axis=1)
+    next_point = np.where(np.isnan(next_point), np.inf, next_point)
+    stretch = (candidate <= next_point).argmax(axis=1)
+    x = np.take_along_axis(candidate, stretch[:, None], axis=1)
+    some = scheduled.any(axis=1)
+    solved = (feasible & some)[:, None]
+    x = np.where(solved, x, np.nan)
+
+    noise_std = np.sqrt(np.maximum(x * samples**-1.5, (min_noise / samples) ** 2))
+    noise_std = np.where(scheduled, np.where(solved, noise_std, np.nan), 0.0)
+    return noise_std, x[:, 0] ** -2, feasible

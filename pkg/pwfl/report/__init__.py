@@ -1,0 +1,34 @@
+"""Stage report: figures, tables, claims."""
+
+from importlib import import_module
+
+import polars as pl
+
+
+def figure(parameters: dict, name: str, tables: dict[str, pl.DataFrame]):
+    """The Altair chart `name` of a scenario, from the tables that `catalog` names for it."""
+    return import_module(f"pwfl.report.{parameters['system']}").FIGURES[name](parameters, tables)
+
+
+def summarize(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """The report's tables of a scenario, from the tables of all its schemes."""
+    return import_module(f"pwfl.report.{parameters['system']}").summarize(parameters, tables)
+
+
+def compare(scenarios: dict[str, dict]) -> dict[str, pl.DataFrame]:
+    """The tables `claims` and `summary` of a study.
+
+    `scenarios` maps each scenario's name to its `parameters` and its tables `summary` and
+    `realizations`.
+    """
+    systems = {content["parameters"]["system"] for content in scenarios.values()}
+    claims = [
+        import_module(f"pwfl.report.{system}").claims(
+            {name: content for name, content in scenarios.items() if content["parameters"]["system"] == system}
+        )
+        for system in sorted(systems)
+    ]
+    summaries = [
+        content["summary"].select(pl.lit(name).alias("scenario"), pl.all()) for name, content in scenarios.items()
+    ]
+    return {"claims": pl.concat(claims), "summary": pl.concat(summaries, how="diagonal_relaxed")}

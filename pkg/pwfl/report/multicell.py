@@ -1,0 +1,217 @@
+"""Figures and tables of the system `multicell`."""
+
+import altair as alt
+import numpy as np
+import polars as pl
+
+from pwfl import hexagons
+from pwfl.report import theme
+from pwfl.report.claims import claims
+
+CELL_COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#B8A800"]
+
+
+def topology(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+    """Fig. 3: cells, stations, users of the first realization, and the links of its first user."""
+    network = parameters["network"]
+    rings, radius = network["rings"], network["cell_radius_m"]
+    station = hexagons.stations(rings, radius)
+    first = tables["users"]["realization"].min()
+    users = tables["users"].filter(pl.col("realization") == first)
+    outline = station[:, None] + hexagons.corners(radius)[[0, 1, 2, 3, 4, 5, 0]]
+    cells = pl.DataFrame(
+        {
+            "cell": np.repeat(np.arange(len(station)), 7),
+            "corner": np.tile(np.arange(7), len(station)),
+            "x_m": outline[..., 0].ravel(),
+            "y_m": outline[..., 1].ravel(),
+        }
+    )
+    stations = pl.DataFrame({"cell": np.arange(len(station)), "x_m": station[:, 0], "y_m": station[:, 1]})
+    chosen = users.row(0, named=True)
+    links = (
+        tables["links"]
+        .filter(pl.col("realization") == first, pl.col("user") == chosen["user"])
+        .with_columns(pl.Series("x_m", station[:, 0]), pl.Series("y_m", station[:, 1]))
+        .with_columns(
+            user_x_m=pl.lit(chosen["x_m"]), user_y_m=pl.lit(chosen["y_m"]), gain_db=10 * pl.col("gain").log10()
+        )
+    )
+    half = hexagons.half_side(rings, radius)
+    limits = alt.Scale(domain=[-half, half], nice=False)
+    x, y = alt.X("x_m:Q", title="x (m)", scale=limits), alt.Y("y_m:Q", title="y (m)", scale=limits)
+    colour = alt.Color("cell:N", title="Cell", scale=alt.Scale(domain=stations["cell"].to_list(), range=CELL_COLOURS))
+    picked = alt.selection_point(fields=["cell"], bind="legend")
+    grid = alt.Chart(cells).mark_line(color="#999", strokeWidth=1).encode(x=x, y=y, detail="cell:N", order="corner:Q")
+    lines = (
+        alt.Chart(links)
+        .mark_rule(strokeDash=[6, 4], color="#333", strokeWidth=1.2)
+        .encode(
+            x=x, y=y, x2="user_x_m:Q", y2="user_y_m:Q",
+            tooltip=["user:N", "station:N", alt.Tooltip("distance_m:Q", format=".0f"),
+                     alt.Tooltip("gain_db:Q", format=".1f")],
+        )
+    )  # fmt: skip
+    people = (
+        alt.Chart(users)
+        .mark_circle(stroke="white", strokeWidth=0.5)
+        .encode(
+            x=x, y=y, color=colour,
+            size=alt.Size("samples:Q", title="Training samples", scale=alt.Scale(range=[30, 400]),
+                          legend=alt.Legend(symbolFillColor="#888", symbolStrokeColor="#888")),
+            opacity=alt.when(picked).then(alt.value(0.9)).otherwise(alt.value(0.12)),
+            tooltip=["user:N", "cell:N", "samples:Q", alt.Tooltip("x_m:Q", format=".0f"),
+                     alt.Tooltip("y_m:Q", format=".0f")],
+        )
+    )  # fmt: skip
+    masts = (
+        alt.Chart(stations)
+        .mark_point(shape="triangle-up", filled=True, size=150, color="black", opacity=1)
+        .encode(x=x, y=y, tooltip=[alt.Tooltip("cell:N", title="station")])
+    )
+    return (
+        (grid + lines + people + masts)
+        .add_params(picked)
+        .properties(width=460, height=460, title=f"{len(users)} users, {len(station)} stations, links of user {chosen['user']}")
+    )
+
+
+def objective(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.Chart:
+    """Fig. 4: distribution of the normalized objective."""
+    frame = tables["outcome"].with_columns(normalized=pl.col("objective") / pl.col("samples"))
+    return theme.cdf(
+        frame, "normalized", parameters["schemes"],
+        f"Objective, gamma = {parameters['schedule']['gamma']:g}", "Objective (20) / number of samples",
+    )  # fmt: skip
+
+
+def leakage(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+    """Fig. 5 (e), (f): distribution of rho over users and realizations, with the bound of (22)."""
+    training, privacy = parameters["training"], parameters["privacy"]
+    bound = 2 * training["rounds"] * (training["clip_norm"] / privacy["min_noise"]) ** 2
+    rule = (
+        alt.Chart(pl.DataFrame({"rho": [bound], "bound": [f"bound by (22): {bound:.3g}"]}))
+        .mark_rule(strokeDash=[4, 4], color="#555")
+        .encode(x="rho:Q", tooltip="bound:N")
+    )
+    chart = theme.cdf(
+        tables["leakage"], "rho", parameters["schemes"],
+        f"Privacy leakage after {training['rounds']} rounds", "Leakage rho of a user (zCDP)",
+    )  # fmt: skip
+    return rule + chart
+
+
+def accuracy(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+    """Fig. 5 (a), (b): mean test accuracy over rounds."""
+    frame, title = _curves(tables["history"], "accuracy", "Test accuracy")
+    y = alt.Y(title="Test accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False))
+    return theme.band(frame, "accuracy", parameters["schemes"], title, y)
+
+
+def loss(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+    """Fig. 5 (c), (d): mean test loss over rounds."""
+    frame, title = _curves(tables["history"], "loss", "Test loss")
+    return theme.band(frame, "loss", parameters["schemes"], title, alt.Y(title="Test loss (cross-entropy, nats)"))
+
+
+def tradeoff(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+    """Final accuracy against the record-level epsilon of each trained realization."""
+    frame = realizations(tables).drop_nulls(["accuracy", "epsilon_exact"])
+    mean = frame.group_by("scheme", maintain_order=True).agg(pl.col("accuracy", "epsilon_exact").mean())
+    colour, chosen, opacity = theme.scheme_colour(parameters["schemes"])
+    x = alt.X("epsilon_exact:Q", title=f"Record-level epsilon at delta = {parameters['privacy']['delta']:g}",
+              scale=alt.Scale(zero=False))  # fmt: skip
+    y = alt.Y("accuracy:Q", title="Final test accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False))
+    tips = ["scheme:N", alt.Tooltip("epsilon_exact:Q", format=".3f"), alt.Tooltip("accuracy:Q", format=".1%")]
+    points = (
+        alt.Chart(frame, width=theme.WIDTH, height=theme.HEIGHT, title="Accuracy against privacy")
+        .mark_circle(size=45)
+        .encode(x=x, y=y, color=colour, tooltip=["realization:N", *tips],
+                opacity=alt.when(chosen).then(alt.value(0.55)).otherwise(alt.value(0.05)))
+    )  # fmt: skip
+    means = (
+        alt.Chart(mean)
+        .mark_point(shape="diamond", size=260, filled=True, stroke="black", strokeWidth=1)
+        .encode(x=x, y=y, color=colour, tooltip=tips, opacity=opacity)
+    )
+    return (points + means).add_params(chosen)
+
+
+__all__ = ["FIGURES", "claims", "summarize"]
+FIGURES = {
+    "topology": topology,
+    "objective": objective,
+    "accuracy": accuracy,
+    "loss": loss,
+    "leakage": leakage,
+    "tradeoff": tradeoff,
+}
+
+
+def summarize(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """The tables summary, realizations, history and statuses of a scenario."""
+    each = realizations(tables)
+    limit = parameters["privacy"]["max_noise_error"] * (1 + 1e-9)
+    averaged = ["objective_per_sample", "scheduled", "scheduled_samples", "accuracy", "loss", "rho_max", "epsilon_exact"]
+    summary = each.group_by("scheme", maintain_order=True).agg(
+        pl.len().alias("realizations"),
+        pl.col("epsilon_tight", "epsilon_classic").mean().name.suffix("_mean"),
+        pl.col("rho_max").max().alias("rho_maximum"),
+        pl.col("epsilon_exact").max().alias("epsilon_maximum"),
+        (pl.col("noise_error") > limit).sum().alias("noise_error_exceeded"),
+        *((pl.col("training") == status).sum().alias(status) for status in ("trained", "diverged", "noise_infeasible")),
+        (pl.col("scheduled") == 0).sum().alias("no_user_scheduled"),
+        pl.col("delta", "unit", "neighbouring_relation", "sampling", "observer", "guarantee").first(),
+    )
+    median = tables["leakage"].group_by("scheme").agg(rho_median=pl.col("rho").median())
+    parts = [theme.means(each, ["scheme"], averaged), median]
+    for part in parts:
+        summary = summary.join(part, on="scheme", how="left", maintain_order="left")
+    return {
+        "summary": summary,
+        "realizations": each,
+        "history": tables["history"],
+        "statuses": statuses(tables),
+    }
+
+
+def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """The outcome of each realization and scheme, with its final accuracy and loss where trained.
+
+    A realization that diverged has neither: its last numbers are no result. `training` says why.
+    """
+    keys = ["scheme", "realization"]
+    last = tables["history"].group_by(keys).agg(
+        pl.col("accuracy", "loss").sort_by("round").last(), training=pl.col("status").cast(pl.String).first()
+    )
+    result = pl.col("training").is_in(["trained", "no_user_scheduled"])
+    return (
+        tables["outcome"]
+        .join(last, on=keys, how="left", maintain_order="left")
+        .with_columns(pl.when(result).then(pl.col("accuracy", "loss")))
+        .with_columns(objective_per_sample=pl.col("objective") / pl.col("samples"))
+    )
+
+
+def statuses(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """How often each status occurs: of cells' programs (schedule), of realizations' noise (noise)."""
+    counts = [
+        tables[table]
+        .with_columns(pl.col("status").cast(pl.String))
+        .group_by("scheme", "status", maintain_order=True)
+        .agg(count=pl.len())
+        .select("scheme", pl.lit(stage).alias("stage"), "status", "count")
+        for stage, table in (("schedule", "schedule_status"), ("noise", "noise_status"))
+    ]
+    return pl.concat(counts).with_columns(share=pl.col("count") / pl.col("count").sum().over("scheme", "stage"))
+
+
+def _curves(history: pl.DataFrame, value: str, title: str) -> tuple[pl.DataFrame, alt.TitleParams]:
+    """Mean and interval of a column over realizations, round by round, and a title that says of how many."""
+    kept = history.filter(pl.col("status").is_in(["trained", "no_user_scheduled"]))
+    left_out = history.filter(pl.col("status").is_in(["diverged", "noise_infeasible"]))
+    count = kept["realization"].n_unique()
+    subtitle = f"mean and 95% confidence band over {count} realization{'s' * (count != 1)}"
+    if len(left_out):
+        subtitle += f"; left out: {left_out.select('scheme', 'realization').n_unique()} that diverged or had no noise"
+    return theme.means(kept, ["scheme", "round"], [value]), alt.TitleParams(title, subtitle=subtitle)

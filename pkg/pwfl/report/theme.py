@@ -1,0 +1,127 @@
+"""One look for all figures: theme, colours, and the marks that several figures share."""
+
+import altair as alt
+import numpy as np
+import polars as pl
+from scipy.stats import t as student
+
+from pwfl.files import whole
+
+CONFIDENCE = 0.95
+CDF_POINTS = 400
+WIDTH, HEIGHT = 520, 340
+# Okabe and Ito's colours, told apart with any colour vision.
+COLOURS = {
+    ("random", "random"): "#D55E00",
+    ("optimal", "random"): "#0072B2",
+    ("optimal", "optimal"): "#009E73",
+    ("random", "optimal"): "#CC79A7",
+}
+
+
+@alt.theme.register("pwfl", enable=True)
+def _theme() -> alt.theme.ThemeConfig:
+    axis = {"labelFontSize": 13, "titleFontSize": 14, "titleFontWeight": "normal", "titlePadding": 10,
+            "gridColor": "#e6e6e6", "domainColor": "#888", "tickColor": "#888"}  # fmt: skip
+    return {
+        "config": {
+            "font": "Liberation Sans, Arial, Helvetica, sans-serif",
+            "background": "white",
+            "view": {"continuousWidth": WIDTH, "continuousHeight": HEIGHT, "stroke": None},
+            "axis": axis,
+            "legend": {"labelFontSize": 13, "titleFontSize": 13, "symbolStrokeWidth": 3, "labelLimit": 300},
+            "title": {"fontSize": 16, "subtitleFontSize": 12, "subtitleColor": "#555", "anchor": "start", "offset": 12},
+            "line": {"strokeWidth": 2.5},
+        }
+    }
+
+
+def scheme_colour(schemes: list[dict]) -> tuple[alt.Color, alt.Parameter, dict]:
+    """Colour by scheme, the selection that a click on the legend makes, and the opacity it sets."""
+    names = [scheme["name"] for scheme in schemes]
+    colours = [COLOURS[scheme["scheduler"], scheme["noise"]] for scheme in schemes]
+    chosen = alt.selection_point(fields=["scheme"], bind="legend")
+    colour = alt.Color("scheme:N", title="Scheme", scale=alt.Scale(domain=names, range=colours), sort=names)
+    return colour, chosen, alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08))
+
+
+def distribution(frame: pl.DataFrame, value: str, by: str = "scheme") -> pl.DataFrame:
+    """Points of the empirical distribution function of a column, at most CDF_POINTS a group.
+
+    Columns: `by`, the value, and `share`, the fraction of values up to it.
+    """
+    groups = []
+    for (name,), group in frame.drop_nulls(value).group_by(by, maintain_order=True):
+        values = group[value].sort().to_numpy()
+        rank = np.unique(np.linspace(0, len(values) - 1, min(len(values), CDF_POINTS)).round().astype(int))
+        share = (rank + 1) / len(values)
+        groups.append(pl.DataFrame({by: name, value: values[rank], "share": share}))
+    if not groups:
+        return pl.DataFrame(schema={by: pl.String, value: pl.Float64, "share": pl.Float64})
+    return pl.concat(groups)
+
+
+def cdf(frame: pl.DataFrame, value: str, schemes: list[dict], title: str, axis: str) -> alt.Chart:
+    """A chart of empirical distribution functions, one step line for each scheme."""
+    colour, chosen, opacity = scheme_colour(schemes)
+    return (
+        alt.Chart(distribution(frame, value), title=title, width=WIDTH, height=HEIGHT)
+        .mark_line(interpolate="step-after")
+        .encode(
+            x=alt.X(f"{value}:Q", title=axis, scale=alt.Scale(zero=False, nice=True)),
+            y=alt.Y("share:Q", title="Empirical CDF", scale=alt.Scale(domain=[0, 1])),
+            color=colour,
+            opacity=opacity,
+            tooltip=["scheme:N", alt.Tooltip(f"{value}:Q", format=".4g"), alt.Tooltip("share:Q", format=".1%")],
+        )
+        .add_params(chosen)
+    )
+
+
+def means(frame: pl.DataFrame, by: list[str], columns: list[str]) -> pl.DataFrame:
+    """Means of columns within groups and the ends of their 95% intervals (Student's t).
+
+    Column c becomes c_mean, c_low and c_high; nulls do not count. A single value has no interval.
+    """
+    groups = frame.group_by(by, maintain_order=True).agg(
+        *(pl.col(c).mean().alias(f"{c}_mean") for c in columns),
+        *((pl.col(c).std() / pl.col(c).count().sqrt()).alias(f"{c}_low") for c in columns),
+        *(pl.col(c).count().alias(f"{c}_high") for c in columns),
+    )
+    for c in columns:
+        degrees = np.maximum(groups[f"{c}_high"].to_numpy() - 1.0, 1.0)
+        half = groups[f"{c}_low"] * pl.Series(student.ppf((1 + CONFIDENCE) / 2, degrees))
+        groups = groups.with_columns((pl.col(f"{c}_mean") - half).alias(f"{c}_low"), (pl.col(f"{c}_mean") + half).alias(f"{c}_high"))
+    return groups
+
+
+def band(frame: pl.DataFrame, value: str, schemes: list[dict], title: str | alt.TitleParams, y: alt.Y) -> alt.LayerChart:
+    """A chart of means over rounds with confidence bands, from columns round, scheme, *_mean, *_low, *_high.
+
+    `y` is the axis, without its field.
+    """
+    colour, chosen, opacity = scheme_colour(schemes)
+    base = alt.Chart(frame, title=title, width=WIDTH, height=HEIGHT).encode(
+        x=alt.X("round:Q", title="Communication round"), color=colour
+    )
+    low, mean = y.copy(), y.copy()
+    low.shorthand, mean.shorthand = f"{value}_low:Q", f"{value}_mean:Q"
+    area = base.mark_area().encode(
+        y=low,
+        y2=f"{value}_high:Q",
+        opacity=alt.when(chosen).then(alt.value(0.18)).otherwise(alt.value(0.02)),
+    )
+    line = base.mark_line().encode(y=mean, opacity=opacity)
+    tips = [alt.Tooltip(f"{value}_{part}:Q", format=".4f") for part in ("mean", "low", "high")]
+    points = base.mark_circle(size=60).encode(y=mean, opacity=alt.value(0.0), tooltip=["scheme:N", "round:Q", *tips])
+    return (area + line + points).add_params(chosen)
+
+
+def save(chart: alt.TopLevelMixin, paths: dict[str, str]) -> None:
+    """Write a chart to the files `html` (self-contained, interactive), `png` and `svg`."""
+    with whole(paths["html"]) as partial:
+        chart.save(partial, inline=True)
+    with whole(paths["png"]) as partial:
+        chart.save(partial, scale_factor=2)
+    with whole(paths["svg"]) as partial:
+        chart.save(partial)

@@ -1,0 +1,259 @@
+"""Scenarios: what a config file says, validated and resolved, and the slice each stage reads.
+
+A config file holds `study` (its name), `base` (a scenario) and `scenarios` (name -> what differs
+from the base). Mappings merge key by key, everything else replaces.
+"""
+
+import difflib
+import re
+from dataclasses import dataclass
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from pwfl import datasets
+from pwfl.files import whole
+from pwfl.scenario.fields import Section
+from pwfl.scenario.multicell import Multicell
+
+SYSTEMS: dict[str, type[Section]] = {"multicell": Multicell}
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+class ScenarioError(ValueError):
+    """A config that cannot be run; the message names file, key, value and what would be right."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """The scenarios of one config file that are to be run."""
+
+    name: str
+    scenarios: dict[str, Section]
+
+    def scenario(self, name: str) -> Section:
+        """The scenario `name`; raises ScenarioError where there is none."""
+        if name not in self.scenarios:
+            raise ScenarioError(f"there is no scenario {name!r}{_did_you_mean(name, self.scenarios)}")
+        return self.scenarios[name]
+
+
+    def idx_files(self, dataset: str) -> list[str]:
+        """The IDX files that a scenario's `data.folder` gives for a data set; none: Keras loads it."""
+        folders = {s.data.folder for s in self.scenarios.values() if s.data.dataset == dataset} - {None}
+        return [str(path) for path in datasets.idx_paths(min(folders))] if folders and dataset != "digits" else []
+
+
+def load(config: dict, source: str) -> Study:
+    """The study that a config file's content describes.
+
+    Parameters
+    ----------
+    config
+        Content of the file(s): `study`, `base`, `scenarios`, and optionally `run`, the names of the
+        scenarios to run (default: all).
+    source
+        Names of the files, for messages.
+
+    Raises
+    ------
+    ScenarioError
+        With one line for every mistake found in any scenario.
+    """
+    problems = _check_top_level(config)
+    if problems:
+        raise ScenarioError(_report(source, problems))
+    scenarios, base = config["scenarios"], config.get("base") or {}
+    run = config.get("run") or list(scenarios)
+    for name in run:
+        if name not in scenarios:
+            problems.append(f"run: there is no scenario {name!r}{_did_you_mean(name, scenarios)}")
+    resolved = {}
+    for name, override in scenarios.items():
+        try:
+            resolved[name] = resolve(base, override or {})
+        except ScenarioError as error:
+            problems += [_blame(line, name, base, override or {}) for line in str(error).splitlines()]
+    if problems:
+        raise ScenarioError(_report(source, list(dict.fromkeys(problems))))
+    return Study(str(config.get("study", "study")), {name: resolved[name] for name in run})
+
+
+def resolve(base: dict, override: dict) -> Section:
+    """A scenario: `override` merged into `base`, defaults filled in, validated.
+
+    Raises ScenarioError with a line `key: what is wrong` for each mistake.
+    """
+    merged = _merge(base, override)
+    system = merged.get("system", "multicell")
+    if system not in SYSTEMS:
+        raise ScenarioError(f"system: there is no system {system!r}{_did_you_mean(str(system), SYSTEMS)}")
+    model = SYSTEMS[system]
+    try:
+        return model.model_validate(_integers_to_floats(merged, model))
+    except ValidationError as error:
+        raise ScenarioError("\n".join(_explain(e, model) for e in error.errors())) from None
+
+
+def check_surroundings(study: Study) -> None:
+    """Check what scenarios need besides themselves: data folders and solvers.
+
+    Raises ScenarioError with one line for everything that is missing or not what it should be.
+    """
+    problems = {}
+    for name, scenario in study.scenarios.items():
+        for problem in scenario.problems():
+            problems.setdefault(problem, f"scenarios.{name}.{problem}")
+    if problems:
+        raise ScenarioError("\n".join(problems.values()))
+
+
+def stage_parameters(scenario: Section, stage: str, variant: str | None = None) -> dict:
+    """The part of a scenario that a stage reads, as a plain nested dict with a fixed key order.
+
+    `variant` names the job's kind within the stage (the scheduler, the noise scheme), so that
+    parameters which only another variant reads stay out.
+    """
+    wanted = {stage, f"{stage}/{variant}"}
+
+    def pick(section: BaseModel) -> dict:
+        picked = {}
+        for key, field in type(section).model_fields.items():
+            value = getattr(section, key)
+            if isinstance(value, Section):
+                if inner := pick(value):
+                    picked[key] = inner
+            elif wanted & set((field.json_schema_extra or {}).get("stages", [])):
+                picked[key] = _plain(value)
+        return picked
+
+    return {"system": scenario.system} | pick(scenario)
+
+
+def save(resolved: dict, path: str) -> None:
+    """Write a resolved scenario to a YAML file that can stand as a config's `base`."""
+    with whole(path) as partial, open(partial, "w", encoding="utf-8") as file:
+        yaml.safe_dump(resolved, file, sort_keys=False)
+
+
+def parameter_table(resolved: dict):
+    """A resolved scenario as a Polars frame: parameter, value, unit, description (Table I)."""
+    import polars as pl
+
+    model = SYSTEMS[resolved["system"]]
+    rows = [
+        (".".join(path), str(_look_up(resolved, path)), field.json_schema_extra["unit"], field.description)
+        for path, field in parameters(model)
+    ]
+    return pl.DataFrame(rows, schema=["parameter", "value", "unit", "description"], orient="row")
+
+
+def parameters(model: type[Section], prefix: tuple[str, ...] = ()):
+    """All parameters of a scenario's model, as pairs of a key's parts and pydantic's field."""
+    for key, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+            yield from parameters(field.annotation, (*prefix, key))
+        else:
+            yield (*prefix, key), field
+
+
+def _look_up(values: dict, path: tuple[str, ...]):
+    for part in path:
+        values = values[part]
+    return values
+
+
+def _plain(value):
+    """A parameter's value in plain Python types."""
+    if isinstance(value, list):
+        return [v.model_dump() if isinstance(v, Section) else v for v in value]
+    return value
+
+
+def _check_top_level(config: dict) -> list[str]:
+    problems = []
+    known = ["study", "run", "base", "scenarios"]
+    for key in config:
+        if key not in known:
+            problems.append(f"{key}: unknown key{_did_you_mean(key, known)}")
+    if not isinstance(config.get("scenarios"), dict) or not config["scenarios"]:
+        problems.append("scenarios: must name at least one scenario, as in `scenarios: {first: {}}`")
+        return problems
+    if not isinstance(config.get("base") or {}, dict):
+        problems.append(f"base: must be a mapping of parameters, is {config['base']!r}")
+    if not isinstance(config.get("run") or [], list):
+        problems.append(f"run: must be a list of scenario names, is {config['run']!r}")
+    for name, override in config["scenarios"].items():
+        if not (isinstance(name, str) and NAME.fullmatch(name)):
+            problems.append(f"scenarios: {name!r} is no name; use letters, digits, '_', '.' and '-'")
+        if not isinstance(override or {}, dict):
+            problems.append(f"scenarios.{name}: must be a mapping of parameters, is {override!r}")
+    if not NAME.fullmatch(str(config.get("study", "study"))):
+        problems.append(f"study: {config['study']!r} is no name; use letters, digits, '_', '.' and '-'")
+    return problems
+
+
+def _merge(base: dict, override: dict) -> dict:
+    merged = dict(base)
+    for key, value in override.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = _merge(merged[key], value) if both else value
+    return merged
+
+
+def _integers_to_floats(values: dict, model: type[Section]) -> dict:
+    """Resolve numbers to one type, so that `1`, `1.0` and `1e6` (text to YAML 1.1) mean the same."""
+    resolved = {}
+    for key, value in values.items():
+        field = model.model_fields.get(key)
+        kind = field.annotation if field else None
+        if isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, Section):
+            value = _integers_to_floats(value, kind)
+        elif kind is float and not isinstance(value, bool):
+            if isinstance(value, int) or (isinstance(value, str) and re.fullmatch(r"[-+]?[\d.]+[eE][-+]?\d+", value)):
+                value = float(value)
+        resolved[key] = value
+    return resolved
+
+
+def _explain(error: dict, model: type[Section]) -> str:
+    """One line for one of pydantic's errors: key, what is wrong, what would be right."""
+    location, value = error["loc"], error["input"]
+    key = ".".join(str(part) for part in location)
+    if error["type"] == "extra_forbidden":
+        for part in location[:-1]:
+            if isinstance(part, str):
+                kind = model.model_fields[part].annotation
+                model = kind if isinstance(kind, type) else kind.__args__[0]
+        return f"{key}: unknown key{_did_you_mean(location[-1], model.model_fields)}"
+    if error["type"] == "value_error":
+        return (f"{key}." if key else "") + str(error["ctx"]["error"])
+    if error["type"] == "missing":
+        return f"{key}: is missing"
+    return f"{key}: {value!r} is wrong: {error['msg'][0].lower()}{error['msg'][1:]}"
+
+
+def _blame(problem: str, name: str, base: dict, override: dict) -> str:
+    """Prefix a problem with the part of the file that sets its key."""
+    here = override
+    keys = problem.split(":")[0].split(".")
+    for key in keys:
+        if not (isinstance(here, dict) and key in here):
+            here = base
+            for key in keys:
+                if not (isinstance(here, dict) and key in here):
+                    return f"scenarios.{name}: {problem}"
+                here = here[key]
+            return f"base.{problem}"
+        here = here[key]
+    return f"scenarios.{name}.{problem}"
+
+
+def _did_you_mean(word: str, known) -> str:
+    near = difflib.get_close_matches(str(word), list(known), n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}"
+
+
+def _report(source: str, problems: list[str]) -> str:
+    return f"{source}:\n" + "\n".join(f"  {problem}" for problem in problems)
+

@@ -1,0 +1,209 @@
+"""Parameters of the system `multicell`: several base stations, inter-cell interference.
+
+Defaults are Table I of Tavangaran et al., "On Differential Privacy for Federated Learning in
+Wireless Systems with Multiple Base Stations", with R = 5 and gamma = 1e6.
+"""
+
+from importlib.util import find_spec
+from math import exp
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from pwfl import datasets
+from pwfl.scenario.fields import Section, parameter
+
+
+class Shards(Section):
+    """How many realizations one job takes. Results do not depend on it."""
+
+    optimization: int = parameter(100, "realizations in a job of channel, schedule, noise and account", ge=1)
+    training: int = parameter(5, "realizations in a job of train", ge=1)
+
+
+class Network(Section):
+    """Where stations and users are (Sec. VI-A)."""
+
+    rings: int = parameter(1, "rings of hexagonal cells around the central one: 0, 1, 2 give 1, 7, 19 cells",
+                           stages="channel report", ge=0, le=20)  # fmt: skip
+    users: int = parameter(100, "users, uniform in the square that bounds the hexagons", stages="channel", ge=1)
+    cell_radius_m: float = parameter(500.0, "radius of a cell, centre to corner", unit="m",
+                                     stages="channel report", gt=0)  # fmt: skip
+
+
+class Radio(Section):
+    """The uplink (eq. 17, 18)."""
+
+    resource_blocks: int = parameter(5, "resource blocks R of each cell", stages="channel schedule", ge=1)
+    bandwidth_hz: float = parameter(180e3, "bandwidth B of a resource block", unit="Hz", stages="schedule", gt=0)
+    noise_density_dbm_hz: float = parameter(-174.0, "thermal noise power density N0", unit="dBm/Hz",
+                                            stages="schedule", ge=-250, le=0)  # fmt: skip
+    max_power_dbm: float = parameter(10.0, "maximum transmit power Pmax of a user", unit="dBm",
+                                     stages="channel schedule", ge=-100, le=100)  # fmt: skip
+    min_rate_bps: float = parameter(100e3, "minimum uplink rate Rmin of a scheduled user", unit="bit/s",
+                                    stages="schedule", gt=0)  # fmt: skip
+    frequency_hz: float = parameter(2.45e9, "uplink centre frequency f", unit="Hz", stages="channel", gt=0)
+    path_loss_exponent: float = parameter(3.0, "exponent of the distance in the path loss", stages="channel", ge=0,
+                                          le=10)  # fmt: skip
+    fading_scale: float = parameter(1.0, "scale of the Rayleigh fading amplitude l", stages="channel", gt=0)
+    min_distance_m: float = parameter(1.0, "distances to a station are cut below at this", unit="m",
+                                      stages="channel", gt=0)  # fmt: skip
+
+
+class Data(Section):
+    """What the users hold and learn."""
+
+    dataset: Literal["digits", "mnist", "fashion_mnist"] = parameter(
+        "mnist", "data set: MNIST, Fashion-MNIST, or scikit-learn's digits (ships with it, needs no download)",
+        stages="channel train account report")  # fmt: skip
+    folder: str | None = parameter(None, "folder of the four IDX files (.gz or plain) of MNIST or Fashion-MNIST; "
+                                   "without it Keras downloads them")  # fmt: skip
+    samples_offset: int = parameter(50, "samples every user has at least: K = round(offset + lognormal)",
+                                    unit="samples", stages="channel", ge=0)  # fmt: skip
+    samples_log_mean: float = parameter(4.0, "mean of the logarithm of the lognormal part", stages="channel",
+                                        ge=-20, le=20)  # fmt: skip
+    samples_log_sd: float = parameter(1.0, "standard deviation of the logarithm of the lognormal part",
+                                      stages="channel", ge=0, le=5)  # fmt: skip
+    samples_total: int | None = parameter(None, "scale the users' samples to this total; null: as drawn",
+                                          unit="samples", stages="channel", ge=1)  # fmt: skip
+
+
+class Privacy(Section):
+    """Bounds on the differential-privacy noise, and the delta of the guarantee."""
+
+    max_noise_error: float = parameter(12.0, "bound Vmax on the weighted mean noise variance, (21)",
+                                       stages="channel schedule/optimal noise/optimal report", gt=0)  # fmt: skip
+    min_noise: float = parameter(100.0, "lower bound Nmin of samples times noise standard deviation, (22)",
+                                 stages="channel noise/optimal report", gt=0)  # fmt: skip
+    delta: float = parameter(1e-5, "delta of the (epsilon, delta) guarantee", stages="account report", gt=0, lt=1)
+
+
+class Schedule(Section):
+    """The optimal scheduler (30)-(34)."""
+
+    gamma: float = parameter(1e6, "weight gamma of the privacy term in the objective (20)",
+                             stages="schedule/optimal account report", ge=0)  # fmt: skip
+    solver: Literal["assignment", "GLPK_MI", "HIGHS"] = parameter(
+        "assignment", "how a cell's program is solved: by its assignment structure, or by CVXPY with GLPK or HiGHS "
+        "(reference paths, same optimum, far slower)", stages="schedule/optimal")  # fmt: skip
+
+
+class Training(Section):
+    """Federated learning (Algorithm 1)."""
+
+    hidden_layers: list[Annotated[int, Field(ge=1)]] = parameter(
+        [256, 256], "widths of the network's hidden ReLU layers; [] is softmax regression",
+        unit="units", stages="train account")  # fmt: skip
+    rounds: int = parameter(200, "rounds T", stages="train account report", ge=1)
+    learning_rate: float = parameter(0.05, "step size lambda", stages="train", gt=0)
+    clip_norm: float = parameter(10.0, "clipping norm L of a gradient", stages="train account report", gt=0)
+    clipping: Literal["per_sample", "per_user"] = parameter(
+        "per_sample", "what is clipped to the norm: every sample's gradient, or a user's mean gradient "
+        "(then the leakage (11) is not guaranteed)", stages="train account")  # fmt: skip
+    evaluate_every: int = parameter(5, "rounds between evaluations on the test set; the first and last round are "
+                                    "always evaluated", unit="rounds", stages="train", ge=1)  # fmt: skip
+
+
+class Convergence(Section):
+    """Constants of Theorem 1's bound."""
+
+    smoothness: float = parameter(20.0, "Lipschitz constant of the global loss's gradient (Assumption 3)",
+                                  stages="account", gt=0)  # fmt: skip
+    strong_convexity: float = parameter(1.0, "strong convexity mu of the global loss (Assumption 4)",
+                                        stages="account", gt=0)  # fmt: skip
+    xi1: float = parameter(0.0, "xi1 of Assumption 6", stages="account", ge=0)
+    xi2: float = parameter(1.0, "xi2 of Assumption 6", stages="account", ge=1)
+
+
+class Scheme(Section):
+    """A pair of scheduler and noise scheme, and the name it has in figures and tables."""
+
+    name: str = parameter(..., "name in figures and tables", min_length=1)
+    scheduler: Literal["random", "optimal"] = parameter(..., "Algorithm 2's or Algorithm 3's schedule")
+    noise: Literal["random", "optimal"] = parameter(..., "start values, or the optimum of (36)")
+
+
+PAPER_SCHEMES = [
+    Scheme(name="RndSched", scheduler="random", noise="random"),
+    Scheme(name="OptSched", scheduler="optimal", noise="random"),
+    Scheme(name="OptSched+DP", scheduler="optimal", noise="optimal"),
+]
+
+
+class Multicell(Section):
+    """A scenario of the system `multicell`."""
+
+    system: Literal["multicell"] = parameter("multicell", "the system simulated")
+    seed: int = parameter(1, "seed of every random draw", stages="channel train", ge=0, lt=2**63)
+    realizations: int = parameter(100, "realizations that are scheduled, noised and accounted for", ge=1)
+    training_realizations: int = parameter(10, "how many of them, from the first on, are trained", ge=1)
+    shards: Shards = Shards()
+    network: Network = Network()
+    radio: Radio = Radio()
+    data: Data = Data()
+    privacy: Privacy = Privacy()
+    schedule: Schedule = Schedule()
+    training: Training = Training()
+    convergence: Convergence = Convergence()
+    schemes: list[Scheme] = parameter(PAPER_SCHEMES, "the schemes compared; a list replaces the default one",
+                                      stages="report", min_length=1)  # fmt: skip
+
+    @model_validator(mode="after")
+    def _consistent(self):
+        """Reject what no realization can satisfy."""
+        if self.training_realizations > self.realizations:
+            raise ValueError(
+                f"training_realizations: {self.training_realizations} is more than realizations: {self.realizations}; "
+                "only realizations that exist can be trained"
+            )
+        for key in ("name", ("scheduler", "noise")):
+            keys = (key,) if isinstance(key, str) else key
+            values = [tuple(getattr(scheme, k) for k in keys) for scheme in self.schemes]
+            twice = next((value for value in values if values.count(value) > 1), None)
+            if twice:
+                raise ValueError(f"schemes: {' and '.join(keys)} {' + '.join(twice)} stands twice; it must be unique")
+        self._check_samples()
+        if self.convergence.strong_convexity > self.convergence.smoothness:
+            raise ValueError(
+                f"convergence.strong_convexity: {self.convergence.strong_convexity} exceeds convergence.smoothness: "
+                f"{self.convergence.smoothness}; Assumption 5 needs mu <= L"
+            )
+        return self
+
+    def problems(self) -> list[str]:
+        """What the scenario needs besides itself and does not find, a line `key: problem` each."""
+        found = []
+        try:
+            datasets.check(self.data.dataset, self.data.folder)
+        except datasets.DataError as error:
+            found.append(f"data.folder: {error}")
+        package = {"GLPK_MI": "cvxopt", "HIGHS": "highspy"}.get(self.schedule.solver)
+        if package and find_spec(package) is None:
+            found.append(
+                f"schedule.solver: {self.schedule.solver} is not installed; install the package {package}, "
+                "or use `assignment`"
+            )
+        return found
+
+    def _check_samples(self):
+        data, users, privacy = self.data, self.network.users, self.privacy
+        available = datasets.SIZES[data.dataset].train
+        least = data.samples_total or users * max(data.samples_offset, 1)
+        if least > available:
+            key = "data.samples_total" if data.samples_total else "data.samples_offset"
+            raise ValueError(
+                f"{key}: {users} users would hold at least {least} samples, {data.dataset} has {available}; "
+                f"lower {key}" + ("" if data.samples_total else " or network.users")
+            )
+        mean = (
+            data.samples_total / users
+            if data.samples_total
+            else data.samples_offset + exp(data.samples_log_mean + data.samples_log_sd**2 / 2)
+        )
+        if (least_variance := (privacy.min_noise / mean) ** 2) > privacy.max_noise_error:
+            raise ValueError(
+                f"privacy.min_noise: {privacy.min_noise:g} makes start values that cannot meet (21): even the least "
+                f"noise has variance {least_variance:.3g} at the mean of {mean:.3g} samples a user, above "
+                f"privacy.max_noise_error: {privacy.max_noise_error:g}; lower min_noise, raise max_noise_error "
+                "or give users more samples"
+            )

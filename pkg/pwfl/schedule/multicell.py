@@ -1,0 +1,157 @@
+"""Schedulers of the system `multicell`: Algorithms 2 and 3 of Tavangaran et al."""
+
+import numpy as np
+import polars as pl
+
+from pwfl.schedule import assignment
+from pwfl.schedule.interference import interference, occupants, threshold
+from pwfl.schedule.power import powers
+from pwfl.tables import to_array
+from pwfl.units import dbm_to_w
+
+RATE_TOLERANCE = 1e-6  # by which a rate may miss Rmin, relative
+
+
+def run(parameters: dict, scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """Resource blocks, powers and rates of all realizations in the tables `users` and `links`.
+
+    `scheduler` is `random` (Algorithm 2: the start values' blocks) or `optimal` (Algorithm 3: each
+    cell's program in turn). Then powers (35), and users whose rate stays below Rmin lose their block.
+    """
+    users, radio = tables["users"], parameters["radio"]
+    realizations = users["realization"].unique(maintain_order=True)
+    shape = (len(realizations), -1)
+    cell = to_array(users, "cell", *shape)
+    gain = to_array(tables["links"], "gain", *shape, cell.shape[1])
+    start = users["start_resource_block"].fill_null(-1).to_numpy().reshape(shape)
+    blocks, cells = radio["resource_blocks"], gain.shape[1]
+    max_power, noise = dbm_to_w(radio["max_power_dbm"]), noise_power_w(radio)
+    sinr = threshold(radio["min_rate_bps"], radio["bandwidth_hz"])
+
+    if scheduler == "random":
+        block, status = start, np.full((len(cell), cells), "random", dtype=object)
+    else:
+        block, status = optimal_blocks(
+            start,
+            cell,
+            gain,
+            samples=to_array(users, "samples", *shape),
+            noise_std=to_array(users, "start_noise_std", *shape),
+            power_w=to_array(users, "start_power_w", *shape),
+            required=sinr / max_power,
+            noise_w=noise,
+            blocks=blocks,
+            gamma=parameters["schedule"]["gamma"],
+            max_noise_error=parameters["privacy"]["max_noise_error"],
+            solver=parameters["schedule"]["solver"],
+        )
+    occupant = occupants(block, cell, cells, blocks)
+    power = powers(gain, cell, occupant, sinr, noise, max_power)
+    rate = rates(gain, cell, block, power, occupant, noise, radio["bandwidth_hz"])
+    lost = (block >= 0) & (rate < radio["min_rate_bps"] * (1 - RATE_TOLERANCE))
+    final = np.where(lost, -1, block)
+    power = np.where(lost, 0.0, power)
+    rate = rates(gain, cell, final, power, occupants(final, cell, cells, blocks), noise, radio["bandwidth_hz"])
+
+    schedule = users.select("realization", "user").with_columns(
+        resource_block=pl.Series(final.ravel()).replace(-1, None),
+        power_w=pl.Series(power.ravel()),
+        rate_bps=pl.Series(rate.ravel()),
+    )
+    member = cell[:, None] == np.arange(cells)[:, None]  # (realization, cell, user)
+    programs = pl.DataFrame(
+        {
+            "realization": np.repeat(realizations.to_numpy(), cells),
+            "cell": np.tile(np.arange(cells), len(cell)),
+            "status": status.ravel().tolist(),
+            "users": member.sum(axis=2).ravel(),
+            "scheduled": (member & (block >= 0)[:, None]).sum(axis=2).ravel(),
+            "unscheduled": (member & lost[:, None]).sum(axis=2).ravel(),
+        }
+    )
+    return {"schedule": schedule, "schedule_status": programs}
+
+
+def optimal_blocks(
+    block, cell, gain, *, samples, noise_std, power_w, required, noise_w, blocks, gamma, max_noise_error, solver
+):
+    """Blocks of Algorithm 3: one cell's program after the other, the other cells as they are by then.
+
+    `block` (start values), `cell`, `samples`, `noise_std` and `power_w` (start values) have shape
+    (realization, user), `gain` (realization, station, user); `required` times interference and
+    noise over gain is the required power over Pmax. Returns blocks, same shape, and statuses,
+    shape (realization, cell). A cell whose program is infeasible keeps its blocks.
+    """
+    block = block.copy()
+    value = samples - gamma / (samples * noise_std) ** 2
+    load = samples * (noise_std**2 - max_noise_error)
+    cells = gain.shape[1]
+    status = np.empty((len(block), cells), dtype=object)
+    occupant = occupants(block, cell, cells, blocks)
+    realization = np.arange(len(block))[:, None]
+    for s in range(cells):
+        user, present = members(cell, s)
+        disturbance = interference(gain, power_w, occupant, s) + noise_w  # (realization, block)
+        with np.errstate(divide="ignore"):
+            fraction = required * disturbance[:, None] / np.where(present, gain[realization, s, user], 0.0)[..., None]
+        others = (block >= 0) & (cell != s)
+        solution, status[:, s] = solve_cells(
+            np.where(present, value[realization, user], 0.0),
+            np.where(present, load[realization, user], 0.0),
+            -np.where(others, load, 0.0).sum(axis=1),
+            fraction,
+            solver,
+            where=lambda b, s=s: f"realization {b}, cell {s}",
+        )
+        kept = (status[:, s] == assignment.INFEASIBLE_KEPT)[:, None] | ~present
+        rows, columns = np.nonzero(~kept)
+        block[rows, user[rows, columns]] = solution[rows, columns]
+        occupant[:, s] = occupants(np.where(cell == s, block, -1), cell, cells, blocks)[:, s]
+    return block, status
+
+
+def solve_cells(value, load, budget, fraction, solver, where):
+    """One cell's program in every realization, by the chosen solver; see `assignment.solve`."""
+    if solver == "assignment":
+        return assignment.solve(value, load, budget, fraction)
+    from pwfl.schedule import reference
+
+    block = np.full(value.shape, -1)
+    status = np.full(len(value), assignment.INTEGER_PROGRAM, dtype=object)
+    for b in range(len(value)):
+        try:
+            solution = reference.solve(value[b], load[b], budget[b], fraction[b], solver)
+        except reference.SolverError as error:
+            raise reference.SolverError(f"{where(b)}: {error}") from None
+        if solution is None:
+            status[b] = assignment.INFEASIBLE_KEPT
+        else:
+            block[b] = solution
+    return block, status
+
+
+def members(cell: np.ndarray, s: int) -> tuple[np.ndarray, np.ndarray]:
+    """The users of cell `s` in each realization, padded to the largest number; and which are real."""
+    inside = cell == s
+    count = inside.sum(axis=1)
+    user = np.argsort(~inside, axis=1, kind="stable")[:, : max(int(count.max()), 1)]
+    return user, np.arange(user.shape[1]) < count[:, None]
+
+
+def rates(gain, cell, block, power_w, occupant, noise_w, bandwidth_hz) -> np.ndarray:
+    """Uplink rates (18) of the scheduled users, bit/s, shape (realization, user); 0 for the others."""
+    cells = gain.shape[1]
+    disturbance = np.stack([interference(gain, power_w, occupant, s) for s in range(cells)], axis=1) + noise_w
+    realization, user = np.nonzero(block >= 0)
+    station = cell[realization, user]
+    signal = power_w[realization, user] * gain[realization, station, user]
+    rate = np.zeros(power_w.shape)
+    rate[realization, user] = bandwidth_hz * np.log2(
+        1 + signal / disturbance[realization, station, block[realization, user]]
+    )
+    return rate
+
+
+def noise_power_w(radio: dict) -> float:
+    """Thermal noise B N0 in a resource block, watts."""
+    return dbm_to_w(radio["noise_density_dbm_hz"]) * radio["bandwidth_hz"]

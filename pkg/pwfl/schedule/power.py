@@ -1,0 +1,86 @@
+"""Transmit powers (35): minimize ||A p - b||_1 over 0 <= p <= Pmax, where A p = b is (29).
+
+Only users on the same resource block interact, so the problem falls apart into one small one per
+block. Where the linear system's solution lies in the box, it is the optimum.
+"""
+
+import highspy
+import numpy as np
+
+
+def powers(
+    gain: np.ndarray, cell: np.ndarray, occupant: np.ndarray, sinr: float, noise_w: float, max_power_w: float
+) -> np.ndarray:
+    """Powers of the scheduled users, watts, shape (realization, user); 0 for the others.
+
+    Parameters
+    ----------
+    gain
+        Power gains h_i,s, shape (realization, station, user).
+    cell
+        Each user's station, shape (realization, user).
+    occupant
+        The user on each block of each cell, -1 for none, shape (realization, cell, block).
+    sinr
+        Signal-to-interference-plus-noise ratio that the minimum rate needs.
+    noise_w
+        Thermal noise B N0 in a block, watts.
+    max_power_w
+        Pmax, watts.
+    """
+    coupling, demand = equations(gain, occupant, sinr, noise_w / max_power_w)
+    fraction = np.linalg.solve(coupling, demand[..., None])[..., 0]
+    outside = ((fraction < 0) | (fraction > 1)).any(axis=-1)
+    for group in np.argwhere(outside):
+        fraction[tuple(group)] = least_deviation(coupling[tuple(group)], demand[tuple(group)])
+
+    power = np.zeros(cell.shape)
+    realization, block, station = np.nonzero(occupant.transpose(0, 2, 1) >= 0)
+    user = occupant[realization, station, block]
+    power[realization, user] = max_power_w * fraction[realization, block, station]
+    return power
+
+
+def equations(gain: np.ndarray, occupant: np.ndarray, sinr: float, noise: float) -> tuple[np.ndarray, np.ndarray]:
+    """A and b of (29), block by block, powers and noise in units of Pmax.
+
+    Returns A, shape (realization, block, cell, cell), and b, shape (realization, block, cell). A
+    cell that leaves the block unused has the row p = 0.
+    """
+    user = occupant.transpose(0, 2, 1)  # (realization, block, cell)
+    used = user >= 0
+    cells = user.shape[2]
+    realization = np.arange(len(gain))[:, None, None, None]
+    station = np.arange(cells)[:, None]
+    received = gain[realization, station, np.maximum(user, 0)[:, :, None, :]]  # (..., station, transmitter's cell)
+    own = np.diagonal(received, axis1=2, axis2=3)
+    coupling = -sinr * received / own[..., None] * (used[..., None] & used[..., None, :])
+    coupling[..., np.arange(cells), np.arange(cells)] = 1.0
+    return coupling, np.where(used, sinr * noise / own, 0.0)
+
+
+def least_deviation(coupling: np.ndarray, demand: np.ndarray) -> np.ndarray:
+    """The p in [0, 1]^n that minimizes ||A p - b||_1, by a linear program, shape (n,).
+
+    Raises ArithmeticError where the solver does not report an optimum.
+    """
+    n = len(demand)
+    program = highspy.HighsLp()
+    program.num_col_, program.num_row_ = 3 * n, n
+    program.col_cost_ = np.repeat([0.0, 1.0, 1.0], n)
+    program.col_lower_ = np.zeros(3 * n)
+    program.col_upper_ = np.repeat([1.0, np.inf, np.inf], n)
+    program.row_lower_ = program.row_upper_ = demand
+    program.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    program.a_matrix_.start_ = np.arange(n + 1) * 3 * n
+    program.a_matrix_.index_ = np.tile(np.arange(3 * n), n)
+    program.a_matrix_.value_ = np.hstack([coupling, -np.eye(n), np.eye(n)]).ravel()
+    solver = highspy.Highs()
+    solver.silent()
+    solver.setOptionValue("presolve", "off")
+    solver.setOptionValue("threads", 1)
+    solver.passModel(program)
+    solver.run()
+    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        raise ArithmeticError(f"power control (35) ended as {solver.getModelStatus().name}")
+    return np.clip(np.array(solver.getSolution().col_value)[:n], 0.0, 1.0)

@@ -1,0 +1,53 @@
+"""A cell's program (30)-(34) by CVXPY and a general solver: the paper's way, to compare with."""
+
+import cvxpy as cp
+import numpy as np
+
+OPTIONS = {"GLPK_MI": {}, "HIGHS": {"mip_rel_gap": 0.0}}
+VALUE_TOLERANCE = 1e-9  # of the value that the search for least power may give up, relative
+
+
+class SolverError(RuntimeError):
+    """A solver that is not installed, or ended without an answer."""
+
+
+def check(solver: str) -> None:
+    """Raise SolverError unless CVXPY finds the solver."""
+    if solver not in cp.installed_solvers():
+        package = {"GLPK_MI": "cvxopt", "HIGHS": "highspy"}[solver]
+        raise SolverError(f"solver {solver} is not installed; install the package {package}, or use `assignment`")
+
+
+def solve(value: np.ndarray, load: np.ndarray, budget: float, fraction: np.ndarray, solver: str) -> np.ndarray | None:
+    """The allocation of one cell with most value, then least power; None if none fits the budget.
+
+    Arguments and result as in `integer_program.solve`, `solver` is CVXPY's name. Two integer
+    programs: the first finds the greatest value, the second the least power at that value. Raises
+    SolverError where a program ends neither optimal nor infeasible.
+    """
+    if not len(value):
+        return np.full(0, -1) if budget >= 0 else None
+    allowed = fraction <= 1
+    serve = cp.Variable(fraction.shape, boolean=True)
+    scheduled = cp.sum(serve, axis=1)
+    feasible = [cp.sum(serve, axis=0) <= 1, scheduled <= 1, serve <= allowed, load @ scheduled <= budget]
+    total = value @ scheduled
+    if not _optimal(cp.Problem(cp.Maximize(total), feasible), solver):
+        return None
+    least = total.value - VALUE_TOLERANCE * max(1.0, abs(total.value))
+    power = cp.sum(cp.multiply(serve, np.where(allowed, fraction, 0.0)))
+    if not _optimal(cp.Problem(cp.Minimize(power), [*feasible, total >= least]), solver):
+        raise SolverError(f"{solver} found an optimum of (30), but none of least power")
+    chosen = serve.value > 0.5
+    return np.where(chosen.any(axis=1), chosen.argmax(axis=1), -1)
+
+
+def _optimal(problem: cp.Problem, solver: str) -> bool:
+    """Solve; False where infeasible."""
+    try:
+        problem.solve(solver=solver, **OPTIONS[solver])
+    except cp.error.SolverError as error:
+        raise SolverError(f"{solver} failed: {error}") from None
+    if problem.status not in (cp.OPTIMAL, cp.INFEASIBLE):
+        raise SolverError(f"{solver} ended as {problem.status}")
+    return problem.status == cp.OPTIMAL

@@ -1,0 +1,121 @@
+"""Algorithm 1 of Tavangaran et al.: two-level federated learning with clipping and noise."""
+
+import logging
+from collections.abc import Iterator
+from time import monotonic
+
+import numpy as np
+import polars as pl
+import tensorflow as tf
+
+from pwfl import datasets, streams
+from pwfl.mlp import glorot_uniform
+from pwfl.train import engine, network
+
+log = logging.getLogger(__name__)
+
+
+def run(
+    parameters: dict, data: datasets.Dataset, realizations: range, tables: dict[str, pl.DataFrame]
+) -> dict[str, pl.DataFrame]:
+    """Test accuracy and loss over the rounds of each realization.
+
+    Every realization starts from weights, shares out data and draws noise by streams of its own,
+    the same for all schemes. One where nobody is scheduled keeps its start weights; one without
+    feasible noise is not trained; one whose loss leaves the finite numbers stops there. The column
+    `status` says so.
+    """
+    training, seed = parameters["training"], parameters["seed"]
+    size = datasets.SIZES[parameters["data"]["dataset"]]
+    advance = _round_function(training["clipping"], training["clip_norm"], training["learning_rate"])
+    evaluate = tf.function(network.evaluate)
+    x_train, x_test, y_test = tf.constant(data.x_train), tf.constant(data.x_test), tf.constant(data.y_test)
+    frame = tables["users"].select("realization", "samples").with_columns(
+        tables["noise"]["noise_std"], scheduled=tables["schedule"]["resource_block"].is_not_null()
+    )
+    rows, start = [], monotonic()
+    for done, realization in enumerate(realizations):
+        users = frame.filter(pl.col("realization") == realization)
+        samples, scheduled = users["samples"].to_numpy(), users["scheduled"].to_numpy()
+        noise = aggregated_noise_std(samples, scheduled, users["noise_std"].to_numpy())
+        weights = glorot_uniform(
+            [size.features, *training["hidden_layers"], size.classes],
+            streams.generator(seed, "weights", realization),
+        )
+        owned = streams.generator(seed, "data", realization).permutation(size.train)
+        mine = owned[np.flatnonzero(np.repeat(scheduled, samples))]
+        key = tf.constant(streams.key(seed, "noise", realization), tf.int64)
+        x, y = tf.gather(x_train, mine), tf.constant(data.y_train[mine])
+
+        def step(weights, first, rounds, x=x, y=y, samples=samples[scheduled], noise=noise, key=key):
+            return advance(weights, x, y, tf.constant(samples, tf.int32), tf.constant(noise, tf.float32), key,
+                           tf.constant(first), tf.constant(rounds))  # fmt: skip
+
+        history = list(
+            _history(
+                step if scheduled.any() else lambda weights, first, rounds: weights,
+                lambda weights: evaluate(weights, x_test, y_test),
+                [tf.constant(w) for w in weights],
+                evaluation_rounds(training["rounds"], training["evaluate_every"]),
+            )
+            if not np.isnan(noise)
+            else [(0, None, None)]
+        )
+        diverged = history[-1][2] is not None and not np.isfinite(history[-1][2])
+        status = (
+            "noise_infeasible" if np.isnan(noise)
+            else "no_user_scheduled" if not scheduled.any()
+            else "diverged" if diverged
+            else "trained"
+        )  # fmt: skip
+        rows += [(realization, *row, status) for row in history]
+        log.info(
+            "realization %d (%d of %d): %d users, %d samples, %s, accuracy %s, %.0f s left",
+            realization, done + 1, len(realizations), scheduled.sum(), len(mine), status, history[-1][1],
+            (monotonic() - start) / (done + 1) * (len(realizations) - done - 1),
+        )  # fmt: skip
+    columns = {"realization": pl.Int64, "round": pl.Int64, "accuracy": pl.Float64, "loss": pl.Float64, "status": pl.String}
+    return {"history": pl.DataFrame(rows, schema=columns, orient="row")}
+
+
+def aggregated_noise_std(samples: np.ndarray, scheduled: np.ndarray, noise_std: np.ndarray) -> float:
+    """Standard deviation, per coordinate, of the users' noise in the global gradient.
+
+    By (8) and (9) the server's average weighs user i by K_i / Ka: the square root of the sum of
+    (K_i sigma_i / Ka)^2 over scheduled users. 0 where nobody is scheduled; NaN if a user's noise is.
+    """
+    weighted = samples[scheduled] * noise_std[scheduled]
+    return float(np.sqrt((weighted**2).sum()) / max(samples[scheduled].sum(), 1))
+
+
+def evaluation_rounds(rounds: int, every: int) -> list[int]:
+    """The rounds after which the model is evaluated: 0 (start), 1, multiples of `every`, the last."""
+    return sorted({0, 1, rounds, *range(every, rounds + 1, every)})
+
+
+def _history(step, evaluate, weights, rounds) -> Iterator[tuple[int, float, float]]:
+    """(round, accuracy, loss) after each of the given rounds, up to the first that is not finite."""
+    for last, now in zip([0, *rounds], rounds, strict=False):
+        weights = step(weights, last, now - last)
+        accuracy, loss = (float(value) for value in evaluate(weights))
+        yield now, accuracy, loss
+        if not np.isfinite(loss):
+            return
+
+
+def _round_function(clipping: str, clip_norm: float, step_size: float):
+    """The engine for this clipping as one graph, traced once for all numbers of users and samples."""
+
+    @tf.function(reduce_retracing=True)
+    def advance(weights, x, y, samples, noise_std, key, first, rounds):
+        def gradient(weights):
+            clip = tf.constant(clip_norm, tf.float32)
+            if clipping == "per_user":
+                return engine.per_user_gradient(network.backward, weights, x, y, clip, samples)
+            return engine.per_sample_gradient(network.backward, weights, x, y, clip)
+
+        return engine.train_rounds(
+            gradient, weights, tf.constant(step_size, tf.float32), noise_std, key, first, rounds
+        )
+
+    return advance

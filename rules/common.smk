@@ -1,0 +1,90 @@
+# What the rules share: the study, its shards, and what a job depends on.
+from snakemake.exceptions import WorkflowError
+
+from pwfl import scenario
+from pwfl.fingerprint import fingerprint
+from pwfl.report import catalog
+
+try:
+    study = scenario.load(
+        config, source=", ".join(str(path) for path in workflow.configfiles) or "--config"
+    )
+    if workflow.is_main_process:
+        scenario.check_surroundings(study)
+except scenario.ScenarioError as error:
+    raise WorkflowError(str(error)) from None
+
+
+wildcard_constraints:
+    scenario=r"[A-Za-z0-9][^/]*",
+    scheduler=r"[a-z_]+",
+    noise=r"[a-z_]+",
+    shard=r"\d+-\d+",
+    figure=r"[a-z_]+",
+
+
+def model(wildcards):
+    """The scenario that a job belongs to; an unknown name is an error that lists the known ones."""
+    try:
+        return study.scenario(wildcards.scenario)
+    except scenario.ScenarioError as error:
+        raise WorkflowError(str(error)) from None
+
+
+def depends(stage, variant=None):
+    """The param `depends` of a stage's rule: all that its result depends on besides its inputs.
+
+    One plain dict, since Snakemake compares several scalar params as an unordered set: the
+    parameters that the stage reads, and a fingerprint of the code it runs, since Snakemake does
+    not watch imported modules. `variant` names the wildcard that tells the stage's variants apart.
+    """
+
+    def param(wildcards):
+        chosen = model(wildcards)
+        kind = wildcards[variant] if variant else None
+        modules = [
+            f"pwfl.{stage}",
+            f"pwfl.{stage}.{chosen.system}",
+            f"pwfl.tables.{chosen.system}",
+        ]
+        return {
+            "parameters": scenario.stage_parameters(chosen, stage, kind),
+            "code": fingerprint(*modules),
+        }
+
+    return param
+
+
+def shards(count, size):
+    """Names FIRST-STOP of the blocks of `size` realizations that cover `count`."""
+    return [
+        f"{first:06d}-{min(first + size, count):06d}" for first in range(0, count, size)
+    ]
+
+
+def bounds(shard):
+    """First realization of a shard, and the one after its last."""
+    return [int(bound) for bound in shard.split("-")]
+
+
+def optimization_shards(chosen):
+    return shards(chosen.realizations, chosen.shards.optimization)
+
+
+def training_shards(chosen):
+    return shards(chosen.training_realizations, chosen.shards.training)
+
+
+def covering(pattern):
+    """Input function of a training shard: the optimization shards' files that hold its realizations."""
+
+    def paths(wildcards):
+        first, stop = bounds(wildcards.shard)
+        held = [
+            shard
+            for shard in optimization_shards(model(wildcards))
+            if bounds(shard)[0] < stop and first < bounds(shard)[1]
+        ]
+        return [pattern.format(**(dict(wildcards) | {"shard": shard})) for shard in held]
+
+    return paths

@@ -1,0 +1,202 @@
+# Figures, tables, claims.
+def scheme_files(table, wildcards):
+    """A table's files of all schemes, scheme after scheme, as many for each."""
+    chosen = model(wildcards)
+    stage, table_shards, per = {
+        "schedule_status": ("schedule", optimization_shards, "{scheduler}"),
+        "noise_status": ("noise", optimization_shards, "{scheduler}-{noise}"),
+        "history": ("train", training_shards, "{scheduler}-{noise}"),
+        "leakage": ("account", optimization_shards, "{scheduler}-{noise}"),
+        "outcome": ("account", optimization_shards, "{scheduler}-{noise}"),
+    }[table]
+    return [
+        f"results/{wildcards.scenario}/{stage}/{per}/{shard}/{table}.parquet".format(
+            scheduler=scheme.scheduler, noise=scheme.noise
+        )
+        for scheme in chosen.schemes
+        for shard in table_shards(chosen)
+    ]
+
+
+def figure_files(wildcards):
+    """The tables that a figure is drawn from, by name."""
+    chosen = model(wildcards)
+    first = optimization_shards(chosen)[0]
+    return {
+        table: (
+            f"results/{wildcards.scenario}/channel/{first}/{table}.parquet"
+            if table in ("users", "links")
+            else scheme_files(table, wildcards)
+        )
+        for table in catalog.FIGURES[chosen.system][wildcards.figure].tables
+    }
+
+
+def scenario_reports():
+    """Everything the report holds for each scenario of the study."""
+    files = []
+    for name, chosen in study.scenarios.items():
+        files.append(f"results/{name}/scenario.yaml")
+        files += expand(
+            f"results/{name}/report/{{figure}}.html",
+            figure=catalog.FIGURES[chosen.system],
+        )
+        files += expand(f"results/{name}/report/{{table}}.csv", table=catalog.TABLES)
+    return files
+
+
+def comparison_reports():
+    return expand(
+        f"results/comparison/{study.name}/{{table}}.csv", table=catalog.COMPARISON
+    )
+
+
+localrules:
+    scenario,
+
+
+rule scenario:
+    output:
+        "results/{scenario}/scenario.yaml",
+    log:
+        "logs/{scenario}/scenario.log",
+    conda:
+        "../envs/environment.yaml"
+    params:
+        resolved=lambda wildcards: model(wildcards).model_dump(),
+    message:
+        "{wildcards.scenario}: resolved scenario"
+    script:
+        "../scripts/scenario.py"
+
+
+rule tables:
+    input:
+        schedule_status=lambda wildcards: scheme_files("schedule_status", wildcards),
+        noise_status=lambda wildcards: scheme_files("noise_status", wildcards),
+        history=lambda wildcards: scheme_files("history", wildcards),
+        leakage=lambda wildcards: scheme_files("leakage", wildcards),
+        outcome=lambda wildcards: scheme_files("outcome", wildcards),
+    output:
+        csv=[
+            report(
+                f"results/{{scenario}}/report/{table}.csv",
+                caption="../report/table.rst",
+                category="{scenario}",
+                subcategory="tables",
+                labels={"item": table, "format": "CSV"},
+            )
+            for table in catalog.TABLES
+        ],
+        parquet=expand(
+            "results/{{scenario}}/report/{table}.parquet", table=catalog.TABLES
+        ),
+    log:
+        "logs/{scenario}/report/tables.log",
+    benchmark:
+        "benchmarks/jobs/{scenario}/report/tables.tsv"
+    conda:
+        "../envs/environment.yaml"
+    params:
+        depends=depends("report"),
+        resolved=lambda wildcards: model(wildcards).model_dump(),
+        captions=catalog.TABLES,
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=10,
+    message:
+        "{wildcards.scenario}: tables"
+    script:
+        "../scripts/tables.py"
+
+
+rule figure:
+    input:
+        unpack(figure_files),
+    output:
+        html=report(
+            "results/{scenario}/report/{figure}.html",
+            caption="../report/figure.rst",
+            category="{scenario}",
+            subcategory="figures",
+            labels={"item": "{figure}", "format": "interactive"},
+        ),
+        png=report(
+            "results/{scenario}/report/{figure}.png",
+            caption="../report/figure.rst",
+            category="{scenario}",
+            subcategory="figures",
+            labels={"item": "{figure}", "format": "PNG"},
+        ),
+        svg="results/{scenario}/report/{figure}.svg",
+    log:
+        "logs/{scenario}/report/{figure}.log",
+    benchmark:
+        "benchmarks/jobs/{scenario}/report/{figure}.tsv"
+    conda:
+        "../envs/environment.yaml"
+    params:
+        depends=depends("report"),
+        about=lambda wildcards: list(
+            catalog.FIGURES[model(wildcards).system][wildcards.figure][:2]
+        ),
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=10,
+    message:
+        "{wildcards.scenario}: figure {wildcards.figure}"
+    script:
+        "../scripts/figure.py"
+
+
+rule comparison:
+    input:
+        realizations=expand(
+            "results/{name}/report/realizations.parquet", name=study.scenarios
+        ),
+        summary=expand("results/{name}/report/summary.parquet", name=study.scenarios),
+    output:
+        csv=[
+            report(
+                f"results/comparison/{{study}}/{table}.csv",
+                caption="../report/table.rst",
+                category="Comparison",
+                subcategory="tables",
+                labels={"item": table, "format": "CSV"},
+            )
+            for table in catalog.COMPARISON
+        ],
+        parquet=expand(
+            "results/comparison/{{study}}/{table}.parquet", table=catalog.COMPARISON
+        ),
+    log:
+        "logs/comparison/{study}.log",
+    benchmark:
+        "benchmarks/jobs/comparison/{study}.tsv"
+    conda:
+        "../envs/environment.yaml"
+    params:
+        depends={
+            "parameters": {
+                name: scenario.stage_parameters(chosen, "report")
+                for name, chosen in study.scenarios.items()
+            },
+            "code": fingerprint(
+                "pwfl.report",
+                *(
+                    f"pwfl.report.{chosen.system}"
+                    for chosen in study.scenarios.values()
+                ),
+            ),
+        },
+        captions=catalog.COMPARISON,
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=10,
+    message:
+        "Comparison of the scenarios of {wildcards.study}"
+    script:
+        "../scripts/comparison.py"

@@ -1,0 +1,7 @@
+from pwfl import channel, logs, tables
+
+logs.to_file(snakemake.log[0])
+parameters = snakemake.params.depends["parameters"]
+first, stop = map(int, snakemake.wildcards.shard.split("-"))
+frames = channel.run(parameters, range(first, stop))
+tables.write_all(frames, parameters["system"], snakemake.output)

@@ -1,0 +1,13 @@
+from pwfl import logs, report, tables
+from pwfl.report import theme
+
+logs.to_file(snakemake.log[0])
+parameters = snakemake.params.depends["parameters"]
+schemes = [scheme["name"] for scheme in parameters["schemes"]]
+inputs = {
+    table: tables.read(parameters["system"], table, paths)
+    if table in ("users", "links")
+    else tables.read_schemes(parameters["system"], table, paths, schemes)
+    for table, paths in snakemake.input.items()
+}
+theme.save(report.figure(parameters, snakemake.wildcards.figure, inputs), snakemake.output)
