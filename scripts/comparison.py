@@ -1,7 +1,6 @@
 from pathlib import Path
 
 import polars as pl
-
 from pwfl import logs, report, tables
 
 logs.to_file(snakemake.log[0])

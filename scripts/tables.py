@@ -6,8 +6,7 @@ logs.to_file(snakemake.log[0])
 parameters = snakemake.params.depends["parameters"]
 schemes = [scheme["name"] for scheme in parameters["schemes"]]
 inputs = {
-    table: tables.read_schemes(parameters["system"], table, paths, schemes)
-    for table, paths in snakemake.input.items()
+    table: tables.read_schemes(parameters["system"], table, paths, schemes) for table, paths in snakemake.input.items()
 }
 frames = report.summarize(parameters, inputs)
 frames["parameters"] = scenario.parameter_table(snakemake.params.resolved)

@@ -30,7 +30,9 @@ def exact_epsilon(rho: np.ndarray, delta: float) -> np.ndarray:
     mu = np.sqrt(2 * np.asarray(rho, float))
     epsilon = np.where(np.isinf(mu), np.inf, 0.0)
     # Gaussian DP meets delta at epsilon = 0 where 2 Phi(mu/2) - 1 <= delta.
-    search = np.isfinite(mu) & (log_ndtr(mu / 2) + np.log1p(-np.exp(log_ndtr(-mu / 2) - log_ndtr(mu / 2))) > np.log(delta))
+    search = np.isfinite(mu) & (
+        log_ndtr(mu / 2) + np.log1p(-np.exp(log_ndtr(-mu / 2) - log_ndtr(mu / 2))) > np.log(delta)
+    )
     if search.any():
         high = classic_epsilon(mu[search] ** 2 / 2, delta)
         result = elementwise.find_root(gap, (np.zeros_like(high), high), args=(mu[search],))

@@ -98,8 +98,9 @@ def sample_counts(seed: int, data: dict, realizations: range, users: int) -> np.
 def start_values(parameters: dict, realizations: range, cell: np.ndarray, samples: np.ndarray, cells: int):
     """Random resource blocks, powers and noise that satisfy (21)-(25), drawn anew until they do.
 
-    `cell` and `samples` have shape (realization, user), `cells` counts the stations. Returns resource blocks (-1: none), powers
-    in watts and noise standard deviations, each of that shape. Raises StartValueError.
+    `cell` and `samples` have shape (realization, user), `cells` counts the stations. Returns resource
+    blocks (-1: none), powers in watts and noise standard deviations, each of that shape. Raises
+    StartValueError.
     """
     seed, privacy = parameters["seed"], parameters["privacy"]
     blocks, users = parameters["radio"]["resource_blocks"], cell.shape[1]

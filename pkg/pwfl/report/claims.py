@@ -53,9 +53,9 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
         add("1. mean objective per sample: OptSched+DP not above OptSched (difference)", name, "objective_per_sample",
             [(name, OPT_DP), (name, OPT)], _mean_difference, "<= 0", lambda m: m <= 0)  # fmt: skip
         add("4. maximum rho of RndSched is about the bound of (22)", name, "rho_max", [(name, RND)],
-            lambda v: v[0].max(-1) / bound, "0.9 to 1 times", lambda m: 0.9 <= m <= 1 + 1e-9)  # fmt: skip
+            lambda v, bound=bound: v[0].max(-1) / bound, "0.9 to 1 times", lambda m: 0.9 <= m <= 1 + 1e-9)  # fmt: skip
         add("4. maximum rho of OptSched+DP at most an eighth of the bound of (22)", name, "rho_max", [(name, OPT_DP)],
-            lambda v: v[0].max(-1) / bound, "<= 0.125 times", lambda m: m <= 0.125)  # fmt: skip
+            lambda v, bound=bound: v[0].max(-1) / bound, "<= 0.125 times", lambda m: m <= 0.125)  # fmt: skip
         add("4. maximum rho: RndSched over OptSched+DP (factor)", name, "rho_max", [(name, RND), (name, OPT_DP)],
             lambda v: v[0].max(-1) / v[1].max(-1), ">= 8", lambda m: m >= 8)  # fmt: skip
     add("3. final accuracy: OptSched above RndSched by more than 6 points (difference)", low, "accuracy",

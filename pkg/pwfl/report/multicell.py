@@ -69,11 +69,8 @@ def topology(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.LayerChar
         .mark_point(shape="triangle-up", filled=True, size=150, color="black", opacity=1)
         .encode(x=x, y=y, tooltip=[alt.Tooltip("cell:N", title="station")])
     )
-    return (
-        (grid + lines + people + masts)
-        .add_params(picked)
-        .properties(width=460, height=460, title=f"{len(users)} users, {len(station)} stations, links of user {chosen['user']}")
-    )
+    title = f"{len(users)} users, {len(station)} stations, links of user {chosen['user']}"
+    return (grid + lines + people + masts).add_params(picked).properties(width=460, height=460, title=title)
 
 
 def objective(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.Chart:
@@ -152,7 +149,15 @@ def summarize(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl
     """The tables summary, realizations, history and statuses of a scenario."""
     each = realizations(tables)
     limit = parameters["privacy"]["max_noise_error"] * (1 + 1e-9)
-    averaged = ["objective_per_sample", "scheduled", "scheduled_samples", "accuracy", "loss", "rho_max", "epsilon_exact"]
+    averaged = [
+        "objective_per_sample",
+        "scheduled",
+        "scheduled_samples",
+        "accuracy",
+        "loss",
+        "rho_max",
+        "epsilon_exact",
+    ]
     summary = each.group_by("scheme", maintain_order=True).agg(
         pl.len().alias("realizations"),
         pl.col("epsilon_tight", "epsilon_classic").mean().name.suffix("_mean"),
@@ -181,8 +186,10 @@ def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     A realization that diverged has neither: its last numbers are no result. `training` says why.
     """
     keys = ["scheme", "realization"]
-    last = tables["history"].group_by(keys).agg(
-        pl.col("accuracy", "loss").sort_by("round").last(), training=pl.col("status").cast(pl.String).first()
+    last = (
+        tables["history"]
+        .group_by(keys)
+        .agg(pl.col("accuracy", "loss").sort_by("round").last(), training=pl.col("status").cast(pl.String).first())
     )
     result = pl.col("training").is_in(["trained", "no_user_scheduled"])
     return (

@@ -91,11 +91,15 @@ def means(frame: pl.DataFrame, by: list[str], columns: list[str]) -> pl.DataFram
     for c in columns:
         degrees = np.maximum(groups[f"{c}_high"].to_numpy() - 1.0, 1.0)
         half = groups[f"{c}_low"] * pl.Series(student.ppf((1 + CONFIDENCE) / 2, degrees))
-        groups = groups.with_columns((pl.col(f"{c}_mean") - half).alias(f"{c}_low"), (pl.col(f"{c}_mean") + half).alias(f"{c}_high"))
+        groups = groups.with_columns(
+            (pl.col(f"{c}_mean") - half).alias(f"{c}_low"), (pl.col(f"{c}_mean") + half).alias(f"{c}_high")
+        )
     return groups
 
 
-def band(frame: pl.DataFrame, value: str, schemes: list[dict], title: str | alt.TitleParams, y: alt.Y) -> alt.LayerChart:
+def band(
+    frame: pl.DataFrame, value: str, schemes: list[dict], title: str | alt.TitleParams, y: alt.Y
+) -> alt.LayerChart:
     """A chart of means over rounds with confidence bands, from columns round, scheme, *_mean, *_low, *_high.
 
     `y` is the axis, without its field.

@@ -7,6 +7,7 @@ from the base). Mappings merge key by key, everything else replaces.
 import difflib
 import re
 from dataclasses import dataclass
+from typing import get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -18,6 +19,7 @@ from pwfl.scenario.multicell import Multicell
 
 SYSTEMS: dict[str, type[Section]] = {"multicell": Multicell}
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 
 class ScenarioError(ValueError):
@@ -29,6 +31,7 @@ class Study:
     """The scenarios of one config file that are to be run."""
 
     name: str
+    source: str
     scenarios: dict[str, Section]
 
     def scenario(self, name: str) -> Section:
@@ -36,7 +39,6 @@ class Study:
         if name not in self.scenarios:
             raise ScenarioError(f"there is no scenario {name!r}{_did_you_mean(name, self.scenarios)}")
         return self.scenarios[name]
-
 
     def idx_files(self, dataset: str) -> list[str]:
         """The IDX files that a scenario's `data.folder` gives for a data set; none: Keras loads it."""
@@ -76,7 +78,7 @@ def load(config: dict, source: str) -> Study:
             problems += [_blame(line, name, base, override or {}) for line in str(error).splitlines()]
     if problems:
         raise ScenarioError(_report(source, list(dict.fromkeys(problems))))
-    return Study(str(config.get("study", "study")), {name: resolved[name] for name in run})
+    return Study(str(config.get("study", "study")), source, {name: resolved[name] for name in run})
 
 
 def resolve(base: dict, override: dict) -> Section:
@@ -90,7 +92,7 @@ def resolve(base: dict, override: dict) -> Section:
         raise ScenarioError(f"system: there is no system {system!r}{_did_you_mean(str(system), SYSTEMS)}")
     model = SYSTEMS[system]
     try:
-        return model.model_validate(_integers_to_floats(merged, model))
+        return model.model_validate(_numbers(merged, model))
     except ValidationError as error:
         raise ScenarioError("\n".join(_explain(e, model) for e in error.errors())) from None
 
@@ -103,9 +105,9 @@ def check_surroundings(study: Study) -> None:
     problems = {}
     for name, scenario in study.scenarios.items():
         for problem in scenario.problems():
-            problems.setdefault(problem, f"scenarios.{name}.{problem}")
+            problems.setdefault(problem, f"scenarios.{name}: {problem}")
     if problems:
-        raise ScenarioError("\n".join(problems.values()))
+        raise ScenarioError(_report(study.source, list(problems.values())))
 
 
 def stage_parameters(scenario: Section, stage: str, variant: str | None = None) -> dict:
@@ -201,19 +203,23 @@ def _merge(base: dict, override: dict) -> dict:
     return merged
 
 
-def _integers_to_floats(values: dict, model: type[Section]) -> dict:
-    """Resolve numbers to one type, so that `1`, `1.0` and `1e6` (text to YAML 1.1) mean the same."""
-    resolved = {}
-    for key, value in values.items():
-        field = model.model_fields.get(key)
-        kind = field.annotation if field else None
-        if isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, Section):
-            value = _integers_to_floats(value, kind)
-        elif kind is float and not isinstance(value, bool):
-            if isinstance(value, int) or (isinstance(value, str) and re.fullmatch(r"[-+]?[\d.]+[eE][-+]?\d+", value)):
-                value = float(value)
-        resolved[key] = value
-    return resolved
+def _numbers(value, kind):
+    """A config's value with its numbers in the types that the model wants.
+
+    `1`, `1.0`, and text such as `1e6` (so YAML 1.1 reads it) or `6` (so Snakemake hands over nested
+    values of --config) mean the same number. What is no number stays, for the model to refuse.
+    """
+    if isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, Section):
+        fields = kind.model_fields
+        return {key: _numbers(v, fields[key].annotation) if key in fields else v for key, v in value.items()}
+    if isinstance(value, list) and get_origin(kind) is list:
+        return [_numbers(v, get_args(kind)[0]) for v in value]
+    kinds = {(get_origin(k) and get_args(k)[0]) or k for k in (get_args(kind) or [kind])}
+    if isinstance(value, str) and kinds & {int, float} and NUMBER.fullmatch(value):
+        value = float(value) if re.search("[.eE]", value) else int(value)
+    if float in kinds and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    return value
 
 
 def _explain(error: dict, model: type[Section]) -> str:
@@ -235,18 +241,21 @@ def _explain(error: dict, model: type[Section]) -> str:
 
 def _blame(problem: str, name: str, base: dict, override: dict) -> str:
     """Prefix a problem with the part of the file that sets its key."""
-    here = override
-    keys = problem.split(":")[0].split(".")
+    keys = problem.split(":", maxsplit=1)[0].split(".")
+    for part, content in ((f"scenarios.{name}", override), ("base", base)):
+        if _sets(content, keys):
+            return f"{part}.{problem}"
+    return f"scenarios.{name}: {problem}"
+
+
+def _sets(content, keys: list[str]) -> bool:
     for key in keys:
-        if not (isinstance(here, dict) and key in here):
-            here = base
-            for key in keys:
-                if not (isinstance(here, dict) and key in here):
-                    return f"scenarios.{name}: {problem}"
-                here = here[key]
-            return f"base.{problem}"
-        here = here[key]
-    return f"scenarios.{name}.{problem}"
+        if isinstance(content, list):
+            return True
+        if not (isinstance(content, dict) and key in content):
+            return False
+        content = content[key]
+    return True
 
 
 def _did_you_mean(word: str, known) -> str:
@@ -256,4 +265,3 @@ def _did_you_mean(word: str, known) -> str:
 
 def _report(source: str, problems: list[str]) -> str:
     return f"{source}:\n" + "\n".join(f"  {problem}" for problem in problems)
-

@@ -95,7 +95,5 @@ def to_array(frame: pl.DataFrame, column: str, *shape: int):
     return frame[column].to_numpy().reshape(shape)
 
 
-
-
 def _types(kind: type[dy.Schema]) -> dict[str, pl.DataType]:
     return {name: column.dtype for name, column in kind.columns().items()}

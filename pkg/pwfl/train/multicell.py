@@ -2,6 +2,8 @@
 
 import logging
 from collections.abc import Iterator
+from functools import partial
+from itertools import pairwise
 from time import monotonic
 
 import numpy as np
@@ -27,54 +29,53 @@ def run(
     """
     training, seed = parameters["training"], parameters["seed"]
     size = datasets.SIZES[parameters["data"]["dataset"]]
+    widths = [size.features, *training["hidden_layers"], size.classes]
+    rounds = evaluation_rounds(training["rounds"], training["evaluate_every"])
     advance = _round_function(training["clipping"], training["clip_norm"], training["learning_rate"])
-    evaluate = tf.function(network.evaluate)
     x_train, x_test, y_test = tf.constant(data.x_train), tf.constant(data.x_test), tf.constant(data.y_test)
-    frame = tables["users"].select("realization", "samples").with_columns(
-        tables["noise"]["noise_std"], scheduled=tables["schedule"]["resource_block"].is_not_null()
+    evaluate = tf.function(lambda weights: network.evaluate(weights, x_test, y_test))
+    frame = (
+        tables["users"]
+        .select("realization", "samples")
+        .with_columns(tables["noise"]["noise_std"], scheduled=tables["schedule"]["resource_block"].is_not_null())
     )
     rows, start = [], monotonic()
-    for done, realization in enumerate(realizations):
+    for done, realization in enumerate(realizations, 1):
         users = frame.filter(pl.col("realization") == realization)
         samples, scheduled = users["samples"].to_numpy(), users["scheduled"].to_numpy()
         noise = aggregated_noise_std(samples, scheduled, users["noise_std"].to_numpy())
-        weights = glorot_uniform(
-            [size.features, *training["hidden_layers"], size.classes],
-            streams.generator(seed, "weights", realization),
-        )
-        owned = streams.generator(seed, "data", realization).permutation(size.train)
-        mine = owned[np.flatnonzero(np.repeat(scheduled, samples))]
-        key = tf.constant(streams.key(seed, "noise", realization), tf.int64)
-        x, y = tf.gather(x_train, mine), tf.constant(data.y_train[mine])
-
-        def step(weights, first, rounds, x=x, y=y, samples=samples[scheduled], noise=noise, key=key):
-            return advance(weights, x, y, tf.constant(samples, tf.int32), tf.constant(noise, tf.float32), key,
-                           tf.constant(first), tf.constant(rounds))  # fmt: skip
-
-        history = list(
-            _history(
-                step if scheduled.any() else lambda weights, first, rounds: weights,
-                lambda weights: evaluate(weights, x_test, y_test),
-                [tf.constant(w) for w in weights],
-                evaluation_rounds(training["rounds"], training["evaluate_every"]),
+        weights = glorot_uniform(widths, streams.generator(seed, "weights", realization))
+        if np.isnan(noise):
+            status, history = "noise_infeasible", [(0, None, None)]
+        elif not scheduled.any():
+            accuracy, loss = _numbers(evaluate(weights))
+            status, history = "no_user_scheduled", [(t, accuracy, loss) for t in rounds]
+        else:
+            owned = streams.generator(seed, "data", realization).permutation(size.train)
+            mine = owned[np.flatnonzero(np.repeat(scheduled, samples))]
+            step = partial(
+                advance,
+                x=tf.gather(x_train, mine),
+                y=tf.constant(data.y_train[mine]),
+                samples=tf.constant(samples[scheduled], tf.int32),
+                noise_std=tf.constant(noise, tf.float32),
+                key=tf.constant(streams.key(seed, "noise", realization), tf.int64),
             )
-            if not np.isnan(noise)
-            else [(0, None, None)]
-        )
-        diverged = history[-1][2] is not None and not np.isfinite(history[-1][2])
-        status = (
-            "noise_infeasible" if np.isnan(noise)
-            else "no_user_scheduled" if not scheduled.any()
-            else "diverged" if diverged
-            else "trained"
-        )  # fmt: skip
+            history = list(_history(step, evaluate, weights, rounds))
+            status = "trained" if np.isfinite(history[-1][2]) else "diverged"
         rows += [(realization, *row, status) for row in history]
         log.info(
-            "realization %d (%d of %d): %d users, %d samples, %s, accuracy %s, %.0f s left",
-            realization, done + 1, len(realizations), scheduled.sum(), len(mine), status, history[-1][1],
-            (monotonic() - start) / (done + 1) * (len(realizations) - done - 1),
+            "realization %d, %d of %d: %d users, %d samples, %s, accuracy %s, %.0f s left",
+            realization, done, len(realizations), scheduled.sum(), samples[scheduled].sum(), status, history[-1][1],
+            (monotonic() - start) / done * (len(realizations) - done),
         )  # fmt: skip
-    columns = {"realization": pl.Int64, "round": pl.Int64, "accuracy": pl.Float64, "loss": pl.Float64, "status": pl.String}
+    columns = {
+        "realization": pl.Int64,
+        "round": pl.Int64,
+        "accuracy": pl.Float64,
+        "loss": pl.Float64,
+        "status": pl.String,
+    }
     return {"history": pl.DataFrame(rows, schema=columns, orient="row")}
 
 
@@ -93,29 +94,32 @@ def evaluation_rounds(rounds: int, every: int) -> list[int]:
     return sorted({0, 1, rounds, *range(every, rounds + 1, every)})
 
 
-def _history(step, evaluate, weights, rounds) -> Iterator[tuple[int, float, float]]:
+def _history(step, evaluate, weights, rounds: list[int]) -> Iterator[tuple[int, float, float]]:
     """(round, accuracy, loss) after each of the given rounds, up to the first that is not finite."""
-    for last, now in zip([0, *rounds], rounds, strict=False):
-        weights = step(weights, last, now - last)
-        accuracy, loss = (float(value) for value in evaluate(weights))
+    weights = [tf.constant(w) for w in weights]
+    for last, now in pairwise([0, *rounds]):
+        weights = step(weights, first=tf.constant(last), rounds=tf.constant(now - last))
+        accuracy, loss = _numbers(evaluate(weights))
         yield now, accuracy, loss
         if not np.isfinite(loss):
             return
+
+
+def _numbers(tensors) -> tuple[float, ...]:
+    return tuple(float(tensor) for tensor in tensors)
 
 
 def _round_function(clipping: str, clip_norm: float, step_size: float):
     """The engine for this clipping as one graph, traced once for all numbers of users and samples."""
 
     @tf.function(reduce_retracing=True)
-    def advance(weights, x, y, samples, noise_std, key, first, rounds):
+    def advance(weights, first, rounds, x, y, samples, noise_std, key):
         def gradient(weights):
             clip = tf.constant(clip_norm, tf.float32)
             if clipping == "per_user":
                 return engine.per_user_gradient(network.backward, weights, x, y, clip, samples)
             return engine.per_sample_gradient(network.backward, weights, x, y, clip)
 
-        return engine.train_rounds(
-            gradient, weights, tf.constant(step_size, tf.float32), noise_std, key, first, rounds
-        )
+        return engine.train_rounds(gradient, weights, tf.constant(step_size, tf.float32), noise_std, key, first, rounds)
 
     return advance
