@@ -13,12 +13,12 @@ rule account:
         "benchmarks/jobs/{scenario}/account/{scheduler}-{noise}/{shard}.tsv"
     conda:
         "../envs/environment.yaml"
-    params:
-        depends=depends("account"),
     threads: 1
     resources:
         mem_mb=1000,
         runtime=10,
+    params:
+        depends=depends("account"),
     message:
         "{wildcards.scenario}: privacy, {wildcards.scheduler} schedule, {wildcards.noise} noise, realizations {wildcards.shard}"
     script:

@@ -8,10 +8,10 @@ rule dataset:
         "logs/dataset/{dataset}.log",
     benchmark:
         "benchmarks/jobs/dataset/{dataset}.tsv"
+    retries: 2
     conda:
         "../envs/environment.yaml"
     threads: 1
-    retries: 2
     resources:
         mem_mb=2000,
         runtime=10,
@@ -31,12 +31,12 @@ rule channel:
         "benchmarks/jobs/{scenario}/channel/{shard}.tsv"
     conda:
         "../envs/environment.yaml"
-    params:
-        depends=depends("channel"),
     threads: 1
     resources:
         mem_mb=1000,
         runtime=10,
+    params:
+        depends=depends("channel"),
     message:
         "{wildcards.scenario}: channel of realizations {wildcards.shard}"
     script:

@@ -57,9 +57,7 @@ def depends(stage, variant=None):
 
 def shards(count, size):
     """Names FIRST-STOP of the blocks of `size` realizations that cover `count`."""
-    return [
-        f"{first:06d}-{min(first + size, count):06d}" for first in range(0, count, size)
-    ]
+    return [f"{first:06d}-{min(first + size, count):06d}" for first in range(0, count, size)]
 
 
 def bounds(shard):
@@ -88,3 +86,58 @@ def covering(pattern):
         return [pattern.format(**(dict(wildcards) | {"shard": shard})) for shard in held]
 
     return paths
+
+
+def scheme_files(table, wildcards):
+    """A table's files of all schemes, scheme after scheme, as many for each."""
+    chosen = model(wildcards)
+    pattern = {
+        "schedule_status": rules.schedule.output.schedule_status,
+        "noise_status": rules.noise.output.noise_status,
+        "history": rules.train.output.history,
+        "leakage": rules.account.output.leakage,
+        "outcome": rules.account.output.outcome,
+    }[table]
+    held = training_shards(chosen) if table == "history" else optimization_shards(chosen)
+    return [
+        pattern.format(
+            scenario=wildcards.scenario,
+            scheduler=scheme.scheduler,
+            noise=scheme.noise,
+            shard=shard,
+        )
+        for scheme in chosen.schemes
+        for shard in held
+    ]
+
+
+def figure_files(wildcards):
+    """The tables that a figure is drawn from, by name."""
+    chosen = model(wildcards)
+    first = optimization_shards(chosen)[0]
+    channel = {"users": rules.channel.output.users, "links": rules.channel.output.links}
+    return {
+        table: (
+            channel[table].format(scenario=wildcards.scenario, shard=first)
+            if table in channel
+            else scheme_files(table, wildcards)
+        )
+        for table in catalog.FIGURES[chosen.system][wildcards.figure].tables
+    }
+
+
+def scenario_reports():
+    """Everything the report holds for each scenario of the study."""
+    files = []
+    for name, chosen in study.scenarios.items():
+        files.append(f"results/{name}/scenario.yaml")
+        files += expand(
+            f"results/{name}/report/{{figure}}.html",
+            figure=catalog.FIGURES[chosen.system],
+        )
+        files += expand(f"results/{name}/report/{{table}}.csv", table=catalog.TABLES)
+    return files
+
+
+def comparison_reports():
+    return expand(f"results/comparison/{study.name}/{{table}}.csv", table=catalog.COMPARISON)

@@ -12,12 +12,12 @@ rule noise:
         "benchmarks/jobs/{scenario}/noise/{scheduler}-{noise}/{shard}.tsv"
     conda:
         "../envs/environment.yaml"
-    params:
-        depends=depends("noise", variant="noise"),
     threads: 1
     resources:
         mem_mb=1000,
         runtime=10,
+    params:
+        depends=depends("noise", variant="noise"),
     message:
         "{wildcards.scenario}: {wildcards.noise} noise on the {wildcards.scheduler} schedule of realizations {wildcards.shard}"
     script:

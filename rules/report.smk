@@ -1,56 +1,4 @@
 # Figures, tables, claims.
-def scheme_files(table, wildcards):
-    """A table's files of all schemes, scheme after scheme, as many for each."""
-    chosen = model(wildcards)
-    stage, table_shards, per = {
-        "schedule_status": ("schedule", optimization_shards, "{scheduler}"),
-        "noise_status": ("noise", optimization_shards, "{scheduler}-{noise}"),
-        "history": ("train", training_shards, "{scheduler}-{noise}"),
-        "leakage": ("account", optimization_shards, "{scheduler}-{noise}"),
-        "outcome": ("account", optimization_shards, "{scheduler}-{noise}"),
-    }[table]
-    return [
-        f"results/{wildcards.scenario}/{stage}/{per}/{shard}/{table}.parquet".format(
-            scheduler=scheme.scheduler, noise=scheme.noise
-        )
-        for scheme in chosen.schemes
-        for shard in table_shards(chosen)
-    ]
-
-
-def figure_files(wildcards):
-    """The tables that a figure is drawn from, by name."""
-    chosen = model(wildcards)
-    first = optimization_shards(chosen)[0]
-    return {
-        table: (
-            f"results/{wildcards.scenario}/channel/{first}/{table}.parquet"
-            if table in ("users", "links")
-            else scheme_files(table, wildcards)
-        )
-        for table in catalog.FIGURES[chosen.system][wildcards.figure].tables
-    }
-
-
-def scenario_reports():
-    """Everything the report holds for each scenario of the study."""
-    files = []
-    for name, chosen in study.scenarios.items():
-        files.append(f"results/{name}/scenario.yaml")
-        files += expand(
-            f"results/{name}/report/{{figure}}.html",
-            figure=catalog.FIGURES[chosen.system],
-        )
-        files += expand(f"results/{name}/report/{{table}}.csv", table=catalog.TABLES)
-    return files
-
-
-def comparison_reports():
-    return expand(
-        f"results/comparison/{study.name}/{{table}}.csv", table=catalog.COMPARISON
-    )
-
-
 localrules:
     scenario,
 
@@ -88,23 +36,21 @@ rule tables:
             )
             for table in catalog.TABLES
         ],
-        parquet=expand(
-            "results/{{scenario}}/report/{table}.parquet", table=catalog.TABLES
-        ),
+        parquet=expand("results/{{scenario}}/report/{table}.parquet", table=catalog.TABLES),
     log:
         "logs/{scenario}/report/tables.log",
     benchmark:
         "benchmarks/jobs/{scenario}/report/tables.tsv"
     conda:
         "../envs/environment.yaml"
-    params:
-        depends=depends("report"),
-        resolved=lambda wildcards: model(wildcards).model_dump(),
-        captions=catalog.TABLES,
     threads: 1
     resources:
         mem_mb=2000,
         runtime=10,
+    params:
+        depends=depends("report"),
+        resolved=lambda wildcards: model(wildcards).model_dump(),
+        captions=catalog.TABLES,
     message:
         "{wildcards.scenario}: tables"
     script:
@@ -136,15 +82,13 @@ rule figure:
         "benchmarks/jobs/{scenario}/report/{figure}.tsv"
     conda:
         "../envs/environment.yaml"
-    params:
-        depends=depends("report"),
-        about=lambda wildcards: list(
-            catalog.FIGURES[model(wildcards).system][wildcards.figure][:2]
-        ),
     threads: 1
     resources:
         mem_mb=2000,
         runtime=10,
+    params:
+        depends=depends("report"),
+        about=lambda wildcards: list(catalog.FIGURES[model(wildcards).system][wildcards.figure][:2]),
     message:
         "{wildcards.scenario}: figure {wildcards.figure}"
     script:
@@ -153,9 +97,7 @@ rule figure:
 
 rule comparison:
     input:
-        realizations=expand(
-            "results/{name}/report/realizations.parquet", name=study.scenarios
-        ),
+        realizations=expand("results/{name}/report/realizations.parquet", name=study.scenarios),
         summary=expand("results/{name}/report/summary.parquet", name=study.scenarios),
     output:
         csv=[
@@ -168,15 +110,17 @@ rule comparison:
             )
             for table in catalog.COMPARISON
         ],
-        parquet=expand(
-            "results/comparison/{{study}}/{table}.parquet", table=catalog.COMPARISON
-        ),
+        parquet=expand("results/comparison/{{study}}/{table}.parquet", table=catalog.COMPARISON),
     log:
         "logs/comparison/{study}.log",
     benchmark:
         "benchmarks/jobs/comparison/{study}.tsv"
     conda:
         "../envs/environment.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=10,
     params:
         depends={
             "parameters": {
@@ -185,17 +129,10 @@ rule comparison:
             },
             "code": fingerprint(
                 "pwfl.report",
-                *(
-                    f"pwfl.report.{chosen.system}"
-                    for chosen in study.scenarios.values()
-                ),
+                *(f"pwfl.report.{chosen.system}" for chosen in study.scenarios.values()),
             ),
         },
         captions=catalog.COMPARISON,
-    threads: 1
-    resources:
-        mem_mb=2000,
-        runtime=10,
     message:
         "Comparison of the scenarios of {wildcards.study}"
     script:

@@ -12,12 +12,12 @@ rule schedule:
         "benchmarks/jobs/{scenario}/schedule/{scheduler}/{shard}.tsv"
     conda:
         "../envs/environment.yaml"
-    params:
-        depends=depends("schedule", variant="scheduler"),
     threads: 1
     resources:
         mem_mb=1000,
         runtime=30,
+    params:
+        depends=depends("schedule", variant="scheduler"),
     message:
         "{wildcards.scenario}: {wildcards.scheduler} schedule of realizations {wildcards.shard}"
     script:

@@ -7,7 +7,7 @@ A result that floating point cannot reach is infinite, so epsilon is never under
 
 import numpy as np
 from scipy.optimize import elementwise
-from scipy.special import log_ndtr
+from scipy.special import erf, log_ndtr
 
 
 def zcdp(sensitivity: np.ndarray, noise_std: np.ndarray, rounds: int) -> np.ndarray:
@@ -29,10 +29,8 @@ def exact_epsilon(rho: np.ndarray, delta: float) -> np.ndarray:
 
     mu = np.sqrt(2 * np.asarray(rho, float))
     epsilon = np.where(np.isinf(mu), np.inf, 0.0)
-    # Gaussian DP meets delta at epsilon = 0 where 2 Phi(mu/2) - 1 <= delta.
-    search = np.isfinite(mu) & (
-        log_ndtr(mu / 2) + np.log1p(-np.exp(log_ndtr(-mu / 2) - log_ndtr(mu / 2))) > np.log(delta)
-    )
+    # At epsilon = 0 the mechanism has delta = 2 Phi(mu/2) - 1; nothing to search below that.
+    search = np.isfinite(mu) & (erf(mu / np.sqrt(8)) > delta)
     if search.any():
         high = classic_epsilon(mu[search] ** 2 / 2, delta)
         result = elementwise.find_root(gap, (np.zeros_like(high), high), args=(mu[search],))

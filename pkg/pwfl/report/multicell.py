@@ -160,7 +160,6 @@ def summarize(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl
     ]
     summary = each.group_by("scheme", maintain_order=True).agg(
         pl.len().alias("realizations"),
-        pl.col("epsilon_tight", "epsilon_classic").mean().name.suffix("_mean"),
         pl.col("rho_max").max().alias("rho_maximum"),
         pl.col("epsilon_exact").max().alias("epsilon_maximum"),
         (pl.col("noise_error") > limit).sum().alias("noise_error_exceeded"),

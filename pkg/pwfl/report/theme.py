@@ -68,7 +68,7 @@ def cdf(frame: pl.DataFrame, value: str, schemes: list[dict], title: str, axis: 
         alt.Chart(distribution(frame, value), title=title, width=WIDTH, height=HEIGHT)
         .mark_line(interpolate="step-after")
         .encode(
-            x=alt.X(f"{value}:Q", title=axis, scale=alt.Scale(zero=False, nice=True)),
+            x=alt.X(f"{value}:Q", title=axis, scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=8)),
             y=alt.Y("share:Q", title="Empirical CDF", scale=alt.Scale(domain=[0, 1])),
             color=colour,
             opacity=opacity,
@@ -85,16 +85,17 @@ def means(frame: pl.DataFrame, by: list[str], columns: list[str]) -> pl.DataFram
     """
     groups = frame.group_by(by, maintain_order=True).agg(
         *(pl.col(c).mean().alias(f"{c}_mean") for c in columns),
-        *((pl.col(c).std() / pl.col(c).count().sqrt()).alias(f"{c}_low") for c in columns),
-        *(pl.col(c).count().alias(f"{c}_high") for c in columns),
+        *(pl.col(c).std().alias(f"{c}_std") for c in columns),
+        *(pl.col(c).count().alias(f"{c}_count") for c in columns),
     )
     for c in columns:
-        degrees = np.maximum(groups[f"{c}_high"].to_numpy() - 1.0, 1.0)
-        half = groups[f"{c}_low"] * pl.Series(student.ppf((1 + CONFIDENCE) / 2, degrees))
+        count = groups[f"{c}_count"].to_numpy()
+        quantile = student.ppf((1 + CONFIDENCE) / 2, np.maximum(count - 1, 1))
+        half = groups[f"{c}_std"] * pl.Series(quantile / np.sqrt(np.maximum(count, 1)))
         groups = groups.with_columns(
-            (pl.col(f"{c}_mean") - half).alias(f"{c}_low"), (pl.col(f"{c}_mean") + half).alias(f"{c}_high")
+            (groups[f"{c}_mean"] - half).alias(f"{c}_low"), (groups[f"{c}_mean"] + half).alias(f"{c}_high")
         )
-    return groups
+    return groups.select(*by, *(f"{c}_{part}" for c in columns for part in ("mean", "low", "high")))
 
 
 def band(
@@ -111,6 +112,7 @@ def band(
     low, mean = y.copy(), y.copy()
     low.shorthand, mean.shorthand = f"{value}_low:Q", f"{value}_mean:Q"
     area = base.mark_area().encode(
+        color=colour.copy().legend(None),
         y=low,
         y2=f"{value}_high:Q",
         opacity=alt.when(chosen).then(alt.value(0.18)).otherwise(alt.value(0.02)),
