@@ -1,19 +1,36 @@
-# Every target works from a fresh clone: the environment is made on first use
+# Every target works from a fresh clone: the environment is made on first use,
 # and again when the lock or the package's metadata changes.
 PYTHON ?= python3
+CONFIG ?= config/config.yaml
 VENV := .venv
 BIN := $(VENV)/bin
-CONFIG ?= config/config.yaml
-CORES ?= all
 
-.PHONY: run test lint docs lock clean
-
-$(VENV)/installed: envs/requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pwfl needs Python 3.11 or newer, $(PYTHON) is " + sys.version.split()[0])'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --require-hashes --requirement envs/requirements.lock
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
-	touch $@
+.PHONY: run test lint docs lock
 
 run: $(VENV)/installed
-	$(BIN)/snakemake --configfile $(CONFIG) --cores $(CORES)
+	$(BIN)/snakemake --configfile $(CONFIG)
+
+test: $(VENV)/installed lint
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+
+lint: $(VENV)/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/snakefmt --check Snakefile rules
+	$(BIN)/snakemake --lint
+
+# config/README.md and config/schema.json, from the scenario model.
+docs: $(VENV)/installed
+	$(BIN)/python -m pwfl.scenario.docs config
+
+# envs/requirements.lock, from pyproject.toml; needs uv on the PATH.
+lock:
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+		--extra dev pyproject.toml --output-file envs/requirements.lock
+
+$(VENV)/installed: envs/requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pwfl needs Python 3.11 or newer; set PYTHON=")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r envs/requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@

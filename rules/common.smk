@@ -130,7 +130,7 @@ def scenario_reports():
     """Everything the report holds for each scenario of the study."""
     files = []
     for name, chosen in study.scenarios.items():
-        files.append(f"results/{name}/scenario.yaml")
+        files += [f"results/{name}/scenario.yaml", f"results/{name}/report/parameters.csv"]
         files += expand(
             f"results/{name}/report/{{figure}}.html",
             figure=catalog.FIGURES[chosen.system],

@@ -5,7 +5,15 @@ localrules:
 
 rule scenario:
     output:
-        "results/{scenario}/scenario.yaml",
+        yaml="results/{scenario}/scenario.yaml",
+        csv=report(
+            "results/{scenario}/report/parameters.csv",
+            caption="../report/parameters.rst",
+            category="{scenario}",
+            subcategory="tables",
+            labels={"item": "parameters", "format": "CSV"},
+        ),
+        parquet="results/{scenario}/report/parameters.parquet",
     log:
         "logs/{scenario}/scenario.log",
     conda:
@@ -49,7 +57,6 @@ rule tables:
         runtime=10,
     params:
         depends=depends("report"),
-        resolved=lambda wildcards: model(wildcards).model_dump(),
         captions=catalog.TABLES,
     message:
         "{wildcards.scenario}: tables"

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from pwfl import logs, report, scenario, tables
+from pwfl import logs, report, tables
 
 logs.to_file(snakemake.log[0])
 parameters = snakemake.params.depends["parameters"]
@@ -9,6 +9,5 @@ inputs = {
     table: tables.read_schemes(parameters["system"], table, paths, schemes) for table, paths in snakemake.input.items()
 }
 frames = report.summarize(parameters, inputs)
-frames["parameters"] = scenario.parameter_table(snakemake.params.resolved)
 for csv, parquet in zip(snakemake.output.csv, snakemake.output.parquet):
     tables.write_report(frames[Path(csv).stem], csv, parquet)

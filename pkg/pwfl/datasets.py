@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import struct
+import zlib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -129,7 +130,7 @@ def _read_idx(path: Path, sha256: str) -> np.ndarray:
     """The array in an IDX file of bytes, first axis kept."""
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (EOFError, gzip.BadGzipFile, OSError) as error:
+    except (EOFError, OSError, zlib.error) as error:
         raise DataError(f"{path}: cannot be read: {error}") from None
     axes = 3 if "idx3" in path.name else 1
     magic = 0x0800 + axes

@@ -53,7 +53,6 @@ MULTICELL = {
 FIGURES = {"multicell": MULTICELL}
 
 TABLES = {
-    "parameters": "Every parameter of the scenario as it was resolved (Table I of the paper).",
     "summary": "For each scheme, means over realizations with 95% intervals, extremes of the leakage, and how many "
     "realizations diverged, could not be noised or scheduled nobody.",
     "realizations": "Objective, guarantee and final accuracy of each realization and scheme.",

@@ -181,14 +181,18 @@ def _check_top_level(config: dict) -> list[str]:
     if not isinstance(config.get("scenarios"), dict) or not config["scenarios"]:
         problems.append("scenarios: must name at least one scenario, as in `scenarios: {first: {}}`")
         return problems
-    if not isinstance(config.get("base") or {}, dict):
+    if not isinstance(config.get("base"), dict | None):
         problems.append(f"base: must be a mapping of parameters, is {config['base']!r}")
-    if not isinstance(config.get("run") or [], list):
+    if not isinstance(config.get("run"), list | None):
         problems.append(f"run: must be a list of scenario names, is {config['run']!r}")
     for name, override in config["scenarios"].items():
         if not (isinstance(name, str) and NAME.fullmatch(name)):
             problems.append(f"scenarios: {name!r} is no name; use letters, digits, '_', '.' and '-'")
-        if not isinstance(override or {}, dict):
+        if name == "comparison":
+            problems.append(
+                "scenarios: 'comparison' is the folder of comparisons, results/comparison; take another name"
+            )
+        if not isinstance(override, dict | None):
             problems.append(f"scenarios.{name}: must be a mapping of parameters, is {override!r}")
     if not NAME.fullmatch(str(config.get("study", "study"))):
         problems.append(f"study: {config['study']!r} is no name; use letters, digits, '_', '.' and '-'")

@@ -55,7 +55,7 @@ class Data(Section):
 
     dataset: Literal["digits", "mnist", "fashion_mnist"] = parameter(
         "mnist", "data set: MNIST, Fashion-MNIST, or scikit-learn's digits (ships with it, needs no download)",
-        stages="channel train account report")  # fmt: skip
+        stages="channel train account")  # fmt: skip
     folder: str | None = parameter(None, "folder of the four IDX files (.gz or plain) of MNIST or Fashion-MNIST; "
                                    "without it Keras downloads them")  # fmt: skip
     samples_offset: int = parameter(50, "samples every user has at least: K = round(offset + lognormal)",

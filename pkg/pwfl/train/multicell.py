@@ -31,7 +31,7 @@ def run(
     size = datasets.SIZES[parameters["data"]["dataset"]]
     widths = [size.features, *training["hidden_layers"], size.classes]
     rounds = evaluation_rounds(training["rounds"], training["evaluate_every"])
-    advance = _round_function(training["clipping"], training["clip_norm"], training["learning_rate"])
+    advance = _round_function(widths, training["clipping"], training["clip_norm"], training["learning_rate"])
     x_train, x_test, y_test = tf.constant(data.x_train), tf.constant(data.x_test), tf.constant(data.y_test)
     evaluate = tf.function(lambda weights: network.evaluate(weights, x_test, y_test))
     frame = (
@@ -109,10 +109,22 @@ def _numbers(tensors) -> tuple[float, ...]:
     return tuple(float(tensor) for tensor in tensors)
 
 
-def _round_function(clipping: str, clip_norm: float, step_size: float):
-    """The engine for this clipping as one graph, traced once for all numbers of users and samples."""
+def _round_function(widths: list[int], clipping: str, clip_norm: float, step_size: float):
+    """The engine for this network and clipping as one graph, traced once for any numbers of users and samples."""
+    weights = [shape for inputs, outputs in pairwise(widths) for shape in ((inputs, outputs), (outputs,))]
 
-    @tf.function(reduce_retracing=True)
+    @tf.function(
+        input_signature=[
+            [tf.TensorSpec(shape, tf.float32) for shape in weights],
+            tf.TensorSpec([], tf.int32),
+            tf.TensorSpec([], tf.int32),
+            tf.TensorSpec([None, widths[0]], tf.float32),
+            tf.TensorSpec([None], tf.int32),
+            tf.TensorSpec([None], tf.int32),
+            tf.TensorSpec([], tf.float32),
+            tf.TensorSpec([], tf.int64),
+        ]
+    )
     def advance(weights, first, rounds, x, y, samples, noise_std, key):
         def gradient(weights):
             clip = tf.constant(clip_norm, tf.float32)

@@ -1,0 +1,66 @@
+"""Fixtures that several test modules share."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parent.parent
+
+# A whole study in seconds: two scenarios, two shards of each kind, all four pairs of schemes in one.
+TINY = {
+    "study": "tiny",
+    "base": {
+        "realizations": 4,
+        "training_realizations": 3,
+        "shards": {"optimization": 2, "training": 2},
+        "network": {"users": 20},
+        "radio": {"resource_blocks": 2},
+        "data": {"dataset": "digits", "samples_offset": 10, "samples_log_mean": 2.5},
+        "privacy": {"min_noise": 3.5, "max_noise_error": 0.4},
+        "schedule": {"gamma": 300.0},
+        "training": {"hidden_layers": [8], "rounds": 4, "learning_rate": 1.0, "clip_norm": 1.0, "evaluate_every": 2},
+    },
+    "scenarios": {"low": {}, "high": {"schedule": {"gamma": 3000.0}, "shards": {"optimization": 4, "training": 3}}},
+}
+
+
+@pytest.fixture
+def tiny_config():
+    """A fresh copy of the tiny study's config."""
+    return yaml.safe_load(yaml.safe_dump(TINY))
+
+
+def snakemake(folder: Path, config: dict, *arguments: str, project: Path = ROOT) -> subprocess.CompletedProcess:
+    """Run the workflow of `project` with `folder` as working directory; the config is written there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "study.yaml").write_text(yaml.safe_dump(config))
+    command = [sys.executable, "-m", "snakemake", "--snakefile", str(project / "Snakefile"), "--directory", str(folder)]
+    command += [
+        "--workflow-profile",
+        "none",
+        "--configfile",
+        str(folder / "study.yaml"),
+        "--cores",
+        "1",
+        "--show-failed-logs",
+    ]
+    environment = os.environ | {"PYTHONPATH": str(project / "pkg")}
+    return subprocess.run(
+        [*command, *arguments], capture_output=True, text=True, cwd=folder, env=environment, check=False
+    )
+
+
+def jobs(result: subprocess.CompletedProcess) -> dict[str, int]:
+    """The job statistics that a (dry) run prints: rule -> number of jobs."""
+    text = result.stdout + result.stderr
+    assert result.returncode == 0, text
+    if "Job stats:" not in text:
+        assert "Nothing to be done" in text, text
+        return {}
+    table = text.split("Job stats:\n", 1)[1].split("\n\n", 1)[0].splitlines()[2:]
+    counts = {line.split()[0]: int(line.split()[1]) for line in table}
+    return {rule: count for rule, count in counts.items() if rule not in ("total", "all")}

@@ -1,0 +1,36 @@
+"""All stages in one process, without Snakemake: what reports are made of, in seconds."""
+
+import polars as pl
+from pwfl import account, channel, datasets, noise, scenario, schedule, tables, train
+
+
+def digits() -> datasets.Dataset:
+    """The digits as training takes them."""
+    x_train, y_train, x_test, y_test = datasets.load("digits")
+    scaled = [x.astype("float32") / 255 for x in (x_train, x_test)]
+    return datasets.Dataset(scaled[0], y_train.astype("int32"), scaled[1], y_test.astype("int32"))
+
+
+def run(config: dict, folder) -> tuple[dict, dict[str, pl.DataFrame]]:
+    """The report's parameters and tables of a scenario; every table passes through its file's schema check."""
+    model = scenario.resolve(config, {})
+
+    def checked(frames):
+        paths = {name: str(folder / f"{name}.parquet") for name in frames}
+        tables.write_all(frames, model.system, paths)
+        return tables.read_all(model.system, paths)
+
+    def parameters(stage, variant=None):
+        return scenario.stage_parameters(model, stage, variant)
+
+    data, collected = digits(), []
+    base = checked(channel.run(parameters("channel"), range(model.realizations)))
+    for scheme in model.schemes:
+        found = base | checked(schedule.run(parameters("schedule", scheme.scheduler), scheme.scheduler, base))
+        found |= checked(noise.run(parameters("noise", scheme.noise), scheme.noise, found))
+        found |= checked(train.run(parameters("train"), data, range(model.training_realizations), found))
+        found |= checked(account.run(parameters("account"), found))
+        names = ("schedule_status", "noise_status", "history", "leakage", "outcome")
+        collected.append({n: found[n].select(pl.lit(scheme.name).alias("scheme"), pl.all()) for n in names})
+    merged = {name: pl.concat([part[name] for part in collected]) for name in collected[0]}
+    return parameters("report"), merged | {name: base[name] for name in ("users", "links")}

@@ -1,0 +1,336 @@
+"""Accounting: epsilons against mpmath and dp-accounting, the outcome table against loops."""
+
+import math
+import statistics
+
+import dp_accounting
+import mpmath
+import numpy as np
+import polars as pl
+import pytest
+from dp_accounting import gaussian_mechanism, pld, rdp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pwfl import account, channel, noise, scenario, schedule, tables
+from pwfl.account import gaussian
+from scipy import integrate, stats
+
+DELTA = 1e-5
+EPSILONS = [gaussian.exact_epsilon, gaussian.tight_epsilon, gaussian.classic_epsilon]
+PROPERTY = settings(derandomize=True, deadline=None, max_examples=60)
+RHO = st.floats(math.log(1e-6), math.log(1e4)).map(math.exp)
+SMALL_DELTA = st.floats(math.log(1e-12), math.log(0.3)).map(math.exp)
+
+
+def gaussian_delta(epsilon, rho):
+    """delta(epsilon) of a Gaussian mechanism, in mpmath (Balle and Wang, 2018, Theorem 8)."""
+    mu = mpmath.sqrt(2 * mpmath.mpf(rho))
+    return mpmath.ncdf(mu / 2 - epsilon / mu) - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu)
+
+
+def exact_reference(rho, delta):
+    """The least epsilon by bisection at 60 digits."""
+    with mpmath.workdps(60):
+        low, high = mpmath.mpf(0), mpmath.mpf(rho) + 2 * mpmath.sqrt(-mpmath.mpf(rho) * mpmath.log(delta))
+        if gaussian_delta(low, rho) <= delta:
+            return low
+        for _ in range(150):
+            middle = (low + high) / 2
+            low, high = (middle, high) if gaussian_delta(middle, rho) > delta else (low, middle)
+        return high
+
+
+def tight_reference(rho, delta):
+    """The least epsilon of the Renyi conversion over orders: golden section in log(alpha - 1), 30 digits."""
+    with mpmath.workdps(30):
+        rho, delta = mpmath.mpf(rho), mpmath.mpf(delta)
+
+        def conversion(t):
+            alpha = 1 + mpmath.exp(t)
+            return rho * alpha + mpmath.log(1 - 1 / alpha) - mpmath.log(delta * alpha) / (alpha - 1)
+
+        low, high, ratio = mpmath.mpf(-25), mpmath.mpf(25), (mpmath.sqrt(5) - 1) / 2
+        for _ in range(130):
+            left, right = high - ratio * (high - low), low + ratio * (high - low)
+            low, high = (low, right) if conversion(left) < conversion(right) else (left, high)
+        return max(conversion(low), mpmath.mpf(0))
+
+
+@pytest.mark.parametrize(
+    ("noise", "expected"),
+    [
+        (100.0, (4, 17.57228, 16.51141, 15.45616)),
+        (282.8427, (0.5, 5.29853, 4.72839, 4.37718)),
+    ],
+)
+def test_reference_table(noise, expected):
+    samples = 80
+    rho = gaussian.zcdp(2 * 10 / samples, noise / samples, 200)
+    values = (rho, *(f(rho, DELTA) for f in reversed(EPSILONS)))
+    assert [f"{float(value):.5f}" for value in values] == [f"{value:.5f}" for value in expected]
+
+
+@pytest.mark.parametrize("delta", [1e-15, 1e-5, 0.1, 0.9])
+@pytest.mark.parametrize("rho", [1e-6, 1e-3, 0.5, 4.0, 300.0, 1e4])
+def test_exact_epsilon_is_the_root_in_high_precision(rho, delta):
+    assert float(gaussian.exact_epsilon(rho, delta)) == pytest.approx(float(exact_reference(rho, delta)), rel=1e-10)
+
+
+@pytest.mark.parametrize("rho", [1e-3, 0.5, 4.0, 300.0])
+def test_exact_epsilon_agrees_with_dp_accounting(rho):
+    reference = gaussian_mechanism.get_epsilon_gaussian(1 / math.sqrt(2 * rho), DELTA)
+    assert float(gaussian.exact_epsilon(rho, DELTA)) == pytest.approx(reference, rel=1e-8)
+
+
+@pytest.mark.parametrize("delta", [1e-15, 1e-5, 0.1, 0.9])
+@pytest.mark.parametrize("rho", [1e-6, 1e-3, 0.5, 4.0, 300.0, 1e4])
+def test_tight_epsilon_is_the_minimum_in_high_precision(rho, delta):
+    reference = float(tight_reference(rho, delta))
+    assert float(gaussian.tight_epsilon(rho, delta)) == pytest.approx(reference, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("rho", [1e-3, 0.5, 4.0, 300.0])
+def test_tight_epsilon_agrees_with_dp_accounting_over_fine_orders(rho):
+    orders = 1 + np.exp(np.linspace(-7, 7, 20001))
+    reference, _ = rdp.compute_epsilon(orders, rho * orders, DELTA)
+    assert float(gaussian.tight_epsilon(rho, DELTA)) == pytest.approx(reference, rel=1e-6)
+    assert float(gaussian.tight_epsilon(rho, DELTA)) <= reference * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(("noise", "rounds"), [(100.0, 200), (282.8427, 200), (600.0, 50)])
+def test_exact_epsilon_agrees_with_composed_loss_distributions(noise, rounds):
+    # The accountant doubles the sensitivity under REPLACE_ONE, so that stands in the multiplier.
+    relation = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
+    accountant = pld.PLDAccountant(relation, value_discretization_interval=1e-3)
+    accountant.compose(dp_accounting.GaussianDpEvent(noise / (2 * 10)), rounds)
+    epsilon = float(gaussian.exact_epsilon(gaussian.zcdp(20.0, noise, rounds), DELTA))
+    assert epsilon == pytest.approx(accountant.get_epsilon(DELTA), rel=2e-3)
+
+
+@PROPERTY
+@given(RHO, SMALL_DELTA)
+def test_exact_is_at_most_tight_is_at_most_classic(rho, delta):
+    exact, tight, classic = (float(f(rho, delta)) for f in EPSILONS)
+    assert 0 <= exact <= tight * (1 + 1e-9) <= classic * (1 + 2e-9)
+
+
+@PROPERTY
+@given(RHO, st.floats(1.0, 3.0), SMALL_DELTA, st.floats(1.0, 3.0))
+def test_epsilons_grow_with_rho_and_fall_with_delta(rho, more, delta, larger):
+    for epsilon in EPSILONS:
+        here = float(epsilon(rho, delta))
+        assert here <= float(epsilon(rho * more, delta)) * (1 + 1e-9)
+        assert here * (1 + 1e-9) >= float(epsilon(rho, delta * larger))
+
+
+@PROPERTY
+@given(RHO, SMALL_DELTA)
+def test_delta_of_epsilon_is_delta_again(rho, delta):
+    epsilon = float(gaussian.exact_epsilon(rho, delta))
+    with mpmath.workdps(60):
+        if epsilon > 0:
+            # A rounding in epsilon moves delta by about epsilon e^epsilon Phi(-mu/2 - epsilon/mu).
+            assert float(gaussian_delta(mpmath.mpf(epsilon), rho)) == pytest.approx(delta, rel=1e-7)
+        else:
+            assert gaussian_delta(mpmath.mpf(0), rho) <= delta * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("rho", [1e-300, 1e-20, 1e-12, 4e-10, 1e-9, 1e8, 1e12, 1e16, 1e17, 1e18])
+def test_extreme_exact_epsilon_is_never_understated(rho):
+    assert float(gaussian.exact_epsilon(rho, DELTA)) >= float(exact_reference(rho, DELTA)) * (1 - 1e-10)
+
+
+@pytest.mark.parametrize("rho", [1e20, 1e30, 1e100, 1e300, np.inf])
+def test_huge_rho_gives_at_least_rho(rho):
+    # At epsilon = rho the Gaussian mechanism's delta is nearly 1/2.
+    assert float(gaussian.exact_epsilon(rho, DELTA)) >= rho
+    assert float(gaussian.tight_epsilon(rho, DELTA)) >= rho
+    assert float(gaussian.classic_epsilon(rho, DELTA)) >= rho
+
+
+@pytest.mark.parametrize("rho", [1e-300, 1e-20, 1e-9, 1e8, 1e12, 1e16])
+def test_extreme_tight_epsilon_stands_between_exact_and_classic(rho):
+    exact, tight, classic = (float(f(rho, DELTA)) for f in EPSILONS)
+    assert exact * (1 - 1e-10) <= tight <= classic * (1 + 1e-10)
+
+
+def test_nothing_leaked_costs_nothing():
+    assert [float(epsilon(0.0, DELTA)) for epsilon in EPSILONS] == [0, 0, 0]
+
+
+def test_an_undefined_rho_is_no_guarantee():
+    for epsilon in EPSILONS:
+        assert not float(epsilon(np.nan, DELTA)) < np.inf
+
+
+def test_arrays_give_what_single_values_give():
+    rho = np.array([1e-12, 0.5, 4.0, 1e8, np.inf])
+    for epsilon in EPSILONS:
+        np.testing.assert_array_equal(epsilon(rho, DELTA), [epsilon(np.array([r]), DELTA)[0] for r in rho])
+
+
+@pytest.mark.parametrize("order", [1.5, 2.0, 8.0])
+def test_zcdp_is_the_renyi_divergence_over_its_order(order):
+    def integrand(x):
+        return math.exp(order * stats.norm.logpdf(x, 0.4, 1.3) + (1 - order) * stats.norm.logpdf(x, 0.0, 1.3))
+
+    integral, _ = integrate.quad(integrand, -30, 30)
+    divergence = math.log(integral) / (order - 1)
+    assert float(gaussian.zcdp(0.4, 1.3, 7)) == pytest.approx(7 * divergence / order, rel=1e-7)
+
+
+def test_no_noise_leaks_without_bound():
+    assert float(gaussian.zcdp(1.0, np.array(0.0), 1)) == np.inf
+
+
+SMALL = {
+    "network": {"users": 5},
+    "data": {"dataset": "digits"},
+    "training": {"rounds": 30, "clip_norm": 3.0, "hidden_layers": [7]},
+    "convergence": {"smoothness": 8.0, "strong_convexity": 2.0, "xi1": 0.5, "xi2": 1.5},
+    "schedule": {"gamma": 2e5},
+}
+# realization: (K_i, scheduled, sigma_i) of each user
+PLAN = {
+    4: [(60, True, 2.0), (90, False, 0.0), (75, True, 1.5), (200, True, 0.4), (51, False, 0.0)],
+    5: [(52, False, 0.0), (99, False, 0.0), (70, False, 0.0), (80, False, 0.0), (55, False, 0.0)],
+    6: [(60, True, None), (90, False, 0.0), (75, True, None), (120, False, 0.0), (51, False, 0.0)],
+    7: [(66, True, 1.0), (90, True, 1.1), (75, True, 1.2), (120, True, 1.3), (51, True, 1.4)],
+}
+
+
+def accounted(plan, override):
+    parameters = scenario.stage_parameters(scenario.resolve(SMALL, override), "account")
+    keys = {
+        "realization": [r for r, users in plan.items() for _ in users],
+        "user": [i for users in plan.values() for i in range(len(users))],
+    }
+    samples, scheduled, noise_std = zip(*(user for users in plan.values() for user in users), strict=True)
+    return account.run(
+        parameters,
+        {
+            "users": pl.DataFrame(keys | {"samples": samples}),
+            "schedule": pl.DataFrame(keys | {"resource_block": [0 if s else None for s in scheduled]}),
+            "noise": pl.DataFrame(keys | {"noise_std": noise_std}, schema_overrides={"noise_std": pl.Float64}),
+        },
+    )
+
+
+def outcome_of(realization, override=None):
+    return accounted(PLAN, override or {})["outcome"].row(by_predicate=pl.col("realization") == realization, named=True)
+
+
+@pytest.mark.parametrize("realization", [4, 7])
+def test_outcome_follows_the_papers_formulas(realization):
+    row, users = outcome_of(realization), PLAN[realization]
+    training, convergence, gamma = SMALL["training"], SMALL["convergence"], SMALL["schedule"]["gamma"]
+    objective = error = scheduled_samples = left_out = noise = 0.0
+    rhos = []
+    for samples, scheduled, std in users:
+        if scheduled:
+            objective += gamma / (samples * std) ** 2
+            error += samples * std**2
+            scheduled_samples += samples
+            rhos.append(2 * training["rounds"] * (training["clip_norm"] / (samples * std)) ** 2)
+        else:
+            objective += samples
+            left_out += samples
+    total = sum(samples for samples, _, _ in users)
+    for samples, scheduled, std in users:
+        noise += (samples * scheduled * std / scheduled_samples) ** 2
+    d = 64 * 7 + 7 + 7 * 10 + 10
+    expected = {
+        "scheduled": len(rhos),
+        "scheduled_samples": scheduled_samples,
+        "samples": total,
+        "objective": objective,
+        "noise_error": error / scheduled_samples,
+        "rho_total": sum(rhos),
+        "rho_max": max(rhos),
+        "rho_median": statistics.median(rhos),
+        "c1": 1
+        - convergence["strong_convexity"] / convergence["smoothness"]
+        + 4 * convergence["xi2"] / total**2 * left_out**2,
+        "c2": 2 * convergence["xi1"] / (convergence["smoothness"] * total**2) * left_out**2,
+        "c3": d / (2 * convergence["smoothness"]) * noise,
+        "delta": DELTA,
+    }
+    assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-12)
+    assert row["epsilon_exact"] == pytest.approx(float(exact_reference(max(rhos), DELTA)), rel=1e-10)
+    assert row["epsilon_tight"] == pytest.approx(float(tight_reference(max(rhos), DELTA)), rel=1e-9)
+    assert row["epsilon_classic"] == pytest.approx(
+        max(rhos) + 2 * math.sqrt(max(rhos) * math.log(1 / DELTA)), rel=1e-12
+    )
+
+
+def test_leakage_has_a_row_for_each_scheduled_user_with_noise():
+    leakage = accounted(PLAN, {})["leakage"]
+    expected = [(r, i) for r in (4, 7) for i, (_, scheduled, _) in enumerate(PLAN[r]) if scheduled]
+    assert leakage.select("realization", "user").rows() == expected
+    for realization, user, rho, mu in leakage.select("realization", "user", "rho", "mu").rows():
+        samples, _, std = PLAN[realization][user]
+        assert rho == pytest.approx(2 * 30 * (3 / (samples * std)) ** 2)
+        assert mu == pytest.approx(2 * 3 * math.sqrt(30) / (samples * std))
+    assert leakage["rho_worst_case"].null_count() == len(leakage)
+
+
+def test_users_of_one_realization_do_not_touch_another():
+    alone = accounted({4: PLAN[4]}, {})["outcome"].row(0)
+    among_others = accounted(PLAN, {})["outcome"].row(by_predicate=pl.col("realization") == 4)
+    assert among_others == alone
+
+
+LEAKED = ["rho_total", "rho_max", "rho_median", "epsilon_exact", "epsilon_tight", "epsilon_classic", "noise_error"]
+
+
+def test_nobody_scheduled_leaks_nothing_to_report():
+    row = outcome_of(5)
+    assert [row[name] for name in [*LEAKED, "c3"]] == [None] * 8
+    assert (row["scheduled"], row["scheduled_samples"], row["objective"]) == (0, 0, 356)
+    assert row["c1"] == pytest.approx(1 - 2 / 8 + 4 * 1.5)
+    assert row["c2"] == pytest.approx(2 * 0.5 / 8)
+
+
+def test_infeasible_noise_gives_nulls():
+    row = outcome_of(6)
+    assert [row[name] for name in [*LEAKED, "c3", "objective"]] == [None] * 9
+    assert (row["scheduled"], row["scheduled_samples"]) == (2, 135)
+
+
+def test_tables_meet_their_schemas(tmp_path):
+    for clipping in ("per_sample", "per_user"):
+        frames = accounted(PLAN, {"training": {"clipping": clipping}})
+        tables.write_all(frames, "multicell", {name: str(tmp_path / name) for name in frames})
+        for name, frame in frames.items():
+            assert tables.read("multicell", name, str(tmp_path / name)).rows(named=True) == frame.rows(named=True)
+
+
+def test_tables_say_what_their_epsilons_mean():
+    row = outcome_of(4)
+    assert row["unit"] == "one training record of one user"
+    assert row["neighbouring_relation"] == "replace-one"
+    assert row["sampling"].startswith("none")
+    assert "noisy gradient" in row["observer"]
+    assert "leakage (11) not guaranteed" not in row["guarantee"]
+    assert row["guarantee"].startswith("guaranteed")
+
+
+def test_clipping_a_users_mean_carries_the_true_worst_case():
+    # Claimed rho 4 with K = 100, T = 200, L = 10: one record may turn the whole mean around.
+    override = {"training": {"clipping": "per_user", "rounds": 200, "clip_norm": 10.0}}
+    frames = accounted({0: [(100, True, 1.0), (50, False, 0.0)]}, override)
+    row = frames["leakage"].row(0, named=True)
+    assert row["rho"] == pytest.approx(4)
+    assert row["rho_worst_case"] == pytest.approx(4 * 100**2)
+    assert f"{float(gaussian.exact_epsilon(row['rho_worst_case'], DELTA)):,.0f}" == "41,205"
+    assert "leakage (11) not guaranteed" in frames["outcome"]["guarantee"][0]
+
+
+def test_papers_schemes_leak_no_more_than_their_noise_floor():
+    # By (22) no user's rho exceeds 2 T L^2 / Nmin^2 = 4, and random noise comes close to it.
+    s = scenario.resolve({}, {})
+    users = channel.run(scenario.stage_parameters(s, "channel"), range(20))
+    frames = users | schedule.run(scenario.stage_parameters(s, "schedule", "random"), "random", users)
+    frames |= noise.run(scenario.stage_parameters(s, "noise", "random"), "random", frames)
+    rho = account.run(scenario.stage_parameters(s, "account"), frames)["leakage"]["rho"]
+    assert 3 < rho.max() <= 4 * (1 + 1e-12)

@@ -1,0 +1,93 @@
+"""Data sets: sizes, IDX files that are not what they should be, storing and restoring."""
+
+import gzip
+import struct
+
+import numpy as np
+import pytest
+from pwfl import datasets
+
+
+def idx(array: np.ndarray) -> bytes:
+    return struct.pack(f">I{array.ndim}I", 0x0800 + array.ndim, *array.shape) + array.astype(np.uint8).tobytes()
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder of small IDX files that stand for the originals, two of them gzipped."""
+    import hashlib
+
+    generator = np.random.default_rng(0)
+    arrays = [generator.integers(256, size=s) for s in ((6, 28, 28), (6,), (2, 28, 28), (2,))]
+    contents = [idx(array) for array in arrays]
+    for k, (name, content) in enumerate(zip(datasets.IDX_FILES, contents, strict=True)):
+        path = tmp_path / (name + ".gz" * (k % 2))
+        path.write_bytes(gzip.compress(content) if k % 2 else content)
+    monkeypatch.setitem(datasets.SHA256, "mnist", tuple(hashlib.sha256(c).hexdigest() for c in contents))
+    return tmp_path, arrays
+
+
+def test_digits_come_along_with_the_sizes_that_are_declared():
+    x_train, y_train, x_test, y_test = datasets.load("digits")
+    size = datasets.SIZES["digits"]
+    assert x_train.shape == (size.train, size.features)
+    assert x_test.shape == (size.test, size.features)
+    assert set(y_train) == set(y_test) == set(range(size.classes))
+    images = {row.tobytes() for row in x_train}
+    assert sum(row.tobytes() in images for row in x_test) <= 1  # the split shares no sample (one image stands twice)
+
+
+def test_a_folder_of_idx_files_is_read(folder):
+    path, arrays = folder
+    loaded = datasets.load("mnist", str(path))
+    for array, expected in zip(loaded, arrays, strict=True):
+        assert np.array_equal(array, expected.reshape(len(expected), -1).squeeze())
+
+
+def test_what_is_stored_is_restored_as_numbers_in_the_unit_interval(folder, tmp_path):
+    arrays = datasets.load("mnist", str(folder[0]))
+    datasets.store(arrays, str(tmp_path / "data.npz"))
+    restored = datasets.restore(str(tmp_path / "data.npz"))
+    assert restored.x_train.dtype == np.float32
+    assert np.array_equal(np.rint(restored.x_train * 255), arrays[0])
+    assert np.array_equal(restored.y_test, arrays[3])
+    assert 0 <= restored.x_test.min() <= restored.x_test.max() <= 1
+
+
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [
+        (lambda path: path.unlink(), "holds neither train-images-idx3-ubyte nor train-images-idx3-ubyte.gz"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-5]), "is truncated or too long"),
+        (lambda path: path.write_bytes(path.read_bytes() + b"x"), "is truncated or too long"),
+        (lambda path: path.write_bytes(b"\x89PNG" + path.read_bytes()[4:]), "is not an IDX file of bytes with 3 axes"),
+        (lambda path: path.write_bytes(b""), "is not an IDX file"),
+        (lambda path: path.write_bytes(idx(np.zeros((6, 28, 28)))), "has SHA-256 .*, the original has"),
+    ],
+)
+def test_a_wrong_idx_file_is_named(folder, damage, expected):
+    damage(folder[0] / datasets.IDX_FILES[0])
+    with pytest.raises(datasets.DataError, match=expected):
+        datasets.check("mnist", str(folder[0]))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [lambda content: content[:-9], lambda content: b"no gzip", lambda content: content[:12] + bytes(9) + content[21:]],
+)
+def test_a_damaged_gzip_file_is_named(folder, damage):
+    path = folder[0] / (datasets.IDX_FILES[1] + ".gz")
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(datasets.DataError, match=r"train-labels-idx1-ubyte.gz: cannot be read"):
+        datasets.check("mnist", str(folder[0]))
+
+
+def test_without_a_folder_keras_loads_the_data(monkeypatch):
+    from keras import datasets as keras_datasets
+
+    images, labels = np.ones((3, 28, 28), np.uint8), np.arange(3, dtype=np.uint8)
+    monkeypatch.setattr(keras_datasets.fashion_mnist, "load_data", lambda: ((images, labels), (images[:1], labels[:1])))
+    x_train, y_train, x_test, _ = datasets.load("fashion_mnist")
+    assert x_train.shape == (3, 784)
+    assert x_test.shape == (1, 784)
+    assert np.array_equal(y_train, labels)

@@ -1,0 +1,146 @@
+"""Figures, summaries and claims, also where there is little or nothing to show."""
+
+import numpy as np
+import polars as pl
+import pytest
+from pipeline import run
+from pwfl import report
+from pwfl.report import catalog, theme
+from pwfl.report.claims import claims
+
+
+def override(config: dict, changes: dict) -> dict:
+    merged = dict(config)
+    for key, value in changes.items():
+        merged[key] = override(config.get(key, {}), value) if isinstance(value, dict) else value
+    return merged
+
+
+@pytest.fixture
+def base(tiny_config):
+    return tiny_config["base"]
+
+
+EDGES = {
+    "one realization": {"realizations": 1, "training_realizations": 1},
+    "one resource block": {"radio": {"resource_blocks": 1}},
+    "one cell": {"network": {"rings": 0}},
+    "fewer users than resource blocks": {"network": {"users": 3}, "radio": {"resource_blocks": 5}, "privacy": {"max_noise_error": 1.0}},
+    "one user": {"network": {"users": 1}, "privacy": {"max_noise_error": 1.0}},
+    "nobody can be scheduled": {"radio": {"max_power_dbm": -100.0}},
+    "training diverges": {"training": {"learning_rate": 1e30}},
+    "users clipped as a whole": {"training": {"clipping": "per_user"}},
+    "one round": {"training": {"rounds": 1}},
+    "all pairs of schemes": {
+        "schemes": [{"name": f"{s}, {n}", "scheduler": s, "noise": n} for s in ("random", "optimal") for n in ("random", "optimal")]
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("edge", EDGES)
+def test_every_figure_and_table_is_made_in_edge_cases(tmp_path, base, edge):
+    parameters, tables = run(override(base, EDGES[edge]), tmp_path)
+    for name, figure in catalog.FIGURES["multicell"].items():
+        chart = report.figure(parameters, name, {table: tables[table] for table in figure.tables})
+        assert chart.to_dict(format="vega")["$schema"].startswith("https://vega.github.io")
+    frames = report.summarize(parameters, tables)
+    assert set(frames) == set(catalog.TABLES)
+    summary = frames["summary"]
+    assert summary["scheme"].to_list() == [scheme["name"] for scheme in parameters["schemes"]]
+    content = {"parameters": parameters, "summary": summary, "realizations": frames["realizations"]}
+    compared = report.compare({"one": content})
+    assert set(compared) == set(catalog.COMPARISON)
+    if edge == "nobody can be scheduled":
+        assert (summary["scheduled_mean"] == 0).all()
+        assert summary["no_user_scheduled"].to_list() == [4, 4, 4]
+        assert set(tables["history"]["status"]) == {"no_user_scheduled"}
+        assert summary["epsilon_maximum"].null_count() == 3
+    if edge == "training diverges":
+        assert summary["diverged"].to_list() == [3, 3, 3]
+        assert summary["accuracy_mean"].null_count() == 3
+        assert not tables["history"].filter(pl.col("round") == 1)["loss"].is_finite().any()
+    if edge == "users clipped as a whole":
+        assert summary["guarantee"].str.contains("not guaranteed").all()
+        assert (tables["leakage"]["rho_worst_case"] > tables["leakage"]["rho"]).all()
+
+
+@pytest.fixture(scope="module")
+def studied(tmp_path_factory):
+    """The tiny study's two scenarios, as `report.compare` takes them."""
+    from conftest import TINY
+
+    found = {}
+    for name, changes in TINY["scenarios"].items():
+        parameters, tables = run(override(TINY["base"], changes), tmp_path_factory.mktemp(name))
+        frames = report.summarize(parameters, tables)
+        found[name] = {"parameters": parameters, "tables": tables} | frames
+    return found
+
+
+def test_figures_are_files_that_need_no_network(tmp_path, studied):
+    low = studied["low"]
+    paths = {kind: str(tmp_path / f"figure.{kind}") for kind in ("html", "png", "svg")}
+    theme.save(report.figure(low["parameters"], "accuracy", low["tables"]), paths)
+    html = (tmp_path / "figure.html").read_text()
+    assert "<script src" not in html
+    assert "OptSched+DP" in html
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (tmp_path / "figure.svg").read_text()
+
+
+def test_the_summary_agrees_with_plain_averages(studied):
+    each, summary = studied["low"]["realizations"], studied["low"]["summary"]
+    for row in summary.iter_rows(named=True):
+        values = each.filter(pl.col("scheme") == row["scheme"])["objective_per_sample"].to_numpy()
+        # Student's t with three degrees of freedom: its 97.5% quantile is 3.182446.
+        half = 3.182446305 * values.std(ddof=1) / np.sqrt(len(values))
+        assert row["objective_per_sample_mean"] == pytest.approx(values.mean())
+        assert row["objective_per_sample_high"] - row["objective_per_sample_mean"] == pytest.approx(half)
+        assert row["trained"] == 3
+
+
+def test_an_interval_covers_the_mean_as_often_as_it_says():
+    draws = np.random.default_rng(5).normal(2.0, 3.0, (4000, 6))
+    frame = pl.DataFrame({"group": np.repeat(np.arange(4000), 6), "value": draws.ravel()})
+    intervals = theme.means(frame, ["group"], ["value"])
+    covered = intervals.select(((pl.col("value_low") < 2) & (pl.col("value_high") > 2)).mean()).item()
+    # A binomial share of 0.95 over 4000 leaves 0.95 +- 0.017 once in a million.
+    assert abs(covered - 0.95) < 0.017
+
+
+def test_the_distribution_function_ends_at_the_extremes_and_counts_right():
+    values = np.random.default_rng(6).normal(size=5000)
+    points = theme.distribution(pl.DataFrame({"scheme": "a", "value": values}), "value")
+    assert len(points) == theme.CDF_POINTS
+    assert points["value"].max() == values.max()
+    for value, share in points.select("value", "share").sample(20, seed=1).iter_rows():
+        assert share == pytest.approx((values <= value).mean())
+
+
+def test_claims_name_measured_value_interval_and_verdict(studied):
+    table = claims(studied)
+    assert [int(claim[0]) for claim in table["claim"].unique(maintain_order=True)] == [1, 1, 2, 3, 3, 4, 4, 4, 5]
+    assert (table["low"] <= table["measured"] + 1e-12).all()
+    assert (table["measured"] <= table["high"] + 1e-12).all()
+    low = studied["low"]["realizations"]
+    mean = {s: low.filter(pl.col("scheme") == s)["objective_per_sample"].mean() for s in ("OptSched", "RndSched")}
+    first = table.row(0, named=True)
+    assert first["scenario"] == "low"
+    assert first["measured"] == pytest.approx(mean["OptSched"] - mean["RndSched"])
+    assert first["holds"] == (first["measured"] < 0)
+
+
+def test_a_claim_that_does_not_hold_is_said_so(studied):
+    swapped = {
+        name: content | {"parameters": content["parameters"] | {"schemes": [
+            scheme | {"name": {"RndSched": "OptSched", "OptSched": "RndSched"}.get(scheme["name"], scheme["name"])}
+            for scheme in content["parameters"]["schemes"]]}}
+        for name, content in studied.items()
+    }  # fmt: skip
+    first = claims(swapped).row(0, named=True)
+    assert first["measured"] > 0
+    assert first["holds"] is False
+
+
+def test_claims_that_cannot_be_measured_are_left_out(studied):
+    assert set(claims({"low": studied["low"]})["claim"].str.head(1)) == {"1", "3", "4"}

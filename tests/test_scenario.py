@@ -1,0 +1,165 @@
+"""Scenarios: merging, resolution, clear errors, what each stage reads, generated documents."""
+
+import json
+
+import pytest
+import yaml
+from conftest import ROOT
+from pwfl import scenario
+from pwfl.scenario import docs
+from pwfl.scenario.multicell import Multicell
+from pydantic import ValidationError
+
+
+def error_of(config) -> str:
+    with pytest.raises(scenario.ScenarioError) as caught:
+        scenario.load(config, "file.yaml")
+    return str(caught.value)
+
+
+def of_base(base) -> dict:
+    return {"base": base, "scenarios": {"one": {}}}
+
+
+def test_defaults_are_table_one():
+    model = scenario.resolve({}, {})
+    assert (model.network.rings, model.network.users, model.network.cell_radius_m) == (1, 100, 500)
+    assert (model.radio.frequency_hz, model.radio.bandwidth_hz, model.radio.noise_density_dbm_hz) == (
+        2.45e9,
+        180e3,
+        -174,
+    )
+    assert (model.radio.max_power_dbm, model.radio.min_rate_bps, model.radio.resource_blocks) == (10, 100e3, 5)
+    assert (model.privacy.max_noise_error, model.privacy.min_noise) == (12, 100)
+    assert (model.training.rounds, model.training.learning_rate, model.training.clip_norm) == (200, 0.05, 10)
+
+
+def test_overrides_merge_mappings_and_replace_the_rest():
+    base = {"network": {"users": 20, "rings": 0}, "training": {"hidden_layers": [5, 5]}}
+    model = scenario.resolve(base, {"network": {"users": 30}, "training": {"hidden_layers": [7]}})
+    assert (model.network.users, model.network.rings, model.training.hidden_layers) == (30, 0, [7])
+
+
+@pytest.mark.parametrize("gamma", [1000000, 1e6, "1e6", "1000000"])
+def test_a_number_means_the_same_however_it_is_written(gamma):
+    assert scenario.resolve({"schedule": {"gamma": gamma}}, {}) == scenario.resolve({"schedule": {"gamma": 1e6}}, {})
+
+
+@pytest.mark.parametrize(
+    ("base", "expected"),
+    [
+        ({"radio": {"resource_block": 3}}, "base.radio.resource_block: unknown key; did you mean 'resource_blocks'?"),
+        ({"radios": {}}, "base.radios: unknown key; did you mean 'radio'?"),
+        ({"schemes": [{"nam": "a", "scheduler": "random", "noise": "random"}]}, "base.schemes.0.nam: unknown key; did you mean 'name'?"),
+        ({"radio": {"resource_blocks": 2.5}}, "base.radio.resource_blocks: 2.5 is wrong: input should be a valid integer"),
+        ({"schedule": {"gamma": "much"}}, "base.schedule.gamma: 'much' is wrong: input should be a valid number"),
+        ({"realizations": True}, "base.realizations: True is wrong"),
+        ({"network": 3}, "base.network: 3 is wrong"),
+        ({"radio": {"resource_blocks": 0}}, "base.radio.resource_blocks: 0 is wrong: input should be greater than or equal to 1"),
+        ({"network": {"users": 0}}, "base.network.users: 0 is wrong: input should be greater than or equal to 1"),
+        ({"privacy": {"delta": 1.0}}, "base.privacy.delta: 1.0 is wrong: input should be less than 1"),
+        ({"schedule": {"gamma": float("nan")}}, "base.schedule.gamma: nan is wrong: input should be a finite number"),
+        ({"data": {"dataset": "cifar"}}, "base.data.dataset: 'cifar' is wrong: input should be 'digits', 'mnist' or"),
+        ({"system": "multicel"}, "base.system: there is no system 'multicel'; did you mean 'multicell'?"),
+        ({"training_realizations": 900}, "base.training_realizations: 900 is more than realizations: 100"),
+        ({"data": {"samples_total": 70000}}, "base.data.samples_total: 100 users would hold at least 70000 samples, mnist has 60000"),
+        ({"network": {"users": 5000}}, "samples_offset: 5000 users would hold at least 250000 samples, mnist has 60000"),
+        ({"privacy": {"min_noise": 5000.0}}, "base.privacy.min_noise: 5000 makes start values that cannot meet (21)"),
+        ({"convergence": {"strong_convexity": 30.0}}, "base.convergence.strong_convexity: 30.0 exceeds"),
+        ({"schemes": []}, "base.schemes: [] is wrong: list should have at least 1 item"),
+        ({"schemes": [{"name": n, "scheduler": "random", "noise": "random"} for n in "ab"]}, "random + random stands twice"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_named_with_its_place_and_what_would_be_right(base, expected):
+    message = error_of(of_base(base))
+    assert message.startswith("file.yaml:\n")
+    assert expected in message
+
+
+def test_a_mistake_in_a_scenario_is_blamed_on_that_scenario():
+    config = {"base": {}, "scenarios": {"good": {}, "bad": {"network": {"users": -1}}}}
+    assert "scenarios.bad.network.users: -1 is wrong" in error_of(config)
+
+
+def test_all_mistakes_are_reported_at_once():
+    message = error_of({"scenarios": {"a": {"seed": -1}, "b": {"radio": {"resource_blocks": 0}}}, "run": ["c"]})
+    assert message.count("\n") == 3
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({}, "scenarios: must name at least one scenario"),
+        ({"scenarios": {"a": {}}, "bases": {}}, "bases: unknown key; did you mean 'base'?"),
+        ({"scenarios": {"a": {}}, "run": ["b"]}, "run: there is no scenario 'b'; known are a"),
+        ({"scenarios": {"a": {}}, "run": "a"}, "run: must be a list of scenario names, is 'a'"),
+        ({"scenarios": {"a/b": {}}}, "scenarios: 'a/b' is no name"),
+        ({"scenarios": {"comparison": {}}}, "scenarios: 'comparison' is the folder of comparisons"),
+        ({"scenarios": {"a": 3}}, "scenarios.a: must be a mapping of parameters, is 3"),
+        ({"scenarios": {"a": {}}, "base": []}, "base: must be a mapping of parameters, is []"),
+    ],
+)
+def test_mistakes_at_the_top_level(config, expected):
+    assert expected in error_of(config)
+
+
+def test_only_the_scenarios_to_run_are_kept():
+    study = scenario.load({"scenarios": {"a": {}, "b": {}}, "run": ["b"]}, "file.yaml")
+    assert list(study.scenarios) == ["b"]
+    with pytest.raises(scenario.ScenarioError, match="there is no scenario 'c'; known are b"):
+        study.scenario("c")
+
+
+@pytest.mark.parametrize(("solver", "package"), [("GLPK_MI", "cvxopt"), ("HIGHS", "highspy")])
+def test_a_solver_that_is_not_installed_is_named_with_its_package(monkeypatch, solver, package):
+    study = scenario.load(of_base({"schedule": {"solver": solver}}), "file.yaml")
+    scenario.check_surroundings(study)
+    monkeypatch.setattr("pwfl.scenario.multicell.find_spec", lambda name: None)
+    with pytest.raises(scenario.ScenarioError, match=f"{solver} is not installed; install the package {package}"):
+        scenario.check_surroundings(study)
+
+
+def test_a_missing_data_folder_is_found_before_any_work(tmp_path):
+    study = scenario.load(of_base({"data": {"folder": str(tmp_path / "nowhere")}}), "file.yaml")
+    with pytest.raises(scenario.ScenarioError, match=r"file.yaml:\n.*data.folder: .*nowhere: there is no such folder"):
+        scenario.check_surroundings(study)
+
+
+def test_a_scenario_cannot_be_changed_once_validated():
+    with pytest.raises(ValidationError):
+        scenario.resolve({}, {}).network.users = 3
+
+
+def test_stages_get_plain_types_and_only_what_they_read():
+    model = scenario.resolve({}, {})
+    optimal = scenario.stage_parameters(model, "schedule", "optimal")
+    assert optimal["schedule"] == {"gamma": 1e6, "solver": "assignment"}
+    assert "schedule" not in scenario.stage_parameters(model, "schedule", "random")
+    assert "seed" not in optimal
+    for stage in ("channel", "schedule", "noise", "train", "account", "report"):
+        parameters = scenario.stage_parameters(model, stage, "optimal")
+        assert yaml.safe_load(yaml.safe_dump(parameters, sort_keys=False)) == parameters
+
+
+def test_a_saved_scenario_resolves_to_itself(tmp_path):
+    model = scenario.resolve({"network": {"users": 17}, "schedule": {"gamma": 3e5}}, {})
+    scenario.save(model.model_dump(), str(tmp_path / "scenario.yaml"))
+    assert scenario.resolve(yaml.safe_load((tmp_path / "scenario.yaml").read_text()), {}) == model
+
+
+def test_the_parameter_table_holds_every_parameter():
+    table = scenario.parameter_table(scenario.resolve({}, {}).model_dump())
+    assert len(table) == len(list(scenario.parameters(Multicell)))
+    assert table.filter(table["parameter"] == "radio.bandwidth_hz").rows() == [
+        ("radio.bandwidth_hz", "180000.0", "Hz", "bandwidth B of a resource block")
+    ]
+
+
+def test_generated_documents_are_up_to_date():
+    assert (ROOT / "config" / "README.md").read_text(encoding="utf-8") == docs.readme(), "run `make docs`"
+    assert json.loads((ROOT / "config" / "schema.json").read_text(encoding="utf-8")) == docs.schema(), "run `make docs`"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "config").glob("*.yaml")), ids=lambda path: path.name)
+def test_the_configs_that_come_along_are_valid(path):
+    scenario.load(yaml.safe_load(path.read_text()), path.name)

@@ -1,0 +1,496 @@
+"""Schedulers: a cell's program against brute force and general solvers, Algorithm 3, constraints, edge cases."""
+
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+from pwfl import channel, noise, scenario, schedule
+from pwfl.channel.multicell import StartValueError
+from pwfl.schedule import assignment, integer_program, multicell, reference
+
+SOLVERS = ["GLPK_MI", "HIGHS"]
+
+
+# A cell's program (30)-(34)
+
+
+def brute_force(value, load, budget, fraction):
+    """Greatest value and least power over all allocations, None if none fits; (23) and (24) by construction."""
+    best = None
+    for owner in product(range(-1, len(value)), repeat=fraction.shape[1]):
+        served = sorted(user for user in owner if user >= 0)
+        if len(set(served)) < len(served) or any(fraction[u, n] > 1 for n, u in enumerate(owner) if u >= 0):
+            continue
+        if sum(load[u] for u in served) <= budget:
+            power = sum(fraction[u, n] for n, u in enumerate(owner) if u >= 0)
+            best = max(best or (-np.inf, 0.0), (sum(value[u] for u in served), -power))
+    return best
+
+
+def merit(block, value, load, budget, fraction):
+    """Value and negative power of an allocation, after checking that it is one."""
+    served = np.flatnonzero(block >= 0)
+    assert len(set(block[served])) == len(served)
+    assert (fraction[served, block[served]] <= 1).all()
+    assert load[served].sum() <= budget
+    return value[served].sum(), -fraction[served, block[served]].sum()
+
+
+# Numbers whose sums are exact, so ties are ties.
+VALUES = st.sampled_from([-3.0, -1.0, 0.0, 0.5, 1.0, 1.0, 2.0, 2.5, 3.0])
+LOADS = st.sampled_from([-3.0, -2.0, -1.0, 0.0, 0.0, 1.0, 2.0, 4.0])
+FRACTIONS = st.sampled_from([0.125, 0.25, 0.25, 0.5, 0.75, 1.0, 1.5, np.inf])
+
+
+@st.composite
+def cells(draw):
+    users, blocks = draw(st.integers(1, 5)), draw(st.integers(1, 3))
+    value = draw(st.lists(VALUES, min_size=users, max_size=users))
+    load = draw(st.lists(LOADS, min_size=users, max_size=users))
+    fraction = draw(st.lists(FRACTIONS, min_size=users * blocks, max_size=users * blocks))
+    return np.array(value), np.array(load), float(draw(st.integers(-4, 6))), np.reshape(fraction, (users, blocks))
+
+
+@settings(derandomize=True, deadline=None, max_examples=400)
+@given(cells())
+def test_a_cell_gets_the_most_value_then_the_least_power(cell):
+    value, load, budget, fraction = cell
+    best, relaxed = brute_force(*cell), brute_force(value, load, np.inf, fraction)
+    block, status = assignment.solve(value[None], load[None], np.array([budget]), fraction[None])
+    if best is None:
+        assert status[0] == "infeasible_kept"
+        assert (block == -1).all()
+    else:
+        assert merit(block[0], *cell) == best
+        assert status[0] == ("assignment" if best == relaxed and status[0] == "assignment" else "integer_program")
+
+
+@settings(derandomize=True, deadline=None, max_examples=400)
+@given(cells())
+def test_the_integer_program_gets_the_most_value_then_the_least_power(cell):
+    best, block = brute_force(*cell), integer_program.solve(*cell)
+    assert (block is None) == (best is None)
+    if best is not None:
+        assert merit(block, *cell) == best
+
+
+# GLPK's presolve leaves no column of this one.
+PRESOLVED = np.array([2.5, -1, 1, -1]), np.array([-1.0, -2, 1, 2]), 5.0, np.array([[0.125], [0.5], [1.5], [0.125]])
+
+
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(cell=cells())
+@example(PRESOLVED)
+def reference_against_brute_force(solver, cell):
+    best, block = brute_force(*cell), reference.solve(*cell, solver)
+    assert (block is None) == (best is None)
+    if best is not None:
+        assert merit(block, *cell) == best
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_reference_solvers_get_the_most_value_then_the_least_power(solver):
+    # GLPK aborts the process on an error of its own, so the programs are solved in another one.
+    code = f"from test_schedule import reference_against_brute_force as check; check({solver!r})"
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-4000:]
+
+
+def test_cells_with_real_numbers_bound_by_the_noise_budget():
+    rng, statuses = np.random.default_rng(0), []
+    for _ in range(150):
+        users, blocks = rng.integers(4, 7), rng.integers(2, 4)
+        cell = (
+            rng.normal(1, 1, users),
+            rng.normal(0.5, 2, users),
+            rng.normal(-2, 3),
+            rng.exponential(0.6, (users, blocks)),
+        )
+        best = brute_force(*cell)
+        block, status = assignment.solve(cell[0][None], cell[1][None], np.array([cell[2]]), cell[3][None])
+        statuses.append(status[0])
+        assert (status[0] == "infeasible_kept") == (best is None)
+        if best is not None:
+            assert merit(block[0], *cell) == pytest.approx(best, rel=1e-12, abs=1e-12)
+    assert all(statuses.count(s) > 20 for s in ("assignment", "integer_program", "infeasible_kept"))
+
+
+def test_a_user_wanted_on_a_block_only_another_can_use_moves_aside():
+    # The most valuable user fits both blocks, the other only the cheaper one.
+    block, _ = assignment.solve(
+        np.array([[5.0, 1.0]]), np.zeros((1, 2)), np.zeros(1), np.array([[[0.1, 0.9], [0.2, np.inf]]])
+    )
+    assert block.tolist() == [[1, 0]]
+
+
+# Algorithm 3
+
+
+def simulate(override, realizations, scheduler="optimal", scheme="optimal", base=None):
+    """The scenario, and the tables of channel, schedule and noise."""
+    s = scenario.resolve(base or {}, override)
+    tables = channel.run(scenario.stage_parameters(s, "channel"), realizations)
+    tables |= schedule.run(scenario.stage_parameters(s, "schedule", scheduler), scheduler, tables)
+    return s, tables | noise.run(scenario.stage_parameters(s, "noise", scheme), scheme, tables)
+
+
+class Network:
+    """A table's realizations as arrays, with the constants of Table I in watts."""
+
+    def __init__(self, s, tables):
+        users = tables["users"]
+        self.count = users["realization"].n_unique()
+
+        def array(column):
+            return users[column].to_numpy().reshape(self.count, -1)
+
+        self.cell, self.samples, self.noise_std = array("cell"), array("samples"), array("start_noise_std")
+        self.power = array("start_power_w")
+        self.start = users["start_resource_block"].fill_null(-1).to_numpy().reshape(self.count, -1)
+        self.gain = tables["links"]["gain"].to_numpy().reshape(self.count, -1, self.cell.shape[1])
+        self.cells, self.blocks = self.gain.shape[1], s.radio.resource_blocks
+        self.gamma, self.v_max = s.schedule.gamma, s.privacy.max_noise_error
+        self.p_max = 1e-3 * 10 ** (s.radio.max_power_dbm / 10)
+        self.thermal = 1e-3 * 10 ** (s.radio.noise_density_dbm_hz / 10) * s.radio.bandwidth_hz
+        self.theta = 2 ** (s.radio.min_rate_bps / s.radio.bandwidth_hz) - 1
+
+    def value(self, r, i):
+        return self.samples[r, i] - self.gamma / (self.samples[r, i] * self.noise_std[r, i]) ** 2
+
+    def load(self, r, i):
+        return self.samples[r, i] * (self.noise_std[r, i] ** 2 - self.v_max)
+
+    def noise_margin(self, r, block):
+        """Right minus left side of (21) over the right side."""
+        a = block >= 0
+        right = self.v_max * sum(self.samples[r, a])
+        return (right - sum(self.samples[r, a] * self.noise_std[r, a] ** 2)) / right if a.any() else 0.0
+
+    def program(self, r, s, block):
+        """Users, value, load, budget and fraction of (30)-(34) for a cell, the other cells as in `block`."""
+        mine = [i for i in range(len(block)) if self.cell[r, i] == s]
+        others = [j for j in range(len(block)) if self.cell[r, j] != s and block[j] >= 0]
+        fraction = np.empty((len(mine), self.blocks))
+        for n in range(self.blocks):
+            interference = sum(self.gain[r, s, j] * self.power[r, j] for j in others if block[j] == n)
+            for k, i in enumerate(mine):
+                fraction[k, n] = self.theta * (interference + self.thermal) / self.gain[r, s, i] / self.p_max
+        value, load = (np.array([f(r, i) for i in mine]) for f in (self.value, self.load))
+        return mine, value, load, -sum(self.load(r, j) for j in others), fraction
+
+    def scheduler_blocks(self, solver="assignment"):
+        """Blocks and statuses of the scheduler's pass over the cells, before powers and unscheduling."""
+        return multicell.optimal_blocks(
+            self.start,
+            self.cell,
+            self.gain,
+            samples=self.samples,
+            noise_std=self.noise_std,
+            power_w=self.power,
+            required=self.theta / self.p_max,
+            noise_w=self.thermal,
+            blocks=self.blocks,
+            gamma=self.gamma,
+            max_noise_error=self.v_max,
+            solver=solver,
+        )
+
+
+BINDING = {"privacy": {"max_noise_error": 9.0}, "schedule": {"gamma": 3e6}}
+
+
+@pytest.mark.parametrize(
+    ("users", "rings", "blocks", "power_dbm"), [(6, 0, 3, 10.0), (16, 1, 2, 10.0), (12, 1, 3, -5.0), (14, 1, 2, -15.0)]
+)
+def test_every_cell_in_turn_gets_the_optimum_of_its_program(users, rings, blocks, power_dbm):
+    override = BINDING | {
+        "network": {"users": users, "rings": rings},
+        "radio": {"resource_blocks": blocks, "max_power_dbm": power_dbm},
+    }
+    s, tables = simulate(override, range(25))
+    network = Network(s, tables)
+    found, status = network.scheduler_blocks()
+    for r in range(network.count):
+        current = network.start[r].copy()
+        for cell in range(network.cells):
+            mine, *program = network.program(r, cell, current)
+            best = brute_force(*program)
+            if best is None:
+                assert status[r, cell] == "infeasible_kept"
+                assert (found[r, mine] == current[mine]).all()
+            else:
+                assert status[r, cell] != "infeasible_kept"
+                assert merit(found[r, mine], *program) == pytest.approx(best, rel=1e-9)
+            current[mine] = found[r, mine]
+        final = tables["schedule"].filter(pl.col("realization") == r)["resource_block"].fill_null(-1).to_numpy()
+        kept = final >= 0
+        assert (final[kept] == found[r, kept]).all()
+        counts = tables["schedule_status"].filter(pl.col("realization") == r)
+        for cell in range(network.cells):
+            inside = network.cell[r] == cell
+            numbers = inside.sum(), (found[r, inside] >= 0).sum(), (found[r, inside] >= 0).sum() - kept[inside].sum()
+            assert counts.row(cell) == (r, cell, status[r, cell], *numbers)
+
+
+def test_the_small_networks_reach_every_status():
+    statuses = set()
+    for users, power_dbm in [(16, 10.0), (14, -15.0)]:
+        radio = {"resource_blocks": 2, "max_power_dbm": power_dbm}
+        _, tables = simulate(BINDING | {"network": {"users": users}, "radio": radio}, range(25))
+        statuses |= set(tables["schedule_status"]["status"])
+    assert statuses == {"assignment", "integer_program", "infeasible_kept"}
+
+
+# Table I's size: seed 5, realizations where (31) binds in several cells.
+PAPER = [
+    pytest.param({"radio": {"resource_blocks": 5}, "schedule": {"gamma": 1e6}}, [33, 54], 4, id="r5_gamma1e6"),
+    pytest.param({"radio": {"resource_blocks": 8}, "schedule": {"gamma": 1e7}}, [12, 16, 19], 8, id="r8_gamma1e7"),
+]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize(("override", "realizations", "binding"), PAPER)
+def test_reference_solvers_schedule_the_same_users_on_the_same_blocks(override, realizations, binding, solver):
+    bound = 0
+    for r in realizations:
+        _, ours = simulate({"seed": 5} | override, range(r, r + 1))
+        radio, weight = override["radio"], override["schedule"] | {"solver": solver}
+        s, theirs = simulate({"seed": 5, "radio": radio, "schedule": weight}, range(r, r + 1))
+        bound += (ours["schedule_status"]["status"] == "integer_program").sum()
+        assert_frame_equal(ours["schedule"], theirs["schedule"], check_exact=True)
+        network = Network(s, ours)
+        blocks = [network.scheduler_blocks(name)[0][0] for name in ("assignment", solver)]
+        value = np.array([network.value(0, i) for i in range(100)])
+        for cell in range(7):
+            totals = [value[(block >= 0) & (network.cell[0] == cell)].sum() for block in blocks]
+            assert totals[0] == pytest.approx(totals[1], rel=1e-12)
+    assert bound >= binding
+
+
+@pytest.mark.parametrize(("realization", "solver"), [(53, "HIGHS"), (48, "GLPK_MI")])
+def test_reference_solvers_settle_small_differences_in_power(realization, solver):
+    # Two blocks here differ by 1e-8 of Pmax, which decides among equal values.
+    radio, weight = {"resource_blocks": 8}, {"gamma": 1e7}
+    one = range(realization, realization + 1)
+    _, ours = simulate({"seed": 5, "radio": radio, "schedule": weight}, one)
+    _, theirs = simulate({"seed": 5, "radio": radio, "schedule": weight | {"solver": solver}}, one)
+    assert_frame_equal(ours["schedule"], theirs["schedule"], check_exact=True)
+
+
+def test_the_binding_program_agrees_with_highs_at_the_size_of_a_cell():
+    rng, bound = np.random.default_rng(1), 0
+    for _ in range(12):
+        samples = np.rint(50 + rng.lognormal(4, 1, 18))
+        noise_std = rng.uniform(1, 6, 18) * 100 / samples
+        value, load = samples - 1e7 / (samples * noise_std) ** 2, samples * (noise_std**2 - 12)
+        fraction = rng.lognormal(-2, 2, (18, 8))
+        free, _ = assignment.solve(value[None], load[None], np.array([np.inf]), fraction[None])
+        budget = load[free[0] >= 0].sum() - rng.uniform(0, 4000)
+        ours, theirs = (f(value, load, budget, fraction) for f in (integer_program.solve, highs))
+        assert (ours is None) == (theirs is None)
+        if ours is not None:
+            bound += 1
+            cell = value, load, budget, fraction
+            assert merit(ours, *cell) == pytest.approx(merit(theirs, *cell), rel=1e-9, abs=1e-6)
+    assert bound >= 8
+
+
+def highs(value, load, budget, fraction):
+    return reference.solve(value, load, budget, fraction, "HIGHS")
+
+
+def test_equal_values_within_a_binding_budget():
+    # All users hold as many samples: many sets are worth the same.
+    rng = np.random.default_rng(2)
+    value, load = np.full(12, 105.0), 105 * (rng.uniform(1, 6, 12) ** 2 * 0.9 - 12)
+    fraction = rng.uniform(0.001, 1.2, (12, 4))
+    cell = value, load, np.sort(load)[:4].sum() + 300, fraction
+    assert merit(integer_program.solve(*cell), *cell) == pytest.approx(merit(highs(*cell), *cell), rel=1e-6)
+
+
+# Constraints on what comes out
+
+
+SCENARIOS = {
+    "seed": st.integers(0, 2**40),
+    "users": st.integers(1, 30),
+    "rings": st.integers(0, 2),
+    "blocks": st.integers(1, 5),
+    "power_dbm": st.sampled_from([-20.0, 0.0, 10.0, 30.0]),
+    "gamma": st.sampled_from([0.0, 1e6, 1e7]),
+}
+
+
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(scheduler=st.sampled_from(["random", "optimal"]), scheme=st.sampled_from(["random", "optimal"]), **SCENARIOS)
+def test_every_output_satisfies_22_to_26(seed, users, rings, blocks, power_dbm, gamma, scheduler, scheme):
+    override = {
+        "seed": seed,
+        "network": {"users": users, "rings": rings},
+        "radio": {"resource_blocks": blocks, "max_power_dbm": power_dbm},
+        "schedule": {"gamma": gamma},
+    }
+    try:
+        s, tables = simulate(override, range(6), scheduler, scheme)
+    except StartValueError:
+        assume(False)
+    frame = pl.concat(
+        [tables["users"], tables["schedule"].drop("realization", "user"), tables["noise"].select("noise_std")],
+        how="horizontal",
+    )
+    served = frame.drop_nulls("resource_block")
+    assert not served.select("realization", "cell", "resource_block").is_duplicated().any()  # (23); (24): one column
+    assert served["resource_block"].is_between(0, blocks - 1).all()
+    assert frame["power_w"].is_between(0, 1e-3 * 10 ** (power_dbm / 10) * (1 + 1e-12)).all()  # (25)
+    assert (served["rate_bps"] >= s.radio.min_rate_bps * (1 - 1e-6)).all()  # (26)
+    rest = frame.filter(pl.col("resource_block").is_null())
+    assert (rest["power_w"] == 0).all()
+    assert (rest["rate_bps"] == 0).all()
+    assert (rest["noise_std"].fill_null(0) == 0).all()
+    status = dict(tables["noise_status"].select("realization", "status").rows())
+    for (r,), group in served.group_by("realization"):
+        assert status[r] in ("random", "optimal", "infeasible")
+        if status[r] == "infeasible":
+            assert group["noise_std"].is_null().all()
+            continue
+        samples, noise_std = group["samples"].to_numpy(), group["noise_std"].to_numpy()
+        assert (samples * noise_std >= s.privacy.min_noise * (1 - 1e-12)).all()  # (22)
+        if scheme == "optimal":
+            left, right = (samples * noise_std**2).sum(), s.privacy.max_noise_error * samples.sum()
+            assert left <= right * (1 + 1e-12)  # (21)
+    assert all(status[r] == "no_user_scheduled" for r in set(range(6)) - set(served["realization"]))
+
+
+@settings(derandomize=True, deadline=None, max_examples=40)
+@given(**SCENARIOS)
+def test_the_blocks_before_unscheduling_keep_21(seed, users, rings, blocks, power_dbm, gamma):
+    override = {
+        "seed": seed,
+        "network": {"users": users, "rings": rings},
+        "radio": {"resource_blocks": blocks, "max_power_dbm": power_dbm},
+        "schedule": {"gamma": gamma},
+        "privacy": {"max_noise_error": 10.0},
+    }
+    try:
+        network = Network(*simulate(override, range(6)))
+    except StartValueError:
+        assume(False)
+    block, status = network.scheduler_blocks()
+    for r in range(6):
+        assert network.noise_margin(r, block[r]) >= -1e-12
+        kept = np.isin(network.cell[r], np.flatnonzero(status[r] == "infeasible_kept"))
+        assert (block[r, kept] == network.start[r, kept]).all()
+
+
+def test_the_random_scheduler_takes_the_start_blocks_and_only_loses_users():
+    _, tables = simulate({}, range(30), "random", "random")
+    start, final = tables["users"]["start_resource_block"], tables["schedule"]["resource_block"]
+    kept = final.is_not_null()
+    assert (final.filter(kept) == start.filter(kept)).all()
+    assert final.null_count() > start.null_count()
+    assert set(tables["schedule_status"]["status"]) == {"random"}
+    assert tables["schedule_status"]["unscheduled"].sum() == final.null_count() - start.null_count()
+
+
+def test_the_optimal_scheduler_beats_the_random_one_in_the_paper_objective():
+    objective = {}
+    for scheduler in ("random", "optimal"):
+        _, tables = simulate({}, range(100), scheduler, "random")
+        frame = tables["users"].with_columns(tables["schedule"]["resource_block"], tables["noise"]["noise_std"])
+        left_out = frame.filter(pl.col("resource_block").is_null())["samples"].sum()
+        leaked = frame.drop_nulls("resource_block").select((pl.col("samples") * pl.col("noise_std")) ** -2).sum().item()
+        objective[scheduler] = left_out + 1e6 * leaked
+    assert objective["optimal"] < 0.9 * objective["random"]
+
+
+# Edge cases
+
+
+EDGES = {
+    "one_cell": {"network": {"rings": 0}},
+    "one_block": {"radio": {"resource_blocks": 1}},
+    "one_user": {"network": {"users": 1}},
+    "empty_cells": {"network": {"users": 3, "rings": 2}},
+    "more_blocks_than_users": {"network": {"users": 20}, "radio": {"resource_blocks": 30}},
+    "equal_samples": {"network": {"users": 40}, "data": {"samples_log_sd": 0.0}, "schedule": {"gamma": 0.0}},
+    "no_privacy_weight": {"schedule": {"gamma": 0.0}},
+    "all_privacy_weight": {"schedule": {"gamma": 1e12}},
+    "no_path_loss": {"radio": {"path_loss_exponent": 0.0}},
+    "steep_path_loss": {"radio": {"path_loss_exponent": 10.0}},
+    "high_rate": {"radio": {"min_rate_bps": 1e7}},
+    "absurd_rate": {"radio": {"min_rate_bps": 1e9}},
+    "low_rate": {"radio": {"min_rate_bps": 1.0}},
+    "weak": {"radio": {"max_power_dbm": -100.0}},
+    "strong": {"radio": {"max_power_dbm": 100.0}},
+}
+
+
+@pytest.mark.parametrize("scheduler", ["random", "optimal"])
+@pytest.mark.parametrize("edge", EDGES)
+def test_edge_cases_work(edge, scheduler):
+    s, tables = simulate(EDGES[edge], range(4), scheduler, "optimal")
+    served = tables["schedule"].drop_nulls("resource_block")
+    assert len(tables["schedule"]) == 4 * s.network.users
+    assert (served["rate_bps"] >= s.radio.min_rate_bps * (1 - 1e-6)).all()
+    if edge in ("weak", "high_rate", "absurd_rate"):
+        assert served.is_empty()
+        assert set(tables["noise_status"]["status"]) == {"no_user_scheduled"}
+    elif edge not in ("all_privacy_weight", "no_path_loss", "steep_path_loss", "one_user"):
+        assert served["realization"].n_unique() == 4
+
+
+def test_fewer_users_than_blocks_in_one_cell_are_all_served():
+    override = {"network": {"users": 3, "rings": 0}, "schedule": {"gamma": 0.0}, "radio": {"max_power_dbm": 60.0}}
+    _, tables = simulate(override, range(20))
+    assert tables["schedule"]["resource_block"].null_count() == 0
+
+
+def test_a_user_barred_on_every_block_is_never_chosen():
+    network = Network(*simulate({"network": {"users": 12}, "radio": {"max_power_dbm": -10.0}}, range(30)))
+    block, status = network.scheduler_blocks()
+    barred = 0
+    for r in range(30):
+        current = network.start[r].copy()
+        for cell in range(7):
+            mine, *_, fraction = network.program(r, cell, current)
+            current[mine] = block[r, mine]
+            hopeless = (fraction > 1).all(axis=1)
+            if status[r, cell] != "infeasible_kept":
+                barred += hopeless.sum()
+                assert (block[r, np.array(mine, int)[hopeless]] == -1).all()
+    assert barred > 10
+
+
+# The same whatever the shard
+
+
+SHARDED = {
+    "table_1": {},
+    "binding": {"radio": {"resource_blocks": 8}, "schedule": {"gamma": 1e7}},
+    # Blocks without interference need the same power, so which one a user gets is a tie.
+    "equal_blocks": {
+        "seed": 452443,
+        "network": {"users": 17},
+        "radio": {"resource_blocks": 8},
+        "schedule": {"gamma": 1e7},
+    },
+}
+
+
+@pytest.mark.parametrize("scheduler", ["random", "optimal"])
+@pytest.mark.parametrize("name", SHARDED)
+def test_tables_do_not_depend_on_the_shard(name, scheduler):
+    _, whole = simulate(SHARDED[name], range(40), scheduler)
+    for size in (1, 7):
+        shards = [simulate(SHARDED[name], range(k, min(k + size, 40)), scheduler)[1] for k in range(0, 40, size)]
+        for table, frame in whole.items():
+            assert_frame_equal(frame, pl.concat([shard[table] for shard in shards]), check_exact=True)

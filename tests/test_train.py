@@ -1,0 +1,547 @@
+"""Stage train: the fused engine against per-sample gradients and the plain two-level algorithm."""
+
+import math
+import os
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import polars as pl
+import pytest
+import tensorflow as tf
+import two_level
+from pwfl import datasets, scenario, streams, tables, train
+from pwfl.mlp import glorot_uniform, parameter_count
+from pwfl.train import engine, multicell, network
+from scipy import stats
+from sklearn.metrics import accuracy_score, log_loss
+
+FALSE_ALARM = 1e-6
+DEPTHS = [[64, 10], [64, 12, 10], [64, 9, 7, 10], [64, 6, 6, 6, 10]]
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("data") / "digits.npz")
+    datasets.store(datasets.load("digits"), path)
+    return datasets.restore(path)
+
+
+def start_weights(widths, seed=0, scale=1.0):
+    generator = np.random.default_rng(seed)
+    weights = glorot_uniform(widths, generator)
+    return [np.float32(scale * w + 0.1 * generator.standard_normal(w.shape)) for w in weights]
+
+
+def assert_close(actual, desired, tolerance=1e-5):
+    """Equal up to float32 rounding, which grows with the largest number of the tensor."""
+    for a, d in zip(actual, desired, strict=True):
+        np.testing.assert_allclose(a, d, rtol=0, atol=tolerance * np.abs(d).max())
+
+
+# Gradients
+
+
+def sample_norms(weights, x, y):
+    return [two_level.norm(two_level.gradient(weights, x[k : k + 1], y[k : k + 1])) for k in range(len(x))]
+
+
+@pytest.mark.parametrize("quantile", [None, 0.0, 0.5, 1.0], ids=["loose", "all", "some", "none"])
+@pytest.mark.parametrize("widths", DEPTHS, ids=str)
+def test_fused_gradient_clips_every_sample(digits, widths, quantile):
+    weights, x, y = start_weights(widths), digits.x_train[:40], digits.y_train[:40]
+    norms = sample_norms(weights, x, y)
+    clip_norm = 1e6 if quantile is None else np.quantile(norms, quantile) * {0.0: 0.9, 0.5: 1, 1.0: 1.1}[quantile]
+    assert (np.array(norms) > clip_norm).sum() == {None: 0, 0.0: 40, 0.5: 20, 1.0: 0}[quantile]
+    fused = engine.per_sample_gradient(network.backward, weights, x, y, np.float32(clip_norm))
+    assert_close(fused, two_level.mean_clipped_gradient(weights, x, y, clip_norm))
+
+
+@pytest.mark.parametrize("widths", DEPTHS, ids=str)
+def test_unclipped_gradient_is_that_of_keras(digits, widths):
+    weights, x, y = start_weights(widths), digits.x_train[:200], digits.y_train[:200]
+    model = keras_model(widths, weights)
+    with tf.GradientTape() as tape:
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)(y, model(x))
+    expected = tape.gradient(loss, [v.value for v in model.trainable_variables])
+    clip = tf.constant(1e9)
+    assert_close(engine.per_sample_gradient(network.backward, weights, x, y, clip), [g.numpy() for g in expected])
+    shares = engine.per_user_gradient(network.backward, weights, x, y, clip, tf.constant([20, 150, 30]))
+    assert_close(shares, [g.numpy() for g in expected])
+
+
+def keras_model(widths, weights):
+    layers = [keras.layers.Dense(n, activation="relu") for n in widths[1:-1]] + [keras.layers.Dense(widths[-1])]
+    model = keras.Sequential([keras.layers.Input([widths[0]]), *layers])
+    model.set_weights(weights)
+    return model
+
+
+@pytest.mark.parametrize("clip_norm", [0.05, 1.4, 50.0], ids=["all", "some", "none"])
+@pytest.mark.parametrize("widths", DEPTHS, ids=str)
+def test_per_user_gradient_clips_every_users_mean(digits, widths, clip_norm):
+    weights, samples = start_weights(widths), [1, 2, 25, 12]
+    x, y = digits.x_train[:40], digits.y_train[:40]
+    parts = list(zip(np.split(x, np.cumsum(samples)[:-1]), np.split(y, np.cumsum(samples)[:-1]), strict=True))
+    clipped = [two_level.norm(two_level.gradient(weights, *part)) > clip_norm for part in parts]
+    assert {0.05: all(clipped), 1.4: any(clipped) and not all(clipped), 50.0: not any(clipped)}[clip_norm]
+    expected = two_level.average(
+        [two_level.clipped_mean_gradient(weights, *part, clip_norm) for part in parts], samples
+    )
+    fused = engine.per_user_gradient(network.backward, weights, x, y, np.float32(clip_norm), tf.constant(samples))
+    assert_close(fused, expected)
+
+
+def test_a_sample_without_gradient_counts_as_zero():
+    # A hopelessly certain network: its delta is exactly 0, and so is the norm it is divided by.
+    weights = [np.zeros((4, 3), np.float32), np.float32([500, 0, 0])]
+    x, y = np.ones((3, 4), np.float32), np.int32([0, 0, 1])
+    kernel, bias = engine.per_sample_gradient(network.backward, weights, x, y, tf.constant(0.3))
+    expected = two_level.mean_clipped_gradient(weights, x, y, 0.3)
+    assert_close([kernel, bias], expected)
+    assert two_level.norm([kernel.numpy(), bias.numpy()]) == pytest.approx(0.3 / 3, rel=1e-6)
+    zero = engine.per_user_gradient(network.backward, weights, x, y, tf.constant(0.3), tf.constant([2, 1]))
+    assert_close(zero, expected)
+
+
+def test_papers_model_size():
+    widths = [784, 256, 256, 10]
+    assert parameter_count(widths) == sum(w.size for w in start_weights(widths)) == 269_322
+    generator = np.random.default_rng(5)
+    weights, x, y = (
+        start_weights(widths, scale=2.0),
+        np.float32(generator.random((6, 784))),
+        np.int32([3, 1, 4, 1, 5, 9]),
+    )
+    clip_norm = np.median(sample_norms(weights, x, y))
+    fused = engine.per_sample_gradient(network.backward, weights, x, y, np.float32(clip_norm))
+    assert_close(fused, two_level.mean_clipped_gradient(weights, x, y, clip_norm))
+
+
+def test_evaluation_is_that_of_scikit_learn(digits):
+    weights = start_weights([64, 12, 10], scale=3.0)
+    logits = keras_model([64, 12, 10], weights)(digits.x_test).numpy().astype(float)
+    accuracy, loss = network.evaluate(weights, digits.x_test, digits.y_test)
+    assert float(accuracy) == pytest.approx(accuracy_score(digits.y_test, logits.argmax(axis=1)), abs=1e-6)
+    probabilities = np.exp(logits - logits.max(axis=1, keepdims=True))
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    assert float(loss) == pytest.approx(log_loss(digits.y_test, probabilities), rel=1e-5)
+
+
+# Algorithm 1
+
+
+def constant_gradient(weights):
+    return [tf.ones_like(w) for w in weights]
+
+
+def rounds_of(weights, first, rounds, noise_std=0.0, key=7, gradient=constant_gradient, step_size=0.5):
+    return engine.train_rounds(
+        gradient,
+        [tf.constant(w) for w in weights],
+        tf.constant(step_size),
+        tf.constant(noise_std),
+        tf.constant(key, tf.int64),
+        tf.constant(first),
+        tf.constant(rounds),
+    )
+
+
+def test_exactly_t_rounds_are_run():
+    for rounds in (0, 1, 200):
+        (weight,) = rounds_of([np.float32([3.0])], 0, rounds)
+        assert float(weight[0]) == 3 - 0.5 * rounds
+
+
+def test_rounds_can_be_run_in_parts():
+    weights = start_weights([5, 3])
+    whole = rounds_of(weights, 0, 6, noise_std=0.3)
+    parts = rounds_of(rounds_of(weights, 0, 4, noise_std=0.3), 4, 2, noise_std=0.3)
+    for w, p in zip(whole, parts, strict=True):
+        np.testing.assert_array_equal(w, p)
+
+
+CELLS = [0, 1, 1, 0, 2, 2]
+SAMPLES = [12, 7, 20, 1, 9, 16]
+SCHEDULED = [True, True, True, True, False, True]
+
+
+def scenario_tables(samples, scheduled, noise_std, realizations=range(1)):
+    """The tables `train` reads: the same users in each realization."""
+    n, users = len(realizations), range(len(samples))
+    keys = {"realization": np.repeat(list(realizations), len(samples)), "user": [*users] * n}
+    return {
+        "users": pl.DataFrame(keys | {"samples": samples * n}),
+        "schedule": pl.DataFrame(keys | {"resource_block": [0 if s else None for s in scheduled] * n}),
+        "noise": pl.DataFrame(keys | {"noise_std": noise_std * n}, schema_overrides={"noise_std": pl.Float64}),
+    }
+
+
+def parameters(seed=1, **training):
+    base = {"network": {"users": 6}, "data": {"dataset": "digits"}, "seed": seed}
+    base["training"] = {"hidden_layers": [8], "rounds": 5, "learning_rate": 0.5, "clip_norm": 1.0}
+    return scenario.stage_parameters(scenario.resolve(base, {"training": training}), "train")
+
+
+def history(digits, users, realizations=range(1), **training):
+    return train.run(parameters(**training), digits, realizations, users)["history"]
+
+
+def cells_of(digits, noise_std, realization=0):
+    """Each station's scheduled users of the tables above, with the samples that are theirs."""
+    owned = streams.generator(1, "data", realization).permutation(len(digits.x_train))
+    parts = np.split(owned[: sum(SAMPLES)], np.cumsum(SAMPLES)[:-1])
+    cells = [[], [], []]
+    for cell, mine, scheduled, std in zip(CELLS, parts, SCHEDULED, noise_std, strict=True):
+        if scheduled:
+            cells[cell].append(two_level.User(digits.x_train[mine], digits.y_train[mine], std))
+    return cells
+
+
+@pytest.mark.parametrize(
+    ("clipping", "user_gradient"),
+    [("per_sample", two_level.mean_clipped_gradient), ("per_user", two_level.clipped_mean_gradient)],
+)
+@pytest.mark.parametrize("hidden_layers", [[], [8], [6, 5]], ids=str)
+def test_training_without_noise_is_the_two_level_algorithm(digits, hidden_layers, clipping, user_gradient):
+    silent = [0.0] * 6
+    rows = history(
+        digits, scenario_tables(SAMPLES, SCHEDULED, silent), hidden_layers=hidden_layers, clipping=clipping, rounds=4
+    )
+    weights = glorot_uniform([64, *hidden_layers, 10], streams.generator(1, "weights", 0))
+    generator = np.random.default_rng(0)
+    for rounds, accuracy, loss in rows.select("round", "accuracy", "loss").rows():
+        model = two_level.train(weights, cells_of(digits, silent), rounds, 0.5, 1.0, generator, user_gradient)
+        logits = keras_model([64, *hidden_layers, 10], model)(digits.x_test)
+        assert loss == pytest.approx(float(two_level.loss(model, digits.x_test.astype(float), digits.y_test)), rel=2e-6)
+        assert accuracy == pytest.approx(accuracy_score(digits.y_test, np.argmax(logits, axis=1)), abs=1.5 / 360)
+    assert rows["round"].to_list() == [0, 1, 4]
+
+
+NOISE_STD = [0.5, 0.9, 0.3, 5.0, 0.0, 0.4]
+DRAWS = 40
+
+
+def fused_noise():
+    """What one round adds to the model, over draws with keys of their own: (draw, coordinate)."""
+    std = multicell.aggregated_noise_std(np.array(SAMPLES), np.array(SCHEDULED), np.array(NOISE_STD))
+    start = [np.zeros((64, 10), np.float32), np.zeros(10, np.float32)]
+    nothing = [tf.zeros(w.shape) for w in start]
+    draws = [
+        rounds_of(start, 0, 1, std, streams.key(1, "noise", r), gradient=lambda _: nothing, step_size=1.0)
+        for r in range(DRAWS)
+    ]
+    return np.array([np.concatenate([w.numpy().ravel() for w in draw]) for draw in draws], float)
+
+
+def two_level_noise():
+    """The same from the two-level algorithm, where nobody has a gradient."""
+
+    def nothing(weights, x, y, clip_norm):
+        return [np.zeros_like(w) for w in weights]
+
+    cells = [[], [], []]
+    for cell, samples, scheduled, std in zip(CELLS, SAMPLES, SCHEDULED, NOISE_STD, strict=True):
+        if scheduled:
+            cells[cell].append(two_level.User(np.zeros((samples, 64)), np.zeros(samples, int), std))
+    start, generator = [np.zeros((64, 10)), np.zeros(10)], np.random.default_rng(11)
+    draws = [two_level.train(start, cells, 1, 1.0, 1.0, generator, nothing) for _ in range(DRAWS)]
+    return np.array([np.concatenate([w.ravel() for w in draw]) for draw in draws])
+
+
+def has_law(noise, std):
+    """Whether numbers may be N(0, std^2): mean, variance and Kolmogorov-Smirnov distance, 1e-6 in all."""
+    z = noise.ravel() / std
+    mean = abs(z.mean()) * np.sqrt(z.size) < stats.norm.isf(FALSE_ALARM / 6)
+    low, high = stats.chi2.ppf([FALSE_ALARM / 6, 1 - FALSE_ALARM / 6], z.size)
+    return bool(mean and low < (z**2).sum() < high and stats.kstest(z, "norm").pvalue > FALSE_ALARM / 3)
+
+
+def naive_std():
+    total = sum(k for k, a in zip(SAMPLES, SCHEDULED, strict=True) if a)
+    users = zip(SAMPLES, SCHEDULED, NOISE_STD, strict=True)
+    return math.sqrt(sum((k * std / total) ** 2 for k, a, std in users if a))
+
+
+@pytest.mark.parametrize("draw", [fused_noise, two_level_noise])
+def test_one_round_adds_the_two_level_noise(draw):
+    noise = draw()
+    assert has_law(noise, naive_std())
+    assert not has_law(noise, naive_std() * math.sqrt(1.1))
+    assert not has_law(noise, naive_std() * math.sqrt(0.9))
+
+
+def test_sum_of_standard_deviations_is_rejected():
+    total = sum(k for k, a in zip(SAMPLES, SCHEDULED, strict=True) if a)
+    wrong = sum(k * std / total for k, a, std in zip(SAMPLES, SCHEDULED, NOISE_STD, strict=True) if a)
+    assert not has_law(fused_noise(), wrong)
+
+
+def test_noise_of_all_layers_has_one_law():
+    start = [tf.zeros(shape) for shape in ((50, 40), (40,), (40, 10), (10,))]
+    for k, layer in enumerate(
+        zip(*(engine.normals(start, tf.constant(3, tf.int64), t) for t in range(50)), strict=True)
+    ):
+        assert has_law(np.array(layer, float), 1.0), k
+
+
+def test_noise_of_different_rounds_is_independent():
+    start = [tf.zeros([300, 30]), tf.zeros(30)]
+
+    def draw(rounds):
+        noise = [engine.normals(start, tf.constant(9, tf.int64), t) for t in rounds]
+        return np.array([np.concatenate([np.ravel(part) for part in n]) for n in noise], float)
+
+    assert uncorrelated(draw(range(30)))
+    assert not uncorrelated(draw([*range(29), 0]))
+
+
+def uncorrelated(vectors):
+    """Whether all pairs of rows may be independent standard normal, 1e-6 in all."""
+    upper = np.triu_indices(len(vectors), 1)
+    z = (vectors @ vectors.T)[upper] / np.sqrt(vectors.shape[1])
+    return bool(np.abs(z).max() < stats.norm.isf(FALSE_ALARM / 2 / len(z)))
+
+
+def test_noisy_training_has_the_losses_of_the_two_level_algorithm(digits):
+    # Welch's t on the final loss over 30 runs each; the twin has half as much noise again.
+    users = scenario_tables([4, 2], [True, True], [0.6, 0.9], range(30))
+    fused = history(digits, users, range(30), hidden_layers=[], rounds=2, learning_rate=2.0, clip_norm=0.5)
+    fused = fused.filter(pl.col("round") == 2)["loss"].to_numpy()
+
+    def plain(realization, factor):
+        owned = streams.generator(1, "data", realization).permutation(len(digits.x_train))
+        cells = [
+            [two_level.User(digits.x_train[mine], digits.y_train[mine], std * factor)]
+            for mine, std in ((owned[:4], 0.6), (owned[4:6], 0.9))
+        ]
+        weights = glorot_uniform([64, 10], streams.generator(1, "weights", realization))
+        model = two_level.train(weights, cells, 2, 2.0, 0.5, np.random.default_rng([realization, 5]))
+        return float(two_level.loss(model, digits.x_test.astype(float), digits.y_test))
+
+    assert stats.ttest_ind(fused, [plain(r, 1.0) for r in range(30)], equal_var=False).pvalue > FALSE_ALARM
+    assert stats.ttest_ind(fused, [plain(r, 1.5) for r in range(30)], equal_var=False).pvalue < FALSE_ALARM
+
+
+# History
+
+
+@pytest.mark.parametrize(
+    ("rounds", "every", "expected"),
+    [
+        (200, 5, [0, 1, *range(5, 201, 5)]),
+        (7, 3, [0, 1, 3, 6, 7]),
+        (4, 1, [0, 1, 2, 3, 4]),
+        (3, 10, [0, 1, 3]),
+        (1, 5, [0, 1]),
+        (2, 2, [0, 1, 2]),
+    ],
+)
+def test_evaluated_rounds_are_first_last_and_every_nth(digits, rounds, every, expected):
+    assert multicell.evaluation_rounds(rounds, every) == expected
+    if rounds < 10:
+        users = scenario_tables([5, 6], [True, False], [0.1, 0.0], range(3, 5))
+        rows = history(digits, users, range(3, 5), rounds=rounds, evaluate_every=every)
+        assert rows.select("realization", "round").rows() == [(r, t) for r in (3, 4) for t in expected]
+
+
+def test_rounds_between_evaluations_do_not_change_the_training(digits):
+    users = scenario_tables(SAMPLES, SCHEDULED, NOISE_STD)
+    often = history(digits, users, rounds=12, evaluate_every=1)
+    seldom = history(digits, users, rounds=12, evaluate_every=5)
+    assert often.filter(pl.col("round").is_in([0, 1, 5, 10, 12])).equals(seldom)
+
+
+STATUSES = {
+    "trained": ([True, False], [0.1, 0.0], {}),
+    "no_user_scheduled": ([False, False], [0.0, 0.0], {}),
+    "noise_infeasible": ([True, False], [None, 0.0], {}),
+    "diverged": ([True, False], [0.1, 0.0], {"learning_rate": 1e38}),
+}
+
+
+@pytest.mark.parametrize("status", STATUSES)
+def test_history_of_each_status_meets_the_schema(digits, status, tmp_path):
+    scheduled, noise_std, training = STATUSES[status]
+    rows = history(digits, scenario_tables([5, 6], scheduled, noise_std), **training)
+    assert rows["status"].unique().to_list() == [status]
+    tables.write(rows, "multicell", "history", str(tmp_path / "history"))
+    assert len(tables.read("multicell", "history", str(tmp_path / "history"))) == len(rows)
+
+
+def test_nobody_scheduled_keeps_the_start_weights(digits):
+    rows = history(digits, scenario_tables([5, 6], [False, False], [0.0, 0.0]))
+    start = history(digits, scenario_tables([5, 6], [True, False], [0.1, 0.0])).row(0)
+    assert rows["round"].to_list() == [0, 1, 5]
+    assert rows.select("accuracy", "loss").unique().rows() == [start[2:4]]
+
+
+def test_infeasible_noise_is_not_trained(digits):
+    rows = history(digits, scenario_tables([5, 6], [True, True], [None, None]))
+    assert rows.rows() == [(0, 0, None, None, "noise_infeasible")]
+
+
+def test_diverged_training_stops_where_the_loss_is_not_finite(digits):
+    users = scenario_tables([5, 6], [True, False], [0.1, 0.0])
+    rows = history(digits, users, learning_rate=1e38, rounds=50)
+    *finite, last = rows["loss"].to_list()
+    assert finite
+    assert np.isfinite(finite).all()
+    assert not np.isfinite(last)
+    assert rows["round"].max() < 50
+
+
+def test_one_diverged_realization_leaves_the_others_alone(digits):
+    mixed = scenario_tables([5, 6], [True, False], [0.1, 0.0], range(3))
+    wild = [0.1, 0.0, 1e38, 0.0, 0.1, 0.0]
+    mixed["noise"] = mixed["noise"].with_columns(noise_std=pl.Series(wild))
+    rows = history(digits, mixed, range(3))
+    statuses = rows.group_by("realization", maintain_order=True).agg(pl.col("status").first())["status"].to_list()
+    assert statuses == ["trained", "diverged", "trained"]
+    alone = history(digits, scenario_tables([5, 6], [True, False], [0.1, 0.0], range(3)), range(3))
+    last = pl.col("realization") == 2
+    assert rows.filter(last).equals(alone.filter(last))
+
+
+# Reproducibility
+
+
+def many_users(realizations):
+    """Realizations of different sizes, so that shapes change within a shard."""
+    frames = scenario_tables(SAMPLES, SCHEDULED, NOISE_STD, realizations)
+    more = pl.col("samples") + 13 * pl.col("realization") * pl.col("user")
+    return frames | {"users": frames["users"].with_columns(samples=more)}
+
+
+@pytest.mark.parametrize("clipping", ["per_sample", "per_user"])
+def test_shards_do_not_change_a_bit(digits, clipping):
+    whole = history(digits, many_users(range(4)), range(4), clipping=clipping)
+    halves = [history(digits, many_users(part), part, clipping=clipping) for part in (range(2), range(2, 4))]
+    assert whole.equals(pl.concat(halves))
+    single = [history(digits, many_users(range(r, r + 1)), range(r, r + 1), clipping=clipping) for r in range(4)]
+    assert whole.equals(pl.concat(single))
+
+
+FRESH_PROCESS = """
+import resource
+import sys
+from pwfl import datasets
+from test_train import history, many_users, scenario_tables
+
+folder = sys.argv[1]
+datasets.store(datasets.load("digits"), folder + "/digits.npz")
+digits = datasets.restore(folder + "/digits.npz")
+history(digits, many_users(range(3)), range(3)).write_parquet(folder + "/history.parquet")
+for trainings in (range(20), range(600)):
+    users = scenario_tables([20, 30], [True, True], [0.1, 0.2], trainings)
+    sizes = users["users"]["samples"] + users["users"]["realization"] % 97
+    history(digits, users | {"users": users["users"].with_columns(samples=sizes)}, trainings, rounds=2)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.fixture(scope="module")
+def fresh_process(tmp_path_factory):
+    """What a new process with one thread gives: the history of three realizations, its peaks of memory."""
+    folder = str(tmp_path_factory.mktemp("fresh"))
+    threads = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    result = subprocess.run(
+        [sys.executable, "-c", FRESH_PROCESS, folder],
+        cwd=os.path.dirname(__file__),
+        env=os.environ | threads,
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    return pl.read_parquet(folder + "/history.parquet"), [int(peak) for peak in result.stdout.split()]
+
+
+def test_another_process_with_one_thread_gives_the_same_bits(digits, fresh_process):
+    there, _ = fresh_process
+    assert there.equals(history(digits, many_users(range(3)), range(3)))
+
+
+def test_memory_does_not_grow_over_the_trainings_of_a_shard(fresh_process):
+    _, (after_20, after_600) = fresh_process
+    assert after_600 < 1.1 * after_20
+
+
+def test_seed_and_realization_change_the_training(digits):
+    users = scenario_tables([30, 6], [True, False], [0.1, 0.0], range(2))
+    rows = history(digits, users, range(2))
+    other = train.run(parameters(seed=2), digits, range(2), users)["history"]
+    losses = [*rows.filter(pl.col("round") == 5)["loss"], *other.filter(pl.col("round") == 5)["loss"]]
+    assert len(set(losses)) == 4
+
+
+def first_step(digits, samples, scheduled, noise_std, **training):
+    """How much one round changes the test loss; linear in the step where that is small."""
+    users = scenario_tables(samples, scheduled, noise_std)
+    before, after = history(digits, users, rounds=1, hidden_layers=[], **training)["loss"]
+    return after - before
+
+
+def test_all_schemes_start_from_the_same_weights(digits):
+    starts = {
+        history(digits, scenario_tables([20, 30], scheduled, noise_std), clipping=clipping)["loss"][0]
+        for scheduled in ([True, False], [True, True], [False, False])
+        for noise_std in ([0.0, 0.0], [0.1, 3.0])
+        for clipping in ("per_sample", "per_user")
+    }
+    assert len(starts) == 1
+
+
+def test_all_schemes_meet_the_same_noise(digits):
+    # A step along one's own noise vector, of a size where the loss is linear: other users, half the noise.
+    def noise(samples, scheduled, noise_std):
+        steps = [first_step(digits, samples, scheduled, std, learning_rate=1e-3) for std in (noise_std, [0.0, 0.0])]
+        return steps[0] - steps[1]
+
+    reference = noise([20, 30], [True, False], [1.0, 0.0])
+    assert abs(reference) > 1e-5
+    assert noise([20, 30], [False, True], [0.0, 1.0]) == pytest.approx(reference, rel=0.05)
+    assert noise([20, 30], [True, False], [0.5, 0.0]) == pytest.approx(reference / 2, rel=0.05)
+
+
+def test_a_users_samples_do_not_depend_on_who_else_is_scheduled(digits):
+    steps = [
+        first_step(digits, [20, 30], scheduled, [0.0, 0.0], learning_rate=1e-2, clip_norm=1e6)
+        for scheduled in ([True, False], [False, True], [True, True])
+    ]
+    assert steps[0] != pytest.approx(steps[1], rel=0.05)
+    assert steps[2] == pytest.approx((20 * steps[0] + 30 * steps[1]) / 50, rel=0.01)
+
+
+def test_users_samples_are_disjoint(digits):
+    # Users who hold as many samples as there are make one step of plain gradient descent on all of them.
+    size = len(digits.x_train)
+    users = scenario_tables([400, 1, 700, size - 1101], [True] * 4, [0.0] * 4)
+    (loss,) = history(digits, users, rounds=1, learning_rate=3.0, clip_norm=1e6).filter(pl.col("round") == 1)["loss"]
+
+    def plain_step(rows):
+        weights = glorot_uniform([64, 8, 10], streams.generator(1, "weights", 0))
+        step = two_level.gradient(weights, digits.x_train[rows], digits.y_train[rows])
+        model = [w - 3.0 * g for w, g in zip(weights, step, strict=True)]
+        return float(two_level.loss(model, digits.x_test.astype(float), digits.y_test))
+
+    assert loss == pytest.approx(plain_step(np.arange(size)), rel=1e-6)
+    assert loss != pytest.approx(plain_step(np.random.default_rng(0).integers(size, size=size)), rel=1e-5)
+
+
+# Resources
+
+
+def test_the_round_is_traced_once_for_all_sizes(digits):
+    advance = multicell._round_function([64, 8, 10], "per_sample", 1.0, 0.5)
+    for n in (3, 5, 8, 13, 21, 34):
+        advance(
+            [tf.constant(w) for w in start_weights([64, 8, 10])],
+            first=tf.constant(0),
+            rounds=tf.constant(n),
+            x=tf.constant(digits.x_train[:n]),
+            y=tf.constant(digits.y_train[:n]),
+            samples=tf.ones(n, tf.int32),
+            noise_std=tf.constant(0.1),
+            key=tf.constant(n, tf.int64),
+        )
+    assert advance.experimental_get_tracing_count() == 1
