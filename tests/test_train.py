@@ -435,7 +435,7 @@ digits = datasets.restore(folder + "/digits.npz")
 history(digits, many_users(range(3)), range(3)).write_parquet(folder + "/history.parquet")
 for trainings in (range(20), range(600)):
     users = scenario_tables([20, 30], [True, True], [0.1, 0.2], trainings)
-    sizes = users["users"]["samples"] + users["users"]["realization"] % 97
+    sizes = users["users"]["samples"] + users["users"]["realization"] % 5
     history(digits, users | {"users": users["users"].with_columns(samples=sizes)}, trainings, rounds=2)
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
@@ -463,7 +463,7 @@ def test_another_process_with_one_thread_gives_the_same_bits(digits, fresh_proce
 
 def test_memory_does_not_grow_over_the_trainings_of_a_shard(fresh_process):
     _, (after_20, after_600) = fresh_process
-    assert after_600 < 1.1 * after_20
+    assert after_600 < 1.05 * after_20
 
 
 def test_seed_and_realization_change_the_training(digits):

@@ -9,6 +9,8 @@ import numpy as np
 from scipy.optimize import elementwise
 from scipy.special import erf, log_ndtr
 
+LARGEST_RHO = 1e15  # for which the exact epsilon is searched
+
 
 def zcdp(sensitivity: np.ndarray, noise_std: np.ndarray, rounds: int) -> np.ndarray:
     """rho of `rounds` Gaussian releases of L2 `sensitivity` (Bun and Steinke, 2016, Prop. 1.6)."""
@@ -27,10 +29,13 @@ def exact_epsilon(rho: np.ndarray, delta: float) -> np.ndarray:
         first, second = log_ndtr(mu / 2 - epsilon / mu), epsilon + log_ndtr(-mu / 2 - epsilon / mu)
         return first + np.log(-np.expm1(np.minimum(second - first, -np.finfo(float).tiny))) - np.log(delta)
 
-    mu = np.sqrt(2 * np.asarray(rho, float))
-    epsilon = np.where(np.isinf(mu), np.inf, 0.0)
+    rho = np.asarray(rho, float)
+    mu = np.sqrt(2 * rho)
+    # Beyond this the rounding of epsilon drowns delta; the classic bound is then within a millionth.
+    beyond = ~(rho <= LARGEST_RHO)
+    epsilon = np.where(beyond, np.where(np.isnan(rho), np.inf, classic_epsilon(rho, delta)), 0.0)
     # At epsilon = 0 the mechanism has delta = 2 Phi(mu/2) - 1; nothing to search below that.
-    search = np.isfinite(mu) & (erf(mu / np.sqrt(8)) > delta)
+    search = ~beyond & (erf(mu / np.sqrt(8)) > delta)
     if search.any():
         high = classic_epsilon(mu[search] ** 2 / 2, delta)
         result = elementwise.find_root(gap, (np.zeros_like(high), high), args=(mu[search],))
@@ -49,7 +54,7 @@ def tight_epsilon(rho: np.ndarray, delta: float) -> np.ndarray:
         return rho * (1 + excess) - np.log1p(1 / excess) - (np.log(delta) + np.log1p(excess)) / excess
 
     rho = np.asarray(rho, float)
-    epsilon = np.full(rho.shape, np.inf)
+    epsilon = np.where(rho == 0, 0.0, np.inf)
     search = np.isfinite(rho) & (rho > 0)
     if search.any():
         # Near the optimal order of the classic conversion, sqrt(ln(1/delta) / rho).

@@ -73,10 +73,16 @@ def run(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataF
         rho_total=pl.col("rho").sum(),
         rho_max=pl.col("rho").max(),
         rho_median=pl.col("rho").median(),
+        rho_worst_case=pl.col("rho_worst_case").max(),
         **{name: pl.col(name).max() for name in ("epsilon_exact", "epsilon_tight", "epsilon_classic")},
     )
     outcome = (
         outcome.join(worst, on="realization", how="left", maintain_order="left")
+        .with_columns(
+            epsilon_worst_case=pl.when(pl.col("rho_worst_case").is_not_null()).then(
+                pl.col("rho_worst_case").map_batches(lambda rho: pl.Series(exact_epsilon(rho, delta)), pl.Float64)
+            )
+        )
         .with_columns(pl.Series(name, values, nan_to_null=True) for name, values in bound.items())
         .with_columns(delta=pl.lit(delta), **{name: pl.lit(text) for name, text in TERMS.items()})
         .with_columns(guarantee=pl.lit(GUARANTEES[clipping]))

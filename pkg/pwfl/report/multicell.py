@@ -162,6 +162,7 @@ def summarize(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl
         pl.len().alias("realizations"),
         pl.col("rho_max").max().alias("rho_maximum"),
         pl.col("epsilon_exact").max().alias("epsilon_maximum"),
+        pl.col("rho_worst_case", "epsilon_worst_case").max(),
         (pl.col("noise_error") > limit).sum().alias("noise_error_exceeded"),
         *((pl.col("training") == status).sum().alias(status) for status in ("trained", "diverged", "noise_infeasible")),
         (pl.col("scheduled") == 0).sum().alias("no_user_scheduled"),

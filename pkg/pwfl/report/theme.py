@@ -41,7 +41,9 @@ def scheme_colour(schemes: list[dict]) -> tuple[alt.Color, alt.Parameter, dict]:
     names = [scheme["name"] for scheme in schemes]
     colours = [COLOURS[scheme["scheduler"], scheme["noise"]] for scheme in schemes]
     chosen = alt.selection_point(fields=["scheme"], bind="legend")
-    colour = alt.Color("scheme:N", title="Scheme", scale=alt.Scale(domain=names, range=colours), sort=names)
+    colour = alt.Color(
+        "scheme:N", title="Scheme", scale=alt.Scale(domain=names, range=colours), legend=alt.Legend(symbolOpacity=1)
+    )
     return colour, chosen, alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08))
 
 
@@ -112,7 +114,6 @@ def band(
     low, mean = y.copy(), y.copy()
     low.shorthand, mean.shorthand = f"{value}_low:Q", f"{value}_mean:Q"
     area = base.mark_area().encode(
-        color=colour.copy().legend(None),
         y=low,
         y2=f"{value}_high:Q",
         opacity=alt.when(chosen).then(alt.value(0.18)).otherwise(alt.value(0.02)),

@@ -110,6 +110,8 @@ class Outcome(dy.Schema):
     epsilon_exact = dy.Float64(nullable=True, min=0, allow_inf=True)
     epsilon_tight = dy.Float64(nullable=True, min=0, allow_inf=True)
     epsilon_classic = dy.Float64(nullable=True, min=0, allow_inf=True)
+    rho_worst_case = dy.Float64(nullable=True, min=0, allow_inf=True, description="per_user clipping only")
+    epsilon_worst_case = dy.Float64(nullable=True, min=0, allow_inf=True, description="exact, per_user clipping only")
     delta = dy.Float64(nullable=False, min_exclusive=0, max_exclusive=1)
     c1 = dy.Float64(nullable=False, description="C1 of Theorem 1")
     c2 = dy.Float64(nullable=False, min=0, description="C2 of Theorem 1")

@@ -1,0 +1,173 @@
+"""Noise optimizer (36)-(39): a conic solver, the KKT conditions, closed forms; noise tables."""
+
+import cvxpy as cp
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pwfl import channel, noise, scenario, schedule
+from pwfl.noise.optimal import optimal_noise
+
+
+def conic(samples, max_error, min_noise):
+    """Noise by a conic solver, in the convex variables y = (K sigma / Nmin)^2."""
+    y = cp.Variable(len(samples))
+    error = cp.sum(cp.multiply(min_noise**2 / samples, y))
+    limit = max_error * samples.sum()
+    problem = cp.Problem(cp.Minimize(cp.sum(cp.inv_pos(y))), [error / limit <= 1, y >= 1])
+    problem.solve(solver="CLARABEL")
+    return min_noise * np.sqrt(y.value) / samples if problem.status == cp.OPTIMAL else None
+
+
+def leakage(samples, noise_std):
+    return ((samples * noise_std) ** -2.0).sum()
+
+
+def check_kkt(samples, noise_std, multiplier, max_error, min_noise):
+    """(21), (22), stationarity (37) and complementary slackness: together they prove the optimum."""
+    error, limit = (samples * noise_std**2).sum(), max_error * samples.sum()
+    assert error == pytest.approx(limit, rel=1e-12)  # tight
+    assert (samples * noise_std >= min_noise * (1 - 1e-12)).all()
+    assert multiplier > 0
+    gradient = -1 / (samples**2 * noise_std**3) + multiplier * samples * noise_std
+    scale = 1 / (samples**2 * noise_std**3)
+    at_floor = samples * noise_std <= min_noise * (1 + 1e-9)
+    assert (gradient >= -1e-9 * scale).all()  # the multiplier of (22)
+    assert (abs(gradient[~at_floor]) <= 1e-9 * scale[~at_floor]).all()
+
+
+@st.composite
+def networks(draw):
+    users = draw(st.integers(1, 30))
+    samples = np.array(draw(st.lists(st.integers(1, 5000), min_size=users, max_size=users)), float)
+    scheduled = np.array(draw(st.lists(st.booleans(), min_size=users, max_size=users)))
+    return samples, scheduled, draw(st.floats(1e-3, 100)), draw(st.floats(0.1, 1000))
+
+
+@settings(derandomize=True, deadline=None, max_examples=400)
+@given(networks())
+def test_kkt_conditions_hold_or_the_least_noise_is_too_much(network):
+    samples, scheduled, max_error, min_noise = network
+    noise_std, multiplier, feasible = optimal_noise(samples[None], scheduled[None], max_error, min_noise)
+    k, sigma = samples[scheduled], noise_std[0, scheduled]
+    assert (noise_std[0, ~scheduled] == 0).all()
+    assert feasible[0] == ((min_noise**2 / k).sum() <= max_error * k.sum())
+    if not scheduled.any() or not feasible[0]:
+        assert np.isnan(sigma).all()
+        assert np.isnan(multiplier[0])
+    else:
+        check_kkt(k, sigma, multiplier[0], max_error, min_noise)
+
+
+@pytest.mark.parametrize("slack", [0.99, 1.01, 1.1, 2.0, 10.0])
+def test_a_conic_solver_finds_the_same_noise(slack):
+    rng, at_floor = np.random.default_rng(0), []
+    for users in (1, 2, 5, 15, 35, 35):
+        samples = np.rint(50 + rng.lognormal(4, 1, users))
+        max_error = slack * (100.0**2 / samples).sum() / samples.sum()  # (21) with everyone at the floor, slackened
+        noise_std, _, feasible = optimal_noise(samples[None], np.ones((1, users), bool), max_error, 100.0)
+        reference = conic(samples, max_error, 100.0)
+        assert feasible[0] == (reference is not None) == (slack > 1)
+        if feasible[0]:
+            assert leakage(samples, noise_std[0]) == pytest.approx(leakage(samples, reference), rel=1e-6)
+            np.testing.assert_allclose(noise_std[0], reference, rtol=1e-3)
+            at_floor += np.isclose(samples * noise_std[0], 100.0).tolist()
+    if slack in (1.01, 1.1):
+        assert 0 < np.mean(at_floor) < 1  # both cases of (38)
+
+
+@settings(derandomize=True, deadline=None, max_examples=100)
+@given(samples=st.integers(1, 10000), max_error=st.floats(1e-3, 100))
+def test_a_single_user_gets_the_bound_itself(samples, max_error):
+    noise_std, multiplier, feasible = optimal_noise(np.array([[samples]]), np.ones((1, 1), bool), max_error, 1e-3)
+    assert feasible[0] == (max_error * samples**2 >= 1e-6)
+    if feasible[0]:
+        assert noise_std[0, 0] == pytest.approx(max_error**0.5, rel=1e-12)
+        assert multiplier[0] == pytest.approx(samples**-3.0 * max_error**-2, rel=1e-12)  # (38)
+
+
+def test_equal_users_get_equal_noise():
+    noise_std, _, _ = optimal_noise(np.full((1, 7), 200), np.ones((1, 7), bool), 4.0, 100.0)
+    np.testing.assert_allclose(noise_std, 2.0, rtol=1e-12)
+
+
+def test_noise_at_the_floor_that_just_meets_21_is_feasible():
+    noise_std, _, feasible = optimal_noise(np.full((1, 3), 128), np.ones((1, 3), bool), 0.25, 64.0)
+    assert feasible[0]
+    np.testing.assert_array_equal(noise_std, 0.5)
+
+
+def test_realizations_in_one_call_do_not_mix():
+    rng = np.random.default_rng(5)
+    samples, scheduled = np.rint(50 + rng.lognormal(4, 1, (50, 12))), rng.random((50, 12)) < 0.4
+    together = optimal_noise(samples, scheduled, 1.5, 100.0)
+    for r in range(50):
+        alone = optimal_noise(samples[r : r + 1], scheduled[r : r + 1], 1.5, 100.0)
+        for a, b in zip(together, alone, strict=True):
+            np.testing.assert_array_equal(a[r], b[0])
+    assert 0 < together[2].sum() < 50
+
+
+# Tables
+
+TABLES = {
+    "users": pl.DataFrame(
+        {
+            "realization": [4, 4, 4, 5, 5, 5, 6, 6, 6],
+            "user": [0, 1, 2] * 3,
+            "samples": [100, 200, 50, 50, 60, 900, 80, 90, 100],
+            "start_noise_std": [2.0, 1.0, 3.0, 4.0, 5.0, 0.5, 2.0, 2.0, 2.0],
+        }
+    ),
+    # Realization 5 serves only users whose least noise, 2 and 1.67, is above the bound; 6 serves nobody.
+    "schedule": pl.DataFrame(
+        {
+            "realization": [4, 4, 4, 5, 5, 5, 6, 6, 6],
+            "user": [0, 1, 2] * 3,
+            "resource_block": [0, 1, None, 2, 0, None, None, None, None],
+        }
+    ),
+}
+
+
+def test_optimal_noise_table_tells_infeasible_and_empty_realizations():
+    parameters = scenario.stage_parameters(
+        scenario.resolve({}, {"privacy": {"max_noise_error": 2.0}}), "noise", "optimal"
+    )
+    found = noise.run(parameters, "optimal", TABLES)
+    assert found["noise_status"]["status"].to_list() == ["optimal", "infeasible", "no_user_scheduled"]
+    assert found["noise_status"]["multiplier"].is_null().to_list() == [False, True, True]
+    std = found["noise"]["noise_std"].to_list()
+    check_kkt(np.array([100.0, 200.0]), np.array(std[:2]), found["noise_status"]["multiplier"][0], 2.0, 100.0)
+    assert std[2:] == [0.0, None, None, 0.0, 0.0, 0.0, 0.0]
+
+
+def test_random_noise_table_holds_the_start_values_of_the_scheduled():
+    found = noise.run(scenario.stage_parameters(scenario.resolve({}, {}), "noise", "random"), "random", TABLES)
+    assert found["noise"]["noise_std"].to_list() == [2.0, 1.0, 0.0, 4.0, 5.0, 0.0, 0.0, 0.0, 0.0]
+    assert found["noise_status"]["status"].to_list() == ["random", "random", "no_user_scheduled"]
+    assert found["noise_status"]["multiplier"].null_count() == 3
+
+
+@pytest.mark.parametrize("scheduler", ["random", "optimal"])
+def test_at_table_1_the_optimum_leaks_less_than_any_feasible_start_noise(scheduler):
+    s = scenario.resolve({}, {})
+    tables = channel.run(scenario.stage_parameters(s, "channel"), range(60))
+    tables |= schedule.run(scenario.stage_parameters(s, "schedule", scheduler), scheduler, tables)
+    found = noise.run(scenario.stage_parameters(s, "noise", "optimal"), "optimal", tables)
+    samples, start, best = (
+        column.to_numpy().reshape(60, 100)
+        for column in (tables["users"]["samples"], tables["users"]["start_noise_std"], found["noise"]["noise_std"])
+    )
+    served = tables["schedule"]["resource_block"].is_not_null().to_numpy().reshape(60, 100)
+    assert set(found["noise_status"]["status"]) == {"optimal"}
+    compared = 0
+    for r in range(60):
+        k, sigma = samples[r, served[r]], best[r, served[r]]
+        check_kkt(k.astype(float), sigma, found["noise_status"]["multiplier"][r], 12.0, 100.0)
+        random = start[r, served[r]]
+        if (k * random**2).sum() <= 12 * k.sum():
+            compared += 1
+            assert leakage(k, sigma) < leakage(k, random)
+    assert compared > 30

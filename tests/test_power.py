@@ -1,0 +1,190 @@
+"""Powers, rates and unscheduling: one linear program over all users, naive rates, closed forms."""
+
+from math import log2
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pwfl import channel, scenario, schedule
+from pwfl.schedule.interference import interference, occupants
+from pwfl.schedule.power import least_deviation, powers
+from scipy.optimize import linprog
+
+RMIN, PMAX = 100e3, 0.01
+THETA = 2 ** (RMIN / 180e3) - 1
+THERMAL = 1e-3 * 10**-17.4 * 180e3
+NETWORKS = {
+    "table_1": {},
+    "crowded": {"radio": {"resource_blocks": 2}},
+    "two_rings": {"network": {"rings": 2, "users": 150}},
+    "sparse": {"network": {"users": 12}},
+}
+
+
+def simulate(override, realizations, scheduler):
+    s = scenario.resolve({}, override)
+    tables = channel.run(scenario.stage_parameters(s, "channel"), realizations)
+    return tables | schedule.run(scenario.stage_parameters(s, "schedule", scheduler), scheduler, tables)
+
+
+def arrays(tables):
+    """Cell and start block of each user (realization, user), gains (realization, station, user)."""
+    count = tables["users"]["realization"].n_unique()
+    cell = tables["users"]["cell"].to_numpy().reshape(count, -1)
+    block = tables["users"]["start_resource_block"].fill_null(-1).to_numpy().reshape(count, -1)
+    return cell, block, tables["links"]["gain"].to_numpy().reshape(count, -1, cell.shape[1])
+
+
+def linear_system(cell, block, gain):
+    """A and b of (29) over all scheduled users of a realization, powers in units of Pmax."""
+    user = np.flatnonzero(block >= 0)
+    a, b = np.eye(len(user)), np.empty(len(user))
+    for row, i in enumerate(user):
+        own = gain[cell[i], i]
+        b[row] = THETA * THERMAL / own / PMAX
+        for column, j in enumerate(user):
+            if cell[j] != cell[i] and block[j] == block[i]:
+                a[row, column] = -THETA * gain[cell[i], j] / own
+    return user, a, b
+
+
+def least_deviation_oracle(a, b):
+    """The least ||A q - b||_1 over 0 <= q <= 1, each row scaled to its largest coefficient."""
+    n, scale = len(b), 1 / abs(a).max(axis=1)
+    equality = np.hstack([scale[:, None] * a, np.eye(n), -np.eye(n)])
+    cost = np.concatenate([np.zeros(n), 1 / scale, 1 / scale])
+    bounds = [(0, 1)] * n + [(0, None)] * (2 * n)
+    options = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+    result = linprog(cost, A_eq=equality, b_eq=scale * b, bounds=bounds, method="highs", options=options)
+    assert result.status == 0
+    return result.fun
+
+
+def rate(i, cell, block, power, gain):
+    """(18), written out."""
+    received = sum(gain[cell[i], j] * power[j] for j in range(len(cell)) if cell[j] != cell[i] and block[j] == block[i])
+    return 180e3 * log2(1 + power[i] * gain[cell[i], i] / (received + THERMAL))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_powers_attain_the_optimum_of_one_program_over_all_users(name):
+    cell, block, gain = arrays(simulate(NETWORKS[name], range(25), "random"))
+    occupant = occupants(block, cell, gain.shape[1], block.max() + 1)
+    power = powers(gain, cell, occupant, THETA, THERMAL, PMAX)
+    assert (power[block < 0] == 0).all()
+    assert ((power >= 0) & (power <= PMAX)).all()
+    inside = 0
+    for r in range(25):
+        user, a, b = linear_system(cell[r], block[r], gain[r])
+        q = power[r, user] / PMAX
+        assert abs(a @ q - b).sum() == pytest.approx(least_deviation_oracle(a, b), rel=1e-8, abs=1e-9)
+        exact = np.linalg.solve(a, b)
+        if ((exact >= 0) & (exact <= 1)).all():
+            inside += 1
+            np.testing.assert_allclose(q, exact, rtol=1e-9)
+            np.testing.assert_allclose([rate(i, cell[r], block[r], power[r], gain[r]) for i in user], RMIN, rtol=1e-9)
+    assert inside < 25
+    assert inside > 0 or name in ("table_1", "two_rings")
+
+
+@pytest.mark.parametrize("scheduler", ["random", "optimal"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_rates_follow_18(name, scheduler):
+    tables = simulate(NETWORKS[name], range(8), scheduler)
+    cell, _, gain = arrays(tables)
+    final = tables["schedule"]["resource_block"].fill_null(-1).to_numpy().reshape(cell.shape)
+    power, found = (tables["schedule"][c].to_numpy().reshape(cell.shape) for c in ("power_w", "rate_bps"))
+    for r in range(8):
+        for i in range(cell.shape[1]):
+            expected = rate(i, cell[r], final[r], power[r], gain[r]) if final[r, i] >= 0 else 0.0
+            assert found[r, i] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_users_below_the_minimum_rate_lose_their_block_and_power(name):
+    tables = simulate(NETWORKS[name], range(25), "random")
+    cell, block, gain = arrays(tables)
+    occupant = occupants(block, cell, gain.shape[1], block.max() + 1)
+    power = powers(gain, cell, occupant, THETA, THERMAL, PMAX)
+    final = tables["schedule"]["resource_block"].fill_null(-1).to_numpy().reshape(cell.shape)
+    final_power = tables["schedule"]["power_w"].to_numpy().reshape(cell.shape)
+    lost = 0
+    for r in range(25):
+        for i in np.flatnonzero(block[r] >= 0):
+            keeps = rate(i, cell[r], block[r], power[r], gain[r]) >= RMIN * (1 - 1e-6)
+            assert final[r, i] == (block[r, i] if keeps else -1)
+            assert final_power[r, i] == pytest.approx(power[r, i] if keeps else 0, rel=1e-9, abs=0)
+            lost += not keeps
+    assert lost == tables["schedule_status"]["unscheduled"].sum() > 0
+
+
+def test_where_nobody_is_lost_and_nothing_clipped_every_rate_is_the_minimum():
+    tables = simulate({}, range(40), "optimal")
+    lost = tables["schedule_status"].group_by("realization").agg(pl.col("unscheduled").sum()).filter(unscheduled=0)
+    served = tables["schedule"].drop_nulls("resource_block").join(lost, on="realization", how="semi")
+    assert len(served) > 1000
+    np.testing.assert_allclose(served["rate_bps"], RMIN, rtol=1e-9)
+
+
+# Closed forms
+
+
+def two_cells(own, cross, max_power_w):
+    """Powers of two users that share a block, each with gain `own` to its station and `cross` to the other's."""
+    gain = np.array([[[own, cross], [cross, own]]])
+    return powers(gain, np.array([[0, 1]]), np.array([[[0], [1]]]), 0.5, 1e-15, max_power_w)[0]
+
+
+def test_a_lone_user_overcomes_the_thermal_noise():
+    found = powers(np.full((1, 1, 1), 1e-12), np.zeros((1, 1), int), np.zeros((1, 1, 1), int), 0.5, 1e-15, 0.01)
+    assert found[0, 0] == pytest.approx(0.5 * 1e-15 / 1e-12, rel=1e-12)
+
+
+def test_two_users_overcome_each_other():
+    # p = theta (cross p + noise) / own
+    np.testing.assert_allclose(two_cells(1e-12, 4e-13, 0.01), 0.5e-15 / (1e-12 - 0.5 * 4e-13), rtol=1e-12)
+
+
+def test_two_users_too_close_cannot_both_be_served_and_stay_in_the_box():
+    found = two_cells(1e-12, 1e-11, 0.01)  # theta cross / own = 5: the linear solution is negative
+    assert ((found >= 0) & (found <= 0.01)).all()
+    residual = abs(found - 5 * found[::-1] - 0.5e-3).sum() / 0.01
+    # Silence costs b for each user; raising either power raises the other's residual faster.
+    assert residual == pytest.approx(2 * 0.5e-3 / 0.01, rel=1e-9)
+
+
+def test_users_on_different_blocks_do_not_interfere():
+    gain = np.full((1, 2, 2), 1e-12)
+    occupant = np.array([[[0, -1], [-1, 1]]])
+    found = powers(gain, np.array([[0, 1]]), occupant, 0.5, 1e-15, 0.01)
+    np.testing.assert_allclose(found, 0.5e-3, rtol=1e-12)
+
+
+def test_interference_counts_only_the_other_cells_users_on_the_block():
+    gain = np.arange(1.0, 10.0).reshape(1, 3, 3)  # h_i,s = 3 s + i + 1, user i in cell i
+    occupant = np.array([[[0, -1], [1, -1], [-1, 2]]])
+    power = np.array([[0.5, 0.25, 0.125]])
+    np.testing.assert_array_equal(interference(gain, power, occupant, 0), [[2 * 0.25, 3 * 0.125]])
+    np.testing.assert_array_equal(interference(gain, power, occupant, 2), [[7 * 0.5 + 8 * 0.25, 0]])
+
+
+# The linear program itself
+
+
+@settings(derandomize=True, deadline=None, max_examples=150)
+@given(
+    n=st.integers(1, 7),
+    seed=st.integers(0, 2**32 - 1),
+    spread=st.floats(0.1, 4),
+    demand=st.floats(1e-6, 3),
+)
+def test_least_deviation_attains_the_optimum(n, seed, spread, demand):
+    rng = np.random.default_rng(seed)
+    used = rng.random(n) < 0.8
+    a = np.eye(n) - rng.lognormal(-1, spread, (n, n)) * (1 - np.eye(n)) * np.outer(used, used)
+    b = np.where(used, demand * rng.lognormal(0, 1, n), 0.0)
+    q = least_deviation(a, b)
+    assert ((q >= 0) & (q <= 1)).all()
+    assert abs(a @ q - b).sum() == pytest.approx(least_deviation_oracle(a, b), rel=1e-7, abs=1e-9)
