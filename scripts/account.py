@@ -1,6 +1,6 @@
-from pwfl import account, logs, tables
+from pwfl import account, jobs, tables
 
-logs.to_file(snakemake.log[0])
+jobs.start(snakemake.log[0])
 parameters = snakemake.params.depends["parameters"]
 inputs = tables.read_all(parameters["system"], snakemake.input)
 frames = account.run(parameters, inputs)

@@ -1,6 +1,6 @@
-from pwfl import channel, logs, tables
+from pwfl import channel, jobs, tables
 
-logs.to_file(snakemake.log[0])
+jobs.start(snakemake.log[0])
 parameters = snakemake.params.depends["parameters"]
 first, stop = map(int, snakemake.wildcards.shard.split("-"))
 frames = channel.run(parameters, range(first, stop))

@@ -1,9 +1,9 @@
 from pathlib import Path
 
 import polars as pl
-from pwfl import logs, report, tables
+from pwfl import jobs, report, tables
 
-logs.to_file(snakemake.log[0])
+jobs.start(snakemake.log[0])
 scenarios = {
     name: {
         "parameters": parameters,

@@ -1,7 +1,7 @@
-from pwfl import logs, report, tables
+from pwfl import jobs, report, tables
 from pwfl.report import theme
 
-logs.to_file(snakemake.log[0])
+jobs.start(snakemake.log[0])
 parameters = snakemake.params.depends["parameters"]
 schemes = [scheme["name"] for scheme in parameters["schemes"]]
 inputs = {

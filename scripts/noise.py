@@ -1,6 +1,6 @@
-from pwfl import logs, noise, tables
+from pwfl import jobs, noise, tables
 
-logs.to_file(snakemake.log[0])
+jobs.start(snakemake.log[0])
 parameters = snakemake.params.depends["parameters"]
 inputs = tables.read_all(parameters["system"], snakemake.input)
 frames = noise.run(parameters, snakemake.wildcards.noise, inputs)

@@ -1,8 +1,8 @@
 from pathlib import Path
 
-from pwfl import logs, report, tables
+from pwfl import jobs, report, tables
 
-logs.to_file(snakemake.log[0])
+jobs.start(snakemake.log[0])
 parameters = snakemake.params.depends["parameters"]
 schemes = [scheme["name"] for scheme in parameters["schemes"]]
 inputs = {

@@ -179,11 +179,13 @@ def test_interference_counts_only_the_other_cells_users_on_the_block():
     seed=st.integers(0, 2**32 - 1),
     spread=st.floats(0.1, 4),
     demand=st.floats(1e-6, 3),
+    signs=st.sampled_from([[-1], [-1, 1]]),  # interference is negative; with both signs residuals are, too
 )
-def test_least_deviation_attains_the_optimum(n, seed, spread, demand):
+def test_least_deviation_attains_the_optimum(n, seed, spread, demand, signs):
     rng = np.random.default_rng(seed)
     used = rng.random(n) < 0.8
-    a = np.eye(n) - rng.lognormal(-1, spread, (n, n)) * (1 - np.eye(n)) * np.outer(used, used)
+    others = (1 - np.eye(n)) * np.outer(used, used)
+    a = np.eye(n) + rng.choice(signs, (n, n)) * rng.lognormal(-1, spread, (n, n)) * others
     b = np.where(used, demand * rng.lognormal(0, 1, n), 0.0)
     q = least_deviation(a, b)
     assert ((q >= 0) & (q <= 1)).all()

@@ -54,8 +54,8 @@ def test_everything_the_report_promises_comes_out(done):
 
 def test_logs_tell_progress_and_the_time_left(done):
     log = (done[0] / "logs/low/train/optimal-optimal/000000-000002.log").read_text()
-    assert "realization 1, 2 of 2" in log
-    assert "0 s left" in log
+    assert "1 of 2 trained, about" in log
+    assert "2 of 2 trained, about 0 s left" in log
 
 
 def test_a_finished_run_has_nothing_to_do(done):

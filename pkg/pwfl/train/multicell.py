@@ -1,10 +1,9 @@
 """Algorithm 1 of Tavangaran et al.: two-level federated learning with clipping and noise."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
-from time import monotonic
 
 import numpy as np
 import polars as pl
@@ -16,11 +15,17 @@ from pwfl.train import engine, network
 
 log = logging.getLogger(__name__)
 
+HISTORY = {
+    "realization": pl.Int64,
+    "round": pl.Int64,
+    "accuracy": pl.Float64,
+    "loss": pl.Float64,
+    "status": pl.String,
+}
 
-def run(
-    parameters: dict, data: datasets.Dataset, realizations: range, tables: dict[str, pl.DataFrame]
-) -> dict[str, pl.DataFrame]:
-    """Test accuracy and loss over the rounds of each realization.
+
+def trainer(parameters: dict, data: datasets.Dataset, tables: dict[str, pl.DataFrame]) -> Callable[[int], pl.DataFrame]:
+    """A function that trains one realization and returns its test accuracy and loss over the rounds.
 
     Every realization starts from weights, shares out data and draws noise by streams of its own,
     the same for all schemes. One where nobody is scheduled keeps its start weights; one without
@@ -39,8 +44,8 @@ def run(
         .select("realization", "samples")
         .with_columns(tables["noise"]["noise_std"], scheduled=tables["schedule"]["resource_block"].is_not_null())
     )
-    rows, start = [], monotonic()
-    for done, realization in enumerate(realizations, 1):
+
+    def train(realization: int) -> pl.DataFrame:
         users = frame.filter(pl.col("realization") == realization)
         samples, scheduled = users["samples"].to_numpy(), users["scheduled"].to_numpy()
         noise = aggregated_noise_std(samples, scheduled, users["noise_std"].to_numpy())
@@ -63,20 +68,13 @@ def run(
             )
             history = list(_history(step, evaluate, weights, rounds))
             status = "trained" if np.isfinite(history[-1][2]) else "diverged"
-        rows += [(realization, *row, status) for row in history]
         log.info(
-            "realization %d, %d of %d: %d users, %d samples, %s, accuracy %s, %.0f s left",
-            realization, done, len(realizations), scheduled.sum(), samples[scheduled].sum(), status, history[-1][1],
-            (monotonic() - start) / done * (len(realizations) - done),
+            "realization %d: %d users, %d samples, %s, accuracy %s",
+            realization, scheduled.sum(), samples[scheduled].sum(), status, history[-1][1],
         )  # fmt: skip
-    columns = {
-        "realization": pl.Int64,
-        "round": pl.Int64,
-        "accuracy": pl.Float64,
-        "loss": pl.Float64,
-        "status": pl.String,
-    }
-    return {"history": pl.DataFrame(rows, schema=columns, orient="row")}
+        return pl.DataFrame([(realization, *row, status) for row in history], schema=HISTORY, orient="row")
+
+    return train
 
 
 def aggregated_noise_std(samples: np.ndarray, scheduled: np.ndarray, noise_std: np.ndarray) -> float:
