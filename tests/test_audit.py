@@ -28,11 +28,11 @@ def linear(weights, x, y):
 
 
 def clip_samples(x, samples):
-    return lambda weights: engine.per_sample_gradient(linear, weights, x, None, tf.constant(CLIP))
+    return engine.per_sample_gradient(linear, x, None, tf.constant(CLIP))
 
 
 def clip_users(x, samples):
-    return lambda weights: engine.per_user_gradient(linear, weights, x, None, tf.constant(CLIP), samples)
+    return engine.per_user_gradient(linear, x, None, tf.constant(CLIP), samples)
 
 
 class Canaries(NamedTuple):
@@ -282,10 +282,10 @@ def test_a_replaced_record_of_the_network_moves_its_query_by_at_most_its_sensiti
 
     def query(x, y, clipping):
         if clipping == "per_sample":
-            parts = engine.per_sample_gradient(network.backward, weights, x, y, tf.constant(clip_norm))
+            parts = engine.per_sample_gradient(network.backward, x, y, tf.constant(clip_norm))(weights)
         else:
             samples = tf.constant([k])
-            parts = engine.per_user_gradient(network.backward, weights, x, y, tf.constant(clip_norm), samples)
+            parts = engine.per_user_gradient(network.backward, x, y, tf.constant(clip_norm), samples)(weights)
         return np.concatenate([part.numpy().ravel() for part in parts])
 
     moved = {"per_sample": [], "per_user": []}

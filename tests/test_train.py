@@ -54,7 +54,7 @@ def test_fused_gradient_clips_every_sample(digits, widths, quantile):
     norms = sample_norms(weights, x, y)
     clip_norm = 1e6 if quantile is None else np.quantile(norms, quantile) * {0.0: 0.9, 0.5: 1, 1.0: 1.1}[quantile]
     assert (np.array(norms) > clip_norm).sum() == {None: 0, 0.0: 40, 0.5: 20, 1.0: 0}[quantile]
-    fused = engine.per_sample_gradient(network.backward, weights, x, y, np.float32(clip_norm))
+    fused = engine.per_sample_gradient(network.backward, x, y, np.float32(clip_norm))(weights)
     assert_close(fused, two_level.mean_clipped_gradient(weights, x, y, clip_norm))
 
 
@@ -66,8 +66,8 @@ def test_unclipped_gradient_is_that_of_keras(digits, widths):
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)(y, model(x))
     expected = tape.gradient(loss, [v.value for v in model.trainable_variables])
     clip = tf.constant(1e9)
-    assert_close(engine.per_sample_gradient(network.backward, weights, x, y, clip), [g.numpy() for g in expected])
-    shares = engine.per_user_gradient(network.backward, weights, x, y, clip, tf.constant([20, 150, 30]))
+    assert_close(engine.per_sample_gradient(network.backward, x, y, clip)(weights), [g.numpy() for g in expected])
+    shares = engine.per_user_gradient(network.backward, x, y, clip, tf.constant([20, 150, 30]))(weights)
     assert_close(shares, [g.numpy() for g in expected])
 
 
@@ -89,7 +89,7 @@ def test_per_user_gradient_clips_every_users_mean(digits, widths, clip_norm):
     expected = two_level.average(
         [two_level.clipped_mean_gradient(weights, *part, clip_norm) for part in parts], samples
     )
-    fused = engine.per_user_gradient(network.backward, weights, x, y, np.float32(clip_norm), tf.constant(samples))
+    fused = engine.per_user_gradient(network.backward, x, y, np.float32(clip_norm), tf.constant(samples))(weights)
     assert_close(fused, expected)
 
 
@@ -97,11 +97,11 @@ def test_a_sample_without_gradient_counts_as_zero():
     # A hopelessly certain network: its delta is exactly 0, and so is the norm it is divided by.
     weights = [np.zeros((4, 3), np.float32), np.float32([500, 0, 0])]
     x, y = np.ones((3, 4), np.float32), np.int32([0, 0, 1])
-    kernel, bias = engine.per_sample_gradient(network.backward, weights, x, y, tf.constant(0.3))
+    kernel, bias = engine.per_sample_gradient(network.backward, x, y, tf.constant(0.3))(weights)
     expected = two_level.mean_clipped_gradient(weights, x, y, 0.3)
     assert_close([kernel, bias], expected)
     assert two_level.norm([kernel.numpy(), bias.numpy()]) == pytest.approx(0.3 / 3, rel=1e-6)
-    zero = engine.per_user_gradient(network.backward, weights, x, y, tf.constant(0.3), tf.constant([2, 1]))
+    zero = engine.per_user_gradient(network.backward, x, y, tf.constant(0.3), tf.constant([2, 1]))(weights)
     assert_close(zero, expected)
 
 
@@ -115,7 +115,7 @@ def test_papers_model_size():
         np.int32([3, 1, 4, 1, 5, 9]),
     )
     clip_norm = np.median(sample_norms(weights, x, y))
-    fused = engine.per_sample_gradient(network.backward, weights, x, y, np.float32(clip_norm))
+    fused = engine.per_sample_gradient(network.backward, x, y, np.float32(clip_norm))(weights)
     assert_close(fused, two_level.mean_clipped_gradient(weights, x, y, clip_norm))
 
 

@@ -16,11 +16,12 @@ from collections.abc import Callable
 import tensorflow as tf
 
 Weights = list[tf.Tensor]
+Gradient = Callable[[Weights], Weights]
 Backward = Callable[[Weights, tf.Tensor, tf.Tensor], tuple[list[tf.Tensor], list[tf.Tensor]]]
 
 
 def train_rounds(
-    gradient: Callable[[Weights], Weights],
+    gradient: Gradient,
     weights: Weights,
     step_size: tf.Tensor,
     noise_std: tf.Tensor,
@@ -46,31 +47,42 @@ def normals(weights: Weights, key: tf.Tensor, t: tf.Tensor) -> Weights:
     return [tf.reshape(part, w.shape) for part, w in zip(tf.split(draw, sizes), weights, strict=True)]
 
 
-def per_sample_gradient(backward: Backward, weights: Weights, x: tf.Tensor, y: tf.Tensor, clip_norm: tf.Tensor):
-    """Mean over all samples of their loss's gradient, each clipped to `clip_norm`."""
-    inputs, deltas = backward(weights, x, y)
-    square = tf.add_n([_row_squares(d) * (_row_squares(a) + 1) for a, d in zip(inputs, deltas, strict=True)])
-    factor = tf.minimum(1.0, clip_norm * tf.math.rsqrt(square)) / tf.cast(tf.shape(x)[0], tf.float32)
-    return _layer_gradients(inputs, [factor[:, None] * d for d in deltas])
+def per_sample_gradient(backward: Backward, x: tf.Tensor, y: tf.Tensor, clip_norm: tf.Tensor) -> Gradient:
+    """The mean over all samples of their loss's gradient, each clipped to `clip_norm`."""
+    samples = tf.cast(tf.shape(x)[0], tf.float32)
+    x_squares = _row_squares(x)  # the same in every round
+
+    def gradient(weights: Weights) -> Weights:
+        inputs, deltas = backward(weights, x, y)
+        squares = [x_squares, *(_row_squares(a) for a in inputs[1:])]
+        square = tf.add_n([_row_squares(d) * (s + 1) for s, d in zip(squares, deltas, strict=True)])
+        factor = tf.minimum(1.0, clip_norm * tf.math.rsqrt(square)) / samples
+        return _layer_gradients(inputs, [factor[:, None] * d for d in deltas])
+
+    return gradient
 
 
 def per_user_gradient(
-    backward: Backward, weights: Weights, x: tf.Tensor, y: tf.Tensor, clip_norm: tf.Tensor, samples: tf.Tensor
-):
-    """Average of the users' mean gradients, each clipped to `clip_norm`, weighted by their samples.
+    backward: Backward, x: tf.Tensor, y: tf.Tensor, clip_norm: tf.Tensor, samples: tf.Tensor
+) -> Gradient:
+    """The average of the users' mean gradients, each clipped to `clip_norm`, weighted by their samples.
 
     `samples` holds the users' numbers of samples, whose rows follow each other in x and y.
     """
-    inputs, deltas = backward(weights, x, y)
-    total = [tf.zeros_like(w) for w in weights]
     stop = tf.cumsum(samples)
-    for user in tf.range(tf.size(samples)):
-        rows = slice(stop[user] - samples[user], stop[user])
-        summed = _layer_gradients([a[rows] for a in inputs], [d[rows] for d in deltas])
-        norm = tf.linalg.global_norm(summed) / tf.cast(samples[user], tf.float32)
-        factor = tf.minimum(1.0, clip_norm / norm) / tf.cast(tf.shape(x)[0], tf.float32)
-        total = [t + factor * g for t, g in zip(total, summed, strict=True)]
-    return total
+
+    def gradient(weights: Weights) -> Weights:
+        inputs, deltas = backward(weights, x, y)
+        total = [tf.zeros_like(w) for w in weights]
+        for user in tf.range(tf.size(samples)):
+            rows = slice(stop[user] - samples[user], stop[user])
+            summed = _layer_gradients([a[rows] for a in inputs], [d[rows] for d in deltas])
+            norm = tf.linalg.global_norm(summed) / tf.cast(samples[user], tf.float32)
+            factor = tf.minimum(1.0, clip_norm / norm) / tf.cast(tf.shape(x)[0], tf.float32)
+            total = [t + factor * g for t, g in zip(total, summed, strict=True)]
+        return total
+
+    return gradient
 
 
 def _layer_gradients(inputs: list[tf.Tensor], deltas: list[tf.Tensor]) -> Weights:
@@ -81,4 +93,4 @@ def _layer_gradients(inputs: list[tf.Tensor], deltas: list[tf.Tensor]) -> Weight
 
 
 def _row_squares(matrix: tf.Tensor) -> tf.Tensor:
-    return tf.einsum("nd,nd->n", matrix, matrix)
+    return tf.reduce_sum(tf.square(matrix), axis=1)

@@ -124,12 +124,11 @@ def _round_function(widths: list[int], clipping: str, clip_norm: float, step_siz
         ]
     )
     def advance(weights, first, rounds, x, y, samples, noise_std, key):
-        def gradient(weights):
-            clip = tf.constant(clip_norm, tf.float32)
-            if clipping == "per_user":
-                return engine.per_user_gradient(network.backward, weights, x, y, clip, samples)
-            return engine.per_sample_gradient(network.backward, weights, x, y, clip)
-
+        clip = tf.constant(clip_norm, tf.float32)
+        if clipping == "per_user":
+            gradient = engine.per_user_gradient(network.backward, x, y, clip, samples)
+        else:
+            gradient = engine.per_sample_gradient(network.backward, x, y, clip)
         return engine.train_rounds(gradient, weights, tf.constant(step_size, tf.float32), noise_std, key, first, rounds)
 
     return advance

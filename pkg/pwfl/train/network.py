@@ -13,7 +13,7 @@ def backward(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[list[tf.Tens
     inputs, logits = _forward(weights, x)
     deltas = [tf.nn.softmax(logits) - tf.one_hot(y, logits.shape[1])]
     for kernel, a in zip(weights[-2:0:-2], inputs[:0:-1], strict=True):
-        deltas.insert(0, tf.where(a > 0, tf.matmul(deltas[0], kernel, transpose_b=True), 0.0))
+        deltas.insert(0, tf.raw_ops.ReluGrad(gradients=tf.matmul(deltas[0], kernel, transpose_b=True), features=a))
     return inputs, deltas
 
 
