@@ -23,10 +23,12 @@ lint: $(VENV)/installed
 docs: $(VENV)/installed
 	$(BIN)/python -m pwfl.scenario.docs config
 
-# envs/requirements.lock, from pyproject.toml; needs uv on the PATH.
+# The lock files, from pyproject.toml; needs uv on the PATH.
+LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 lock:
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-		--extra dev pyproject.toml --output-file envs/requirements.lock
+	$(LOCK) --extra dev pyproject.toml --output-file envs/requirements.lock
+	$(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["slurm"])' \
+		| $(LOCK) --constraint envs/requirements.lock - --output-file envs/slurm.lock
 
 $(VENV)/installed: envs/requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pwfl needs Python 3.11 or newer; set PYTHON=")'

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import polars as pl
+
 from pwfl import jobs, report, tables
 
 jobs.start(snakemake.log[0])

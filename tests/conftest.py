@@ -34,23 +34,35 @@ def tiny_config():
     return yaml.safe_load(yaml.safe_dump(TINY))
 
 
-def snakemake(folder: Path, config: dict, *arguments: str, project: Path = ROOT) -> subprocess.CompletedProcess:
-    """Run the workflow of `project` with `folder` as working directory; the config is written there."""
+def write_config(folder: Path, config: dict) -> None:
+    """Write a config where `command` looks for it."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "study.yaml").write_text(yaml.safe_dump(config))
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(project / "Snakefile"), "--directory", str(folder)]
-    command += [
-        "--workflow-profile",
-        "none",
-        "--configfile",
-        str(folder / "study.yaml"),
-        "--cores",
-        "1",
-        "--show-failed-logs",
-    ]
-    environment = os.environ | {"PYTHONPATH": str(project / "pkg")}
+
+
+def command(folder: Path, project: Path = ROOT) -> list[str]:
+    """The command that runs the workflow of `project` with `folder` as working directory."""
+    return [
+        sys.executable, "-m", "snakemake", "--snakefile", str(project / "Snakefile"), "--directory", str(folder),
+        "--workflow-profile", "none", "--configfile", str(folder / "study.yaml"), "--cores", "1", "--show-failed-logs",
+    ]  # fmt: skip
+
+
+def environment(project: Path = ROOT) -> dict[str, str]:
+    """The environment in which the workflow of `project` finds its package."""
+    return os.environ | {"PYTHONPATH": str(project / "pkg")}
+
+
+def snakemake(folder: Path, config: dict, *arguments: str, project: Path = ROOT) -> subprocess.CompletedProcess:
+    """Run the workflow to its end."""
+    write_config(folder, config)
     return subprocess.run(
-        [*command, *arguments], capture_output=True, text=True, cwd=folder, env=environment, check=False
+        [*command(folder, project), *arguments],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=environment(project),
+        check=False,
     )
 
 

@@ -1,6 +1,7 @@
 """All stages in one process, without Snakemake: what reports are made of, in seconds."""
 
 import polars as pl
+
 from pwfl import account, channel, datasets, noise, scenario, schedule, tables, train
 
 

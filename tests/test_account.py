@@ -11,9 +11,10 @@ import pytest
 from dp_accounting import gaussian_mechanism, pld, rdp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import integrate, stats
+
 from pwfl import account, channel, noise, scenario, schedule, tables
 from pwfl.account import gaussian
-from scipy import integrate, stats
 
 DELTA = 1e-5
 EPSILONS = [gaussian.exact_epsilon, gaussian.tight_epsilon, gaussian.classic_epsilon]

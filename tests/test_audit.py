@@ -12,10 +12,11 @@ import numpy as np
 import polars as pl
 import pytest
 import tensorflow as tf
+from scipy import stats
+
 from pwfl import account, datasets, scenario, streams, train
 from pwfl.mlp import glorot_uniform, parameter_count
 from pwfl.train import engine, multicell, network
-from scipy import stats
 
 FALSE_ALARM = 1e-6
 LIMIT = stats.norm.isf(FALSE_ALARM / 2)  # 4.89 standard errors

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
+from scipy import stats
+
 from pwfl import channel, hexagons, scenario, streams
 from pwfl.channel.multicell import StartValueError
 from pwfl.datasets import DataError
-from scipy import stats
 
 FALSE_ALARM = 1e-6
 

@@ -2,6 +2,7 @@
 
 import polars as pl
 import pytest
+
 from pipeline import digits
 from pwfl import channel, noise, scenario, schedule, train
 from pwfl.train.checkpoint import Checkpoint

@@ -5,6 +5,7 @@ import struct
 
 import numpy as np
 import pytest
+
 from pwfl import datasets
 
 

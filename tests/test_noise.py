@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from pwfl import channel, noise, scenario, schedule
 from pwfl.noise.optimal import optimal_noise
 

@@ -3,6 +3,7 @@
 import numpy as np
 import polars as pl
 import pytest
+
 from pipeline import run
 from pwfl import report
 from pwfl.report import catalog, theme

@@ -4,11 +4,12 @@ import json
 
 import pytest
 import yaml
+from pydantic import ValidationError
+
 from conftest import ROOT
 from pwfl import scenario
 from pwfl.scenario import docs
 from pwfl.scenario.multicell import Multicell
-from pydantic import ValidationError
 
 
 def error_of(config) -> str:
@@ -65,6 +66,9 @@ def test_a_number_means_the_same_however_it_is_written(gamma):
         ({"data": {"samples_total": 70000}}, "base.data.samples_total: 100 users would hold at least 70000 samples, mnist has 60000"),
         ({"network": {"users": 5000}}, "samples_offset: 5000 users would hold at least 250000 samples, mnist has 60000"),
         ({"privacy": {"min_noise": 5000.0}}, "base.privacy.min_noise: 5000 makes start values that cannot meet (21)"),
+        ({"radio": {"path_loss_exponent": 10.0}}, "base.radio.path_loss_exponent: 10.0 is wrong: input should be less than or equal to 6"),
+        ({"radio": {"min_rate_bps": 1e9}}, "base.radio.min_rate_bps: 1e+09 is more than 3.6e+06, 20 bit/s for every Hz"),
+        ({"data": {"samples_total": 99}}, "base.data.samples_total: 99 is less than network.users: 100"),
         ({"convergence": {"strong_convexity": 30.0}}, "base.convergence.strong_convexity: 30.0 exceeds"),
         ({"schemes": []}, "base.schemes: [] is wrong: list should have at least 1 item"),
         ({"schemes": [{"name": n, "scheduler": "random", "noise": "random"} for n in "ab"]}, "random + random stands twice"),

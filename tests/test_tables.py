@@ -4,6 +4,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+
 from pwfl import channel, files, scenario, tables
 
 

@@ -10,12 +10,13 @@ import numpy as np
 import polars as pl
 import pytest
 import tensorflow as tf
+from scipy import stats
+from sklearn.metrics import accuracy_score, log_loss
+
 import two_level
 from pwfl import datasets, scenario, streams, tables, train
 from pwfl.mlp import glorot_uniform, parameter_count
 from pwfl.train import engine, multicell, network
-from scipy import stats
-from sklearn.metrics import accuracy_score, log_loss
 
 FALSE_ALARM = 1e-6
 DEPTHS = [[64, 10], [64, 12, 10], [64, 9, 7, 10], [64, 6, 6, 6, 10]]

@@ -3,6 +3,7 @@
 import polars as pl
 import pytest
 import yaml
+
 from conftest import ROOT, jobs, snakemake
 from pwfl import tables
 from pwfl.report import catalog

@@ -13,6 +13,8 @@ from pydantic import Field, model_validator
 from pwfl import datasets
 from pwfl.scenario.fields import Section, parameter
 
+MAX_EFFICIENCY = 20  # bit/s per Hz that a minimum rate may ask for
+
 
 class Shards(Section):
     """How many realizations one job takes. Results do not depend on it."""
@@ -44,7 +46,7 @@ class Radio(Section):
                                     stages="schedule", gt=0)  # fmt: skip
     frequency_hz: float = parameter(2.45e9, "uplink centre frequency f", unit="Hz", stages="channel", gt=0)
     path_loss_exponent: float = parameter(3.0, "exponent of the distance in the path loss", stages="channel", ge=0,
-                                          le=10)  # fmt: skip
+                                          le=6)  # fmt: skip
     fading_scale: float = parameter(1.0, "scale of the Rayleigh fading amplitude l", stages="channel", gt=0)
     min_distance_m: float = parameter(1.0, "distances to a station are cut below at this", unit="m",
                                       stages="channel", gt=0)  # fmt: skip
@@ -163,6 +165,11 @@ class Multicell(Section):
             if twice:
                 raise ValueError(f"schemes: {' and '.join(keys)} {' + '.join(twice)} stands twice; it must be unique")
         self._check_samples()
+        if self.radio.min_rate_bps > (limit := MAX_EFFICIENCY * self.radio.bandwidth_hz):
+            raise ValueError(
+                f"radio.min_rate_bps: {self.radio.min_rate_bps:g} is more than {limit:g}, {MAX_EFFICIENCY} bit/s for "
+                "every Hz of radio.bandwidth_hz; no link is that good"
+            )
         if self.convergence.strong_convexity > self.convergence.smoothness:
             raise ValueError(
                 f"convergence.strong_convexity: {self.convergence.strong_convexity} exceeds convergence.smoothness: "
@@ -188,6 +195,10 @@ class Multicell(Section):
     def _check_samples(self):
         data, users, privacy = self.data, self.network.users, self.privacy
         available = datasets.SIZES[data.dataset].train
+        if data.samples_total is not None and data.samples_total < users:
+            raise ValueError(
+                f"data.samples_total: {data.samples_total} is less than network.users: {users}; every user has a sample"
+            )
         least = data.samples_total or users * max(data.samples_offset, 1)
         if least > available:
             key = "data.samples_total" if data.samples_total else "data.samples_offset"

@@ -44,8 +44,10 @@ def solve(value: np.ndarray, load: np.ndarray, budget: np.ndarray, fraction: np.
     cost = np.where(useful, fraction - (blocks + 1) * _ranks(value)[..., None], 0.0)
     block = np.full(value.shape, -1)
     for realization, matrix in enumerate(cost):
-        user, chosen = linear_sum_assignment(matrix)
-        block[realization, user] = chosen
+        # Without the rows that pad a cell, so that ties do not depend on the other realizations.
+        row = np.flatnonzero(useful[realization].any(axis=1))
+        user, chosen = linear_sum_assignment(matrix[row])
+        block[realization, row[user]] = chosen
     chosen_is_useful = np.take_along_axis(useful, np.maximum(block, 0)[..., None], axis=2)[..., 0]
     block[~chosen_is_useful] = -1
 
@@ -60,10 +62,10 @@ def solve(value: np.ndarray, load: np.ndarray, budget: np.ndarray, fraction: np.
 
 
 def _ranks(value: np.ndarray) -> np.ndarray:
-    """Rank of each number in its row, from 1 for the least, equal numbers sharing one."""
+    """Rank of each positive number in its row, from 1 for the least, equal numbers sharing one; else 0."""
     order = value.argsort(axis=1)
     ordered = np.take_along_axis(value, order, axis=1)
-    steps = np.concatenate([np.ones((len(value), 1), int), np.diff(ordered, axis=1) > 0], axis=1).cumsum(axis=1)
+    steps = (np.diff(np.maximum(ordered, 0), axis=1, prepend=0) > 0).cumsum(axis=1)
     ranks = np.empty_like(steps)
     np.put_along_axis(ranks, order, steps, axis=1)
     return ranks

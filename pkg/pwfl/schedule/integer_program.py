@@ -10,10 +10,14 @@ from scipy.optimize import linear_sum_assignment
 
 EQUAL = 1e-12  # values this close, relative to the sum of all values, are equal
 BISECTIONS = 30
+NODES = 20_000  # of the search tree; at Table I's sizes a search visits tens to hundreds
 
 
 def solve(value: np.ndarray, load: np.ndarray, budget: float, fraction: np.ndarray) -> np.ndarray | None:
     """The allocation of one cell with most value, then least power; None if none fits the budget.
+
+    Where very many sets of users have the same value, the search would visit them all; beyond NODES
+    it leaves the program to HiGHS, whose answer is the same optimum.
 
     `value` and `load` have shape (user,), `fraction` (user, block); see `assignment.solve`.
     Returns each user's block, -1 for none.
@@ -26,6 +30,10 @@ def solve(value: np.ndarray, load: np.ndarray, budget: float, fraction: np.ndarr
     weight = value[candidate] - multiplier * load[candidate]
     order = candidate[np.argsort(-weight, kind="stable")]
     sets = _best_sets(value[order], load[order], budget, fraction[order] <= 1, multiplier)
+    if sets is None:
+        from pwfl.schedule import reference
+
+        return reference.solve(value, load, budget, fraction, "HIGHS")
     allocations = [_least_power(fraction[order[list(chosen)]]) for chosen in sets]
     if not allocations:
         return None
@@ -54,8 +62,11 @@ def _multiplier(value, load, budget, blocks) -> float | None:
     return high
 
 
-def _best_sets(value, load, budget, allowed, multiplier) -> list[tuple[int, ...]]:
-    """All sets of users of greatest value that fit the budget and the blocks; users come by falling weight."""
+def _best_sets(value, load, budget, allowed, multiplier) -> list[tuple[int, ...]] | None:
+    """All sets of users of greatest value that fit the budget and the blocks; None beyond NODES.
+
+    Users come by falling weight.
+    """
     users, blocks = allowed.shape
     weight = value - multiplier * load
     gain = np.concatenate([[0.0], np.cumsum(np.maximum(weight, 0.0))]).tolist()
@@ -66,7 +77,9 @@ def _best_sets(value, load, budget, allowed, multiplier) -> list[tuple[int, ...]
 
     best, sets = -np.inf, []
     stack = [(0, (), 0.0, 0.0, multiplier * budget, (-1,) * blocks)]
-    while stack:
+    for _ in range(NODES):
+        if not stack:
+            return sets
         user, chosen, total, used, bound, owner = stack.pop()
         if used <= budget and (not chosen or chosen[-1] == user - 1):
             if total > best + tolerance:
@@ -90,7 +103,7 @@ def _best_sets(value, load, budget, allowed, multiplier) -> list[tuple[int, ...]
                     matching,
                 )
             )
-    return sets
+    return None
 
 
 def _augment(owner, user, neighbours) -> tuple[int, ...] | None:

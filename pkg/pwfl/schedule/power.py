@@ -64,13 +64,14 @@ def least_deviation(coupling: np.ndarray, demand: np.ndarray) -> np.ndarray:
 
     Raises ArithmeticError where the solver does not report an optimum.
     """
-    n = len(demand)
+    # In units of the largest demand: HiGHS's tolerances are absolute, demands can be tiny.
+    n, unit = len(demand), min(1.0, float(demand.max())) or 1.0
     program = highspy.HighsLp()
     program.num_col_, program.num_row_ = 3 * n, n
     program.col_cost_ = np.repeat([0.0, 1.0, 1.0], n)
     program.col_lower_ = np.zeros(3 * n)
-    program.col_upper_ = np.repeat([1.0, np.inf, np.inf], n)
-    program.row_lower_ = program.row_upper_ = demand
+    program.col_upper_ = np.repeat([1.0 / unit, np.inf, np.inf], n)
+    program.row_lower_ = program.row_upper_ = demand / unit
     program.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
     program.a_matrix_.start_ = np.arange(n + 1) * 3 * n
     program.a_matrix_.index_ = np.tile(np.arange(3 * n), n)
@@ -79,8 +80,10 @@ def least_deviation(coupling: np.ndarray, demand: np.ndarray) -> np.ndarray:
     solver.silent()
     solver.setOptionValue("presolve", "off")
     solver.setOptionValue("threads", 1)
+    solver.setOptionValue("primal_feasibility_tolerance", 1e-10)
+    solver.setOptionValue("dual_feasibility_tolerance", 1e-10)
     solver.passModel(program)
     solver.run()
     if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
         raise ArithmeticError(f"power control (35) ended as {solver.getModelStatus().name}")
-    return np.clip(np.array(solver.getSolution().col_value)[:n], 0.0, 1.0)
+    return np.clip(unit * np.array(solver.getSolution().col_value)[:n], 0.0, 1.0)

@@ -3,7 +3,8 @@
 import cvxpy as cp
 import numpy as np
 
-OPTIONS = {"GLPK_MI": {}, "HIGHS": {"mip_rel_gap": 0.0}}
+OPTIONS = {"GLPK_MI": {}, "HIGHS": {"mip_rel_gap": 0.0, "mip_abs_gap": 0.0}}
+POWER_SCALE = 1e6  # so that small differences in power exceed the solvers' tolerances
 VALUE_TOLERANCE = 1e-9  # of the value that the search for least power may give up, relative
 
 
@@ -31,12 +32,16 @@ def solve(value: np.ndarray, load: np.ndarray, budget: float, fraction: np.ndarr
     serve = cp.Variable(fraction.shape, boolean=True)
     scheduled = cp.sum(serve, axis=1)
     feasible = [cp.sum(serve, axis=0) <= 1, scheduled <= 1, serve <= allowed, load @ scheduled <= budget]
+    # GLPK aborts the process when its presolve leaves no column; of these three at most one can be
+    # chosen, which it does not see, so they stay.
+    ballast = cp.Variable(3, boolean=True)
+    feasible += [ballast[0] + ballast[1] <= 1, ballast[1] + ballast[2] <= 1, ballast[0] + ballast[2] <= 1]
     total = value @ scheduled
-    if not _optimal(cp.Problem(cp.Maximize(total), feasible), solver):
+    if not _optimal(cp.Problem(cp.Maximize(total + cp.sum(ballast)), feasible), solver):
         return None
     least = total.value - VALUE_TOLERANCE * max(1.0, abs(total.value))
-    power = cp.sum(cp.multiply(serve, np.where(allowed, fraction, 0.0)))
-    if not _optimal(cp.Problem(cp.Minimize(power), [*feasible, total >= least]), solver):
+    power = cp.sum(cp.multiply(serve, POWER_SCALE * np.where(allowed, fraction, 0.0)))
+    if not _optimal(cp.Problem(cp.Minimize(power - cp.sum(ballast)), [*feasible, total >= least]), solver):
         raise SolverError(f"{solver} found an optimum of (30), but none of least power")
     chosen = serve.value > 0.5
     return np.where(chosen.any(axis=1), chosen.argmax(axis=1), -1)

@@ -1,0 +1,188 @@
+"""Runs that are killed, starved of disk or disturbed: nothing complete is lost, nothing partial is taken for whole."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import polars as pl
+import psutil
+import pytest
+
+from conftest import command, environment, snakemake, write_config
+
+pytestmark = pytest.mark.xdist_group("workflow")
+
+KILLS = 10
+
+
+def tables_of(folder: Path) -> dict[Path, pl.DataFrame]:
+    return {path.relative_to(folder): pl.read_parquet(path) for path in folder.glob("results/**/*.parquet")}
+
+
+def assert_equal_tables(folder: Path, expected: Path) -> None:
+    found, wanted = tables_of(folder), tables_of(expected)
+    assert set(found) == set(wanted)
+    for path, table in wanted.items():
+        assert found[path].equals(table), path
+
+
+def jobs_of(folder: Path) -> list[psutil.Process]:
+    """Processes that run a script of a workflow in a folder."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        if any(str(folder / ".snakemake" / "scripts") in part for part in process.info["cmdline"] or []):
+            found.append(process)
+    return found
+
+
+@pytest.fixture(scope="module")
+def study():
+    """One scenario of the tiny study, of small shards: many points to be killed at."""
+    from conftest import TINY
+
+    return TINY | {"run": ["low"]}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory, study):
+    folder = tmp_path_factory.mktemp("undisturbed")
+    result = snakemake(folder, study, "--cores", "2")
+    assert result.returncode == 0, result.stdout + result.stderr
+    return folder
+
+
+def start(folder: Path, config: dict) -> subprocess.Popen:
+    write_config(folder, config)
+    with open(folder / "snakemake.log", "a") as log:
+        return subprocess.Popen(
+            [*command(folder), "--rerun-incomplete"], cwd=folder, env=environment(), stdout=log, stderr=log
+        )
+
+
+@pytest.mark.parametrize("victim", ["snakemake", "job"])
+def test_killed_at_random_moments_and_resumed_the_run_ends_the_same(tmp_path, study, undisturbed, victim):
+    moments = random.Random(7 if victim == "job" else 8)
+    for _ in range(KILLS // 2):
+        run = start(tmp_path, study)
+        time.sleep(2 + 5 * moments.random())
+        if victim == "job":
+            for process in jobs_of(tmp_path)[:1]:
+                process.kill()
+            run.send_signal(signal.SIGTERM)
+            run.wait()
+        else:
+            run.kill()
+            run.wait()
+            deadline = time.monotonic() + 20
+            while jobs_of(tmp_path):  # they notice that they are orphans
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
+        subprocess.run(
+            [*command(tmp_path), "--unlock"], cwd=tmp_path, env=environment(), capture_output=True, check=True
+        )
+    result = snakemake(tmp_path, study, "--rerun-incomplete", "--cores", "2")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert_equal_tables(tmp_path, undisturbed)
+    assert not list(tmp_path.glob("results/**/*.checkpoint.*"))
+
+
+def test_an_orphaned_job_ends_by_itself(tmp_path, study):
+    config = study | {"base": study["base"] | {"training": study["base"]["training"] | {"rounds": 10**6}}}
+    run = start(tmp_path, config)
+    log = tmp_path / "logs/low/train/random-random/000000-000002.log"
+    deadline = time.monotonic() + 60
+    while not (log.exists() and "to train" in log.read_text()):
+        assert run.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    run.kill()
+    run.wait()
+    while jobs_of(tmp_path):
+        assert time.monotonic() < deadline + 20
+        time.sleep(0.2)
+    assert "the workflow that started this job is gone: stopping" in log.read_text()
+
+
+def test_a_second_run_in_the_same_folder_is_refused(tmp_path, study):
+    run = start(tmp_path, study)
+    while not list((tmp_path / ".snakemake").glob("locks/*")):
+        assert run.poll() is None
+        time.sleep(0.1)
+    second = snakemake(tmp_path, study)
+    run.terminate()
+    run.wait()
+    assert second.returncode == 1
+    assert "Directory cannot be locked" in second.stdout + second.stderr
+
+
+def test_a_changed_clock_changes_no_table(tmp_path, study, undisturbed):
+    folder = tmp_path / "run"
+    shutil.copytree(undisturbed, folder, symlinks=True)
+    moments = random.Random(3)
+    for path in folder.glob("results/**/*"):
+        if path.is_file():
+            shift = moments.uniform(-1, 1) * 10 * 365 * 86400
+            os.utime(path, (time.time() + shift, time.time() + shift))
+    result = snakemake(folder, study)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert_equal_tables(folder, undisturbed)
+
+
+def test_a_truncated_table_is_found_and_made_anew(tmp_path, study, undisturbed):
+    folder = tmp_path / "run"
+    shutil.copytree(undisturbed, folder, symlinks=True)
+    table = folder / "results/low/noise/random-random/000000-000002/noise.parquet"
+    table.write_bytes(table.read_bytes()[:-200])
+    result = snakemake(folder, study)
+    assert result.returncode == 1
+    assert "noise.parquet: is not a readable Parquet file" in result.stdout + result.stderr
+    table.unlink()
+    result = snakemake(folder, study)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert_equal_tables(folder, undisturbed)
+
+
+needs_mounts = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("mount"), reason="mounting needs root")
+
+
+@pytest.fixture
+def mounted(tmp_path):
+    """Mount something on a folder for the length of a test."""
+    targets = []
+
+    def mount(target: Path, *arguments: str) -> None:
+        target.mkdir(exist_ok=True)
+        result = subprocess.run(["mount", *arguments, str(target)], capture_output=True, text=True, check=False)
+        if result.returncode:
+            pytest.skip(f"this machine lets nothing be mounted: {result.stderr.strip()}")
+        targets.append(target)
+
+    yield mount
+    for target in targets:
+        subprocess.run(["umount", str(target)], check=True)
+
+
+@needs_mounts
+def test_a_full_disk_is_said_and_leaves_no_partial_file(tmp_path, study, undisturbed, mounted):
+    mounted(tmp_path / "results", "-t", "tmpfs", "-o", "size=256k", "tmpfs")
+    result = snakemake(tmp_path, study)
+    assert result.returncode == 1
+    assert "No space left on device" in result.stdout + result.stderr
+    for path, table in tables_of(tmp_path).items():
+        assert table.equals(pl.read_parquet(undisturbed / path)), path
+    subprocess.run(["mount", "-o", "remount,size=64m", str(tmp_path / "results")], check=True)
+    result = snakemake(tmp_path, study, "--rerun-incomplete", "--cores", "2")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert_equal_tables(tmp_path, undisturbed)
+
+
+@needs_mounts
+def test_a_read_only_results_folder_is_said_at_once(tmp_path, study, mounted):
+    mounted(tmp_path / "results", "-t", "tmpfs", "-o", "ro", "tmpfs")
+    result = snakemake(tmp_path, study)
+    assert result.returncode == 1
+    assert "Read-only file system" in result.stdout + result.stderr

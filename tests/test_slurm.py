@@ -1,0 +1,140 @@
+"""The workflow on a real SLURM: one node on loopback, in a mount namespace of its own."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+import yaml
+
+from conftest import ROOT, snakemake
+
+pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("workflow")]
+
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "unshare", "nsenter")
+NODE = """
+set -eu
+mount --bind "$1/etc" /etc/slurm
+munged --force --key-file="$1/munge.key" --socket="$1/munge.socket" --pid-file="$1/munged.pid" \
+  --log-file="$1/munged.log" --seed-file="$1/munge.seed"
+slurmctld -c
+slurmd -N localhost
+exec sleep infinity
+"""
+
+
+def install() -> None:
+    """Install SLURM and MUNGE from Debian's packages where they are missing, or skip."""
+    if all(shutil.which(program) for program in PROGRAMS):
+        return
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        pytest.skip("needs slurm-wlm and munge, or root and apt-get to install them")
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    for command in (["update"], ["install", "-y", "--no-install-recommends", "slurm-wlm", "munge"]):
+        result = subprocess.run(
+            ["apt-get", "-qq", *command], env=environment, capture_output=True, text=True, check=False
+        )
+        if result.returncode:
+            pytest.skip(f"slurm-wlm and munge cannot be installed: {result.stderr.strip().splitlines()[-1:]}")
+
+
+@pytest.fixture(scope="module")
+def plugin(tmp_path_factory):
+    """Snakemake's executor plugin, in a folder of its own: it would slow down every other start of Snakemake."""
+    folder = tmp_path_factory.mktemp("plugin")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--target"]
+    subprocess.run([*command, str(folder), "-r", str(ROOT / "envs" / "slurm.lock")], check=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def node():
+    """The process in whose mount namespace the node runs."""
+    install()
+    if os.geteuid() != 0:
+        pytest.skip("a mount namespace needs root")
+    # SLURM's sockets need short names, which pytest's folders do not have.
+    folder = Path(subprocess.check_output(["mktemp", "-d", "/tmp/slurm.XXXXXX"], text=True).strip())
+    for name in ("etc", "ctld", "slurmd"):
+        (folder / name).mkdir()
+    (folder / "munge.key").write_bytes(os.urandom(1024))
+    (folder / "munge.key").chmod(0o400)
+    for name in ("slurm.conf", "cgroup.conf"):
+        text = (ROOT / "tests" / "slurm" / name).read_text()
+        (folder / "etc" / name).write_text(text.replace("RUNDIR", str(folder)))
+    Path("/etc/slurm").mkdir(exist_ok=True)
+    holder = subprocess.Popen(["unshare", "--mount", "bash", "-c", NODE, "node", str(folder)])
+    try:
+        deadline = time.monotonic() + 60
+        while "idle" not in inside(holder, "sinfo", "--noheader", "--format=%T", check=False).stdout:
+            assert holder.poll() is None, "the SLURM node did not start"
+            assert time.monotonic() < deadline, "the SLURM node did not become idle"
+            time.sleep(1)
+        yield holder
+    finally:
+        for pid_file in ("slurmd.pid", "slurmctld.pid", "munged.pid"):
+            if (folder / pid_file).exists():
+                os.kill(int((folder / pid_file).read_text()), signal.SIGTERM)
+        holder.kill()
+        holder.wait()
+        time.sleep(2)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def inside(holder, *command, check=True, **options) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        ["nsenter", f"--mount=/proc/{holder.pid}/ns/mnt", "--", *command],
+        capture_output=True, text=True, check=check, **options,
+    )  # fmt: skip
+
+
+def submit(holder, plugin, folder, *arguments) -> list[str]:
+    """A command line that runs the tiny study's scenario `high` on the node."""
+    return [
+        "nsenter", f"--mount=/proc/{holder.pid}/ns/mnt", "--",
+        sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--directory", str(folder),
+        "--workflow-profile", str(ROOT / "profiles" / "slurm"), "--configfile", str(folder / "study.yaml"),
+        "--slurm-status-command", "squeue", "--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "10",
+        "--default-resources", "slurm_partition=debug", "slurm_account=none", "mem_mb=500", "runtime=5", *arguments,
+    ]  # fmt: skip
+
+
+def test_a_killed_and_resumed_cluster_run_equals_a_local_one(node, plugin, tmp_path, tiny_config):
+    config = tiny_config | {"run": ["high"]}
+    config["base"]["shards"]["training"] = 2
+    local, cluster = tmp_path / "local", tmp_path / "cluster"
+    result = snakemake(local, config)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+    cluster.mkdir()
+    (cluster / "study.yaml").write_text(yaml.safe_dump(config))
+    environment = os.environ | {"PYTHONPATH": f"{ROOT / 'pkg'}{os.pathsep}{plugin}"}
+    with open(cluster / "first.log", "w") as log:
+        first = subprocess.Popen(submit(node, plugin, cluster), cwd=cluster, env=environment, stdout=log, stderr=log)
+        deadline = time.monotonic() + 240
+        while not list(cluster.glob("results/high/schedule/*/*/schedule.parquet")):
+            assert first.poll() is None, (cluster / "first.log").read_text()
+            assert time.monotonic() < deadline, (cluster / "first.log").read_text()
+            time.sleep(0.5)
+        first.kill()
+        first.wait()
+    inside(node, "scancel", "--user=root")
+    while inside(node, "squeue", "--noheader").stdout.strip():
+        time.sleep(1)
+
+    subprocess.run([*submit(node, plugin, cluster), "--unlock"], cwd=cluster, env=environment, check=True)
+    resumed = subprocess.run(
+        submit(node, plugin, cluster), cwd=cluster, env=environment, capture_output=True, text=True, check=False
+    )
+    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    assert (cluster / "results/high/report/accuracy.html").exists()
+    assert (cluster / "results/comparison/tiny/claims.csv").exists()
+    files = sorted(path.relative_to(local) for path in local.glob("results/**/*.parquet"))
+    assert files
+    for path in files:
+        assert pl.read_parquet(cluster / path).equals(pl.read_parquet(local / path)), path
