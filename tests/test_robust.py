@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
@@ -14,7 +15,7 @@ import pytest
 
 from conftest import command, environment, snakemake, write_config
 
-pytestmark = pytest.mark.xdist_group("workflow")
+pytestmark = pytest.mark.xdist_group("robust")
 
 KILLS = 10
 
@@ -55,32 +56,40 @@ def undisturbed(tmp_path_factory, study):
     return folder
 
 
-def start(folder: Path, config: dict) -> subprocess.Popen:
+@contextmanager
+def started(folder: Path, config: dict, *arguments: str):
+    """A running Snakemake, killed at the end."""
     write_config(folder, config)
     with open(folder / "snakemake.log", "a") as log:
-        return subprocess.Popen(
-            [*command(folder), "--rerun-incomplete"], cwd=folder, env=environment(), stdout=log, stderr=log
+        run = subprocess.Popen(
+            [*command(folder), "--rerun-incomplete", *arguments], cwd=folder, env=environment(), stdout=log, stderr=log
         )
+    try:
+        yield run
+    finally:
+        run.kill()
+        run.wait()
+
+
+def wait_until(condition, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 @pytest.mark.parametrize("victim", ["snakemake", "job"])
 def test_killed_at_random_moments_and_resumed_the_run_ends_the_same(tmp_path, study, undisturbed, victim):
     moments = random.Random(7 if victim == "job" else 8)
     for _ in range(KILLS // 2):
-        run = start(tmp_path, study)
-        time.sleep(2 + 5 * moments.random())
-        if victim == "job":
-            for process in jobs_of(tmp_path)[:1]:
-                process.kill()
-            run.send_signal(signal.SIGTERM)
-            run.wait()
-        else:
-            run.kill()
-            run.wait()
-            deadline = time.monotonic() + 20
-            while jobs_of(tmp_path):  # they notice that they are orphans
-                assert time.monotonic() < deadline
-                time.sleep(0.2)
+        with started(tmp_path, study) as run:
+            time.sleep(2 + 5 * moments.random())
+            if victim == "job":
+                for process in jobs_of(tmp_path)[:1]:
+                    process.kill()
+                run.send_signal(signal.SIGTERM)
+                run.wait()
+        wait_until(lambda: not jobs_of(tmp_path), 60)  # they notice that they are orphans
         subprocess.run(
             [*command(tmp_path), "--unlock"], cwd=tmp_path, env=environment(), capture_output=True, check=True
         )
@@ -92,29 +101,18 @@ def test_killed_at_random_moments_and_resumed_the_run_ends_the_same(tmp_path, st
 
 def test_an_orphaned_job_ends_by_itself(tmp_path, study):
     config = study | {"base": study["base"] | {"training": study["base"]["training"] | {"rounds": 10**6}}}
-    run = start(tmp_path, config)
-    log = tmp_path / "logs/low/train/random-random/000000-000002.log"
-    deadline = time.monotonic() + 60
-    while not (log.exists() and "to train" in log.read_text()):
-        assert run.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-    run.kill()
-    run.wait()
-    while jobs_of(tmp_path):
-        assert time.monotonic() < deadline + 20
-        time.sleep(0.2)
+    job = "low/train/random-random/000000-000002"
+    log = tmp_path / "logs" / f"{job}.log"
+    with started(tmp_path, config, f"results/{job}/history.parquet"):
+        wait_until(lambda: log.exists() and "to train" in log.read_text(), 180)
+    wait_until(lambda: not jobs_of(tmp_path), 60)
     assert "the workflow that started this job is gone: stopping" in log.read_text()
 
 
 def test_a_second_run_in_the_same_folder_is_refused(tmp_path, study):
-    run = start(tmp_path, study)
-    while not list((tmp_path / ".snakemake").glob("locks/*")):
-        assert run.poll() is None
-        time.sleep(0.1)
-    second = snakemake(tmp_path, study)
-    run.terminate()
-    run.wait()
+    with started(tmp_path, study):
+        wait_until(lambda: list((tmp_path / ".snakemake").glob("locks/*")), 60)
+        second = snakemake(tmp_path, study, "--rerun-incomplete")
     assert second.returncode == 1
     assert "Directory cannot be locked" in second.stdout + second.stderr
 
@@ -140,8 +138,7 @@ def test_a_truncated_table_is_found_and_made_anew(tmp_path, study, undisturbed):
     result = snakemake(folder, study)
     assert result.returncode == 1
     assert "noise.parquet: is not a readable Parquet file" in result.stdout + result.stderr
-    table.unlink()
-    result = snakemake(folder, study)
+    result = snakemake(folder, study, "--forcerun", str(table.relative_to(folder)))
     assert result.returncode == 0, result.stdout + result.stderr
     assert_equal_tables(folder, undisturbed)
 

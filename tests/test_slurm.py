@@ -14,7 +14,7 @@ import yaml
 
 from conftest import ROOT, snakemake
 
-pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("workflow")]
+pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "unshare", "nsenter")
 NODE = """
