@@ -82,7 +82,13 @@ rule figure:
             subcategory="figures",
             labels={"item": "{figure}", "format": "PNG"},
         ),
-        svg="results/{scenario}/report/{figure}.svg",
+        svg=report(
+            "results/{scenario}/report/{figure}.svg",
+            caption="../report/figure.rst",
+            category="{scenario}",
+            subcategory="figures",
+            labels={"item": "{figure}", "format": "SVG"},
+        ),
     log:
         "logs/{scenario}/report/{figure}.log",
     benchmark:

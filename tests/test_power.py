@@ -78,7 +78,7 @@ def rate(i, cell, block, power, gain):
 def test_powers_attain_the_optimum_of_one_program_over_all_users(name):
     cell, block, gain = arrays(simulate(NETWORKS[name], range(25), "random"))
     occupant = occupants(block, cell, gain.shape[1], block.max() + 1)
-    power = powers(gain, cell, occupant, THETA, THERMAL, max_power_w(name))
+    power = powers(gain, cell, occupant, THETA, THERMAL, max_power_w(name), range(len(gain)))
     assert (power[block < 0] == 0).all()
     assert ((power >= 0) & (power <= max_power_w(name))).all()
     inside = 0
@@ -113,7 +113,7 @@ def test_users_below_the_minimum_rate_lose_their_block_and_power(name):
     tables = simulate(NETWORKS[name], range(25), "random")
     cell, block, gain = arrays(tables)
     occupant = occupants(block, cell, gain.shape[1], block.max() + 1)
-    power = powers(gain, cell, occupant, THETA, THERMAL, max_power_w(name))
+    power = powers(gain, cell, occupant, THETA, THERMAL, max_power_w(name), range(len(gain)))
     final = tables["schedule"]["resource_block"].fill_null(-1).to_numpy().reshape(cell.shape)
     final_power = tables["schedule"]["power_w"].to_numpy().reshape(cell.shape)
     lost = 0
@@ -140,11 +140,11 @@ def test_where_nobody_is_lost_and_nothing_clipped_every_rate_is_the_minimum():
 def two_cells(own, cross, max_power_w):
     """Powers of two users that share a block, each with gain `own` to its station and `cross` to the other's."""
     gain = np.array([[[own, cross], [cross, own]]])
-    return powers(gain, np.array([[0, 1]]), np.array([[[0], [1]]]), 0.5, 1e-15, max_power_w)[0]
+    return powers(gain, np.array([[0, 1]]), np.array([[[0], [1]]]), 0.5, 1e-15, max_power_w, [0])[0]
 
 
 def test_a_lone_user_overcomes_the_thermal_noise():
-    found = powers(np.full((1, 1, 1), 1e-12), np.zeros((1, 1), int), np.zeros((1, 1, 1), int), 0.5, 1e-15, 0.01)
+    found = powers(np.full((1, 1, 1), 1e-12), np.zeros((1, 1), int), np.zeros((1, 1, 1), int), 0.5, 1e-15, 0.01, [0])
     assert found[0, 0] == pytest.approx(0.5 * 1e-15 / 1e-12, rel=1e-12)
 
 
@@ -164,7 +164,7 @@ def test_two_users_too_close_cannot_both_be_served_and_stay_in_the_box():
 def test_users_on_different_blocks_do_not_interfere():
     gain = np.full((1, 2, 2), 1e-12)
     occupant = np.array([[[0, -1], [-1, 1]]])
-    found = powers(gain, np.array([[0, 1]]), occupant, 0.5, 1e-15, 0.01)
+    found = powers(gain, np.array([[0, 1]]), occupant, 0.5, 1e-15, 0.01, [0])
     np.testing.assert_allclose(found, 0.5e-3, rtol=1e-12)
 
 

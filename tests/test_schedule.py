@@ -202,6 +202,7 @@ class Network:
             blocks=self.blocks,
             gamma=self.gamma,
             max_noise_error=self.v_max,
+            realizations=range(len(self.start)),
             solver=solver,
         )
 
@@ -509,3 +510,30 @@ def test_users_who_are_all_alike_are_scheduled_as_highs_would():
     total = [pl.col("resource_block").is_not_null().sum(), pl.col("power_w").sum()]
     for (_, *mine), (_, *highs) in zip(ours.agg(total).rows(), theirs.agg(total).rows(), strict=True):
         assert mine == pytest.approx(highs, rel=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["GLPK_MI", "HIGHS"])
+def test_a_solver_that_gives_up_is_named_with_realization_and_cell(monkeypatch, solver):
+    from pwfl.schedule import reference
+
+    def give_up(value, *rest):
+        raise reference.SolverError(f"{solver} ended as unbounded")
+
+    s = scenario.resolve({}, {"schedule": {"solver": solver}})
+    tables = channel.run(scenario.stage_parameters(s, "channel"), range(7, 9))
+    monkeypatch.setattr(reference, "solve", give_up)
+    with pytest.raises(reference.SolverError, match=f"realization 7, cell 0: {solver} ended as unbounded"):
+        schedule.run(scenario.stage_parameters(s, "schedule", "optimal"), "optimal", tables)
+
+
+def test_powers_that_cannot_be_found_are_named_with_realization_and_block(monkeypatch):
+    from pwfl.schedule import power
+
+    def give_up(coupling, demand):
+        raise ArithmeticError("power control (35) ended as kTimeLimit")
+
+    s = scenario.resolve({}, {})
+    tables = channel.run(scenario.stage_parameters(s, "channel"), range(7, 9))
+    monkeypatch.setattr(power, "least_deviation", give_up)
+    with pytest.raises(ArithmeticError, match=r"realization [78], block \d: power control"):
+        schedule.run(scenario.stage_parameters(s, "schedule", "random"), "random", tables)

@@ -19,7 +19,7 @@ def run(parameters: dict, scheduler: str, tables: dict[str, pl.DataFrame]) -> di
     cell's program in turn). Then powers (35), and users whose rate stays below Rmin lose their block.
     """
     users, radio = tables["users"], parameters["radio"]
-    realizations = users["realization"].unique(maintain_order=True)
+    realizations = users["realization"].unique(maintain_order=True).to_list()
     shape = (len(realizations), -1)
     cell = to_array(users, "cell", *shape)
     gain = to_array(tables["links"], "gain", *shape, cell.shape[1])
@@ -44,9 +44,10 @@ def run(parameters: dict, scheduler: str, tables: dict[str, pl.DataFrame]) -> di
             gamma=parameters["schedule"]["gamma"],
             max_noise_error=parameters["privacy"]["max_noise_error"],
             solver=parameters["schedule"]["solver"],
+            realizations=realizations,
         )
     occupant = occupants(block, cell, cells, blocks)
-    power = powers(gain, cell, occupant, sinr, noise, max_power)
+    power = powers(gain, cell, occupant, sinr, noise, max_power, realizations)
     rate = rates(gain, cell, block, power, occupant, noise, radio["bandwidth_hz"])
     lost = (block >= 0) & (rate < radio["min_rate_bps"] * (1 - RATE_TOLERANCE))
     final = np.where(lost, -1, block)
@@ -61,7 +62,7 @@ def run(parameters: dict, scheduler: str, tables: dict[str, pl.DataFrame]) -> di
     member = cell[:, None] == np.arange(cells)[:, None]  # (realization, cell, user)
     programs = pl.DataFrame(
         {
-            "realization": np.repeat(realizations.to_numpy(), cells),
+            "realization": np.repeat(realizations, cells),
             "cell": np.tile(np.arange(cells), len(cell)),
             "status": status.ravel().tolist(),
             "users": member.sum(axis=2).ravel(),
@@ -73,14 +74,28 @@ def run(parameters: dict, scheduler: str, tables: dict[str, pl.DataFrame]) -> di
 
 
 def optimal_blocks(
-    block, cell, gain, *, samples, noise_std, power_w, required, noise_w, blocks, gamma, max_noise_error, solver
+    block,
+    cell,
+    gain,
+    *,
+    samples,
+    noise_std,
+    power_w,
+    required,
+    noise_w,
+    blocks,
+    gamma,
+    max_noise_error,
+    solver,
+    realizations,
 ):
     """Blocks of Algorithm 3: one cell's program after the other, the other cells as they are by then.
 
     `block` (start values), `cell`, `samples`, `noise_std` and `power_w` (start values) have shape
     (realization, user), `gain` (realization, station, user); `required` times interference and
-    noise over gain is the required power over Pmax. Returns blocks, same shape, and statuses,
-    shape (realization, cell). A cell whose program is infeasible keeps its blocks.
+    noise over gain is the required power over Pmax; `realizations` are their numbers, for messages.
+    Returns blocks, same shape, and statuses, shape (realization, cell). A cell whose program is
+    infeasible keeps its blocks.
     """
     block = block.copy()
     value = samples - gamma / (samples * noise_std) ** 2
@@ -101,7 +116,7 @@ def optimal_blocks(
             -np.where(others, load, 0.0).sum(axis=1),
             fraction,
             solver,
-            where=lambda b, s=s: f"realization {b}, cell {s}",
+            where=lambda b, s=s: f"realization {realizations[b]}, cell {s}",
         )
         kept = (status[:, s] == assignment.INFEASIBLE_KEPT)[:, None] | ~present
         rows, columns = np.nonzero(~kept)

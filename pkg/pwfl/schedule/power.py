@@ -4,12 +4,20 @@ Only users on the same resource block interact, so the problem falls apart into 
 block. Where the linear system's solution lies in the box, it is the optimum.
 """
 
+from collections.abc import Sequence
+
 import highspy
 import numpy as np
 
 
 def powers(
-    gain: np.ndarray, cell: np.ndarray, occupant: np.ndarray, sinr: float, noise_w: float, max_power_w: float
+    gain: np.ndarray,
+    cell: np.ndarray,
+    occupant: np.ndarray,
+    sinr: float,
+    noise_w: float,
+    max_power_w: float,
+    realizations: Sequence[int],
 ) -> np.ndarray:
     """Powers of the scheduled users, watts, shape (realization, user); 0 for the others.
 
@@ -27,12 +35,19 @@ def powers(
         Thermal noise B N0 in a block, watts.
     max_power_w
         Pmax, watts.
+    realizations
+        The realizations' numbers, for messages.
+
+    Raises ArithmeticError where a linear program ends without an optimum.
     """
     coupling, demand = equations(gain, occupant, sinr, noise_w / max_power_w)
     fraction = np.linalg.solve(coupling, demand[..., None])[..., 0]
     outside = ((fraction < 0) | (fraction > 1)).any(axis=-1)
     for group in np.argwhere(outside):
-        fraction[tuple(group)] = least_deviation(coupling[tuple(group)], demand[tuple(group)])
+        try:
+            fraction[tuple(group)] = least_deviation(coupling[tuple(group)], demand[tuple(group)])
+        except ArithmeticError as error:
+            raise ArithmeticError(f"realization {realizations[group[0]]}, block {group[1]}: {error}") from None
 
     power = np.zeros(cell.shape)
     realization, block, station = np.nonzero(occupant.transpose(0, 2, 1) >= 0)

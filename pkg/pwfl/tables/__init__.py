@@ -3,12 +3,15 @@
 Schemas of a system stand in the module of its name, as classes listed in its `SCHEMAS`.
 """
 
+import logging
 from importlib import import_module
 
 import dataframely as dy
 import polars as pl
 
 from pwfl.files import whole
+
+log = logging.getLogger(__name__)
 
 
 class TableError(ValueError):
@@ -30,6 +33,7 @@ def write(frame: pl.DataFrame, system: str, table: str, path: str) -> None:
     frame = _validate(frame, kind, path)
     with whole(path) as partial:
         frame.write_parquet(partial)
+    log.info("wrote %s: %d rows", path, len(frame))
 
 
 def read(system: str, table: str, paths: str | list[str]) -> pl.DataFrame:
@@ -44,6 +48,7 @@ def read(system: str, table: str, paths: str | list[str]) -> pl.DataFrame:
             frames.append(_validate(pl.read_parquet(path), kind, path))
         except (pl.exceptions.ComputeError, OSError) as error:
             raise TableError(f"{path}: is not a readable Parquet file: {error}") from None
+    log.info("read %s: %d rows of %d file(s)", table, sum(map(len, frames)), len(frames))
     return pl.concat(frames)
 
 

@@ -1,0 +1,44 @@
+"""What all benchmarks share: medians of interleaved repeats, and the rows of the table."""
+
+import os
+from collections.abc import Callable
+from statistics import median
+from time import perf_counter
+
+import psutil
+
+SCHEMA = ["what", "baseline", "seconds", "baseline_seconds", "ratio", "target", "better", "met"]
+
+
+def pin_threads(threads: int) -> None:
+    """Give every numeric library this many threads; before they are imported."""
+    names = ("OMP", "OPENBLAS", "MKL")
+    os.environ |= {f"{name}_NUM_THREADS": str(threads) for name in names}
+    os.environ |= {f"TF_NUM_{kind}_THREADS": str(threads) for kind in ("INTRAOP", "INTEROP")}
+    os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "3"}
+
+
+def seconds(*functions: Callable[[], object], repeats: int = 7) -> list[float]:
+    """Median wall-clock seconds of each function, run in turns so that a busy machine slows all alike."""
+    for function in functions:
+        function()
+    times = [[] for _ in functions]
+    for _ in range(repeats):
+        for function, found in zip(functions, times, strict=True):
+            start = perf_counter()
+            function()
+            found.append(perf_counter() - start)
+    return [median(found) for found in times]
+
+
+def row(what: str, baseline: str, ours: float, theirs: float, target: float, better: str = "higher") -> dict:
+    """A row of the table; `ratio` is baseline over ours where higher is better, else ours over baseline."""
+    ratio = theirs / ours if better == "higher" else ours / theirs
+    met = ratio >= target if better == "higher" else ratio <= target
+    values = [what, baseline, ours, theirs, ratio, target, better, met]
+    return dict(zip(SCHEMA, values, strict=True))
+
+
+def resident_mib() -> float:
+    """Resident memory of this process, MiB."""
+    return psutil.Process().memory_info().rss / 2**20

@@ -1,0 +1,126 @@
+"""One training round of the paper's network, 11,000 samples of 35 users, against its matrix products and others.
+
+Run as `python benchmarks/training.py THREADS`; prints the rows as JSON.
+"""
+
+import json
+import sys
+from itertools import pairwise
+
+from measure import pin_threads, resident_mib, row, seconds
+
+THREADS = int(sys.argv[1]) if __name__ == "__main__" else 1
+pin_threads(THREADS)
+
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+from pwfl.mlp import glorot_uniform  # noqa: E402
+from pwfl.train import engine, network  # noqa: E402
+
+WIDTHS, USERS, SAMPLES, ROUNDS = [784, 256, 256, 10], 35, 11_000, 5
+CLIP, STEP = 10.0, 0.05
+
+
+def workload():
+    """Start weights, features, labels, users' sample counts (lognormal, summing to SAMPLES) and noise."""
+    generator = np.random.default_rng(1)
+    share = generator.lognormal(0, 0.9, USERS)
+    samples = np.maximum((share / share.sum() * SAMPLES).astype(int), 50)
+    samples[samples.argmax()] += SAMPLES - samples.sum()
+    x = tf.constant(generator.random((SAMPLES, WIDTHS[0]), dtype=np.float32))
+    y = tf.constant(generator.integers(0, WIDTHS[-1], SAMPLES).astype(np.int32))
+    weights = [tf.constant(w) for w in glorot_uniform(WIDTHS, generator)]
+    return weights, x, y, samples, generator.uniform(1e-3, 1e-2, USERS).astype(np.float32)
+
+
+def fused(weights, x, y, noise):
+    """ROUNDS rounds of the engine."""
+
+    @tf.function
+    def rounds(weights, x, y, noise):
+        gradient = engine.per_sample_gradient(network.backward, x, y, tf.constant(CLIP))
+        return engine.train_rounds(
+            gradient, weights, tf.constant(STEP), noise, tf.constant(5, tf.int64), tf.constant(0), tf.constant(ROUNDS)
+        )
+
+    return lambda: rounds(weights, x, y, noise)
+
+
+def matrix_products(weights, x):
+    """The products of ROUNDS rounds and nothing else: the floor."""
+    kernels = weights[::2]
+
+    def products():
+        for _ in range(ROUNDS):
+            inputs = [x]
+            for kernel in kernels:
+                inputs.append(tf.matmul(inputs[-1], kernel))
+            delta = inputs.pop()
+            for a, kernel in zip(inputs[::-1], kernels[::-1], strict=True):
+                tf.matmul(a, delta, transpose_a=True)
+                if a is not x:
+                    delta = tf.matmul(delta, kernel, transpose_b=True)
+
+    return products
+
+
+def user_by_user(weights, x, y, samples, noise):
+    """A loop over users, each a tf.function: gradient, clipping, noise; then the weighted average."""
+    stop = np.cumsum(samples)
+    parts = [(x[a:b], y[a:b]) for a, b in pairwise([0, *stop])]
+
+    @tf.function(reduce_retracing=True)
+    def user_gradient(weights, x, y):
+        with tf.GradientTape() as tape:
+            tape.watch(weights)
+            _, loss = network.evaluate(weights, x, y)
+        return tf.clip_by_global_norm(tape.gradient(loss, weights), CLIP)[0]
+
+    def one_round(weights=weights):
+        total = [tf.zeros_like(w) for w in weights]
+        for (a, b), count, std in zip(parts, samples, noise, strict=True):
+            noisy = [g + tf.random.normal(g.shape, stddev=std) for g in user_gradient(weights, a, b)]
+            total = [t + count / SAMPLES * g for t, g in zip(total, noisy, strict=True)]
+        return [w - STEP * t for w, t in zip(weights, total, strict=True)]
+
+    return one_round
+
+
+def memory_growth(weights, noise) -> dict:
+    """Resident memory after 200 trainings of different sizes, over that after 20."""
+    generator = np.random.default_rng(2)
+
+    @tf.function(reduce_retracing=True)
+    def rounds(x, y):
+        gradient = engine.per_sample_gradient(network.backward, x, y, tf.constant(CLIP))
+        return engine.train_rounds(
+            gradient, weights, tf.constant(STEP), noise, tf.constant(5, tf.int64), tf.constant(0), tf.constant(2)
+        )
+
+    def train(times):
+        for n in generator.choice([300, 400, 500, 600, 700], times):
+            rounds(tf.ones([n, WIDTHS[0]]), tf.zeros([n], tf.int32))
+        return resident_mib()
+
+    early, late = train(20), train(180)
+    return row("memory after 200 trainings (MiB in place of s)", "after 20", late, early, 1.05, "lower")
+
+
+def rows() -> list[dict]:
+    """All rows of this module, at the threads it was started with."""
+    weights, x, y, samples, noise = workload()
+    total = tf.constant(float(np.sqrt(((samples * noise) ** 2).sum()) / SAMPLES))
+    ours, floor, loop = seconds(
+        fused(weights, x, y, total), matrix_products(weights, x), user_by_user(weights, x, y, samples, noise)
+    )
+    threads = f"{THREADS} thread{'s' * (THREADS > 1)}"
+    found = [
+        row(f"training round, {threads}", "its matrix products", ours / ROUNDS, floor / ROUNDS, 1.15, "lower"),
+        row(f"training round, {threads}", "tf.function user by user", ours / ROUNDS, loop, 4),
+    ]
+    return found if THREADS > 1 else [*found, memory_growth(weights, total)]
+
+
+if __name__ == "__main__":
+    print(json.dumps(rows(), default=lambda value: value.item()))
