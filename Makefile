@@ -11,7 +11,7 @@ run: $(VENV)/installed
 	$(BIN)/snakemake --configfile $(CONFIG)
 
 test: $(VENV)/installed lint
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .
