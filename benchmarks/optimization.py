@@ -41,43 +41,46 @@ def blocks_of(parameters, arrays, count, solver):
 
 
 def value(parameters, arrays, block):
-    """The optimal value that a schedule attains, by realization."""
+    """The objective (30) summed over cells that a schedule attains, by realization."""
     samples, noise = arrays["samples"][: len(block)], arrays["start_noise_std"][: len(block)]
-    gain = samples - parameters["schedule"]["gamma"] / (samples * noise) ** 2
-    return np.where(block >= 0, gain, 0).sum(axis=1)
+    return np.where(block >= 0, parameters["schedule"]["gamma"] / (samples * noise) ** 2, samples).sum(axis=1)
 
 
 def scheduling(blocks: int, gamma: float, target: float) -> dict:
     """All cells of a realization in turn, against one CVXPY program with GLPK_MI for each cell."""
     parameters, _, arrays = case(blocks, gamma)
     ours = blocks_of(parameters, arrays, REALIZATIONS, "assignment")
-    theirs = single_program_blocks(parameters, arrays, BASELINE)
-    np.testing.assert_allclose(value(parameters, arrays, ours)[:BASELINE], value(parameters, arrays, theirs), rtol=1e-9)
+    theirs = optima(parameters, arrays, ours, BASELINE)
+    np.testing.assert_allclose(value(parameters, arrays, ours)[:BASELINE], theirs, rtol=1e-9)
     fast, slow = seconds(
         lambda: blocks_of(parameters, arrays, REALIZATIONS, "assignment"),
-        lambda: single_program_blocks(parameters, arrays, BASELINE),
+        lambda: optima(parameters, arrays, ours, BASELINE),
     )
     name = f"scheduling a realization, R = {blocks}, gamma = {gamma:.0e}"
     return row(name, "CVXPY + GLPK_MI for each cell", fast / REALIZATIONS, slow / BASELINE, target)
 
 
-def single_program_blocks(parameters, arrays, count):
-    """Algorithm 3 as one would write it: in each cell, one integer program by CVXPY and GLPK_MI."""
+def optima(parameters, arrays, solved, count):
+    """Algorithm 3 as one would write it: for each cell in turn one integer program by CVXPY and GLPK_MI.
+
+    Optima are not unique, and the next cell's program depends on which one is taken: cells passed
+    take the blocks in `solved`. Returns the optimal values (30) summed over cells, by realization.
+    """
     radio, gamma = parameters["radio"], parameters["schedule"]["gamma"]
     bound, blocks = parameters["privacy"]["max_noise_error"], radio["resource_blocks"]
     noise_w, most = multicell.noise_power_w(radio), dbm_to_w(radio["max_power_dbm"])
     sinr = threshold(radio["min_rate_bps"], radio["bandwidth_hz"])
-    result = arrays["start"][:count].copy()
+    total = np.zeros(count)
     for b in range(count):
         gain, cell, samples = arrays["gain"][b], arrays["cell"][b], arrays["samples"][b]
-        noise, power_w = arrays["start_noise_std"][b], arrays["start_power_w"][b]
+        noise, power_w, block = arrays["start_noise_std"][b], arrays["start_power_w"][b], arrays["start"][b].copy()
+        load = samples * (noise**2 - bound)
         for s in range(len(gain)):
-            mine, others = np.flatnonzero(cell == s), np.flatnonzero((cell != s) & (result[b] >= 0))
+            mine, others = np.flatnonzero(cell == s), np.flatnonzero((cell != s) & (block >= 0))
             disturbance = np.full(blocks, noise_w)
-            np.add.at(disturbance, result[b, others], gain[s, others] * power_w[others])
+            np.add.at(disturbance, block[others], gain[s, others] * power_w[others])
             serve = cp.Variable((len(mine), blocks), boolean=True)
             scheduled = cp.sum(serve, axis=1)
-            load = samples * (noise**2 - bound)
             objective = samples[mine] @ (1 - scheduled) + (gamma / (samples[mine] * noise[mine]) ** 2) @ scheduled
             problem = cp.Problem(
                 cp.Minimize(objective),
@@ -88,11 +91,9 @@ def single_program_blocks(parameters, arrays, count):
                     cp.multiply(serve, sinr * disturbance[None] / gain[s, mine][:, None]) <= most,
                 ],
             )
-            problem.solve(solver="GLPK_MI")
-            if problem.status == cp.OPTIMAL:
-                chosen = serve.value > 0.5
-                result[b, mine] = np.where(chosen.any(axis=1), chosen.argmax(axis=1), -1)
-    return result
+            total[b] += problem.solve(solver="GLPK_MI")
+            block[mine] = solved[b, mine]
+    return total
 
 
 def powers() -> dict:
@@ -131,13 +132,13 @@ def noise() -> dict:
     def conic(b):
         size = samples[b][scheduled[b]].astype(float)
         variance = cp.Variable(len(size))
-        limits = [size @ variance <= 12.0 * size.sum(), variance >= (100.0 / size) ** 2]
-        problem = cp.Problem(cp.Minimize(size**-2.0 @ cp.inv_pos(variance)), limits)
-        problem.solve(solver="CLARABEL")
-        return np.sqrt(variance.value)
+        limits = [(size / size.sum()) @ variance <= 12.0, variance >= (100.0 / size) ** 2]
+        problem = cp.Problem(cp.Minimize((size / 100.0) ** -2.0 @ cp.inv_pos(variance)), limits)
+        return problem.solve(solver="CLARABEL")
 
     ours = optimal_noise(samples, scheduled, 12.0, 100.0)[0]
-    np.testing.assert_allclose(ours[0][scheduled[0]], conic(0), rtol=1e-3)
+    found = ((samples[0] * ours[0] / 100.0)[scheduled[0]] ** -2.0).sum()
+    np.testing.assert_allclose(found, conic(0), rtol=1e-6)
     fast, slow = seconds(
         lambda: optimal_noise(samples, scheduled, 12.0, 100.0), lambda: [conic(b) for b in range(BASELINE)]
     )

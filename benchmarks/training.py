@@ -119,7 +119,7 @@ def rows() -> list[dict]:
         row(f"training round, {threads}", "its matrix products", ours / ROUNDS, floor / ROUNDS, 1.15, "lower"),
         row(f"training round, {threads}", "tf.function user by user", ours / ROUNDS, loop, 4),
     ]
-    return found if THREADS > 1 else [*found, memory_growth(weights, total)]
+    return [*found[:1], memory_growth(weights, total)] if THREADS == 1 else found
 
 
 if __name__ == "__main__":
