@@ -1,4 +1,6 @@
 # What the rules share: the study, its shards, and what a job depends on.
+import re
+
 from snakemake.exceptions import WorkflowError
 
 from pwfl import scenario
@@ -20,7 +22,6 @@ wildcard_constraints:
     scheduler=r"[a-z_]+",
     noise=r"[a-z_]+",
     shard=r"\d+-\d+",
-    figure=r"[a-z_]+",
 
 
 def model(wildcards):
@@ -112,18 +113,27 @@ def scheme_files(table, wildcards):
 
 
 def figure_files(wildcards):
-    """The tables that a figure is drawn from, by name."""
+    """The tables that a scenario's figures are drawn from, by name."""
     chosen = model(wildcards)
     first = optimization_shards(chosen)[0]
     channel = {"users": rules.channel.output.users, "links": rules.channel.output.links}
+    wanted = {
+        table for figure in catalog.FIGURES[chosen.system].values() for table in figure.tables
+    }
     return {
         table: (
             channel[table].format(scenario=wildcards.scenario, shard=first)
             if table in channel
             else scheme_files(table, wildcards)
         )
-        for table in catalog.FIGURES[chosen.system][wildcards.figure].tables
+        for table in sorted(wanted)
     }
+
+
+def scenarios_of(system):
+    """A pattern of the names of the study's scenarios of a system."""
+    names = [name for name, chosen in study.scenarios.items() if chosen.system == system]
+    return "|".join(map(re.escape, names)) or "(?!)"
 
 
 def scenario_reports():

@@ -64,48 +64,65 @@ rule tables:
         "../scripts/tables.py"
 
 
-rule figure:
-    input:
-        unpack(figure_files),
-    output:
-        html=report(
-            "results/{scenario}/report/{figure}.html",
-            caption="../report/figure.rst",
-            category="{scenario}",
-            subcategory="figures",
-            labels={"item": "{figure}", "format": "interactive"},
-        ),
-        png=report(
-            "results/{scenario}/report/{figure}.png",
-            caption="../report/figure.rst",
-            category="{scenario}",
-            subcategory="figures",
-            labels={"item": "{figure}", "format": "PNG"},
-        ),
-        svg=report(
-            "results/{scenario}/report/{figure}.svg",
-            caption="../report/figure.rst",
-            category="{scenario}",
-            subcategory="figures",
-            labels={"item": "{figure}", "format": "SVG"},
-        ),
-    log:
-        "logs/{scenario}/report/{figure}.log",
-    benchmark:
-        "benchmarks/jobs/{scenario}/report/{figure}.tsv"
-    conda:
-        "../envs/environment.yaml"
-    threads: 1
-    resources:
-        mem_mb=2000,
-        runtime=10,
-    params:
-        depends=depends("report"),
-        about=lambda wildcards: list(catalog.FIGURES[model(wildcards).system][wildcards.figure][:2]),
-    message:
-        "{wildcards.scenario}: figure {wildcards.figure}"
-    script:
-        "../scripts/figure.py"
+# One job for all figures of a scenario: starting one costs more than drawing them. Systems differ in
+# their figures, so each has a rule.
+for system, figures in catalog.FIGURES.items():
+
+    rule:
+        name:
+            f"figures_{system}"
+        input:
+            unpack(figure_files),
+        output:
+            html=[
+                report(
+                    f"results/{{scenario}}/report/{figure}.html",
+                    caption="../report/figure.rst",
+                    category="{scenario}",
+                    subcategory="figures",
+                    labels={"item": figure, "format": "interactive"},
+                )
+                for figure in figures
+            ],
+            png=[
+                report(
+                    f"results/{{scenario}}/report/{figure}.png",
+                    caption="../report/figure.rst",
+                    category="{scenario}",
+                    subcategory="figures",
+                    labels={"item": figure, "format": "PNG"},
+                )
+                for figure in figures
+            ],
+            svg=[
+                report(
+                    f"results/{{scenario}}/report/{figure}.svg",
+                    caption="../report/figure.rst",
+                    category="{scenario}",
+                    subcategory="figures",
+                    labels={"item": figure, "format": "SVG"},
+                )
+                for figure in figures
+            ],
+        log:
+            "logs/{scenario}/report/figures.log",
+        benchmark:
+            "benchmarks/jobs/{scenario}/report/figures.tsv"
+        wildcard_constraints:
+            scenario=scenarios_of(system),
+        conda:
+            "../envs/environment.yaml"
+        threads: 1
+        resources:
+            mem_mb=2000,
+            runtime=10,
+        params:
+            depends=depends("report"),
+            captions={name: list(figure[:2]) for name, figure in figures.items()},
+        message:
+            "{wildcards.scenario}: figures"
+        script:
+            "../scripts/figures.py"
 
 
 rule comparison:

@@ -33,6 +33,7 @@ def checkpoint(tmp_path, inputs, **depends) -> Checkpoint:
 
 
 def test_a_resumed_job_trains_only_what_is_missing_and_ends_the_same(tmp_path, job, inputs, monkeypatch):
+    monkeypatch.setattr("pwfl.train.checkpoint.SAVE_SECONDS", 0.0)
     parameters, tables = job
     whole = train.run(parameters, digits(), range(4), tables)["history"]
     train.run(parameters, digits(), range(2), tables, checkpoint(tmp_path, inputs))

@@ -533,16 +533,16 @@ def test_users_samples_are_disjoint(digits):
 
 
 def test_the_round_is_traced_once_for_all_sizes(digits):
-    advance = multicell._round_function([64, 8, 10], "per_sample", 1.0, 0.5)
+    training = {"clipping": "per_sample", "clip_norm": 1.0, "learning_rate": 0.5}
+    test = tf.constant(digits.x_test), tf.constant(digits.y_test)
+    history = multicell.history_function([64, 8, 10], [0, 1, 3], training, *test)
     for n in (3, 5, 8, 13, 21, 34):
-        advance(
+        history(
             [tf.constant(w) for w in start_weights([64, 8, 10])],
-            first=tf.constant(0),
-            rounds=tf.constant(n),
             x=tf.constant(digits.x_train[:n]),
             y=tf.constant(digits.y_train[:n]),
             samples=tf.ones(n, tf.int32),
             noise_std=tf.constant(0.1),
             key=tf.constant(n, tf.int64),
         )
-    assert advance.experimental_get_tracing_count() == 1
+    assert history.experimental_get_tracing_count() == 1

@@ -3,10 +3,13 @@
 import hashlib
 import json
 from pathlib import Path
+from time import monotonic
 
 import polars as pl
 
 from pwfl.files import whole
+
+SAVE_SECONDS = 5.0  # between two saves: writing must not cost more than what a kill would lose
 
 
 class Checkpoint:
@@ -21,6 +24,7 @@ class Checkpoint:
         for name, paths in sorted(inputs.items()):
             for path in [paths] if isinstance(paths, str) else paths:
                 digest.update(name.encode() + Path(path).read_bytes())
+        self.saved = float("-inf")
         self.prefix = Path(output).with_suffix(".checkpoint")
         self.path = self.prefix.with_name(f"{self.prefix.name}.{digest.hexdigest()[:16]}")
 
@@ -32,7 +36,10 @@ class Checkpoint:
         return {realization: part for (realization,), part in frame.group_by("realization", maintain_order=True)}
 
     def save(self, histories: dict[int, pl.DataFrame]) -> None:
-        """Replace what is saved."""
+        """Replace what is saved, if that was not just done."""
+        if monotonic() - self.saved < SAVE_SECONDS:
+            return
+        self.saved = monotonic()
         with whole(str(self.path)) as partial:
             pl.concat(histories.values()).write_parquet(partial)
 

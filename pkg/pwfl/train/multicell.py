@@ -1,8 +1,7 @@
 """Algorithm 1 of Tavangaran et al.: two-level federated learning with clipping and noise."""
 
 import logging
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -36,37 +35,37 @@ def trainer(parameters: dict, data: datasets.Dataset, tables: dict[str, pl.DataF
     size = datasets.SIZES[parameters["data"]["dataset"]]
     widths = [size.features, *training["hidden_layers"], size.classes]
     rounds = evaluation_rounds(training["rounds"], training["evaluate_every"])
-    advance = _round_function(widths, training["clipping"], training["clip_norm"], training["learning_rate"])
     x_train, x_test, y_test = tf.constant(data.x_train), tf.constant(data.x_test), tf.constant(data.y_test)
-    evaluate = tf.function(lambda weights: network.evaluate(weights, x_test, y_test))
+    history_of = history_function(widths, rounds, training, x_test, y_test)
     frame = (
         tables["users"]
         .select("realization", "samples")
         .with_columns(tables["noise"]["noise_std"], scheduled=tables["schedule"]["resource_block"].is_not_null())
     )
+    by_realization = {realization: users for (realization,), users in frame.group_by("realization")}
 
     def train(realization: int) -> pl.DataFrame:
-        users = frame.filter(pl.col("realization") == realization)
+        users = by_realization[realization]
         samples, scheduled = users["samples"].to_numpy(), users["scheduled"].to_numpy()
         noise = aggregated_noise_std(samples, scheduled, users["noise_std"].to_numpy())
         weights = glorot_uniform(widths, streams.generator(seed, "weights", realization))
         if np.isnan(noise):
             status, history = "noise_infeasible", [(0, None, None)]
         elif not scheduled.any():
-            accuracy, loss = _numbers(evaluate(weights))
+            accuracy, loss = (float(value) for value in network.evaluate(weights, x_test, y_test))
             status, history = "no_user_scheduled", [(t, accuracy, loss) for t in rounds]
         else:
             owned = streams.generator(seed, "data", realization).permutation(size.train)
             mine = owned[np.flatnonzero(np.repeat(scheduled, samples))]
-            step = partial(
-                advance,
+            accuracies, losses = history_of(
+                [tf.constant(w) for w in weights],
                 x=tf.gather(x_train, mine),
                 y=tf.constant(data.y_train[mine]),
                 samples=tf.constant(samples[scheduled], tf.int32),
                 noise_std=tf.constant(noise, tf.float32),
                 key=tf.constant(streams.key(seed, "noise", realization), tf.int64),
             )
-            history = list(_history(step, evaluate, weights, rounds))
+            history = list(zip(rounds, accuracies.numpy().tolist(), losses.numpy().tolist(), strict=False))
             status = "trained" if np.isfinite(history[-1][2]) else "diverged"
         log.info(
             "realization %d: %d users, %d samples, %s, accuracy %s",
@@ -92,30 +91,17 @@ def evaluation_rounds(rounds: int, every: int) -> list[int]:
     return sorted({0, 1, rounds, *range(every, rounds + 1, every)})
 
 
-def _history(step, evaluate, weights, rounds: list[int]) -> Iterator[tuple[int, float, float]]:
-    """(round, accuracy, loss) after each of the given rounds, up to the first that is not finite."""
-    weights = [tf.constant(w) for w in weights]
-    for last, now in pairwise([0, *rounds]):
-        weights = step(weights, first=tf.constant(last), rounds=tf.constant(now - last))
-        accuracy, loss = _numbers(evaluate(weights))
-        yield now, accuracy, loss
-        if not np.isfinite(loss):
-            return
+def history_function(widths: list[int], rounds: list[int], training: dict, x_test: tf.Tensor, y_test: tf.Tensor):
+    """A whole training as one graph, traced once for any numbers of users and samples.
 
-
-def _numbers(tensors) -> tuple[float, ...]:
-    return tuple(float(tensor) for tensor in tensors)
-
-
-def _round_function(widths: list[int], clipping: str, clip_norm: float, step_size: float):
-    """The engine for this network and clipping as one graph, traced once for any numbers of users and samples."""
-    weights = [shape for inputs, outputs in pairwise(widths) for shape in ((inputs, outputs), (outputs,))]
+    Returns a function of start weights and a realization's samples, noise and key. It returns test
+    accuracies and losses after the given rounds, up to the first loss that is not finite.
+    """
+    shapes = [shape for inputs, outputs in pairwise(widths) for shape in ((inputs, outputs), (outputs,))]
 
     @tf.function(
         input_signature=[
-            [tf.TensorSpec(shape, tf.float32) for shape in weights],
-            tf.TensorSpec([], tf.int32),
-            tf.TensorSpec([], tf.int32),
+            [tf.TensorSpec(shape, tf.float32) for shape in shapes],
             tf.TensorSpec([None, widths[0]], tf.float32),
             tf.TensorSpec([None], tf.int32),
             tf.TensorSpec([None], tf.int32),
@@ -123,12 +109,23 @@ def _round_function(widths: list[int], clipping: str, clip_norm: float, step_siz
             tf.TensorSpec([], tf.int64),
         ]
     )
-    def advance(weights, first, rounds, x, y, samples, noise_std, key):
-        clip = tf.constant(clip_norm, tf.float32)
-        if clipping == "per_user":
+    def history(weights, x, y, samples, noise_std, key):
+        clip, step_size = (tf.constant(training[name], tf.float32) for name in ("clip_norm", "learning_rate"))
+        if training["clipping"] == "per_user":
             gradient = engine.per_user_gradient(network.backward, x, y, clip, samples)
         else:
             gradient = engine.per_sample_gradient(network.backward, x, y, clip)
-        return engine.train_rounds(gradient, weights, tf.constant(step_size, tf.float32), noise_std, key, first, rounds)
+        stops = tf.constant(rounds)
+        accuracies = tf.TensorArray(tf.float32, len(rounds), element_shape=[])
+        losses = tf.TensorArray(tf.float32, len(rounds), element_shape=[])
+        evaluated, done = tf.constant(0), tf.constant(0)
+        for stop in stops:
+            weights = engine.train_rounds(gradient, weights, step_size, noise_std, key, done, stop - done)
+            accuracy, loss = network.evaluate(weights, x_test, y_test)
+            accuracies, losses = accuracies.write(evaluated, accuracy), losses.write(evaluated, loss)
+            evaluated, done = evaluated + 1, stop
+            if not tf.math.is_finite(loss):
+                break
+        return accuracies.stack()[:evaluated], losses.stack()[:evaluated]
 
-    return advance
+    return history

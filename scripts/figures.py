@@ -1,3 +1,5 @@
+from pathlib import Path
+
 from pwfl import jobs, report, tables
 from pwfl.report import theme
 
@@ -10,4 +12,7 @@ inputs = {
     else tables.read_schemes(parameters["system"], table, paths, schemes)
     for table, paths in snakemake.input.items()
 }
-theme.save(report.figure(parameters, snakemake.wildcards.figure, inputs), snakemake.output)
+output = snakemake.output
+for html, png, svg in zip(output.html, output.png, output.svg):
+    chart = report.figure(parameters, Path(html).stem, inputs)
+    theme.save(chart, {"html": html, "png": png, "svg": svg})
