@@ -5,7 +5,7 @@ CONFIG ?= config/config.yaml
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint docs lock
+.PHONY: run test lint docs lock benchmark
 
 run: $(VENV)/installed
 	$(BIN)/snakemake --configfile $(CONFIG)
@@ -18,6 +18,10 @@ lint: $(VENV)/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/snakefmt --check Snakefile rules
 	$(BIN)/snakemake --lint
+
+# Speed against baselines of the same run, and cost as work grows; half an hour on a quiet machine.
+benchmark: $(VENV)/installed
+	$(BIN)/python benchmarks/run.py
 
 # config/README.md and config/schema.json, from the scenario model.
 docs: $(VENV)/installed

@@ -57,5 +57,5 @@ def rows() -> list[dict]:
             found.append(
                 {"what": kind, "size": size, "seconds_per_realization": elapsed / realizations, "peak_mib": memory}
             )
-            print(found[-1], flush=True)
+            print(found[-1], file=sys.stderr)
     return found

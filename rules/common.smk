@@ -117,9 +117,7 @@ def figure_files(wildcards):
     chosen = model(wildcards)
     first = optimization_shards(chosen)[0]
     channel = {"users": rules.channel.output.users, "links": rules.channel.output.links}
-    wanted = {
-        table for figure in catalog.FIGURES[chosen.system].values() for table in figure.tables
-    }
+    wanted = {table for figure in catalog.FIGURES[chosen.system].values() for table in figure}
     return {
         table: (
             channel[table].format(scenario=wildcards.scenario, shard=first)

@@ -77,7 +77,7 @@ for system, figures in catalog.FIGURES.items():
             html=[
                 report(
                     f"results/{{scenario}}/report/{figure}.html",
-                    caption="../report/figure.rst",
+                    caption=f"../report/{system}/{figure}.rst",
                     category="{scenario}",
                     subcategory="figures",
                     labels={"item": figure, "format": "interactive"},
@@ -87,7 +87,7 @@ for system, figures in catalog.FIGURES.items():
             png=[
                 report(
                     f"results/{{scenario}}/report/{figure}.png",
-                    caption="../report/figure.rst",
+                    caption=f"../report/{system}/{figure}.rst",
                     category="{scenario}",
                     subcategory="figures",
                     labels={"item": figure, "format": "PNG"},
@@ -97,7 +97,7 @@ for system, figures in catalog.FIGURES.items():
             svg=[
                 report(
                     f"results/{{scenario}}/report/{figure}.svg",
-                    caption="../report/figure.rst",
+                    caption=f"../report/{system}/{figure}.rst",
                     category="{scenario}",
                     subcategory="figures",
                     labels={"item": figure, "format": "SVG"},
@@ -118,7 +118,6 @@ for system, figures in catalog.FIGURES.items():
             runtime=10,
         params:
             depends=depends("report"),
-            captions={name: list(figure[:2]) for name, figure in figures.items()},
         message:
             "{wildcards.scenario}: figures"
         script:

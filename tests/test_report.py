@@ -42,7 +42,7 @@ EDGES = {
 def test_every_figure_and_table_is_made_in_edge_cases(tmp_path, base, edge):
     parameters, tables = run(override(base, EDGES[edge]), tmp_path)
     for name, figure in catalog.FIGURES["multicell"].items():
-        chart = report.figure(parameters, name, {table: tables[table] for table in figure.tables})
+        chart = report.figure(parameters, name, {table: tables[table] for table in figure})
         assert chart.to_dict(format="vega")["$schema"].startswith("https://vega.github.io")
     frames = report.summarize(parameters, tables)
     assert set(frames) == set(catalog.TABLES)

@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 RESAMPLES = 2000
+BATCH = 40  # resamples at once: memory stays small for many realizations
 CONFIDENCE = 0.95
 RND, OPT, OPT_DP = ("random", "random"), ("optimal", "random"), ("optimal", "optimal")
 SCHEMA = {
@@ -88,7 +89,8 @@ def _mean_difference(values: np.ndarray) -> np.ndarray:
 
 def _bootstrap(statistic: Callable, values: np.ndarray) -> tuple[float, float, float]:
     """The statistic of `values`, shape (series, realization), and its 95% percentile interval."""
-    draws = np.random.default_rng(0).integers(values.shape[1], size=(RESAMPLES, values.shape[1]))
-    resampled = statistic(values[:, draws])
+    generator, n = np.random.default_rng(0), values.shape[1]
+    batches = [statistic(values[:, generator.integers(n, size=(BATCH, n))]) for _ in range(RESAMPLES // BATCH)]
+    resampled = np.concatenate(batches)
     tail = 100 * (1 - CONFIDENCE) / 2
     return float(statistic(values)), *(float(q) for q in np.percentile(resampled, [tail, 100 - tail]))

@@ -1,0 +1,66 @@
+"""All benchmarks: a table on the screen, benchmarks/results/speed.parquet and scale.parquet, a figure.
+
+Run as `python benchmarks/run.py [optimization] [training] [workflow] [scale]`; default: all.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import altair as alt
+import polars as pl
+
+from pwfl.report import theme
+
+FOLDER = Path(__file__).parent
+RESULTS = FOLDER / "results"
+PARTS = ("optimization", "training", "workflow", "scale")
+
+
+def rows_of(part: str) -> list[dict]:
+    """Rows of a part, measured in processes of their own: thread numbers are set before libraries load."""
+    if part == "training":
+        commands = [[FOLDER / "training.py", "1"], [FOLDER / "training.py", "2"]]
+    else:
+        code = f"import json, {part}; print(json.dumps({part}.rows(), default=lambda v: v.item()))"
+        commands = [["-c", code]]
+    found = []
+    for command in commands:
+        output = subprocess.check_output([sys.executable, *command], cwd=FOLDER, stderr=subprocess.DEVNULL, text=True)
+        found += json.loads(output.splitlines()[-1])
+    return found
+
+
+def growth(frame: pl.DataFrame) -> alt.VConcatChart:
+    """Seconds for a realization, and a job's peak memory, over each kind of size."""
+    base = alt.Chart(frame, width=180, height=180).mark_line(point=True)
+    size = alt.X("size:Q", scale=alt.Scale(type="log"), title=None)
+
+    def panels(column: str, title: str, **scale) -> alt.FacetChart:
+        y = alt.Y(f"{column}:Q", title=title, scale=alt.Scale(**scale))
+        return base.encode(x=size, y=y).facet(alt.Column("what:N", title=None)).resolve_scale(x="independent")
+
+    return panels("seconds_per_realization", "Seconds a realization", type="log") & panels(
+        "peak_mib", "Peak memory (MiB)"
+    )
+
+
+def main(parts: list[str]) -> None:
+    """Run the parts named, write what they measured."""
+    RESULTS.mkdir(exist_ok=True)
+    pl.Config.set_tbl_rows(-1).set_tbl_cols(-1).set_fmt_str_lengths(60).set_tbl_width_chars(200)
+    speed = [row for part in parts if part != "scale" for row in rows_of(part)]
+    if speed:
+        table = pl.DataFrame(speed)
+        table.write_parquet(RESULTS / "speed.parquet")
+        print(table)
+    if "scale" in parts:
+        table = pl.DataFrame(rows_of("scale"))
+        table.write_parquet(RESULTS / "scale.parquet")
+        print(table)
+        theme.save(growth(table), {kind: str(RESULTS / f"scale.{kind}") for kind in ("html", "png", "svg")})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or list(PARTS))
