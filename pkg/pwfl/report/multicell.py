@@ -8,6 +8,7 @@ from pwfl import hexagons
 from pwfl.report import theme
 from pwfl.report.claims import claims
 
+DOTS = 100  # realizations shown one by one
 CELL_COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#B8A800"]
 
 
@@ -115,13 +116,18 @@ def tradeoff(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.LayerChar
     """Final accuracy against the record-level epsilon of each trained realization."""
     frame = realizations(tables).drop_nulls(["accuracy", "epsilon_exact"])
     mean = frame.group_by("scheme", maintain_order=True).agg(pl.col("accuracy", "epsilon_exact").mean())
+    count, shown = frame["realization"].n_unique(), frame.filter(pl.col("realization") < DOTS)
+    title = alt.TitleParams(
+        "Accuracy against privacy",
+        subtitle=f"dots: the first {min(count, DOTS)} realizations; diamonds: means over {count}",
+    )
     colour, chosen, opacity = theme.scheme_colour(parameters["schemes"])
     x = alt.X("epsilon_exact:Q", title=f"Record-level epsilon at delta = {parameters['privacy']['delta']:g}",
               scale=alt.Scale(zero=False))  # fmt: skip
     y = alt.Y("accuracy:Q", title="Final test accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False))
     tips = ["scheme:N", alt.Tooltip("epsilon_exact:Q", format=".3f"), alt.Tooltip("accuracy:Q", format=".1%")]
     points = (
-        alt.Chart(frame, width=theme.WIDTH, height=theme.HEIGHT, title="Accuracy against privacy")
+        alt.Chart(shown, width=theme.WIDTH, height=theme.HEIGHT, title=title)
         .mark_circle(size=45)
         .encode(x=x, y=y, color=colour, tooltip=["realization:N", *tips],
                 opacity=alt.when(chosen).then(alt.value(0.55)).otherwise(alt.value(0.05)))

@@ -18,6 +18,8 @@ COLOURS = {
     ("random", "optimal"): "#CC79A7",
 }
 
+alt.data_transformers.disable_max_rows()  # charts get thinned tables; a map shows all users
+
 
 @alt.theme.register("pwfl", enable=True)
 def _theme() -> alt.theme.ThemeConfig:
