@@ -72,7 +72,7 @@ def test_the_report_builds_and_holds_figures_and_captions(done):
     assert page.count("data:image/png") == page.count("data:text/html") == 2 * len(catalog.FIGURES["multicell"])
 
 
-REPORT = {"tables", "figure", "comparison"}
+REPORT = {"tables", "figures_multicell", "comparison"}
 ACCOUNT = {"account", *REPORT}
 TRAIN = {"train", *REPORT}
 NOISE = {"noise", "train", *ACCOUNT}
