@@ -129,9 +129,21 @@ def figure_files(wildcards):
 
 
 def scenarios_of(system):
-    """A pattern of the names of the study's scenarios of a system."""
-    names = [name for name, chosen in study.scenarios.items() if chosen.system == system]
-    return "|".join(map(re.escape, names)) or "(?!)"
+    """A pattern of the names of the study's scenarios of a system.
+
+    The first system takes unknown names, too, for `model` to answer.
+    """
+    own, others = (
+        "|".join(
+            re.escape(n)
+            for n, chosen in study.scenarios.items()
+            if (chosen.system == system) is same
+        )
+        for same in (True, False)
+    )
+    if system == next(iter(catalog.FIGURES)):
+        return rf"(?!(?:{others})/)[A-Za-z0-9][^/]*" if others else r"[A-Za-z0-9][^/]*"
+    return own or "(?!)"
 
 
 def scenario_reports():
