@@ -14,7 +14,7 @@ SHARD = 100  # realizations of a job
 JOB = """
 import json, resource, sys, time
 from pwfl import account, channel, noise, scenario, schedule
-overrides, realizations = json.loads(sys.argv[1]), int(sys.argv[2])
+overrides, realizations, size = json.loads(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 model = scenario.resolve(overrides, {})
 def parameters(stage, variant=None):
     return scenario.stage_parameters(model, stage, variant)
@@ -25,8 +25,8 @@ def shard(first, stop):
     account.run(parameters("account"), tables)
 shard(0, 1)
 start = time.perf_counter()
-for first in range(0, realizations, 100):
-    shard(first, min(first + 100, realizations))
+for first in range(0, realizations, size):
+    shard(first, min(first + size, realizations))
 print(json.dumps([time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
 """
 
@@ -52,7 +52,9 @@ def rows() -> list[dict]:
     for kind, sizes in SIZES.items():
         for size in sizes:
             scenario, realizations = overrides(kind, size)
-            output = subprocess.check_output([sys.executable, "-c", JOB, json.dumps(scenario), str(realizations)])
+            output = subprocess.check_output(
+                [sys.executable, "-c", JOB, json.dumps(scenario), str(realizations), str(SHARD)]
+            )
             elapsed, memory = json.loads(output)
             found.append(
                 {"what": kind, "size": size, "seconds_per_realization": elapsed / realizations, "peak_mib": memory}

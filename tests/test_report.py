@@ -98,6 +98,7 @@ def test_the_summary_agrees_with_plain_averages(studied):
         assert row["objective_per_sample_mean"] == pytest.approx(values.mean())
         assert row["objective_per_sample_high"] - row["objective_per_sample_mean"] == pytest.approx(half)
         assert row["trained"] == 3
+        assert row["epsilon_exact_mean"] < row["epsilon_tight_mean"] < row["epsilon_classic_mean"]
 
 
 def test_an_interval_covers_the_mean_as_often_as_it_says():

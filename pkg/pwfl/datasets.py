@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import struct
 import zlib
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,8 +80,12 @@ def load(dataset: str, folder: str | None = None) -> tuple[np.ndarray, np.ndarra
     return x_train.reshape(len(x_train), -1), y_train, x_test.reshape(len(x_test), -1), y_test
 
 
+@cache
 def check(dataset: str, folder: str | None) -> None:
-    """Raise DataError unless the folder, where one is given, holds the data set's IDX files."""
+    """Raise DataError unless the folder, where one is given, holds the data set's IDX files.
+
+    A folder that passed is not read again: scenarios of a study mostly share one.
+    """
     if dataset != "digits" and folder is not None:
         load(dataset, folder)
 

@@ -163,6 +163,8 @@ def summarize(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl
         "loss",
         "rho_max",
         "epsilon_exact",
+        "epsilon_tight",
+        "epsilon_classic",
     ]
     summary = each.group_by("scheme", maintain_order=True).agg(
         pl.len().alias("realizations"),
