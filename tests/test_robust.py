@@ -9,11 +9,13 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import psutil
 import pytest
 
 from conftest import command, environment, snakemake, write_config
+from pwfl import files, tables
 
 pytestmark = pytest.mark.xdist_group("robust")
 
@@ -175,6 +177,20 @@ def test_a_full_disk_is_said_and_leaves_no_partial_file(tmp_path, study, undistu
     result = snakemake(tmp_path, study, "--rerun-incomplete", "--cores", "2")
     assert result.returncode == 0, result.stdout + result.stderr
     assert_equal_tables(tmp_path, undisturbed)
+
+
+@needs_mounts
+def test_a_table_that_finds_no_room_says_so_wherever_the_disk_ends(tmp_path, mounted):
+    size, page = 64 * 1024, os.sysconf("SC_PAGESIZE")
+    mounted(tmp_path / "disk", "-t", "tmpfs", "-o", f"size={size}", "tmpfs")
+    frame = pl.DataFrame({"value": np.random.default_rng(0).random(3 * page // 8)})
+    for room in range(0, 3 * page, page):
+        (tmp_path / "disk" / "filling").write_bytes(bytes(size - room))
+        with pytest.raises(OSError, match="No space left on device"):
+            tables.write_report(frame, str(tmp_path / "disk/table.csv"), str(tmp_path / "disk/table.parquet"))
+        with pytest.raises(OSError, match="No space left on device"):
+            files.write(frame.write_parquet, str(tmp_path / "disk/table.parquet"))
+        assert os.listdir(tmp_path / "disk") == ["filling"]
 
 
 @needs_mounts

@@ -9,7 +9,7 @@ from importlib import import_module
 import dataframely as dy
 import polars as pl
 
-from pwfl.files import whole
+from pwfl import files
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +31,7 @@ def write(frame: pl.DataFrame, system: str, table: str, path: str) -> None:
     kind = schema(system, table)
     frame = frame.select(pl.col(name).cast(dtype) for name, dtype in _types(kind).items())
     frame = _validate(frame, kind, path)
-    with whole(path) as partial:
-        frame.write_parquet(partial)
+    files.write(frame.write_parquet, path)
     log.info("wrote %s: %d rows", path, len(frame))
 
 
@@ -79,8 +78,7 @@ def write_all(frames: dict[str, pl.DataFrame], system: str, paths: dict[str, str
 def write_report(frame: pl.DataFrame, csv: str, parquet: str) -> None:
     """Write a table of the report, as CSV and Parquet files that appear whole or not at all."""
     for path, save in ((csv, frame.write_csv), (parquet, frame.write_parquet)):
-        with whole(path) as partial:
-            save(partial)
+        files.write(save, path)
 
 
 def _validate(frame: pl.DataFrame, kind: type[dy.Schema], path: str) -> pl.DataFrame:

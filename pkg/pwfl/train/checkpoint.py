@@ -7,7 +7,7 @@ from time import monotonic
 
 import polars as pl
 
-from pwfl.files import whole
+from pwfl import files
 
 SAVE_SECONDS = 5.0  # between two saves: writing must not cost more than what a kill would lose
 
@@ -40,8 +40,7 @@ class Checkpoint:
         if monotonic() - self.saved < SAVE_SECONDS:
             return
         self.saved = monotonic()
-        with whole(str(self.path)) as partial:
-            pl.concat(histories.values()).write_parquet(partial)
+        files.write(pl.concat(histories.values()).write_parquet, str(self.path))
 
     def remove(self) -> None:
         """Delete this checkpoint and those of earlier parameters, code or inputs."""
