@@ -89,6 +89,14 @@ def covering(pattern):
     return paths
 
 
+def dataset_file(wildcards):
+    """The data set that a scenario trains on; none where its users' data are simulated."""
+    chosen = model(wildcards)
+    if "data" not in type(chosen).model_fields:
+        return []
+    return ancient(f"resources/{chosen.data.dataset}.npz")
+
+
 def scheme_files(table, wildcards):
     """A table's files of all schemes, scheme after scheme, as many for each."""
     chosen = model(wildcards)
@@ -146,6 +154,30 @@ def scenarios_of(system):
     return own or "(?!)"
 
 
+def drawn(path, figures, category):
+    """The output files html, png and svg of figures, given as pairs of system and name.
+
+    `path` is a pattern of their paths without suffix.
+    """
+    formats = {"html": "interactive", "png": "PNG", "svg": "SVG"}
+
+    def drawn_as(kind, system, figure):
+        labels = {"item": figure, "format": formats[kind]}
+        caption = f"../report/{system}/{figure}.rst"
+        file = f"{path.format(system=system, figure=figure)}.{kind}"
+        return report(
+            file, caption=caption, category=category, subcategory="figures", labels=labels
+        )
+
+    return {kind: [drawn_as(kind, *figure) for figure in figures] for kind in formats}
+
+
+def comparison_figures():
+    """The figures that compare scenarios, as pairs of system and name."""
+    systems = sorted({chosen.system for chosen in study.scenarios.values()})
+    return [(system, figure) for system in systems for figure in catalog.COMPARISON_FIGURES[system]]
+
+
 def scenario_reports():
     """Everything the report holds for each scenario of the study."""
     files = []
@@ -155,7 +187,7 @@ def scenario_reports():
             f"results/{name}/report/{{figure}}.html",
             figure=catalog.FIGURES[chosen.system],
         )
-        files += expand(f"results/{name}/report/{{table}}.csv", table=catalog.TABLES)
+        files += expand(f"results/{name}/report/{{table}}.csv", table=catalog.TABLES[chosen.system])
     return files
 
 

@@ -26,47 +26,52 @@ rule scenario:
         "../scripts/scenario.py"
 
 
-rule tables:
-    input:
-        schedule_status=lambda wildcards: scheme_files("schedule_status", wildcards),
-        noise_status=lambda wildcards: scheme_files("noise_status", wildcards),
-        history=lambda wildcards: scheme_files("history", wildcards),
-        leakage=lambda wildcards: scheme_files("leakage", wildcards),
-        outcome=lambda wildcards: scheme_files("outcome", wildcards),
-    output:
-        csv=[
-            report(
-                f"results/{{scenario}}/report/{table}.csv",
-                caption="../report/table.rst",
-                category="{scenario}",
-                subcategory="tables",
-                labels={"item": table, "format": "CSV"},
-            )
-            for table in catalog.TABLES
-        ],
-        parquet=expand("results/{{scenario}}/report/{table}.parquet", table=catalog.TABLES),
-    log:
-        "logs/{scenario}/report/tables.log",
-    benchmark:
-        "benchmarks/jobs/{scenario}/report/tables.tsv"
-    conda:
-        "../envs/environment.yaml"
-    threads: 1
-    resources:
-        mem_mb=2000,
-        runtime=10,
-    params:
-        depends=depends("report"),
-        captions=catalog.TABLES,
-    message:
-        "{wildcards.scenario}: tables"
-    script:
-        "../scripts/tables.py"
+# Systems differ in their tables and figures, so each has rules of its own for them. One job draws all
+# figures of a scenario: starting one costs more than drawing them.
+for system in catalog.FIGURES:
 
-
-# One job for all figures of a scenario: starting one costs more than drawing them. Systems differ in
-# their figures, so each has a rule.
-for system, figures in catalog.FIGURES.items():
+    rule:
+        name:
+            f"tables_{system}"
+        input:
+            schedule_status=lambda wildcards: scheme_files("schedule_status", wildcards),
+            noise_status=lambda wildcards: scheme_files("noise_status", wildcards),
+            history=lambda wildcards: scheme_files("history", wildcards),
+            leakage=lambda wildcards: scheme_files("leakage", wildcards),
+            outcome=lambda wildcards: scheme_files("outcome", wildcards),
+        output:
+            csv=[
+                report(
+                    f"results/{{scenario}}/report/{table}.csv",
+                    caption="../report/table.rst",
+                    category="{scenario}",
+                    subcategory="tables",
+                    labels={"item": table, "format": "CSV"},
+                )
+                for table in catalog.TABLES[system]
+            ],
+            parquet=[
+                f"results/{{scenario}}/report/{table}.parquet" for table in catalog.TABLES[system]
+            ],
+        log:
+            "logs/{scenario}/report/tables.log",
+        benchmark:
+            "benchmarks/jobs/{scenario}/report/tables.tsv"
+        wildcard_constraints:
+            scenario=scenarios_of(system),
+        conda:
+            "../envs/environment.yaml"
+        threads: 1
+        resources:
+            mem_mb=2000,
+            runtime=10,
+        params:
+            depends=depends("report"),
+            captions=catalog.TABLES[system],
+        message:
+            "{wildcards.scenario}: tables"
+        script:
+            "../scripts/tables.py"
 
     rule:
         name:
@@ -74,36 +79,11 @@ for system, figures in catalog.FIGURES.items():
         input:
             unpack(figure_files),
         output:
-            html=[
-                report(
-                    f"results/{{scenario}}/report/{figure}.html",
-                    caption=f"../report/{system}/{figure}.rst",
-                    category="{scenario}",
-                    subcategory="figures",
-                    labels={"item": figure, "format": "interactive"},
-                )
-                for figure in figures
-            ],
-            png=[
-                report(
-                    f"results/{{scenario}}/report/{figure}.png",
-                    caption=f"../report/{system}/{figure}.rst",
-                    category="{scenario}",
-                    subcategory="figures",
-                    labels={"item": figure, "format": "PNG"},
-                )
-                for figure in figures
-            ],
-            svg=[
-                report(
-                    f"results/{{scenario}}/report/{figure}.svg",
-                    caption=f"../report/{system}/{figure}.rst",
-                    category="{scenario}",
-                    subcategory="figures",
-                    labels={"item": figure, "format": "SVG"},
-                )
-                for figure in figures
-            ],
+            **drawn(
+                "results/{{scenario}}/report/{figure}",
+                [(system, figure) for figure in catalog.FIGURES[system]],
+                category="{scenario}",
+            ),
         log:
             "logs/{scenario}/report/figures.log",
         benchmark:
@@ -126,9 +106,17 @@ for system, figures in catalog.FIGURES.items():
 
 rule comparison:
     input:
-        realizations=expand("results/{name}/report/realizations.parquet", name=study.scenarios),
-        summary=expand("results/{name}/report/summary.parquet", name=study.scenarios),
+        [
+            f"results/{name}/report/{table}.parquet"
+            for name, chosen in study.scenarios.items()
+            for table in catalog.TABLES[chosen.system]
+        ],
     output:
+        **drawn(
+            "results/comparison/{{study}}/{system}_{figure}",
+            comparison_figures(),
+            category="Comparison",
+        ),
         csv=[
             report(
                 f"results/comparison/{{study}}/{table}.csv",
@@ -162,6 +150,7 @@ rule comparison:
             ),
         },
         captions=catalog.COMPARISON,
+        figures=comparison_figures(),
     message:
         "Comparison of the scenarios of {wildcards.study}"
     script:

@@ -1,7 +1,7 @@
 # Federated rounds: accuracy and loss.
 rule train:
     input:
-        data=lambda wildcards: ancient(f"resources/{model(wildcards).data.dataset}.npz"),
+        data=dataset_file,
         users=covering(rules.channel.output.users),
         schedule=covering(rules.schedule.output.schedule),
         noise=covering(rules.noise.output.noise),

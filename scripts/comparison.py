@@ -3,18 +3,17 @@ from pathlib import Path
 import polars as pl
 
 from pwfl import jobs, report, tables
+from pwfl.report import theme
 
 jobs.start(snakemake.log[0])
 scenarios = {
-    name: {
-        "parameters": parameters,
-        "realizations": pl.read_parquet(realizations),
-        "summary": pl.read_parquet(summary),
-    }
-    for (name, parameters), realizations, summary in zip(
-        snakemake.params.depends["parameters"].items(), snakemake.input.realizations, snakemake.input.summary
-    )
+    name: {"parameters": parameters} for name, parameters in snakemake.params.depends["parameters"].items()
 }
+for path in map(Path, snakemake.input):  # results/SCENARIO/report/TABLE.parquet
+    scenarios[path.parts[1]][path.stem] = pl.read_parquet(path)
 frames = report.compare(scenarios)
-for csv, parquet in zip(snakemake.output.csv, snakemake.output.parquet):
+output = snakemake.output
+for csv, parquet in zip(output.csv, output.parquet):
     tables.write_report(frames[Path(csv).stem], csv, parquet)
+for (system, name), html, png, svg in zip(snakemake.params.figures, output.html, output.png, output.svg):
+    theme.save(report.comparison_figure(system, name, scenarios), {"html": html, "png": png, "svg": svg})

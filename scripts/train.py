@@ -13,7 +13,7 @@ depends = snakemake.params.depends
 parameters = depends["parameters"]
 first, stop = map(int, snakemake.wildcards.shard.split("-"))
 paths = dict(snakemake.input.items())
-data = datasets.restore(paths.pop("data"))
+data = datasets.restore(path) if (path := paths.pop("data")) else None
 checkpoint = train.Checkpoint(snakemake.output.history, depends, paths)
 inputs = tables.read_all(parameters["system"], paths)
 frames = train.run(parameters, data, range(first, stop), inputs, checkpoint)

@@ -15,15 +15,20 @@ FIGURES = {
     }
 }
 
+# Tables of each system's scenarios, and their captions.
 TABLES = {
-    "summary": "For each scheme, means over realizations with 95% intervals, extremes of the leakage, and how many "
-    "realizations diverged, could not be noised or scheduled nobody.",
-    "realizations": "Objective, guarantee and final accuracy of each realization and scheme.",
-    "history": "Test accuracy and loss of each evaluated round, realization and scheme.",
-    "statuses": "How the cells' programs and the noise optimizer ended.",
+    "multicell": {
+        "summary": "For each scheme, means over realizations with 95% intervals, extremes of the leakage, and how many "
+        "realizations diverged, could not be noised or scheduled nobody.",
+        "realizations": "Objective, guarantee and final accuracy of each realization and scheme.",
+        "history": "Test accuracy and loss of each evaluated round, realization and scheme.",
+        "statuses": "How the cells' programs and the noise optimizer ended.",
+    }
 }
+# Tables of a study, and their captions; figures of a study for each system in it.
 COMPARISON = {
     "claims": "The paper's claims, what was measured, its 95% bootstrap interval over realizations, and whether "
     "the claim holds.",
     "summary": "The summaries of all scenarios of the study.",
 }
+COMPARISON_FIGURES = {"multicell": ()}

@@ -14,10 +14,11 @@ from pydantic import BaseModel, ValidationError
 
 from pwfl import datasets
 from pwfl.files import whole
+from pwfl.scenario.common import Scenario
 from pwfl.scenario.fields import Section
 from pwfl.scenario.multicell import Multicell
 
-SYSTEMS: dict[str, type[Section]] = {"multicell": Multicell}
+SYSTEMS: dict[str, type[Scenario]] = {"multicell": Multicell}
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
@@ -32,9 +33,9 @@ class Study:
 
     name: str
     source: str
-    scenarios: dict[str, Section]
+    scenarios: dict[str, Scenario]
 
-    def scenario(self, name: str) -> Section:
+    def scenario(self, name: str) -> Scenario:
         """The scenario `name`; raises ScenarioError where there is none."""
         if name not in self.scenarios:
             raise ScenarioError(f"there is no scenario {name!r}{_did_you_mean(name, self.scenarios)}")
@@ -42,7 +43,8 @@ class Study:
 
     def idx_files(self, dataset: str) -> list[str]:
         """The IDX files that a scenario's `data.folder` gives for a data set; none: Keras loads it."""
-        folders = {s.data.folder for s in self.scenarios.values() if s.data.dataset == dataset} - {None}
+        sources = [s.data for s in self.scenarios.values() if "data" in type(s).model_fields]
+        folders = {source.folder for source in sources if source.dataset == dataset} - {None}
         return [str(path) for path in datasets.idx_paths(min(folders))] if folders and dataset != "digits" else []
 
 
@@ -81,7 +83,7 @@ def load(config: dict, source: str) -> Study:
     return Study(str(config.get("study", "study")), source, {name: resolved[name] for name in run})
 
 
-def resolve(base: dict, override: dict) -> Section:
+def resolve(base: dict, override: dict) -> Scenario:
     """A scenario: `override` merged into `base`, defaults filled in, validated.
 
     Raises ScenarioError with a line `key: what is wrong` for each mistake.
@@ -110,7 +112,7 @@ def check_surroundings(study: Study) -> None:
         raise ScenarioError(_report(study.source, list(problems.values())))
 
 
-def stage_parameters(scenario: Section, stage: str, variant: str | None = None) -> dict:
+def stage_parameters(scenario: Scenario, stage: str, variant: str | None = None) -> dict:
     """The part of a scenario that a stage reads, as a plain nested dict with a fixed key order.
 
     `variant` names the job's kind within the stage (the scheduler, the noise scheme), so that

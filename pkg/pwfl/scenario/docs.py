@@ -45,10 +45,11 @@ def schema() -> dict:
     """The JSON Schema of a config file."""
     definitions, scenarios = {}, []
     for model in SYSTEMS.values():
-        generated = model.model_json_schema()
-        definitions |= generated.pop("$defs")
-        definitions[model.__name__] = generated
-        scenarios.append({"$ref": f"#/$defs/{model.__name__}"})
+        system = model.__name__  # prefixes the sections' names, which several systems use
+        generated = model.model_json_schema(ref_template=f"#/$defs/{system}.{{model}}")
+        definitions |= {f"{system}.{name}": section for name, section in generated.pop("$defs").items()}
+        definitions[system] = generated
+        scenarios.append({"$ref": f"#/$defs/{system}"})
     scenario = scenarios[0] if len(scenarios) == 1 else {"anyOf": scenarios}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

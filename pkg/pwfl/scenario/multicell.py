@@ -11,16 +11,10 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from pwfl import datasets
+from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameter
 
 MAX_EFFICIENCY = 20  # bit/s per Hz that a minimum rate may ask for
-
-
-class Shards(Section):
-    """How many realizations one job takes. Results do not depend on it."""
-
-    optimization: int = parameter(100, "realizations in a job of channel, schedule, noise and account", ge=1)
-    training: int = parameter(5, "realizations in a job of train", ge=1)
 
 
 class Network(Section):
@@ -52,14 +46,9 @@ class Radio(Section):
                                       stages="channel", gt=0)  # fmt: skip
 
 
-class Data(Section):
+class Data(common.DataSource):
     """What the users hold and learn."""
 
-    dataset: Literal["digits", "mnist", "fashion_mnist"] = parameter(
-        "mnist", "data set: MNIST, Fashion-MNIST, or scikit-learn's digits (ships with it, needs no download)",
-        stages="channel train account")  # fmt: skip
-    folder: str | None = parameter(None, "folder of the four IDX files (.gz or plain) of MNIST or Fashion-MNIST; "
-                                   "without it Keras downloads them")  # fmt: skip
     samples_offset: int = parameter(50, "samples every user has at least: K = round(offset + lognormal)",
                                     unit="samples", stages="channel", ge=0)  # fmt: skip
     samples_log_mean: float = parameter(4.0, "mean of the logarithm of the lognormal part", stages="channel",
@@ -89,6 +78,13 @@ class Schedule(Section):
         "assignment", "how a cell's program is solved: by its assignment structure, or by CVXPY with GLPK or HiGHS "
         "(reference paths, same optimum, far slower)", stages="schedule/optimal")  # fmt: skip
 
+    def problems(self) -> list[str]:
+        """A solver that is not installed."""
+        package = {"GLPK_MI": "cvxopt", "HIGHS": "highspy"}.get(self.solver)
+        if package is None or find_spec(package):
+            return []
+        return [f"solver: {self.solver} is not installed; install the package {package}, or use `assignment`"]
+
 
 class Training(Section):
     """Federated learning (Algorithm 1)."""
@@ -117,10 +113,9 @@ class Convergence(Section):
     xi2: float = parameter(1.0, "xi2 of Assumption 6", stages="account", ge=1)
 
 
-class Scheme(Section):
+class Scheme(common.Scheme):
     """A pair of scheduler and noise scheme, and the name it has in figures and tables."""
 
-    name: str = parameter(..., "name in figures and tables", min_length=1)
     scheduler: Literal["random", "optimal"] = parameter(..., "Algorithm 2's or Algorithm 3's schedule")
     noise: Literal["random", "optimal"] = parameter(..., "start values, or the optimum of (36)")
 
@@ -132,14 +127,10 @@ PAPER_SCHEMES = [
 ]
 
 
-class Multicell(Section):
+class Multicell(common.Scenario):
     """A scenario of the system `multicell`."""
 
     system: Literal["multicell"] = parameter("multicell", "the system simulated")
-    seed: int = parameter(1, "seed of every random draw", stages="channel train", ge=0, lt=2**63)
-    realizations: int = parameter(100, "realizations that are scheduled, noised and accounted for", ge=1)
-    training_realizations: int = parameter(10, "how many of them, from the first on, are trained", ge=1)
-    shards: Shards = Shards()
     network: Network = Network()
     radio: Radio = Radio()
     data: Data = Data()
@@ -153,17 +144,6 @@ class Multicell(Section):
     @model_validator(mode="after")
     def _consistent(self):
         """Reject what no realization can satisfy."""
-        if self.training_realizations > self.realizations:
-            raise ValueError(
-                f"training_realizations: {self.training_realizations} is more than realizations: {self.realizations}; "
-                "only realizations that exist can be trained"
-            )
-        for key in ("name", ("scheduler", "noise")):
-            keys = (key,) if isinstance(key, str) else key
-            values = [tuple(getattr(scheme, k) for k in keys) for scheme in self.schemes]
-            twice = next((value for value in values if values.count(value) > 1), None)
-            if twice:
-                raise ValueError(f"schemes: {' and '.join(keys)} {' + '.join(twice)} stands twice; it must be unique")
         self._check_samples()
         if self.radio.min_rate_bps > (limit := MAX_EFFICIENCY * self.radio.bandwidth_hz):
             raise ValueError(
@@ -176,21 +156,6 @@ class Multicell(Section):
                 f"{self.convergence.smoothness}; Assumption 5 needs mu <= L"
             )
         return self
-
-    def problems(self) -> list[str]:
-        """What the scenario needs besides itself and does not find, a line `key: problem` each."""
-        found = []
-        try:
-            datasets.check(self.data.dataset, self.data.folder)
-        except datasets.DataError as error:
-            found.append(f"data.folder: {error}")
-        package = {"GLPK_MI": "cvxopt", "HIGHS": "highspy"}.get(self.schedule.solver)
-        if package and find_spec(package) is None:
-            found.append(
-                f"schedule.solver: {self.schedule.solver} is not installed; install the package {package}, "
-                "or use `assignment`"
-            )
-        return found
 
     def _check_samples(self):
         data, users, privacy = self.data, self.network.users, self.privacy

@@ -14,14 +14,15 @@ log = logging.getLogger(__name__)
 
 def run(
     parameters: dict,
-    data: datasets.Dataset,
+    data: datasets.Dataset | None,
     realizations: range,
     tables: dict[str, pl.DataFrame],
     checkpoint: Checkpoint | None = None,
 ) -> dict[str, pl.DataFrame]:
     """The table `history` of some realizations, which `users`, `schedule` and `noise` must cover.
 
-    With a checkpoint, realizations that it holds are not trained again, and it grows with each one.
+    `data` is None where users' data are simulated. With a checkpoint, realizations that it holds are
+    not trained again, and it grows with each one.
     """
     train = import_module(f"pwfl.train.{parameters['system']}").trainer(parameters, data, tables)
     histories = checkpoint.restore() if checkpoint else {}
