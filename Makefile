@@ -4,8 +4,9 @@ PYTHON ?= python3
 CONFIG ?= config/config.yaml
 VENV := .venv
 BIN := $(VENV)/bin
+INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test lint docs lock benchmark
+.PHONY: run test lint docs lock benchmark benchmark-peers
 
 run: $(VENV)/installed
 	$(BIN)/snakemake --configfile $(CONFIG)
@@ -23,6 +24,10 @@ lint: $(VENV)/installed
 benchmark: $(VENV)/installed
 	$(BIN)/python benchmarks/run.py
 
+# A training round against other frameworks, each in an environment of its own (pfl: Python 3.11 or 3.12); minutes.
+benchmark-peers: $(VENV)/installed .venv-pfl/installed .venv-flower/installed
+	$(BIN)/python benchmarks/peers.py
+
 # config/README.md and config/schema.json, from the scenario model.
 docs: $(VENV)/installed
 	$(BIN)/python -m pwfl.scenario.docs config
@@ -33,10 +38,20 @@ lock:
 	$(LOCK) --extra dev pyproject.toml --output-file envs/requirements.lock
 	$(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["slurm"])' \
 		| $(LOCK) --constraint envs/requirements.lock - --output-file envs/slurm.lock
+	set -e; for peer in pfl flower; do sed -n 's/+cpu.*//p' envs/torch-cpu.lock \
+		| $(LOCK) --group benchmark-$$peer - --output-file envs/benchmark-$$peer.lock; done
 
 $(VENV)/installed: envs/requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pwfl needs Python 3.11 or newer; set PYTHON=")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r envs/requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(BIN)/python $(INSTALL) --require-hashes -r envs/requirements.lock
+	$(BIN)/python $(INSTALL) --no-deps --no-build-isolation --editable .
+	touch $@
+
+# Where pip finds PyTorch's CPU build (PIP_FIND_LINKS, PIP_EXTRA_INDEX_URL), the lock's gigabytes of CUDA are left out.
+.venv-%/installed: envs/benchmark-%.lock envs/torch-cpu.lock
+	test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
+	if .venv-$*/bin/python $(INSTALL) --no-deps --require-hashes -r envs/torch-cpu.lock 2> /dev/null; \
+		then awk '/^[a-z]/ { cuda = /^(cuda|nvidia|triton)/ } !cuda' $<; else cat $<; fi > .venv-$*/requirements.lock
+	.venv-$*/bin/python $(INSTALL) --require-hashes -r .venv-$*/requirements.lock
 	touch $@

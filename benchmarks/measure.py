@@ -10,12 +10,15 @@ import psutil
 SCHEMA = ["what", "baseline", "seconds", "baseline_seconds", "ratio", "target", "better", "met"]
 
 
+def thread_variables(threads: int) -> dict[str, str]:
+    """Environment that gives every numeric library this many threads."""
+    names = ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "TF_NUM_INTRAOP", "TF_NUM_INTEROP")
+    return {f"{name}_THREADS": str(threads) for name in names}
+
+
 def pin_threads(threads: int) -> None:
     """Give every numeric library this many threads; before they are imported."""
-    names = ("OMP", "OPENBLAS", "MKL")
-    os.environ |= {f"{name}_NUM_THREADS": str(threads) for name in names}
-    os.environ |= {f"TF_NUM_{kind}_THREADS": str(threads) for kind in ("INTRAOP", "INTEROP")}
-    os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "3"}
+    os.environ |= thread_variables(threads) | {"TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
 def seconds(*functions: Callable[[], object], repeats: int = 7) -> list[float]:

@@ -9,14 +9,14 @@ from itertools import pairwise
 
 from measure import pin_threads, resident_mib, row, seconds
 
-THREADS = int(sys.argv[1]) if __name__ == "__main__" else 1
-pin_threads(THREADS)
+if __name__ == "__main__":
+    pin_threads(int(sys.argv[1]))
 
-import numpy as np  # noqa: E402
-import tensorflow as tf  # noqa: E402
+import numpy as np
+import tensorflow as tf
 
-from pwfl.mlp import glorot_uniform  # noqa: E402
-from pwfl.train import engine, network  # noqa: E402
+from pwfl.mlp import glorot_uniform
+from pwfl.train import engine, network
 
 WIDTHS, USERS, SAMPLES, ROUNDS = [784, 256, 256, 10], 35, 11_000, 5
 CLIP, STEP = 10.0, 0.05
@@ -32,6 +32,11 @@ def workload():
     y = tf.constant(generator.integers(0, WIDTHS[-1], SAMPLES).astype(np.int32))
     weights = [tf.constant(w) for w in glorot_uniform(WIDTHS, generator)]
     return weights, x, y, samples, generator.uniform(1e-3, 1e-2, USERS).astype(np.float32)
+
+
+def average_noise(samples, noise) -> float:
+    """Standard deviation of the users' noise in their average, weighted by samples."""
+    return float(np.sqrt(((samples * noise) ** 2).sum()) / samples.sum())
 
 
 def fused(weights, x, y, noise):
@@ -107,20 +112,20 @@ def memory_growth(weights, noise) -> dict:
     return row("memory after 200 trainings (MiB in place of s)", "after 20", late, early, 1.05, "lower")
 
 
-def rows() -> list[dict]:
+def rows(threads: int) -> list[dict]:
     """All rows of this module, at the threads it was started with."""
     weights, x, y, samples, noise = workload()
-    total = tf.constant(float(np.sqrt(((samples * noise) ** 2).sum()) / SAMPLES))
+    total = tf.constant(average_noise(samples, noise))
     ours, floor, loop = seconds(
         fused(weights, x, y, total), matrix_products(weights, x), user_by_user(weights, x, y, samples, noise)
     )
-    threads = f"{THREADS} thread{'s' * (THREADS > 1)}"
+    what = f"training round, {threads} thread{'s' * (threads > 1)}"
     found = [
-        row(f"training round, {threads}", "its matrix products", ours / ROUNDS, floor / ROUNDS, 1.15, "lower"),
-        row(f"training round, {threads}", "tf.function user by user", ours / ROUNDS, loop, 4),
+        row(what, "its matrix products", ours / ROUNDS, floor / ROUNDS, 1.15, "lower"),
+        row(what, "tf.function user by user", ours / ROUNDS, loop, 4),
     ]
-    return [*found[:1], memory_growth(weights, total)] if THREADS == 1 else found
+    return [*found[:1], memory_growth(weights, total)] if threads == 1 else found
 
 
 if __name__ == "__main__":
-    print(json.dumps(rows(), default=lambda value: value.item()))
+    print(json.dumps(rows(int(sys.argv[1])), default=lambda value: value.item()))
