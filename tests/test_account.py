@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from pwfl import account, channel, noise, scenario, schedule, tables
-from pwfl.account import gaussian
+from pwfl.privacy import gaussian
 
 DELTA = 1e-5
 EPSILONS = [gaussian.exact_epsilon, gaussian.tight_epsilon, gaussian.classic_epsilon]

@@ -340,7 +340,7 @@ def test_noisy_training_has_the_losses_of_the_two_level_algorithm(digits):
     ],
 )
 def test_evaluated_rounds_are_first_last_and_every_nth(digits, rounds, every, expected):
-    assert multicell.evaluation_rounds(rounds, every) == expected
+    assert engine.evaluation_rounds(rounds, every) == expected
     if rounds < 10:
         users = scenario_tables([5, 6], [True, False], [0.1, 0.0], range(3, 5))
         rows = history(digits, users, range(3, 5), rounds=rounds, evaluate_every=every)

@@ -4,8 +4,8 @@ import numpy as np
 import polars as pl
 
 from pwfl import datasets
-from pwfl.account.gaussian import classic_epsilon, exact_epsilon, tight_epsilon, zcdp
 from pwfl.mlp import parameter_count
+from pwfl.privacy.gaussian import classic_epsilon, exact_epsilon, tight_epsilon, zcdp
 from pwfl.tables import to_array
 
 TERMS = {

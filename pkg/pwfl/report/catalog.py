@@ -12,7 +12,16 @@ FIGURES = {
         "loss": ("history",),
         "leakage": ("leakage",),
         "tradeoff": ("outcome", "history"),
-    }
+    },
+    "anonymous_oac": {
+        "composition": ("leakage",),
+        "readings": ("leakage",),
+        "accuracy": ("history",),
+        "loss": ("history",),
+        "cost": ("outcome", "history"),
+        "failures": ("leakage",),
+        "channel_estimate": ("leakage",),
+    },
 }
 
 # Tables of each system's scenarios, and their captions.
@@ -23,7 +32,15 @@ TABLES = {
         "realizations": "Objective, guarantee and final accuracy of each realization and scheme.",
         "history": "Test accuracy and loss of each evaluated round, realization and scheme.",
         "statuses": "How the cells' programs and the noise optimizer ended.",
-    }
+    },
+    "anonymous_oac": {
+        "summary": "For each scheme, final accuracy with its 95% interval, the guarantee under both readings of the "
+        "sampling and by several accountants, and what it costs on air.",
+        "realizations": "Guarantee, cost and final accuracy of each realization and scheme.",
+        "history": "Test accuracy and loss of each evaluated round, realization and scheme.",
+        "leakage": "epsilon over rounds, failed devices and scaled channel estimates.",
+        "statuses": "How devices transmit, and how the noise multipliers were found.",
+    },
 }
 # Tables of a study, and their captions; figures of a study for each system in it.
 COMPARISON = {
@@ -31,4 +48,4 @@ COMPARISON = {
     "the claim holds.",
     "summary": "The summaries of all scenarios of the study.",
 }
-COMPARISON_FIGURES = {"multicell": ()}
+COMPARISON_FIGURES = {"multicell": (), "anonymous_oac": ()}

@@ -42,7 +42,7 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
             values = np.stack([v[: min(map(len, values))] for v in values])
             values = values[:, np.isfinite(values).all(axis=0)]
             if values.shape[1]:
-                measured, *interval = _bootstrap(statistic, values)
+                measured, *interval = bootstrap(statistic, values)
                 rows.append((claim, where, measured, *interval, required, bool(holds(measured)), values.shape[1]))
 
     for name in data:
@@ -50,9 +50,9 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
         training, privacy = parameters["training"], parameters["privacy"]
         bound = 2 * training["rounds"] * (training["clip_norm"] / privacy["min_noise"]) ** 2
         add("1. mean objective per sample: OptSched below RndSched (difference)", name, "objective_per_sample",
-            [(name, OPT), (name, RND)], _mean_difference, "< 0", lambda m: m < 0)  # fmt: skip
+            [(name, OPT), (name, RND)], mean_difference, "< 0", lambda m: m < 0)  # fmt: skip
         add("1. mean objective per sample: OptSched+DP not above OptSched (difference)", name, "objective_per_sample",
-            [(name, OPT_DP), (name, OPT)], _mean_difference, "<= 0", lambda m: m <= 0)  # fmt: skip
+            [(name, OPT_DP), (name, OPT)], mean_difference, "<= 0", lambda m: m <= 0)  # fmt: skip
         add("4. maximum rho of RndSched is about the bound of (22)", name, "rho_max", [(name, RND)],
             lambda v, bound=bound: v[0].max(-1) / bound, "0.9 to 1 times", lambda m: 0.9 <= m <= 1 + 1e-9)  # fmt: skip
         add("4. maximum rho of OptSched+DP at most an eighth of the bound of (22)", name, "rho_max", [(name, OPT_DP)],
@@ -60,16 +60,16 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
         add("4. maximum rho: RndSched over OptSched+DP (factor)", name, "rho_max", [(name, RND), (name, OPT_DP)],
             lambda v: v[0].max(-1) / v[1].max(-1), ">= 8", lambda m: m >= 8)  # fmt: skip
     add("3. final accuracy: OptSched above RndSched by more than 6 points (difference)", low, "accuracy",
-        [(low, OPT), (low, RND)], _mean_difference, "> 0.06", lambda m: m > 0.06)  # fmt: skip
+        [(low, OPT), (low, RND)], mean_difference, "> 0.06", lambda m: m > 0.06)  # fmt: skip
     add("3. final accuracy: OptSched+DP similar to RndSched or better (difference)", low, "accuracy",
-        [(low, OPT_DP), (low, RND)], _mean_difference, f">= -{SIMILAR}", lambda m: m >= -SIMILAR)  # fmt: skip
+        [(low, OPT_DP), (low, RND)], mean_difference, f">= -{SIMILAR}", lambda m: m >= -SIMILAR)  # fmt: skip
     if gamma[low] < gamma[high]:
         pair = f"{high} against {low}"
         add("2. gap of mean objective from OptSched to OptSched+DP wider at larger gamma (difference)", pair,
             "objective_per_sample", [(high, OPT), (high, OPT_DP), (low, OPT), (low, OPT_DP)],
             lambda v: (v[0] - v[1] - v[2] + v[3]).mean(-1), "> 0", lambda m: m > 0)  # fmt: skip
         add("5. median rho of OptSched lower at larger gamma (difference of means over realizations)", pair,
-            "rho_median", [(high, OPT), (low, OPT)], _mean_difference, "< 0", lambda m: m < 0)  # fmt: skip
+            "rho_median", [(high, OPT), (low, OPT)], mean_difference, "< 0", lambda m: m < 0)  # fmt: skip
     return pl.DataFrame(rows, schema=SCHEMA, orient="row").sort("claim", maintain_order=True)
 
 
@@ -83,11 +83,12 @@ def _by_scheme(content: dict) -> dict[tuple[str, str], dict[str, np.ndarray]]:
     return result
 
 
-def _mean_difference(values: np.ndarray) -> np.ndarray:
+def mean_difference(values: np.ndarray) -> np.ndarray:
+    """Mean over the last axis of the first series minus the second."""
     return (values[0] - values[1]).mean(-1)
 
 
-def _bootstrap(statistic: Callable, values: np.ndarray) -> tuple[float, float, float]:
+def bootstrap(statistic: Callable, values: np.ndarray) -> tuple[float, float, float]:
     """The statistic of `values`, shape (series, realization), and its 95% percentile interval."""
     generator, n = np.random.default_rng(0), values.shape[1]
     batches = [statistic(values[:, generator.integers(n, size=(BATCH, n))]) for _ in range(RESAMPLES // BATCH)]

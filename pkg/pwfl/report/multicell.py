@@ -5,7 +5,7 @@ import numpy as np
 import polars as pl
 
 from pwfl import hexagons
-from pwfl.report import theme
+from pwfl.report import results, theme
 from pwfl.report.claims import claims
 
 DOTS = 100  # realizations shown one by one
@@ -99,19 +99,6 @@ def leakage(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.LayerChart
     return rule + chart
 
 
-def accuracy(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Fig. 5 (a), (b): mean test accuracy over rounds."""
-    frame, title = _curves(tables["history"], "accuracy", "Test accuracy")
-    y = alt.Y(title="Test accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False))
-    return theme.band(frame, "accuracy", parameters["schemes"], title, y)
-
-
-def loss(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Fig. 5 (c), (d): mean test loss over rounds."""
-    frame, title = _curves(tables["history"], "loss", "Test loss")
-    return theme.band(frame, "loss", parameters["schemes"], title, alt.Y(title="Test loss (cross-entropy, nats)"))
-
-
 def tradeoff(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Final accuracy against the record-level epsilon of each trained realization."""
     frame = realizations(tables).drop_nulls(["accuracy", "epsilon_exact"])
@@ -144,8 +131,8 @@ __all__ = ["FIGURES", "claims", "summarize"]
 FIGURES = {
     "topology": topology,
     "objective": objective,
-    "accuracy": accuracy,
-    "loss": loss,
+    "accuracy": results.accuracy,
+    "loss": results.loss,
     "leakage": leakage,
     "tradeoff": tradeoff,
 }
@@ -184,49 +171,10 @@ def summarize(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl
         "summary": summary,
         "realizations": each,
         "history": tables["history"],
-        "statuses": statuses(tables),
+        "statuses": results.statuses(tables),
     }
 
 
 def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """The outcome of each realization and scheme, with its final accuracy and loss where trained.
-
-    A realization that diverged has neither: its last numbers are no result. `training` says why.
-    """
-    keys = ["scheme", "realization"]
-    last = (
-        tables["history"]
-        .group_by(keys)
-        .agg(pl.col("accuracy", "loss").sort_by("round").last(), training=pl.col("status").cast(pl.String).first())
-    )
-    result = pl.col("training").is_in(["trained", "no_user_scheduled"])
-    return (
-        tables["outcome"]
-        .join(last, on=keys, how="left", maintain_order="left")
-        .with_columns(pl.when(result).then(pl.col("accuracy", "loss")))
-        .with_columns(objective_per_sample=pl.col("objective") / pl.col("samples"))
-    )
-
-
-def statuses(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """How often each status occurs: of cells' programs (schedule), of realizations' noise (noise)."""
-    counts = [
-        tables[table]
-        .with_columns(pl.col("status").cast(pl.String))
-        .group_by("scheme", "status", maintain_order=True)
-        .agg(count=pl.len())
-        .select("scheme", pl.lit(stage).alias("stage"), "status", "count")
-        for stage, table in (("schedule", "schedule_status"), ("noise", "noise_status"))
-    ]
-    return pl.concat(counts).with_columns(share=pl.col("count") / pl.col("count").sum().over("scheme", "stage"))
-
-
-def _curves(history: pl.DataFrame, value: str, title: str) -> tuple[pl.DataFrame, alt.TitleParams]:
-    """Mean and interval of a column over realizations, round by round, and a title that says of how many."""
-    kept = history.filter(pl.col("status").is_in(["trained", "no_user_scheduled"]))
-    left_out = history.filter(pl.col("status").is_in(["diverged", "noise_infeasible"]))
-    count = kept["realization"].n_unique()
-    subtitle = f"mean and 95% confidence band over {count} realization{'s' * (count != 1)}"
-    if len(left_out):
-        subtitle += f"; left out: {left_out.select('scheme', 'realization').n_unique()} that diverged or had no noise"
-    return theme.means(kept, ["scheme", "round"], [value]), alt.TitleParams(title, subtitle=subtitle)
+    """The outcome of each realization and scheme, with its final accuracy and loss where trained."""
+    return results.realizations(tables).with_columns(objective_per_sample=pl.col("objective") / pl.col("samples"))

@@ -10,12 +10,15 @@ from pwfl.files import whole
 CONFIDENCE = 0.95
 CDF_POINTS = 400
 WIDTH, HEIGHT = 520, 340
-# Okabe and Ito's colours, told apart with any colour vision.
+# Okabe and Ito's colours, told apart with any colour vision; of schemes by scheduler and noise.
 COLOURS = {
     ("random", "random"): "#D55E00",
     ("optimal", "random"): "#0072B2",
     ("optimal", "optimal"): "#009E73",
     ("random", "optimal"): "#CC79A7",
+    ("over_the_air", "anonymous"): "#009E73",
+    ("over_the_air", "identified"): "#0072B2",
+    ("orthogonal", "local"): "#D55E00",
 }
 
 alt.data_transformers.disable_max_rows()  # charts get thinned tables; a map shows all users

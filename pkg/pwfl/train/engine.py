@@ -45,6 +45,34 @@ def train_rounds(
     return weights
 
 
+def evaluation_rounds(rounds: int, every: int) -> list[int]:
+    """The rounds after which the model is evaluated: 0 (start), 1, multiples of `every`, the last."""
+    return sorted({0, 1, rounds, *range(every, rounds + 1, every)})
+
+
+def history(
+    weights: Weights,
+    stops: tf.Tensor,
+    advance: Callable[[Weights, tf.Tensor, tf.Tensor], Weights],
+    evaluate: Callable[[Weights], tuple[tf.Tensor, tf.Tensor]],
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Accuracies and losses after the rounds `stops`, up to the first loss that is not finite.
+
+    `advance(weights, first_round, rounds)` trains, `evaluate(weights)` gives accuracy and loss.
+    """
+    accuracies = tf.TensorArray(tf.float32, tf.size(stops), element_shape=[])
+    losses = tf.TensorArray(tf.float32, tf.size(stops), element_shape=[])
+    evaluated, done = tf.constant(0), tf.constant(0)
+    for stop in stops:
+        weights = advance(weights, done, stop - done)
+        accuracy, loss = evaluate(weights)
+        accuracies, losses = accuracies.write(evaluated, accuracy), losses.write(evaluated, loss)
+        evaluated, done = evaluated + 1, stop
+        if not tf.math.is_finite(loss):
+            break
+    return accuracies.stack()[:evaluated], losses.stack()[:evaluated]
+
+
 def normals(weights: Weights, key: tf.Tensor, t: tf.Tensor) -> Weights:
     """Standard normal numbers of the weights' shapes, one draw from the stream (key, t)."""
     sizes = [w.shape.num_elements() for w in weights]

@@ -34,7 +34,7 @@ def trainer(parameters: dict, data: datasets.Dataset, tables: dict[str, pl.DataF
     training, seed = parameters["training"], parameters["seed"]
     size = datasets.SIZES[parameters["data"]["dataset"]]
     widths = [size.features, *training["hidden_layers"], size.classes]
-    rounds = evaluation_rounds(training["rounds"], training["evaluate_every"])
+    rounds = engine.evaluation_rounds(training["rounds"], training["evaluate_every"])
     x_train, x_test, y_test = tf.constant(data.x_train), tf.constant(data.x_test), tf.constant(data.y_test)
     history_of = history_function(widths, rounds, training, x_test, y_test)
     frame = (
@@ -86,11 +86,6 @@ def aggregated_noise_std(samples: np.ndarray, scheduled: np.ndarray, noise_std: 
     return float(np.sqrt((weighted**2).sum()) / max(samples[scheduled].sum(), 1))
 
 
-def evaluation_rounds(rounds: int, every: int) -> list[int]:
-    """The rounds after which the model is evaluated: 0 (start), 1, multiples of `every`, the last."""
-    return sorted({0, 1, rounds, *range(every, rounds + 1, every)})
-
-
 def history_function(widths: list[int], rounds: list[int], training: dict, x_test: tf.Tensor, y_test: tf.Tensor):
     """A whole training as one graph, traced once for any numbers of users and samples.
 
@@ -115,17 +110,12 @@ def history_function(widths: list[int], rounds: list[int], training: dict, x_tes
             gradient = engine.per_user_gradient(network.backward, x, y, clip, samples)
         else:
             gradient = engine.per_sample_gradient(network.backward, x, y, clip)
-        stops = tf.constant(rounds)
-        accuracies = tf.TensorArray(tf.float32, len(rounds), element_shape=[])
-        losses = tf.TensorArray(tf.float32, len(rounds), element_shape=[])
-        evaluated, done = tf.constant(0), tf.constant(0)
-        for stop in stops:
-            weights = engine.train_rounds(gradient, weights, step_size, noise_std, key, done, stop - done)
-            accuracy, loss = network.evaluate(weights, x_test, y_test)
-            accuracies, losses = accuracies.write(evaluated, accuracy), losses.write(evaluated, loss)
-            evaluated, done = evaluated + 1, stop
-            if not tf.math.is_finite(loss):
-                break
-        return accuracies.stack()[:evaluated], losses.stack()[:evaluated]
+
+        def advance(weights, first, count):
+            return engine.train_rounds(gradient, weights, step_size, noise_std, key, first, count)
+
+        return engine.history(
+            weights, tf.constant(rounds), advance, lambda weights: network.evaluate(weights, x_test, y_test)
+        )
 
     return history

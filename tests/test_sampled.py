@@ -1,0 +1,192 @@
+"""Accounting of sampled Gaussian mechanisms: the reference values, and other ways to each of them."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
+from dp_accounting.rdp import RdpAccountant
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import optimize, stats
+
+from pwfl.privacy import gaussian, sampled
+
+DELTA = 1e-5
+REFERENCE = {  # p q -> the paper's accountant and PLD, after 1 and 1000 rounds at multiplier 1
+    1.0: ((5.30259, 1011.51293), (4.377178, 633.92985)),
+    0.5: ((4.47912, 368.88694), (3.533998, 218.61923)),
+    0.1: ((2.67368, 28.54979), (1.684544, 25.204554)),
+    0.01: ((1.31748, 2.53835), (0.199450, 1.828237)),
+}
+
+
+def renyi_epsilon(rate, multiplier, rounds, delta=DELTA):
+    return sampled.renyi_epsilon(sampled.renyi(rate, multiplier), rounds, delta)
+
+
+@pytest.mark.parametrize("rate", REFERENCE)
+def test_reference_values(rate):
+    renyi, tight = REFERENCE[rate]
+    np.testing.assert_allclose(renyi_epsilon(rate, 1.0, [1, 1000]), renyi, rtol=0, atol=6e-6)
+    found = sampled.tight_epsilon(1.0, rate, 1.0, [1, 1000], DELTA)
+    np.testing.assert_allclose(found, tight, rtol=0, atol=1e-5)
+
+
+def test_reference_value_of_known_participation():
+    assert sampled.tight_epsilon(0.1, 1.0, 1.0, [1000], DELTA)[0] == pytest.approx(99.9, abs=0.05)
+    assert sampled.tight_epsilon(1.0, 0.1, 1.0, [1000], DELTA)[0] == pytest.approx(25.2, abs=0.05)
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.3, 0.01])
+@pytest.mark.parametrize("order", [2, 5, 20])
+def test_renyi_is_the_integral_of_the_likelihood_ratio(rate, order):
+    multiplier = 1.3
+    with mpmath.workdps(40):
+
+        def integrand(x):
+            null = mpmath.npdf(x, 0, multiplier)
+            ratio = 1 - rate + rate * mpmath.exp((2 * x - 1) / (2 * mpmath.mpf(multiplier) ** 2))
+            return null * ratio**order
+
+        expected = mpmath.log(mpmath.quad(integrand, [-30, 0, order, 2 * order, 60])) / (order - 1)
+    assert sampled.renyi(rate, multiplier)[order - 2] == pytest.approx(float(expected), rel=1e-10)
+
+
+@pytest.mark.parametrize(("rate", "multiplier"), [(0.2, 0.7), (0.01, 1.0), (0.5, 4.0)])
+def test_renyi_is_that_of_dp_accounting(rate, multiplier):
+    accountant = RdpAccountant(sampled.ORDERS)
+    accountant.compose(PoissonSampledDpEvent(rate, GaussianDpEvent(multiplier)))
+    np.testing.assert_allclose(sampled.renyi(rate, multiplier), accountant.rdp, rtol=1e-9)
+
+
+def test_renyi_of_known_participation_averages_the_likelihood_ratio():
+    divergence = sampled.renyi(0.3, 1.1)
+    moments = [0.8 + 0.2 * math.exp((a - 1) * d) for a, d in zip(sampled.ORDERS[:20], divergence[:20], strict=True)]
+    expected = np.log(moments) / (sampled.ORDERS[:20] - 1)
+    np.testing.assert_allclose(sampled.revealed(0.2, divergence)[:20], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("participation", "rounds", "multiplier"), [(0.1, 1000, 1.0), (0.5, 30, 2.0), (0.9, 5, 0.8)])
+def test_known_participation_is_a_binomial_mixture_of_gaussians(participation, rounds, multiplier):
+    count = np.arange(1, rounds + 1)
+    weight, mu = stats.binom.pmf(count, rounds, participation), np.sqrt(count) / multiplier
+
+    def excess(epsilon):
+        upper, lower = stats.norm.logcdf(mu / 2 - epsilon / mu), stats.norm.logcdf(-mu / 2 - epsilon / mu)
+        return (weight * (np.exp(upper) - np.exp(epsilon + lower))).sum() - DELTA
+
+    expected = optimize.brentq(excess, 1e-6, 500)
+    found = sampled.tight_epsilon(participation, 1.0, multiplier, [rounds], DELTA)[0]
+    assert expected - 1e-9 <= found == pytest.approx(expected, rel=1e-5)
+
+
+def hockey_stick(present, absent, multiplier, epsilon):
+    """E[(P - e^epsilon Q)_+] on a fine grid, for mixtures given as pairs of weights and means."""
+    x = np.linspace(-20 * multiplier, 20 * multiplier, 400_001)
+    p, q = (sum(w * stats.norm.pdf(x, m, multiplier) for w, m in mixture) for mixture in (present, absent))
+    return np.trapezoid(np.maximum(p - np.exp(epsilon) * q, 0), x)
+
+
+@pytest.mark.parametrize(("rate", "multiplier"), [(0.1, 1.0), (0.5, 0.7), (0.9, 2.0)])
+def test_one_round_is_the_hockey_stick_divergence_on_a_grid(rate, multiplier):
+    mixture, null = [(1 - rate, 0), (rate, 1)], [(1, 0)]
+    tight = sampled.tight_epsilon(1.0, rate, multiplier, [1], DELTA)[0]
+    assert hockey_stick(mixture, null, multiplier, tight) == pytest.approx(DELTA, rel=1e-3)
+    assert hockey_stick(null, mixture, multiplier, tight) <= DELTA
+    opposite = sampled.opposite_epsilon(1.0, rate, multiplier, [1], DELTA)[0]
+    pair = [(1 - rate, 0), (rate, 0.5)], [(1 - rate, 0), (rate, -0.5)]
+    assert hockey_stick(*pair, multiplier, opposite) == pytest.approx(DELTA, rel=1e-3)
+
+
+def test_two_rounds_are_the_convolution_of_the_losses():
+    rate, multiplier = 0.4, 1.5
+    x = np.linspace(-10, 11, 2001)
+    weight = stats.norm.pdf(x, 0, multiplier) * (x[1] - x[0])
+    ratio = 1 - rate + rate * np.exp((2 * x - 1) / (2 * multiplier**2))
+    null, loss = np.outer(weight, weight), np.add.outer(np.log(ratio), np.log(ratio))
+    epsilon = sampled.tight_epsilon(1.0, rate, multiplier, [2], 1e-3)[0]
+    delta = (null * np.maximum(np.exp(loss) - np.exp(epsilon), 0)).sum()
+    assert delta == pytest.approx(1e-3, rel=1e-2)
+
+
+def test_without_sampling_all_are_the_gaussian_mechanism():
+    rounds, multiplier = np.array([1, 10, 100]), 3.0
+    exact = gaussian.exact_epsilon(rounds / (2 * multiplier**2), DELTA)
+    np.testing.assert_allclose(sampled.tight_epsilon(1.0, 1.0, multiplier, rounds, DELTA), exact, rtol=1e-12)
+    np.testing.assert_allclose(sampled.opposite_epsilon(1.0, 1.0, multiplier, rounds, DELTA), exact, rtol=1e-4)
+    np.testing.assert_allclose(sampled.tight_epsilon(1 - 1e-9, 1.0, multiplier, rounds, DELTA), exact, rtol=1e-4)
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(st.floats(0.6, 8), st.floats(0.02, 0.9), st.floats(0.05, 1.0), st.integers(1, 60))
+def test_accountants_are_ordered_and_monotone(multiplier, rate, participation, rounds):
+    def all_of(known, sampling, noise, count):
+        divergence = sampled.revealed(known, sampled.renyi(sampling, noise))
+        return (
+            sampled.opposite_epsilon(known, sampling, noise, [count], DELTA, sampled.COARSE)[0],
+            sampled.tight_epsilon(known, sampling, noise, [count], DELTA, sampled.COARSE)[0],
+            sampled.renyi_epsilon(divergence, [count], DELTA)[0],
+        )
+
+    opposite, tight, renyi = all_of(participation, rate, multiplier, rounds)
+    slack = 1 + 1e-3
+    assert opposite <= tight * slack + 1e-3
+    assert tight <= renyi * slack
+    assert all_of(participation, rate, 1.1 * multiplier, rounds)[1] <= tight * slack
+    assert all_of(participation, rate, multiplier, rounds + 5)[1] * slack >= tight
+    # Hiding who takes part never makes it worse.
+    assert all_of(1.0, participation * rate, multiplier, rounds)[1] <= tight * slack + 1e-3
+
+
+@pytest.mark.parametrize(("participation", "rate", "epsilon"), [(0.1, 0.1, 1.8), (1.0, 0.3, 5.0), (0.5, 1.0, 20.0)])
+def test_the_multiplier_found_gives_the_epsilon_asked_for(participation, rate, epsilon):
+    multiplier = sampled.multiplier_for(epsilon, participation, rate, 200, DELTA)
+    assert sampled.tight_epsilon(participation, rate, multiplier, [200], DELTA)[0] == pytest.approx(epsilon, rel=1e-3)
+
+
+def test_an_epsilon_out_of_reach_is_an_error():
+    with pytest.raises(ValueError, match="no noise multiplier between 0.1 and 1e5 gives epsilon 1e-08"):
+        sampled.multiplier_for(1e-8, 1.0, 0.5, 10, DELTA)
+
+
+def test_too_little_noise_is_infinite_never_understated():
+    for multiplier in (1e-2, 1e-3, 1e-100, 1e-200):
+        for rate in (1.0, 0.5, 0.01):
+            for epsilon in (
+                sampled.opposite_epsilon(1.0, rate, multiplier, [1, 10], DELTA),
+                sampled.tight_epsilon(0.5, rate, multiplier, [1, 10], DELTA),
+                renyi_epsilon(rate, multiplier, [1, 10]),
+                sampled.advanced_composition(multiplier, [1, 10], DELTA),
+            ):
+                assert (epsilon > 1000).all()
+    assert np.isinf(sampled.tight_epsilon(0.5, 0.5, 1e-3, [1], DELTA)).all()
+    assert np.isinf(renyi_epsilon(0.5, 1e-200, [1])).all()
+
+
+def theorem_applies(rate, multiplier, order):
+    """(3) and (4), as the paper prints them."""
+    log = math.log(1 + 1 / (rate * (order - 1)))
+    third = 0.5 * multiplier**2 * log - 2 * math.log(multiplier)
+    fourth = (0.5 * multiplier**2 * log**2 - math.log(5) - 2 * math.log(multiplier)) / (
+        log + math.log(rate * order) + 1 / (2 * multiplier**2)
+    )
+    return rate <= 0.2 and multiplier >= 4 and 1 < order <= third and order <= fourth
+
+
+@pytest.mark.parametrize(("rate", "multiplier"), [(0.01, 4.0), (0.2, 5.0), (0.1, 20.0), (0.21, 5.0), (0.1, 3.9)])
+def test_the_closed_form_holds_where_its_conditions_do(rate, multiplier):
+    found = sampled.renyi_closed_form(rate, multiplier)
+    for order, value, exact in zip(sampled.ORDERS, found, sampled.renyi(rate, multiplier), strict=True):
+        if theorem_applies(rate, multiplier, order):
+            assert value == pytest.approx(2 * rate**2 * order / multiplier**2, rel=1e-12)
+            assert value >= exact
+        else:
+            assert math.isinf(value)
+
+
+def test_advanced_composition_is_theorem_3_20():
+    each = math.sqrt(2 * math.log(1.25 / DELTA)) / 2
+    expected = math.sqrt(2 * 50 * math.log(1 / DELTA)) * each + 50 * each * (math.exp(each) - 1)
+    assert sampled.advanced_composition(2.0, 50, DELTA) == pytest.approx(expected, rel=1e-12)
