@@ -85,8 +85,8 @@ def leakage(parameters: dict, multiplier: float, mean_records: float) -> list[tu
 
     def add(quantity, points, known, rate, method, multiplier, epsilon):
         rows.extend(
-            (quantity, float(x), known, rate, method, float(multiplier), float(e))
-            for x, e in zip(points, epsilon, strict=True)
+            (quantity, float(x), known, rate, method, float(m), float(e))
+            for x, m, e in zip(points, np.broadcast_to(multiplier, len(points)), epsilon, strict=True)
         )
 
     given = privacy["noise_multiplier"]
@@ -108,7 +108,7 @@ def leakage(parameters: dict, multiplier: float, mean_records: float) -> list[tu
 
     failed = np.unique(np.linspace(0, devices // 2, FAILURES_DRAWN).round())
     left = multiplier * np.sqrt(1 - failed / devices)  # Lemma 4
-    add("failed_devices", failed, 1.0, hidden, "tight", multiplier, after_all_rounds(left))
+    add("failed_devices", failed, 1.0, hidden, "tight", left, after_all_rounds(left))
 
     # The same total noise, of which as much as there is comes from the channel: the server hears it
     # k times as loud once it has scaled the channel estimates by k.
@@ -119,7 +119,7 @@ def leakage(parameters: dict, multiplier: float, mean_records: float) -> list[tu
     add(
         "estimate_scale", scales, 1.0, hidden, "tight", multiplier, np.full(len(scales), after_all_rounds([multiplier]))
     )
-    add("estimate_scale_counting_channel_noise", scales, 1.0, hidden, "tight", multiplier, after_all_rounds(fooled))
+    add("estimate_scale_counting_channel_noise", scales, 1.0, hidden, "tight", fooled, after_all_rounds(fooled))
     return rows
 
 

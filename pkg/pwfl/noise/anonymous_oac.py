@@ -46,6 +46,7 @@ def _multiplier(parameters: dict, scheme: str) -> tuple[float, float, str]:
     epsilon = float(sampled.tight_epsilon(1.0, participation * rate, given, [rounds], delta)[0])
     if not np.isfinite(epsilon):
         return given, epsilon, "no_guarantee"
-    if scheme == "anonymous" or participation == 1:
+    known = sampled.tight_epsilon(participation, rate, given, [rounds], delta)[0]
+    if scheme == "anonymous" or participation == 1 or known <= epsilon:
         return given, epsilon, "given"
     return sampled.multiplier_for(epsilon, participation, rate, rounds, delta), epsilon, "calibrated"

@@ -21,6 +21,7 @@ ORDERS = np.arange(2, 65)  # integer: for fractional ones libraries sum an alter
 INTERVAL, COARSE = 1e-4, 5e-4  # between points of a privacy loss: of results, of curves and searches
 POINTS = 400_000  # of a privacy loss, at most: beyond, the interval widens, and the bound loosens
 TAIL = 10.0  # standard deviations of the noise that are looked at
+NEGLIGIBLE = 1e-6  # epsilon
 LARGEST_LOSS = 2000.0  # of a round: what is worse counts as no guarantee
 
 
@@ -125,14 +126,14 @@ def opposite_epsilon(
 
 
 def multiplier_for(epsilon: float, participation: float, rate: float, rounds: int, delta: float) -> float:
-    """The least noise multiplier whose `tight_epsilon` is `epsilon`.
+    """The noise multiplier whose `tight_epsilon` is `epsilon`, or NEGLIGIBLE if that is more.
 
     Raises ValueError where no multiplier between 0.1 and 10^5 is.
     """
 
     def excess(log_multiplier):
         found = tight_epsilon(participation, rate, np.exp(log_multiplier), [rounds], delta, COARSE)[0]
-        return min(found, 1e9) - epsilon
+        return min(found, 1e9) - max(epsilon, NEGLIGIBLE)
 
     low, high = np.log(0.1), np.log(1e5)
     if not excess(low) > 0 > excess(high):

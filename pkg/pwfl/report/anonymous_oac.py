@@ -71,7 +71,12 @@ def cost(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
         subtitle=f"epsilon = {epsilon:.3g} at delta = {delta:g}; bars: 95% intervals of the mean",
     )
     base = alt.Chart(frame, title=title, width=theme.WIDTH, height=theme.HEIGHT).encode(
-        x=alt.X("channel_uses_mean:Q", title="Symbols on air, all rounds", scale=alt.Scale(type="log", padding=30)),
+        x=alt.X(
+            "channel_uses_mean:Q",
+            title="Symbols on air, all rounds",
+            scale=alt.Scale(type="log", padding=30),
+            axis=alt.Axis(format="~s"),
+        ),
         color=colour,
         opacity=opacity,
     )
@@ -191,23 +196,23 @@ def _privacy_claims(name: str, content: dict) -> list[tuple]:
         add(f"3. epsilon after all rounds is acceptable at this p and q (tight, participation {words})", value,
             f"<= {ACCEPTABLE:g}", value is not None and value <= ACCEPTABLE)  # fmt: skip
     if p < 1:
-        ratio = epsilon("tight", p, q) / epsilon("tight", 1, p * q)
+        ratio = _ratio(epsilon("tight", p, q), epsilon("tight", 1, p * q))
         add("4. device sampling amplifies like record sampling, Lemma 3, even where participation can be inferred "
             "(ratio of epsilons)", ratio, "<= 1", ratio <= 1 + CLOSE)  # fmt: skip
     failed = leakage.filter(pl.col("quantity") == "failed_devices").sort("x")["epsilon"]
     if len(failed) > 1:
-        ratio = failed[1] / failed[0]
+        ratio = _ratio(failed[1], failed[0])
         lost = leakage.filter(pl.col("quantity") == "failed_devices").sort("x")["x"][1]
         add(f"5. failing devices degrade epsilon gracefully ({lost:g} of "
             f"{max(1, round(network['devices'] * p))} participants, ratio)", ratio, "<= 1.5", ratio <= 1.5)  # fmt: skip
-    spread = leakage.filter(pl.col("quantity") == "estimate_scale")["epsilon"]
-    if len(spread):
-        ratio = spread.max() / spread.min()
+    flat = leakage.filter(pl.col("quantity") == "estimate_scale")["epsilon"]
+    if len(flat):
+        ratio = _ratio(flat.max(), flat.min())
         add("6. epsilon does not depend on the server's channel estimates (ratio of extremes)", ratio, "1",
             abs(ratio - 1) < CLOSE)  # fmt: skip
-    counting = leakage.filter(pl.col("quantity") == "estimate_scale_counting_channel_noise").sort("x")["epsilon"]
-    if len(counting) > 1:
-        ratio = counting[0] / counting[-1]
+    counting = leakage.filter(pl.col("quantity") == "estimate_scale_counting_channel_noise").sort("x")
+    if counting["noise_multiplier"].n_unique() > 1:  # there is channel noise to count
+        ratio = _ratio(counting["epsilon"][0], counting["epsilon"][-1])
         add("6. it does where channel noise is counted (ratio of extremes)", ratio, "> 1", ratio > 1)
     return rows
 
@@ -230,6 +235,13 @@ def _accuracy_claims(name: str, content: dict) -> list[tuple]:
                 claim = f"7. final accuracy at equal privacy: {words} (difference)"
                 rows.append((claim, name, measured, low, high, "> 0", measured > 0, values.shape[1]))
     return rows
+
+
+def _ratio(one: float, other: float) -> float:
+    """Ratio of epsilons, which may both be zero or infinite."""
+    if one == other:
+        return 1.0
+    return one / other if other else np.inf
 
 
 def _first_scheme(leakage: pl.DataFrame) -> pl.DataFrame:

@@ -1,0 +1,421 @@
+"""The system anonymous_oac, stage by stage, and the audit of its training."""
+
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+import tensorflow as tf
+from scipy import stats
+
+import two_level
+from pipeline import digits, run
+from pwfl import account, channel, noise, report, scenario, schedule
+from pwfl.mlp import glorot_uniform
+from pwfl.privacy import sampled
+from pwfl.report import catalog
+from pwfl.train import anonymous_oac, network
+from stages import readers
+from test_audit import LIMIT, canaries, linear, uncorrelated
+
+FALSE_ALARM = 1e-6
+SMALL = {
+    "system": "anonymous_oac",
+    "realizations": 3,
+    "training_realizations": 2,
+    "network": {"devices": 12, "participation": 0.4},
+    "radio": {"noise_variance": 1e-4},
+    "data": {"dataset": "digits", "samples": 60, "sampling": 0.3},
+    "privacy": {"curve_rates": [0.5], "estimate_scales": [0.2, 1.0]},
+    "training": {"hidden_layers": [], "rounds": 8, "learning_rate": 1.0, "evaluate_every": 4},
+}
+
+
+def small(**changes):
+    return {
+        key: value | changes.pop(key, {}) if isinstance(value, dict) else value for key, value in SMALL.items()
+    } | changes
+
+
+def parameters(stage, variant=None, **changes):
+    return scenario.stage_parameters(scenario.resolve(small(**changes), {}), stage, variant)
+
+
+def drawn(scheduler="over_the_air", realizations=range(3), **changes):
+    """Tables of the stages channel and schedule."""
+    base = channel.run(parameters("channel", **changes), realizations)
+    return base | schedule.run(parameters("schedule", scheduler, **changes), scheduler, base)
+
+
+# Who takes part, with how many records.
+
+
+def test_devices_take_part_with_probability_p_and_good_channels():
+    links = drawn(network={"devices": 200, "participation": 0.3}, data={"samples": 5}, training={"rounds": 100})[
+        "links"
+    ]
+    low, high = stats.binom.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], 3 * 100 * 200, 0.3)
+    assert low <= len(links) <= high
+    assert links["gain"].min() >= -math.log(0.3)
+    # An exponential above a threshold is the threshold and an exponential.
+    assert stats.kstest(links["gain"] + math.log(0.3), "expon").pvalue > FALSE_ALARM
+    assert stats.kstest(links["gain"] + math.log(0.28), "expon").pvalue < FALSE_ALARM
+
+
+def test_batches_are_binomial():
+    batch = drawn(network={"devices": 10, "participation": 1.0}, training={"rounds": 200}, data={"samples": 20})[
+        "schedule"
+    ]["batch"]
+    observed = np.bincount(batch, minlength=21)
+    expected = stats.binom.pmf(np.arange(21), 20, 0.3) * len(batch)
+    kept = expected > 5
+    pooled = [np.append(v[kept], v[~kept].sum()) for v in (observed, expected)]
+    assert stats.chisquare(*pooled).pvalue > FALSE_ALARM
+
+
+def test_both_schedulers_take_the_same_batches_in_turn_or_at_once():
+    together, turns = drawn()["schedule"], drawn("orthogonal")["schedule"]
+    assert together.drop("slot").equals(turns.drop("slot"))
+    assert together["slot"].null_count() == len(together)
+    for _, frame in turns.group_by("realization", "round"):
+        assert frame["slot"].to_list() == list(range(len(frame)))
+
+
+def test_tables_do_not_depend_on_the_shard():
+    whole, part = drawn(), drawn(realizations=range(1, 3))
+    for table in ("users", "links", "schedule", "schedule_status"):
+        assert whole[table].filter(pl.col("realization") > 0).equals(part[table]), table
+
+
+@pytest.mark.parametrize(
+    ("scheme", "scheduler"), [("anonymous", "over_the_air"), ("identified", "over_the_air"), ("local", "orthogonal")]
+)
+def test_noise_is_a_multiple_of_the_sensitivity(scheme, scheduler):
+    tables = drawn(scheduler, data={"samples": 2}, network={"participation": 0.2})
+    settings = {"data": {"samples": 2}, "network": {"participation": 0.2}, "training": {"clip_norm": 3.0}}
+    found = noise.run(parameters("noise", scheme, **settings), scheme, tables)
+    multiplier = found["noise_status"]["noise_multiplier"][0]
+    rounds = 0
+    for realization in range(3):
+        for round_ in range(1, 9):
+            here = (pl.col("realization") == realization) & (pl.col("round") == round_)
+            batches = [b for b in tables["schedule"].filter(here)["batch"] if b > 0]
+            std = found["noise"].filter(here)["noise_std"].item()
+            if not batches:
+                assert std == 0
+                continue
+            rounds += 1
+            if scheme == "local":  # each device's own noise, averaged with weights b_i / b_t
+                own = [b / sum(batches) * multiplier * 2 * 3.0 / b for b in batches]
+                expected = math.sqrt(sum(value**2 for value in own))
+            else:
+                expected = multiplier * 2 * 3.0 / sum(batches)
+            assert std == pytest.approx(expected, rel=1e-12)
+    assert 0 < rounds < 24  # some rounds have records, some have none
+
+
+def test_the_schemes_are_equally_private():
+    target = sampled.tight_epsilon(1.0, 0.12, 1.0, [8], 1e-5)[0]
+    for scheme in ("identified", "local"):
+        multiplier = noise.run(parameters("noise", scheme), scheme, drawn())["noise_status"]["noise_multiplier"][0]
+        assert multiplier > 1
+        assert sampled.tight_epsilon(0.4, 0.3, multiplier, [8], 1e-5)[0] == pytest.approx(target, rel=1e-3)
+
+
+def test_everybody_in_every_round_has_no_participation_to_hide():
+    for scheme in ("identified", "local"):
+        settings = {"network": {"participation": 1.0}}
+        status = noise.run(parameters("noise", scheme, **settings), scheme, drawn(**settings))["noise_status"]
+        assert status["noise_multiplier"].to_list() == [1.0] * 3
+
+
+# Training.
+
+
+def frame_of(rows):
+    return pl.DataFrame(rows, schema=["round", "user", "batch"], orient="row")
+
+
+def test_batches_are_uniform_choices_of_a_devices_own_records(monkeypatch):
+    samples = np.array([5, 1, 8])
+    rows = [(t, u, b) for t in range(1, 2001) for u, b in ((0, 2), (2, 5))] + [(2003, 1, 1)]
+    found, stops = anonymous_oac.batches(frame_of(rows), samples, 2004, np.random.default_rng(0))
+    assert stops.tolist() == [*range(0, 14001, 7), 14000, 14000, 14001, 14001]
+    chosen = found[:14000].reshape(2000, 7)
+    for columns, first, count in ((slice(0, 2), 0, 5), (slice(2, 7), 6, 8)):
+        part = chosen[:, columns]
+        assert all(len(set(row)) == part.shape[1] for row in part)
+        inclusion = np.bincount(part.ravel() - first, minlength=count)
+        assert len(inclusion) == count
+        mean, variance = 2000 * part.shape[1] / count, 2000 * part.shape[1] / count * (1 - part.shape[1] / count)
+        assert (np.abs(inclusion - mean) < stats.norm.isf(FALSE_ALARM / 2 / count) * math.sqrt(variance)).all()
+    assert found[14000] == 5
+    monkeypatch.setattr(anonymous_oac, "DRAWN", 7)
+    again, _ = anonymous_oac.batches(frame_of(rows), samples, 2004, np.random.default_rng(0))
+    np.testing.assert_array_equal(found, again)
+
+
+def trained(weights, x, y, rows, stops, noise_std, clip=1.0, step=0.5, key=3, backward=network.backward, rounds=None):
+    """Weights after the rounds, which `rounds` (first, count) may choose."""
+    first, count = rounds or (0, len(stops) - 1)
+    found = anonymous_oac.train_rounds(
+        backward, [tf.constant(w, tf.float32) for w in weights], tf.constant(x, tf.float32),
+        None if y is None else tf.constant(y), tf.constant(stops, tf.int32), tf.constant(noise_std, tf.float32),
+        {"clip_norm": clip, "learning_rate": step}, tf.constant(key, tf.int64), tf.constant(first), tf.constant(count),
+        tf.constant(rows, tf.int32),
+    )  # fmt: skip
+    return [w.numpy() for w in found]
+
+
+def test_rounds_are_mean_clipped_gradients_of_the_batches():
+    data, generator = digits(), np.random.default_rng(1)
+    rows, stops = generator.permutation(200)[:19], [0, 7, 7, 12, 19]
+    weights = glorot_uniform([64, 6, 10], generator)
+    expected = [np.asarray(w, float) for w in weights]
+    for first, stop in ((0, 7), (7, 12), (12, 19)):
+        batch = rows[first:stop]
+        mean = two_level.mean_clipped_gradient(expected, data.x_train[batch], data.y_train[batch], 0.8)
+        expected = [w - 0.5 * g for w, g in zip(expected, mean, strict=True)]
+    found = trained(weights, data.x_train, data.y_train, rows, stops, np.zeros(4), clip=0.8)
+    for w, e in zip(found, expected, strict=True):
+        np.testing.assert_allclose(w, e, atol=2e-6)
+
+
+def test_a_round_without_records_moves_by_the_noise_alone():
+    zero = [np.zeros((64, 10), np.float32), np.zeros(10, np.float32)]
+    silent = trained(zero, digits().x_train, digits().y_train, [], [0, 0], [0.0])
+    assert all((w == 0).all() for w in silent)
+    noisy = trained(zero, digits().x_train, digits().y_train, [], [0, 0], [0.3])
+    z = np.concatenate([w.ravel() for w in noisy]) / (0.5 * 0.3)
+    assert stats.kstest(z, "norm").pvalue > FALSE_ALARM
+
+
+# The audit: canaries in Poisson batches of several devices, noise by the stage's own rule and the realized b_t.
+
+DEVICES, RECORDS, ROUNDS, MULTIPLIER, CLIP = 10, 20, 60, 0.8, 2.0
+CANARIES = canaries(2000, DEVICES * RECORDS)
+
+
+@pytest.fixture(scope="module")
+def batches():
+    settings = {
+        "network": {"devices": DEVICES, "participation": 0.8}, "data": {"samples": RECORDS, "sampling": 0.8},
+        "training": {"rounds": ROUNDS, "clip_norm": CLIP}, "privacy": {"noise_multiplier": MULTIPLIER},
+    }  # fmt: skip
+    tables = drawn(realizations=range(1), **settings)
+    std = noise.run(parameters("noise", "anonymous", **settings), "anonymous", tables)["noise"]["noise_std"].to_numpy()
+    rows, stops = anonymous_oac.batches(tables["schedule"], np.full(DEVICES, RECORDS), ROUNDS, np.random.default_rng(4))
+    assert (np.diff(stops) > 0).all()
+    return rows, stops, std
+
+
+def audit_of(batches, scale=1.0, clip=CLIP, rounds=range(ROUNDS), key=5):
+    """Whether canaries move the updates of their own rounds as claimed, and the noise has its size; and the noise."""
+    rows, stops, std = batches
+    start = [np.zeros((2000, 1), np.float32), np.zeros(1, np.float32)]
+    records = (CANARIES.signs * 1e5 * CLIP * CANARIES.directions).T
+    score, taken, noise_alone = np.zeros(DEVICES * RECORDS), np.zeros(DEVICES * RECORDS), []
+    for t in rounds:
+        moved = trained(start, records, None, rows, stops, scale * std, clip, 1.0, key, linear, (t, 1))[0]
+        released = -moved.ravel() / std[t]
+        along, batch = released @ CANARIES.directions, rows[stops[t] : stops[t + 1]]
+        score[batch] += CANARIES.signs[batch] * along[batch]
+        taken[batch] += 1
+        noise_alone.append(released - CANARIES.directions @ along)
+    # A round's mu is 1 / multiplier, and the canary at half of it: n rounds give N(n mu / 2, n).
+    standardized = (score - taken / (2 * MULTIPLIER)) / np.sqrt(taken)
+    degrees = len(rounds) * (2000 - DEVICES * RECORDS)
+    low, high = stats.chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], degrees)
+    noise_alone = np.array(noise_alone)
+    centred = abs(standardized.mean()) <= LIMIT / math.sqrt(len(score))
+    return centred, low <= (noise_alone**2).sum() <= high, noise_alone
+
+
+def test_training_passes_the_audit_with_the_realized_batches(batches):
+    centred, right_size, noise_alone = audit_of(batches)
+    assert centred
+    assert right_size
+    assert uncorrelated(noise_alone)
+
+
+@pytest.mark.parametrize("scale", [0.98, 1.02, 0.8])
+def test_the_audit_rejects_noise_of_another_size(batches, scale):
+    assert not audit_of(batches, scale=scale)[1]
+
+
+@pytest.mark.parametrize("clip", [0.85 * CLIP, 1.15 * CLIP, 2 * CLIP])
+def test_the_audit_rejects_another_clipping_norm(batches, clip):
+    assert not audit_of(batches, clip=clip)[0]
+
+
+def test_a_replaced_record_moves_a_round_by_at_most_its_sensitivity():
+    generator = np.random.default_rng(3)
+    x = generator.standard_normal((30, 50)).astype(np.float32) * 10
+    rows, stops = np.arange(12), [0, 12]
+    start = [np.zeros((50, 1), np.float32), np.zeros(1, np.float32)]
+
+    def moved(records):
+        return np.concatenate(
+            [w.ravel() for w in trained(start, records, None, rows, stops, [0.0], CLIP, 1.0, 1, linear)]
+        )
+
+    other = x.copy()
+    other[4] = -1e6 * x[4]
+    assert 1.9 * CLIP / 12 < np.linalg.norm(moved(x) - moved(other)) <= 2 * CLIP / 12 * (1 + 1e-5)
+
+
+# Accounting and cost.
+
+
+def accounted(scheme="anonymous", scheduler="over_the_air", **changes):
+    tables = drawn(scheduler, **changes)
+    tables |= noise.run(parameters("noise", scheme, **changes), scheme, tables)
+    return tables, account.run(parameters("account", **changes), tables)
+
+
+def test_both_readings_stand_side_by_side():
+    _, found = accounted()
+    row = found["outcome"].row(0, named=True)
+    assert row["epsilon_exact"] == row["epsilon_anonymous"] < row["epsilon_identified"]
+    assert row["epsilon_anonymous"] == sampled.tight_epsilon(1.0, 0.12, 1.0, [8], 1e-5)[0]
+    assert row["epsilon_identified"] == sampled.tight_epsilon(0.4, 0.3, 1.0, [8], 1e-5)[0]
+    assert row["epsilon_opposite_records"] < row["epsilon_exact"] < row["epsilon_renyi_anonymous"]
+    assert row["epsilon_theorem_1"] is None  # the multiplier is too small for it
+    assert {"unit", "neighbouring_relation", "sampling", "observer", "guarantee"} <= set(row)
+    _, other = accounted("identified")
+    assert other["outcome"]["epsilon_exact"][0] == other["outcome"]["epsilon_identified"][0]
+
+
+def test_theorem_1_is_reported_where_it_applies():
+    settings = {"privacy": {"noise_multiplier": 6.0}, "network": {"participation": 0.1}, "data": {"sampling": 0.1}}
+    row = accounted(**settings)[1]["outcome"].row(0, named=True)
+    orders = np.array([a for a in range(2, 65) if np.isfinite(sampled.renyi_closed_form(0.01, 6.0)[a - 2])])
+    expected = (8 * 2 * 0.01**2 * orders / 36 + math.log(1e5) / (orders - 1)).min()
+    assert row["epsilon_theorem_1"] == pytest.approx(expected, rel=1e-12)
+
+
+def test_failing_devices_take_their_noise_along_and_estimates_do_not_matter():
+    leakage = accounted(network={"devices": 20}, training={"rounds": 30})[1]["leakage"]
+    failed = leakage.filter(pl.col("quantity") == "failed_devices").sort("x")
+    assert failed["x"].to_list() == [0, 1, 2, 3, 4]
+    np.testing.assert_allclose(failed["noise_multiplier"], np.sqrt(1 - failed["x"] / 8), rtol=1e-12)
+    assert (failed["epsilon"].diff().drop_nulls() > 0).all()
+    flat = leakage.filter(pl.col("quantity") == "estimate_scale")["epsilon"]
+    assert flat.n_unique() == 1
+    counted = leakage.filter(pl.col("quantity") == "estimate_scale_counting_channel_noise").sort("x")
+    assert counted["epsilon"][0] > counted["epsilon"][-1] == pytest.approx(flat[0], rel=1e-9)
+    channel_share = 1e-2 * 20 * 60 * 0.12 / 2  # sqrt(N0) b / (2 L)
+    assert counted["noise_multiplier"][0] == pytest.approx(math.sqrt(1 - channel_share**2 * (1 - 0.2**2)), rel=1e-12)
+
+
+def test_costs_are_counted_transmission_by_transmission():
+    for scheme, scheduler in (("anonymous", "over_the_air"), ("local", "orthogonal")):
+        tables, found = accounted(scheme, scheduler, data={"samples": 3})
+        dimension, energy, sent = 650, 0.0, 0
+        thermal = 10 ** (-17.4 - 3) * 1e10
+        first = tables["schedule"].filter(pl.col("realization") == 0)
+        for (round_,), frame in first.group_by("round"):
+            total = frame["batch"].sum()
+            std = tables["noise"].filter(realization=0, round=round_)["noise_std"].item()
+            for row in frame.iter_rows(named=True):
+                if scheduler == "orthogonal" and row["batch"]:
+                    energy += dimension * 32 / 2 * thermal * 3 / row["gain"]
+                    sent += 1
+                elif scheduler == "over_the_air" and total:
+                    signal = (row["batch"] / total) ** 2 + dimension * std**2 / len(frame)
+                    energy += signal / row["gain"] * thermal / 1e-4
+        outcome = found["outcome"].row(0, named=True)
+        assert outcome["transmit_energy_j"] == pytest.approx(energy, rel=1e-9)
+        assert outcome["channel_uses"] == (sent * dimension * 16 if scheduler == "orthogonal" else 8 * dimension)
+
+
+# All stages together.
+
+EDGES = {
+    "plain": {},
+    "everybody, all records": {"network": {"participation": 1.0}, "data": {"sampling": 1.0}},
+    "nobody takes part": {"network": {"participation": 1e-9}},
+    "one device, one record, one round": {
+        "network": {"devices": 1}, "data": {"samples": 1}, "training": {"rounds": 1}, "realizations": 1, "training_realizations": 1,
+    },
+    "a silent channel": {"radio": {"noise_variance": 0.0}},
+    "hardly any noise": {"privacy": {"noise_multiplier": 0.01}},
+    "training diverges": {"training": {"learning_rate": 1e30, "hidden_layers": [8]}},
+    "one scheme": {"schemes": [{"name": "only", "scheduler": "orthogonal", "noise": "local"}]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("edge", EDGES)
+def test_every_figure_and_table_is_made_in_edge_cases(tmp_path, edge):
+    settings, tables = run(small(**EDGES[edge]), tmp_path)
+    for name, wanted in catalog.FIGURES["anonymous_oac"].items():
+        chart = report.figure(settings, name, {table: tables[table] for table in wanted})
+        assert chart.to_dict(format="vega")["$schema"].startswith("https://vega.github.io")
+    frames = report.summarize(settings, tables)
+    assert set(frames) == set(catalog.TABLES["anonymous_oac"])
+    claims = report.compare({"one": {"parameters": settings} | frames})["claims"]
+    assert claims.filter(pl.col("claim").str.starts_with("6."))["holds"].all()
+    summary = frames["summary"]
+    if edge == "nobody takes part":
+        assert summary["empty_rounds"].to_list() == [24] * 3
+        assert (tables["noise_status"]["status"] != "no_guarantee").all()
+        assert set(tables["history"]["status"]) == {"trained"}
+    if edge == "hardly any noise":
+        assert summary["epsilon_exact"].is_infinite().all()
+        assert set(tables["noise_status"]["status"]) == {"no_guarantee"}
+    if edge == "training diverges":
+        assert summary["diverged"].to_list() == [2] * 3
+        assert summary["accuracy_mean"].null_count() == 3
+    if edge == "a silent channel":
+        assert summary["transmit_energy_j_mean"].null_count() == 2
+    if edge == "plain":
+        lemma = claims.filter(pl.col("claim").str.starts_with("4."))
+        assert lemma["holds"].to_list() == [False]
+        assert lemma["measured"].item() == pytest.approx(
+            sampled.tight_epsilon(0.4, 0.3, 1.0, [8], 1e-5)[0] / sampled.tight_epsilon(1.0, 0.12, 1.0, [8], 1e-5)[0],
+            rel=1e-3,
+        )
+
+
+READS = {
+    "seed": (2, {"channel", "schedule/over_the_air", "schedule/orthogonal", "train"}),
+    "network.devices": (11, {"channel", "schedule/over_the_air", "schedule/orthogonal", "account", "report"}),
+    "network.participation": (0.5, {"channel", "noise/anonymous", "noise/identified", "noise/local", "account", "report"}),
+    "radio.noise_variance": (1e-5, {"train", "account"}),
+    "radio.noise_density_dbm_hz": (-170.0, {"account"}),
+    "radio.path_loss_db": (90.0, {"account"}),
+    "radio.digital_efficiency": (4.0, {"account"}),
+    "data.samples": (50, {"channel"}),
+    "privacy.delta": (1e-6, {"noise/anonymous", "noise/identified", "noise/local", "account", "report"}),
+    "privacy.curve_rates": ([0.2], {"account", "report"}),
+    "privacy.estimate_scales": ([0.2], {"account"}),
+    "training.learning_rate": (0.1, {"train"}),
+    "training.clip_norm": (2.0, {"noise/anonymous", "noise/identified", "noise/local", "train", "account"}),
+    "training.evaluate_every": (2, {"train"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", READS)
+def test_a_parameter_is_handed_to_the_stages_that_read_it(path):
+    value, expected = READS[path]
+    assert readers("anonymous_oac", path, value, SMALL) == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"network": {"participation": 0.0}}, "network.participation: 0.0 is wrong: input should be greater than 0"),
+        ({"network": {"participation": 1.5}}, "network.participation: 1.5 is wrong: input should be less than or equal to 1"),
+        ({"data": {"sampling": 0.0}}, "data.sampling: 0.0 is wrong: input should be greater than 0"),
+        ({"data": {"samples": 1000}}, "data.samples: 12 devices of 1000 records hold 12000, digits has 1437; lower data.samples"),
+        ({"network": {"devices": 0}}, "network.devices: 0 is wrong"),
+        ({"privacy": {"delta": 0.0}}, "privacy.delta: 0.0 is wrong: input should be greater than 0"),
+        ({"privacy": {"noise_multiplier": 0.0}}, "privacy.noise_multiplier: 0.0 is wrong"),
+        ({"privacy": {"curve_rates": [0.5, 2.0]}}, "privacy.curve_rates.1: 2.0 is wrong: input should be less than or equal to 1"),
+        ({"schemes": [{"name": "x", "scheduler": "orthogonal", "noise": "anonymous"}]}, "schemes: orthogonal + anonymous is no system"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_named(change, expected):
+    with pytest.raises(scenario.ScenarioError) as caught:
+        scenario.load({"base": small(**change), "scenarios": {"one": {}}}, "file.yaml")
+    assert expected in str(caught.value)
