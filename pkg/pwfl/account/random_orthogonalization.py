@@ -90,9 +90,7 @@ def draw(
     return drawn
 
 
-def visibility(
-    products: np.ndarray, noise_std: np.ndarray, receiver_std: float, amplitude: np.ndarray
-) -> np.ndarray:
+def visibility(products: np.ndarray, noise_std: np.ndarray, receiver_std: float, amplitude: np.ndarray) -> np.ndarray:
     """Squared distance, over the noise, that a unit change of a user's update makes at all antennas.
 
     With real channels g_k = (Re h_k, Im h_k), the observer sees y of mean alpha sum g_k u_k and
@@ -184,4 +182,5 @@ def outcome(parameters: dict, leakage: pl.DataFrame, schedule: pl.DataFrame, noi
             transmit_energy_bound=pl.col("transmit_energy_limit") * sent,
             **{name: pl.lit(text) for name, text in TERMS.items()},
         )
+        .drop("noise_variance")
     )

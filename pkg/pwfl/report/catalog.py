@@ -12,7 +12,14 @@ FIGURES = {
         "loss": ("history",),
         "leakage": ("leakage",),
         "tradeoff": ("outcome", "history"),
-    }
+    },
+    "random_orthogonalization": {
+        "accuracy": ("history",),
+        "leakage": ("leakage",),
+        "tradeoff": ("outcome", "history"),
+        "energy": ("history", "outcome"),
+        "couplings": ("links",),
+    },
 }
 
 # Tables of each system's scenarios, and their captions.
@@ -23,7 +30,15 @@ TABLES = {
         "realizations": "Objective, guarantee and final accuracy of each realization and scheme.",
         "history": "Test accuracy and loss of each evaluated round, realization and scheme.",
         "statuses": "How the cells' programs and the noise optimizer ended.",
-    }
+    },
+    "random_orthogonalization": {
+        "summary": "For each scheme, means over realizations with 95% intervals of accuracy, of the worst user's "
+        "epsilons and of the transmit energy, the largest epsilon, and how many realizations diverged.",
+        "realizations": "Guarantee, transmit energy and final accuracy of each realization and scheme.",
+        "history": "Test accuracy, loss and the users' updates in each round, realization and scheme.",
+        "leakage": "Epsilon in all readings, means over users, for each number of users, realization and scheme.",
+        "statuses": "How users were scheduled and their noise was set.",
+    },
 }
 # Tables of a study, and their captions; figures of a study for each system in it.
 COMPARISON = {
@@ -31,4 +46,7 @@ COMPARISON = {
     "the claim holds.",
     "summary": "The summaries of all scenarios of the study.",
 }
-COMPARISON_FIGURES = {"multicell": ()}
+COMPARISON_FIGURES = {
+    "multicell": (),
+    "random_orthogonalization": ("accuracy", "leakage", "readings", "tradeoff"),
+}

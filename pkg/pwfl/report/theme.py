@@ -16,6 +16,8 @@ COLOURS = {
     ("optimal", "random"): "#0072B2",
     ("optimal", "optimal"): "#009E73",
     ("random", "optimal"): "#CC79A7",
+    ("all", "fixed"): "#0072B2",
+    ("all", "none"): "#E69F00",
 }
 
 alt.data_transformers.disable_max_rows()  # charts get thinned tables; a map shows all users

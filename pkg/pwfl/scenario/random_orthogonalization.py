@@ -29,7 +29,8 @@ class Radio(Section):
     receiver_noise_variance: float = parameter(1.0, "variance sigma_m^2 of the complex noise of an antenna",
                                                stages="noise account", ge=0)  # fmt: skip
     normalization: Literal["I/M", "I"] = parameter(
-        "I/M", "covariance of a channel; with I, the server divides (4) by M once more", stages="noise account")
+        "I/M", "covariance of a channel; with I, the server divides (4) by M once more",
+        stages="noise account report")  # fmt: skip
 
 
 class Data(common.DataSource):
