@@ -6,6 +6,7 @@ import polars as pl
 from pwfl.report import theme
 from pwfl.report.orthogonalization_claims import claims
 
+# Okabe and Ito's colours, in an order that keeps neighbours apart.
 PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#B8A800"]
 DOTS = 100  # realizations shown one by one
 READINGS = {
@@ -18,6 +19,8 @@ READINGS = {
     "epsilon_antennas_rounds": "(d) all antennas, exact, all rounds",
 }
 OBSERVERS = {"epsilon_exact": "Observer of the server's updates", "epsilon_antennas_rounds": "Observer of all antennas"}
+LEGEND = alt.Legend(symbolOpacity=1)
+HEADER = alt.Header(labelFontSize=13)
 WORST = ["epsilon_printed", "epsilon_gaussian", "epsilon_exact", "epsilon_antennas", "epsilon_antennas_rounds"]
 
 
@@ -34,16 +37,20 @@ def accuracy(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.LayerChar
 
 
 def leakage(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.FacetChart:
-    """Fig. 2 for one number of antennas, in all readings, beside the closed form of (6)."""
+    """Fig. 2 for one number of antennas, in all readings but one, beside the closed form of (6).
+
+    (6) with the noise given the channels cannot be told from (6) as printed at this scale.
+    """
     table = leakages(tables)
-    frame = _readings(table, ["scheme"])
+    shown = {name: label for name, label in READINGS.items() if name != "epsilon_modulus"}
+    frame = _readings(table, ["scheme"]).filter(pl.col("reading").is_in(list(shown.values())))
     formula = table.group_by("scheme", "users", maintain_order=True).agg(pl.col("epsilon_closed_form").first())
     formula = formula.filter(pl.col("epsilon_closed_form").is_finite()).with_columns(part=pl.lit("formula"))
     frame = pl.concat([frame.with_columns(part=pl.lit("reading")), formula], how="diagonal")
     chosen = alt.selection_point(fields=["reading"], bind="legend")
     colour = alt.Color(
-        "reading:N", title="Mean over users", sort=list(READINGS.values()),
-        scale=alt.Scale(domain=list(READINGS.values()), range=PALETTE),
+        "reading:N", title="Mean over users", legend=LEGEND,
+        scale=alt.Scale(domain=list(shown.values()), range=PALETTE[: len(shown)]),
     )  # fmt: skip
     curves = _curves("users:Q", "Users K", "mean", _epsilon_axis(parameters, type="log"), colour, chosen, ["reading:N"])
     dashes = (
@@ -72,7 +79,7 @@ def tradeoff(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.LayerChar
         subtitle=f"after {parameters['training']['rounds']} rounds, worst user; {_dots(frame)}",
     )
     colour, chosen, _ = theme.scheme_colour(parameters["schemes"])
-    x = _epsilon_axis(parameters, alt.X, type="log", nice=False, padding=20)
+    x = _epsilon_axis(parameters, alt.X)
     return _scatter(frame, "epsilon_exact", ["scheme"], x, colour, chosen).properties(
         title=title, width=theme.WIDTH, height=theme.HEIGHT
     )
@@ -112,7 +119,7 @@ def couplings(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.Chart:
         .encode(
             x=alt.X("weight:Q", title="K times the weight of a user's update", scale=alt.Scale(zero=False)),
             y=alt.Y("share:Q", title="Empirical CDF", scale=alt.Scale(domain=[0, 1])),
-            color=alt.Color("what:N", title=None, scale=alt.Scale(domain=list(labels.values()), range=PALETTE)),
+            color=alt.Color("what:N", title=None, scale=alt.Scale(domain=list(labels.values()), range=PALETTE[:2])),
             opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08)),
             tooltip=["what:N", alt.Tooltip("weight:Q", format=".3f"), alt.Tooltip("share:Q", format=".1%")],
         )
@@ -152,7 +159,7 @@ def compared_readings(scenarios: dict[str, dict]) -> alt.FacetChart:
     noisy = [s["name"] for s in _schemes(scenarios) if s["noise"] == "fixed"] or table["scheme"].unique().to_list()
     frame = _readings(table.filter(pl.col("scheme").is_in(noisy)), ["scenario"])
     shown = [label for label in READINGS.values() if label != READINGS["epsilon_printed"]]
-    panels = alt.Facet("reading:N", title=None, sort=shown)
+    panels = alt.Facet("reading:N", title=None, header=HEADER, sort=shown)
     return _panels(
         frame.filter(pl.col("reading").is_in(shown)), "users:Q", "Users K", "mean",
         _epsilon_axis(_parameters(scenarios)), names, panels,
@@ -163,18 +170,21 @@ def compared_readings(scenarios: dict[str, dict]) -> alt.FacetChart:
 def compared_tradeoff(scenarios: dict[str, dict]) -> alt.FacetChart:
     """Final accuracy against the epsilon of all rounds, for an observer of the updates and of all antennas."""
     names, table = _stack(scenarios, "realizations")
-    long = table.drop_nulls("accuracy").unpivot(
-        list(OBSERVERS), index=["scenario", "scheme", "realization", "accuracy"],
-        variable_name="observer", value_name="epsilon",
-    )  # fmt: skip
+    index = ["scenario", "scheme", "realization", "accuracy"]
+    table = table.select(*index, *OBSERVERS).drop_nulls("accuracy")
+    long = table.unpivot(list(OBSERVERS), index=index, variable_name="observer", value_name="epsilon")
     frame = long.filter(pl.col("epsilon").is_finite()).with_columns(pl.col("observer").replace(OBSERVERS))
     colour, chosen = _scenario_colour(names)
-    x = _epsilon_axis(_parameters(scenarios), alt.X, type="log", nice=False, padding=20)
-    chart = _scatter(frame, "epsilon", ["scenario", "scheme", "observer"], x, colour, chosen, shape=True)
+    x = _epsilon_axis(_parameters(scenarios), alt.X)
+    shape = alt.Shape(
+        "scheme:N", title="Scheme", legend=LEGEND,
+        scale=alt.Scale(domain=[scheme["name"] for scheme in _schemes(scenarios)], range=["circle", "diamond"]),
+    )  # fmt: skip
+    chart = _scatter(frame, "epsilon", ["scenario", "scheme", "observer"], x, colour, chosen).encode(shape=shape)
     title = alt.TitleParams("Accuracy against privacy after all rounds", subtitle=f"worst user; {_dots(frame)}")
     return (
         chart.properties(width=330, height=theme.HEIGHT)
-        .facet(column=alt.Column("observer:N", title=None, sort=list(OBSERVERS.values())))
+        .facet(column=alt.Column("observer:N", title=None, header=HEADER, sort=list(OBSERVERS.values())))
         .resolve_scale(x="independent")
         .properties(title=title)
     )
@@ -292,13 +302,11 @@ def _dots(frame: pl.DataFrame) -> str:
 
 def _epsilon_axis(parameters: dict, channel=alt.Y, **scale):
     """An axis of epsilon, without its field; on a logarithmic scale ticks are round numbers."""
-    axis = alt.Axis(format="~g", values=_decades()) if scale.get("type") == "log" else alt.Axis()
+    axis = alt.Axis(format="~g", minExtent=36)
+    if scale.get("type") == "log":
+        axis.values = [digit * 10.0**power for power in range(-3, 7) for digit in (1, 2, 5)]
     title = f"Epsilon at delta = {parameters['privacy']['delta']:g}"
     return channel(title=title, axis=axis, scale=alt.Scale(**(scale or {"zero": False})))
-
-
-def _decades() -> list[float]:
-    return [m * 10.0**e for e in range(-3, 7) for m in (1, 2, 5)]
 
 
 def _readings(table: pl.DataFrame, by: list[str]) -> pl.DataFrame:
@@ -340,7 +348,7 @@ def _panels(frame, x, x_title, value, y, names, panels, title) -> alt.FacetChart
     return faceted.properties(title=title)
 
 
-def _scatter(frame, epsilon: str, by: list[str], x: alt.X, colour: alt.Color, chosen, shape=False) -> alt.LayerChart:
+def _scatter(frame, epsilon: str, by: list[str], x: alt.X, colour: alt.Color, chosen) -> alt.LayerChart:
     """Final accuracy against epsilon: a dot for each realization, a large mark for the means."""
     mean = frame.group_by(by, maintain_order=True).agg(pl.col("accuracy", epsilon).mean())
     data = pl.concat(
@@ -356,8 +364,6 @@ def _scatter(frame, epsilon: str, by: list[str], x: alt.X, colour: alt.Color, ch
     tips = [*(f"{name}:N" for name in by), alt.Tooltip(f"{epsilon}:Q", format=".2f"),
             alt.Tooltip("accuracy:Q", format=".2%")]  # fmt: skip
     base = alt.Chart().encode(x=x, y=y, color=colour)
-    if shape:
-        base = base.encode(shape=alt.Shape("scheme:N", title="Scheme", scale=alt.Scale(range=["circle", "diamond"])))
     dots = (
         base.transform_filter("isValid(datum.realization)")
         .mark_point(filled=True, size=40)
@@ -373,13 +379,14 @@ def _scatter(frame, epsilon: str, by: list[str], x: alt.X, colour: alt.Color, ch
 
 
 def _scheme_panels(schemes: list[dict]) -> alt.Column:
-    return alt.Column("scheme:N", title=None, sort=[scheme["name"] for scheme in schemes])
+    return alt.Column("scheme:N", title=None, header=HEADER, sort=[scheme["name"] for scheme in schemes])
 
 
 def _scenario_colour(names: list[str]) -> tuple[alt.Color, alt.Parameter]:
     chosen = alt.selection_point(fields=["scenario"], bind="legend")
     colours = [PALETTE[k % len(PALETTE)] for k in range(len(names))]
-    return alt.Color("scenario:N", title="Scenario", scale=alt.Scale(domain=names, range=colours)), chosen
+    colour = alt.Color("scenario:N", title="Scenario", legend=LEGEND, scale=alt.Scale(domain=names, range=colours))
+    return colour, chosen
 
 
 def _stack(scenarios: dict[str, dict], table: str) -> tuple[list[str], pl.DataFrame]:
