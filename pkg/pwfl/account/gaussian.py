@@ -67,7 +67,8 @@ def tight_epsilon(rho: np.ndarray, delta: float) -> np.ndarray:
 
 def classic_epsilon(rho: np.ndarray, delta: float) -> np.ndarray:
     """epsilon at `delta` from zCDP, rho + 2 sqrt(rho ln(1/delta)) (Bun and Steinke, 2016, Prop. 1.3)."""
-    return rho + 2 * np.sqrt(-rho * np.log(delta))
+    with np.errstate(over="ignore"):
+        return rho + 2 * np.sqrt(-rho * np.log(delta))
 
 
 def textbook_epsilon(mu: np.ndarray, delta: float) -> np.ndarray:

@@ -91,7 +91,7 @@ def energy(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     kept = trained(tables["history"]).drop_nulls("transmit_energy")
     kept = kept.with_columns(share=pl.col("transmit_energy") / limit)
     title = alt.TitleParams("Transmit energy", subtitle=f"{_of(kept)}; dashed: the paper's limit")
-    y = alt.Y(title="Energy of a round's signal / P", scale=alt.Scale(type="log"), axis=alt.Axis(format="~g"))
+    y = alt.Y(title="Energy of a round's signal / P", scale=alt.Scale(type="log"), axis=alt.Axis(format=".6~g"))
     frame = theme.means(kept, ["scheme", "round"], ["share"])
     rule = (
         alt.Chart(pl.DataFrame({"share_mean": [1.0]}))
@@ -302,7 +302,7 @@ def _dots(frame: pl.DataFrame) -> str:
 
 def _epsilon_axis(parameters: dict, channel=alt.Y, **scale):
     """An axis of epsilon, without its field; on a logarithmic scale ticks are round numbers."""
-    axis = alt.Axis(format="~g", minExtent=36)
+    axis = alt.Axis(format=".6~g", **({"minExtent": 36} if channel is alt.Y else {}))  # panels of one width
     if scale.get("type") == "log":
         axis.values = [digit * 10.0**power for power in range(-3, 7) for digit in (1, 2, 5)]
     title = f"Epsilon at delta = {parameters['privacy']['delta']:g}"
