@@ -137,6 +137,7 @@ def test_blocks_cover_all_realizations_and_stay_small(monkeypatch):
     found = list(mimo.blocks(range(3, 14), 6, 8))
     assert [len(block) for block in found] == [4, 4, 3]
     assert [r for block in found for r in block] == list(range(3, 14))
+    assert [len(block) for block in mimo.blocks(range(3, 14), 6, 8, kept=16 * 6 * 8 * 3)] == [1] * 11
     assert [len(block) for block in mimo.blocks(range(2), 10**6, 10**6)] == [1, 1]
 
 
@@ -399,10 +400,11 @@ def test_a_realization_is_trained_the_same_in_any_shard(noiseless):
     assert again.equals(history.filter(realization=1))
 
 
-def test_tables_do_not_depend_on_shards():
+def test_tables_do_not_depend_on_shards_or_blocks(monkeypatch):
     whole, parameters = before_training(SMALL, range(4))
     whole |= account.run(parameters("account"), whole)
     parts = []
+    monkeypatch.setattr(mimo, "BLOCK_BYTES", 1)
     for realizations in (range(1), range(1, 4)):
         part, parameters = before_training(SMALL, realizations)
         parts.append(part | account.run(parameters("account"), part))

@@ -18,13 +18,17 @@ import numpy as np
 
 from pwfl import streams
 
-BLOCK_BYTES = 2**26  # of channels held at once
+BLOCK_BYTES = 2**26  # that a block of realizations may take, roughly
 COUPLINGS = ("energy", "coupling_real", "coupling_modulus", "cross_energy")
 
 
-def blocks(realizations: range, users: int, antennas: int) -> Iterator[range]:
-    """Blocks of realizations whose channels in one round take at most BLOCK_BYTES, at least one each."""
-    size = max(BLOCK_BYTES // (np.dtype(complex).itemsize * users * antennas), 1)
+def blocks(realizations: range, users: int, antennas: int, kept: int = 0) -> Iterator[range]:
+    """Blocks of realizations to work on at once, of at least one each.
+
+    A realization takes its channels or inner products in one round, and `kept` bytes besides.
+    """
+    each = np.dtype(complex).itemsize * users * max(users, antennas) + kept
+    size = max(BLOCK_BYTES // each, 1)
     for first in range(realizations.start, realizations.stop, size):
         yield range(first, min(first + size, realizations.stop))
 

@@ -41,7 +41,8 @@ def run(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataF
     receiver_std = mimo.receiver_noise_std(radio["receiver_noise_variance"], radio["normalization"], antennas)
 
     frames = []
-    for block in mimo.blocks(realizations, sizes[-1], antennas):
+    kept = np.dtype(float).itemsize * shape[1] * sum(sizes) * (len(mimo.COUPLINGS) + 1)  # what `draw` returns
+    for block in mimo.blocks(realizations, sizes[-1], antennas, kept):
         rows = slice(block.start - realizations.start, block.stop - realizations.start)
         noise_std, amplitude = noise_of["noise_std"][rows], own["amplitude"][rows, :, 0]
         drawn = draw(parameters["seed"], block, sizes, antennas, noise_std, receiver_std, amplitude)

@@ -302,7 +302,8 @@ def _dots(frame: pl.DataFrame) -> str:
 
 def _epsilon_axis(parameters: dict, channel=alt.Y, **scale):
     """An axis of epsilon, without its field; on a logarithmic scale ticks are round numbers."""
-    axis = alt.Axis(format=".6~g", **({"minExtent": 36} if channel is alt.Y else {}))  # panels of one width
+    # With room for labels beside each y axis, panels are equally wide.
+    axis = alt.Axis(format=".6~g", minExtent=36) if channel is alt.Y else alt.Axis(format=".6~g", tickCount=7)
     if scale.get("type") == "log":
         axis.values = [digit * 10.0**power for power in range(-3, 7) for digit in (1, 2, 5)]
     title = f"Epsilon at delta = {parameters['privacy']['delta']:g}"
