@@ -339,7 +339,9 @@ def plain_updates(weights, x, y, batches, step_size):
     return np.array(found)
 
 
-def test_updates_are_those_of_plain_sgd():
+@pytest.mark.parametrize("cache", [1, 4 * 12 * 7 * 2, 2**22], ids=["user by user", "two and one", "at once"])
+def test_updates_are_those_of_plain_sgd(monkeypatch, cache):
+    monkeypatch.setattr(local_sgd, "CACHE_BYTES", cache)
     generator = np.random.default_rng(2)
     x = generator.random((3, 12, 7)).astype(np.float32)
     y = generator.integers(4, size=(3, 12)).astype(np.int32)
