@@ -79,5 +79,8 @@ def received(update: tf.Tensor, weight: tf.Tensor, noise_std: tf.Tensor, key: tf
     `weight` has shape (user,); `noise_std` is per coordinate, and the noise is drawn from the stream
     (key, t). The result has the shape (output, feature).
     """
-    total = tf.tensordot(weight, update, axes=1)
-    return total + noise_std * tf.random.stateless_normal(total.shape, seed=tf.stack([key, tf.cast(t, tf.int64)]))
+    draw = tf.random.stateless_normal(update.shape[1:], seed=tf.stack([key, tf.cast(t, tf.int64)]))
+    # The noise is one more summand of the product. With the sum that the result goes into, a sum of its own
+    # would make three, for which TensorFlow's optimizer takes a temporary variable; in loops, these collide.
+    summands, factors = tf.concat([update, draw[None]], axis=0), tf.concat([weight, noise_std[None]], axis=0)
+    return tf.tensordot(factors, summands, axes=1)
