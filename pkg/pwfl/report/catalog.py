@@ -22,6 +22,13 @@ FIGURES = {
         "failures": ("leakage",),
         "channel_estimate": ("leakage",),
     },
+    "random_orthogonalization": {
+        "accuracy": ("history",),
+        "leakage": ("leakage",),
+        "tradeoff": ("outcome", "history"),
+        "energy": ("history", "outcome"),
+        "couplings": ("links",),
+    },
 }
 
 # Tables of each system's scenarios, and their captions.
@@ -41,6 +48,14 @@ TABLES = {
         "leakage": "epsilon over rounds, failed devices and scaled channel estimates.",
         "statuses": "How devices transmit, and how the noise multipliers were found.",
     },
+    "random_orthogonalization": {
+        "summary": "For each scheme, means over realizations with 95% intervals of accuracy, of the worst user's "
+        "epsilons and of the transmit energy, the largest epsilon, and how many realizations diverged.",
+        "realizations": "Guarantee, transmit energy and final accuracy of each realization and scheme.",
+        "history": "Test accuracy, loss and the users' updates in each round, realization and scheme.",
+        "leakage": "Epsilon in all readings, means over users, for each number of users, realization and scheme.",
+        "statuses": "How users were scheduled and their noise was set.",
+    },
 }
 # Tables of a study, and their captions; figures of a study for each system in it.
 COMPARISON = {
@@ -48,4 +63,8 @@ COMPARISON = {
     "the claim holds.",
     "summary": "The summaries of all scenarios of the study.",
 }
-COMPARISON_FIGURES = {"multicell": (), "anonymous_oac": ()}
+COMPARISON_FIGURES = {
+    "multicell": (),
+    "anonymous_oac": (),
+    "random_orthogonalization": ("accuracy", "leakage", "readings", "tradeoff"),
+}

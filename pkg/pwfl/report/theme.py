@@ -19,6 +19,8 @@ COLOURS = {
     ("over_the_air", "anonymous"): "#009E73",
     ("over_the_air", "identified"): "#0072B2",
     ("orthogonal", "local"): "#D55E00",
+    ("all", "fixed"): "#0072B2",
+    ("all", "none"): "#E69F00",
 }
 
 alt.data_transformers.disable_max_rows()  # charts get thinned tables; a map shows all users

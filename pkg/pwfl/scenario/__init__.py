@@ -18,8 +18,13 @@ from pwfl.scenario.anonymous_oac import AnonymousOac
 from pwfl.scenario.common import Scenario
 from pwfl.scenario.fields import Section
 from pwfl.scenario.multicell import Multicell
+from pwfl.scenario.random_orthogonalization import RandomOrthogonalization
 
-SYSTEMS: dict[str, type[Scenario]] = {"multicell": Multicell, "anonymous_oac": AnonymousOac}
+SYSTEMS: dict[str, type[Scenario]] = {
+    "multicell": Multicell,
+    "anonymous_oac": AnonymousOac,
+    "random_orthogonalization": RandomOrthogonalization,
+}
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 

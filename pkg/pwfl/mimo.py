@@ -1,0 +1,100 @@
+"""The massive-MIMO uplink of ul Zuhra et al.: channels, what the server's update takes of them, its noise.
+
+Channels are h_k ~ CN(0, I/M). All that happens to the users' signals depends on their inner products
+h_j^H h_k alone. With CN(0, I) instead, and the further 1/M that (4) then needs, inner products are
+M times as large and divided by M: only the receiver's noise is M times weaker (`receiver_noise_std`).
+
+`couplings` are dicts of arrays of shape (..., user):
+    energy              ||h_k||^2
+    coupling_real       Re(h_s^H h_k), K times the weight of user k's signal in the server's update
+    coupling_modulus    |h_s^H h_k|
+    cross_energy        sum over j of |h_j^H h_k|^2, j = k included
+with h_s the sum of all users' channels, so that ||h_s||^2 is the sum of coupling_real.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from pwfl import streams
+
+BLOCK_BYTES = 2**26  # that a block of realizations may take, roughly
+COUPLINGS = ("energy", "coupling_real", "coupling_modulus", "cross_energy")
+
+
+def blocks(realizations: range, users: int, antennas: int, kept: int = 0) -> Iterator[range]:
+    """Blocks of realizations to work on at once, of at least one each.
+
+    A realization takes its channels or inner products in one round, and `kept` bytes besides.
+    """
+    each = np.dtype(complex).itemsize * users * max(users, antennas) + kept
+    size = max(BLOCK_BYTES // each, 1)
+    for first in range(realizations.start, realizations.stop, size):
+        yield range(first, min(first + size, realizations.stop))
+
+
+def gram(seed: int, realizations: range, round_: int, users: int, antennas: int) -> np.ndarray:
+    """Inner products h_j^H h_k of a round's channels, complex, shape (realization, j, k).
+
+    A user's channel is the same whatever the number of users and rounds.
+    """
+    channel = np.empty((len(realizations), users, antennas), complex)
+    for user in range(users):
+        uniform = streams.uniforms(seed, f"channel/{round_}/{user}", realizations, (2, antennas))
+        power = -np.log(uniform[:, 0]) / antennas  # exponential: the squared modulus of CN(0, 1/M)
+        channel[:, user] = np.sqrt(power) * np.exp(2j * np.pi * uniform[:, 1])
+    return channel.conj() @ channel.swapaxes(-1, -2)
+
+
+def couplings(products: np.ndarray) -> dict[str, np.ndarray]:
+    """What the server's update takes of the channels, from their inner products, shape (..., user, user)."""
+    with_sum = products.sum(axis=-2)
+    return {
+        "energy": np.diagonal(products, axis1=-2, axis2=-1).real,
+        "coupling_real": with_sum.real,
+        "coupling_modulus": np.abs(with_sum),
+        "cross_energy": (np.abs(products) ** 2).sum(axis=-2),
+    }
+
+
+def receiver_noise_std(variance: float, normalization: str, antennas: int) -> float:
+    """Standard deviation sigma_m of an antenna's noise, in units in which channels are CN(0, I/M)."""
+    return float(np.sqrt(variance / antennas if normalization == "I" else variance))
+
+
+def effective_noise(
+    coupling: dict[str, np.ndarray], noise_std: np.ndarray, receiver_std: float, amplitude: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Standard deviations, per coordinate, of the noise in the server's update, in three readings of (5).
+
+    effective_noise_std
+        That of Re(h_s^H y) / (alpha K) given the channels: users' noise is real, so user j's enters with
+        Re(h_s^H h_j) / K, and only the real part of h_s^H m.
+    effective_noise_std_modulus
+        Given the channels, without taking the real part: |h_s^H h_j| / K and all of h_s^H m.
+    effective_noise_std_printed
+        (5) as printed, the expectation of the former.
+
+    `noise_std` (the users' sigma) and `amplitude` (their alpha) have the couplings' shape without
+    the last axis, and so have the results.
+    """
+    users = coupling["energy"].shape[-1]
+    sum_energy = np.maximum(coupling["coupling_real"].sum(axis=-1), 0)
+    received = (receiver_std / amplitude) ** 2
+
+    def std(of_users: str, receiver: np.ndarray, power: int = 2) -> np.ndarray:
+        return np.sqrt(noise_std**2 * (coupling[of_users] ** power).sum(axis=-1) + received * receiver) / users
+
+    return {
+        "effective_noise_std": std("coupling_real", sum_energy / 2),
+        "effective_noise_std_modulus": std("coupling_modulus", sum_energy),
+        "effective_noise_std_printed": std("cross_energy", coupling["energy"].sum(axis=-1), power=1),
+    }
+
+
+def mean_noise(
+    users: int, antennas: int, noise_std: np.ndarray, receiver_std: float, amplitude: np.ndarray
+) -> np.ndarray:
+    """The root of the mean of (5) over channels, in closed form."""
+    of_users = noise_std**2 * users * (1 + users / antennas)  # K (1 + 1/M) + K (K - 1) / M
+    return np.sqrt(of_users + (receiver_std / amplitude) ** 2 * users) / users

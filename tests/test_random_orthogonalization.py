@@ -1,0 +1,719 @@
+"""The system random_orthogonalization, from its reference values to its report."""
+
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+import tensorflow as tf
+from dp_accounting import GaussianDpEvent
+from dp_accounting.pld import PLDAccountant
+from scipy import stats
+from tensorflow.python.eager import context
+
+from pipeline import digits, run
+from pwfl import account, channel, datasets, mimo, noise, report, scenario, schedule, streams, tables, train
+from pwfl.account import random_orthogonalization as accounting
+from pwfl.privacy.gaussian import exact_epsilon, textbook_epsilon
+from pwfl.report import catalog
+from pwfl.report.orthogonalization_claims import claims
+from pwfl.train import local_sgd
+from pwfl.train import random_orthogonalization as training
+
+SYSTEM = "random_orthogonalization"
+FALSE_ALARM = 1e-6
+LIMIT = stats.norm.isf(FALSE_ALARM / 2)  # 4.89 standard errors
+DELTA = 1e-5
+SIGMA, RECEIVER_STD, ALPHA = math.sqrt(0.1), 1.0, 3.0  # Fig. 2
+SMALL = {
+    "system": SYSTEM,
+    "realizations": 3,
+    "training_realizations": 2,
+    "network": {"users": 6, "antennas": 8},
+    "data": {"dataset": "digits", "samples_per_user": 30},
+    "privacy": {"user_numbers": [3, 9]},
+    "training": {"rounds": 3, "local_steps": 5, "batch_size": 8, "learning_rate": 0.5},
+}
+
+
+def override(config, changes):
+    merged = dict(config)
+    for key, value in changes.items():
+        merged[key] = override(config.get(key, {}), value) if isinstance(value, dict) else value
+    return merged
+
+
+def before_training(config, realizations=None, noise_scheme="fixed"):
+    """Tables of the stages before train, and what gives a stage's parameters."""
+    model = scenario.resolve(config, {})
+
+    def parameters(stage, variant=None):
+        return scenario.stage_parameters(model, stage, variant)
+
+    found = channel.run(parameters("channel"), realizations or range(model.realizations))
+    found |= schedule.run(parameters("schedule", "all"), "all", found)
+    found |= noise.run(parameters("noise", noise_scheme), noise_scheme, found)
+    return found, parameters
+
+
+def drawn(generator, *shape):
+    """CN(0, 1)."""
+    return (generator.standard_normal(shape) + 1j * generator.standard_normal(shape)) / math.sqrt(2)
+
+
+# Reference values
+
+
+def printed_epsilon(products):
+    """(6) with (5) as printed, of each user, from the channels' inner products."""
+    coupling = mimo.couplings(products)
+    std = mimo.effective_noise(coupling, SIGMA, RECEIVER_STD, ALPHA)["effective_noise_std_printed"]
+    return textbook_epsilon(2 * coupling["energy"] / products.shape[-1] / std[..., None], DELTA)
+
+
+REFERENCE = {(10, 64): 6.435, (10, 512): 6.638, (100, 64): 1.599, (100, 512): 2.018}
+
+
+@pytest.mark.parametrize(("users", "antennas"), REFERENCE)
+def test_closed_form_and_monte_carlo_give_the_reference_values(users, antennas):
+    formula = textbook_epsilon(2 / users / mimo.mean_noise(users, antennas, SIGMA, RECEIVER_STD, ALPHA), DELTA)
+    assert round(float(formula), 3) == REFERENCE[users, antennas]
+    measured = printed_epsilon(mimo.gram(7, range(60), 1, users, antennas)).mean()
+    assert measured == pytest.approx(formula, rel=0.01)
+
+
+def test_channels_that_are_not_random_give_the_reference_values_exactly():
+    orthonormal, equal = np.eye(10, dtype=complex), np.ones((10, 10), complex)
+    np.testing.assert_allclose(printed_epsilon(orthonormal), 6.66884733, rtol=0, atol=5e-9)
+    np.testing.assert_allclose(printed_epsilon(equal), 2.90688316, rtol=0, atol=5e-9)
+
+
+@pytest.mark.parametrize("antennas", [64, 512])
+def test_true_sensitivity_gives_about_2_3_at_100_users(antennas):
+    coupling = mimo.couplings(mimo.gram(3, range(40), 1, 100, antennas))
+    std = mimo.effective_noise(coupling, SIGMA, RECEIVER_STD, ALPHA)["effective_noise_std"]
+    epsilon = textbook_epsilon(2 * np.abs(coupling["coupling_real"]) / 100 / std[:, None], DELTA)
+    assert 2.2 < epsilon.mean() < 2.4
+
+
+def test_an_observer_of_all_antennas_sees_about_24_at_128_antennas():
+    for users in (10, 100):
+        products = mimo.gram(3, range(20), 1, users, 128).real
+        seen = accounting.visibility(products, np.full(20, SIGMA), RECEIVER_STD, np.full(20, ALPHA))
+        assert 23 < textbook_epsilon(2 * np.sqrt(seen), DELTA).mean() < 25
+
+
+def test_the_textbook_formula_is_unsafe_above_about_8_4():
+    mu = np.array([8.3, 8.6]) / math.sqrt(2 * math.log(1.25 / DELTA))
+    exact = exact_epsilon(mu**2 / 2, DELTA)
+    assert exact[0] < 8.3
+    assert exact[1] > 8.6
+
+
+# Channels
+
+
+@pytest.mark.parametrize("antennas", [1, 5, 64])
+def test_channels_are_complex_gaussian(antennas):
+    products = mimo.gram(11, range(4000), 2, 2, antennas)
+    energy = products[:, [0, 1], [0, 1]].real
+    assert stats.kstest(2 * antennas * energy.ravel(), stats.chi2(2 * antennas).cdf).pvalue > FALSE_ALARM
+    # Along another channel, a channel is CN(0, 1/M) whatever that is.
+    along = np.sqrt(antennas) * products[:, 0, 1] / np.sqrt(energy[:, 0])
+    assert stats.kstest(np.abs(along) ** 2, stats.expon.cdf).pvalue > FALSE_ALARM
+    assert stats.kstest(np.angle(along) / (2 * np.pi) + 0.5, "uniform").pvalue > FALSE_ALARM
+    # The test sees a scale that is 10% off.
+    assert stats.kstest(2 * antennas * 1.1 * energy.ravel(), stats.chi2(2 * antennas).cdf).pvalue < FALSE_ALARM
+
+
+def test_a_channel_does_not_depend_on_other_users_or_on_the_block():
+    many = mimo.gram(1, range(5), 3, 7, 4)
+    np.testing.assert_allclose(mimo.gram(1, range(2, 4), 3, 5, 4), many[2:4, :5, :5], atol=1e-14)
+    assert not np.isclose(mimo.gram(1, range(5), 4, 7, 4), many).any()
+    assert not np.isclose(mimo.gram(2, range(5), 3, 7, 4), many).any()
+
+
+def test_blocks_cover_all_realizations_and_stay_small(monkeypatch):
+    monkeypatch.setattr(mimo, "BLOCK_BYTES", 16 * 6 * 8 * 4 + 5)
+    found = list(mimo.blocks(range(3, 14), 6, 8))
+    assert [len(block) for block in found] == [4, 4, 3]
+    assert [r for block in found for r in block] == list(range(3, 14))
+    assert [len(block) for block in mimo.blocks(range(3, 14), 6, 8, kept=16 * 6 * 8 * 3)] == [1] * 11
+    assert [len(block) for block in mimo.blocks(range(2), 10**6, 10**6)] == [1, 1]
+
+
+@pytest.mark.parametrize("normalization", ["I/M", "I"])
+def test_effective_noise_is_what_the_server_gets(normalization):
+    # (1)-(4) signal by signal: real noise of the users, complex noise of every antenna.
+    users, antennas, sigma, receiver_variance, alpha, count = 4, 6, 0.7, 1.3, 1.7, 40_000
+    generator = np.random.default_rng(5)
+    h = drawn(generator, antennas, users) / (math.sqrt(antennas) if normalization == "I/M" else 1)
+    scale = antennas if normalization == "I" else 1
+    noise_of_users = sigma * generator.standard_normal((users, count))
+    y = alpha * h @ noise_of_users + math.sqrt(receiver_variance) * drawn(generator, antennas, count)
+    update = h.sum(axis=1).conj() @ y / (alpha * users * scale)
+    coupling = mimo.couplings(h.conj().T @ h / scale)
+    receiver_std = mimo.receiver_noise_std(receiver_variance, normalization, antennas)
+    std = mimo.effective_noise(coupling, sigma, receiver_std, alpha)
+    error = LIMIT * math.sqrt(2 / count)
+    assert update.real.var() == pytest.approx(std["effective_noise_std"] ** 2, rel=error)
+    assert (np.abs(update) ** 2).mean() == pytest.approx(std["effective_noise_std_modulus"] ** 2, rel=error)
+    # Not the one for the other.
+    assert abs(update.real.var() / std["effective_noise_std_modulus"] ** 2 - 1) > error
+    # A user's signal arrives with the weight that training takes.
+    weight = (h.sum(axis=1).conj() @ h / (users * scale)).real
+    np.testing.assert_allclose(coupling["coupling_real"] / users, weight)
+
+
+def test_the_printed_noise_is_the_mean_of_that_given_the_channels():
+    coupling = mimo.couplings(mimo.gram(9, range(20_000), 1, 5, 4))
+    std = mimo.effective_noise(coupling, SIGMA, RECEIVER_STD, ALPHA)
+    variance = {name: values**2 for name, values in std.items()}
+    formula = mimo.mean_noise(5, 4, SIGMA, RECEIVER_STD, ALPHA) ** 2
+    for name in ("effective_noise_std_printed", "effective_noise_std_modulus"):
+        error = LIMIT * variance[name].std() / math.sqrt(len(variance[name]))
+        assert abs(variance[name].mean() - formula) < error
+    assert abs(variance["effective_noise_std"].mean() - formula) > 10 * error
+
+
+# Accounting
+
+
+def distance_at_antennas(h, sigma, receiver_std, alpha):
+    """Squared Mahalanobis distance of y under a unit change of each user's update, by its covariance."""
+    stacked = np.concatenate([h.real, h.imag])
+    covariance = (alpha * sigma) ** 2 * stacked @ stacked.T + receiver_std**2 / 2 * np.eye(len(stacked))
+    return np.array([alpha**2 * g @ np.linalg.solve(covariance, g) for g in stacked.T])
+
+
+@pytest.mark.parametrize(("users", "antennas"), [(1, 1), (3, 8), (8, 8), (30, 8)])
+@pytest.mark.parametrize(("sigma", "receiver_std"), [(0.3, 1.0), (0.0, 1.0), (2.0, 0.05)])
+def test_visibility_is_the_distance_at_the_antennas(users, antennas, sigma, receiver_std):
+    h = drawn(np.random.default_rng(users), antennas, users) / math.sqrt(antennas)
+    seen = accounting.visibility((h.conj().T @ h).real[None], np.array([sigma]), receiver_std, np.array([ALPHA]))[0]
+    np.testing.assert_allclose(seen, distance_at_antennas(h, sigma, receiver_std, ALPHA), rtol=1e-8)
+    # All antennas tell no less than the server's update.
+    coupling = mimo.couplings(h.conj().T @ h)
+    update = mimo.effective_noise(coupling, sigma, receiver_std, ALPHA)["effective_noise_std"]
+    assert (seen >= (coupling["coupling_real"] / users / update) ** 2 * (1 - 1e-9)).all()
+
+
+def test_without_receiver_noise_the_antennas_see_a_users_noise_alone():
+    products = mimo.gram(1, range(1), 1, 5, 9).real
+    seen = accounting.visibility(products, np.array([0.4]), 0.0, np.ones(1))
+    np.testing.assert_allclose(seen, 1 / 0.4**2)
+    assert np.isinf(accounting.visibility(products, np.array([0.0]), 0.0, np.ones(1))).all()
+
+
+def test_rounds_compose_as_the_library_composes_them():
+    found, parameters = before_training(SMALL)
+    leakage = account.run(parameters("account"), found)["leakage"]
+    of_one = found["schedule"].filter(realization=1, user=2)["coupling_real"].to_numpy() / 6
+    std = found["noise"].filter(realization=1)["effective_noise_std"].to_numpy()
+    accountant = PLDAccountant(value_discretization_interval=1e-4)
+    for weight, sigma in zip(of_one, std, strict=True):
+        accountant.compose(GaussianDpEvent(sigma / (2 * abs(weight))))
+    row = leakage.row(
+        by_predicate=(pl.col("realization") == 1) & (pl.col("users") == 6) & (pl.col("user") == 2), named=True
+    )
+    assert row["epsilon_exact"] == pytest.approx(accountant.get_epsilon(DELTA), rel=1e-3)
+    assert row["mu"] == pytest.approx(math.sqrt(sum((2 * of_one / std) ** 2)))
+
+
+def test_leakages_are_those_of_each_user_and_round():
+    found, parameters = before_training(SMALL)
+    leakage = account.run(parameters("account"), found)["leakage"].filter(users=6)
+    frame = found["schedule"].join(found["noise"], on=["realization", "round"])
+    factor = math.sqrt(2 * math.log(1.25 / DELTA))
+    printed = 2 * frame["energy"] / 6 / frame["effective_noise_std_printed"] * factor
+    modulus = 2 * frame["energy"] / 6 / frame["effective_noise_std_modulus"] * factor
+    sensitivity = 2 * frame["coupling_real"].abs() / 6 / frame["effective_noise_std"] * factor
+    exact = exact_epsilon((sensitivity.to_numpy() / factor) ** 2 / 2, DELTA)
+    expected = (
+        frame.select("realization", "user")
+        .with_columns(
+            epsilon_printed=printed, epsilon_modulus=modulus, epsilon_sensitivity=sensitivity,
+            epsilon_gaussian=pl.Series(exact), understated=(printed.to_numpy() < exact).astype(float),
+        )
+        .group_by("realization", "user", maintain_order=True)
+        .mean()
+        .sort("realization", "user")
+    )  # fmt: skip
+    for column in expected.columns[2:]:
+        np.testing.assert_allclose(leakage[column], expected[column], rtol=1e-9)
+
+
+@pytest.mark.parametrize("normalization", ["I/M", "I"])
+def test_a_network_of_other_size_is_accounted_for_as_its_own_scenario(normalization):
+    config = override(SMALL, {"radio": {"normalization": normalization}})
+    found, parameters = before_training(config)
+    swept = account.run(parameters("account"), found)["leakage"]
+    for users in (3, 9):
+        found, parameters = before_training(
+            override(config, {"network": {"users": users}, "privacy": {"user_numbers": []}})
+        )
+        own = account.run(parameters("account"), found)["leakage"]
+        compared = swept.filter(users=users)
+        assert compared.select("realization", "user").equals(own.select("realization", "user"))
+        for column in own.columns[3:]:
+            np.testing.assert_allclose(compared[column], own[column], rtol=1e-9)
+
+
+def test_outcome_is_that_of_the_worst_user_of_the_own_network():
+    found, parameters = before_training(SMALL)
+    frames = account.run(parameters("account"), found)
+    outcome, own = frames["outcome"], frames["leakage"].filter(users=6)
+    for realization in range(3):
+        worst = own.filter(realization=realization)
+        row = outcome.row(realization, named=True)
+        assert row["epsilon_exact"] == worst["epsilon_exact"].max()
+        assert row["epsilon_antennas_rounds"] == worst["epsilon_antennas_rounds"].max()
+        assert row["epsilon_antennas_rounds"] > row["epsilon_exact"] > row["epsilon_gaussian"]
+        assert row["channel_uses"] == 650 * 3  # 10 (64 + 1) weights, one symbol each
+        assert row["transmit_energy_bound"] == pytest.approx(9 * (1 + 650 * 0.1))
+        assert row["transmit_energy_limit"] == 9
+
+
+def test_more_receiver_noise_or_private_noise_never_costs_privacy():
+    def epsilons(changes):
+        found, parameters = before_training(override(SMALL, changes))
+        return account.run(parameters("account"), found)["outcome"]["epsilon_exact"].to_numpy()
+
+    base = epsilons({})
+    assert (epsilons({"radio": {"receiver_noise_variance": 2.0}}) < base).all()
+    assert (epsilons({"privacy": {"noise_variance": 0.2}}) < base).all()
+    assert (epsilons({"training": {"clip_norm": 2.0}}) > base).all()
+
+
+@pytest.mark.parametrize("variance", [0.0, 5e-324, 1e-310])
+def test_noise_too_small_to_count_means_no_privacy(variance):
+    config = override(SMALL, {"radio": {"receiver_noise_variance": variance}, "privacy": {"noise_variance": variance}})
+    found, parameters = before_training(config)
+    frames = account.run(parameters("account"), found)
+    for column in (
+        "epsilon_printed",
+        "epsilon_gaussian",
+        "epsilon_exact",
+        "epsilon_antennas",
+        "epsilon_antennas_rounds",
+    ):
+        assert (frames["outcome"][column] > 1e150).all()
+
+
+# Training
+
+
+def test_minibatches_are_passes_through_the_samples():
+    batches = local_sgd.minibatches(tf.constant(4, tf.int64), tf.constant(2), 3, 11, 4, 7).numpy()
+    assert batches.shape == (3, 7, 4)
+    for user in batches:
+        for first in range(0, 6, 2):  # two batches a pass, three samples left out
+            assert len(set(user[first : first + 2].ravel())) == 8
+    assert batches.min() >= 0
+    assert batches.max() <= 10
+    other = local_sgd.minibatches(tf.constant(4, tf.int64), tf.constant(3), 3, 11, 4, 7).numpy()
+    assert (other != batches).any()
+    assert (batches[0] != batches[1]).any()
+
+
+def test_every_sample_is_as_likely_in_a_minibatch():
+    batches = local_sgd.minibatches(tf.constant(4, tf.int64), tf.constant(0), 4000, 11, 4, 1).numpy()
+    counts = np.bincount(batches.ravel(), minlength=11)
+    # Drawn without replacement, counts vary less than the test takes them to.
+    assert stats.chisquare(counts).pvalue > FALSE_ALARM
+
+
+def softmax(outputs):
+    e = np.exp(outputs - outputs.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def plain_updates(weights, x, y, batches, step_size):
+    """Local SGD user by user and step by step, in double precision."""
+    found = []
+    for own_x, own_y, own_batches in zip(x, y, batches, strict=True):
+        w = weights.astype(float)
+        for rows in own_batches:
+            slope = softmax(own_x[rows] @ w.T) - np.eye(len(w))[own_y[rows]]
+            w = w - step_size * slope.T @ own_x[rows] / len(rows)
+        found.append(w - weights)
+    return np.array(found)
+
+
+@pytest.mark.parametrize("cache", [1, 4 * 12 * 7 * 2, 2**22], ids=["user by user", "two and one", "at once"])
+def test_updates_are_those_of_plain_sgd(monkeypatch, cache):
+    monkeypatch.setattr(local_sgd, "CACHE_BYTES", cache)
+    generator = np.random.default_rng(2)
+    x = generator.random((3, 12, 7)).astype(np.float32)
+    y = generator.integers(4, size=(3, 12)).astype(np.int32)
+    weights = generator.standard_normal((4, 7)).astype(np.float32)
+    batches = local_sgd.minibatches(tf.constant(1, tf.int64), tf.constant(0), 3, 12, 5, 9)
+    found = local_sgd.updates(weights, x, y, batches, tf.constant(0.3), local_sgd.cross_entropy_derivative)
+    np.testing.assert_allclose(found, plain_updates(weights, x, y, batches.numpy(), 0.3), atol=2e-6)
+
+
+def test_clipping_keeps_directions_and_short_updates():
+    update = np.random.default_rng(3).standard_normal((4, 2, 3)).astype(np.float32)
+    update[0] *= 0.01
+    update[3] = 0
+    clipped, norms = local_sgd.clip(tf.constant(update), tf.constant(1.0))
+    np.testing.assert_allclose(norms, np.linalg.norm(update.reshape(4, -1), axis=1), rtol=1e-6)
+    np.testing.assert_array_equal(
+        clipped[[0, 3]] if isinstance(clipped, np.ndarray) else clipped.numpy()[[0, 3]], update[[0, 3]]
+    )
+    np.testing.assert_allclose(clipped.numpy()[1], update[1] / np.linalg.norm(update[1]), rtol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def noiseless():
+    """A training without any noise: history and tables."""
+    config = override(SMALL, {"radio": {"receiver_noise_variance": 0.0}})
+    found, parameters = before_training(config, noise_scheme="none")
+    history = train.run(parameters("train"), digits(), range(2), found)["history"]
+    return history, found, parameters("train")
+
+
+def test_training_is_the_plain_algorithm(noiseless):
+    history, found, parameters = noiseless
+    data, settings, seed = digits(), parameters["training"], parameters["seed"]
+    with_one = [np.hstack([x, np.ones((len(x), 1), np.float32)]) for x in (data.x_train, data.x_test)]
+    weight = found["schedule"].filter(realization=1)["coupling_real"].to_numpy().reshape(3, 6) / 6
+    owned = streams.generator(seed, "data", 1).permutation(1437)[:180].reshape(6, 30)
+    key = tf.constant(streams.key(seed, "batches", 1), tf.int64)
+    w, rows = np.zeros((10, 65)), history.filter(realization=1)
+    for t in range(4):
+        outputs = with_one[1] @ w.T
+        assert rows["accuracy"][t] == pytest.approx((outputs.argmax(axis=1) == data.y_test).mean(), abs=1 / 360)
+        loss = -np.log(softmax(outputs)[np.arange(360), data.y_test]).mean()
+        assert rows["loss"][t] == pytest.approx(loss, rel=1e-4)
+        if t < 3:
+            batches = local_sgd.minibatches(key, tf.constant(t), 6, 30, 8, settings["local_steps"]).numpy()
+            update = plain_updates(w, with_one[0][owned], data.y_train[owned], batches, settings["learning_rate"])
+            norm = np.linalg.norm(update.reshape(6, -1), axis=1)
+            assert rows["update_norm"][t + 1] == pytest.approx(norm.mean(), rel=1e-4)
+            assert rows["clipped_share"][t + 1] == pytest.approx((norm > 1).mean(), abs=1e-6)
+            assert rows["transmit_energy"][t + 1] == pytest.approx(9 * (np.minimum(norm, 1) ** 2).mean(), rel=1e-4)
+            w = w + np.tensordot(weight[t], np.minimum(1, 1 / norm)[:, None, None] * update, axes=1)
+
+
+def test_no_sum_in_the_loop_of_rounds_needs_a_temporary_variable():
+    # TensorFlow's optimizer gives one to sums of three; in a loop they collide now and then, and a training ends.
+    data, size = digits(), datasets.SIZES["digits"]
+    settings = {"rounds": 2, "local_steps": 2, "batch_size": 5, "learning_rate": 0.5, "clip_norm": 1.0}
+    history_of = training.history_function(4, 10, size, settings, data)
+    context.context().enable_run_metadata()
+    owned, key = tf.constant(np.arange(40).reshape(4, 10), tf.int32), tf.constant(1, tf.int64)
+    history_of(owned, tf.ones((2, 4)) / 4, tf.ones(2), key, key)
+    graphs = context.context().export_run_metadata().function_graphs
+    context.context().disable_run_metadata()
+    nodes = [node.name for f in graphs for graph in f.partition_graphs for node in graph.node]
+    assert any("while/body" in name for name in nodes)
+    assert not [name for name in nodes if "AddOpsRewrite" in name]
+
+
+def test_a_realization_is_trained_the_same_in_any_shard(noiseless):
+    history, found, parameters = noiseless
+    alone = {name: frame.filter(realization=1) for name, frame in found.items()}
+    again = train.run(parameters, digits(), range(1, 2), alone)["history"]
+    assert again.equals(history.filter(realization=1))
+
+
+def test_tables_do_not_depend_on_shards_or_blocks(monkeypatch):
+    whole, parameters = before_training(SMALL, range(4))
+    whole |= account.run(parameters("account"), whole)
+    parts = []
+    monkeypatch.setattr(mimo, "BLOCK_BYTES", 1)
+    for realizations in (range(1), range(1, 4)):
+        part, parameters = before_training(SMALL, realizations)
+        parts.append(part | account.run(parameters("account"), part))
+    for name, frame in whole.items():
+        assert pl.concat([part[name] for part in parts]).equals(frame), name
+
+
+# Audit: the loss <w, x>, whose gradient is the record, and users who hold one canary record many times.
+
+COORDINATES, ROUNDS, USERS, AUDIT_CLIP = 2000, 60, 20, 0.5
+
+
+def linear_derivative(outputs, y):
+    return tf.ones_like(outputs)
+
+
+def released(noise_scale=1.0, clip=local_sgd.clip, same_key=False, sensitivity=1.0):
+    """What the server's updates hold, over the noise's claimed std; each user's b_k mu_k / 2; directions."""
+    generator = np.random.default_rng(1)
+    directions, _ = np.linalg.qr(generator.standard_normal((COORDINATES, USERS)))
+    signs = generator.choice([-1.0, 1.0], USERS)
+    record = (1e4 * AUDIT_CLIP * signs * directions).T.astype(np.float32)
+    x, y = tf.constant(np.repeat(record[:, None], 6, axis=1)), tf.zeros((USERS, 6), tf.int32)
+    seen, expected = [], []
+    for t in range(ROUNDS):
+        coupling = mimo.couplings(mimo.gram(5, range(1), t, USERS, 16)[0])
+        std = mimo.effective_noise(coupling, 0.004, 0.01, 2.0)["effective_noise_std"]
+        weight = coupling["coupling_real"] / USERS
+        round_ = tf.constant(0 if same_key else t)
+        batches = local_sgd.minibatches(tf.constant(8, tf.int64), tf.constant(t), USERS, 6, 3, 4)
+        raw = local_sgd.updates(tf.zeros((1, COORDINATES)), x, y, batches, tf.constant(0.1), linear_derivative)
+        update, _ = clip(raw, tf.constant(np.float32(AUDIT_CLIP)))
+        total = local_sgd.received(
+            update, tf.constant(weight, tf.float32), tf.constant(noise_scale * std, tf.float32),
+            tf.constant(9, tf.int64), round_,
+        )  # fmt: skip
+        seen.append(total.numpy()[0] / std)
+        expected.append(-signs * sensitivity * AUDIT_CLIP * weight / std)  # steps go against the gradient
+    return np.array(seen), np.array(expected), directions
+
+
+def audit(seen, expected, directions):
+    """Whether signal and noise are as claimed: ratio of mu to the claim, variance, independence of rounds."""
+    scores = seen @ directions
+    ratio = (scores * expected).sum() / (expected**2).sum()
+    noise_alone = seen - scores @ directions.T
+    degrees = ROUNDS * (COORDINATES - USERS)
+    low, high = stats.chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], degrees)
+    unit = noise_alone / np.linalg.norm(noise_alone, axis=1, keepdims=True)
+    z = (unit @ unit.T)[np.triu_indices(ROUNDS, 1)] * math.sqrt(COORDINATES - USERS)
+    return (
+        abs(ratio - 1) < LIMIT / math.sqrt((expected**2).sum()),
+        low < (noise_alone**2).sum() < high,
+        np.abs(z).max() < stats.norm.isf(FALSE_ALARM / 2 / len(z)),
+    )
+
+
+def test_training_passes_the_audit():
+    assert all(audit(*released()))
+
+
+@pytest.mark.parametrize(
+    ("fault", "found"),
+    [
+        ({"noise_scale": 0.98}, 1),
+        ({"noise_scale": 0.03}, 1),
+        ({"same_key": True}, 2),
+        ({"clip": lambda update, c: (1.05 * local_sgd.clip(update, c)[0], None)}, 0),
+        ({"clip": lambda update, c: (tf.clip_by_value(update, -c, c), None)}, 0),
+        ({"sensitivity": 0.95}, 0),
+    ],
+    ids=[
+        "2% low",
+        "variance for std",
+        "one draw for all rounds",
+        "loose clipping",
+        "clipped by coordinate",
+        "claim too low",
+    ],
+)
+def test_the_audit_catches(fault, found):
+    assert not audit(*released(**fault))[found]
+
+
+def test_without_noise_a_record_moves_the_update_by_twice_the_clipping_norm_at_most():
+    generator = np.random.default_rng(4)
+    y, weight = tf.zeros((3, 6), tf.int32), tf.constant([0.5, -0.2, 0.1])
+    batches = local_sgd.minibatches(tf.constant(8, tf.int64), tf.constant(0), 3, 6, 3, 4)
+
+    def update(x):
+        raw = local_sgd.updates(tf.zeros((1, 9)), tf.constant(x), y, batches, tf.constant(0.1), linear_derivative)
+        clipped, _ = local_sgd.clip(raw, tf.constant(1.0))
+        return local_sgd.received(clipped, weight, tf.constant(0.0), tf.constant(1, tf.int64), tf.constant(0)).numpy()
+
+    x = 100 * generator.standard_normal((3, 6, 9)).astype(np.float32)  # all updates are clipped
+    for user in range(3):
+        moved = x.copy()
+        moved[user, 2] = -1e6 * x[user].mean(axis=0)
+        bound = 2 * abs(float(weight[user]))
+        assert 0.9 * bound < np.linalg.norm(update(moved) - update(x)) <= bound * (1 + 1e-5)
+
+
+# Scenario
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"network": {"users": 0}}, "network.users: 0 is wrong: input should be greater than or equal to 1"),
+        ({"network": {"antennas": 0}}, "network.antennas: 0 is wrong: input should be greater than or equal to 1"),
+        ({"privacy": {"delta": 0.0}}, "privacy.delta: 0.0 is wrong: input should be greater than 0"),
+        ({"privacy": {"delta": 1.0}}, "privacy.delta: 1.0 is wrong: input should be less than 1"),
+        ({"privacy": {"noise_variance": -1.0}}, "privacy.noise_variance: -1.0 is wrong"),
+        ({"radio": {"amplitude": 0.0}}, "radio.amplitude: 0.0 is wrong"),
+        ({"radio": {"normalization": "M"}}, "radio.normalization: 'M' is wrong: input should be 'I/M' or 'I'"),
+        ({"privacy": {"user_numbers": [10, 0]}}, "privacy.user_numbers.1: 0 is wrong"),
+        ({"privacy": {"user_numbers": [10, 20, 10]}}, "privacy.user_numbers: 10 stands twice"),
+        ({"network": {"users": 101}}, "data.samples_per_user: 101 users would hold 60600 samples, mnist has 60000; lower data.samples_per_user to 594 or less"),
+        ({"training": {"batch_size": 601}}, "training.batch_size: 601 is more than data.samples_per_user: 600"),
+        ({"schemes": [{"name": "a", "scheduler": "all", "noise": "random"}]}, "schemes.0.noise: 'random' is wrong: input should be 'fixed' or 'none'"),
+        ({"network": {"stations": 3}}, "network.stations: unknown key"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_named_with_its_place_and_what_would_be_right(changes, expected):
+    with pytest.raises(scenario.ScenarioError) as caught:
+        scenario.load({"base": {"system": SYSTEM} | changes, "scenarios": {"one": {}}}, "file.yaml")
+    assert str(caught.value).startswith("file.yaml:\n")
+    assert expected in str(caught.value)
+
+
+def test_defaults_are_those_of_the_paper():
+    model = scenario.resolve({"system": SYSTEM}, {})
+    assert (model.network.users, model.network.antennas) == (100, 256)
+    assert (model.privacy.noise_variance, model.privacy.delta) == (0.1, 1e-5)
+    assert (model.radio.amplitude, model.radio.receiver_noise_variance) == (3, 1)
+    assert model.training.clip_norm == 1
+
+
+STAGES = [
+    ("channel", None), ("schedule", "all"), ("noise", "fixed"), ("noise", "none"), ("train", None), ("account", None),
+    ("report", None),
+]  # fmt: skip
+SLICES = {
+    "seed": (2, "channel train account"),
+    "realizations": (6, ""),
+    "training_realizations": (4, ""),
+    "shards.optimization": (4, ""),
+    "shards.training": (3, ""),
+    "network.users": (50, "channel"),
+    "network.antennas": (64, "channel noise/fixed noise/none account report"),
+    "radio.amplitude": (2.0, "schedule/all"),
+    "radio.receiver_noise_variance": (2.0, "noise/fixed noise/none account"),
+    "radio.normalization": ("I", "noise/fixed noise/none account report"),
+    "data.dataset": ("fashion_mnist", "train account"),
+    "data.folder": ("elsewhere", ""),
+    "data.samples_per_user": (100, "channel"),
+    "privacy.noise_variance": (0.2, "noise/fixed"),
+    "privacy.delta": (1e-6, "account report"),
+    "privacy.user_numbers": ([5], "account"),
+    "training.rounds": (5, "channel train account report"),
+    "training.local_steps": (5, "train"),
+    "training.batch_size": (10, "train"),
+    "training.learning_rate": (0.2, "train"),
+    "training.clip_norm": (2.0, "train account"),
+    "schemes": ([{"name": "a", "scheduler": "all", "noise": "none"}], "report"),
+}
+
+
+def test_stages_read_what_the_table_says():
+    model = scenario.SYSTEMS[SYSTEM]
+    assert set(SLICES) == {".".join(path) for path, _ in scenario.parameters(model)} - {"system"}
+
+    def slices(changes):
+        resolved = scenario.resolve({"system": SYSTEM, "training_realizations": 3}, changes)
+        return {f"{s}/{v}" if v else s: scenario.stage_parameters(resolved, s, v) for s, v in STAGES}
+
+    base = slices({})
+    for parameter, (value, stages) in SLICES.items():
+        changes = value
+        for key in reversed(parameter.split(".")):
+            changes = {key: changes}
+        changed = slices(changes)
+        assert {stage for stage in base if changed[stage] != base[stage]} == set(stages.split()), parameter
+
+
+# Report
+
+EDGES = {
+    "one realization": {"realizations": 1, "training_realizations": 1},
+    "one user": {"network": {"users": 1}, "privacy": {"user_numbers": []}},
+    "one antenna": {"network": {"antennas": 1}},
+    "one round of one step with all samples": {"training": {"rounds": 1, "local_steps": 1, "batch_size": 30}},
+    "no noise at all": {"radio": {"receiver_noise_variance": 0.0}, "privacy": {"noise_variance": 0.0}},
+    "unit variance": {"radio": {"normalization": "I"}},
+    "training diverges": {"training": {"learning_rate": 1e38}},
+    "one scheme without noise": {"schemes": [{"name": "a", "scheduler": "all", "noise": "none"}]},
+}
+
+
+@pytest.mark.parametrize("edge", EDGES)
+def test_every_figure_and_table_is_made_in_edge_cases(tmp_path, edge):
+    parameters, found = run(override(SMALL, EDGES[edge]), tmp_path)
+    for name, needed in catalog.FIGURES[SYSTEM].items():
+        assert report.figure(parameters, name, {table: found[table] for table in needed}).to_dict(format="vega")
+    frames = report.summarize(parameters, found)
+    assert set(frames) == set(catalog.TABLES[SYSTEM])
+    content = {"few": {"parameters": parameters} | frames}
+    assert set(report.compare(content)) == set(catalog.COMPARISON)
+    for name in catalog.COMPARISON_FIGURES[SYSTEM]:
+        assert report.comparison_figure(SYSTEM, name, content).to_dict(format="vega")
+    summary = frames["summary"]
+    if edge == "training diverges":
+        assert summary["diverged"].to_list() == [2, 2]
+        assert summary["accuracy_mean"].null_count() == 2
+    if edge == "no noise at all":
+        assert summary["epsilon_maximum"].is_infinite().all()
+
+
+@pytest.fixture(scope="module")
+def studied(tmp_path_factory):
+    """Two scenarios, as `report.compare` takes them."""
+    found = {}
+    for antennas in (32, 4):
+        config = override(SMALL, {"network": {"antennas": antennas}, "realizations": 10, "training": {"rounds": 14}})
+        parameters, frames = run(config, tmp_path_factory.mktemp(f"m{antennas}"))
+        found[f"m{antennas}"] = {"parameters": parameters} | report.summarize(parameters, frames)
+    return found
+
+
+def test_schemes_and_antennas_share_draws_but_for_the_channel(studied):
+    history = pl.concat([content["history"].with_columns(name=pl.lit(name)) for name, content in studied.items()])
+    start = history.filter(round=0, realization=0)
+    assert start["accuracy"].n_unique() == 1
+    # The first round's updates do not depend on antennas or noise.
+    assert history.filter(round=1, realization=0)["update_norm"].n_unique() == 1
+    assert history.filter(round=2, realization=0)["update_norm"].n_unique() == 4
+
+
+def test_claims_say_what_was_measured_and_whether_it_holds(studied):
+    table = claims(studied)
+    assert [int(claim[0]) for claim in table["claim"].unique(maintain_order=True)] == [1, 2, 2, *[3] * 6, 4, 4, 5]
+    assert (table["low"] <= table["measured"] + 1e-12).all()
+    assert (table["measured"] <= table["high"] + 1e-12).all()
+
+    def holds(start):
+        return table.filter(pl.col("claim").str.starts_with(start))["holds"].to_list()
+
+    assert holds("2. leakage (6) falls") == [True, True]
+    assert holds("3. leakage rises in M, at K = 9: (6)") == [True]
+    assert holds("3. leakage rises in M, at K = 9: (c) exact, all rounds, worst") == [False]
+    assert holds("4.") == [False] * 4
+    assert holds("5.") == [False] * 2
+    first = table.filter(pl.col("claim").str.starts_with("1."), scenario="m32").row(0, named=True)
+    private = studied["m32"]["realizations"].filter(scheme="Private")["accuracy"]
+    assert first["measured"] == pytest.approx(private.mean())
+    assert first["realizations"] == 2
+    energy = table.filter(pl.col("claim").str.starts_with("5."))["measured"]
+    assert (energy > 65).all()  # d sigma^2 alone
+
+
+def test_claims_that_cannot_be_measured_are_left_out(studied):
+    assert {claim[0] for claim in claims({"m4": studied["m4"]})["claim"]} == {"1", "2", "4", "5"}
+    silent = override(
+        studied["m4"]["parameters"], {"schemes": [{"name": "No privacy noise", "scheduler": "all", "noise": "none"}]}
+    )
+    assert claims({"m4": studied["m4"] | {"parameters": silent}}).is_empty()
+
+
+def test_the_summary_holds_means_over_realizations(studied):
+    content = studied["m32"]
+    row = content["summary"].row(by_predicate=pl.col("scheme") == "Private", named=True)
+    each = content["realizations"].filter(scheme="Private")
+    assert row["epsilon_exact_mean"] == pytest.approx(each["epsilon_exact"].mean())
+    assert row["epsilon_maximum"] == each["epsilon_exact"].max()
+    assert (row["realizations"], row["trained"], row["antennas"]) == (10, 2, 32)
+    assert content["statuses"]["count"].to_list() == [10] * 4
+
+
+def test_tables_keep_their_schemas(tmp_path):
+    found, _ = before_training(SMALL)
+    path = str(tmp_path / "links.parquet")
+    tables.write(found["links"], SYSTEM, "links", path)
+    assert tables.read(SYSTEM, "links", path).equals(found["links"])
+    with pytest.raises(tables.TableError, match="energy"):
+        tables.write(found["links"].with_columns(energy=-pl.col("energy")), SYSTEM, "links", path)
+
+
+def test_evaluation_counts_hits():
+    weights = tf.constant(np.eye(3, 4, dtype=np.float32))
+    x = tf.constant([[2.0, 0, 0, 1], [0, 2.0, 0, 1], [0, 2.0, 0, 1]])
+    accuracy, loss = training.evaluate(weights, x, tf.constant([0, 1, 0])).numpy()
+    likely = math.exp(2) / (math.exp(2) + 2)
+    assert accuracy == pytest.approx(2 / 3)
+    assert loss == pytest.approx(-(2 * math.log(likely) + math.log((1 - likely) / 2)) / 3)
