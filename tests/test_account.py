@@ -211,7 +211,9 @@ def accounted(plan, override):
         parameters,
         {
             "users": pl.DataFrame(keys | {"samples": samples}),
-            "schedule": pl.DataFrame(keys | {"resource_block": [0 if s else None for s in scheduled]}),
+            "schedule": pl.DataFrame(
+                keys | {"resource_block": [0 if s else None for s in scheduled], "power_w": 0.01, "rate_bps": 1e5}
+            ),
             "noise": pl.DataFrame(keys | {"noise_std": noise_std}, schema_overrides={"noise_std": pl.Float64}),
         },
     )
@@ -335,3 +337,28 @@ def test_papers_schemes_leak_no_more_than_their_noise_floor():
     frames |= noise.run(scenario.stage_parameters(s, "noise", "random"), "random", frames)
     rho = account.run(scenario.stage_parameters(s, "account"), frames)["leakage"]["rho"]
     assert 3 < rho.max() <= 4 * (1 + 1e-12)
+
+
+def test_costs_are_counted_user_by_user():
+    s = scenario.resolve({"network": {"users": 30}, "radio": {"resource_blocks": 2}}, {})
+    parameters = scenario.stage_parameters(s, "account")
+    frames = channel.run(scenario.stage_parameters(s, "channel"), range(3))
+    frames |= schedule.run(scenario.stage_parameters(s, "schedule", "random"), "random", frames)
+    frames |= noise.run(scenario.stage_parameters(s, "noise", "random"), "random", frames)
+    outcome = account.run(parameters, frames)["outcome"]
+    bits = 32 * 269_322 * 200
+    for row in outcome.iter_rows(named=True):
+        energy, seconds = 0.0, [0.0, 0.0]
+        for user in frames["schedule"].filter(realization=row["realization"]).iter_rows(named=True):
+            if user["resource_block"] is not None:
+                time = bits / user["rate_bps"]
+                energy += user["power_w"] * time
+                seconds[user["resource_block"]] = max(seconds[user["resource_block"]], time)
+        assert energy > 0
+        assert row["transmit_energy_j"] == pytest.approx(energy, rel=1e-12)
+        assert row["channel_uses"] == pytest.approx(180e3 * sum(seconds), rel=1e-12)
+
+
+def test_where_nobody_is_scheduled_nothing_is_on_air():
+    row = accounted({0: [(100, False, 0.0)]}, {})["outcome"].row(0, named=True)
+    assert row["channel_uses"] == row["transmit_energy_j"] == 0

@@ -132,7 +132,7 @@ def test_claimed_mu_is_the_audited_one():
     keys = {"realization": [0], "user": [0]}
     frames = {
         "users": pl.DataFrame(keys | {"samples": [COUNT]}),
-        "schedule": pl.DataFrame(keys | {"resource_block": [0]}),
+        "schedule": pl.DataFrame(keys | {"resource_block": [0], "power_w": 0.01, "rate_bps": 1e5}),
         "noise": pl.DataFrame(keys | {"noise_std": [SIGMA]}),
     }
     (mu,) = account.run(parameters, frames)["leakage"]["mu"]
@@ -345,7 +345,7 @@ def test_the_stage_adds_the_aggregated_noise():
     keys = {"realization": np.repeat(range(20), 5), "user": np.tile(range(5), 20)}
     frames = {
         "users": pl.DataFrame(keys | {"samples": [*SAMPLES, 40] * 20}),
-        "schedule": pl.DataFrame(keys | {"resource_block": [0, 0, 0, 0, None] * 20}),
+        "schedule": pl.DataFrame(keys | {"resource_block": [0, 0, 0, 0, None] * 20, "power_w": 0.01, "rate_bps": 1e5}),
         "noise": pl.DataFrame(keys | {"noise_std": [*SIGMAS, 0.0] * 20}),
     }
     parameters = scenario.stage_parameters(scenario.resolve(base, {}), "train")

@@ -163,8 +163,8 @@ def costs(parameters: dict, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     uses = pl.col("transmissions") * symbols if turns else pl.lit(float(rounds * dimension))
     return (
         tables["users"]
-        .select("realization")
-        .unique(maintain_order=True)
+        .group_by("realization", maintain_order=True)
+        .agg(pl.col("samples").sum())
         .join(each, on="realization", how="left", maintain_order="left")
         .with_columns(pl.col("participants", "records", "filled", "transmissions").fill_null(0))
         .with_columns(

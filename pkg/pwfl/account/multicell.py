@@ -8,6 +8,7 @@ from pwfl.mlp import parameter_count
 from pwfl.privacy.gaussian import classic_epsilon, exact_epsilon, tight_epsilon, zcdp
 from pwfl.tables import to_array
 
+FLOAT_BITS = 32
 TERMS = {
     "unit": "one training record of one user",
     "neighbouring_relation": "replace-one",
@@ -84,10 +85,34 @@ def run(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataF
             )
         )
         .with_columns(pl.Series(name, values, nan_to_null=True) for name, values in bound.items())
-        .with_columns(delta=pl.lit(delta), **{name: pl.lit(text) for name, text in TERMS.items()})
+        .join(costs(parameters, tables), on="realization", how="left", maintain_order="left")
+        .with_columns(
+            delta=pl.lit(delta), rounds=pl.lit(rounds), **{name: pl.lit(text) for name, text in TERMS.items()}
+        )
         .with_columns(guarantee=pl.lit(GUARANTEES[clipping]))
     )
     return {"leakage": leakage, "outcome": outcome}
+
+
+def costs(parameters: dict, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """Symbols on air and transmit energy of each realization's training.
+
+    In every round each scheduled user sends 32 bits a parameter at its rate. Cells use a resource block
+    at the same time, so it is taken for as long as the slowest of them takes.
+    """
+    training = parameters["training"]
+    bits = FLOAT_BITS * model_size(parameters["data"]["dataset"], training["hidden_layers"]) * training["rounds"]
+    sent = tables["schedule"].filter(pl.col("resource_block").is_not_null())
+    sent = sent.with_columns(seconds=bits / pl.col("rate_bps"))
+    blocks = sent.group_by("realization", "resource_block").agg(
+        symbols=pl.col("seconds").max() * parameters["radio"]["bandwidth_hz"],
+        energy=(pl.col("seconds") * pl.col("power_w")).sum(),
+    )
+    total = blocks.group_by("realization").agg(
+        channel_uses=pl.col("symbols").sum(), transmit_energy_j=pl.col("energy").sum()
+    )
+    everyone = tables["users"].select("realization").unique(maintain_order=True)
+    return everyone.join(total, on="realization", how="left").with_columns(pl.exclude("realization").fill_null(0.0))
 
 
 def convergence_bound(samples, scheduled, noise_std, dimension, *, smoothness, strong_convexity, xi1, xi2):

@@ -64,7 +64,7 @@ def run(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataF
             }
             frames.append(pl.DataFrame(keys | {name: values.ravel() for name, values in found.items()}))
     leakage = pl.concat(frames).sort("realization", "users", "user")
-    return {"leakage": leakage, "outcome": outcome(parameters, leakage.filter(users=users), schedule, noise)}
+    return {"leakage": leakage, "outcome": outcome(parameters, leakage.filter(users=users), tables)}
 
 
 def draw(
@@ -159,7 +159,7 @@ def leakages(
     }
 
 
-def outcome(parameters: dict, leakage: pl.DataFrame, schedule: pl.DataFrame, noise: pl.DataFrame) -> pl.DataFrame:
+def outcome(parameters: dict, leakage: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Guarantee and cost of each realization, from its users' leakages in the scenario's own network.
 
     The power that users may take is bounded by alpha^2 (C^2 + d sigma^2), since the update's norm is
@@ -168,15 +168,18 @@ def outcome(parameters: dict, leakage: pl.DataFrame, schedule: pl.DataFrame, noi
     training, delta = parameters["training"], parameters["privacy"]["delta"]
     size = datasets.SIZES[parameters["data"]["dataset"]]
     dimension = parameter_count([size.features, size.classes])
-    limit = schedule.group_by("realization").agg(transmit_energy_limit=pl.col("amplitude").max() ** 2)
-    variance = noise.group_by("realization").agg(noise_variance=pl.col("noise_std").max() ** 2)
+    samples = tables["users"].group_by("realization").agg(pl.col("samples").sum())
+    limit = tables["schedule"].group_by("realization").agg(transmit_energy_limit=pl.col("amplitude").max() ** 2)
+    variance = tables["noise"].group_by("realization").agg(noise_variance=pl.col("noise_std").max() ** 2)
     sent = training["clip_norm"] ** 2 + dimension * pl.col("noise_variance")
     return (
         leakage.group_by("realization", maintain_order=True)
         .agg(pl.col("users").first(), pl.col(WORST).max(), pl.col("understated").mean())
+        .join(samples, on="realization", maintain_order="left")
         .join(limit, on="realization", maintain_order="left")
         .join(variance, on="realization", maintain_order="left")
         .with_columns(
+            rounds=pl.lit(training["rounds"]),
             delta=pl.lit(delta),
             channel_uses=pl.lit(float(dimension * training["rounds"])),
             transmit_energy_j=pl.lit(None, pl.Float64),

@@ -31,7 +31,8 @@ class Radio(Section):
     """The uplink (eq. 17, 18)."""
 
     resource_blocks: int = parameter(5, "resource blocks R of each cell", stages="channel schedule", ge=1)
-    bandwidth_hz: float = parameter(180e3, "bandwidth B of a resource block", unit="Hz", stages="schedule", gt=0)
+    bandwidth_hz: float = parameter(180e3, "bandwidth B of a resource block", unit="Hz", stages="schedule account",
+                                    gt=0)  # fmt: skip
     noise_density_dbm_hz: float = parameter(-174.0, "thermal noise power density N0", unit="dBm/Hz",
                                             stages="schedule", ge=-250, le=0)  # fmt: skip
     max_power_dbm: float = parameter(10.0, "maximum transmit power Pmax of a user", unit="dBm",

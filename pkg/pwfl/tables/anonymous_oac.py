@@ -100,6 +100,7 @@ class Outcome(dy.Schema):
     """Guarantee and cost of each realization's training (`account`)."""
 
     realization = _key("realization")
+    samples = dy.Int64(nullable=False, min=1, description="training records of all devices")
     rounds = dy.Int64(nullable=False, min=1)
     participants = dy.Float64(nullable=False, min=0, description="mean of a_t")
     records = dy.Float64(nullable=False, min=0, description="mean of b_t")

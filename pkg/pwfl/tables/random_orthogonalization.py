@@ -115,6 +115,8 @@ class Outcome(dy.Schema):
 
     realization = _key("realization")
     users = dy.Int64(nullable=False, min=1, description="K")
+    samples = dy.Int64(nullable=False, min=1, description="training samples of all users")
+    rounds = dy.Int64(nullable=False, min=1)
     epsilon_printed = _epsilon("one round: (6) with (5) as printed")
     epsilon_gaussian = _epsilon("one round: exact")
     epsilon_exact = _epsilon("all rounds: exact")
