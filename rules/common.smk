@@ -175,6 +175,8 @@ def drawn(path, figures, category):
 def comparison_figures():
     """The figures that compare scenarios, as pairs of system and name."""
     systems = sorted({chosen.system for chosen in study.scenarios.values()})
+    if len(systems) > 1:
+        systems.append("systems")
     return [(system, figure) for system in systems for figure in catalog.COMPARISON_FIGURES[system]]
 
 

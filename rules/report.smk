@@ -146,6 +146,7 @@ rule comparison:
             },
             "code": fingerprint(
                 "pwfl.report",
+                "pwfl.report.systems",
                 *(f"pwfl.report.{chosen.system}" for chosen in study.scenarios.values()),
             ),
         },

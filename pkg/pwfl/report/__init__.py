@@ -16,23 +16,26 @@ def summarize(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl
 
 
 def compare(scenarios: dict[str, dict]) -> dict[str, pl.DataFrame]:
-    """The tables `claims` and `summary` of a study.
+    """The tables `systems`, `claims` and `summary` of a study.
 
     `scenarios` maps each scenario's name to its `parameters` and the tables of its report.
     """
-    systems = {content["parameters"]["system"] for content in scenarios.values()}
-    claims = [
-        import_module(f"pwfl.report.{system}").claims(_of_system(scenarios, system)) for system in sorted(systems)
-    ]
+    present = sorted({content["parameters"]["system"] for content in scenarios.values()})
+    claims = [import_module(f"pwfl.report.{system}").claims(_of_system(scenarios, system)) for system in present]
     summaries = [
         content["summary"].select(pl.lit(name).alias("scenario"), pl.all()) for name, content in scenarios.items()
     ]
-    return {"claims": pl.concat(claims), "summary": pl.concat(summaries, how="diagonal_relaxed")}
+    return {
+        "systems": import_module("pwfl.report.systems").table(scenarios),
+        "claims": pl.concat(claims),
+        "summary": pl.concat(summaries, how="diagonal_relaxed"),
+    }
 
 
 def comparison_figure(system: str, name: str, scenarios: dict[str, dict]):
-    """The Altair chart `name` that compares a system's scenarios; see `compare`."""
-    return import_module(f"pwfl.report.{system}").COMPARISON_FIGURES[name](_of_system(scenarios, system))
+    """The Altair chart `name` that compares a system's scenarios, or all of them for `systems`; see `compare`."""
+    own = scenarios if system == "systems" else _of_system(scenarios, system)
+    return import_module(f"pwfl.report.{system}").COMPARISON_FIGURES[name](own)
 
 
 def _of_system(scenarios: dict[str, dict], system: str) -> dict[str, dict]:

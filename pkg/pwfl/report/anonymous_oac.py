@@ -7,6 +7,10 @@ import polars as pl
 from pwfl.report import results, theme
 from pwfl.report.claims import SCHEMA, bootstrap, mean_difference
 
+DIFFERS = (
+    "One cell; batches of random devices, updates add up on air and share their noise. The guarantee of "
+    "the anonymous scheme rests on nobody knowing who takes part."
+)
 METHODS = {
     "advanced_composition": "advanced composition",
     "renyi": "Renyi DP (the paper's)",

@@ -59,11 +59,14 @@ TABLES = {
 }
 # Tables of a study, and their captions; figures of a study for each system in it.
 COMPARISON = {
+    "systems": "Every scheme of every scenario under common terms: final accuracy, record-level epsilon under exact "
+    "accounting, symbols on air, transmit energy, and what its observer sees.",
     "claims": "The paper's claims, what was measured, its 95% bootstrap interval over realizations, and whether "
     "the claim holds.",
     "summary": "The summaries of all scenarios of the study.",
 }
 COMPARISON_FIGURES = {
+    "systems": ("tradeoff",),  # of a study of several systems
     "multicell": (),
     "anonymous_oac": (),
     "random_orthogonalization": ("accuracy", "leakage", "readings", "tradeoff"),

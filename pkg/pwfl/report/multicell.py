@@ -8,6 +8,10 @@ from pwfl import hexagons
 from pwfl.report import results, theme
 from pwfl.report.claims import claims
 
+DIFFERS = (
+    "Several cells interfere; each scheduled user sends its own noisy gradient of all its records, "
+    "digitally, to its station, which sees it. Unscheduled users' records are not learned from."
+)
 DOTS = 100  # realizations shown one by one
 CELL_COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#B8A800"]
 

@@ -8,6 +8,10 @@ from pwfl.report import theme
 from pwfl.report.orthogonalization_claims import claims
 from pwfl.report.orthogonalization_comparison import FIGURES as COMPARISON_FIGURES
 
+DIFFERS = (
+    "Many antennas, all users at once, many local steps a round; each user's whole update is protected, "
+    "so all its records together. Signals have no unit of energy."
+)
 WORST = ["epsilon_printed", "epsilon_gaussian", "epsilon_exact", "epsilon_antennas", "epsilon_antennas_rounds"]
 
 
