@@ -17,8 +17,9 @@ from pwfl.files import whole
 from pwfl.scenario.common import Scenario
 from pwfl.scenario.fields import Section
 from pwfl.scenario.multicell import Multicell
+from pwfl.scenario.utility_fair import UtilityFair
 
-SYSTEMS: dict[str, type[Scenario]] = {"multicell": Multicell}
+SYSTEMS: dict[str, type[Scenario]] = {"multicell": Multicell, "utility_fair": UtilityFair}
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
