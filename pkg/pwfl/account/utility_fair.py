@@ -4,7 +4,8 @@ import numpy as np
 import polars as pl
 
 from pwfl.account.gaussian import exact_epsilon, exact_multiplier
-from pwfl.fairness import copies
+from pwfl.fairness import copies, link
+from pwfl.tables import to_array
 
 TERMS = {
     "unit": "one training record of one device",
@@ -67,15 +68,17 @@ def run(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataF
 def cost(schedule: pl.DataFrame, radio: dict) -> pl.DataFrame:
     """Rounds sat out, symbols on air and radiated energy of each realization; null where training decides.
 
-    A transmission at SNR over gap P / a takes V ln 2 / (B ln(1 + P / a)) seconds, (8), (9), so B times that
-    many symbols.
+    A transmission takes V ln 2 / (B Z) seconds, (8), so B times that many symbols.
     """
-    symbols = pl.when("takes_part").then(
-        radio["update_bits"] * np.log(2) / (pl.col("power_w") / pl.col("unit_power_w")).log1p()
-    )
-    decided = pl.col("power_w").is_not_null().all()
-    return schedule.group_by("realization", maintain_order=True).agg(
-        rounds_out=(~pl.col("takes_part")).sum(),
-        channel_uses=pl.when(decided).then(symbols.sum()),
-        transmit_energy_j=pl.when(decided).then((symbols * pl.col("power_w")).sum() / radio["bandwidth_hz"]),
+    power = to_array(schedule, "power_w", -1)
+    z = link.log_snr(power, schedule["unit_power_w"].to_numpy())
+    symbols = np.divide(radio["update_bits"] * np.log(2), z, out=np.zeros(len(z)), where=z != 0)
+    return (
+        schedule.with_columns(symbols=pl.Series(symbols), energy=pl.Series(symbols * power / radio["bandwidth_hz"]))
+        .group_by("realization", maintain_order=True)
+        .agg(
+            rounds_out=(~pl.col("takes_part")).sum(),
+            channel_uses=pl.col("symbols").sum().fill_nan(None),
+            transmit_energy_j=pl.col("energy").sum().fill_nan(None),
+        )
     )

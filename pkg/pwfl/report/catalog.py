@@ -12,7 +12,15 @@ FIGURES = {
         "loss": ("history",),
         "leakage": ("leakage",),
         "tradeoff": ("outcome", "history"),
-    }
+    },
+    "utility_fair": {
+        "loss": ("history",),
+        "spread": ("history",),
+        "energy": ("history", "schedule_status"),
+        "power": ("history", "schedule_status"),
+        "accuracy": ("history",),
+        "deviation": ("history",),
+    },
 }
 
 # Tables of each system's scenarios, and their captions.
@@ -23,7 +31,19 @@ TABLES = {
         "realizations": "Objective, guarantee and final accuracy of each realization and scheme.",
         "history": "Test accuracy and loss of each evaluated round, realization and scheme.",
         "statuses": "How the cells' programs and the noise optimizer ended.",
-    }
+    },
+    "utility_fair": {
+        "summary": "For each scheme, means over realizations with 95% intervals: training loss of rounds 2 to the last "
+        "and its spread over devices, energy of a device's round and its spread, final accuracy; what the copies of "
+        "the model reveal of a record; how many realizations diverged.",
+        "realizations": "Loss, energy, final accuracy, guarantee and cost of each realization and scheme.",
+        "devices": "Each device's means over its rounds: energy, power, iterations, loss, deviation, noise multiplier.",
+        "leakage": "What the copies of each scheme's devices reveal, as printed and exact, at deviation 0 and 1; the "
+        "same for all devices, as deviations are not known to the accounting.",
+        "history": "Each device's loss, deviation, iterations, power and energy in each round, and the model's test "
+        "accuracy and loss in the evaluated ones.",
+        "statuses": "Who decides over the devices' rounds, which noise copies get, how rounds ended.",
+    },
 }
 # Tables of a study, and their captions; figures of a study for each system in it.
 COMPARISON = {
@@ -31,4 +51,4 @@ COMPARISON = {
     "the claim holds.",
     "summary": "The summaries of all scenarios of the study.",
 }
-COMPARISON_FIGURES = {"multicell": ()}
+COMPARISON_FIGURES = {"multicell": (), "utility_fair": ("robustness",)}

@@ -16,6 +16,12 @@ COLOURS = {
     ("optimal", "random"): "#0072B2",
     ("optimal", "optimal"): "#009E73",
     ("random", "optimal"): "#CC79A7",
+    ("utility", "fair"): "#0072B2",
+    ("benchmark", "independent"): "#D55E00",
+    ("benchmark", "shared"): "#E69F00",
+    ("benchmark", "fair"): "#CC79A7",
+    ("utility", "independent"): "#009E73",
+    ("utility", "shared"): "#56B4E9",
 }
 
 alt.data_transformers.disable_max_rows()  # charts get thinned tables; a map shows all users

@@ -88,8 +88,8 @@ class Privacy(Section):
     """The noise of a device's copy of the model, (14), and what is accounted for."""
 
     epsilon: float = parameter(0.95, "epsilon_g of a copy at deviation 0", stages="noise account", gt=0, lt=1)
-    delta: float = parameter(1e-5, "delta_g, of a copy and of the whole training", stages="noise account report",
-                             gt=0, lt=1)  # fmt: skip
+    delta: float = parameter(1e-5, "delta_g, of a copy and of the whole training", stages="noise account", gt=0,
+                             lt=1)  # fmt: skip
     theta: float = parameter(0.6, "how much deviation adds noise: epsilon_g times 1 - theta E",
                              stages="noise/fair", ge=0, lt=1)  # fmt: skip
     sensitivity: float = parameter(0.01, "sensitivity S_f of the model, observed and not enforced", stages="noise",
@@ -102,7 +102,7 @@ class Training(Section):
     hidden_layers: list[Annotated[int, Field(ge=1)]] = parameter(
         [128, 64], "widths of the network's hidden ReLU layers; [] is softmax regression", unit="units",
         stages="train")  # fmt: skip
-    rounds: int = parameter(50, "rounds", stages="channel train account report", ge=2)
+    rounds: int = parameter(50, "rounds", stages="channel account", ge=2)
     learning_rate: float = parameter(0.01, "step size eta of a local iteration", stages="train", gt=0)
     correction: float = parameter(1.0, "weight xi of the average gradient in a local iteration, (3)", stages="train",
                                   gt=0)  # fmt: skip
@@ -178,7 +178,7 @@ class UtilityFair(common.Scenario):
         if least == float("inf"):
             raise ValueError(
                 f"device.deadline_s: {limits.deadline_s:g} leaves no time to transmit after device.min_iterations: "
-                f"{limits.min_iterations} iterations, which take {computing_s:.3g} s; allow more, or ask for fewer iterations"
+                f"{limits.min_iterations} iterations, which take {computing_s:.3g} s; raise the one or lower the other"
             )
         strongest_fade = 2 * radio["fading_scale"] ** 2 * UNIFORM_BITS * log(2)
         best_gain = strongest_fade * link.path_gain(self.network.min_distance_m, radio)

@@ -54,6 +54,7 @@ def trainer(parameters: dict, data: datasets.Dataset, tables: dict[str, pl.DataF
         vectors = tf.constant(noise["noise_vector"].to_numpy(), tf.int32)
         std, multiplier, theta = (noise[name].to_numpy() for name in ("noise_std", "noise_multiplier", "theta"))
         beta_1, deviation, frames = np.ones(len(users)), None, []
+        evaluated = {1, schedule["round"].max(), *range(0, schedule["round"].max(), training["evaluate_every"])}
         for (t,), plan in schedule.group_by("round", maintain_order=True):
             choice = choose(plan, beta_1, parameters)
             took_part = choice.iterations > 0
@@ -75,8 +76,7 @@ def trainer(parameters: dict, data: datasets.Dataset, tables: dict[str, pl.DataF
             finite = np.isfinite(losses).all() and np.isfinite(similarity).all()
             deviation = copies.deviations(np.nan_to_num(similarity), took_part)
             beta_1 = utility.beta_1_of(deviation, choice.computing_j, beta_2_j)
-            evaluated = t in (1, training["rounds"]) or t % training["evaluate_every"] == 0
-            tested = [float(value) for value in evaluate(weights, x_test, y_test)] if evaluated else [None, None]
+            tested = [float(v) for v in evaluate(weights, x_test, y_test)] if t in evaluated else [None, None]
             frames.append(
                 plan.select("realization", "round", "device").with_columns(
                     loss=pl.Series(losses),
@@ -182,4 +182,3 @@ def cosines(update: local_steps.Weights, reference: local_steps.Weights) -> tf.T
     direction = tf.concat([tf.reshape(r, [-1]) for r in reference], axis=0)
     product = tf.linalg.matvec(flat, direction)
     return tf.math.divide_no_nan(product, tf.norm(flat, axis=1) * tf.norm(direction))
-
