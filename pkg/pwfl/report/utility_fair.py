@@ -31,14 +31,14 @@ def energy(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Fig. 2: each device's mean energy of a round over its path loss, with regression lines."""
     frame = devices(tables).with_columns(energy_mj=1000 * pl.col("energy_j"))
     title, y = "Energy of a device's round", "Mean energy of a round (mJ)"
-    return _over_path_loss(parameters, frame, "energy_mj", title, y, "linear", regression=True)
+    return _over_path_loss(parameters, frame, "energy_mj", title, y, regression=True)
 
 
 def power(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Each device's mean transmit power over its path loss."""
     frame = devices(tables).with_columns(power_mw=1000 * pl.col("power_w")).filter(pl.col("power_mw") > 0)
     title, y = "Transmit power of a device", "Mean transmit power (mW)"
-    return _over_path_loss(parameters, frame, "power_mw", title, y, "log", regression=False)
+    return _over_path_loss(parameters, frame, "power_mw", title, y, regression=False)
 
 
 def deviation(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.Chart:
@@ -192,14 +192,14 @@ def _curve(parameters: dict, history: pl.DataFrame, value: pl.Expr, title: str, 
 
 
 def _over_path_loss(
-    parameters: dict, frame: pl.DataFrame, column: str, title: str, y: str, scale: str, regression: bool
+    parameters: dict, frame: pl.DataFrame, column: str, title: str, y: str, regression: bool
 ) -> alt.LayerChart:
     """A dot for each device, scheme by scheme."""
     colour, chosen, opacity = theme.scheme_colour(parameters["schemes"])
     count = frame.select(["realization", "device"]).n_unique()
     subtitle = f"{count} devices of {frame['realization'].n_unique()} realizations"
     x = alt.X("path_loss_db:Q", title="Path loss (dB)", scale=alt.Scale(zero=False))
-    encoded = alt.Y(f"{column}:Q", title=y, scale=alt.Scale(zero=False, type=scale))
+    encoded = alt.Y(f"{column}:Q", title=y, scale=alt.Scale(zero=False))
     tips = ["scheme:N", "realization:N", "device:N"]
     tips += [alt.Tooltip(f"{name}:Q", format=".4g") for name in ("path_loss_db", column, "iterations")]
     base = alt.Chart(frame, width=theme.WIDTH, height=theme.HEIGHT, title=alt.TitleParams(title, subtitle=subtitle))

@@ -41,7 +41,7 @@ def _slope(v):
 CLAIMS = [
     Claim("1. mean training loss, rounds 2 to last: Proposed above Benchmark with independent noise (share)",
           [(PROPOSED, "loss"), (INDEPENDENT, "loss")], _excess, 0.04, 0.10, "0.04 to 0.10"),
-    Claim("1. the same, above Benchmark with one noise vector for all devices (share)",
+    Claim("1. mean training loss, rounds 2 to last: Proposed above Benchmark with shared noise (share)",
           [(PROPOSED, "loss"), (SHARED, "loss")], _excess, 0.04, 0.10, "0.04 to 0.10"),
     Claim("1. standard deviation over devices of the training loss, Proposed",
           [(PROPOSED, "loss_std")], lambda v: v[0].mean(-1), 0.09, 0.16, "0.09 to 0.16"),

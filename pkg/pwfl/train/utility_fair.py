@@ -146,12 +146,7 @@ def round_function(step_size: float, correction: float, compared_with: str):
 
     @tf.function(reduce_retracing=True)
     def play(weights, x, y, iterations, copy_std, vectors, noise_seed):
-        sizes = [w.shape.num_elements() for w in weights]
-        noise = tf.random.stateless_normal([tf.reduce_max(vectors) + 1, sum(sizes)], seed=noise_seed)
-        noise = copy_std[:, None] * tf.gather(noise, vectors)
-        copied = [
-            w + tf.reshape(n, [-1, *w.shape]) for w, n in zip(layered(weights), tf.split(noise, sizes, 1), strict=True)
-        ]
+        copied = noisy_copies(weights, copy_std, vectors, noise_seed)
         share = tf.cast(iterations > 0, tf.float32)
         share = tf.math.divide_no_nan(share, tf.reduce_sum(share))
         losses = local_steps.losses(copied, x, y)
@@ -166,9 +161,20 @@ def round_function(step_size: float, correction: float, compared_with: str):
     return play
 
 
-def layered(weights: local_steps.Weights) -> local_steps.Weights:
-    """Weights with biases as rows, (1, outputs)."""
-    return [w if w.shape.rank == 2 else w[None] for w in weights]
+def noisy_copies(
+    weights: local_steps.Weights, copy_std: tf.Tensor, vectors: tf.Tensor, noise_seed: tf.Tensor
+) -> local_steps.Weights:
+    """The devices' copies of the model, with noise of their standard deviations, as `local_steps` wants them.
+
+    `vectors` numbers the noise vector that each gets: devices with the same number get the same one.
+    """
+    sizes = [w.shape.num_elements() for w in weights]
+    normal = tf.random.stateless_normal([tf.reduce_max(vectors) + 1, sum(sizes)], seed=noise_seed)
+    noise = tf.split(copy_std[:, None] * tf.gather(normal, vectors), sizes, axis=1)
+    shapes = [w.shape if w.shape.rank == 2 else [1, *w.shape] for w in weights]  # biases as rows
+    return [
+        tf.reshape(w, shape) + tf.reshape(n, [-1, *shape]) for w, n, shape in zip(weights, noise, shapes, strict=True)
+    ]
 
 
 def average(parts: local_steps.Weights, share: tf.Tensor) -> local_steps.Weights:
