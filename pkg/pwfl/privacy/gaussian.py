@@ -26,8 +26,7 @@ def exact_epsilon(rho: np.ndarray, delta: float) -> np.ndarray:
     """
 
     def gap(epsilon, mu):
-        first, second = log_ndtr(mu / 2 - epsilon / mu), epsilon + log_ndtr(-mu / 2 - epsilon / mu)
-        return first + np.log(-np.expm1(np.minimum(second - first, -np.finfo(float).tiny))) - np.log(delta)
+        return _log_delta(epsilon, mu) - np.log(delta)
 
     rho = np.asarray(rho, float)
     mu = np.sqrt(2 * rho)
@@ -78,3 +77,27 @@ def textbook_epsilon(mu: np.ndarray, delta: float) -> np.ndarray:
     epsilon, so no guarantee.
     """
     return np.asarray(mu) * np.sqrt(2 * np.log(1.25 / delta))
+
+
+def exact_multiplier(epsilon: np.ndarray, delta: float) -> np.ndarray:
+    """The least noise multiplier, sigma over sensitivity, of a Gaussian mechanism that is (epsilon, delta)-DP.
+
+    The inverse of `exact_epsilon`, for epsilon > 0 (Balle and Wang, 2018, Algorithm 1, by root finding).
+    """
+
+    def gap(log_mu, epsilon):
+        return _log_delta(epsilon, np.exp(log_mu)) - np.log(delta)
+
+    epsilon = np.asarray(epsilon, float)
+    # The classic conversion never asks for less noise than is needed, so its mu is a lower end.
+    root = np.sqrt(-np.log(delta))
+    low = np.log(np.sqrt(2) * (np.sqrt(root**2 + epsilon) - root))
+    bracket = elementwise.bracket_root(gap, low, low + 1, xmin=low, args=(epsilon,))
+    result = elementwise.find_root(gap, bracket.bracket, args=(epsilon,))
+    return np.where(bracket.success & result.success, np.exp(-result.x), np.inf)
+
+
+def _log_delta(epsilon: np.ndarray, mu: np.ndarray) -> np.ndarray:
+    """Logarithm of Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)."""
+    first, second = log_ndtr(mu / 2 - epsilon / mu), epsilon + log_ndtr(-mu / 2 - epsilon / mu)
+    return first + np.log(-np.expm1(np.minimum(second - first, -np.finfo(float).tiny)))

@@ -29,6 +29,14 @@ FIGURES = {
         "energy": ("history", "outcome"),
         "couplings": ("links",),
     },
+    "utility_fair": {
+        "loss": ("history",),
+        "spread": ("history",),
+        "energy": ("history", "schedule_status"),
+        "power": ("history", "schedule_status"),
+        "accuracy": ("history",),
+        "deviation": ("history",),
+    },
 }
 
 # Tables of each system's scenarios, and their captions.
@@ -56,6 +64,18 @@ TABLES = {
         "leakage": "Epsilon in all readings, means over users, for each number of users, realization and scheme.",
         "statuses": "How users were scheduled and their noise was set.",
     },
+    "utility_fair": {
+        "summary": "For each scheme, means over realizations with 95% intervals: training loss of rounds 2 to the last "
+        "and its spread over devices, energy of a device's round and its spread, final accuracy; what the copies of "
+        "the model reveal of a record; how many realizations diverged.",
+        "realizations": "Loss, energy, final accuracy, guarantee and cost of each realization and scheme.",
+        "devices": "Each device's means over its rounds: energy, power, iterations, loss, deviation, noise multiplier.",
+        "leakage": "What the copies of each scheme's devices reveal, as printed and exact, at deviation 0 and 1; the "
+        "same for all devices, as deviations are not known to the accounting.",
+        "history": "Each device's loss, deviation, iterations, power and energy in each round, and the model's test "
+        "accuracy and loss in the evaluated ones.",
+        "statuses": "Who decides over the devices' rounds, which noise copies get, how rounds ended.",
+    },
 }
 # Tables of a study, and their captions; figures of a study for each system in it.
 COMPARISON = {
@@ -70,4 +90,5 @@ COMPARISON_FIGURES = {
     "multicell": (),
     "anonymous_oac": (),
     "random_orthogonalization": ("accuracy", "leakage", "readings", "tradeoff"),
+    "utility_fair": ("robustness",),
 }

@@ -21,6 +21,12 @@ COLOURS = {
     ("orthogonal", "local"): "#D55E00",
     ("all", "fixed"): "#0072B2",
     ("all", "none"): "#E69F00",
+    ("utility", "fair"): "#0072B2",
+    ("benchmark", "independent"): "#D55E00",
+    ("benchmark", "shared"): "#E69F00",
+    ("benchmark", "fair"): "#CC79A7",
+    ("utility", "independent"): "#009E73",
+    ("utility", "shared"): "#56B4E9",
 }
 
 alt.data_transformers.disable_max_rows()  # charts get thinned tables; a map shows all users

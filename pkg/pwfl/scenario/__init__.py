@@ -19,11 +19,13 @@ from pwfl.scenario.common import Scenario
 from pwfl.scenario.fields import Section
 from pwfl.scenario.multicell import Multicell
 from pwfl.scenario.random_orthogonalization import RandomOrthogonalization
+from pwfl.scenario.utility_fair import UtilityFair
 
 SYSTEMS: dict[str, type[Scenario]] = {
     "multicell": Multicell,
     "anonymous_oac": AnonymousOac,
     "random_orthogonalization": RandomOrthogonalization,
+    "utility_fair": UtilityFair,
 }
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")

@@ -1,0 +1,25 @@
+"""The access point's policy: how far a device's update deviates, and the noise its copy of the model gets."""
+
+import numpy as np
+
+
+def base_multiplier(epsilon: float, delta: float) -> float:
+    """Noise standard deviation over sensitivity by Proposition 1, (7): the copy's at deviation 0, (14)."""
+    return float(np.sqrt(2 * np.log(1.25 / delta)) / epsilon)
+
+
+def scaled(base: np.ndarray, theta: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+    """Noise multiplier, or standard deviation, of a copy, (14), from that at deviation 0."""
+    return base / (1 - theta * deviation)
+
+
+def deviations(similarity: np.ndarray, took_part: np.ndarray) -> np.ndarray:
+    """Deviation factors E, (15), of the devices of one round, cut to [0, 1].
+
+    `similarity` holds the cosines of their updates, finite. A device that sent none deviates by 1, and all
+    do where no update points along the reference.
+    """
+    best = np.max(similarity, where=took_part, initial=0.0)
+    if best <= 0:
+        return np.ones(similarity.shape)
+    return np.where(took_part, np.clip(1 - similarity / best, 0, 1), 1.0)
