@@ -14,11 +14,12 @@ from pydantic import BaseModel, ValidationError
 
 from pwfl import datasets
 from pwfl.files import whole
+from pwfl.scenario.age_aware import AgeAware
 from pwfl.scenario.common import Scenario
 from pwfl.scenario.fields import Section
 from pwfl.scenario.multicell import Multicell
 
-SYSTEMS: dict[str, type[Scenario]] = {"multicell": Multicell}
+SYSTEMS: dict[str, type[Scenario]] = {"multicell": Multicell, "age_aware": AgeAware}
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
