@@ -32,4 +32,3 @@ def run(parameters: dict, realizations: range) -> dict[str, pl.DataFrame]:
             maintain_order="left_right",
         ),
     }
-

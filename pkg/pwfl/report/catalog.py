@@ -12,7 +12,14 @@ FIGURES = {
         "loss": ("history",),
         "leakage": ("leakage",),
         "tradeoff": ("outcome", "history"),
-    }
+    },
+    "age_aware": {
+        "aging": ("users", "links"),
+        "sweep": ("schedule_status", "history", "outcome"),
+        "loss": ("schedule_status", "history", "outcome"),
+        "noise": ("schedule_status", "history", "outcome"),
+        "times": ("schedule_status", "leakage"),
+    },
 }
 
 # Tables of each system's scenarios, and their captions.
@@ -23,7 +30,16 @@ TABLES = {
         "realizations": "Objective, guarantee and final accuracy of each realization and scheme.",
         "history": "Test accuracy and loss of each evaluated round, realization and scheme.",
         "statuses": "How the cells' programs and the noise optimizer ended.",
-    }
+    },
+    "age_aware": {
+        "summary": "For each scheme and privacy target, means over realizations with 95% intervals, the guarantees, and "
+        "what the search for the schedule cost.",
+        "realizations": "Guarantee, noise, simulated and expected loss difference and its bounds of each scheme, "
+        "realization and privacy target.",
+        "history": "Simulated loss difference of each scheme, realization and case.",
+        "statuses": "How the schedules were found and which noise rule was applied.",
+        "sweep": "Mean loss difference and its bounds for each collection time of one client, the others fresh.",
+    },
 }
 # Tables of a study, and their captions; figures of a study for each system in it.
 COMPARISON = {
@@ -31,4 +47,4 @@ COMPARISON = {
     "the claim holds.",
     "summary": "The summaries of all scenarios of the study.",
 }
-COMPARISON_FIGURES = {"multicell": ()}
+COMPARISON_FIGURES = {"multicell": (), "age_aware": ("search",)}

@@ -42,7 +42,7 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
             values = np.stack([v[: min(map(len, values))] for v in values])
             values = values[:, np.isfinite(values).all(axis=0)]
             if values.shape[1]:
-                measured, *interval = _bootstrap(statistic, values)
+                measured, *interval = bootstrap(statistic, values)
                 rows.append((claim, where, measured, *interval, required, bool(holds(measured)), values.shape[1]))
 
     for name in data:
@@ -87,7 +87,7 @@ def _mean_difference(values: np.ndarray) -> np.ndarray:
     return (values[0] - values[1]).mean(-1)
 
 
-def _bootstrap(statistic: Callable, values: np.ndarray) -> tuple[float, float, float]:
+def bootstrap(statistic: Callable, values: np.ndarray) -> tuple[float, float, float]:
     """The statistic of `values`, shape (series, realization), and its 95% percentile interval."""
     generator, n = np.random.default_rng(0), values.shape[1]
     batches = [statistic(values[:, generator.integers(n, size=(BATCH, n))]) for _ in range(RESAMPLES // BATCH)]
