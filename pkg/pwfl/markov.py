@@ -11,10 +11,7 @@ TOLERANCE = 1e-9  # by which probabilities may miss a sum of one
 def chain_of(parameters: dict, states: int) -> tuple[np.ndarray, np.ndarray]:
     """Transition matrix and start law of a scenario's chain: `matrix`, or `up` and `down`; `start`, or stationary."""
     given, start = parameters["matrix"], parameters["start"]
-    if given is None:
-        transition = birth_death(parameters["up"], parameters["down"], states)
-    else:
-        transition = np.array(given, float)
+    transition = birth_death(parameters["up"], parameters["down"], states) if given is None else np.array(given, float)
     return transition, stationary(transition) if start is None else np.array(start, float)
 
 
@@ -33,8 +30,9 @@ def matrix_flaw(transition: np.ndarray) -> str | None:
     if (transition < 0).any():
         row, column = np.argwhere(transition < 0)[0]
         return f"the probability of going from state {row} to state {column} is {transition[row, column]:g}, below 0"
-    if flaw := next((f"row {row} {flaw}" for row, p in enumerate(transition) if (flaw := law_flaw(p))), None):
-        return f"{flaw} of its transition matrix"
+    for row, law in enumerate(transition):
+        if flaw := law_flaw(law):
+            return f"row {row} of its transition matrix {flaw}"
     step = (transition > 0).astype(float)
     reached = _steps(np.minimum(step + np.eye(states), 1), states)
     if not reached.all():

@@ -1,7 +1,8 @@
 """Figures and tables of the system `age_aware`."""
 
+from math import log10
+
 import altair as alt
-import numpy as np
 import polars as pl
 
 from pwfl.report import theme
@@ -30,13 +31,14 @@ CURVES = {
     "paired_bound_wh2": "bound (paired)",
 }
 LINE_COLOURS = ["#0072B2", "#009E73", "#D55E00"]
-ROWS, PANEL = 3, 250  # rows of chains in a figure; width of a panel
+EVERY = "all (T + 1)^N schedules"
+SHOWN, PANEL = 3, 250  # chains or clients in a figure; width of a panel
 
 
 def aging(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.HConcatChart:
     """Total variation distance between rows of each chain's reverse kernel over the data's age, and its bounds."""
     first = tables["users"].filter(pl.col("realization") == pl.col("realization").min())
-    one_each = first.unique("chain", keep="first", maintain_order=True).head(ROWS)
+    one_each = first.unique("chain", keep="first", maintain_order=True).head(SHOWN)
     frame = (
         tables["links"]
         .join(one_each.select("realization", "user", "chain"), on=["realization", "user"])
@@ -52,14 +54,14 @@ def aging(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.HConcatChart
         .mark_line(point=alt.OverlayMarkDef(size=18))
         .encode(
             x=alt.X("age:Q", title="Age T - t (steps)"),
-            y=alt.Y("distance:Q", title="Total variation distance", scale=alt.Scale(type="log")),
+            y=alt.Y("distance:Q", title="Total variation distance", scale=alt.Scale(type="log", nice=False)),
             color=colour,
             opacity=alt.when(picked).then(alt.value(1.0)).otherwise(alt.value(0.1)),
             tooltip=["chain:N", "age:Q", "curve:N", alt.Tooltip("distance:Q", format=".4g")],
         )
         for chain in one_each["chain"]
     ]
-    return alt.hconcat(*panels).resolve_scale(y="shared").add_params(picked)
+    return alt.hconcat(panels[0].add_params(picked), *panels[1:]).resolve_scale(y="shared")
 
 
 def sweep(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.HConcatChart | alt.Chart:
@@ -71,61 +73,74 @@ def sweep(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.HConcatChart
             .mark_text()
             .encode(text="text:N")
         )
-    # One scheme is enough for a figure; the table holds all.
+    # One scheme is enough for the figure; the table holds all.
     frame = frame.filter(pl.col("scheme") == pl.col("scheme").first())
-    target = frame["target_epsilon"][0]
-    panels = [_sweep_panel(part, user == 0) for (user,), part in frame.group_by("swept_user", maintain_order=True)]
-    title = alt.TitleParams(
-        f"One client's collection time, the others fresh, epsilon = {target:g} at T",
-        subtitle="marks: minima; steep parts for old data are cut off",
-    )
-    return alt.hconcat(*panels, title=title)
-
-
-def _sweep_panel(frame: pl.DataFrame, labelled: bool) -> alt.VConcatChart:
-    """Loss difference above, bound below, of one swept client; both near the minimum, where schedules differ."""
-    legend = alt.Legend(orient="bottom", title=None, columns=1) if labelled else None
-    rows = []
-    for columns, title in (
-        (["loss_difference_wh2", "expected_loss_difference_wh2"], "Loss difference (Wh²)"),
-        (["paired_bound_wh2"], "Bound on it (Wh²)"),
-    ):
-        closed = columns[-1]
-        least, fresh = frame[f"{closed}_mean"].min(), frame[f"{closed}_mean"][-1]
-        room = max(fresh - least, 0.02 * abs(fresh), 1e-9)
-        limits = [least - room, fresh + 2 * room]
-        long = pl.concat(
-            frame.select(
-                "swept_time", pl.lit(CURVES[c]).alias("curve"),
-                mean=pl.col(f"{c}_mean"), low=pl.col(f"{c}_low"), high=pl.col(f"{c}_high"),
-            )
-            for c in columns
-        )  # fmt: skip
-        best = long.filter(pl.col("curve") == CURVES[closed]).sort("mean").head(1)
-        x = alt.X("swept_time:Q", title="Collection time t (steps)" if columns == ["paired_bound_wh2"] else None,
-                  scale=alt.Scale(domain=[0, frame["swept_time"].max()], nice=False))  # fmt: skip
-        scale = alt.Scale(domain=limits, nice=False)
-        colour = alt.Color("curve:N", scale=alt.Scale(domain=list(CURVES.values()), range=LINE_COLOURS), legend=legend)
-        tips = ["curve:N", "swept_time:Q", alt.Tooltip("mean:Q", format=".4g"), alt.Tooltip("low:Q", format=".4g"),
-                alt.Tooltip("high:Q", format=".4g")]  # fmt: skip
-        base = alt.Chart(long, width=PANEL, height=190).encode(x=x, color=colour)
-        y = alt.Y("mean:Q", title=title if labelled else None, scale=scale)
-        band = base.transform_filter("isValid(datum.low)").mark_area(clip=True, opacity=0.2).encode(
-            y=alt.Y("low:Q", scale=scale), y2="high:Q"
-        )  # fmt: skip
-        line = base.mark_line(clip=True).encode(y=y, tooltip=tips)
-        mark = (
-            alt.Chart(best)
-            .mark_point(size=110, filled=True, shape="diamond")
-            .encode(x=x, y=y, color=colour, tooltip=tips)
+    fresh = frame.filter(pl.col("swept_time") == pl.col("swept_time").max()).row(0, named=True)
+    expected = "expected_loss_difference_wh2_mean"
+    # The same scale for all: from what age can gain.
+    room = max(fresh[expected] - frame[expected].min(), abs(fresh[expected]) / 10, 1e-9)
+    picked = alt.selection_point(fields=["curve"], bind="legend")
+    panels = [
+        (
+            _near(part, ["loss_difference_wh2", "expected_loss_difference_wh2"], "Loss difference (Wh²)", room, picked),
+            _near(part, ["paired_bound_wh2"], "Bound on it (Wh²)", room, picked),
         )
-        rows.append(band + line + mark)
-    return alt.vconcat(*rows, title=f"Client {frame['swept_user'][0]}")
+        for _, part in frame.group_by("swept_user", maintain_order=True)
+    ]
+    # All panels share the legend's selection, which belongs to the first one.
+    panels[0] = (panels[0][0].add_params(picked), panels[0][1])
+    title = alt.TitleParams(
+        f"One client's collection time, the others fresh, epsilon = {fresh['target_epsilon']:g} at T",
+        subtitle="diamonds: minima; what old data cost beyond the axis is cut off",
+    )
+    users = frame["swept_user"].unique(maintain_order=True)
+    columns = [alt.vconcat(*rows, title=f"Client {user}") for user, rows in zip(users, panels, strict=True)]
+    return alt.hconcat(*columns, title=title)
+
+
+def _near(frame: pl.DataFrame, columns: list[str], title: str, room: float, picked: alt.Parameter) -> alt.LayerChart:
+    """Curves of one swept client, on an axis that reaches twice `room` below and thrice above all clients fresh."""
+    closed = columns[-1]
+    fresh = frame.sort("swept_time")[f"{closed}_mean"][-1]
+    long = pl.concat(
+        frame.select(
+            "swept_time",
+            pl.lit(CURVES[c]).alias("curve"),
+            *(pl.col(f"{c}_{part}").alias(part) for part in ("mean", "low", "high")),
+        )
+        for c in columns
+    )
+    x = alt.X(
+        "swept_time:Q",
+        title="Collection time t (steps)",
+        scale=alt.Scale(domain=[0, frame["swept_time"].max()], nice=False),
+    )
+    scale = alt.Scale(domain=[fresh - 2 * room, fresh + 3 * room], nice=False)
+    y = alt.Y("mean:Q", title=title, scale=scale)
+    colour = alt.Color(
+        "curve:N", title=None, scale=alt.Scale(domain=list(CURVES.values()), range=LINE_COLOURS),
+        legend=alt.Legend(symbolOpacity=1, symbolType="stroke"),
+    )  # fmt: skip
+    shown = alt.when(picked).then(alt.value(1.0)).otherwise(alt.value(0.1))
+    tips = ["curve:N", "swept_time:Q", *(alt.Tooltip(f"{part}:Q", format=".4g") for part in ("mean", "low", "high"))]
+    base = alt.Chart(long, width=PANEL, height=190).encode(x=x, color=colour)
+    band = base.mark_area(clip=True).encode(
+        y=alt.Y("low:Q", scale=scale), y2="high:Q",
+        opacity=alt.when(picked).then(alt.value(0.2)).otherwise(alt.value(0.02)),
+    )  # fmt: skip
+    line = base.mark_line(clip=True).encode(y=y, tooltip=tips, opacity=shown)
+    best = long.filter(pl.col("curve") == CURVES[closed]).sort("mean").head(1)
+    mark = (
+        alt.Chart(best)
+        .mark_point(size=110, filled=True, shape="diamond")
+        .encode(x=x, y=y, color=colour, opacity=shown, tooltip=tips)
+    )
+    return band + line + mark
 
 
 def loss(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Fig. 3 (a): simulated loss difference over the privacy target."""
-    scale = alt.Scale(type="symlog", constant=1)
+    scale = alt.Scale(type="symlog", constant=1, nice=False)
     frame = realizations(tables).drop_nulls("loss_difference_wh2")
     return _over_target(frame, "loss_difference_wh2", parameters["schemes"], "Loss difference", alt.Y(
         title="Simulated loss difference (Wh², symmetric log)", scale=scale))  # fmt: skip
@@ -144,7 +159,8 @@ def _over_target(frame: pl.DataFrame, value: str, schemes: list[dict], title: st
     colour, chosen, opacity = theme.scheme_colour([s for s in schemes if s["scheduler"] != "sweep"])
     heading = alt.TitleParams(title, subtitle=f"mean and 95% confidence band over {count} realizations")
     base = alt.Chart(means, title=heading, width=theme.WIDTH, height=theme.HEIGHT).encode(
-        x=alt.X("target_epsilon:Q", title="Privacy target epsilon at T", scale=alt.Scale(type="log")), color=colour
+        x=alt.X("target_epsilon:Q", title="Privacy target epsilon at T", scale=alt.Scale(type="log", nice=False)),
+        color=colour,
     )
     low, mean = y.copy(), y.copy()
     low.shorthand, mean.shorthand = f"{value}_low:Q", f"{value}_mean:Q"
@@ -163,7 +179,7 @@ def times(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.HConcatChart
     """Collection time of the first clients over the privacy target; of random schedules the mean."""
     frame = (
         not_swept(tables["leakage"], tables)
-        .filter(pl.col("user") < ROWS)
+        .filter(pl.col("user") < SHOWN)
         .group_by("scheme", "user", "target_epsilon", maintain_order=True)
         .agg(time=pl.col("collection_time").mean())
     )
@@ -173,7 +189,7 @@ def times(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.HConcatChart
         alt.Chart(part, width=PANEL, height=PANEL, title=f"Client {user}")
         .mark_line(point=True)
         .encode(
-            x=alt.X("target_epsilon:Q", title="Privacy target epsilon at T", scale=alt.Scale(type="log")),
+            x=alt.X("target_epsilon:Q", title="Privacy target epsilon at T", scale=alt.Scale(type="log", nice=False)),
             y=alt.Y("time:Q", title="Collection time t (steps)", scale=alt.Scale(domain=[0, horizon])),
             color=colour,
             opacity=opacity,
@@ -181,43 +197,35 @@ def times(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.HConcatChart
         )
         for (user,), part in frame.group_by("user", maintain_order=True)
     ]
-    return alt.hconcat(*panels).resolve_scale(y="shared").add_params(chosen)
+    return alt.hconcat(panels[0].add_params(chosen), *panels[1:]).resolve_scale(y="shared")
 
 
-def search(scenarios: dict[str, dict]) -> alt.LayerChart:
-    """Terms that the searches evaluate over the number of clients, beside the number of all schedules."""
-    cost = pl.concat(
-        content["summary"].select(
-            "scheme", "clients", "horizon",
-            pl.lit(name).alias("scenario"),
-            pl.col("evaluations").log10().alias("log10_evaluations"),
-            "log10_schedules",
-        )
-        for name, content in scenarios.items()
-    ).filter(pl.col("log10_evaluations").is_finite(), ~pl.col("scheme").str.starts_with("simulated"))  # fmt: skip
-    every = cost.unique(["clients", "horizon"]).with_columns(
-        scheme=pl.lit("all schedules (T + 1)^N"), log10_evaluations=pl.col("log10_schedules")
-    )
-    frame = pl.concat([cost, every]).unique(["scheme", "clients", "horizon"], maintain_order=True)
-    picked = alt.selection_point(fields=["scheme"], bind="legend")
+def search(scenarios: dict[str, dict]) -> alt.Chart:
+    """Terms that the searches for the bound's minimum evaluate over the number of clients, beside all schedules."""
+    rows = []
+    for name, content in scenarios.items():
+        for scheme in content["parameters"]["schemes"]:
+            found = content["summary"].filter(pl.col("scheme") == scheme["name"]).head(1)
+            if scheme["scheduler"].startswith("bound_") and len(found):
+                row = found.row(0, named=True)
+                size = (name, row["clients"], row["horizon"])
+                rows.append((*size, f"search, {scheme['noise']} noise", log10(row["evaluations"])))
+                rows.append((*size, EVERY, row["log10_schedules"]))
+    schema = {"scenario": pl.String, "clients": pl.Int64, "horizon": pl.Int64, "search": pl.String, "cost": pl.Float64}
+    frame = pl.DataFrame(rows, schema=schema, orient="row").unique(maintain_order=True)
+    names = [EVERY, "search, constant noise", "search, adaptive noise"]
+    colours = ["#7F7F7F", *(theme.COLOURS[f"bound_{rule}", rule] for rule in ("constant", "adaptive"))]
+    picked = alt.selection_point(fields=["search"], bind="legend")
     return (
-        alt.Chart(frame, width=theme.WIDTH, height=theme.HEIGHT, title="Cost of the search")
+        alt.Chart(frame, width=theme.WIDTH, height=theme.HEIGHT, title="Cost of finding the best schedule")
         .mark_line(point=alt.OverlayMarkDef(size=60))
         .encode(
-            x=alt.X("clients:Q", title="Clients N", scale=alt.Scale(type="log")),
-            y=alt.Y(
-                "log10_evaluations:Q", title="Evaluations of terms or schedules (log10)", scale=alt.Scale(type="symlog")
-            ),
-            color=alt.Color("scheme:N", title="Search"),
+            x=alt.X("clients:Q", title="Clients N", scale=alt.Scale(type="log", nice=False, padding=20)),
+            y=alt.Y("cost:Q", title="Evaluations (log10, on a log axis)", scale=alt.Scale(type="log")),
+            color=alt.Color("search:N", title=None, scale=alt.Scale(domain=names, range=colours)),
             strokeDash=alt.StrokeDash("horizon:N", title="Horizon T"),
             opacity=alt.when(picked).then(alt.value(1.0)).otherwise(alt.value(0.1)),
-            tooltip=[
-                "scenario:N",
-                "scheme:N",
-                "clients:Q",
-                "horizon:Q",
-                alt.Tooltip("log10_evaluations:Q", format=".2f"),
-            ],
+            tooltip=["scenario:N", "search:N", "clients:Q", "horizon:Q", alt.Tooltip("cost:Q", format=".2f")],
         )
         .add_params(picked)
     )

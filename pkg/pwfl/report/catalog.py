@@ -32,8 +32,8 @@ TABLES = {
         "statuses": "How the cells' programs and the noise optimizer ended.",
     },
     "age_aware": {
-        "summary": "For each scheme and privacy target, means over realizations with 95% intervals, the guarantees, and "
-        "what the search for the schedule cost.",
+        "summary": "For each scheme and privacy target, means over realizations with 95% intervals, the guarantees, "
+        "and what the search for the schedule cost.",
         "realizations": "Guarantee, noise, simulated and expected loss difference and its bounds of each scheme, "
         "realization and privacy target.",
         "history": "Simulated loss difference of each scheme, realization and case.",

@@ -186,9 +186,9 @@ class AgeAware(common.Scenario):
             most = age.required_epsilon(min(targets), markov.total_variation(kernels).min())
             if most < limit:
                 raise ValueError(
-                    f"privacy.target_epsilons: {min(targets):g} is met by no schedule: even with its oldest data, chain "
-                    f"{chain.name!r} needs an epsilon_C of at most {most:.4g}, privacy.min_classical_epsilon is "
-                    f"{limit:g}; raise the target or schedule.horizon, or lower the limit"
+                    f"privacy.target_epsilons: {min(targets):g} is met by no schedule: even for its oldest data, "
+                    f"chain {chain.name!r} may use an epsilon_C of at most {most:.4g}, below privacy."
+                    f"min_classical_epsilon: {limit:g}; raise the target or schedule.horizon, or lower the limit"
                 )
 
     def _check_schemes(self):
