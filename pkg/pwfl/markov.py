@@ -90,7 +90,7 @@ def total_variation(kernels: np.ndarray) -> np.ndarray:
     """
     difference = np.abs(kernels[..., :, None, :] - kernels[..., None, :, :]).sum(axis=-1) / 2
     steps, (rows, columns) = len(kernels) + 1, kernels.shape[-2:]
-    slack = 2 * np.finfo(float).eps * columns * steps if rows > 1 else 0.0
+    slack = 4 * np.finfo(float).eps * columns * steps if rows > 1 else 0.0
     return np.minimum(difference.max(axis=(-1, -2)) + slack, 1.0)
 
 
