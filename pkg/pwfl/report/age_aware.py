@@ -68,11 +68,7 @@ def sweep(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.HConcatChart
     """Fig. 2: loss difference over one client's collection time, the others fresh, and its bound."""
     frame = swept(tables)
     if frame.is_empty():
-        return (
-            alt.Chart(pl.DataFrame({"text": ["No scheme sweeps a client's collection time"]}))
-            .mark_text()
-            .encode(text="text:N")
-        )
+        return _nothing("No scheme sweeps a client's collection time")
     # One scheme is enough for the figure; the table holds all.
     frame = frame.filter(pl.col("scheme") == pl.col("scheme").first())
     fresh = frame.filter(pl.col("swept_time") == pl.col("swept_time").max()).row(0, named=True)
@@ -96,6 +92,10 @@ def sweep(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.HConcatChart
     users = frame["swept_user"].unique(maintain_order=True)
     columns = [alt.vconcat(*rows, title=f"Client {user}") for user, rows in zip(users, panels, strict=True)]
     return alt.hconcat(*columns, title=title)
+
+
+def _nothing(text: str) -> alt.Chart:
+    return alt.Chart(pl.DataFrame({"text": [text]})).mark_text(fontSize=14).encode(text="text:N")
 
 
 def _near(frame: pl.DataFrame, columns: list[str], title: str, room: float, picked: alt.Parameter) -> alt.LayerChart:
@@ -183,6 +183,8 @@ def times(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.HConcatChart
         .group_by("scheme", "user", "target_epsilon", maintain_order=True)
         .agg(time=pl.col("collection_time").mean())
     )
+    if frame.is_empty():
+        return _nothing("No scheme meets privacy targets")
     horizon = (tables["leakage"]["collection_time"] + tables["leakage"]["age"]).max()
     colour, chosen, opacity = theme.scheme_colour([s for s in parameters["schemes"] if s["scheduler"] != "sweep"])
     panels = [
