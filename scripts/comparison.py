@@ -6,9 +6,7 @@ from pwfl import jobs, report, tables
 from pwfl.report import theme
 
 jobs.start(snakemake.log[0])
-scenarios = {
-    name: {"parameters": parameters} for name, parameters in snakemake.params.depends["parameters"].items()
-}
+scenarios = {name: {"parameters": parameters} for name, parameters in snakemake.params.depends["parameters"].items()}
 for path in map(Path, snakemake.input):  # results/SCENARIO/report/TABLE.parquet
     scenarios[path.parts[1]][path.stem] = pl.read_parquet(path)
 frames = report.compare(scenarios)

@@ -67,6 +67,8 @@ def _noise(data: dict):
 def _bounds(content: dict):
     """Guarantees and Theorem 1, over all schemes, realizations and targets."""
     each = content["realizations"]
+    if each.is_empty():
+        return
     count = each["realization"].n_unique()
 
     def fixed(claim, value, required, holds):
@@ -109,7 +111,7 @@ def _sweep(content: dict):
         .group_by("swept_user")
         .agg(*(pl.col("swept_time").sort_by(f"{c}_mean").first().alias(c) for c in (EXPECTED, "paired_bound_wh2")))
     )
-    last, count = sweep["swept_time"].max(), content["realizations"].drop_nulls(SIMULATION)["realization"].n_unique()
+    last, count = sweep["swept_time"].max(), content["history"]["realization"].n_unique()
     for claim, cases in (
         ("clients that had better collect fresh data", best[EXPECTED] == last),
         ("clients with an optimum inside 0..T", (best[EXPECTED] > 0) & (best[EXPECTED] < last)),
