@@ -144,6 +144,7 @@ EDGES = {
         {"name": "home", "matrix": [[0.1, 0.9, 0], [0, 0.1, 0.9], [0.9, 0, 0.1]], "start": [1.0, 0, 0]}]}},
     "no state keeps itself but one": {"clients": {"states_wh": [1.0, 2.0, 3.0], "chains": [
         {"name": "home", "matrix": [[0.5, 0.5, 0], [0, 0, 1.0], [1.0, 0, 0]], "start": [0, 1.0, 0]}]}},
+    "forgets at once": {"clients": {"states_wh": [0.0, 5.0], "chains": [{"name": "home", "up": 0.5, "down": 0.5}]}},
     "only a sweep": {"schemes": [scheme("sweep", "adaptive")]},
     "no sweep": {"schemes": [scheme("random", "constant"), scheme("bound_constant", "constant")]},
     "separate bound": {"schedule": {"bound": "separate"}},

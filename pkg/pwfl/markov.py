@@ -84,14 +84,18 @@ def reverse_kernels(transition: np.ndarray, start: np.ndarray, horizon: int) -> 
 
 
 def total_variation(kernels: np.ndarray) -> np.ndarray:
-    """Largest total variation distance between two rows of each kernel, shape (...), of (..., row, column).
+    """Largest total variation distance between two rows of each reverse kernel, shape (T + 1,), of (T + 1, x, a).
 
     Rounded up by what the sums behind the kernels can be off, so that privacy is never overstated.
     """
-    difference = np.abs(kernels[..., :, None, :] - kernels[..., None, :, :]).sum(axis=-1) / 2
-    steps, (rows, columns) = len(kernels) + 1, kernels.shape[-2:]
-    slack = 4 * np.finfo(float).eps * columns * steps if rows > 1 else 0.0
-    return np.minimum(difference.max(axis=(-1, -2)) + slack, 1.0)
+    difference = np.abs(kernels[:, :, None] - kernels[:, None]).sum(axis=-1) / 2
+    times, rows, states = kernels.shape
+    return np.minimum(difference.max(axis=(1, 2)) + (rounding(times, states) if rows > 1 else 0), 1.0)
+
+
+def rounding(times: int, states: int) -> float:
+    """What a total variation distance by powers of a chain can be off, with sums over `times` steps of `states` terms."""
+    return 4 * np.finfo(float).eps * states * (times + 1)
 
 
 def contraction(transition: np.ndarray) -> float:
@@ -120,7 +124,8 @@ def total_variation_bound(transition: np.ndarray, start: np.ndarray, horizon: in
     if len(weight) < 2:
         return np.zeros(horizon + 1)
     decay = contraction(transition) ** np.arange(horizon, -1, -1)
-    return np.minimum(0.5 * decay * np.sqrt((mu / pi).max(axis=1) * weight.sum()), 1.0)
+    bound = 0.5 * decay * np.sqrt((mu / pi).max(axis=1) * weight.sum())
+    return np.minimum(bound + rounding(horizon + 1, len(pi)), 1.0)
 
 
 def divergence(law: np.ndarray, other: np.ndarray) -> np.ndarray:

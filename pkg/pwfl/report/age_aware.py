@@ -32,6 +32,7 @@ CURVES = {
 }
 LINE_COLOURS = ["#0072B2", "#009E73", "#D55E00"]
 EVERY = "all (T + 1)^N schedules"
+NEGLIGIBLE = 1e-9  # total variation distances not worth a logarithmic axis
 SHOWN, PANEL = 3, 250  # chains or clients in a figure; width of a panel
 
 
@@ -44,6 +45,7 @@ def aging(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.HConcatChart
         .join(one_each.select("realization", "user", "chain"), on=["realization", "user"])
         .unpivot(list(VARIATIONS), index=["chain", "age"], variable_name="curve", value_name="distance")
         .with_columns(pl.col("curve").replace(VARIATIONS))
+        .filter(pl.col("distance") > NEGLIGIBLE)
     )
     picked = alt.selection_point(fields=["curve"], bind="legend")
     colour = alt.Color(

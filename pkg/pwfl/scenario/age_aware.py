@@ -44,8 +44,9 @@ class Clients(Section):
     number: int = parameter(3, "clients N; client k has chain k modulo their number", stages="channel", ge=1)
     states_wh: list[float] = parameter([20.0, 50.0, 100.0, 200.0], "values that the data take", unit="Wh",
                                        stages="channel", min_length=2)  # fmt: skip
-    chains: list[Chain] = parameter(PAPER_CHAINS, "the chains; a list replaces the default one", stages="channel",
-                                    min_length=1)  # fmt: skip
+    chains: list[Chain] = parameter(
+        PAPER_CHAINS, "the chains, each with name, up and down (or matrix, a list of rows), start (null: stationary), "
+        "samples n_k; a list replaces the default one", stages="channel", min_length=1)  # fmt: skip
 
 
 class Schedule(Section):
