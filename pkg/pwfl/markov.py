@@ -94,7 +94,7 @@ def total_variation(kernels: np.ndarray) -> np.ndarray:
 
 
 def rounding(times: int, states: int) -> float:
-    """What a total variation distance by powers of a chain can be off, with sums over `times` steps of `states` terms."""
+    """What a distance by powers of a chain can be off, after sums over `times` steps of `states` terms."""
     return 4 * np.finfo(float).eps * states * (times + 1)
 
 
