@@ -24,14 +24,14 @@ def run(parameters: dict, scheduler: str, tables: dict[str, pl.DataFrame]) -> di
     profile = {name: to_array(tables["links"], name, *shape) for name in PROFILE}
     profile |= {name: to_array(users, name, *shape) for name in ("samples", "sensitivity_wh")}
     clients, times = profile["mean_wh"].shape[1:]
-    swept, status, objective, evaluations = None, scheduler, np.nan, 0.0
     if scheduler == "sweep":
         swept = steps(min(parameters["schedule"]["sweep_clients"], clients), times)
         targets = np.full(len(swept), parameters["schedule"]["sweep_epsilon"])
     else:
-        targets = np.array(parameters["privacy"]["target_epsilons"])
+        swept, targets = None, np.array(parameters["privacy"]["target_epsilons"])
     required = age.required_epsilon(targets[:, None, None], profile["total_variation"][:, None])
 
+    status, objective, evaluations = scheduler, np.nan, 0.0
     if scheduler == "sweep":
         schedules = np.full((len(realizations), len(swept), clients), times - 1)
         schedules[:, np.arange(len(swept)), swept[:, 0]] = swept[:, 1]
@@ -43,27 +43,28 @@ def run(parameters: dict, scheduler: str, tables: dict[str, pl.DataFrame]) -> di
             block = range(realizations[0], realizations[-1] + 1)
             schedules = random_times(streams.uniforms(parameters["seed"], "schedule", block, (clients,)), allowed)
         else:
-            status, bound = "optimal", parameters.get("schedule", {}).get("bound")
+            status, bound = "optimal", parameters["schedule"]["bound"] if scheduler.startswith("bound_") else None
             schedules, objective, evaluations = optimal_times(scheduler, bound, profile, required, allowed)
 
-    cases = len(targets)
-    keys = {"realization": np.repeat(realizations, cases), "case": np.tile(np.arange(cases), len(realizations))}
-    keys |= {"target_epsilon": np.tile(targets, len(realizations))}
     asked = np.take_along_axis(required, schedules[..., None], 3)
-    by_case = pl.DataFrame(keys)
-    user = users.select("realization", "user")
-    schedule = by_case.join(user, on="realization", maintain_order="left_right").with_columns(
-        collection_time=schedules.ravel(), required_epsilon=asked.ravel()
-    )
-    programs = by_case.with_columns(
-        swept_user=None if swept is None else np.tile(swept[:, 0], len(realizations)),
-        swept_time=None if swept is None else np.tile(swept[:, 1], len(realizations)),
-        status=pl.lit(status),
-        objective_wh2=pl.Series(np.broadcast_to(objective, required.shape[:2]).ravel(), nan_to_null=True),
-        evaluations=np.broadcast_to(evaluations, required.shape[:2]).ravel(),
-        log10_schedules=pl.lit(clients * np.log10(times)),
-    )
-    return {"schedule": schedule, "schedule_status": programs}
+    cases = pl.DataFrame({"case": np.arange(len(targets)), "target_epsilon": targets})
+    by_case = users.select("realization").unique(maintain_order=True).join(
+        cases, how="cross", maintain_order="left_right"
+    )  # fmt: skip
+    moved = [None, None] if swept is None else np.tile(swept, (len(realizations), 1)).T
+    return {
+        "schedule": by_case.join(
+            users.select("realization", "user"), on="realization", maintain_order="left_right"
+        ).with_columns(collection_time=schedules.ravel(), required_epsilon=asked.ravel()),
+        "schedule_status": by_case.with_columns(
+            swept_user=moved[0],
+            swept_time=moved[1],
+            status=pl.lit(status),
+            objective_wh2=pl.Series(np.broadcast_to(objective, required.shape[:2]).ravel(), nan_to_null=True),
+            evaluations=np.broadcast_to(evaluations, required.shape[:2]).ravel(),
+            log10_schedules=pl.lit(clients * np.log10(times)),
+        ),
+    }
 
 
 def steps(swept: int, times: int) -> np.ndarray:
