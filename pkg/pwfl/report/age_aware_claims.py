@@ -62,6 +62,16 @@ def _noise(data: dict):
                 lambda v: (v[0].mean(-1) / v[1].mean(-1)).min(0),
                 ">= 1", lambda m: m >= 1 - ROUNDING,
             )  # fmt: skip
+    constant, adaptive = (
+        [data[pair] for pair in pairs if pair in data] for pairs in zip(RANDOM, PROPOSED, SIMULATED, strict=True)
+    )
+    if constant and adaptive:
+        yield _row(
+            "3. noise power: every constant over every adaptive noise, across schedules (ratio, worst pair and target)",
+            [scheme[NOISE] for scheme in (*constant, *adaptive)],
+            lambda v: (v[: len(constant)].mean(-1).min(0) / v[len(constant) :].mean(-1).max(0)).min(0),
+            ">= 1", lambda m: m >= 1 - ROUNDING,
+        )  # fmt: skip
 
 
 def _bounds(content: dict):
