@@ -150,7 +150,7 @@ def loss(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
 
 def noise(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Fig. 3 (b): variance of the model's noise over the privacy target."""
-    y = alt.Y(title="Noise power (Wh²)", scale=alt.Scale(type="log"))
+    y = alt.Y(title="Noise power (Wh²)", scale=alt.Scale(type="log", nice=False))
     return _over_target(realizations(tables), "noise_power_wh2", parameters["schemes"], "Noise power", y)
 
 
