@@ -24,7 +24,7 @@ def run(config: dict, folder) -> tuple[dict, dict[str, pl.DataFrame]]:
     def parameters(stage, variant=None):
         return scenario.stage_parameters(model, stage, variant)
 
-    data, collected = digits(), []
+    data, collected = digits() if "data" in type(model).model_fields else None, []
     base = checked(channel.run(parameters("channel"), range(model.realizations)))
     for scheme in model.schemes:
         found = base | checked(schedule.run(parameters("schedule", scheme.scheduler), scheme.scheduler, base))

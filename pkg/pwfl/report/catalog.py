@@ -37,6 +37,13 @@ FIGURES = {
         "accuracy": ("history",),
         "deviation": ("history",),
     },
+    "age_aware": {
+        "aging": ("users", "links"),
+        "sweep": ("schedule_status", "history", "outcome"),
+        "loss": ("schedule_status", "history", "outcome"),
+        "noise": ("schedule_status", "history", "outcome"),
+        "times": ("schedule_status", "leakage"),
+    },
 }
 
 # Tables of each system's scenarios, and their captions.
@@ -76,6 +83,15 @@ TABLES = {
         "accuracy and loss in the evaluated ones.",
         "statuses": "Who decides over the devices' rounds, which noise copies get, how rounds ended.",
     },
+    "age_aware": {
+        "summary": "For each scheme and privacy target, means over realizations with 95% intervals, the guarantees, "
+        "and what the search for the schedule cost.",
+        "realizations": "Guarantee, noise, simulated and expected loss difference and its bounds of each scheme, "
+        "realization and privacy target.",
+        "history": "Simulated loss difference of each scheme, realization and case.",
+        "statuses": "How the schedules were found and which noise rule was applied.",
+        "sweep": "Mean loss difference and its bounds for each collection time of one client, the others fresh.",
+    },
 }
 # Tables of a study, and their captions; figures of a study for each system in it.
 COMPARISON = {
@@ -91,4 +107,5 @@ COMPARISON_FIGURES = {
     "anonymous_oac": (),
     "random_orthogonalization": ("accuracy", "leakage", "readings", "tradeoff"),
     "utility_fair": ("robustness",),
+    "age_aware": ("search",),
 }

@@ -13,7 +13,7 @@ TERMS = ["delta", "samples", "rounds", "unit", "neighbouring_relation", "samplin
 
 
 def table(scenarios: dict[str, dict]) -> pl.DataFrame:
-    """A row for each scheme of each scenario; see `report.compare` for the argument.
+    """A row for each scheme of each scenario, and each privacy target where it has several; see `report.compare` for the argument.
 
     Mean final accuracy with its 95% interval over realizations, the largest epsilon_exact of a
     realization, mean symbols on air and transmit energy, and the terms they hold under. What does
@@ -26,12 +26,13 @@ def table(scenarios: dict[str, dict]) -> pl.DataFrame:
         each = each.with_columns(
             pl.lit(None, pl.Float64).alias(column) for column in MEANS if column not in each.columns
         )
-        worst = each.group_by("scheme", maintain_order=True).agg(
+        keys = ["scheme", *(["target_epsilon"] if "target_epsilon" in each.columns else [])]
+        worst = each.group_by(keys, maintain_order=True).agg(
             pl.col("epsilon_exact").max(), pl.col([column for column in TERMS if column in each.columns]).first()
         )
         frames.append(
-            theme.means(each, ["scheme"], MEANS)
-            .join(worst, on="scheme", maintain_order="left")
+            theme.means(each, keys, MEANS)
+            .join(worst, on=keys, maintain_order="left")
             .select(
                 pl.lit(name).alias("scenario"),
                 pl.lit(system).alias("system"),

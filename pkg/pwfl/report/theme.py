@@ -27,6 +27,16 @@ COLOURS = {
     ("benchmark", "fair"): "#CC79A7",
     ("utility", "independent"): "#009E73",
     ("utility", "shared"): "#56B4E9",
+    ("random", "constant"): "#D55E00",
+    ("random", "adaptive"): "#E69F00",
+    ("bound_constant", "constant"): "#0072B2",
+    ("bound_adaptive", "adaptive"): "#009E73",
+    ("simulated_constant", "constant"): "#56B4E9",
+    ("simulated_adaptive", "adaptive"): "#CC79A7",
+    ("fixed", "constant"): "#7F7F7F",
+    ("fixed", "adaptive"): "#000000",
+    ("sweep", "constant"): "#7F7F7F",
+    ("sweep", "adaptive"): "#000000",
 }
 
 alt.data_transformers.disable_max_rows()  # charts get thinned tables; a map shows all users

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from pwfl import datasets
 from pwfl.files import whole
+from pwfl.scenario.age_aware import AgeAware
 from pwfl.scenario.anonymous_oac import AnonymousOac
 from pwfl.scenario.common import Scenario
 from pwfl.scenario.fields import Section
@@ -26,6 +27,7 @@ SYSTEMS: dict[str, type[Scenario]] = {
     "anonymous_oac": AnonymousOac,
     "random_orthogonalization": RandomOrthogonalization,
     "utility_fair": UtilityFair,
+    "age_aware": AgeAware,
 }
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")

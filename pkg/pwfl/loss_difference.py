@@ -1,0 +1,50 @@
+"""How much worse the private aged model is than the fresh one without noise, and bounds on that.
+
+Client k's share is alpha_k = n_k / n. The model is w = sum of alpha_k (mean of n_k samples at t_k + Laplace
+noise of scale b_k), the ideal one is the same mean of samples at T without noise, and the loss is the squared
+error at T, averaged over clients with weights alpha_k (Lin et al., (2a)). Arrays have users on the last
+axis; squares of Wh. Proofs: docs/age_aware.md.
+"""
+
+import numpy as np
+
+
+def noise_power(share: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Each client's part of the variance of the model's noise, 2 alpha_k^2 b_k^2."""
+    return 2 * (share * scale) ** 2
+
+
+def sampling_excess(share, samples, variance, final_variance) -> np.ndarray:
+    """Each client's part of the expected loss difference from a variance at t_k other than that at T."""
+    return share**2 * (variance - final_variance) / samples
+
+
+def expected(bias: np.ndarray, excess: np.ndarray, power: np.ndarray) -> np.ndarray:
+    """The expected loss difference (2a), exactly, without the axis of users.
+
+    `bias` is alpha_k (mean at t_k - mean at T), `excess` by `sampling_excess`, `power` by `noise_power`. The
+    biases add before they are squared, so clients' ages interact.
+    """
+    return bias.sum(axis=-1) ** 2 + (excess + power).sum(axis=-1)
+
+
+def paired_penalty(share, value_range, information, divergence) -> np.ndarray:
+    """Each client's part of the bound by age: alpha_k r^2 (I_k + D_k) / 2, r the range of the data.
+
+    Theorem 1 with its two steps taken at once, for the difference of the two losses; see `paired_offset`.
+    """
+    return share * value_range**2 * (information + divergence) / 2
+
+
+def paired_offset(share, samples, final_variance) -> np.ndarray:
+    """What the ideal model itself loses by sampling, each client's part; taken off the paired bound."""
+    return share**2 * final_variance / samples
+
+
+def separate_penalty(share, value_range, information, divergence) -> np.ndarray:
+    """Each client's part of Theorem 1 as in the paper's appendix, for a loss in [0, R], R = r^2.
+
+    alpha_k R (sqrt((I_k + D_k) / 2) + sqrt(D_k / 2)): generalization term and risk term, bounded one by one.
+    """
+    both = np.sqrt((information + divergence) / 2) + np.sqrt(divergence / 2)
+    return share * value_range**2 * both

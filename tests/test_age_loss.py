@@ -1,0 +1,277 @@
+"""The loss difference, Theorem 1's bounds on it, and the searches for the best schedule."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from pwfl import loss_difference, markov
+from pwfl.schedule import age_search
+from pwfl.train import age_aware as train
+
+FALSE_ALARM = 1e-6
+
+
+def chain(generator, states):
+    weights = generator.gamma(0.4, size=(states, states)) + 1e-2
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+class Instance:
+    """Random clients at random times: what the functions of `loss_difference` take, shape (user,)."""
+
+    def __init__(self, generator, clients=None, samples=None, states=None):
+        clients = clients or int(generator.integers(1, 4))
+        count = int(generator.integers(2, 5)) if states is None else len(states)
+        self.states = np.sort(generator.uniform(0, 200, count)) if states is None else states
+        self.horizon = int(generator.integers(1, 8))
+        self.transition = np.stack([chain(generator, count) for _ in range(clients)])
+        self.start = generator.dirichlet(np.full(count, 0.4), size=clients)
+        self.samples = np.array(samples) if samples is not None else generator.integers(1, 400, clients)
+        self.times = generator.integers(0, self.horizon + 1, clients)
+        self.scale = generator.choice([0.0, 0.3, 3.0], clients)
+        mu = [markov.laws(p, s, self.horizon) for p, s in zip(self.transition, self.start, strict=True)]
+        self.law = np.stack([m[t] for m, t in zip(mu, self.times, strict=True)])
+        self.final = np.stack([m[-1] for m in mu])
+        self.share = self.samples / self.samples.sum()
+        self.mean, self.final_mean = self.law @ self.states, self.final @ self.states
+        self.variance = self.law @ self.states**2 - self.mean**2
+        self.final_variance = self.final @ self.states**2 - self.final_mean**2
+        self.divergence = markov.divergence(self.law, self.final)
+        self.information = np.log1p(((self.law > 0).sum(axis=1) - 1) / self.samples)
+        self.range = np.ptp(self.states)
+
+    def expected(self):
+        excess = loss_difference.sampling_excess(self.share, self.samples, self.variance, self.final_variance)
+        power = loss_difference.noise_power(self.share, self.scale)
+        return loss_difference.expected(self.share * (self.mean - self.final_mean), excess, power)
+
+    def paired(self, age=True, information=None):
+        information = self.information if information is None else information
+        penalty = loss_difference.paired_penalty(self.share, self.range, information, self.divergence * age)
+        offset = loss_difference.paired_offset(self.share, self.samples, self.final_variance)
+        return (penalty + loss_difference.noise_power(self.share, self.scale) - offset).sum()
+
+    def separate(self, age=True):
+        penalty = loss_difference.separate_penalty(self.share, self.range, self.information, self.divergence * age)
+        return (penalty + loss_difference.noise_power(self.share, self.scale)).sum()
+
+
+def test_the_expected_loss_difference_is_that_of_all_outcomes():
+    generator = np.random.default_rng(1)
+    for _ in range(30):
+        one = Instance(generator, samples=generator.integers(1, 3, 2), clients=2, states=np.array([0.0, 30.0, 100.0]))
+
+        def excess_risk(laws, noise_variance, one=one):
+            """Expected squared distance of the average of all samples, and independent noise, from its target."""
+            total, owners = 0.0, np.repeat([0, 1], one.samples)
+            for outcome in product(range(3), repeat=len(owners)):
+                chance = np.prod([laws[owner][state] for owner, state in zip(owners, outcome, strict=True)])
+                model = one.states[list(outcome)].mean()
+                total += chance * ((model - one.share @ one.final_mean) ** 2 + noise_variance)
+            return total
+
+        noise = 2 * ((one.share * one.scale) ** 2).sum()
+        exact = excess_risk(one.law, noise) - excess_risk(one.final, 0.0)
+        assert one.expected() == pytest.approx(exact, rel=1e-9, abs=1e-9)
+
+
+def mutual_information(law, states, samples):
+    """I(mean of the samples; one of them), nats, exactly."""
+    joint = {}
+    for outcome in product(range(len(states)), repeat=samples):
+        chance, mean = np.prod(law[list(outcome)]), round(float(states[list(outcome)].mean()), 9)
+        joint[mean, outcome[0]] = joint.get((mean, outcome[0]), 0) + chance
+    of_mean, of_first = {}, {}
+    for (mean, first), chance in joint.items():
+        of_mean[mean] = of_mean.get(mean, 0) + chance
+        of_first[first] = of_first.get(first, 0) + chance
+    return sum(c * np.log(c / of_mean[m] / of_first[f]) for (m, f), c in joint.items() if c > 0)
+
+
+def test_the_information_of_a_mean_is_below_its_bound():
+    generator = np.random.default_rng(2)
+    for _ in range(40):
+        states, samples = int(generator.integers(2, 4)), int(generator.integers(1, 6))
+        law = generator.dirichlet(np.full(states, 0.7))
+        exact = mutual_information(law, np.array([20.0, 50.0, 100.0])[:states], samples)
+        assert exact <= np.log1p((states - 1) / samples) + 1e-12
+    # With one sample the mean is the sample: the entropy, at most the logarithm of the number of states.
+    assert mutual_information(np.full(3, 1 / 3), np.array([20.0, 50.0, 100.0]), 1) == pytest.approx(np.log(3))
+
+
+def test_theorem_one_holds_with_the_exact_information_too():
+    generator = np.random.default_rng(3)
+    for _ in range(60):
+        one = Instance(generator, samples=generator.integers(1, 5, 2), clients=2, states=np.array([20.0, 50.0, 100.0]))
+        exact = np.array([mutual_information(p, one.states, n) for p, n in zip(one.law, one.samples, strict=True)])
+        assert one.expected() <= one.paired(information=exact) + 1e-9
+
+
+def test_theorem_one_holds_and_without_its_age_term_does_not():
+    generator = np.random.default_rng(4)
+    violated = np.zeros(2, int)
+    for _ in range(1500):
+        one = Instance(generator)
+        assert one.expected() <= one.paired() + 1e-9
+        assert one.expected() <= one.separate() + 1e-9
+        violated += [one.expected() > one.paired(age=False), one.expected() > one.separate(age=False)]
+    assert (violated > 20).all()
+
+
+def test_the_paired_bound_is_below_the_separate_one_where_the_data_are_not_hopeless():
+    generator = np.random.default_rng(5)
+    for _ in range(500):
+        one = Instance(generator)
+        if ((one.information + one.divergence) <= 2).all():
+            assert one.paired() <= one.separate() + 1e-9
+
+
+def simulate(one: Instance, draws: int, seed: int, scale_error: float = 1.0) -> np.ndarray:
+    """Loss differences of independent draws, by the functions of the stage train."""
+    generator = np.random.default_rng(seed)
+    means = train.sample_means(generator, one.states, one.samples, one.start, one.transition, one.horizon, draws)
+    noise = generator.laplace(size=means.shape[:2])
+    best = float(one.share @ train.final_means(one.states, one.start, one.transition, one.horizon))
+    return train.loss_differences(
+        means, noise, one.share, one.times[None], scale_error * one.scale[None], best
+    )[:, 0]  # fmt: skip
+
+
+def test_the_simulation_agrees_with_the_closed_form():
+    generator, draws, cases = np.random.default_rng(6), 20_000, 25
+    limit, caught = norm.isf(FALSE_ALARM / 2 / cases), 0
+    for seed in range(cases):
+        one = Instance(generator)
+        one.scale = np.full(len(one.samples), 20.0)
+        for error in (1.0, 1.05):
+            losses = simulate(one, draws, seed, error)
+            score = (losses.mean() - one.expected()) / (losses.std() / np.sqrt(draws))
+            if error == 1.0:
+                assert abs(score) < limit
+            else:
+                caught += abs(score) > limit
+    assert caught > 0  # the must-fail twin: noise five per cent too strong
+
+
+def test_the_bound_holds_against_the_simulation_and_without_its_age_term_does_not():
+    """One-sided at a false-alarm rate of 1e-6; the twin's violation is as significant."""
+    generator, draws, limit = np.random.default_rng(7), 4000, norm.isf(FALSE_ALARM / 40)
+    violated = 0
+    for seed in range(40):
+        one = Instance(generator)
+        losses = simulate(one, draws, seed)
+        error = losses.std() / np.sqrt(draws)
+        assert losses.mean() - limit * error <= one.paired()
+        violated += losses.mean() - limit * error > one.paired(age=False)
+    assert violated > 2
+
+
+def test_samples_follow_their_chains():
+    generator = np.random.default_rng(8)
+    one = Instance(generator, clients=2, samples=[7, 30])
+    draws, limit = 40_000, norm.isf(FALSE_ALARM / 200)
+    means = train.sample_means(generator, one.states, one.samples, one.start, one.transition, one.horizon, draws)
+    for k, n in enumerate(one.samples):
+        mu = markov.laws(one.transition[k], one.start[k], one.horizon)
+        mean = mu @ one.states
+        variance = mu @ one.states**2 - mean**2
+        score = (means[:, k].mean(axis=0) - mean) / np.sqrt(np.maximum(variance, 1e-12) / n / draws)
+        assert np.abs(score).max() < limit
+        # Samples keep their chains: the covariance of the means at t and at T is that of one chain over n.
+        for t in range(one.horizon):
+            step = np.linalg.matrix_power(one.transition[k], one.horizon - t)
+            joint = mu[t][:, None] * step
+            covariance = (one.states @ joint @ one.states - mean[t] * mean[-1]) / n
+            product_ = (means[:, k, t] - mean[t]) * (means[:, k, -1] - mean[-1])
+            assert abs(product_.mean() - covariance) < limit * product_.std() / np.sqrt(draws) + 1e-9
+
+
+def all_schedules(cost, shared, required, common_cost):
+    """Every schedule's value, by a loop."""
+    clients, times = cost.shape
+    best = np.inf
+    for schedule in product(range(times), repeat=clients):
+        picked = [cost[k, t] for k, t in enumerate(schedule)]
+        value = sum(picked) + sum(shared[k, t] for k, t in enumerate(schedule)) ** 2
+        if common_cost is not None:
+            value += common_cost(min(required[k, t] for k, t in enumerate(schedule)))
+        best = min(best, value)
+    return best
+
+
+def random_program(generator, clients=None, times=None, ties=False):
+    clients, times = clients or int(generator.integers(1, 5)), times or int(generator.integers(1, 6))
+    cost, required = generator.exponential(1, (clients, times)), generator.uniform(0.1, 5, (clients, times))
+    if ties:
+        cost, required = np.ceil(2 * cost), np.ceil(required)
+    forbidden = generator.random((clients, times)) < 0.2
+    forbidden[np.arange(clients), generator.integers(times, size=clients)] = False
+    return np.where(forbidden, np.inf, cost), required
+
+
+def value_of(times, cost, required, common_cost):
+    picked = np.arange(len(times)), times
+    return cost[picked].sum() + common_cost(required[picked].min())
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_searches_find_what_the_enumeration_finds(seed):
+    generator = np.random.default_rng(seed)
+    for trial in range(60):
+        cost, required = random_program(generator, ties=trial % 2 == 1)
+        weight = generator.choice([0.0, 0.5, 5.0])
+
+        def common(classical, weight=weight):
+            return weight / classical**2
+
+        nothing = np.zeros_like(cost)
+        times, value, evaluations = age_search.best_separate(cost)
+        assert value == pytest.approx(all_schedules(cost, nothing, required, None))
+        assert value == pytest.approx(cost[np.arange(len(times)), times].sum())
+        assert evaluations == cost.size
+        times, value, evaluations = age_search.best_common(cost, required, common)
+        assert value == pytest.approx(all_schedules(cost, nothing, required, common))
+        assert value_of(times, cost, required, common) == pytest.approx(value)
+        assert evaluations <= len(cost) * cost.size
+        shared = generator.normal(size=cost.shape)
+        for rule in (None, common):
+            times, value, evaluations = age_search.enumerate_all(cost, shared, required, rule)
+            assert value == pytest.approx(all_schedules(cost, shared, required, rule))
+            assert evaluations == cost.shape[1] ** len(cost)
+
+
+def test_the_search_is_exact_where_nothing_can_be_enumerated():
+    """30 clients and 40 times, against a plain loop over all floors."""
+    generator = np.random.default_rng(9)
+    cost, required = random_program(generator, 30, 40)
+
+    def common(classical):
+        return 20 / classical**2
+
+    best = np.inf
+    for floor in np.unique(required):
+        allowed = np.where(required >= floor, cost, np.inf).min(axis=1)
+        best = min(best, allowed.sum() + common(floor))
+    times, value, _ = age_search.best_common(cost, required, common)
+    assert value == pytest.approx(best)
+    assert value_of(times, cost, required, common) == pytest.approx(best)
+    # No random schedule is better.
+    for _ in range(2000):
+        assert value_of(generator.integers(40, size=30), cost, required, common) >= value - 1e-9
+
+
+def test_among_equal_optima_the_freshest_data_are_taken():
+    cost = np.array([[1.0, 0.0, 0.0, 2.0]])
+    assert age_search.best_separate(cost)[0].tolist() == [2]
+    assert age_search.best_common(cost, np.ones((1, 4)), lambda c: 0 * c)[0].tolist() == [2]
+
+
+def test_choosing_times_for_the_expected_loss_difference_holds_the_partition_problem():
+    """Why the simulated optimum is enumerated: its minimum tells whether numbers split into equal sums."""
+    for numbers, splits in (([3, 1, 1, 2, 2, 1], True), ([3, 1, 1, 2, 2, 8], False)):
+        shared = np.array([[-x, x] for x in numbers], float)
+        _, value, count = age_search.enumerate_all(np.zeros_like(shared), shared, np.ones_like(shared), None)
+        assert (value == 0) == splits
+        assert count == 2 ** len(numbers)

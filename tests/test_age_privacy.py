@@ -1,0 +1,250 @@
+"""Chains, their reverse kernels, and age-dependent privacy, against reference values and independent oracles."""
+
+from itertools import combinations, pairwise, product
+
+import mpmath
+import numpy as np
+import pytest
+
+from pwfl import age, markov
+
+STATES = 4
+START = np.array([0.7, 0.2, 0.1, 0.0])
+
+
+def random_chain(generator, states, reversible):
+    """A random irreducible aperiodic chain; a reversible one by symmetric weights."""
+    weights = generator.gamma(0.3, size=(states, states)) + 1e-3
+    if reversible:
+        weights = weights + weights.T
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+def random_cases(count, seed):
+    generator = np.random.default_rng(seed)
+    for _ in range(count):
+        states, horizon = int(generator.integers(2, 6)), int(generator.integers(1, 12))
+        transition = random_chain(generator, states, generator.random() < 0.5)
+        start = generator.dirichlet(np.full(states, 0.5))
+        yield transition, start if generator.random() < 0.7 else markov.stationary(transition), horizon
+
+
+def exact_total_variation(transition, start, horizon):
+    return markov.total_variation(markov.reverse_kernels(transition, start, horizon))
+
+
+@pytest.mark.parametrize(
+    ("gap", "delta", "bound", "epsilon", "required"),
+    [(2, 0.82, 0.960833, 0.879208, 1.129938), (10, 0.174747, 0.204729, 0.262568, 2.382595)],
+)
+def test_reference_values_from_the_stationary_law(gap, delta, bound, epsilon, required):
+    chain = markov.birth_death(0.3, 0.3, STATES)
+    pi = markov.stationary(chain)
+    exact = exact_total_variation(chain, pi, 15)[15 - gap]
+    assert round(exact, 6) == delta
+    assert round(markov.total_variation_bound(chain, pi, 15)[15 - gap], 6) == bound
+    assert round(float(age.age_epsilon(1.0, exact)), 6) == epsilon
+    assert round(float(age.required_epsilon(1.0, exact)), 6) == required
+
+
+def test_reference_values_from_another_start_law():
+    chain = markov.birth_death(0.3, 0.3, STATES)
+    assert round(exact_total_variation(chain, START, 5)[2], 5) == 0.55458
+    assert round(exact_total_variation(chain, markov.stationary(chain), 5)[2], 3) == 0.676
+
+
+def test_the_decay_without_its_constant_lies_below_the_exact_distance():
+    chain = markov.birth_death(0.3, 0.3, STATES)
+    exact = exact_total_variation(chain, markov.stationary(chain), 10)
+    decay = (1 - markov.spectral_gap(chain)) ** np.arange(10, -1, -1)
+    assert (decay[:-1] < exact[:-1]).all()
+    assert decay[8] == pytest.approx(0.6795, abs=1e-4)  # where the exact distance is 0.82
+
+
+@pytest.mark.parametrize(("up", "down"), [(0.3, 0.3), (0.05, 0.6), (0.9, 0.1), (0.2, 0.01)])
+def test_eigenvalues_of_the_birth_death_chain(up, down):
+    found = np.sort(np.linalg.eigvals(markov.birth_death(up, down, STATES)).real)
+    formula = [1.0, *(1 - up - down + 2 * np.sqrt(up * down) * np.cos(j * np.pi / 4) for j in (1, 2, 3))]
+    np.testing.assert_allclose(found, np.sort(formula), atol=1e-12)
+    gap = 1 - np.sort(np.abs(formula))[-2]
+    assert markov.spectral_gap(markov.birth_death(up, down, STATES)) == pytest.approx(gap)
+    assert markov.contraction(markov.birth_death(up, down, STATES)) == pytest.approx(1 - gap)
+
+
+def test_reverse_kernels_are_bayes_over_all_paths():
+    for transition, start, _ in random_cases(20, seed=1):
+        states, horizon = len(start), 4
+        joint = np.zeros((horizon + 1, states, states))  # of the state at T and that at t
+        for path in product(range(states), repeat=horizon + 1):
+            weight = start[path[0]] * np.prod([transition[a, b] for a, b in pairwise(path)])
+            for t, state in enumerate(path):
+                joint[t, path[-1], state] += weight
+        np.testing.assert_allclose(
+            markov.reverse_kernels(transition, start, horizon), joint / joint.sum(axis=2, keepdims=True), atol=1e-12
+        )
+
+
+def test_states_that_are_impossible_at_the_end_are_not_asked_about():
+    chain = markov.birth_death(0.3, 0.3, STATES)
+    kernels = markov.reverse_kernels(chain, np.array([1.0, 0, 0, 0]), 2)
+    assert kernels.shape == (3, 3, 4)  # the fourth state is three steps away
+    assert np.isfinite(kernels).all()
+    assert markov.total_variation(kernels)[0] == pytest.approx(0, abs=1e-13)  # all start in the first one
+
+
+def test_total_variation_is_the_largest_difference_over_events():
+    for transition, start, horizon in random_cases(20, seed=2):
+        kernels = markov.reverse_kernels(transition, start, horizon)
+        events = [list(e) for r in range(1, len(start)) for e in combinations(range(len(start)), r)]
+        for t in range(horizon + 1):
+            chance = np.array([kernels[t][:, e].sum(axis=1) for e in events])
+            largest = (chance.max(axis=1) - chance.min(axis=1)).max()
+            assert markov.total_variation(kernels)[t] == pytest.approx(min(largest, 1), abs=1e-12)
+
+
+def test_the_distance_of_long_ages_is_never_understated():
+    chain, horizon = markov.birth_death(0.3, 0.3, STATES), 200
+    found = exact_total_variation(chain, START, horizon)
+    with mpmath.workdps(60):
+        p, mu = mpmath.matrix(chain.tolist()), mpmath.matrix([list(map(float, START))])
+        for t in (100, 50, 0):
+            law, kernel = mu * p**t, p ** (horizon - t)
+            final = mu * p**horizon
+            rows = [[law[a] * kernel[a, x] / final[x] for a in range(4)] for x in range(4)]
+            exact = max(sum(abs(a - b) for a, b in zip(*pair, strict=True)) / 2 for pair in combinations(rows, 2))
+            assert exact <= found[t] <= exact + 1e-11
+
+
+def test_the_provable_bound_holds_for_every_start_law():
+    below = 0
+    for transition, start, horizon in random_cases(400, seed=3):
+        exact = exact_total_variation(transition, start, horizon)
+        bound = markov.total_variation_bound(transition, start, horizon)
+        assert (exact <= bound + 1e-9).all()
+        decay = (1 - markov.spectral_gap(transition)) ** np.arange(horizon, -1, -1)
+        below += (decay < exact - 1e-9).any()
+    assert below > 100  # the must-fail twin: without its constant it is no bound
+
+
+def test_the_provable_bound_is_the_known_one_from_the_stationary_law():
+    chain = markov.birth_death(0.2, 0.4, STATES)
+    pi, horizon = markov.stationary(chain), 8
+    worst = max(np.sqrt(1 / pi[x] + 1 / pi[y]) for x, y in combinations(range(4), 2))
+    known = np.minimum(1, (1 - markov.spectral_gap(chain)) ** np.arange(horizon, -1, -1) * worst / 2)
+    np.testing.assert_allclose(markov.total_variation_bound(chain, pi, horizon), known, rtol=1e-9)
+
+
+def test_older_data_tell_no_more():
+    for transition, start, horizon in random_cases(100, seed=4):
+        exact = exact_total_variation(transition, start, horizon)
+        assert (np.diff(exact) >= -1e-12).all()
+        assert exact[-1] == 1
+
+
+def test_required_and_age_dependent_epsilon_are_inverse():
+    generator = np.random.default_rng(5)
+    target, distance = generator.uniform(1e-3, 10, 500), generator.uniform(1e-9, 1, 500)
+    required = age.required_epsilon(target, distance)
+    assert (required >= target * (1 - 1e-12)).all()
+    np.testing.assert_allclose(age.age_epsilon(required, distance), target, rtol=1e-12)
+    np.testing.assert_allclose(age.age_epsilon(target, 1.0), target, rtol=1e-12)
+
+
+def test_extremes_of_age_dependent_epsilon():
+    assert age.age_epsilon(5.0, 0.0) == 0
+    assert age.age_epsilon(np.inf, 0.0) == 0
+    assert age.age_epsilon(np.inf, 0.5) == np.inf
+    assert age.age_epsilon(2000.0, 0.5) == pytest.approx(2000 + np.log(0.5))
+    assert age.age_epsilon(699.999, 0.5) == pytest.approx(699.999 + np.log(0.5), rel=1e-12)
+    assert age.required_epsilon(1.0, 0.0) == np.inf
+
+
+def test_randomized_response_of_old_data_never_leaks_more_than_said_and_can_leak_as_much():
+    """Exact, by the law of the output: of all classical mechanisms randomized response is the worst."""
+    attained = 0
+    for transition, start, horizon in random_cases(200, seed=6):
+        if len(start) != 2:
+            continue
+        kernels = markov.reverse_kernels(transition, start, horizon)
+        for classical in (0.1, 1.0, 4.0):
+            response = np.array([[np.exp(classical), 1], [1, np.exp(classical)]]) / (1 + np.exp(classical))
+            output = kernels @ response
+            leaked = np.log(output.max(axis=1) / output.min(axis=1)).max(axis=1)
+            said = age.age_epsilon(classical, markov.total_variation(kernels))
+            assert (leaked <= said + 1e-9).all()
+            attained += (leaked[-1] == pytest.approx(said[-1])) and said[-1] == pytest.approx(classical)
+    assert attained > 20
+    # Where one present state rules out a past one, the formula is attained for old data, too.
+    kernel = np.array([[[1.0, 0.0], [0.6, 0.4]]])
+    response = np.array([[1, np.e], [np.e, 1]]) / (1 + np.e)
+    output = kernel @ response
+    assert np.log(output.max(axis=1) / output.min(axis=1)).max() == pytest.approx(np.log(1 + 0.4 * (np.e - 1)))
+
+
+def laplace_log_ratio(kernel, states, scale):
+    """Largest log ratio of the densities of X_t + Laplace noise given two states at T, n = 1; exact at the kinks.
+
+    Between kinks the ratio of two sums of exponentials e^{+-y/b} is monotone, so the extremes lie at states.
+    """
+    density = np.exp(-np.abs(states[:, None] - states) / scale)  # (output, past state), unscaled
+    chance = kernel @ density.T
+    return np.log(chance.max(axis=0) / chance.min(axis=0)).max()
+
+
+def test_the_laplace_mechanism_meets_every_target_and_an_unsafe_distance_does_not():
+    """The audit: noise as the stages make it, leakage from the exact law of what is uploaded."""
+    states = np.array([20.0, 50.0, 100.0, 200.0])
+    unsafe_worst = 0.0
+    for up, down in ((0.3, 0.3), (0.05, 0.05), (0.4, 0.3), (0.4, 0.05)):
+        chain = markov.birth_death(up, down, STATES)
+        for start in (markov.stationary(chain), START):
+            kernels = markov.reverse_kernels(chain, start, 12)
+            exact = markov.total_variation(kernels)
+            decay = (1 - markov.spectral_gap(chain)) ** np.arange(12, -1, -1)
+            for target, t in product((0.1, 1.0, 3.0), range(13)):
+                leak = [
+                    laplace_log_ratio(
+                        kernels[t], states, age.laplace_scale(180.0, age.required_epsilon(target, distance[t]))
+                    )
+                    for distance in (exact, decay)
+                ]
+                assert leak[0] <= target * (1 + 1e-9)
+                unsafe_worst = max(unsafe_worst, leak[1] / target)
+    assert unsafe_worst > 1.05  # the must-fail twin
+
+
+def test_divergence():
+    law, other = np.array([[0.5, 0.5, 0], [0.2, 0.3, 0.5]]), np.array([0.25, 0.25, 0.5])
+    np.testing.assert_allclose(markov.divergence(law, other)[0], np.log(2))
+    assert markov.divergence(np.array([0.5, 0.5]), np.array([1.0, 0.0])) == np.inf
+    assert markov.divergence(other, other) == 0
+
+
+def test_flaws_of_chains_agree_with_their_eigenvalues():
+    generator = np.random.default_rng(7)
+    kinds = {None: 0, "reducible": 0, "periodic": 0}
+    for _ in range(600):
+        states = int(generator.integers(2, 5))
+        weights = generator.random((states, states)) * (generator.random((states, states)) < 0.45)
+        weights[np.arange(states), generator.integers(states, size=states)] += 0.1
+        chain = weights / weights.sum(axis=1, keepdims=True)
+        values = np.linalg.eigvals(chain)
+        # Oracle: one eigenvalue 1 with a positive left vector means irreducible; others on the circle, periodic.
+        ones = (np.abs(values - 1) < 1e-7).sum()
+        irreducible = ones == 1 and (markov.stationary(chain) > 1e-9).all()
+        expected = None if irreducible else "reducible"
+        if irreducible and (np.abs(values) > 1 - 1e-7).sum() > 1:
+            expected = "periodic"
+        flaw = markov.matrix_flaw(chain)
+        assert (flaw is None) == (expected is None), (chain, flaw)
+        assert expected is None or expected in flaw
+        kinds[expected] += 1
+    assert min(kinds.values()) > 10
+
+
+@pytest.mark.parametrize(
+    ("law", "flaw"),
+    [([0.5, 0.4], "sums to 0.9, not to 1"), ([1.5, -0.5], "has the negative entry -0.5"), ([0.1, 0.9], None)],
+)
+def test_flaws_of_laws(law, flaw):
+    assert markov.law_flaw(np.array(law)) == flaw
