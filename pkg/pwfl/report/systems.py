@@ -13,11 +13,12 @@ TERMS = ["delta", "samples", "rounds", "unit", "neighbouring_relation", "samplin
 
 
 def table(scenarios: dict[str, dict]) -> pl.DataFrame:
-    """A row for each scheme of each scenario, and each privacy target where it has several; see `report.compare` for the argument.
+    """A row for each scheme of each scenario, and each of its privacy targets where it has several.
 
-    Mean final accuracy with its 95% interval over realizations, the largest epsilon_exact of a
-    realization, mean symbols on air and transmit energy, and the terms they hold under. What does
-    not apply to a system, or has no unit in it, is null; the column `differs` says why.
+    `scenarios` is that of `report.compare`. Mean final accuracy with its 95% interval over
+    realizations, the largest epsilon_exact of a realization, mean symbols on air and transmit energy,
+    and the terms they hold under. What does not apply to a system, or has no unit in it, is null; the
+    column `differs` says why.
     """
     frames = []
     for name, content in scenarios.items():
