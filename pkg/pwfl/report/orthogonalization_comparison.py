@@ -11,7 +11,7 @@ def accuracy(scenarios: dict[str, dict]) -> alt.FacetChart:
     """Fig. 1: mean test accuracy over rounds."""
     names, history = _stack(scenarios, "history")
     kept = marks.trained(history)
-    frame = theme.means(kept, ["scenario", "scheme", "round"], ["accuracy"])
+    frame = marks.accuracies(kept, ["scenario", "scheme"])
     y = alt.Y(title="Test accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False))
     return _panels(
         frame, "round:Q", "Communication round", "accuracy", y, names, marks.scheme_panels(_schemes(scenarios)),

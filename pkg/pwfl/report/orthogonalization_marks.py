@@ -27,6 +27,11 @@ def trained(history: pl.DataFrame) -> pl.DataFrame:
     return history.filter(pl.col("status").cast(pl.String) == "trained")
 
 
+def accuracies(history: pl.DataFrame, by: list[str]) -> pl.DataFrame:
+    """Means of the test accuracy and their intervals from round 1 on; the start would stretch the axis."""
+    return theme.means(history.filter(pl.col("round") > 0), [*by, "round"], ["accuracy"])
+
+
 def interval_of(frame: pl.DataFrame) -> str:
     """What curves and bands are, for a subtitle."""
     count = frame["realization"].n_unique()

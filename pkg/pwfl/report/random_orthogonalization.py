@@ -23,7 +23,7 @@ def accuracy(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.LayerChar
     kept = marks.trained(tables["history"])
     title = alt.TitleParams(f"Test accuracy, M = {parameters['network']['antennas']}", subtitle=marks.interval_of(kept))
     y = alt.Y(title="Test accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False))
-    frame = theme.means(kept, ["scheme", "round"], ["accuracy"])
+    frame = marks.accuracies(kept, ["scheme"])
     return theme.band(frame, "accuracy", parameters["schemes"], title, y)
 
 
