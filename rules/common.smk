@@ -173,11 +173,14 @@ def drawn(path, figures, category):
 
 
 def comparison_figures():
-    """The figures that compare scenarios, as pairs of system and name."""
-    systems = sorted({chosen.system for chosen in study.scenarios.values()})
-    if len(systems) > 1:
-        systems.append("systems")
-    return [(system, figure) for system in systems for figure in catalog.COMPARISON_FIGURES[system]]
+    """The figures that compare scenarios, as pairs of system and name: of one system, and of all."""
+    systems = [chosen.system for chosen in study.scenarios.values()]
+    compared = [system for system in sorted(set(systems)) if systems.count(system) > 1]
+    if len(set(systems)) > 1:
+        compared.append("systems")
+    return [
+        (system, figure) for system in compared for figure in catalog.COMPARISON_FIGURES[system]
+    ]
 
 
 def scenario_reports():

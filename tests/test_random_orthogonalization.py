@@ -16,7 +16,7 @@ from pwfl import account, channel, datasets, mimo, noise, report, scenario, sche
 from pwfl.account import random_orthogonalization as accounting
 from pwfl.privacy.gaussian import exact_epsilon, textbook_epsilon
 from pwfl.report import catalog
-from pwfl.report.orthogonalization_claims import claims
+from pwfl.report.random_orthogonalization_claims import claims
 from pwfl.train import local_sgd
 from pwfl.train import random_orthogonalization as training
 

@@ -19,6 +19,7 @@ TERMS = {
     "sampling": "none claimed: a record may be in every mini-batch",
     "observer": "sees the server's update of every round and knows all channels; for epsilon_antennas and "
     "epsilon_antennas_rounds, sees the signals of all antennas",
+    "guarantee": "guaranteed for the channels that occurred: every user's update is clipped",
 }
 WORST = ["epsilon_printed", "epsilon_gaussian", "epsilon_exact", "epsilon_antennas", "epsilon_antennas_rounds"]
 

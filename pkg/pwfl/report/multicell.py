@@ -6,7 +6,7 @@ import polars as pl
 
 from pwfl import hexagons
 from pwfl.report import results, theme
-from pwfl.report.claims import claims
+from pwfl.report.multicell_claims import claims
 
 DIFFERS = (
     "Several cells interfere; each scheduled user sends its own noisy gradient of all its records, "

@@ -3,10 +3,10 @@
 import altair as alt
 import polars as pl
 
-from pwfl.report import orthogonalization_marks as marks
+from pwfl.report import random_orthogonalization_marks as marks
 from pwfl.report import theme
-from pwfl.report.orthogonalization_claims import claims
-from pwfl.report.orthogonalization_comparison import FIGURES as COMPARISON_FIGURES
+from pwfl.report.random_orthogonalization_claims import claims
+from pwfl.report.random_orthogonalization_comparison import FIGURES as COMPARISON_FIGURES
 
 DIFFERS = (
     "Many antennas, all users at once, many local steps a round; each user's whole update is protected, "
@@ -150,7 +150,7 @@ def summarize(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl
         *((pl.col("training") == status).sum().alias(status) for status in ("trained", "diverged")),
         pl.col(
             "channel_uses", "transmit_energy_limit", "transmit_energy_bound", "delta", "unit",
-            "neighbouring_relation", "sampling", "observer",
+            "neighbouring_relation", "sampling", "observer", "guarantee",
         ).first(),
     )  # fmt: skip
     means = theme.means(each, ["scheme"], ["accuracy", "loss", *WORST, "understated", "transmit_energy"])

@@ -48,6 +48,7 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
     """Final accuracy over the record-level epsilon, symbols on air as size, a colour for each system."""
     frame = table(scenarios)
     drawn = frame.filter(pl.col("epsilon_exact").is_finite() & pl.col("accuracy_mean").is_not_null())
+    drawn = drawn.with_row_index("place")
     left_out = frame.filter(~pl.col("epsilon_exact").is_finite() | pl.col("accuracy_mean").is_null())
     systems = frame["system"].unique(maintain_order=True).to_list()
     title = alt.TitleParams(
@@ -62,7 +63,7 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
         x=alt.X("epsilon_exact:Q", title="Record-level epsilon, whole training, worst record",
                 scale=alt.Scale(type="log", padding=30)),
         y=alt.Y("accuracy_mean:Q", title="Final test accuracy", axis=alt.Axis(format=".0%"),
-                scale=alt.Scale(zero=False, padding=20)),
+                scale=alt.Scale(zero=False, domainMax=1)),
         opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08)),
     )  # fmt: skip
     points = base.mark_point(filled=True, stroke="black", strokeWidth=0.7).encode(
@@ -73,8 +74,14 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
                  alt.Tooltip("accuracy_mean:Q", format=".2%"), alt.Tooltip("channel_uses_mean:Q", format=".3s"),
                  alt.Tooltip("transmit_energy_j_mean:Q", format=".3s"), "observer:N", "differs:N"],
     )  # fmt: skip
-    names = base.mark_text(align="left", dx=13, fontSize=11).encode(text="scheme:N")
-    return (points + names).add_params(chosen)
+    # Neighbours in the table are often neighbours in the figure: their names stand above and below.
+    names = [
+        base.mark_text(align="left", dx=10, dy=shift, fontSize=11)
+        .encode(text="scheme:N")
+        .transform_filter(f"datum.place % 2 == {parity}")
+        for parity, shift in enumerate((-8, 9))
+    ]
+    return alt.layer(points, *names).add_params(chosen)
 
 
 COMPARISON_FIGURES = {"tradeoff": tradeoff}

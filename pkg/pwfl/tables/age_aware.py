@@ -5,16 +5,11 @@ A `case` is what a realization is scheduled for: a privacy target, or in a sweep
 
 import dataframely as dy
 
+from pwfl.tables import common
+from pwfl.tables.common import epsilon, key
+
 SCHEDULE_STATUSES = ("random", "fixed", "sweep", "optimal")
 NOISE_STATUSES = ("constant", "adaptive")
-
-
-def _key(description: str) -> dy.Int64:
-    return dy.Int64(primary_key=True, min=0, description=description)
-
-
-def _epsilon(description: str) -> dy.Float64:
-    return dy.Float64(nullable=False, min=0, allow_inf=True, description=description)
 
 
 def _target() -> dy.Float64:
@@ -24,8 +19,8 @@ def _target() -> dy.Float64:
 class Users(dy.Schema):
     """The clients: what their data follow, how many samples they take (`channel`)."""
 
-    realization = _key("realization")
-    user = _key("client")
+    realization = key("realization")
+    user = key("client")
     chain = dy.String(nullable=False)
     samples = dy.Int64(nullable=False, min=1, description="n_k")
     sensitivity_wh = dy.Float64(nullable=False, min_exclusive=0, description="l1 sensitivity of the samples' mean")
@@ -37,9 +32,9 @@ class Users(dy.Schema):
 class Links(dy.Schema):
     """What data collected at each time tell at T, for each client (`channel`); see pwfl.age.profiles."""
 
-    realization = _key("realization")
-    user = _key("client")
-    collection_time = _key("t")
+    realization = key("realization")
+    user = key("client")
+    collection_time = key("t")
     age = dy.Int64(nullable=False, min=0, description="T - t")
     total_variation = dy.Float64(nullable=False, min=0, max=1, description="Delta(T - t)")
     total_variation_bound = dy.Float64(nullable=False, min=0, max=1)
@@ -53,19 +48,19 @@ class Links(dy.Schema):
 class Schedule(dy.Schema):
     """When each client collects, and what that asks of its mechanism (`schedule`)."""
 
-    realization = _key("realization")
-    case = _key("case")
-    user = _key("client")
+    realization = key("realization")
+    case = key("case")
+    user = key("client")
     target_epsilon = _target()
     collection_time = dy.Int64(nullable=False, min=0, description="t_k")
-    required_epsilon = _epsilon("what the classical mechanism must supply (4)")
+    required_epsilon = epsilon("what the classical mechanism must supply (4)")
 
 
 class ScheduleStatus(dy.Schema):
     """How each schedule was found (`schedule`)."""
 
-    realization = _key("realization")
-    case = _key("case")
+    realization = key("realization")
+    case = key("case")
     target_epsilon = _target()
     swept_user = dy.Int64(nullable=True, min=0, description="client whose time is swept; null: no sweep")
     swept_time = dy.Int64(nullable=True, min=0)
@@ -78,28 +73,28 @@ class ScheduleStatus(dy.Schema):
 class Noise(dy.Schema):
     """Each client's mechanism (`noise`)."""
 
-    realization = _key("realization")
-    case = _key("case")
-    user = _key("client")
-    classical_epsilon = _epsilon("epsilon_C, about the data at t_k")
+    realization = key("realization")
+    case = key("case")
+    user = key("client")
+    classical_epsilon = epsilon("epsilon_C, about the data at t_k")
     noise_scale_wh = dy.Float64(nullable=False, min=0, description="b_k of the Laplace noise")
 
 
 class NoiseStatus(dy.Schema):
     """Each realization's noise rule and its extremes (`noise`)."""
 
-    realization = _key("realization")
-    case = _key("case")
+    realization = key("realization")
+    case = key("case")
     status = dy.Enum(NOISE_STATUSES, nullable=False)
-    least_classical_epsilon = _epsilon("least epsilon_C over clients")
+    least_classical_epsilon = epsilon("least epsilon_C over clients")
     largest_scale_wh = dy.Float64(nullable=False, min=0)
 
 
 class History(dy.Schema):
     """Simulated loss difference (`train`): the model is trained and uploaded once."""
 
-    realization = _key("realization")
-    case = _key("case")
+    realization = key("realization")
+    case = key("case")
     target_epsilon = _target()
     loss_difference_wh2 = dy.Float64(nullable=False, description="mean over the realization's draws of data and noise")
 
@@ -107,45 +102,33 @@ class History(dy.Schema):
 class Leakage(dy.Schema):
     """The privacy that each client's records are left with (`account`)."""
 
-    realization = _key("realization")
-    case = _key("case")
-    user = _key("client")
+    realization = key("realization")
+    case = key("case")
+    user = key("client")
     target_epsilon = _target()
     collection_time = dy.Int64(nullable=False, min=0)
     age = dy.Int64(nullable=False, min=0)
-    epsilon_classical = _epsilon("about the data at t_k")
-    epsilon_exact = _epsilon("about the data at T, exact Delta")
-    epsilon_bound = _epsilon("about the data at T, provable bound on Delta")
-    epsilon_unsafe = _epsilon("with spectral_decay for Delta: no guarantee")
+    epsilon_classical = epsilon("about the data at t_k")
+    epsilon_exact = epsilon("about the data at T, exact Delta")
+    epsilon_bound = epsilon("about the data at T, provable bound on Delta")
+    epsilon_unsafe = epsilon("with spectral_decay for Delta: no guarantee")
 
 
-class Outcome(dy.Schema):
+class Outcome(common.Outcome):
     """Guarantee, noise, expected loss difference and bounds of each realization and case (`account`)."""
 
-    realization = _key("realization")
-    case = _key("case")
+    case = key("case")
     target_epsilon = _target()
-    samples = dy.Int64(nullable=False, min=1, description="samples of all clients")
-    rounds = dy.Int64(nullable=False, min=1, description="uploads of a client: one")
-    epsilon_exact = _epsilon("about the data at T, worst client")
-    epsilon_bound = _epsilon("the same by the provable bound on Delta")
-    epsilon_classical = _epsilon("about the data collected, worst client")
-    epsilon_unsafe = _epsilon("by spectral_decay: no guarantee")
+    epsilon_bound = epsilon("the same by the provable bound on Delta")
+    epsilon_classical = epsilon("about the data collected, worst client")
+    epsilon_unsafe = epsilon("by spectral_decay: no guarantee")
     epsilon_understated = dy.Float64(nullable=False, min=0, allow_inf=True,
                                      description="largest epsilon_exact over epsilon_unsafe of a client")  # fmt: skip
     target_met = dy.Bool(nullable=False)
-    delta = dy.Float64(nullable=False, min=0, max=1)
     noise_power_wh2 = dy.Float64(nullable=False, min=0, description="variance of the model's noise")
     expected_loss_difference_wh2 = dy.Float64(nullable=False)
     paired_bound_wh2 = dy.Float64(nullable=False, allow_inf=True)
     separate_bound_wh2 = dy.Float64(nullable=False, allow_inf=True)
-    channel_uses = dy.Float64(nullable=False, min=0)
-    transmit_energy_j = dy.Float64(nullable=True, min=0)
-    unit = dy.String(nullable=False)
-    neighbouring_relation = dy.String(nullable=False)
-    sampling = dy.String(nullable=False)
-    observer = dy.String(nullable=False)
-    guarantee = dy.String(nullable=False)
 
 
 SCHEMAS = {

@@ -2,42 +2,37 @@
 
 import dataframely as dy
 
+from pwfl.tables import common
+from pwfl.tables.common import epsilon, key
+
 READINGS = ("anonymous", "identified")
 QUANTITIES = ("rounds", "failed_devices", "estimate_scale", "estimate_scale_counting_channel_noise")
 METHODS = ("advanced_composition", "renyi", "tight", "opposite_records")
 
 
-def _key(description: str) -> dy.Int64:
-    return dy.Int64(primary_key=True, min=0, description=description)
-
-
-def _epsilon(description: str, nullable: bool = False) -> dy.Float64:
-    return dy.Float64(nullable=nullable, min=0, allow_inf=True, description=description)
-
-
 class Users(dy.Schema):
     """The devices (`channel`)."""
 
-    realization = _key("realization")
-    user = _key("device")
+    realization = key("realization")
+    user = key("device")
     samples = dy.Int64(nullable=False, min=1, description="records it holds")
 
 
 class Links(dy.Schema):
     """The channels that are good enough to take part over, round by round (`channel`)."""
 
-    realization = _key("realization")
-    round = _key("round, from 1")
-    user = _key("device")
+    realization = key("realization")
+    round = key("round, from 1")
+    user = key("device")
     gain = dy.Float64(nullable=False, min=0, description="fading power gain |c|^2, mean 1 over all devices")
 
 
 class Schedule(dy.Schema):
     """Who takes part in a round, with how many records (`schedule`)."""
 
-    realization = _key("realization")
-    round = _key("round, from 1")
-    user = _key("device")
+    realization = key("realization")
+    round = key("round, from 1")
+    user = key("device")
     gain = dy.Float64(nullable=False, min=0, description="fading power gain |c|^2")
     slot = dy.Int64(nullable=True, min=0, description="place in the order of transmission; null: all at once")
     batch = dy.Int64(nullable=False, min=0, description="records in its batch")
@@ -46,7 +41,7 @@ class Schedule(dy.Schema):
 class ScheduleStatus(dy.Schema):
     """How rounds turned out (`schedule`)."""
 
-    realization = _key("realization")
+    realization = key("realization")
     status = dy.Enum(("over_the_air", "orthogonal"), nullable=False)
     rounds = dy.Int64(nullable=False, min=1)
     empty_rounds = dy.Int64(nullable=False, min=0, description="rounds in which no record was in any batch")
@@ -57,8 +52,8 @@ class ScheduleStatus(dy.Schema):
 class Noise(dy.Schema):
     """Privacy noise that each round's update carries (`noise`)."""
 
-    realization = _key("realization")
-    round = _key("round, from 1")
+    realization = key("realization")
+    round = key("round, from 1")
     noise_std = dy.Float64(nullable=False, min=0, description="per coordinate of the update; 0 in an empty round")
     noise_multiplier = dy.Float64(nullable=False, min_exclusive=0, description="sigma_t b_t / (2 L)")
     reading = dy.Enum(READINGS, nullable=False, description="under which the noise was set")
@@ -67,17 +62,17 @@ class Noise(dy.Schema):
 class NoiseStatus(dy.Schema):
     """How each realization's noise multiplier was found (`noise`)."""
 
-    realization = _key("realization")
+    realization = key("realization")
     status = dy.Enum(("given", "calibrated", "no_guarantee"), nullable=False)
     noise_multiplier = dy.Float64(nullable=False, min_exclusive=0)
-    epsilon = _epsilon("what it was calibrated to")
+    epsilon = epsilon("what it was calibrated to")
 
 
 class History(dy.Schema):
     """Test accuracy and loss over the rounds (`train`)."""
 
-    realization = _key("realization")
-    round = _key("round")
+    realization = key("realization")
+    round = key("round")
     accuracy = dy.Float64(nullable=False, min=0, max=1)
     loss = dy.Float64(nullable=False, min=0, allow_inf=True, allow_nan=True)
     status = dy.Enum(("trained", "diverged"), nullable=False)
@@ -86,42 +81,30 @@ class History(dy.Schema):
 class Leakage(dy.Schema):
     """epsilon over rounds, failed devices and channel estimates (`account`); of realization 0, alike for all."""
 
-    realization = _key("realization")
+    realization = key("realization")
     quantity = dy.Enum(QUANTITIES, primary_key=True, description="what `x` is")
     x = dy.Float64(primary_key=True, min=0)
     participation = dy.Float64(primary_key=True, min_exclusive=0, max=1, description="known to the observer; 1: hidden")
     sampling_rate = dy.Float64(primary_key=True, min_exclusive=0, max=1, description="of a record, beyond that")
     method = dy.Enum(METHODS, primary_key=True)
     noise_multiplier = dy.Float64(primary_key=True, min=0)
-    epsilon = _epsilon("at the scenario's delta")
+    epsilon = epsilon("at the scenario's delta")
 
 
-class Outcome(dy.Schema):
+class Outcome(common.Outcome):
     """Guarantee and cost of each realization's training (`account`)."""
 
-    realization = _key("realization")
-    samples = dy.Int64(nullable=False, min=1, description="training records of all devices")
-    rounds = dy.Int64(nullable=False, min=1)
     participants = dy.Float64(nullable=False, min=0, description="mean of a_t")
     records = dy.Float64(nullable=False, min=0, description="mean of b_t")
     empty_rounds = dy.Int64(nullable=False, min=0)
     noise_multiplier = dy.Float64(nullable=False, min_exclusive=0)
     reading = dy.Enum(READINGS, nullable=False)
-    epsilon_exact = _epsilon("tight, under the scheme's reading")
-    epsilon_anonymous = _epsilon("tight, participation hidden")
-    epsilon_identified = _epsilon("tight, participation known")
-    epsilon_renyi_anonymous = _epsilon("the paper's accountant, participation hidden")
-    epsilon_renyi_identified = _epsilon("the same, participation known")
-    epsilon_opposite_records = _epsilon("at least this is lost, under the scheme's reading")
-    epsilon_theorem_1 = _epsilon("closed form of Theorem 1; null where its conditions fail", nullable=True)
-    delta = dy.Float64(nullable=False, min_exclusive=0, max_exclusive=1)
-    channel_uses = dy.Float64(nullable=False, min=0, description="symbols on air")
-    transmit_energy_j = dy.Float64(nullable=True, min=0, allow_inf=True, description="at most, of all devices")
-    unit = dy.String(nullable=False)
-    neighbouring_relation = dy.String(nullable=False)
-    sampling = dy.String(nullable=False)
-    observer = dy.String(nullable=False)
-    guarantee = dy.String(nullable=False)
+    epsilon_anonymous = epsilon("tight, participation hidden")
+    epsilon_identified = epsilon("tight, participation known")
+    epsilon_renyi_anonymous = epsilon("the paper's accountant, participation hidden")
+    epsilon_renyi_identified = epsilon("the same, participation known")
+    epsilon_opposite_records = epsilon("at least this is lost, under the scheme's reading")
+    epsilon_theorem_1 = epsilon("closed form of Theorem 1; null where its conditions fail", nullable=True)
 
 
 SCHEMAS = {

@@ -2,20 +2,19 @@
 
 import dataframely as dy
 
+from pwfl.tables import common
+from pwfl.tables.common import key
+
 PROGRAM_STATUSES = ("random", "assignment", "integer_program", "infeasible_kept")
 NOISE_STATUSES = ("random", "optimal", "infeasible", "no_user_scheduled")
 TRAINING_STATUSES = ("trained", "diverged", "no_user_scheduled", "noise_infeasible")
 
 
-def _key(description: str) -> dy.Int64:
-    return dy.Int64(primary_key=True, min=0, description=description)
-
-
 class Users(dy.Schema):
     """Where each user is, its samples, its start values (`channel`)."""
 
-    realization = _key("realization")
-    user = _key("user")
+    realization = key("realization")
+    user = key("user")
     x_m = dy.Float64(nullable=False)
     y_m = dy.Float64(nullable=False)
     cell = dy.Int64(nullable=False, min=0, description="nearest station")
@@ -28,9 +27,9 @@ class Users(dy.Schema):
 class Links(dy.Schema):
     """The link of each user to each station (`channel`)."""
 
-    realization = _key("realization")
-    station = _key("station")
-    user = _key("user")
+    realization = key("realization")
+    station = key("station")
+    user = key("user")
     distance_m = dy.Float64(nullable=False, min=0)
     gain = dy.Float64(nullable=False, min_exclusive=0, description="power gain h_i,s (17)")
 
@@ -38,8 +37,8 @@ class Links(dy.Schema):
 class Schedule(dy.Schema):
     """Each user's resource block, power and rate (`schedule`); nulls: not scheduled."""
 
-    realization = _key("realization")
-    user = _key("user")
+    realization = key("realization")
+    user = key("user")
     resource_block = dy.Int64(nullable=True, min=0)
     power_w = dy.Float64(nullable=False, min=0)
     rate_bps = dy.Float64(nullable=False, min=0)
@@ -48,8 +47,8 @@ class Schedule(dy.Schema):
 class ScheduleStatus(dy.Schema):
     """How each cell's program ended, before powers and unscheduling (`schedule`)."""
 
-    realization = _key("realization")
-    cell = _key("cell")
+    realization = key("realization")
+    cell = key("cell")
     status = dy.Enum(PROGRAM_STATUSES, nullable=False)
     users = dy.Int64(nullable=False, min=0, description="users of the cell")
     scheduled = dy.Int64(nullable=False, min=0, description="users with a resource block after the program")
@@ -59,15 +58,15 @@ class ScheduleStatus(dy.Schema):
 class Noise(dy.Schema):
     """Each user's noise (`noise`): 0 where not scheduled, null where no noise is feasible."""
 
-    realization = _key("realization")
-    user = _key("user")
+    realization = key("realization")
+    user = key("user")
     noise_std = dy.Float64(nullable=True, min=0, description="sigma_i, per coordinate")
 
 
 class NoiseStatus(dy.Schema):
     """How each realization's noise was found (`noise`)."""
 
-    realization = _key("realization")
+    realization = key("realization")
     status = dy.Enum(NOISE_STATUSES, nullable=False)
     multiplier = dy.Float64(nullable=True, min_exclusive=0, description="kappa of (38), null where there is none")
 
@@ -75,8 +74,8 @@ class NoiseStatus(dy.Schema):
 class History(dy.Schema):
     """Test accuracy and loss over the rounds (`train`)."""
 
-    realization = _key("realization")
-    round = _key("round")
+    realization = key("realization")
+    round = key("round")
     accuracy = dy.Float64(nullable=True, min=0, max=1)
     loss = dy.Float64(nullable=True, min=0, allow_inf=True, allow_nan=True)
     status = dy.Enum(TRAINING_STATUSES, nullable=False)
@@ -85,8 +84,8 @@ class History(dy.Schema):
 class Leakage(dy.Schema):
     """The privacy that each scheduled user's records are left with (`account`)."""
 
-    realization = _key("realization")
-    user = _key("user")
+    realization = key("realization")
+    user = key("user")
     rho = dy.Float64(nullable=False, min_exclusive=0, allow_inf=True, description="zCDP (11)")
     mu = dy.Float64(nullable=False, min_exclusive=0, allow_inf=True, description="Gaussian DP")
     epsilon_exact = dy.Float64(nullable=False, min=0, allow_inf=True)
@@ -95,35 +94,23 @@ class Leakage(dy.Schema):
     rho_worst_case = dy.Float64(nullable=True, min=0, allow_inf=True, description="per_user clipping only")
 
 
-class Outcome(dy.Schema):
+class Outcome(common.Outcome):
     """Objective, guarantee and bound of each realization (`account`)."""
 
-    realization = _key("realization")
     scheduled = dy.Int64(nullable=False, min=0, description="scheduled users")
     scheduled_samples = dy.Int64(nullable=False, min=0, description="Ka")
-    samples = dy.Int64(nullable=False, min=1, description="K")
     objective = dy.Float64(nullable=True, description="(20)")
     noise_error = dy.Float64(nullable=True, min=0, description="left side of (21) over its sum of samples")
     rho_total = dy.Float64(nullable=True, min=0, allow_inf=True, description="(19)")
     rho_max = dy.Float64(nullable=True, min=0, allow_inf=True)
     rho_median = dy.Float64(nullable=True, min=0, allow_inf=True)
-    epsilon_exact = dy.Float64(nullable=True, min=0, allow_inf=True)
     epsilon_tight = dy.Float64(nullable=True, min=0, allow_inf=True)
     epsilon_classic = dy.Float64(nullable=True, min=0, allow_inf=True)
     rho_worst_case = dy.Float64(nullable=True, min=0, allow_inf=True, description="per_user clipping only")
     epsilon_worst_case = dy.Float64(nullable=True, min=0, allow_inf=True, description="exact, per_user clipping only")
-    delta = dy.Float64(nullable=False, min_exclusive=0, max_exclusive=1)
-    rounds = dy.Int64(nullable=False, min=1)
-    channel_uses = dy.Float64(nullable=False, min=0, description="symbols on air, all rounds")
-    transmit_energy_j = dy.Float64(nullable=False, min=0, description="of all users, all rounds")
     c1 = dy.Float64(nullable=False, description="C1 of Theorem 1")
     c2 = dy.Float64(nullable=False, min=0, description="C2 of Theorem 1")
     c3 = dy.Float64(nullable=True, min=0, description="C3 of Theorem 1")
-    unit = dy.String(nullable=False)
-    neighbouring_relation = dy.String(nullable=False)
-    sampling = dy.String(nullable=False)
-    observer = dy.String(nullable=False)
-    guarantee = dy.String(nullable=False)
 
 
 SCHEMAS = {

@@ -5,33 +5,28 @@ Signals have no units: amplitudes, noise and energies are those of the paper's m
 
 import dataframely as dy
 
+from pwfl.tables import common
+from pwfl.tables.common import epsilon, key
+
 SCHEDULE_STATUSES = ("all",)
 NOISE_STATUSES = ("fixed", "none")
 TRAINING_STATUSES = ("trained", "diverged")
 
 
-def _key(description: str) -> dy.Int64:
-    return dy.Int64(primary_key=True, min=0, description=description)
-
-
-def _epsilon(description: str) -> dy.Float64:
-    return dy.Float64(nullable=False, min=0, allow_inf=True, description=description)
-
-
 class Users(dy.Schema):
     """What each user holds (`channel`)."""
 
-    realization = _key("realization")
-    user = _key("user")
+    realization = key("realization")
+    user = key("user")
     samples = dy.Int64(nullable=False, min=1, description="training samples")
 
 
 class Links(dy.Schema):
     """What the server's update takes of each user's channel in each round (`channel`); see `pwfl.mimo`."""
 
-    realization = _key("realization")
+    realization = key("realization")
     round = dy.Int64(primary_key=True, min=1, description="round")
-    user = _key("user")
+    user = key("user")
     energy = dy.Float64(nullable=False, min=0, description="||h_k||^2")
     coupling_real = dy.Float64(nullable=False, description="Re(h_s^H h_k)")
     coupling_modulus = dy.Float64(nullable=False, min=0, description="|h_s^H h_k|")
@@ -47,7 +42,7 @@ class Schedule(Links):
 class ScheduleStatus(dy.Schema):
     """Who transmits (`schedule`)."""
 
-    realization = _key("realization")
+    realization = key("realization")
     status = dy.Enum(SCHEDULE_STATUSES, nullable=False)
     transmitting = dy.Int64(nullable=False, min=1, description="users in every round")
 
@@ -55,7 +50,7 @@ class ScheduleStatus(dy.Schema):
 class Noise(dy.Schema):
     """The users' noise and the server's in each round, standard deviations per coordinate (`noise`)."""
 
-    realization = _key("realization")
+    realization = key("realization")
     round = dy.Int64(primary_key=True, min=1, description="round")
     noise_std = dy.Float64(nullable=False, min=0, description="sigma of every user's noise")
     effective_noise_std = dy.Float64(nullable=False, min=0, description="of the noise in the server's update")
@@ -66,15 +61,15 @@ class Noise(dy.Schema):
 class NoiseStatus(dy.Schema):
     """How each realization's noise was set (`noise`)."""
 
-    realization = _key("realization")
+    realization = key("realization")
     status = dy.Enum(NOISE_STATUSES, nullable=False)
 
 
 class History(dy.Schema):
     """Test accuracy and loss over the rounds, and what the users send (`train`); round 0: the start."""
 
-    realization = _key("realization")
-    round = _key("round")
+    realization = key("realization")
+    round = key("round")
     accuracy = dy.Float64(nullable=False, min=0, max=1)
     loss = dy.Float64(nullable=False, min=0, allow_inf=True, allow_nan=True)
     update_norm = dy.Float64(
@@ -94,44 +89,33 @@ class Leakage(dy.Schema):
     Those of one round are means over the rounds.
     """
 
-    realization = _key("realization")
+    realization = key("realization")
     users = dy.Int64(primary_key=True, min=1, description="users K of the network")
-    user = _key("user")
-    epsilon_closed_form = _epsilon("(6) with ||h_k||^2 = 1 and the closed form of (5)'s mean")
-    epsilon_printed = _epsilon("one round: (6) with (5) as printed")
-    epsilon_modulus = _epsilon("one round: (6) with |h_s^H h_j| in (5)")
-    epsilon_sensitivity = _epsilon("one round: formula of (6), sensitivity and noise of the server's update")
-    epsilon_gaussian = _epsilon("one round: exact")
-    epsilon_exact = _epsilon("all rounds: exact")
-    epsilon_antennas = _epsilon("one round: exact, all antennas and channels seen")
-    epsilon_antennas_classic = _epsilon("one round: formula of (6), all antennas and channels seen")
-    epsilon_antennas_rounds = _epsilon("all rounds: exact, all antennas and channels seen")
-    mu = _epsilon("all rounds: Gaussian DP")
+    user = key("user")
+    epsilon_closed_form = epsilon("(6) with ||h_k||^2 = 1 and the closed form of (5)'s mean")
+    epsilon_printed = epsilon("one round: (6) with (5) as printed")
+    epsilon_modulus = epsilon("one round: (6) with |h_s^H h_j| in (5)")
+    epsilon_sensitivity = epsilon("one round: formula of (6), sensitivity and noise of the server's update")
+    epsilon_gaussian = epsilon("one round: exact")
+    epsilon_exact = epsilon("all rounds: exact")
+    epsilon_antennas = epsilon("one round: exact, all antennas and channels seen")
+    epsilon_antennas_classic = epsilon("one round: formula of (6), all antennas and channels seen")
+    epsilon_antennas_rounds = epsilon("all rounds: exact, all antennas and channels seen")
+    mu = epsilon("all rounds: Gaussian DP")
     understated = dy.Float64(nullable=False, min=0, max=1, description="rounds whose (6) is below the exact epsilon")
 
 
-class Outcome(dy.Schema):
+class Outcome(common.Outcome):
     """Guarantee and cost of each realization (`account`); epsilons are maxima over users."""
 
-    realization = _key("realization")
     users = dy.Int64(nullable=False, min=1, description="K")
-    samples = dy.Int64(nullable=False, min=1, description="training samples of all users")
-    rounds = dy.Int64(nullable=False, min=1)
-    epsilon_printed = _epsilon("one round: (6) with (5) as printed")
-    epsilon_gaussian = _epsilon("one round: exact")
-    epsilon_exact = _epsilon("all rounds: exact")
-    epsilon_antennas = _epsilon("one round: exact, all antennas and channels seen")
-    epsilon_antennas_rounds = _epsilon("all rounds: exact, all antennas and channels seen")
-    delta = dy.Float64(nullable=False, min_exclusive=0, max_exclusive=1)
+    epsilon_printed = epsilon("one round: (6) with (5) as printed")
+    epsilon_gaussian = epsilon("one round: exact")
+    epsilon_antennas = epsilon("one round: exact, all antennas and channels seen")
+    epsilon_antennas_rounds = epsilon("all rounds: exact, all antennas and channels seen")
     understated = dy.Float64(nullable=False, min=0, max=1, description="users' rounds whose (6) is below the exact")
-    channel_uses = dy.Float64(nullable=False, min=0, description="symbols on air in the whole training")
-    transmit_energy_j = dy.Float64(nullable=True, min=0, description="null: the model has no unit of energy")
     transmit_energy_limit = dy.Float64(nullable=False, min=0, description="P = alpha^2, of a user in a round")
     transmit_energy_bound = dy.Float64(nullable=False, min=0, description="alpha^2 (C^2 + d sigma^2)")
-    unit = dy.String(nullable=False)
-    neighbouring_relation = dy.String(nullable=False)
-    sampling = dy.String(nullable=False)
-    observer = dy.String(nullable=False)
 
 
 SCHEMAS = {

@@ -2,28 +2,19 @@
 
 import dataframely as dy
 
+from pwfl.tables import common
+from pwfl.tables.common import epsilon, key
+
 SCHEDULE_STATUSES = ("chosen_in_training", "full_power", "always_out")
 NOISE_STATUSES = ("fair", "independent", "shared")
 TRAINING_STATUSES = ("trained", "diverged", "nobody_took_part")
 
 
-def _key(description: str) -> dy.Int64:
-    return dy.Int64(primary_key=True, min=0, description=description)
-
-
-def _text() -> dy.String:
-    return dy.String(nullable=False)
-
-
-def _epsilon(description: str) -> dy.Float64:
-    return dy.Float64(nullable=False, min=0, allow_inf=True, description=description)
-
-
 class Users(dy.Schema):
     """Where each device is, and its samples (`channel`)."""
 
-    realization = _key("realization")
-    device = _key("device")
+    realization = key("realization")
+    device = key("device")
     distance_m = dy.Float64(nullable=False, min_exclusive=0, description="r")
     path_loss_db = dy.Float64(nullable=False, description="r^alpha / kappa, without fading")
     samples = dy.Int64(nullable=False, min=1, description="training samples")
@@ -32,9 +23,9 @@ class Users(dy.Schema):
 class Links(dy.Schema):
     """The link of each device in each round (`channel`)."""
 
-    realization = _key("realization")
-    round = _key("round, from 1")
-    device = _key("device")
+    realization = key("realization")
+    round = key("round, from 1")
+    device = key("device")
     gain = dy.Float64(nullable=False, min_exclusive=0, description="power gain kappa |h|^2 r^-alpha")
 
 
@@ -44,9 +35,9 @@ class Schedule(dy.Schema):
     Iterations fill what the power leaves of the deadline.
     """
 
-    realization = _key("realization")
-    round = _key("round, from 1")
-    device = _key("device")
+    realization = key("realization")
+    round = key("round, from 1")
+    device = key("device")
     unit_power_w = dy.Float64(nullable=False, min_exclusive=0, description="sigma^2 Gamma / gain")
     min_power_w = dy.Float64(nullable=False, min=0, allow_inf=True, description="P_min (20)")
     max_iterations = dy.Int64(nullable=False, min=0, description="j_max (21) rounded down")
@@ -57,8 +48,8 @@ class Schedule(dy.Schema):
 class ScheduleStatus(dy.Schema):
     """Who decides over each device's rounds, and how many it sits out (`schedule`)."""
 
-    realization = _key("realization")
-    device = _key("device")
+    realization = key("realization")
+    device = key("device")
     status = dy.Enum(SCHEDULE_STATUSES, nullable=False)
     path_loss_db = dy.Float64(nullable=False)
     rounds_out = dy.Int64(nullable=False, min=0, description="rounds the device sits out")
@@ -67,8 +58,8 @@ class ScheduleStatus(dy.Schema):
 class Noise(dy.Schema):
     """The noise of each device's copies of the model (`noise`)."""
 
-    realization = _key("realization")
-    device = _key("device")
+    realization = key("realization")
+    device = key("device")
     noise_multiplier = dy.Float64(nullable=False, min_exclusive=0, description="(14) at deviation 0")
     noise_std = dy.Float64(nullable=False, min_exclusive=0, description="at deviation 0, per coordinate")
     theta = dy.Float64(nullable=False, min=0, max_exclusive=1, description="0: deviation does not count")
@@ -78,7 +69,7 @@ class Noise(dy.Schema):
 class NoiseStatus(dy.Schema):
     """Which noise each realization's copies get (`noise`)."""
 
-    realization = _key("realization")
+    realization = key("realization")
     status = dy.Enum(NOISE_STATUSES, nullable=False)
     noise_multiplier = dy.Float64(nullable=False, min_exclusive=0, description="(14) at deviation 0")
     largest_multiplier = dy.Float64(nullable=False, min_exclusive=0, description="(14) at deviation 1")
@@ -87,9 +78,9 @@ class NoiseStatus(dy.Schema):
 class History(dy.Schema):
     """Each device's round, and the access point's model after it, the same for all devices (`train`)."""
 
-    realization = _key("realization")
-    round = _key("round, from 1")
-    device = _key("device")
+    realization = key("realization")
+    round = key("round, from 1")
+    device = key("device")
     loss = dy.Float64(nullable=False, min=0, allow_inf=True, allow_nan=True, description="of the copy, own batch")
     noise_multiplier = dy.Float64(nullable=True, min_exclusive=0, description="of the copy, null: clean")
     deviation = dy.Float64(nullable=False, min=0, max=1, description="E (15) of the update")
@@ -105,41 +96,29 @@ class History(dy.Schema):
 class Leakage(dy.Schema):
     """What a device's copies reveal of a record, if the sensitivity holds (`account`)."""
 
-    realization = _key("realization")
-    device = _key("device")
+    realization = key("realization")
+    device = key("device")
     copies = dy.Int64(nullable=False, min=1, description="noisy copies in the training")
     noise_multiplier = dy.Float64(nullable=False, min_exclusive=0, description="least, at deviation 0")
     largest_multiplier = dy.Float64(nullable=False, min_exclusive=0, description="at deviation 1")
     exact_multiplier = dy.Float64(nullable=False, min_exclusive=0, description="that epsilon_g needs, deviation 0")
     exact_largest_multiplier = dy.Float64(nullable=False, min_exclusive=0, description="that it needs, deviation 1")
-    epsilon_printed = _epsilon("of one copy, as printed: epsilon_g")
-    epsilon_copy = _epsilon("of one copy, exact")
-    epsilon_device = _epsilon("of all its copies, exact")
+    epsilon_printed = epsilon("of one copy, as printed: epsilon_g")
+    epsilon_copy = epsilon("of one copy, exact")
+    epsilon_device = epsilon("of all its copies, exact")
     rho = dy.Float64(nullable=False, min=0, description="zCDP of all its copies")
 
 
-class Outcome(dy.Schema):
+class Outcome(common.Outcome):
     """Guarantee and cost of each realization (`account`)."""
 
-    realization = _key("realization")
     devices = dy.Int64(nullable=False, min=1)
-    samples = dy.Int64(nullable=False, min=1, description="training samples of all devices")
-    rounds = dy.Int64(nullable=False, min=1)
     rounds_out = dy.Int64(nullable=False, min=0, description="rounds that devices sit out, in all")
-    epsilon_printed = _epsilon("of one copy, as printed: epsilon_g")
-    epsilon_copy = _epsilon("of one copy, exact")
-    epsilon_round = _epsilon("of all devices' copies of one round, exact")
-    epsilon_device = _epsilon("of one device's copies of the whole training, exact")
-    epsilon_exact = _epsilon("of all devices' copies of the whole training, exact")
-    epsilon_worst_case = _epsilon("without a bound on the sensitivity")
-    delta = dy.Float64(nullable=False, min_exclusive=0, max_exclusive=1)
-    channel_uses = dy.Float64(nullable=True, min=0, description="null: known after training")
-    transmit_energy_j = dy.Float64(nullable=True, min=0, description="radiated; null: known after training")
-    unit = _text()
-    neighbouring_relation = _text()
-    sampling = _text()
-    observer = _text()
-    guarantee = _text()
+    epsilon_printed = epsilon("of one copy, as printed: epsilon_g")
+    epsilon_copy = epsilon("of one copy, exact")
+    epsilon_round = epsilon("of all devices' copies of one round, exact")
+    epsilon_device = epsilon("of one device's copies of the whole training, exact")
+    epsilon_worst_case = epsilon("without a bound on the sensitivity")
 
 
 SCHEMAS = {

@@ -3,7 +3,7 @@
 import altair as alt
 import polars as pl
 
-from pwfl.report import orthogonalization_marks as marks
+from pwfl.report import random_orthogonalization_marks as marks
 from pwfl.report import theme
 
 

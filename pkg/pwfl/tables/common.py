@@ -1,0 +1,32 @@
+"""What the tables of several systems share."""
+
+import dataframely as dy
+
+
+def key(description: str) -> dy.Int64:
+    """A column that rows are keyed by."""
+    return dy.Int64(primary_key=True, min=0, description=description)
+
+
+def epsilon(description: str, nullable: bool = False) -> dy.Float64:
+    """A column of guarantees: infinite where there is none."""
+    return dy.Float64(nullable=nullable, min=0, allow_inf=True, description=description)
+
+
+class Outcome(dy.Schema):
+    """What each system's outcome says of a realization: its guarantee and its cost, under which terms."""
+
+    realization = key("realization")
+    samples = dy.Int64(nullable=False, min=1, description="training records of all users")
+    rounds = dy.Int64(nullable=False, min=1)
+    epsilon_exact = epsilon("of the worst record, after all rounds, at delta; null: nobody sends", nullable=True)
+    delta = dy.Float64(nullable=False, min=0, max_exclusive=1)
+    channel_uses = dy.Float64(nullable=True, min=0, description="symbols on air, all rounds; null: training decides")
+    transmit_energy_j = dy.Float64(
+        nullable=True, min=0, allow_inf=True, description="of all users, all rounds; null: no unit, or training decides"
+    )
+    unit = dy.String(nullable=False)
+    neighbouring_relation = dy.String(nullable=False)
+    sampling = dy.String(nullable=False)
+    observer = dy.String(nullable=False)
+    guarantee = dy.String(nullable=False)
