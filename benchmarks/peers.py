@@ -24,7 +24,7 @@ import tensorflow as tf  # noqa: E402
 import training  # noqa: E402
 
 FOLDER = Path(__file__).parent
-REPEATS = 5
+REPEATS = 3
 
 
 class Peer(NamedTuple):
