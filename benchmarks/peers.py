@@ -37,7 +37,7 @@ class Peer(NamedTuple):
     threads: int = THREADS
 
 
-# Of pfl's two ways to use two cores neither is the faster one everywhere.
+# pfl uses several cores by torch's threads or by worker processes.
 WORKERS = ("-m", "torch.distributed.run", "--nproc_per_node", str(THREADS))
 PEERS = [
     Peer("pfl", "pfl {} (torch), local noise", 4),
