@@ -167,7 +167,7 @@ def copy_of_project(tmp_path):
     ("file", "old", "new", "expected"),
     [
         ("schedule/power.py", "fraction > 1", "fraction >= 1", SCHEDULE),
-        ("account/gaussian.py", "rounds / 2", "rounds * 0.5", ACCOUNT),
+        ("privacy/gaussian.py", "rounds / 2", "rounds * 0.5", ACCOUNT),
         ("schedule/power.py", "# ", "#  ", set()),
         ("schedule/power.py", '"""Powers of', '"""The powers of', set()),
     ],

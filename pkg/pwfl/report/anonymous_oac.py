@@ -215,7 +215,8 @@ def _privacy_claims(name: str, content: dict) -> list[tuple]:
         add("6. epsilon does not depend on the server's channel estimates (ratio of extremes)", ratio, "1",
             abs(ratio - 1) < CLOSE)  # fmt: skip
     counting = leakage.filter(pl.col("quantity") == "estimate_scale_counting_channel_noise").sort("x")
-    if counting["noise_multiplier"].n_unique() > 1:  # there is channel noise to count
+    # Where there is channel noise to count, and a guarantee to lose.
+    if counting["noise_multiplier"].n_unique() > 1 and counting["epsilon"].is_finite().all():
         ratio = _ratio(counting["epsilon"][0], counting["epsilon"][-1])
         add("6. it does where channel noise is counted (ratio of extremes)", ratio, "> 1", ratio > 1)
     return rows
