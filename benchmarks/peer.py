@@ -109,5 +109,6 @@ def measure(train: Train, task: Task) -> list[float]:
 if __name__ == "__main__":
     name, path = sys.argv[1:]
     seconds = import_module(f"peer_{name}").session(load(path), measure)
-    print(json.dumps({"version": version(PACKAGES[name]), "seconds": seconds}), flush=True)
+    if os.environ.get("RANK", "0") == "0":  # the first, if torch started several workers
+        print(json.dumps({"version": version(PACKAGES[name]), "seconds": seconds}), flush=True)
     os._exit(0)  # with several workers, torch aborts in the interpreter's end now and then
