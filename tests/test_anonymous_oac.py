@@ -9,6 +9,7 @@ import tensorflow as tf
 from scipy import stats
 
 import two_level
+from graphs import operations, sums_up_in_place
 from pipeline import digits, run
 from pwfl import account, channel, noise, report, scenario, schedule
 from pwfl.mlp import glorot_uniform
@@ -188,6 +189,16 @@ def test_a_round_without_records_moves_by_the_noise_alone():
     noisy = trained(zero, digits().x_train, digits().y_train, [], [0, 0], [0.3])
     z = np.concatenate([w.ravel() for w in noisy]) / (0.5 * 0.3)
     assert stats.kstest(z, "norm").pvalue > FALSE_ALARM
+
+
+def test_no_sum_in_the_loop_of_rounds_needs_a_temporary_variable():
+    widths, data = [64, 300, 10], digits()
+    history_of = anonymous_oac.history_function(widths, [0, 1, 3], {"clip_norm": 1.0, "learning_rate": 0.1}, data)
+    weights = [tf.constant(w) for w in glorot_uniform(widths, np.random.default_rng(0))]
+    stops, std, key = tf.constant([0, 10, 20, 30]), tf.ones(3), tf.constant(3, tf.int64)
+    found = operations(lambda: history_of(weights, rows=tf.range(30), stops=stops, noise_std=std, key=key))
+    assert "MatMul" in str(found)
+    assert not sums_up_in_place(found)
 
 
 # The audit: canaries in Poisson batches of several devices, noise by the stage's own rule and the realized b_t.

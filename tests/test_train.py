@@ -14,6 +14,7 @@ from scipy import stats
 from sklearn.metrics import accuracy_score, log_loss
 
 import two_level
+from graphs import operations, sums_up_in_place
 from pwfl import datasets, scenario, streams, tables, train
 from pwfl.mlp import glorot_uniform, parameter_count
 from pwfl.train import engine, multicell, network
@@ -546,3 +547,33 @@ def test_the_round_is_traced_once_for_all_sizes(digits):
             key=tf.constant(n, tf.int64),
         )
     assert history.experimental_get_tracing_count() == 1
+
+
+@pytest.mark.parametrize("clipping", ["per_sample", "per_user"])
+@pytest.mark.parametrize("widths", [[784, 256, 256, 10], [64, 10]])
+def test_no_sum_in_the_loop_of_rounds_needs_a_temporary_variable(widths, clipping):
+    generator = np.random.default_rng(0)
+    x, y = (
+        tf.constant(generator.random((60, widths[0]), np.float32)),
+        tf.constant(generator.integers(0, 10, 60), tf.int32),
+    )
+    settings = {"clip_norm": 1.0, "learning_rate": 0.1, "clipping": clipping}
+    history_of = multicell.history_function(widths, [0, 1, 3], settings, x, y)
+    weights = [tf.constant(w) for w in glorot_uniform(widths, generator)]
+    found = operations(
+        lambda: history_of(
+            weights, x=x, y=y, samples=tf.constant([20, 40]), noise_std=tf.constant(0.1), key=tf.constant(3, tf.int64)
+        )
+    )
+    assert "MatMul" in str(found)
+    assert not sums_up_in_place(found)
+
+
+def test_a_sum_of_three_in_a_loop_would_be_found():
+    @tf.function
+    def loop(x):
+        for _ in tf.range(3):
+            x = tf.add_n([x, x * 2, x * 3])
+        return x
+
+    assert sums_up_in_place(operations(lambda: loop(tf.ones([4, 4]))))

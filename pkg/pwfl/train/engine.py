@@ -11,7 +11,7 @@ Weights are lists [kernel, bias, kernel, bias, ...]. A model is a function
 sample's loss by the layer's output.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import prod
 
@@ -92,7 +92,7 @@ def per_sample_gradient(backward: Backward, x: tf.Tensor, y: tf.Tensor, clip_nor
     def of_block(weights: Weights, rows: slice) -> Weights:
         inputs, deltas = backward(weights, x[rows], None if y is None else y[rows])
         squares = [x_squares[rows], *(_row_squares(a) for a in inputs[1:])]
-        square = tf.add_n([_row_squares(d) * (s + 1) for s, d in zip(squares, deltas, strict=True)])
+        square = _sum([_row_squares(d) * (s + 1) for s, d in zip(squares, deltas, strict=True)])
         factor = tf.minimum(1.0, clip_norm * tf.math.rsqrt(square)) / tf.cast(samples, tf.float32)
         return _weighted_gradients(inputs, deltas, factor)
 
@@ -100,7 +100,7 @@ def per_sample_gradient(backward: Backward, x: tf.Tensor, y: tf.Tensor, clip_nor
         blocks = BLOCKS if max(prod(w.shape) for w in weights) >= LARGE_LAYER else 1
         edges = [samples * k // blocks for k in range(blocks + 1)]
         parts = [of_block(weights, slice(first, stop)) for first, stop in pairwise(edges)]
-        return [tf.add_n(layer) for layer in zip(*parts, strict=True)]
+        return [_sum(layer) for layer in zip(*parts, strict=True)]
 
     return gradient
 
@@ -136,6 +136,12 @@ def _weighted_gradients(inputs: list[tf.Tensor], deltas: list[tf.Tensor], weight
         gradients.append(tf.matmul(a, weight[:, None] * d, transpose_a=True))
         gradients.append(tf.linalg.matvec(d, weight, transpose_a=True))
     return gradients
+
+
+def _sum(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
+    # Not tf.add_n: where memory is short, TensorFlow's optimizer gives it temporary variables, which collide
+    # in loops and end the training.
+    return tf.reduce_sum(tf.stack(tensors), axis=0)
 
 
 def _row_squares(matrix: tf.Tensor) -> tf.Tensor:
