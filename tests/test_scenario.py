@@ -46,6 +46,14 @@ def test_a_number_means_the_same_however_it_is_written(gamma):
     assert scenario.resolve({"schedule": {"gamma": gamma}}, {}) == scenario.resolve({"schedule": {"gamma": 1e6}}, {})
 
 
+def test_numbers_as_text_are_numbers_in_lists_of_lists_too():
+    # So Snakemake hands over nested values of --config.
+    chain = {"name": "c", "matrix": [["0.5", "0.5"], ["1", 0]], "samples": "5"}
+    clients = {"states_wh": ["1", 2], "chains": [chain], "number": "1"}
+    model = scenario.resolve({"system": "age_aware", "clients": clients}, {})
+    assert model.clients.chains[0].matrix == [[0.5, 0.5], [1.0, 0.0]]
+
+
 @pytest.mark.parametrize(
     ("base", "expected"),
     [

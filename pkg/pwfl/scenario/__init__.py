@@ -228,8 +228,9 @@ def _numbers(value, kind):
     if isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, Section):
         fields = kind.model_fields
         return {key: _numbers(v, fields[key].annotation) if key in fields else v for key, v in value.items()}
-    if isinstance(value, list) and get_origin(kind) is list:
-        return [_numbers(v, get_args(kind)[0]) for v in value]
+    lists = [k for k in (kind, *get_args(kind)) if get_origin(k) is list]  # `list[...]`, or `list[...] | None`
+    if isinstance(value, list) and lists:
+        return [_numbers(v, get_args(lists[0])[0]) for v in value]
     kinds = {(get_origin(k) and get_args(k)[0]) or k for k in (get_args(kind) or [kind])}
     if isinstance(value, str) and kinds & {int, float} and NUMBER.fullmatch(value):
         value = float(value) if re.search("[.eE]", value) else int(value)
