@@ -29,11 +29,13 @@ def test_the_small_study_of_a_system_runs_to_its_claims(tmp_path, system):
     for name in config["scenarios"]:
         folder = tmp_path / "results" / name / "report"
         for figure in catalog.FIGURES[system]:
-            assert all((folder / f"{figure}.{kind}").stat().st_size > 1000 for kind in ("html", "png", "svg"))
+            assert all((folder / f"{figure}.{kind}").stat().st_size > 500 for kind in ("html", "png", "svg"))
         for table in catalog.TABLES[system]:
-            assert pl.read_csv(folder / f"{table}.csv").height > 0
+            rows = pl.read_parquet(folder / f"{table}.parquet").height
+            assert rows == pl.read_csv(folder / f"{table}.csv", infer_schema_length=None).height
+            assert rows > 0 or table == "sweep"  # a scenario may have no scheme that sweeps
     compared = tmp_path / "results" / "comparison" / config["study"]
-    claims = pl.read_csv(compared / "claims.csv")
+    claims = pl.read_csv(compared / "claims.csv", infer_schema_length=None)
     assert len(claims) > 5
     assert set(claims["holds"]) <= {True, False}
     assert set(pl.read_csv(compared / "systems.csv")["system"]) == {system}
