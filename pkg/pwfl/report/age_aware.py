@@ -5,7 +5,7 @@ from math import log10
 import altair as alt
 import polars as pl
 
-from pwfl.report import theme
+from pwfl.report import results, theme
 from pwfl.report.age_aware_claims import claims
 
 DIFFERS = (
@@ -277,7 +277,7 @@ def summarize(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl
         "summary": summary,
         "realizations": each,
         "history": tables["history"],
-        "statuses": statuses(tables),
+        "statuses": results.statuses(tables),
         "sweep": swept(tables),
     }
 
@@ -305,16 +305,3 @@ def swept(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
         .join(tables["history"].drop("target_epsilon"), on=KEYS, maintain_order="left")
     )
     return theme.means(frame, ["scheme", "target_epsilon", "swept_user", "swept_time"], AVERAGED)
-
-
-def statuses(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """How often each status of schedules and noise occurs."""
-    counts = [
-        tables[table]
-        .with_columns(pl.col("status").cast(pl.String))
-        .group_by("scheme", "status", maintain_order=True)
-        .agg(count=pl.len())
-        .select("scheme", pl.lit(stage).alias("stage"), "status", "count")
-        for stage, table in (("schedule", "schedule_status"), ("noise", "noise_status"))
-    ]
-    return pl.concat(counts).with_columns(share=pl.col("count") / pl.col("count").sum().over("scheme", "stage"))

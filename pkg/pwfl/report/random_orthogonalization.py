@@ -4,7 +4,7 @@ import altair as alt
 import polars as pl
 
 from pwfl.report import random_orthogonalization_marks as marks
-from pwfl.report import theme
+from pwfl.report import results, theme
 from pwfl.report.random_orthogonalization_claims import claims
 from pwfl.report.random_orthogonalization_comparison import FIGURES as COMPARISON_FIGURES
 
@@ -159,7 +159,7 @@ def summarize(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl
         "realizations": each,
         "history": tables["history"],
         "leakage": leakages(tables),
-        "statuses": statuses(tables),
+        "statuses": results.statuses(tables),
     }
 
 
@@ -170,20 +170,9 @@ def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     user's signal in a round, mean over users and rounds.
     """
     keys = ["scheme", "realization"]
-    last = (
-        tables["history"]
-        .group_by(keys)
-        .agg(
-            pl.col("accuracy", "loss").sort_by("round").last(),
-            pl.col("transmit_energy").mean(),
-            training=pl.col("status").cast(pl.String).first(),
-        )
-    )
-    return (
-        tables["outcome"]
-        .join(last, on=keys, how="left", maintain_order="left")
-        .with_columns(pl.when(training="trained").then(pl.col("accuracy", "loss", "transmit_energy")))
-    )
+    sound = tables["history"].filter(pl.col("status").cast(pl.String).is_in(results.KEPT))
+    energy = sound.group_by(keys).agg(pl.col("transmit_energy").mean())
+    return results.realizations(tables).join(energy, on=keys, how="left", maintain_order="left")
 
 
 def leakages(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
@@ -196,16 +185,3 @@ def leakages(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
             pl.col(list(marks.OBSERVERS)).max().name.suffix("_maximum"),
         )
     )
-
-
-def statuses(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """How many realizations have each status, by stage."""
-    counts = [
-        tables[table]
-        .with_columns(pl.col("status").cast(pl.String))
-        .group_by("scheme", "status", maintain_order=True)
-        .agg(count=pl.len())
-        .select("scheme", pl.lit(stage).alias("stage"), "status", "count")
-        for stage, table in (("schedule", "schedule_status"), ("noise", "noise_status"))
-    ]
-    return pl.concat(counts)

@@ -26,15 +26,15 @@ def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     )
 
 
-def statuses(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """How often each status occurs in the stages schedule and noise."""
+def statuses(tables: dict[str, pl.DataFrame], **others: pl.DataFrame) -> pl.DataFrame:
+    """How often each status occurs in the stages schedule and noise, and in other frames by their stage."""
+    frames = {"schedule": tables["schedule_status"], "noise": tables["noise_status"]} | others
     counts = [
-        tables[table]
-        .with_columns(pl.col("status").cast(pl.String))
+        frame.with_columns(pl.col("status").cast(pl.String))
         .group_by("scheme", "status", maintain_order=True)
         .agg(count=pl.len())
         .select("scheme", pl.lit(stage).alias("stage"), "status", "count")
-        for stage, table in (("schedule", "schedule_status"), ("noise", "noise_status"))
+        for stage, frame in frames.items()
     ]
     return pl.concat(counts).with_columns(share=pl.col("count") / pl.col("count").sum().over("scheme", "stage"))
 

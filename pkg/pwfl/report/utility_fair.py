@@ -3,7 +3,7 @@
 import altair as alt
 import polars as pl
 
-from pwfl.report import theme
+from pwfl.report import results, theme
 from pwfl.report.utility_fair_claims import CLAIMS, claims
 
 DIFFERS = (
@@ -108,7 +108,7 @@ def summarize(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl
         "devices": devices(tables),
         "leakage": tables["leakage"].drop("realization", "device").unique(maintain_order=True),
         "history": tables["history"],
-        "statuses": statuses(tables),
+        "statuses": results.statuses(tables, train=tables["history"].unique([*KEYS, "round"])),
     }
 
 
@@ -141,10 +141,10 @@ def realizations(parameters: dict, tables: dict[str, pl.DataFrame]) -> pl.DataFr
     for part in (last, losses, energies):
         frame = frame.join(part, on=KEYS, how="left", maintain_order="left")
     sound = pl.col("training") != "diverged"
-    results = ("accuracy", "test_loss", "loss", "loss_std", "energy_j", "energy_std_j", "deviation")
+    measured = ("accuracy", "test_loss", "loss", "loss_std", "energy_j", "energy_std_j", "deviation")
     on_air = pl.col("transmit_s") * parameters["radio"]["bandwidth_hz"]
     return frame.with_columns(
-        *(pl.when(sound).then(pl.col(name)) for name in results),
+        *(pl.when(sound).then(pl.col(name)) for name in measured),
         channel_uses=pl.coalesce("channel_uses", pl.when(sound).then(on_air)),
         transmit_energy_j=pl.coalesce("transmit_energy_j", pl.when(sound).then(pl.col("radiated_j"))),
     ).drop("transmit_s", "radiated_j")
@@ -159,22 +159,6 @@ def devices(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     )
     place = tables["schedule_status"].select(*KEYS, "device", "path_loss_db", "rounds_out")
     return place.join(means, on=[*KEYS, "device"], how="inner", maintain_order="left")
-
-
-def statuses(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """How often each status occurs: of devices (schedule), of realizations' noise (noise), of rounds (train)."""
-    rounds = tables["history"].unique([*KEYS, "round"], maintain_order=True)
-    counts = [
-        frame.group_by("scheme", pl.col("status").cast(pl.String), maintain_order=True)
-        .agg(count=pl.len())
-        .select("scheme", pl.lit(stage).alias("stage"), "status", "count")
-        for stage, frame in (
-            ("schedule", tables["schedule_status"]),
-            ("noise", tables["noise_status"]),
-            ("train", rounds),
-        )
-    ]
-    return pl.concat(counts).with_columns(share=pl.col("count") / pl.col("count").sum().over("scheme", "stage"))
 
 
 def _sound(history: pl.DataFrame) -> pl.DataFrame:
