@@ -46,7 +46,8 @@ def _multiplier(parameters: dict, scheme: str) -> tuple[float, float, str]:
     epsilon = float(sampled.tight_epsilon(1.0, participation * rate, given, [rounds], delta)[0])
     if not np.isfinite(epsilon):
         return given, epsilon, "no_guarantee"
-    known = sampled.tight_epsilon(participation, rate, given, [rounds], delta)[0]
-    if scheme == "anonymous" or participation == 1 or known <= epsilon:
+    if scheme == "anonymous" or participation == 1:
+        return given, epsilon, "given"
+    if sampled.tight_epsilon(participation, rate, given, [rounds], delta)[0] <= epsilon:
         return given, epsilon, "given"
     return sampled.multiplier_for(epsilon, participation, rate, rounds, delta), epsilon, "calibrated"

@@ -15,13 +15,6 @@ from pwfl.train.engine import Backward, Weights
 log = logging.getLogger(__name__)
 
 DRAWN = 10_000  # batches drawn at once
-HISTORY = {
-    "realization": pl.Int64,
-    "round": pl.Int64,
-    "accuracy": pl.Float64,
-    "loss": pl.Float64,
-    "status": pl.String,
-}
 
 
 def trainer(parameters: dict, data: datasets.Dataset, tables: dict[str, pl.DataFrame]) -> Callable[[int], pl.DataFrame]:
@@ -62,7 +55,7 @@ def trainer(parameters: dict, data: datasets.Dataset, tables: dict[str, pl.DataF
             "realization %d: %.1f records a round, %s, accuracy %.4f",
             realization, len(rows) / training["rounds"], status, history[-1][1],
         )  # fmt: skip
-        return pl.DataFrame([(realization, *row, status) for row in history], schema=HISTORY, orient="row")
+        return pl.DataFrame([(realization, *row, status) for row in history], schema=engine.HISTORY, orient="row")
 
     return train
 

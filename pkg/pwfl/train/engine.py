@@ -15,10 +15,18 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import prod
 
+import polars as pl
 import tensorflow as tf
 
 BLOCKS = 6  # of samples, in a large network; 4 to 12 are as fast
 LARGE_LAYER = 2**14  # weights in a layer that makes a network large
+HISTORY = {  # columns of a training's history
+    "realization": pl.Int64,
+    "round": pl.Int64,
+    "accuracy": pl.Float64,
+    "loss": pl.Float64,
+    "status": pl.String,
+}
 
 Weights = list[tf.Tensor]
 Gradient = Callable[[Weights], Weights]

@@ -14,14 +14,6 @@ from pwfl.train import engine, network
 
 log = logging.getLogger(__name__)
 
-HISTORY = {
-    "realization": pl.Int64,
-    "round": pl.Int64,
-    "accuracy": pl.Float64,
-    "loss": pl.Float64,
-    "status": pl.String,
-}
-
 
 def trainer(parameters: dict, data: datasets.Dataset, tables: dict[str, pl.DataFrame]) -> Callable[[int], pl.DataFrame]:
     """A function that trains one realization and returns its test accuracy and loss over the rounds.
@@ -71,7 +63,7 @@ def trainer(parameters: dict, data: datasets.Dataset, tables: dict[str, pl.DataF
             "realization %d: %d users, %d samples, %s, accuracy %s",
             realization, scheduled.sum(), samples[scheduled].sum(), status, history[-1][1],
         )  # fmt: skip
-        return pl.DataFrame([(realization, *row, status) for row in history], schema=HISTORY, orient="row")
+        return pl.DataFrame([(realization, *row, status) for row in history], schema=engine.HISTORY, orient="row")
 
     return train
 
