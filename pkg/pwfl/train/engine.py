@@ -153,4 +153,4 @@ def _sum(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
 
 
 def _row_squares(matrix: tf.Tensor) -> tf.Tensor:
-    return tf.reduce_sum(tf.square(matrix), axis=1)
+    return tf.square(tf.math.reduce_euclidean_norm(matrix, axis=1))  # one pass
