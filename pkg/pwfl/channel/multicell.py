@@ -32,7 +32,8 @@ def run(parameters: dict, realizations: range) -> dict[str, pl.DataFrame]:
     half = hexagons.half_side(network["rings"], network["cell_radius_m"])
 
     position = half * (2 * streams.uniforms(seed, "position", realizations, (users, 2)) - 1)
-    distance = np.linalg.norm(position[:, None] - station[:, None], axis=-1)  # (realization, station, user)
+    dx, dy = (position[:, None, :, axis] - station[:, axis, None] for axis in range(2))
+    distance = np.sqrt(dx**2 + dy**2)  # (realization, station, user)
     fading = streams.uniforms(seed, "fading", realizations, distance.shape[1:])
     gains = gain(
         distance,

@@ -100,28 +100,35 @@ def optimal_blocks(
     block = block.copy()
     value = samples - gamma / (samples * noise_std) ** 2
     load = samples * (noise_std**2 - max_noise_error)
-    cells = gain.shape[1]
-    status = np.empty((len(block), cells), dtype=object)
+    count, cells = gain.shape[:2]
+    status = np.empty((count, cells), dtype=object)
     occupant = occupants(block, cell, cells, blocks)
-    realization = np.arange(len(block))[:, None]
+    user, present = members(cell, cells)
+    realization = np.arange(count)[:, None]
+    scheduled_load = np.zeros((count, cells))
+    np.add.at(scheduled_load, (realization, cell), np.where(block >= 0, load, 0.0))
     for s in range(cells):
-        user, present = members(cell, s)
+        own, real = user[:, s], present[:, s]
         disturbance = interference(gain, power_w, occupant, s) + noise_w  # (realization, block)
         with np.errstate(divide="ignore"):
-            fraction = required * disturbance[:, None] / np.where(present, gain[realization, s, user], 0.0)[..., None]
-        others = (block >= 0) & (cell != s)
+            fraction = required * disturbance[:, None] / np.where(real, gain[realization, s, own], 0.0)[..., None]
         solution, status[:, s] = solve_cells(
-            np.where(present, value[realization, user], 0.0),
-            np.where(present, load[realization, user], 0.0),
-            -np.where(others, load, 0.0).sum(axis=1),
+            np.where(real, value[realization, own], 0.0),
+            np.where(real, load[realization, own], 0.0),
+            -np.delete(scheduled_load, s, axis=1).sum(axis=1),
             fraction,
             solver,
             where=lambda b, s=s: f"realization {realizations[b]}, cell {s}",
         )
-        kept = (status[:, s] == assignment.INFEASIBLE_KEPT)[:, None] | ~present
-        rows, columns = np.nonzero(~kept)
-        block[rows, user[rows, columns]] = solution[rows, columns]
-        occupant[:, s] = occupants(np.where(cell == s, block, -1), cell, cells, blocks)[:, s]
+        solved = (status[:, s] != assignment.INFEASIBLE_KEPT)[:, None] & real
+        rows, columns = np.nonzero(solved)
+        block[rows, own[rows, columns]] = solution[rows, columns]
+        occupant[rows, s] = -1
+        scheduled_load[rows, s] = 0.0
+        rows, columns = np.nonzero(solved & (solution >= 0))
+        served = own[rows, columns]
+        occupant[rows, s, solution[rows, columns]] = served
+        np.add.at(scheduled_load, (rows, s), load[rows, served])
     return block, status
 
 
@@ -145,12 +152,17 @@ def solve_cells(value, load, budget, fraction, solver, where):
     return block, status
 
 
-def members(cell: np.ndarray, s: int) -> tuple[np.ndarray, np.ndarray]:
-    """The users of cell `s` in each realization, padded to the largest number; and which are real."""
-    inside = cell == s
-    count = inside.sum(axis=1)
-    user = np.argsort(~inside, axis=1, kind="stable")[:, : max(int(count.max()), 1)]
-    return user, np.arange(user.shape[1]) < count[:, None]
+def members(cell: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray]:
+    """Users of each cell, padded to the largest number of them; and which are real.
+
+    `cell` has shape (realization, user); the results have shape (realization, cell, member).
+    """
+    realization = np.arange(len(cell))[:, None]
+    size = np.bincount((realization * cells + cell).ravel(), minlength=len(cell) * cells).reshape(-1, cells, 1)
+    position = np.arange(max(int(size.max()), 1))
+    order = np.argsort(cell, axis=1, kind="stable")
+    place = np.minimum(size.cumsum(axis=1) - size + position, cell.shape[1] - 1)
+    return order[realization[..., None], place], position < size
 
 
 def rates(gain, cell, block, power_w, occupant, noise_w, bandwidth_hz) -> np.ndarray:
