@@ -6,6 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
+from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
 from dp_accounting.rdp import RdpAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -80,6 +81,17 @@ def test_known_participation_is_a_binomial_mixture_of_gaussians(participation, r
     expected = optimize.brentq(excess, 1e-6, 500)
     found = sampled.tight_epsilon(participation, 1.0, multiplier, [rounds], DELTA)[0]
     assert expected - 1e-9 <= found == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("adjacency", [AdjacencyType.REMOVE, AdjacencyType.ADD])
+@pytest.mark.parametrize("multiplier", [0.05, 0.3, 1.0, 20.0])
+@pytest.mark.parametrize("rate", [1e-4, 0.1, 0.5, 0.999, 1.0])
+def test_the_hockey_stick_is_that_of_dp_accounting(rate, multiplier, adjacency):
+    loss = GaussianPrivacyLoss(multiplier, sampling_prob=rate, adjacency_type=adjacency)
+    bounds = loss.connect_dots_bounds()
+    epsilon = np.linspace(1.1 * bounds.epsilon_lower, 1.1 * bounds.epsilon_upper, 1001)
+    found = sampled.hockey_stick(rate, multiplier, adjacency, epsilon)
+    np.testing.assert_allclose(found, loss.get_delta_for_epsilon(epsilon), rtol=0, atol=2e-15)
 
 
 def hockey_stick(present, absent, multiplier, epsilon):

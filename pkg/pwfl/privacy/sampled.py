@@ -8,12 +8,14 @@ devices take part; an observer who can tell sees the device's record-by-record s
 nothing otherwise.
 """
 
+from functools import partial
+
 import numpy as np
 from dp_accounting.pld import pld_pmf
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
 from scipy.optimize import brentq
-from scipy.special import gammaln, logsumexp, ndtr
+from scipy.special import gammaln, log_ndtr, logsumexp, ndtr
 
 from pwfl.privacy.gaussian import exact_epsilon, zcdp
 
@@ -89,8 +91,26 @@ def tight_epsilon(
         loss = GaussianPrivacyLoss(multiplier, sampling_prob=rate, adjacency_type=adjacency)
         bounds = loss.connect_dots_bounds()
         limits = bounds.epsilon_lower, bounds.epsilon_upper
-        masses.append(_mass(loss.get_delta_for_epsilon, limits, participation, interval))
+        masses.append(_mass(partial(hockey_stick, rate, multiplier, adjacency), limits, participation, interval))
     return _composed(PrivacyLossDistribution(*masses), rounds, delta)
+
+
+def hockey_stick(rate: float, multiplier: float, adjacency: AdjacencyType, epsilon: np.ndarray) -> np.ndarray:
+    """The least delta at each epsilon of one Poisson-sampled round, shape of `epsilon`.
+
+    The output is N(1, multiplier^2) with probability `rate` and else N(0, multiplier^2), against always
+    the latter: REMOVE; ADD is the other way around. dp-accounting computes the same epsilon by epsilon.
+    """
+    remove = adjacency == AdjacencyType.REMOVE
+    loss, side = (epsilon, -1) if remove else (-epsilon, 1)
+    with np.errstate(divide="ignore", over="ignore"):
+        # The output at which ln(1 - rate + rate exp((2 x - 1) / (2 multiplier^2))) is `loss`.
+        log_ratio = loss + np.log1p(-np.minimum((1 - rate) * np.exp(-loss), 1.0)) - np.log(rate)
+        x = multiplier**2 * log_ratio + 0.5
+        absent = log_ndtr(side * x / multiplier)
+        present = np.logaddexp(np.log1p(-rate) + absent, np.log(rate) + log_ndtr(side * (x - 1) / multiplier))
+    upper, lower = (present, absent) if remove else (absent, present)
+    return np.clip(np.exp(upper) - np.exp(epsilon + lower), 0.0, 1.0)
 
 
 def opposite_epsilon(
