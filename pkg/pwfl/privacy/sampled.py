@@ -155,10 +155,12 @@ def multiplier_for(epsilon: float, participation: float, rate: float, rounds: in
         found = tight_epsilon(participation, rate, np.exp(log_multiplier), [rounds], delta, COARSE)[0]
         return min(found, 1e9) - max(epsilon, NEGLIGIBLE)
 
-    low, high = np.log(0.1), np.log(1e5)
-    if not excess(low) > 0 > excess(high):
+    # From above, as small multipliers take long.
+    edges = np.log(np.geomspace(1e5, 0.1, 7))
+    first = next((k for k, edge in enumerate(edges) if excess(edge) > 0), 0)
+    if first == 0:
         raise ValueError(f"no noise multiplier between 0.1 and 1e5 gives epsilon {epsilon:g} after {rounds} rounds")
-    return float(np.exp(brentq(excess, low, high, xtol=1e-5)))
+    return float(np.exp(brentq(excess, edges[first], edges[first - 1], xtol=1e-5)))
 
 
 def advanced_composition(multiplier: float, rounds: np.ndarray, delta: float) -> np.ndarray:
