@@ -18,7 +18,7 @@ def config_of(name: str) -> dict:
     return yaml.safe_load((ROOT / "config" / f"{name}.yaml").read_text())
 
 
-@pytest.mark.xdist_group("small")
+@pytest.mark.xdist_group("small")  # each takes both cores
 @pytest.mark.parametrize("system", [system for system in SYSTEMS if system != "multicell"])
 def test_the_small_study_of_a_system_runs_to_its_claims(tmp_path, system):
     config = config_of(f"{system}_small")
@@ -58,6 +58,7 @@ def studied(tmp_path_factory):
     return found
 
 
+@pytest.mark.xdist_group("studied")
 def test_all_systems_stand_in_one_table_under_common_terms(studied):
     table = report.compare(studied)["systems"]
     assert set(table["system"]) == set(SYSTEMS)
@@ -87,6 +88,7 @@ def test_all_systems_stand_in_one_table_under_common_terms(studied):
     assert classifiers["channel_uses_mean"].min() > 0
 
 
+@pytest.mark.xdist_group("studied")
 def test_the_figure_of_all_systems_draws_what_has_accuracy_and_epsilon(studied):
     chart = report.comparison_figure("systems", "tradeoff", studied).to_dict()
     drawn = next(iter(chart["datasets"].values()))
