@@ -28,6 +28,11 @@ TINY = {
 }
 
 
+def pytest_collection_modifyitems(items):
+    """The cluster's test, the longest of those that belong to no group of several, starts early."""
+    items.sort(key=lambda item: item.get_closest_marker("slurm") is None)
+
+
 @pytest.fixture
 def tiny_config():
     """A fresh copy of the tiny study's config."""
