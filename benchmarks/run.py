@@ -33,17 +33,22 @@ def rows_of(part: str) -> list[dict]:
 
 
 def growth(frame: pl.DataFrame) -> alt.VConcatChart:
-    """Seconds for a realization, and a job's peak memory, over each kind of size."""
-    base = alt.Chart(frame, width=180, height=180).mark_line(point=True)
+    """Seconds for a realization, and a job's peak memory, over each kind of size; dashed: linear growth."""
+    share = pl.when(pl.col("what") == "realizations").then(1.0).otherwise(pl.col("size") / pl.col("size").last())
+    linear = pl.col("seconds_per_realization").last() * share
+    base = alt.Chart(frame.with_columns(linear=linear.over("what")), width=180, height=180)
     size = alt.X("size:Q", scale=alt.Scale(type="log"), title=None)
 
-    def panels(column: str, title: str, **scale) -> alt.FacetChart:
+    def panel(column: str, title: str, dash: tuple[int, int] = (1, 0), **scale) -> alt.Chart:
         y = alt.Y(f"{column}:Q", title=title, scale=alt.Scale(**scale))
-        return base.encode(x=size, y=y).facet(alt.Column("what:N", title=None)).resolve_scale(x="independent")
+        return base.mark_line(point=dash == (1, 0), strokeDash=dash).encode(x=size, y=y)
 
-    return panels("seconds_per_realization", "Seconds a realization", type="log") & panels(
-        "peak_mib", "Peak memory (MiB)"
-    )
+    def panels(*layers: alt.Chart) -> alt.FacetChart:
+        return alt.layer(*layers).facet(alt.Column("what:N", title=None)).resolve_scale(x="independent")
+
+    title = "Seconds a realization"
+    seconds = [panel("seconds_per_realization", title, type="log"), panel("linear", title, dash=(4, 4), type="log")]
+    return panels(*seconds) & panels(panel("peak_mib", "Peak memory (MiB)"))
 
 
 def main(parts: list[str]) -> None:
