@@ -23,7 +23,7 @@ def shard(first, stop):
     tables |= schedule.run(parameters("schedule", "optimal"), "optimal", tables)
     tables |= noise.run(parameters("noise", "optimal"), "optimal", tables)
     account.run(parameters("account"), tables)
-shard(0, 1)
+shard(0, min(realizations, size))
 start = time.perf_counter()
 for first in range(0, realizations, size):
     shard(first, min(first + size, realizations))
