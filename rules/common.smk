@@ -84,7 +84,7 @@ def covering(pattern):
             for shard in optimization_shards(model(wildcards))
             if bounds(shard)[0] < stop and first < bounds(shard)[1]
         ]
-        return [pattern.format(**(dict(wildcards) | {"shard": shard})) for shard in held]
+        return [pattern.apply_wildcards(dict(wildcards) | {"shard": shard}) for shard in held]
 
     return paths
 
@@ -109,11 +109,13 @@ def scheme_files(table, wildcards):
     }[table]
     held = training_shards(chosen) if table == "history" else optimization_shards(chosen)
     return [
-        pattern.format(
-            scenario=wildcards.scenario,
-            scheduler=scheme.scheduler,
-            noise=scheme.noise,
-            shard=shard,
+        pattern.apply_wildcards(
+            {
+                "scenario": wildcards.scenario,
+                "scheduler": scheme.scheduler,
+                "noise": scheme.noise,
+                "shard": shard,
+            }
         )
         for scheme in chosen.schemes
         for shard in held
@@ -128,7 +130,7 @@ def figure_files(wildcards):
     wanted = {table for figure in catalog.FIGURES[chosen.system].values() for table in figure}
     return {
         table: (
-            channel[table].format(scenario=wildcards.scenario, shard=first)
+            channel[table].apply_wildcards({"scenario": wildcards.scenario, "shard": first})
             if table in channel
             else scheme_files(table, wildcards)
         )

@@ -7,8 +7,8 @@ from pwfl.report import theme
 
 jobs.start(snakemake.log[0])
 scenarios = {name: {"parameters": parameters} for name, parameters in snakemake.params.depends["parameters"].items()}
-for path in map(Path, snakemake.input):  # results/SCENARIO/report/TABLE.parquet
-    scenarios[path.parts[1]][path.stem] = pl.read_parquet(path)
+for path in map(Path, snakemake.input):  # .../SCENARIO/report/TABLE.parquet
+    scenarios[path.parts[-3]][path.stem] = pl.read_parquet(path)
 frames = report.compare(scenarios)
 output = snakemake.output
 for csv, parquet in zip(output.csv, output.parquet):

@@ -1,6 +1,7 @@
 """Fixtures that several test modules share."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,28 @@ def tiny_config():
     return yaml.safe_load(yaml.safe_dump(TINY))
 
 
+def need(programs: tuple[str, ...], *packages: str) -> None:
+    """Install Debian's packages where programs are missing, or skip."""
+    if all(shutil.which(program) for program in programs):
+        return
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        pytest.skip(f"needs {' and '.join(packages)}, or root and apt-get to install them")
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    for command in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
+        result = subprocess.run(
+            ["apt-get", "-qq", *command], env=environment, capture_output=True, text=True, check=False
+        )
+        if result.returncode:
+            pytest.skip(f"{' and '.join(packages)} cannot be installed: {result.stderr.strip().splitlines()[-1:]}")
+
+
+def plugin(name: str, folder: Path) -> Path:
+    """Install Snakemake's plugin `name` into a folder of its own: it would slow down every other start of Snakemake."""
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--target"]
+    subprocess.run([*command, str(folder), "-r", str(ROOT / "envs" / f"{name}.lock")], check=True)
+    return folder
+
+
 def write_config(folder: Path, config: dict) -> None:
     """Write a config where `command` looks for it."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -53,12 +76,14 @@ def command(folder: Path, project: Path = ROOT) -> list[str]:
     ]  # fmt: skip
 
 
-def environment(project: Path = ROOT) -> dict[str, str]:
-    """The environment in which the workflow of `project` finds its package."""
-    return os.environ | {"PYTHONPATH": str(project / "pkg")}
+def environment(project: Path = ROOT, *plugins: Path) -> dict[str, str]:
+    """The environment in which the workflow of `project` finds its package, and Snakemake plugins."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join(map(str, [project / "pkg", *plugins]))}
 
 
-def snakemake(folder: Path, config: dict, *arguments: str, project: Path = ROOT) -> subprocess.CompletedProcess:
+def snakemake(
+    folder: Path, config: dict, *arguments: str, project: Path = ROOT, plugins: tuple[Path, ...] = ()
+) -> subprocess.CompletedProcess:
     """Run the workflow to its end."""
     write_config(folder, config)
     return subprocess.run(
@@ -66,7 +91,7 @@ def snakemake(folder: Path, config: dict, *arguments: str, project: Path = ROOT)
         capture_output=True,
         text=True,
         cwd=folder,
-        env=environment(project),
+        env=environment(project, *plugins),
         check=False,
     )
 

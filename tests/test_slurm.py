@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 import yaml
 
-from conftest import ROOT, snakemake
+from conftest import ROOT, environment, need, plugin, snakemake
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 
@@ -28,34 +28,16 @@ exec sleep infinity
 """
 
 
-def install() -> None:
-    """Install SLURM and MUNGE from Debian's packages where they are missing, or skip."""
-    if all(shutil.which(program) for program in PROGRAMS):
-        return
-    if os.geteuid() != 0 or not shutil.which("apt-get"):
-        pytest.skip("needs slurm-wlm and munge, or root and apt-get to install them")
-    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    for command in (["update"], ["install", "-y", "--no-install-recommends", "slurm-wlm", "munge"]):
-        result = subprocess.run(
-            ["apt-get", "-qq", *command], env=environment, capture_output=True, text=True, check=False
-        )
-        if result.returncode:
-            pytest.skip(f"slurm-wlm and munge cannot be installed: {result.stderr.strip().splitlines()[-1:]}")
-
-
 @pytest.fixture(scope="module")
-def plugin(tmp_path_factory):
-    """Snakemake's executor plugin, in a folder of its own: it would slow down every other start of Snakemake."""
-    folder = tmp_path_factory.mktemp("plugin")
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--target"]
-    subprocess.run([*command, str(folder), "-r", str(ROOT / "envs" / "slurm.lock")], check=True)
-    return folder
+def executor(tmp_path_factory):
+    """The folder of Snakemake's executor plugin."""
+    return plugin("slurm", tmp_path_factory.mktemp("plugin"))
 
 
 @pytest.fixture(scope="module")
 def node():
     """The process in whose mount namespace the node runs."""
-    install()
+    need(PROGRAMS, "slurm-wlm", "munge")
     if os.geteuid() != 0:
         pytest.skip("a mount namespace needs root")
     # SLURM's sockets need short names, which pytest's folders do not have.
@@ -93,7 +75,7 @@ def inside(holder, *command, check=True, **options) -> subprocess.CompletedProce
     )  # fmt: skip
 
 
-def submit(holder, plugin, folder, *arguments) -> list[str]:
+def submit(holder, folder, *arguments) -> list[str]:
     """A command line that runs the tiny study's scenario `high` on the node."""
     return [
         "nsenter", f"--mount=/proc/{holder.pid}/ns/mnt", "--",
@@ -104,7 +86,7 @@ def submit(holder, plugin, folder, *arguments) -> list[str]:
     ]  # fmt: skip
 
 
-def test_a_killed_and_resumed_cluster_run_equals_a_local_one(node, plugin, tmp_path, tiny_config):
+def test_a_killed_and_resumed_cluster_run_equals_a_local_one(node, executor, tmp_path, tiny_config):
     config = tiny_config | {"run": ["high"]}
     config["base"]["shards"]["training"] = 2
     local, cluster = tmp_path / "local", tmp_path / "cluster"
@@ -113,9 +95,10 @@ def test_a_killed_and_resumed_cluster_run_equals_a_local_one(node, plugin, tmp_p
 
     cluster.mkdir()
     (cluster / "study.yaml").write_text(yaml.safe_dump(config))
-    environment = os.environ | {"PYTHONPATH": f"{ROOT / 'pkg'}{os.pathsep}{plugin}"}
     with open(cluster / "first.log", "w") as log:
-        first = subprocess.Popen(submit(node, plugin, cluster), cwd=cluster, env=environment, stdout=log, stderr=log)
+        first = subprocess.Popen(
+            submit(node, cluster), cwd=cluster, env=environment(ROOT, executor), stdout=log, stderr=log
+        )
         deadline = time.monotonic() + 240
         while not list(cluster.glob("results/high/schedule/*/*/schedule.parquet")):
             assert first.poll() is None, (cluster / "first.log").read_text()
@@ -127,9 +110,9 @@ def test_a_killed_and_resumed_cluster_run_equals_a_local_one(node, plugin, tmp_p
     while inside(node, "squeue", "--noheader").stdout.strip():
         time.sleep(1)
 
-    subprocess.run([*submit(node, plugin, cluster), "--unlock"], cwd=cluster, env=environment, check=True)
+    subprocess.run([*submit(node, cluster), "--unlock"], cwd=cluster, env=environment(ROOT, executor), check=True)
     resumed = subprocess.run(
-        submit(node, plugin, cluster), cwd=cluster, env=environment, capture_output=True, text=True, check=False
+        submit(node, cluster), cwd=cluster, env=environment(ROOT, executor), capture_output=True, text=True, check=False
     )
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
     assert (cluster / "results/high/report/accuracy.html").exists()

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 import yaml
 
-from conftest import ROOT, jobs, snakemake
+from conftest import ROOT, jobs, need, plugin, snakemake
 from pwfl import tables
 from pwfl.report import catalog
 
@@ -194,6 +194,24 @@ def test_shard_sizes_and_cores_do_not_change_a_bit(done, tmp_path):
                     "account/optimal-optimal/*/leakage", "train/optimal-optimal/*/history"):  # fmt: skip
         path = f"results/low/{pattern}.parquet"
         assert all_rows(tmp_path, path).equals(all_rows(folder, path)), pattern
+
+
+def test_jobs_get_along_with_declared_files_in_a_storage(done, tmp_path):
+    need(("rsync",), "rsync")
+    folder, config = done
+    storage = tmp_path / "storage"
+    storage.mkdir()
+    arguments = ["--default-storage-provider", "fs", "--default-storage-prefix", str(storage), "--shared-fs-usage"]
+    arguments += ["source-cache", "--cores", "2"]
+    plugins = (plugin("storage", tmp_path / "plugin"),)
+    result = snakemake(tmp_path / "run", config | {"run": ["low"]}, *arguments, plugins=plugins)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert not (tmp_path / "run" / "results").exists()
+    assert (storage / "results" / "comparison" / "tiny" / "claims.csv").exists()
+    paths = sorted(path.relative_to(folder) for path in folder.glob("results/low/**/*.parquet"))
+    assert len(paths) > 40
+    for path in paths:
+        assert pl.read_parquet(storage / path).equals(pl.read_parquet(folder / path)), path
 
 
 def test_a_mistake_in_the_config_stops_before_any_job(tmp_path, tiny_config):
