@@ -153,4 +153,5 @@ def _sum(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
 
 
 def _row_squares(matrix: tf.Tensor) -> tf.Tensor:
-    return tf.square(tf.math.reduce_euclidean_norm(matrix, axis=1))  # one pass
+    # One pass over memory, where the sum of tf.square takes two.
+    return tf.square(tf.math.reduce_euclidean_norm(matrix, axis=1))
