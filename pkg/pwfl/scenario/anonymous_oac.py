@@ -96,7 +96,7 @@ class AnonymousOac(common.Scenario):
     """A scenario of the system `anonymous_oac`."""
 
     system: Literal["anonymous_oac"] = parameter("anonymous_oac", "the system simulated")
-    seed: int = parameter(1, "seed of every random draw", stages="channel schedule train", ge=0, lt=2**63)
+    seed: int = parameter(1, "seed of every random draw", stages="channel schedule train audit", ge=0, lt=2**63)
     realizations: int = parameter(10, "realizations that are scheduled, noised and accounted for", ge=1)
     training_realizations: int = parameter(10, "how many of them, from the first on, are trained", ge=1)
     network: Network = Network()
