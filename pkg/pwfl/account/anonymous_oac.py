@@ -49,10 +49,16 @@ def run(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataF
         "delta": delta,
         "unit": "one training record of one device",
         "neighbouring_relation": "replace-one",
+        "accuracy_of": "the server's global model",
+        "link_budget": "radiated over radio.path_loss_db and thermal noise: over the air what the received SNR takes, "
+        "orthogonally Shannon's least for radio.digital_efficiency",
+        "local_steps": 1.0,
         "sampling": SAMPLING[reading],
         "guarantee": GUARANTEES[reading],
     }
     guarantees["epsilon_exact"] = guarantees[f"epsilon_{reading}"]
+    guarantees["epsilon_server"] = guarantees["epsilon_identified"]
+    guarantees["guaranteed"] = False
     outcome = costs(parameters, tables).with_columns(
         pl.lit(value, pl.Float64 if value is None else None).alias(name) for name, value in guarantees.items()
     )
