@@ -1,4 +1,4 @@
-"""Accounting of the system `utility_fair`: what devices' copies of the model, and what they send, reveal of a record."""
+"""Accounting of the system `utility_fair`: what devices' copies of the model and uploads reveal of a record."""
 
 import numpy as np
 import polars as pl
