@@ -13,6 +13,7 @@ from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameter
 
 Rate = Annotated[float, Field(gt=0, le=1)]
+Noise = Literal["anonymous", "identified", "local", "anonymous_fixed", "identified_fixed", "local_fixed"]
 
 
 class Network(Section):
@@ -80,9 +81,9 @@ class Scheme(common.Scheme):
     scheduler: Literal["over_the_air", "orthogonal"] = parameter(
         ..., "all participants at once, the channel adds up; or one after the other, the server sees each update"
     )
-    noise: Literal["anonymous", "identified", "local"] = parameter(
+    noise: Noise = parameter(
         ..., "noise that is enough while participation is hidden; while it can be inferred; that each device "
-        "needs for itself")  # fmt: skip
+        "needs for itself; `_fixed`: of a strength that does not tell the batch's size")  # fmt: skip
 
 
 SCHEMES = [
@@ -96,7 +97,7 @@ class AnonymousOac(common.Scenario):
     """A scenario of the system `anonymous_oac`."""
 
     system: Literal["anonymous_oac"] = parameter("anonymous_oac", "the system simulated")
-    seed: int = parameter(1, "seed of every random draw", stages="channel schedule train", ge=0, lt=2**63)
+    seed: int = parameter(1, "seed of every random draw", stages="channel schedule train audit", ge=0, lt=2**63)
     realizations: int = parameter(10, "realizations that are scheduled, noised and accounted for", ge=1)
     training_realizations: int = parameter(10, "how many of them, from the first on, are trained", ge=1)
     network: Network = Network()
@@ -117,9 +118,9 @@ class AnonymousOac(common.Scenario):
                 "lower data.samples or network.devices"
             )
         for scheme in self.schemes:
-            if (scheme.noise == "local") != (scheme.scheduler == "orthogonal"):
+            if scheme.noise.startswith("local") != (scheme.scheduler == "orthogonal"):
                 raise ValueError(
-                    f"schemes: {scheme.scheduler} + {scheme.noise} is no system: noise `local` goes with scheduler "
-                    "`orthogonal`, `anonymous` and `identified` with `over_the_air`"
+                    f"schemes: {scheme.scheduler} + {scheme.noise} is no system: noise `local` and `local_fixed` go "
+                    "with scheduler `orthogonal`, the others with `over_the_air`"
                 )
         return self

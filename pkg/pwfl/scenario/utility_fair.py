@@ -92,8 +92,8 @@ class Privacy(Section):
                              lt=1)  # fmt: skip
     theta: float = parameter(0.6, "how much deviation adds noise: epsilon_g times 1 - theta E",
                              stages="noise/fair", ge=0, lt=1)  # fmt: skip
-    sensitivity: float = parameter(0.01, "sensitivity S_f of the model, observed and not enforced", stages="noise",
-                                   gt=0)  # fmt: skip
+    sensitivity: float = parameter(0.01, "sensitivity S_f of the model, observed and not enforced",
+                                   stages="noise audit", gt=0)  # fmt: skip
     uploads: Literal["clean", "noisy"] = parameter(
         "clean", "what devices send: gradients and updates as they are, or, in the paper's words, with noise of their "
         "own, here that of epsilon_g and delta_g on each", stages="noise")  # fmt: skip
@@ -105,7 +105,7 @@ class Training(Section):
     hidden_layers: list[Annotated[int, Field(ge=1)]] = parameter(
         [128, 64], "widths of the network's hidden ReLU layers; [] is softmax regression", unit="units",
         stages="train")  # fmt: skip
-    rounds: int = parameter(50, "rounds", stages="channel account", ge=2)
+    rounds: int = parameter(50, "rounds", stages="channel account audit", ge=2)
     learning_rate: float = parameter(0.01, "step size eta of a local iteration", stages="train", gt=0)
     correction: float = parameter(1.0, "weight xi of the average gradient in a local iteration, (3)", stages="train",
                                   gt=0)  # fmt: skip

@@ -2,6 +2,8 @@
 
 import dataframely as dy
 
+AUDIT_STATUSES = ("consistent", "violated", "no_noise", "nobody_sends")
+
 
 def key(description: str) -> dy.Int64:
     """A column that rows are keyed by."""
@@ -42,3 +44,17 @@ class Outcome(dy.Schema):
     sampling = dy.String(nullable=False)
     observer = dy.String(nullable=False)
     guarantee = dy.String(nullable=False)
+
+
+class Audit(dy.Schema):
+    """What attacks on the training path found, beside what `account` states (`audit`)."""
+
+    realization = key("the one whose worst record is worst off")
+    observer = dy.String(primary_key=True, description="what is attacked")
+    status = dy.Enum(AUDIT_STATUSES, nullable=False)
+    canaries = dy.Int64(nullable=False, min=0, description="scores")
+    delta = dy.Float64(nullable=False, min=0, max_exclusive=1)
+    epsilon_upper = epsilon("what is stated; null: nobody sends", nullable=True)
+    epsilon_lower = epsilon("found, whatever the noise's law; null: no scores", nullable=True)
+    epsilon_lower_gaussian = epsilon("found, if the noise is normal; null: no scores, or other noise", nullable=True)
+    false_alarm = dy.Float64(nullable=False, min=0, max=1, description="probability that a lower bound is too high")

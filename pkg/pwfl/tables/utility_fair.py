@@ -137,4 +137,5 @@ SCHEMAS = {
     "history": History,
     "leakage": Leakage,
     "outcome": Outcome,
+    "audit": common.Audit,
 }

@@ -16,6 +16,8 @@ from pwfl.train import local_steps, network
 
 log = logging.getLogger(__name__)
 
+UPLOADS = ("gradient_noise", "update_noise")  # streams of the noise of what a device sends in a round
+
 
 class Choice(NamedTuple):
     """What each device does in a round, arrays of shape (device,); zeros where it sits out."""
@@ -51,9 +53,7 @@ def trainer(parameters: dict, data: datasets.Dataset, tables: dict[str, pl.DataF
         dealt = streams.generator(seed, "data", realization).permutation(size.train)
         owned = np.split(dealt, users["samples"].to_numpy().cumsum())[:-1]
         weights = [tf.constant(w) for w in glorot_uniform(widths, streams.generator(seed, "weights", realization))]
-        key, *upload_keys = (
-            streams.key(seed, purpose, realization) for purpose in ("noise", "gradient_noise", "update_noise")
-        )
+        key, *upload_keys = (streams.key(seed, purpose, realization) for purpose in ("noise", *UPLOADS))
         vectors = tf.constant(noise["noise_vector"].to_numpy(), tf.int32)
         std, multiplier, theta = (noise[name].to_numpy() for name in ("noise_std", "noise_multiplier", "theta"))
         clean = noise["upload_std"].null_count() > 0
