@@ -92,6 +92,18 @@ def test_an_epsilon_stated_too_low_is_refuted(tables, system):
     assert frame["status"][0] == "violated"
 
 
+def test_noisy_uploads_are_audited_for_what_they_are_stated_to_be(monkeypatch):
+    parameters, found = stages("utility_fair", {"privacy": {"uploads": "noisy"}})
+    (row,) = audit.run(parameters, found)["audit"].rows(named=True)
+    upper = found["outcome"]["epsilon_server"].max()
+    assert (row["status"], row["epsilon_upper"]) == ("consistent", upper)
+    assert 0.8 * upper < best(row) <= upper
+    assert "gradients and updates" in row["observer"]
+    right = utility_fair.noisy_uploads
+    monkeypatch.setattr(utility_fair, "noisy_uploads", lambda parts, std, seed: right(parts, std / 2, seed))
+    assert audit.run(parameters, found)["audit"]["status"][0] == "violated"
+
+
 @pytest.mark.parametrize("system", SCENARIOS)
 def test_the_same_scenario_is_audited_alike_and_another_seed_is_not(tables, system):
     parameters, found = tables[system]

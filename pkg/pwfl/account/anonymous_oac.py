@@ -60,6 +60,11 @@ def run(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataF
         "delta": delta,
         "unit": "one training record of one device",
         "neighbouring_relation": "replace-one",
+        "accuracy_of": "the server's global model",
+        "link_budget": "radiated over radio.path_loss_db and thermal noise: over the air what the received SNR takes, "
+        "orthogonally Shannon's least for radio.digital_efficiency",
+        "local_steps": 1.0,
+        "guaranteed": False,  # not proved for every pair of records, and some schemes rest on hidden participation
         "sampling": SAMPLING[scheme],
         "guarantee": GUARANTEES[scheme],
     }

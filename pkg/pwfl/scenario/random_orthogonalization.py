@@ -58,7 +58,7 @@ class Training(Section):
     """Federated learning of softmax regression, from zero."""
 
     rounds: int = parameter(14, "rounds T", stages="channel train account audit report", ge=1)
-    local_steps: int = parameter(100, "mini-batch steps of a user in a round", stages="train audit", ge=1)
+    local_steps: int = parameter(100, "mini-batch steps of a user in a round", stages="train account audit", ge=1)
     batch_size: int = parameter(50, "samples in a mini-batch", unit="samples", stages="train audit", ge=1)
     learning_rate: float = parameter(0.1, "step size eta of the local steps", stages="train audit", gt=0)
     clip_norm: float = parameter(1.0, "bound C on the norm of a user's update", stages="train account audit", gt=0)
