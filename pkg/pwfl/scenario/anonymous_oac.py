@@ -19,7 +19,7 @@ Noise = Literal["anonymous", "identified", "local", "anonymous_fixed", "identifi
 class Network(Section):
     """Who takes part (Sec. III)."""
 
-    devices: int = parameter(100, "devices N, with equal numbers of records", stages="channel schedule account report",
+    devices: int = parameter(100, "devices N, with equal numbers of records", stages="channel schedule report",
                              ge=1)  # fmt: skip
     participation: float = parameter(0.1, "probability p that a device's channel is good enough in a round",
                                      stages="channel noise account report", gt=0, le=1)  # fmt: skip
