@@ -19,8 +19,8 @@ Noise = Literal["anonymous", "identified", "local", "anonymous_fixed", "identifi
 class Network(Section):
     """Who takes part (Sec. III)."""
 
-    devices: int = parameter(100, "devices N, with equal numbers of records",
-                             stages="channel schedule account audit report", ge=1)  # fmt: skip
+    devices: int = parameter(100, "devices N, with equal numbers of records", stages="channel schedule audit report",
+                             ge=1)  # fmt: skip
     participation: float = parameter(0.1, "probability p that a device's channel is good enough in a round",
                                      stages="channel noise account audit report", gt=0, le=1)  # fmt: skip
 
