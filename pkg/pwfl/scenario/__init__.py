@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from pwfl import datasets
 from pwfl.files import whole
-from pwfl.scenario import written
+from pwfl.scenario import common, written
 from pwfl.scenario.age_aware import AgeAware
 from pwfl.scenario.anonymous_oac import AnonymousOac
 from pwfl.scenario.common import Scenario
@@ -355,6 +355,8 @@ def _explain(error: dict, model: type[Section]) -> str:
         return f"{key}: unknown key{_did_you_mean(location[-1], model.model_fields)}"
     if error["type"] == "value_error":
         return (f"{key}." if key else "") + str(error["ctx"]["error"])
+    if error["type"] == "string_pattern_mismatch":
+        return f"{key}: {_shown(value)} is no name; {common.NAME_RULE}"
     if error["type"] == "missing":
         return f"{key}: is missing"
     return f"{key}: {_shown(value)} is wrong: {error['msg'][0].lower()}{error['msg'][1:]}"
