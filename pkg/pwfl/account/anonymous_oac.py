@@ -186,7 +186,7 @@ def costs(parameters: dict, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     )
     symbols = dimension * FLOAT_BITS / radio["digital_efficiency"]
     if turns:
-        energy = symbols * thermal * (2 ** radio["digital_efficiency"] - 1) / pl.col("gain")
+        energy = symbols * thermal * np.expm1(np.log(2) * radio["digital_efficiency"]) / pl.col("gain")
     else:
         signal = (pl.col("batch") / pl.col("divisor") * training["clip_norm"]) ** 2
         noise = dimension * pl.col("noise_std") ** 2 / pl.col("participants")
