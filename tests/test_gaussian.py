@@ -169,8 +169,8 @@ def test_differences_of_mills_ratios_are_within_their_error():
 def test_the_excess_over_delta_is_an_upper_bound_by_its_error():
     rng = np.random.default_rng(7)
     count = 0
-    with mpmath.workdps(DIGITS):
-        for a, mu in zip(rng.uniform(-8, 37, 500), 10 ** rng.uniform(-8, 4, 500), strict=True):
+    with mpmath.workdps(80):
+        for a, mu in zip(rng.uniform(-8, 37, 300), 10 ** rng.uniform(-8, 4, 300), strict=True):
             x, width = mpmath.mpf(float(a)), mpmath.mpf(float(mu))
             upper, lower = mpmath.ncdf(-x), mpmath.exp(width * (x + width / 2)) * mpmath.ncdf(-x - width)
             delta = float(upper - lower)
@@ -181,7 +181,7 @@ def test_the_excess_over_delta_is_an_upper_bound_by_its_error():
             exact = mpmath.mpf(delta)
             ratio = (1 - exact) / (1 - upper + lower) if delta > 0.5 else (upper - lower) / exact
             assert 0 <= value - mpmath.log(ratio) <= 2 * error, (a, mu)
-    assert count > 200
+    assert count > 100
 
 
 def test_what_is_not_found_is_infinite():
