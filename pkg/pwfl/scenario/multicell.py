@@ -94,7 +94,7 @@ class Training(Section):
         [256, 256], "widths of the network's hidden ReLU layers; [] is softmax regression",
         unit="units", stages="train account")  # fmt: skip
     rounds: int = parameter(200, "rounds T", stages="train account report", ge=1)
-    learning_rate: float = parameter(0.05, "step size lambda", stages="train", gt=0)
+    learning_rate: float = parameter(0.05, "step size lambda", stages="train account", gt=0)
     clip_norm: float = parameter(10.0, "clipping norm L of a gradient", stages="train account report", gt=0)
     clipping: Literal["per_sample", "per_user"] = parameter(
         "per_sample", "what is clipped to the norm: every sample's gradient, or a user's mean gradient "
@@ -104,13 +104,14 @@ class Training(Section):
 
 
 class Convergence(Section):
-    """Constants of Theorem 1's bound."""
+    """Constants of Theorem 1's bound, taken as given: no premise is checked but that on the step size."""
 
-    smoothness: float = parameter(20.0, "Lipschitz constant of the global loss's gradient (Assumption 3)",
-                                  stages="account", gt=0)  # fmt: skip
+    smoothness: float = parameter(20.0, "Lipschitz constant of the global loss's gradient (Assumption 3); the proof "
+                                  "takes 1 / learning_rate", stages="account", gt=0)  # fmt: skip
     strong_convexity: float = parameter(1.0, "strong convexity mu of the global loss (Assumption 4)",
                                         stages="account", gt=0)  # fmt: skip
-    xi1: float = parameter(0.0, "xi1 of Assumption 6", stages="account", ge=0)
+    xi1: float | None = parameter(None, "xi1 of Assumption 6; null: the square of clip_norm, which makes it true",
+                                  stages="account", ge=0)  # fmt: skip
     xi2: float = parameter(1.0, "xi2 of Assumption 6", stages="account", ge=1)
 
 
