@@ -110,7 +110,7 @@ RERUNS = {
     "schedule.solver": ("HIGHS", SCHEDULE),
     "training.hidden_layers": ([9], {*TRAIN, *ACCOUNT}),
     "training.rounds": (5, {*TRAIN, *ACCOUNT}),
-    "training.learning_rate": (0.5, TRAIN),
+    "training.learning_rate": (0.5, {*TRAIN, *ACCOUNT}),
     "training.clip_norm": (1.1, {*TRAIN, *ACCOUNT}),
     "training.clipping": ("per_user", {*TRAIN, *ACCOUNT}),
     "training.evaluate_every": (3, TRAIN),
