@@ -13,7 +13,7 @@ def digits() -> datasets.Dataset:
 
 
 def run(config: dict, folder) -> tuple[dict, dict[str, pl.DataFrame]]:
-    """The report's parameters and tables of a scenario; every table passes through its file's schema check."""
+    """A scenario's parameters and the report's tables; every table passes through its file's schema check."""
     model = scenario.resolve(config, {})
 
     def checked(frames):
@@ -34,4 +34,4 @@ def run(config: dict, folder) -> tuple[dict, dict[str, pl.DataFrame]]:
         names = ("schedule_status", "noise_status", "history", "leakage", "outcome")
         collected.append({n: found[n].select(pl.lit(scheme.name).alias("scheme"), pl.all()) for n in names})
     merged = {name: pl.concat([part[name] for part in collected]) for name in collected[0]}
-    return parameters("report"), merged | {name: base[name] for name in ("users", "links")}
+    return parameters(None), merged | {name: base[name] for name in ("users", "links")}

@@ -374,13 +374,14 @@ def test_claims_hold_and_are_said_not_to_where_they_do_not(tiny):
     parameters, _, frames = tiny
     table = claims({"tiny": {"parameters": parameters} | frames})
     assert {claim[0] for claim in table["claim"]} == set("12345689")  # 7 needs more realizations
-    assert table.filter(pl.col("claim").str.starts_with("4") | pl.col("claim").str.starts_with("6"))["holds"].all()
+    certain = pl.col("claim").str.head(1).is_in(["4", "6"])
+    assert set(table.filter(certain)["holds"]) == {"yes"}
     assert (table["low"] <= table["measured"] + 1e-12).all()
     assert (table["measured"] <= table["high"] + 1e-12).all()
     names = {"random, constant noise": "proposed, adaptive noise", "proposed, adaptive noise": "random, constant noise"}
     swapped = [s | {"name": names.get(s["name"], s["name"])} for s in parameters["schemes"]]
     table = claims({"tiny": {"parameters": parameters | {"schemes": swapped}} | frames})
-    assert not table.filter(pl.col("claim").str.starts_with("1"))["holds"].any()
+    assert "yes" not in set(table.filter(pl.col("claim").str.starts_with("1"))["holds"])
 
 
 def test_the_defaults_show_both_cases_of_figure_two_and_the_order_of_figure_three(tmp_path):
@@ -390,5 +391,8 @@ def test_the_defaults_show_both_cases_of_figure_two_and_the_order_of_figure_thre
     assert {claim[0] for claim in table["claim"]} == set("123456789")
     # Across schedules it depends on how old a random one's data are (docs/age_aware.md).
     literal = pl.col("claim").str.contains("every constant over every adaptive")
-    assert table.filter(~literal)["holds"].all(), table.filter(~pl.col("holds"))
+    # By the paper's own bound the best time is missed by more than the claim allows.
+    separate = pl.col("claim").str.starts_with("9. Fig. 2: best time by the bound, separate")
+    assert table.filter(separate)["holds"].to_list() == ["no"]
+    assert set(table.filter(~literal & ~separate)["holds"]) == {"yes"}, table.filter(pl.col("holds") != "yes")
     assert 0.5 < table.filter(literal)["measured"].item() < 1
