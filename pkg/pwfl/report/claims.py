@@ -77,7 +77,10 @@ class Claim(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """A number, the ends of its interval (None: no bound on that side is known), and what kind of interval it is."""
+    """A number and the interval that decides with it (None: no bound on that side is known), and the interval's kind.
+
+    A number that decides by itself is its own interval, of a kind that begins with "none"; tables leave its ends out.
+    """
 
     value: float
     low: float | None
@@ -88,20 +91,16 @@ class Measure(NamedTuple):
 
 def row(claim: Claim, scenario: str, measure: Measure) -> tuple:
     """A row of the table of claims, columns SCHEMA."""
-    low, high = (None if end is None or not np.isfinite(end) else float(end) for end in (measure.low, measure.high))
-    value = None if np.isnan(measure.value) else float(measure.value)
+    value = None if np.isnan(measure.value) else measure.value
+    low, high = (None, None) if measure.interval.startswith("none") else (measure.low, measure.high)
     return (claim.text, scenario, claim.source, claim.printed, value, low, high, measure.interval,
             str(claim.band), verdict(measure, claim.band), measure.realizations)  # fmt: skip
 
 
 def verdict(measure: Measure, band: Band) -> str:
-    """`yes` if the whole interval lies in the band, `no` if it lies outside, else `open`; a counted value decides."""
-    if np.isnan(measure.value):
-        return "open"
-    low, high = measure.low, measure.high
-    if measure.interval.startswith((NOT_RANDOM, COUNTED)):
-        low = high = measure.value
-    low, high = -np.inf if low is None else low, np.inf if high is None else high
+    """`yes` if the whole interval lies in the band, `no` if it lies outside, else `open`."""
+    low = -np.inf if measure.low is None else measure.low
+    high = np.inf if measure.high is None else measure.high
     if band.contains(low, high):
         return "yes"
     return "no" if band.excludes(low, high) else "open"
@@ -114,12 +113,12 @@ def table(rows: list[tuple]) -> pl.DataFrame:
 
 def fixed(value: float) -> Measure:
     """A number that no draw enters."""
-    return Measure(value, None, None, NOT_RANDOM, 1)
+    return Measure(value, value, value, NOT_RANDOM, 1)
 
 
 def counted(value: float, realizations: int) -> Measure:
     """A fact about the realizations at hand: whether all of them satisfy an inequality, say."""
-    return Measure(value, None, None, COUNTED, realizations)
+    return Measure(value, value, value, COUNTED, realizations)
 
 
 def estimate(function: Callable, values: np.ndarray) -> Measure:
@@ -145,7 +144,7 @@ def worst(function: Callable, values: np.ndarray, *, largest: bool = True) -> Me
     means, count = values.mean(-1), values.shape[-1]
     with np.errstate(divide="ignore", invalid="ignore"):
         centre = sign * function(means)
-        value = sign * centre.max()
+        value = float(sign * centre.max())
         if not np.isfinite(values).all() or not np.isfinite(centre).all():
             return Measure(value, np.inf if value == np.inf else None, None, INFINITE, count)
         if count < 2:
@@ -156,7 +155,7 @@ def worst(function: Callable, values: np.ndarray, *, largest: bool = True) -> Me
     tail = (1 - CONFIDENCE) / 2
     high = (centre + student.isf(tail, count - 1) * error).max()
     low = (centre - student.isf(tail / len(centre), count - 1) * error).max()
-    return Measure(value, *sorted([sign * low, sign * high]), STUDENT, count)
+    return Measure(value, *sorted([float(sign * low), float(sign * high)]), STUDENT, count)
 
 
 def maximum(values: np.ndarray, enough: int, bound: float | None = None) -> Measure:
@@ -168,7 +167,7 @@ def maximum(values: np.ndarray, enough: int, bound: float | None = None) -> Meas
     """
     value, count = float(values.max()), len(values)
     if count >= enough:
-        return Measure(value, None, None, f"{COUNTED}; a further one exceeds it at 1 in {count + 1}", count)
+        return Measure(value, value, value, f"{COUNTED}; a further one exceeds it at 1 in {count + 1}", count)
     return Measure(value, value, bound, f"one-sided: the maximum of fewer realizations than {enough}", count)
 
 

@@ -1,0 +1,174 @@
+"""Bands, intervals and verdicts of claims, against closed forms, scipy and simulated coverage."""
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+from pwfl.report import claims
+from pwfl.report.claims import Band, Claim, Measure, difference, ratio
+
+
+def measure(value, low, high):
+    return Measure(value, low, high, claims.STUDENT, 9)
+
+
+@pytest.mark.parametrize(
+    ("band", "text", "low", "high", "expected"),
+    [
+        (Band(below=0), "< 0", -2, -1, "yes"),
+        (Band(below=0), "< 0", -2, 0, "open"),
+        (Band(below=0), "< 0", 0, 1, "no"),
+        (Band(most=0), "<= 0", -2, 0, "yes"),
+        (Band(most=0), "<= 0", 0, 1, "open"),
+        (Band(most=0), "<= 0", 1e-9, 1, "no"),
+        (Band(above=0.06), "> 0.06", 0.06, 1, "open"),
+        (Band(above=0.06), "> 0.06", 0.07, 1, "yes"),
+        (Band(above=0.06), "> 0.06", -1, 0.06, "no"),
+        (Band(least=8), ">= 8", 8, 9, "yes"),
+        (Band(least=8), ">= 8", 7, 8, "open"),
+        (Band(least=8), ">= 8", 7, 7.9, "no"),
+        (Band(least=0.9, most=1), "0.9 to 1", 0.9, 1, "yes"),
+        (Band(least=0.9, most=1), "0.9 to 1", 0.8, 1.1, "open"),
+        (Band(least=0.9, most=1), "0.9 to 1", 1.01, 1.1, "no"),
+        (Band(least=0.9, most=1), "0.9 to 1", 0.1, 0.89, "no"),
+        (Band(least=-0.05, below=0), ">= -0.05, < 0", -0.05, -0.01, "yes"),
+        (Band(least=-0.05, below=0), ">= -0.05, < 0", 0, 0.01, "no"),
+        (Band(below=0), "< 0", None, None, "open"),
+        (Band(below=0), "< 0", None, -1, "yes"),
+        (Band(below=0), "< 0", 1, None, "no"),
+        (Band(below=0), "< 0", float("nan"), float("nan"), "open"),
+    ],
+)
+def test_the_interval_decides(band, text, low, high, expected):
+    assert str(band) == text
+    assert claims.verdict(measure(0, low, high), band) == expected
+
+
+def test_a_number_without_an_interval_decides_by_itself_and_says_so():
+    for found in (claims.fixed(2.0), claims.counted(2.0, 7)):
+        for band, expected in ((Band(above=1), "yes"), (Band(above=2), "no")):
+            line = dict(zip(claims.SCHEMA, claims.row(Claim("c", band, "s", "p"), "one", found), strict=True))
+            assert (line["holds"], line["measured"], line["low"], line["high"]) == (expected, 2.0, None, None)
+            assert line["interval"].startswith("none: ")
+    assert claims.verdict(claims.fixed(np.inf), Band(above=100)) == "yes"
+    assert claims.verdict(claims.fixed(np.nan), Band(above=100)) == "open"
+
+
+def test_intervals_of_means_and_paired_differences_are_students():
+    values = np.random.default_rng(1).lognormal(size=(2, 6))
+    for function, sample in ((lambda m: m[0], values[0]), (difference, values[0] - values[1])):
+        found = claims.estimate(function, values)
+        low, high = stats.t.interval(0.95, 5, sample.mean(), stats.sem(sample))
+        assert (found.value, found.low, found.high) == pytest.approx((sample.mean(), low, high), rel=1e-12)
+
+
+def test_an_interval_of_a_ratio_agrees_with_fiellers():
+    values = np.random.default_rng(2).normal([[2.0], [4.0]], 0.3, (2, 40))
+    found = claims.estimate(ratio, values)
+    (a, b), cov = values.mean(1), np.cov(values) / 40
+    t = stats.t.isf(0.025, 39)
+    quadratic = (b**2 - t**2 * cov[1, 1], -2 * (a * b - t**2 * cov[0, 1]), a**2 - t**2 * cov[0, 0])
+    assert [found.low, found.high] == pytest.approx(sorted(np.roots(quadratic)), abs=5e-4)  # half widths are 0.025
+
+
+@pytest.mark.parametrize("count", [2, 5, 20])
+def test_intervals_cover_as_often_as_they_say(count):
+    tries = 4000
+    draws = np.random.default_rng(count).normal([[[3.0]], [[2.0]]], 0.5, (2, tries, count))
+    draws[1] += 0.8 * (draws[0] - 3)  # realizations are shared
+    for function, truth in ((difference, 1.0), (ratio, 1.5)):
+        found = [claims.estimate(function, draws[:, k]) for k in range(tries)]
+        covered = np.mean([m.low <= truth <= m.high for m in found])
+        # A binomial share of 0.95 over 4000 leaves 0.95 +- 0.017 once in a million; a ratio's is asymptotic.
+        assert covered > 0.95 - 0.017 - (0.01 if function is ratio else 0)
+        assert covered < 0.95 + 0.017 + (0.02 if function is ratio else 0)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+def test_the_worst_of_several_means_is_missed_at_most_as_often_as_is_said(largest):
+    # All equal: the hardest case for the end away from the limit, where the largest of all is too large.
+    tries, cases = 4000, 8
+    draws = np.random.default_rng(4).normal(1.0, 1.0, (tries, cases, 10))
+    found = [claims.worst(lambda means: means, values, largest=largest) for values in draws]
+    assert all(m.low <= m.value <= m.high for m in found)
+    extremes = np.array([values.mean(-1).max() if largest else values.mean(-1).min() for values in draws])
+    np.testing.assert_allclose([m.value for m in found], extremes)
+    # A share of 0.025 over 4000 stays below 0.0375 but once in a million.
+    assert np.mean([m.high < 1 for m in found]) < 0.0375
+    assert np.mean([m.low > 1 for m in found]) < 0.0375
+    # One case stands out: the end towards the limit has no correction.
+    draws[:, 0] += 9 if largest else -9
+    found = [claims.worst(lambda means: means, values, largest=largest) for values in draws]
+    ends = [m.high < 10 if largest else m.low > -8 for m in found]
+    assert abs(np.mean(ends) - 0.025) < 0.0125
+
+
+def test_one_realization_decides_nothing():
+    found = claims.estimate(difference, np.array([[1.0], [5.0]]))
+    assert (found.value, found.low, found.high, found.interval) == (-4.0, None, None, claims.ONE)
+    assert claims.verdict(found, Band(below=0)) == "open"
+
+
+def test_equal_realizations_leave_an_interval_of_a_point():
+    found = claims.worst(difference, np.full((2, 3, 7), 0.1))
+    assert (found.low, found.high) == (0.0, 0.0)
+    assert claims.verdict(found, Band(most=0)) == "yes"
+
+
+def test_a_maximum_is_a_lower_end_unless_the_study_is_as_large_as_the_papers():
+    values = np.array([0.2, 0.95, 0.4])
+    few = claims.maximum(values, 4)
+    assert (few.value, few.low, few.high) == (0.95, 0.95, None)
+    assert claims.verdict(few, Band(most=1)) == "open"
+    assert claims.verdict(few, Band(most=0.9)) == "no"
+    assert claims.verdict(claims.maximum(values, 4, bound=1.0), Band(least=0.9, most=1)) == "yes"
+    assert claims.verdict(claims.maximum(values, 4, bound=1.0), Band(least=0.97)) == "open"
+    enough = claims.maximum(values, 3)
+    assert claims.verdict(enough, Band(most=1)) == "yes"
+    assert enough.interval == "none: a fact about these realizations; a further one exceeds it at 1 in 4"
+    # That share, simulated: 0.25 over 40,000 stays within 0.011 but once in a million.
+    draws = np.random.default_rng(3).exponential(size=(40_000, 4))
+    assert abs((draws[:, 3] > draws[:, :3].max(1)).mean() - 0.25) < 0.011
+
+
+FAILED = pl.DataFrame(
+    {
+        "realization": [2, 0, 1, 3],
+        "training": ["diverged", "trained", "no_user_scheduled", None],
+        "accuracy": [None, 0.8, 0.1, None],
+        "loss": [None, 0.5, 2.3, None],
+    }
+)
+
+
+def test_a_training_that_failed_counts_against_its_scheme():
+    np.testing.assert_array_equal(claims.accuracies(FAILED, 10), [0.8, 0.1, 0.1, np.nan])
+    np.testing.assert_array_equal(claims.losses(FAILED), [0.5, 2.3, np.inf, np.nan])
+    infeasible = FAILED.with_columns(training=pl.col("training").replace("diverged", "noise_infeasible"))
+    np.testing.assert_array_equal(claims.losses(infeasible), [0.5, 2.3, np.inf, np.nan])
+    failed, sound = claims.losses(FAILED), np.array([0.6, 2.4, 0.6, 0.6])
+    for function, band in ((difference, Band(below=0)), (ratio, Band(most=1.1))):
+        own, others = claims.paired(failed, sound), claims.paired(sound, failed)
+        assert own.shape == (2, 3)
+        assert claims.verdict(claims.estimate(function, own), band) == "no"
+        # Its rival's failure alone proves nothing.
+        assert claims.verdict(claims.estimate(function, others), band) == "open"
+        both = claims.estimate(function, claims.paired(failed, failed))
+        assert claims.verdict(both, band) == "open"
+        assert claims.row(Claim("c", band, "s"), "one", both)[4] is None
+
+
+def test_series_are_paired_by_realization():
+    first, second = np.array([1.0, np.nan, 3.0, 4.0]), np.array([5.0, 6.0, 7.0])
+    np.testing.assert_array_equal(claims.paired(first, second), [[1, 3], [5, 7]])
+
+
+def test_scenarios_are_alike_that_differ_in_the_named_keys_alone():
+    def content(r, gamma, sd, name="a"):
+        return {"parameters": {"radio": {"r": r}, "schedule": {"gamma": gamma}, "data": {"sd": sd}, "schemes": [name]}}
+
+    scenarios = {"a": content(5, 1, 1), "x": content(5, 1, 2), "b": content(8, 2, 1), "y": content(8, 2, 2),
+                 "z": content(8, 2, 2, "b")}  # fmt: skip
+    assert claims.alike(scenarios, "radio.r", "schedule.gamma") == [["a", "b"], ["x", "y"], ["z"]]
+    assert scenarios["a"] == content(5, 1, 1)  # untouched
