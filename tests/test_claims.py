@@ -1,11 +1,12 @@
-"""Bands, intervals and verdicts of claims, against closed forms, scipy and simulated coverage."""
+"""Bands, intervals and verdicts of claims, against closed forms, scipy, simulated coverage and made-up worlds."""
 
 import numpy as np
 import polars as pl
 import pytest
 from scipy import stats
 
-from pwfl.report import claims
+from pwfl import scenario
+from pwfl.report import claims, multicell_claims
 from pwfl.report.claims import Band, Claim, Measure, difference, ratio
 
 
@@ -172,3 +173,111 @@ def test_scenarios_are_alike_that_differ_in_the_named_keys_alone():
                  "z": content(8, 2, 2, "b")}  # fmt: skip
     assert claims.alike(scenarios, "radio.r", "schedule.gamma") == [["a", "b"], ["x", "y"], ["z"]]
     assert scenarios["a"] == content(5, 1, 1)  # untouched
+
+
+# Two worlds for multicell: in one all that the paper says is so, in the other nothing.
+
+SCHEMES = [
+    {"name": "one", "scheduler": "random", "noise": "random"},
+    {"name": "two", "scheduler": "optimal", "noise": "random"},
+    {"name": "three", "scheduler": "optimal", "noise": "optimal"},
+]
+PAPER = {  # R, gamma -> column -> RndSched, OptSched, OptSched+DP
+    (5, 1e6): {"objective_per_sample": (0.7, 0.4, 0.38), "accuracy": (0.7, 0.8, 0.77), "loss": (2.0, 1.0, 1.05),
+               "rho_max": (3.9, 3.9, 0.45), "rho_median": (0.4, 0.3, 0.1)},
+    (8, 1e7): {"objective_per_sample": (0.6, 0.38, 0.3), "accuracy": (0.8, 0.85, 0.83), "loss": (1.5, 1.0, 1.05),
+               "rho_max": (3.9, 3.9, 0.45), "rho_median": (0.4, 0.2, 0.1)},
+}  # fmt: skip
+OPPOSITE = {
+    (5, 1e6): {"objective_per_sample": (0.4, 0.6, 0.7), "accuracy": (0.8, 0.7, 0.5), "loss": (1.0, 2.0, 9.0),
+               "rho_max": (2.0, 3.9, 1.0), "rho_median": (0.1, 0.2, 0.3)},
+    (8, 1e7): {"objective_per_sample": (0.6, 0.7, 0.9), "accuracy": (0.8, 0.7, 0.75), "loss": (1.0, 2.0, 1.5),
+               "rho_max": (2.0, 3.9, 1.0), "rho_median": (0.1, 0.3, 0.4)},
+}  # fmt: skip
+
+
+def world(means: dict, count: int, prefix: str = "", **override) -> dict[str, dict]:
+    """Scenarios whose realizations scatter by 0.001 around the means."""
+    generator, found = np.random.default_rng(7), {}
+    for (blocks, gamma), columns in means.items():
+        config = {"radio": {"resource_blocks": blocks}, "schedule": {"gamma": gamma}} | override
+        frames = [
+            pl.DataFrame(
+                {column: values[k] - generator.uniform(0, 1e-3, count) for column, values in columns.items()}
+            ).select(pl.lit(scheme["name"]).alias("scheme"), pl.int_range(count).alias("realization"),
+                     pl.lit("trained").alias("training"), pl.all())
+            for k, scheme in enumerate(SCHEMES)
+        ]  # fmt: skip
+        parameters = scenario.stage_parameters(scenario.resolve(config | {"schemes": SCHEMES}, {}), None)
+        found[f"{prefix}{len(found)}"] = {"parameters": parameters, "realizations": pl.concat(frames)}
+    return found
+
+
+ROWS = 2 * (8 + 3) + 3 + 4  # each setting and its maxima, few blocks, from one setting to the other
+
+
+@pytest.mark.parametrize(("means", "expected"), [(PAPER, "yes"), (OPPOSITE, "no")])
+def test_every_claim_of_multicell_holds_in_the_papers_world_and_fails_in_its_opposite(means, expected):
+    table = multicell_claims.claims(world(means, 100))
+    assert len(table) == ROWS
+    kept = table.filter(pl.col("holds") != expected)
+    assert kept.is_empty(), kept.select("claim", "measured", "low", "high", "required", "holds")
+
+
+def test_settings_are_told_by_parameters_not_by_names_or_their_order():
+    table = multicell_claims.claims(world(PAPER, 100))
+    turned = world(dict(reversed(PAPER.items())), 100)
+    others = multicell_claims.claims({"1": turned["0"], "0": turned["1"]})
+    assert sorted(table.select("claim", "scenario", "holds").rows()) == sorted(
+        others.select("claim", "scenario", "holds").rows()
+    )
+    for claim, where in table.filter(pl.col("claim").str.contains("larger")).select("claim", "scenario").rows():
+        assert where == "1 against 0", claim
+    assert set(table.filter(pl.col("claim").str.contains("few blocks"))["scenario"]) == {"0"}
+
+
+def test_settings_are_compared_within_a_law_of_samples_only():
+    both = world(PAPER, 100, "law") | world(OPPOSITE, 100, "other", data={"samples_log_sd": 2.0})
+    table = multicell_claims.claims(both)
+    pairs = {where for where in table["scenario"] if "against" in where}
+    assert pairs == {"law1 against law0", "other1 against other0"}
+    for prefix, expected in (("law", "yes"), ("other", "no")):
+        assert set(table.filter(pl.col("scenario").str.starts_with(prefix))["holds"]) == {expected}
+
+
+def test_few_realizations_leave_maxima_open_and_one_leaves_means_open():
+    few = multicell_claims.claims(world(PAPER, 99))
+    maxima = pl.col("claim").str.starts_with("4.")
+    # The bound of (22) closes RndSched's interval from above.
+    assert few.filter(maxima & pl.col("claim").str.contains("of RndSched"))["holds"].to_list() == ["yes"] * 2
+    assert few.filter(maxima & ~pl.col("claim").str.contains("of RndSched"))["holds"].to_list() == ["open"] * 4
+    assert set(few.filter(~maxima)["holds"]) == {"yes"}
+    one = multicell_claims.claims(world(PAPER, 1))
+    assert len(one) == ROWS
+    assert set(one.filter(~maxima)["holds"]) == {"open"}
+
+
+def test_a_diverged_training_of_optsched_fails_its_claims():
+    scenarios = world(PAPER, 100)
+    for content in scenarios.values():
+        broken = (pl.col("scheme") == "two") & (pl.col("realization") < 60)
+        content["realizations"] = content["realizations"].with_columns(
+            pl.when(~broken).then("accuracy"),
+            pl.when(~broken).then("loss"),
+            training=pl.when(broken).then(pl.lit("diverged")).otherwise("training"),
+        )
+    table = multicell_claims.claims(scenarios)
+    own = table.filter(
+        pl.col("claim").str.contains("OptSched (above|below) RndSched") & pl.col("claim").str.starts_with("3")
+    )
+    assert own["holds"].to_list() == ["no"] * 5
+    assert set(own["realizations"]) == {100}
+    rival = table.filter(pl.col("claim").str.contains("final loss: .*degrades"))
+    assert rival["holds"].to_list() == ["open"] * 2
+
+
+def test_clipping_whole_users_voids_what_is_said_of_leakage():
+    table = multicell_claims.claims(world(PAPER, 9, training={"clipping": "per_user"}))
+    leakage = pl.col("claim").str.contains("rho")
+    assert table.filter(leakage)["source"].str.contains("not guaranteed").all()
+    assert not table.filter(~leakage)["source"].str.contains("not guaranteed").any()
