@@ -121,18 +121,8 @@ def test_the_distribution_function_ends_at_the_extremes_and_counts_right():
 
 def test_claims_name_measured_value_interval_and_verdict(studied):
     table = claims(studied)
-    assert [int(claim[0]) for claim in table["claim"].unique(maintain_order=True)] == [
-        1,
-        1,
-        2,
-        2,
-        *[3] * 7,
-        4,
-        4,
-        4,
-        5,
-        5,
-    ]
+    kinds = table["claim"].unique(maintain_order=True).str.head(1).to_list()
+    assert kinds == [*"11", *"22", *"3333", *"444", *"555"]
     assert (table["low"] <= table["measured"] + 1e-12).all()
     assert (table["measured"] <= table["high"] + 1e-12).all()
     low = studied["low"]["realizations"]
