@@ -382,6 +382,32 @@ def test_claims_hold_and_are_said_not_to_where_they_do_not(tiny):
     swapped = [s | {"name": names.get(s["name"], s["name"])} for s in parameters["schemes"]]
     table = claims({"tiny": {"parameters": parameters | {"schemes": swapped}} | frames})
     assert "yes" not in set(table.filter(pl.col("claim").str.starts_with("1"))["holds"])
+    each = frames["realizations"].with_columns(
+        pl.col("epsilon_exact") * 2, pl.col("^.*_bound_wh2$") * 0, pl.col("epsilon_understated") * 0.1
+    )
+    wrong = claims({"tiny": {"parameters": parameters} | frames | {"realizations": each}})
+    assert set(wrong.filter(pl.col("claim").str.head(1).is_in(["4", "5", "6"]))["holds"]) == {"no"}
+    best = pl.when(pl.col("swept_time") == 0).then(-1.0).otherwise(1.0)  # the stalest data
+    sweep = frames["sweep"].with_columns(best.alias("expected_loss_difference_wh2_mean"))
+    wrong = claims({"tiny": {"parameters": parameters} | frames | {"sweep": sweep}})
+    assert set(wrong.filter(pl.col("claim").str.head(1) == "8")["holds"]) == {"no"}
+
+
+def test_claims_that_rest_on_a_bound_say_on_which(tmp_path):
+    for bound, whose in (("paired", "this project's bound"), ("separate", "the paper's bound")):
+        config = {"system": "age_aware", "realizations": 3, "training_realizations": 1, "schedule": {"bound": bound}}
+        (tmp_path / bound).mkdir()
+        parameters, tables = run(config, tmp_path / bound)
+        table = claims({"one": {"parameters": parameters} | report.summarize(parameters, tables)})
+        second = table.filter(pl.col("claim").str.starts_with("2."), pl.col("claim").str.contains("adaptive"))
+        assert whose in second["claim"].item()
+        # A bound that is far looser schedules worse than twice the optimum.
+        assert second["holds"].item() == ("yes" if bound == "paired" else "no")
+        ninth = table.filter(pl.col("claim").str.starts_with("9."))
+        assert dict(zip(ninth["claim"].str.contains("this project's"), ninth["holds"], strict=True)) == {
+            True: "yes",
+            False: "no",
+        }
 
 
 def test_the_defaults_show_both_cases_of_figure_two_and_the_order_of_figure_three(tmp_path):

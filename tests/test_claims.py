@@ -6,7 +6,13 @@ import pytest
 from scipy import stats
 
 from pwfl import scenario
-from pwfl.report import claims, multicell_claims
+from pwfl.report import (
+    anonymous_oac_claims,
+    claims,
+    multicell_claims,
+    random_orthogonalization_claims,
+    utility_fair_claims,
+)
 from pwfl.report.claims import Band, Claim, Measure, difference, ratio
 
 
@@ -281,3 +287,131 @@ def test_clipping_whole_users_voids_what_is_said_of_leakage():
     leakage = pl.col("claim").str.contains("rho")
     assert table.filter(leakage)["source"].str.contains("not guaranteed").all()
     assert not table.filter(~leakage)["source"].str.contains("not guaranteed").any()
+
+
+# The other systems: tables made up so that all claims hold, and so that none does.
+
+
+COLUMNS = list(random_orthogonalization_claims.IN_ANTENNAS)
+
+
+def realizations(columns: dict[tuple[str, str], float], count: int = 12, **plain) -> pl.DataFrame:
+    """A frame of `count` realizations for each scheme: values by (scheme, column), scattered by a thousandth."""
+    generator = np.random.default_rng(8)
+    frames = []
+    for scheme in dict.fromkeys(scheme for scheme, _ in columns):
+        own = {column: value for (name, column), value in columns.items() if name == scheme}
+        values = {column: value * generator.uniform(0.9995, 1.0005, count) for column, value in own.items()}
+        keys = {"scheme": [scheme] * count, "realization": range(count), "training": ["trained"] * count}
+        frames.append(pl.DataFrame(keys | values | {name: [value] * count for name, value in plain.items()}))
+    return pl.concat(frames)
+
+
+@pytest.mark.parametrize(
+    ("losses", "energies", "slopes", "expected"),
+    [
+        ((1.0626, 1.0, 1.0), (0.8783, 1.0), (0.0, 1.9), "yes"),
+        ((1.2, 1.0, 1.0), (0.7, 1.0), (1.9, 0.0), "no"),
+    ],
+)
+def test_every_claim_of_utility_fair_can_hold_and_fail(losses, energies, slopes, expected):
+    schemes = [("Proposed", "utility", "fair"), ("Own", "benchmark", "independent"), ("Same", "benchmark", "shared")]
+    columns = {(name, "loss"): loss for (name, *_), loss in zip(schemes, losses, strict=True)}
+    spread = 0.103 if expected == "yes" else 0.5
+    for (name, *_), energy, deviation in zip(
+        schemes, energies, (0.001, 1.0) if expected == "yes" else (0.5, 1.0), strict=False
+    ):
+        columns |= {(name, "energy_j"): energy, (name, "energy_std_j"): deviation, (name, "loss_std"): spread}
+    columns |= {("Same", column): 1.0 for column in ("energy_j", "energy_std_j", "loss_std")}
+    path_loss = np.linspace(60, 90, 10)
+    devices = pl.concat(
+        pl.DataFrame({"scheme": name, "realization": k, "path_loss_db": path_loss,
+                      "energy_j": 1e-3 * (100 + slope * path_loss + 0.001 * k * path_loss)})
+        for (name, *_), slope in zip(schemes, (*slopes, 0.0), strict=True)
+        for k in range(12)
+    )  # fmt: skip
+    parameters = {"schemes": [dict(zip(("name", "scheduler", "noise"), scheme, strict=True)) for scheme in schemes]}
+    content = {"parameters": parameters, "realizations": realizations(columns), "devices": devices}
+    table = utility_fair_claims.claims({"one": content})
+    assert len(table) == len(utility_fair_claims.CLAIMS)
+    assert set(table["holds"]) == {expected}, table.filter(pl.col("holds") != expected)
+    diverged = content["realizations"].with_columns(
+        pl.when(pl.col("scheme") != "Proposed").then("loss"),
+        training=pl.when(scheme="Proposed").then(pl.lit("diverged")).otherwise("training"),
+    )
+    table = utility_fair_claims.claims({"one": content | {"realizations": diverged}})
+    assert set(table.filter(pl.col("claim").str.starts_with("1."))["holds"]) == {"no"}
+
+
+@pytest.mark.parametrize("expected", ["yes", "no"])
+def test_every_claim_of_anonymous_oac_can_hold_and_fail(expected):
+    good = expected == "yes"
+    curve = [  # method, participation, rate, epsilon where claims hold, and where they fail
+        ("advanced_composition", 1.0, 1.0, 900.0, 90.0), ("renyi", 1.0, 1.0, 200.0, 95.0), ("tight", 1.0, 1.0, 150.0, 80.0),
+        ("renyi", 1.0, 0.5, 120.0, 90.0), ("tight", 1.0, 0.5, 110.0, 70.0),
+        ("tight", 1.0, 0.25, 5.0, 40.0), ("tight", 0.5, 0.5, 5.0, 60.0),
+    ]  # fmt: skip
+    rows = [("rounds", 1000.0, p, q, method, 1.0, yes if good else no) for method, p, q, yes, no in curve]
+    rows += [("failed_devices", float(k), 1.0, 0.25, "tight", 1.0, 2.0 + (0.01 if good else 2) * k) for k in range(6)]
+    rows += [("estimate_scale", k, 1.0, 0.25, "tight", 1.0, 2.0 if good else 2 / k) for k in (0.1, 1.0)]
+    rows += [
+        ("estimate_scale_counting_channel_noise", k, 1.0, 0.25, "tight", k, 2 / k if good else 2.0) for k in (0.1, 1.0)
+    ]
+    names = ["quantity", "x", "participation", "sampling_rate", "method", "noise_multiplier", "epsilon"]
+    leakage = pl.DataFrame(rows, schema=names, orient="row").with_columns(scheme=pl.lit("a"))
+    schemes = [("a", "over_the_air", "anonymous"), ("b", "over_the_air", "identified"), ("c", "orthogonal", "local")]
+    accuracy = (0.9, 0.8, 0.7) if good else (0.7, 0.8, 0.9)
+    columns = {(name, "accuracy"): value for (name, *_), value in zip(schemes, accuracy, strict=True)}
+    parameters = {
+        "schemes": [dict(zip(("name", "scheduler", "noise"), scheme, strict=True)) for scheme in schemes],
+        "network": {"devices": 20, "participation": 0.5}, "data": {"sampling": 0.5, "dataset": "digits"},
+        "training": {"rounds": 1000},
+    }  # fmt: skip
+    content = {"parameters": parameters, "leakage": leakage, "realizations": realizations(columns)}
+    table = anonymous_oac_claims.claims({"one": content})
+    assert {claim[0] for claim in table["claim"]} == set("1234567")
+    assert set(table["holds"]) == {expected}, table.filter(pl.col("holds") != expected)
+    # Failing devices are followed down to half of the participants, and each end decides by itself.
+    failing = table.filter(pl.col("claim").str.starts_with("5."))["claim"].to_list()
+    assert ["1 of 10" in claim for claim in failing] == [True, False]
+    assert "5 of 10" in failing[1]
+
+
+@pytest.mark.parametrize("expected", ["yes", "no"])
+def test_every_claim_of_random_orthogonalization_can_hold_and_fail(expected):
+    good = expected == "yes"
+    found = {}
+    for name, antennas in (("many", 64), ("few", 16)):
+        count, generator = 8, np.random.default_rng(antennas)
+        rising = 1.2 if (name == "many") == good else 1.0
+        leakage = pl.concat(
+            realizations({("Private", column): rising * (20 / users if good else users) for column in COLUMNS}, count)
+            .with_columns(users=pl.lit(users), epsilon_closed_form=pl.lit(rising * (20 / users if good else 2 * users)),
+                          epsilon_antennas=pl.col("epsilon_antennas") * (0.99 if good else 30))
+            for users in (5, 10)
+        )  # fmt: skip
+        each = realizations(
+            {("Private", "transmit_energy"): 0.5 if good else 700.0}, count, understated=0.0 if good else 0.4,
+            transmit_energy_limit=1.0, users=10,
+        )  # fmt: skip
+        history = pl.DataFrame(
+            {"scheme": "Private", "realization": range(count), "round": 14, "status": "trained",
+             "accuracy": generator.uniform(0.89, 0.9, count) if good else 0.8}
+        )  # fmt: skip
+        parameters = {"schemes": [{"name": "Private", "scheduler": "all", "noise": "fixed"}],
+                      "network": {"antennas": antennas}, "data": {"dataset": "digits"}}  # fmt: skip
+        found[name] = {"parameters": parameters, "leakage": leakage, "realizations": each, "history": history}
+    table = random_orthogonalization_claims.claims(found)
+    assert {claim[0] for claim in table["claim"]} == set("12345")
+    assert set(table["holds"]) == {expected}, table.filter(pl.col("holds") != expected)
+    assert set(table.filter(pl.col("claim").str.starts_with("3."))["scenario"]) == {"many against few"}
+    # A third scenario that differs in more than M is compared with none of both.
+    third = found["few"] | {"parameters": found["few"]["parameters"] | {"privacy": {"noise_variance": 1.0}}}
+    again = random_orthogonalization_claims.claims(found | {"third": third})
+    assert set(again.filter(pl.col("claim").str.starts_with("3."))["scenario"]) == {"many against few"}
+    diverged = found["few"]["history"].with_columns(accuracy=None, status=pl.lit("diverged"))
+    lost = random_orthogonalization_claims.claims({"few": found["few"] | {"history": diverged}})
+    assert lost.filter(pl.col("claim").str.starts_with("1.")).select("measured", "holds").row(0) == (
+        pytest.approx(0.1),
+        "no",
+    )
