@@ -11,6 +11,7 @@ from pwfl.report import (
     claims,
     multicell_claims,
     random_orthogonalization_claims,
+    utility_fair,
     utility_fair_claims,
 )
 from pwfl.report.claims import Band, Claim, Measure, difference, ratio
@@ -341,6 +342,8 @@ def test_every_claim_of_utility_fair_can_hold_and_fail(losses, energies, slopes,
     )
     table = utility_fair_claims.claims({"one": content | {"realizations": diverged}})
     assert set(table.filter(pl.col("claim").str.starts_with("1."))["holds"]) == {"no"}
+    chart = utility_fair.robustness({"one": content | {"realizations": diverged}, "two": content})
+    assert chart.to_dict(format="vega")["$schema"].startswith("https://vega.github.io")
 
 
 @pytest.mark.parametrize("expected", ["yes", "no"])
