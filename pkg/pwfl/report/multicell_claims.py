@@ -115,17 +115,16 @@ def _maxima(name: str, parameters: dict, schemes: dict) -> list[tuple]:
         if len(values := values[~np.isnan(values)] / bound):
             largest[scheme] = common.maximum(values, TRAININGS, 1 + ROUNDING)
     found = [
-        (largest.get(RND), Band(least=0.9, most=1 + ROUNDING), "around 4, the bound with Table I",
+        (largest.get(RND), Band(least=0.9, most=1 + ROUNDING), LEAKAGE, "around 4, the bound with Table I",
          "4. largest rho of RndSched: about the bound of (22) (share of it)"),
-        (largest.get(OPT_DP), Band(least=0.1, most=0.15), "around 0.5, the bound is 4",
+        (largest.get(OPT_DP), Band(least=0.1, most=0.15), LEAKAGE, "around 0.5, the bound is 4",
          "4. largest rho of OptSched+DP: about an eighth of the bound of (22) (share of it)"),
-        (_factor(largest), Band(least=8), "a factor of 8, from 4 to 0.5",
+        (_factor(largest), Band(least=8), "Sec. VII", "a factor of 8, from 4 to 0.5",
          "4. largest rho: RndSched over OptSched+DP, at least (factor)"),
     ]  # fmt: skip
-    source = LEAKAGE + _caveat(parameters)
     return [
-        common.row(Claim(text, band, source, printed), name, measure)
-        for measure, band, printed, text in found
+        common.row(Claim(text, band, source + _caveat(parameters), printed), name, measure)
+        for measure, band, source, printed, text in found
         if measure is not None
     ]
 
