@@ -142,7 +142,7 @@ rule comparison:
     params:
         depends={
             "parameters": {
-                name: scenario.stage_parameters(chosen, "report")
+                name: scenario.stage_parameters(chosen, None)
                 for name, chosen in study.scenarios.items()
             },
             "code": fingerprint(

@@ -13,7 +13,7 @@ def digits() -> datasets.Dataset:
 
 
 def run(config: dict, folder) -> tuple[dict, dict[str, pl.DataFrame]]:
-    """The report's parameters and tables of a scenario; every table passes through its file's schema check."""
+    """A scenario's parameters and the report's tables; every table passes through its file's schema check."""
     model, collected = scenario.resolve({"audit": {"canaries": 50}}, config), []
     data = digits() if "data" in type(model).model_fields else None
     for scheme, found in stages(model, folder):
@@ -23,7 +23,7 @@ def run(config: dict, folder) -> tuple[dict, dict[str, pl.DataFrame]]:
         names = ("schedule_status", "noise_status", "history", "leakage", "outcome", "audit")
         collected.append({n: found[n].select(pl.lit(scheme.name).alias("scheme"), pl.all()) for n in names})
     merged = {name: pl.concat([part[name] for part in collected]) for name in collected[0]}
-    return scenario.stage_parameters(model, "report"), merged | {name: found[name] for name in ("users", "links")}
+    return scenario.stage_parameters(model, None), merged | {name: found[name] for name in ("users", "links")}
 
 
 def stages(model, folder):

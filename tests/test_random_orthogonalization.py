@@ -666,11 +666,11 @@ def test_claims_say_what_was_measured_and_whether_it_holds(studied):
     def holds(start):
         return table.filter(pl.col("claim").str.starts_with(start))["holds"].to_list()
 
-    assert holds("2. leakage (6) falls") == [True, True]
-    assert holds("3. leakage rises in M, at K = 9: (6)") == [True]
-    assert holds("3. leakage rises in M, at K = 9: (c) exact, all rounds, worst") == [False]
-    assert holds("4.") == [False] * 4
-    assert holds("5.") == [False] * 2
+    assert holds("2. leakage (6) falls") == ["yes", "yes"]
+    assert holds("3. leakage rises in M, at K = 9: (6)") == ["yes"]
+    assert holds("3. leakage rises in M, at K = 9: (c) exact, all rounds, worst") == ["no"]
+    assert holds("4.") == ["no"] * 4
+    assert holds("5.") == ["no"] * 2
     first = table.filter(pl.col("claim").str.starts_with("1."), scenario="m32").row(0, named=True)
     private = studied["m32"]["realizations"].filter(scheme="Private")["accuracy"]
     assert first["measured"] == pytest.approx(private.mean())

@@ -22,7 +22,7 @@ def summarize(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl
 def compare(scenarios: dict[str, dict]) -> dict[str, pl.DataFrame]:
     """The tables `systems`, `claims` and `summary` of a study.
 
-    `scenarios` maps each scenario's name to its `parameters` and the tables of its report.
+    `scenarios` maps each scenario's name to its `parameters`, all that any stage reads, and the tables of its report.
     """
     present = sorted({content["parameters"]["system"] for content in scenarios.values()})
     claims = [import_module(f"pwfl.report.{system}").claims(_of_system(scenarios, system)) for system in present]

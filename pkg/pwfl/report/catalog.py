@@ -104,8 +104,9 @@ TABLES = {system: captions | COMMON_TABLES for system, captions in TABLES.items(
 COMPARISON = {
     "systems": "Every scheme of every scenario under common terms: final accuracy, record-level epsilon under exact "
     "accounting, symbols on air, transmit energy, and what its observer sees.",
-    "claims": "The paper's claims, what was measured, its 95% bootstrap interval over realizations, and whether "
-    "the claim holds.",
+    "claims": "The paper's claims: where it makes them, what it prints, what was measured with its 95% interval over "
+    "realizations, the band in which it must lie, and whether it does: yes, no, or open where the interval decides "
+    "neither. What words were read as, and what is this project's choice, is on the system's page in docs/.",
     "summary": "The summaries of all scenarios of the study.",
 }
 COMPARISON_FIGURES = {

@@ -55,14 +55,15 @@ def deviation(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.Chart:
 def robustness(scenarios: dict[str, dict]) -> alt.VConcatChart:
     """Every claim as measured in each scenario, with its 95% interval and the band it must lie in."""
     measured = claims(scenarios)
-    colour = alt.Color("verdict:N", title="Claim", scale=alt.Scale(domain=["holds", "does not hold"],
-                       range=["#0072B2", "#D55E00"]))  # fmt: skip
+    verdicts = {"yes": "holds", "open": "open", "no": "does not hold"}
+    colour = alt.Color("verdict:N", title="Claim", scale=alt.Scale(domain=list(verdicts.values()),
+                       range=["#0072B2", "#7F7F7F", "#D55E00"]))  # fmt: skip
     panels = []
-    for claim in CLAIMS:
+    for claim, _, _ in CLAIMS:
         frame = measured.filter(pl.col("claim") == claim.text).with_columns(
-            verdict=pl.when("holds").then(pl.lit("holds")).otherwise(pl.lit("does not hold")),
-            least=pl.lit(claim.least),
-            most=pl.lit(claim.most),
+            verdict=pl.col("holds").replace_strict(verdicts),
+            least=pl.lit(claim.band.least),
+            most=pl.lit(claim.band.most),
         )
         base = alt.Chart(frame).encode(y=alt.Y("scenario:N", title=None, sort=list(scenarios)))
         tips = ["scenario:N", "required:N", *(alt.Tooltip(f"{c}:Q", format=".4g") for c in ("measured", "low", "high"))]

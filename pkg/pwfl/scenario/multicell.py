@@ -51,7 +51,11 @@ class Radio(Section):
 
 
 class Data(common.DataSource):
-    """What the users hold and learn."""
+    """What the users hold and learn. The law of sample counts is this project's, Table I has none (docs/multicell.md).
+
+    The defaults, 50 + LN(4, 1) or about 14,000 samples of 100 users, were calibrated; `config/samples.yaml` shows how
+    the claims depend on them.
+    """
 
     samples_offset: int = parameter(50, "samples every user has at least: K = round(offset + lognormal)",
                                     unit="samples", stages="channel", ge=0, le=10**6)  # fmt: skip
