@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from pwfl import account, audit, channel, noise, scenario, schedule
-from pwfl.train import age_aware, engine, multicell, random_orthogonalization, utility_fair
+from pwfl.train import age_aware, anonymous_oac, engine, multicell, random_orthogonalization, utility_fair
 
 DIGITS = {"dataset": "digits"}
 SCENARIOS = {
@@ -30,8 +30,22 @@ SCENARIOS = {
         "audit": {"canaries": 20_000},
     },
     "age_aware": {"schedule": {"horizon": 10}, "privacy": {"target_epsilons": [1.0]}},
+    "anonymous_oac": {
+        "network": {"devices": 10, "participation": 0.5},
+        "data": DIGITS | {"samples": 4, "sampling": 0.5},
+        "privacy": {"noise_multiplier": 1.5},
+        "training": {"hidden_layers": [], "rounds": 8},
+        "audit": {"canaries": 10_000},
+    },
 }
-CLOSE = {"multicell": 0.8, "random_orthogonalization": 0.75, "utility_fair": 0.8, "age_aware": 0.8}
+# Shares of the stated epsilon. Sampling makes scores' laws unknown: the bound is then the one for any law.
+CLOSE = {
+    "multicell": 0.8,
+    "random_orthogonalization": 0.75,
+    "utility_fair": 0.8,
+    "age_aware": 0.8,
+    "anonymous_oac": 0.3,
+}
 VARIANTS = {"age_aware": ("bound_constant", "constant")}
 
 
@@ -136,6 +150,23 @@ def halved_noise_utility_fair(monkeypatch):
     monkeypatch.setattr(utility_fair, "noisy_copies", lambda w, std, *a: right(w, std / 2, *a))
 
 
+def no_sampling_anonymous_oac(monkeypatch):
+    # The first records of every device are in all batches, canaries among them.
+    def wrong(schedule, samples, rounds, generator):
+        frame = schedule.sort("round", "user")
+        first = np.concatenate([[0], np.cumsum(samples)])[frame["user"].to_numpy()]
+        rows = [np.arange(start, start + size) for start, size in zip(first, frame["batch"], strict=True)]
+        counts = np.bincount(frame["round"].to_numpy() - 1, weights=frame["batch"], minlength=rounds).astype(np.int64)
+        return np.concatenate([np.empty(0, np.int64), *rows]), np.concatenate([[0], np.cumsum(counts)])
+
+    monkeypatch.setattr(anonymous_oac, "batches", wrong)
+
+
+def noise_over_ten_anonymous_oac(monkeypatch):
+    right = engine.normals
+    monkeypatch.setattr(engine, "normals", lambda *a: [n / 10 for n in right(*a)])
+
+
 def halved_noise_age_aware(monkeypatch):
     right = age_aware.uploads
     monkeypatch.setattr(age_aware, "uploads", lambda means, scale, noise: right(means, scale / 2, noise))
@@ -143,7 +174,7 @@ def halved_noise_age_aware(monkeypatch):
 
 FAULTS = [halved_noise_multicell, doubled_clipping_multicell, clipped_means_multicell,
           halved_noise_random_orthogonalization, unclipped_updates_random_orthogonalization,
-          halved_noise_utility_fair, halved_noise_age_aware]  # fmt: skip
+          no_sampling_anonymous_oac, noise_over_ten_anonymous_oac, halved_noise_utility_fair, halved_noise_age_aware]  # fmt: skip
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)

@@ -26,6 +26,17 @@ def run(parameters: dict, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[
     participation is hidden, the multiplier makes up for that silence being heard.
     """
     multiplier, epsilon, status = _multiplier(parameters, scheme, tables)
+    realizations = tables["users"].select("realization").unique(maintain_order=True)
+    return {
+        "noise": strengths(parameters, scheme, multiplier, tables),
+        "noise_status": realizations.with_columns(
+            status=pl.lit(status), noise_multiplier=pl.lit(multiplier), epsilon=pl.lit(epsilon)
+        ),
+    }
+
+
+def strengths(parameters: dict, scheme: str, multiplier: float, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """The table `noise` of a multiplier, from `users` and `schedule`; see `run`."""
     keys, (devices, samples) = ["realization", "round"], population(tables)
     local, fixed = scheme in LOCAL, scheme in FIXED
     senders = tables["schedule"].filter(pl.lit(fixed) | (pl.col("batch") > 0))
@@ -37,8 +48,8 @@ def run(parameters: dict, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[
     realizations = tables["users"].select("realization").unique(maintain_order=True)
     rounds = pl.DataFrame({"round": np.arange(1, parameters["training"]["rounds"] + 1)})
     noise_std = multiplier * 2 * parameters["training"]["clip_norm"] / pl.col("divisor")
-    return {
-        "noise": realizations.join(rounds, how="cross")
+    return (
+        realizations.join(rounds, how="cross")
         .join(sums.with_columns(divisor=divisor), on=keys, how="left", maintain_order="left")
         .select(
             *keys,
@@ -47,11 +58,8 @@ def run(parameters: dict, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[
             noise_multiplier=pl.lit(multiplier),
             noise=pl.lit(scheme),
             reading=pl.lit(READING.get(scheme, "identified_read")),
-        ),
-        "noise_status": realizations.with_columns(
-            status=pl.lit(status), noise_multiplier=pl.lit(multiplier), epsilon=pl.lit(epsilon)
-        ),
-    }
+        )
+    )
 
 
 def population(tables: dict[str, pl.DataFrame]) -> tuple[int, int]:

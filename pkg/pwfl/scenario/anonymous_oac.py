@@ -19,10 +19,10 @@ Noise = Literal["anonymous", "identified", "local", "anonymous_fixed", "identifi
 class Network(Section):
     """Who takes part (Sec. III)."""
 
-    devices: int = parameter(100, "devices N, with equal numbers of records", stages="channel schedule account report",
-                             ge=1)  # fmt: skip
+    devices: int = parameter(100, "devices N, with equal numbers of records",
+                             stages="channel schedule account audit report", ge=1)  # fmt: skip
     participation: float = parameter(0.1, "probability p that a device's channel is good enough in a round",
-                                     stages="channel noise account report", gt=0, le=1)  # fmt: skip
+                                     stages="channel noise account audit report", gt=0, le=1)  # fmt: skip
 
 
 class Radio(Section):
@@ -42,9 +42,9 @@ class Radio(Section):
 class Data(common.DataSource):
     """What the devices hold and learn."""
 
-    samples: int = parameter(600, "records of each device", unit="samples", stages="channel", ge=1)
+    samples: int = parameter(600, "records of each device", unit="samples", stages="channel audit", ge=1)
     sampling: float = parameter(0.1, "probability q that a participant takes a record into its batch",
-                                stages="schedule noise account report", gt=0, le=1)  # fmt: skip
+                                stages="schedule noise account audit report", gt=0, le=1)  # fmt: skip
 
 
 class Privacy(Section):
@@ -68,9 +68,10 @@ class Training(Section):
     hidden_layers: list[Annotated[int, Field(ge=1)]] = parameter(
         [64], "widths of the network's hidden ReLU layers; [] is softmax regression",
         unit="units", stages="train account")  # fmt: skip
-    rounds: int = parameter(1000, "rounds T", stages="channel schedule noise train account report", ge=1)
+    rounds: int = parameter(1000, "rounds T", stages="channel schedule noise train account audit report", ge=1)
     learning_rate: float = parameter(0.5, "step size eta", stages="train", gt=0)
-    clip_norm: float = parameter(1.0, "clipping norm L of a record's gradient", stages="noise train account", gt=0)
+    clip_norm: float = parameter(1.0, "clipping norm L of a record's gradient", stages="noise train account audit",
+                                 gt=0)  # fmt: skip
     evaluate_every: int = parameter(20, "rounds between evaluations on the test set; the first and last round are "
                                     "always evaluated", unit="rounds", stages="train", ge=1)  # fmt: skip
 
