@@ -42,13 +42,11 @@ def trainer(parameters: dict, data: datasets.Dataset, tables: dict[str, pl.DataF
         taken = schedule.get((realization,), tables["schedule"].clear())
         rows, stops = batches(taken, samples, training["rounds"], streams.generator(seed, "records", realization))
         std = np.sqrt(noise[realization,]["noise_std"].to_numpy().astype(np.float32) ** 2 + channel_noise)
-        records, divisor = np.diff(stops), noise[realization,]["divisor"].to_numpy()
-        mean_weight = np.divide(records, divisor, out=np.zeros(len(divisor)), where=divisor > 0)
         accuracies, losses = history_of(
             [tf.constant(w) for w in glorot_uniform(widths, streams.generator(seed, "weights", realization))],
             rows=tf.constant(owned[rows], tf.int32),
             stops=tf.constant(stops, tf.int32),
-            mean_weight=tf.constant(mean_weight, tf.float32),
+            mean_weight=tf.constant(mean_weights(stops, noise[realization,]["divisor"].to_numpy()), tf.float32),
             noise_std=tf.constant(std, tf.float32),
             key=tf.constant(streams.key(seed, "noise", realization), tf.int64),
         )
@@ -85,6 +83,11 @@ def batches(
         rows.append(order[column < size[part, None]].astype(np.int32))
     counts = np.bincount(frame["round"].to_numpy() - 1, weights=size, minlength=rounds).astype(np.int64)
     return np.concatenate(rows), np.concatenate([[0], np.cumsum(counts)])
+
+
+def mean_weights(stops: np.ndarray, divisor: np.ndarray) -> np.ndarray:
+    """What the mean over each round's batch is to be multiplied by for its sum over `divisor`; 0 without records."""
+    return np.divide(np.diff(stops), divisor, out=np.zeros(len(divisor)), where=divisor > 0)
 
 
 def train_rounds(
