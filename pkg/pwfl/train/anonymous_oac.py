@@ -42,12 +42,11 @@ def trainer(parameters: dict, data: datasets.Dataset, tables: dict[str, pl.DataF
         taken = schedule.get((realization,), tables["schedule"].clear())
         rows, stops = batches(taken, samples, training["rounds"], streams.generator(seed, "records", realization))
         std = np.sqrt(noise[realization,]["noise_std"].to_numpy().astype(np.float32) ** 2 + channel_noise)
-        mean_weight = mean_weights(stops, noise[realization,]["divisor"].to_numpy())
         accuracies, losses = history_of(
             [tf.constant(w) for w in glorot_uniform(widths, streams.generator(seed, "weights", realization))],
             rows=tf.constant(owned[rows], tf.int32),
             stops=tf.constant(stops, tf.int32),
-            mean_weight=tf.constant(mean_weight, tf.float32),
+            mean_weight=tf.constant(mean_weights(stops, noise[realization,]["divisor"].to_numpy()), tf.float32),
             noise_std=tf.constant(std, tf.float32),
             key=tf.constant(streams.key(seed, "noise", realization), tf.int64),
         )
@@ -87,7 +86,7 @@ def batches(
 
 
 def mean_weights(stops: np.ndarray, divisor: np.ndarray) -> np.ndarray:
-    """What each round's mean gradient is multiplied by: records in the batch over what their sum is divided by."""
+    """What the mean over each round's batch is to be multiplied by for its sum over `divisor`; 0 without records."""
     return np.divide(np.diff(stops), divisor, out=np.zeros(len(divisor)), where=divisor > 0)
 
 
