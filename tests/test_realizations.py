@@ -4,7 +4,6 @@ import re
 from functools import cache
 
 import numpy as np
-import polars as pl
 import pytest
 
 from pipeline import digits
