@@ -435,6 +435,22 @@ def test_a_training_agrees_with_the_paper_written_out(scheduler, noise_scheme, c
     np.testing.assert_allclose(history["energy_j"].to_numpy().reshape(shape), energy, rtol=1e-6)
 
 
+def test_who_sits_out_does_not_count_in_the_average():
+    data, generator = digits(), np.random.default_rng(2)
+    play = training.round_function(0.01, 1.0, "mean_update")
+    weights = [tf.constant(w) for w in glorot_uniform([64, 6, 10], generator)]
+    x, y = data.x_train[:48].reshape(3, 16, 64), data.y_train[:48].reshape(3, 16)
+
+    def after(devices, iterations):
+        return play(
+            weights, tf.constant(x[devices]), tf.constant(y[devices]), tf.constant(iterations), tf.zeros(len(devices)),
+            tf.range(len(devices)), tf.constant([1, 1], tf.int64),
+        )[0]  # fmt: skip
+
+    for found, expected in zip(after([0, 1, 2], [5, 0, 9]), after([0, 2], [5, 9]), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
 def test_a_record_can_move_the_model_by_more_than_the_sensitivity():
     """S_f is observed and not enforced: one replaced record of one batch, one round without noise."""
     data, generator = digits(), np.random.default_rng(0)
