@@ -224,6 +224,16 @@ def test_a_bound_schedule_is_the_best_of_all(tmp_path):
             np.testing.assert_allclose(exact["schedule_status"]["objective_wh2"], least[column], rtol=1e-9)
 
 
+def test_clients_take_the_chains_in_turn():
+    chains = [CHAIN | {"samples": 30}, CHAIN | {"name": "b", "up": 0.6, "start": [0.1, 0.2, 0.3, 0.4]}]
+    model = scenario.resolve(merged(TINY, {"clients": {"number": 3, "chains": chains}}), {})
+    users = channel.run(scenario.stage_parameters(model, "channel"), range(1))["users"]
+    assert users["chain"].to_list() == ["home", "b", "home"]
+    assert users["samples"].to_list() == [30, 100, 30]
+    assert users["start"].to_list() == [CHAIN["start"], [0.1, 0.2, 0.3, 0.4], CHAIN["start"]]
+    assert [rows[0][:2] for rows in users["transition"].to_list()] == [[0.8, 0.2], [0.4, 0.6], [0.8, 0.2]]
+
+
 def test_a_hundred_clients_and_horizons_are_scheduled():
     chains = [CHAIN | {"name": str(k), "up": 0.05 + 0.008 * k, "samples": 20 + k} for k in range(60)]
     base = merged(TINY, {"realizations": 2, "training_realizations": 1, "schedule": {"horizon": 100},
@@ -351,6 +361,11 @@ def test_the_account_is_the_formula_of_the_tables():
     outcome = tables["outcome"]
     worst = tables["leakage"].group_by("realization", "case", maintain_order=True).agg(pl.col("epsilon_exact").max())
     assert outcome["epsilon_exact"].equals(worst["epsilon_exact"])
+    noisy = tables["noise"].join(tables["users"].select("realization", "user", "samples"), on=["realization", "user"])
+    power = noisy.group_by("realization", "case", maintain_order=True).agg(
+        power=(2 * (pl.col("samples") / pl.col("samples").sum() * pl.col("noise_scale_wh")) ** 2).sum()
+    )
+    np.testing.assert_allclose(outcome["noise_power_wh2"], power["power"], rtol=1e-12)
     assert set(outcome["channel_uses"]) == {3.0}
     assert outcome["transmit_energy_j"].null_count() == len(outcome)
     assert outcome["observer"].str.contains("asks about the records at T").all()
