@@ -1,8 +1,9 @@
 """Whether the tests notice faults: each of mutants.toml in a copy of the package, and the tests that must fail there.
 
 Run as `python benchmarks/mutants.py [--jobs N] [WORD ...]`; words choose mutants whose module, change or text holds
-one of them. Writes benchmarks/results/mutants.csv and prints the survivors. What was found for the same sources and
-tests is not run again. That the tests pass without a fault is `make test`'s to say.
+one of them. Writes benchmarks/results/mutants.csv and prints the survivors. What stands in mutants.jsonl beside it for
+the same change, module and test files is not run again; delete it to begin anew. That the tests pass without a fault
+is `make test`'s to say.
 """
 
 import argparse
@@ -69,11 +70,11 @@ def files(mutant: Mutant) -> list[str]:
     return [word.partition("::")[0] for word in shlex.split(mutant.tests) if ".py" in word]
 
 
-def digest(mutant: Mutant, package: bytes) -> str:
-    """Of all that a result depends on: the mutant, the package and the named tests."""
-    found = hashlib.sha256(repr(mutant).encode() + package)
-    for name in files(mutant):
-        found.update((ROOT / "tests" / name).read_bytes())
+def digest(mutant: Mutant) -> str:
+    """Of what a result depends on in the first place: the change, its module and its tests' files."""
+    found = hashlib.sha256(repr((mutant.module, mutant.old, mutant.new, mutant.tests)).encode())
+    for path in (PACKAGE / mutant.module, *(ROOT / "tests" / name for name in files(mutant))):
+        found.update(path.read_bytes())
     return found.hexdigest()[:16]
 
 
@@ -112,8 +113,7 @@ def main() -> int:
     known = {}
     if record.exists():
         known = {row["digest"]: row for line in record.read_text().splitlines() for row in [json.loads(line)]}
-    package = b"".join(path.read_bytes() for path in sorted(PACKAGE.rglob("*.py")))
-    keys = {mutant: digest(mutant, package) for mutant in chosen}
+    keys = {mutant: digest(mutant) for mutant in chosen}
     todo = [mutant for mutant in chosen if keys[mutant] not in known]
     with ThreadPoolExecutor(options.jobs) as pool, open(record, "a") as file:
         tried = {pool.submit(try_out, mutant): mutant for mutant in todo}
