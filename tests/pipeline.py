@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from pwfl import account, channel, datasets, noise, scenario, schedule, tables, train
+from pwfl import account, audit, channel, datasets, noise, scenario, schedule, tables, train
 
 
 def digits() -> datasets.Dataset:
@@ -14,7 +14,7 @@ def digits() -> datasets.Dataset:
 
 def run(config: dict, folder) -> tuple[dict, dict[str, pl.DataFrame]]:
     """The report's parameters and tables of a scenario; every table passes through its file's schema check."""
-    model = scenario.resolve(config, {})
+    model = scenario.resolve({"audit": {"canaries": 50}}, config)
 
     def checked(frames):
         paths = {name: str(folder / f"{name}.parquet") for name in frames}
@@ -31,7 +31,8 @@ def run(config: dict, folder) -> tuple[dict, dict[str, pl.DataFrame]]:
         found |= checked(noise.run(parameters("noise", scheme.noise), scheme.noise, found))
         found |= checked(train.run(parameters("train"), data, range(model.training_realizations), found))
         found |= checked(account.run(parameters("account"), found))
-        names = ("schedule_status", "noise_status", "history", "leakage", "outcome")
+        found |= checked(audit.run(parameters("audit"), found))
+        names = ("schedule_status", "noise_status", "history", "leakage", "outcome", "audit")
         collected.append({n: found[n].select(pl.lit(scheme.name).alias("scheme"), pl.all()) for n in names})
     merged = {name: pl.concat([part[name] for part in collected]) for name in collected[0]}
     return parameters("report"), merged | {name: base[name] for name in ("users", "links")}

@@ -289,6 +289,25 @@ def test_the_test_of_noise_rejects_wrong_laws():
     assert not law_holds(np.repeat(copied_noise([0, 1, 2], std, rounds=1), 2, axis=0), std)[1]
 
 
+def upload_noise(std, coordinates=20_000, rounds=3):
+    """Noise of what devices send where it is zero, (round and vector, device, coordinate), by training's path."""
+    parts = [tf.zeros([len(std), coordinates // 10 - 1, 10]), tf.zeros([len(std), 1, 10])]
+    send = tf.function(training.noisy_uploads)
+    drawn = []
+    for t in range(rounds):
+        for name in ("gradient_noise", "update_noise"):
+            sent = send(parts, tf.constant(std, tf.float32), tf.constant([streams.key(1, name, 0), t], tf.int64))
+            drawn.append(np.concatenate([p.numpy().reshape(len(std), -1) for p in sent], axis=1))
+    return np.array(drawn, np.float64)
+
+
+def test_gradients_and_updates_carry_noise_of_their_own():
+    std = np.array([0.05, 0.08, 0.127])
+    assert law_holds(upload_noise(std), std) == (True, True, True)
+    assert not law_holds(upload_noise(1.06 * std), std)[0]
+    assert not law_holds(np.repeat(upload_noise(std)[::2], 2, axis=0), std)[1]
+
+
 def test_devices_with_the_same_vector_get_the_same_noise():
     drawn = copied_noise([0, 0, 1], np.full(3, 0.05), rounds=1)[0]
     assert (drawn[0] == drawn[1]).all()
@@ -387,8 +406,20 @@ def plain_training(found, model, data, scheduler, compared_with):
             mine[draws.random(samples).argpartition(model.device.batch_size - 1)[: model.device.batch_size]]
             for mine in owned
         ]
-        key = streams.key(1, "noise", 0)
+        key, *upload_keys = (streams.key(1, name, 0) for name in ("noise", "gradient_noise", "update_noise"))
         normal = tf.random.stateless_normal([devices, sum(sizes)], seed=[key, t]).numpy().astype(float)
+        upload_std = noise_table["upload_std"][0] or 0.0
+        sent_noise = [
+            upload_std * tf.random.stateless_normal([devices, sum(sizes)], seed=[k, t]).numpy().astype(float)
+            for k in upload_keys
+        ]
+
+        def received(vectors, noise):
+            """The devices' vectors as they reach the access point."""
+            parts = [np.split(row, np.cumsum(sizes)[:-1]) for row in noise]
+            return [[v + n.reshape(v.shape) for v, n in zip(*pair, strict=True)]
+                    for pair in zip(vectors, parts, strict=True)]  # fmt: skip
+
         local = []
         for k in range(devices):
             std = 0.0
@@ -401,11 +432,13 @@ def plain_training(found, model, data, scheduler, compared_with):
         results = [
             plain_loss_and_gradient(w, data.x_train[b], data.y_train[b]) for w, b in zip(local, batch, strict=True)
         ]
-        direction = [sum(g) / devices for g in zip(*(g for _, g in results), strict=True)]
+        gradients = received([g for _, g in results], sent_noise[0])
+        direction = [sum(g) / devices for g in zip(*gradients, strict=True)]
         updates = [
             plain_update(local[k], data.x_train[batch[k]], data.y_train[batch[k]], direction, j[k], 0.01)
             for k in range(devices)
         ]
+        updates = received(updates, sent_noise[1])
         mean = [sum(h) / devices for h in zip(*updates, strict=True)]
         weights = [w + h for w, h in zip(weights, mean, strict=True)]
         flat = [np.concatenate([part.ravel() for part in h]) for h in updates]
@@ -419,11 +452,17 @@ def plain_training(found, model, data, scheduler, compared_with):
 
 
 @pytest.mark.parametrize(
-    ("scheduler", "noise_scheme", "compared_with"),
-    [("utility", "fair", "mean_update"), ("benchmark", "shared", "mean_update"), ("utility", "fair", "model")],
+    ("scheduler", "noise_scheme", "compared_with", "uploads"),
+    [
+        ("utility", "fair", "mean_update", "clean"),
+        ("benchmark", "shared", "mean_update", "clean"),
+        ("utility", "fair", "model", "clean"),
+        ("utility", "fair", "mean_update", "noisy"),
+    ],
 )
-def test_a_training_agrees_with_the_paper_written_out(scheduler, noise_scheme, compared_with):
+def test_a_training_agrees_with_the_paper_written_out(scheduler, noise_scheme, compared_with, uploads):
     config = changed(changed(TINY, "privacy.sensitivity", 0.04), "utility.deviation", compared_with)
+    config = changed(config, "privacy.uploads", uploads)
     data = digits()
     found, parameters, model = stages(config, scheduler, noise_scheme)
     history = train.run(parameters, data, range(1), found)["history"]
@@ -462,7 +501,9 @@ def test_a_record_can_move_the_model_by_more_than_the_sensitivity():
     replaced[0][0, 0], replaced[1][0, 0] = 1.0, (y[0, 0] + 5) % 10
     steps, std = tf.constant([100] * 10), tf.zeros(10)
     after = [
-        play(weights, tf.constant(a), tf.constant(b), steps, std, tf.range(10), tf.constant([1, 1], tf.int64))[0]
+        play(
+            weights, tf.constant(a), tf.constant(b), steps, std, tf.range(10), tf.constant([1, 1], tf.int64), None, None
+        )[0]
         for a, b in ((x, y), replaced)
     ]
     moved = math.sqrt(sum(float(tf.reduce_sum((a - b) ** 2)) for a, b in zip(*after, strict=True)))
@@ -511,6 +552,34 @@ def test_compositions_over_rounds_and_colluding_devices():
             assert "not guaranteed" in outcome["guarantee"]
 
 
+def test_what_devices_send_is_accounted_for():
+    """Noisy: a gradient and an update in each round, the first, too; all else is computed of them. Clean: nothing holds."""
+    for rounds, delta in ((50, 1e-5), (7, 1e-7)):
+        multiplier = math.sqrt(2 * math.log(1.25 / delta)) / 0.95
+        config = {"system": "utility_fair", "realizations": 2, "training_realizations": 1}
+        config |= {"training": {"rounds": rounds}, "privacy": {"delta": delta}}
+        for scheme in ("fair", "shared"):
+            outcomes, leakages = {}, {}
+            for uploads in ("clean", "noisy"):
+                found, _, model = stages(changed(config, "privacy.uploads", uploads), "benchmark", scheme)
+                result = account.run(scenario.stage_parameters(model, "account"), found)
+                outcomes[uploads], leakages[uploads] = (result[n].row(0, named=True) for n in ("outcome", "leakage"))
+            clean, noisy = outcomes["clean"], outcomes["noisy"]
+            assert (
+                clean["epsilon_server"] == clean["epsilon_upload"] == leakages["clean"]["epsilon_uploads"] == math.inf
+            )
+            assert noisy["epsilon_exact"] == noisy["epsilon_server"] == leakages["noisy"]["epsilon_uploads"]
+            for value, count in ((noisy["epsilon_upload"], 2), (noisy["epsilon_server"], 2 * rounds)):
+                assert float(log_delta(value, math.sqrt(count) / multiplier)) == pytest.approx(delta, rel=1e-6)
+            for name in ("epsilon_copy", "epsilon_round", "epsilon_device"):
+                assert clean[name] == noisy[name]
+            for outcome in (clean, noisy):
+                assert not outcome["guaranteed"]
+                assert "not guaranteed: the sensitivity is observed, not enforced" in outcome["guarantee"]
+            assert "access point" in noisy["observer"]
+            assert "access point" not in clean["observer"]
+
+
 def test_symbols_and_energy_of_the_benchmark():
     found, _, model = stages(TINY, "benchmark", "independent")
     outcome = account.run(scenario.stage_parameters(model, "account"), found)["outcome"]
@@ -518,9 +587,12 @@ def test_symbols_and_energy_of_the_benchmark():
     seconds = (875e3 / rate).reshape(3, -1).sum(axis=1)
     np.testing.assert_allclose(outcome["channel_uses"], seconds * 250e3)
     np.testing.assert_allclose(outcome["transmit_energy_j"], seconds)
+    iterations = np.floor((0.75 - 875e3 / rate) / LIMITS.iteration_s).reshape(3, -1).mean(axis=1)
+    np.testing.assert_allclose(outcome["local_steps"], iterations)
     found, _, model = stages(TINY, "utility", "fair")
     undecided = account.run(scenario.stage_parameters(model, "account"), found)["outcome"]
     assert undecided["channel_uses"].null_count() == undecided["transmit_energy_j"].null_count() == 3
+    assert undecided["local_steps"].null_count() == 3
 
 
 # Channel
@@ -575,6 +647,7 @@ EDGES = {
     "nobody ever takes part": {"device": {"max_power_dbm": -88.0}},
     "some sit rounds out": {"device": {"max_power_dbm": -62.0}},
     "training diverges": {"training": {"learning_rate": 1e30}},
+    "noisy uploads": {"privacy": {"uploads": "noisy"}},
     "all pairs of schemes": {
         "schemes": [{"name": f"{s}, {n}", "scheduler": s, "noise": n}
                     for s in ("utility", "benchmark") for n in ("fair", "independent", "shared")]
@@ -644,6 +717,7 @@ def test_the_report_agrees_with_plain_sums(tmp_path):
     np.testing.assert_allclose(rows["energy_std_j"], energy.mean(axis=1).std(axis=1))
     np.testing.assert_allclose(rows["channel_uses"], (seconds * 250e3).sum(axis=(1, 2)))
     np.testing.assert_allclose(rows["transmit_energy_j"], (seconds * power).sum(axis=(1, 2)))
+    np.testing.assert_allclose(rows["local_steps"], history["iterations"].to_numpy().reshape(2, -1).mean(axis=1))
     claims = report.compare({"one": {"parameters": parameters} | frames})["claims"]
     for scheme in ("Proposed", "Benchmark"):
         each = frames["devices"].filter(pl.col("scheme") == scheme)
@@ -692,6 +766,7 @@ READERS = {
     "privacy.delta": (1e-6, {"noise", "account"}),
     "privacy.theta": (0.5, {"noise/fair"}),
     "privacy.sensitivity": (0.02, {"noise"}),
+    "privacy.uploads": ("noisy", {"noise"}),
     "training.hidden_layers": ([9], {"train"}),
     "training.rounds": (40, {"channel", "account"}),
     "training.learning_rate": (0.02, {"train"}),
@@ -754,7 +829,7 @@ def test_the_page_names_functions_that_exist():
         link: ("energy_j", "least_z", "iterations", "unit_power_w", "whole"),
         utility: ("utility", "best_z", "beta_1_of"),
         copies: ("base_multiplier", "scaled", "deviations"),
-        training: ("choose", "round_function", "noisy_copies"),
+        training: ("choose", "round_function", "noisy_copies", "noisy_uploads"),
         local_steps: ("updates",),
     }.items():
         for name in names:

@@ -13,7 +13,10 @@ TERMS = {
     "unit": "one training record of one user",
     "neighbouring_relation": "replace-one",
     "sampling": "none: every round uses all records of every scheduled user",
-    "observer": "sees each scheduled user's noisy gradient of every round",
+    "observer": "sees each scheduled user's noisy gradient of every round, as the server does",
+    "link_budget": "radiated at the scheduler's powers, in cells that interfere, over the paper's path loss",
+    "local_steps": 1.0,
+    "accuracy_of": "the server's global model",
 }
 GUARANTEES = {
     "per_sample": "guaranteed: every sample's gradient is clipped",
@@ -87,9 +90,13 @@ def run(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataF
         .with_columns(pl.Series(name, values, nan_to_null=True) for name, values in bound.items())
         .join(costs(parameters, tables), on="realization", how="left", maintain_order="left")
         .with_columns(
-            delta=pl.lit(delta), rounds=pl.lit(rounds), **{name: pl.lit(text) for name, text in TERMS.items()}
+            delta=pl.lit(delta), rounds=pl.lit(rounds), **{name: pl.lit(term) for name, term in TERMS.items()}
         )
-        .with_columns(guarantee=pl.lit(GUARANTEES[clipping]))
+        .with_columns(
+            epsilon_server=pl.col("epsilon_exact"),
+            guaranteed=pl.lit(clipping == "per_sample"),
+            guarantee=pl.lit(GUARANTEES[clipping]),
+        )
     )
     return {"leakage": leakage, "outcome": outcome}
 

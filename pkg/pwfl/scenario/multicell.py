@@ -93,12 +93,12 @@ class Training(Section):
     hidden_layers: list[Annotated[int, Field(ge=1)]] = parameter(
         [256, 256], "widths of the network's hidden ReLU layers; [] is softmax regression",
         unit="units", stages="train account")  # fmt: skip
-    rounds: int = parameter(200, "rounds T", stages="train account report", ge=1)
+    rounds: int = parameter(200, "rounds T", stages="train account audit report", ge=1)
     learning_rate: float = parameter(0.05, "step size lambda", stages="train", gt=0)
-    clip_norm: float = parameter(10.0, "clipping norm L of a gradient", stages="train account report", gt=0)
+    clip_norm: float = parameter(10.0, "clipping norm L of a gradient", stages="train account audit report", gt=0)
     clipping: Literal["per_sample", "per_user"] = parameter(
         "per_sample", "what is clipped to the norm: every sample's gradient, or a user's mean gradient "
-        "(then the leakage (11) is not guaranteed)", stages="train account")  # fmt: skip
+        "(then the leakage (11) is not guaranteed)", stages="train account audit")  # fmt: skip
     evaluate_every: int = parameter(5, "rounds between evaluations on the test set; the first and last round are "
                                     "always evaluated", unit="rounds", stages="train", ge=1)  # fmt: skip
 

@@ -123,4 +123,5 @@ SCHEMAS = {
     "history": History,
     "leakage": Leakage,
     "outcome": Outcome,
+    "audit": common.Audit,
 }
