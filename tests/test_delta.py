@@ -140,7 +140,7 @@ def test_anonymous_oac_by_its_formulas(delta):
     hidden, multiplier = 0.4 * 0.3, status["noise_multiplier"]
     # Known participation gets the noise that gives what hidden participation has with a multiplier of 1.
     assert status["epsilon"] == pytest.approx(sampled_epsilon(hidden, 1.0, delta), rel=1e-3)
-    assert outcome["epsilon_identified"] == pytest.approx(status["epsilon"], rel=1e-3)
+    assert outcome["epsilon_exact"] == pytest.approx(status["epsilon"], rel=1e-3)
     assert outcome["epsilon_anonymous"] == pytest.approx(sampled_epsilon(hidden, multiplier, delta), rel=1e-3)
     orders = np.arange(2, 65)
     accountant = RdpAccountant(orders)

@@ -26,7 +26,7 @@ CONFIGS = {
     },
     "utility_fair": {
         "network": {"devices": 3}, "data": {"dataset": "digits", "samples_per_device": 60},
-        "device": {"batch_size": 16, "sample_bits": 50176.0}, "training": TRAINING,
+        "device": {"batch_size": 16, "sample_bits": 50176.0}, "training": TRAINING, "privacy": {"uploads": "noisy"},
     },
     "age_aware": {"schedule": {"horizon": 5}, "training": {"draws": 3}},
 }  # fmt: skip
@@ -42,7 +42,7 @@ DRAWS = {
     "multicell": ({"position", "fading", "samples", "start", "start/blocks"}, {"data", "weights", "noise"}),
     "anonymous_oac": ({"fading", "batch"}, {"data", "records", "weights", "noise"}),
     "random_orthogonalization": ({"channel"}, {"data", "batches", "noise"}),
-    "utility_fair": ({"distance", "fading"}, {"data", "weights", "batches", "noise"}),
+    "utility_fair": ({"distance", "fading"}, {"data", "weights", "batches", "noise", "gradient_noise", "update_noise"}),
     "age_aware": ({"schedule"}, {"data", "noise"}),
 }
 EACH = [(system, draw) for system, parts in DRAWS.items() for part in parts for draw in sorted(part)]
