@@ -5,11 +5,6 @@ from snakemake.utils import min_version
 min_version("9.20")
 
 
-if "scenarios" not in config:
-
-    configfile: "config/config.yaml"
-
-
 include: "rules/common.smk"
 include: "rules/channel.smk"
 include: "rules/schedule.smk"

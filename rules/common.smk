@@ -2,17 +2,33 @@
 import re
 
 from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
 
 from pwfl import scenario
 from pwfl.fingerprint import fingerprint
 from pwfl.report import catalog
 
+DEFAULT_CONFIG = "config/config.yaml"  # also under `--config` alone
+
 try:
-    study = scenario.load(
-        config, source=", ".join(str(path) for path in workflow.configfiles) or "--config"
-    )
+    written = None
+    if workflow.is_main_process:  # jobs get what it read
+        arguments = workflow.config_settings.config_args or []
+        written = scenario.read(workflow.configfiles or [DEFAULT_CONFIG], arguments)
+except scenario.ScenarioError as error:
+    raise WorkflowError(str(error)) from None
+
+if not workflow.configfiles:
+
+    configfile: DEFAULT_CONFIG
+
+
+try:
+    study = scenario.load(config, ", ".join(map(str, workflow.configfiles)), written)
     if workflow.is_main_process:
         scenario.check_surroundings(study)
+        for warning in study.warnings:
+            logger.warning(warning)
 except scenario.ScenarioError as error:
     raise WorkflowError(str(error)) from None
 

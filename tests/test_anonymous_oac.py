@@ -13,7 +13,7 @@ from graphs import operations, sums_up_in_place
 from pipeline import digits, run
 from pwfl import account, channel, noise, report, scenario, schedule
 from pwfl.mlp import glorot_uniform
-from pwfl.privacy import sampled
+from pwfl.privacy import batches, sampled
 from pwfl.report import catalog
 from pwfl.train import anonymous_oac, network
 from stages import readers
@@ -36,6 +36,10 @@ def small(**changes):
     return {
         key: value | changes.pop(key, {}) if isinstance(value, dict) else value for key, value in SMALL.items()
     } | changes
+
+
+def tight_epsilon(participation, rate, *others):
+    return sampled.tight_epsilon(batches.seen(participation, batches.poisson(rate)), *others)
 
 
 def parameters(stage, variant=None, **changes):
@@ -116,11 +120,11 @@ def test_noise_is_a_multiple_of_the_sensitivity(scheme, scheduler):
 
 
 def test_the_schemes_are_equally_private():
-    target = sampled.tight_epsilon(1.0, 0.12, 1.0, [8], 1e-5)[0]
+    target = tight_epsilon(1.0, 0.12, 1.0, [8], 1e-5)[0]
     for scheme in ("identified", "local"):
         multiplier = noise.run(parameters("noise", scheme), scheme, drawn())["noise_status"]["noise_multiplier"][0]
         assert multiplier > 1
-        assert sampled.tight_epsilon(0.4, 0.3, multiplier, [8], 1e-5)[0] == pytest.approx(target, rel=1e-3)
+        assert tight_epsilon(0.4, 0.3, multiplier, [8], 1e-5)[0] == pytest.approx(target, rel=1e-3)
 
 
 def test_everybody_in_every_round_has_no_participation_to_hide():
@@ -288,8 +292,8 @@ def test_both_readings_stand_side_by_side():
     _, found = accounted()
     row = found["outcome"].row(0, named=True)
     assert row["epsilon_exact"] == row["epsilon_anonymous"] < row["epsilon_identified"]
-    assert row["epsilon_anonymous"] == sampled.tight_epsilon(1.0, 0.12, 1.0, [8], 1e-5)[0]
-    assert row["epsilon_identified"] == sampled.tight_epsilon(0.4, 0.3, 1.0, [8], 1e-5)[0]
+    assert row["epsilon_anonymous"] == tight_epsilon(1.0, 0.12, 1.0, [8], 1e-5)[0]
+    assert row["epsilon_identified"] == tight_epsilon(0.4, 0.3, 1.0, [8], 1e-5)[0]
     assert row["epsilon_opposite_records"] < row["epsilon_exact"] < row["epsilon_renyi_anonymous"]
     assert row["epsilon_theorem_1"] is None  # the multiplier is too small for it
     assert {"unit", "neighbouring_relation", "sampling", "observer", "guarantee"} <= set(row)
@@ -383,7 +387,7 @@ def test_every_figure_and_table_is_made_in_edge_cases(tmp_path, edge):
         lemma = claims.filter(pl.col("claim").str.starts_with("4."))
         assert lemma["holds"].to_list() == [False]
         assert lemma["measured"].item() == pytest.approx(
-            sampled.tight_epsilon(0.4, 0.3, 1.0, [8], 1e-5)[0] / sampled.tight_epsilon(1.0, 0.12, 1.0, [8], 1e-5)[0],
+            tight_epsilon(0.4, 0.3, 1.0, [8], 1e-5)[0] / tight_epsilon(1.0, 0.12, 1.0, [8], 1e-5)[0],
             rel=1e-3,
         )
 

@@ -13,8 +13,6 @@ from pwfl.units import db_to_ratio, dbm_to_w
 
 ROUNDS_DRAWN, FAILURES_DRAWN = 12, 6  # points of a curve
 FLOAT_BITS = 32
-# Sensitivities between a round with a record and one without it: if the batch has a known size, it holds another.
-ABSENT = {"following": 1.0, "fixed": 0.5}
 HIDDEN = "a record is in a batch with probability p q; nobody can infer which devices take part"
 SEEN = "a device takes part with probability p, seen by the observer; then a record is in its batch with probability q"
 SAMPLING = {
@@ -42,7 +40,8 @@ def run(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataF
     rounds, delta = parameters["training"]["rounds"], parameters["privacy"]["delta"]
     participation, rate = parameters["network"]["participation"], parameters["data"]["sampling"]
     multiplier, scheme, reading = tables["noise"].select("noise_multiplier", "noise", "reading").row(0)
-    laws, absent = readings(parameters, scheme, tables), ABSENT["fixed" if scheme in FIXED else "following"]
+    laws = readings(parameters, scheme, tables)
+    absent = 0.5 if scheme in FIXED else 1.0  # see sampled.replace_one
     tight = {name: sampled.tight_epsilon(law, multiplier, [rounds], delta)[0] for name, law in laws.items()}
     theorem = sampled.renyi_epsilon(sampled.renyi_closed_form(participation * rate, multiplier), rounds, delta)
     guarantees = {
@@ -129,16 +128,17 @@ def leakage(
         epsilon = [methods["tight"](laws["anonymous"], float(m), [rounds], delta)[0] for m in multipliers]
         add(quantity, points, "anonymous", hidden, "tight", multipliers, epsilon)
 
-    devices = max(1, round(parameters["network"]["devices"] * participation))
-    failed = np.unique(np.linspace(0, devices // 2, FAILURES_DRAWN).round())
-    add_of("failed_devices", failed, multiplier * np.sqrt(1 - failed / devices))  # Lemma 4
+    devices, samples = population(tables)
+    participants = max(1, round(devices * participation))
+    failed = np.unique(np.linspace(0, participants // 2, FAILURES_DRAWN).round())
+    add_of("failed_devices", failed, multiplier * np.sqrt(1 - failed / participants))  # Lemma 4
 
-    # The participants of the first round that has any, in a round of the expected batch size.
-    schedule, (population_size, samples) = tables["schedule"], population(tables)
+    # The participants of the first round that has any, with as many records as are expected.
+    schedule = tables["schedule"]
     gain = schedule.filter(pl.struct("realization", "round") == pl.struct("realization", "round").first())["gain"]
     channel = np.sqrt(gain.to_numpy()) if len(gain) else np.ones(1)
-    records = population_size * samples * participation * rate
-    counted = parameters["radio"]["noise_variance"] ** 0.5 * records / (2 * parameters["training"]["clip_norm"])
+    sensitivity = 2 * parameters["training"]["clip_norm"] / (devices * samples * participation * rate)
+    counted = parameters["radio"]["noise_variance"] ** 0.5 / sensitivity
     counted = min(counted, multiplier)  # the devices leave as much to the channel as it has
     scales = np.array(sorted(set(privacy["estimate_scales"])))
     estimates = scales[:, None] * channel
@@ -167,9 +167,9 @@ def costs(parameters: dict, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
 
     Over the air a round takes as many symbols as the model has parameters, however many send. Device
     i inverts its channel, so sends (1 / |c_i|^2) (signal + noise); the signal's energy is at most that
-    of b_i gradients of norm L over b_t, or what stands in its place. A unit of received energy is worth
-    what makes N0 the thermal noise. Orthogonally, each participant in turn sends 32 bits a parameter at the given spectral
-    efficiency, with the energy that Shannon's formula asks for.
+    of b_i gradients of norm L over b_t, or over what stands in its place. A unit of received energy is
+    worth what makes N0 the thermal noise. Orthogonally, each participant in turn sends 32 bits a parameter
+    at the given spectral efficiency, with the energy that Shannon's formula asks for.
     """
     radio, training = parameters["radio"], parameters["training"]
     size = SIZES[parameters["data"]["dataset"]]
@@ -186,7 +186,7 @@ def costs(parameters: dict, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     )
     symbols = dimension * FLOAT_BITS / radio["digital_efficiency"]
     if turns:
-        energy = symbols * thermal * (2 ** radio["digital_efficiency"] - 1) / pl.col("gain")
+        energy = symbols * thermal * np.expm1(np.log(2) * radio["digital_efficiency"]) / pl.col("gain")
     else:
         signal = (pl.col("batch") / pl.col("divisor") * training["clip_norm"]) ** 2
         noise = dimension * pl.col("noise_std") ** 2 / pl.col("participants")

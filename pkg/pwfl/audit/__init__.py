@@ -31,6 +31,7 @@ class Attack(NamedTuple):
 
     realization: int
     observer: str
+    delta: float
     epsilon_upper: float | None
     gaussian: bool
     first: np.ndarray
@@ -40,17 +41,16 @@ class Attack(NamedTuple):
 def run(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The table `audit`, from `users`, `schedule`, `noise`, `leakage` and `outcome` of some realizations.
 
-    Lower bounds on epsilon at the outcome's delta, each above the truth with probability
+    Lower bounds on epsilon at an attack's delta, each above the truth with probability
     `lower_bounds.FALSE_ALARM`: `epsilon_lower` whatever the noise's law is, `epsilon_lower_gaussian`
     if it is normal, as it is where all is right.
     """
-    delta = tables["outcome"]["delta"][0]
     attacks: Iterator[Attack] = import_module(f"pwfl.audit.{parameters['system']}").attacks(parameters, tables)
-    return {"audit": pl.DataFrame([_row(attack, delta) for attack in attacks], schema=COLUMNS)}
+    return {"audit": pl.DataFrame([_row(attack) for attack in attacks], schema=COLUMNS)}
 
 
-def _row(attack: Attack, delta: float) -> dict:
-    tested = len(attack.scores) > 0
+def _row(attack: Attack) -> dict:
+    tested, delta = len(attack.scores) > 0, attack.delta
     low = lower_bounds.epsilon_lower(attack.first, attack.scores, delta) if tested else None
     gaussian = tested and attack.gaussian
     normal = lower_bounds.gaussian_epsilon_lower(attack.first, attack.scores, delta) if gaussian else None
@@ -60,7 +60,8 @@ def _row(attack: Attack, delta: float) -> dict:
         status = "no_noise"
     else:
         status = "consistent" if max(low, normal or 0.0) <= attack.epsilon_upper else "violated"
-    log.info("%s: %s; epsilon between %s and %s", attack.observer, status, max(low or 0, normal or 0), attack[2])
+    found, stated = max(low or 0.0, normal or 0.0), attack.epsilon_upper
+    log.info("%s: %s; epsilon at delta %g at least %s, stated %s", attack.observer, status, delta, found, stated)
     return {
         "realization": attack.realization,
         "observer": attack.observer,

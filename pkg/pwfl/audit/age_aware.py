@@ -38,7 +38,7 @@ def attacks(parameters: dict, tables: dict[str, pl.DataFrame]) -> Iterator[Attac
     )
     first, scores = canary_scores(generator, chains, user, client["collection_time"], horizon, scale)
     observer = f"client {client['user']}'s upload, target {client['target_epsilon']:g}; a record as it is at T"
-    yield Attack(realization, observer, outcome["epsilon_exact"], False, first, scores)
+    yield Attack(realization, observer, outcome["delta"], outcome["epsilon_exact"], False, first, scores)
 
 
 def canary_scores(

@@ -34,7 +34,7 @@ def attacks(parameters: dict, tables: dict[str, pl.DataFrame]) -> Iterator[Attac
     outcome = worst(tables["outcome"], stated)
     realization, delta, upper = outcome["realization"], outcome["delta"], outcome[stated]
     if upper is None:
-        yield Attack(realization, "nobody sends", None, True, np.empty(0, bool), np.empty(0))
+        yield Attack(realization, "nobody sends", delta, None, True, np.empty(0, bool), np.empty(0))
         return
     keys = ["realization", "user"]
     sent = (
@@ -53,7 +53,7 @@ def attacks(parameters: dict, tables: dict[str, pl.DataFrame]) -> Iterator[Attac
     def attack(users: np.ndarray, observer: str, upper: float) -> Attack:
         canary = int(np.flatnonzero(users == target)[0])
         first, scores = canary_scores(parameters, samples[users], noise_std[users], canary, generator)
-        return Attack(realization, observer, upper, True, first.ravel(), scores.ravel())
+        return Attack(realization, observer, delta, upper, True, first.ravel(), scores.ravel())
 
     user, everyone = sent["user"][target], np.arange(len(sent))
     yield attack(everyone[[target]], f"user {user}'s upload of every round", upper)

@@ -34,16 +34,17 @@ def attacks(parameters: dict, tables: dict[str, pl.DataFrame]) -> Iterator[Attac
     weight = to_array(schedule.sort("round", "user"), "coupling_real", rounds, -1)
     weight = weight / weight.shape[1]
     noise_std = noise.sort("round")["effective_noise_std"].to_numpy()
-    observer, upper = "server's update of every round, channels known", outcome["epsilon_exact"]
+    delta, upper = outcome["delta"], outcome["epsilon_exact"]
+    observer = "server's update of every round, channels known"
     if not (noise_std > 0).all():
-        yield Attack(realization, observer, upper, True, np.empty(0, bool), np.empty(0))
+        yield Attack(realization, observer, delta, upper, True, np.empty(0, bool), np.empty(0))
         return
     loss = ((weight / noise_std[:, None]) ** 2).sum(axis=0)
     kept = loss >= NEARLY**2 * loss.max()
     generator = streams.generator(parameters["seed"], "audit", realization)
     runs = min(-(-parameters["audit"]["canaries"] // kept.sum()), RUNS)
     first, scores = (part[:, kept] for part in canary_scores(parameters, weight, noise_std, runs, generator))
-    yield Attack(realization, observer, upper, True, first.ravel(), scores.ravel())
+    yield Attack(realization, observer, delta, upper, True, first.ravel(), scores.ravel())
 
 
 def canary_scores(

@@ -33,7 +33,7 @@ def attacks(parameters: dict, tables: dict[str, pl.DataFrame]) -> Iterator[Attac
     else:
         first, scores = upload_scores(parameters, noise["upload_std"].min(), generator)
         observer = "a device's gradients and updates of every round; each S_f apart"
-    yield Attack(realization, observer, outcome["epsilon_exact"], True, first.ravel(), scores.ravel())
+    yield Attack(realization, observer, outcome["delta"], outcome["epsilon_exact"], True, first.ravel(), scores.ravel())
 
 
 def upload_scores(parameters: dict, std: float, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

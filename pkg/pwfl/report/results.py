@@ -57,7 +57,7 @@ def audit(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     frame = tables["audit"]
     drawn = frame.filter(pl.col("epsilon_upper").is_finite() & pl.col("epsilon_lower").is_not_null()).with_columns(
         best=pl.max_horizontal("epsilon_lower", "epsilon_lower_gaussian"),
-        attack=pl.col("scheme") + ": " + pl.col("observer"),
+        attack=pl.format("{}: {}, delta {}", "scheme", "observer", "delta"),
     )
     left_out = frame.join(drawn, on=["scheme", "observer"], how="anti")["scheme"].unique(maintain_order=True)
     canaries = f"{drawn['canaries'].min()} to {drawn['canaries'].max()} canaries an attack; " if len(drawn) else ""
@@ -74,8 +74,8 @@ def audit(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     points = drawn.unpivot(list(names), index=["attack", "scheme", "observer"], value_name="epsilon").drop_nulls()
     points = points.with_columns(value=pl.col("variable").replace_strict(names, return_dtype=pl.String))
     order = drawn["attack"].to_list()
-    y = alt.Y("attack:N", title=None, sort=order, axis=alt.Axis(labelLimit=420))
-    x = alt.X("epsilon:Q", title="Epsilon at the scenario's delta", scale=alt.Scale(type="sqrt", zero=True))
+    y = alt.Y("attack:N", title=None, sort=order, axis=alt.Axis(labelLimit=500))
+    x = alt.X("epsilon:Q", title="Epsilon", scale=alt.Scale(type="sqrt", zero=True), axis=alt.Axis(tickCount=6))
     lines = alt.Chart(drawn).mark_rule(color="#999").encode(
         x=alt.X("best:Q", scale=alt.Scale(type="sqrt", zero=True)), x2="epsilon_upper:Q", y=y
     )  # fmt: skip

@@ -5,9 +5,9 @@ its claims can come out: a deadline of 0.75 s, 0 dBW, -174 dBm of noise in all.
 """
 
 from math import log
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from pwfl import datasets
 from pwfl.fairness import link
@@ -20,20 +20,24 @@ UNIFORM_BITS = 53  # a fade is never stronger than the uniform numbers it is mad
 class Network(Section):
     """Where the devices are: uniform in distance from the access point."""
 
-    devices: int = parameter(10, "machine-type devices K", stages="channel", ge=1)
-    min_distance_m: float = parameter(50.0, "least distance r of a device", unit="m", stages="channel", gt=0)
-    max_distance_m: float = parameter(200.0, "greatest distance r of a device", unit="m", stages="channel", gt=0)
+    devices: int = parameter(10, "machine-type devices K", stages="channel", ge=1, le=10**6)
+    min_distance_m: float = parameter(50.0, "least distance r of a device", unit="m", stages="channel", ge=1e-3, le=1e6)
+    max_distance_m: float = parameter(
+        200.0, "greatest distance r of a device", unit="m", stages="channel", ge=1e-3, le=1e6
+    )
 
 
 class Radio(Section):
     """The uplink, (8)-(9), a channel of its own for each device."""
 
-    frequency_hz: float = parameter(32e6, "centre frequency f_c", unit="Hz", stages="channel", gt=0)
+    frequency_hz: float = parameter(32e6, "centre frequency f_c", unit="Hz", stages="channel", ge=1e3, le=1e13)
     path_loss_exponent: float = parameter(4.0, "exponent alpha of the distance in the path loss", stages="channel",
                                           ge=0, le=6)  # fmt: skip
-    fading_scale: float = parameter(1.0, "scale of the Rayleigh fading amplitude |h|", stages="channel", gt=0)
+    fading_scale: float = parameter(
+        1.0, "scale of the Rayleigh fading amplitude |h|", stages="channel", ge=1e-3, le=1e3
+    )
     bandwidth_hz: float = parameter(250e3, "bandwidth B of a device's channel", unit="Hz",
-                                    stages="schedule train account report", gt=0)  # fmt: skip
+                                    stages="schedule train account report", ge=1, le=1e12)  # fmt: skip
     noise_density_dbm_hz: float = parameter(-174.0, "thermal noise power density N0", unit="dBm/Hz",
                                             stages="schedule", ge=-250, le=0)  # fmt: skip
     noise: Literal["as_printed", "thermal"] = parameter(
@@ -41,34 +45,40 @@ class Radio(Section):
         stages="schedule")  # fmt: skip
     snr_gap_db: float = parameter(9.8, "gap Gamma of modulation and coding", unit="dB", stages="schedule", ge=0, le=60)
     update_bits: float = parameter(875e3, "size V of an update", unit="bit", stages="schedule train account",
-                                   gt=0)  # fmt: skip
+                                   ge=1, le=1e15)  # fmt: skip
 
 
 class Device(Section):
     """What a device can do and draws, (5), (10), (13)."""
 
     deadline_s: float = parameter(0.75, "time T of a round for computing and transmitting", unit="s",
-                                  stages="schedule train", gt=0)  # fmt: skip
-    batch_size: int = parameter(128, "samples d of a round's batch", unit="samples", stages="schedule train", ge=1)
-    sample_bits: float = parameter(6272.0, "size of a sample", unit="bit", stages="schedule train", gt=0)
+                                  stages="schedule train", ge=1e-9, le=1e6)  # fmt: skip
+    batch_size: int = parameter(
+        128, "samples d of a round's batch", unit="samples", stages="schedule train", ge=1, le=10**6
+    )
+    sample_bits: float = parameter(6272.0, "size of a sample", unit="bit", stages="schedule train", ge=1, le=1e12)
     seconds_per_bit: float = parameter(7.5e-9, "time tau to process a bit in an iteration", unit="s",
-                                       stages="schedule train", gt=0)  # fmt: skip
-    min_iterations: int = parameter(10, "least number j_min of local iterations", stages="schedule train", ge=1)
+                                       stages="schedule train", ge=1e-15, le=1e3)  # fmt: skip
+    min_iterations: int = parameter(
+        10, "least number j_min of local iterations", stages="schedule train", ge=1, le=10**9
+    )
     max_power_dbm: float = parameter(30.0, "maximum transmit power P_max", unit="dBm", stages="schedule train",
                                      ge=-100, le=100)  # fmt: skip
-    amplifier_efficiency: float = parameter(0.45, "efficiency rho of the power amplifier", stages="train", gt=0, le=1)
+    amplifier_efficiency: float = parameter(
+        0.45, "efficiency rho of the power amplifier", stages="train", ge=1e-6, le=1
+    )
     circuit_power_w: float = parameter(0.0825, "power P_cir of the radio's circuit while it transmits", unit="W",
-                                       stages="train", ge=0)  # fmt: skip
-    computing_power_w: float = parameter(0.096, "power P_cp while computing", unit="W", stages="train", gt=0)
+                                       stages="train", ge=0, le=1e6)  # fmt: skip
+    computing_power_w: float = parameter(0.096, "power P_cp while computing", unit="W", stages="train", ge=1e-9, le=1e6)
 
 
 class Utility(Section):
     """What a device maximizes, (18), and how it predicts its deviation, (16)."""
 
     energy_scale_j: float = parameter(0.5, "varrho: the energy beyond which a round costs more than it is worth",
-                                      unit="J", stages="train", gt=0)  # fmt: skip
+                                      unit="J", stages="train", ge=1e-9, le=1e9)  # fmt: skip
     beta_2_j: float = parameter(0.5, "computing energy beta_2 in which the predicted deviation falls by 1/e",
-                                unit="J", stages="train", gt=0)  # fmt: skip
+                                unit="J", stages="train", ge=1e-9, le=1e9)  # fmt: skip
     deviation: Literal["mean_update", "model"] = parameter(
         "mean_update", "what a device's update is compared with, (15): the mean update, or, as printed, the model",
         stages="train")  # fmt: skip
@@ -81,19 +91,19 @@ class Data(common.DataSource):
         "mnist", "data set: MNIST, Fashion-MNIST, or scikit-learn's digits (ships with it, needs no download)",
         stages="train")  # fmt: skip
     samples_per_device: int = parameter(6000, "training samples of each device, dealt at random", unit="samples",
-                                        stages="channel", ge=1)  # fmt: skip
+                                        stages="channel", ge=1, le=10**6)  # fmt: skip
 
 
 class Privacy(Section):
     """The noise of a device's copy of the model, (14), and of what it sends, and what is accounted for."""
 
-    epsilon: float = parameter(0.95, "epsilon_g of a copy at deviation 0", stages="noise account", gt=0, lt=1)
-    delta: float = parameter(1e-5, "delta_g, of a copy and of the whole training", stages="noise account", gt=0,
+    epsilon: float = parameter(0.95, "epsilon_g of a copy at deviation 0", stages="noise account", ge=1e-6, lt=1)
+    delta: float = parameter(1e-5, "delta_g, of a copy and of the whole training", stages="noise account", ge=1e-100,
                              lt=1)  # fmt: skip
     theta: float = parameter(0.6, "how much deviation adds noise: epsilon_g times 1 - theta E",
-                             stages="noise/fair", ge=0, lt=1)  # fmt: skip
+                             stages="noise/fair", ge=0, le=0.999)  # fmt: skip
     sensitivity: float = parameter(0.01, "sensitivity S_f of the model, observed and not enforced",
-                                   stages="noise audit", gt=0)  # fmt: skip
+                                   stages="noise audit", ge=1e-9, le=1e9)  # fmt: skip
     uploads: Literal["clean", "noisy"] = parameter(
         "clean", "what devices send: gradients and updates as they are, or, in the paper's words, with noise of their "
         "own, here that of epsilon_g and delta_g on each", stages="noise")  # fmt: skip
@@ -102,15 +112,15 @@ class Privacy(Section):
 class Training(Section):
     """Federated learning, (1)-(4)."""
 
-    hidden_layers: list[Annotated[int, Field(ge=1)]] = parameter(
+    hidden_layers: list[common.Width] = parameter(
         [128, 64], "widths of the network's hidden ReLU layers; [] is softmax regression", unit="units",
-        stages="train")  # fmt: skip
-    rounds: int = parameter(50, "rounds", stages="channel account audit", ge=2)
-    learning_rate: float = parameter(0.01, "step size eta of a local iteration", stages="train", gt=0)
+        stages="train", max_length=100)  # fmt: skip
+    rounds: int = parameter(50, "rounds", stages="channel account audit", ge=2, le=10**6)
+    learning_rate: float = parameter(0.01, "step size eta of a local iteration", stages="train", ge=1e-9, le=1e6)
     correction: float = parameter(1.0, "weight xi of the average gradient in a local iteration, (3)", stages="train",
-                                  gt=0)  # fmt: skip
+                                  ge=1e-9, le=1e6)  # fmt: skip
     evaluate_every: int = parameter(5, "rounds between evaluations on the test set; the first and last round are "
-                                    "always evaluated", unit="rounds", stages="train", ge=1)  # fmt: skip
+                                    "always evaluated", unit="rounds", stages="train", ge=1, le=10**6)  # fmt: skip
 
 
 class Scheme(common.Scheme):

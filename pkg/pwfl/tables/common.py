@@ -53,7 +53,7 @@ class Audit(dy.Schema):
     observer = dy.String(primary_key=True, description="what is attacked")
     status = dy.Enum(AUDIT_STATUSES, nullable=False)
     canaries = dy.Int64(nullable=False, min=0, description="scores")
-    delta = dy.Float64(nullable=False, min=0, max_exclusive=1)
+    delta = dy.Float64(primary_key=True, min=0, max_exclusive=1)
     epsilon_upper = epsilon("what is stated; null: nobody sends", nullable=True)
     epsilon_lower = epsilon("found, whatever the noise's law; null: no scores", nullable=True)
     epsilon_lower_gaussian = epsilon("found, if the noise is normal; null: no scores, or other noise", nullable=True)

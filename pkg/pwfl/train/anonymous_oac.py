@@ -125,8 +125,8 @@ def train_rounds(
 def history_function(widths: list[int], rounds: list[int], training: dict, data: datasets.Dataset):
     """A whole training as one graph, traced once for batches of any size.
 
-    Returns a function of start weights and a realization's batches, their weights, noise and key. It returns test
-    accuracies and losses after the given rounds, up to the first loss that is not finite.
+    Returns a function of start weights and a realization's batches, their weights, noise and key. It
+    returns test accuracies and losses after the given rounds, up to the first loss that is not finite.
     """
     x, y, x_test, y_test = tf.constant(data.x_train), tf.constant(data.y_train), data.x_test, data.y_test
 
