@@ -209,6 +209,19 @@ def test_theorem_2_at_the_ends():
     assert utility.best_z(np.empty(0), np.empty(0), BETA_2, VARRHO, LIMITS, CONSUMPTION).shape == (0,)
 
 
+def test_a_root_that_is_not_found_is_an_error(devices, monkeypatch):
+    find = utility.elementwise.find_root
+
+    def fail_at_the_first(*arguments, **options):
+        found = find(*arguments, **options)
+        found.success[0] = False
+        return found
+
+    monkeypatch.setattr(utility.elementwise, "find_root", fail_at_the_first)
+    with pytest.raises(ArithmeticError, match=r"\(27\) was not solved for unit powers \["):
+        utility.best_z(*devices[:2], BETA_2, VARRHO, LIMITS, CONSUMPTION)
+
+
 def test_where_links_are_so_weak_that_the_circuit_counts_theorem_2_is_not_the_best_point():
     """Said in the docs: with the deadline filled the energy exceeds its target; fewer iterations would be better."""
     a = np.array([0.02])
@@ -230,6 +243,8 @@ def test_deviations_are_relative_to_the_best_and_cut():
     everyone = np.full(3, True)
     np.testing.assert_allclose(copies.deviations(np.array([0.8, 0.4, -0.2]), everyone), [0, 0.5, 1])
     np.testing.assert_allclose(copies.deviations(np.array([0.8, 0.4, 0.0]), np.array([False, True, False])), [1, 0, 1])
+    # What points away from the reference is no similarity, however long: neither the best one's nor its own.
+    np.testing.assert_allclose(copies.deviations(np.array([0.4, -0.8, 0.2]), everyone), [0, 1, 0.5])
     assert copies.deviations(np.array([-0.5, -0.1, 0.0]), everyone).tolist() == [1, 1, 1]
     assert copies.deviations(np.zeros(3), np.full(3, False)).tolist() == [1, 1, 1]
 
@@ -457,6 +472,22 @@ def test_a_training_agrees_with_the_paper_written_out(scheduler, noise_scheme, c
     np.testing.assert_allclose(history["deviation"].to_numpy().reshape(shape), deviation, atol=5e-5)
     np.testing.assert_array_equal(history["iterations"].to_numpy().reshape(shape), j)
     np.testing.assert_allclose(history["energy_j"].to_numpy().reshape(shape), energy, rtol=1e-6)
+
+
+def test_who_sits_out_does_not_count_in_the_average():
+    data, generator = digits(), np.random.default_rng(2)
+    play = training.round_function(0.01, 1.0, "mean_update")
+    weights = [tf.constant(w) for w in glorot_uniform([64, 6, 10], generator)]
+    x, y = data.x_train[:48].reshape(3, 16, 64), data.y_train[:48].reshape(3, 16)
+
+    def after(devices, iterations):
+        return play(
+            weights, tf.constant(x[devices]), tf.constant(y[devices]), tf.constant(iterations), tf.zeros(len(devices)),
+            tf.range(len(devices)), tf.constant([1, 1], tf.int64),
+        )[0]  # fmt: skip
+
+    for found, expected in zip(after([0, 1, 2], [5, 0, 9]), after([0, 2], [5, 9]), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 def test_a_record_can_move_the_model_by_more_than_the_sensitivity():
