@@ -153,7 +153,7 @@ def round_function(step_size: float, correction: float, compared_with: str):
     """
 
     @tf.function(reduce_retracing=True)
-    def play(weights, x, y, iterations, copy_std, vectors, noise_seed, upload_std, upload_seeds):
+    def play(weights, x, y, iterations, copy_std, vectors, noise_seed, upload_std=None, upload_seeds=None):
         copied = noisy_copies(weights, copy_std, vectors, noise_seed)
         share = tf.cast(iterations > 0, tf.float32)
         share = tf.math.divide_no_nan(share, tf.reduce_sum(share))
