@@ -102,7 +102,7 @@ def test_the_figure_of_all_systems_draws_what_has_accuracy_and_epsilon(studied):
 def test_every_config_of_a_system_is_valid_and_every_figure_has_its_caption(system):
     from pwfl import scenario
 
-    files = ["config", "paper"] if system == "multicell" else [system, f"{system}_small"]
+    files = ["config", "paper", "samples"] if system == "multicell" else [system, f"{system}_small"]
     for name in files:
         study = scenario.load(config_of(name), name)
         assert {chosen.system for chosen in study.scenarios.values()} == {system}
