@@ -241,6 +241,12 @@ def test_settings_are_told_by_parameters_not_by_names_or_their_order():
     for claim, where in table.filter(pl.col("claim").str.contains("larger")).select("claim", "scenario").rows():
         assert where == "1 against 0", claim
     assert set(table.filter(pl.col("claim").str.contains("few blocks"))["scenario"]) == {"0"}
+    one, other = PAPER.values()
+    crossed = multicell_claims.claims(world({(8, 1e6): one, (5, 1e7): other}, 100))
+    assert not crossed["scenario"].str.contains("against").any()
+    steeper = multicell_claims.claims(world({(5, 1e6): one, (5, 1e7): other}, 100))
+    assert not steeper["claim"].str.contains("larger R").any()
+    assert steeper["claim"].str.contains("larger gamma").any()
 
 
 def test_settings_are_compared_within_a_law_of_samples_only():
