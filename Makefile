@@ -6,13 +6,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test lint docs lock benchmark benchmark-peers
+.PHONY: run test lint docs lock benchmark benchmark-peers mutants
 
 run: $(VENV)/installed
+	$(BIN)/python -m pwfl.scenario $(CONFIG)
 	$(BIN)/snakemake --configfile $(CONFIG)
 
+# As root on Debian, tests of a cluster and of a storage install what they need (pytest's header says what); not with
+# APT=no, which skips them.
+APT ?= yes
 test: $(VENV)/installed lint
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup
+	PWFL_TEST_APT=$(APT) $(BIN)/python -m pytest --numprocesses 3 --dist loadgroup
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .
@@ -27,6 +31,11 @@ benchmark: $(VENV)/installed
 # A training round against other frameworks, each in an environment of its own (pfl: Python 3.11 or 3.12); minutes.
 benchmark-peers: $(VENV)/installed .venv-pfl/installed .venv-flower/installed
 	$(BIN)/python benchmarks/peers.py
+
+# Whether the tests notice hundreds of faults, one at a time (benchmarks/mutants.toml); JOBS=4 at a time, WORDS=markov some.
+JOBS ?= 1
+mutants: $(VENV)/installed
+	$(BIN)/python benchmarks/mutants.py --jobs $(JOBS) $(WORDS)
 
 # config/README.md and config/schema.json, from the scenario model.
 docs: $(VENV)/installed

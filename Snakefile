@@ -5,18 +5,19 @@ from snakemake.utils import min_version
 min_version("9.20")
 
 
-if "scenarios" not in config:
-
-    configfile: "config/config.yaml"
-
-
 include: "rules/common.smk"
 include: "rules/channel.smk"
 include: "rules/schedule.smk"
 include: "rules/noise.smk"
 include: "rules/train.smk"
 include: "rules/account.smk"
+include: "rules/audit.smk"
 include: "rules/report.smk"
+
+
+# Not before jobs start: dry runs, reports and --unlock go beside a run.
+onstart:
+    hold_scenarios()
 
 
 localrules:

@@ -2,17 +2,33 @@
 import re
 
 from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
 
-from pwfl import scenario
+from pwfl import runs, scenario
 from pwfl.fingerprint import fingerprint
 from pwfl.report import catalog
 
+DEFAULT_CONFIG = "config/config.yaml"  # also under `--config` alone
+
 try:
-    study = scenario.load(
-        config, source=", ".join(str(path) for path in workflow.configfiles) or "--config"
-    )
+    written = None
+    if workflow.is_main_process:  # jobs get what it read
+        arguments = workflow.config_settings.config_args or []
+        written = scenario.read(workflow.configfiles or [DEFAULT_CONFIG], arguments)
+except scenario.ScenarioError as error:
+    raise WorkflowError(str(error)) from None
+
+if not workflow.configfiles:
+
+    configfile: DEFAULT_CONFIG
+
+
+try:
+    study = scenario.load(config, ", ".join(map(str, workflow.configfiles)), written)
     if workflow.is_main_process:
         scenario.check_surroundings(study)
+        for warning in study.warnings:
+            logger.warning(warning)
 except scenario.ScenarioError as error:
     raise WorkflowError(str(error)) from None
 
@@ -29,6 +45,15 @@ def model(wildcards):
     try:
         return study.scenario(wildcards.scenario)
     except scenario.ScenarioError as error:
+        raise WorkflowError(str(error)) from None
+
+
+def hold_scenarios():
+    """Keep other runs from the study's scenarios until this process ends."""
+    names = [*study.scenarios, f"comparison.{study.name}"]
+    try:
+        runs.hold(names, ".snakemake/pwfl")
+    except runs.BusyError as error:
         raise WorkflowError(str(error)) from None
 
 
@@ -89,6 +114,16 @@ def covering(pattern):
     return paths
 
 
+def first_shard(pattern):
+    """Input function of a scheme's job: the file of the first optimization shard."""
+
+    def path(wildcards):
+        shard = optimization_shards(model(wildcards))[0]
+        return pattern.apply_wildcards(dict(wildcards) | {"shard": shard})
+
+    return path
+
+
 def dataset_file(wildcards):
     """The data set that a scenario trains on; none where its users' data are simulated."""
     chosen = model(wildcards)
@@ -106,8 +141,10 @@ def scheme_files(table, wildcards):
         "history": rules.train.output.history,
         "leakage": rules.account.output.leakage,
         "outcome": rules.account.output.outcome,
+        "audit": rules.audit.output.audit,
     }[table]
     held = training_shards(chosen) if table == "history" else optimization_shards(chosen)
+    held = held[:1] if table == "audit" else held
     return [
         pattern.apply_wildcards(
             {
@@ -165,7 +202,8 @@ def drawn(path, figures, category):
 
     def drawn_as(kind, system, figure):
         labels = {"item": figure, "format": formats[kind]}
-        caption = f"../report/{system}/{figure}.rst"
+        folder = "../report" if figure in catalog.COMMON_FIGURES else f"../report/{system}"
+        caption = f"{folder}/{figure}.rst"
         file = f"{path.format(system=system, figure=figure)}.{kind}"
         return report(
             file, caption=caption, category=category, subcategory="figures", labels=labels

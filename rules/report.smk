@@ -39,6 +39,7 @@ for system in catalog.FIGURES:
             history=lambda wildcards: scheme_files("history", wildcards),
             leakage=lambda wildcards: scheme_files("leakage", wildcards),
             outcome=lambda wildcards: scheme_files("outcome", wildcards),
+            audit=lambda wildcards: scheme_files("audit", wildcards),
         output:
             csv=[
                 report(

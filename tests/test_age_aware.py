@@ -5,10 +5,10 @@ import json
 import numpy as np
 import polars as pl
 import pytest
-from scipy.stats import chisquare, kstest
+from scipy.stats import chisquare, entropy, kstest
 
 from pipeline import run
-from pwfl import account, age, channel, noise, report, scenario, schedule, train
+from pwfl import account, age, age_profiles, channel, noise, report, scenario, schedule, train
 from pwfl.report import catalog
 from pwfl.report.age_aware import claims
 from pwfl.scenario.age_aware import PAIRS
@@ -224,6 +224,16 @@ def test_a_bound_schedule_is_the_best_of_all(tmp_path):
             np.testing.assert_allclose(exact["schedule_status"]["objective_wh2"], least[column], rtol=1e-9)
 
 
+def test_clients_take_the_chains_in_turn():
+    chains = [CHAIN | {"samples": 30}, CHAIN | {"name": "b", "up": 0.6, "start": [0.1, 0.2, 0.3, 0.4]}]
+    model = scenario.resolve(merged(TINY, {"clients": {"number": 3, "chains": chains}}), {})
+    users = channel.run(scenario.stage_parameters(model, "channel"), range(1))["users"]
+    assert users["chain"].to_list() == ["home", "b", "home"]
+    assert users["samples"].to_list() == [30, 100, 30]
+    assert users["start"].to_list() == [CHAIN["start"], [0.1, 0.2, 0.3, 0.4], CHAIN["start"]]
+    assert [rows[0][:2] for rows in users["transition"].to_list()] == [[0.8, 0.2], [0.4, 0.6], [0.8, 0.2]]
+
+
 def test_a_hundred_clients_and_horizons_are_scheduled():
     chains = [CHAIN | {"name": str(k), "up": 0.05 + 0.008 * k, "samples": 20 + k} for k in range(60)]
     base = merged(TINY, {"realizations": 2, "training_realizations": 1, "schedule": {"horizon": 100},
@@ -351,9 +361,51 @@ def test_the_account_is_the_formula_of_the_tables():
     outcome = tables["outcome"]
     worst = tables["leakage"].group_by("realization", "case", maintain_order=True).agg(pl.col("epsilon_exact").max())
     assert outcome["epsilon_exact"].equals(worst["epsilon_exact"])
+    noisy = tables["noise"].join(tables["users"].select("realization", "user", "samples"), on=["realization", "user"])
+    power = noisy.group_by("realization", "case", maintain_order=True).agg(
+        power=(2 * (pl.col("samples") / pl.col("samples").sum() * pl.col("noise_scale_wh")) ** 2).sum()
+    )
+    np.testing.assert_allclose(outcome["noise_power_wh2"], power["power"], rtol=1e-12)
     assert set(outcome["channel_uses"]) == {3.0}
     assert outcome["transmit_energy_j"].null_count() == len(outcome)
     assert outcome["observer"].str.contains("asks about the records at T").all()
+
+
+def test_a_missed_target_is_said_so():
+    tables, of = stage_tables(TINY, "random", "adaptive")
+    weak = tables["noise"].with_columns(classical_epsilon=(1 + pl.col("case")) * pl.col("classical_epsilon"))
+    outcome = account.run(of("account"), tables | {"noise": weak})["outcome"]
+    assert outcome["target_met"].to_list() == (outcome["case"] == 0).to_list()
+
+
+def test_the_profiles_of_a_chain_are_what_they_say():
+    horizon, count, samples = 6, 3, 7
+    generator = np.random.default_rng(3)
+    transition = generator.dirichlet(np.ones(count), count)
+    states, start = np.array([2.0, 5.0, 11.0]), np.array([0.0, 0.9, 0.1])
+    users = pl.DataFrame(
+        {"chain": ["a"], "samples": [samples], "states_wh": [states.tolist()], "start": [start.tolist()],
+         "transition": [transition.tolist()]}
+    )  # fmt: skip
+    found = age_profiles.profiles(users, horizon)
+    assert found["collection_time"].to_list() == list(range(horizon + 1))
+    moduli = np.sort(abs(np.linalg.eigvals(transition)))
+    for row in found.iter_rows(named=True):
+        age_, law = row["age"], start @ np.linalg.matrix_power(transition, row["collection_time"])
+        assert age_ == horizon - row["collection_time"]
+        joint = law[:, None] * np.linalg.matrix_power(transition, age_)  # of the state at t and the one at T
+        given_last = joint / joint.sum(axis=0)
+        distance = max(abs(a - b).sum() / 2 for a in given_last.T for b in given_last.T)
+        mean = np.average(states, weights=law)
+        expected = {
+            "total_variation": distance,
+            "spectral_decay": moduli[1] ** age_,
+            "divergence_nats": entropy(law, joint.sum(axis=0)),
+            "information_nats": np.log(1 + ((law > 0).sum() - 1) / samples),
+            "mean_wh": mean,
+            "variance_wh2": np.average((states - mean) ** 2, weights=law),
+        }
+        assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
 def test_the_realizations_table_and_the_summary(tiny):

@@ -6,7 +6,10 @@ import struct
 import numpy as np
 import pytest
 
+from conftest import ROOT
 from pwfl import datasets
+
+ORIGINALS = ROOT.parent / "shared" / "data"  # holds a folder of IDX files for each data set, where it is there at all
 
 
 def idx(array: np.ndarray) -> bytes:
@@ -36,6 +39,18 @@ def test_digits_come_along_with_the_sizes_that_are_declared():
     assert set(y_train) == set(y_test) == set(range(size.classes))
     images = {row.tobytes() for row in x_train}
     assert sum(row.tobytes() in images for row in x_test) <= 1  # the split shares no sample (one image stands twice)
+
+
+def test_digits_are_those_of_scikit_learn_in_another_order():
+    from sklearn.datasets import load_digits
+
+    images, labels = load_digits(return_X_y=True)
+    x_train, y_train, x_test, y_test = datasets.load("digits")
+    found = zip(np.concatenate([x_train, x_test]).tolist(), [*y_train, *y_test], strict=True)
+    assert sorted(found) == sorted(zip((15 * images).tolist(), labels, strict=True))  # each image with its label
+    # Their order tells writers apart: the last ones must not be all there is to test.
+    first = {row.tobytes() for row in (15 * images[: len(x_train)]).astype(np.uint8)}
+    assert 0.7 < np.mean([row.tobytes() in first for row in x_test]) < 0.9
 
 
 def test_a_folder_of_idx_files_is_read(folder):
@@ -92,3 +107,37 @@ def test_without_a_folder_keras_loads_the_data(monkeypatch):
     assert x_train.shape == (3, 784)
     assert x_test.shape == (1, 784)
     assert np.array_equal(y_train, labels)
+
+
+@pytest.mark.parametrize("dataset", datasets.SHA256)
+def test_the_originals_are_read_from_their_folder(dataset):
+    folder = ORIGINALS / dataset
+    if not folder.is_dir():
+        pytest.skip(f"needs the IDX files of {dataset} in {folder}")
+    x_train, y_train, x_test, y_test = datasets.load(dataset, str(folder))
+    size = datasets.SIZES[dataset]
+    assert x_train.shape == (size.train, size.features)
+    assert x_test.shape == (size.test, size.features)
+    assert y_train.shape == (size.train,)
+    assert y_test.shape == (size.test,)
+    assert set(y_train) == set(y_test) == set(range(size.classes))
+
+
+def test_checksums_are_of_different_plain_files():
+    sums = [digest for digests in datasets.SHA256.values() for digest in digests]
+    assert len(set(sums)) == len(sums) == len(datasets.SHA256) * len(datasets.IDX_FILES)
+
+
+def test_a_failed_download_names_the_parameter_that_does_without(monkeypatch):
+    from keras import datasets as keras_datasets
+
+    def fails():
+        raise Exception("URL fetch failure on https://host/train.gz: None -- Name or service not known")
+
+    monkeypatch.setattr(keras_datasets.mnist, "load_data", fails)
+    with pytest.raises(datasets.DataError) as caught:
+        datasets.load("mnist")
+    message = str(caught.value)
+    assert "Name or service not known" in message
+    assert "data.folder" in message
+    assert all(name in message for name in datasets.IDX_FILES)

@@ -579,7 +579,7 @@ SLICES = {
     "privacy.delta": (1e-6, "account report"),
     "privacy.user_numbers": ([5], "account"),
     "training.rounds": (5, "channel train account report"),
-    "training.local_steps": (5, "train"),
+    "training.local_steps": (5, "train account"),
     "training.batch_size": (10, "train"),
     "training.learning_rate": (0.2, "train"),
     "training.clip_norm": (2.0, "train account"),

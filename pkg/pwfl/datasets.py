@@ -56,7 +56,7 @@ SHA256 = {  # of the plain files, in the order above
     "fashion_mnist": (
         "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
         "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
-        "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+        "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
         "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
     ),
 }
@@ -68,7 +68,7 @@ def load(dataset: str, folder: str | None = None) -> tuple[np.ndarray, np.ndarra
 
     `digits` comes with scikit-learn (grey levels 0..16, scaled to 0..240). MNIST and Fashion-MNIST
     are read from a folder of IDX files, or, without a folder, by Keras's loader, which downloads
-    them once. Raises DataError for IDX files that are not the originals.
+    them once. Raises DataError for IDX files that are not the originals, and for a download that fails.
     """
     if dataset == "digits":
         return _load_digits()
@@ -76,7 +76,13 @@ def load(dataset: str, folder: str | None = None) -> tuple[np.ndarray, np.ndarra
         return tuple(_read_idx(path, sha) for path, sha in zip(idx_paths(folder), SHA256[dataset], strict=True))
     from keras import datasets
 
-    (x_train, y_train), (x_test, y_test) = getattr(datasets, dataset).load_data()
+    try:
+        (x_train, y_train), (x_test, y_test) = getattr(datasets, dataset).load_data()
+    except Exception as error:  # of whatever kind the network, a proxy or a damaged download makes it
+        raise DataError(
+            f"{dataset}: Keras could not download it: {error}; without a network, set data.folder to a folder that "
+            f"holds {', '.join(IDX_FILES)} (each plain or with .gz)"
+        ) from error
     return x_train.reshape(len(x_train), -1), y_train, x_test.reshape(len(x_test), -1), y_test
 
 

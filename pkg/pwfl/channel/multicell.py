@@ -9,6 +9,7 @@ from pwfl.channel.path_loss import gain
 from pwfl.units import dbm_to_w
 
 MAX_ATTEMPTS = 1000
+MOST_SAMPLES = 10**9  # of a user: more than any data set has, and sums of it stay whole numbers
 NOISE_RANGE = (1.0, 6.0)  # start values of K_i sigma_i, in multiples of Nmin
 
 
@@ -83,7 +84,7 @@ def sample_counts(seed: int, data: dict, realizations: range, users: int) -> np.
     """
     normal = ndtri(streams.uniforms(seed, "samples", realizations, (users,)))
     size = data["samples_offset"] + np.exp(data["samples_log_mean"] + data["samples_log_sd"] * normal)
-    counts = np.maximum(np.rint(size).astype(np.int64), 1)
+    counts = np.clip(np.rint(size), 1, MOST_SAMPLES).astype(np.int64)
     if data["samples_total"] is not None:
         counts = _apportion(size, data["samples_total"])
     total, available = counts.sum(axis=1), datasets.SIZES[data["dataset"]].train

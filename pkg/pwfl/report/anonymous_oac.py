@@ -9,16 +9,23 @@ from pwfl.report.anonymous_oac_claims import claims
 
 DIFFERS = (
     "One cell; batches of random devices, updates add up on air and share their noise. The guarantee of "
-    "the anonymous scheme rests on nobody knowing who takes part."
+    "the anonymous schemes rests on nobody knowing who takes part."
 )
 METHODS = {
     "advanced_composition": "advanced composition",
     "renyi": "Renyi DP (the paper's)",
     "tight": "privacy loss distribution",
+    "proved": "at most: any replaced record",
     "opposite_records": "at least: opposite records",
 }
 DASHES = {"advanced composition": [1, 3], "Renyi DP (the paper's)": [6, 4], "privacy loss distribution": [1, 0],
-          "at least: opposite records": [2, 2]}  # fmt: skip
+          "at most: any replaced record": [8, 3, 2, 3], "at least: opposite records": [2, 2]}  # fmt: skip
+KNOWS = {
+    "anonymous": "hidden",
+    "anonymous_read": "hidden, noise's strength read",
+    "identified": "known",
+    "identified_read": "known, noise's strength read",
+}
 COLOURS = ["#D55E00", "#E69F00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#7F7F7F"]
 FAILED = "Failed devices"
 
@@ -28,10 +35,10 @@ def composition(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     privacy = parameters["privacy"]
     frame = _first_scheme(tables["leakage"]).filter(
         pl.col("quantity") == "rounds",
-        pl.col("participation") == 1,
+        pl.col("reading") == "anonymous",
         pl.col("sampling_rate").is_in(privacy["curve_rates"]),
         pl.col("noise_multiplier") == privacy["noise_multiplier"],
-        pl.col("method") != "opposite_records",
+        ~pl.col("method").cast(pl.String).is_in(("proved", "opposite_records")),
     )
     title = alt.TitleParams(
         "Privacy over the rounds",
@@ -41,21 +48,20 @@ def composition(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.Chart:
 
 
 def readings(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.Chart:
-    """epsilon over the rounds where participation is hidden, and where it is known."""
+    """epsilon of the first scheme over the rounds, for all that the server may know of the sampling."""
     p, q = parameters["network"]["participation"], parameters["data"]["sampling"]
-    multiplier = parameters["privacy"]["noise_multiplier"]
-    frame = tables["leakage"].filter(
-        pl.col("quantity") == "rounds",
-        pl.col("noise_multiplier") == multiplier,
-        ((pl.col("participation") == 1) & (pl.col("sampling_rate") == p * q))
-        | ((pl.col("participation") == p) & (pl.col("sampling_rate") == q)),
-        pl.col("method") != "advanced_composition",
+    frame = _first_scheme(tables["leakage"]).filter(pl.col("quantity") == "rounds")
+    own = frame.filter(pl.col("reading") == "identified")["noise_multiplier"].unique()
+    reading, method = (pl.col(name).cast(pl.String) for name in ("reading", "method"))
+    frame = frame.filter(
+        pl.col("noise_multiplier").is_in(own),
+        (reading != "anonymous") | (pl.col("sampling_rate") == p * q),
+        (method == "tight") | (~reading.str.ends_with("_read") & method.is_in(("proved", "opposite_records"))),
     )
-    line = pl.when((pl.col("participation") == p) & (p < 1)).then(pl.lit("known")).otherwise(pl.lit("hidden"))
-    title = alt.TitleParams(
-        "What hiding the participants is worth", subtitle=f"p = {p:g}, q = {q:g}, noise multiplier {multiplier:g}"
-    )
-    return _curves(_first_scheme(frame).with_columns(line=line), title, "Participation", COLOURS[::2])
+    subtitle = f"{parameters['schemes'][0]['name']}: p = {p:g}, q = {q:g}"
+    subtitle += "".join(f", noise multiplier {multiplier:.4g}" for multiplier in own)
+    title = alt.TitleParams("What the server may know", subtitle=subtitle)
+    return _curves(frame.with_columns(line=reading.replace(KNOWS)), title, "Participation", COLOURS)
 
 
 def cost(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
@@ -104,6 +110,7 @@ def failures(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.Chart:
         frame.with_columns(line=pl.lit("noise shared by the devices")),
         alt.TitleParams("Devices that fail to transmit", subtitle=f"of {devices} participants, in every round"),
         FAILED,
+        alt.Scale(zero=True),
     )
 
 
@@ -112,10 +119,12 @@ def channel_estimate(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.C
     names = {
         "estimate_scale": "channel noise not counted (this system)",
         "estimate_scale_counting_channel_noise": "channel noise counted",
+        "estimate_scale_of_one_device": "not counted, one device's estimates only",
     }
     frame = _first_scheme(tables["leakage"]).filter(pl.col("quantity").cast(pl.String).is_in(names))
     line = pl.col("quantity").cast(pl.String).replace_strict(names)
-    return _robustness(frame.with_columns(line=line), "Manipulated channel estimates", "Factor k of the estimates")
+    frame = frame.with_columns(line=line)
+    return _robustness(frame, "Manipulated channel estimates", "Factor k of the estimates", alt.Scale(type="log"))
 
 
 __all__ = ["FIGURES", "claims", "summarize"]
@@ -184,7 +193,7 @@ def _curves(frame: pl.DataFrame, title: alt.TitleParams, legend: str, colours: l
     )  # fmt: skip
 
 
-def _robustness(frame: pl.DataFrame, title: str | alt.TitleParams, axis: str) -> alt.Chart:
+def _robustness(frame: pl.DataFrame, title: str | alt.TitleParams, axis: str, scale: alt.Scale) -> alt.Chart:
     frame = frame.with_columns(epsilon=_finite("epsilon"))
     lines = frame["line"].unique(maintain_order=True).to_list()
     chosen = alt.selection_point(fields=["line"], bind="legend")
@@ -193,8 +202,12 @@ def _robustness(frame: pl.DataFrame, title: str | alt.TitleParams, axis: str) ->
         .mark_line(point=True)
         .encode(
             x=alt.X("x:Q", title=axis, axis=alt.Axis(tickMinStep=1 if axis == FAILED else 0)),
-            y=alt.Y("epsilon:Q", title="epsilon after all rounds"),
-            color=alt.Color("line:N", title="Scheme", scale=alt.Scale(domain=lines, range=["#009E73", "#D55E00"])),
+            y=alt.Y("epsilon:Q", title="epsilon after all rounds", scale=scale),
+            color=alt.Color(
+                "line:N",
+                title="Scheme",
+                scale=alt.Scale(domain=lines, range=["#009E73", "#D55E00", "#0072B2"][: len(lines)]),
+            ),
             opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08)),
             tooltip=["line:N", alt.Tooltip("x:Q", title=axis), alt.Tooltip("epsilon:Q", format=".4g")],
         )

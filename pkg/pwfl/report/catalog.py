@@ -56,8 +56,8 @@ TABLES = {
         "statuses": "How the cells' programs and the noise optimizer ended.",
     },
     "anonymous_oac": {
-        "summary": "For each scheme, final accuracy with its 95% interval, the guarantee under both readings of the "
-        "sampling and by several accountants, and what it costs on air.",
+        "summary": "For each scheme, final accuracy with its 95% interval, the guarantee under all readings of the "
+        "sampling and by several accountants, against the server, proved and at least, and what it costs on air.",
         "realizations": "Guarantee, cost and final accuracy of each realization and scheme.",
         "history": "Test accuracy and loss of each evaluated round, realization and scheme.",
         "leakage": "epsilon over rounds, failed devices and scaled channel estimates.",
@@ -93,6 +93,13 @@ TABLES = {
         "sweep": "Mean loss difference and its bounds for each collection time of one client, the others fresh.",
     },
 }
+COMMON_FIGURES = {"audit": ("audit",)}  # of all systems; captions stand in report/FIGURE.rst
+COMMON_TABLES = {
+    "audit": "What attacks on the training path of each scheme find, in the realization whose worst record is worst "
+    "off: lower bounds on epsilon, beside the epsilon that is stated for what the observer sees.",
+}
+FIGURES = {system: figures | COMMON_FIGURES for system, figures in FIGURES.items()}
+TABLES = {system: captions | COMMON_TABLES for system, captions in TABLES.items()}
 # Tables of a study, and their captions; figures of a study for each system in it.
 COMPARISON = {
     "systems": "Every scheme of every scenario under common terms: final accuracy, record-level epsilon under exact "

@@ -6,7 +6,10 @@ from the base). Mappings merge key by key, everything else replaces.
 
 import difflib
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
 from typing import get_args, get_origin
 
 import yaml
@@ -14,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from pwfl import datasets
 from pwfl.files import whole
+from pwfl.scenario import common, size, written
 from pwfl.scenario.age_aware import AgeAware
 from pwfl.scenario.anonymous_oac import AnonymousOac
 from pwfl.scenario.common import Scenario
@@ -29,8 +33,11 @@ SYSTEMS: dict[str, type[Scenario]] = {
     "utility_fair": UtilityFair,
     "age_aware": AgeAware,
 }
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+TOP_LEVEL = ("study", "run", "base", "scenarios", "allow_large")
+COMMAND_LINE = "--config"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")  # stands in names of files, of which file systems allow 255 bytes
+NAME_RULE = "use letters, digits, '_', '.' and '-', beginning with a letter or digit, at most 100 of them"
+NUMBER = re.compile(r"[-+]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 
 
 class ScenarioError(ValueError):
@@ -44,6 +51,7 @@ class Study:
     name: str
     source: str
     scenarios: dict[str, Scenario]
+    warnings: tuple[str, ...] = ()
 
     def scenario(self, name: str) -> Scenario:
         """The scenario `name`; raises ScenarioError where there is none."""
@@ -58,39 +66,108 @@ class Study:
         return [str(path) for path in datasets.idx_paths(min(folders))] if folders and dataset != "digits" else []
 
 
-def load(config: dict, source: str) -> Study:
-    """The study that a config file's content describes.
+def read(paths: Sequence[str | Path], arguments: Sequence[str] = ()) -> dict:
+    """What config files say together, later ones merged over earlier ones.
+
+    They and the KEY=VALUE `arguments` of --config are checked as they are written. Raises ScenarioError with one
+    line for every flaw in any of them.
+    """
+    contents, reports = [], []
+    for path in paths:
+        try:
+            contents.append(written.read(path))
+        except written.WrittenError as error:
+            reports.append(_report(str(path), str(error).splitlines()))
+    flaws = []
+    for argument in arguments:
+        key, _, value = argument.partition("=")
+        try:
+            written.parse(value, typed=False)
+        except written.WrittenError as error:
+            flaws += [f"{key}: {line.partition(': ')[2]}" for line in str(error).splitlines()]
+    if flaws:
+        reports.append(_report(COMMAND_LINE, flaws))
+    if reports:
+        raise ScenarioError("\n".join(reports))
+    return reduce(_merge, contents, {})
+
+
+def load(config: dict, source: str, files: dict | None = None) -> Study:
+    """The study that a config describes.
 
     Parameters
     ----------
     config
-        Content of the file(s): `study`, `base`, `scenarios`, and optionally `run`, the names of the
-        scenarios to run (default: all).
+        Content of the file(s), `--config` merged over it: `study`, `base`, `scenarios`, and optionally `run`, the
+        names of the scenarios to run (default: all), and `allow_large`, for studies beyond the limits of `size`.
     source
         Names of the files, for messages.
+    files
+        Content of the file(s) alone. What is wrong with `config` and not with `files` is blamed on `--config`.
 
     Raises
     ------
     ScenarioError
         With one line for every mistake found in any scenario.
     """
+    problems, chosen = _find(config)
+    if problems:
+        own = problems if files is None else set(_find(files)[0])
+        of_files = [problem for problem in problems if problem in own]
+        of_command_line = [problem for problem in problems if problem not in own]
+        reports = [
+            _report(place, lines) for place, lines in ((source, of_files), (COMMAND_LINE, of_command_line)) if lines
+        ]
+        raise ScenarioError("\n".join(reports))
+    warnings = tuple(_shadowed(config, chosen, config if files is None else files))
+    return Study(str(config.get("study", "study")), source, chosen, warnings)
+
+
+def _find(config: dict) -> tuple[list[str], dict[str, Scenario]]:
+    """Everything that is wrong with a config, and the scenarios to run."""
     problems = _check_top_level(config)
     if problems:
-        raise ScenarioError(_report(source, problems))
-    scenarios, base = config["scenarios"], config.get("base") or {}
-    run = config.get("run") or list(scenarios)
+        return problems, {}
+    scenarios, base = config["scenarios"], config.get("base", {})
+    run = config.get("run", list(scenarios))
     for name in run:
         if name not in scenarios:
             problems.append(f"run: there is no scenario {name!r}{_did_you_mean(name, scenarios)}")
     resolved = {}
     for name, override in scenarios.items():
         try:
-            resolved[name] = resolve(base, override or {})
+            resolved[name] = resolve(base, override)
         except ScenarioError as error:
-            problems += [_blame(line, name, base, override or {}) for line in str(error).splitlines()]
+            problems += [_blame(line, name, base, override) for line in str(error).splitlines()]
+    # What every scenario overrides is not seen above, and should be no less right.
+    for system in dict.fromkeys(model.system for model in resolved.values()):
+        problems += [f"base.{line}" for line in _field_problems({"system": system} | base)]
     if problems:
-        raise ScenarioError(_report(source, list(dict.fromkeys(problems))))
-    return Study(str(config.get("study", "study")), source, {name: resolved[name] for name in run})
+        return list(dict.fromkeys(problems)), {}
+    chosen = {name: resolved[name] for name in run}
+    return ([] if _flag(config.get("allow_large", False)) else size.problems(chosen)), chosen
+
+
+def _shadowed(config: dict, chosen: dict[str, Scenario], files: dict) -> Iterator[str]:
+    """A warning for each value of the base that scenarios to run replace: all do, or it came by --config."""
+    base, base_of_files = config.get("base", {}), files.get("base", {})
+    for path, value in _leaves(base):
+        shadowing = [name for name in chosen if _sets(config["scenarios"][name], path)]
+        given = not (_sets(base_of_files, path) and _look_up(base_of_files, path) == value)
+        if shadowing and (given or len(shadowing) == len(chosen)):
+            key = ".".join(path)
+            yield (
+                f"{COMMAND_LINE + ': ' if given else ''}base.{key}: {value!r} has no effect in {', '.join(shadowing)}: "
+                f"scenarios.{shadowing[0]}.{key} replaces it"
+            )
+
+
+def _leaves(content: dict, prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
+    for key, value in content.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, (*prefix, key))
+        else:
+            yield (*prefix, key), value
 
 
 def resolve(base: dict, override: dict) -> Scenario:
@@ -99,14 +176,31 @@ def resolve(base: dict, override: dict) -> Scenario:
     Raises ScenarioError with a line `key: what is wrong` for each mistake.
     """
     merged = _merge(base, override)
-    system = merged.get("system", "multicell")
-    if system not in SYSTEMS:
-        raise ScenarioError(f"system: there is no system {system!r}{_did_you_mean(str(system), SYSTEMS)}")
-    model = SYSTEMS[system]
+    model = _model(merged)
     try:
         return model.model_validate(_numbers(merged, model))
     except ValidationError as error:
         raise ScenarioError("\n".join(_explain(e, model) for e in error.errors())) from None
+
+
+def _model(content: dict) -> type[Scenario]:
+    """The model of the system that a scenario names. Raises ScenarioError."""
+    system = content.get("system", "multicell")
+    if not isinstance(system, str) or system not in SYSTEMS:
+        raise ScenarioError(f"system: there is no system {system!r}{_did_you_mean(str(system), SYSTEMS)}")
+    return SYSTEMS[system]
+
+
+def _field_problems(base: dict) -> list[str]:
+    """What is wrong with single values of a base, which as a whole need not be a scenario."""
+    try:
+        model = _model(base)
+        model.model_validate(_numbers(base, model))
+    except ScenarioError as error:
+        return [str(error)]
+    except ValidationError as error:
+        return [_explain(e, model) for e in error.errors() if e["type"] != "value_error"]
+    return []
 
 
 def check_surroundings(study: Study) -> None:
@@ -187,29 +281,47 @@ def _plain(value):
 
 def _check_top_level(config: dict) -> list[str]:
     problems = []
-    known = ["study", "run", "base", "scenarios"]
     for key in config:
-        if key not in known:
-            problems.append(f"{key}: unknown key{_did_you_mean(key, known)}")
+        if key not in TOP_LEVEL:
+            problems.append(f"{key}: unknown key{_did_you_mean(key, TOP_LEVEL)}")
     if not isinstance(config.get("scenarios"), dict) or not config["scenarios"]:
         problems.append("scenarios: must name at least one scenario, as in `scenarios: {first: {}}`")
         return problems
-    if not isinstance(config.get("base"), dict | None):
-        problems.append(f"base: must be a mapping of parameters, is {config['base']!r}")
-    if not isinstance(config.get("run"), list | None):
-        problems.append(f"run: must be a list of scenario names, is {config['run']!r}")
+    if not isinstance(config.get("base", {}), dict):
+        hint = "; leave it out, or write {}, for one without" if config["base"] is None else ""
+        problems.append(f"base: must be a mapping of parameters, is {_shown(config['base'])}{hint}")
+    run = config.get("run", ["all"])
+    if not isinstance(run, list):
+        problems.append(f"run: must be a list of scenario names, is {_shown(run)}")
+    elif not run:
+        problems.append("run: names no scenario; leave it out to run all")
     for name, override in config["scenarios"].items():
         if not (isinstance(name, str) and NAME.fullmatch(name)):
-            problems.append(f"scenarios: {name!r} is no name; use letters, digits, '_', '.' and '-'")
+            problems.append(f"scenarios: {_shown(name)} is no name; {NAME_RULE}")
         if name == "comparison":
             problems.append(
                 "scenarios: 'comparison' is the folder of comparisons, results/comparison; take another name"
             )
-        if not isinstance(override, dict | None):
-            problems.append(f"scenarios.{name}: must be a mapping of parameters, is {override!r}")
-    if not NAME.fullmatch(str(config.get("study", "study"))):
-        problems.append(f"study: {config['study']!r} is no name; use letters, digits, '_', '.' and '-'")
+        if not isinstance(override, dict):
+            hint = "; write {} for the base as it is" if override is None else ""
+            problems.append(f"scenarios.{name}: must be a mapping of parameters, is {_shown(override)}{hint}")
+    if _flag(config.get("allow_large", False)) is None:
+        problems.append(f"allow_large: must be true or false, is {_shown(config['allow_large'])}")
+    study = config.get("study", "study")
+    if isinstance(study, bool) or not isinstance(study, str | int) or not NAME.fullmatch(str(study)):
+        problems.append(f"study: {_shown(study)} is no name; {NAME_RULE}")
     return problems
+
+
+def _flag(value) -> bool | None:
+    """A truth value of a config, which --config hands over as text; None if it is none."""
+    return {"true": True, "false": False}.get(str(value).lower())
+
+
+def _shown(value) -> str:
+    """A value in a message: as YAML's null is called there, and not longer than a line."""
+    text = "empty" if value is None else repr(value)
+    return text if len(text) <= 120 else f"{text[:100]}... ({len(text)} characters)"
 
 
 def _merge(base: dict, override: dict) -> dict:
@@ -252,9 +364,11 @@ def _explain(error: dict, model: type[Section]) -> str:
         return f"{key}: unknown key{_did_you_mean(location[-1], model.model_fields)}"
     if error["type"] == "value_error":
         return (f"{key}." if key else "") + str(error["ctx"]["error"])
+    if error["type"] == "string_pattern_mismatch":
+        return f"{key}: {_shown(value)} is no name; {common.NAME_RULE}"
     if error["type"] == "missing":
         return f"{key}: is missing"
-    return f"{key}: {value!r} is wrong: {error['msg'][0].lower()}{error['msg'][1:]}"
+    return f"{key}: {_shown(value)} is wrong: {error['msg'][0].lower()}{error['msg'][1:]}"
 
 
 def _blame(problem: str, name: str, base: dict, override: dict) -> str:
@@ -266,7 +380,7 @@ def _blame(problem: str, name: str, base: dict, override: dict) -> str:
     return f"scenarios.{name}: {problem}"
 
 
-def _sets(content, keys: list[str]) -> bool:
+def _sets(content, keys: Sequence[str]) -> bool:
     for key in keys:
         if isinstance(content, list):
             return True

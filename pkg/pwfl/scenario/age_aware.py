@@ -18,17 +18,19 @@ from pwfl.scenario.fields import Section, parameter
 MAX_SCHEDULES = 10**7  # that the schedulers simulated_* enumerate
 
 Probability = Annotated[float, Field(ge=0, le=1)]
+State = Annotated[float, Field(ge=-1e9, le=1e9)]  # Wh
+Time = Annotated[int, Field(ge=0, le=1000)]
 
 
 class Chain(Section):
     """How one kind of client's data change."""
 
-    name: str = parameter(..., "name of the chain in tables and figures", min_length=1)
+    name: str = parameter(..., "name of the chain in tables and figures", **common.NAME)
     up: Probability | None = parameter(None, "probability p of going to the next higher state")
     down: Probability | None = parameter(None, "probability q of going to the next lower state")
-    matrix: list[list[float]] | None = parameter(None, "rows of a transition matrix, instead of up and down")
-    start: list[float] | None = parameter(None, "law of the first state; null: the stationary law")
-    samples: int = parameter(100, "samples n_k that a client takes", ge=1)
+    matrix: list[list[Probability]] | None = parameter(None, "rows of a transition matrix, instead of up and down")
+    start: list[Probability] | None = parameter(None, "law of the first state; null: the stationary law")
+    samples: int = parameter(100, "samples n_k that a client takes", ge=1, le=10**9)
 
 
 PAPER_CHAINS = [
@@ -41,28 +43,28 @@ PAPER_CHAINS = [
 class Clients(Section):
     """The clients and their data (Sec. IV-A)."""
 
-    number: int = parameter(3, "clients N; client k has chain k modulo their number", stages="channel", ge=1)
-    states_wh: list[float] = parameter([20.0, 50.0, 100.0, 200.0], "values that the data take", unit="Wh",
-                                       stages="channel", min_length=2)  # fmt: skip
+    number: int = parameter(3, "clients N; client k has chain k modulo their number", stages="channel", ge=1, le=10**9)
+    states_wh: list[State] = parameter([20.0, 50.0, 100.0, 200.0], "values that the data take", unit="Wh",
+                                       stages="channel", min_length=2, max_length=100)  # fmt: skip
     chains: list[Chain] = parameter(
         PAPER_CHAINS, "the chains, each with name, up and down (or matrix, a list of rows), start (null: stationary), "
-        "samples n_k; a list replaces the default one", stages="channel", min_length=1)  # fmt: skip
+        "samples n_k; a list replaces the default one", stages="channel", min_length=1, max_length=10**4)  # fmt: skip
 
 
 class Schedule(Section):
     """When clients may collect their data."""
 
-    horizon: int = parameter(20, "deployment time T; clients collect at t = 0..T", stages="channel train account",
+    horizon: int = parameter(20, "deployment time T; clients collect at t = 0..T", stages="channel train account audit",
                              ge=1, le=1000)  # fmt: skip
     bound: Literal["paired", "separate"] = parameter(
         "paired", "what the schedulers bound_* minimize: Theorem 1 for the difference of the losses, or the looser one "
         "of the paper's appendix, term by term", stages="schedule/bound_constant schedule/bound_adaptive")  # fmt: skip
-    times: list[int] = parameter([], "collection time of each client, for the scheduler `fixed`",
+    times: list[Time] = parameter([], "collection time of each client, for the scheduler `fixed`",
                                  stages="schedule/fixed")  # fmt: skip
     sweep_epsilon: float = parameter(0.3, "privacy target of the scheduler `sweep` (Fig. 2)",
-                                     stages="schedule/sweep", gt=0, le=100)  # fmt: skip
+                                     stages="schedule/sweep", ge=1e-6, le=100)  # fmt: skip
     sweep_clients: int = parameter(3, "how many clients, from the first on, are swept, one after the other",
-                                   stages="schedule/sweep", ge=1)  # fmt: skip
+                                   stages="schedule/sweep", ge=1, le=10**6)  # fmt: skip
 
 
 TARGETED = " ".join(
@@ -74,18 +76,20 @@ TARGETED = " ".join(
 class Privacy(Section):
     """What is asked of the mechanisms."""
 
-    target_epsilons: list[Annotated[float, Field(gt=0, le=100)]] = parameter(
+    target_epsilons: list[Annotated[float, Field(ge=1e-6, le=100)]] = parameter(
         [0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5], "age-dependent epsilons that must be met at T, one case each",
-        stages=f"{TARGETED} schedule/fixed", min_length=1)  # fmt: skip
+        stages=f"{TARGETED} schedule/fixed", min_length=1, max_length=100)  # fmt: skip
     min_classical_epsilon: float = parameter(
         0.0, "least epsilon_C that a client's mechanism may have, so a limit on its noise; times that need less are "
-        "not chosen", stages=TARGETED, ge=0)  # fmt: skip
+        "not chosen", stages=TARGETED, ge=0, le=1e3)  # fmt: skip
 
 
 class Training(Section):
     """The simulation of data and noise."""
 
-    draws: int = parameter(100, "draws of all data and noise that a realization averages over", stages="train", ge=1)
+    draws: int = parameter(
+        100, "draws of all data and noise that a realization averages over", stages="train", ge=1, le=10**6
+    )
 
 
 PAIRS = {
@@ -126,7 +130,7 @@ class AgeAware(common.Scenario):
     """A scenario of the system `age_aware`."""
 
     system: Literal["age_aware"] = parameter("age_aware", "the system simulated")
-    seed: int = parameter(1, "seed of every random draw", stages="schedule/random train", ge=0, lt=2**63)
+    seed: int = parameter(1, "seed of every random draw", stages="schedule/random train audit", ge=0, lt=2**63)
     clients: Clients = Clients()
     schedule: Schedule = Schedule()
     privacy: Privacy = Privacy()

@@ -10,40 +10,41 @@ from pydantic import Field, model_validator
 
 from pwfl import datasets
 from pwfl.scenario import common
-from pwfl.scenario.fields import Section, parameter
+from pwfl.scenario.fields import Section, Variance, parameter
 
-Rate = Annotated[float, Field(gt=0, le=1)]
+Rate = Annotated[float, Field(ge=1e-6, le=1)]
+Noise = Literal["anonymous", "identified", "local", "anonymous_fixed", "identified_fixed", "local_fixed"]
 
 
 class Network(Section):
     """Who takes part (Sec. III)."""
 
-    devices: int = parameter(100, "devices N, with equal numbers of records", stages="channel schedule account report",
-                             ge=1)  # fmt: skip
+    devices: int = parameter(100, "devices N, with equal numbers of records", stages="channel schedule audit report",
+                             ge=1, le=10**6)  # fmt: skip
     participation: float = parameter(0.1, "probability p that a device's channel is good enough in a round",
-                                     stages="channel noise account report", gt=0, le=1)  # fmt: skip
+                                     stages="channel noise account audit report", ge=1e-6, le=1)  # fmt: skip
 
 
 class Radio(Section):
     """The multiple-access channel."""
 
-    noise_variance: float = parameter(5e-6, "variance N0 of the channel's noise for each coordinate of the update",
-                                      stages="train account", ge=0)  # fmt: skip
+    noise_variance: Variance = parameter(5e-6, "variance N0 of the channel's noise for each coordinate of the update",
+                                      stages="train account", ge=0, le=1e6)  # fmt: skip
     noise_density_dbm_hz: float = parameter(-174.0, "thermal noise power density that N0 stands for; with the path "
                                             "loss it sets the scale of transmit energies", unit="dBm/Hz",
                                             stages="account", ge=-250, le=0)  # fmt: skip
     path_loss_db: float = parameter(100.0, "mean path loss of the co-located devices", unit="dB", stages="account",
                                     ge=0, le=300)  # fmt: skip
     digital_efficiency: float = parameter(2.0, "spectral efficiency of orthogonal (digital) transmission",
-                                          unit="bit/s/Hz", stages="account", gt=0, le=20)  # fmt: skip
+                                          unit="bit/s/Hz", stages="account", ge=1e-3, le=20)  # fmt: skip
 
 
 class Data(common.DataSource):
     """What the devices hold and learn."""
 
-    samples: int = parameter(600, "records of each device", unit="samples", stages="channel", ge=1)
+    samples: int = parameter(600, "records of each device", unit="samples", stages="channel audit", ge=1, le=10**6)
     sampling: float = parameter(0.1, "probability q that a participant takes a record into its batch",
-                                stages="schedule noise account report", gt=0, le=1)  # fmt: skip
+                                stages="schedule noise account audit report", ge=1e-6, le=1)  # fmt: skip
 
 
 class Privacy(Section):
@@ -53,25 +54,29 @@ class Privacy(Section):
                                         "sensitivity, sigma b / (2 L); the others get what makes them as private",
                                         stages="noise account report", ge=1e-2, le=1e4)  # fmt: skip
     delta: float = parameter(1e-5, "delta of the (epsilon, delta) guarantee", stages="noise account report",
-                             gt=0, lt=1)  # fmt: skip
+                             ge=1e-100, lt=1)  # fmt: skip
     curve_rates: list[Rate] = parameter([1.0, 0.5, 0.1, 0.01], "sampling rates p q whose epsilon over the rounds is "
-                                        "drawn (Fig. 1)", stages="account report", min_length=1)  # fmt: skip
+                                        "drawn (Fig. 1)", stages="account report", min_length=1,
+                                        max_length=100)  # fmt: skip
     estimate_scales: list[Rate] = parameter([0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0], "factors k by which the server "
                                             "scales the devices' channel estimates, drawn against epsilon",
-                                            stages="account", min_length=1)  # fmt: skip
+                                            stages="account", min_length=1, max_length=100)  # fmt: skip
 
 
 class Training(Section):
     """Stochastic gradient descent (2)."""
 
-    hidden_layers: list[Annotated[int, Field(ge=1)]] = parameter(
+    hidden_layers: list[common.Width] = parameter(
         [64], "widths of the network's hidden ReLU layers; [] is softmax regression",
-        unit="units", stages="train account")  # fmt: skip
-    rounds: int = parameter(1000, "rounds T", stages="channel schedule noise train account report", ge=1)
-    learning_rate: float = parameter(0.5, "step size eta", stages="train", gt=0)
-    clip_norm: float = parameter(1.0, "clipping norm L of a record's gradient", stages="noise train account", gt=0)
+        unit="units", stages="train account", max_length=100)  # fmt: skip
+    rounds: int = parameter(1000, "rounds T", stages="channel schedule noise train account audit report", ge=1,
+                            le=10**6)  # fmt: skip
+    learning_rate: float = parameter(0.5, "step size eta", stages="train", ge=1e-9, le=1e6)
+    clip_norm: float = parameter(
+        1.0, "clipping norm L of a record's gradient", stages="noise train account audit", ge=1e-6, le=1e6
+    )
     evaluate_every: int = parameter(20, "rounds between evaluations on the test set; the first and last round are "
-                                    "always evaluated", unit="rounds", stages="train", ge=1)  # fmt: skip
+                                    "always evaluated", unit="rounds", stages="train", ge=1, le=10**6)  # fmt: skip
 
 
 class Scheme(common.Scheme):
@@ -80,9 +85,9 @@ class Scheme(common.Scheme):
     scheduler: Literal["over_the_air", "orthogonal"] = parameter(
         ..., "all participants at once, the channel adds up; or one after the other, the server sees each update"
     )
-    noise: Literal["anonymous", "identified", "local"] = parameter(
+    noise: Noise = parameter(
         ..., "noise that is enough while participation is hidden; while it can be inferred; that each device "
-        "needs for itself")  # fmt: skip
+        "needs for itself; `_fixed`: of a strength that does not tell the batch's size")  # fmt: skip
 
 
 SCHEMES = [
@@ -96,9 +101,9 @@ class AnonymousOac(common.Scenario):
     """A scenario of the system `anonymous_oac`."""
 
     system: Literal["anonymous_oac"] = parameter("anonymous_oac", "the system simulated")
-    seed: int = parameter(1, "seed of every random draw", stages="channel schedule train", ge=0, lt=2**63)
-    realizations: int = parameter(10, "realizations that are scheduled, noised and accounted for", ge=1)
-    training_realizations: int = parameter(10, "how many of them, from the first on, are trained", ge=1)
+    seed: int = parameter(1, "seed of every random draw", stages="channel schedule train audit", ge=0, lt=2**63)
+    realizations: int = parameter(10, "realizations that are scheduled, noised and accounted for", ge=1, le=10**9)
+    training_realizations: int = parameter(10, "how many of them, from the first on, are trained", ge=1, le=10**9)
     network: Network = Network()
     radio: Radio = Radio()
     data: Data = Data()
@@ -117,9 +122,9 @@ class AnonymousOac(common.Scenario):
                 "lower data.samples or network.devices"
             )
         for scheme in self.schemes:
-            if (scheme.noise == "local") != (scheme.scheduler == "orthogonal"):
+            if scheme.noise.startswith("local") != (scheme.scheduler == "orthogonal"):
                 raise ValueError(
-                    f"schemes: {scheme.scheduler} + {scheme.noise} is no system: noise `local` goes with scheduler "
-                    "`orthogonal`, `anonymous` and `identified` with `over_the_air`"
+                    f"schemes: {scheme.scheduler} + {scheme.noise} is no system: noise `local` and `local_fixed` go "
+                    "with scheduler `orthogonal`, the others with `over_the_air`"
                 )
         return self

@@ -6,11 +6,12 @@ Run as `python -m pwfl.scenario.docs CONFIG_FOLDER`.
 import json
 import sys
 from pathlib import Path
+from typing import get_args, get_origin
 
-from annotated_types import Ge, Gt, Le, Lt, MinLen
+from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic_core import PydanticUndefined
 
-from pwfl.scenario import SYSTEMS, parameters
+from pwfl.scenario import SYSTEMS, parameters, size
 from pwfl.scenario.fields import Section
 
 HEADER = """\
@@ -59,6 +60,11 @@ def schema() -> dict:
         "required": ["scenarios"],
         "properties": {
             "study": {"type": "string", "description": "name of the study"},
+            "allow_large": {
+                "type": "boolean",
+                "description": f"run it though it has more than {size.MAX_JOBS:,} jobs, or one that takes more than "
+                f"{size.MAX_BYTES // 2**30} GiB",
+            },
             "run": {"type": "array", "items": {"type": "string"}, "description": "the scenarios to run; default: all"},
             "base": scenario | {"description": "parameters of all scenarios"},
             "scenarios": {"type": "object", "minProperties": 1, "additionalProperties": scenario},
@@ -117,14 +123,22 @@ def _default(field) -> str:
 def _bounds(field) -> str:
     if hasattr(field.annotation, "__args__") and getattr(field.annotation, "__name__", "") == "Literal":
         return ", ".join(f"`{choice}`" for choice in field.annotation.__args__)
-    signs = {Ge: ("≥", "ge"), Gt: (">", "gt"), Le: ("≤", "le"), Lt: ("<", "lt"), MinLen: ("length ≥", "min_length")}
-    found = [
+    items = get_args(get_args(field.annotation)[0])[1:] if get_origin(field.annotation) is list else ()
+    each = _limits(part for item in items for part in getattr(item, "metadata", ()))
+    return "; ".join([", ".join(_limits(field.metadata)), *(["each " + ", ".join(each)] if each else [])]).strip("; ")
+
+
+def _limits(metadata) -> list[str]:
+    signs = {
+        Ge: ("≥", "ge"), Gt: (">", "gt"), Le: ("≤", "le"), Lt: ("<", "lt"),
+        MinLen: ("length ≥", "min_length"), MaxLen: ("length ≤", "max_length"),
+    }  # fmt: skip
+    return [
         f"{sign} {getattr(bound, name):g}"
-        for bound in field.metadata
+        for bound in metadata
         for kind, (sign, name) in signs.items()
         if isinstance(bound, kind)
     ]
-    return ", ".join(found)
 
 
 def main(folder: str) -> None:

@@ -6,14 +6,15 @@ Wireless Systems with Multiple Base Stations", with R = 5 and gamma = 1e6.
 
 from importlib.util import find_spec
 from math import exp
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from pwfl import datasets
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameter
 
+MAX_PRIVACY_WEIGHT = 1e12  # of a user's leakage in the objective, in samples
 MAX_EFFICIENCY = 20  # bit/s per Hz that a minimum rate may ask for
 
 
@@ -22,29 +23,31 @@ class Network(Section):
 
     rings: int = parameter(1, "rings of hexagonal cells around the central one: 0, 1, 2 give 1, 7, 19 cells",
                            stages="channel report", ge=0, le=20)  # fmt: skip
-    users: int = parameter(100, "users, uniform in the square that bounds the hexagons", stages="channel", ge=1)
+    users: int = parameter(
+        100, "users, uniform in the square that bounds the hexagons", stages="channel", ge=1, le=10**6
+    )
     cell_radius_m: float = parameter(500.0, "radius of a cell, centre to corner", unit="m",
-                                     stages="channel report", gt=0)  # fmt: skip
+                                     stages="channel report", ge=1, le=1e6)  # fmt: skip
 
 
 class Radio(Section):
     """The uplink (eq. 17, 18)."""
 
-    resource_blocks: int = parameter(5, "resource blocks R of each cell", stages="channel schedule", ge=1)
+    resource_blocks: int = parameter(5, "resource blocks R of each cell", stages="channel schedule", ge=1, le=10**4)
     bandwidth_hz: float = parameter(180e3, "bandwidth B of a resource block", unit="Hz", stages="schedule account",
-                                    gt=0)  # fmt: skip
+                                    ge=1, le=1e12)  # fmt: skip
     noise_density_dbm_hz: float = parameter(-174.0, "thermal noise power density N0", unit="dBm/Hz",
                                             stages="schedule", ge=-250, le=0)  # fmt: skip
     max_power_dbm: float = parameter(10.0, "maximum transmit power Pmax of a user", unit="dBm",
                                      stages="channel schedule", ge=-100, le=100)  # fmt: skip
     min_rate_bps: float = parameter(100e3, "minimum uplink rate Rmin of a scheduled user", unit="bit/s",
-                                    stages="schedule", gt=0)  # fmt: skip
-    frequency_hz: float = parameter(2.45e9, "uplink centre frequency f", unit="Hz", stages="channel", gt=0)
+                                    stages="schedule", ge=1e-9, le=1e13)  # fmt: skip
+    frequency_hz: float = parameter(2.45e9, "uplink centre frequency f", unit="Hz", stages="channel", ge=1e3, le=1e13)
     path_loss_exponent: float = parameter(3.0, "exponent of the distance in the path loss", stages="channel", ge=0,
                                           le=6)  # fmt: skip
-    fading_scale: float = parameter(1.0, "scale of the Rayleigh fading amplitude l", stages="channel", gt=0)
+    fading_scale: float = parameter(1.0, "scale of the Rayleigh fading amplitude l", stages="channel", ge=1e-3, le=1e3)
     min_distance_m: float = parameter(1.0, "distances to a station are cut below at this", unit="m",
-                                      stages="channel", gt=0)  # fmt: skip
+                                      stages="channel", ge=1e-3, le=1e6)  # fmt: skip
 
 
 class Data(common.DataSource):
@@ -55,30 +58,31 @@ class Data(common.DataSource):
     """
 
     samples_offset: int = parameter(50, "samples every user has at least: K = round(offset + lognormal)",
-                                    unit="samples", stages="channel", ge=0)  # fmt: skip
+                                    unit="samples", stages="channel", ge=0, le=10**6)  # fmt: skip
     samples_log_mean: float = parameter(4.0, "mean of the logarithm of the lognormal part", stages="channel",
                                         ge=-20, le=20)  # fmt: skip
     samples_log_sd: float = parameter(1.0, "standard deviation of the logarithm of the lognormal part",
                                       stages="channel", ge=0, le=5)  # fmt: skip
     samples_total: int | None = parameter(None, "scale the users' samples to this total; null: as drawn",
-                                          unit="samples", stages="channel", ge=1)  # fmt: skip
+                                          unit="samples", stages="channel", ge=1, le=10**6)  # fmt: skip
 
 
 class Privacy(Section):
     """Bounds on the differential-privacy noise, and the delta of the guarantee."""
 
     max_noise_error: float = parameter(12.0, "bound Vmax on the weighted mean noise variance, (21)",
-                                       stages="channel schedule/optimal noise/optimal report", gt=0)  # fmt: skip
+                                       stages="channel schedule/optimal noise/optimal report", ge=1e-9,
+                                       le=1e9)  # fmt: skip
     min_noise: float = parameter(100.0, "lower bound Nmin of samples times noise standard deviation, (22)",
-                                 stages="channel noise/optimal report", gt=0)  # fmt: skip
-    delta: float = parameter(1e-5, "delta of the (epsilon, delta) guarantee", stages="account report", gt=0, lt=1)
+                                 stages="channel noise/optimal report", ge=1e-6, le=1e6)  # fmt: skip
+    delta: float = parameter(1e-5, "delta of the (epsilon, delta) guarantee", stages="account report", ge=1e-100, lt=1)
 
 
 class Schedule(Section):
     """The optimal scheduler (30)-(34)."""
 
     gamma: float = parameter(1e6, "weight gamma of the privacy term in the objective (20)",
-                             stages="schedule/optimal account report", ge=0)  # fmt: skip
+                             stages="schedule/optimal account report", ge=0, le=1e15)  # fmt: skip
     solver: Literal["assignment", "GLPK_MI", "HIGHS"] = parameter(
         "assignment", "how a cell's program is solved: by its assignment structure, or by CVXPY with GLPK or HiGHS "
         "(reference paths, same optimum, far slower)", stages="schedule/optimal")  # fmt: skip
@@ -94,28 +98,30 @@ class Schedule(Section):
 class Training(Section):
     """Federated learning (Algorithm 1)."""
 
-    hidden_layers: list[Annotated[int, Field(ge=1)]] = parameter(
+    hidden_layers: list[common.Width] = parameter(
         [256, 256], "widths of the network's hidden ReLU layers; [] is softmax regression",
-        unit="units", stages="train account")  # fmt: skip
-    rounds: int = parameter(200, "rounds T", stages="train account report", ge=1)
-    learning_rate: float = parameter(0.05, "step size lambda", stages="train", gt=0)
-    clip_norm: float = parameter(10.0, "clipping norm L of a gradient", stages="train account report", gt=0)
+        unit="units", stages="train account", max_length=100)  # fmt: skip
+    rounds: int = parameter(200, "rounds T", stages="train account audit report", ge=1, le=10**6)
+    learning_rate: float = parameter(0.05, "step size lambda", stages="train account", ge=1e-9, le=1e6)
+    clip_norm: float = parameter(10.0, "clipping norm L of a gradient", stages="train account audit report", ge=1e-6,
+                                 le=1e6)  # fmt: skip
     clipping: Literal["per_sample", "per_user"] = parameter(
         "per_sample", "what is clipped to the norm: every sample's gradient, or a user's mean gradient "
-        "(then the leakage (11) is not guaranteed)", stages="train account")  # fmt: skip
+        "(then the leakage (11) is not guaranteed)", stages="train account audit")  # fmt: skip
     evaluate_every: int = parameter(5, "rounds between evaluations on the test set; the first and last round are "
-                                    "always evaluated", unit="rounds", stages="train", ge=1)  # fmt: skip
+                                    "always evaluated", unit="rounds", stages="train", ge=1, le=10**6)  # fmt: skip
 
 
 class Convergence(Section):
-    """Constants of Theorem 1's bound."""
+    """Constants of Theorem 1's bound, taken as given: no premise is checked but that on the step size."""
 
-    smoothness: float = parameter(20.0, "Lipschitz constant of the global loss's gradient (Assumption 3)",
-                                  stages="account", gt=0)  # fmt: skip
+    smoothness: float = parameter(20.0, "Lipschitz constant of the global loss's gradient (Assumption 3); the proof "
+                                  "takes 1 / learning_rate", stages="account", ge=1e-9, le=1e9)  # fmt: skip
     strong_convexity: float = parameter(1.0, "strong convexity mu of the global loss (Assumption 4)",
-                                        stages="account", gt=0)  # fmt: skip
-    xi1: float = parameter(0.0, "xi1 of Assumption 6", stages="account", ge=0)
-    xi2: float = parameter(1.0, "xi2 of Assumption 6", stages="account", ge=1)
+                                        stages="account", ge=1e-9, le=1e9)  # fmt: skip
+    xi1: float | None = parameter(None, "xi1 of Assumption 6; null: the square of clip_norm, which makes it true",
+                                  stages="account", ge=0, le=1e9)  # fmt: skip
+    xi2: float = parameter(1.0, "xi2 of Assumption 6", stages="account", ge=1, le=1e9)
 
 
 class Scheme(common.Scheme):
@@ -150,6 +156,13 @@ class Multicell(common.Scenario):
     def _consistent(self):
         """Reject what no realization can satisfy."""
         self._check_samples()
+        most = MAX_PRIVACY_WEIGHT * self.privacy.min_noise**2
+        if self.schedule.gamma > most:
+            raise ValueError(
+                f"schedule.gamma: {self.schedule.gamma:g} weighs one user's leakage, up to gamma / Nmin^2, so much "
+                f"that samples no longer count beside it in (20); at most {most:g} at privacy.min_noise: "
+                f"{self.privacy.min_noise:g}"
+            )
         if self.radio.min_rate_bps > (limit := MAX_EFFICIENCY * self.radio.bandwidth_hz):
             raise ValueError(
                 f"radio.min_rate_bps: {self.radio.min_rate_bps:g} is more than {limit:g}, {MAX_EFFICIENCY} bit/s for "
@@ -181,6 +194,12 @@ class Multicell(common.Scenario):
             if data.samples_total
             else data.samples_offset + exp(data.samples_log_mean + data.samples_log_sd**2 / 2)
         )
+        if users * mean > available:
+            raise ValueError(
+                f"data.samples_log_mean: {users} users would hold {users * mean:.4g} samples on average, "
+                f"{data.dataset} has {available}; lower data.samples_log_mean, data.samples_log_sd, "
+                "data.samples_offset or network.users, or set data.samples_total"
+            )
         if (least_variance := (privacy.min_noise / mean) ** 2) > privacy.max_noise_error:
             raise ValueError(
                 f"privacy.min_noise: {privacy.min_noise:g} makes start values that cannot meet (21): even the least "

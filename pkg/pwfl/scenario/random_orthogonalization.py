@@ -11,23 +11,23 @@ from pydantic import Field, model_validator
 
 from pwfl import datasets
 from pwfl.scenario import common
-from pwfl.scenario.fields import Section, parameter
+from pwfl.scenario.fields import Section, Variance, parameter
 
 
 class Network(Section):
     """Users and the server's antennas."""
 
-    users: int = parameter(100, "users K, each with one antenna", stages="channel", ge=1)
-    antennas: int = parameter(256, "antennas M of the server", stages="channel noise account report", ge=1)
+    users: int = parameter(100, "users K, each with one antenna", stages="channel", ge=1, le=10**6)
+    antennas: int = parameter(256, "antennas M of the server", stages="channel noise account report", ge=1, le=10**6)
 
 
 class Radio(Section):
     """The uplink (1)-(4)."""
 
     amplitude: float = parameter(3.0, "amplitude alpha of every user's signal; the paper sets its square to the power "
-                                 "limit P", stages="schedule", gt=0)  # fmt: skip
-    receiver_noise_variance: float = parameter(1.0, "variance sigma_m^2 of the complex noise of an antenna",
-                                               stages="noise account", ge=0)  # fmt: skip
+                                 "limit P", stages="schedule", ge=1e-6, le=1e6)  # fmt: skip
+    receiver_noise_variance: Variance = parameter(1.0, "variance sigma_m^2 of the complex noise of an antenna",
+                                               stages="noise account", ge=0, le=1e12)  # fmt: skip
     normalization: Literal["I/M", "I"] = parameter(
         "I/M", "covariance of a channel; with I, the server divides (4) by M once more",
         stages="noise account report")  # fmt: skip
@@ -40,28 +40,30 @@ class Data(common.DataSource):
         "mnist", "data set: MNIST, Fashion-MNIST, or scikit-learn's digits (ships with it, needs no download)",
         stages="train account")  # fmt: skip
     samples_per_user: int = parameter(600, "training samples of a user, drawn without replacement",
-                                      unit="samples", stages="channel", ge=1)  # fmt: skip
+                                      unit="samples", stages="channel", ge=1, le=10**6)  # fmt: skip
 
 
 class Privacy(Section):
     """The users' noise, and how its privacy is measured."""
 
-    noise_variance: float = parameter(0.1, "variance sigma^2, per coordinate, of the noise a user adds to its update",
-                                      stages="noise/fixed", ge=0)  # fmt: skip
-    delta: float = parameter(1e-5, "delta of the (epsilon, delta) guarantee", stages="account report", gt=0, lt=1)
-    user_numbers: list[Annotated[int, Field(ge=1)]] = parameter(
+    noise_variance: Variance = parameter(0.1, "variance sigma^2, per coordinate, of the noise a user adds to its "
+                                         "update", stages="noise/fixed", ge=0, le=1e12)  # fmt: skip
+    delta: float = parameter(1e-5, "delta of the (epsilon, delta) guarantee", stages="account report", ge=1e-100, lt=1)
+    user_numbers: list[Annotated[int, Field(ge=1, le=10**6)]] = parameter(
         [10, 20, 30, 40, 50, 60, 70, 80, 90, 100], "numbers of users for which leakages are found besides "
-        "network.users (Fig. 2)", unit="users", stages="account")  # fmt: skip
+        "network.users (Fig. 2)", unit="users", stages="account", max_length=100)  # fmt: skip
 
 
 class Training(Section):
     """Federated learning of softmax regression, from zero."""
 
-    rounds: int = parameter(14, "rounds T", stages="channel train account report", ge=1)
-    local_steps: int = parameter(100, "mini-batch steps of a user in a round", stages="train", ge=1)
-    batch_size: int = parameter(50, "samples in a mini-batch", unit="samples", stages="train", ge=1)
-    learning_rate: float = parameter(0.1, "step size eta of the local steps", stages="train", gt=0)
-    clip_norm: float = parameter(1.0, "bound C on the norm of a user's update", stages="train account", gt=0)
+    rounds: int = parameter(14, "rounds T", stages="channel train account audit report", ge=1, le=10**6)
+    local_steps: int = parameter(100, "mini-batch steps of a user in a round", stages="train account audit", ge=1,
+                                 le=10**6)  # fmt: skip
+    batch_size: int = parameter(50, "samples in a mini-batch", unit="samples", stages="train audit", ge=1, le=10**6)
+    learning_rate: float = parameter(0.1, "step size eta of the local steps", stages="train audit", ge=1e-9, le=1e6)
+    clip_norm: float = parameter(1.0, "bound C on the norm of a user's update", stages="train account audit", ge=1e-6,
+                                 le=1e6)  # fmt: skip
 
 
 class Scheme(common.Scheme):
@@ -81,7 +83,7 @@ class RandomOrthogonalization(common.Scenario):
     """A scenario of the system `random_orthogonalization`."""
 
     system: Literal["random_orthogonalization"] = parameter("random_orthogonalization", "the system simulated")
-    seed: int = parameter(1, "seed of every random draw", stages="channel train account", ge=0, lt=2**63)
+    seed: int = parameter(1, "seed of every random draw", stages="channel train account audit", ge=0, lt=2**63)
     network: Network = Network()
     radio: Radio = Radio()
     data: Data = Data()

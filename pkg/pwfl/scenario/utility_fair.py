@@ -5,35 +5,41 @@ its claims can come out: a deadline of 0.75 s, 0 dBW, -174 dBm of noise in all.
 """
 
 from math import log
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from pwfl import datasets
 from pwfl.fairness import link
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameter
 
+MAX_ITERATIONS = 1e9  # of a device in a round
+MAX_LEARNED = 700  # computing energies beta_2 in a round: exp of more overflows
 UNIFORM_BITS = 53  # a fade is never stronger than the uniform numbers it is made of allow
 
 
 class Network(Section):
     """Where the devices are: uniform in distance from the access point."""
 
-    devices: int = parameter(10, "machine-type devices K", stages="channel", ge=1)
-    min_distance_m: float = parameter(50.0, "least distance r of a device", unit="m", stages="channel", gt=0)
-    max_distance_m: float = parameter(200.0, "greatest distance r of a device", unit="m", stages="channel", gt=0)
+    devices: int = parameter(10, "machine-type devices K", stages="channel", ge=1, le=10**6)
+    min_distance_m: float = parameter(50.0, "least distance r of a device", unit="m", stages="channel", ge=1e-3, le=1e6)
+    max_distance_m: float = parameter(
+        200.0, "greatest distance r of a device", unit="m", stages="channel", ge=1e-3, le=1e6
+    )
 
 
 class Radio(Section):
     """The uplink, (8)-(9), a channel of its own for each device."""
 
-    frequency_hz: float = parameter(32e6, "centre frequency f_c", unit="Hz", stages="channel", gt=0)
+    frequency_hz: float = parameter(32e6, "centre frequency f_c", unit="Hz", stages="channel", ge=1e3, le=1e13)
     path_loss_exponent: float = parameter(4.0, "exponent alpha of the distance in the path loss", stages="channel",
                                           ge=0, le=6)  # fmt: skip
-    fading_scale: float = parameter(1.0, "scale of the Rayleigh fading amplitude |h|", stages="channel", gt=0)
+    fading_scale: float = parameter(
+        1.0, "scale of the Rayleigh fading amplitude |h|", stages="channel", ge=1e-3, le=1e3
+    )
     bandwidth_hz: float = parameter(250e3, "bandwidth B of a device's channel", unit="Hz",
-                                    stages="schedule train account report", gt=0)  # fmt: skip
+                                    stages="schedule train account report", ge=1, le=1e12)  # fmt: skip
     noise_density_dbm_hz: float = parameter(-174.0, "thermal noise power density N0", unit="dBm/Hz",
                                             stages="schedule", ge=-250, le=0)  # fmt: skip
     noise: Literal["as_printed", "thermal"] = parameter(
@@ -41,34 +47,40 @@ class Radio(Section):
         stages="schedule")  # fmt: skip
     snr_gap_db: float = parameter(9.8, "gap Gamma of modulation and coding", unit="dB", stages="schedule", ge=0, le=60)
     update_bits: float = parameter(875e3, "size V of an update", unit="bit", stages="schedule train account",
-                                   gt=0)  # fmt: skip
+                                   ge=1, le=1e15)  # fmt: skip
 
 
 class Device(Section):
     """What a device can do and draws, (5), (10), (13)."""
 
     deadline_s: float = parameter(0.75, "time T of a round for computing and transmitting", unit="s",
-                                  stages="schedule train", gt=0)  # fmt: skip
-    batch_size: int = parameter(128, "samples d of a round's batch", unit="samples", stages="schedule train", ge=1)
-    sample_bits: float = parameter(6272.0, "size of a sample", unit="bit", stages="schedule train", gt=0)
+                                  stages="schedule train", ge=1e-9, le=1e6)  # fmt: skip
+    batch_size: int = parameter(
+        128, "samples d of a round's batch", unit="samples", stages="schedule train", ge=1, le=10**6
+    )
+    sample_bits: float = parameter(6272.0, "size of a sample", unit="bit", stages="schedule train", ge=1, le=1e12)
     seconds_per_bit: float = parameter(7.5e-9, "time tau to process a bit in an iteration", unit="s",
-                                       stages="schedule train", gt=0)  # fmt: skip
-    min_iterations: int = parameter(10, "least number j_min of local iterations", stages="schedule train", ge=1)
+                                       stages="schedule train", ge=1e-15, le=1e3)  # fmt: skip
+    min_iterations: int = parameter(
+        10, "least number j_min of local iterations", stages="schedule train", ge=1, le=10**9
+    )
     max_power_dbm: float = parameter(30.0, "maximum transmit power P_max", unit="dBm", stages="schedule train",
                                      ge=-100, le=100)  # fmt: skip
-    amplifier_efficiency: float = parameter(0.45, "efficiency rho of the power amplifier", stages="train", gt=0, le=1)
+    amplifier_efficiency: float = parameter(
+        0.45, "efficiency rho of the power amplifier", stages="train", ge=1e-6, le=1
+    )
     circuit_power_w: float = parameter(0.0825, "power P_cir of the radio's circuit while it transmits", unit="W",
-                                       stages="train", ge=0)  # fmt: skip
-    computing_power_w: float = parameter(0.096, "power P_cp while computing", unit="W", stages="train", gt=0)
+                                       stages="train", ge=0, le=1e6)  # fmt: skip
+    computing_power_w: float = parameter(0.096, "power P_cp while computing", unit="W", stages="train", ge=1e-9, le=1e6)
 
 
 class Utility(Section):
     """What a device maximizes, (18), and how it predicts its deviation, (16)."""
 
     energy_scale_j: float = parameter(0.5, "varrho: the energy beyond which a round costs more than it is worth",
-                                      unit="J", stages="train", gt=0)  # fmt: skip
+                                      unit="J", stages="train", ge=1e-9, le=1e9)  # fmt: skip
     beta_2_j: float = parameter(0.5, "computing energy beta_2 in which the predicted deviation falls by 1/e",
-                                unit="J", stages="train", gt=0)  # fmt: skip
+                                unit="J", stages="train", ge=1e-9, le=1e9)  # fmt: skip
     deviation: Literal["mean_update", "model"] = parameter(
         "mean_update", "what a device's update is compared with, (15): the mean update, or, as printed, the model",
         stages="train")  # fmt: skip
@@ -81,33 +93,36 @@ class Data(common.DataSource):
         "mnist", "data set: MNIST, Fashion-MNIST, or scikit-learn's digits (ships with it, needs no download)",
         stages="train")  # fmt: skip
     samples_per_device: int = parameter(6000, "training samples of each device, dealt at random", unit="samples",
-                                        stages="channel", ge=1)  # fmt: skip
+                                        stages="channel", ge=1, le=10**6)  # fmt: skip
 
 
 class Privacy(Section):
-    """The noise of a device's copy of the model, (14), and what is accounted for."""
+    """The noise of a device's copy of the model, (14), and of what it sends, and what is accounted for."""
 
-    epsilon: float = parameter(0.95, "epsilon_g of a copy at deviation 0", stages="noise account", gt=0, lt=1)
-    delta: float = parameter(1e-5, "delta_g, of a copy and of the whole training", stages="noise account", gt=0,
+    epsilon: float = parameter(0.95, "epsilon_g of a copy at deviation 0", stages="noise account", ge=1e-6, lt=1)
+    delta: float = parameter(1e-5, "delta_g, of a copy and of the whole training", stages="noise account", ge=1e-100,
                              lt=1)  # fmt: skip
     theta: float = parameter(0.6, "how much deviation adds noise: epsilon_g times 1 - theta E",
-                             stages="noise/fair", ge=0, lt=1)  # fmt: skip
-    sensitivity: float = parameter(0.01, "sensitivity S_f of the model, observed and not enforced", stages="noise",
-                                   gt=0)  # fmt: skip
+                             stages="noise/fair", ge=0, le=0.999)  # fmt: skip
+    sensitivity: float = parameter(0.01, "sensitivity S_f of the model, observed and not enforced",
+                                   stages="noise audit", ge=1e-9, le=1e9)  # fmt: skip
+    uploads: Literal["clean", "noisy"] = parameter(
+        "clean", "what devices send: gradients and updates as they are, or, in the paper's words, with noise of their "
+        "own, here that of epsilon_g and delta_g on each", stages="noise")  # fmt: skip
 
 
 class Training(Section):
     """Federated learning, (1)-(4)."""
 
-    hidden_layers: list[Annotated[int, Field(ge=1)]] = parameter(
+    hidden_layers: list[common.Width] = parameter(
         [128, 64], "widths of the network's hidden ReLU layers; [] is softmax regression", unit="units",
-        stages="train")  # fmt: skip
-    rounds: int = parameter(50, "rounds", stages="channel account", ge=2)
-    learning_rate: float = parameter(0.01, "step size eta of a local iteration", stages="train", gt=0)
+        stages="train", max_length=100)  # fmt: skip
+    rounds: int = parameter(50, "rounds", stages="channel account audit", ge=2, le=10**6)
+    learning_rate: float = parameter(0.01, "step size eta of a local iteration", stages="train", ge=1e-9, le=1e6)
     correction: float = parameter(1.0, "weight xi of the average gradient in a local iteration, (3)", stages="train",
-                                  gt=0)  # fmt: skip
+                                  ge=1e-9, le=1e6)  # fmt: skip
     evaluate_every: int = parameter(5, "rounds between evaluations on the test set; the first and last round are "
-                                    "always evaluated", unit="rounds", stages="train", ge=1)  # fmt: skip
+                                    "always evaluated", unit="rounds", stages="train", ge=1, le=10**6)  # fmt: skip
 
 
 class Scheme(common.Scheme):
@@ -117,7 +132,7 @@ class Scheme(common.Scheme):
         ..., "a device's policy: maximum utility (Theorem 2), or full power and as many iterations as fit")  # fmt: skip
     noise: Literal["fair", "independent", "shared"] = parameter(
         ..., "noise of the devices' copies: by their deviation (14); the same for all, in vectors of their own; "
-        "one vector for all")  # fmt: skip
+        "one vector for all, as the paper words its benchmark")  # fmt: skip
 
 
 PAPER_SCHEMES = [
@@ -179,6 +194,20 @@ class UtilityFair(common.Scenario):
             raise ValueError(
                 f"device.deadline_s: {limits.deadline_s:g} leaves no time to transmit after device.min_iterations: "
                 f"{limits.min_iterations} iterations, which take {computing_s:.3g} s; raise the one or lower the other"
+            )
+        most_iterations = limits.deadline_s / limits.iteration_s
+        if most_iterations > MAX_ITERATIONS:
+            raise ValueError(
+                f"device.deadline_s: {limits.deadline_s:g} leaves time for {most_iterations:.3g} iterations of "
+                f"{limits.iteration_s:.3g} s, at most {MAX_ITERATIONS:g}; lower it, or raise device.batch_size, "
+                "device.sample_bits or device.seconds_per_bit"
+            )
+        computing_j = limits.deadline_s * device["computing_power_w"]
+        if computing_j > MAX_LEARNED * self.utility.beta_2_j:
+            raise ValueError(
+                f"utility.beta_2_j: {self.utility.beta_2_j:g} is nothing beside the {computing_j:.3g} J that computing "
+                f"for the whole device.deadline_s takes: exp of their ratio is no number; raise it to "
+                f"{computing_j / MAX_LEARNED:.3g} or more"
             )
         strongest_fade = 2 * radio["fading_scale"] ** 2 * UNIFORM_BITS * log(2)
         best_gain = strongest_fade * link.path_gain(self.network.min_distance_m, radio)

@@ -29,4 +29,4 @@ def interference(gain: np.ndarray, power_w: np.ndarray, occupant: np.ndarray, ce
 
 def threshold(min_rate_bps: float, bandwidth_hz: float) -> float:
     """The signal-to-interference-plus-noise ratio that the minimum rate needs, 2^(Rmin/B) - 1."""
-    return 2 ** (min_rate_bps / bandwidth_hz) - 1
+    return float(np.expm1(np.log(2) * min_rate_bps / bandwidth_hz))

@@ -173,9 +173,8 @@ def rates(gain, cell, block, power_w, occupant, noise_w, bandwidth_hz) -> np.nda
     station = cell[realization, user]
     signal = power_w[realization, user] * gain[realization, station, user]
     rate = np.zeros(power_w.shape)
-    rate[realization, user] = bandwidth_hz * np.log2(
-        1 + signal / disturbance[realization, station, block[realization, user]]
-    )
+    sinr = signal / disturbance[realization, station, block[realization, user]]
+    rate[realization, user] = bandwidth_hz / np.log(2) * np.log1p(sinr)
     return rate
 
 

@@ -1,0 +1,342 @@
+"""What users write: config files and --config that YAML takes for something else, names, sizes, two runs at once."""
+
+import copy
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+import conftest
+from conftest import ROOT, TINY, environment
+from pwfl import channel, scenario, schedule
+from pwfl.scenario import size
+from test_bounds import SMALL
+
+pytestmark = pytest.mark.xdist_group("input")
+
+FEW = "scenarios: {one: {}}\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("base: {seed: 1}\nbase: {seed: 2}\n" + FEW, "line 2: base: stands twice, first in line 1"),
+        ("base:\n  seed: 1\n  realizations: 2\n  seed: 3\n" + FEW, "line 4: seed: stands twice, first in line 2"),
+        ("scenarios:\n  a: {seed: 1}\n  a: {seed: 2}\n", "line 3: a: stands twice, first in line 2"),
+        ('{"base": {},\n "base": {},\n\t"scenarios": {"a": {}}}', "line 2: base: stands twice, first in line 1"),
+        ("base: {seed: 010}\n" + FEW, "line 1: 010 is 8 in YAML; write numbers in decimal digits"),
+        ("base: {seed: 0o10}\n" + FEW, "line 1: 0o10 is text in YAML"),
+        ("base: {seed: 0x10}\n" + FEW, "line 1: 0x10 is 16 in YAML"),
+        ("base: {seed: 1_000}\n" + FEW, "line 1: 1_000 is 1000 in YAML"),
+        ("base: {seed: 1:30}\n" + FEW, "line 1: 1:30 is 90 in YAML"),
+        ("base: {seed: -012}\n" + FEW, "line 1: -012 is -10 in YAML"),
+        ("scenarios: {on: {}}\n", "line 1: on is true in YAML; quote it if it is text"),
+        ("base:\n  data: {folder: no}\n" + FEW, "line 2: no is false in YAML; quote it"),
+        ("study: 2026-11-21\n" + FEW, "line 1: 2026-11-21 is a date in YAML; quote it"),
+        ("base: {seed: 1\nscenarios: {one: {}}\n", "line 2: is no YAML: expected ',' or '}', but got ':' (while parsing a flow mapping in line 1)"),
+        ("base:\n\tseed: 1\n" + FEW, "line 2: is no YAML: found character '\\t' that cannot start any token; indent with blanks, not with tabs"),
+        (FEW + "---\n" + FEW, "line 2: is no YAML: but found another document"),
+        ("base: !!python/object/apply:os.getcwd []\n" + FEW, "line 1: is no YAML: could not determine a constructor"),
+        ("base: !!int x\n" + FEW, "is no YAML: invalid literal"),
+        ("base: " + 5000 * "[", "is no YAML"),
+        ("base: {seed: &a [*a]}\n" + FEW, "line 1: refers to itself"),
+        ("base: {[1, 2]: 3}\n" + FEW, "line 1: a key must be text"),
+        ((FEW + "# caf\xe9").encode("latin-1"), "line 2: is not UTF-8 text"),
+        (FEW.encode("utf-16"), "line 1: is not UTF-8 text"),
+        (FEW + "study: \x01", "line 2: holds the character 0x0001, which YAML forbids"),
+        ("", "line 1: must be a mapping, with `scenarios:` among its keys"),
+        ("- a\n", "line 1: must be a mapping"),
+    ],
+)  # fmt: skip
+def test_what_yaml_refuses_or_takes_for_something_else_is_named_with_its_line(tmp_path, content, expected):
+    path = tmp_path / "study.yaml"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(scenario.ScenarioError) as caught:
+        scenario.read([path])
+    assert str(caught.value).startswith(f"{path}:\n")
+    assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "base: {seed: 10, n: 0, x: -0.5, y: 1e6, z: .5, w: 1., v: 1.0e+6, u: true, t: null}\n" + FEW,
+        "base: {a: '010', b: \"yes\", c: '1:30', d: '2026-11-21', e: 12:30 pm, f: 1 000}\n" + FEW,
+        "base: &b {seed: 1}\nscenarios: {a: {<<: *b, seed: 2}}\n",
+        "\ufeff" + FEW,
+        '{\n\t"base": {"seed": 1e3},\n\t"scenarios": {"a": {}}\n}',
+    ],
+)
+def test_what_means_what_it_seems_is_read_as_yaml_reads_it(tmp_path, content):
+    path = tmp_path / "study.yaml"
+    path.write_text(content, encoding="utf-8")
+    assert scenario.read([path]) == yaml.safe_load(content.replace("\t", " "))
+
+
+def test_what_tests_install_is_said_before_and_can_be_refused(monkeypatch):
+    monkeypatch.setattr(conftest.shutil, "which", lambda program: program if program == "apt-get" else None)
+    monkeypatch.setattr(conftest.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(conftest.subprocess, "run", lambda *_, **__: pytest.fail("something was installed"))
+    monkeypatch.setenv("PWFL_TEST_APT", "yes")
+    said = conftest.pytest_report_header()
+    assert "slurm-wlm, munge, rsync" in said
+    assert "PWFL_TEST_APT=no" in said
+    monkeypatch.setenv("PWFL_TEST_APT", "no")
+    assert "are skipped" in conftest.pytest_report_header()
+    with pytest.raises(pytest.skip.Exception, match="needs rsync"):
+        conftest.need("rsync")
+    made = subprocess.run(
+        ["make", "--dry-run", "test", "APT=no"], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert "PWFL_TEST_APT=no" in made.stdout
+
+
+def test_files_that_are_missing_or_no_files_are_named(tmp_path):
+    with pytest.raises(scenario.ScenarioError) as caught:
+        scenario.read([tmp_path / "nowhere.yaml", tmp_path])
+    assert f"{tmp_path}/nowhere.yaml:\n  there is no such file" in str(caught.value)
+    assert f"{tmp_path}:\n  cannot be read: Is a directory" in str(caught.value)
+
+
+def test_later_files_are_merged_over_earlier_ones_as_snakemake_does(tmp_path):
+    from snakemake.utils import update_config
+
+    contents = [
+        "base: {seed: 1, radio: {resource_blocks: 3}}\n" + FEW,
+        "base: {seed: 2}\nscenarios: {two: {seed: 3}}\n",
+    ]
+    paths, expected = [], {}
+    for number, content in enumerate(contents):
+        paths.append(tmp_path / f"{number}.yaml")
+        paths[-1].write_text(content)
+        update_config(expected, yaml.safe_load(content))
+    assert scenario.read(paths) == expected
+
+
+def load(files: dict, command_line: dict) -> scenario.Study:
+    from snakemake.utils import update_config
+
+    config = copy.deepcopy(files)
+    update_config(config, command_line)
+    return scenario.load(config, "file.yaml", files)
+
+
+def error_of(files: dict, command_line: dict) -> str:
+    with pytest.raises(scenario.ScenarioError) as caught:
+        load(files, command_line)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("command_line", "expected"),
+    [
+        ({"base": {"radio": {"resource_block": "3"}}}, "base.radio.resource_block: unknown key"),
+        ({"base": {"realizations": 1}}, "training_realizations: 3 is more than realizations: 1"),
+        ({"base": {"schedule": {"gamma": -5}}}, "base.schedule.gamma: -5.0 is wrong: input should be greater than"),
+        ({"base": {"system": []}}, "base.system: there is no system []"),
+        ({"base": {"seed": "010"}}, "base.seed: '010' is wrong: input should be a valid integer"),
+        ({"base": None}, "base: must be a mapping of parameters, is empty"),
+        ({"run": []}, "run: names no scenario; leave it out to run all"),
+        ({"run": None}, "run: must be a list of scenario names, is empty"),
+        ({"run": ["hgih"]}, "run: there is no scenario 'hgih'; did you mean 'high'?"),
+        ({"scenarios": None}, "scenarios: must name at least one scenario"),
+        ({"scenarios": {"low": None}}, "scenarios.low: must be a mapping of parameters, is empty; write {}"),
+        ({"study": None}, "study: empty is no name"),
+        ({"study": 1.1}, "study: 1.1 is no name"),
+        ({"nothing": 1}, "nothing: unknown key"),
+    ],
+)
+def test_a_mistake_on_the_command_line_is_blamed_on_it(command_line, expected):
+    message = error_of(TINY, command_line)
+    assert message.startswith("--config:\n")
+    assert expected in message
+
+
+def test_a_mistake_in_the_file_is_blamed_on_the_file_whatever_the_command_line_adds():
+    files = TINY | {"base": TINY["base"] | {"network": {"users": -1}}}
+    message = error_of(files, {"base": {"seed": -1}})
+    assert message.startswith("file.yaml:\n  base.network.users: -1 is wrong")
+    assert "--config:\n  base.seed: -1 is wrong" in message
+
+
+@pytest.mark.parametrize("config", [{"scenarios": {}}, {"scenarios": None}, {"scenarios": {"a": {}}, "base": None}])
+def test_an_empty_study_or_base_is_no_default_one(config):
+    with pytest.raises(scenario.ScenarioError, match=r"file.yaml:\n  (scenarios|base): must"):
+        scenario.load(config, "file.yaml")
+
+
+def test_a_value_of_the_base_that_scenarios_replace_is_warned_of_with_their_names():
+    given = {"base": {"schedule": {"gamma": 500}}}
+    everywhere = {"scenarios": {"low": {"schedule": {"gamma": 200.0}}}}
+    assert load(TINY, {}).warnings == ()
+    assert load(TINY, {"base": {"seed": 4}}).warnings == ()
+    assert load(TINY, given).warnings == (
+        "--config: base.schedule.gamma: 500 has no effect in high: scenarios.high.schedule.gamma replaces it",
+    )
+    assert load(TINY, everywhere).warnings == (
+        "base.schedule.gamma: 300.0 has no effect in low, high: scenarios.low.schedule.gamma replaces it",
+    )
+    assert load(TINY, given | {"run": ["low"]}).warnings == ()
+
+
+def test_a_value_of_the_base_that_every_scenario_replaces_is_validated_all_the_same():
+    everywhere = {"scenarios": {"low": {"schedule": {"gamma": 200.0}}}}
+    assert "base.schedule.gamma: -1.0 is wrong" in error_of(TINY, everywhere | {"base": {"schedule": {"gamma": -1}}})
+    assert "base.schedule.gamm: unknown key" in error_of(TINY, everywhere | {"base": {"schedule": {"gamm": 1}}})
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "config").glob("*.yaml")), ids=lambda path: path.name)
+def test_the_configs_that_come_along_are_read_strictly_and_without_warnings(path):
+    assert scenario.load(scenario.read([path]), path.name).warnings == ()
+
+
+def dry_run(*arguments: str, cwd=ROOT, file=None) -> str:
+    """What Snakemake says to these arguments, with the default config or a file."""
+    options = ["--configfile", str(file)] if file else []
+    base = [sys.executable, "-m", "snakemake", "--dry-run", "--cores", "1", "--workflow-profile", "none"]
+    result = subprocess.run(
+        [*base, "--snakefile", str(ROOT / "Snakefile"), *options, *arguments],
+        capture_output=True, text=True, cwd=cwd, env=environment(), check=False,
+    )  # fmt: skip
+    assert "Traceback" not in result.stdout + result.stderr
+    return result.stdout + result.stderr
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A working directory with the default config, a file of the tiny study, and one with a flaw."""
+    path = tmp_path_factory.mktemp("folder")
+    (path / "config").symlink_to(ROOT / "config")
+    (path / "study.yaml").write_text(yaml.safe_dump(TINY))
+    (path / "twice.yaml").write_text("base: {seed: 1, seed: 2}\n" + FEW)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--config", "base="], "--config:\n  base: must be a mapping of parameters, is empty"),
+        (["--config", "base={"], "--config:\n  base: is no YAML"),
+        (["--config", "base={seed: 010}"], "--config:\n  base: 010 is no decimal number"),
+        (["--config", "base={seed: 1, seed: 2}"], "--config:\n  base: seed: stands twice"),
+        (["--config", "run=[]"], "--config:\n  run: names no scenario"),
+        (["--config", "base={schedule: {gamma: -1}}"], "--config:\n  base.schedule.gamma: -1.0 is wrong"),
+        (["--configfile", "twice.yaml"], "twice.yaml:\n  line 1: seed: stands twice, first in line 1"),
+        (["--config", "base={schedule: {gamma: 500}}"], "500' has no effect in few_blocks, many_blocks"),
+    ],
+)
+def test_snakemake_says_so_before_any_work(folder, arguments, expected):
+    assert expected in dry_run(*arguments, cwd=folder)
+
+
+def test_scenarios_of_the_command_line_join_those_of_the_default_file(folder):
+    found = dry_run("--config", "scenarios={more: {radio: {resource_blocks: 3}}}", cwd=folder)
+    for name in ("few_blocks", "many_blocks", "more"):
+        assert f"results/{name}/channel/000000-002000/users.parquet" in found  # 2000 realizations: the file's base
+    assert "resources/digits.npz" in found
+    assert "mnist" not in found
+
+
+def test_a_default_config_that_is_no_yaml_is_named_with_its_line(tmp_path):
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.yaml").write_text("base: {seed: 1\n" + FEW)
+    assert "config/config.yaml:\n  line 2: is no YAML" in dry_run(cwd=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [("base: {seed: 1\n" + FEW, ":\n  line 2: is no YAML"), (None, ":\n  there is no such file"), (FEW, None)],
+)
+def test_a_config_can_be_checked_without_snakemake(tmp_path, content, expected):
+    path = tmp_path / "study.yaml"
+    if content is not None:
+        path.write_text(content)
+    result = subprocess.run(
+        [sys.executable, "-m", "pwfl.scenario", str(path)],
+        capture_output=True, text=True, env=environment(), check=False,
+    )  # fmt: skip
+    assert result.returncode == (0 if expected is None else 1)
+    assert (f"{path}{expected}" if expected else "study study of one") in result.stdout + result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def of(system: str, **changes) -> dict:
+    return {"base": {"system": system}, "scenarios": {"one": changes}}
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (of("multicell", realizations=10**9, shards={"optimization": 100}), "scenarios.one: the study has about 90,000,0"),
+        (of("multicell", realizations=10**7, shards={"optimization": 1}), "raise shards.optimization"),
+        (of("age_aware", clients={"number": 10**9}, schemes=[{"name": "a", "scheduler": "random", "noise": "constant"}]), "lower shards.optimization, clients.number or schedule.horizon"),
+        (of("random_orthogonalization", network={"antennas": 10**6, "users": 10**4}, data={"samples_per_user": 6}, training={"batch_size": 1}), "network.users, network.antennas"),
+        (of("utility_fair", training={"hidden_layers": [10**5, 10**5]}), "GiB of memory for training"),
+        (of("anonymous_oac", training={"rounds": 10**6}, network={"devices": 60000}, data={"samples": 1}), "GiB of memory for tables"),
+    ],
+)  # fmt: skip
+def test_a_study_too_large_to_be_meant_is_refused_with_its_size_unless_allowed(config, expected):
+    with pytest.raises(scenario.ScenarioError) as caught:
+        scenario.load(config, "file.yaml")
+    assert expected in str(caught.value)
+    assert "allow_large: true" in str(caught.value)
+    assert scenario.load(config | {"allow_large": True}, "file.yaml").scenarios
+    assert scenario.load(config | {"allow_large": "true"}, "file.yaml").scenarios  # so --config hands it over
+    with pytest.raises(scenario.ScenarioError, match="allow_large: must be true or false, is 3"):
+        scenario.load(config | {"allow_large": 3}, "file.yaml")
+
+
+def test_jobs_are_counted_about_as_snakemake_does(folder):
+    from conftest import jobs
+
+    result = subprocess.run(
+        [*conftest.command(folder), "--dry-run"], capture_output=True, text=True, cwd=folder, env=environment(), check=False
+    )  # fmt: skip
+    study = scenario.load(TINY, "file.yaml")
+    counted, planned = sum(map(size.jobs, study.scenarios.values())), sum(jobs(result).values())
+    assert counted <= planned <= 1.5 * counted
+
+
+@pytest.mark.parametrize("system", SMALL)
+def test_memory_is_estimated_above_what_the_tables_take_and_not_far_above(system, tmp_path):
+    model = scenario.resolve({"system": system, "realizations": 2, "training_realizations": 1} | SMALL[system], {})
+    scheme = model.schemes[-1]
+    users_and_links = channel.run(scenario.stage_parameters(model, "channel"), range(2))
+    scheduled = schedule.run(
+        scenario.stage_parameters(model, "schedule", scheme.scheduler), scheme.scheduler, users_and_links
+    )
+    taken = sum(frame.estimated_size() for frame in (users_and_links | scheduled).values())
+    estimate, _ = size.memory(model)["tables"]
+    assert taken < estimate < 30 * taken
+
+
+@pytest.mark.parametrize("name", ["OAC, participation known", "OptSched+DP", "I/M (64): 1.5", "größer", "a" * 60])
+def test_names_of_schemes_may_hold_what_titles_hold(name):
+    assert scenario.resolve({"schemes": [{"name": name, "scheduler": "random", "noise": "random"}]}, {})
+
+
+@pytest.mark.parametrize("name", ["<b>x</b>", "=1+1", "+1", "-1", "@x", " x", "a\nb", "a\tb", "a\x00", "a&b", 'a"b', "", "a" * 61, "a;b", "a|b"])  # fmt: skip
+def test_names_that_browsers_or_spreadsheets_take_for_more_are_refused(name):
+    for content in (
+        {"schemes": [{"name": name, "scheduler": "random", "noise": "random"}]},
+        {"system": "age_aware", "clients": {"chains": [{"name": name, "up": 0.1, "down": 0.1}]}},
+    ):
+        with pytest.raises(scenario.ScenarioError, match=r"(schemes|clients.chains).0.name: "):
+            scenario.resolve(content, {})
+
+
+@pytest.mark.parametrize("name", ["a" * 101, "a" * 300, "<b>", "=a", "a/b", "-a", ".a", "größer", "a b", "a\n", ""])
+def test_names_of_scenarios_and_studies_are_names_of_files(name):
+    with pytest.raises(scenario.ScenarioError, match=r"scenarios: .* is no name; use letters"):
+        scenario.load({"scenarios": {name: {}}}, "file.yaml")
+    with pytest.raises(scenario.ScenarioError, match=r"study: .* is no name; use letters"):
+        scenario.load({"scenarios": {"a": {}}, "study": name}, "file.yaml")
+
+
+def test_the_longest_names_make_files_that_can_be_written(tmp_path):
+    name = "".join(f"{k:02d}x" for k in range(33)) + "y"
+    config = TINY | {"study": name, "scenarios": {name: {}}}
+    result = conftest.snakemake(tmp_path, config, f"results/{name}/channel/000000-000002/users.parquet")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert len(f"{name}_simulated_constant_adaptive_000000-000100.log".encode()) < 255  # of a job on a cluster
