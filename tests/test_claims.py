@@ -241,6 +241,12 @@ def test_settings_are_told_by_parameters_not_by_names_or_their_order():
     for claim, where in table.filter(pl.col("claim").str.contains("larger")).select("claim", "scenario").rows():
         assert where == "1 against 0", claim
     assert set(table.filter(pl.col("claim").str.contains("few blocks"))["scenario"]) == {"0"}
+    one, other = PAPER.values()
+    crossed = multicell_claims.claims(world({(8, 1e6): one, (5, 1e7): other}, 100))
+    assert not crossed["scenario"].str.contains("against").any()
+    steeper = multicell_claims.claims(world({(5, 1e6): one, (5, 1e7): other}, 100))
+    assert not steeper["claim"].str.contains("larger R").any()
+    assert steeper["claim"].str.contains("larger gamma").any()
 
 
 def test_settings_are_compared_within_a_law_of_samples_only():
@@ -349,18 +355,25 @@ def test_every_claim_of_utility_fair_can_hold_and_fail(losses, energies, slopes,
 @pytest.mark.parametrize("expected", ["yes", "no"])
 def test_every_claim_of_anonymous_oac_can_hold_and_fail(expected):
     good = expected == "yes"
-    curve = [  # method, participation, rate, epsilon where claims hold, and where they fail
-        ("advanced_composition", 1.0, 1.0, 900.0, 90.0), ("renyi", 1.0, 1.0, 200.0, 95.0), ("tight", 1.0, 1.0, 150.0, 80.0),
-        ("renyi", 1.0, 0.5, 120.0, 90.0), ("tight", 1.0, 0.5, 110.0, 70.0),
-        ("tight", 1.0, 0.25, 5.0, 40.0), ("tight", 0.5, 0.5, 5.0, 60.0),
-    ]  # fmt: skip
-    rows = [("rounds", 1000.0, p, q, method, 1.0, yes if good else no) for method, p, q, yes, no in curve]
-    rows += [("failed_devices", float(k), 1.0, 0.25, "tight", 1.0, 2.0 + (0.01 if good else 2) * k) for k in range(6)]
-    rows += [("estimate_scale", k, 1.0, 0.25, "tight", 1.0, 2.0 if good else 2 / k) for k in (0.1, 1.0)]
-    rows += [
-        ("estimate_scale_counting_channel_noise", k, 1.0, 0.25, "tight", k, 2 / k if good else 2.0) for k in (0.1, 1.0)
+    curve = [  # reading, method, participation, rate, epsilon where claims hold, and where they fail
+        ("anonymous_read", "tight", 1.0, 0.25, 5.0, 50.0),
+        ("identified_read", "tight", 0.5, 0.5, 5.0, 61.0),
+        ("anonymous", "advanced_composition", 1.0, 1.0, 900.0, 90.0),
+        ("anonymous", "renyi", 1.0, 1.0, 200.0, 95.0),
+        ("anonymous", "tight", 1.0, 1.0, 150.0, 80.0),
+        ("anonymous", "renyi", 1.0, 0.5, 120.0, 90.0),
+        ("anonymous", "tight", 1.0, 0.5, 110.0, 70.0),
+        ("anonymous", "tight", 1.0, 0.25, 5.0, 40.0),
+        ("identified", "tight", 0.5, 0.5, 5.0, 60.0),
     ]
-    names = ["quantity", "x", "participation", "sampling_rate", "method", "noise_multiplier", "epsilon"]
+    rows = [("rounds", 1000.0, name, p, q, method, 1.0, yes if good else no) for name, method, p, q, yes, no in curve]
+    hidden = ("anonymous", 1.0, 0.25, "tight")
+    rows += [("failed_devices", float(k), *hidden, 1.0, 2.0 + (0.01 if good else 2) * k) for k in range(6)]
+    for k in (0.1, 1.0):
+        rows += [("estimate_scale", k, *hidden, 1.0, 2.0 if good else 2 / k)]
+        rows += [("estimate_scale_of_one_device", k, *hidden, 1.0, 2.0 if good else 2 / k)]
+        rows += [("estimate_scale_counting_channel_noise", k, *hidden, k, 2 / k if good else 2.0)]
+    names = ["quantity", "x", "reading", "participation", "sampling_rate", "method", "noise_multiplier", "epsilon"]
     leakage = pl.DataFrame(rows, schema=names, orient="row").with_columns(scheme=pl.lit("a"))
     schemes = [("a", "over_the_air", "anonymous"), ("b", "over_the_air", "identified"), ("c", "orthogonal", "local")]
     accuracy = (0.9, 0.8, 0.7) if good else (0.7, 0.8, 0.9)
@@ -374,6 +387,9 @@ def test_every_claim_of_anonymous_oac_can_hold_and_fail(expected):
     table = anonymous_oac_claims.claims({"one": content})
     assert {claim[0] for claim in table["claim"]} == set("1234567")
     assert set(table["holds"]) == {expected}, table.filter(pl.col("holds") != expected)
+    assert sorted(table.filter(pl.col("claim").str.starts_with("3."))["measured"]) == (
+        [5.0] * 4 if good else [40, 50, 60, 61]
+    )
     # Failing devices are followed down to half of the participants, and each end decides by itself.
     failing = table.filter(pl.col("claim").str.starts_with("5."))["claim"].to_list()
     assert ["1 of 10" in claim for claim in failing] == [True, False]

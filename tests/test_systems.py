@@ -277,7 +277,7 @@ def test_labels_are_spread_as_little_as_possible():
 def test_every_config_of_a_system_is_valid_and_every_figure_has_its_caption(system):
     from pwfl import scenario
 
-    files = ["config", "paper"] if system == "multicell" else [system, f"{system}_small"]
+    files = ["config", "paper", "samples"] if system == "multicell" else [system, f"{system}_small"]
     for name in files:
         study = scenario.load(config_of(name), name)
         assert {chosen.system for chosen in study.scenarios.values()} == {system}

@@ -14,6 +14,16 @@ GRACEFUL = 1.5  # factor on epsilon that is read as graceful
 CLOSE = 1e-6
 PAPER_ROUNDS = 1000
 BEYOND = "not in the paper"
+READINGS = {
+    "anonymous": "hidden",
+    "anonymous_read": "hidden, but the batch's size read off the noise",
+    "identified": "known to the server",
+    "identified_read": "known, and the batch's size read off the noise",
+}
+INFERRED = {
+    "anonymous_read": "the batch's size is read off the noise",
+    "identified": "participation can be inferred",
+}
 
 
 def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
@@ -35,13 +45,13 @@ def _privacy(content: dict):
     p, q = content["parameters"]["network"]["participation"], content["parameters"]["data"]["sampling"]
     last = _leakage(content, "rounds").filter(pl.col("x") == rounds)
 
-    def epsilon(method, participation, rate):
+    def epsilon(method, reading, participation, rate):
         found = last.filter(
-            pl.col("method") == method, pl.col("participation") == participation, pl.col("sampling_rate") == rate
+            method=method, reading=reading, participation=float(participation), sampling_rate=float(rate)
         )
         return found["epsilon"][0] if len(found) else None
 
-    act, unsampled = epsilon("advanced_composition", 1, 1), epsilon("renyi", 1, 1)
+    act, unsampled = (epsilon(method, "anonymous", 1, 1) for method in ("advanced_composition", "renyi"))
     if act is not None and unsampled is not None:
         yield (
             Claim("1. Renyi DP accounts better than advanced composition at p q = 1 (ratio of epsilons)",
@@ -50,27 +60,32 @@ def _privacy(content: dict):
         )  # fmt: skip
     for rate in (1.0, 0.5) if rounds >= PAPER_ROUNDS else ():
         for method, words in (("renyi", "the paper's accountant"), ("tight", "exact accounting")):
-            if (value := epsilon(method, 1, rate)) is not None:
+            if (value := epsilon(method, "anonymous", 1, rate)) is not None:
                 yield (
                     Claim(f"2. epsilon after all rounds is more than 100 at p q = {rate:g} ({words})",
                           Band(above=100), "Sec. V, Fig. 1", "more than 100"),
                     fixed(value),
                 )  # fmt: skip
-    for known, rate, words in ((1, p * q, "hidden"), (p, q, "known to the server")):
-        if (value := epsilon("tight", known, rate)) is not None:
+    readings = {
+        reading: epsilon("tight", reading, *((1, p * q) if reading.startswith("anonymous") else (p, q)))
+        for reading in READINGS
+    }
+    for reading, words in READINGS.items():
+        if (value := readings[reading]) is not None:
+            own = reading == "anonymous"
             yield (
                 Claim(f"3. epsilon after all rounds is acceptable at this p and q (tight, participation {words})",
-                      Band(most=ACCEPTABLE), "Sec. V" if known == 1 else BEYOND,
-                      "an acceptable range at p q of 0.01" if known == 1 else None),
+                      Band(most=ACCEPTABLE), "Sec. V" if own else BEYOND,
+                      "an acceptable range at p q of 0.01" if own else None),
                 fixed(value),
             )  # fmt: skip
-    inferred, hidden = epsilon("tight", p, q), epsilon("tight", 1, p * q)
-    if p < 1 and inferred is not None and hidden is not None:
-        yield (
-            Claim("4. device sampling amplifies like record sampling, Lemma 3, even where participation can be "
-                  "inferred (ratio of epsilons)", Band(most=1 + CLOSE), BEYOND),
-            fixed(_ratio(inferred, hidden)),
-        )  # fmt: skip
+    for reading, words in INFERRED.items():
+        if p < 1 and readings[reading] is not None and readings["anonymous"] is not None:
+            yield (
+                Claim(f"4. device sampling amplifies like record sampling, Lemma 3, even where {words} (ratio of "
+                      "epsilons)", Band(most=1 + CLOSE), BEYOND),
+                fixed(_ratio(readings[reading], readings["anonymous"])),
+            )  # fmt: skip
 
 
 def _robustness(content: dict):
@@ -85,13 +100,17 @@ def _robustness(content: dict):
                   Band(most=GRACEFUL), "Lemma 4", "gracefully"),
             fixed(_ratio(failed["epsilon"][k], failed["epsilon"][0])),
         )  # fmt: skip
-    flat = _leakage(content, "estimate_scale")["epsilon"]
-    if len(flat):
-        yield (
-            Claim("6. epsilon does not depend on the server's channel estimates (largest over least)",
-                  Band(most=1 + CLOSE), "Sec. IV-C"),
-            fixed(_ratio(flat.max(), flat.min())),
-        )  # fmt: skip
+    for quantity, whose, source in (
+        ("estimate_scale", "all scaled alike", "Sec. IV-C"),
+        ("estimate_scale_of_one_device", "that of one device alone", BEYOND),
+    ):
+        epsilon = _leakage(content, quantity)["epsilon"]
+        if len(epsilon):
+            yield (
+                Claim(f"6. epsilon does not depend on the server's channel estimates, {whose} (largest over least)",
+                      Band(most=1 + CLOSE), source),
+                fixed(_ratio(epsilon.max(), epsilon.min())),
+            )  # fmt: skip
     counting = _leakage(content, "estimate_scale_counting_channel_noise").sort("x")
     # Where there is channel noise to count, and a guarantee to lose.
     if counting["noise_multiplier"].n_unique() > 1 and counting["epsilon"].is_finite().all():

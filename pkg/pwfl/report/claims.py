@@ -86,7 +86,7 @@ class Measure(NamedTuple):
     low: float | None
     high: float | None
     interval: str
-    realizations: int
+    realizations: int | None
 
 
 def row(claim: Claim, scenario: str, measure: Measure) -> tuple:
@@ -113,7 +113,7 @@ def table(rows: list[tuple]) -> pl.DataFrame:
 
 def fixed(value: float) -> Measure:
     """A number that no draw enters."""
-    return Measure(value, value, value, NOT_RANDOM, 1)
+    return Measure(value, value, value, NOT_RANDOM, None)
 
 
 def counted(value: float, realizations: int) -> Measure:

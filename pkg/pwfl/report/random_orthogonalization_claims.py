@@ -78,7 +78,7 @@ def _of_one(content: dict):
     )  # fmt: skip
     yield from _finite_mean(
         Claim("5. transmit energy of a user in a round over its limit P = alpha^2 (factor)", Band(most=1),
-              "power limit of (1)"),
+              "the power constraint P"),
         (each["transmit_energy"] / each["transmit_energy_limit"]).drop_nulls().to_numpy(),
     )  # fmt: skip
 
