@@ -9,10 +9,14 @@ INSTALL := -m pip install --quiet --disable-pip-version-check
 .PHONY: run test lint docs lock benchmark benchmark-peers mutants
 
 run: $(VENV)/installed
+	$(BIN)/python -m pwfl.scenario $(CONFIG)
 	$(BIN)/snakemake --configfile $(CONFIG)
 
+# As root on Debian, tests of a cluster and of a storage install what they need (pytest's header says what); not with
+# APT=no, which skips them.
+APT ?= yes
 test: $(VENV)/installed lint
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup
+	PWFL_TEST_APT=$(APT) $(BIN)/python -m pytest --numprocesses 3 --dist loadgroup
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .

@@ -15,6 +15,11 @@ include: "rules/audit.smk"
 include: "rules/report.smk"
 
 
+# Not before jobs start: dry runs, reports and --unlock go beside a run.
+onstart:
+    hold_scenarios()
+
+
 localrules:
     all,
 

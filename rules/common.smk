@@ -4,7 +4,7 @@ import re
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
-from pwfl import scenario
+from pwfl import runs, scenario
 from pwfl.fingerprint import fingerprint
 from pwfl.report import catalog
 
@@ -45,6 +45,15 @@ def model(wildcards):
     try:
         return study.scenario(wildcards.scenario)
     except scenario.ScenarioError as error:
+        raise WorkflowError(str(error)) from None
+
+
+def hold_scenarios():
+    """Keep other runs from the study's scenarios until this process ends."""
+    names = [*study.scenarios, f"comparison.{study.name}"]
+    try:
+        runs.hold(names, ".snakemake/pwfl")
+    except runs.BusyError as error:
         raise WorkflowError(str(error)) from None
 
 

@@ -41,12 +41,44 @@ def tiny_config():
     return yaml.safe_load(yaml.safe_dump(TINY))
 
 
-def need(programs: tuple[str, ...], *packages: str) -> None:
-    """Install Debian's packages where programs are missing, or skip."""
-    if all(shutil.which(program) for program in programs):
+# Programs that tests need, by the Debian packages that they are installed from.
+SYSTEM_PROGRAMS = {
+    ("slurm-wlm", "munge"): ("munged", "slurmctld", "slurmd", "sbatch", "unshare", "nsenter"),
+    ("rsync",): ("rsync",),
+}
+APT = "PWFL_TEST_APT"  # environment variable: `no` installs nothing
+
+
+def missing_packages() -> list[str]:
+    """Debian packages of which tests need programs that are not there."""
+    return [
+        package
+        for packages, programs in SYSTEM_PROGRAMS.items()
+        if not all(shutil.which(program) for program in programs)
+        for package in packages
+    ]
+
+
+def may_install() -> bool:
+    """Whether tests may and can install Debian packages."""
+    return os.environ.get(APT, "yes") != "no" and os.geteuid() == 0 and shutil.which("apt-get") is not None
+
+
+def pytest_report_header():
+    """What the tests are going to install into the system, before they do."""
+    if not (missing := missing_packages()):
+        return None
+    if may_install():
+        return f"tests that need them will install Debian's {', '.join(missing)} by apt-get; {APT}=no skips these tests"
+    return f"tests that need Debian's {', '.join(missing)} are skipped"
+
+
+def need(*packages: str) -> None:
+    """Install Debian packages whose programs are missing, or skip."""
+    if not set(packages) & set(missing_packages()):
         return
-    if os.geteuid() != 0 or not shutil.which("apt-get"):
-        pytest.skip(f"needs {' and '.join(packages)}, or root and apt-get to install them")
+    if not may_install():
+        pytest.skip(f"needs {' and '.join(packages)}, or root, apt-get and {APT} other than `no` to install them")
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     for command in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
         result = subprocess.run(

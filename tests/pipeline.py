@@ -16,9 +16,10 @@ def run(config: dict, folder) -> tuple[dict, dict[str, pl.DataFrame]]:
     """A scenario's parameters and the report's tables; every table passes through its file's schema check."""
     model, collected = scenario.resolve({"audit": {"canaries": 50}}, config), []
     data = digits() if "data" in type(model).model_fields else None
-    for scheme, found in stages(model, folder):
-        trained = train.run(scenario.stage_parameters(model, "train"), data, range(model.training_realizations), found)
-        found |= checked(trained, model, folder)
+    for scheme, untrained in stages(model, folder):
+        trained = range(model.training_realizations)
+        history = train.run(scenario.stage_parameters(model, "train"), data, trained, untrained)
+        found = untrained | checked(history, model, folder)
         found |= checked(audit.run(scenario.stage_parameters(model, "audit"), found), model, folder)
         names = ("schedule_status", "noise_status", "history", "leakage", "outcome", "audit")
         collected.append({n: found[n].select(pl.lit(scheme.name).alias("scheme"), pl.all()) for n in names})

@@ -1,16 +1,23 @@
 """Bounds of parameters: every number has two, and a scenario at any corner of them runs or is refused by name."""
 
 import math
+from functools import reduce
 from typing import get_args, get_origin
 
+import mpmath
+import numpy as np
 import pytest
 from annotated_types import Ge, Gt, Le, Lt
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import pipeline
-from pwfl import scenario
+from pwfl import datasets, scenario
+from pwfl.channel.multicell import StartValueError
 from pwfl.scenario.fields import Section
+from pwfl.schedule.interference import threshold
+from pwfl.schedule.multicell import RATE_TOLERANCE, rates
+from pwfl.schedule.power import powers
 
 
 def leaves(annotation, metadata=(), path=""):
@@ -70,13 +77,14 @@ def test_every_number_has_a_least_and_a_greatest_value(system):
     assert not [path for path, (low, high) in NUMBERS[system].items() if 0 < low < 1e-100 or high > 2**63]
 
 
-# Small scenarios, which each example changes at some of its numbers. Sizes of jobs are left alone: see test_size.
+# Small scenarios, some of whose numbers each example moves to an end of its bounds. Sizes stay: see test_size.
 DATA = {"dataset": "digits"}
 SMALL = {
     "multicell": {"network": {"users": 14}, "radio": {"resource_blocks": 2}, "training": {"hidden_layers": [4], "rounds": 3},
                   "data": DATA | {"samples_offset": 10, "samples_log_mean": 2.5}, "privacy": {"min_noise": 3.5, "max_noise_error": 0.4}},
     "anonymous_oac": {"network": {"devices": 5, "participation": 0.6}, "data": DATA | {"samples": 30, "sampling": 0.3},
-                      "privacy": {"curve_rates": [0.5], "estimate_scales": [1.0]}, "training": {"rounds": 3, "hidden_layers": []}},
+                      "privacy": {"curve_rates": [0.5], "estimate_scales": [1.0]}, "training": {"rounds": 3, "hidden_layers": []},
+                      "schemes": [{"name": "Anonymous OAC", "scheduler": "over_the_air", "noise": "anonymous"}]},
     "random_orthogonalization": {"network": {"users": 4, "antennas": 8}, "data": DATA | {"samples_per_user": 20},
                                  "privacy": {"user_numbers": [2]}, "training": {"rounds": 2, "batch_size": 10}},
     "utility_fair": {"network": {"devices": 4}, "data": DATA | {"samples_per_device": 200}, "training": {"rounds": 3, "hidden_layers": []}},
@@ -85,9 +93,20 @@ SMALL = {
 SIZES = {"realizations", "training_realizations", "optimization", "training", "users", "devices", "antennas", "number",
          "rounds", "rings", "resource_blocks", "horizon", "draws", "local_steps", "batch_size", "hidden_layers[]",
          "user_numbers[]", "sweep_clients", "evaluate_every", "samples_total"}  # fmt: skip
+# Accounting takes anonymous_oac seconds a scenario.
+EXAMPLES = {"multicell": 60, "anonymous_oac": 4, "random_orthogonalization": 60, "utility_fair": 60, "age_aware": 40}
 
 
-def corner(path: str, value) -> dict:
+def free(system: str) -> list[str]:
+    """The numbers that examples move: no sizes, and none that is one of several of a kind."""
+    return [
+        path
+        for path in NUMBERS[system]
+        if path.split(".")[-1] not in SIZES and "[]." not in path and "[][]" not in path
+    ]
+
+
+def part(path: str, value) -> dict:
     """The part of a scenario that sets a number, in a list of one where it stands in a list."""
     *sections, key = path.split(".")
     content = {key.rstrip("[]"): [value] if key.endswith("[]") else value}
@@ -96,30 +115,71 @@ def corner(path: str, value) -> dict:
     return content
 
 
-def corners(system: str):
-    """Scenarios with one to four numbers at an end of their bounds."""
-    free = [
-        path
-        for path in NUMBERS[system]
-        if path.split(".")[-1] not in SIZES and "[]." not in path and "[][]" not in path
-    ]
-    changes = st.dictionaries(st.sampled_from(free), st.sampled_from([0, 1]), min_size=1, max_size=4)
-    return changes.map(lambda ends: {path: NUMBERS[system][path][end] for path, end in sorted(ends.items())})
+def outcome_of(system: str, chosen: dict, folder) -> str:
+    """Run a small scenario with some of its numbers set, tables checked against their schemas; or how it is refused."""
+    content = {"system": system, "realizations": 2, "training_realizations": 1} | SMALL[system]
+    content = reduce(scenario._merge, (part(path, value) for path, value in chosen.items()), content)
+    try:
+        for _ in pipeline.stages(scenario.resolve(content, {}), folder):
+            pass
+    except (scenario.ScenarioError, datasets.DataError, StartValueError) as error:
+        return str(error)
+    return ""
 
 
 @pytest.mark.parametrize("system", NUMBERS)
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
-@given(data=st.data())
-def test_a_scenario_at_a_corner_of_its_bounds_runs_or_is_refused_by_name(tmp_path_factory, system, data):
-    chosen = data.draw(corners(system))
-    content = {"system": system, "realizations": 2, "training_realizations": 1} | SMALL[system]
-    for path, value in chosen.items():
-        content = scenario._merge(content, corner(path, value))
-    try:
-        model = scenario.resolve(content, {})
-    except scenario.ScenarioError as error:
-        keys = [".".join(path) for path, _ in scenario.parameters(scenario.SYSTEMS[system])]
-        assert all(line.split(":")[0].removesuffix(".0") in keys for line in str(error).splitlines()), error
-        return
-    for _, _ in pipeline.stages(model, tmp_path_factory.mktemp("tables")):
-        pass
+def test_a_scenario_at_a_corner_of_its_bounds_runs_or_is_refused_by_name(tmp_path, system):
+    keys = [".".join(path) for path, _ in scenario.parameters(scenario.SYSTEMS[system])]
+
+    @settings(max_examples=EXAMPLES[system], deadline=None, derandomize=True, database=None, phases=[Phase.generate])
+    @given(st.dictionaries(st.sampled_from(free(system)), st.sampled_from([0, 1]), min_size=1, max_size=4))
+    def check(ends):
+        chosen = {path: NUMBERS[system][path][end] for path, end in sorted(ends.items())}
+        refused = outcome_of(system, chosen, tmp_path)
+        assert not refused or any(key in refused for key in keys), refused
+
+    check()
+
+
+@pytest.mark.parametrize(
+    ("system", "changes", "expected"),
+    [
+        ("multicell", {"privacy.min_noise": 1e300}, "privacy.min_noise: 1e+300 is wrong: input should be less"),
+        ("multicell", {"privacy.min_noise": 1e-300}, "privacy.min_noise: 1e-300 is wrong: input should be greater"),
+        ("multicell", {"privacy.max_noise_error": 1e300}, "privacy.max_noise_error: 1e+300 is wrong"),
+        ("multicell", {"training.clip_norm": 1e300}, "training.clip_norm: 1e+300 is wrong"),
+        ("multicell", {"training.clip_norm": 1e-300}, "training.clip_norm: 1e-300 is wrong"),
+        ("multicell", {"network.cell_radius_m": 1e300}, "network.cell_radius_m: 1e+300 is wrong"),
+        ("multicell", {"data.samples_log_mean": 20.0}, "data.samples_log_mean: 14 users would hold"),
+        ("multicell", {"data.samples_log_sd": 5.0}, "data.samples_log_mean: 14 users would hold"),
+        ("multicell", {"schedule.gamma": 1e15}, "schedule.gamma: 1e+15 weighs one user's leakage"),
+        ("utility_fair", {"device.deadline_s": 1e300}, "device.deadline_s: 1e+300 is wrong"),
+        ("utility_fair", {"device.deadline_s": 1e6, "device.seconds_per_bit": 1e-15}, "device.deadline_s: 1e+06 leaves time for"),
+        ("utility_fair", {"utility.beta_2_j": 1e-9}, "utility.beta_2_j: 1e-09 is nothing beside"),
+        ("random_orthogonalization", {"privacy.noise_variance": 1e-30}, "privacy.noise_variance: 1e-30 is wrong: input should be 0 or at least 1e-12"),
+    ],
+)  # fmt: skip
+def test_what_no_number_can_hold_is_refused_by_name(tmp_path, system, changes, expected):
+    assert expected in outcome_of(system, changes, tmp_path)
+
+
+@pytest.mark.parametrize("rate", [1e-9, 1e-8, 1.0, 1e5, 3.6e6])
+def test_thresholds_and_rates_are_inverse_to_each_other_however_small(rate):
+    with mpmath.workdps(60):
+        expected = mpmath.mpf(2) ** (mpmath.mpf(rate) / 180000) - 1
+    sinr = threshold(rate, 180e3)
+    assert sinr == pytest.approx(float(expected), rel=1e-14)
+    gain, occupant = np.ones((1, 1, 1)), np.zeros((1, 1, 1), int)
+    found = rates(gain, np.zeros((1, 1), int), np.zeros((1, 1), int), np.array([[sinr]]), occupant, 1.0, 180e3)
+    assert found.item() == pytest.approx(rate, rel=1e-14)
+
+
+def test_a_tiny_minimum_rate_is_asked_of_a_user_and_can_be_missed():
+    # 2^x - 1 is 0 here: everybody would be served with no power at all.
+    gain = np.array([[[1e-20, 1e-30]]])  # of two users on two blocks, to one station
+    sinr, cell, occupant = threshold(1e-8, 180e3), np.zeros((1, 2), int), np.array([[[0, 1]]])
+    power = powers(gain, cell, occupant, sinr, 1e-15, 1e-2, [0])
+    assert power[0] == pytest.approx([sinr * 1e-15 / 1e-20, 1e-2])
+    rate = rates(gain, cell, np.array([[0, 1]]), power, occupant, 1e-15, 180e3)
+    assert rate[0, 0] == pytest.approx(1e-8)
+    assert rate[0, 1] < 1e-8 * (1 - RATE_TOLERANCE)

@@ -7,8 +7,11 @@ import sys
 import pytest
 import yaml
 
+import conftest
 from conftest import ROOT, TINY, environment
-from pwfl import scenario
+from pwfl import channel, scenario, schedule
+from pwfl.scenario import size
+from test_bounds import SMALL
 
 pytestmark = pytest.mark.xdist_group("input")
 
@@ -69,6 +72,24 @@ def test_what_means_what_it_seems_is_read_as_yaml_reads_it(tmp_path, content):
     path = tmp_path / "study.yaml"
     path.write_text(content, encoding="utf-8")
     assert scenario.read([path]) == yaml.safe_load(content.replace("\t", " "))
+
+
+def test_what_tests_install_is_said_before_and_can_be_refused(monkeypatch):
+    monkeypatch.setattr(conftest.shutil, "which", lambda program: program if program == "apt-get" else None)
+    monkeypatch.setattr(conftest.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(conftest.subprocess, "run", lambda *_, **__: pytest.fail("something was installed"))
+    monkeypatch.setenv("PWFL_TEST_APT", "yes")
+    said = conftest.pytest_report_header()
+    assert "slurm-wlm, munge, rsync" in said
+    assert "PWFL_TEST_APT=no" in said
+    monkeypatch.setenv("PWFL_TEST_APT", "no")
+    assert "are skipped" in conftest.pytest_report_header()
+    with pytest.raises(pytest.skip.Exception, match="needs rsync"):
+        conftest.need("rsync")
+    made = subprocess.run(
+        ["make", "--dry-run", "test", "APT=no"], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert "PWFL_TEST_APT=no" in made.stdout
 
 
 def test_files_that_are_missing_or_no_files_are_named(tmp_path):
@@ -187,7 +208,7 @@ def folder(tmp_path_factory):
     """A working directory with the default config, a file of the tiny study, and one with a flaw."""
     path = tmp_path_factory.mktemp("folder")
     (path / "config").symlink_to(ROOT / "config")
-    (path / "tiny.yaml").write_text(yaml.safe_dump(TINY))
+    (path / "study.yaml").write_text(yaml.safe_dump(TINY))
     (path / "twice.yaml").write_text("base: {seed: 1, seed: 2}\n" + FEW)
     return path
 
@@ -238,3 +259,84 @@ def test_a_config_can_be_checked_without_snakemake(tmp_path, content, expected):
     assert result.returncode == (0 if expected is None else 1)
     assert (f"{path}{expected}" if expected else "study study of one") in result.stdout + result.stderr
     assert "Traceback" not in result.stderr
+
+
+def of(system: str, **changes) -> dict:
+    return {"base": {"system": system}, "scenarios": {"one": changes}}
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (of("multicell", realizations=10**9, shards={"optimization": 100}), "scenarios.one: the study has about 90,000,0"),
+        (of("multicell", realizations=10**7, shards={"optimization": 1}), "raise shards.optimization"),
+        (of("age_aware", clients={"number": 10**9}, schemes=[{"name": "a", "scheduler": "random", "noise": "constant"}]), "lower shards.optimization, clients.number or schedule.horizon"),
+        (of("random_orthogonalization", network={"antennas": 10**6, "users": 10**4}, data={"samples_per_user": 6}, training={"batch_size": 1}), "network.users, network.antennas"),
+        (of("utility_fair", training={"hidden_layers": [10**5, 10**5]}), "GiB of memory for training"),
+        (of("anonymous_oac", training={"rounds": 10**6}, network={"devices": 60000}, data={"samples": 1}), "GiB of memory for tables"),
+    ],
+)  # fmt: skip
+def test_a_study_too_large_to_be_meant_is_refused_with_its_size_unless_allowed(config, expected):
+    with pytest.raises(scenario.ScenarioError) as caught:
+        scenario.load(config, "file.yaml")
+    assert expected in str(caught.value)
+    assert "allow_large: true" in str(caught.value)
+    assert scenario.load(config | {"allow_large": True}, "file.yaml").scenarios
+    assert scenario.load(config | {"allow_large": "true"}, "file.yaml").scenarios  # so --config hands it over
+    with pytest.raises(scenario.ScenarioError, match="allow_large: must be true or false, is 3"):
+        scenario.load(config | {"allow_large": 3}, "file.yaml")
+
+
+def test_jobs_are_counted_about_as_snakemake_does(folder):
+    from conftest import jobs
+
+    result = subprocess.run(
+        [*conftest.command(folder), "--dry-run"], capture_output=True, text=True, cwd=folder, env=environment(), check=False
+    )  # fmt: skip
+    study = scenario.load(TINY, "file.yaml")
+    counted, planned = sum(map(size.jobs, study.scenarios.values())), sum(jobs(result).values())
+    assert counted <= planned <= 1.5 * counted
+
+
+@pytest.mark.parametrize("system", SMALL)
+def test_memory_is_estimated_above_what_the_tables_take_and_not_far_above(system, tmp_path):
+    model = scenario.resolve({"system": system, "realizations": 2, "training_realizations": 1} | SMALL[system], {})
+    scheme = model.schemes[-1]
+    users_and_links = channel.run(scenario.stage_parameters(model, "channel"), range(2))
+    scheduled = schedule.run(
+        scenario.stage_parameters(model, "schedule", scheme.scheduler), scheme.scheduler, users_and_links
+    )
+    taken = sum(frame.estimated_size() for frame in (users_and_links | scheduled).values())
+    estimate, _ = size.memory(model)["tables"]
+    assert taken < estimate < 30 * taken
+
+
+@pytest.mark.parametrize("name", ["OAC, participation known", "OptSched+DP", "I/M (64): 1.5", "größer", "a" * 60])
+def test_names_of_schemes_may_hold_what_titles_hold(name):
+    assert scenario.resolve({"schemes": [{"name": name, "scheduler": "random", "noise": "random"}]}, {})
+
+
+@pytest.mark.parametrize("name", ["<b>x</b>", "=1+1", "+1", "-1", "@x", " x", "a\nb", "a\tb", "a\x00", "a&b", 'a"b', "", "a" * 61, "a;b", "a|b"])  # fmt: skip
+def test_names_that_browsers_or_spreadsheets_take_for_more_are_refused(name):
+    for content in (
+        {"schemes": [{"name": name, "scheduler": "random", "noise": "random"}]},
+        {"system": "age_aware", "clients": {"chains": [{"name": name, "up": 0.1, "down": 0.1}]}},
+    ):
+        with pytest.raises(scenario.ScenarioError, match=r"(schemes|clients.chains).0.name: "):
+            scenario.resolve(content, {})
+
+
+@pytest.mark.parametrize("name", ["a" * 101, "a" * 300, "<b>", "=a", "a/b", "-a", ".a", "größer", "a b", "a\n", ""])
+def test_names_of_scenarios_and_studies_are_names_of_files(name):
+    with pytest.raises(scenario.ScenarioError, match=r"scenarios: .* is no name; use letters"):
+        scenario.load({"scenarios": {name: {}}}, "file.yaml")
+    with pytest.raises(scenario.ScenarioError, match=r"study: .* is no name; use letters"):
+        scenario.load({"scenarios": {"a": {}}, "study": name}, "file.yaml")
+
+
+def test_the_longest_names_make_files_that_can_be_written(tmp_path):
+    name = "".join(f"{k:02d}x" for k in range(33)) + "y"
+    config = TINY | {"study": name, "scenarios": {name: {}}}
+    result = conftest.snakemake(tmp_path, config, f"results/{name}/channel/000000-000002/users.parquet")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert len(f"{name}_simulated_constant_adaptive_000000-000100.log".encode()) < 255  # of a job on a cluster

@@ -5,6 +5,7 @@ import random
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ import psutil
 import pytest
 
 from conftest import command, environment, snakemake, write_config
-from pwfl import files, tables
+from pwfl import files, runs, tables
 
 pytestmark = pytest.mark.xdist_group("robust")
 
@@ -117,6 +118,42 @@ def test_a_second_run_in_the_same_folder_is_refused(tmp_path, study):
         second = snakemake(tmp_path, study, "--rerun-incomplete")
     assert second.returncode == 1
     assert "Directory cannot be locked" in second.stdout + second.stderr
+
+
+def test_a_second_run_is_refused_even_where_the_first_was_unlocked(tmp_path, study):
+    config = study | {"base": study["base"] | {"training": study["base"]["training"] | {"rounds": 10**6}}}
+    log = tmp_path / "logs/low/train/random-random/000000-000002.log"
+    with started(tmp_path, config, "results/low/train/random-random/000000-000002/history.parquet") as run:
+        wait_until(lambda: log.exists() and "to train" in log.read_text(), 180)
+        unlock = [*command(tmp_path), "--unlock"]
+        subprocess.run(unlock, cwd=tmp_path, env=environment(), capture_output=True, check=True)
+        assert not list((tmp_path / ".snakemake").glob("locks/*"))
+        second = snakemake(tmp_path, config, "--rerun-incomplete")
+        said = second.stdout + second.stderr
+        assert second.returncode == 1
+        assert f"low: process {run.pid} on " in said
+        assert "Traceback" not in said
+        assert jobs_of(tmp_path)
+        assert run.poll() is None
+    wait_until(lambda: not jobs_of(tmp_path), 60)
+    target = "results/low/channel/000000-000002/users.parquet"
+    result = snakemake(tmp_path, config, "--rerun-incomplete", target)  # a dead owner holds nothing
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_a_lock_is_held_by_one_process_and_ends_with_it(tmp_path):
+    holder = [
+        sys.executable,
+        "-c",
+        f"from pwfl import runs; runs.hold(['a', 'b'], {str(tmp_path)!r}); print(); input()",
+    ]
+    with subprocess.Popen(holder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()) as first:
+        first.stdout.readline()
+        runs.hold(["c"], str(tmp_path))
+        with pytest.raises(runs.BusyError, match=f"b: process {first.pid} on .* is at work"):
+            runs.hold(["b"], str(tmp_path))
+        first.kill()
+    runs.hold(["b"], str(tmp_path))
 
 
 def test_a_changed_clock_changes_no_table(tmp_path, study, undisturbed):

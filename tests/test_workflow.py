@@ -200,7 +200,7 @@ def test_shard_sizes_and_cores_do_not_change_a_bit(done, tmp_path):
 
 
 def test_jobs_get_along_with_declared_files_in_a_storage(done, tmp_path):
-    need(("rsync",), "rsync")
+    need("rsync")
     folder, config = done
     storage = tmp_path / "storage"
     storage.mkdir()

@@ -56,8 +56,8 @@ TABLES = {
         "statuses": "How the cells' programs and the noise optimizer ended.",
     },
     "anonymous_oac": {
-        "summary": "For each scheme, final accuracy with its 95% interval, the guarantee under both readings of the "
-        "sampling and by several accountants, and what it costs on air.",
+        "summary": "For each scheme, final accuracy with its 95% interval, the guarantee under all readings of the "
+        "sampling and by several accountants, against the server, proved and at least, and what it costs on air.",
         "realizations": "Guarantee, cost and final accuracy of each realization and scheme.",
         "history": "Test accuracy and loss of each evaluated round, realization and scheme.",
         "leakage": "epsilon over rounds, failed devices and scaled channel estimates.",

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from pwfl import datasets
 from pwfl.files import whole
-from pwfl.scenario import common, written
+from pwfl.scenario import common, size, written
 from pwfl.scenario.age_aware import AgeAware
 from pwfl.scenario.anonymous_oac import AnonymousOac
 from pwfl.scenario.common import Scenario
@@ -33,7 +33,7 @@ SYSTEMS: dict[str, type[Scenario]] = {
     "utility_fair": UtilityFair,
     "age_aware": AgeAware,
 }
-TOP_LEVEL = ("study", "run", "base", "scenarios")
+TOP_LEVEL = ("study", "run", "base", "scenarios", "allow_large")
 COMMAND_LINE = "--config"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")  # stands in names of files, of which file systems allow 255 bytes
 NAME_RULE = "use letters, digits, '_', '.' and '-', beginning with a letter or digit, at most 100 of them"
@@ -99,7 +99,7 @@ def load(config: dict, source: str, files: dict | None = None) -> Study:
     ----------
     config
         Content of the file(s), `--config` merged over it: `study`, `base`, `scenarios`, and optionally `run`, the
-        names of the scenarios to run (default: all).
+        names of the scenarios to run (default: all), and `allow_large`, for studies beyond the limits of `size`.
     source
         Names of the files, for messages.
     files
@@ -144,7 +144,8 @@ def _find(config: dict) -> tuple[list[str], dict[str, Scenario]]:
         problems += [f"base.{line}" for line in _field_problems({"system": system} | base)]
     if problems:
         return list(dict.fromkeys(problems)), {}
-    return [], {name: resolved[name] for name in run}
+    chosen = {name: resolved[name] for name in run}
+    return ([] if _flag(config.get("allow_large", False)) else size.problems(chosen)), chosen
 
 
 def _shadowed(config: dict, chosen: dict[str, Scenario], files: dict) -> Iterator[str]:
@@ -304,10 +305,17 @@ def _check_top_level(config: dict) -> list[str]:
         if not isinstance(override, dict):
             hint = "; write {} for the base as it is" if override is None else ""
             problems.append(f"scenarios.{name}: must be a mapping of parameters, is {_shown(override)}{hint}")
+    if _flag(config.get("allow_large", False)) is None:
+        problems.append(f"allow_large: must be true or false, is {_shown(config['allow_large'])}")
     study = config.get("study", "study")
     if isinstance(study, bool) or not isinstance(study, str | int) or not NAME.fullmatch(str(study)):
         problems.append(f"study: {_shown(study)} is no name; {NAME_RULE}")
     return problems
+
+
+def _flag(value) -> bool | None:
+    """A truth value of a config, which --config hands over as text; None if it is none."""
+    return {"true": True, "false": False}.get(str(value).lower())
 
 
 def _shown(value) -> str:

@@ -43,7 +43,7 @@ PAPER_CHAINS = [
 class Clients(Section):
     """The clients and their data (Sec. IV-A)."""
 
-    number: int = parameter(3, "clients N; client k has chain k modulo their number", stages="channel", ge=1, le=10**6)
+    number: int = parameter(3, "clients N; client k has chain k modulo their number", stages="channel", ge=1, le=10**9)
     states_wh: list[State] = parameter([20.0, 50.0, 100.0, 200.0], "values that the data take", unit="Wh",
                                        stages="channel", min_length=2, max_length=100)  # fmt: skip
     chains: list[Chain] = parameter(

@@ -11,7 +11,7 @@ from typing import get_args, get_origin
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic_core import PydanticUndefined
 
-from pwfl.scenario import SYSTEMS, parameters
+from pwfl.scenario import SYSTEMS, parameters, size
 from pwfl.scenario.fields import Section
 
 HEADER = """\
@@ -60,6 +60,11 @@ def schema() -> dict:
         "required": ["scenarios"],
         "properties": {
             "study": {"type": "string", "description": "name of the study"},
+            "allow_large": {
+                "type": "boolean",
+                "description": f"run it though it has more than {size.MAX_JOBS:,} jobs, or one that takes more than "
+                f"{size.MAX_BYTES // 2**30} GiB",
+            },
             "run": {"type": "array", "items": {"type": "string"}, "description": "the scenarios to run; default: all"},
             "base": scenario | {"description": "parameters of all scenarios"},
             "scenarios": {"type": "object", "minProperties": 1, "additionalProperties": scenario},

@@ -159,7 +159,7 @@ class Multicell(common.Scenario):
         most = MAX_PRIVACY_WEIGHT * self.privacy.min_noise**2
         if self.schedule.gamma > most:
             raise ValueError(
-                f"schedule.gamma: {self.schedule.gamma:g} weighs the leakage of one user, up to gamma / Nmin^2, so much "
+                f"schedule.gamma: {self.schedule.gamma:g} weighs one user's leakage, up to gamma / Nmin^2, so much "
                 f"that samples no longer count beside it in (20); at most {most:g} at privacy.min_noise: "
                 f"{self.privacy.min_noise:g}"
             )
@@ -196,9 +196,9 @@ class Multicell(common.Scenario):
         )
         if users * mean > available:
             raise ValueError(
-                f"data.samples_log_mean: {users} users would hold {users * mean:.4g} samples on average, {data.dataset} "
-                f"has {available}; lower data.samples_log_mean, data.samples_log_sd, data.samples_offset or "
-                "network.users, or set data.samples_total"
+                f"data.samples_log_mean: {users} users would hold {users * mean:.4g} samples on average, "
+                f"{data.dataset} has {available}; lower data.samples_log_mean, data.samples_log_sd, "
+                "data.samples_offset or network.users, or set data.samples_total"
             )
         if (least_variance := (privacy.min_noise / mean) ** 2) > privacy.max_noise_error:
             raise ValueError(

@@ -46,8 +46,8 @@ class Data(common.DataSource):
 class Privacy(Section):
     """The users' noise, and how its privacy is measured."""
 
-    noise_variance: Variance = parameter(0.1, "variance sigma^2, per coordinate, of the noise a user adds to its update",
-                                      stages="noise/fixed", ge=0, le=1e12)  # fmt: skip
+    noise_variance: Variance = parameter(0.1, "variance sigma^2, per coordinate, of the noise a user adds to its "
+                                         "update", stages="noise/fixed", ge=0, le=1e12)  # fmt: skip
     delta: float = parameter(1e-5, "delta of the (epsilon, delta) guarantee", stages="account report", ge=1e-100, lt=1)
     user_numbers: list[Annotated[int, Field(ge=1, le=10**6)]] = parameter(
         [10, 20, 30, 40, 50, 60, 70, 80, 90, 100], "numbers of users for which leakages are found besides "

@@ -14,6 +14,8 @@ from pwfl.fairness import link
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameter
 
+MAX_ITERATIONS = 1e9  # of a device in a round
+MAX_LEARNED = 700  # computing energies beta_2 in a round: exp of more overflows
 UNIFORM_BITS = 53  # a fade is never stronger than the uniform numbers it is made of allow
 
 
@@ -192,6 +194,20 @@ class UtilityFair(common.Scenario):
             raise ValueError(
                 f"device.deadline_s: {limits.deadline_s:g} leaves no time to transmit after device.min_iterations: "
                 f"{limits.min_iterations} iterations, which take {computing_s:.3g} s; raise the one or lower the other"
+            )
+        most_iterations = limits.deadline_s / limits.iteration_s
+        if most_iterations > MAX_ITERATIONS:
+            raise ValueError(
+                f"device.deadline_s: {limits.deadline_s:g} leaves time for {most_iterations:.3g} iterations of "
+                f"{limits.iteration_s:.3g} s, at most {MAX_ITERATIONS:g}; lower it, or raise device.batch_size, "
+                "device.sample_bits or device.seconds_per_bit"
+            )
+        computing_j = limits.deadline_s * device["computing_power_w"]
+        if computing_j > MAX_LEARNED * self.utility.beta_2_j:
+            raise ValueError(
+                f"utility.beta_2_j: {self.utility.beta_2_j:g} is nothing beside the {computing_j:.3g} J that computing "
+                f"for the whole device.deadline_s takes: exp of their ratio is no number; raise it to "
+                f"{computing_j / MAX_LEARNED:.3g} or more"
             )
         strongest_fade = 2 * radio["fading_scale"] ** 2 * UNIFORM_BITS * log(2)
         best_gain = strongest_fade * link.path_gain(self.network.min_distance_m, radio)

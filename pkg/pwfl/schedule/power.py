@@ -9,6 +9,8 @@ from collections.abc import Sequence
 import highspy
 import numpy as np
 
+LARGE = 1e9  # a coefficient of the linear program
+
 
 def powers(
     gain: np.ndarray,
@@ -79,6 +81,9 @@ def least_deviation(coupling: np.ndarray, demand: np.ndarray) -> np.ndarray:
 
     Raises ArithmeticError where the solver does not report an optimum.
     """
+    # HiGHS takes what is very large for infinite. A row's side A p is at most 1, so a demand beyond 1 is missed from
+    # below whatever the p; and a p that costs another row LARGE times what it is worth stays below 1 / LARGE anyway.
+    demand, coupling = np.minimum(demand, LARGE), np.maximum(coupling, -LARGE)
     # In units of the largest demand: HiGHS's tolerances are absolute, demands can be tiny.
     n, unit = len(demand), min(1.0, float(demand.max())) or 1.0
     program = highspy.HighsLp()

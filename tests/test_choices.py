@@ -1,0 +1,91 @@
+"""Every value of every choice in the scenario models runs once, from channel to tables of results."""
+
+from itertools import product
+from typing import Literal, get_args, get_origin
+
+import numpy as np
+import pytest
+
+import pipeline
+from pwfl import datasets, report, scenario
+from pwfl.scenario.fields import Section
+from test_bounds import SMALL, part
+
+
+def choices(model: type[Section], prefix: str = "") -> dict[str, tuple]:
+    """The values of each choice of a section, by its place; of the sections in it, too."""
+    found = {}
+    for key, field in model.model_fields.items():
+        kind = field.annotation
+        if get_origin(kind) is Literal:
+            found[prefix + key] = get_args(kind)
+        for inner in (kind, *get_args(kind)):
+            if isinstance(inner, type) and issubclass(inner, Section):
+                found |= choices(inner, f"{prefix}{key}.")
+    return found
+
+
+CHOICES = {system: choices(model) for system, model in scenario.SYSTEMS.items()}
+
+
+def pairs(system: str) -> list[dict]:
+    """Schemes that go together, so many that each scheduler and each noise is in one."""
+    schedulers, noises = (CHOICES[system][f"schemes.{key}"] for key in ("scheduler", "noise"))
+    schemes, missing = [], {*(("scheduler", s) for s in schedulers), *(("noise", n) for n in noises)}
+    for scheduler, noise in product(schedulers, noises):
+        scheme = {"name": f"{scheduler} {noise}", "scheduler": scheduler, "noise": noise}
+        new = missing & {("scheduler", scheduler), ("noise", noise)}
+        if new and not refused(system, {"schemes": [scheme]}):
+            schemes.append(scheme)
+            missing -= new
+    assert not missing
+    return schemes
+
+
+def refused(system: str, changes: dict) -> str:
+    try:
+        scenario.resolve(base(system), changes)
+    except scenario.ScenarioError as error:
+        return str(error)
+    return ""
+
+
+def base(system: str) -> dict:
+    content = {"system": system, "realizations": 2, "training_realizations": 1} | SMALL[system]
+    if system == "age_aware":
+        content["schedule"] = content["schedule"] | {"times": [0, 1, 2]}  # for the scheduler `fixed`
+    return content
+
+
+def cases():
+    """Systems, and the numbers of runs that take each value of their longest choice."""
+    for system, found in CHOICES.items():
+        plain = [values for path, values in found.items() if not path.startswith("schemes.")]
+        yield from ((system, number) for number in range(max(map(len, plain))))
+
+
+def test_all_kinds_of_choices_are_found():
+    assert {"schedule.solver", "data.dataset", "training.clipping", "schemes.noise"} <= set(CHOICES["multicell"])
+    assert CHOICES["age_aware"]["schedule.bound"] == ("paired", "separate")
+
+
+@pytest.mark.parametrize(("system", "number"), list(cases()))
+def test_each_value_of_each_choice_runs(system, number, tmp_path, monkeypatch):
+    size = datasets.Size(1437, 360, 784, 10)  # for the larger data sets, of which no value is asked here
+    generator = np.random.default_rng(number)
+    for dataset in ("mnist", "fashion_mnist"):
+        monkeypatch.setitem(datasets.SIZES, dataset, size)
+    content = base(system) | {"schemes": pairs(system) if number == 0 else pairs(system)[-1:]}
+    for path, values in CHOICES[system].items():
+        if not path.startswith("schemes."):
+            content = scenario._merge(content, part(path, values[number % len(values)]))
+    if content.get("data", {}).get("dataset", "digits") != "digits":
+        images = [generator.random((rows, size.features), np.float32) for rows in (size.train, size.test)]
+        labels = [generator.integers(size.classes, size=len(x), dtype=np.int32) for x in images]
+        stand_in = datasets.Dataset(images[0], labels[0], images[1], labels[1])
+        monkeypatch.setattr(pipeline, "digits", lambda: stand_in)
+    content["system"] = system
+    parameters, tables = pipeline.run(content, tmp_path)
+    assert set(tables["history"]["scheme"]) == {scheme["name"] for scheme in content["schemes"]}
+    frames = report.summarize(parameters, {name: tables[name] for name in tables if name not in ("users", "links")})
+    assert any(len(frame) for frame in frames.values())
