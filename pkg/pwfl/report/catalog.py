@@ -103,9 +103,9 @@ TABLES = {system: captions | COMMON_TABLES for system, captions in TABLES.items(
 # Tables of a study, and their captions; figures of a study for each system in it.
 COMPARISON = {
     "systems": "Every scheme of every scenario under common terms: final accuracy, and of which model; record-level "
-    "epsilon under exact accounting, against all that the system's own server receives (whether that is guaranteed) and "
-    "against the observer whom the scheme reckons with; local steps; symbols on air; transmit energy, which compares "
-    "only where the link budget is the same.",
+    "epsilon under exact accounting, against all that the system's own server receives (whether that is guaranteed) "
+    "and against the observer whom the scheme reckons with; local steps; symbols on air; transmit energy, which "
+    "compares only where the link budget is the same.",
     "claims": "The paper's claims: where it makes them, what it prints, what was measured with its 95% interval over "
     "realizations, the band in which it must lie, and whether it does: yes, no, or open where the interval decides "
     "neither. What words were read as, and what is this project's choice, is on the system's page in docs/.",
