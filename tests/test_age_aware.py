@@ -22,7 +22,7 @@ TINY = {
     "privacy": {"target_epsilons": [0.2, 1.0]},
     "training": {"draws": 20},
 }
-STAGES = ("channel", "schedule", "noise", "train", "account", "report")
+STAGES = ("channel", "schedule", "noise", "train", "account", "audit", "report")
 PERIODIC = [[0, 1, 0, 0], [0.5, 0, 0.5, 0], [0, 0.5, 0, 0.5], [0, 0, 1, 0]]
 
 
@@ -82,7 +82,8 @@ def test_a_mistake_is_named_with_the_chain_and_what_would_be_right(base, expecte
 CHAIN = {"name": "home", "up": 0.2, "down": 0.3, "start": [0.4, 0.3, 0.2, 0.1]}
 TARGETED = {f"schedule/{s}" for s in PAIRS if s not in ("sweep", "fixed")}
 READERS = {
-    "seed": (2, {"schedule/random", "train"}),
+    "seed": (2, {"schedule/random", "train", "audit"}),
+    "audit.canaries": (60, {"audit"}),
     "realizations": (5, set()),
     "training_realizations": (1, set()),
     "shards.optimization": (3, set()),
@@ -90,7 +91,7 @@ READERS = {
     "clients.number": (2, {"channel"}),
     "clients.states_wh": ([20.0, 50.0, 100.0, 150.0], {"channel"}),
     "clients.chains": ([CHAIN], {"channel"}),
-    "schedule.horizon": (9, {"channel", "train", "account"}),
+    "schedule.horizon": (9, {"channel", "train", "account", "audit"}),
     "schedule.bound": ("separate", {"schedule/bound_constant", "schedule/bound_adaptive"}),
     "schedule.times": ([1, 2, 3], {"schedule/fixed"}),
     "schedule.sweep_epsilon": (0.5, {"schedule/sweep"}),

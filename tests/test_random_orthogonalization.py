@@ -559,10 +559,11 @@ def test_defaults_are_those_of_the_paper():
 
 STAGES = [
     ("channel", None), ("schedule", "all"), ("noise", "fixed"), ("noise", "none"), ("train", None), ("account", None),
-    ("report", None),
+    ("audit", None), ("report", None),
 ]  # fmt: skip
 SLICES = {
-    "seed": (2, "channel train account"),
+    "seed": (2, "channel train account audit"),
+    "audit.canaries": (60, "audit"),
     "realizations": (6, ""),
     "training_realizations": (4, ""),
     "shards.optimization": (4, ""),
@@ -578,11 +579,11 @@ SLICES = {
     "privacy.noise_variance": (0.2, "noise/fixed"),
     "privacy.delta": (1e-6, "account report"),
     "privacy.user_numbers": ([5], "account"),
-    "training.rounds": (5, "channel train account report"),
-    "training.local_steps": (5, "train account"),
-    "training.batch_size": (10, "train"),
-    "training.learning_rate": (0.2, "train"),
-    "training.clip_norm": (2.0, "train account"),
+    "training.rounds": (5, "channel train account audit report"),
+    "training.local_steps": (5, "train account audit"),
+    "training.batch_size": (10, "train audit"),
+    "training.learning_rate": (0.2, "train audit"),
+    "training.clip_norm": (2.0, "train account audit"),
     "schemes": ([{"name": "a", "scheduler": "all", "noise": "none"}], "report"),
 }
 
