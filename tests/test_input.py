@@ -75,6 +75,10 @@ def test_what_means_what_it_seems_is_read_as_yaml_reads_it(tmp_path, content):
 
 
 def test_what_tests_install_is_said_before_and_can_be_refused(monkeypatch):
+    made = subprocess.run(
+        ["make", "--dry-run", "test", "APT=no"], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert "PWFL_TEST_APT=no" in made.stdout
     monkeypatch.setattr(conftest.shutil, "which", lambda program: program if program == "apt-get" else None)
     monkeypatch.setattr(conftest.os, "geteuid", lambda: 0)
     monkeypatch.setattr(conftest.subprocess, "run", lambda *_, **__: pytest.fail("something was installed"))
@@ -86,10 +90,6 @@ def test_what_tests_install_is_said_before_and_can_be_refused(monkeypatch):
     assert "are skipped" in conftest.pytest_report_header()
     with pytest.raises(pytest.skip.Exception, match="needs rsync"):
         conftest.need("rsync")
-    made = subprocess.run(
-        ["make", "--dry-run", "test", "APT=no"], capture_output=True, text=True, cwd=ROOT, check=False
-    )
-    assert "PWFL_TEST_APT=no" in made.stdout
 
 
 def test_files_that_are_missing_or_no_files_are_named(tmp_path):
