@@ -340,3 +340,9 @@ def test_the_longest_names_make_files_that_can_be_written(tmp_path):
     result = conftest.snakemake(tmp_path, config, f"results/{name}/channel/000000-000002/users.parquet")
     assert result.returncode == 0, result.stdout + result.stderr
     assert len(f"{name}_simulated_constant_adaptive_000000-000100.log".encode()) < 255  # of a job on a cluster
+
+
+def test_the_limits_that_the_documentation_names_are_those_of_the_code():
+    text = (ROOT / "config" / "README.md").read_text(encoding="utf-8")
+    assert f"more than {size.MAX_JOBS:,} jobs" in " ".join(text.split())
+    assert f"more than {size.MAX_BYTES // 2**30} GiB" in " ".join(text.split())
