@@ -156,7 +156,7 @@ def test_a_scenario_at_a_corner_of_its_bounds_runs_or_is_refused_by_name(tmp_pat
         ("utility_fair", {"device.deadline_s": 1e300}, "device.deadline_s: 1e+300 is wrong"),
         ("utility_fair", {"device.deadline_s": 1e6, "device.seconds_per_bit": 1e-15}, "device.deadline_s: 1e+06 leaves time for"),
         ("utility_fair", {"utility.beta_2_j": 1e-9}, "utility.beta_2_j: 1e-09 is nothing beside"),
-        ("random_orthogonalization", {"privacy.noise_variance": 1e-30}, "privacy.noise_variance: 1e-30 is wrong: input should be 0 or at least 1e-12"),
+        ("anonymous_oac", {"radio.noise_variance": 1e-300}, "radio.noise_variance: 1e-300 stands for the thermal noise"),
     ],
 )  # fmt: skip
 def test_what_no_number_can_hold_is_refused_by_name(tmp_path, system, changes, expected):

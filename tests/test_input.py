@@ -75,6 +75,10 @@ def test_what_means_what_it_seems_is_read_as_yaml_reads_it(tmp_path, content):
 
 
 def test_what_tests_install_is_said_before_and_can_be_refused(monkeypatch):
+    made = subprocess.run(
+        ["make", "--dry-run", "test", "APT=no"], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert "PWFL_TEST_APT=no" in made.stdout
     monkeypatch.setattr(conftest.shutil, "which", lambda program: program if program == "apt-get" else None)
     monkeypatch.setattr(conftest.os, "geteuid", lambda: 0)
     monkeypatch.setattr(conftest.subprocess, "run", lambda *_, **__: pytest.fail("something was installed"))
@@ -86,10 +90,6 @@ def test_what_tests_install_is_said_before_and_can_be_refused(monkeypatch):
     assert "are skipped" in conftest.pytest_report_header()
     with pytest.raises(pytest.skip.Exception, match="needs rsync"):
         conftest.need("rsync")
-    made = subprocess.run(
-        ["make", "--dry-run", "test", "APT=no"], capture_output=True, text=True, cwd=ROOT, check=False
-    )
-    assert "PWFL_TEST_APT=no" in made.stdout
 
 
 def test_files_that_are_missing_or_no_files_are_named(tmp_path):
@@ -340,3 +340,9 @@ def test_the_longest_names_make_files_that_can_be_written(tmp_path):
     result = conftest.snakemake(tmp_path, config, f"results/{name}/channel/000000-000002/users.parquet")
     assert result.returncode == 0, result.stdout + result.stderr
     assert len(f"{name}_simulated_constant_adaptive_000000-000100.log".encode()) < 255  # of a job on a cluster
+
+
+def test_the_limits_that_the_documentation_names_are_those_of_the_code():
+    text = (ROOT / "config" / "README.md").read_text(encoding="utf-8")
+    assert f"more than {size.MAX_JOBS:,} jobs" in " ".join(text.split())
+    assert f"more than {size.MAX_BYTES // 2**30} GiB" in " ".join(text.split())

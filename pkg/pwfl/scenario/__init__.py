@@ -368,7 +368,10 @@ def _explain(error: dict, model: type[Section]) -> str:
         return f"{key}: {_shown(value)} is no name; {common.NAME_RULE}"
     if error["type"] == "missing":
         return f"{key}: is missing"
-    return f"{key}: {_shown(value)} is wrong: {error['msg'][0].lower()}{error['msg'][1:]}"
+    message = error["msg"][0].lower() + error["msg"][1:]
+    if bound := {"ge", "gt", "le", "lt"} & set(error.get("ctx", {})):  # which pydantic writes with all its zeros
+        message = f"{message.rpartition(' ')[0]} {error['ctx'][bound.pop()]:g}"
+    return f"{key}: {_shown(value)} is wrong: {message}"
 
 
 def _blame(problem: str, name: str, base: dict, override: dict) -> str:

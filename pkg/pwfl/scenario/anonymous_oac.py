@@ -10,9 +10,10 @@ from pydantic import Field, model_validator
 
 from pwfl import datasets
 from pwfl.scenario import common
-from pwfl.scenario.fields import Section, Variance, parameter
+from pwfl.scenario.fields import Section, parameter
 
-Rate = Annotated[float, Field(ge=1e-6, le=1)]
+LEAST_NOISE = 1e-30  # variance of the channel's noise, besides 0
+Rate = Annotated[float, Field(ge=1e-9, le=1)]
 Noise = Literal["anonymous", "identified", "local", "anonymous_fixed", "identified_fixed", "local_fixed"]
 
 
@@ -22,13 +23,13 @@ class Network(Section):
     devices: int = parameter(100, "devices N, with equal numbers of records", stages="channel schedule audit report",
                              ge=1, le=10**6)  # fmt: skip
     participation: float = parameter(0.1, "probability p that a device's channel is good enough in a round",
-                                     stages="channel noise account audit report", ge=1e-6, le=1)  # fmt: skip
+                                     stages="channel noise account report", ge=1e-9, le=1)  # fmt: skip
 
 
 class Radio(Section):
     """The multiple-access channel."""
 
-    noise_variance: Variance = parameter(5e-6, "variance N0 of the channel's noise for each coordinate of the update",
+    noise_variance: float = parameter(5e-6, "variance N0 of the channel's noise for each coordinate of the update",
                                       stages="train account", ge=0, le=1e6)  # fmt: skip
     noise_density_dbm_hz: float = parameter(-174.0, "thermal noise power density that N0 stands for; with the path "
                                             "loss it sets the scale of transmit energies", unit="dBm/Hz",
@@ -44,7 +45,7 @@ class Data(common.DataSource):
 
     samples: int = parameter(600, "records of each device", unit="samples", stages="channel audit", ge=1, le=10**6)
     sampling: float = parameter(0.1, "probability q that a participant takes a record into its batch",
-                                stages="schedule noise account audit report", ge=1e-6, le=1)  # fmt: skip
+                                stages="schedule noise account report", ge=1e-9, le=1)  # fmt: skip
 
 
 class Privacy(Section):
@@ -71,7 +72,7 @@ class Training(Section):
         unit="units", stages="train account", max_length=100)  # fmt: skip
     rounds: int = parameter(1000, "rounds T", stages="channel schedule noise train account audit report", ge=1,
                             le=10**6)  # fmt: skip
-    learning_rate: float = parameter(0.5, "step size eta", stages="train", ge=1e-9, le=1e6)
+    learning_rate: float = parameter(0.5, "step size eta", stages="train", ge=1e-9, le=1e38)
     clip_norm: float = parameter(
         1.0, "clipping norm L of a record's gradient", stages="noise train account audit", ge=1e-6, le=1e6
     )
@@ -120,6 +121,11 @@ class AnonymousOac(common.Scenario):
                 f"data.samples: {self.network.devices} devices of {self.data.samples} records hold "
                 f"{self.network.devices * self.data.samples}, {self.data.dataset} has {available}; "
                 "lower data.samples or network.devices"
+            )
+        if 0 < self.radio.noise_variance < LEAST_NOISE:
+            raise ValueError(
+                f"radio.noise_variance: {self.radio.noise_variance:g} stands for the thermal noise, beside which "
+                f"transmit energies would be no numbers; 0, or at least {LEAST_NOISE:g}"
             )
         for scheme in self.schemes:
             if scheme.noise.startswith("local") != (scheme.scheduler == "orthogonal"):

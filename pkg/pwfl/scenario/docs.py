@@ -33,9 +33,20 @@ run: [few_blocks]        # optional: only these scenarios
 ```
 
 `snakemake --configfile FILE` runs it; without a file, `config/config.yaml`. Single values can be set on the command
-line, merged over the file: `--config 'base={realizations: 20}' 'run=[few_blocks]'`. Every scenario is validated before
-any job starts, and the resolved one is written to `results/SCENARIO/scenario.yaml`. Editors that know the YAML language
-server complete keys and show their meaning from `schema.json`.
+line, merged over the file: `--config 'base={realizations: 20}' 'run=[few_blocks]'`; scenarios given there join those of
+the file. A value of the base that scenarios replace has no effect in them: Snakemake then prints a warning with their
+names. Every scenario is validated before any job starts, and the resolved one is written to
+`results/SCENARIO/scenario.yaml`. Editors that know the YAML language server complete keys and show their meaning from
+`schema.json`.
+
+Files are read strictly: a key that stands twice, `010` or `0x10` or `1:30` (8, 16 and 90 to YAML), `yes` or `on`
+(true), and a date are errors; quote them where they are meant as text. `python -m pwfl.scenario FILE` checks a file
+without running anything, and names the line of a mistake in its syntax, of which `snakemake --configfile FILE` says
+only that there is one: it reads the file before the workflow does.
+
+Names of scenarios and of the study stand in names of files: letters, digits, `_`, `.` and `-`, at most 100. A study of
+more than 100,000 jobs, or with a job that takes more than 64 GiB of memory by a rough estimate from its sizes, is
+refused with the estimate; `allow_large: true`, beside `scenarios`, lets it through.
 
 The column *re-runs* names the stages whose jobs run again when the parameter changes; stages after them follow where
 their inputs changed. `stage/variant` means: only that variant's jobs. None: results do not depend on it.

@@ -1,20 +1,6 @@
 """Building blocks of a scenario's model: strict sections, parameters that know who reads them."""
 
-from typing import Annotated
-
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
-from pydantic_core import PydanticCustomError
-
-LEAST_VARIANCE = 1e-12  # besides 0: less would vanish beside signals
-
-
-def _zero_or_more(variance: float) -> float:
-    if 0 < variance < LEAST_VARIANCE:
-        raise PydanticCustomError("too_small", f"input should be 0 or at least {LEAST_VARIANCE:g}")
-    return variance
-
-
-Variance = Annotated[float, AfterValidator(_zero_or_more)]  # of noise, 0: none
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class Section(BaseModel):

@@ -102,7 +102,7 @@ class Training(Section):
         [256, 256], "widths of the network's hidden ReLU layers; [] is softmax regression",
         unit="units", stages="train account", max_length=100)  # fmt: skip
     rounds: int = parameter(200, "rounds T", stages="train account audit report", ge=1, le=10**6)
-    learning_rate: float = parameter(0.05, "step size lambda", stages="train account", ge=1e-9, le=1e6)
+    learning_rate: float = parameter(0.05, "step size lambda", stages="train account", ge=1e-9, le=1e38)
     clip_norm: float = parameter(10.0, "clipping norm L of a gradient", stages="train account audit report", ge=1e-6,
                                  le=1e6)  # fmt: skip
     clipping: Literal["per_sample", "per_user"] = parameter(

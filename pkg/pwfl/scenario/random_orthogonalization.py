@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from pwfl import datasets
 from pwfl.scenario import common
-from pwfl.scenario.fields import Section, Variance, parameter
+from pwfl.scenario.fields import Section, parameter
 
 
 class Network(Section):
@@ -26,7 +26,7 @@ class Radio(Section):
 
     amplitude: float = parameter(3.0, "amplitude alpha of every user's signal; the paper sets its square to the power "
                                  "limit P", stages="schedule", ge=1e-6, le=1e6)  # fmt: skip
-    receiver_noise_variance: Variance = parameter(1.0, "variance sigma_m^2 of the complex noise of an antenna",
+    receiver_noise_variance: float = parameter(1.0, "variance sigma_m^2 of the complex noise of an antenna",
                                                stages="noise account", ge=0, le=1e12)  # fmt: skip
     normalization: Literal["I/M", "I"] = parameter(
         "I/M", "covariance of a channel; with I, the server divides (4) by M once more",
@@ -46,7 +46,7 @@ class Data(common.DataSource):
 class Privacy(Section):
     """The users' noise, and how its privacy is measured."""
 
-    noise_variance: Variance = parameter(0.1, "variance sigma^2, per coordinate, of the noise a user adds to its "
+    noise_variance: float = parameter(0.1, "variance sigma^2, per coordinate, of the noise a user adds to its "
                                          "update", stages="noise/fixed", ge=0, le=1e12)  # fmt: skip
     delta: float = parameter(1e-5, "delta of the (epsilon, delta) guarantee", stages="account report", ge=1e-100, lt=1)
     user_numbers: list[Annotated[int, Field(ge=1, le=10**6)]] = parameter(
@@ -61,7 +61,7 @@ class Training(Section):
     local_steps: int = parameter(100, "mini-batch steps of a user in a round", stages="train account audit", ge=1,
                                  le=10**6)  # fmt: skip
     batch_size: int = parameter(50, "samples in a mini-batch", unit="samples", stages="train audit", ge=1, le=10**6)
-    learning_rate: float = parameter(0.1, "step size eta of the local steps", stages="train audit", ge=1e-9, le=1e6)
+    learning_rate: float = parameter(0.1, "step size eta of the local steps", stages="train audit", ge=1e-9, le=1e38)
     clip_norm: float = parameter(1.0, "bound C on the norm of a user's update", stages="train account audit", ge=1e-6,
                                  le=1e6)  # fmt: skip
 

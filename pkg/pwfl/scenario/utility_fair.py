@@ -118,7 +118,7 @@ class Training(Section):
         [128, 64], "widths of the network's hidden ReLU layers; [] is softmax regression", unit="units",
         stages="train", max_length=100)  # fmt: skip
     rounds: int = parameter(50, "rounds", stages="channel account audit", ge=2, le=10**6)
-    learning_rate: float = parameter(0.01, "step size eta of a local iteration", stages="train", ge=1e-9, le=1e6)
+    learning_rate: float = parameter(0.01, "step size eta of a local iteration", stages="train", ge=1e-9, le=1e38)
     correction: float = parameter(1.0, "weight xi of the average gradient in a local iteration, (3)", stages="train",
                                   ge=1e-9, le=1e6)  # fmt: skip
     evaluate_every: int = parameter(5, "rounds between evaluations on the test set; the first and last round are "
