@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test lint docs lock benchmark benchmark-peers
+.PHONY: run test lint docs lock benchmark benchmark-peers mutants
 
 run: $(VENV)/installed
 	$(BIN)/python -m pwfl.scenario $(CONFIG)
@@ -31,6 +31,11 @@ benchmark: $(VENV)/installed
 # A training round against other frameworks, each in an environment of its own (pfl: Python 3.11 or 3.12); minutes.
 benchmark-peers: $(VENV)/installed .venv-pfl/installed .venv-flower/installed
 	$(BIN)/python benchmarks/peers.py
+
+# Whether the tests notice hundreds of faults, one at a time (benchmarks/mutants.toml); JOBS=4 at a time, WORDS=markov some.
+JOBS ?= 1
+mutants: $(VENV)/installed
+	$(BIN)/python benchmarks/mutants.py --jobs $(JOBS) $(WORDS)
 
 # config/README.md and config/schema.json, from the scenario model.
 docs: $(VENV)/installed

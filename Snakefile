@@ -11,6 +11,7 @@ include: "rules/schedule.smk"
 include: "rules/noise.smk"
 include: "rules/train.smk"
 include: "rules/account.smk"
+include: "rules/audit.smk"
 include: "rules/report.smk"
 
 

@@ -114,6 +114,16 @@ def covering(pattern):
     return paths
 
 
+def first_shard(pattern):
+    """Input function of a scheme's job: the file of the first optimization shard."""
+
+    def path(wildcards):
+        shard = optimization_shards(model(wildcards))[0]
+        return pattern.apply_wildcards(dict(wildcards) | {"shard": shard})
+
+    return path
+
+
 def dataset_file(wildcards):
     """The data set that a scenario trains on; none where its users' data are simulated."""
     chosen = model(wildcards)
@@ -131,8 +141,10 @@ def scheme_files(table, wildcards):
         "history": rules.train.output.history,
         "leakage": rules.account.output.leakage,
         "outcome": rules.account.output.outcome,
+        "audit": rules.audit.output.audit,
     }[table]
     held = training_shards(chosen) if table == "history" else optimization_shards(chosen)
+    held = held[:1] if table == "audit" else held
     return [
         pattern.apply_wildcards(
             {
@@ -190,7 +202,8 @@ def drawn(path, figures, category):
 
     def drawn_as(kind, system, figure):
         labels = {"item": figure, "format": formats[kind]}
-        caption = f"../report/{system}/{figure}.rst"
+        folder = "../report" if figure in catalog.COMMON_FIGURES else f"../report/{system}"
+        caption = f"{folder}/{figure}.rst"
         file = f"{path.format(system=system, figure=figure)}.{kind}"
         return report(
             file, caption=caption, category=category, subcategory="figures", labels=labels

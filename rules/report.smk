@@ -39,6 +39,7 @@ for system in catalog.FIGURES:
             history=lambda wildcards: scheme_files("history", wildcards),
             leakage=lambda wildcards: scheme_files("leakage", wildcards),
             outcome=lambda wildcards: scheme_files("outcome", wildcards),
+            audit=lambda wildcards: scheme_files("audit", wildcards),
         output:
             csv=[
                 report(
@@ -141,7 +142,7 @@ rule comparison:
     params:
         depends={
             "parameters": {
-                name: scenario.stage_parameters(chosen, "report")
+                name: scenario.stage_parameters(chosen, None)
                 for name, chosen in study.scenarios.items()
             },
             "code": fingerprint(

@@ -18,6 +18,7 @@ TINY = {
         "realizations": 4,
         "training_realizations": 3,
         "shards": {"optimization": 2, "training": 2},
+        "audit": {"canaries": 50},
         "network": {"users": 20},
         "radio": {"resource_blocks": 2},
         "data": {"dataset": "digits", "samples_offset": 10, "samples_log_mean": 2.5},

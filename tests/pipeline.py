@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from pwfl import account, channel, datasets, noise, scenario, schedule, tables, train
+from pwfl import account, audit, channel, datasets, noise, scenario, schedule, tables, train
 
 
 def digits() -> datasets.Dataset:
@@ -13,17 +13,18 @@ def digits() -> datasets.Dataset:
 
 
 def run(config: dict, folder) -> tuple[dict, dict[str, pl.DataFrame]]:
-    """The report's parameters and tables of a scenario; every table passes through its file's schema check."""
-    model, collected = scenario.resolve(config, {}), []
+    """A scenario's parameters and the report's tables; every table passes through its file's schema check."""
+    model, collected = scenario.resolve({"audit": {"canaries": 50}}, config), []
     data = digits() if "data" in type(model).model_fields else None
     for scheme, untrained in stages(model, folder):
         trained = range(model.training_realizations)
         history = train.run(scenario.stage_parameters(model, "train"), data, trained, untrained)
         found = untrained | checked(history, model, folder)
-        names = ("schedule_status", "noise_status", "history", "leakage", "outcome")
+        found |= checked(audit.run(scenario.stage_parameters(model, "audit"), found), model, folder)
+        names = ("schedule_status", "noise_status", "history", "leakage", "outcome", "audit")
         collected.append({n: found[n].select(pl.lit(scheme.name).alias("scheme"), pl.all()) for n in names})
     merged = {name: pl.concat([part[name] for part in collected]) for name in collected[0]}
-    return scenario.stage_parameters(model, "report"), merged | {name: found[name] for name in ("users", "links")}
+    return scenario.stage_parameters(model, None), merged | {name: found[name] for name in ("users", "links")}
 
 
 def stages(model, folder):

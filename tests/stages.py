@@ -2,7 +2,7 @@
 
 from pwfl import scenario
 
-STAGES = ("channel", "schedule", "noise", "train", "account", "report")
+STAGES = ("channel", "schedule", "noise", "train", "account", "audit", "report")
 
 
 def slices(model) -> dict[str, dict]:

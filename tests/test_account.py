@@ -136,11 +136,6 @@ def test_delta_of_epsilon_is_delta_again(rho, delta):
             assert gaussian_delta(mpmath.mpf(0), rho) <= delta * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("rho", [1e-300, 1e-20, 1e-12, 4e-10, 1e-9, 1e8, 1e12, 1e16, 1e17, 1e18])
-def test_extreme_exact_epsilon_is_never_understated(rho):
-    assert float(gaussian.exact_epsilon(rho, DELTA)) >= float(exact_reference(rho, DELTA)) * (1 - 1e-10)
-
-
 @pytest.mark.parametrize("rho", [1e20, 1e30, 1e100, 1e300, np.inf])
 def test_huge_rho_gives_at_least_rho(rho):
     # At epsilon = rho the Gaussian mechanism's delta is nearly 1/2.

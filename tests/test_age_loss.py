@@ -75,6 +75,17 @@ def test_the_expected_loss_difference_is_that_of_all_outcomes():
         noise = 2 * ((one.share * one.scale) ** 2).sum()
         exact = excess_risk(one.law, noise) - excess_risk(one.final, 0.0)
         assert one.expected() == pytest.approx(exact, rel=1e-9, abs=1e-9)
+        offset = loss_difference.paired_offset(one.share, one.samples, one.final_variance).sum()
+        assert offset == pytest.approx(excess_risk(one.final, 0.0), rel=1e-9, abs=1e-9)
+
+
+def test_the_bounds_are_the_printed_formulas():
+    share, information, divergence = np.array([0.25, 0.75]), np.array([0.5, 0.02]), np.array([0.22, 0.0])
+    separate = loss_difference.separate_penalty(share, 2.0, information, divergence)
+    # alpha R (sqrt((I + D) / 2) + sqrt(D / 2)) with R = 4.
+    np.testing.assert_allclose(separate, [0.6 + 0.11**0.5, 0.3], rtol=1e-12)
+    paired = loss_difference.paired_penalty(share, 2.0, information, divergence)
+    np.testing.assert_allclose(paired, [0.36, 0.03], rtol=1e-12)  # alpha R (I + D) / 2
 
 
 def mutual_information(law, states, samples):
@@ -137,6 +148,18 @@ def simulate(one: Instance, draws: int, seed: int, scale_error: float = 1.0) -> 
     return train.loss_differences(
         means, noise, one.share, one.times[None], scale_error * one.scale[None], best
     )[:, 0]  # fmt: skip
+
+
+def test_a_draws_loss_difference_is_that_of_its_two_models():
+    generator, best = np.random.default_rng(11), 3.0
+    means, noise = generator.normal(3, 2, (4, 3, 6)), generator.laplace(size=(4, 3))
+    times, scale = generator.integers(0, 6, (2, 3)), generator.exponential(1, (2, 3))
+    share = np.array([0.5, 0.3, 0.2])
+    found = train.loss_differences(means, noise, share, times, scale, best)
+    for draw, case in product(range(4), range(2)):
+        private = sum(share[k] * (means[draw, k, times[case, k]] + scale[case, k] * noise[draw, k]) for k in range(3))
+        fresh = sum(share[k] * means[draw, k, 5] for k in range(3))
+        assert found[draw, case] == pytest.approx((private - best) ** 2 - (fresh - best) ** 2)
 
 
 def test_the_simulation_agrees_with_the_closed_form():

@@ -41,6 +41,18 @@ def test_digits_come_along_with_the_sizes_that_are_declared():
     assert sum(row.tobytes() in images for row in x_test) <= 1  # the split shares no sample (one image stands twice)
 
 
+def test_digits_are_those_of_scikit_learn_in_another_order():
+    from sklearn.datasets import load_digits
+
+    images, labels = load_digits(return_X_y=True)
+    x_train, y_train, x_test, y_test = datasets.load("digits")
+    found = zip(np.concatenate([x_train, x_test]).tolist(), [*y_train, *y_test], strict=True)
+    assert sorted(found) == sorted(zip((15 * images).tolist(), labels, strict=True))  # each image with its label
+    # Their order tells writers apart: the last ones must not be all there is to test.
+    first = {row.tobytes() for row in (15 * images[: len(x_train)]).astype(np.uint8)}
+    assert 0.7 < np.mean([row.tobytes() in first for row in x_test]) < 0.9
+
+
 def test_a_folder_of_idx_files_is_read(folder):
     path, arrays = folder
     loaded = datasets.load("mnist", str(path))

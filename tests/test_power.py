@@ -196,3 +196,8 @@ def test_least_deviation_attains_the_optimum(n, seed, spread, demand, signs):
     q = least_deviation(a, b)
     assert ((q >= 0) & (q <= 1)).all()
     assert abs(a @ q - b).sum() == pytest.approx(least_deviation_oracle(a, b), rel=1e-7, abs=1e-8 * b.max())
+
+
+def test_a_program_that_ends_without_an_optimum_is_an_error():
+    with pytest.raises(ArithmeticError, match=r"power control \(35\) ended as k"):
+        least_deviation(np.array([[1.0, np.inf], [0.0, 1.0]]), np.array([0.1, 0.2]))

@@ -559,10 +559,11 @@ def test_defaults_are_those_of_the_paper():
 
 STAGES = [
     ("channel", None), ("schedule", "all"), ("noise", "fixed"), ("noise", "none"), ("train", None), ("account", None),
-    ("report", None),
+    ("audit", None), ("report", None),
 ]  # fmt: skip
 SLICES = {
-    "seed": (2, "channel train account"),
+    "seed": (2, "channel train account audit"),
+    "audit.canaries": (60, "audit"),
     "realizations": (6, ""),
     "training_realizations": (4, ""),
     "shards.optimization": (4, ""),
@@ -578,11 +579,11 @@ SLICES = {
     "privacy.noise_variance": (0.2, "noise/fixed"),
     "privacy.delta": (1e-6, "account report"),
     "privacy.user_numbers": ([5], "account"),
-    "training.rounds": (5, "channel train account report"),
-    "training.local_steps": (5, "train"),
-    "training.batch_size": (10, "train"),
-    "training.learning_rate": (0.2, "train"),
-    "training.clip_norm": (2.0, "train account"),
+    "training.rounds": (5, "channel train account audit report"),
+    "training.local_steps": (5, "train account audit"),
+    "training.batch_size": (10, "train audit"),
+    "training.learning_rate": (0.2, "train audit"),
+    "training.clip_norm": (2.0, "train account audit"),
     "schemes": ([{"name": "a", "scheduler": "all", "noise": "none"}], "report"),
 }
 
@@ -666,11 +667,11 @@ def test_claims_say_what_was_measured_and_whether_it_holds(studied):
     def holds(start):
         return table.filter(pl.col("claim").str.starts_with(start))["holds"].to_list()
 
-    assert holds("2. leakage (6) falls") == [True, True]
-    assert holds("3. leakage rises in M, at K = 9: (6)") == [True]
-    assert holds("3. leakage rises in M, at K = 9: (c) exact, all rounds, worst") == [False]
-    assert holds("4.") == [False] * 4
-    assert holds("5.") == [False] * 2
+    assert holds("2. leakage (6) falls") == ["yes", "yes"]
+    assert holds("3. leakage rises in M, at K = 9: (6)") == ["yes"]
+    assert holds("3. leakage rises in M, at K = 9: (c) exact, all rounds, worst") == ["no"]
+    assert holds("4.") == ["no"] * 4
+    assert holds("5.") == ["no"] * 2
     first = table.filter(pl.col("claim").str.starts_with("1."), scenario="m32").row(0, named=True)
     private = studied["m32"]["realizations"].filter(scheme="Private")["accuracy"]
     assert first["measured"] == pytest.approx(private.mean())

@@ -29,7 +29,7 @@ EDGES = {
     "fewer users than resource blocks": {"network": {"users": 3}, "radio": {"resource_blocks": 5}, "privacy": {"max_noise_error": 1.0}},
     "one user": {"network": {"users": 1}, "privacy": {"max_noise_error": 1.0}},
     "nobody can be scheduled": {"radio": {"max_power_dbm": -100.0}},
-    "training diverges": {"training": {"learning_rate": 1e30}},
+    "training diverges": {"training": {"learning_rate": 1e6, "clip_norm": 1e6, "hidden_layers": [8] * 9}},
     "users clipped as a whole": {"training": {"clipping": "per_user"}},
     "one round": {"training": {"rounds": 1}},
     "all pairs of schemes": {
@@ -121,7 +121,8 @@ def test_the_distribution_function_ends_at_the_extremes_and_counts_right():
 
 def test_claims_name_measured_value_interval_and_verdict(studied):
     table = claims(studied)
-    assert [int(claim[0]) for claim in table["claim"].unique(maintain_order=True)] == [1, 1, 2, 3, 3, 4, 4, 4, 5]
+    kinds = table["claim"].unique(maintain_order=True).str.head(1).to_list()
+    assert kinds == [*"11", *"22", *"3333", *"444", *"555"]
     assert (table["low"] <= table["measured"] + 1e-12).all()
     assert (table["measured"] <= table["high"] + 1e-12).all()
     low = studied["low"]["realizations"]
@@ -129,7 +130,7 @@ def test_claims_name_measured_value_interval_and_verdict(studied):
     first = table.row(0, named=True)
     assert first["scenario"] == "low"
     assert first["measured"] == pytest.approx(mean["OptSched"] - mean["RndSched"])
-    assert first["holds"] == (first["measured"] < 0)
+    assert first["holds"] == ("yes" if first["high"] < 0 else "open")
 
 
 def test_a_claim_that_does_not_hold_is_said_so(studied):
@@ -141,8 +142,9 @@ def test_a_claim_that_does_not_hold_is_said_so(studied):
     }  # fmt: skip
     first = claims(swapped).row(0, named=True)
     assert first["measured"] > 0
-    assert first["holds"] is False
+    assert first["holds"] in ("no", "open")
 
 
 def test_claims_that_cannot_be_measured_are_left_out(studied):
-    assert set(claims({"low": studied["low"]})["claim"].str.head(1)) == {"1", "3", "4"}
+    assert set(claims({"low": studied["low"]})["claim"].str.head(1)) == {"1", "3", "4", "5"}
+    assert not claims({"low": studied["low"]})["claim"].str.contains("larger").any()

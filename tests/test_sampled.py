@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from pwfl.privacy import gaussian, sampled
+from pwfl.privacy import batches, gaussian, sampled
 
 DELTA = 1e-5
 REFERENCE = {  # p q -> the paper's accountant and PLD, after 1 and 1000 rounds at multiplier 1
@@ -23,6 +23,19 @@ REFERENCE = {  # p q -> the paper's accountant and PLD, after 1 and 1000 rounds 
 }
 
 
+def tight_epsilon(participation, rate, *others):
+    return sampled.tight_epsilon(law(participation, rate), *others)
+
+
+def opposite_epsilon(participation, rate, *others):
+    return sampled.opposite_epsilon(law(participation, rate), *others)
+
+
+def law(participation, rate):
+    """A device takes part with a probability, for all to see, and then samples its records at a rate."""
+    return batches.seen(participation, batches.poisson(rate))
+
+
 def renyi_epsilon(rate, multiplier, rounds, delta=DELTA):
     return sampled.renyi_epsilon(sampled.renyi(rate, multiplier), rounds, delta)
 
@@ -31,13 +44,13 @@ def renyi_epsilon(rate, multiplier, rounds, delta=DELTA):
 def test_reference_values(rate):
     renyi, tight = REFERENCE[rate]
     np.testing.assert_allclose(renyi_epsilon(rate, 1.0, [1, 1000]), renyi, rtol=0, atol=6e-6)
-    found = sampled.tight_epsilon(1.0, rate, 1.0, [1, 1000], DELTA)
+    found = tight_epsilon(1.0, rate, 1.0, [1, 1000], DELTA)
     np.testing.assert_allclose(found, tight, rtol=0, atol=1e-5)
 
 
 def test_reference_value_of_known_participation():
-    assert sampled.tight_epsilon(0.1, 1.0, 1.0, [1000], DELTA)[0] == pytest.approx(99.9, abs=0.05)
-    assert sampled.tight_epsilon(1.0, 0.1, 1.0, [1000], DELTA)[0] == pytest.approx(25.2, abs=0.05)
+    assert tight_epsilon(0.1, 1.0, 1.0, [1000], DELTA)[0] == pytest.approx(99.9, abs=0.05)
+    assert tight_epsilon(1.0, 0.1, 1.0, [1000], DELTA)[0] == pytest.approx(25.2, abs=0.05)
 
 
 @pytest.mark.parametrize("rate", [1.0, 0.3, 0.01])
@@ -79,7 +92,7 @@ def test_known_participation_is_a_binomial_mixture_of_gaussians(participation, r
         return (weight * (np.exp(upper) - np.exp(epsilon + lower))).sum() - DELTA
 
     expected = optimize.brentq(excess, 1e-6, 500)
-    found = sampled.tight_epsilon(participation, 1.0, multiplier, [rounds], DELTA)[0]
+    found = tight_epsilon(participation, 1.0, multiplier, [rounds], DELTA)[0]
     assert expected - 1e-9 <= found == pytest.approx(expected, rel=1e-5)
 
 
@@ -90,13 +103,13 @@ def test_the_hockey_stick_is_that_of_dp_accounting(rate, multiplier, adjacency):
     loss = GaussianPrivacyLoss(multiplier, sampling_prob=rate, adjacency_type=adjacency)
     bounds = loss.connect_dots_bounds()
     epsilon = np.linspace(1.1 * bounds.epsilon_lower, 1.1 * bounds.epsilon_upper, 1001)
-    found = sampled.hockey_stick(rate, multiplier, adjacency, epsilon)
+    found = sampled.hockey_stick(rate, epsilon, multiplier, adjacency)
     np.testing.assert_allclose(found, loss.get_delta_for_epsilon(epsilon), rtol=0, atol=2e-15)
 
 
-def hockey_stick(present, absent, multiplier, epsilon):
+def hockey_stick(present, absent, multiplier, epsilon, points=400_001):
     """E[(P - e^epsilon Q)_+] on a fine grid, for mixtures given as pairs of weights and means."""
-    x = np.linspace(-20 * multiplier, 20 * multiplier, 400_001)
+    x = np.linspace(-20 * multiplier, 20 * multiplier, points)
     p, q = (sum(w * stats.norm.pdf(x, m, multiplier) for w, m in mixture) for mixture in (present, absent))
     return np.trapezoid(np.maximum(p - np.exp(epsilon) * q, 0), x)
 
@@ -104,10 +117,10 @@ def hockey_stick(present, absent, multiplier, epsilon):
 @pytest.mark.parametrize(("rate", "multiplier"), [(0.1, 1.0), (0.5, 0.7), (0.9, 2.0)])
 def test_one_round_is_the_hockey_stick_divergence_on_a_grid(rate, multiplier):
     mixture, null = [(1 - rate, 0), (rate, 1)], [(1, 0)]
-    tight = sampled.tight_epsilon(1.0, rate, multiplier, [1], DELTA)[0]
+    tight = tight_epsilon(1.0, rate, multiplier, [1], DELTA)[0]
     assert hockey_stick(mixture, null, multiplier, tight) == pytest.approx(DELTA, rel=1e-3)
     assert hockey_stick(null, mixture, multiplier, tight) <= DELTA
-    opposite = sampled.opposite_epsilon(1.0, rate, multiplier, [1], DELTA)[0]
+    opposite = opposite_epsilon(1.0, rate, multiplier, [1], DELTA)[0]
     pair = [(1 - rate, 0), (rate, 0.5)], [(1 - rate, 0), (rate, -0.5)]
     assert hockey_stick(*pair, multiplier, opposite) == pytest.approx(DELTA, rel=1e-3)
 
@@ -118,7 +131,7 @@ def test_two_rounds_are_the_convolution_of_the_losses():
     weight = stats.norm.pdf(x, 0, multiplier) * (x[1] - x[0])
     ratio = 1 - rate + rate * np.exp((2 * x - 1) / (2 * multiplier**2))
     null, loss = np.outer(weight, weight), np.add.outer(np.log(ratio), np.log(ratio))
-    epsilon = sampled.tight_epsilon(1.0, rate, multiplier, [2], 1e-3)[0]
+    epsilon = tight_epsilon(1.0, rate, multiplier, [2], 1e-3)[0]
     delta = (null * np.maximum(np.exp(loss) - np.exp(epsilon), 0)).sum()
     assert delta == pytest.approx(1e-3, rel=1e-2)
 
@@ -126,9 +139,9 @@ def test_two_rounds_are_the_convolution_of_the_losses():
 def test_without_sampling_all_are_the_gaussian_mechanism():
     rounds, multiplier = np.array([1, 10, 100]), 3.0
     exact = gaussian.exact_epsilon(rounds / (2 * multiplier**2), DELTA)
-    np.testing.assert_allclose(sampled.tight_epsilon(1.0, 1.0, multiplier, rounds, DELTA), exact, rtol=1e-12)
-    np.testing.assert_allclose(sampled.opposite_epsilon(1.0, 1.0, multiplier, rounds, DELTA), exact, rtol=1e-4)
-    np.testing.assert_allclose(sampled.tight_epsilon(1 - 1e-9, 1.0, multiplier, rounds, DELTA), exact, rtol=1e-4)
+    np.testing.assert_allclose(tight_epsilon(1.0, 1.0, multiplier, rounds, DELTA), exact, rtol=1e-12)
+    np.testing.assert_allclose(opposite_epsilon(1.0, 1.0, multiplier, rounds, DELTA), exact, rtol=1e-4)
+    np.testing.assert_allclose(tight_epsilon(1 - 1e-9, 1.0, multiplier, rounds, DELTA), exact, rtol=1e-4)
 
 
 @settings(max_examples=15, deadline=None, derandomize=True)
@@ -137,8 +150,8 @@ def test_accountants_are_ordered_and_monotone(multiplier, rate, participation, r
     def all_of(known, sampling, noise, count):
         divergence = sampled.revealed(known, sampled.renyi(sampling, noise))
         return (
-            sampled.opposite_epsilon(known, sampling, noise, [count], DELTA, sampled.COARSE)[0],
-            sampled.tight_epsilon(known, sampling, noise, [count], DELTA, sampled.COARSE)[0],
+            opposite_epsilon(known, sampling, noise, [count], DELTA, sampled.COARSE)[0],
+            tight_epsilon(known, sampling, noise, [count], DELTA, sampled.COARSE)[0],
             sampled.renyi_epsilon(divergence, [count], DELTA)[0],
         )
 
@@ -154,26 +167,26 @@ def test_accountants_are_ordered_and_monotone(multiplier, rate, participation, r
 
 @pytest.mark.parametrize(("participation", "rate", "epsilon"), [(0.1, 0.1, 1.8), (1.0, 0.3, 5.0), (0.5, 1.0, 20.0)])
 def test_the_multiplier_found_gives_the_epsilon_asked_for(participation, rate, epsilon):
-    multiplier = sampled.multiplier_for(epsilon, participation, rate, 200, DELTA)
-    assert sampled.tight_epsilon(participation, rate, multiplier, [200], DELTA)[0] == pytest.approx(epsilon, rel=1e-3)
+    multiplier = sampled.multiplier_for(epsilon, law(participation, rate), 200, DELTA)
+    assert tight_epsilon(participation, rate, multiplier, [200], DELTA)[0] == pytest.approx(epsilon, rel=1e-3)
 
 
 def test_an_epsilon_out_of_reach_is_an_error():
     with pytest.raises(ValueError, match=r"no noise multiplier between 0\.1 and 1e5 gives epsilon 1e-08"):
-        sampled.multiplier_for(1e-8, 1.0, 0.5, 10, DELTA)
+        sampled.multiplier_for(1e-8, law(1.0, 0.5), 10, DELTA)
 
 
 def test_too_little_noise_is_infinite_never_understated():
     for multiplier in (1e-2, 1e-3, 1e-100, 1e-200):
         for rate in (1.0, 0.5, 0.01):
             for epsilon in (
-                sampled.opposite_epsilon(1.0, rate, multiplier, [1, 10], DELTA),
-                sampled.tight_epsilon(0.5, rate, multiplier, [1, 10], DELTA),
+                opposite_epsilon(1.0, rate, multiplier, [1, 10], DELTA),
+                tight_epsilon(0.5, rate, multiplier, [1, 10], DELTA),
                 renyi_epsilon(rate, multiplier, [1, 10]),
                 sampled.advanced_composition(multiplier, [1, 10], DELTA),
             ):
                 assert (epsilon > 1000).all()
-    assert np.isinf(sampled.tight_epsilon(0.5, 0.5, 1e-3, [1], DELTA)).all()
+    assert np.isinf(tight_epsilon(0.5, 0.5, 1e-3, [1], DELTA)).all()
     assert np.isinf(renyi_epsilon(0.5, 1e-200, [1])).all()
 
 

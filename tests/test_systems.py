@@ -3,12 +3,14 @@
 import numpy as np
 import polars as pl
 import pytest
+import tensorflow as tf
 import yaml
+from scipy import optimize
 
 from conftest import ROOT, jobs, snakemake
 from pipeline import run
 from pwfl import report
-from pwfl.report import catalog, systems
+from pwfl.report import catalog, systems, theme
 from pwfl.scenario import SYSTEMS
 
 FEW = {"realizations": 2, "training_realizations": 2}
@@ -37,7 +39,7 @@ def test_the_small_study_of_a_system_runs_to_its_claims(tmp_path, system):
     compared = tmp_path / "results" / "comparison" / config["study"]
     claims = pl.read_csv(compared / "claims.csv", infer_schema_length=None)
     assert len(claims) > 5
-    assert set(claims["holds"]) <= {True, False}
+    assert set(claims["holds"]) <= {"yes", "no", "open"}
     assert set(pl.read_csv(compared / "systems.csv")["system"]) == {system}
     if len(config["scenarios"]) > 1:
         for figure in catalog.COMPARISON_FIGURES[system]:
@@ -89,23 +91,197 @@ def test_all_systems_stand_in_one_table_under_common_terms(studied):
 
 
 @pytest.mark.xdist_group("studied")
-def test_the_figure_of_all_systems_draws_what_has_accuracy_and_epsilon(studied):
-    chart = report.comparison_figure("systems", "tradeoff", studied).to_dict()
-    drawn = next(iter(chart["datasets"].values()))
+def test_every_row_says_what_its_own_server_learns_and_whether_that_is_guaranteed(studied):
+    table = report.compare(studied)["systems"]
+    assert table.columns[:3] == ["scenario", "system", "scheme"]
+    of = {name: content["realizations"] for name, content in studied.items()}
+    own = {  # what a server receives, by its system's own columns
+        "cells": "epsilon_exact",
+        "many_antennas": "epsilon_antennas_rounds",
+        "noisy_uploads": "epsilon_exact",
+        "aging": "epsilon_classical",
+    }
+    for row in table.iter_rows(named=True):
+        each = of[row["scenario"]].filter(pl.col("scheme") == row["scheme"])
+        assert row["epsilon_server"] == each["epsilon_server"].max()
+        assert row["epsilon_server_least"] == each["epsilon_server"].min()
+        assert row["epsilon_exact_least"] == each["epsilon_exact"].min()
+        assert row["epsilon_server"] >= row["epsilon_exact"] * (1 - 1e-12)
+        if column := own.get(row["scenario"]):
+            assert row["epsilon_server"] == each[column].max()
+    assert set(table.filter(scenario="fair_copies")["epsilon_server"]) == {np.inf}
+    guaranteed = dict(table.group_by("scenario").agg(pl.col("guaranteed").unique()).iter_rows())
+    assert guaranteed["cells"] == guaranteed["aging"] == [True]
+    assert guaranteed["fair_copies"] == guaranteed["noisy_uploads"] == [False]
+    antennas = table.filter(scenario="many_antennas")
+    assert dict(antennas.select("scheme", "guaranteed").iter_rows()) == {"Private": True, "No privacy noise": False}
+    assert not table.filter(scenario="over_the_air", scheme="Anonymous OAC")["guaranteed"].any()
+    contradicted = table.filter("guaranteed", pl.col("guarantee").str.starts_with("not guaranteed"))
+    assert contradicted.is_empty()
+
+
+def test_clipping_whole_users_is_no_guarantee(tmp_path):
+    config = config_of("systems")
+    cells = config["base"] | FEW | config["scenarios"]["cells"]
+    cells["training"] |= {"rounds": 3, "clipping": "per_user"}
+    parameters, tables = run(cells, tmp_path)
+    table = systems.table({"cells": {"parameters": parameters} | report.summarize(parameters, tables)})
+    assert set(table["guaranteed"]) == {False}
+
+
+@pytest.mark.xdist_group("studied")
+def test_every_row_says_how_much_a_user_computes_whose_accuracy_it_is_and_which_energies_compare(studied):
+    table = report.compare(studied)["systems"]
+    steps = dict(table.group_by("system").agg(pl.col("local_steps_mean").first()).iter_rows())
+    assert (steps["multicell"], steps["anonymous_oac"], steps["age_aware"]) == (1, 1, 0)
+    own = config_of("systems")["scenarios"]["many_antennas"]["training"]
+    assert steps["random_orthogonalization"] == own["local_steps"] > 1
+    history = studied["fair_copies"]["history"].filter(pl.col("iterations") > 0)
+    for scheme, of_scheme in history.group_by("scheme"):
+        each = of_scheme.group_by("realization").agg(pl.col("iterations").mean())["iterations"].mean()
+        row = table.row(
+            by_predicate=(pl.col("scenario") == "fair_copies") & (pl.col("scheme") == scheme[0]), named=True
+        )
+        assert row["local_steps_mean"] == pytest.approx(each)
+    assert all("no device gets" in text for text in table.filter(system="utility_fair")["accuracy_of"])
+    with_energy = table.drop_nulls("transmit_energy_j_mean")
+    budgets = with_energy.group_by("system").agg(pl.col("link_budget").unique())
+    assert budgets["link_budget"].list.len().to_list() == [1] * len(budgets)
+    assert budgets["link_budget"].explode().n_unique() == len(budgets) > 1
+    none = table.filter(pl.col("link_budget").str.starts_with("none"))
+    assert none["transmit_energy_j_mean"].null_count() == len(none) > 0
+    assert with_energy.filter(pl.col("link_budget").str.starts_with("none")).is_empty()
+
+
+def parts(chart: dict) -> list[dict]:
+    """The figure's layers, each with the rows that it draws."""
+    own = [(layer.get("data") or chart["data"])["name"] for layer in chart["layer"]]
+    return [layer | {"rows": chart["datasets"][name]} for layer, name in zip(chart["layer"], own, strict=True)]
+
+
+def of_kind(chart: dict, kind: str, **encoded: str) -> dict:
+    """The layer of a kind of mark whose channels show these fields."""
+    (found,) = (
+        part for part in parts(chart) if part["mark"]["type"] == kind
+        and all(part["encoding"].get(channel, {}).get("field") == field for channel, field in encoded.items())
+    )  # fmt: skip
+    return found
+
+
+@pytest.mark.xdist_group("studied")
+def test_the_figure_of_all_systems_stands_on_the_servers_epsilon(studied):
+    chart = systems.tradeoff(studied).to_dict()
     table = systems.table(studied)
-    expected = table.filter(pl.col("epsilon_exact").is_finite(), pl.col("accuracy_mean").is_not_null())
-    assert [row["scheme"] for row in drawn] == expected["scheme"].to_list()
-    assert "age_aware" in str(chart["layer"][0].get("title", chart))
+    marks = of_kind(chart, "point")
+    assert marks["encoding"]["x"]["field"] == "epsilon_server"
+    expected = table.filter(pl.col("epsilon_server").is_finite(), pl.col("accuracy_mean").is_not_null())
+    names = expected.select("scenario", "scheme")
+    assert [(row["scenario"], row["scheme"]) for row in marks["rows"]] == names.rows()
+    hollow = {(row["scenario"], row["scheme"]) for row in marks["rows"] if row["fill"] == "white"}
+    assert hollow == set(names.filter(~expected["guaranteed"]).rows())
+    assert marks["encoding"]["fill"] == {"field": "fill", "scale": None, "type": "nominal"}
+    assert 0 < len(hollow) < len(expected)
+    bars = of_kind(chart, "rule", x2="epsilon_server_least")
+    assert any(row["epsilon_server_least"] < 0.9 * row["epsilon_server"] for row in bars["rows"])
+    intervals = of_kind(chart, "rule", y="accuracy_low", y2="accuracy_high")
+    assert len(intervals["rows"]) == len(expected)
+    others = of_kind(chart, "rule", x2="epsilon_exact")["rows"]
+    assert {row["scheme"] for row in others} >= {"Private", "No privacy noise"}
+    assert "multicell" not in {row["system"] for row in others}
+
+
+@pytest.mark.xdist_group("studied")
+def test_the_figure_of_all_systems_names_everything(studied):
+    chart = systems.tradeoff(studied).to_dict()
+    labels = {row["label"] for row in of_kind(chart, "text", text="label")["rows"]}
+    assert {"multicell, OptSched+DP", "random_orthogonalization, Private"} < labels
+    assert "utility_fair (noisy_uploads), Proposed" in labels
+    subtitle = " ".join(parts(chart)[0]["title"]["subtitle"])
+    assert "hollow" in subtitle
+    copies = "utility_fair (fair_copies), Proposed; Benchmark; Benchmark, shared noise"
+    assert f"not drawn, infinite epsilon against its own server: {copies}" in subtitle
+    assert "not drawn, no accuracy: age_aware (aging), proposed, constant noise; proposed, adaptive noise" in subtitle
+
+
+@pytest.mark.xdist_group("studied")
+def test_trainings_that_diverged_are_not_passed_over(studied):
+    each = studied["cells"]["realizations"]
+    lost = (pl.col("scheme") == "RndSched") | ((pl.col("scheme") == "OptSched") & (pl.col("realization") == 1))
+    each = each.with_columns(
+        training=pl.when(lost).then(pl.lit("diverged")).otherwise("training"),
+        accuracy=pl.when(~lost).then("accuracy"),
+    )
+    study = studied | {"cells": studied["cells"] | {"realizations": each}}
+    rows = {row["scheme"]: row for row in systems.table(study).filter(scenario="cells").iter_rows(named=True)}
+    assert [(rows[s]["trainings"], rows[s]["diverged"]) for s in ("RndSched", "OptSched")] == [(0, 2), (1, 1)]
+    chart = systems.tradeoff(study).to_dict()
+    labels = {row["label"] for row in of_kind(chart, "text", text="label")["rows"]}
+    assert "multicell, OptSched, 1 of 2 diverged" in labels
+    assert "not drawn, every training diverged: multicell (cells), RndSched" in " ".join(
+        parts(chart)[0]["title"]["subtitle"]
+    )
+    # A single training has no interval: it is left out, not drawn down to zero.
+    assert "OptSched" not in {row["scheme"] for row in of_kind(chart, "rule", y="accuracy_low")["rows"]}
+
+
+@pytest.mark.xdist_group("studied")
+def test_nothing_of_the_figure_of_all_systems_is_cut_off(studied, tmp_path):
+    chart = systems.tradeoff(studied)
+    content = chart.to_dict()
+    marks = of_kind(content, "point")
+    reach = {"x": ["epsilon_server", "epsilon_server_least", "epsilon_exact"], "y": ["accuracy_low", "accuracy_high"]}
+    for axis, fields in reach.items():
+        low, high = marks["encoding"][axis]["scale"]["domain"]
+        assert all(low < row[field] < high for row in marks["rows"] for field in fields)
+    texts = of_kind(content, "text", text="label")
+    low, high = marks["encoding"]["y"]["scale"]["domain"]
+    places = sorted((high - row["label_accuracy"]) / (high - low) * content["height"] for row in texts["rows"])
+    assert min(np.diff(places)) > 15  # pixels, of a font of 12
+    assert places[0] >= -1e-9
+    assert places[-1] <= content["height"] + 1e-9
+    paths = {kind: str(tmp_path / f"figure.{kind}") for kind in ("html", "png", "svg")}
+    theme.save(chart, paths)
+    picture = tf.io.decode_png((tmp_path / "figure.png").read_bytes()).numpy()[..., :3]
+    edges = [picture[:4], picture[-4:], picture[:, :4], picture[:, -4:]]
+    assert all((edge == 255).all() for edge in edges)
+    drawn = (tmp_path / "figure.svg").read_text()
+    assert all(f">{row['label']}<" in drawn for row in texts["rows"])
+
+
+def test_a_study_of_which_nothing_can_be_drawn_has_a_figure_that_says_so(studied):
+    chart = systems.tradeoff({"aging": studied["aging"]})
+    chart.to_dict(format="vega")
+    assert "not drawn, no accuracy" in str(chart.to_dict()["layer"][0]["title"])
+
+
+def test_labels_are_spread_as_little_as_possible():
+    generator = np.random.default_rng(0)
+    for count in (1, 2, 5, 12):
+        wanted = generator.uniform(0, 300, count).round()  # with ties
+        found = systems.spread(wanted, 17.0, 300.0)
+        order = np.argsort(wanted, kind="stable")
+        assert (np.diff(found[order]) >= 17 - 1e-9).all()
+        assert found.min() >= 0
+        assert found.max() <= 300
+        best = optimize.minimize(
+            lambda places, wanted=wanted[order]: ((places - wanted) ** 2).sum(),
+            np.linspace(0, 300, count),
+            bounds=[(0, 300)] * count,
+            constraints=[{"type": "ineq", "fun": lambda places: np.diff(places) - 17}] if count > 1 else [],
+        )
+        assert ((found - wanted) ** 2).sum() <= best.fun + 1e-3
+    assert len(systems.spread(np.empty(0), 17.0, 300.0)) == 0
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_every_config_of_a_system_is_valid_and_every_figure_has_its_caption(system):
     from pwfl import scenario
 
-    files = ["config", "paper"] if system == "multicell" else [system, f"{system}_small"]
+    files = ["config", "paper", "samples"] if system == "multicell" else [system, f"{system}_small"]
     for name in files:
         study = scenario.load(config_of(name), name)
         assert {chosen.system for chosen in study.scenarios.values()} == {system}
     for figure in {*catalog.FIGURES[system], *catalog.COMPARISON_FIGURES[system]}:
-        assert (ROOT / "report" / system / f"{figure}.rst").read_text()
+        folder = ROOT / "report" if figure in catalog.COMMON_FIGURES else ROOT / "report" / system
+        assert (folder / f"{figure}.rst").read_text()
     assert (ROOT / "docs" / f"{system}.md").exists()

@@ -121,6 +121,14 @@ def test_papers_model_size():
     assert_close(fused, two_level.mean_clipped_gradient(weights, x, y, clip_norm))
 
 
+def test_start_weights_are_glorot_uniform():
+    kernel, bias, *_ = glorot_uniform([200, 100, 10], np.random.default_rng(3))
+    limit = math.sqrt(6 / 300)
+    assert stats.kstest(kernel.ravel(), stats.uniform(-limit, 2 * limit).cdf).pvalue > FALSE_ALARM
+    assert stats.kstest(kernel.ravel(), stats.uniform(-1.05 * limit, 2.1 * limit).cdf).pvalue < FALSE_ALARM
+    assert not bias.any()
+
+
 def test_evaluation_is_that_of_scikit_learn(digits):
     weights = start_weights([64, 12, 10], scale=3.0)
     logits = keras_model([64, 12, 10], weights)(digits.x_test).numpy().astype(float)

@@ -73,14 +73,15 @@ def test_the_report_builds_and_holds_figures_and_captions(done):
 
 
 REPORT = {"tables_multicell", "figures_multicell", "comparison"}
-ACCOUNT = {"account", *REPORT}
+AUDIT = {"audit", *REPORT}
+ACCOUNT = {"account", *AUDIT}
 TRAIN = {"train", *REPORT}
 NOISE = {"noise", "train", *ACCOUNT}
 SCHEDULE = {"schedule", *NOISE}
 CHANNEL = {"channel", *SCHEDULE}
 RERUNS = {
     "seed": (2, CHANNEL),
-    "realizations": (6, CHANNEL - {"train"}),
+    "realizations": (6, CHANNEL - {"train", "audit"}),  # the first shard is as it was
     "training_realizations": (4, TRAIN),
     "shards.optimization": (4, CHANNEL),
     "shards.training": (3, TRAIN),
@@ -109,7 +110,7 @@ RERUNS = {
     "schedule.solver": ("HIGHS", SCHEDULE),
     "training.hidden_layers": ([9], {*TRAIN, *ACCOUNT}),
     "training.rounds": (5, {*TRAIN, *ACCOUNT}),
-    "training.learning_rate": (0.5, TRAIN),
+    "training.learning_rate": (0.5, {*TRAIN, *ACCOUNT}),
     "training.clip_norm": (1.1, {*TRAIN, *ACCOUNT}),
     "training.clipping": ("per_user", {*TRAIN, *ACCOUNT}),
     "training.evaluate_every": (3, TRAIN),
@@ -117,6 +118,7 @@ RERUNS = {
     "convergence.strong_convexity": (0.5, ACCOUNT),
     "convergence.xi1": (0.1, ACCOUNT),
     "convergence.xi2": (1.1, ACCOUNT),
+    "audit.canaries": (60, AUDIT),
     "schemes": ([{"name": "OptSched", "scheduler": "optimal", "noise": "random"}], REPORT),
 }
 
@@ -168,6 +170,7 @@ def copy_of_project(tmp_path):
     [
         ("schedule/power.py", "fraction > 1", "fraction >= 1", SCHEDULE),
         ("privacy/gaussian.py", "rounds / 2", "rounds * 0.5", ACCOUNT),
+        ("privacy/lower_bounds.py", "tail = false_alarm / 2", "tail = false_alarm / 3", AUDIT),
         ("schedule/power.py", "# ", "#  ", set()),
         ("schedule/power.py", '"""Powers of', '"""The powers of', set()),
     ],

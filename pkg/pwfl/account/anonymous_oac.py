@@ -7,60 +7,73 @@ import polars as pl
 
 from pwfl.datasets import SIZES
 from pwfl.mlp import parameter_count
-from pwfl.privacy import sampled
+from pwfl.noise.anonymous_oac import FIXED, population, readings
+from pwfl.privacy import batches, sampled
 from pwfl.units import db_to_ratio, dbm_to_w
 
 ROUNDS_DRAWN, FAILURES_DRAWN = 12, 6  # points of a curve
 FLOAT_BITS = 32
+HIDDEN = "a record is in a batch with probability p q; nobody can infer which devices take part"
+SEEN = "a device takes part with probability p, seen by the observer; then a record is in its batch with probability q"
 SAMPLING = {
-    "anonymous": "a record is in a batch with probability p q; nobody can infer which devices take part, nor from the "
-    "noise how many records",
-    "identified": "a device takes part with probability p, seen by the observer; then a record is in its batch with "
-    "probability q",
+    "anonymous": f"{HIDDEN}, nor from the noise how many records",
+    "anonymous_fixed": f"{HIDDEN}, unless none does",
+    "identified": f"{SEEN}; the noise tells the size of all batches together",
+    "identified_fixed": SEEN,
+    "local": f"{SEEN}, whose size its noise tells",
+    "local_fixed": SEEN,
 }
 OBSERVERS = {
     "over_the_air": "sees the sum of all participants' updates of every round; the channel's noise is not counted",
     "orthogonal": "sees each participant's noisy update of every round",
 }
+PROVED = "for every replaced record epsilon_proved is guaranteed, epsilon_exact is that of the pair usual in accounting"
 GUARANTEES = {
-    "anonymous": "holds while participation stays hidden; where it can be inferred, epsilon_identified does",
-    "identified": "guaranteed",
-}
+    "anonymous": "holds while participation stays hidden and nobody reads the batch's size off the noise; "
+    "epsilon_server is for a server that does, epsilon_identified_read for one that can infer participation, too",
+    "anonymous_fixed": "holds while participation stays hidden; where it can be inferred, epsilon_identified does",
+} | dict.fromkeys(("identified", "identified_fixed", "local", "local_fixed"), PROVED)
 
 
 def run(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """epsilon over rounds, failed devices and channel estimates, and each realization's guarantee and cost."""
-    network, data, privacy = (parameters[section] for section in ("network", "data", "privacy"))
-    rounds, delta = parameters["training"]["rounds"], privacy["delta"]
-    participation, rate = network["participation"], data["sampling"]
-    multiplier, reading = tables["noise"].select("noise_multiplier", "reading").row(0)
-    hidden, known = (1.0, participation * rate), (participation, rate)
-    scheme_reading = hidden if reading == "anonymous" else known
-    theorem = sampled.renyi_epsilon(sampled.renyi_closed_form(hidden[1], multiplier), rounds, delta)
+    rounds, delta = parameters["training"]["rounds"], parameters["privacy"]["delta"]
+    participation, rate = parameters["network"]["participation"], parameters["data"]["sampling"]
+    multiplier, scheme, reading = tables["noise"].select("noise_multiplier", "noise", "reading").row(0)
+    laws = readings(parameters, scheme, tables)
+    absent = 0.5 if scheme in FIXED else 1.0  # see sampled.replace_one
+    tight = {name: sampled.tight_epsilon(law, multiplier, [rounds], delta)[0] for name, law in laws.items()}
+    theorem = sampled.renyi_epsilon(sampled.renyi_closed_form(participation * rate, multiplier), rounds, delta)
     guarantees = {
         "noise_multiplier": multiplier,
         "reading": reading,
-        "epsilon_anonymous": sampled.tight_epsilon(*hidden, multiplier, [rounds], delta)[0],
-        "epsilon_identified": sampled.tight_epsilon(*known, multiplier, [rounds], delta)[0],
-        "epsilon_renyi_anonymous": renyi_epsilon(*hidden, multiplier, [rounds], delta)[0],
-        "epsilon_renyi_identified": renyi_epsilon(*known, multiplier, [rounds], delta)[0],
-        "epsilon_opposite_records": sampled.opposite_epsilon(*scheme_reading, multiplier, [rounds], delta)[0],
+        "epsilon_exact": tight[reading],
+        "epsilon_server": tight["anonymous_read" if reading.startswith("anonymous") else "identified_read"],
+        "epsilon_anonymous_read": None,
+        **{f"epsilon_{name}": epsilon for name, epsilon in tight.items()},
+        "epsilon_renyi_anonymous": renyi_epsilon(1.0, participation * rate, multiplier, [rounds], delta)[0],
+        "epsilon_renyi_identified": renyi_epsilon(participation, rate, multiplier, [rounds], delta)[0],
+        "epsilon_proved": sampled.proved_epsilon(laws[reading], multiplier, [rounds], delta, absent)[0],
+        "epsilon_opposite_records": sampled.opposite_epsilon(laws[reading], multiplier, [rounds], delta)[0],
         "epsilon_theorem_1": float(theorem) if np.isfinite(theorem) else None,
         "delta": delta,
         "unit": "one training record of one device",
         "neighbouring_relation": "replace-one",
-        "sampling": SAMPLING[reading],
-        "guarantee": GUARANTEES[reading],
+        "accuracy_of": "the server's global model",
+        "link_budget": "radiated over radio.path_loss_db and thermal noise: over the air what the received SNR takes, "
+        "orthogonally Shannon's least for radio.digital_efficiency",
+        "local_steps": 1.0,
+        "guaranteed": False,  # not proved for every pair of records, and some schemes rest on hidden participation
+        "sampling": SAMPLING[scheme],
+        "guarantee": GUARANTEES[scheme],
     }
-    guarantees["epsilon_exact"] = guarantees[f"epsilon_{reading}"]
     outcome = costs(parameters, tables).with_columns(
         pl.lit(value, pl.Float64 if value is None else None).alias(name) for name, value in guarantees.items()
     )
     first = outcome["realization"][0] == 0
-    mean_records = tables["users"]["samples"].sum() / outcome.height * hidden[1]
-    curves = leakage(parameters, multiplier, mean_records) if first else []
-    schema = ["quantity", "x", "participation", "sampling_rate", "method", "noise_multiplier", "epsilon"]
-    types = [pl.String, pl.Float64, pl.Float64, pl.Float64, pl.String, pl.Float64, pl.Float64]
+    curves = leakage(parameters, tables, multiplier, laws, absent) if first else []
+    schema = ["quantity", "x", "reading", "participation", "sampling_rate", "method", "noise_multiplier", "epsilon"]
+    types = [pl.String, pl.Float64, pl.String, pl.Float64, pl.Float64, pl.String, pl.Float64, pl.Float64]
     frame = pl.DataFrame(curves, schema=dict(zip(schema, types, strict=True)), orient="row")
     return {"leakage": frame.select(pl.lit(0).alias("realization"), pl.all()), "outcome": outcome}
 
@@ -71,56 +84,82 @@ def renyi_epsilon(participation: float, rate: float, multiplier: float, rounds: 
     return sampled.renyi_epsilon(divergence, rounds, delta)
 
 
-def leakage(parameters: dict, multiplier: float, mean_records: float) -> list[tuple]:
-    """Rows (quantity, x, participation, sampling rate, method, multiplier, epsilon) of the curves drawn."""
+def leakage(
+    parameters: dict,
+    tables: dict[str, pl.DataFrame],
+    multiplier: float,
+    laws: dict[str, sampled.Rates],
+    absent: float,
+) -> list[tuple]:
+    """Rows (quantity, x, reading, participation, sampling rate, method, multiplier, epsilon) of the curves drawn."""
     privacy, rounds, delta = parameters["privacy"], parameters["training"]["rounds"], parameters["privacy"]["delta"]
     participation, rate = parameters["network"]["participation"], parameters["data"]["sampling"]
     drawn = np.unique(np.geomspace(1, rounds, ROUNDS_DRAWN).round().astype(int))
     methods = {
-        "renyi": renyi_epsilon,
         "tight": partial(sampled.tight_epsilon, interval=sampled.COARSE),
         "opposite_records": partial(sampled.opposite_epsilon, interval=sampled.COARSE),
+        "proved": partial(sampled.proved_epsilon, absent=absent, interval=sampled.COARSE),
     }
     rows = []
 
-    def add(quantity, points, known, rate, method, multiplier, epsilon):
+    def add(quantity, points, reading, pair, method, multiplier, epsilon):
         rows.extend(
-            (quantity, float(x), known, rate, method, float(m), float(e))
+            (quantity, float(x), reading, *pair, method, float(m), float(e))
             for x, m, e in zip(points, np.broadcast_to(multiplier, len(points)), epsilon, strict=True)
         )
 
-    given = privacy["noise_multiplier"]
-    pairs = [(1.0, r, given) for r in privacy["curve_rates"]]
-    own = [(1.0, participation * rate, multiplier), (participation, rate, multiplier)]
-    for known, sampling, noise in dict.fromkeys(pairs + own):
-        for name, method in methods.items():
-            if name == "opposite_records" and sampling == known == 1:
-                continue  # the tight one is of these records already
-            add("rounds", drawn, known, sampling, name, noise, method(known, sampling, noise, drawn, delta))
+    given, hidden, known = privacy["noise_multiplier"], (1.0, participation * rate), (participation, rate)
+    curves = [("anonymous", (1.0, r), given) for r in privacy["curve_rates"]]
+    curves += [(name, hidden if name.startswith("anonymous") else known, multiplier) for name in laws]
+    for reading, pair, noise in dict.fromkeys(curves):
+        if reading.endswith("_read"):
+            law = laws[reading]
+        else:
+            law = batches.seen(pair[0], batches.poisson(pair[1]))
+            add("rounds", drawn, reading, pair, "renyi", noise, renyi_epsilon(*pair, noise, drawn, delta))
+        # Bounds from below and above of the scheme's own readings; without sampling, the tight one is both.
+        own = pair in (hidden, known) and noise == multiplier and pair != (1.0, 1.0)
+        for name in ("tight", "proved", "opposite_records") if own else ("tight",):
+            add("rounds", drawn, reading, pair, name, noise, methods[name](law, noise, drawn, delta))
     act = sampled.advanced_composition(given, drawn, delta)
-    add("rounds", drawn, 1.0, 1.0, "advanced_composition", given, act)
+    add("rounds", drawn, "anonymous", (1.0, 1.0), "advanced_composition", given, act)
 
-    devices = max(1, round(parameters["network"]["devices"] * participation))
-    hidden = participation * rate
+    def add_of(quantity, points, multipliers):
+        epsilon = [methods["tight"](laws["anonymous"], float(m), [rounds], delta)[0] for m in multipliers]
+        add(quantity, points, "anonymous", hidden, "tight", multipliers, epsilon)
 
-    def after_all_rounds(multipliers):
-        return [methods["tight"](1.0, hidden, float(m), [rounds], delta)[0] for m in multipliers]
+    devices, samples = population(tables)
+    participants = max(1, round(devices * participation))
+    failed = np.unique(np.linspace(0, participants // 2, FAILURES_DRAWN).round())
+    add_of("failed_devices", failed, multiplier * np.sqrt(1 - failed / participants))  # Lemma 4
 
-    failed = np.unique(np.linspace(0, devices // 2, FAILURES_DRAWN).round())
-    left = multiplier * np.sqrt(1 - failed / devices)  # Lemma 4
-    add("failed_devices", failed, 1.0, hidden, "tight", left, after_all_rounds(left))
-
-    # The same total noise, of which as much as there is comes from the channel: the server hears it
-    # k times as loud once it has scaled the channel estimates by k.
+    # The participants of the first round that has any, with as many records as are expected.
+    schedule = tables["schedule"]
+    gain = schedule.filter(pl.struct("realization", "round") == pl.struct("realization", "round").first())["gain"]
+    channel = np.sqrt(gain.to_numpy()) if len(gain) else np.ones(1)
+    sensitivity = 2 * parameters["training"]["clip_norm"] / (devices * samples * participation * rate)
+    counted = parameters["radio"]["noise_variance"] ** 0.5 / sensitivity
+    counted = min(counted, multiplier)  # the devices leave as much to the channel as it has
     scales = np.array(sorted(set(privacy["estimate_scales"])))
-    channel = parameters["radio"]["noise_variance"] ** 0.5 * mean_records / (2 * parameters["training"]["clip_norm"])
-    counted = min(channel, multiplier)
-    fooled = np.sqrt(multiplier**2 - counted**2 + (scales * counted) ** 2)
-    add(
-        "estimate_scale", scales, 1.0, hidden, "tight", multiplier, np.full(len(scales), after_all_rounds([multiplier]))
-    )
-    add("estimate_scale_counting_channel_noise", scales, 1.0, hidden, "tight", fooled, after_all_rounds(fooled))
+    estimates = scales[:, None] * channel
+    add_of("estimate_scale", scales, received(channel, estimates, multiplier, 0.0))
+    left = (multiplier**2 - counted**2) ** 0.5
+    add_of("estimate_scale_counting_channel_noise", scales, received(channel, estimates, left, counted))
+    one = np.where(np.arange(len(channel)) == 0, estimates, channel)
+    add_of("estimate_scale_of_one_device", scales, received(channel, one, multiplier, 0.0))
     return rows
+
+
+def received(channel: np.ndarray, estimates: np.ndarray, device: float, counted: float) -> np.ndarray:
+    """The noise multiplier at the server for the worst device, shape (k,), by (1) and the signal received.
+
+    Device i divides signal and noise by its estimate of the channel's coefficient, shape (k, devices),
+    `channel` its coefficient, shape (devices,); the server hears the quotient. `device` is the multiplier
+    of the devices' noise together, `counted` that of the channel noise counted.
+    """
+    amplitude = channel / estimates
+    variance = device**2 * np.square(amplitude).mean(axis=1) + counted**2
+    return np.sqrt(variance) / amplitude.max(axis=1)
 
 
 def costs(parameters: dict, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
@@ -128,9 +167,9 @@ def costs(parameters: dict, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
 
     Over the air a round takes as many symbols as the model has parameters, however many send. Device
     i inverts its channel, so sends (1 / |c_i|^2) (signal + noise); the signal's energy is at most that
-    of b_i gradients of norm L over b_t. A unit of received energy is worth what makes N0 the thermal
-    noise. Orthogonally, each participant in turn sends 32 bits a parameter at the given spectral
-    efficiency, with the energy that Shannon's formula asks for.
+    of b_i gradients of norm L over b_t, or over what stands in its place. A unit of received energy is
+    worth what makes N0 the thermal noise. Orthogonally, each participant in turn sends 32 bits a parameter
+    at the given spectral efficiency, with the energy that Shannon's formula asks for.
     """
     radio, training = parameters["radio"], parameters["training"]
     size = SIZES[parameters["data"]["dataset"]]
@@ -142,21 +181,21 @@ def costs(parameters: dict, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     sent = (
         tables["schedule"]
         .with_columns(total=pl.col("batch").sum().over(keys), participants=pl.len().over(keys))
-        .filter(pl.col("batch" if turns else "total") > 0)
         .join(tables["noise"], on=keys, how="left")
+        .filter(pl.col("noise").cast(pl.String).is_in(FIXED) | (pl.col("batch" if turns else "total") > 0))
     )
     symbols = dimension * FLOAT_BITS / radio["digital_efficiency"]
     if turns:
         energy = symbols * thermal * np.expm1(np.log(2) * radio["digital_efficiency"]) / pl.col("gain")
     else:
-        signal = (pl.col("batch") / pl.col("total") * training["clip_norm"]) ** 2
+        signal = (pl.col("batch") / pl.col("divisor") * training["clip_norm"]) ** 2
         noise = dimension * pl.col("noise_std") ** 2 / pl.col("participants")
         scale = thermal / radio["noise_variance"] if radio["noise_variance"] else None
         energy = (signal + noise) / pl.col("gain") * scale
     each = sent.group_by("realization").agg(
         participants=pl.len() / rounds,
         records=pl.col("batch").sum() / rounds,
-        filled=pl.col("round").n_unique(),
+        filled=pl.col("round").filter(pl.col("batch") > 0).n_unique(),
         transmissions=pl.len(),
         transmit_energy_j=energy.sum() if turns or radio["noise_variance"] else None,
     )

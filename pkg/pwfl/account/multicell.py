@@ -1,5 +1,7 @@
 """Accounting of the system `multicell`: (11), (19), (20), (21) and Theorem 1 of Tavangaran et al."""
 
+from math import isclose, log
+
 import numpy as np
 import polars as pl
 
@@ -13,7 +15,10 @@ TERMS = {
     "unit": "one training record of one user",
     "neighbouring_relation": "replace-one",
     "sampling": "none: every round uses all records of every scheduled user",
-    "observer": "sees each scheduled user's noisy gradient of every round",
+    "observer": "sees each scheduled user's noisy gradient of every round, as the server does",
+    "link_budget": "radiated at the scheduler's powers, in cells that interfere, over the paper's path loss",
+    "local_steps": 1.0,
+    "accuracy_of": "the server's global model",
 }
 GUARANTEES = {
     "per_sample": "guaranteed: every sample's gradient is clipped",
@@ -49,12 +54,15 @@ def run(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataF
     )
 
     shape = (frame["realization"].n_unique(), -1)
+    constants = parameters["convergence"]
+    if constants["xi1"] is None:  # no clipped gradient is longer, so Assumption 6 holds
+        constants = constants | {"xi1": clip**2}
     bound = convergence_bound(
         to_array(frame, "samples", *shape),
         to_array(frame, "scheduled", *shape),
         to_array(frame, "noise_std", *shape),
         model_size(parameters["data"]["dataset"], training["hidden_layers"]),
-        **parameters["convergence"],
+        **constants,
     )
     weighted = pl.col("samples") * pl.col("scheduled")
     known = pl.col("noise_std").is_not_null().all()
@@ -85,11 +93,21 @@ def run(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataF
             )
         )
         .with_columns(pl.Series(name, values, nan_to_null=True) for name, values in bound.items())
+        .with_columns(
+            bound=worth(datasets.SIZES[parameters["data"]["dataset"]].classes),
+            bound_premise=pl.lit(
+                premise(training["learning_rate"], constants["smoothness"], training["hidden_layers"])
+            ),
+        )
         .join(costs(parameters, tables), on="realization", how="left", maintain_order="left")
         .with_columns(
-            delta=pl.lit(delta), rounds=pl.lit(rounds), **{name: pl.lit(text) for name, text in TERMS.items()}
+            delta=pl.lit(delta), rounds=pl.lit(rounds), **{name: pl.lit(term) for name, term in TERMS.items()}
         )
-        .with_columns(guarantee=pl.lit(GUARANTEES[clipping]))
+        .with_columns(
+            epsilon_server=pl.col("epsilon_exact"),
+            guaranteed=pl.lit(clipping == "per_sample"),
+            guarantee=pl.lit(GUARANTEES[clipping]),
+        )
     )
     return {"leakage": leakage, "outcome": outcome}
 
@@ -116,21 +134,45 @@ def costs(parameters: dict, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
 
 
 def convergence_bound(samples, scheduled, noise_std, dimension, *, smoothness, strong_convexity, xi1, xi2):
-    """C1, C2, C3 of Theorem 1, each of shape (realization,).
+    """C1, C2, C3 of Theorem 1 and what its bound tends to, each of shape (realization,).
 
     `samples` K_i, `scheduled` a_i and `noise_std` sigma_i have shape (realization, user). C3 is
-    NaN where nobody is scheduled (no update, no noise) or the noise is.
+    NaN where nobody is scheduled (no update, no noise) or the noise is. The limit is (C2 + C3) / (1 - C1),
+    infinite for C1 >= 1.
     """
     left_out = np.where(scheduled, 0, samples).sum(axis=1) / samples.sum(axis=1)
     weighted = np.where(scheduled, samples, 0)
     with np.errstate(invalid="ignore"):
         share = weighted / weighted.sum(axis=1, keepdims=True)
     noise = np.where(scheduled, (share * noise_std) ** 2, 0.0).sum(axis=1)
-    return {
-        "c1": 1 - strong_convexity / smoothness + 4 * xi2 * left_out**2,
-        "c2": 2 * xi1 / smoothness * left_out**2,
-        "c3": np.where(scheduled.any(axis=1), dimension / (2 * smoothness) * noise, np.nan),
-    }
+    c1 = 1 - strong_convexity / smoothness + 4 * xi2 * left_out**2
+    c2 = 2 * xi1 / smoothness * left_out**2
+    c3 = np.where(scheduled.any(axis=1), dimension / (2 * smoothness) * noise, np.nan)
+    with np.errstate(divide="ignore"):
+        limit = np.where(c1 < 1, (c2 + c3) / (1 - c1), np.where(np.isnan(c3), np.nan, np.inf))
+    return {"c1": c1, "c2": c2, "c3": c3, "bound_limit": limit}
+
+
+def worth(classes: int) -> pl.Expr:
+    """What Theorem 1's bound says, in words. ln(classes) is the loss of equal probabilities, nothing learned."""
+    guess = log(classes)
+    return (
+        pl.when(pl.col("c3").is_null())
+        .then(pl.lit("undefined: nobody is scheduled, or no noise is feasible"))
+        .when(pl.col("c1") >= 1)
+        .then(pl.lit("vacuous: C1 >= 1, it grows from round to round"))
+        .when(pl.col("bound_limit") >= guess)
+        .then(pl.lit(f"vacuous: it tends to {guess:.3g} nats or more, the loss of a guess"))
+        .otherwise(pl.lit(f"tends to less than {guess:.3g} nats, the loss of a guess, if its premises hold"))
+    )
+
+
+def premise(learning_rate: float, smoothness: float, hidden_layers: list[int]) -> str:
+    """Which premises of Theorem 1 hold: its proof takes the step size 1 / L and a strongly convex loss."""
+    met = isclose(learning_rate * smoothness, 1, rel_tol=1e-9)
+    step = "met" if met else f"not met ({learning_rate:g}, not {1 / smoothness:g})"
+    loss = "hidden layers" if hidden_layers else "softmax regression has no L2 term"
+    return f"step size 1 / smoothness: {step}; strongly convex loss: not met ({loss})"
 
 
 def model_size(dataset: str, hidden_layers: list[int]) -> int:

@@ -19,7 +19,12 @@ TERMS = {
     "sampling": "none claimed: a record may be in every mini-batch",
     "observer": "sees the server's update of every round and knows all channels; for epsilon_antennas and "
     "epsilon_antennas_rounds, sees the signals of all antennas",
-    "guarantee": "guaranteed for the channels that occurred: every user's update is clipped",
+    "link_budget": "none: signals have no unit of energy",
+    "accuracy_of": "the server's global model",
+}
+GUARANTEES = {
+    True: "guaranteed for the channels that occurred: every user's update is clipped; counts the receiver's noise, too",
+    False: "not guaranteed: users add no noise, only that of the server's own receiver is left",
 }
 WORST = ["epsilon_printed", "epsilon_gaussian", "epsilon_exact", "epsilon_antennas", "epsilon_antennas_rounds"]
 
@@ -171,21 +176,25 @@ def outcome(parameters: dict, leakage: pl.DataFrame, tables: dict[str, pl.DataFr
     dimension = parameter_count([size.features, size.classes])
     samples = tables["users"].group_by("realization").agg(pl.col("samples").sum())
     limit = tables["schedule"].group_by("realization").agg(transmit_energy_limit=pl.col("amplitude").max() ** 2)
-    variance = tables["noise"].group_by("realization").agg(noise_variance=pl.col("noise_std").max() ** 2)
+    noise = tables["noise"].group_by("realization")
+    noise = noise.agg(noise_variance=pl.col("noise_std").max() ** 2, guaranteed=(pl.col("noise_std") > 0).all())
     sent = training["clip_norm"] ** 2 + dimension * pl.col("noise_variance")
     return (
         leakage.group_by("realization", maintain_order=True)
         .agg(pl.col("users").first(), pl.col(WORST).max(), pl.col("understated").mean())
         .join(samples, on="realization", maintain_order="left")
         .join(limit, on="realization", maintain_order="left")
-        .join(variance, on="realization", maintain_order="left")
+        .join(noise, on="realization", maintain_order="left")
         .with_columns(
+            epsilon_server=pl.col("epsilon_antennas_rounds"),
+            guarantee=pl.col("guaranteed").replace_strict(GUARANTEES),
+            local_steps=pl.lit(float(training["local_steps"])),
             rounds=pl.lit(training["rounds"]),
             delta=pl.lit(delta),
             channel_uses=pl.lit(float(dimension * training["rounds"])),
             transmit_energy_j=pl.lit(None, pl.Float64),
             transmit_energy_bound=pl.col("transmit_energy_limit") * sent,
-            **{name: pl.lit(text) for name, text in TERMS.items()},
+            **{name: pl.lit(term) for name, term in TERMS.items()},
         )
         .drop("noise_variance")
     )

@@ -1,4 +1,4 @@
-"""Accounting of the system `utility_fair`: what the devices' copies of the model reveal of a training record."""
+"""Accounting of the system `utility_fair`: what devices' copies of the model and uploads reveal of a record."""
 
 import numpy as np
 import polars as pl
@@ -7,13 +7,25 @@ from pwfl.fairness import copies, link
 from pwfl.privacy.gaussian import exact_epsilon, exact_multiplier
 from pwfl.tables import to_array
 
+SENT = 2  # vectors that a device sends in a round: gradient and update
 TERMS = {
     "unit": "one training record of one device",
     "neighbouring_relation": "replace-one",
     "sampling": "a fresh batch a round; no amplification by sampling is claimed",
-    "observer": "all devices together, each sees its noisy copies of the model of all rounds but the clean first",
-    "guarantee": "not guaranteed: the sensitivity is observed, not enforced, and deviation factors and the average "
+    "guaranteed": False,
+    "accuracy_of": "the access point's model, which no device gets: copies carry noise",
+    "link_budget": "radiated on channels without interference, path loss of network.max_distance_m at most, noise "
+    "power as radio.noise reads it",
+}
+OBSERVERS = {
+    "clean": "all devices together, each sees its noisy copies of the model of all rounds but the clean first",
+    "noisy": "access point and all devices together: all that devices send, and what is computed of it",
+}
+GUARANTEES = {
+    "clean": "not guaranteed: the sensitivity is observed, not enforced, and deviation factors and the average "
     "gradient reach the devices without noise; epsilons hold if neither did harm, at deviation 0, the least noise",
+    "noisy": "not guaranteed: the sensitivity is observed, not enforced; epsilons hold if it bounds a gradient and an "
+    "update",
 }
 
 
@@ -21,13 +33,19 @@ def run(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataF
     """What each device's copies reveal, and each realization's guarantee and cost.
 
     A copy is a Gaussian release of the model, of sensitivity S_f by assumption. Deviations only add noise,
-    so all copies are taken as if at deviation 0: nothing is understated for what training finds.
+    so all copies are taken as if at deviation 0: nothing is understated for what training finds. The access point
+    receives a gradient and an update of each device in each round. Noisy, they are such releases, too, and copies,
+    average gradients and deviation factors are computed of them: then epsilon_exact is that of what a device sends.
+    Clean, nothing is hidden from it.
     """
     privacy, rounds = parameters["privacy"], parameters["training"]["rounds"]
     epsilon, delta, noisy_rounds = privacy["epsilon"], privacy["delta"], rounds - 1
     noise, schedule = tables["noise"], tables["schedule"]
     multiplier, theta = noise["noise_multiplier"].to_numpy(), noise["theta"].to_numpy()
     rho = 1 / (2 * multiplier**2)  # of one copy
+    uploads = "clean" if noise["upload_multiplier"].null_count() else "noisy"
+    with np.errstate(divide="ignore"):
+        rho_upload = SENT / (2 * noise["upload_multiplier"].fill_null(0.0).to_numpy() ** 2)  # of one round
     leakage = noise.select("realization", "device").with_columns(
         copies=pl.lit(noisy_rounds),
         noise_multiplier=pl.Series(multiplier),
@@ -38,6 +56,9 @@ def run(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataF
         epsilon_copy=pl.Series(exact_epsilon(rho, delta)),
         epsilon_device=pl.Series(exact_epsilon(noisy_rounds * rho, delta)),
         rho=pl.Series(noisy_rounds * rho),
+        upload_multiplier=noise["upload_multiplier"],
+        epsilon_upload=pl.Series(exact_epsilon(rho_upload, delta)),
+        epsilon_uploads=pl.Series(exact_epsilon(rounds * rho_upload, delta)),
     )
 
     # Devices that share a noise vector get the same copy: together they know no more than one of them.
@@ -49,7 +70,9 @@ def run(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataF
         .agg(pl.col("rho").sum())
     )
     worst = leakage.group_by("realization", maintain_order=True).agg(
-        devices=pl.len(), **{name: pl.col(name).max() for name in ("epsilon_printed", "epsilon_copy", "epsilon_device")}
+        pl.col("epsilon_printed", "epsilon_copy", "epsilon_device", "epsilon_upload").max(),
+        devices=pl.len(),
+        epsilon_server=pl.col("epsilon_uploads").max(),
     )
     samples = tables["users"].group_by("realization").agg(pl.col("samples").sum())
     outcome = (
@@ -60,23 +83,30 @@ def run(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataF
     rho = outcome["rho"].to_numpy()
     outcome = outcome.with_columns(
         epsilon_round=pl.Series(exact_epsilon(rho, delta)),
-        epsilon_exact=pl.Series(exact_epsilon(noisy_rounds * rho, delta)),
+        epsilon_exact=pl.Series(exact_epsilon(noisy_rounds * rho, delta))
+        if uploads == "clean"
+        else pl.col("epsilon_server"),
         epsilon_worst_case=pl.lit(np.inf),
         rounds=pl.lit(rounds),
         delta=pl.lit(delta),
-        **{name: pl.lit(text) for name, text in TERMS.items()},
+        observer=pl.lit(OBSERVERS[uploads]),
+        guarantee=pl.lit(GUARANTEES[uploads]),
+        **{name: pl.lit(term) for name, term in TERMS.items()},
     )
     return {"leakage": leakage, "outcome": outcome}
 
 
 def cost(schedule: pl.DataFrame, radio: dict) -> pl.DataFrame:
-    """Rounds sat out, symbols on air and radiated energy of each realization; null where training decides.
+    """Rounds sat out, symbols on air, radiated energy and mean iterations of each realization.
+
+    What training decides is null.
 
     A transmission takes V ln 2 / (B Z) seconds, (8), so B times that many symbols.
     """
     power = to_array(schedule, "power_w", -1)
     z = link.log_snr(power, schedule["unit_power_w"].to_numpy())
     symbols = np.divide(radio["update_bits"] * np.log(2), z, out=np.zeros(len(z)), where=z != 0)
+    decided = pl.col("power_w").is_not_null().all()
     return (
         schedule.with_columns(symbols=pl.Series(symbols), energy=pl.Series(symbols * power / radio["bandwidth_hz"]))
         .group_by("realization", maintain_order=True)
@@ -84,5 +114,6 @@ def cost(schedule: pl.DataFrame, radio: dict) -> pl.DataFrame:
             rounds_out=(~pl.col("takes_part")).sum(),
             channel_uses=pl.col("symbols").sum().fill_nan(None),
             transmit_energy_j=pl.col("energy").sum().fill_nan(None),
+            local_steps=pl.when(decided).then(pl.col("max_iterations").filter("takes_part").mean()),
         )
     )

@@ -1,4 +1,4 @@
-"""Noise of the system `utility_fair`: what the access point adds to each device's copy of the model, (14)."""
+"""Noise of the system `utility_fair`: of the devices' copies of the model, (14), and of what they send, (7)."""
 
 import polars as pl
 
@@ -6,14 +6,16 @@ from pwfl.fairness import copies
 
 
 def run(parameters: dict, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """Each device's noise at deviation 0, how deviation scales it, and which devices share a draw.
+    """Each device's noise at deviation 0, how deviation scales it, which devices share a draw; noise of uploads.
 
     `scheme` is `fair` (more noise the more a device deviates), `independent` (the same noise for all, in
-    vectors of their own) or `shared` (one vector for all). Deviations are known in training alone.
+    vectors of their own) or `shared` (one vector for all). Deviations are known in training alone. Noisy uploads
+    have the noise of a copy at deviation 0: the paper's benchmark takes one (epsilon_g, delta_g) for both.
     """
     privacy = parameters["privacy"]
     base = copies.base_multiplier(privacy["epsilon"], privacy["delta"])
     theta = privacy["theta"] if scheme == "fair" else 0.0
+    upload = base if privacy["uploads"] == "noisy" else None
     noise = (
         tables["users"]
         .select("realization", "device")
@@ -22,6 +24,8 @@ def run(parameters: dict, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[
             noise_std=pl.lit(base * privacy["sensitivity"]),
             theta=pl.lit(theta),
             noise_vector=pl.lit(0) if scheme == "shared" else pl.col("device"),
+            upload_multiplier=pl.lit(upload, pl.Float64),
+            upload_std=pl.lit(upload, pl.Float64) * privacy["sensitivity"],
         )
     )
     status = noise.select(pl.col("realization").unique(maintain_order=True)).with_columns(

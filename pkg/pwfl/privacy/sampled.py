@@ -1,14 +1,17 @@
 """What a Gaussian mechanism on a random sample of the records is worth in (epsilon, delta).
 
 A round releases a sum over a batch, in which each record is with probability `rate`, plus Gaussian
-noise of `multiplier` times the sensitivity; natural logarithms. Two ways to sample: record by record
-(Poisson sampling), or device by device and then record by record within the device (cluster sampling).
-The second is worth as much as the first at the product of both rates while nobody can tell which
-devices take part; an observer who can tell sees the device's record-by-record sampling at times, and
-nothing otherwise.
+noise of `multiplier` times the sensitivity; natural logarithms. An observer who sees more of the
+sampling (who takes part, how large the batch is) sees that probability vary from round to round: a
+round's hockey-stick curve is then the mean of the curves of the rates it has (`Rates`).
+
+Three epsilons of replace-one: of the pair of outputs that is usual for the sampled Gaussian (not proved
+to be the worst over several rounds), a proved upper bound, and what one pair of records loses at least.
 """
 
+from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from dp_accounting.pld import pld_pmf
@@ -25,6 +28,18 @@ POINTS = 400_000  # of a privacy loss, at most: beyond, the interval widens, and
 TAIL = 10.0  # standard deviations of the noise that are looked at
 NEGLIGIBLE = 1e-6  # epsilon
 LARGEST_LOSS = 2000.0  # of a round: what is worse counts as no guarantee
+REMOVE, ADD = AdjacencyType.REMOVE, AdjacencyType.ADD
+
+
+class Rates(NamedTuple):
+    """The law of a record's chance to be in a round's batch, as an observer of the round knows it.
+
+    `values` with probabilities `weights`, shape (k,); up to `lost` more is where nothing is private.
+    """
+
+    values: np.ndarray
+    weights: np.ndarray
+    lost: float = 0.0
 
 
 def renyi(rate: float, multiplier: float) -> np.ndarray:
@@ -72,49 +87,94 @@ def renyi_closed_form(rate: float, multiplier: float) -> np.ndarray:
 
 
 def tight_epsilon(
-    participation: float, rate: float, multiplier: float, rounds: list[int], delta: float, interval: float = INTERVAL
+    rates: Rates, multiplier: float, rounds: list[int], delta: float, interval: float = INTERVAL
 ) -> np.ndarray:
     """epsilon after some numbers of rounds, by privacy loss distributions.
 
     Of the pair of outputs that is usual for the sampled Gaussian, a round with and without a record
-    of twice the norm, from its hockey-stick curve by connect-the-dots. `participation` is the
-    probability of a round in which the observer sees that the device takes part; 1 is plain Poisson
-    sampling at `rate`. Closed form where nothing is sampled. Infinite where the loss of a round
-    exceeds LARGEST_LOSS.
+    of twice the norm, in both directions, from its hockey-stick curve by connect-the-dots. Closed form
+    where nothing is sampled. Infinite where the loss of a round exceeds LARGEST_LOSS.
     """
-    if participation == rate == 1:
+    if (rates.values == 1).all():
         return exact_epsilon(zcdp(1.0, multiplier, np.asarray(rounds, float)), delta)
     if _beyond(multiplier):
         return np.full(len(rounds), np.inf)
-    masses = []
-    for adjacency in (AdjacencyType.REMOVE, AdjacencyType.ADD):
-        loss = GaussianPrivacyLoss(multiplier, sampling_prob=rate, adjacency_type=adjacency)
-        bounds = loss.connect_dots_bounds()
-        limits = bounds.epsilon_lower, bounds.epsilon_upper
-        masses.append(_mass(partial(hockey_stick, rate, multiplier, adjacency), limits, participation, interval))
+    masses = [
+        _mass(partial(hockey_stick, multiplier=multiplier, adjacency=adjacency), rates, limits, interval)
+        for adjacency, limits in zip((REMOVE, ADD), _limits(rates, multiplier), strict=True)
+    ]
     return _composed(PrivacyLossDistribution(*masses), rounds, delta)
 
 
-def hockey_stick(rate: float, multiplier: float, adjacency: AdjacencyType, epsilon: np.ndarray) -> np.ndarray:
+def proved_epsilon(
+    rates: Rates, multiplier: float, rounds: list[int], delta: float, absent: float = 1.0, interval: float = INTERVAL
+) -> np.ndarray:
+    """epsilon after some numbers of rounds that bounds every pair of data sets that differ in a record.
+
+    Composes `replace_one`, whose curve each round's lies below whatever came before, so that the curve
+    of all rounds lies below the composed one (Zhu, Dong and Wang, 2022, Theorem 10). See `tight_epsilon`.
+    """
+    if (rates.values == 1).all():
+        return exact_epsilon(zcdp(1.0, multiplier, np.asarray(rounds, float)), delta)
+    if _beyond(multiplier):
+        return np.full(len(rounds), np.inf)
+    limit = np.abs(_limits(rates, multiplier)).max()
+    mass = _mass(partial(replace_one, multiplier=multiplier, absent=absent), rates, (-limit, limit), interval)
+    return _composed(PrivacyLossDistribution(mass), rounds, delta)
+
+
+def hockey_stick(rate: float, epsilon: np.ndarray, multiplier: float, adjacency: AdjacencyType) -> np.ndarray:
     """The least delta at each epsilon of one Poisson-sampled round, shape of `epsilon`.
 
     The output is N(1, multiplier^2) with probability `rate` and else N(0, multiplier^2), against always
     the latter: REMOVE; ADD is the other way around. dp-accounting computes the same epsilon by epsilon.
     """
-    remove = adjacency == AdjacencyType.REMOVE
-    loss, side = (epsilon, -1) if remove else (-epsilon, 1)
+    remove = adjacency == REMOVE
+    # Beyond the loss of the record's certain absence, delta is that of disjoint outputs, or none.
+    delta = -np.expm1(np.minimum(epsilon, 0.0)) if remove else np.zeros_like(epsilon)
+    with np.errstate(divide="ignore"):
+        absence = np.log1p(-rate)
+    inside = epsilon > absence if remove else epsilon < -absence
+    epsilon, side = epsilon[inside], -1 if remove else 1
     with np.errstate(divide="ignore", over="ignore"):
-        # The output at which ln(1 - rate + rate exp((2 x - 1) / (2 multiplier^2))) is `loss`.
-        log_ratio = loss + np.log1p(-np.minimum((1 - rate) * np.exp(-loss), 1.0)) - np.log(rate)
-        x = multiplier**2 * log_ratio + 0.5
+        # The output at which ln(1 - rate + rate exp((2 x - 1) / (2 multiplier^2))) is the loss.
+        x = multiplier**2 * _log_ratio(rate, -side * epsilon) + 0.5
         absent = log_ndtr(side * x / multiplier)
-        present = np.logaddexp(np.log1p(-rate) + absent, np.log(rate) + log_ndtr(side * (x - 1) / multiplier))
+        present = np.logaddexp(absence + absent, np.log(rate) + log_ndtr(side * (x - 1) / multiplier))
     upper, lower = (present, absent) if remove else (absent, present)
-    return np.clip(np.exp(upper) - np.exp(epsilon + lower), 0.0, 1.0)
+    delta[inside] = np.clip(np.exp(upper) - np.exp(epsilon + lower), 0.0, 1.0)
+    return delta
+
+
+def replace_one(rate: float, epsilon: np.ndarray, multiplier: float, absent: float) -> np.ndarray:
+    """An upper bound, at each epsilon, of delta of one round for all pairs of data that differ in a record.
+
+    A round's output is A without the record, with it B, or B' in the other data: Gaussians whose means
+    are at most `absent` (A to B, A to B') and 1 (B to B') apart. By advanced joint convexity (Balle,
+    Barthe and Gaboardi, 2018, Theorem 2), with H the hockey-stick divergence at exp(epsilon) >= 1,
+    a = 1 + (exp(epsilon) - 1) / rate and c = exp(epsilon) / a,
+
+        H((1 - rate) A + rate B, (1 - rate) A + rate B') = rate H_a(B, (1 - c) A + c B')
+                                                        <= rate ((1 - c) H_a(B, A) + c H_a(B, B'))
+
+    and H_a of two Gaussians grows with their distance. The pair is symmetric in B and B', which gives
+    epsilon < 0: H(P, Q) = 1 - exp(epsilon) + exp(epsilon) H'(Q, P), H' at -epsilon. What else is random
+    in the round is averaged over, which keeps the inequality.
+
+    `absent` is 1 where a batch of known size holds another record instead: then this is the larger of
+    both directions of `hockey_stick`. It is 1/2 for a sum that is divided by a constant: a gradient of
+    norm L against none, where 2 L is the sensitivity.
+    """
+    size = np.abs(epsilon)
+    log_a = _log_ratio(rate, size)
+    c = np.exp(size - log_a)
+    delta = rate * ((1 - c) * _gaussian(absent / multiplier, log_a) + c * _gaussian(1 / multiplier, log_a))
+    below = np.minimum(epsilon, 0.0)
+    return np.clip(np.where(epsilon < 0, -np.expm1(below) + np.exp(below) * delta, delta), 0.0, 1.0)
 
 
 def opposite_epsilon(
-    participation: float, rate: float, multiplier: float, rounds: list[int], delta: float, interval: float = INTERVAL
+    rates: Rates, multiplier: float, rounds: list[int], delta: float, interval: float = INTERVAL
 ) -> np.ndarray:
     """epsilon after some numbers of rounds for one pair of data: a record's gradient is turned around.
 
@@ -122,37 +182,32 @@ def opposite_epsilon(
     """
     if _beyond(multiplier):
         return np.full(len(rounds), np.inf)
-
-    def loss(x):
-        likelihoods = [np.log(rate) + (sign * x / 2 - 1 / 8) / multiplier**2 for sign in (1, -1)]
-        present, replaced = (np.logaddexp(absent, value) for value in likelihoods) if rate < 1 else likelihoods
-        return present - replaced
-
-    def curve(epsilon):
-        # The output at which the loss is epsilon solves a quadratic in exp(x / (2 multiplier^2)).
-        with np.errstate(over="ignore"):
-            c = rate * np.exp(-1 / (8 * multiplier**2))
-            half = (1 - rate) * np.expm1(epsilon) / (2 * c)
-            root = half + np.sqrt(half**2 + np.exp(epsilon))
-            other = np.exp(epsilon) / (np.sqrt(half**2 + np.exp(epsilon)) - half)
-        x = 2 * multiplier**2 * np.log(np.where(half > 0, root, other))
-        tails = [(1 - rate) * ndtr(-x / multiplier) + rate * ndtr((sign / 2 - x) / multiplier) for sign in (1, -1)]
-        return np.clip(tails[0] - np.exp(epsilon) * tails[1], -np.expm1(np.minimum(epsilon, 0.0)), 1.0)
-
-    absent = np.log1p(-rate) if rate < 1 else -np.inf
-    limit = float(loss(TAIL * multiplier + 0.5))
-    mass = _mass(curve, (-limit, limit), participation, interval)
+    limit = float(np.diff(_opposite_likelihoods(rates.values.max(), multiplier, TAIL * multiplier + 0.5))[0])
+    mass = _mass(partial(opposite_records, multiplier=multiplier), rates, (-limit, limit), interval)
     return _composed(PrivacyLossDistribution(mass), rounds, delta)
 
 
-def multiplier_for(epsilon: float, participation: float, rate: float, rounds: int, delta: float) -> float:
+def opposite_records(rate: float, epsilon: np.ndarray, multiplier: float) -> np.ndarray:
+    """The least delta at each epsilon of one round for a record at 1/2 against one at -1/2, others at 0."""
+    # The output at which the loss is epsilon solves a quadratic in exp(x / (2 multiplier^2)).
+    with np.errstate(over="ignore"):
+        c = rate * np.exp(-1 / (8 * multiplier**2))
+        half = (1 - rate) * np.expm1(epsilon) / (2 * c)
+        root = half + np.sqrt(half**2 + np.exp(epsilon))
+        other = np.exp(epsilon) / (np.sqrt(half**2 + np.exp(epsilon)) - half)
+    x = 2 * multiplier**2 * np.log(np.where(half > 0, root, other))
+    tails = [(1 - rate) * ndtr(-x / multiplier) + rate * ndtr((sign / 2 - x) / multiplier) for sign in (1, -1)]
+    return np.clip(tails[0] - np.exp(epsilon) * tails[1], -np.expm1(np.minimum(epsilon, 0.0)), 1.0)
+
+
+def multiplier_for(epsilon: float, rates: Rates, rounds: int, delta: float) -> float:
     """The noise multiplier whose `tight_epsilon` is `epsilon`, or NEGLIGIBLE if that is more.
 
     Raises ValueError where no multiplier between 0.1 and 10^5 is.
     """
 
     def excess(log_multiplier):
-        found = tight_epsilon(participation, rate, np.exp(log_multiplier), [rounds], delta, COARSE)[0]
+        found = tight_epsilon(rates, np.exp(log_multiplier), [rounds], delta, COARSE)[0]
         return min(found, 1e9) - max(epsilon, NEGLIGIBLE)
 
     # From above, as small multipliers take long.
@@ -181,14 +236,44 @@ def _beyond(multiplier: float) -> bool:
     return not (TAIL + 0.5 / multiplier) / multiplier < LARGEST_LOSS
 
 
-def _mass(curve, limits: tuple[float, float], participation: float, interval: float) -> pld_pmf.PLDPmf:
-    """The privacy loss of a round that takes place with a probability, from a round's hockey-stick curve."""
+def _log_ratio(rate: float, loss: np.ndarray) -> np.ndarray:
+    """ln(1 + (exp(loss) - 1) / rate), -infinity where that is ln of nothing positive."""
+    with np.errstate(divide="ignore", over="ignore"):
+        return loss + np.log1p(-np.minimum((1 - rate) * np.exp(-loss), 1.0)) - np.log(rate)
+
+
+def _gaussian(distance: float, log_order: np.ndarray) -> np.ndarray:
+    """The hockey-stick divergence of order exp(log_order) of unit Gaussians at a distance."""
+    upper, lower = (log_ndtr(side * distance / 2 - log_order / distance) for side in (1, -1))
+    return np.maximum(np.exp(upper) - np.exp(log_order + lower), 0.0)
+
+
+def _opposite_likelihoods(rate: float, multiplier: float, x: float) -> list[float]:
+    """Logarithmic likelihoods of x with a record at -1/2 and at 1/2, against none."""
+    with np.errstate(divide="ignore"):
+        absence = np.log1p(-rate)
+    return [np.logaddexp(absence, np.log(rate) + (sign * x / 2 - 1 / 8) / multiplier**2) for sign in (-1, 1)]
+
+
+def _limits(rates: Rates, multiplier: float) -> list[tuple[float, float]]:
+    """Between which losses each direction of a round's pair is looked at, TAIL standard deviations out."""
+    highest = rates.values.max()
+    losses = [GaussianPrivacyLoss(multiplier, sampling_prob=highest, adjacency_type=kind) for kind in (REMOVE, ADD)]
+    return [(b.epsilon_lower, b.epsilon_upper) for b in (loss.connect_dots_bounds() for loss in losses)]
+
+
+def _mass(
+    curve: Callable[[float, np.ndarray], np.ndarray], rates: Rates, limits: tuple[float, float], interval: float
+) -> pld_pmf.PLDPmf:
+    """The privacy loss of a round, from the hockey-stick curve that it has at each rate."""
     lower, upper = limits
     interval = max(interval, (upper - lower) / POINTS)
     steps = np.arange(np.floor(lower / interval), np.ceil(upper / interval) + 1)
     epsilon = steps * interval
-    mixed = participation * curve(epsilon) + (1 - participation) * -np.expm1(np.minimum(epsilon, 0.0))
-    return pld_pmf.create_pmf_pessimistic_connect_dots(interval, steps.astype(int), mixed)
+    mixed = np.full_like(epsilon, rates.lost)
+    for rate, weight in zip(rates.values, rates.weights, strict=True):
+        mixed += weight * (curve(rate, epsilon) if rate else -np.expm1(np.minimum(epsilon, 0.0)))
+    return pld_pmf.create_pmf_pessimistic_connect_dots(interval, steps.astype(int), np.minimum(mixed, 1.0))
 
 
 def _composed(distribution: PrivacyLossDistribution, rounds: list[int], delta: float) -> np.ndarray:

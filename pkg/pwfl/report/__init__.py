@@ -7,18 +7,22 @@ import polars as pl
 
 def figure(parameters: dict, name: str, tables: dict[str, pl.DataFrame]):
     """The Altair chart `name` of a scenario, from the tables that `catalog` names for it."""
-    return import_module(f"pwfl.report.{parameters['system']}").FIGURES[name](parameters, tables)
+    from pwfl.report import results
+
+    own = import_module(f"pwfl.report.{parameters['system']}").FIGURES
+    return (own | results.COMMON_FIGURES)[name](parameters, tables)
 
 
 def summarize(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The report's tables of a scenario, from the tables of all its schemes."""
-    return import_module(f"pwfl.report.{parameters['system']}").summarize(parameters, tables)
+    own = import_module(f"pwfl.report.{parameters['system']}").summarize(parameters, tables)
+    return own | {"audit": tables["audit"]}
 
 
 def compare(scenarios: dict[str, dict]) -> dict[str, pl.DataFrame]:
     """The tables `systems`, `claims` and `summary` of a study.
 
-    `scenarios` maps each scenario's name to its `parameters` and the tables of its report.
+    `scenarios` maps each scenario's name to its `parameters`, all that any stage reads, and the tables of its report.
     """
     present = sorted({content["parameters"]["system"] for content in scenarios.values()})
     claims = [import_module(f"pwfl.report.{system}").claims(_of_system(scenarios, system)) for system in present]

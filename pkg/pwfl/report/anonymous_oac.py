@@ -1,30 +1,32 @@
-"""Figures, tables and claims of the system `anonymous_oac`."""
+"""Figures and tables of the system `anonymous_oac`."""
 
 import altair as alt
 import numpy as np
 import polars as pl
 
 from pwfl.report import results, theme
-from pwfl.report.claims import SCHEMA, bootstrap, mean_difference
+from pwfl.report.anonymous_oac_claims import claims
 
 DIFFERS = (
     "One cell; batches of random devices, updates add up on air and share their noise. The guarantee of "
-    "the anonymous scheme rests on nobody knowing who takes part."
+    "the anonymous schemes rests on nobody knowing who takes part."
 )
 METHODS = {
     "advanced_composition": "advanced composition",
     "renyi": "Renyi DP (the paper's)",
     "tight": "privacy loss distribution",
+    "proved": "at most: any replaced record",
     "opposite_records": "at least: opposite records",
 }
 DASHES = {"advanced composition": [1, 3], "Renyi DP (the paper's)": [6, 4], "privacy loss distribution": [1, 0],
-          "at least: opposite records": [2, 2]}  # fmt: skip
+          "at most: any replaced record": [8, 3, 2, 3], "at least: opposite records": [2, 2]}  # fmt: skip
+KNOWS = {
+    "anonymous": "hidden",
+    "anonymous_read": "hidden, noise's strength read",
+    "identified": "known",
+    "identified_read": "known, noise's strength read",
+}
 COLOURS = ["#D55E00", "#E69F00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#7F7F7F"]
-ANONYMOUS, IDENTIFIED, ORTHOGONAL = (
-    ("over_the_air", "anonymous"), ("over_the_air", "identified"), ("orthogonal", "local"))  # fmt: skip
-ACCEPTABLE = 10.0  # epsilon that many still call a guarantee
-CLOSE = 1e-6
-PAPER_ROUNDS = 1000
 FAILED = "Failed devices"
 
 
@@ -33,10 +35,10 @@ def composition(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     privacy = parameters["privacy"]
     frame = _first_scheme(tables["leakage"]).filter(
         pl.col("quantity") == "rounds",
-        pl.col("participation") == 1,
+        pl.col("reading") == "anonymous",
         pl.col("sampling_rate").is_in(privacy["curve_rates"]),
         pl.col("noise_multiplier") == privacy["noise_multiplier"],
-        pl.col("method") != "opposite_records",
+        ~pl.col("method").cast(pl.String).is_in(("proved", "opposite_records")),
     )
     title = alt.TitleParams(
         "Privacy over the rounds",
@@ -46,21 +48,20 @@ def composition(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.Chart:
 
 
 def readings(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.Chart:
-    """epsilon over the rounds where participation is hidden, and where it is known."""
+    """epsilon of the first scheme over the rounds, for all that the server may know of the sampling."""
     p, q = parameters["network"]["participation"], parameters["data"]["sampling"]
-    multiplier = parameters["privacy"]["noise_multiplier"]
-    frame = tables["leakage"].filter(
-        pl.col("quantity") == "rounds",
-        pl.col("noise_multiplier") == multiplier,
-        ((pl.col("participation") == 1) & (pl.col("sampling_rate") == p * q))
-        | ((pl.col("participation") == p) & (pl.col("sampling_rate") == q)),
-        pl.col("method") != "advanced_composition",
+    frame = _first_scheme(tables["leakage"]).filter(pl.col("quantity") == "rounds")
+    own = frame.filter(pl.col("reading") == "identified")["noise_multiplier"].unique()
+    reading, method = (pl.col(name).cast(pl.String) for name in ("reading", "method"))
+    frame = frame.filter(
+        pl.col("noise_multiplier").is_in(own),
+        (reading != "anonymous") | (pl.col("sampling_rate") == p * q),
+        (method == "tight") | (~reading.str.ends_with("_read") & method.is_in(("proved", "opposite_records"))),
     )
-    line = pl.when((pl.col("participation") == p) & (p < 1)).then(pl.lit("known")).otherwise(pl.lit("hidden"))
-    title = alt.TitleParams(
-        "What hiding the participants is worth", subtitle=f"p = {p:g}, q = {q:g}, noise multiplier {multiplier:g}"
-    )
-    return _curves(_first_scheme(frame).with_columns(line=line), title, "Participation", COLOURS[::2])
+    subtitle = f"{parameters['schemes'][0]['name']}: p = {p:g}, q = {q:g}"
+    subtitle += "".join(f", noise multiplier {multiplier:.4g}" for multiplier in own)
+    title = alt.TitleParams("What the server may know", subtitle=subtitle)
+    return _curves(frame.with_columns(line=reading.replace(KNOWS)), title, "Participation", COLOURS)
 
 
 def cost(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
@@ -109,6 +110,7 @@ def failures(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.Chart:
         frame.with_columns(line=pl.lit("noise shared by the devices")),
         alt.TitleParams("Devices that fail to transmit", subtitle=f"of {devices} participants, in every round"),
         FAILED,
+        alt.Scale(zero=True),
     )
 
 
@@ -117,12 +119,15 @@ def channel_estimate(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.C
     names = {
         "estimate_scale": "channel noise not counted (this system)",
         "estimate_scale_counting_channel_noise": "channel noise counted",
+        "estimate_scale_of_one_device": "not counted, one device's estimates only",
     }
     frame = _first_scheme(tables["leakage"]).filter(pl.col("quantity").cast(pl.String).is_in(names))
     line = pl.col("quantity").cast(pl.String).replace_strict(names)
-    return _robustness(frame.with_columns(line=line), "Manipulated channel estimates", "Factor k of the estimates")
+    frame = frame.with_columns(line=line)
+    return _robustness(frame, "Manipulated channel estimates", "Factor k of the estimates", alt.Scale(type="log"))
 
 
+__all__ = ["FIGURES", "claims", "summarize"]
 FIGURES = {
     "composition": composition,
     "readings": readings,
@@ -154,99 +159,6 @@ def summarize(parameters: dict, tables: dict[str, pl.DataFrame]) -> dict[str, pl
         "leakage": tables["leakage"],
         "statuses": results.statuses(tables),
     }
-
-
-def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
-    """The paper's claims, and those that its comparison would make, on each scenario.
-
-    `scenarios` maps a name to `parameters` and the report's tables. Guarantees are numbers without an
-    interval; accuracies have percentiles of a bootstrap over realizations, the same for all schemes.
-    """
-    rows = []
-    for name, content in scenarios.items():
-        rows += _privacy_claims(name, content) + _accuracy_claims(name, content)
-    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
-
-
-def _privacy_claims(name: str, content: dict) -> list[tuple]:
-    rows, rounds = [], content["parameters"]["training"]["rounds"]
-    network, data = content["parameters"]["network"], content["parameters"]["data"]
-    p, q = network["participation"], data["sampling"]
-    leakage = content["leakage"]
-    leakage = leakage.filter(pl.col("scheme") == leakage["scheme"][0]) if len(leakage) else leakage
-    last = leakage.filter(pl.col("quantity") == "rounds", pl.col("x") == rounds)
-
-    def epsilon(method, participation, rate):
-        found = last.filter(
-            pl.col("method") == method, pl.col("participation") == participation, pl.col("sampling_rate") == rate
-        )
-        return found["epsilon"][0] if len(found) else None
-
-    def add(claim, measured, required, holds):
-        if measured is not None:
-            rows.append((claim, name, measured, None, None, required, bool(holds), 1))
-
-    act, unsampled = epsilon("advanced_composition", 1, 1), epsilon("renyi", 1, 1)
-    if act is not None and unsampled is not None:
-        ratio = act / unsampled
-        add("1. Renyi DP accounts better than advanced composition at p q = 1 (ratio)", ratio, "> 1", ratio > 1)
-    for rate in (1.0, 0.5) if rounds >= PAPER_ROUNDS else ():
-        for method, words in (("renyi", "the paper's accountant"), ("tight", "exact accounting")):
-            value = epsilon(method, 1, rate)
-            add(f"2. epsilon after all rounds is more than 100 at p q = {rate:g} ({words})", value, "> 100",
-                value is not None and value > 100)  # fmt: skip
-    for known, rate, words in ((1, p * q, "hidden"), (p, q, "known to the server")):
-        value = epsilon("tight", known, rate)
-        add(f"3. epsilon after all rounds is acceptable at this p and q (tight, participation {words})", value,
-            f"<= {ACCEPTABLE:g}", value is not None and value <= ACCEPTABLE)  # fmt: skip
-    if p < 1:
-        ratio = _ratio(epsilon("tight", p, q), epsilon("tight", 1, p * q))
-        add("4. device sampling amplifies like record sampling, Lemma 3, even where participation can be inferred "
-            "(ratio of epsilons)", ratio, "<= 1", ratio <= 1 + CLOSE)  # fmt: skip
-    failed = leakage.filter(pl.col("quantity") == "failed_devices").sort("x")["epsilon"]
-    if len(failed) > 1:
-        ratio = _ratio(failed[1], failed[0])
-        lost = leakage.filter(pl.col("quantity") == "failed_devices").sort("x")["x"][1]
-        add(f"5. failing devices degrade epsilon gracefully ({lost:g} of "
-            f"{max(1, round(network['devices'] * p))} participants, ratio)", ratio, "<= 1.5", ratio <= 1.5)  # fmt: skip
-    flat = leakage.filter(pl.col("quantity") == "estimate_scale")["epsilon"]
-    if len(flat):
-        ratio = _ratio(flat.max(), flat.min())
-        add("6. epsilon does not depend on the server's channel estimates (ratio of extremes)", ratio, "1",
-            abs(ratio - 1) < CLOSE)  # fmt: skip
-    counting = leakage.filter(pl.col("quantity") == "estimate_scale_counting_channel_noise").sort("x")
-    # Where there is channel noise to count, and a guarantee to lose.
-    if counting["noise_multiplier"].n_unique() > 1 and counting["epsilon"].is_finite().all():
-        ratio = _ratio(counting["epsilon"][0], counting["epsilon"][-1])
-        add("6. it does where channel noise is counted (ratio of extremes)", ratio, "> 1", ratio > 1)
-    return rows
-
-
-def _accuracy_claims(name: str, content: dict) -> list[tuple]:
-    accuracy = {}
-    for scheme in content["parameters"]["schemes"]:
-        frame = content["realizations"].filter(pl.col("scheme") == scheme["name"]).sort("realization")
-        accuracy[scheme["scheduler"], scheme["noise"]] = frame["accuracy"].cast(pl.Float64).to_numpy()
-    rows = []
-    for words, first, second in (
-        ("anonymous OAC above OAC with known participation", ANONYMOUS, IDENTIFIED),
-        ("OAC with known participation above orthogonal transmission", IDENTIFIED, ORTHOGONAL),
-    ):
-        if first in accuracy and second in accuracy:
-            values = np.stack([accuracy[first], accuracy[second]])
-            values = values[:, np.isfinite(values).all(axis=0)]
-            if values.shape[1]:
-                measured, low, high = bootstrap(mean_difference, values)
-                claim = f"7. final accuracy at equal privacy: {words} (difference)"
-                rows.append((claim, name, measured, low, high, "> 0", measured > 0, values.shape[1]))
-    return rows
-
-
-def _ratio(one: float, other: float) -> float:
-    """Ratio of epsilons, which may both be zero or infinite."""
-    if one == other:
-        return 1.0
-    return one / other if other else np.inf
 
 
 def _first_scheme(leakage: pl.DataFrame) -> pl.DataFrame:
@@ -281,7 +193,7 @@ def _curves(frame: pl.DataFrame, title: alt.TitleParams, legend: str, colours: l
     )  # fmt: skip
 
 
-def _robustness(frame: pl.DataFrame, title: str | alt.TitleParams, axis: str) -> alt.Chart:
+def _robustness(frame: pl.DataFrame, title: str | alt.TitleParams, axis: str, scale: alt.Scale) -> alt.Chart:
     frame = frame.with_columns(epsilon=_finite("epsilon"))
     lines = frame["line"].unique(maintain_order=True).to_list()
     chosen = alt.selection_point(fields=["line"], bind="legend")
@@ -290,8 +202,12 @@ def _robustness(frame: pl.DataFrame, title: str | alt.TitleParams, axis: str) ->
         .mark_line(point=True)
         .encode(
             x=alt.X("x:Q", title=axis, axis=alt.Axis(tickMinStep=1 if axis == FAILED else 0)),
-            y=alt.Y("epsilon:Q", title="epsilon after all rounds"),
-            color=alt.Color("line:N", title="Scheme", scale=alt.Scale(domain=lines, range=["#009E73", "#D55E00"])),
+            y=alt.Y("epsilon:Q", title="epsilon after all rounds", scale=scale),
+            color=alt.Color(
+                "line:N",
+                title="Scheme",
+                scale=alt.Scale(domain=lines, range=["#009E73", "#D55E00", "#0072B2"][: len(lines)]),
+            ),
             opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08)),
             tooltip=["line:N", alt.Tooltip("x:Q", title=axis), alt.Tooltip("epsilon:Q", format=".4g")],
         )

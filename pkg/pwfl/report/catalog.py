@@ -56,8 +56,8 @@ TABLES = {
         "statuses": "How the cells' programs and the noise optimizer ended.",
     },
     "anonymous_oac": {
-        "summary": "For each scheme, final accuracy with its 95% interval, the guarantee under both readings of the "
-        "sampling and by several accountants, and what it costs on air.",
+        "summary": "For each scheme, final accuracy with its 95% interval, the guarantee under all readings of the "
+        "sampling and by several accountants, against the server, proved and at least, and what it costs on air.",
         "realizations": "Guarantee, cost and final accuracy of each realization and scheme.",
         "history": "Test accuracy and loss of each evaluated round, realization and scheme.",
         "leakage": "epsilon over rounds, failed devices and scaled channel estimates.",
@@ -77,8 +77,8 @@ TABLES = {
         "the model reveal of a record; how many realizations diverged.",
         "realizations": "Loss, energy, final accuracy, guarantee and cost of each realization and scheme.",
         "devices": "Each device's means over its rounds: energy, power, iterations, loss, deviation, noise multiplier.",
-        "leakage": "What the copies of each scheme's devices reveal, as printed and exact, at deviation 0 and 1; the "
-        "same for all devices, as deviations are not known to the accounting.",
+        "leakage": "What the copies of each scheme's devices reveal, as printed and exact, at deviation 0 and 1, and "
+        "what their uploads do; the same for all devices, as deviations are not known to the accounting.",
         "history": "Each device's loss, deviation, iterations, power and energy in each round, and the model's test "
         "accuracy and loss in the evaluated ones.",
         "statuses": "Who decides over the devices' rounds, which noise copies get, how rounds ended.",
@@ -93,12 +93,22 @@ TABLES = {
         "sweep": "Mean loss difference and its bounds for each collection time of one client, the others fresh.",
     },
 }
+COMMON_FIGURES = {"audit": ("audit",)}  # of all systems; captions stand in report/FIGURE.rst
+COMMON_TABLES = {
+    "audit": "What attacks on the training path of each scheme find, in the realization whose worst record is worst "
+    "off: lower bounds on epsilon, beside the epsilon that is stated for what the observer sees.",
+}
+FIGURES = {system: figures | COMMON_FIGURES for system, figures in FIGURES.items()}
+TABLES = {system: captions | COMMON_TABLES for system, captions in TABLES.items()}
 # Tables of a study, and their captions; figures of a study for each system in it.
 COMPARISON = {
-    "systems": "Every scheme of every scenario under common terms: final accuracy, record-level epsilon under exact "
-    "accounting, symbols on air, transmit energy, and what its observer sees.",
-    "claims": "The paper's claims, what was measured, its 95% bootstrap interval over realizations, and whether "
-    "the claim holds.",
+    "systems": "Every scheme of every scenario under common terms: final accuracy, and of which model; record-level "
+    "epsilon under exact accounting, against all that the system's own server receives (whether that is guaranteed) "
+    "and against the observer whom the scheme reckons with; local steps; symbols on air; transmit energy, which "
+    "compares only where the link budget is the same.",
+    "claims": "The paper's claims: where it makes them, what it prints, what was measured with its 95% interval over "
+    "realizations, the band in which it must lie, and whether it does: yes, no, or open where the interval decides "
+    "neither. What words were read as, and what is this project's choice, is on the system's page in docs/.",
     "summary": "The summaries of all scenarios of the study.",
 }
 COMPARISON_FIGURES = {

@@ -1,34 +1,219 @@
-"""What the claims of all systems share: a table's schema, intervals by bootstrap."""
+"""What the claims of all systems share: bands that decide them, measures with intervals, the table's schema.
+
+A claim is a sentence and the band in which a number must lie for it to hold. Its measure is either
+counted (not random, or a fact about the realizations at hand) or an estimate with a 95% interval over
+realizations. An estimate decides only by its whole interval.
+"""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
+from scipy.stats import t as student
 
-RESAMPLES = 2000
-BATCH = 40  # resamples at once: memory stays small for many realizations
 CONFIDENCE = 0.95
 SCHEMA = {
     "claim": pl.String,
     "scenario": pl.String,
+    "source": pl.String,  # where the paper says it, or that it does not
+    "printed": pl.String,  # the paper's number or words, null where it prints none
     "measured": pl.Float64,
-    "low": pl.Float64,
+    "low": pl.Float64,  # ends of the interval; null: none, or unbounded
     "high": pl.Float64,
-    "required": pl.String,
-    "holds": pl.Boolean,
+    "interval": pl.String,  # what kind of interval, or why there is none
+    "required": pl.String,  # the band
+    "holds": pl.String,  # yes, no, or open where the interval does not decide
     "realizations": pl.Int64,
 }
+STUDENT = "95%, Student's t over realizations"
+ONE = "none: one realization"
+NOT_RANDOM = "none: not random"
+COUNTED = "none: a fact about these realizations"
+INFINITE = "none: a value is not finite"
+FAILED = ("diverged", "noise_infeasible")  # trainings that count against their scheme
 
 
-def mean_difference(values: np.ndarray) -> np.ndarray:
-    """Mean over the last axis of the first series minus the second."""
-    return (values[0] - values[1]).mean(-1)
+class Band(NamedTuple):
+    """The numbers for which a claim holds. Ends `above` and `below` are open, `least` and `most` are closed."""
+
+    above: float | None = None
+    least: float | None = None
+    below: float | None = None
+    most: float | None = None
+
+    def contains(self, low: float, high: float) -> bool:
+        """Whether the whole interval lies in the band."""
+        return (
+            (self.above is None or low > self.above)
+            and (self.least is None or low >= self.least)
+            and (self.below is None or high < self.below)
+            and (self.most is None or high <= self.most)
+        )
+
+    def excludes(self, low: float, high: float) -> bool:
+        """Whether the whole interval lies outside the band, on one side."""
+        return (
+            (self.above is not None and high <= self.above)
+            or (self.least is not None and high < self.least)
+            or (self.below is not None and low >= self.below)
+            or (self.most is not None and low > self.most)
+        )
+
+    def __str__(self) -> str:
+        if self.least is not None and self.most is not None:
+            return f"{self.least:g} to {self.most:g}"
+        signs = {"above": ">", "least": ">=", "below": "<", "most": "<="}
+        return ", ".join(f"{signs[end]} {value:g}" for end, value in self._asdict().items() if value is not None)
 
 
-def bootstrap(statistic: Callable, values: np.ndarray) -> tuple[float, float, float]:
-    """The statistic of `values`, shape (series, realization), and its 95% percentile interval."""
-    generator, n = np.random.default_rng(0), values.shape[1]
-    batches = [statistic(values[:, generator.integers(n, size=(BATCH, n))]) for _ in range(RESAMPLES // BATCH)]
-    resampled = np.concatenate(batches)
-    tail = 100 * (1 - CONFIDENCE) / 2
-    return float(statistic(values)), *(float(q) for q in np.percentile(resampled, [tail, 100 - tail]))
+class Claim(NamedTuple):
+    """A sentence, where the paper has it and with which number, and the band of what is measured."""
+
+    text: str
+    band: Band
+    source: str
+    printed: str | None = None
+
+
+class Measure(NamedTuple):
+    """A number and the interval that decides with it (None: no bound on that side is known), and the interval's kind.
+
+    A number that decides by itself is its own interval, of a kind that begins with "none"; tables leave its ends out.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    interval: str
+    realizations: int | None
+
+
+def row(claim: Claim, scenario: str, measure: Measure) -> tuple:
+    """A row of the table of claims, columns SCHEMA."""
+    value = None if np.isnan(measure.value) else measure.value
+    low, high = (None, None) if measure.interval.startswith("none") else (measure.low, measure.high)
+    return (claim.text, scenario, claim.source, claim.printed, value, low, high, measure.interval,
+            str(claim.band), verdict(measure, claim.band), measure.realizations)  # fmt: skip
+
+
+def verdict(measure: Measure, band: Band) -> str:
+    """`yes` if the whole interval lies in the band, `no` if it lies outside, else `open`."""
+    low = -np.inf if measure.low is None else measure.low
+    high = np.inf if measure.high is None else measure.high
+    if band.contains(low, high):
+        return "yes"
+    return "no" if band.excludes(low, high) else "open"
+
+
+def table(rows: list[tuple]) -> pl.DataFrame:
+    """The table of claims, sorted by claim."""
+    return pl.DataFrame(rows, schema=SCHEMA, orient="row").sort("claim", maintain_order=True)
+
+
+def fixed(value: float) -> Measure:
+    """A number that no draw enters."""
+    return Measure(value, value, value, NOT_RANDOM, None)
+
+
+def counted(value: float, realizations: int) -> Measure:
+    """A fact about the realizations at hand: whether all of them satisfy an inequality, say."""
+    return Measure(value, value, value, COUNTED, realizations)
+
+
+def estimate(function: Callable, values: np.ndarray) -> Measure:
+    """A smooth function of the series' means, of a mean for one, with its interval over realizations.
+
+    `values` has shape (series, realization); `function` takes means of shape (series, ...) and leaves out the
+    first axis. The interval is the jackknife's with Student's t: of a mean or a difference of means that is
+    Student's own, of ratios and slopes it is asymptotically right, and tested from five realizations on.
+    """
+    return worst(lambda means: function(means)[None], values)
+
+
+def worst(function: Callable, values: np.ndarray, *, largest: bool = True) -> Measure:
+    """The largest (or least) of several functions of means, the worst case of a claim about all of them.
+
+    As `estimate`, but `function` returns shape (case, ...). The end towards the claim's limit needs no
+    correction for the number of cases: it exceeds that of the case that is truly worst. The other end
+    takes Bonferroni's. An infinite mean (of losses, of a scheme that diverged) is infinite for certain, as
+    the law's is then; of a quantity that is claimed to be small it says no.
+    """
+    sign = 1 if largest else -1
+    values = np.asarray(values, float)
+    means, count = values.mean(-1), values.shape[-1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        centre = sign * function(means)
+        value = float(sign * centre.max())
+        if not np.isfinite(values).all() or not np.isfinite(centre).all():
+            return Measure(value, np.inf if value == np.inf else None, None, INFINITE, count)
+        if count < 2:
+            return Measure(value, None, None, ONE, count)
+        means = means[..., None]
+        without = sign * function(means + (means - values) / (count - 1))  # one realization left out
+    error = np.sqrt((count - 1) * without.var(-1))
+    tail = (1 - CONFIDENCE) / 2
+    high = (centre + student.isf(tail, count - 1) * error).max()
+    low = (centre - student.isf(tail / len(centre), count - 1) * error).max()
+    return Measure(value, *sorted([float(sign * low), float(sign * high)]), STUDENT, count)
+
+
+def maximum(values: np.ndarray, enough: int, bound: float | None = None) -> Measure:
+    """The largest value in these realizations.
+
+    Where they are at least as many as the paper looked at (`enough`), that is the paper's statement, a fact. With
+    fewer it is only a lower end; the upper end is `bound`, which no realization exceeds, or unknown. A further
+    realization exceeds the maximum of N with probability 1 / (N + 1).
+    """
+    value, count = float(values.max()), len(values)
+    if count >= enough:
+        return Measure(value, value, value, f"{COUNTED}; a further one exceeds it at 1 in {count + 1}", count)
+    return Measure(value, value, bound, f"one-sided: the maximum of fewer realizations than {enough}", count)
+
+
+def difference(means: np.ndarray) -> np.ndarray:
+    """The first mean less the second."""
+    return means[0] - means[1]
+
+
+def ratio(means: np.ndarray) -> np.ndarray:
+    """The first mean over the second."""
+    return means[0] / means[1]
+
+
+def alike(scenarios: dict[str, dict], *keys: str) -> list[list[str]]:
+    """Groups of scenarios whose `parameters` are equal in all but the keys `section.key`."""
+    groups = []
+    for name, content in scenarios.items():
+        rest = {section: dict(v) if isinstance(v, dict) else v for section, v in content["parameters"].items()}
+        for section, key in (path.split(".") for path in keys):
+            del rest[section][key]
+        for others, names in groups:
+            if others == rest:
+                names.append(name)
+                break
+        else:
+            groups.append((rest, [name]))
+    return [names for _, names in groups]
+
+
+def accuracies(frame: pl.DataFrame, classes: int) -> np.ndarray:
+    """Final accuracies of a scheme's trained realizations, in their order; one that failed has guessing's."""
+    return _counting_failures(frame, "accuracy", 1 / classes)
+
+
+def losses(frame: pl.DataFrame, column: str = "loss") -> np.ndarray:
+    """Final losses of a scheme's trained realizations, in their order; one that failed has an infinite one."""
+    return _counting_failures(frame, column, np.inf)
+
+
+def paired(*series: np.ndarray) -> np.ndarray:
+    """Series of the same realizations, shape (series, realization), as far as all have a value (not NaN)."""
+    values = np.stack([s[: min(map(len, series))] for s in series])
+    return values[:, ~np.isnan(values).any(axis=0)]
+
+
+def _counting_failures(frame: pl.DataFrame, column: str, failed: float) -> np.ndarray:
+    """A column by realization, `failed` where training diverged or had no noise to go by; NaN: not trained."""
+    value = pl.when(pl.col("training").is_in(FAILED)).then(pl.lit(failed)).otherwise(pl.col(column))
+    return frame.sort("realization").select(value.cast(pl.Float64)).to_series().to_numpy()

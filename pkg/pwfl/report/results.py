@@ -52,6 +52,52 @@ def loss(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     return theme.band(frame, "loss", parameters["schemes"], title, alt.Y(title="Test loss (cross-entropy, nats)"))
 
 
+def audit(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+    """For each attack on a scheme, the epsilon that is stated and the lower bounds that were found."""
+    frame = tables["audit"]
+    drawn = frame.filter(pl.col("epsilon_upper").is_finite() & pl.col("epsilon_lower").is_not_null()).with_columns(
+        best=pl.max_horizontal("epsilon_lower", "epsilon_lower_gaussian"),
+        attack=pl.format("{}: {}, delta {}", "scheme", "observer", "delta"),
+    )
+    left_out = frame.join(drawn, on=["scheme", "observer"], how="anti")["scheme"].unique(maintain_order=True)
+    canaries = f"{drawn['canaries'].min()} to {drawn['canaries'].max()} canaries an attack; " if len(drawn) else ""
+    alarm = frame["false_alarm"].first()
+    subtitle = [f"{canaries}a lower bound is too high with probability {alarm:g}"]
+    if len(left_out):
+        subtitle.append("not drawn, since nothing is sent or nothing is hidden: " + ", ".join(left_out))
+    title = alt.TitleParams("Epsilon: stated, and found by attacks on the training path", subtitle=subtitle)
+    names = {
+        "epsilon_upper": "stated",
+        "epsilon_lower_gaussian": "found, if noise is normal",
+        "epsilon_lower": "found, whatever the noise's law",
+    }
+    points = drawn.unpivot(list(names), index=["attack", "scheme", "observer"], value_name="epsilon").drop_nulls()
+    points = points.with_columns(value=pl.col("variable").replace_strict(names, return_dtype=pl.String))
+    order = drawn["attack"].to_list()
+    y = alt.Y("attack:N", title=None, sort=order, axis=alt.Axis(labelLimit=500))
+    x = alt.X("epsilon:Q", title="Epsilon", scale=alt.Scale(type="sqrt", zero=True), axis=alt.Axis(tickCount=6))
+    lines = alt.Chart(drawn).mark_rule(color="#999").encode(
+        x=alt.X("best:Q", scale=alt.Scale(type="sqrt", zero=True)), x2="epsilon_upper:Q", y=y
+    )  # fmt: skip
+    marks = (
+        alt.Chart(points)
+        .mark_point(filled=True, size=90, opacity=1)
+        .encode(
+            x=x,
+            y=y,
+            color=alt.Color("value:N", title=None, scale=alt.Scale(
+                domain=list(names.values()), range=["#000000", "#0072B2", "#56B4E9"])),
+            shape=alt.Shape("value:N", title=None, scale=alt.Scale(
+                domain=list(names.values()), range=["diamond", "triangle-right", "circle"])),
+            tooltip=["scheme:N", "observer:N", "value:N", alt.Tooltip("epsilon:Q", format=".4g")],
+        )
+    )  # fmt: skip
+    return alt.layer(lines, marks).properties(title=title, width=theme.WIDTH, height=alt.Step(34))
+
+
+COMMON_FIGURES = {"audit": audit}
+
+
 def _curves(history: pl.DataFrame, value: str, title: str) -> tuple[pl.DataFrame, alt.TitleParams]:
     """Mean and interval of a column over realizations, round by round, and a title that says of how many."""
     kept = history.filter(pl.col("status").cast(pl.String).is_in(KEPT))

@@ -1,87 +1,221 @@
 """All systems of a study under common terms: accuracy, record-level guarantee, spectrum, energy."""
 
+import textwrap
 from importlib import import_module
 
 import altair as alt
+import numpy as np
 import polars as pl
+from scipy.optimize import isotonic_regression
 
 from pwfl.report import theme
 
-MEANS = ["accuracy", "channel_uses", "transmit_energy_j"]
+MEANS = ["accuracy", "channel_uses", "transmit_energy_j", "local_steps"]
 COLOURS = ["#0072B2", "#009E73", "#E69F00", "#D55E00", "#CC79A7"]
-TERMS = ["delta", "samples", "rounds", "unit", "neighbouring_relation", "sampling", "observer", "guarantee"]
+TERMS = ["accuracy_of", "delta", "samples", "rounds", "link_budget", "unit", "neighbouring_relation", "sampling",
+         "observer", "guarantee"]  # fmt: skip
+BELOW = {"orient": "bottom", "direction": "horizontal"}  # of legends
+LABEL_STEP = 17  # pixels from one label to the next
+NEGLIGIBLE = 1e-3  # relative difference of two epsilons that are drawn as one
+LINE_LENGTH = 135  # characters of the title's lines
 
 
 def table(scenarios: dict[str, dict]) -> pl.DataFrame:
     """A row for each scheme of each scenario, and each of its privacy targets where it has several.
 
     `scenarios` is that of `report.compare`. Mean final accuracy with its 95% interval over
-    realizations, the largest epsilon_exact of a realization, mean symbols on air and transmit energy,
-    and the terms they hold under. What does not apply to a system, or has no unit in it, is null; the
-    column `differs` says why.
+    realizations, how many trainings it is of and how many diverged; the largest and the least
+    epsilon of a realization, for the system's own server and for the scheme's observer; means of
+    symbols on air, transmit energy and local steps; and the terms they hold under. What does not apply to
+    a system, or has no unit in it, is null; the column `differs` says why.
     """
     frames = []
     for name, content in scenarios.items():
-        system = content["parameters"]["system"]
-        each = content["realizations"]
-        each = each.with_columns(
-            pl.lit(None, pl.Float64).alias(column) for column in MEANS if column not in each.columns
-        )
-        keys = ["scheme", *(["target_epsilon"] if "target_epsilon" in each.columns else [])]
-        worst = each.group_by(keys, maintain_order=True).agg(
-            pl.col("epsilon_exact").max(), pl.col([column for column in TERMS if column in each.columns]).first()
-        )
+        system, each = content["parameters"]["system"], content["realizations"]
+        missing = {"accuracy": pl.Float64, "target_epsilon": pl.Float64, "training": pl.String}
+        each = each.with_columns(pl.lit(None, kind).alias(c) for c, kind in missing.items() if c not in each.columns)
+        keys = ["scheme", "target_epsilon"]
+        terms = each.group_by(keys, maintain_order=True).agg(
+            trainings=pl.col("accuracy").count(),
+            diverged=(pl.col("training") == "diverged").sum(),
+            **{f"epsilon_{of}{end}": pick(pl.col(f"epsilon_{of}")) for of in ("server", "exact")
+               for end, pick in (("", pl.Expr.max), ("_least", pl.Expr.min))},
+            guaranteed=pl.col("guaranteed").all(),
+            **{term: pl.col(term).first() for term in TERMS},
+        )  # fmt: skip
         frames.append(
             theme.means(each, keys, MEANS)
-            .join(worst, on=keys, maintain_order="left")
+            .join(terms, on=keys, maintain_order="left", nulls_equal=True)
             .select(
                 pl.lit(name).alias("scenario"),
                 pl.lit(system).alias("system"),
-                pl.all(),
+                *keys,
+                *_columns("accuracy"),
+                *terms.columns[len(keys) : -len(TERMS)],
+                *_columns("local_steps"),
+                *_columns("channel_uses"),
+                *_columns("transmit_energy_j"),
+                *TERMS,
                 pl.lit(import_module(f"pwfl.report.{system}").DIFFERS).alias("differs"),
             )
         )
-    return pl.concat(frames, how="diagonal_relaxed")
+    return pl.concat(frames)
+
+
+def _columns(value: str) -> list[str]:
+    return [f"{value}_{part}" for part in ("mean", "low", "high")]
 
 
 def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
-    """Final accuracy over the record-level epsilon, symbols on air as size, a colour for each system."""
-    frame = table(scenarios)
-    drawn = frame.filter(pl.col("epsilon_exact").is_finite() & pl.col("accuracy_mean").is_not_null())
-    drawn = drawn.with_row_index("place")
-    left_out = frame.filter(~pl.col("epsilon_exact").is_finite() | pl.col("accuracy_mean").is_null())
-    systems = frame["system"].unique(maintain_order=True).to_list()
-    title = alt.TitleParams(
-        "All systems under common terms",
-        subtitle="not drawn, for want of an accuracy or a finite epsilon: "
-        + ", ".join(left_out["system"].unique(maintain_order=True))
-        if len(left_out)
-        else "",
+    """Final accuracy over the record-level epsilon against each system's own server.
+
+    A mark stands at the largest epsilon of a realization, a bar reaches to the least; vertical bars are 95%
+    intervals of the mean accuracy. A dashed line leads to the epsilon of the scheme's own observer, where that is
+    another one. Hollow marks have no guarantee. What has no place is named in the subtitle, with the reason.
+    """
+    frame = table(scenarios).with_columns(why=_why_not_drawn(), label=_label())
+    colours = dict(zip(frame["system"].unique(maintain_order=True), COLOURS, strict=False))
+    drawn = frame.filter(pl.col("why").is_null()).with_columns(
+        pl.col("accuracy_low", "accuracy_high").clip(0, 1),
+        pl.col("channel_uses_mean").clip(lower_bound=1),  # of a logarithm
+        fill=pl.when("guaranteed").then(pl.col("system").replace(colours)).otherwise(pl.lit("white")),
     )
+    accuracies = _domain(drawn.select(_columns("accuracy")))
+    epsilons = [10**end for end in _domain(drawn.select(pl.col("^epsilon_.*$").log10()))]
+    height = max(theme.HEIGHT, LABEL_STEP * len(drawn))
+    pixel = (accuracies[1] - accuracies[0]) / height
+    places = spread((accuracies[1] - drawn["accuracy_mean"].to_numpy()) / pixel, LABEL_STEP, height)
+    drawn = drawn.with_columns(label_accuracy=pl.Series(accuracies[1] - places * pixel))
+
     chosen = alt.selection_point(fields=["system"], bind="legend")
-    base = alt.Chart(drawn, title=title, width=theme.WIDTH, height=theme.HEIGHT).encode(
-        x=alt.X("epsilon_exact:Q", title="Record-level epsilon, whole training, worst record",
-                scale=alt.Scale(type="log", padding=30)),
-        y=alt.Y("accuracy_mean:Q", title="Final test accuracy", axis=alt.Axis(format=".0%"),
-                scale=alt.Scale(zero=False, domainMax=1)),
+    base = alt.Chart(
+        drawn,
+        title=alt.TitleParams("All systems under common terms", subtitle=_subtitle(frame)),
+        width=theme.WIDTH,
+        height=height,
+    ).encode(
+        x=alt.X(
+            "epsilon_server:Q",
+            title="Record-level epsilon against the system's own server, whole training",
+            axis=alt.Axis(format="~g"),
+            scale=alt.Scale(type="log", domain=epsilons, nice=False),
+        ),
+        y=alt.Y(
+            "accuracy_mean:Q",
+            title="Final test accuracy",
+            axis=alt.Axis(format=".0%"),
+            scale=alt.Scale(domain=list(accuracies), nice=False),
+        ),
         opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08)),
-    )  # fmt: skip
-    points = base.mark_point(filled=True, stroke="black", strokeWidth=0.7).encode(
-        color=alt.Color("system:N", title="System", scale=alt.Scale(domain=systems, range=COLOURS[: len(systems)])),
-        size=alt.Size("channel_uses_mean:Q", title="Symbols on air", scale=alt.Scale(type="log", range=[40, 500]),
-                      legend=alt.Legend(format="~s", symbolFillColor="#888")),
-        tooltip=["system:N", "scenario:N", "scheme:N", alt.Tooltip("epsilon_exact:Q", format=".4g"),
-                 alt.Tooltip("accuracy_mean:Q", format=".2%"), alt.Tooltip("channel_uses_mean:Q", format=".3s"),
-                 alt.Tooltip("transmit_energy_j_mean:Q", format=".3s"), "observer:N", "differs:N"],
-    )  # fmt: skip
-    # Neighbours in the table are often neighbours in the figure: their names stand above and below.
-    names = [
-        base.mark_text(align="left", dx=10, dy=shift, fontSize=11)
-        .encode(text="scheme:N")
-        .transform_filter(f"datum.place % 2 == {parity}")
-        for parity, shift in enumerate((-8, 9))
+    )
+    scale = alt.Scale(domain=list(colours), range=list(colours.values()))
+    coloured = base.encode(
+        color=alt.Color("system:N", title="System", scale=scale, legend=alt.Legend(**BELOW, columns=3))
+    )
+    return alt.layer(*_labels(base, coloured), *_bars(coloured, drawn), _marks(base, scale)).add_params(chosen)
+
+
+def _labels(base: alt.Chart, coloured: alt.Chart) -> list[alt.Chart]:
+    """The schemes' names beside the figure, and lines that lead to them."""
+    edge = alt.value(theme.WIDTH + 12)
+    return [
+        coloured.mark_rule(strokeWidth=0.6).encode(x2=edge, y2="label_accuracy:Q"),
+        base.mark_text(align="left", dx=4, fontSize=12, color="#333").encode(
+            x=edge, y="label_accuracy:Q", text="label:N"
+        ),
     ]
-    return alt.layer(points, *names).add_params(chosen)
+
+
+def _bars(coloured: alt.Chart, drawn: pl.DataFrame) -> list[alt.Chart]:
+    """Lines to the other observer's epsilon, and the bars of epsilon and accuracy."""
+    apart = (pl.col("epsilon_exact") / pl.col("epsilon_server")).log().abs() > NEGLIGIBLE
+    other = coloured.properties(data=drawn.filter(apart & pl.col("epsilon_exact").is_between(0, np.inf, closed="none")))
+    return [
+        other.mark_rule(strokeDash=[3, 3], strokeWidth=1.3).encode(x2="epsilon_exact:Q"),
+        other.mark_tick(orient="vertical", size=14, thickness=2).encode(x="epsilon_exact:Q"),
+        coloured.mark_rule(strokeWidth=2.5).encode(x2="epsilon_server_least:Q"),
+        coloured.mark_rule(strokeWidth=2.5)
+        .encode(y="accuracy_low:Q", y2="accuracy_high:Q")
+        .properties(data=drawn.drop_nulls("accuracy_low")),  # a single training has no interval
+    ]
+
+
+def _marks(base: alt.Chart, scale: alt.Scale) -> alt.Chart:
+    """A mark for each scheme; what the axes do not say stands in its tooltip."""
+    formats = {"epsilon_server": ".4g", "epsilon_server_least": ".4g", "epsilon_exact": ".4g", "accuracy_mean": ".2%",
+               "channel_uses_mean": ".3s", "local_steps_mean": ".3g", "transmit_energy_j_mean": ".3s"}  # fmt: skip
+    return base.mark_point(strokeWidth=2).encode(
+        stroke=alt.Stroke("system:N", scale=scale, legend=None),
+        fill=alt.Fill("fill:N", scale=None),
+        size=alt.Size(
+            "channel_uses_mean:Q",
+            title="Symbols on air",
+            scale=alt.Scale(type="log", range=[40, 400]),
+            legend=alt.Legend(**BELOW, format="~s", symbolFillColor="#888", symbolStrokeColor="#888"),
+        ),
+        tooltip=[
+            *("system:N", "scenario:N", "scheme:N"),
+            *(alt.Tooltip(f"{name}:Q", format=form) for name, form in formats.items()),
+            *(f"{name}:N" for name in ("link_budget", "accuracy_of", "guarantee", "observer", "differs")),
+        ],
+    )
+
+
+def _why_not_drawn() -> pl.Expr:
+    """Why a row of the table has no place in the figure; null: it has one."""
+    epsilon = pl.col("epsilon_server")
+    return (
+        pl.when(pl.col("accuracy_mean").is_null() & (pl.col("diverged") > 0)).then(pl.lit("every training diverged"))
+        .when(pl.col("accuracy_mean").is_null()).then(pl.lit("no accuracy"))
+        .when(epsilon.is_null()).then(pl.lit("nobody sends"))
+        .when(epsilon.is_infinite()).then(pl.lit("infinite epsilon against its own server"))
+        .when(epsilon <= 0).then(pl.lit("epsilon 0, off a logarithmic axis"))
+    )  # fmt: skip
+
+
+def _label() -> pl.Expr:
+    """Names a row: system and scheme, the scenario where the system has several, and how many trainings diverged."""
+    scenario = pl.format(" ({})", "scenario")
+    several = pl.col("scenario").n_unique().over("system") > 1
+    diverged = pl.format(", {} of {} diverged", "diverged", pl.col("diverged") + pl.col("trainings"))
+    return pl.format(
+        "{}{}, {}{}",
+        "system",
+        pl.when(several).then(scenario).otherwise(pl.lit("")),
+        "scheme",
+        pl.when(pl.col("diverged") > 0).then(diverged).otherwise(pl.lit("")),
+    )
+
+
+def _subtitle(frame: pl.DataFrame) -> list[str]:
+    """What the marks mean, and what is not drawn, for which reason."""
+    lines = [
+        "mark: largest epsilon of a realization, mean accuracy; bars: to the least epsilon, 95% interval of the mean",
+        "dashed: to the epsilon against the observer that the scheme itself reckons with",
+        "hollow: no guarantee, as a bound is not enforced, no noise is added, or the server is taken not to know all",
+    ]
+    left_out = frame.drop_nulls("why").group_by("system", "scenario", "why", maintain_order=True).agg("scheme")
+    for system, scenario, why, schemes in left_out.iter_rows():
+        lines.append(f"not drawn, {why}: {system} ({scenario}), {'; '.join(schemes)}")
+    return [part for line in lines for part in textwrap.wrap(line, LINE_LENGTH)]
+
+
+def _domain(values: pl.DataFrame) -> tuple[float, float]:
+    """Ends of an axis that leave some room around all finite values."""
+    found = values.to_numpy().astype(float)
+    found = found[np.isfinite(found)]
+    low, high = (found.min(), found.max()) if found.size else (0.0, 1.0)
+    room = 0.06 * (high - low) or 0.05
+    return float(low - room), float(high + room)
+
+
+def spread(places: np.ndarray, step: float, limit: float) -> np.ndarray:
+    """Places of labels in [0, limit], in the given order, at least `step` apart, moved as little as squares sum to."""
+    order, offset = np.argsort(places, kind="stable"), step * np.arange(len(places))
+    moved = np.empty(len(places))
+    if len(places):
+        moved[order] = isotonic_regression(places[order] - offset).x.clip(0, limit - offset[-1]) + offset
+    return moved
 
 
 COMPARISON_FIGURES = {"tradeoff": tradeoff}

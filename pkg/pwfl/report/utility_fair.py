@@ -7,8 +7,9 @@ from pwfl.report import results, theme
 from pwfl.report.utility_fair_claims import CLAIMS, claims
 
 DIFFERS = (
-    "Devices send their updates without noise; noisy are the copies of the model that they get back. So nothing "
-    "is hidden from the access point, and the guarantee is against devices that pool their copies."
+    "Noisy are the copies of the model that devices get, so not the access point's, which accuracies are of. Unless "
+    "privacy.uploads is noisy, devices send updates without noise, nothing is hidden from the access point, and "
+    "epsilon_exact is against devices that pool their copies. Nothing enforces the sensitivity."
 )
 KEYS = ["scheme", "realization"]
 
@@ -54,14 +55,15 @@ def deviation(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.Chart:
 def robustness(scenarios: dict[str, dict]) -> alt.VConcatChart:
     """Every claim as measured in each scenario, with its 95% interval and the band it must lie in."""
     measured = claims(scenarios)
-    colour = alt.Color("verdict:N", title="Claim", scale=alt.Scale(domain=["holds", "does not hold"],
-                       range=["#0072B2", "#D55E00"]))  # fmt: skip
+    verdicts = {"yes": "holds", "open": "open", "no": "does not hold"}
+    colour = alt.Color("verdict:N", title="Claim", scale=alt.Scale(domain=list(verdicts.values()),
+                       range=["#0072B2", "#7F7F7F", "#D55E00"]))  # fmt: skip
     panels = []
-    for claim in CLAIMS:
+    for claim, _, _ in CLAIMS:
         frame = measured.filter(pl.col("claim") == claim.text).with_columns(
-            verdict=pl.when("holds").then(pl.lit("holds")).otherwise(pl.lit("does not hold")),
-            least=pl.lit(claim.least),
-            most=pl.lit(claim.most),
+            verdict=pl.col("holds").replace_strict(verdicts),
+            least=pl.lit(claim.band.least),
+            most=pl.lit(claim.band.most),
         )
         base = alt.Chart(frame).encode(y=alt.Y("scenario:N", title=None, sort=list(scenarios)))
         tips = ["scenario:N", "required:N", *(alt.Tooltip(f"{c}:Q", format=".4g") for c in ("measured", "low", "high"))]
@@ -118,7 +120,7 @@ def realizations(parameters: dict, tables: dict[str, pl.DataFrame]) -> pl.DataFr
     `loss` is the mean over devices and rounds from the second on, `loss_std` the mean over these rounds of the
     standard deviation over devices, `energy_j` a device's mean energy of a round, and `energy_std_j` the standard
     deviation over devices of their mean energies. A realization that diverged has none of them. Where training
-    decides on powers, symbols on air and radiated energy are those it came to.
+    decides on powers, symbols on air, radiated energy and local steps are those it came to.
     """
     history = tables["history"]
     last = history.group_by(KEYS, maintain_order=True).agg(
@@ -129,6 +131,7 @@ def realizations(parameters: dict, tables: dict[str, pl.DataFrame]) -> pl.DataFr
         transmit_s=pl.col("transmit_s").sum(),
         radiated_j=(pl.col("transmit_s") * pl.col("power_w")).sum(),
         deviation=pl.col("deviation").mean(),
+        iterations=pl.col("iterations").filter(pl.col("iterations") > 0).mean(),
     )  # fmt: skip
     rounds = history.filter(pl.col("round") > 1).group_by(*KEYS, "round", maintain_order=True).agg(
         pl.col("loss").mean(), loss_std=pl.col("loss").std(ddof=0)
@@ -147,7 +150,8 @@ def realizations(parameters: dict, tables: dict[str, pl.DataFrame]) -> pl.DataFr
         *(pl.when(sound).then(pl.col(name)) for name in measured),
         channel_uses=pl.coalesce("channel_uses", pl.when(sound).then(on_air)),
         transmit_energy_j=pl.coalesce("transmit_energy_j", pl.when(sound).then(pl.col("radiated_j"))),
-    ).drop("transmit_s", "radiated_j")
+        local_steps=pl.coalesce("local_steps", pl.when(sound).then(pl.col("iterations"))),
+    ).drop("transmit_s", "radiated_j", "iterations")
 
 
 def devices(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:

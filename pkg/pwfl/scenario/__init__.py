@@ -216,8 +216,8 @@ def check_surroundings(study: Study) -> None:
         raise ScenarioError(_report(study.source, list(problems.values())))
 
 
-def stage_parameters(scenario: Scenario, stage: str, variant: str | None = None) -> dict:
-    """The part of a scenario that a stage reads, as a plain nested dict with a fixed key order.
+def stage_parameters(scenario: Scenario, stage: str | None, variant: str | None = None) -> dict:
+    """The part of a scenario that a stage reads, or any stage for None, as a plain nested dict with a fixed key order.
 
     `variant` names the job's kind within the stage (the scheduler, the noise scheme), so that
     parameters which only another variant reads stay out.
@@ -228,10 +228,11 @@ def stage_parameters(scenario: Scenario, stage: str, variant: str | None = None)
         picked = {}
         for key, field in type(section).model_fields.items():
             value = getattr(section, key)
+            stages = set((field.json_schema_extra or {}).get("stages", []))
             if isinstance(value, Section):
                 if inner := pick(value):
                     picked[key] = inner
-            elif wanted & set((field.json_schema_extra or {}).get("stages", [])):
+            elif stages & wanted if stage else stages:
                 picked[key] = _plain(value)
         return picked
 

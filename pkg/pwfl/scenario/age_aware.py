@@ -54,7 +54,7 @@ class Clients(Section):
 class Schedule(Section):
     """When clients may collect their data."""
 
-    horizon: int = parameter(20, "deployment time T; clients collect at t = 0..T", stages="channel train account",
+    horizon: int = parameter(20, "deployment time T; clients collect at t = 0..T", stages="channel train account audit",
                              ge=1, le=1000)  # fmt: skip
     bound: Literal["paired", "separate"] = parameter(
         "paired", "what the schedulers bound_* minimize: Theorem 1 for the difference of the losses, or the looser one "
@@ -130,7 +130,7 @@ class AgeAware(common.Scenario):
     """A scenario of the system `age_aware`."""
 
     system: Literal["age_aware"] = parameter("age_aware", "the system simulated")
-    seed: int = parameter(1, "seed of every random draw", stages="schedule/random train", ge=0, lt=2**63)
+    seed: int = parameter(1, "seed of every random draw", stages="schedule/random train audit", ge=0, lt=2**63)
     clients: Clients = Clients()
     schedule: Schedule = Schedule()
     privacy: Privacy = Privacy()

@@ -14,15 +14,16 @@ from pwfl.scenario.fields import Section, parameter
 
 LEAST_NOISE = 1e-30  # variance of the channel's noise, besides 0
 Rate = Annotated[float, Field(ge=1e-9, le=1)]
+Noise = Literal["anonymous", "identified", "local", "anonymous_fixed", "identified_fixed", "local_fixed"]
 
 
 class Network(Section):
     """Who takes part (Sec. III)."""
 
-    devices: int = parameter(100, "devices N, with equal numbers of records", stages="channel schedule account report",
+    devices: int = parameter(100, "devices N, with equal numbers of records", stages="channel schedule audit report",
                              ge=1, le=10**6)  # fmt: skip
     participation: float = parameter(0.1, "probability p that a device's channel is good enough in a round",
-                                     stages="channel noise account report", ge=1e-9, le=1)  # fmt: skip
+                                     stages="channel noise account audit report", ge=1e-9, le=1)  # fmt: skip
 
 
 class Radio(Section):
@@ -42,9 +43,9 @@ class Radio(Section):
 class Data(common.DataSource):
     """What the devices hold and learn."""
 
-    samples: int = parameter(600, "records of each device", unit="samples", stages="channel", ge=1, le=10**6)
+    samples: int = parameter(600, "records of each device", unit="samples", stages="channel audit", ge=1, le=10**6)
     sampling: float = parameter(0.1, "probability q that a participant takes a record into its batch",
-                                stages="schedule noise account report", ge=1e-9, le=1)  # fmt: skip
+                                stages="schedule noise account audit report", ge=1e-9, le=1)  # fmt: skip
 
 
 class Privacy(Section):
@@ -69,10 +70,11 @@ class Training(Section):
     hidden_layers: list[common.Width] = parameter(
         [64], "widths of the network's hidden ReLU layers; [] is softmax regression",
         unit="units", stages="train account", max_length=100)  # fmt: skip
-    rounds: int = parameter(1000, "rounds T", stages="channel schedule noise train account report", ge=1, le=10**6)
+    rounds: int = parameter(1000, "rounds T", stages="channel schedule noise train account audit report", ge=1,
+                            le=10**6)  # fmt: skip
     learning_rate: float = parameter(0.5, "step size eta", stages="train", ge=1e-9, le=1e38)
     clip_norm: float = parameter(
-        1.0, "clipping norm L of a record's gradient", stages="noise train account", ge=1e-6, le=1e6
+        1.0, "clipping norm L of a record's gradient", stages="noise train account audit", ge=1e-6, le=1e6
     )
     evaluate_every: int = parameter(20, "rounds between evaluations on the test set; the first and last round are "
                                     "always evaluated", unit="rounds", stages="train", ge=1, le=10**6)  # fmt: skip
@@ -84,9 +86,9 @@ class Scheme(common.Scheme):
     scheduler: Literal["over_the_air", "orthogonal"] = parameter(
         ..., "all participants at once, the channel adds up; or one after the other, the server sees each update"
     )
-    noise: Literal["anonymous", "identified", "local"] = parameter(
+    noise: Noise = parameter(
         ..., "noise that is enough while participation is hidden; while it can be inferred; that each device "
-        "needs for itself")  # fmt: skip
+        "needs for itself; `_fixed`: of a strength that does not tell the batch's size")  # fmt: skip
 
 
 SCHEMES = [
@@ -100,7 +102,7 @@ class AnonymousOac(common.Scenario):
     """A scenario of the system `anonymous_oac`."""
 
     system: Literal["anonymous_oac"] = parameter("anonymous_oac", "the system simulated")
-    seed: int = parameter(1, "seed of every random draw", stages="channel schedule train", ge=0, lt=2**63)
+    seed: int = parameter(1, "seed of every random draw", stages="channel schedule train audit", ge=0, lt=2**63)
     realizations: int = parameter(10, "realizations that are scheduled, noised and accounted for", ge=1, le=10**9)
     training_realizations: int = parameter(10, "how many of them, from the first on, are trained", ge=1, le=10**9)
     network: Network = Network()
@@ -126,9 +128,9 @@ class AnonymousOac(common.Scenario):
                 f"transmit energies would be no numbers; 0, or at least {LEAST_NOISE:g}"
             )
         for scheme in self.schemes:
-            if (scheme.noise == "local") != (scheme.scheduler == "orthogonal"):
+            if scheme.noise.startswith("local") != (scheme.scheduler == "orthogonal"):
                 raise ValueError(
-                    f"schemes: {scheme.scheduler} + {scheme.noise} is no system: noise `local` goes with scheduler "
-                    "`orthogonal`, `anonymous` and `identified` with `over_the_air`"
+                    f"schemes: {scheme.scheduler} + {scheme.noise} is no system: noise `local` and `local_fixed` go "
+                    "with scheduler `orthogonal`, the others with `over_the_air`"
                 )
         return self

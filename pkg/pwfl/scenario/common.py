@@ -40,6 +40,13 @@ class DataSource(Section):
         return []
 
 
+class Audit(Section):
+    """Attacks on the training path, whose success bounds epsilon from below."""
+
+    canaries: int = parameter(4000, "scores that an attack collects; more bound epsilon more tightly", stages="audit",
+                              ge=10, le=1_000_000)  # fmt: skip
+
+
 class Scheme(Section):
     """A pair of scheduler and noise scheme, and the name it has in figures and tables."""
 
@@ -52,10 +59,11 @@ class Scenario(Section):
     """A scenario of any system; each has `schemes` and sections of its own besides."""
 
     system: str = parameter(..., "the system simulated")
-    seed: int = parameter(1, "seed of every random draw", stages="channel train", ge=0, lt=2**63)
+    seed: int = parameter(1, "seed of every random draw", stages="channel train audit", ge=0, lt=2**63)
     realizations: int = parameter(100, "realizations that are scheduled, noised and accounted for", ge=1, le=10**9)
     training_realizations: int = parameter(10, "how many of them, from the first on, are trained", ge=1, le=10**9)
     shards: Shards = Shards()
+    audit: Audit = Audit()
 
     @model_validator(mode="after")
     def _common(self):

@@ -57,11 +57,13 @@ class Privacy(Section):
 class Training(Section):
     """Federated learning of softmax regression, from zero."""
 
-    rounds: int = parameter(14, "rounds T", stages="channel train account report", ge=1, le=10**6)
-    local_steps: int = parameter(100, "mini-batch steps of a user in a round", stages="train", ge=1, le=10**6)
-    batch_size: int = parameter(50, "samples in a mini-batch", unit="samples", stages="train", ge=1, le=10**6)
-    learning_rate: float = parameter(0.1, "step size eta of the local steps", stages="train", ge=1e-9, le=1e38)
-    clip_norm: float = parameter(1.0, "bound C on the norm of a user's update", stages="train account", ge=1e-6, le=1e6)
+    rounds: int = parameter(14, "rounds T", stages="channel train account audit report", ge=1, le=10**6)
+    local_steps: int = parameter(100, "mini-batch steps of a user in a round", stages="train account audit", ge=1,
+                                 le=10**6)  # fmt: skip
+    batch_size: int = parameter(50, "samples in a mini-batch", unit="samples", stages="train audit", ge=1, le=10**6)
+    learning_rate: float = parameter(0.1, "step size eta of the local steps", stages="train audit", ge=1e-9, le=1e38)
+    clip_norm: float = parameter(1.0, "bound C on the norm of a user's update", stages="train account audit", ge=1e-6,
+                                 le=1e6)  # fmt: skip
 
 
 class Scheme(common.Scheme):
@@ -81,7 +83,7 @@ class RandomOrthogonalization(common.Scenario):
     """A scenario of the system `random_orthogonalization`."""
 
     system: Literal["random_orthogonalization"] = parameter("random_orthogonalization", "the system simulated")
-    seed: int = parameter(1, "seed of every random draw", stages="channel train account", ge=0, lt=2**63)
+    seed: int = parameter(1, "seed of every random draw", stages="channel train account audit", ge=0, lt=2**63)
     network: Network = Network()
     radio: Radio = Radio()
     data: Data = Data()

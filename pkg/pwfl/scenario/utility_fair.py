@@ -97,15 +97,18 @@ class Data(common.DataSource):
 
 
 class Privacy(Section):
-    """The noise of a device's copy of the model, (14), and what is accounted for."""
+    """The noise of a device's copy of the model, (14), and of what it sends, and what is accounted for."""
 
     epsilon: float = parameter(0.95, "epsilon_g of a copy at deviation 0", stages="noise account", ge=1e-6, lt=1)
     delta: float = parameter(1e-5, "delta_g, of a copy and of the whole training", stages="noise account", ge=1e-100,
                              lt=1)  # fmt: skip
     theta: float = parameter(0.6, "how much deviation adds noise: epsilon_g times 1 - theta E",
                              stages="noise/fair", ge=0, le=0.999)  # fmt: skip
-    sensitivity: float = parameter(0.01, "sensitivity S_f of the model, observed and not enforced", stages="noise",
-                                   ge=1e-9, le=1e9)  # fmt: skip
+    sensitivity: float = parameter(0.01, "sensitivity S_f of the model, observed and not enforced",
+                                   stages="noise audit", ge=1e-9, le=1e9)  # fmt: skip
+    uploads: Literal["clean", "noisy"] = parameter(
+        "clean", "what devices send: gradients and updates as they are, or, in the paper's words, with noise of their "
+        "own, here that of epsilon_g and delta_g on each", stages="noise")  # fmt: skip
 
 
 class Training(Section):
@@ -114,7 +117,7 @@ class Training(Section):
     hidden_layers: list[common.Width] = parameter(
         [128, 64], "widths of the network's hidden ReLU layers; [] is softmax regression", unit="units",
         stages="train", max_length=100)  # fmt: skip
-    rounds: int = parameter(50, "rounds", stages="channel account", ge=2, le=10**6)
+    rounds: int = parameter(50, "rounds", stages="channel account audit", ge=2, le=10**6)
     learning_rate: float = parameter(0.01, "step size eta of a local iteration", stages="train", ge=1e-9, le=1e38)
     correction: float = parameter(1.0, "weight xi of the average gradient in a local iteration, (3)", stages="train",
                                   ge=1e-9, le=1e6)  # fmt: skip
@@ -129,7 +132,7 @@ class Scheme(common.Scheme):
         ..., "a device's policy: maximum utility (Theorem 2), or full power and as many iterations as fit")  # fmt: skip
     noise: Literal["fair", "independent", "shared"] = parameter(
         ..., "noise of the devices' copies: by their deviation (14); the same for all, in vectors of their own; "
-        "one vector for all")  # fmt: skip
+        "one vector for all, as the paper words its benchmark")  # fmt: skip
 
 
 PAPER_SCHEMES = [

@@ -141,4 +141,5 @@ SCHEMAS = {
     "history": History,
     "leakage": Leakage,
     "outcome": Outcome,
+    "audit": common.Audit,
 }

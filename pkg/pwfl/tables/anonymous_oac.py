@@ -5,9 +5,16 @@ import dataframely as dy
 from pwfl.tables import common
 from pwfl.tables.common import epsilon, key
 
-READINGS = ("anonymous", "identified")
-QUANTITIES = ("rounds", "failed_devices", "estimate_scale", "estimate_scale_counting_channel_noise")
-METHODS = ("advanced_composition", "renyi", "tight", "opposite_records")
+NOISES = ("anonymous", "identified", "local", "anonymous_fixed", "identified_fixed", "local_fixed")
+READINGS = ("anonymous", "identified", "anonymous_read", "identified_read")
+QUANTITIES = (
+    "rounds",
+    "failed_devices",
+    "estimate_scale",
+    "estimate_scale_counting_channel_noise",
+    "estimate_scale_of_one_device",
+)
+METHODS = ("advanced_composition", "renyi", "tight", "proved", "opposite_records")
 
 
 class Users(dy.Schema):
@@ -54,8 +61,11 @@ class Noise(dy.Schema):
 
     realization = key("realization")
     round = key("round, from 1")
-    noise_std = dy.Float64(nullable=False, min=0, description="per coordinate of the update; 0 in an empty round")
-    noise_multiplier = dy.Float64(nullable=False, min_exclusive=0, description="sigma_t b_t / (2 L)")
+    noise_std = dy.Float64(nullable=False, min=0, description="per coordinate of the update; 0 in a silent round")
+    divisor = dy.Float64(nullable=False, min=0, description="of the sum of clipped gradients; 0 in a silent round")
+    noise_multiplier = dy.Float64(nullable=False, min_exclusive=0, description="sigma_t divisor / (2 L), of a device "
+                                  "where each protects its own update")  # fmt: skip
+    noise = dy.Enum(NOISES, nullable=False, description="the noise scheme")
     reading = dy.Enum(READINGS, nullable=False, description="under which the noise was set")
 
 
@@ -83,6 +93,7 @@ class Leakage(dy.Schema):
 
     realization = key("realization")
     quantity = dy.Enum(QUANTITIES, primary_key=True, description="what `x` is")
+    reading = dy.Enum(READINGS, primary_key=True, description="what the observer knows")
     x = dy.Float64(primary_key=True, min=0)
     participation = dy.Float64(primary_key=True, min_exclusive=0, max=1, description="known to the observer; 1: hidden")
     sampling_rate = dy.Float64(primary_key=True, min_exclusive=0, max=1, description="of a record, beyond that")
@@ -98,11 +109,16 @@ class Outcome(common.Outcome):
     records = dy.Float64(nullable=False, min=0, description="mean of b_t")
     empty_rounds = dy.Int64(nullable=False, min=0)
     noise_multiplier = dy.Float64(nullable=False, min_exclusive=0)
-    reading = dy.Enum(READINGS, nullable=False)
-    epsilon_anonymous = epsilon("tight, participation hidden")
-    epsilon_identified = epsilon("tight, participation known")
+    reading = dy.Enum(READINGS, nullable=False, description="epsilon_exact's")
+    epsilon_server = epsilon("of all that the server receives: with what the strength of the noise tells")
+    epsilon_anonymous = epsilon("usual pair, participation and batch size hidden")
+    epsilon_identified = epsilon("usual pair, participation known, batch size hidden")
+    epsilon_anonymous_read = epsilon("usual pair, participation hidden, with what the strength of the noise tells; "
+                                     "null: each device sends on its own", nullable=True)  # fmt: skip
+    epsilon_identified_read = epsilon("usual pair, participation known, with what the strength of the noise tells")
     epsilon_renyi_anonymous = epsilon("the paper's accountant, participation hidden")
     epsilon_renyi_identified = epsilon("the same, participation known")
+    epsilon_proved = epsilon("upper bound for all pairs that differ in a record, under the scheme's reading")
     epsilon_opposite_records = epsilon("at least this is lost, under the scheme's reading")
     epsilon_theorem_1 = epsilon("closed form of Theorem 1; null where its conditions fail", nullable=True)
 
@@ -117,4 +133,5 @@ SCHEMAS = {
     "history": History,
     "leakage": Leakage,
     "outcome": Outcome,
+    "audit": common.Audit,
 }

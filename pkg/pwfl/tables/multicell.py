@@ -111,6 +111,9 @@ class Outcome(common.Outcome):
     c1 = dy.Float64(nullable=False, description="C1 of Theorem 1")
     c2 = dy.Float64(nullable=False, min=0, description="C2 of Theorem 1")
     c3 = dy.Float64(nullable=True, min=0, description="C3 of Theorem 1")
+    bound_limit = dy.Float64(nullable=True, min=0, allow_inf=True, description="what Theorem 1's bound tends to, nats")
+    bound = dy.String(nullable=False, description="whether Theorem 1's bound says anything")
+    bound_premise = dy.String(nullable=False, description="whether the premises of Theorem 1 hold")
 
 
 SCHEMAS = {
@@ -123,4 +126,5 @@ SCHEMAS = {
     "history": History,
     "leakage": Leakage,
     "outcome": Outcome,
+    "audit": common.Audit,
 }

@@ -128,4 +128,5 @@ SCHEMAS = {
     "history": History,
     "leakage": Leakage,
     "outcome": Outcome,
+    "audit": common.Audit,
 }

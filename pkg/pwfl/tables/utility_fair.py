@@ -56,7 +56,7 @@ class ScheduleStatus(dy.Schema):
 
 
 class Noise(dy.Schema):
-    """The noise of each device's copies of the model (`noise`)."""
+    """The noise of each device's copies of the model, and of each vector that it sends (`noise`)."""
 
     realization = key("realization")
     device = key("device")
@@ -64,6 +64,8 @@ class Noise(dy.Schema):
     noise_std = dy.Float64(nullable=False, min_exclusive=0, description="at deviation 0, per coordinate")
     theta = dy.Float64(nullable=False, min=0, max_exclusive=1, description="0: deviation does not count")
     noise_vector = dy.Int64(nullable=False, min=0, description="devices with the same number share one draw")
+    upload_multiplier = dy.Float64(nullable=True, min_exclusive=0, description="(7); null: uploads are clean")
+    upload_std = dy.Float64(nullable=True, min_exclusive=0, description="per coordinate; null: uploads are clean")
 
 
 class NoiseStatus(dy.Schema):
@@ -94,7 +96,7 @@ class History(dy.Schema):
 
 
 class Leakage(dy.Schema):
-    """What a device's copies reveal of a record, if the sensitivity holds (`account`)."""
+    """What a device's copies and uploads reveal of a record, if the sensitivity holds (`account`)."""
 
     realization = key("realization")
     device = key("device")
@@ -107,6 +109,9 @@ class Leakage(dy.Schema):
     epsilon_copy = epsilon("of one copy, exact")
     epsilon_device = epsilon("of all its copies, exact")
     rho = dy.Float64(nullable=False, min=0, description="zCDP of all its copies")
+    upload_multiplier = dy.Float64(nullable=True, min_exclusive=0, description="(7); null: uploads are clean")
+    epsilon_upload = epsilon("of the gradient and the update it sends in a round, exact; infinite: clean")
+    epsilon_uploads = epsilon("of those of all rounds, exact; infinite: clean")
 
 
 class Outcome(common.Outcome):
@@ -118,6 +123,7 @@ class Outcome(common.Outcome):
     epsilon_copy = epsilon("of one copy, exact")
     epsilon_round = epsilon("of all devices' copies of one round, exact")
     epsilon_device = epsilon("of one device's copies of the whole training, exact")
+    epsilon_upload = epsilon("of what one device sends in a round, exact; infinite: clean")
     epsilon_worst_case = epsilon("without a bound on the sensitivity")
 
 
@@ -131,4 +137,5 @@ SCHEMAS = {
     "history": History,
     "leakage": Leakage,
     "outcome": Outcome,
+    "audit": common.Audit,
 }

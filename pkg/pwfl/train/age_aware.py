@@ -77,6 +77,11 @@ def loss_differences(means, noise, share, times, scale, best: float) -> np.ndarr
     `scale` (case, user). A model's loss at T exceeds that of `best`, the mean at T, by their squared distance.
     """
     collected = means[:, np.arange(len(share)), times]  # (draw, case, user)
-    private = (collected + scale * noise[:, None]) @ share
+    private = uploads(collected, scale, noise[:, None]) @ share
     ideal = means[:, :, -1] @ share
     return (private - best) ** 2 - (ideal - best)[:, None] ** 2
+
+
+def uploads(means: np.ndarray, scale: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """What clients send: the mean of what they hold, and Laplace noise; `noise` has scale one."""
+    return means + scale * noise

@@ -20,10 +20,10 @@ DRAWN = 10_000  # batches drawn at once
 def trainer(parameters: dict, data: datasets.Dataset, tables: dict[str, pl.DataFrame]) -> Callable[[int], pl.DataFrame]:
     """A function that trains one realization and returns its test accuracy and loss over the rounds.
 
-    A round's update is the mean of the batch's clipped gradients, privacy noise and channel noise;
-    in a round without records the server, which cannot know, adds the channel noise it hears. Start
-    weights, records and noise come from streams of their own, the same for all schemes. A loss that
-    leaves the finite numbers ends a training; the column `status` says so.
+    A round's update is the sum of the batch's clipped gradients over the table noise's `divisor`,
+    privacy noise and channel noise; in a round without records the server, which cannot know, adds
+    the noise it hears. Start weights, records and noise come from streams of their own, the same for
+    all schemes. A loss that leaves the finite numbers ends a training; the column `status` says so.
     """
     training, seed = parameters["training"], parameters["seed"]
     size = datasets.SIZES[parameters["data"]["dataset"]]
@@ -46,6 +46,7 @@ def trainer(parameters: dict, data: datasets.Dataset, tables: dict[str, pl.DataF
             [tf.constant(w) for w in glorot_uniform(widths, streams.generator(seed, "weights", realization))],
             rows=tf.constant(owned[rows], tf.int32),
             stops=tf.constant(stops, tf.int32),
+            mean_weight=tf.constant(mean_weights(stops, noise[realization,]["divisor"].to_numpy()), tf.float32),
             noise_std=tf.constant(std, tf.float32),
             key=tf.constant(streams.key(seed, "noise", realization), tf.int64),
         )
@@ -84,12 +85,18 @@ def batches(
     return np.concatenate(rows), np.concatenate([[0], np.cumsum(counts)])
 
 
+def mean_weights(stops: np.ndarray, divisor: np.ndarray) -> np.ndarray:
+    """What the mean over each round's batch is to be multiplied by for its sum over `divisor`; 0 without records."""
+    return np.divide(np.diff(stops), divisor, out=np.zeros(len(divisor)), where=divisor > 0)
+
+
 def train_rounds(
     backward: Backward,
     weights: Weights,
     x: tf.Tensor,
     y: tf.Tensor | None,
     stops: tf.Tensor,
+    mean_weight: tf.Tensor,
     noise_std: tf.Tensor,
     training: dict,
     key: tf.Tensor,
@@ -97,10 +104,11 @@ def train_rounds(
     rounds: tf.Tensor,
     rows: tf.Tensor,
 ) -> Weights:
-    """Run rounds `first_round`, ... of w <- w - eta (mean of the batch's clipped gradients + noise), (2).
+    """Run rounds `first_round`, ... of w <- w - eta (mean_weight mean of the batch's clipped gradients + noise), (2).
 
-    Round t takes the samples rows[stops[t]:stops[t + 1]] and noise of standard deviation
-    noise_std[t] per coordinate, from the stream (key, t).
+    Round t takes the samples rows[stops[t]:stops[t + 1]], the weight mean_weight[t] (1 where the sum is
+    divided by the batch's own size) and noise of standard deviation noise_std[t] per coordinate, from
+    the stream (key, t).
     """
     clip, step_size = (tf.constant(training[name], tf.float32) for name in ("clip_norm", "learning_rate"))
     for t in tf.range(first_round, first_round + rounds):
@@ -108,22 +116,25 @@ def train_rounds(
         labels = None if y is None else tf.gather(y, batch)
         gradient = engine.per_sample_gradient(backward, tf.gather(x, batch), labels, clip)(weights)
         noise = engine.normals(weights, key, t)
-        weights = [w - step_size * (g + noise_std[t] * n) for w, g, n in zip(weights, gradient, noise, strict=True)]
+        update = [mean_weight[t] * g + noise_std[t] * n for g, n in zip(gradient, noise, strict=True)]
+        weights = [w - step_size * u for w, u in zip(weights, update, strict=True)]
     return weights
 
 
 def history_function(widths: list[int], rounds: list[int], training: dict, data: datasets.Dataset):
     """A whole training as one graph, traced once for batches of any size.
 
-    Returns a function of start weights and a realization's batches, noise and key. It returns test
-    accuracies and losses after the given rounds, up to the first loss that is not finite.
+    Returns a function of start weights and a realization's batches, their weights, noise and key. It
+    returns test accuracies and losses after the given rounds, up to the first loss that is not finite.
     """
     x, y, x_test, y_test = tf.constant(data.x_train), tf.constant(data.y_train), data.x_test, data.y_test
 
     @tf.function(reduce_retracing=True)
-    def history(weights, rows, stops, noise_std, key):
+    def history(weights, rows, stops, mean_weight, noise_std, key):
         def advance(weights, first, count):
-            return train_rounds(network.backward, weights, x, y, stops, noise_std, training, key, first, count, rows)
+            return train_rounds(
+                network.backward, weights, x, y, stops, mean_weight, noise_std, training, key, first, count, rows
+            )
 
         return engine.history(
             weights, tf.constant(rounds), advance, lambda weights: network.evaluate(weights, x_test, y_test)

@@ -78,6 +78,16 @@ def aggregated_noise_std(samples: np.ndarray, scheduled: np.ndarray, noise_std: 
     return float(np.sqrt((weighted**2).sum()) / max(samples[scheduled].sum(), 1))
 
 
+def clipped_gradient(
+    backward: engine.Backward, x: tf.Tensor, y: tf.Tensor | None, samples: tf.Tensor, training: dict
+) -> engine.Gradient:
+    """The users' gradients as the server averages them, clipped as `training` says; `samples` are the users' K_i."""
+    clip = tf.constant(training["clip_norm"], tf.float32)
+    if training["clipping"] == "per_user":
+        return engine.per_user_gradient(backward, x, y, clip, samples)
+    return engine.per_sample_gradient(backward, x, y, clip)
+
+
 def history_function(widths: list[int], rounds: list[int], training: dict, x_test: tf.Tensor, y_test: tf.Tensor):
     """A whole training as one graph, traced once for any numbers of users and samples.
 
@@ -97,11 +107,8 @@ def history_function(widths: list[int], rounds: list[int], training: dict, x_tes
         ]
     )
     def history(weights, x, y, samples, noise_std, key):
-        clip, step_size = (tf.constant(training[name], tf.float32) for name in ("clip_norm", "learning_rate"))
-        if training["clipping"] == "per_user":
-            gradient = engine.per_user_gradient(network.backward, x, y, clip, samples)
-        else:
-            gradient = engine.per_sample_gradient(network.backward, x, y, clip)
+        step_size = tf.constant(training["learning_rate"], tf.float32)
+        gradient = clipped_gradient(network.backward, x, y, samples, training)
 
         def advance(weights, first, count):
             return engine.train_rounds(gradient, weights, step_size, noise_std, key, first, count)

@@ -112,10 +112,7 @@ def history_function(users: int, samples: int, size: datasets.Size, training: di
             batches = local_sgd.minibatches(
                 batch_key, t, users, samples, training["batch_size"], training["local_steps"]
             )
-            raw = local_sgd.updates(
-                weights, x, y, batches, tf.constant(training["learning_rate"]), local_sgd.cross_entropy_derivative
-            )
-            update, norms = local_sgd.clip(raw, tf.constant(clip_norm))
+            update, norms = clipped_updates(weights, x, y, batches, training, local_sgd.cross_entropy_derivative)
             weights += local_sgd.received(update, weight[t], noise_std[t], noise_key, t)
             test = evaluate(weights, x_test, y_test)
             clipped = tf.cast(norms > clip_norm, tf.float32)
@@ -129,6 +126,19 @@ def history_function(users: int, samples: int, size: datasets.Size, training: di
         return accuracy, loss, *tf.unstack(sent.stack()[:done], axis=1)
 
     return history
+
+
+def clipped_updates(
+    weights: tf.Tensor,
+    x: tf.Tensor,
+    y: tf.Tensor | None,
+    batches: tf.Tensor,
+    training: dict,
+    derivative: local_sgd.Derivative,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """What the users send in a round, and the norms of their updates before clipping; see `local_sgd`."""
+    raw = local_sgd.updates(weights, x, y, batches, tf.constant(training["learning_rate"]), derivative)
+    return local_sgd.clip(raw, tf.constant(training["clip_norm"]))
 
 
 def evaluate(weights: tf.Tensor, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:

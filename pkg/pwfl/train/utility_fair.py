@@ -1,4 +1,4 @@
-"""Federated learning of Alvi et al.: copies of the model with noise of their own, rounds that react to the last one."""
+"""Federated learning of Alvi et al.: noisy copies of the model and, if so chosen, uploads; rounds react to the last."""
 
 import logging
 from collections.abc import Callable
@@ -16,6 +16,8 @@ from pwfl.train import local_steps, network
 
 log = logging.getLogger(__name__)
 
+UPLOADS = ("gradient_noise", "update_noise")  # streams of the noise of what a device sends in a round
+
 
 class Choice(NamedTuple):
     """What each device does in a round, arrays of shape (device,); zeros where it sits out."""
@@ -31,8 +33,9 @@ def trainer(parameters: dict, data: datasets.Dataset, tables: dict[str, pl.DataF
     """A function that trains one realization and returns each device's rounds.
 
     Every realization deals out samples, starts from weights, and draws batches and noise by streams of its own,
-    the same for all schemes. In a round in which nobody takes part the model stays; a training that leaves
-    the finite numbers ends there. The column `status` says so.
+    the same for all schemes. With noisy uploads the access point knows no gradient and no update but with its
+    device's noise. In a round in which nobody takes part the model stays; a training that leaves the finite numbers
+    ends there. The column `status` says so.
     """
     seed, training, batch = parameters["seed"], parameters["training"], parameters["device"]["batch_size"]
     size, beta_2_j = datasets.SIZES[parameters["data"]["dataset"]], parameters["utility"]["beta_2_j"]
@@ -50,9 +53,11 @@ def trainer(parameters: dict, data: datasets.Dataset, tables: dict[str, pl.DataF
         dealt = streams.generator(seed, "data", realization).permutation(size.train)
         owned = np.split(dealt, users["samples"].to_numpy().cumsum())[:-1]
         weights = [tf.constant(w) for w in glorot_uniform(widths, streams.generator(seed, "weights", realization))]
-        key = streams.key(seed, "noise", realization)
+        key, *upload_keys = (streams.key(seed, purpose, realization) for purpose in ("noise", *UPLOADS))
         vectors = tf.constant(noise["noise_vector"].to_numpy(), tf.int32)
         std, multiplier, theta = (noise[name].to_numpy() for name in ("noise_std", "noise_multiplier", "theta"))
+        clean = noise["upload_std"].null_count() > 0
+        upload_std = None if clean else tf.constant(noise["upload_std"].to_numpy(), tf.float32)
         beta_1, deviation, frames = np.ones(len(users)), None, []
         evaluated = {1, schedule["round"].max(), *range(0, schedule["round"].max(), training["evaluate_every"])}
         for (t,), plan in schedule.group_by("round", maintain_order=True):
@@ -71,6 +76,8 @@ def trainer(parameters: dict, data: datasets.Dataset, tables: dict[str, pl.DataF
                 tf.constant(copy_std, tf.float32),
                 vectors,
                 tf.constant([key, t], tf.int64),
+                upload_std,
+                tf.constant([[upload_key, t] for upload_key in upload_keys], tf.int64),
             )
             losses, similarity = losses.numpy().astype(float), similarity.numpy().astype(float)
             finite = np.isfinite(losses).all() and np.isfinite(similarity).all()
@@ -140,19 +147,25 @@ def round_function(step_size: float, correction: float, compared_with: str):
 
     Returns a function of the model's weights, the devices' batches x (device, sample, feature) and y (device,
     sample), their iterations (0: sits out), the noise std of their copies and the number of the noise vector
-    they get, and the noise's seed. It returns the new weights (4), the losses of the copies on their
-    batches, and the cosine of each update with the mean update or the new model, (15), `compared_with`.
+    they get, the noise's seed, and the noise std of what they send (None: clean) with the seeds of gradients and
+    updates. It returns the new weights (4), the losses of the copies on their batches, and the cosine of each update,
+    as it is received, with the mean update or the new model, (15), `compared_with`.
     """
 
     @tf.function(reduce_retracing=True)
-    def play(weights, x, y, iterations, copy_std, vectors, noise_seed):
+    def play(weights, x, y, iterations, copy_std, vectors, noise_seed, upload_std=None, upload_seeds=None):
         copied = noisy_copies(weights, copy_std, vectors, noise_seed)
         share = tf.cast(iterations > 0, tf.float32)
         share = tf.math.divide_no_nan(share, tf.reduce_sum(share))
         losses = local_steps.losses(copied, x, y)
-        gradient = average(local_steps.gradients(copied, x, y), share)
+        sent = local_steps.gradients(copied, x, y)
+        if upload_std is not None:
+            sent = noisy_uploads(sent, upload_std, upload_seeds[0])
+        gradient = average(sent, share)
         direction = [correction * g[None] for g in gradient]
         update = local_steps.updates(copied, x, y, direction, iterations, step_size)
+        if upload_std is not None:
+            update = noisy_uploads(update, upload_std, upload_seeds[1])
         mean_update = average(update, share)
         new = [w + tf.reshape(m, w.shape) for w, m in zip(weights, mean_update, strict=True)]
         reference = mean_update if compared_with == "mean_update" else new
@@ -175,6 +188,13 @@ def noisy_copies(
     return [
         tf.reshape(w, shape) + tf.reshape(n, [-1, *shape]) for w, n, shape in zip(weights, noise, shapes, strict=True)
     ]
+
+
+def noisy_uploads(parts: local_steps.Weights, std: tf.Tensor, noise_seed: tf.Tensor) -> local_steps.Weights:
+    """What the devices send, (device, ...), each with a noise vector of its own of its standard deviation."""
+    sizes = [part.shape[1:].num_elements() for part in parts]
+    noise = std[:, None] * tf.random.stateless_normal([tf.size(std), sum(sizes)], seed=noise_seed)
+    return [p + tf.reshape(n, tf.shape(p)) for p, n in zip(parts, tf.split(noise, sizes, axis=1), strict=True)]
 
 
 def average(parts: local_steps.Weights, share: tf.Tensor) -> local_steps.Weights:

@@ -1,0 +1,82 @@
+"""What training adds is what the tables say: the standard deviations that reach a system's graph, or its copies."""
+
+import numpy as np
+import polars as pl
+import pytest
+import tensorflow as tf
+
+from pipeline import digits
+from pwfl import channel, noise, scenario, schedule, train
+from pwfl.train import anonymous_oac, random_orthogonalization
+
+
+def stages(config: dict, scheduler: str, scheme: str):
+    """The tables of two realizations before training, and the parameters of training."""
+    model = scenario.resolve({"realizations": 2, "training_realizations": 2} | config, {})
+    found = channel.run(scenario.stage_parameters(model, "channel"), range(2))
+    found |= schedule.run(scenario.stage_parameters(model, "schedule", scheduler), scheduler, found)
+    found |= noise.run(scenario.stage_parameters(model, "noise", scheme), scheme, found)
+    return found, scenario.stage_parameters(model, "train")
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "scheme", "heard"), [("over_the_air", "anonymous", 1), ("orthogonal", "local", 0)]
+)
+def test_the_channels_noise_comes_to_that_of_uploads_over_the_air(monkeypatch, scheduler, scheme, heard):
+    config = {
+        "system": "anonymous_oac", "network": {"devices": 5}, "radio": {"noise_variance": 0.02},
+        "data": {"dataset": "digits", "samples": 40}, "training": {"rounds": 30, "hidden_layers": []},
+    }  # fmt: skip
+    seen = []
+
+    def of_graph(widths, rounds, training, data):
+        def history(weights, noise_std, **others):
+            seen.append(noise_std.numpy())
+            return tf.zeros(len(rounds)), tf.zeros(len(rounds))
+
+        return history
+
+    monkeypatch.setattr(anonymous_oac, "history_function", of_graph)
+    found, parameters = stages(config, scheduler, scheme)
+    train.run(parameters, digits(), range(2), found)
+    std = found["noise"]["noise_std"].to_numpy().reshape(2, 30)
+    assert (std == 0).any()  # rounds without records: the channel alone
+    np.testing.assert_allclose(np.array(seen), np.sqrt(std**2 + heard * 0.02), rtol=1e-6)
+
+
+def test_the_server_of_many_antennas_hears_its_own_noise_and_users_pay_for_theirs(monkeypatch):
+    config = {
+        "system": "random_orthogonalization", "network": {"users": 3, "antennas": 4}, "radio": {"amplitude": 2.0},
+        "data": {"dataset": "digits", "samples_per_user": 30}, "training": {"rounds": 5, "batch_size": 8},
+    }  # fmt: skip
+    seen, update_energy = [], np.array([0.1, 0.2, 0.3, 0.4, 0.5])
+
+    def of_graph(users, samples, size, training, data):
+        def history(owned, weight, noise_std, batch_key, noise_key):
+            seen.append((weight.numpy(), noise_std.numpy()))
+            return tf.zeros(6), tf.zeros(6), tf.zeros(5), tf.zeros(5), tf.constant(update_energy)
+
+        return history
+
+    monkeypatch.setattr(random_orthogonalization, "history_function", of_graph)
+    found, parameters = stages(config, "all", "fixed")
+    history = train.run(parameters, digits(), range(2), found)["history"]
+    weights, stds = (np.array(part) for part in zip(*seen, strict=True))
+    np.testing.assert_allclose(stds.ravel(), found["noise"]["effective_noise_std"], rtol=1e-6)
+    np.testing.assert_allclose(weights.ravel(), found["schedule"]["coupling_real"] / 3, rtol=1e-6)
+    sent = history.filter(pl.col("round") > 0)["transmit_energy"].to_numpy().reshape(2, 5)
+    expected = 4 * (update_energy + 650 * 0.1)  # alpha^2 (||update||^2 + d sigma^2)
+    np.testing.assert_allclose(sent, np.tile(expected, (2, 1)), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("scheme", "theta", "vectors"), [("fair", 0.6, 3), ("independent", 0, 3), ("shared", 0, 1)])
+def test_copies_of_all_noise_schemes_start_alike(scheme, theta, vectors):
+    config = {"system": "utility_fair", "network": {"devices": 3}, "privacy": {"sensitivity": 0.03, "theta": 0.6}}
+    found, _ = stages(config, "benchmark", scheme)
+    table = found["noise"]
+    assert set(table["theta"]) == {theta}
+    assert table["noise_vector"].n_unique() == vectors
+    multiplier = np.sqrt(2 * np.log(1.25 / 1e-5)) / 0.95
+    np.testing.assert_allclose(table["noise_multiplier"], multiplier, rtol=1e-12)
+    np.testing.assert_allclose(table["noise_std"], 0.03 * multiplier, rtol=1e-12)
+    np.testing.assert_allclose(found["noise_status"]["largest_multiplier"], multiplier / (1 - theta), rtol=1e-12)

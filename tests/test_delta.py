@@ -1,0 +1,205 @@
+"""Accounting at a second delta, in every system that has one: all epsilons follow it, by formulas of their own."""
+
+from functools import cache
+
+import numpy as np
+import polars as pl
+import pytest
+from dp_accounting import GaussianDpEvent, NeighboringRelation, PoissonSampledDpEvent
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.rdp import RdpAccountant
+from scipy import optimize, stats
+
+from pwfl import account, channel, noise, scenario, schedule
+
+DELTAS = (1e-6, 1e-4)
+ROUNDS = 4
+CONFIGS = {
+    "multicell": {
+        "network": {"users": 12}, "data": {"dataset": "digits", "samples_offset": 10, "samples_log_mean": 2.5},
+        "privacy": {"min_noise": 3.5, "max_noise_error": 0.4},
+        "training": {"rounds": ROUNDS, "clip_norm": 1.0, "clipping": "per_user"},
+    },
+    "anonymous_oac": {
+        "network": {"devices": 3, "participation": 0.4}, "data": {"dataset": "digits", "samples": 8, "sampling": 0.3},
+        "privacy": {"curve_rates": [1.0], "noise_multiplier": 2.0}, "training": {"rounds": ROUNDS},
+    },
+    "random_orthogonalization": {
+        "network": {"users": 3, "antennas": 4}, "data": {"dataset": "digits", "samples_per_user": 30},
+        "privacy": {"user_numbers": [2]}, "training": {"rounds": ROUNDS, "batch_size": 8},
+    },
+    "utility_fair": {
+        "network": {"devices": 3}, "data": {"dataset": "digits", "samples_per_device": 60},
+        "device": {"batch_size": 16}, "training": {"rounds": ROUNDS},
+    },
+}  # fmt: skip
+SCHEMES = {
+    "multicell": ("random", "random"),
+    "anonymous_oac": ("over_the_air", "identified"),
+    "random_orthogonalization": ("all", "fixed"),
+    "utility_fair": ("benchmark", "fair"),
+}
+GIVEN = {"epsilon_printed"}  # in `utility_fair` a parameter
+
+
+def merged(config: dict, changes: dict) -> dict:
+    return scenario._merge(config, changes)
+
+
+@cache
+def accounted(system: str, delta: float, noise_delta: float | None = None, **changes):
+    """The tables of noise and account; noise is calibrated at `noise_delta`, for which `delta` stands in."""
+    scheduler, scheme = SCHEMES[system]
+    if noise_delta == delta:
+        return accounted(system, delta, **changes)
+    config = merged({"system": system, "realizations": 2, "training_realizations": 1}, CONFIGS[system])
+    for path, value in changes.items():
+        section, _, key = path.partition("__")
+        config = merged(config, {section: {key: value}})
+    model, before = (
+        scenario.resolve(config, {"privacy": {"delta": chosen}}) for chosen in (delta, noise_delta or delta)
+    )
+    found = channel.run(scenario.stage_parameters(before, "channel"), range(2))
+    found |= schedule.run(scenario.stage_parameters(before, "schedule", scheduler), scheduler, found)
+    found |= noise.run(scenario.stage_parameters(before, "noise", scheme), scheme, found)
+    return found | account.run(scenario.stage_parameters(model, "account"), found)
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """The least epsilon of a Gaussian mechanism, by its definition."""
+
+    def excess(epsilon):
+        upper, lower = stats.norm.logcdf(mu / 2 - epsilon / mu), stats.norm.logcdf(-mu / 2 - epsilon / mu)
+        return np.exp(upper) - np.exp(epsilon + lower) - delta
+
+    return optimize.brentq(excess, 1e-9, mu**2 / 2 + mu * 20 + 1, xtol=1e-12, rtol=1e-12)
+
+
+def gaussian_epsilons(mu, delta: float) -> list:
+    return [pytest.approx(gaussian_epsilon(float(m), delta), rel=1e-6) for m in mu]
+
+
+def epsilons(frame: pl.DataFrame, system: str) -> dict[str, np.ndarray]:
+    """All columns of guarantees that are not given."""
+    given = GIVEN if system == "utility_fair" else set()
+    return {name: frame[name].to_numpy() for name in frame.columns if name.startswith("epsilon") and name not in given}
+
+
+@pytest.mark.parametrize("system", CONFIGS)
+def test_every_epsilon_falls_as_delta_grows(system):
+    small, large = (accounted(system, delta, DELTAS[0]) for delta in DELTAS)
+    compared = 0
+    for table in ("leakage", "outcome"):
+        at_small, at_large = epsilons(small[table], system), epsilons(large[table], system)
+        assert at_small.keys() == at_large.keys()
+        for name, values in at_small.items():
+            some = np.isfinite(values.astype(float)) & (values.astype(float) > 0)
+            compared += some.sum()
+            assert (at_large[name][some] < values[some]).all(), (table, name)
+    assert compared > 10
+    assert small["outcome"]["delta"].unique().to_list() == [DELTAS[0]]
+    assert large["outcome"]["delta"].unique().to_list() == [DELTAS[1]]
+
+
+def renyi_epsilon(rho, delta: float) -> np.ndarray:
+    """By Canonne, Kamath and Steinke, over fine orders."""
+    alpha = 1 + np.exp(np.linspace(-9, 9, 200_001))[:, None]
+    return (rho * alpha + np.log1p(-1 / alpha) - np.log(delta * alpha) / (alpha - 1)).min(axis=0)
+
+
+@pytest.mark.parametrize("delta", DELTAS)
+def test_multicell_by_its_formulas(delta):
+    found = accounted("multicell", delta)
+    users = found["users"].select("samples").with_columns(found["noise"]["noise_std"]).filter(pl.col("noise_std") > 0)
+    samples, std = users["samples"].to_numpy(), users["noise_std"].to_numpy()
+    leakage, rho = found["leakage"], 2 * ROUNDS / (samples * std) ** 2
+    assert leakage["epsilon_exact"].to_list() == gaussian_epsilons(np.sqrt(2 * rho), delta)
+    np.testing.assert_allclose(leakage["epsilon_tight"], renyi_epsilon(rho, delta), rtol=1e-6)
+    np.testing.assert_allclose(leakage["epsilon_classic"], rho + 2 * np.sqrt(rho * np.log(1 / delta)), rtol=1e-9)
+    # One record turns a user's clipped mean around: sensitivity 2 L, whatever the user's number of samples.
+    worst = 2 * ROUNDS / std**2
+    np.testing.assert_allclose(leakage["rho_worst_case"], worst, rtol=1e-12)
+    of_realization = leakage.with_columns(worst=worst).group_by("realization", maintain_order=True).agg(
+        pl.col("epsilon_exact", "epsilon_tight", "epsilon_classic", "worst").max()
+    )  # fmt: skip
+    outcome = found["outcome"]
+    assert outcome["epsilon_worst_case"].to_list() == gaussian_epsilons(np.sqrt(2 * of_realization["worst"]), delta)
+    for name in ("epsilon_exact", "epsilon_tight", "epsilon_classic"):
+        assert outcome[name].to_list() == of_realization[name].to_list()
+
+
+def sampled_epsilon(rate: float, multiplier: float, delta: float) -> float:
+    """After all rounds of Poisson sampling, by dp-accounting."""
+    accountant = PLDAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE)
+    accountant.compose(PoissonSampledDpEvent(rate, GaussianDpEvent(multiplier)), ROUNDS)
+    return accountant.get_epsilon(delta)
+
+
+@pytest.mark.parametrize("delta", DELTAS)
+def test_anonymous_oac_by_its_formulas(delta):
+    found = accounted("anonymous_oac", delta)
+    status, outcome = found["noise_status"].row(0, named=True), found["outcome"].row(0, named=True)
+    hidden, multiplier = 0.4 * 0.3, status["noise_multiplier"]
+    # Known participation gets the noise that gives what hidden participation has with a multiplier of 2.
+    assert status["epsilon"] == pytest.approx(sampled_epsilon(hidden, 2.0, delta), rel=1e-3)
+    assert outcome["epsilon_exact"] == pytest.approx(status["epsilon"], rel=1e-3)
+    assert outcome["epsilon_anonymous"] == pytest.approx(sampled_epsilon(hidden, multiplier, delta), rel=1e-3)
+    orders = np.arange(2, 65)
+    accountant = RdpAccountant(orders)
+    accountant.compose(PoissonSampledDpEvent(hidden, GaussianDpEvent(multiplier)), ROUNDS)
+    by_renyi = (accountant.rdp + np.log(1 / delta) / (orders - 1)).min()
+    assert outcome["epsilon_renyi_anonymous"] == pytest.approx(by_renyi, rel=1e-9)
+
+
+def test_theorem_1_of_anonymous_oac_falls_with_delta():
+    settings = {"privacy__noise_multiplier": 6.0, "network__participation": 0.1, "data__sampling": 0.1}
+    small, large = (accounted("anonymous_oac", delta, DELTAS[0], **settings)["outcome"] for delta in DELTAS)
+    assert 0 < large["epsilon_theorem_1"][0] < small["epsilon_theorem_1"][0]
+
+
+def test_curves_of_anonymous_oac_fall_with_delta():
+    small, large = (accounted("anonymous_oac", delta, DELTAS[0])["leakage"] for delta in DELTAS)
+    lower = pl.DataFrame({"of": small["quantity"].cast(pl.String), "method": small["method"].cast(pl.String)})
+    lower = (
+        lower.with_columns(falls=large["epsilon"] < small["epsilon"])
+        .group_by("of", "method")
+        .agg(pl.col("falls").all())
+    )
+    assert lower["falls"].all(), lower
+    assert {"renyi", "tight", "opposite_records", "advanced_composition"} <= set(lower["method"])
+
+
+@pytest.mark.parametrize("delta", DELTAS)
+def test_random_orthogonalization_by_its_formulas(delta):
+    factor = np.sqrt(2 * np.log(1.25 / delta))
+    several = accounted("random_orthogonalization", delta)
+    assert several["leakage"]["epsilon_exact"].to_list() == gaussian_epsilons(several["leakage"]["mu"], delta)
+    one = accounted("random_orthogonalization", delta, training__rounds=1)
+    leakage = one["leakage"]
+    assert leakage["epsilon_gaussian"].to_list() == gaussian_epsilons(leakage["mu"], delta)
+    np.testing.assert_allclose(leakage["epsilon_sensitivity"], leakage["mu"] * factor, rtol=1e-9)
+    for column in ("epsilon_antennas", "epsilon_antennas_rounds"):
+        assert leakage[column].to_list() == gaussian_epsilons(leakage["epsilon_antennas_classic"] / factor, delta)
+    own = one["schedule"].join(one["noise"], on=["realization", "round"])
+    for column, std in (("epsilon_printed", "_printed"), ("epsilon_modulus", "_modulus")):
+        expected = 2 * own["energy"] / 3 / own[f"effective_noise_std{std}"] * factor
+        np.testing.assert_allclose(leakage.filter(users=3)[column], expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("delta", DELTAS)
+def test_utility_fair_by_its_formulas(delta):
+    found = accounted("utility_fair", delta)
+    leakage, outcome, epsilon = found["leakage"], found["outcome"], found["leakage"]["epsilon_printed"][0]
+    multiplier = np.sqrt(2 * np.log(1.25 / delta)) / epsilon
+    np.testing.assert_allclose(found["noise"]["noise_multiplier"], multiplier, rtol=1e-12)
+    assert gaussian_epsilon(1 / leakage["exact_multiplier"][0], delta) == pytest.approx(epsilon, rel=1e-6)
+    theta = found["noise"]["theta"][0]
+    least = gaussian_epsilon(1 / leakage["exact_largest_multiplier"][0], delta)
+    assert least == pytest.approx(epsilon * (1 - theta), rel=1e-6)
+    for value, releases in (
+        (leakage["epsilon_copy"][0], 1),
+        (leakage["epsilon_device"][0], ROUNDS - 1),
+        (outcome["epsilon_round"][0], 3),
+        (outcome["epsilon_exact"][0], 3 * (ROUNDS - 1)),
+    ):
+        assert value == pytest.approx(gaussian_epsilon(np.sqrt(releases) / multiplier, delta), rel=1e-6)

@@ -1,0 +1,94 @@
+"""Lower bounds on epsilon: below the truth as often as they say, close to it, and blind to nothing they should see."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from pwfl.privacy import lower_bounds
+from pwfl.privacy.gaussian import exact_epsilon
+
+DELTA = 1e-5
+
+
+def gaussian_scores(mu, count, seed):
+    generator = np.random.default_rng(seed)
+    first = generator.random(count) < 0.5
+    return first, np.where(first, mu / 2, -mu / 2) + generator.standard_normal(count)
+
+
+def truth(mu):
+    return float(exact_epsilon(np.array([mu**2 / 2]), DELTA)[0])
+
+
+@pytest.mark.parametrize("mu", [0.3, 1.0, 3.0])
+def test_bounds_are_above_the_truth_no_more_often_than_they_say(mu):
+    alarm, tries = 0.1, 200
+    above = {"any law": 0, "normal": 0}
+    for seed in range(tries):
+        first, scores = gaussian_scores(mu, 200, seed)
+        above["any law"] += lower_bounds.epsilon_lower(first, scores, DELTA, alarm) > truth(mu)
+        above["normal"] += lower_bounds.gaussian_epsilon_lower(first, scores, DELTA, alarm) > truth(mu)
+    # A count above this has a probability of 1e-6 at the stated rate.
+    limit = stats.binom.isf(1e-6, tries, alarm)
+    assert max(above.values()) <= limit
+
+
+def test_a_bound_that_takes_the_mean_for_its_lower_end_would_be_caught():
+    tries, above = 200, 0
+    for seed in range(tries):
+        first, scores = gaussian_scores(1.0, 200, seed)
+        above += truth(2 * np.where(first, scores, -scores).mean()) > truth(1.0)
+    assert above > stats.binom.isf(1e-6, tries, 0.1)
+
+
+@pytest.mark.parametrize(("mu", "share"), [(0.5, 0.85), (1.0, 0.9), (4.0, 0.95)])
+def test_many_normal_scores_come_close_to_the_truth(mu, share):
+    first, scores = gaussian_scores(mu, 40_000, 0)
+    low = lower_bounds.gaussian_epsilon_lower(first, scores, DELTA)
+    assert share * truth(mu) < low < truth(mu)
+
+
+def test_randomized_response_is_found_whatever_its_law():
+    # Says the coin with odds e^2: epsilon 2 exactly, which a threshold between the two answers attains.
+    generator = np.random.default_rng(1)
+    first = generator.random(100_000) < 0.5
+    said = np.where(generator.random(len(first)) < 1 / (1 + np.exp(-2)), first, ~first)
+    low = lower_bounds.epsilon_lower(first, said.astype(float), 0.0)
+    assert 1.85 < low < 2
+    assert lower_bounds.epsilon_lower(~first, -said.astype(float), 0.0) == pytest.approx(low)
+
+
+def test_what_only_one_side_shows_is_found():
+    # A mechanism that gives the second record away with probability 0.1 and else nothing: no epsilon at delta < 0.1.
+    generator = np.random.default_rng(2)
+    first = generator.random(20_000) < 0.5
+    scores = np.where(~first & (generator.random(len(first)) < 0.1), -1.0, 0.0)
+    assert lower_bounds.epsilon_lower(first, scores, DELTA) > 3.5
+    assert lower_bounds.epsilon_lower(first, scores, 0.2) == 0
+
+
+def test_scores_that_say_nothing_bound_nothing():
+    generator = np.random.default_rng(3)
+    first, scores = generator.random(5000) < 0.5, generator.standard_normal(5000)
+    assert lower_bounds.epsilon_lower(first, scores, DELTA) == 0
+    assert lower_bounds.mu_lower(first, scores) == 0
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+def test_few_scores_bound_nothing(count):
+    first, scores = np.arange(count) % 2 == 0, np.arange(count, dtype=float)
+    assert lower_bounds.epsilon_lower(first, scores, DELTA) == 0
+    assert lower_bounds.gaussian_epsilon_lower(first, scores, DELTA) == 0
+
+
+def test_delta_counts():
+    first, scores = gaussian_scores(2.0, 20_000, 4)
+    at = [lower_bounds.epsilon_lower(first, scores, delta) for delta in (1e-6, 0.1)]
+    assert at[0] > at[1] + 0.1
+    at = [lower_bounds.gaussian_epsilon_lower(first, scores, delta) for delta in (1e-6, 0.1)]
+    assert at[0] > at[1] + 1
+
+
+def test_one_side_alone_and_equal_scores_bound_nothing():
+    assert lower_bounds.epsilon_lower(np.full(100, True), np.arange(100.0), DELTA) == 0
+    assert lower_bounds.epsilon_lower(np.arange(100) % 3 == 0, np.zeros(100), DELTA) == 0

@@ -1,0 +1,60 @@
+"""What the report takes of trainings and outcomes: last rounds, no diverged ones, the worst realization."""
+
+import polars as pl
+import pytest
+
+from pwfl.report import multicell, results
+
+
+@pytest.fixture
+def made() -> dict[str, pl.DataFrame]:
+    """Three realizations of one scheme: one trained, one diverged, one not trained; rounds out of order."""
+    history = [
+        (0, 2, 0.7, 0.9, "trained"), (0, 0, 0.1, 2.3, "trained"), (0, 1, 0.4, 1.5, "trained"),
+        (1, 0, 0.1, 2.3, "diverged"), (1, 1, 0.9, float("inf"), "diverged"),
+    ]  # fmt: skip
+    keys = {"scheme": "a", "realization": [0, 1, 2]}
+    terms = ("unit", "neighbouring_relation", "sampling", "observer", "guarantee")
+    epsilon = {f"epsilon_{name}": [3.0, 8.0, 1.0] for name in ("exact", "tight", "classic")}
+    outcome = pl.DataFrame(
+        keys
+        | {"noise_error": [0.5, 2.0, None], "rho_max": [0.5, 4.0, 0.1], "scheduled": [2, 3, 0], "samples": 100}
+        | {
+            "objective": 50.0,
+            "scheduled_samples": 40,
+            "delta": 1e-5,
+            "rho_worst_case": None,
+            "epsilon_worst_case": None,
+        }
+        | epsilon
+        | dict.fromkeys(terms, "said"),
+        schema_overrides={"rho_worst_case": pl.Float64, "epsilon_worst_case": pl.Float64},
+    )
+    status = pl.DataFrame(keys | {"status": ["x", "x", "y"]})
+    return {
+        "history": pl.DataFrame(history, schema=["realization", "round", "accuracy", "loss", "status"], orient="row")
+        .select(pl.lit("a").alias("scheme"), pl.all()),
+        "outcome": outcome,
+        "leakage": pl.DataFrame({"scheme": "a", "rho": [0.5, 4.0, 0.1]}),
+        "schedule_status": status,
+        "noise_status": status,
+    }  # fmt: skip
+
+
+def test_final_accuracies_are_those_of_the_last_round_of_what_did_not_diverge(made):
+    each = results.realizations(made)
+    assert each["accuracy"].to_list() == [0.7, None, None]
+    assert each["loss"].to_list() == [0.9, None, None]
+    assert each["training"].to_list() == ["trained", "diverged", None]
+
+
+def test_the_summary_of_multicell_holds_the_worst_realization_and_counts_exceptions(made):
+    parameters = {"privacy": {"max_noise_error": 1.0}, "schemes": [{"name": "a"}]}
+    row = multicell.summarize(parameters, made)["summary"].row(0, named=True)
+    assert row["epsilon_maximum"] == 8
+    assert row["rho_maximum"] == 4
+    assert row["rho_median"] == 0.5
+    assert row["noise_error_exceeded"] == 1
+    assert row["no_user_scheduled"] == 1
+    assert (row["trained"], row["diverged"]) == (1, 1)
+    assert row["accuracy_mean"] == 0.7
