@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import pipeline
 from pwfl import datasets, scenario
 from pwfl.channel.multicell import StartValueError
+from pwfl.privacy import sampled
 from pwfl.scenario.fields import Section
 from pwfl.schedule.interference import threshold
 from pwfl.schedule.multicell import RATE_TOLERANCE, rates
@@ -128,7 +129,8 @@ def outcome_of(system: str, chosen: dict, folder) -> str:
 
 
 @pytest.mark.parametrize("system", NUMBERS)
-def test_a_scenario_at_a_corner_of_its_bounds_runs_or_is_refused_by_name(tmp_path, system):
+def test_a_scenario_at_a_corner_of_its_bounds_runs_or_is_refused_by_name(tmp_path, system, monkeypatch):
+    monkeypatch.setattr(sampled, "POINTS", 2000)  # coarse: no epsilon is asked for here
     keys = [".".join(path) for path, _ in scenario.parameters(scenario.SYSTEMS[system])]
 
     @settings(max_examples=EXAMPLES[system], deadline=None, derandomize=True, database=None, phases=[Phase.generate])

@@ -8,6 +8,7 @@ import pytest
 
 import pipeline
 from pwfl import datasets, report, scenario
+from pwfl.privacy import sampled
 from pwfl.scenario.fields import Section
 from test_bounds import SMALL, part
 
@@ -71,6 +72,7 @@ def test_all_kinds_of_choices_are_found():
 
 @pytest.mark.parametrize(("system", "number"), list(cases()))
 def test_each_value_of_each_choice_runs(system, number, tmp_path, monkeypatch):
+    monkeypatch.setattr(sampled, "POINTS", 2000)  # coarse: no epsilon is asked for here
     size = datasets.Size(1437, 360, 784, 10)  # for the larger data sets, of which no value is asked here
     generator = np.random.default_rng(number)
     for dataset in ("mnist", "fashion_mnist"):
