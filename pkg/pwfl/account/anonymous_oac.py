@@ -108,13 +108,13 @@ def leakage(
     curves += [(name, hidden if name.startswith("anonymous") else known, multiplier) for name in laws]
     for reading, pair, noise in dict.fromkeys(curves):
         if reading.endswith("_read"):
-            law = laws[reading]
-        else:
-            law = batches.seen(pair[0], batches.poisson(pair[1]))
-            add("rounds", drawn, reading, pair, "renyi", noise, renyi_epsilon(*pair, noise, drawn, delta))
-        # Bounds from below and above of the scheme's own readings; without sampling, the tight one is both.
+            add("rounds", drawn, reading, pair, "tight", noise, methods["tight"](laws[reading], noise, drawn, delta))
+            continue
+        add("rounds", drawn, reading, pair, "renyi", noise, renyi_epsilon(*pair, noise, drawn, delta))
+        # Bounds from below and above of the scheme's own curves; without sampling, the tight one is both.
         own = pair in (hidden, known) and noise == multiplier and pair != (1.0, 1.0)
-        for name in ("tight", "proved", "opposite_records") if own else ("tight",):
+        law = batches.seen(pair[0], batches.poisson(pair[1]))
+        for name in methods if own else ("tight",):
             add("rounds", drawn, reading, pair, name, noise, methods[name](law, noise, drawn, delta))
     act = sampled.advanced_composition(given, drawn, delta)
     add("rounds", drawn, "anonymous", (1.0, 1.0), "advanced_composition", given, act)
