@@ -130,8 +130,8 @@ def leakage(
 
     # The participants of the first round that has any, with as many records as are expected.
     schedule = tables["schedule"]
-    gain = schedule.filter(pl.struct("realization", "round") == pl.struct("realization", "round").first())["gain"]
-    channel = np.sqrt(gain.to_numpy()) if len(gain) else np.ones(1)
+    first = [pl.col(key) == pl.col(key).first() for key in ("realization", "round")]
+    channel = np.sqrt(schedule.filter(*first)["gain"].to_numpy()) if len(schedule) else np.ones(1)
     sensitivity = 2 * parameters["training"]["clip_norm"] / (devices * samples * participation * rate)
     counted = parameters["radio"]["noise_variance"] ** 0.5 / sensitivity
     counted = min(counted, multiplier)  # the devices leave as much to the channel as it has
