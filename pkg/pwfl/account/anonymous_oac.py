@@ -113,13 +113,13 @@ def leakage(
     curves += [(name, hidden if name.startswith("anonymous") else known, multiplier) for name in laws]
     for reading, pair, noise in dict.fromkeys(curves):
         if reading.endswith("_read"):
-            law = laws[reading]
-        else:
-            law = batches.seen(pair[0], batches.poisson(pair[1]))
-            add("rounds", drawn, reading, pair, "renyi", noise, renyi_epsilon(*pair, noise, drawn, delta))
-        # Bounds from below and above of the scheme's own readings; without sampling, the tight one is both.
+            add("rounds", drawn, reading, pair, "tight", noise, methods["tight"](laws[reading], noise, drawn, delta))
+            continue
+        add("rounds", drawn, reading, pair, "renyi", noise, renyi_epsilon(*pair, noise, drawn, delta))
+        # Bounds from below and above of the scheme's own curves; without sampling, the tight one is both.
         own = pair in (hidden, known) and noise == multiplier and pair != (1.0, 1.0)
-        for name in ("tight", "proved", "opposite_records") if own else ("tight",):
+        law = batches.seen(pair[0], batches.poisson(pair[1]))
+        for name in methods if own else ("tight",):
             add("rounds", drawn, reading, pair, name, noise, methods[name](law, noise, drawn, delta))
     act = sampled.advanced_composition(given, drawn, delta)
     add("rounds", drawn, "anonymous", (1.0, 1.0), "advanced_composition", given, act)
@@ -135,8 +135,8 @@ def leakage(
 
     # The participants of the first round that has any, with as many records as are expected.
     schedule = tables["schedule"]
-    gain = schedule.filter(pl.struct("realization", "round") == pl.struct("realization", "round").first())["gain"]
-    channel = np.sqrt(gain.to_numpy()) if len(gain) else np.ones(1)
+    first = [pl.col(key) == pl.col(key).first() for key in ("realization", "round")]
+    channel = np.sqrt(schedule.filter(*first)["gain"].to_numpy()) if len(schedule) else np.ones(1)
     sensitivity = 2 * parameters["training"]["clip_norm"] / (devices * samples * participation * rate)
     counted = parameters["radio"]["noise_variance"] ** 0.5 / sensitivity
     counted = min(counted, multiplier)  # the devices leave as much to the channel as it has
