@@ -23,7 +23,7 @@ class Network(Section):
     devices: int = parameter(100, "devices N, with equal numbers of records", stages="channel schedule audit report",
                              ge=1, le=10**6)  # fmt: skip
     participation: float = parameter(0.1, "probability p that a device's channel is good enough in a round",
-                                     stages="channel noise account report", ge=1e-9, le=1)  # fmt: skip
+                                     stages="channel noise account audit report", ge=1e-9, le=1)  # fmt: skip
 
 
 class Radio(Section):
@@ -45,7 +45,7 @@ class Data(common.DataSource):
 
     samples: int = parameter(600, "records of each device", unit="samples", stages="channel audit", ge=1, le=10**6)
     sampling: float = parameter(0.1, "probability q that a participant takes a record into its batch",
-                                stages="schedule noise account report", ge=1e-9, le=1)  # fmt: skip
+                                stages="schedule noise account audit report", ge=1e-9, le=1)  # fmt: skip
 
 
 class Privacy(Section):
