@@ -192,7 +192,8 @@ def _subtitle(frame: pl.DataFrame) -> list[str]:
     lines = [
         "mark: largest epsilon of a realization, mean accuracy; bars: to the least epsilon, 95% interval of the mean",
         "dashed: to the epsilon against the observer that the scheme itself reckons with",
-        "hollow: no guarantee, as a bound is not enforced, no noise is added, or the server is taken not to know all",
+        "hollow: no guarantee, as a bound is not enforced, no noise is added, the server is taken not to know all, or "
+        "the epsilon is that of a usual pair of records, not proved for every pair",
     ]
     left_out = frame.drop_nulls("why").group_by("system", "scenario", "why", maintain_order=True).agg("scheme")
     for system, scenario, why, schemes in left_out.iter_rows():

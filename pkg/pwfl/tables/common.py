@@ -25,8 +25,8 @@ class Outcome(dy.Schema):
     epsilon_server = epsilon("the same against all that the system's own server receives", nullable=True)
     guaranteed = dy.Bool(
         nullable=False,
-        description="epsilon_server needs no assumption: all bounds are enforced, users add noise, and nothing that "
-        "the server could infer is taken to stay hidden",
+        description="epsilon_server is proved and needs no assumption: all bounds are enforced, users add noise, and "
+        "nothing that the server could infer is taken to stay hidden",
     )
     delta = dy.Float64(nullable=False, min=0, max_exclusive=1)
     channel_uses = dy.Float64(nullable=True, min=0, description="symbols on air, all rounds; null: training decides")
