@@ -94,8 +94,8 @@ SMALL = {
 SIZES = {"realizations", "training_realizations", "optimization", "training", "users", "devices", "antennas", "number",
          "rounds", "rings", "resource_blocks", "horizon", "draws", "local_steps", "batch_size", "hidden_layers[]",
          "user_numbers[]", "sweep_clients", "evaluate_every", "samples_total"}  # fmt: skip
-# Accounting takes anonymous_oac seconds a scenario.
-EXAMPLES = {"multicell": 60, "anonymous_oac": 4, "random_orthogonalization": 60, "utility_fair": 60, "age_aware": 40}
+# As many as take seconds: accounting of anonymous_oac is the slowest.
+EXAMPLES = {"multicell": 40, "anonymous_oac": 3, "random_orthogonalization": 25, "utility_fair": 25, "age_aware": 15}
 
 
 def free(system: str) -> list[str]:

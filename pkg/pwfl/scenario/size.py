@@ -23,7 +23,8 @@ def jobs(scenario: Scenario) -> int:
     blocks = ceil(scenario.realizations / scenario.shards.optimization)
     schedulers, schemes = len({scheme.scheduler for scheme in scenario.schemes}), len(scenario.schemes)
     training = ceil(scenario.training_realizations / scenario.shards.training)
-    return blocks * (1 + schedulers + 2 * schemes) + training * schemes + 3
+    audits = schemes
+    return blocks * (1 + schedulers + 2 * schemes) + training * schemes + audits + 3
 
 
 def memory(scenario: Scenario) -> dict[str, tuple[float, str]]:
