@@ -337,10 +337,14 @@ def test_every_claim_of_utility_fair_can_hold_and_fail(losses, energies, slopes,
         for (name, *_), slope in zip(schemes, (*slopes, 0.0), strict=True)
         for k in range(12)
     )  # fmt: skip
-    parameters = {"schemes": [dict(zip(("name", "scheduler", "noise"), scheme, strict=True)) for scheme in schemes]}
+    parameters = {
+        "schemes": [dict(zip(("name", "scheduler", "noise"), scheme, strict=True)) for scheme in schemes],
+        "privacy": {"uploads": "clean"},
+    }
     content = {"parameters": parameters, "realizations": realizations(columns), "devices": devices}
     table = utility_fair_claims.claims({"one": content})
     assert len(table) == len(utility_fair_claims.CLAIMS)
+    assert table["source"].str.contains("uploads clean, this project's reading").all()
     assert set(table["holds"]) == {expected}, table.filter(pl.col("holds") != expected)
     diverged = content["realizations"].with_columns(
         pl.when(pl.col("scheme") != "Proposed").then("loss"),
@@ -375,8 +379,10 @@ def test_every_claim_of_anonymous_oac_can_hold_and_fail(expected):
         rows += [("estimate_scale_counting_channel_noise", k, *hidden, k, 2 / k if good else 2.0)]
     names = ["quantity", "x", "reading", "participation", "sampling_rate", "method", "noise_multiplier", "epsilon"]
     leakage = pl.DataFrame(rows, schema=names, orient="row").with_columns(scheme=pl.lit("a"))
-    schemes = [("a", "over_the_air", "anonymous"), ("b", "over_the_air", "identified"), ("c", "orthogonal", "local")]
-    accuracy = (0.9, 0.8, 0.7) if good else (0.7, 0.8, 0.9)
+    pairs = [("over_the_air", "anonymous"), ("over_the_air", "identified"), ("orthogonal", "local")]
+    pairs += [(scheduler, f"{noise}_fixed") for scheduler, noise in pairs]
+    schemes = [(name, *pair) for name, pair in zip("abcdef", pairs, strict=True)]
+    accuracy = (0.9, 0.8, 0.7, 0.92, 0.82, 0.72) if good else (0.7, 0.8, 0.9, 0.68, 0.78, 0.88)
     columns = {(name, "accuracy"): value for (name, *_), value in zip(schemes, accuracy, strict=True)}
     parameters = {
         "schemes": [dict(zip(("name", "scheduler", "noise"), scheme, strict=True)) for scheme in schemes],

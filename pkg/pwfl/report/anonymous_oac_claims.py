@@ -129,15 +129,24 @@ def _accuracy(content: dict):
         )
         for scheme in content["parameters"]["schemes"]
     }
-    for words, first, second in (
-        ("anonymous OAC above OAC with known participation", ANONYMOUS, IDENTIFIED),
-        ("OAC with known participation above orthogonal transmission", IDENTIFIED, ORTHOGONAL),
-    ):
+    above, not_below = Band(above=0), Band(least=0)
+    compared = [
+        ("anonymous OAC above OAC with known participation", above, ANONYMOUS, IDENTIFIED),
+        ("OAC with known participation above orthogonal transmission", above, IDENTIFIED, ORTHOGONAL),
+    ]
+    compared += [
+        (f"{words}, noise of fixed strength not below noise that follows the batch", not_below,
+         (scheduler, f"{noise}_fixed"), (scheduler, noise))
+        for words, (scheduler, noise) in (
+            ("anonymous OAC", ANONYMOUS), ("OAC with known participation", IDENTIFIED), ("orthogonal", ORTHOGONAL)
+        )
+    ]  # fmt: skip
+    for words, band, first, second in compared:
         if first in accuracy and second in accuracy:
             values = common.paired(accuracy[first], accuracy[second])
             if values.shape[1]:
                 yield (
-                    Claim(f"7. final accuracy at equal privacy: {words} (difference)", Band(above=0), BEYOND),
+                    Claim(f"7. final accuracy at equal privacy: {words} (difference)", band, BEYOND),
                     common.estimate(difference, values),
                 )
 

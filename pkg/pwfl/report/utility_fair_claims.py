@@ -10,6 +10,7 @@ from pwfl.report import claims as common
 from pwfl.report.claims import Band, Claim, ratio
 
 PROPOSED, INDEPENDENT, SHARED = ("utility", "fair"), ("benchmark", "independent"), ("benchmark", "shared")
+UPLOADS = {"clean": "uploads clean, this project's reading", "noisy": "uploads noisy, as the paper says"}
 SUMS = ("ones", "path_loss_db", "energy_mj", "path_loss_squared", "path_loss_energy")
 
 
@@ -86,7 +87,8 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
                 continue
             values = common.paired(*(_values(data[scheme], column) for scheme, column in series))
             if values.shape[1]:
-                rows.append(common.row(claim, name, common.estimate(function, values)))
+                source = f"{claim.source}; {UPLOADS[content['parameters']['privacy']['uploads']]}"
+                rows.append(common.row(claim._replace(source=source), name, common.estimate(function, values)))
     return common.table(rows)
 
 
