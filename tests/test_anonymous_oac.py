@@ -582,19 +582,21 @@ def test_every_figure_and_table_is_made_in_edge_cases(tmp_path, edge):
 
 
 READS = {
-    "seed": (2, {"channel", "schedule/over_the_air", "schedule/orthogonal", "train"}),
-    "network.devices": (11, {"channel", "schedule/over_the_air", "schedule/orthogonal", "report"}),
-    "network.participation": (0.5, {"channel", "noise/anonymous", "noise/identified", "noise/local", "account", "report"}),
+    "seed": (2, {"channel", "schedule/over_the_air", "schedule/orthogonal", "train", "audit"}),
+    "network.devices": (11, {"channel", "schedule/over_the_air", "schedule/orthogonal", "audit", "report"}),
+    "network.participation": (
+        0.5, {"channel", "noise/anonymous", "noise/identified", "noise/local", "account", "audit", "report"}
+    ),
     "radio.noise_variance": (1e-5, {"train", "account"}),
     "radio.noise_density_dbm_hz": (-170.0, {"account"}),
     "radio.path_loss_db": (90.0, {"account"}),
     "radio.digital_efficiency": (4.0, {"account"}),
-    "data.samples": (50, {"channel"}),
+    "data.samples": (50, {"channel", "audit"}),
     "privacy.delta": (1e-6, {"noise/anonymous", "noise/identified", "noise/local", "account", "report"}),
     "privacy.curve_rates": ([0.2], {"account", "report"}),
     "privacy.estimate_scales": ([0.2], {"account"}),
     "training.learning_rate": (0.1, {"train"}),
-    "training.clip_norm": (2.0, {"noise/anonymous", "noise/identified", "noise/local", "train", "account"}),
+    "training.clip_norm": (2.0, {"noise/anonymous", "noise/identified", "noise/local", "train", "account", "audit"}),
     "training.evaluate_every": (2, {"train"}),
 }  # fmt: skip
 

@@ -37,7 +37,7 @@ def stages() -> dict[str, str]:
         ("schedule/integer_program.py", "EQUAL = 1e-12", "EQUAL = 1e-11", {"schedule"}),
         ("noise/optimal.py", "argsort", "argpartition", {"noise"}),
         ("hexagons.py", "np.sqrt(3)", "3**0.5", {"channel", "report"}),
-        ("datasets.py", "360, 64", "361, 64", {"channel", "train", "account"}),
+        ("datasets.py", "360, 64", "361, 64", {"channel", "train", "account", "report"}),
         ("report/theme.py", "CDF_POINTS = 400", "CDF_POINTS = 500", {"report"}),
         ("files.py", "os.getpid()", "os.getppid()", {"channel", "schedule", "noise", "train", "account", "report"}),
     ],
