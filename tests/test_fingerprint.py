@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 from pwfl import fingerprint
+from stages import STAGES
 
 
 @pytest.fixture
@@ -26,8 +27,7 @@ def package(tmp_path, monkeypatch):
 
 
 def stages() -> dict[str, str]:
-    names = ("channel", "schedule", "noise", "train", "account", "report")
-    return {s: fingerprint.fingerprint(f"pwfl.{s}", f"pwfl.{s}.multicell", "pwfl.tables.multicell") for s in names}
+    return {s: fingerprint.fingerprint(f"pwfl.{s}", f"pwfl.{s}.multicell", "pwfl.tables.multicell") for s in STAGES}
 
 
 @pytest.mark.parametrize(
@@ -37,9 +37,10 @@ def stages() -> dict[str, str]:
         ("schedule/integer_program.py", "EQUAL = 1e-12", "EQUAL = 1e-11", {"schedule"}),
         ("noise/optimal.py", "argsort", "argpartition", {"noise"}),
         ("hexagons.py", "np.sqrt(3)", "3**0.5", {"channel", "report"}),
-        ("datasets.py", "360, 64", "361, 64", {"channel", "train", "account", "report"}),
+        ("datasets.py", "360, 64", "361, 64", {"channel", "train", "account", "audit", "report"}),
+        ("privacy/lower_bounds.py", "ROUNDING = 1e-6", "ROUNDING = 1e-7", {"audit"}),
         ("report/theme.py", "CDF_POINTS = 400", "CDF_POINTS = 500", {"report"}),
-        ("files.py", "os.getpid()", "os.getppid()", {"channel", "schedule", "noise", "train", "account", "report"}),
+        ("files.py", "os.getpid()", "os.getppid()", set(STAGES)),
     ],
 )
 def test_a_stage_changes_with_the_modules_it_imports_and_no_other(package, file, old, new, changed):
