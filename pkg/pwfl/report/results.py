@@ -74,7 +74,7 @@ def audit(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     points = drawn.unpivot(list(names), index=["attack", "scheme", "observer"], value_name="epsilon").drop_nulls()
     points = points.with_columns(value=pl.col("variable").replace_strict(names, return_dtype=pl.String))
     order = drawn["attack"].to_list()
-    y = alt.Y("attack:N", title=None, sort=order, axis=alt.Axis(labelLimit=500))
+    y = alt.Y("attack:N", title=None, sort=order, axis=alt.Axis(labelLimit=800))
     x = alt.X("epsilon:Q", title="Epsilon", scale=alt.Scale(type="sqrt", zero=True), axis=alt.Axis(tickCount=6))
     lines = alt.Chart(drawn).mark_rule(color="#999").encode(
         x=alt.X("best:Q", scale=alt.Scale(type="sqrt", zero=True)), x2="epsilon_upper:Q", y=y
