@@ -15,12 +15,18 @@ METHODS = {
     "advanced_composition": "advanced composition",
     "renyi": "Renyi DP (the paper's)",
     "tight": "privacy loss distribution",
-    "tight_read": "the same, noise's strength read",
+    "tight_read": "privacy loss distribution, noise read",
     "proved": "at most: any replaced record",
     "opposite_records": "at least: opposite records",
 }
-DASHES = {"advanced composition": [1, 3], "Renyi DP (the paper's)": [6, 4], "privacy loss distribution": [1, 0],
-          "the same, noise's strength read": [12, 8], "at most: any replaced record": [8, 3, 2, 3], "at least: opposite records": [2, 2]}  # fmt: skip
+DASHES = {
+    "advanced composition": [1, 3],
+    "Renyi DP (the paper's)": [6, 4],
+    "privacy loss distribution": [1, 0],
+    "privacy loss distribution, noise read": [12, 8],
+    "at most: any replaced record": [8, 3, 2, 3],
+    "at least: opposite records": [2, 2],
+}
 KNOWS = {
     "anonymous": "hidden",
     "anonymous_read": "hidden, noise's strength read",
@@ -187,8 +193,9 @@ def _curves(frame: pl.DataFrame, title: alt.TitleParams, legend: str, colours: l
             x=alt.X("x:Q", title="Communication rounds", scale=alt.Scale(type="log")),
             y=alt.Y("epsilon:Q", title="epsilon", scale=alt.Scale(type="log")),
             color=alt.Color("line:N", title=legend, scale=alt.Scale(domain=lines, range=colours[: len(lines)])),
-            strokeDash=alt.StrokeDash("method:N", title="Accountant", scale=alt.Scale(
-                domain=methods, range=[DASHES[method] for method in methods])),
+            strokeDash=alt.StrokeDash(
+                "method:N", title="Accountant", legend=alt.Legend(symbolSize=1500),
+                scale=alt.Scale(domain=methods, range=[DASHES[method] for method in methods])),
             opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08)),
             tooltip=["line:N", "method:N", alt.Tooltip("x:Q", title="rounds"), alt.Tooltip("epsilon:Q", format=".4g")],
         )
