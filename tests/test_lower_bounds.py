@@ -53,9 +53,10 @@ def test_randomized_response_is_found_whatever_its_law():
     generator = np.random.default_rng(1)
     first = generator.random(100_000) < 0.5
     said = np.where(generator.random(len(first)) < 1 / (1 + np.exp(-2)), first, ~first)
-    low = lower_bounds.epsilon_lower(first, said.astype(float), 0.0)
+    scores = np.where(said, 1.0, -1.0)
+    low = lower_bounds.epsilon_lower(first, scores, 0.0)
     assert 1.85 < low < 2
-    assert lower_bounds.epsilon_lower(~first, -said.astype(float), 0.0) == pytest.approx(low)
+    assert lower_bounds.epsilon_lower(~first, -scores, 0.0) == pytest.approx(low, rel=0.02)
 
 
 def test_what_only_one_side_shows_is_found():
@@ -92,3 +93,11 @@ def test_delta_counts():
 def test_one_side_alone_and_equal_scores_bound_nothing():
     assert lower_bounds.epsilon_lower(np.full(100, True), np.arange(100.0), DELTA) == 0
     assert lower_bounds.epsilon_lower(np.arange(100) % 3 == 0, np.zeros(100), DELTA) == 0
+
+
+def test_a_weak_tell_is_found_by_the_threshold_that_no_data_chose():
+    # mu 0.3, as a rarely sampled record: half of the canaries would not be enough.
+    found = [lower_bounds.epsilon_lower(*gaussian_scores(0.3, 4000, seed), DELTA) for seed in range(20)]
+    chosen = [lower_bounds._chosen(*gaussian_scores(0.3, 4000, seed), DELTA, 1e-4) for seed in range(20)]
+    assert np.median(found) > 0.03 > np.median(chosen)
+    assert max(found) < truth(0.3)

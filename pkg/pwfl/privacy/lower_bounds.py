@@ -18,18 +18,24 @@ def epsilon_lower(first: np.ndarray, scores: np.ndarray, delta: float, false_ala
     """epsilon at `delta` that the scores' laws under both records ask for, whatever these laws are.
 
     A test that takes scores above a threshold for the first record does so with the probabilities p
-    (it was the first) and q (it was not), and e^epsilon >= (p - delta) / q. One half of the canaries
-    chooses threshold and direction, the other half tells p from below and q from above (Clopper and
-    Pearson, 1934, each at half of `false_alarm`). With m canaries it cannot exceed about
-    ln(m / (4 ln(2 / false_alarm))).
+    (it was the first) and q (it was not), and e^epsilon >= (p - delta) / q. Two such tests share
+    `false_alarm`: the threshold 0, on all canaries, and one that half of the canaries choose, with its
+    direction, on the other half. Clopper and Pearson (1934) bound p from below and q from above. With
+    m canaries the bound cannot exceed about ln(m / (4 ln(4 / false_alarm))).
 
     Parameters
     ----------
     first
         Whether the canary was the first of the two records, boolean, shape (canary,).
     scores
-        The higher, the more it looks so; same shape.
+        The higher, the more it looks so; same shape. Best are log-likelihood ratios, or their multiples.
     """
+    middle = float(_log_ratio(first, scores, np.zeros(1), delta, false_alarm / 2)[0])
+    return max(0.0, middle, _chosen(first, scores, delta, false_alarm / 2))
+
+
+def _chosen(first: np.ndarray, scores: np.ndarray, delta: float, false_alarm: float) -> float:
+    """A lower bound on epsilon by a threshold and a direction that half of the canaries choose."""
     choosing = np.arange(len(scores)) % 2 == 0
     best, chosen = 0.0, None
     for towards in (first, ~first):
@@ -41,14 +47,14 @@ def epsilon_lower(first: np.ndarray, scores: np.ndarray, delta: float, false_ala
     if chosen is None:
         return 0.0
     towards, signed, threshold = chosen
-    return max(0.0, float(_log_ratio(towards[~choosing], signed[~choosing], threshold, delta, false_alarm)[0]))
+    return float(_log_ratio(towards[~choosing], signed[~choosing], threshold, delta, false_alarm)[0])
 
 
 def _log_ratio(first, scores, thresholds, delta, false_alarm) -> np.ndarray:
     """Lower bounds on ln((p - delta) / q), shape of `thresholds`; -inf where p may be delta."""
     hits, misses = np.sort(scores[first]), np.sort(scores[~first])
     above = [len(part) - np.searchsorted(part, thresholds, side="right") for part in (hits, misses)]
-    tail = false_alarm / 2
+    tail = false_alarm / 2  # for p and for q
     least = np.where(above[0] > 0, stats.beta.ppf(tail, above[0], len(hits) - above[0] + 1), 0.0)
     most = np.where(above[1] < len(misses), stats.beta.isf(tail, above[1] + 1, len(misses) - above[1]), 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
