@@ -133,10 +133,10 @@ def leakage(
     failed = np.unique(np.linspace(0, participants // 2, FAILURES_DRAWN).round())
     add_of("failed_devices", failed, multiplier * np.sqrt(1 - failed / participants))  # Lemma 4
 
-    # The participants of the first round that has any, with as many records as are expected.
-    schedule = tables["schedule"]
-    first = [pl.col(key) == pl.col(key).first() for key in ("realization", "round")]
-    channel = np.sqrt(schedule.filter(*first)["gain"].to_numpy()) if len(schedule) else np.ones(1)
+    # The participants of the first realization's fullest round, with as many records as are expected.
+    schedule = tables["schedule"].filter(pl.col("realization") == pl.col("realization").first())
+    fullest = schedule["round"].mode().min()
+    channel = np.sqrt(schedule.filter(pl.col("round") == fullest)["gain"].to_numpy()) if len(schedule) else np.ones(1)
     sensitivity = 2 * parameters["training"]["clip_norm"] / (devices * samples * participation * rate)
     counted = parameters["radio"]["noise_variance"] ** 0.5 / sensitivity
     counted = min(counted, multiplier)  # the devices leave as much to the channel as it has

@@ -61,7 +61,7 @@ def readings(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     own = frame.filter(pl.col("reading") == "identified")["noise_multiplier"].unique()
     reading, method = (pl.col(name).cast(pl.String) for name in ("reading", "method"))
     frame = frame.filter(
-        pl.col("noise_multiplier").is_in(own),
+        pl.col("noise_multiplier").is_in(own.to_list()),
         (reading != "anonymous") | (pl.col("sampling_rate") == p * q),
         (method == "tight") | (~reading.str.ends_with("_read") & method.is_in(("proved", "opposite_records"))),
     )
