@@ -28,7 +28,7 @@ def run(folder: Path, cores: int, *arguments: str) -> tuple[float, float]:
 
 def compute_seconds() -> float:
     """CPU seconds of all that the default study's jobs compute, in one process, imports done before."""
-    from pwfl import account, channel, datasets, noise, report, scenario, schedule, train
+    from pwfl import account, audit, channel, datasets, noise, report, scenario, schedule, train
     from pwfl.report import catalog, theme
 
     config = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
@@ -51,7 +51,8 @@ def compute_seconds() -> float:
             found |= noise.run(parameters("noise", scheme.noise), scheme.noise, found)
             found |= train.run(parameters("train"), data, range(trained), found)
             found |= account.run(parameters("account"), found)
-            names = ("schedule_status", "noise_status", "history", "leakage", "outcome")
+            found |= audit.run(parameters("audit"), found)
+            names = ("schedule_status", "noise_status", "history", "leakage", "outcome", "audit")
             parts.append({n: found[n].select(pl.lit(scheme.name).alias("scheme"), pl.all()) for n in names})
         tables = {name: pl.concat([part[name] for part in parts]) for name in parts[0]} | base
         report.summarize(parameters("report"), tables)
