@@ -300,6 +300,29 @@ def test_noise_too_small_to_count_means_no_privacy(variance):
         assert (frames["outcome"][column] > 1e150).all()
 
 
+def leakages_of_one_user(coupling, noise_std):
+    """Leakages of one user's 2 rounds, C = 1.5, from a coupling and a noise that are the same everywhere."""
+    arrays = {name: np.full((1, 2, 1), coupling) for name in (*mimo.COUPLINGS, "visibility")}
+    names = ("effective_noise_std", "effective_noise_std_modulus", "effective_noise_std_printed")
+    noise_of = {name: np.full((1, 2), noise_std) for name in names}
+    return accounting.leakages(arrays, noise_of, 1.5, DELTA, np.full((1, 2), noise_std))
+
+
+def test_what_all_antennas_see_counts_an_update_turned_around():
+    found = leakages_of_one_user(0.16, 1.0)
+    mu = 2 * 1.5 * 0.4  # 2 C times the root of the visibility
+    one, two = (float(exact_epsilon(np.array([rounds * mu**2 / 2]), DELTA)[0]) for rounds in (1, 2))
+    assert found["epsilon_antennas"].item() == pytest.approx(one, rel=1e-9)
+    assert found["epsilon_antennas_rounds"].item() == pytest.approx(two, rel=1e-9)
+    assert found["epsilon_antennas_classic"].item() == pytest.approx(float(textbook_epsilon(mu, DELTA)), rel=1e-9)
+
+
+def test_neither_signal_nor_noise_is_taken_for_no_privacy():
+    found = leakages_of_one_user(0.0, 0.0)
+    for name in ("epsilon_gaussian", "epsilon_exact", "epsilon_printed"):
+        assert np.isinf(found[name]).all(), name
+
+
 # Training
 
 

@@ -392,6 +392,19 @@ def test_infeasible_noise_is_not_trained(digits):
     assert rows.rows() == [(0, 0, None, None, "noise_infeasible")]
 
 
+@pytest.mark.parametrize("bad", [np.inf, np.nan])
+def test_diverged_training_is_not_evaluated_beyond_its_first_loss_that_is_not_finite(bad):
+    losses = tf.constant([3.0, 2.0, bad, 1.0, 0.5])
+    accuracy, loss = engine.history(
+        [tf.constant(0)],
+        tf.constant([0, 1, 2, 3, 4]),
+        lambda weights, first, count: [weights[0] + count],
+        lambda weights: (tf.constant(0.5), losses[weights[0]]),
+    )
+    np.testing.assert_array_equal(loss, [3.0, 2.0, bad])
+    assert len(accuracy) == 3
+
+
 def test_diverged_training_stops_where_the_loss_is_not_finite(digits):
     users = scenario_tables([5, 6], [True, False], [0.1, 0.0])
     rows = history(digits, users, learning_rate=1e38, rounds=50)
