@@ -578,6 +578,17 @@ def test_what_devices_send_is_accounted_for():
             assert "access point" not in clean["observer"]
 
 
+def test_the_server_learns_most_of_the_device_that_adds_least():
+    config = {"system": "utility_fair", "realizations": 2, "training_realizations": 1, "privacy": {"uploads": "noisy"}}
+    found, _, model = stages(config, "benchmark", "fair")
+    quieter = pl.when(pl.col("device") == 3).then(pl.col("upload_multiplier") / 2).otherwise("upload_multiplier")
+    found["noise"] = found["noise"].with_columns(upload_multiplier=quieter)
+    result = account.run(scenario.stage_parameters(model, "account"), found)
+    worst = result["leakage"].filter(device=3)["epsilon_uploads"]
+    assert (worst > result["leakage"].filter(device=0)["epsilon_uploads"]).all()
+    assert result["outcome"]["epsilon_server"].to_list() == worst.to_list()
+
+
 def test_symbols_and_energy_of_the_benchmark():
     found, _, model = stages(TINY, "benchmark", "independent")
     outcome = account.run(scenario.stage_parameters(model, "account"), found)["outcome"]
