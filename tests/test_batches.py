@@ -64,6 +64,21 @@ def test_what_sends_on_its_own_cannot_hide():
     assert "anonymous_read" not in batches.readings(3, 2, 0.5, 0.5, True, False)
 
 
+@pytest.mark.parametrize("law", [batches.participants_batch, batches.total_batch])
+def test_what_is_cut_off_the_laws_of_participants_and_of_batches_counts_as_lost(monkeypatch, law):
+    monkeypatch.setattr(batches, "CUT", 1e-2)
+    found = law(40, 30, 0.3, 0.2)
+    assert found.weights.sum() == pytest.approx(1, abs=1e-12)
+    assert found.lost == pytest.approx(2e-2, rel=1e-3)  # of who takes part, and of their batches
+
+
+def test_what_is_cut_off_and_lost_is_private_at_no_epsilon():
+    whole, cut = sampled.Rates(np.array([0.1]), np.ones(1)), sampled.Rates(np.array([0.1]), np.array([0.99]), 0.01)
+    assert sampled.tight_epsilon(cut, 1.0, [1], 0.005)[0] == np.inf
+    finite = sampled.tight_epsilon(cut, 1.0, [1], 0.02)[0]
+    assert sampled.tight_epsilon(whole, 1.0, [1], 0.02)[0] < finite < np.inf
+
+
 def test_what_is_cut_off_a_law_is_less_than_what_counts_as_lost():
     for count, rate in ((60_000, 0.01), (600, 0.02), (10_000, 0.9), (500, 1e-6)):
         values, weights, cut = batches._binomial(count, rate)

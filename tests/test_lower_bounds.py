@@ -101,3 +101,27 @@ def test_a_weak_tell_is_found_by_the_threshold_that_no_data_chose():
     chosen = [lower_bounds._chosen(*gaussian_scores(0.3, 4000, seed), DELTA, 1e-4) for seed in range(20)]
     assert np.median(found) > 0.03 > np.median(chosen)
     assert max(found) < truth(0.3)
+
+
+def test_a_threshold_chosen_on_some_canaries_is_tried_on_others():
+    # Scores that say nothing: chosen and tried on the same ones, a threshold would find something in a third of tries.
+    tries, alarm, found = 200, 0.2, 0
+    for seed in range(tries):
+        generator = np.random.default_rng(seed)
+        first = generator.random(2000) < 0.5
+        found += lower_bounds._chosen(first, generator.standard_normal(2000), 0.0, alarm) > 0
+    assert found <= stats.binom.isf(1e-6, tries, alarm)
+
+
+@pytest.mark.parametrize(("hits", "misses"), [(0, 0), (7, 0), (40, 3), (50, 60), (1, 60)])
+def test_shares_are_bounded_as_by_a_binomial_test(hits, misses):
+    # 50 canaries were the first record and 60 were not; so many of each scored above the threshold 0.
+    first = np.arange(110) < 50
+    scores = np.concatenate([np.arange(50) < hits, np.arange(60) < misses]) - 0.5
+    least, most = (
+        stats.binomtest(k, n, alternative=side).proportion_ci(1 - 0.05, method="exact")
+        for k, n, side in ((hits, 50, "greater"), (misses, 60, "less"))
+    )
+    expected = np.log((least.low - 0.01) / most.high) if least.low > 0.01 else -np.inf
+    found = lower_bounds._log_ratio(first, scores, np.zeros(1), 0.01, 0.1)[0]
+    assert found == pytest.approx(expected, rel=1e-9)

@@ -101,6 +101,16 @@ def test_the_summary_agrees_with_plain_averages(studied):
         assert row["epsilon_exact_mean"] < row["epsilon_tight_mean"] < row["epsilon_classic_mean"]
 
 
+def test_the_summary_counts_realizations_that_exceed_the_noise_error(studied):
+    for content in studied.values():
+        limit = content["parameters"]["privacy"]["max_noise_error"]
+        for row in content["summary"].rows(named=True):
+            errors = content["realizations"].filter(scheme=row["scheme"])["noise_error"].to_list()
+            assert row["noise_error_exceeded"] == sum(e is not None and e > limit * (1 + 1e-9) for e in errors)
+        optimal = content["summary"].filter(pl.col("scheme").str.contains("DP"))
+        assert (optimal["noise_error_exceeded"] == 0).all()
+
+
 def test_an_interval_covers_the_mean_as_often_as_it_says():
     draws = np.random.default_rng(5).normal(2.0, 3.0, (4000, 6))
     frame = pl.DataFrame({"group": np.repeat(np.arange(4000), 6), "value": draws.ravel()})
