@@ -125,3 +125,9 @@ def test_shares_are_bounded_as_by_a_binomial_test(hits, misses):
     expected = np.log((least.low - 0.01) / most.high) if least.low > 0.01 else -np.inf
     found = lower_bounds._log_ratio(first, scores, np.zeros(1), 0.01, 0.1)[0]
     assert found == pytest.approx(expected, rel=1e-9)
+
+
+def test_few_normal_scores_are_bounded_by_their_spreads_upper_end():
+    tries, alarm = 3000, 0.02
+    above = sum(lower_bounds.mu_lower(*gaussian_scores(1.0, 5, seed), alarm) > 1.0 for seed in range(tries))
+    assert above <= stats.binom.isf(1e-6, tries, alarm)
