@@ -1,11 +1,7 @@
-import os
-
 from pwfl import jobs
 
 jobs.start(snakemake.log[0])
-# TensorFlow reads its number of threads when it is imported.
-os.environ["TF_NUM_INTRAOP_THREADS"] = os.environ["TF_NUM_INTEROP_THREADS"] = str(snakemake.threads)
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+jobs.limit_tensorflow(snakemake.threads)
 
 from pwfl import datasets, tables, train  # noqa: E402
 

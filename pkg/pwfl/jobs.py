@@ -31,6 +31,12 @@ def start(log_path: str) -> None:
         threading.Thread(target=_end_with, args=(workflow,), daemon=True).start()
 
 
+def limit_tensorflow(threads: int) -> None:
+    """Give TensorFlow some threads and fewer messages: to be called before its import, when it reads both."""
+    os.environ["TF_NUM_INTRAOP_THREADS"] = os.environ["TF_NUM_INTEROP_THREADS"] = str(threads)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+
+
 def _workflow() -> list[psutil.Process]:
     """The ancestors up to the Snakemake process that started this one; none outside of a workflow."""
     ancestors = psutil.Process().parents()

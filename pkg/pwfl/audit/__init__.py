@@ -54,13 +54,13 @@ def _row(attack: Attack) -> dict:
     low = lower_bounds.epsilon_lower(attack.first, attack.scores, delta) if tested else None
     gaussian = tested and attack.gaussian
     normal = lower_bounds.gaussian_epsilon_lower(attack.first, attack.scores, delta) if gaussian else None
-    if attack.epsilon_upper is None:
+    found, stated = max(low or 0.0, normal or 0.0), attack.epsilon_upper
+    if stated is None:
         status = "nobody_sends"
     elif not tested:
         status = "no_noise"
     else:
-        status = "consistent" if max(low, normal or 0.0) <= attack.epsilon_upper else "violated"
-    found, stated = max(low or 0.0, normal or 0.0), attack.epsilon_upper
+        status = "consistent" if found <= stated else "violated"
     log.info("%s: %s; epsilon at delta %g at least %s, stated %s", attack.observer, status, delta, found, stated)
     return {
         "realization": attack.realization,
@@ -84,3 +84,8 @@ def worst(outcome: pl.DataFrame, epsilon: str = "epsilon_exact") -> dict:
 def coins(generator: np.random.Generator, *shape: int) -> np.ndarray:
     """Which of its two records each canary is, boolean."""
     return generator.random(shape) < 0.5
+
+
+def signs_of(first: np.ndarray) -> np.ndarray:
+    """What the canaries' directions are multiplied by: 1 for the first record, -1 for the other; float32."""
+    return np.where(first, 1.0, -1.0).astype(np.float32)

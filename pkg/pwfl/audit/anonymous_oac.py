@@ -15,7 +15,7 @@ import polars as pl
 import tensorflow as tf
 
 from pwfl import channel, schedule, streams
-from pwfl.audit import Attack, coins, worst
+from pwfl.audit import Attack, coins, signs_of, worst
 from pwfl.audit.multicell import LARGE, linear
 from pwfl.noise.anonymous_oac import FIXED, LOCAL, READING, readings, strengths
 from pwfl.privacy import sampled
@@ -49,8 +49,7 @@ def attacks(parameters: dict, tables: dict[str, pl.DataFrame]) -> Iterator[Attac
     alone = parameters | {"network": parameters["network"] | {"devices": devices}}
     runs = min(-(-wanted // devices), LOCAL_RUNS) if local else -(-wanted // devices)
     first = coins(streams.generator(parameters["seed"], "audit", outcome["realization"]), runs, devices)
-    signs = np.where(first, 1.0, -1.0).astype(np.float32)
-    play = play_function(devices, parameters["training"]["clip_norm"], multiplier)
+    signs, play = signs_of(first), play_function(devices, parameters["training"]["clip_norm"], multiplier)
     scores = []
     for run, drawn in enumerate(networks(alone, scheme, multiplier, runs)):
         key = streams.key(parameters["seed"], "noise", run)

@@ -13,7 +13,7 @@ import polars as pl
 import tensorflow as tf
 
 from pwfl import streams
-from pwfl.audit import RUNS, Attack, coins, worst
+from pwfl.audit import RUNS, Attack, coins, signs_of, worst
 from pwfl.privacy.gaussian import exact_epsilon, zcdp
 from pwfl.train import engine, multicell
 
@@ -99,8 +99,7 @@ def canary_scores(
 
         return tf.map_fn(total, (signs, keys), fn_output_signature=tf.float32, parallel_iterations=1)
 
-    signs = np.where(first, 1.0, -1.0).astype(np.float32)
-    return first, totals(tf.constant(signs), tf.constant(keys, tf.int64)).numpy().astype(float)
+    return first, totals(tf.constant(signs_of(first)), tf.constant(keys, tf.int64)).numpy().astype(float)
 
 
 def linear(weights: engine.Weights, x: tf.Tensor, y: None) -> tuple[list[tf.Tensor], list[tf.Tensor]]:

@@ -13,7 +13,7 @@ import polars as pl
 import tensorflow as tf
 
 from pwfl import streams
-from pwfl.audit import Attack, coins, worst
+from pwfl.audit import Attack, coins, signs_of, worst
 from pwfl.tables import to_array
 from pwfl.train import local_sgd, random_orthogonalization
 
@@ -83,8 +83,7 @@ def canary_scores(
         inputs = (signs, batch_keys, noise_keys)
         return tf.map_fn(total, inputs, fn_output_signature=tf.float64, parallel_iterations=1)
 
-    signs = np.where(first, 1.0, -1.0).astype(np.float32)
-    scores = totals(tf.constant(signs), tf.constant(batch_keys, tf.int64), tf.constant(noise_keys, tf.int64))
+    scores = totals(tf.constant(signs_of(first)), tf.constant(batch_keys, tf.int64), tf.constant(noise_keys, tf.int64))
     return first, scores.numpy()
 
 

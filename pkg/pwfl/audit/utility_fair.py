@@ -11,7 +11,7 @@ import polars as pl
 import tensorflow as tf
 
 from pwfl import streams
-from pwfl.audit import Attack, coins, worst
+from pwfl.audit import Attack, coins, signs_of, worst
 from pwfl.train import utility_fair
 
 WIDTH = 500  # canaries in one run
@@ -54,8 +54,7 @@ def upload_scores(parameters: dict, std: float, generator: np.random.Generator) 
         return total(tf.constant(signs), tf.constant(keys, tf.int64)).numpy()
 
     first = coins(generator, -(-parameters["audit"]["canaries"] // WIDTH), WIDTH)
-    signs = np.where(first, 1.0, -1.0).astype(np.float32)
-    return first, np.array([run(s, number) for number, s in enumerate(signs)], float)
+    return first, np.array([run(s, number) for number, s in enumerate(signs_of(first))], float)
 
 
 def canary_scores(
@@ -86,7 +85,8 @@ def canary_scores(
             seen += tf.tensordot(factor, copies[0][..., 0], 1)
         return seen
 
-    signs = np.where(first, 1.0, -1.0).astype(np.float32)
     keys = [streams.key(parameters["seed"], "noise", run) for run in range(runs)]
-    scores = [total(tf.constant(s), tf.constant(key, tf.int64)).numpy() for s, key in zip(signs, keys, strict=True)]
+    scores = [
+        total(tf.constant(s), tf.constant(key, tf.int64)).numpy() for s, key in zip(signs_of(first), keys, strict=True)
+    ]
     return first, np.array(scores, float)
