@@ -6,6 +6,7 @@ from tensorflow.python.eager import context
 def operations(call) -> set[str]:
     """The kinds of operations that run in a call, after TensorFlow's optimizer."""
     context.context().enable_run_metadata()
+    context.context().export_run_metadata()  # what ran since an earlier call is collected, too, disabled or not
     call()
     graphs = [g for f in context.context().export_run_metadata().function_graphs for g in f.partition_graphs]
     context.context().disable_run_metadata()

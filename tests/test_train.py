@@ -598,3 +598,17 @@ def test_a_sum_of_three_in_a_loop_would_be_found():
         return x
 
     assert sums_up_in_place(operations(lambda: loop(tf.ones([4, 4]))))
+
+
+def test_operations_of_an_earlier_call_are_not_found():
+    @tf.function
+    def total(x):
+        return tf.add_n([x, x * 2, x * 3])
+
+    @tf.function
+    def double(x):
+        return x * 2
+
+    operations(lambda: double(tf.ones([4, 4])))
+    total(tf.ones([4, 4]))
+    assert not sums_up_in_place(operations(lambda: double(tf.ones([3, 3]))))
