@@ -17,7 +17,7 @@ include: "rules/report.smk"
 
 # Not before jobs start: dry runs, reports and --unlock go beside a run.
 onstart:
-    hold_scenarios()
+    hold_study()
 
 
 localrules:

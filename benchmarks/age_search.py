@@ -6,7 +6,7 @@ pin_threads(1)
 
 import numpy as np  # noqa: E402
 
-from pwfl.schedule import age_search  # noqa: E402
+from pwfl.systems.age_aware import age_search  # noqa: E402
 
 REPEATS = 50  # searches at once: one is too short to be timed
 

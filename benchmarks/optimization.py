@@ -8,11 +8,15 @@ import cvxpy as cp  # noqa: E402
 import numpy as np  # noqa: E402
 
 from pwfl import channel, scenario  # noqa: E402
-from pwfl.noise.optimal import optimal_noise  # noqa: E402
-from pwfl.schedule import multicell, power  # noqa: E402
-from pwfl.schedule.interference import occupants, threshold  # noqa: E402
+from pwfl.radio.units import dbm_to_w  # noqa: E402
+from pwfl.systems.multicell import power  # noqa: E402
+from pwfl.systems.multicell import schedule as multicell  # noqa: E402
+from pwfl.systems.multicell.interference import (
+    occupants,
+    threshold,
+)
+from pwfl.systems.multicell.optimal_noise import optimal_noise  # noqa: E402
 from pwfl.tables import to_array  # noqa: E402
-from pwfl.units import dbm_to_w  # noqa: E402
 
 REALIZATIONS, BASELINE = 100, 3  # the baselines are so slow that a few realizations must do
 

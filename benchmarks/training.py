@@ -15,8 +15,8 @@ if __name__ == "__main__":
 import numpy as np
 import tensorflow as tf
 
-from pwfl.mlp import glorot_uniform
-from pwfl.train import engine, network
+from pwfl.learning import engine, network
+from pwfl.learning.mlp import glorot_uniform
 
 WIDTHS, USERS, SAMPLES, ROUNDS = [784, 256, 256, 10], 35, 11_000, 5
 CLIP, STEP = 10.0, 0.05

@@ -28,7 +28,9 @@ def run(folder: Path, cores: int, *arguments: str) -> tuple[float, float]:
 
 def compute_seconds() -> float:
     """CPU seconds of all that the default study's jobs compute, in one process, imports done before."""
-    from pwfl import account, audit, channel, datasets, noise, report, scenario, schedule, train
+    from pwfl import account, channel, noise, report, scenario, schedule, train
+    from pwfl.learning import datasets
+    from pwfl.privacy import audit
     from pwfl.report import catalog, theme
 
     config = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())

@@ -1,16 +1,14 @@
 # The privacy each user is left with.
 rule account:
     input:
-        users=rules.channel.output.users,
-        schedule=rules.schedule.output.schedule,
-        noise=rules.noise.output.noise,
+        unpack(upstream),
     output:
-        leakage="results/{scenario}/account/{scheduler}-{noise}/{shard}/leakage.parquet",
-        outcome="results/{scenario}/account/{scheduler}-{noise}/{shard}/outcome.parquet",
+        leakage="store/account/{address}/{shard}/leakage.parquet",
+        outcome="store/account/{address}/{shard}/outcome.parquet",
     log:
-        "logs/{scenario}/account/{scheduler}-{noise}/{shard}.log",
+        "logs/account/{address}/{shard}.log",
     benchmark:
-        "benchmarks/jobs/{scenario}/account/{scheduler}-{noise}/{shard}.tsv"
+        "benchmarks/jobs/account/{address}/{shard}.tsv"
     conda:
         "../envs/environment.yaml"
     threads: 1
@@ -18,8 +16,8 @@ rule account:
         mem_mb=1000,
         runtime=10,
     params:
-        depends=depends("account"),
+        depends=depends,
     message:
-        "{wildcards.scenario}: privacy, {wildcards.scheduler} schedule, {wildcards.noise} noise, realizations {wildcards.shard}"
+        "{params.depends[system]}: privacy of realizations {wildcards.shard} ({wildcards.address})"
     script:
         "../scripts/account.py"

@@ -1,17 +1,13 @@
 # What an attack on the training path finds, beside what account states.
 rule audit:
     input:
-        users=first_shard(rules.channel.output.users),
-        schedule=first_shard(rules.schedule.output.schedule),
-        noise=first_shard(rules.noise.output.noise),
-        leakage=first_shard(rules.account.output.leakage),
-        outcome=first_shard(rules.account.output.outcome),
+        unpack(upstream),
     output:
-        audit="results/{scenario}/audit/{scheduler}-{noise}/audit.parquet",
+        audit="store/audit/{address}/audit.parquet",
     log:
-        "logs/{scenario}/audit/{scheduler}-{noise}.log",
+        "logs/audit/{address}.log",
     benchmark:
-        "benchmarks/jobs/{scenario}/audit/{scheduler}-{noise}.tsv"
+        "benchmarks/jobs/audit/{address}.tsv"
     conda:
         "../envs/environment.yaml"
     threads: 1
@@ -19,8 +15,8 @@ rule audit:
         mem_mb=3000,
         runtime=30,
     params:
-        depends=depends("audit"),
+        depends=depends,
     message:
-        "{wildcards.scenario}: audit of the privacy, {wildcards.scheduler} schedule, {wildcards.noise} noise"
+        "{params.depends[system]}: audit of the privacy ({wildcards.address})"
     script:
         "../scripts/audit.py"

@@ -1,13 +1,13 @@
 # Where users are, what links and data they have.
 rule dataset:
     input:
-        lambda wildcards: study.idx_files(wildcards.dataset),
+        lambda wildcards: study.idx_files(depends(wildcards)["variant"]),
     output:
-        "resources/{dataset}.npz",
+        data="store/dataset/{address}/data.npz",
     log:
-        "logs/dataset/{dataset}.log",
+        "logs/dataset/{address}.log",
     benchmark:
-        "benchmarks/jobs/dataset/{dataset}.tsv"
+        "benchmarks/jobs/dataset/{address}.tsv"
     retries: 2
     conda:
         "../envs/environment.yaml"
@@ -15,20 +15,22 @@ rule dataset:
     resources:
         mem_mb=2000,
         runtime=10,
+    params:
+        depends=depends,
     message:
-        "Data set {wildcards.dataset}"
+        "data set {params.depends[variant]}"
     script:
         "../scripts/dataset.py"
 
 
 rule channel:
     output:
-        users="results/{scenario}/channel/{shard}/users.parquet",
-        links="results/{scenario}/channel/{shard}/links.parquet",
+        users="store/channel/{address}/{shard}/users.parquet",
+        links="store/channel/{address}/{shard}/links.parquet",
     log:
-        "logs/{scenario}/channel/{shard}.log",
+        "logs/channel/{address}/{shard}.log",
     benchmark:
-        "benchmarks/jobs/{scenario}/channel/{shard}.tsv"
+        "benchmarks/jobs/channel/{address}/{shard}.tsv"
     conda:
         "../envs/environment.yaml"
     threads: 1
@@ -36,8 +38,8 @@ rule channel:
         mem_mb=1000,
         runtime=10,
     params:
-        depends=depends("channel"),
+        depends=depends,
     message:
-        "{wildcards.scenario}: channel of realizations {wildcards.shard}"
+        "{params.depends[system]}: channel of realizations {wildcards.shard} ({wildcards.address})"
     script:
         "../scripts/channel.py"

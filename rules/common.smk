@@ -1,30 +1,44 @@
-# What the rules share: the study, its shards, and what a job depends on.
+# What the rules share: the study, and which tables stand where in the store.
+import os
 import re
+import sys
+from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
-from pwfl import runs, scenario
-from pwfl.fingerprint import fingerprint
+# A checkout works without installation, in its jobs, too.
+if (package := Path(str(workflow.current_basedir)).parent / "pkg").is_dir():
+    sys.path.insert(0, str(package))
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [str(package), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
+
+from pwfl import scenario
 from pwfl.report import catalog
+from pwfl.runtime import locks, shards, store
+from pwfl.stages import MAKER, STAGES
+from pwfl.systems import registry
 
 DEFAULT_CONFIG = "config/config.yaml"  # also under `--config` alone
+is_main = workflow.modifier.is_main_snakefile()  # not a module of another workflow
 
 try:
     written = None
-    if workflow.is_main_process:  # jobs get what it read
+    if workflow.is_main_process and is_main:  # jobs and modules get what was read
         arguments = workflow.config_settings.config_args or []
         written = scenario.read(workflow.configfiles or [DEFAULT_CONFIG], arguments)
 except scenario.ScenarioError as error:
     raise WorkflowError(str(error)) from None
 
-if not workflow.configfiles:
+if is_main and not workflow.configfiles:
 
     configfile: DEFAULT_CONFIG
 
 
 try:
-    study = scenario.load(config, ", ".join(map(str, workflow.configfiles)), written)
+    source = ", ".join(map(str, workflow.configfiles)) if is_main else "the module's config"
+    study = scenario.load(config, source, written)
     if workflow.is_main_process:
         scenario.check_surroundings(study)
         for warning in study.warnings:
@@ -32,147 +46,142 @@ try:
 except scenario.ScenarioError as error:
     raise WorkflowError(str(error)) from None
 
+planned = {name: store.addresses(chosen) for name, chosen in study.scenarios.items()}
+# Address -> what stands there, and one of the scenarios that it belongs to.
+described = {
+    description["address"]: (description, study.scenarios[name])
+    for name in reversed(planned)
+    for description in planned[name].values()
+}
+RESULTS = f"results/{study.name}"
+
 
 wildcard_constraints:
     scenario=r"[A-Za-z0-9][^/]*",
-    scheduler=r"[a-z_]+",
-    noise=r"[a-z_]+",
+    address=r"[0-9a-f]+",
     shard=r"\d+-\d+",
 
 
 def model(wildcards):
-    """The scenario that a job belongs to; an unknown name is an error that lists the known ones."""
+    """The scenario that a report belongs to; an unknown name is an error that lists the known ones."""
     try:
         return study.scenario(wildcards.scenario)
     except scenario.ScenarioError as error:
         raise WorkflowError(str(error)) from None
 
 
-def hold_scenarios():
-    """Keep other runs from the study's scenarios until this process ends."""
-    names = [*study.scenarios, f"comparison.{study.name}"]
+def hold_study():
+    """Keep other runs from the study until this process ends."""
     try:
-        runs.hold(names, ".snakemake/pwfl")
-    except runs.BusyError as error:
+        locks.hold([study.name], ".snakemake/pwfl")
+    except locks.BusyError as error:
         raise WorkflowError(str(error)) from None
 
 
-def depends(stage, variant=None):
-    """The param `depends` of a stage's rule: all that its result depends on besides its inputs.
+def depends(wildcards):
+    """The param `depends` of a stage's rule: all that its result depends on besides its inputs' contents.
 
-    One plain dict, since Snakemake compares several scalar params as an unordered set: the
-    parameters that the stage reads, and a fingerprint of the code it runs, since Snakemake does
-    not watch imported modules. `variant` names the wildcard that tells the stage's variants apart.
+    One plain dict, since Snakemake compares several scalar params as an unordered set.
     """
+    return at(wildcards)[0]
 
-    def param(wildcards):
-        chosen = model(wildcards)
-        kind = wildcards[variant] if variant else None
-        modules = [
-            f"pwfl.{stage}",
-            f"pwfl.{stage}.{chosen.system}",
-            f"pwfl.tables.{chosen.system}",
+
+def at(wildcards):
+    """What stands at a job's address, and a scenario that it belongs to."""
+    try:
+        return described[wildcards.address]
+    except KeyError:
+        raise WorkflowError(
+            f"{study.source}: nothing of the study {study.name} has the address {wildcards.address}; "
+            f"{RESULTS}/SCENARIO/addresses.csv lists those that have"
+        ) from None
+
+
+def stored(table, address, shard):
+    """A table's file in the store."""
+    maker = getattr(rules, MAKER[table])
+    return getattr(maker.output, table).apply_wildcards({"address": address, "shard": shard})
+
+
+def upstream(wildcards):
+    """Inputs of a stage's job: the tables that it reads, of all realizations that it needs."""
+    description, chosen = at(wildcards)
+    size, stage = chosen.shards.optimization, description["stage"]
+    if stage == "train":
+        held = shards.covering(*shards.bounds(wildcards.shard), size)
+    elif stage == "audit":
+        held = shards.names(chosen.realizations, size)
+    else:
+        held = [wildcards.shard]
+    files = {
+        table: [
+            stored(table, description["upstream"][MAKER[table]], shard) for shard in held
         ]
-        return {
-            "parameters": scenario.stage_parameters(chosen, stage, kind),
-            "code": fingerprint(*modules),
-        }
-
-    return param
-
-
-def shards(count, size):
-    """Names FIRST-STOP of the blocks of `size` realizations that cover `count`."""
-    return [f"{first:06d}-{min(first + size, count):06d}" for first in range(0, count, size)]
-
-
-def bounds(shard):
-    """First realization of a shard, and the one after its last."""
-    return [int(bound) for bound in shard.split("-")]
-
-
-def optimization_shards(chosen):
-    return shards(chosen.realizations, chosen.shards.optimization)
-
-
-def training_shards(chosen):
-    return shards(chosen.training_realizations, chosen.shards.training)
-
-
-def covering(pattern):
-    """Input function of a training shard: the optimization shards' files that hold its realizations."""
-
-    def paths(wildcards):
-        first, stop = bounds(wildcards.shard)
-        held = [
-            shard
-            for shard in optimization_shards(model(wildcards))
-            if bounds(shard)[0] < stop and first < bounds(shard)[1]
-        ]
-        return [pattern.apply_wildcards(dict(wildcards) | {"shard": shard}) for shard in held]
-
-    return paths
-
-
-def first_shard(pattern):
-    """Input function of a scheme's job: the file of the first optimization shard."""
-
-    def path(wildcards):
-        shard = optimization_shards(model(wildcards))[0]
-        return pattern.apply_wildcards(dict(wildcards) | {"shard": shard})
-
-    return path
-
-
-def dataset_file(wildcards):
-    """The data set that a scenario trains on; none where its users' data are simulated."""
-    chosen = model(wildcards)
-    if "data" not in type(chosen).model_fields:
-        return []
-    return ancient(f"resources/{chosen.data.dataset}.npz")
+        for table in store.reads(chosen.system, stage, description["variant"])
+    }
+    if store.DATASET in description["upstream"]:
+        address = description["upstream"][store.DATASET]
+        files["data"] = rules.dataset.output.data.apply_wildcards({"address": address})
+    return files
 
 
 def scheme_files(table, wildcards):
     """A table's files of all schemes, scheme after scheme, as many for each."""
     chosen = model(wildcards)
-    pattern = {
-        "schedule_status": rules.schedule.output.schedule_status,
-        "noise_status": rules.noise.output.noise_status,
-        "history": rules.train.output.history,
-        "leakage": rules.account.output.leakage,
-        "outcome": rules.account.output.outcome,
-        "audit": rules.audit.output.audit,
-    }[table]
-    held = training_shards(chosen) if table == "history" else optimization_shards(chosen)
-    held = held[:1] if table == "audit" else held
+    training = MAKER[table] == "train"
+    count = chosen.training_realizations if training else chosen.realizations
+    held = shards.names(
+        count, chosen.shards.training if training else chosen.shards.optimization
+    )
+    found = planned[wildcards.scenario]
     return [
-        pattern.apply_wildcards(
-            {
-                "scenario": wildcards.scenario,
-                "scheduler": scheme.scheduler,
-                "noise": scheme.noise,
-                "shard": shard,
-            }
-        )
+        stored(table, store.of_scheme(found, MAKER[table], scheme)["address"], shard)
         for scheme in chosen.schemes
-        for shard in held
+        for shard in (["all"] if MAKER[table] == "audit" else held)
     ]
 
 
 def figure_files(wildcards):
-    """The tables that a scenario's figures are drawn from, by name."""
+    """The tables that a scenario's figures are drawn from, by name; those of the channel are the first shard's."""
     chosen = model(wildcards)
-    first = optimization_shards(chosen)[0]
-    channel = {"users": rules.channel.output.users, "links": rules.channel.output.links}
-    wanted = {table for figure in catalog.FIGURES[chosen.system].values() for table in figure}
+    figures = registry.system(chosen.system).catalog.figures | catalog.COMMON_FIGURES
+    wanted = sorted({table for figure in figures.values() for table in figure})
     return {
-        table: (
-            channel[table].apply_wildcards({"scenario": wildcards.scenario, "shard": first})
-            if table in channel
-            else scheme_files(table, wildcards)
-        )
-        for table in sorted(wanted)
+        table: scheme_files(table, wildcards)[:1]
+        if MAKER[table] == "channel"
+        else scheme_files(table, wildcards)
+        for table in wanted
     }
+
+
+def report_depends(wildcards):
+    """The param `depends` of a scenario's report."""
+    return store.report(model(wildcards), planned[wildcards.scenario])
+
+
+def addresses_file(name):
+    """A scenario's list of the addresses behind its report, an input of it.
+
+    The main process writes it where it differs: should Snakemake's memory of params be lost, a report that is
+    older than a change of its addresses is still made anew.
+    """
+    path = workflow.modifier.modify_path(f"{RESULTS}/{name}/addresses.csv")
+    if workflow.is_main_process:
+        store.write_addresses(study.scenarios[name], planned[name], str(path))
+    return path
+
+
+listed = {name: addresses_file(name) for name in study.scenarios}
+
+
+def tables_of(system):
+    """The report's tables of a system's scenarios, with their captions."""
+    return registry.system(system).catalog.tables | catalog.COMMON_TABLES
+
+
+def figures_of(system):
+    """The figures of a system's scenarios, with the tables that they are drawn from."""
+    return registry.system(system).catalog.figures | catalog.COMMON_FIGURES
 
 
 def scenarios_of(system):
@@ -188,9 +197,9 @@ def scenarios_of(system):
         )
         for same in (True, False)
     )
-    if system == next(iter(catalog.FIGURES)):
+    if system == next(iter(study.scenarios.values())).system:
         return rf"(?!(?:{others})/)[A-Za-z0-9][^/]*" if others else r"[A-Za-z0-9][^/]*"
-    return own or "(?!)"
+    return own
 
 
 def drawn(path, figures, category):
@@ -202,11 +211,13 @@ def drawn(path, figures, category):
 
     def drawn_as(kind, system, figure):
         labels = {"item": figure, "format": formats[kind]}
-        folder = "../report" if figure in catalog.COMMON_FIGURES else f"../report/{system}"
-        caption = f"{folder}/{figure}.rst"
+        if system == "systems" or figure in catalog.COMMON_FIGURES:
+            caption = f"../report/{figure}.rst"
+        else:
+            caption = registry.system(system).folder / "captions" / f"{figure}.rst"
         file = f"{path.format(system=system, figure=figure)}.{kind}"
         return report(
-            file, caption=caption, category=category, subcategory="figures", labels=labels
+            file, caption=str(caption), category=category, subcategory="figures", labels=labels
         )
 
     return {kind: [drawn_as(kind, *figure) for figure in figures] for kind in formats}
@@ -215,26 +226,27 @@ def drawn(path, figures, category):
 def comparison_figures():
     """The figures that compare scenarios, as pairs of system and name: of one system, and of all."""
     systems = [chosen.system for chosen in study.scenarios.values()]
-    compared = [system for system in sorted(set(systems)) if systems.count(system) > 1]
-    if len(set(systems)) > 1:
-        compared.append("systems")
-    return [
-        (system, figure) for system in compared for figure in catalog.COMPARISON_FIGURES[system]
+    compared = [
+        (system, figure)
+        for system in sorted(set(systems))
+        if systems.count(system) > 1
+        for figure in registry.system(system).catalog.comparison_figures
     ]
+    if len(set(systems)) > 1:
+        compared += [("systems", figure) for figure in catalog.SYSTEMS_FIGURES]
+    return compared
 
 
 def scenario_reports():
     """Everything the report holds for each scenario of the study."""
     files = []
     for name, chosen in study.scenarios.items():
-        files += [f"results/{name}/scenario.yaml", f"results/{name}/report/parameters.csv"]
-        files += expand(
-            f"results/{name}/report/{{figure}}.html",
-            figure=catalog.FIGURES[chosen.system],
-        )
-        files += expand(f"results/{name}/report/{{table}}.csv", table=catalog.TABLES[chosen.system])
+        folder = f"{RESULTS}/{name}"
+        files += [f"{folder}/scenario.yaml", f"{folder}/parameters.csv"]
+        files += expand(f"{folder}/{{figure}}.html", figure=figures_of(chosen.system))
+        files += expand(f"{folder}/{{table}}.csv", table=tables_of(chosen.system))
     return files
 
 
 def comparison_reports():
-    return expand(f"results/comparison/{study.name}/{{table}}.csv", table=catalog.COMPARISON)
+    return expand(f"{RESULTS}/{{table}}.csv", table=catalog.COMPARISON)

@@ -1,15 +1,14 @@
 # How much differential-privacy noise each user adds.
 rule noise:
     input:
-        users=rules.channel.output.users,
-        schedule=rules.schedule.output.schedule,
+        unpack(upstream),
     output:
-        noise="results/{scenario}/noise/{scheduler}-{noise}/{shard}/noise.parquet",
-        noise_status="results/{scenario}/noise/{scheduler}-{noise}/{shard}/noise_status.parquet",
+        noise="store/noise/{address}/{shard}/noise.parquet",
+        noise_status="store/noise/{address}/{shard}/noise_status.parquet",
     log:
-        "logs/{scenario}/noise/{scheduler}-{noise}/{shard}.log",
+        "logs/noise/{address}/{shard}.log",
     benchmark:
-        "benchmarks/jobs/{scenario}/noise/{scheduler}-{noise}/{shard}.tsv"
+        "benchmarks/jobs/noise/{address}/{shard}.tsv"
     conda:
         "../envs/environment.yaml"
     threads: 1
@@ -17,8 +16,8 @@ rule noise:
         mem_mb=1000,
         runtime=10,
     params:
-        depends=depends("noise", variant="noise"),
+        depends=depends,
     message:
-        "{wildcards.scenario}: {wildcards.noise} noise on the {wildcards.scheduler} schedule of realizations {wildcards.shard}"
+        "{params.depends[system]}: {params.depends[variant]} noise of realizations {wildcards.shard} ({wildcards.address})"
     script:
         "../scripts/noise.py"

@@ -5,17 +5,17 @@ localrules:
 
 rule scenario:
     output:
-        yaml="results/{scenario}/scenario.yaml",
+        yaml=f"{RESULTS}/{{scenario}}/scenario.yaml",
         csv=report(
-            "results/{scenario}/report/parameters.csv",
+            f"{RESULTS}/{{scenario}}/parameters.csv",
             caption="../report/parameters.rst",
             category="{scenario}",
             subcategory="tables",
             labels={"item": "parameters", "format": "CSV"},
         ),
-        parquet="results/{scenario}/report/parameters.parquet",
+        parquet=f"{RESULTS}/{{scenario}}/parameters.parquet",
     log:
-        "logs/{scenario}/scenario.log",
+        f"logs/report/{study.name}/{{scenario}}/scenario.log",
     conda:
         "../envs/environment.yaml"
     params:
@@ -28,12 +28,13 @@ rule scenario:
 
 # Systems differ in their tables and figures, so each has rules of its own for them. One job draws all
 # figures of a scenario: starting one costs more than drawing them.
-for system in catalog.FIGURES:
+for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()):
 
     rule:
         name:
             f"tables_{system}"
         input:
+            addresses=lambda wildcards: local(listed[wildcards.scenario]),
             schedule_status=lambda wildcards: scheme_files("schedule_status", wildcards),
             noise_status=lambda wildcards: scheme_files("noise_status", wildcards),
             history=lambda wildcards: scheme_files("history", wildcards),
@@ -43,21 +44,21 @@ for system in catalog.FIGURES:
         output:
             csv=[
                 report(
-                    f"results/{{scenario}}/report/{table}.csv",
+                    f"{RESULTS}/{{scenario}}/{table}.csv",
                     caption="../report/table.rst",
                     category="{scenario}",
                     subcategory="tables",
                     labels={"item": table, "format": "CSV"},
                 )
-                for table in catalog.TABLES[system]
+                for table in tables_of(system)
             ],
             parquet=[
-                f"results/{{scenario}}/report/{table}.parquet" for table in catalog.TABLES[system]
+                f"{RESULTS}/{{scenario}}/{table}.parquet" for table in tables_of(system)
             ],
         log:
-            "logs/{scenario}/report/tables.log",
+            f"logs/report/{study.name}/{{scenario}}/tables.log",
         benchmark:
-            "benchmarks/jobs/{scenario}/report/tables.tsv"
+            f"benchmarks/jobs/report/{study.name}/{{scenario}}/tables.tsv"
         wildcard_constraints:
             scenario=scenarios_of(system),
         conda:
@@ -67,8 +68,8 @@ for system in catalog.FIGURES:
             mem_mb=2000,
             runtime=10,
         params:
-            depends=depends("report"),
-            captions=catalog.TABLES[system],
+            depends=report_depends,
+            captions=tables_of(system),
         message:
             "{wildcards.scenario}: tables"
         script:
@@ -79,16 +80,17 @@ for system in catalog.FIGURES:
             f"figures_{system}"
         input:
             unpack(figure_files),
+            addresses=lambda wildcards: local(listed[wildcards.scenario]),
         output:
             **drawn(
-                "results/{{scenario}}/report/{figure}",
-                [(system, figure) for figure in catalog.FIGURES[system]],
+                f"{RESULTS}/{{{{scenario}}}}/{{figure}}",
+                [(system, figure) for figure in figures_of(system)],
                 category="{scenario}",
             ),
         log:
-            "logs/{scenario}/report/figures.log",
+            f"logs/report/{study.name}/{{scenario}}/figures.log",
         benchmark:
-            "benchmarks/jobs/{scenario}/report/figures.tsv"
+            f"benchmarks/jobs/report/{study.name}/{{scenario}}/figures.tsv"
         wildcard_constraints:
             scenario=scenarios_of(system),
         conda:
@@ -98,7 +100,7 @@ for system in catalog.FIGURES:
             mem_mb=2000,
             runtime=10,
         params:
-            depends=depends("report"),
+            depends=report_depends,
         message:
             "{wildcards.scenario}: figures"
         script:
@@ -108,19 +110,19 @@ for system in catalog.FIGURES:
 rule comparison:
     input:
         [
-            f"results/{name}/report/{table}.parquet"
+            f"{RESULTS}/{name}/{table}.parquet"
             for name, chosen in study.scenarios.items()
-            for table in catalog.TABLES[chosen.system]
+            for table in tables_of(chosen.system)
         ],
     output:
         **drawn(
-            "results/comparison/{{study}}/{system}_{figure}",
+            f"{RESULTS}/{{system}}_{{figure}}",
             comparison_figures(),
             category="Comparison",
         ),
         csv=[
             report(
-                f"results/comparison/{{study}}/{table}.csv",
+                f"{RESULTS}/{table}.csv",
                 caption="../report/table.rst",
                 category="Comparison",
                 subcategory="tables",
@@ -128,11 +130,11 @@ rule comparison:
             )
             for table in catalog.COMPARISON
         ],
-        parquet=expand("results/comparison/{{study}}/{table}.parquet", table=catalog.COMPARISON),
+        parquet=expand(f"{RESULTS}/{{table}}.parquet", table=catalog.COMPARISON),
     log:
-        "logs/comparison/{study}.log",
+        f"logs/report/{study.name}/comparison.log",
     benchmark:
-        "benchmarks/jobs/comparison/{study}.tsv"
+        f"benchmarks/jobs/report/{study.name}/comparison.tsv"
     conda:
         "../envs/environment.yaml"
     threads: 1
@@ -140,20 +142,10 @@ rule comparison:
         mem_mb=2000,
         runtime=10,
     params:
-        depends={
-            "parameters": {
-                name: scenario.stage_parameters(chosen, None)
-                for name, chosen in study.scenarios.items()
-            },
-            "code": fingerprint(
-                "pwfl.report",
-                "pwfl.report.systems",
-                *(f"pwfl.report.{chosen.system}" for chosen in study.scenarios.values()),
-            ),
-        },
+        depends=store.comparison(study.scenarios),
         captions=catalog.COMPARISON,
         figures=comparison_figures(),
     message:
-        "Comparison of the scenarios of {wildcards.study}"
+        f"comparison of the scenarios of {study.name}"
     script:
         "../scripts/comparison.py"

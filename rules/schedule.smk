@@ -1,15 +1,14 @@
 # Who transmits, on what, with which power.
 rule schedule:
     input:
-        users=rules.channel.output.users,
-        links=rules.channel.output.links,
+        unpack(upstream),
     output:
-        schedule="results/{scenario}/schedule/{scheduler}/{shard}/schedule.parquet",
-        schedule_status="results/{scenario}/schedule/{scheduler}/{shard}/schedule_status.parquet",
+        schedule="store/schedule/{address}/{shard}/schedule.parquet",
+        schedule_status="store/schedule/{address}/{shard}/schedule_status.parquet",
     log:
-        "logs/{scenario}/schedule/{scheduler}/{shard}.log",
+        "logs/schedule/{address}/{shard}.log",
     benchmark:
-        "benchmarks/jobs/{scenario}/schedule/{scheduler}/{shard}.tsv"
+        "benchmarks/jobs/schedule/{address}/{shard}.tsv"
     conda:
         "../envs/environment.yaml"
     threads: 1
@@ -17,8 +16,8 @@ rule schedule:
         mem_mb=1000,
         runtime=30,
     params:
-        depends=depends("schedule", variant="scheduler"),
+        depends=depends,
     message:
-        "{wildcards.scenario}: {wildcards.scheduler} schedule of realizations {wildcards.shard}"
+        "{params.depends[system]}: {params.depends[variant]} schedule of realizations {wildcards.shard} ({wildcards.address})"
     script:
         "../scripts/schedule.py"

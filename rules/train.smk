@@ -1,16 +1,13 @@
 # Federated rounds: accuracy and loss.
 rule train:
     input:
-        data=dataset_file,
-        users=covering(rules.channel.output.users),
-        schedule=covering(rules.schedule.output.schedule),
-        noise=covering(rules.noise.output.noise),
+        unpack(upstream),
     output:
-        history="results/{scenario}/train/{scheduler}-{noise}/{shard}/history.parquet",
+        history="store/train/{address}/{shard}/history.parquet",
     log:
-        "logs/{scenario}/train/{scheduler}-{noise}/{shard}.log",
+        "logs/train/{address}/{shard}.log",
     benchmark:
-        "benchmarks/jobs/{scenario}/train/{scheduler}-{noise}/{shard}.tsv"
+        "benchmarks/jobs/train/{address}/{shard}.tsv"
     conda:
         "../envs/environment.yaml"
     # One thread a job: several jobs fill the cores better than several threads fill one, and the
@@ -20,8 +17,8 @@ rule train:
         mem_mb=3000,
         runtime=240,
     params:
-        depends=depends("train"),
+        depends=depends,
     message:
-        "{wildcards.scenario}: training, {wildcards.scheduler} schedule, {wildcards.noise} noise, realizations {wildcards.shard}"
+        "{params.depends[system]}: training of realizations {wildcards.shard} ({wildcards.address})"
     script:
         "../scripts/train.py"

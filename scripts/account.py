@@ -1,7 +1,6 @@
-from pwfl import account, jobs, tables
+from pwfl import run, tables
+from pwfl.runtime import jobs
 
-jobs.start(snakemake.log[0])
-parameters = snakemake.params.depends["parameters"]
-inputs = tables.read_all(parameters["system"], snakemake.input)
-frames = account.run(parameters, inputs)
-tables.write_all(frames, parameters["system"], snakemake.output)
+depends = snakemake.params.depends
+scenario = jobs.start(snakemake.log[0], depends)
+tables.write_all(run.account(scenario, tables.read_all(snakemake.input, depends)), snakemake.output, depends)

@@ -1,10 +1,6 @@
-from pwfl import jobs
+from pwfl import run, tables
+from pwfl.runtime import jobs
 
-jobs.start(snakemake.log[0])
-jobs.limit_tensorflow(snakemake.threads)
-
-from pwfl import audit, tables  # noqa: E402
-
-parameters = snakemake.params.depends["parameters"]
-inputs = tables.read_all(parameters["system"], snakemake.input)
-tables.write_all(audit.run(parameters, inputs), parameters["system"], snakemake.output)
+depends = snakemake.params.depends
+scenario = jobs.start(snakemake.log[0], depends, snakemake.threads)
+tables.write_all(run.audit(scenario, tables.read_all(snakemake.input, depends)), snakemake.output, depends)

@@ -1,7 +1,7 @@
-from pwfl import channel, jobs, tables
+from pwfl import run, tables
+from pwfl.runtime import jobs, shards
 
-jobs.start(snakemake.log[0])
-parameters = snakemake.params.depends["parameters"]
-first, stop = map(int, snakemake.wildcards.shard.split("-"))
-frames = channel.run(parameters, range(first, stop))
-tables.write_all(frames, parameters["system"], snakemake.output)
+depends = snakemake.params.depends
+scenario = jobs.start(snakemake.log[0], depends)
+frames = run.channel(scenario, range(*shards.bounds(snakemake.wildcards.shard)))
+tables.write_all(frames, snakemake.output, depends)

@@ -1,7 +1,9 @@
 from pathlib import Path
 
-from pwfl import datasets, jobs
+from pwfl.learning import datasets
+from pwfl.runtime import jobs
 
-jobs.start(snakemake.log[0])
+depends = snakemake.params.depends
+jobs.start(snakemake.log[0], depends)
 folder = str(Path(snakemake.input[0]).parent) if snakemake.input else None
-datasets.store(datasets.load(snakemake.wildcards.dataset, folder), snakemake.output[0])
+datasets.store(datasets.load(depends["variant"], folder), snakemake.output.data)

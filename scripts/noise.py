@@ -1,7 +1,7 @@
-from pwfl import jobs, noise, tables
+from pwfl import run, tables
+from pwfl.runtime import jobs
 
-jobs.start(snakemake.log[0])
-parameters = snakemake.params.depends["parameters"]
-inputs = tables.read_all(parameters["system"], snakemake.input)
-frames = noise.run(parameters, snakemake.wildcards.noise, inputs)
-tables.write_all(frames, parameters["system"], snakemake.output)
+depends = snakemake.params.depends
+scenario = jobs.start(snakemake.log[0], depends)
+frames = run.noise(scenario, depends["variant"], tables.read_all(snakemake.input, depends))
+tables.write_all(frames, snakemake.output, depends)

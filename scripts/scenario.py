@@ -1,6 +1,8 @@
-from pwfl import jobs, scenario, tables
+from pwfl import tables
+from pwfl.runtime import jobs
+from pwfl.scenario import resolved
 
-jobs.start(snakemake.log[0])
-resolved, output = snakemake.params.resolved, snakemake.output
-scenario.save(resolved, output.yaml)
-tables.write_report(scenario.parameter_table(resolved), output.csv, output.parquet)
+jobs.log_to(snakemake.log[0])
+scenario, output = snakemake.params.resolved, snakemake.output
+resolved.save(scenario, output.yaml)
+tables.write_report(resolved.parameter_table(scenario), output.csv, output.parquet)

@@ -1,17 +1,13 @@
-from pwfl import jobs
-
-jobs.start(snakemake.log[0])
-jobs.limit_tensorflow(snakemake.threads)
-
-from pwfl import datasets, tables, train  # noqa: E402
+from pwfl import run, tables
+from pwfl.learning import datasets
+from pwfl.runtime import checkpoint, jobs, shards
 
 depends = snakemake.params.depends
-parameters = depends["parameters"]
-first, stop = map(int, snakemake.wildcards.shard.split("-"))
+scenario = jobs.start(snakemake.log[0], depends, snakemake.threads)
 paths = dict(snakemake.input.items())
-data = datasets.restore(path) if (path := paths.pop("data")) else None
-checkpoint = train.Checkpoint(snakemake.output.history, depends, paths)
-inputs = tables.read_all(parameters["system"], paths)
-frames = train.run(parameters, data, range(first, stop), inputs, checkpoint)
-tables.write_all(frames, parameters["system"], snakemake.output)
-checkpoint.remove()
+data = datasets.restore(path, scenario.data.dataset) if (path := paths.pop("data", None)) else None
+saved = checkpoint.Checkpoint(snakemake.output.history, depends)
+inputs = tables.read_all(paths, depends)
+frames = run.train(scenario, data, range(*shards.bounds(snakemake.wildcards.shard)), inputs, saved)
+tables.write_all(frames, snakemake.output, depends)
+saved.remove()

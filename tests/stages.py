@@ -1,16 +1,17 @@
 """What every stage and variant of a system reads of a scenario."""
 
-from pwfl import scenario
+from pipeline import part
+from pwfl.scenario import resolve
 
 STAGES = ("channel", "schedule", "noise", "train", "account", "audit", "report")
 
 
 def slices(model) -> dict[str, dict]:
     """The parameters each stage, or stage/variant, is handed."""
-    found = {stage: scenario.stage_parameters(model, stage) for stage in STAGES if stage not in ("schedule", "noise")}
+    found = {stage: part(model, stage).plain() for stage in STAGES if stage not in ("schedule", "noise")}
     for scheme in model.schemes:
         for stage, variant in (("schedule", scheme.scheduler), ("noise", scheme.noise)):
-            found[f"{stage}/{variant}"] = scenario.stage_parameters(model, stage, variant)
+            found[f"{stage}/{variant}"] = part(model, stage, variant).plain()
     return found
 
 
@@ -20,5 +21,5 @@ def readers(system: str, path: str, value, base: dict | None = None) -> set[str]
     for key in reversed(path.split(".")):
         change = {key: change}
     base = {"system": system} | (base or {})
-    before, after = slices(scenario.resolve(base, {})), slices(scenario.resolve(base, change))
+    before, after = slices(resolve(base, {})), slices(resolve(base, change))
     return {stage for stage in before.keys() | after.keys() if before.get(stage) != after.get(stage)}

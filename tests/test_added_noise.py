@@ -7,7 +7,8 @@ import tensorflow as tf
 
 from pipeline import digits
 from pwfl import channel, noise, scenario, schedule, train
-from pwfl.train import anonymous_oac, random_orthogonalization
+from pwfl.systems.anonymous_oac import train as anonymous_oac
+from pwfl.systems.random_orthogonalization import train as random_orthogonalization
 
 
 def stages(config: dict, scheduler: str, scheme: str):

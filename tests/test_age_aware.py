@@ -8,10 +8,11 @@ import pytest
 from scipy.stats import chisquare, entropy, kstest
 
 from pipeline import run
-from pwfl import account, age, age_profiles, channel, noise, report, scenario, schedule, train
+from pwfl import account, channel, noise, report, scenario, schedule, train
 from pwfl.report import catalog
-from pwfl.report.age_aware import claims
-from pwfl.scenario.age_aware import PAIRS
+from pwfl.systems.age_aware import age, age_profiles
+from pwfl.systems.age_aware.report import claims
+from pwfl.systems.age_aware.scenario import PAIRS
 
 TINY = {
     "system": "age_aware",
@@ -298,7 +299,7 @@ def test_results_do_not_depend_on_shards():
 
 
 def test_all_schemes_see_the_same_data_and_noise(monkeypatch):
-    from pwfl.train import age_aware
+    from pwfl.systems.age_aware import train as age_aware
 
     seen, plain = [], age_aware.loss_differences
 
@@ -321,7 +322,7 @@ def test_audit_of_the_noise_that_training_adds(monkeypatch):
 
     False-alarm rate 1e-6 a test; a scale two per cent off must be caught.
     """
-    from pwfl.train import age_aware
+    from pwfl.systems.age_aware import train as age_aware
 
     base = merged(TINY, {"realizations": 40, "training_realizations": 40, "training": {"draws": 1500}})
     added, plain = [], age_aware.loss_differences

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from pwfl import loss_difference, markov
-from pwfl.schedule import age_search
-from pwfl.train import age_aware as train
+from pwfl.systems.age_aware import age_search, loss_difference, markov, train
 
 FALSE_ALARM = 1e-6
 

@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from pwfl import age, markov
+from pwfl.systems.age_aware import age, markov
 
 STATES = 4
 START = np.array([0.7, 0.2, 0.1, 0.0])

@@ -12,11 +12,12 @@ import two_level
 from graphs import operations, sums_up_in_place
 from pipeline import digits, run
 from pwfl import account, channel, noise, report, scenario, schedule
-from pwfl.account import anonymous_oac as account_oac
-from pwfl.mlp import glorot_uniform
-from pwfl.privacy import batches, sampled
+from pwfl.learning import network
+from pwfl.learning.mlp import glorot_uniform
 from pwfl.report import catalog
-from pwfl.train import anonymous_oac, network
+from pwfl.systems.anonymous_oac import account as account_oac
+from pwfl.systems.anonymous_oac import batches, sampled
+from pwfl.systems.anonymous_oac import train as anonymous_oac
 from stages import readers
 from test_audit import LIMIT, canaries, linear, uncorrelated
 

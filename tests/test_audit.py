@@ -14,9 +14,10 @@ import pytest
 import tensorflow as tf
 from scipy import stats
 
-from pwfl import account, datasets, scenario, streams, train
-from pwfl.mlp import glorot_uniform, parameter_count
-from pwfl.train import engine, multicell, network
+from pwfl import account, scenario, streams, train
+from pwfl.learning import datasets, engine, network
+from pwfl.learning.mlp import glorot_uniform, parameter_count
+from pwfl.systems.multicell import train as multicell
 
 FALSE_ALARM = 1e-6
 LIMIT = stats.norm.isf(FALSE_ALARM / 2)  # 4.89 standard errors

@@ -4,8 +4,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pwfl import account, audit, channel, noise, scenario, schedule
-from pwfl.train import age_aware, anonymous_oac, engine, multicell, random_orthogonalization, utility_fair
+from pwfl import account, channel, noise, scenario, schedule
+from pwfl.learning import engine
+from pwfl.privacy import audit
+from pwfl.systems.age_aware import train as age_aware
+from pwfl.systems.anonymous_oac import train as anonymous_oac
+from pwfl.systems.multicell import train as multicell
+from pwfl.systems.random_orthogonalization import train as random_orthogonalization
+from pwfl.systems.utility_fair import train as utility_fair
 
 DIGITS = {"dataset": "digits"}
 SCENARIOS = {
@@ -134,7 +140,7 @@ def clipped_means_multicell(monkeypatch):
 
 
 def halved_noise_random_orthogonalization(monkeypatch):
-    from pwfl.train import local_sgd
+    from pwfl.systems.random_orthogonalization import local_sgd
 
     right = local_sgd.received
     monkeypatch.setattr(local_sgd, "received", lambda u, w, std, *a: right(u, w, std / 2, *a))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pwfl.privacy import batches, sampled
+from pwfl.systems.anonymous_oac import batches, sampled
 from test_sampled import hockey_stick
 
 DELTA, FALSE_ALARM = 1e-5, 1e-6

@@ -12,13 +12,14 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import pipeline
-from pwfl import datasets, scenario
-from pwfl.channel.multicell import StartValueError
-from pwfl.privacy import sampled
+from pwfl import scenario
+from pwfl.learning import datasets
 from pwfl.scenario.fields import Section
-from pwfl.schedule.interference import threshold
-from pwfl.schedule.multicell import RATE_TOLERANCE, rates
-from pwfl.schedule.power import powers
+from pwfl.systems.anonymous_oac import sampled
+from pwfl.systems.multicell.channel import StartValueError
+from pwfl.systems.multicell.interference import threshold
+from pwfl.systems.multicell.power import powers
+from pwfl.systems.multicell.schedule import RATE_TOLERANCE, rates
 
 
 def leaves(annotation, metadata=(), path=""):

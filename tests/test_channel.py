@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 from scipy import stats
 
-from pwfl import channel, hexagons, scenario, streams
-from pwfl.channel.multicell import StartValueError
-from pwfl.datasets import DataError
+from pwfl import channel, scenario, streams
+from pwfl.learning.datasets import DataError
+from pwfl.systems.multicell import hexagons
+from pwfl.systems.multicell.channel import StartValueError
 
 FALSE_ALARM = 1e-6
 

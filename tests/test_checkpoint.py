@@ -5,7 +5,7 @@ import pytest
 
 from pipeline import digits
 from pwfl import channel, noise, scenario, schedule, train
-from pwfl.train.checkpoint import Checkpoint
+from pwfl.runtime.checkpoint import Checkpoint
 
 
 @pytest.fixture(scope="module")

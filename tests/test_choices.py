@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import pipeline
-from pwfl import datasets, report, scenario
-from pwfl.privacy import sampled
+from pwfl import report, scenario
+from pwfl.learning import datasets
 from pwfl.scenario.fields import Section
+from pwfl.systems.anonymous_oac import sampled
 from test_bounds import SMALL, part
 
 

@@ -6,15 +6,13 @@ import pytest
 from scipy import stats
 
 from pwfl import scenario
-from pwfl.report import (
-    anonymous_oac_claims,
-    claims,
-    multicell_claims,
-    random_orthogonalization_claims,
-    utility_fair,
-    utility_fair_claims,
-)
+from pwfl.report import claims
 from pwfl.report.claims import Band, Claim, Measure, difference, ratio
+from pwfl.systems.anonymous_oac import claims as anonymous_oac_claims
+from pwfl.systems.multicell import claims as multicell_claims
+from pwfl.systems.random_orthogonalization import claims as random_orthogonalization_claims
+from pwfl.systems.utility_fair import claims as utility_fair_claims
+from pwfl.systems.utility_fair import report as utility_fair
 
 
 def measure(value, low, high):

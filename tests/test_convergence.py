@@ -7,8 +7,9 @@ from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
-from pwfl import account, channel, datasets, noise, scenario, schedule
-from pwfl.account.multicell import convergence_bound, premise
+from pwfl import account, channel, noise, scenario, schedule
+from pwfl.learning import datasets
+from pwfl.systems.multicell.account import convergence_bound, premise
 
 FALSE_ALARM = 1e-6
 USERS, ROUNDS, CLASSES = 20, 60, 10

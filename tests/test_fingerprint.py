@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from pwfl import fingerprint
+from pwfl.runtime import fingerprint
 from stages import STAGES
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pwfl import channel, noise, scenario, schedule
-from pwfl.noise.optimal import optimal_noise
+from pwfl.systems.multicell.optimal_noise import optimal_noise
 
 
 def conic(samples, max_error, min_noise):

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from pwfl import channel, scenario, schedule
-from pwfl.schedule.interference import interference, occupants
-from pwfl.schedule.power import least_deviation, powers
+from pwfl.systems.multicell.interference import interference, occupants
+from pwfl.systems.multicell.power import least_deviation, powers
 
 RMIN = 100e3
 THETA = 2 ** (RMIN / 180e3) - 1

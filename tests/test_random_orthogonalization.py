@@ -12,13 +12,14 @@ from scipy import stats
 
 from graphs import operations, sums_up_in_place
 from pipeline import digits, run
-from pwfl import account, channel, datasets, mimo, noise, report, scenario, schedule, streams, tables, train
-from pwfl.account import random_orthogonalization as accounting
+from pwfl import account, channel, noise, report, scenario, schedule, streams, tables, train
+from pwfl.learning import datasets
 from pwfl.privacy.gaussian import exact_epsilon, textbook_epsilon
 from pwfl.report import catalog
-from pwfl.report.random_orthogonalization_claims import claims
-from pwfl.train import local_sgd
-from pwfl.train import random_orthogonalization as training
+from pwfl.systems.random_orthogonalization import account as accounting
+from pwfl.systems.random_orthogonalization import local_sgd, mimo
+from pwfl.systems.random_orthogonalization import train as training
+from pwfl.systems.random_orthogonalization.claims import claims
 
 SYSTEM = "random_orthogonalization"
 FALSE_ALARM = 1e-6

@@ -7,7 +7,7 @@ import pytest
 from pipeline import run
 from pwfl import report
 from pwfl.report import catalog, theme
-from pwfl.report.multicell_claims import claims
+from pwfl.systems.multicell.claims import claims
 
 
 def override(config: dict, changes: dict) -> dict:

@@ -3,7 +3,8 @@
 import polars as pl
 import pytest
 
-from pwfl.report import multicell, results
+from pwfl.report import results
+from pwfl.systems.multicell import report as multicell
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ import psutil
 import pytest
 
 from conftest import command, environment, snakemake, write_config
-from pwfl import files, runs, tables
+from pwfl import tables
+from pwfl.runtime import files, runs
 
 pytestmark = pytest.mark.xdist_group("robust")
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from conftest import ROOT
 from pwfl import scenario
 from pwfl.scenario import docs
-from pwfl.scenario.multicell import Multicell
+from pwfl.systems.multicell.scenario import Multicell
 
 
 def error_of(config) -> str:

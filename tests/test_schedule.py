@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from pwfl import channel, noise, scenario, schedule
-from pwfl.channel.multicell import StartValueError
-from pwfl.schedule import assignment, integer_program, multicell, reference
+from pwfl.systems.multicell import assignment, integer_program, reference
+from pwfl.systems.multicell import schedule as multicell
+from pwfl.systems.multicell.channel import StartValueError
 
 SOLVERS = ["GLPK_MI", "HIGHS"]
 
@@ -514,7 +515,7 @@ def test_users_who_are_all_alike_are_scheduled_as_highs_would():
 
 @pytest.mark.parametrize("solver", ["GLPK_MI", "HIGHS"])
 def test_a_solver_that_gives_up_is_named_with_realization_and_cell(monkeypatch, solver):
-    from pwfl.schedule import reference
+    from pwfl.systems.multicell import reference
 
     def give_up(value, *rest):
         raise reference.SolverError(f"{solver} ended as unbounded")
@@ -527,7 +528,7 @@ def test_a_solver_that_gives_up_is_named_with_realization_and_cell(monkeypatch, 
 
 
 def test_powers_that_cannot_be_found_are_named_with_realization_and_block(monkeypatch):
-    from pwfl.schedule import power
+    from pwfl.systems.multicell import power
 
     def give_up(coupling, demand):
         raise ArithmeticError("power control (35) ended as kTimeLimit")

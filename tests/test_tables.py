@@ -5,7 +5,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pwfl import account, channel, files, scenario, tables
+from pwfl import account, channel, scenario, tables
+from pwfl.runtime import files
 
 
 @pytest.fixture

@@ -15,9 +15,10 @@ from sklearn.metrics import accuracy_score, log_loss
 
 import two_level
 from graphs import operations, sums_up_in_place
-from pwfl import datasets, scenario, streams, tables, train
-from pwfl.mlp import glorot_uniform, parameter_count
-from pwfl.train import engine, multicell, network
+from pwfl import scenario, streams, tables, train
+from pwfl.learning import datasets, engine, network
+from pwfl.learning.mlp import glorot_uniform, parameter_count
+from pwfl.systems.multicell import train as multicell
 
 FALSE_ALARM = 1e-6
 DEPTHS = [[64, 10], [64, 12, 10], [64, 9, 7, 10], [64, 6, 6, 6, 10]]

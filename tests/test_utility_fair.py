@@ -13,13 +13,12 @@ from scipy import constants, optimize, stats
 from conftest import ROOT
 from pipeline import digits, run
 from pwfl import account, channel, noise, report, scenario, schedule, streams, tables, train
-from pwfl.fairness import copies, link, utility
-from pwfl.mlp import glorot_uniform, parameter_count
+from pwfl.learning.mlp import glorot_uniform, parameter_count
 from pwfl.privacy.gaussian import exact_epsilon, exact_multiplier
 from pwfl.report import catalog
-from pwfl.scenario.utility_fair import UtilityFair
-from pwfl.train import local_steps
-from pwfl.train import utility_fair as training
+from pwfl.systems.utility_fair import copies, link, local_steps, utility
+from pwfl.systems.utility_fair import train as training
+from pwfl.systems.utility_fair.scenario import UtilityFair
 
 FALSE_ALARM = 1e-6
 TINY = {

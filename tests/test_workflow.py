@@ -125,7 +125,7 @@ RERUNS = {
 
 def test_the_table_of_reruns_names_every_parameter():
     from pwfl import scenario
-    from pwfl.scenario.multicell import Multicell
+    from pwfl.systems.multicell.scenario import Multicell
 
     known = {".".join(path) for path, _ in scenario.parameters(Multicell)}
     assert set(RERUNS) == known - {"system"}

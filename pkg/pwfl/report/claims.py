@@ -93,8 +93,19 @@ def row(claim: Claim, scenario: str, measure: Measure) -> tuple:
     """A row of the table of claims, columns SCHEMA."""
     value = None if np.isnan(measure.value) else measure.value
     low, high = (None, None) if measure.interval.startswith("none") else (measure.low, measure.high)
-    return (claim.text, scenario, claim.source, claim.printed, value, low, high, measure.interval,
-            str(claim.band), verdict(measure, claim.band), measure.realizations)  # fmt: skip
+    return (
+        claim.text,
+        scenario,
+        claim.source,
+        claim.printed,
+        value,
+        low,
+        high,
+        measure.interval,
+        str(claim.band),
+        verdict(measure, claim.band),
+        measure.realizations,
+    )
 
 
 def verdict(measure: Measure, band: Band) -> str:
@@ -182,12 +193,12 @@ def ratio(means: np.ndarray) -> np.ndarray:
 
 
 def alike(scenarios: dict[str, dict], *keys: str) -> list[list[str]]:
-    """Groups of scenarios whose `parameters` are equal in all but the keys `section.key`."""
+    """Groups of scenarios that are equal in all parameters but the keys `section.key`."""
     groups = []
     for name, content in scenarios.items():
-        rest = {section: dict(v) if isinstance(v, dict) else v for section, v in content["parameters"].items()}
+        rest = content["scenario"].plain()
         for section, key in (path.split(".") for path in keys):
-            del rest[section][key]
+            rest.get(section, {}).pop(key, None)
         for others, names in groups:
             if others == rest:
                 names.append(name)

@@ -16,7 +16,7 @@ def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     keys = ["scheme", "realization"]
     last = (
         tables["history"]
-        .group_by(keys)
+        .group_by(keys, maintain_order=True)
         .agg(pl.col("accuracy", "loss").sort_by("round").last(), training=pl.col("status").cast(pl.String).first())
     )
     return (
@@ -39,20 +39,20 @@ def statuses(tables: dict[str, pl.DataFrame], **others: pl.DataFrame) -> pl.Data
     return pl.concat(counts).with_columns(share=pl.col("count") / pl.col("count").sum().over("scheme", "stage"))
 
 
-def accuracy(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+def accuracy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Mean test accuracy over rounds, with its confidence band."""
     frame, title = _curves(tables["history"], "accuracy", "Test accuracy")
     y = alt.Y(title="Test accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False))
-    return theme.band(frame, "accuracy", parameters["schemes"], title, y)
+    return theme.band(frame, "accuracy", scenario, title, y)
 
 
-def loss(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+def loss(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Mean test loss over rounds, with its confidence band."""
     frame, title = _curves(tables["history"], "loss", "Test loss")
-    return theme.band(frame, "loss", parameters["schemes"], title, alt.Y(title="Test loss (cross-entropy, nats)"))
+    return theme.band(frame, "loss", scenario, title, alt.Y(title="Test loss (cross-entropy, nats)"))
 
 
-def audit(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """For each attack on a scheme, the epsilon that is stated and the lower bounds that were found."""
     frame = tables["audit"]
     drawn = frame.filter(pl.col("epsilon_upper").is_finite() & pl.col("epsilon_lower").is_not_null()).with_columns(
@@ -76,22 +76,30 @@ def audit(parameters: dict, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     order = drawn["attack"].to_list()
     y = alt.Y("attack:N", title=None, sort=order, axis=alt.Axis(labelLimit=800))
     x = alt.X("epsilon:Q", title="Epsilon", scale=alt.Scale(type="sqrt", zero=True), axis=alt.Axis(tickCount=6))
-    lines = alt.Chart(drawn).mark_rule(color="#999").encode(
-        x=alt.X("best:Q", scale=alt.Scale(type="sqrt", zero=True)), x2="epsilon_upper:Q", y=y
-    )  # fmt: skip
+    lines = (
+        alt.Chart(drawn)
+        .mark_rule(color="#999")
+        .encode(x=alt.X("best:Q", scale=alt.Scale(type="sqrt", zero=True)), x2="epsilon_upper:Q", y=y)
+    )
     marks = (
         alt.Chart(points)
         .mark_point(filled=True, size=90, opacity=1)
         .encode(
             x=x,
             y=y,
-            color=alt.Color("value:N", title=None, scale=alt.Scale(
-                domain=list(names.values()), range=["#000000", "#0072B2", "#56B4E9"])),
-            shape=alt.Shape("value:N", title=None, scale=alt.Scale(
-                domain=list(names.values()), range=["diamond", "triangle-right", "circle"])),
+            color=alt.Color(
+                "value:N",
+                title=None,
+                scale=alt.Scale(domain=list(names.values()), range=["#000000", "#0072B2", "#56B4E9"]),
+            ),
+            shape=alt.Shape(
+                "value:N",
+                title=None,
+                scale=alt.Scale(domain=list(names.values()), range=["diamond", "triangle-right", "circle"]),
+            ),
             tooltip=["scheme:N", "observer:N", "value:N", alt.Tooltip("epsilon:Q", format=".4g")],
         )
-    )  # fmt: skip
+    )
     return alt.layer(lines, marks).properties(title=title, width=theme.WIDTH, height=alt.Step(34))
 
 

@@ -1,7 +1,7 @@
 """All systems of a study under common terms: accuracy, record-level guarantee, spectrum, energy."""
 
 import textwrap
-from importlib import import_module
+from itertools import cycle
 
 import altair as alt
 import numpy as np
@@ -9,11 +9,21 @@ import polars as pl
 from scipy.optimize import isotonic_regression
 
 from pwfl.report import theme
+from pwfl.systems import registry
 
 MEANS = ["accuracy", "channel_uses", "transmit_energy_j", "local_steps"]
-COLOURS = ["#0072B2", "#009E73", "#E69F00", "#D55E00", "#CC79A7"]
-TERMS = ["accuracy_of", "delta", "samples", "rounds", "link_budget", "unit", "neighbouring_relation", "sampling",
-         "observer", "guarantee"]  # fmt: skip
+TERMS = [
+    "accuracy_of",
+    "delta",
+    "samples",
+    "rounds",
+    "link_budget",
+    "unit",
+    "neighbouring_relation",
+    "sampling",
+    "observer",
+    "guarantee",
+]
 BELOW = {"orient": "bottom", "direction": "horizontal"}  # of legends
 LABEL_STEP = 17  # pixels from one label to the next
 NEGLIGIBLE = 1e-3  # relative difference of two epsilons that are drawn as one
@@ -31,18 +41,21 @@ def table(scenarios: dict[str, dict]) -> pl.DataFrame:
     """
     frames = []
     for name, content in scenarios.items():
-        system, each = content["parameters"]["system"], content["realizations"]
+        system, each = content["scenario"].system, content["realizations"]
         missing = {"accuracy": pl.Float64, "target_epsilon": pl.Float64, "training": pl.String}
         each = each.with_columns(pl.lit(None, kind).alias(c) for c, kind in missing.items() if c not in each.columns)
         keys = ["scheme", "target_epsilon"]
         terms = each.group_by(keys, maintain_order=True).agg(
             trainings=pl.col("accuracy").count(),
             diverged=(pl.col("training") == "diverged").sum(),
-            **{f"epsilon_{of}{end}": pick(pl.col(f"epsilon_{of}")) for of in ("server", "exact")
-               for end, pick in (("", pl.Expr.max), ("_least", pl.Expr.min))},
+            **{
+                f"epsilon_{of}{end}": pick(pl.col(f"epsilon_{of}"))
+                for of in ("server", "exact")
+                for end, pick in (("", pl.Expr.max), ("_least", pl.Expr.min))
+            },
             guaranteed=pl.col("guaranteed").all(),
             **{term: pl.col(term).first() for term in TERMS},
-        )  # fmt: skip
+        )
         frames.append(
             theme.means(each, keys, MEANS)
             .join(terms, on=keys, maintain_order="left", nulls_equal=True)
@@ -56,7 +69,7 @@ def table(scenarios: dict[str, dict]) -> pl.DataFrame:
                 *_columns("channel_uses"),
                 *_columns("transmit_energy_j"),
                 *TERMS,
-                pl.lit(import_module(f"pwfl.report.{system}").DIFFERS).alias("differs"),
+                pl.lit(registry.system(system).part("report").DIFFERS).alias("differs"),
             )
         )
     return pl.concat(frames)
@@ -74,7 +87,7 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
     another one. Hollow marks have no guarantee. What has no place is named in the subtitle, with the reason.
     """
     frame = table(scenarios).with_columns(why=_why_not_drawn(), label=_label())
-    colours = dict(zip(frame["system"].unique(maintain_order=True), COLOURS, strict=False))
+    colours = dict(zip(frame["system"].unique(maintain_order=True), cycle(theme.PALETTE), strict=False))
     drawn = frame.filter(pl.col("why").is_null()).with_columns(
         pl.col("accuracy_low", "accuracy_high").clip(0, 1),
         pl.col("channel_uses_mean").clip(lower_bound=1),  # of a logarithm
@@ -142,8 +155,15 @@ def _bars(coloured: alt.Chart, drawn: pl.DataFrame) -> list[alt.Chart]:
 
 def _marks(base: alt.Chart, scale: alt.Scale) -> alt.Chart:
     """A mark for each scheme; what the axes do not say stands in its tooltip."""
-    formats = {"epsilon_server": ".4g", "epsilon_server_least": ".4g", "epsilon_exact": ".4g", "accuracy_mean": ".2%",
-               "channel_uses_mean": ".3s", "local_steps_mean": ".3g", "transmit_energy_j_mean": ".3s"}  # fmt: skip
+    formats = {
+        "epsilon_server": ".4g",
+        "epsilon_server_least": ".4g",
+        "epsilon_exact": ".4g",
+        "accuracy_mean": ".2%",
+        "channel_uses_mean": ".3s",
+        "local_steps_mean": ".3g",
+        "transmit_energy_j_mean": ".3s",
+    }
     return base.mark_point(strokeWidth=2).encode(
         stroke=alt.Stroke("system:N", scale=scale, legend=None),
         fill=alt.Fill("fill:N", scale=None),
@@ -165,12 +185,17 @@ def _why_not_drawn() -> pl.Expr:
     """Why a row of the table has no place in the figure; null: it has one."""
     epsilon = pl.col("epsilon_server")
     return (
-        pl.when(pl.col("accuracy_mean").is_null() & (pl.col("diverged") > 0)).then(pl.lit("every training diverged"))
-        .when(pl.col("accuracy_mean").is_null()).then(pl.lit("no accuracy"))
-        .when(epsilon.is_null()).then(pl.lit("nobody sends"))
-        .when(epsilon.is_infinite()).then(pl.lit("infinite epsilon against its own server"))
-        .when(epsilon <= 0).then(pl.lit("epsilon 0, off a logarithmic axis"))
-    )  # fmt: skip
+        pl.when(pl.col("accuracy_mean").is_null() & (pl.col("diverged") > 0))
+        .then(pl.lit("every training diverged"))
+        .when(pl.col("accuracy_mean").is_null())
+        .then(pl.lit("no accuracy"))
+        .when(epsilon.is_null())
+        .then(pl.lit("nobody sends"))
+        .when(epsilon.is_infinite())
+        .then(pl.lit("infinite epsilon against its own server"))
+        .when(epsilon <= 0)
+        .then(pl.lit("epsilon 0, off a logarithmic axis"))
+    )
 
 
 def _label() -> pl.Expr:

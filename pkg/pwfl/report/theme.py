@@ -1,54 +1,35 @@
 """One look for all figures: theme, colours, and the marks that several figures share."""
 
+from itertools import cycle
+
 import altair as alt
 import numpy as np
 import polars as pl
 from scipy.stats import t as student
 
-from pwfl.files import whole
+from pwfl.runtime.files import whole
+from pwfl.systems import registry
 
 CONFIDENCE = 0.95
 CDF_POINTS = 400
 WIDTH, HEIGHT = 520, 340
-# Okabe and Ito's colours, told apart with any colour vision; of schemes by scheduler and noise.
-COLOURS = {
-    ("random", "random"): "#D55E00",
-    ("optimal", "random"): "#0072B2",
-    ("optimal", "optimal"): "#009E73",
-    ("random", "optimal"): "#CC79A7",
-    ("over_the_air", "anonymous"): "#009E73",
-    ("over_the_air", "identified"): "#0072B2",
-    ("orthogonal", "local"): "#D55E00",
-    ("over_the_air", "anonymous_fixed"): "#CC79A7",
-    ("over_the_air", "identified_fixed"): "#56B4E9",
-    ("orthogonal", "local_fixed"): "#E69F00",
-    ("all", "fixed"): "#0072B2",
-    ("all", "none"): "#E69F00",
-    ("utility", "fair"): "#0072B2",
-    ("benchmark", "independent"): "#D55E00",
-    ("benchmark", "shared"): "#E69F00",
-    ("benchmark", "fair"): "#CC79A7",
-    ("utility", "independent"): "#009E73",
-    ("utility", "shared"): "#56B4E9",
-    ("random", "constant"): "#D55E00",
-    ("random", "adaptive"): "#E69F00",
-    ("bound_constant", "constant"): "#0072B2",
-    ("bound_adaptive", "adaptive"): "#009E73",
-    ("simulated_constant", "constant"): "#56B4E9",
-    ("simulated_adaptive", "adaptive"): "#CC79A7",
-    ("fixed", "constant"): "#7F7F7F",
-    ("fixed", "adaptive"): "#000000",
-    ("sweep", "constant"): "#7F7F7F",
-    ("sweep", "adaptive"): "#000000",
-}
+# Okabe and Ito's colours, told apart with any colour vision, a grey and an olive.
+PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#B8A800"]
 
 alt.data_transformers.disable_max_rows()  # charts get thinned tables; a map shows all users
 
 
 @alt.theme.register("pwfl", enable=True)
 def _theme() -> alt.theme.ThemeConfig:
-    axis = {"labelFontSize": 13, "titleFontSize": 14, "titleFontWeight": "normal", "titlePadding": 10,
-            "gridColor": "#e6e6e6", "domainColor": "#888", "tickColor": "#888"}  # fmt: skip
+    axis = {
+        "labelFontSize": 13,
+        "titleFontSize": 14,
+        "titleFontWeight": "normal",
+        "titlePadding": 10,
+        "gridColor": "#e6e6e6",
+        "domainColor": "#888",
+        "tickColor": "#888",
+    }
     return {
         "config": {
             "font": "Liberation Sans, Arial, Helvetica, sans-serif",
@@ -62,13 +43,26 @@ def _theme() -> alt.theme.ThemeConfig:
     }
 
 
-def scheme_colour(schemes: list[dict]) -> tuple[alt.Color, alt.Parameter, dict]:
-    """Colour by scheme, the selection that a click on the legend makes, and the opacity it sets."""
-    names = [scheme["name"] for scheme in schemes]
-    colours = [COLOURS[scheme["scheduler"], scheme["noise"]] for scheme in schemes]
+def scheme_colours(scenario) -> dict[str, str]:
+    """The colour of each scheme of a scenario, by its name: the system's own, or one that is free."""
+    own = registry.system(scenario.system).catalog.colours
+    free = cycle([colour for colour in PALETTE if colour not in own.values()] or PALETTE)
+    return {s.name: own.get((s.scheduler, s.noise)) or next(free) for s in scenario.schemes}
+
+
+def scheme_colour(scenario, schemes=None) -> tuple[alt.Color, alt.Parameter, dict]:
+    """Colour by scheme, the selection that a click on the legend makes, and the opacity it sets.
+
+    `schemes` are those of the scenario that are drawn; None: all.
+    """
+    shown = [scheme.name for scheme in (scenario.schemes if schemes is None else schemes)]
+    colours = {name: colour for name, colour in scheme_colours(scenario).items() if name in shown}
     chosen = alt.selection_point(fields=["scheme"], bind="legend")
     colour = alt.Color(
-        "scheme:N", title="Scheme", scale=alt.Scale(domain=names, range=colours), legend=alt.Legend(symbolOpacity=1)
+        "scheme:N",
+        title="Scheme",
+        scale=alt.Scale(domain=list(colours), range=list(colours.values())),
+        legend=alt.Legend(symbolOpacity=1),
     )
     return colour, chosen, alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08))
 
@@ -89,9 +83,9 @@ def distribution(frame: pl.DataFrame, value: str, by: str = "scheme") -> pl.Data
     return pl.concat(groups)
 
 
-def cdf(frame: pl.DataFrame, value: str, schemes: list[dict], title: str, axis: str) -> alt.Chart:
+def cdf(frame: pl.DataFrame, value: str, scenario, title: str, axis: str) -> alt.Chart:
     """A chart of empirical distribution functions, one step line for each scheme."""
-    colour, chosen, opacity = scheme_colour(schemes)
+    colour, chosen, opacity = scheme_colour(scenario)
     return (
         alt.Chart(distribution(frame, value), title=title, width=WIDTH, height=HEIGHT)
         .mark_line(interpolate="step-after")
@@ -126,14 +120,12 @@ def means(frame: pl.DataFrame, by: list[str], columns: list[str]) -> pl.DataFram
     return groups.select(*by, *(f"{c}_{part}" for c in columns for part in ("mean", "low", "high")))
 
 
-def band(
-    frame: pl.DataFrame, value: str, schemes: list[dict], title: str | alt.TitleParams, y: alt.Y
-) -> alt.LayerChart:
+def band(frame: pl.DataFrame, value: str, scenario, title: str | alt.TitleParams, y: alt.Y) -> alt.LayerChart:
     """A chart of means over rounds with confidence bands, from columns round, scheme, *_mean, *_low, *_high.
 
     `y` is the axis, without its field.
     """
-    colour, chosen, opacity = scheme_colour(schemes)
+    colour, chosen, opacity = scheme_colour(scenario)
     base = alt.Chart(frame, title=title, width=WIDTH, height=HEIGHT).encode(
         x=alt.X("round:Q", title="Communication round"), color=colour
     )

@@ -1,11 +1,12 @@
 """What the scenarios of all systems have in common."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from pwfl import datasets
-from pwfl.scenario.fields import Section, parameter
+from pwfl.learning import datasets
+from pwfl.scenario.fields import Section, parameter, parameters, stages_of
+from pwfl.stages import REPORT, STAGES
 
 NAME = {  # bounds of a name in tables and figures, which browsers and spreadsheets open
     "pattern": r"^[^\W_][\w .,+():/-]*$",
@@ -13,6 +14,10 @@ NAME = {  # bounds of a name in tables and figures, which browsers and spreadshe
 }
 NAME_RULE = "use letters, digits, blanks and _ . , + - ( ) : /, beginning with a letter or digit, at most 60 of them"
 Width = Annotated[int, Field(ge=1, le=10**5)]  # of a network's layer
+
+
+# What the stages of all systems read, whatever the system's own modules do.
+READ_FOR_ALL = {"realizations": {"audit", REPORT}, "training_realizations": {REPORT}, "schemes": {REPORT}}
 
 
 class Shards(Section):
@@ -26,10 +31,13 @@ class DataSource(Section):
     """What is learned."""
 
     dataset: Literal["digits", "mnist", "fashion_mnist"] = parameter(
-        "mnist", "data set: MNIST, Fashion-MNIST, or scikit-learn's digits (ships with it, needs no download)",
-        stages="channel train account")  # fmt: skip
-    folder: str | None = parameter(None, "folder of the four IDX files (.gz or plain) of MNIST or Fashion-MNIST; "
-                                   "without it Keras downloads them")  # fmt: skip
+        "mnist",
+        "data set: MNIST, Fashion-MNIST, or scikit-learn's digits (ships with it, needs no download)",
+        stages="channel train account",
+    )
+    folder: str | None = parameter(
+        None, "folder of the four IDX files (.gz or plain) of MNIST or Fashion-MNIST; without it Keras downloads them"
+    )
 
     def problems(self) -> list[str]:
         """A folder that does not hold the data."""
@@ -43,8 +51,9 @@ class DataSource(Section):
 class Audit(Section):
     """Attacks on the training path, whose success bounds epsilon from below."""
 
-    canaries: int = parameter(4000, "scores that an attack collects; more bound epsilon more tightly", stages="audit",
-                              ge=10, le=1_000_000)  # fmt: skip
+    canaries: int = parameter(
+        4000, "scores that an attack collects; more bound epsilon more tightly", stages="audit", ge=10, le=1_000_000
+    )
 
 
 class Scheme(Section):
@@ -60,8 +69,12 @@ class Scenario(Section):
 
     system: str = parameter(..., "the system simulated")
     seed: int = parameter(1, "seed of every random draw", stages="channel train audit", ge=0, lt=2**63)
-    realizations: int = parameter(100, "realizations that are scheduled, noised and accounted for", ge=1, le=10**9)
-    training_realizations: int = parameter(10, "how many of them, from the first on, are trained", ge=1, le=10**9)
+    realizations: int = parameter(
+        100, "realizations that are scheduled, noised and accounted for", stages="audit report", ge=1, le=10**9
+    )
+    training_realizations: int = parameter(
+        10, "how many of them, from the first on, are trained", stages="report", ge=1, le=10**9
+    )
     shards: Shards = Shards()
     audit: Audit = Audit()
 
@@ -87,3 +100,43 @@ class Scenario(Section):
             if isinstance(section, Section)
             for problem in section.problems()
         ]
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs):
+        """Check the stages and variants that parameters are declared to be read by. Raises TypeError."""
+        super().__pydantic_init_subclass__(**kwargs)
+        if "schemes" not in cls.model_fields:
+            return
+        for key, readers in READ_FOR_ALL.items():
+            if missing := readers - stages_of(cls.model_fields[key]):
+                raise TypeError(
+                    f"{cls.__name__}: {key} must be declared to be read by {', '.join(sorted(missing))}, too"
+                )
+        scheme = get_args(cls.model_fields["schemes"].annotation)[0]
+        known = {*STAGES, REPORT}
+        for name, stage in STAGES.items():
+            if stage.variant:
+                known |= {f"{name}/{variant}" for variant in get_args(scheme.model_fields[stage.variant].annotation)}
+        for path, field in parameters(cls):
+            if strange := stages_of(field) - known:
+                raise TypeError(
+                    f"{cls.__name__}: {'.'.join(path)} is declared to be read by {', '.join(sorted(strange))}; "
+                    f"known are {', '.join(sorted(known))}"
+                )
+
+    def part(self, wanted: set[str] | None) -> Self:
+        """The scenario with only those parameters that are read by one of the wanted stages (None: by any)."""
+        section = super().part(wanted)
+        section.__dict__["system"] = self.system
+        return section
+
+    def table_bytes(self) -> tuple[float, float, str]:
+        """About how many bytes a job on tables takes: for each realization, besides, and the keys that set both.
+
+        Of a system that does not say, nothing.
+        """
+        return 0.0, 0.0, ""
+
+    def training_bytes(self) -> tuple[float, str]:
+        """About how many bytes a training takes, and the keys that set them; of a system that does not say, nothing."""
+        return 0.0, ""

@@ -141,9 +141,13 @@ def _bounds(field) -> str:
 
 def _limits(metadata) -> list[str]:
     signs = {
-        Ge: ("≥", "ge"), Gt: (">", "gt"), Le: ("≤", "le"), Lt: ("<", "lt"),
-        MinLen: ("length ≥", "min_length"), MaxLen: ("length ≤", "max_length"),
-    }  # fmt: skip
+        Ge: ("≥", "ge"),
+        Gt: (">", "gt"),
+        Le: ("≤", "le"),
+        Lt: ("<", "lt"),
+        MinLen: ("length ≥", "min_length"),
+        MaxLen: ("length ≤", "max_length"),
+    }
     return [
         f"{sign} {getattr(bound, name):g}"
         for bound in metadata

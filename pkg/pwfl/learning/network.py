@@ -1,0 +1,32 @@
+"""The fully connected ReLU network with softmax cross-entropy, as the engine wants it."""
+
+import tensorflow as tf
+
+from pwfl.learning.engine import Weights
+
+
+def backward(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+    """Inputs of the layers, and derivatives of each sample's cross-entropy by the layers' outputs.
+
+    `x` has shape (samples, features), `y` holds classes; see `engine` for the result.
+    """
+    inputs, logits = _forward(weights, x)
+    deltas = [tf.nn.softmax(logits) - tf.one_hot(y, logits.shape[1])]
+    for kernel, a in zip(weights[-2:0:-2], inputs[:0:-1], strict=True):
+        deltas.insert(0, tf.raw_ops.ReluGrad(gradients=tf.matmul(deltas[0], kernel, transpose_b=True), features=a))
+    return inputs, deltas
+
+
+def evaluate(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Accuracy and mean cross-entropy."""
+    _, logits = _forward(weights, x)
+    hits = tf.equal(tf.argmax(logits, axis=1, output_type=tf.int32), y)
+    loss = tf.nn.sparse_softmax_cross_entropy_with_logits(y, logits)
+    return tf.reduce_mean(tf.cast(hits, tf.float32)), tf.reduce_mean(loss)
+
+
+def _forward(weights: Weights, x: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
+    inputs = [x]
+    for kernel, bias in zip(weights[:-2:2], weights[1:-2:2], strict=True):
+        inputs.append(tf.nn.relu(tf.matmul(inputs[-1], kernel) + bias))
+    return inputs, tf.matmul(inputs[-1], weights[-2]) + weights[-1]

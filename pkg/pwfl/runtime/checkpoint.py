@@ -1,0 +1,39 @@
+"""What a killed training job had finished, so that the next one goes on from there."""
+
+from pathlib import Path
+from time import monotonic
+
+import polars as pl
+
+from pwfl.runtime import files
+
+SAVE_SECONDS = 5.0  # between two saves: writing must not cost more than what a kill would lose
+
+
+class Checkpoint:
+    """Histories of finished realizations, in a file beside the job's output.
+
+    The file's name holds the address of the output, which stands for all that the histories depend on.
+    """
+
+    def __init__(self, output: str, description: dict):
+        self.saved = float("-inf")
+        self.path = Path(output).with_suffix(f".checkpoint.{description['address']}")
+
+    def restore(self) -> dict[int, pl.DataFrame]:
+        """The histories saved so far, by realization."""
+        if not self.path.exists():
+            return {}
+        frame = pl.read_parquet(self.path)
+        return {realization: part for (realization,), part in frame.group_by("realization", maintain_order=True)}
+
+    def save(self, histories: dict[int, pl.DataFrame]) -> None:
+        """Replace what is saved, if that was not just done."""
+        if monotonic() - self.saved < SAVE_SECONDS:
+            return
+        self.saved = monotonic()
+        files.write(pl.concat(histories.values()).write_parquet, str(self.path))
+
+    def remove(self) -> None:
+        """Delete this checkpoint."""
+        self.path.unlink(missing_ok=True)

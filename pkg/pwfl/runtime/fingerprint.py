@@ -1,0 +1,127 @@
+"""A fingerprint of code: changes when what a module runs changes, not when it reads differently."""
+
+import ast
+import hashlib
+import sys
+from functools import cache
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from importlib.util import find_spec
+from pathlib import Path
+
+SHARED = "pwfl"
+
+
+@cache
+def fingerprint(*modules: str) -> str:
+    """Hex digest of the syntax trees, without docstrings, of modules and all they import of their own package and pwfl.
+
+    Modules are named in full (`pwfl.systems.multicell.schedule`). Comments, formatting and docstrings do not count,
+    nor does what is imported for type annotations only; other packages' versions are those of `packages`. The digest
+    is the same under all versions of Python that parse the code.
+    """
+    digest = hashlib.sha256()
+    for module in sorted(_closure(modules)):
+        digest.update(f"{module}\0{_read(module)[0]}\0".encode())
+    return digest.hexdigest()[:16]
+
+
+@cache
+def packages(*modules: str) -> dict[str, str]:
+    """Versions of the installed distributions that modules, and all they import as `fingerprint` does, import."""
+    names = {name for module in _closure(modules) for name in _read(module)[2]}
+    return {name: _version(name) for name in sorted(names) if _version(name)}
+
+
+@cache
+def _closure(modules: tuple[str, ...]) -> frozenset[str]:
+    """The modules, and those that they import of their own packages and pwfl, directly or not."""
+    seen, open_ = set(), list(modules)
+    while open_:
+        module = open_.pop()
+        if module not in seen:
+            seen.add(module)
+            open_ += _read(module)[1]
+    return frozenset(seen)
+
+
+@cache
+def _read(module: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """A module's syntax tree as text, the modules that it imports and count as code, and other packages' names."""
+    tree = ast.parse(_path(module).read_text(encoding="utf-8"))
+    _strip(tree)
+    own, others = {SHARED, module.partition(".")[0]}, []
+    imported = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            named = [name.name for name in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            inner = [f"{node.module}.{name.name}" for name in node.names]
+            modules = [name for name in inner if node.module.partition(".")[0] in own and _path(name)]
+            named = modules if len(modules) == len(inner) else [*modules, node.module]
+        else:
+            continue
+        imported += [name for name in named if name.partition(".")[0] in own]
+        others += [name.partition(".")[0] for name in named if name.partition(".")[0] not in own]
+    return _text(tree), tuple(imported), tuple(others)
+
+
+def _strip(tree: ast.AST) -> None:
+    """Take docstrings and imports for type annotations out of a syntax tree."""
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if not isinstance(body, list):
+            continue
+        kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        if isinstance(node, kinds) and ast.get_docstring(node) is not None:
+            body = body[1:]
+        node.body = [part for part in body if not (isinstance(part, ast.If) and _type_checking(part.test))]
+
+
+def _type_checking(test: ast.expr) -> bool:
+    return isinstance(test, ast.Name) and test.id == "TYPE_CHECKING"
+
+
+def _text(node) -> str:
+    """A syntax tree as text; empty fields, which newer Pythons add and leave out, do not count."""
+    if isinstance(node, ast.AST):
+        fields = ((name, getattr(node, name, None)) for name in sorted(node._fields))
+        inner = ",".join(f"{name}={_text(value)}" for name, value in fields if value not in (None, []))
+        return f"{type(node).__name__}({inner})"
+    if isinstance(node, list):
+        return f"[{','.join(map(_text, node))}]"
+    return f"{type(node).__name__}:{node!r}"
+
+
+@cache
+def _path(module: str) -> Path | None:
+    """The file of a module; parents are not imported, but for packages outside pwfl, to find their folder."""
+    top, *parts = module.split(".")
+    if top == SHARED:
+        folder = Path(__file__).parent.parent
+    else:
+        spec = find_spec(top)
+        if spec is None or not spec.submodule_search_locations:
+            return None
+        folder = Path(next(iter(spec.submodule_search_locations)))
+    base = folder.joinpath(*parts)
+    for path in (base.with_suffix(".py"), base / "__init__.py") if parts else (folder / "__init__.py",):
+        if path.is_file():
+            return path
+    return None
+
+
+@cache
+def _version(name: str) -> str | None:
+    """The version of the distribution that a top-level module belongs to; None for Python's own."""
+    if name in sys.stdlib_module_names:
+        return None
+    try:
+        return version(name)
+    except PackageNotFoundError:  # not named like its module, or not installed
+        distribution = _distributions().get(name)
+        return version(distribution[0]) if distribution else None
+
+
+@cache
+def _distributions() -> dict[str, list[str]]:
+    return packages_distributions()

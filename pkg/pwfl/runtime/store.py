@@ -1,0 +1,157 @@
+"""The store: a stage's tables lie under an address, a digest of all that they depend on.
+
+A *description* says in words what an address stands for: system, stage, variant, the parameters that the stage reads,
+the code that it runs and the versions of the packages that this imports, and the addresses of the stages before it.
+"""
+
+import hashlib
+import json
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from pwfl.runtime.files import whole
+from pwfl.runtime.fingerprint import fingerprint, packages
+from pwfl.stages import MAKER, REPORT, STAGES, variants
+from pwfl.systems import registry
+
+DIGITS = 12  # of an address
+DATASET = "dataset"
+DATASET_CODE = "pwfl.learning.datasets"
+
+
+class StoreError(RuntimeError):
+    """A job whose code is not the code that it was planned with."""
+
+
+def addresses(scenario) -> dict[tuple[str, str | None, str | None], dict]:
+    """The descriptions of all that a scenario computes, by stage, scheduler and noise scheme (None: any).
+
+    Each has its `address`. Stages and variants that read the same have the same one, whichever scenario they are of.
+    """
+    found = {}
+    if "data" in type(scenario).model_fields:
+        found[DATASET, None, None] = dataset(scenario.data.dataset)
+    found["channel", None, None] = _describe(scenario, "channel", None, {})
+    for scheme in scenario.schemes:
+        chosen = variants(scheme.scheduler, scheme.noise)
+        before = {key[0]: d["address"] for key, d in found.items() if key[1:] == (None, None)}
+        for stage in list(STAGES)[1:]:
+            key = (stage, scheme.scheduler, scheme.noise if stage != "schedule" else None)
+            if key not in found:
+                found[key] = _describe(scenario, stage, chosen.get(stage), before)
+            before[stage] = found[key]["address"]
+    return found
+
+
+def of_scheme(found: dict, stage: str, scheme) -> dict:
+    """The description of a stage's tables in a scheme, out of `addresses`."""
+    wanted = ((stage, scheme.scheduler, scheme.noise), (stage, scheme.scheduler, None), (stage, None, None))
+    return next(found[key] for key in wanted if key in found)
+
+
+def reads(system: str, stage: str, variant: str | None) -> tuple[str, ...]:
+    """The tables that a stage's variant reads, by the system's catalog."""
+    own = registry.system(system).catalog.reads
+    return own.get(f"{stage}/{variant}", own.get(stage, STAGES[stage].reads))
+
+
+def dataset(name: str) -> dict:
+    """The description of a data set's file."""
+    return _addressed({"stage": DATASET, "variant": name, **code(DATASET_CODE)})
+
+
+def report(scenario, found: dict) -> dict:
+    """What a scenario's report depends on: parameters, code, and the addresses of each scheme's stages."""
+    package = registry.system(scenario.system).package
+    schemes = {
+        scheme.name: {stage: of_scheme(found, stage, scheme)["address"] for stage in STAGES}
+        for scheme in scenario.schemes
+    }
+    return {
+        "system": scenario.system,
+        "stage": REPORT,
+        "parameters": scenario.part({REPORT}).plain(),
+        "upstream": schemes,
+        **code(f"{package}.{REPORT}", f"{package}.tables", "pwfl.report.build"),
+    }
+
+
+def comparison(scenarios: dict) -> dict:
+    """What the comparison of a study's scenarios depends on: all parameters that any stage reads, and code."""
+    packages_of = dict.fromkeys(registry.system(scenario.system).package for scenario in scenarios.values())
+    modules = [f"{package}.{module}" for package in packages_of for module in (REPORT, "claims")]
+    return {
+        "stage": "comparison",
+        "systems": {name: scenario.system for name, scenario in scenarios.items()},
+        "parameters": {name: scenario.part(None).plain() for name, scenario in scenarios.items()},
+        **code("pwfl.report.build", *modules),
+    }
+
+
+@cache
+def code(*modules: str) -> dict:
+    """The part of a description that tells the code of some modules, and the packages that they use."""
+    return {"modules": list(modules), "code": fingerprint(*modules), "packages": packages(*modules)}
+
+
+def check_code(description: dict) -> None:
+    """Raise StoreError where a job's code is not that of its description: it changed after the job was planned."""
+    now = code(*description["modules"])
+    for what in ("code", "packages"):
+        if now[what] != description[what]:
+            raise StoreError(
+                f"the {what} of {description['stage']} changed after this job was planned, from {description[what]} "
+                f"to {now[what]}; start the workflow again"
+            )
+
+
+def explain(description: dict, folder: Path) -> None:
+    """Write a description in words beside what it describes: `description.yaml`."""
+    path = folder / "description.yaml"
+    if not path.exists():
+        with whole(str(path)) as partial:
+            Path(partial).write_text(yaml.safe_dump(description, sort_keys=False), encoding="utf-8")
+
+
+def write_addresses(scenario, found: dict, path: str) -> None:
+    """Write the table of the addresses behind a scenario's report: scheme, stage, address, folder of its tables.
+
+    A file that says the same already keeps its time.
+    """
+    lines = ["scheme,stage,address,folder"]
+    for scheme in scenario.schemes:
+        for stage in (DATASET, *STAGES):
+            if stage != DATASET or (DATASET, None, None) in found:
+                address = of_scheme(found, stage, scheme)["address"]
+                lines.append(f'"{scheme.name}",{stage},{address},store/{stage}/{address}')
+    text, file = "\n".join(lines) + "\n", Path(path)
+    if not file.exists() or file.read_text(encoding="utf-8") != text:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with whole(path) as partial:
+            Path(partial).write_text(text, encoding="utf-8")
+
+
+def _describe(scenario, stage: str, variant: str | None, before: dict[str, str]) -> dict:
+    """The description of a stage's variant, given the addresses of the stages before it."""
+    wanted = {stage, f"{stage}/{variant}"}
+    upstream = {MAKER[table] for table in reads(scenario.system, stage, variant)}
+    if stage == "train":
+        upstream |= {DATASET} & set(before)
+    package = registry.system(scenario.system).package
+    return _addressed(
+        {
+            "system": scenario.system,
+            "stage": stage,
+            "variant": variant,
+            "parameters": scenario.part(wanted).plain(),
+            "upstream": {name: before[name] for name in (DATASET, *STAGES) if name in upstream},
+            **code(f"{package}.{stage}", f"{package}.tables"),
+        }
+    )
+
+
+def _addressed(description: dict) -> dict:
+    text = json.dumps(description, sort_keys=True)
+    return {"address": hashlib.sha256(text.encode()).hexdigest()[:DIGITS], **description}

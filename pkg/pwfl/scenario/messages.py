@@ -1,0 +1,70 @@
+"""What is said of a config that cannot be run: file, key, value, and what would be right."""
+
+import difflib
+from collections.abc import Sequence
+
+from pwfl.scenario import common
+from pwfl.scenario.fields import Section
+
+
+class ScenarioError(ValueError):
+    """A config that cannot be run; the message names file, key, value and what would be right."""
+
+
+def explain(error: dict, model: type[Section]) -> str:
+    """One line for one of pydantic's errors: key, what is wrong, what would be right."""
+    location, value = error["loc"], error["input"]
+    key = ".".join(str(part) for part in location)
+    if error["type"] == "extra_forbidden":
+        for part in location[:-1]:
+            if isinstance(part, str):
+                kind = model.model_fields[part].annotation
+                model = kind if isinstance(kind, type) else kind.__args__[0]
+        return f"{key}: unknown key{did_you_mean(location[-1], model.model_fields)}"
+    if error["type"] == "value_error":
+        return (f"{key}." if key else "") + str(error["ctx"]["error"])
+    if error["type"] == "string_pattern_mismatch":
+        return f"{key}: {shown(value)} is no name; {common.NAME_RULE}"
+    if error["type"] == "missing":
+        return f"{key}: is missing"
+    message = error["msg"][0].lower() + error["msg"][1:]
+    if bound := {"ge", "gt", "le", "lt"} & set(error.get("ctx", {})):  # which pydantic writes with all its zeros
+        message = f"{message.rpartition(' ')[0]} {error['ctx'][bound.pop()]:g}"
+    return f"{key}: {shown(value)} is wrong: {message}"
+
+
+def blame(problem: str, name: str, base: dict, override: dict) -> str:
+    """Prefix a problem with the part of the file that sets its key."""
+    keys = problem.split(":", maxsplit=1)[0].split(".")
+    for part, content in ((f"scenarios.{name}", override), ("base", base)):
+        if sets(content, keys):
+            return f"{part}.{problem}"
+    return f"scenarios.{name}: {problem}"
+
+
+def sets(content, keys: Sequence[str]) -> bool:
+    """Whether a part of a config sets the value at a key's parts."""
+    for key in keys:
+        if isinstance(content, list):
+            return True
+        if not (isinstance(content, dict) and key in content):
+            return False
+        content = content[key]
+    return True
+
+
+def did_you_mean(word: str, known) -> str:
+    """The known word nearest to an unknown one, or all known ones, as the end of a message."""
+    near = difflib.get_close_matches(str(word), list(known), n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}"
+
+
+def shown(value) -> str:
+    """A value in a message: as YAML's null is called there, and not longer than a line."""
+    text = "empty" if value is None else repr(value)
+    return text if len(text) <= 120 else f"{text[:100]}... ({len(text)} characters)"
+
+
+def report(source: str, problems: list[str]) -> str:
+    """All problems of a place, a line each, under its name."""
+    return f"{source}:\n" + "\n".join(f"  {problem}" for problem in problems)

@@ -1,0 +1,25 @@
+"""A resolved scenario as people read it: a YAML file, a table of its parameters."""
+
+import polars as pl
+import yaml
+
+from pwfl.runtime.files import whole
+from pwfl.scenario.fields import parameters
+from pwfl.scenario.resolution import look_up
+from pwfl.systems import registry
+
+
+def save(resolved: dict, path: str) -> None:
+    """Write a resolved scenario to a YAML file that can stand as a config's `base`."""
+    with whole(path) as partial, open(partial, "w", encoding="utf-8") as file:
+        yaml.safe_dump(resolved, file, sort_keys=False)
+
+
+def parameter_table(resolved: dict) -> pl.DataFrame:
+    """A resolved scenario as a Polars frame: parameter, value, unit, description (Table I)."""
+    model = registry.system(resolved["system"]).model
+    rows = [
+        (".".join(path), str(look_up(resolved, path)), field.json_schema_extra["unit"], field.description)
+        for path, field in parameters(model)
+    ]
+    return pl.DataFrame(rows, schema=["parameter", "value", "unit", "description"], orient="row")

@@ -1,0 +1,206 @@
+"""Studies: what config files say, validated before anything runs.
+
+A config file holds `study` (its name), `base` (a scenario) and `scenarios` (name -> what differs
+from the base). Mappings merge key by key, everything else replaces.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+
+from pwfl.learning import datasets
+from pwfl.scenario import size, written
+from pwfl.scenario.common import Scenario
+from pwfl.scenario.messages import ScenarioError, blame, did_you_mean, report, sets, shown
+from pwfl.scenario.resolution import field_problems, look_up, merge, resolve
+
+TOP_LEVEL = ("study", "run", "base", "scenarios", "allow_large")
+
+
+COMMAND_LINE = "--config"
+
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")  # stands in names of files, of which file systems allow 255 bytes
+
+
+NAME_RULE = "use letters, digits, '_', '.' and '-', beginning with a letter or digit, at most 100 of them"
+
+
+@dataclass(frozen=True)
+class Study:
+    """The scenarios of one config file that are to be run."""
+
+    name: str
+    source: str
+    scenarios: dict[str, Scenario]
+    warnings: tuple[str, ...] = ()
+
+    def scenario(self, name: str) -> Scenario:
+        """The scenario `name`; raises ScenarioError where there is none."""
+        if name not in self.scenarios:
+            raise ScenarioError(f"there is no scenario {name!r}{did_you_mean(name, self.scenarios)}")
+        return self.scenarios[name]
+
+    def idx_files(self, dataset: str) -> list[str]:
+        """The IDX files that a scenario's `data.folder` gives for a data set; none: Keras loads it."""
+        sources = [s.data for s in self.scenarios.values() if "data" in type(s).model_fields]
+        folders = {source.folder for source in sources if source.dataset == dataset} - {None}
+        return [str(path) for path in datasets.idx_paths(min(folders))] if folders and dataset != "digits" else []
+
+
+def read(paths: Sequence[str | Path], arguments: Sequence[str] = ()) -> dict:
+    """What config files say together, later ones merged over earlier ones.
+
+    They and the KEY=VALUE `arguments` of --config are checked as they are written. Raises ScenarioError with one
+    line for every flaw in any of them.
+    """
+    contents, reports = [], []
+    for path in paths:
+        try:
+            contents.append(written.read(path))
+        except written.WrittenError as error:
+            reports.append(report(str(path), str(error).splitlines()))
+    flaws = []
+    for argument in arguments:
+        key, _, value = argument.partition("=")
+        try:
+            written.parse(value, typed=False)
+        except written.WrittenError as error:
+            flaws += [f"{key}: {line.partition(': ')[2]}" for line in str(error).splitlines()]
+    if flaws:
+        reports.append(report(COMMAND_LINE, flaws))
+    if reports:
+        raise ScenarioError("\n".join(reports))
+    return reduce(merge, contents, {})
+
+
+def load(config: dict, source: str, files: dict | None = None) -> Study:
+    """The study that a config describes.
+
+    Parameters
+    ----------
+    config
+        Content of the file(s), `--config` merged over it: `study`, `base`, `scenarios`, and optionally `run`, the
+        names of the scenarios to run (default: all), and `allow_large`, for studies beyond the limits of `size`.
+    source
+        Names of the files, for messages.
+    files
+        Content of the file(s) alone. What is wrong with `config` and not with `files` is blamed on `--config`.
+
+    Raises
+    ------
+    ScenarioError
+        With one line for every mistake found in any scenario.
+    """
+    problems, chosen = _find(config)
+    if problems:
+        own = problems if files is None else set(_find(files)[0])
+        of_files = [problem for problem in problems if problem in own]
+        of_command_line = [problem for problem in problems if problem not in own]
+        reports = [
+            report(place, lines) for place, lines in ((source, of_files), (COMMAND_LINE, of_command_line)) if lines
+        ]
+        raise ScenarioError("\n".join(reports))
+    warnings = tuple(_shadowed(config, chosen, config if files is None else files))
+    return Study(str(config.get("study", "study")), source, chosen, warnings)
+
+
+def check_surroundings(study: Study) -> None:
+    """Check what scenarios need besides themselves: data folders and solvers.
+
+    Raises ScenarioError with one line for everything that is missing or not what it should be.
+    """
+    problems = {}
+    for name, scenario in study.scenarios.items():
+        for problem in scenario.problems():
+            problems.setdefault(problem, f"scenarios.{name}: {problem}")
+    if problems:
+        raise ScenarioError(report(study.source, list(problems.values())))
+
+
+def _find(config: dict) -> tuple[list[str], dict[str, Scenario]]:
+    """Everything that is wrong with a config, and the scenarios to run."""
+    problems = _check_top_level(config)
+    if problems:
+        return problems, {}
+    scenarios, base = config["scenarios"], config.get("base", {})
+    run = config.get("run", list(scenarios))
+    for name in run:
+        if name not in scenarios:
+            problems.append(f"run: there is no scenario {name!r}{did_you_mean(name, scenarios)}")
+    resolved = {}
+    for name, override in scenarios.items():
+        try:
+            resolved[name] = resolve(base, override)
+        except ScenarioError as error:
+            problems += [blame(line, name, base, override) for line in str(error).splitlines()]
+    # What every scenario overrides is not seen above, and should be no less right.
+    for system in dict.fromkeys(model.system for model in resolved.values()):
+        problems += [f"base.{line}" for line in field_problems({"system": system} | base)]
+    if problems:
+        return list(dict.fromkeys(problems)), {}
+    chosen = {name: resolved[name] for name in run}
+    return ([] if _flag(config.get("allow_large", False)) else size.problems(chosen)), chosen
+
+
+def _check_top_level(config: dict) -> list[str]:
+    problems = []
+    for key in config:
+        if key not in TOP_LEVEL:
+            problems.append(f"{key}: unknown key{did_you_mean(key, TOP_LEVEL)}")
+    if not isinstance(config.get("scenarios"), dict) or not config["scenarios"]:
+        problems.append("scenarios: must name at least one scenario, as in `scenarios: {first: {}}`")
+        return problems
+    if not isinstance(config.get("base", {}), dict):
+        hint = "; leave it out, or write {}, for one without" if config["base"] is None else ""
+        problems.append(f"base: must be a mapping of parameters, is {shown(config['base'])}{hint}")
+    run = config.get("run", ["all"])
+    if not isinstance(run, list):
+        problems.append(f"run: must be a list of scenario names, is {shown(run)}")
+    elif not run:
+        problems.append("run: names no scenario; leave it out to run all")
+    for name, override in config["scenarios"].items():
+        if not (isinstance(name, str) and NAME.fullmatch(name)):
+            problems.append(f"scenarios: {shown(name)} is no name; {NAME_RULE}")
+        if name == "comparison":
+            problems.append(
+                "scenarios: 'comparison' is the folder of comparisons, results/comparison; take another name"
+            )
+        if not isinstance(override, dict):
+            hint = "; write {} for the base as it is" if override is None else ""
+            problems.append(f"scenarios.{name}: must be a mapping of parameters, is {shown(override)}{hint}")
+    if _flag(config.get("allow_large", False)) is None:
+        problems.append(f"allow_large: must be true or false, is {shown(config['allow_large'])}")
+    study = config.get("study", "study")
+    if isinstance(study, bool) or not isinstance(study, str | int) or not NAME.fullmatch(str(study)):
+        problems.append(f"study: {shown(study)} is no name; {NAME_RULE}")
+    return problems
+
+
+def _shadowed(config: dict, chosen: dict[str, Scenario], files: dict) -> Iterator[str]:
+    """A warning for each value of the base that scenarios to run replace: all do, or it came by --config."""
+    base, base_of_files = config.get("base", {}), files.get("base", {})
+    for path, value in _leaves(base):
+        shadowing = [name for name in chosen if sets(config["scenarios"][name], path)]
+        given = not (sets(base_of_files, path) and look_up(base_of_files, path) == value)
+        if shadowing and (given or len(shadowing) == len(chosen)):
+            key = ".".join(path)
+            yield (
+                f"{COMMAND_LINE + ': ' if given else ''}base.{key}: {value!r} has no effect in {', '.join(shadowing)}: "
+                f"scenarios.{shadowing[0]}.{key} replaces it"
+            )
+
+
+def _leaves(content: dict, prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
+    for key, value in content.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, (*prefix, key))
+        else:
+            yield (*prefix, key), value
+
+
+def _flag(value) -> bool | None:
+    """A truth value of a config, which --config hands over as text; None if it is none."""
+    return {"true": True, "false": False}.get(str(value).lower())

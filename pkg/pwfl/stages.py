@@ -1,0 +1,32 @@
+"""The stages before the report: which tables each makes, and out of which."""
+
+from typing import NamedTuple
+
+
+class Stage(NamedTuple):
+    """The tables that a stage makes and those of earlier stages that it reads.
+
+    `variant` is the part of a scheme, `scheduler` or `noise`, that tells the stage's variants apart.
+    """
+
+    makes: tuple[str, ...]
+    reads: tuple[str, ...] = ()
+    variant: str | None = None
+
+
+STAGES = {
+    "channel": Stage(("users", "links")),
+    "schedule": Stage(("schedule", "schedule_status"), ("users", "links"), "scheduler"),
+    "noise": Stage(("noise", "noise_status"), ("users", "schedule"), "noise"),
+    "train": Stage(("history",), ("users", "schedule", "noise")),
+    "account": Stage(("leakage", "outcome"), ("users", "schedule", "noise")),
+    "audit": Stage(("audit",), ("users", "schedule", "noise", "leakage", "outcome")),
+}
+REPORT = "report"
+MAKER = {table: name for name, stage in STAGES.items() for table in stage.makes}  # table -> stage
+
+
+def variants(scheduler: str, noise: str) -> dict[str, str]:
+    """The variant of each stage that has any, in a scheme."""
+    scheme = {"scheduler": scheduler, "noise": noise}
+    return {name: scheme[stage.variant] for name, stage in STAGES.items() if stage.variant}

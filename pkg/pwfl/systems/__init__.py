@@ -1,0 +1,1 @@
+"""The systems: each package holds all of one paper, `registry` finds them."""

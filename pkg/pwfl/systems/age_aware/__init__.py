@@ -1,0 +1,1 @@
+"""The system `age_aware`: when clients whose data age should collect them (Lin et al.)."""

@@ -1,0 +1,107 @@
+"""Accounting of the system `age_aware`: (1), Theorem 1 and (2a) of Lin et al."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from pwfl.systems.age_aware import age, loss_difference
+from pwfl.systems.age_aware.age_profiles import profiles
+from pwfl.tables import beside
+
+if TYPE_CHECKING:
+    from pwfl.systems.age_aware.scenario import AgeAware
+
+TERMS = {
+    "unit": "one training record of one client",
+    "neighbouring_relation": "replace-one",
+    "sampling": "none: every client uploads once, from all its records",
+    "observer": "sees every client's noisy model, knows all chains, asks about the records at T",
+    "guarantee": "epsilon_exact protects a record as it is at T; as it was when collected only epsilon_classical does, "
+    "which is epsilon_server",
+    "guaranteed": True,
+    "link_budget": "none: no radio model",
+    "local_steps": 0.0,
+    "accuracy_of": "none: a mean is learned, no classifier",
+}
+TOLERANCE = 1e-9  # by which a target may be missed, relative
+EPSILONS = {"exact": "total_variation", "bound": "total_variation_bound", "unsafe": "spectral_decay"}
+
+
+def run(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """Each client's guarantee, and each case's guarantee, noise, expected loss difference and bounds.
+
+    The chains' reverse kernels are computed anew from `users`. A case's guarantee is its worst client's.
+    Each client adds Laplace noise once, so delta is 0 and epsilon_C is exact.
+    """
+    keys, horizon = ["realization", "case"], scenario.schedule.horizon
+    chains = profiles(tables["users"], horizon)
+    frame = (
+        tables["schedule"]
+        .pipe(beside, tables["noise"], *keys, "user")
+        .join(tables["users"], on=["realization", "user"], maintain_order="left")
+        .join(chains, on=["chain", "collection_time"], maintain_order="left")
+        .join(
+            chains.filter(pl.col("age") == 0).select("chain", final_mean="mean_wh", final_variance="variance_wh2"),
+            on="chain",
+            maintain_order="left",
+        )
+    )
+    classical = frame["classical_epsilon"].to_numpy()
+    leakage = frame.select(*keys, "user", "target_epsilon", "collection_time", "age", epsilon_classical=classical)
+    leakage = leakage.with_columns(
+        pl.Series(f"epsilon_{name}", age.age_epsilon(classical, frame[variation].to_numpy()))
+        for name, variation in EPSILONS.items()
+    )
+    outcome = leakage.group_by(keys, maintain_order=True).agg(
+        pl.col("target_epsilon").first(),
+        pl.col("epsilon_exact", "epsilon_bound", "epsilon_classical", "epsilon_unsafe").max(),
+        epsilon_server=pl.col("epsilon_classical").max(),
+        epsilon_understated=(pl.col("epsilon_exact") / pl.col("epsilon_unsafe")).max(),
+        channel_uses=pl.len().cast(pl.Float64),
+    )
+    samples = tables["users"].group_by("realization", maintain_order=True).agg(pl.col("samples").sum())
+    outcome = outcome.join(samples, on="realization", how="left", maintain_order="left")
+    return {
+        "leakage": leakage,
+        "outcome": outcome.with_columns(
+            pl.Series(name, values) for name, values in losses(frame, len(outcome)).items()
+        ).with_columns(
+            target_met=pl.col("epsilon_exact") <= pl.col("target_epsilon") * (1 + TOLERANCE),
+            rounds=pl.lit(1),
+            delta=pl.lit(0.0),
+            transmit_energy_j=pl.lit(None, pl.Float64),
+            **{name: pl.lit(term) for name, term in TERMS.items()},
+        ),
+    }
+
+
+def losses(frame: pl.DataFrame, cases: int) -> dict[str, np.ndarray]:
+    """Noise power, expected loss difference and its two bounds of each case, squares of Wh."""
+    frame = frame.sort("realization", "case", "user")
+    names = (
+        "samples",
+        "sensitivity_wh",
+        "noise_scale_wh",
+        "divergence_nats",
+        "information_nats",
+        "mean_wh",
+        "variance_wh2",
+        "final_mean",
+        "final_variance",
+    )
+    samples, sensitivity, scale, divergence, information, mean, variance, final_mean, final_variance = (
+        frame[name].to_numpy().reshape(cases, -1) for name in names
+    )
+    share, value_range = samples / samples.sum(axis=1, keepdims=True), samples * sensitivity
+    power = loss_difference.noise_power(share, scale)
+    excess = loss_difference.sampling_excess(share, samples, variance, final_variance)
+    paired = loss_difference.paired_penalty(share, value_range, information, divergence)
+    separate = loss_difference.separate_penalty(share, value_range, information, divergence)
+    offset = loss_difference.paired_offset(share, samples, final_variance)
+    return {
+        "noise_power_wh2": power.sum(axis=1),
+        "expected_loss_difference_wh2": loss_difference.expected(share * (mean - final_mean), excess, power),
+        "paired_bound_wh2": (paired + power - offset).sum(axis=1),
+        "separate_bound_wh2": (separate + power).sum(axis=1),
+    }

@@ -1,0 +1,35 @@
+"""What the reports of `age_aware` show, and its schemes' colours."""
+
+from pwfl.report.catalog import Catalog
+
+CATALOG = Catalog(
+    figures={
+        "aging": ("users", "links"),
+        "sweep": ("schedule_status", "history", "outcome"),
+        "loss": ("schedule_status", "history", "outcome"),
+        "noise": ("schedule_status", "history", "outcome"),
+        "times": ("schedule_status", "leakage"),
+    },
+    tables={
+        "summary": "For each scheme and privacy target, means over realizations with 95% intervals, the guarantees, "
+        "and what the search for the schedule cost.",
+        "realizations": "Guarantee, noise, simulated and expected loss difference and its bounds of each scheme, "
+        "realization and privacy target.",
+        "history": "Simulated loss difference of each scheme, realization and case.",
+        "statuses": "How the schedules were found and which noise rule was applied.",
+        "sweep": "Mean loss difference and its bounds for each collection time of one client, the others fresh.",
+    },
+    comparison_figures=("search",),
+    colours={
+        ("random", "constant"): "#D55E00",
+        ("random", "adaptive"): "#E69F00",
+        ("bound_constant", "constant"): "#0072B2",
+        ("bound_adaptive", "adaptive"): "#009E73",
+        ("simulated_constant", "constant"): "#56B4E9",
+        ("simulated_adaptive", "adaptive"): "#CC79A7",
+        ("fixed", "constant"): "#7F7F7F",
+        ("fixed", "adaptive"): "#000000",
+        ("sweep", "constant"): "#7F7F7F",
+        ("sweep", "adaptive"): "#000000",
+    },
+)

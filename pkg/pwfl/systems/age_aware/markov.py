@@ -1,0 +1,152 @@
+"""Finite Markov chains: their laws, their reverse kernels, and how fast they forget.
+
+A chain has a transition matrix P, P[a, x] = Pr(X_{s+1} = x | X_s = a), and a start law at time 0.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from pwfl.systems.age_aware.scenario import Chain
+
+TOLERANCE = 1e-9  # by which probabilities may miss a sum of one
+
+
+def chain_of(chain: "Chain", states: int) -> tuple[np.ndarray, np.ndarray]:
+    """Transition matrix and start law of a scenario's chain: `matrix`, or `up` and `down`; `start`, or stationary."""
+    transition = transition_of(chain, states)
+    return transition, stationary(transition) if chain.start is None else np.array(chain.start, float)
+
+
+def transition_of(chain: "Chain", states: int) -> np.ndarray:
+    """Transition matrix of a scenario's chain, shape (states, states): `matrix`, or that of `up` and `down`."""
+    return birth_death(chain.up, chain.down, states) if chain.matrix is None else np.array(chain.matrix, float)
+
+
+def birth_death(up: float, down: float, states: int) -> np.ndarray:
+    """Transition matrix of a chain that goes up with probability `up`, down with `down`, else stays.
+
+    Lin et al., Sec. IV-A; shape (states, states). Nothing is checked; see `matrix_flaw`.
+    """
+    steps = np.diag(np.full(states - 1, up), 1) + np.diag(np.full(states - 1, down), -1)
+    return steps + np.diag(1 - steps.sum(axis=1))
+
+
+def matrix_flaw(transition: np.ndarray) -> str | None:
+    """Why a square matrix is no transition matrix of an irreducible aperiodic chain; None where it is one."""
+    states = len(transition)
+    if (transition < 0).any():
+        row, column = np.argwhere(transition < 0)[0]
+        return f"the probability of going from state {row} to state {column} is {transition[row, column]:g}, below 0"
+    for row, law in enumerate(transition):
+        if flaw := law_flaw(law):
+            return f"row {row} of its transition matrix {flaw}"
+    step = (transition > 0).astype(float)
+    reached = _steps(np.minimum(step + np.eye(states), 1), states)
+    if not reached.all():
+        row, column = np.argwhere(~reached)[0]
+        return f"it is reducible: state {column} is never reached from state {row}"
+    # Wielandt: an irreducible chain is aperiodic exactly when this power has no zero.
+    if not _steps(step, (states - 1) ** 2 + 1).all():
+        return "it is periodic: it never forgets where it started; let some state keep itself with positive probability"
+    return None
+
+
+def law_flaw(law: np.ndarray) -> str | None:
+    """Why a vector is no probability distribution; None where it is one."""
+    if (law < 0).any():
+        return f"has the negative entry {law.min():g}"
+    if abs(law.sum() - 1) > TOLERANCE:
+        return f"sums to {law.sum():.10g}, not to 1"
+    return None
+
+
+def stationary(transition: np.ndarray) -> np.ndarray:
+    """The stationary distribution pi of an irreducible chain, shape (states,)."""
+    states = len(transition)
+    equations = np.vstack([transition.T - np.eye(states), np.ones(states)])
+    law = np.linalg.lstsq(equations, np.append(np.zeros(states), 1.0), rcond=None)[0]
+    return law / law.sum()
+
+
+def laws(transition: np.ndarray, start: np.ndarray, horizon: int) -> np.ndarray:
+    """The laws mu_t of X_t, t = 0..horizon, shape (horizon + 1, states)."""
+    found = [np.asarray(start, float)]
+    for _ in range(horizon):
+        found.append(found[-1] @ transition)
+    return np.stack(found)
+
+
+def reverse_kernels(transition: np.ndarray, start: np.ndarray, horizon: int) -> np.ndarray:
+    """Pr(X_t = a | X_T = x) for t = 0..T = horizon, shape (T + 1, x, a); x are the states that X_T can take.
+
+    mu_t(a) P^(T-t)(a, x) / mu_T(x), exactly, for any start law.
+    """
+    mu = laws(transition, start, horizon)
+    powers = [np.eye(len(transition))]
+    for _ in range(horizon):
+        powers.append(transition @ powers[-1])
+    possible = mu[-1] > 0
+    joint = mu[:, :, None] * np.stack(powers[::-1])
+    return np.swapaxes(joint[:, :, possible] / mu[-1, possible], 1, 2)
+
+
+def total_variation(kernels: np.ndarray) -> np.ndarray:
+    """Largest total variation distance between two rows of each reverse kernel, shape (T + 1,), of (T + 1, x, a).
+
+    Rounded up by what the sums behind the kernels can be off, so that privacy is never overstated.
+    """
+    difference = np.abs(kernels[:, :, None] - kernels[:, None]).sum(axis=-1) / 2
+    times, rows, states = kernels.shape
+    return np.minimum(difference.max(axis=(1, 2)) + (rounding(times, states) if rows > 1 else 0), 1.0)
+
+
+def rounding(times: int, states: int) -> float:
+    """What a distance by powers of a chain can be off, after sums over `times` steps of `states` terms."""
+    return 4 * np.finfo(float).eps * states * (times + 1)
+
+
+def contraction(transition: np.ndarray) -> float:
+    """Norm of P on functions of mean zero in L2(pi): for a reversible chain max over i >= 2 of |lambda_i|."""
+    root = np.sqrt(stationary(transition))
+    centred = root[:, None] * transition / root - np.outer(root, root)
+    return float(min(np.linalg.norm(centred, 2), 1.0))
+
+
+def spectral_gap(transition: np.ndarray) -> float:
+    """Absolute spectral gap, 1 - max over i >= 2 of |lambda_i|."""
+    moduli = np.sort(np.abs(np.linalg.eigvals(transition)))
+    return float(1 - moduli[-2])
+
+
+def total_variation_bound(transition: np.ndarray, start: np.ndarray, horizon: int) -> np.ndarray:
+    """A provable bound on `total_variation` of the reverse kernels, t = 0..T, shape (T + 1,).
+
+    1/2 c^(T-t) sqrt(max_a mu_t(a) / pi_a) max over x != x' of sqrt(pi_x / mu_T(x)^2 + pi_x' / mu_T(x')^2),
+    at most 1, with c the `contraction`. From the stationary law this is 1/2 c^(T-t) max sqrt(1/pi_x + 1/pi_x').
+    Proof: docs/age_aware.md.
+    """
+    pi, mu = stationary(transition), laws(transition, start, horizon)
+    possible = mu[-1] > 0
+    weight = np.sort(pi[possible] / mu[-1, possible] ** 2)[-2:]
+    if len(weight) < 2:
+        return np.zeros(horizon + 1)
+    decay = contraction(transition) ** np.arange(horizon, -1, -1)
+    bound = 0.5 * decay * np.sqrt((mu / pi).max(axis=1) * weight.sum())
+    return np.minimum(bound + rounding(horizon + 1, len(pi)), 1.0)
+
+
+def divergence(law: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Kullback-Leibler divergence D(law || other), nats, over the last axis; infinite where other lacks a state."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.where(law > 0, law * np.log(law / other), 0.0)
+    return np.maximum(terms.sum(axis=-1), 0.0)
+
+
+def _steps(step: np.ndarray, count: int) -> np.ndarray:
+    """Which states are reached from which in exactly `count` steps, as booleans."""
+    reached = np.eye(len(step))
+    for _ in range(count):
+        reached = np.minimum(reached @ step, 1)
+    return reached > 0

@@ -1,0 +1,33 @@
+"""Noise rules of the system `age_aware`: Sec. III-B of Lin et al."""
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from pwfl.systems.age_aware import age
+
+if TYPE_CHECKING:
+    from pwfl.systems.age_aware.scenario import AgeAware
+
+
+def run(scenario: "AgeAware", scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """Each client's classical epsilon and Laplace scale.
+
+    `scheme` is `adaptive`, each client's own required epsilon (4), or `constant`, for all clients the least
+    of them, so that the client whose age protects it least meets the target, too.
+    """
+    keys = ["realization", "case"]
+    epsilon = pl.col("required_epsilon")
+    noise = (
+        tables["schedule"]
+        .join(tables["users"], on=["realization", "user"], maintain_order="left")
+        .with_columns(classical_epsilon=epsilon if scheme == "adaptive" else epsilon.min().over(keys))
+        .with_columns(noise_scale_wh=age.laplace_scale(pl.col("sensitivity_wh"), pl.col("classical_epsilon")))
+        .select(*keys, "user", "classical_epsilon", "noise_scale_wh")
+    )
+    status = noise.group_by(keys, maintain_order=True).agg(
+        status=pl.lit(scheme),
+        least_classical_epsilon=pl.col("classical_epsilon").min(),
+        largest_scale_wh=pl.col("noise_scale_wh").max(),
+    )
+    return {"noise": noise, "noise_status": status}

@@ -1,0 +1,326 @@
+"""Figures and tables of the system `age_aware`."""
+
+from math import log10
+from typing import TYPE_CHECKING
+
+import altair as alt
+import polars as pl
+
+from pwfl.report import results, theme
+from pwfl.systems.age_aware.catalog import CATALOG
+from pwfl.systems.age_aware.claims import claims
+
+if TYPE_CHECKING:
+    from pwfl.systems.age_aware.scenario import AgeAware
+
+DIFFERS = (
+    "One upload of a mean of a few numbers that change in time, no classifier, so no accuracy. epsilon is about the "
+    "data as they are when the model is used, older data were collected. No radio model, so no energy."
+)
+KEYS = ["scheme", "realization", "case"]
+AVERAGED = [
+    "loss_difference_wh2",
+    "expected_loss_difference_wh2",
+    "paired_bound_wh2",
+    "separate_bound_wh2",
+    "noise_power_wh2",
+    "epsilon_exact",
+    "epsilon_bound",
+    "epsilon_classical",
+    "epsilon_unsafe",
+]
+VARIATIONS = {
+    "total_variation": "exact",
+    "total_variation_bound": "provable bound",
+    "spectral_decay": "decay without its constant",
+}
+CURVES = {
+    "loss_difference_wh2": "simulated (mean, 95% band)",
+    "expected_loss_difference_wh2": "expected, closed form",
+    "paired_bound_wh2": "bound (paired)",
+}
+LINE_COLOURS = ["#0072B2", "#009E73", "#D55E00"]
+EVERY = "all (T + 1)^N schedules"
+NEGLIGIBLE = 1e-9  # total variation distances not worth a logarithmic axis
+SHOWN, PANEL = 3, 250  # chains or clients in a figure; width of a panel
+
+
+def aging(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatChart:
+    """Total variation distance between rows of each chain's reverse kernel over the data's age, and its bounds."""
+    first = tables["users"].filter(pl.col("realization") == pl.col("realization").min())
+    one_each = first.unique("chain", keep="first", maintain_order=True).head(SHOWN)
+    frame = (
+        tables["links"]
+        .join(one_each.select("realization", "user", "chain"), on=["realization", "user"])
+        .unpivot(list(VARIATIONS), index=["chain", "age"], variable_name="curve", value_name="distance")
+        .with_columns(pl.col("curve").replace(VARIATIONS))
+        .filter(pl.col("distance") > NEGLIGIBLE)
+    )
+    picked = alt.selection_point(fields=["curve"], bind="legend")
+    colour = alt.Color(
+        "curve:N", title="Delta(age)", scale=alt.Scale(domain=list(VARIATIONS.values()), range=LINE_COLOURS)
+    )
+    panels = [
+        alt.Chart(frame.filter(pl.col("chain") == chain), width=PANEL, height=PANEL, title=f"Chain {chain}")
+        .mark_line(point=alt.OverlayMarkDef(size=18))
+        .encode(
+            x=alt.X("age:Q", title="Age T - t (steps)"),
+            y=alt.Y("distance:Q", title="Total variation distance", scale=alt.Scale(type="log", nice=False)),
+            color=colour,
+            opacity=alt.when(picked).then(alt.value(1.0)).otherwise(alt.value(0.1)),
+            tooltip=["chain:N", "age:Q", "curve:N", alt.Tooltip("distance:Q", format=".4g")],
+        )
+        for chain in one_each["chain"]
+    ]
+    return alt.hconcat(panels[0].add_params(picked), *panels[1:]).resolve_scale(y="shared")
+
+
+def sweep(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatChart | alt.Chart:
+    """Fig. 2: loss difference over one client's collection time, the others fresh, and its bound."""
+    frame = swept(tables)
+    if frame.is_empty():
+        return _nothing("No scheme sweeps a client's collection time")
+    # One scheme is enough for the figure; the table holds all.
+    frame = frame.filter(pl.col("scheme") == pl.col("scheme").first())
+    fresh = frame.filter(pl.col("swept_time") == pl.col("swept_time").max()).row(0, named=True)
+    expected = "expected_loss_difference_wh2_mean"
+    # The same scale for all: from what age can gain.
+    room = max(fresh[expected] - frame[expected].min(), abs(fresh[expected]) / 10, 1e-9)
+    picked = alt.selection_point(fields=["curve"], bind="legend")
+    panels = [
+        (
+            _near(part, ["loss_difference_wh2", "expected_loss_difference_wh2"], "Loss difference (Wh²)", room, picked),
+            _near(part, ["paired_bound_wh2"], "Bound on it (Wh²)", room, picked),
+        )
+        for _, part in frame.group_by("swept_user", maintain_order=True)
+    ]
+    # All panels share the legend's selection, which belongs to the first one.
+    panels[0] = (panels[0][0].add_params(picked), panels[0][1])
+    title = alt.TitleParams(
+        f"One client's collection time, the others fresh, epsilon = {fresh['target_epsilon']:g} at T",
+        subtitle="diamonds: minima; what old data cost beyond the axis is cut off",
+    )
+    users = frame["swept_user"].unique(maintain_order=True)
+    columns = [alt.vconcat(*rows, title=f"Client {user}") for user, rows in zip(users, panels, strict=True)]
+    return alt.hconcat(*columns, title=title)
+
+
+def _nothing(text: str) -> alt.Chart:
+    return alt.Chart(pl.DataFrame({"text": [text]})).mark_text(fontSize=14).encode(text="text:N")
+
+
+def _near(frame: pl.DataFrame, columns: list[str], title: str, room: float, picked: alt.Parameter) -> alt.LayerChart:
+    """Curves of one swept client, on an axis that reaches twice `room` below and thrice above all clients fresh."""
+    closed = columns[-1]
+    fresh = frame.sort("swept_time")[f"{closed}_mean"][-1]
+    long = pl.concat(
+        frame.select(
+            "swept_time",
+            pl.lit(CURVES[c]).alias("curve"),
+            *(pl.col(f"{c}_{part}").alias(part) for part in ("mean", "low", "high")),
+        )
+        for c in columns
+    )
+    x = alt.X(
+        "swept_time:Q",
+        title="Collection time t (steps)",
+        scale=alt.Scale(domain=[0, frame["swept_time"].max()], nice=False),
+    )
+    scale = alt.Scale(domain=[fresh - 2 * room, fresh + 3 * room], nice=False)
+    y = alt.Y("mean:Q", title=title, scale=scale)
+    colour = alt.Color(
+        "curve:N",
+        title=None,
+        scale=alt.Scale(domain=list(CURVES.values()), range=LINE_COLOURS),
+        legend=alt.Legend(symbolOpacity=1, symbolType="stroke"),
+    )
+    shown = alt.when(picked).then(alt.value(1.0)).otherwise(alt.value(0.1))
+    tips = ["curve:N", "swept_time:Q", *(alt.Tooltip(f"{part}:Q", format=".4g") for part in ("mean", "low", "high"))]
+    base = alt.Chart(long, width=PANEL, height=190).encode(x=x, color=colour)
+    band = base.mark_area(clip=True).encode(
+        y=alt.Y("low:Q", scale=scale),
+        y2="high:Q",
+        opacity=alt.when(picked).then(alt.value(0.2)).otherwise(alt.value(0.02)),
+    )
+    line = base.mark_line(clip=True).encode(y=y, tooltip=tips, opacity=shown)
+    best = long.filter(pl.col("curve") == CURVES[closed]).sort("mean").head(1)
+    mark = (
+        alt.Chart(best)
+        .mark_point(size=110, filled=True, shape="diamond")
+        .encode(x=x, y=y, color=colour, opacity=shown, tooltip=tips)
+    )
+    return band + line + mark
+
+
+def loss(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+    """Fig. 3 (a): simulated loss difference over the privacy target."""
+    scale = alt.Scale(type="symlog", constant=1, nice=False)
+    frame = realizations(tables).drop_nulls("loss_difference_wh2")
+    return _over_target(
+        frame,
+        "loss_difference_wh2",
+        scenario,
+        "Loss difference",
+        alt.Y(title="Simulated loss difference (Wh², symmetric log)", scale=scale),
+    )
+
+
+def noise(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+    """Fig. 3 (b): variance of the model's noise over the privacy target."""
+    y = alt.Y(title="Noise power (Wh²)", scale=alt.Scale(type="log", nice=False))
+    return _over_target(realizations(tables), "noise_power_wh2", scenario, "Noise power", y)
+
+
+def _over_target(frame: pl.DataFrame, value: str, scenario: "AgeAware", title: str, y: alt.Y) -> alt.LayerChart:
+    """Means over realizations with confidence bands, over the privacy target."""
+    count = frame["realization"].n_unique()
+    means = theme.means(frame, ["scheme", "target_epsilon"], [value])
+    colour, chosen, opacity = theme.scheme_colour(scenario, [s for s in scenario.schemes if s.scheduler != "sweep"])
+    heading = alt.TitleParams(title, subtitle=f"mean and 95% confidence band over {count} realizations")
+    base = alt.Chart(means, title=heading, width=theme.WIDTH, height=theme.HEIGHT).encode(
+        x=alt.X("target_epsilon:Q", title="Privacy target epsilon at T", scale=alt.Scale(type="log", nice=False)),
+        color=colour,
+    )
+    low, mean = y.copy(), y.copy()
+    low.shorthand, mean.shorthand = f"{value}_low:Q", f"{value}_mean:Q"
+    area = base.mark_area().encode(
+        y=low, y2=f"{value}_high:Q", opacity=alt.when(chosen).then(alt.value(0.18)).otherwise(alt.value(0.02))
+    )
+    line = base.mark_line(point=True).encode(
+        y=mean,
+        opacity=opacity,
+        tooltip=[
+            "scheme:N",
+            "target_epsilon:Q",
+            *(alt.Tooltip(f"{value}_{part}:Q", format=".4g") for part in ("mean", "low", "high")),
+        ],
+    )
+    return (area + line).add_params(chosen)
+
+
+def times(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatChart | alt.Chart:
+    """Collection time of the first clients over the privacy target; of random schedules the mean."""
+    frame = (
+        not_swept(tables["leakage"], tables)
+        .filter(pl.col("user") < SHOWN)
+        .group_by("scheme", "user", "target_epsilon", maintain_order=True)
+        .agg(time=pl.col("collection_time").mean())
+    )
+    if frame.is_empty():
+        return _nothing("No scheme meets privacy targets")
+    horizon = (tables["leakage"]["collection_time"] + tables["leakage"]["age"]).max()
+    colour, chosen, opacity = theme.scheme_colour(scenario, [s for s in scenario.schemes if s.scheduler != "sweep"])
+    panels = [
+        alt.Chart(part, width=PANEL, height=PANEL, title=f"Client {user}")
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("target_epsilon:Q", title="Privacy target epsilon at T", scale=alt.Scale(type="log", nice=False)),
+            y=alt.Y("time:Q", title="Collection time t (steps)", scale=alt.Scale(domain=[0, horizon])),
+            color=colour,
+            opacity=opacity,
+            tooltip=["scheme:N", "target_epsilon:Q", alt.Tooltip("time:Q", format=".4g")],
+        )
+        for (user,), part in frame.group_by("user", maintain_order=True)
+    ]
+    return alt.hconcat(panels[0].add_params(chosen), *panels[1:]).resolve_scale(y="shared")
+
+
+def search(scenarios: dict[str, dict]) -> alt.Chart:
+    """Terms that the searches for the bound's minimum evaluate over the number of clients, beside all schedules."""
+    rows = []
+    for name, content in scenarios.items():
+        for scheme in content["scenario"].schemes:
+            found = content["summary"].filter(pl.col("scheme") == scheme.name).head(1)
+            if scheme.scheduler.startswith("bound_") and len(found):
+                row = found.row(0, named=True)
+                size = (name, row["clients"], row["horizon"])
+                rows.append((*size, f"search, {scheme.noise} noise", log10(row["evaluations"])))
+                rows.append((*size, EVERY, row["log10_schedules"]))
+    schema = {"scenario": pl.String, "clients": pl.Int64, "horizon": pl.Int64, "search": pl.String, "cost": pl.Float64}
+    frame = pl.DataFrame(rows, schema=schema, orient="row").unique(maintain_order=True)
+    names = [EVERY, "search, constant noise", "search, adaptive noise"]
+    colours = ["#7F7F7F", *(CATALOG.colours[f"bound_{rule}", rule] for rule in ("constant", "adaptive"))]
+    picked = alt.selection_point(fields=["search"], bind="legend")
+    return (
+        alt.Chart(frame, width=theme.WIDTH, height=theme.HEIGHT, title="Cost of finding the best schedule")
+        .mark_line(point=alt.OverlayMarkDef(size=60))
+        .encode(
+            x=alt.X("clients:Q", title="Clients N", scale=alt.Scale(type="log", nice=False, padding=20)),
+            y=alt.Y("cost:Q", title="Evaluations (log10, on a log axis)", scale=alt.Scale(type="log")),
+            color=alt.Color("search:N", title=None, scale=alt.Scale(domain=names, range=colours)),
+            strokeDash=alt.StrokeDash("horizon:N", title="Horizon T"),
+            opacity=alt.when(picked).then(alt.value(1.0)).otherwise(alt.value(0.1)),
+            tooltip=["scenario:N", "search:N", "clients:Q", "horizon:Q", alt.Tooltip("cost:Q", format=".2f")],
+        )
+        .add_params(picked)
+    )
+
+
+__all__ = ["COMPARISON_FIGURES", "FIGURES", "claims", "summarize"]
+FIGURES = {"aging": aging, "sweep": sweep, "loss": loss, "noise": noise, "times": times}
+COMPARISON_FIGURES = {"search": search}
+
+
+def summarize(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """The tables summary, realizations, history, statuses and sweep of a scenario."""
+    each = realizations(tables)
+    keys = ["scheme", "target_epsilon"]
+    status = tables["schedule_status"].filter(pl.col("swept_user").is_null())
+    leakage = tables["leakage"]
+    summary = (
+        theme.means(each, keys, AVERAGED)
+        .join(
+            each.group_by(keys, maintain_order=True).agg(
+                pl.len().alias("realizations"),
+                pl.col("loss_difference_wh2").count().alias("trained"),
+                pl.col("epsilon_exact").max().alias("epsilon_maximum"),
+                pl.col("epsilon_understated").max(),
+                (~pl.col("target_met")).sum().alias("target_missed"),
+                pl.col("channel_uses").mean(),
+                pl.col("delta", "unit", "neighbouring_relation", "sampling", "observer", "guarantee").first(),
+            ),
+            on=keys,
+            maintain_order="left",
+        )
+        .join(
+            status.group_by(keys, maintain_order=True).agg(pl.col("evaluations", "log10_schedules").mean()),
+            on=keys,
+            maintain_order="left",
+        )
+        .with_columns(
+            clients=pl.lit(leakage["user"].max() + 1),
+            horizon=pl.lit((leakage["collection_time"] + leakage["age"]).max()),
+        )
+    )
+    return {
+        "summary": summary,
+        "realizations": each,
+        "history": tables["history"],
+        "statuses": results.statuses(tables),
+        "sweep": swept(tables),
+    }
+
+
+def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """The outcome of each scheme, realization and privacy target, with the simulated loss difference where trained."""
+    return not_swept(tables["outcome"], tables).join(
+        tables["history"].select(*KEYS, "loss_difference_wh2"), on=KEYS, how="left", maintain_order="left"
+    )
+
+
+def not_swept(frame: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """The rows of schemes that meet targets, without those of a sweep."""
+    sweeps = tables["schedule_status"].filter(pl.col("swept_user").is_not_null())["scheme"].unique()
+    return frame.filter(~pl.col("scheme").is_in(sweeps.implode()))
+
+
+def swept(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """Means and 95% intervals over trained realizations of each step of each sweep."""
+    frame = (
+        tables["schedule_status"]
+        .filter(pl.col("swept_user").is_not_null())
+        .select(*KEYS, "target_epsilon", "swept_user", "swept_time")
+        .join(tables["outcome"].drop("target_epsilon"), on=KEYS, maintain_order="left")
+        .join(tables["history"].drop("target_epsilon"), on=KEYS, maintain_order="left")
+    )
+    return theme.means(frame, ["scheme", "target_epsilon", "swept_user", "swept_time"], AVERAGED)

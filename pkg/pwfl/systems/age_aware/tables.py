@@ -1,0 +1,132 @@
+"""Schemas of the tables of the system `age_aware`.
+
+A `case` is what a realization is scheduled for: a privacy target, or in a sweep a client and its time.
+"""
+
+import dataframely as dy
+
+from pwfl.tables import contract
+from pwfl.tables.contract import epsilon, key
+
+SCHEDULE_STATUSES = ("random", "fixed", "sweep", "optimal")
+NOISE_STATUSES = ("constant", "adaptive")
+
+
+def _target() -> dy.Float64:
+    return dy.Float64(nullable=False, min_exclusive=0, description="privacy target at T")
+
+
+class Users(dy.Schema):
+    """The clients: what their data follow, how many samples they take (`channel`)."""
+
+    realization = key("realization")
+    user = key("client")
+    chain = dy.String(nullable=False)
+    samples = dy.Int64(nullable=False, min=1, description="n_k")
+    sensitivity_wh = dy.Float64(nullable=False, min_exclusive=0, description="l1 sensitivity of the samples' mean")
+    states_wh = dy.List(dy.Float64(nullable=False), nullable=False)
+    start = dy.List(dy.Float64(nullable=False, min=0, max=1), nullable=False, description="law of X_0")
+    transition = dy.List(dy.List(dy.Float64(nullable=False, min=0, max=1), nullable=False), nullable=False)
+
+
+class Links(dy.Schema):
+    """What data collected at each time tell at T, for each client (`channel`); see pwfl.age.profiles."""
+
+    realization = key("realization")
+    user = key("client")
+    collection_time = key("t")
+    age = dy.Int64(nullable=False, min=0, description="T - t")
+    total_variation = dy.Float64(nullable=False, min=0, max=1, description="Delta(T - t)")
+    total_variation_bound = dy.Float64(nullable=False, min=0, max=1)
+    spectral_decay = dy.Float64(nullable=False, min=0, max=1, description="no bound: its constant is lost")
+    divergence_nats = dy.Float64(nullable=False, min=0, allow_inf=True)
+    information_nats = dy.Float64(nullable=False, min=0)
+    mean_wh = dy.Float64(nullable=False)
+    variance_wh2 = dy.Float64(nullable=False, min=0)
+
+
+class Schedule(dy.Schema):
+    """When each client collects, and what that asks of its mechanism (`schedule`)."""
+
+    realization = key("realization")
+    case = key("case")
+    user = key("client")
+    target_epsilon = _target()
+    collection_time = dy.Int64(nullable=False, min=0, description="t_k")
+    required_epsilon = epsilon("what the classical mechanism must supply (4)")
+
+
+class ScheduleStatus(dy.Schema):
+    """How each schedule was found (`schedule`)."""
+
+    realization = key("realization")
+    case = key("case")
+    target_epsilon = _target()
+    swept_user = dy.Int64(nullable=True, min=0, description="client whose time is swept; null: no sweep")
+    swept_time = dy.Int64(nullable=True, min=0)
+    status = dy.Enum(SCHEDULE_STATUSES, nullable=False)
+    objective_wh2 = dy.Float64(nullable=True, allow_inf=True, description="what was minimized; null: nothing")
+    evaluations = dy.Float64(nullable=False, min=0, description="terms that the search evaluated")
+    log10_schedules = dy.Float64(nullable=False, min=0, description="of how many schedules it chose, log10")
+
+
+class Noise(dy.Schema):
+    """Each client's mechanism (`noise`)."""
+
+    realization = key("realization")
+    case = key("case")
+    user = key("client")
+    classical_epsilon = epsilon("epsilon_C, about the data at t_k")
+    noise_scale_wh = dy.Float64(nullable=False, min=0, description="b_k of the Laplace noise")
+
+
+class NoiseStatus(dy.Schema):
+    """Each realization's noise rule and its extremes (`noise`)."""
+
+    realization = key("realization")
+    case = key("case")
+    status = dy.Enum(NOISE_STATUSES, nullable=False)
+    least_classical_epsilon = epsilon("least epsilon_C over clients")
+    largest_scale_wh = dy.Float64(nullable=False, min=0)
+
+
+class History(dy.Schema):
+    """Simulated loss difference (`train`): the model is trained and uploaded once."""
+
+    realization = key("realization")
+    case = key("case")
+    target_epsilon = _target()
+    loss_difference_wh2 = dy.Float64(nullable=False, description="mean over the realization's draws of data and noise")
+
+
+class Leakage(dy.Schema):
+    """The privacy that each client's records are left with (`account`)."""
+
+    realization = key("realization")
+    case = key("case")
+    user = key("client")
+    target_epsilon = _target()
+    collection_time = dy.Int64(nullable=False, min=0)
+    age = dy.Int64(nullable=False, min=0)
+    epsilon_classical = epsilon("about the data at t_k")
+    epsilon_exact = epsilon("about the data at T, exact Delta")
+    epsilon_bound = epsilon("about the data at T, provable bound on Delta")
+    epsilon_unsafe = epsilon("with spectral_decay for Delta: no guarantee")
+
+
+class Outcome(contract.Outcome):
+    """Guarantee, noise, expected loss difference and bounds of each realization and case (`account`)."""
+
+    case = key("case")
+    target_epsilon = _target()
+    epsilon_bound = epsilon("the same by the provable bound on Delta")
+    epsilon_classical = epsilon("about the data collected, worst client")
+    epsilon_unsafe = epsilon("by spectral_decay: no guarantee")
+    epsilon_understated = dy.Float64(
+        nullable=False, min=0, allow_inf=True, description="largest epsilon_exact over epsilon_unsafe of a client"
+    )
+    target_met = dy.Bool(nullable=False)
+    noise_power_wh2 = dy.Float64(nullable=False, min=0, description="variance of the model's noise")
+    expected_loss_difference_wh2 = dy.Float64(nullable=False)
+    paired_bound_wh2 = dy.Float64(nullable=False, allow_inf=True)
+    separate_bound_wh2 = dy.Float64(nullable=False, allow_inf=True)

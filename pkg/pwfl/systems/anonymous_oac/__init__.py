@@ -1,0 +1,1 @@
+"""The system `anonymous_oac`: anonymous over-the-air computation (Hasircioglu and Gunduz)."""

@@ -1,0 +1,32 @@
+"""What the reports of `anonymous_oac` show, and its schemes' colours."""
+
+from pwfl.report.catalog import Catalog
+
+CATALOG = Catalog(
+    figures={
+        "composition": ("leakage",),
+        "readings": ("leakage",),
+        "accuracy": ("history",),
+        "loss": ("history",),
+        "cost": ("outcome", "history"),
+        "failures": ("leakage",),
+        "channel_estimate": ("leakage",),
+    },
+    tables={
+        "summary": "For each scheme, final accuracy with its 95% interval, the guarantee under all readings of the "
+        "sampling and by several accountants, against the server, proved and at least, and what it costs on "
+        "air.",
+        "realizations": "Guarantee, cost and final accuracy of each realization and scheme.",
+        "history": "Test accuracy and loss of each evaluated round, realization and scheme.",
+        "leakage": "epsilon over rounds, failed devices and scaled channel estimates.",
+        "statuses": "How devices transmit, and how the noise multipliers were found.",
+    },
+    colours={
+        ("over_the_air", "anonymous"): "#009E73",
+        ("over_the_air", "identified"): "#0072B2",
+        ("orthogonal", "local"): "#D55E00",
+        ("over_the_air", "anonymous_fixed"): "#CC79A7",
+        ("over_the_air", "identified_fixed"): "#56B4E9",
+        ("orthogonal", "local_fixed"): "#E69F00",
+    },
+)

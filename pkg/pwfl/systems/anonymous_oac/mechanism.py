@@ -1,0 +1,56 @@
+"""The noise that each scheme's rounds carry, and what an observer may know of their sampling."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from pwfl.systems.anonymous_oac import batches, sampled
+
+if TYPE_CHECKING:
+    from pwfl.systems.anonymous_oac.scenario import AnonymousOac
+
+LOCAL = ("local", "local_fixed")  # each device protects its own update
+FIXED = ("anonymous_fixed", "identified_fixed", "local_fixed")  # strength does not follow the batch's size
+READING = {"anonymous": "anonymous", "anonymous_fixed": "anonymous_read"}  # all others': identified_read
+
+
+def strengths(
+    scenario: "AnonymousOac", scheme: str, multiplier: float, tables: dict[str, pl.DataFrame]
+) -> pl.DataFrame:
+    """The table `noise` of a multiplier, from `users` and `schedule`; see `run`."""
+    keys, (devices, samples) = ["realization", "round"], population(tables)
+    local, fixed = scheme in LOCAL, scheme in FIXED
+    senders = tables["schedule"].filter(pl.lit(fixed) | (pl.col("batch") > 0))
+    sums = senders.group_by(keys, maintain_order=True).agg(senders=pl.len(), records=pl.col("batch").sum())
+    of_each = samples * scenario.data.sampling
+    divisor = pl.col("records").cast(pl.Float64)
+    if fixed:
+        divisor = pl.col("senders") * of_each if local else devices * scenario.network.participation * of_each
+    realizations = tables["users"].select("realization").unique(maintain_order=True)
+    rounds = pl.DataFrame({"round": np.arange(1, scenario.training.rounds + 1)})
+    noise_std = multiplier * 2 * scenario.training.clip_norm / pl.col("divisor")
+    return (
+        realizations.join(rounds, how="cross")
+        .join(sums.with_columns(divisor=divisor), on=keys, how="left", maintain_order="left")
+        .select(
+            *keys,
+            noise_std=(noise_std * (pl.col("senders").sqrt() if local else 1.0)).fill_null(0.0),
+            divisor=pl.col("divisor").fill_null(0.0),
+            noise_multiplier=pl.lit(multiplier),
+            noise=pl.lit(scheme),
+            reading=pl.lit(READING.get(scheme, "identified_read")),
+        )
+    )
+
+
+def population(tables: dict[str, pl.DataFrame]) -> tuple[int, int]:
+    """The number of devices, and of each one's records: the same in all realizations."""
+    users = tables["users"]
+    return len(users.filter(pl.col("realization") == users["realization"][0])), users["samples"][0]
+
+
+def readings(scenario: "AnonymousOac", scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, sampled.Rates]:
+    """What each reading of a noise scheme lets the observer know; see `batches.readings`."""
+    participation, sampling = scenario.network.participation, scenario.data.sampling
+    return batches.readings(*population(tables), participation, sampling, scheme in LOCAL, scheme in FIXED)

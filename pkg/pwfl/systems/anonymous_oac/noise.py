@@ -1,0 +1,53 @@
+"""Noise of the system `anonymous_oac`: Lemma 4 and Theorem 1 of Hasircioglu and Gunduz, and what lies beyond."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from pwfl.systems.anonymous_oac import sampled
+from pwfl.systems.anonymous_oac.mechanism import READING, readings, strengths
+
+if TYPE_CHECKING:
+    from pwfl.systems.anonymous_oac.scenario import AnonymousOac
+
+
+def run(scenario: "AnonymousOac", scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """Standard deviation of the privacy noise that each round's update carries, and what its sum is divided by.
+
+    `anonymous`: the devices together add the given multiple of the sensitivity 2 L / b_t.
+    `identified`: the same, with the multiplier that gives as small an epsilon where participation and
+    b_t are known. `local`: each device protects its own update, of sensitivity 2 L / b_i, with the
+    multiplier that gives this epsilon where its participation and b_i are known; the average of a_t
+    such updates, weighted by their records, carries sqrt(a_t) times as much. A round without records
+    carries none: nothing is sent.
+
+    `_fixed`: sums are divided by the expected batch size instead, of all devices or, `local`, of each
+    participant, so that the strength of the noise tells nothing of the realized one. Participants send
+    their noise in rounds without records, too. Only a round without participants is silent: where
+    participation is hidden, the multiplier makes up for that silence being heard.
+    """
+    multiplier, epsilon, status = _multiplier(scenario, scheme, tables)
+    realizations = tables["users"].select("realization").unique(maintain_order=True)
+    return {
+        "noise": strengths(scenario, scheme, multiplier, tables),
+        "noise_status": realizations.with_columns(
+            status=pl.lit(status), noise_multiplier=pl.lit(multiplier), epsilon=pl.lit(epsilon)
+        ),
+    }
+
+
+def _multiplier(scenario: "AnonymousOac", scheme: str, tables: dict[str, pl.DataFrame]) -> tuple[float, float, str]:
+    """The noise multiplier, the epsilon it is to give, and how it was found.
+
+    All schemes get the epsilon that the paper's reading gives the configured multiplier.
+    """
+    rounds, delta = scenario.training.rounds, scenario.privacy.delta
+    given, laws = scenario.privacy.noise_multiplier, readings(scenario, scheme, tables)
+    epsilon = float(sampled.tight_epsilon(laws["anonymous"], given, [rounds], delta)[0])
+    if not np.isfinite(epsilon):
+        return given, epsilon, "no_guarantee"
+    own = laws[READING.get(scheme, "identified_read")]
+    if scheme == "anonymous" or sampled.tight_epsilon(own, given, [rounds], delta)[0] <= epsilon:
+        return given, epsilon, "given"
+    return sampled.multiplier_for(epsilon, own, rounds, delta), epsilon, "calibrated"

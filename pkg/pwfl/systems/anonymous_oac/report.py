@@ -1,0 +1,238 @@
+"""Figures and tables of the system `anonymous_oac`."""
+
+from typing import TYPE_CHECKING
+
+import altair as alt
+import numpy as np
+import polars as pl
+
+from pwfl.report import results, theme
+from pwfl.systems.anonymous_oac.claims import claims
+
+if TYPE_CHECKING:
+    from pwfl.systems.anonymous_oac.scenario import AnonymousOac
+
+DIFFERS = (
+    "One cell; batches of random devices, updates add up on air and share their noise. The guarantee of "
+    "the anonymous schemes rests on nobody knowing who takes part."
+)
+METHODS = {
+    "advanced_composition": "advanced composition",
+    "renyi": "Renyi DP (the paper's)",
+    "tight": "privacy loss distribution",
+    "tight_read": "privacy loss distribution, noise read",
+    "proved": "at most: any replaced record",
+    "opposite_records": "at least: opposite records",
+}
+DASHES = {
+    "advanced composition": [1, 3],
+    "Renyi DP (the paper's)": [6, 4],
+    "privacy loss distribution": [1, 0],
+    "privacy loss distribution, noise read": [12, 8],
+    "at most: any replaced record": [8, 3, 2, 3],
+    "at least: opposite records": [2, 2],
+}
+KNOWS = {
+    "anonymous": "hidden",
+    "anonymous_read": "hidden, noise's strength read",
+    "identified": "known",
+    "identified_read": "known, noise's strength read",
+}
+COLOURS = ["#D55E00", "#E69F00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#7F7F7F"]
+FAILED = "Failed devices"
+
+
+def composition(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> alt.Chart:
+    """Fig. 1: epsilon over the rounds for several sampling rates, by the paper's accountant and a tight one."""
+    privacy = scenario.privacy
+    frame = _first_scheme(tables["leakage"]).filter(
+        pl.col("quantity") == "rounds",
+        pl.col("reading") == "anonymous",
+        pl.col("sampling_rate").is_in(privacy.curve_rates),
+        pl.col("noise_multiplier") == privacy.noise_multiplier,
+        ~pl.col("method").cast(pl.String).is_in(("proved", "opposite_records")),
+    )
+    title = alt.TitleParams(
+        "Privacy over the rounds",
+        subtitle=f"noise multiplier {privacy.noise_multiplier:g}, delta = {privacy.delta:g}, hidden participants",
+    )
+    return _curves(frame.with_columns(line=_text("p q = ", "sampling_rate")), title, "Sampling rate", COLOURS)
+
+
+def readings(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> alt.Chart:
+    """epsilon of the first scheme over the rounds, for all that the server may know of the sampling."""
+    p, q = scenario.network.participation, scenario.data.sampling
+    frame = _first_scheme(tables["leakage"]).filter(pl.col("quantity") == "rounds")
+    own = frame.filter(pl.col("reading") == "identified")["noise_multiplier"].unique()
+    reading, method = (pl.col(name).cast(pl.String) for name in ("reading", "method"))
+    frame = frame.filter(
+        pl.col("noise_multiplier").is_in(own.to_list()),
+        (reading != "anonymous") | (pl.col("sampling_rate") == p * q),
+        (method == "tight") | (~reading.str.ends_with("_read") & method.is_in(("proved", "opposite_records"))),
+    )
+    subtitle = f"{scenario.schemes[0].name}: p = {p:g}, q = {q:g}"
+    subtitle += "".join(f", noise multiplier {multiplier:.4g}" for multiplier in own)
+    title = alt.TitleParams("What the server may know", subtitle=subtitle)
+    # What the noise's strength tells may change little: dashes let the line below be seen.
+    dashed = pl.when(reading.str.ends_with("_read")).then(pl.lit("tight_read")).otherwise(method)
+    return _curves(frame.with_columns(line=reading.replace(KNOWS), method=dashed), title, "Participation", COLOURS)
+
+
+def cost(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+    """Final accuracy over the symbols on air, all schemes equally private."""
+    each = results.realizations(tables).drop_nulls("accuracy")
+    frame = theme.means(each, ["scheme"], ["accuracy", "channel_uses", "noise_multiplier", "epsilon_exact"])
+    colour, chosen, opacity = theme.scheme_colour(scenario)
+    delta = scenario.privacy.delta
+    epsilon = frame["epsilon_exact_mean"].max() if len(frame) else np.nan
+    title = alt.TitleParams(
+        "Accuracy over spectrum at equal privacy",
+        subtitle=f"epsilon = {epsilon:.3g} at delta = {delta:g}; bars: 95% intervals of the mean",
+    )
+    base = alt.Chart(frame, title=title, width=theme.WIDTH, height=theme.HEIGHT).encode(
+        x=alt.X(
+            "channel_uses_mean:Q",
+            title="Symbols on air, all rounds",
+            scale=alt.Scale(type="log", padding=30),
+            axis=alt.Axis(format="~s"),
+        ),
+        color=colour,
+        opacity=opacity,
+    )
+    y = alt.Y("accuracy_mean:Q", title="Final test accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False))
+    low = y.copy()
+    low.shorthand = "accuracy_low:Q"
+    bars = base.mark_rule(strokeWidth=2.5).encode(y=low, y2="accuracy_high:Q")
+    points = base.mark_point(shape="diamond", size=260, filled=True, stroke="black", strokeWidth=1).encode(
+        y=y,
+        tooltip=[
+            "scheme:N",
+            alt.Tooltip("accuracy_mean:Q", format=".2%"),
+            alt.Tooltip("channel_uses_mean:Q", format=".3s"),
+            alt.Tooltip("noise_multiplier_mean:Q", format=".3f"),
+        ],
+    )
+    return (bars + points).add_params(chosen)
+
+
+def failures(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> alt.Chart:
+    """epsilon after all rounds over the participants that fail to transmit (Lemma 4)."""
+    frame = _first_scheme(tables["leakage"]).filter(pl.col("quantity") == "failed_devices")
+    network = scenario.network
+    devices = max(1, round(network.devices * network.participation))
+    return _robustness(
+        frame.with_columns(line=pl.lit("noise shared by the devices")),
+        alt.TitleParams("Devices that fail to transmit", subtitle=f"of {devices} participants, in every round"),
+        FAILED,
+        alt.Scale(zero=True),
+    )
+
+
+def channel_estimate(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> alt.Chart:
+    """epsilon after all rounds over the factor by which the server scales the channel estimates."""
+    names = {
+        "estimate_scale": "channel noise not counted (this system)",
+        "estimate_scale_counting_channel_noise": "channel noise counted",
+        "estimate_scale_of_one_device": "not counted, one device's estimates only",
+    }
+    frame = _first_scheme(tables["leakage"]).filter(pl.col("quantity").cast(pl.String).is_in(names))
+    line = pl.col("quantity").cast(pl.String).replace_strict(names)
+    frame = frame.with_columns(line=line)
+    return _robustness(frame, "Manipulated channel estimates", "Factor k of the estimates", alt.Scale(type="log"))
+
+
+__all__ = ["FIGURES", "claims", "summarize"]
+FIGURES = {
+    "composition": composition,
+    "readings": readings,
+    "accuracy": results.accuracy,
+    "loss": results.loss,
+    "cost": cost,
+    "failures": failures,
+    "channel_estimate": channel_estimate,
+}
+
+
+def summarize(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """The tables summary, realizations, history, leakage and statuses of a scenario."""
+    each = results.realizations(tables)
+    averaged = ["accuracy", "loss", "participants", "records", "channel_uses", "transmit_energy_j"]
+    same = [name for name in each.columns if name.startswith("epsilon_")]
+    summary = each.group_by("scheme", maintain_order=True).agg(
+        pl.len().alias("realizations"),
+        pl.col("noise_multiplier", "reading", *same).first(),
+        pl.col("empty_rounds").sum(),
+        *((pl.col("training") == status).sum().alias(status) for status in ("trained", "diverged")),
+        pl.col("delta", "unit", "neighbouring_relation", "sampling", "observer", "guarantee").first(),
+    )
+    summary = summary.join(theme.means(each, ["scheme"], averaged), on="scheme", how="left", maintain_order="left")
+    return {
+        "summary": summary,
+        "realizations": each,
+        "history": tables["history"],
+        "leakage": tables["leakage"],
+        "statuses": results.statuses(tables),
+    }
+
+
+def _first_scheme(leakage: pl.DataFrame) -> pl.DataFrame:
+    """The rows of one scheme: curves that schemes share are in each one's table."""
+    return leakage.filter(pl.col("scheme") == pl.col("scheme").first())
+
+
+def _text(prefix: str, column: str) -> pl.Expr:
+    return pl.col(column).map_elements(lambda value: f"{prefix}{value:g}", pl.String)
+
+
+def _curves(frame: pl.DataFrame, title: alt.TitleParams, legend: str, colours: list[str]) -> alt.Chart:
+    """epsilon over rounds, a colour for each `line`, a dash for each accountant."""
+    frame = frame.with_columns(
+        method=pl.col("method").cast(pl.String).replace_strict(METHODS), epsilon=_finite("epsilon")
+    )
+    lines, methods = (frame[name].unique(maintain_order=True).to_list() for name in ("line", "method"))
+    chosen = alt.selection_point(fields=["line"], bind="legend")
+    return (
+        alt.Chart(frame, title=title, width=theme.WIDTH, height=theme.HEIGHT)
+        .mark_line()
+        .encode(
+            x=alt.X("x:Q", title="Communication rounds", scale=alt.Scale(type="log")),
+            y=alt.Y("epsilon:Q", title="epsilon", scale=alt.Scale(type="log")),
+            color=alt.Color("line:N", title=legend, scale=alt.Scale(domain=lines, range=colours[: len(lines)])),
+            strokeDash=alt.StrokeDash(
+                "method:N",
+                title="Accountant",
+                legend=alt.Legend(symbolSize=1500),
+                scale=alt.Scale(domain=methods, range=[DASHES[method] for method in methods]),
+            ),
+            opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08)),
+            tooltip=["line:N", "method:N", alt.Tooltip("x:Q", title="rounds"), alt.Tooltip("epsilon:Q", format=".4g")],
+        )
+        .add_params(chosen)
+    )
+
+
+def _robustness(frame: pl.DataFrame, title: str | alt.TitleParams, axis: str, scale: alt.Scale) -> alt.Chart:
+    frame = frame.with_columns(epsilon=_finite("epsilon"))
+    lines = frame["line"].unique(maintain_order=True).to_list()
+    chosen = alt.selection_point(fields=["line"], bind="legend")
+    return (
+        alt.Chart(frame, title=title, width=theme.WIDTH, height=theme.HEIGHT)
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("x:Q", title=axis, axis=alt.Axis(tickMinStep=1 if axis == FAILED else 0)),
+            y=alt.Y("epsilon:Q", title="epsilon after all rounds", scale=scale),
+            color=alt.Color(
+                "line:N",
+                title="Scheme",
+                scale=alt.Scale(domain=lines, range=["#009E73", "#D55E00", "#0072B2"][: len(lines)]),
+            ),
+            opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08)),
+            tooltip=["line:N", alt.Tooltip("x:Q", title=axis), alt.Tooltip("epsilon:Q", format=".4g")],
+        )
+        .add_params(chosen)
+    )
+
+
+def _finite(column: str) -> pl.Expr:
+    """Infinity cannot be drawn: null."""
+    return pl.when(pl.col(column).is_finite()).then(pl.col(column))

@@ -1,0 +1,220 @@
+"""Parameters of the system `anonymous_oac`: anonymous over-the-air computation.
+
+Hasircioglu and Gunduz, "Private Wireless Federated Learning with Anonymous Over-the-Air
+Computation". The paper trains nothing; what training needs is chosen here.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from pwfl.learning import datasets
+from pwfl.scenario import common
+from pwfl.scenario.fields import Section, parameter
+from pwfl.scenario.size import COPIES, FLOAT, FLOAT32, LINK_BYTES, layer_bytes, network_bytes
+
+LEAST_NOISE = 1e-30  # variance of the channel's noise, besides 0
+Rate = Annotated[float, Field(ge=1e-9, le=1)]
+Noise = Literal["anonymous", "identified", "local", "anonymous_fixed", "identified_fixed", "local_fixed"]
+
+
+class Network(Section):
+    """Who takes part (Sec. III)."""
+
+    devices: int = parameter(
+        100, "devices N, with equal numbers of records", stages="channel schedule audit report", ge=1, le=10**6
+    )
+    participation: float = parameter(
+        0.1,
+        "probability p that a device's channel is good enough in a round",
+        stages="channel noise account audit report",
+        ge=1e-9,
+        le=1,
+    )
+
+
+class Radio(Section):
+    """The multiple-access channel."""
+
+    noise_variance: float = parameter(
+        5e-6,
+        "variance N0 of the channel's noise for each coordinate of the update",
+        stages="train account",
+        ge=0,
+        le=1e6,
+    )
+    noise_density_dbm_hz: float = parameter(
+        -174.0,
+        "thermal noise power density that N0 stands for; with the path loss it sets the scale of transmit energies",
+        unit="dBm/Hz",
+        stages="account",
+        ge=-250,
+        le=0,
+    )
+    path_loss_db: float = parameter(
+        100.0, "mean path loss of the co-located devices", unit="dB", stages="account", ge=0, le=300
+    )
+    digital_efficiency: float = parameter(
+        2.0,
+        "spectral efficiency of orthogonal (digital) transmission",
+        unit="bit/s/Hz",
+        stages="account",
+        ge=1e-3,
+        le=20,
+    )
+
+
+class Data(common.DataSource):
+    """What the devices hold and learn."""
+
+    samples: int = parameter(600, "records of each device", unit="samples", stages="channel audit", ge=1, le=10**6)
+    sampling: float = parameter(
+        0.1,
+        "probability q that a participant takes a record into its batch",
+        stages="schedule noise account audit report",
+        ge=1e-9,
+        le=1,
+    )
+
+
+class Privacy(Section):
+    """Differential-privacy noise and what is reported of it."""
+
+    noise_multiplier: float = parameter(
+        1.0,
+        "noise multiplier of the anonymous scheme: standard deviation over "
+        "sensitivity, sigma b / (2 L); the others get what makes them as private",
+        stages="noise account report",
+        ge=1e-2,
+        le=1e4,
+    )
+    delta: float = parameter(
+        1e-5, "delta of the (epsilon, delta) guarantee", stages="noise account report", ge=1e-100, lt=1
+    )
+    curve_rates: list[Rate] = parameter(
+        [1.0, 0.5, 0.1, 0.01],
+        "sampling rates p q whose epsilon over the rounds is drawn (Fig. 1)",
+        stages="account report",
+        min_length=1,
+        max_length=100,
+    )
+    estimate_scales: list[Rate] = parameter(
+        [0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0],
+        "factors k by which the server scales the devices' channel estimates, drawn against epsilon",
+        stages="account",
+        min_length=1,
+        max_length=100,
+    )
+
+
+class Training(Section):
+    """Stochastic gradient descent (2)."""
+
+    hidden_layers: list[common.Width] = parameter(
+        [64],
+        "widths of the network's hidden ReLU layers; [] is softmax regression",
+        unit="units",
+        stages="train account",
+        max_length=100,
+    )
+    rounds: int = parameter(
+        1000, "rounds T", stages="channel schedule noise train account audit report", ge=1, le=10**6
+    )
+    learning_rate: float = parameter(0.5, "step size eta", stages="train", ge=1e-9, le=1e38)
+    clip_norm: float = parameter(
+        1.0, "clipping norm L of a record's gradient", stages="noise train account audit", ge=1e-6, le=1e6
+    )
+    evaluate_every: int = parameter(
+        20,
+        "rounds between evaluations on the test set; the first and last round are always evaluated",
+        unit="rounds",
+        stages="train",
+        ge=1,
+        le=10**6,
+    )
+
+
+class Scheme(common.Scheme):
+    """A way to transmit, the noise that goes with it, and the name it has in figures and tables."""
+
+    scheduler: Literal["over_the_air", "orthogonal"] = parameter(
+        ..., "all participants at once, the channel adds up; or one after the other, the server sees each update"
+    )
+    noise: Noise = parameter(
+        ...,
+        "noise that is enough while participation is hidden; while it can be inferred; that each device "
+        "needs for itself; `_fixed`: of a strength that does not tell the batch's size",
+    )
+
+
+SCHEMES = [
+    Scheme(name="Anonymous OAC", scheduler="over_the_air", noise="anonymous"),
+    Scheme(name="OAC, participation known", scheduler="over_the_air", noise="identified"),
+    Scheme(name="Orthogonal", scheduler="orthogonal", noise="local"),
+]
+
+
+class AnonymousOac(common.Scenario):
+    """A scenario of the system `anonymous_oac`."""
+
+    system: Literal["anonymous_oac"] = parameter("anonymous_oac", "the system simulated")
+    seed: int = parameter(1, "seed of every random draw", stages="channel schedule train audit", ge=0, lt=2**63)
+    realizations: int = parameter(
+        10, "realizations that are scheduled, noised and accounted for", stages="audit report", ge=1, le=10**9
+    )
+    training_realizations: int = parameter(
+        10, "how many of them, from the first on, are trained", stages="report", ge=1, le=10**9
+    )
+    network: Network = Network()
+    radio: Radio = Radio()
+    data: Data = Data()
+    privacy: Privacy = Privacy()
+    training: Training = Training()
+    schemes: list[Scheme] = parameter(
+        SCHEMES, "the schemes compared; a list replaces the default one", stages="report", min_length=1
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self):
+        available = datasets.SIZES[self.data.dataset].train
+        if self.network.devices * self.data.samples > available:
+            raise ValueError(
+                f"data.samples: {self.network.devices} devices of {self.data.samples} records hold "
+                f"{self.network.devices * self.data.samples}, {self.data.dataset} has {available}; "
+                "lower data.samples or network.devices"
+            )
+        if 0 < self.radio.noise_variance < LEAST_NOISE:
+            raise ValueError(
+                f"radio.noise_variance: {self.radio.noise_variance:g} stands for the thermal noise, beside which "
+                f"transmit energies would be no numbers; 0, or at least {LEAST_NOISE:g}"
+            )
+        for scheme in self.schemes:
+            if scheme.noise.startswith("local") != (scheme.scheduler == "orthogonal"):
+                raise ValueError(
+                    f"schemes: {scheme.scheduler} + {scheme.noise} is no system: noise `local` and `local_fixed` go "
+                    "with scheduler `orthogonal`, the others with `over_the_air`"
+                )
+        return self
+
+    def table_bytes(self) -> tuple[float, float, str]:
+        """See `pwfl.scenario.common.Scenario`."""
+        drawn = self.training.rounds * self.network.devices  # at once, of one realization
+        rows = drawn * self.network.participation * LINK_BYTES
+        return rows, drawn * FLOAT * COPIES, "network.devices or training.rounds"
+
+    def training_bytes(self) -> tuple[float, str]:
+        """See `pwfl.scenario.common.Scenario`."""
+        drawn = (
+            self.training.rounds
+            * self.network.devices
+            * self.network.participation
+            * self.data.samples
+            * self.data.sampling
+        )
+        needed = network_bytes(self, self.training.hidden_layers, 1) + layer_bytes(
+            self, self.network.devices * self.data.samples
+        )
+        return needed + drawn * FLOAT32 * COPIES, "training.hidden_layers or training.rounds"
+
+
+MODEL = AnonymousOac

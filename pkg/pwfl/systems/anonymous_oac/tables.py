@@ -1,0 +1,129 @@
+"""Schemas of the tables of the system `anonymous_oac`."""
+
+import dataframely as dy
+
+from pwfl.tables import contract
+from pwfl.tables.contract import epsilon, key
+
+NOISES = ("anonymous", "identified", "local", "anonymous_fixed", "identified_fixed", "local_fixed")
+READINGS = ("anonymous", "identified", "anonymous_read", "identified_read")
+QUANTITIES = (
+    "rounds",
+    "failed_devices",
+    "estimate_scale",
+    "estimate_scale_counting_channel_noise",
+    "estimate_scale_of_one_device",
+)
+METHODS = ("advanced_composition", "renyi", "tight", "proved", "opposite_records")
+
+
+class Users(dy.Schema):
+    """The devices (`channel`)."""
+
+    realization = key("realization")
+    user = key("device")
+    samples = dy.Int64(nullable=False, min=1, description="records it holds")
+
+
+class Links(dy.Schema):
+    """The channels that are good enough to take part over, round by round (`channel`)."""
+
+    realization = key("realization")
+    round = key("round, from 1")
+    user = key("device")
+    gain = dy.Float64(nullable=False, min=0, description="fading power gain |c|^2, mean 1 over all devices")
+
+
+class Schedule(dy.Schema):
+    """Who takes part in a round, with how many records (`schedule`)."""
+
+    realization = key("realization")
+    round = key("round, from 1")
+    user = key("device")
+    gain = dy.Float64(nullable=False, min=0, description="fading power gain |c|^2")
+    slot = dy.Int64(nullable=True, min=0, description="place in the order of transmission; null: all at once")
+    batch = dy.Int64(nullable=False, min=0, description="records in its batch")
+
+
+class ScheduleStatus(dy.Schema):
+    """How rounds turned out (`schedule`)."""
+
+    realization = key("realization")
+    status = dy.Enum(("over_the_air", "orthogonal"), nullable=False)
+    rounds = dy.Int64(nullable=False, min=1)
+    empty_rounds = dy.Int64(nullable=False, min=0, description="rounds in which no record was in any batch")
+    participants = dy.Float64(nullable=False, min=0, description="mean of a_t")
+    records = dy.Float64(nullable=False, min=0, description="mean of b_t")
+
+
+class Noise(dy.Schema):
+    """Privacy noise that each round's update carries (`noise`)."""
+
+    realization = key("realization")
+    round = key("round, from 1")
+    noise_std = dy.Float64(nullable=False, min=0, description="per coordinate of the update; 0 in a silent round")
+    divisor = dy.Float64(nullable=False, min=0, description="of the sum of clipped gradients; 0 in a silent round")
+    noise_multiplier = dy.Float64(
+        nullable=False,
+        min_exclusive=0,
+        description="sigma_t divisor / (2 L), of a device where each protects its own update",
+    )
+    noise = dy.Enum(NOISES, nullable=False, description="the noise scheme")
+    reading = dy.Enum(READINGS, nullable=False, description="under which the noise was set")
+
+
+class NoiseStatus(dy.Schema):
+    """How each realization's noise multiplier was found (`noise`)."""
+
+    realization = key("realization")
+    status = dy.Enum(("given", "calibrated", "no_guarantee"), nullable=False)
+    noise_multiplier = dy.Float64(nullable=False, min_exclusive=0)
+    epsilon = epsilon("what it was calibrated to")
+
+
+class History(dy.Schema):
+    """Test accuracy and loss over the rounds (`train`)."""
+
+    realization = key("realization")
+    round = key("round")
+    accuracy = dy.Float64(nullable=False, min=0, max=1)
+    loss = dy.Float64(nullable=False, min=0, allow_inf=True, allow_nan=True)
+    status = dy.Enum(("trained", "diverged"), nullable=False)
+
+
+class Leakage(dy.Schema):
+    """epsilon over rounds, failed devices and channel estimates (`account`); of realization 0, alike for all."""
+
+    realization = key("realization")
+    quantity = dy.Enum(QUANTITIES, primary_key=True, description="what `x` is")
+    reading = dy.Enum(READINGS, primary_key=True, description="what the observer knows")
+    x = dy.Float64(primary_key=True, min=0)
+    participation = dy.Float64(primary_key=True, min_exclusive=0, max=1, description="known to the observer; 1: hidden")
+    sampling_rate = dy.Float64(primary_key=True, min_exclusive=0, max=1, description="of a record, beyond that")
+    method = dy.Enum(METHODS, primary_key=True)
+    noise_multiplier = dy.Float64(primary_key=True, min=0)
+    epsilon = epsilon("at the scenario's delta")
+
+
+class Outcome(contract.Outcome):
+    """Guarantee and cost of each realization's training (`account`)."""
+
+    participants = dy.Float64(nullable=False, min=0, description="mean of a_t")
+    records = dy.Float64(nullable=False, min=0, description="mean of b_t")
+    empty_rounds = dy.Int64(nullable=False, min=0)
+    noise_multiplier = dy.Float64(nullable=False, min_exclusive=0)
+    reading = dy.Enum(READINGS, nullable=False, description="epsilon_exact's")
+    epsilon_server = epsilon("of all that the server receives: with what the strength of the noise tells")
+    epsilon_anonymous = epsilon("usual pair, participation and batch size hidden")
+    epsilon_identified = epsilon("usual pair, participation known, batch size hidden")
+    epsilon_anonymous_read = epsilon(
+        "usual pair, participation hidden, with what the strength of the noise tells; "
+        "null: each device sends on its own",
+        nullable=True,
+    )
+    epsilon_identified_read = epsilon("usual pair, participation known, with what the strength of the noise tells")
+    epsilon_renyi_anonymous = epsilon("the paper's accountant, participation hidden")
+    epsilon_renyi_identified = epsilon("the same, participation known")
+    epsilon_proved = epsilon("upper bound for all pairs that differ in a record, under the scheme's reading")
+    epsilon_opposite_records = epsilon("at least this is lost, under the scheme's reading")
+    epsilon_theorem_1 = epsilon("closed form of Theorem 1; null where its conditions fail", nullable=True)

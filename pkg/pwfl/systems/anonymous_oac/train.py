@@ -1,0 +1,68 @@
+"""Training of the system `anonymous_oac`: (2) of Hasircioglu and Gunduz, batches that differ from round to round."""
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+import tensorflow as tf
+
+from pwfl import streams
+from pwfl.learning import datasets, engine
+from pwfl.learning.mlp import glorot_uniform
+from pwfl.systems.anonymous_oac.rounds import batches, history_function, mean_weights
+
+if TYPE_CHECKING:
+    from pwfl.systems.anonymous_oac.scenario import AnonymousOac
+
+log = logging.getLogger(__name__)
+
+
+def trainer(
+    scenario: "AnonymousOac", data: datasets.Dataset, tables: dict[str, pl.DataFrame]
+) -> Callable[[int], pl.DataFrame]:
+    """A function that trains one realization and returns its test accuracy and loss over the rounds.
+
+    A round's update is the sum of the batch's clipped gradients over the table noise's `divisor`,
+    privacy noise and channel noise; in a round without records the server, which cannot know, adds
+    the noise it hears. Start weights, records and noise come from streams of their own, the same for
+    all schemes. A loss that leaves the finite numbers ends a training; the column `status` says so.
+    """
+    training, seed = scenario.training, scenario.seed
+    size = datasets.SIZES[scenario.data.dataset]
+    widths = [size.features, *training.hidden_layers, size.classes]
+    rounds = engine.evaluation_rounds(training.rounds, training.evaluate_every)
+    history_of = history_function(widths, rounds, training, data)
+    over_the_air = tables["schedule"]["slot"].is_null().all()
+    channel_noise = np.float32(scenario.radio.noise_variance if over_the_air else 0.0)  # digital: no error
+    users = tables["users"].partition_by("realization", as_dict=True)
+    schedule = tables["schedule"].partition_by("realization", as_dict=True)
+    noise = tables["noise"].partition_by("realization", as_dict=True)
+
+    def train(realization: int) -> pl.DataFrame:
+        samples = users[realization,]["samples"].to_numpy()
+        owned = streams.generator(seed, "data", realization).permutation(size.train)[: samples.sum()]
+        taken = schedule.get((realization,), tables["schedule"].clear())
+        rows, stops = batches(taken, samples, training.rounds, streams.generator(seed, "records", realization))
+        std = np.sqrt(noise[realization,]["noise_std"].to_numpy().astype(np.float32) ** 2 + channel_noise)
+        accuracies, losses = history_of(
+            [tf.constant(w) for w in glorot_uniform(widths, streams.generator(seed, "weights", realization))],
+            rows=tf.constant(owned[rows], tf.int32),
+            stops=tf.constant(stops, tf.int32),
+            mean_weight=tf.constant(mean_weights(stops, noise[realization,]["divisor"].to_numpy()), tf.float32),
+            noise_std=tf.constant(std, tf.float32),
+            key=tf.constant(streams.key(seed, "noise", realization), tf.int64),
+        )
+        history = list(zip(rounds, accuracies.numpy().tolist(), losses.numpy().tolist(), strict=False))
+        status = "trained" if np.isfinite(history[-1][2]) else "diverged"
+        log.info(
+            "realization %d: %.1f records a round, %s, accuracy %.4f",
+            realization,
+            len(rows) / training.rounds,
+            status,
+            history[-1][1],
+        )
+        return pl.DataFrame([(realization, *row, status) for row in history], schema=engine.HISTORY, orient="row")
+
+    return train

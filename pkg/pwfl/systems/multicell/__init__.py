@@ -1,0 +1,1 @@
+"""The system `multicell`: several base stations whose cells interfere (Tavangaran, Chen, Yang, da Silva and Poor)."""

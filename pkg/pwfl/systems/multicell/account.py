@@ -1,0 +1,183 @@
+"""Accounting of the system `multicell`: (11), (19), (20), (21) and Theorem 1 of Tavangaran et al."""
+
+from math import isclose, log
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from pwfl.learning import datasets
+from pwfl.learning.mlp import parameter_count
+from pwfl.privacy.gaussian import classic_epsilon, exact_epsilon, tight_epsilon, zcdp
+from pwfl.systems.multicell.assigned import KEYS, assigned
+from pwfl.tables import to_array
+
+if TYPE_CHECKING:
+    from pwfl.systems.multicell.scenario import Multicell
+
+FLOAT_BITS = 32
+TERMS = {
+    "unit": "one training record of one user",
+    "neighbouring_relation": "replace-one",
+    "sampling": "none: every round uses all records of every scheduled user",
+    "observer": "sees each scheduled user's noisy gradient of every round, as the server does",
+    "link_budget": "radiated at the scheduler's powers, in cells that interfere, over the paper's path loss",
+    "local_steps": 1.0,
+    "accuracy_of": "the server's global model",
+}
+GUARANTEES = {
+    "per_sample": "guaranteed: every sample's gradient is clipped",
+    "per_user": "leakage (11) not guaranteed: only a user's mean gradient is clipped",
+}
+
+
+def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """Leakage of each scheduled user, and each realization's objective, guarantee and bound.
+
+    A record's guarantee is its user's; that of the system is the worst, so `rho_max` and the
+    epsilons in `outcome` are maxima over users. `rho_worst_case`, with `per_user` clipping only, is
+    the leakage where one record can turn the clipped mean around: sensitivity 2 L, not 2 L / K_i.
+    """
+    training = scenario.training
+    delta, gamma = scenario.privacy.delta, scenario.schedule.gamma
+    clip, rounds, clipping = training.clip_norm, training.rounds, training.clipping
+
+    frame = assigned(tables)
+    active = frame.filter("scheduled", pl.col("noise_std").is_not_null())
+    samples, noise_std = active["samples"].to_numpy(), active["noise_std"].to_numpy()
+    rho = zcdp(2 * clip / samples, noise_std, rounds)
+    worst_case = zcdp(2 * clip, noise_std, rounds) if clipping == "per_user" else np.full(len(rho), np.nan)
+    leakage = active.select("realization", "user").with_columns(
+        rho=pl.Series(rho),
+        mu=pl.Series(np.sqrt(2 * rho)),
+        epsilon_exact=pl.Series(exact_epsilon(rho, delta)),
+        epsilon_tight=pl.Series(tight_epsilon(rho, delta)),
+        epsilon_classic=pl.Series(classic_epsilon(rho, delta)),
+        rho_worst_case=pl.Series(worst_case, nan_to_null=True),
+    )
+
+    constants = scenario.convergence
+    smoothness, strong_convexity = constants.smoothness, constants.strong_convexity
+    bound = convergence_bound(
+        to_array(frame, "samples", *KEYS),
+        to_array(frame, "scheduled", *KEYS),
+        to_array(frame, "noise_std", *KEYS),
+        model_size(scenario.data.dataset, training.hidden_layers),
+        smoothness=smoothness,
+        strong_convexity=strong_convexity,
+        xi1=clip**2 if constants.xi1 is None else constants.xi1,  # by default what makes Assumption 6 true
+        xi2=constants.xi2,
+    )
+    weighted = pl.col("samples") * pl.col("scheduled")
+    known = pl.col("noise_std").is_not_null().all()
+    outcome = frame.group_by("realization", maintain_order=True).agg(
+        scheduled=pl.col("scheduled").sum(),
+        scheduled_samples=weighted.sum(),
+        samples=pl.col("samples").sum(),
+        objective=pl.when(known).then(
+            (pl.col("samples") - weighted).sum()
+            + gamma * (pl.col("samples") * pl.col("noise_std")).filter("scheduled").pow(-2).sum()
+        ),
+        noise_error=pl.when(known & pl.col("scheduled").any()).then(
+            (weighted * pl.col("noise_std").pow(2)).sum() / weighted.sum()
+        ),
+    )
+    worst = leakage.group_by("realization", maintain_order=True).agg(
+        rho_total=pl.col("rho").sum(),
+        rho_max=pl.col("rho").max(),
+        rho_median=pl.col("rho").median(),
+        rho_worst_case=pl.col("rho_worst_case").max(),
+        **{name: pl.col(name).max() for name in ("epsilon_exact", "epsilon_tight", "epsilon_classic")},
+    )
+    outcome = (
+        outcome.join(worst, on="realization", how="left", maintain_order="left")
+        .with_columns(
+            epsilon_worst_case=pl.when(pl.col("rho_worst_case").is_not_null()).then(
+                pl.col("rho_worst_case").map_batches(lambda rho: pl.Series(exact_epsilon(rho, delta)), pl.Float64)
+            )
+        )
+        .with_columns(pl.Series(name, values, nan_to_null=True) for name, values in bound.items())
+        .with_columns(
+            bound=worth(datasets.SIZES[scenario.data.dataset].classes),
+            bound_premise=pl.lit(premise(training.learning_rate, constants.smoothness, training.hidden_layers)),
+        )
+        .join(costs(scenario, tables), on="realization", how="left", maintain_order="left")
+        .with_columns(
+            delta=pl.lit(delta), rounds=pl.lit(rounds), **{name: pl.lit(term) for name, term in TERMS.items()}
+        )
+        .with_columns(
+            epsilon_server=pl.col("epsilon_exact"),
+            guaranteed=pl.lit(clipping == "per_sample"),
+            guarantee=pl.lit(GUARANTEES[clipping]),
+        )
+    )
+    return {"leakage": leakage, "outcome": outcome}
+
+
+def costs(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """Symbols on air and transmit energy of each realization's training.
+
+    In every round each scheduled user sends 32 bits a parameter at its rate. Cells use a resource block
+    at the same time, so it is taken for as long as the slowest of them takes.
+    """
+    training = scenario.training
+    bits = FLOAT_BITS * model_size(scenario.data.dataset, training.hidden_layers) * training.rounds
+    sent = tables["schedule"].filter(pl.col("resource_block").is_not_null())
+    sent = sent.with_columns(seconds=bits / pl.col("rate_bps"))
+    blocks = sent.group_by("realization", "resource_block", maintain_order=True).agg(
+        symbols=pl.col("seconds").max() * scenario.radio.bandwidth_hz,
+        energy=(pl.col("seconds") * pl.col("power_w")).sum(),
+    )
+    total = blocks.group_by("realization", maintain_order=True).agg(
+        channel_uses=pl.col("symbols").sum(), transmit_energy_j=pl.col("energy").sum()
+    )
+    everyone = tables["users"].select("realization").unique(maintain_order=True)
+    return everyone.join(total, on="realization", how="left").with_columns(pl.exclude("realization").fill_null(0.0))
+
+
+def convergence_bound(samples, scheduled, noise_std, dimension, *, smoothness, strong_convexity, xi1, xi2):
+    """C1, C2, C3 of Theorem 1 and what its bound tends to, each of shape (realization,).
+
+    `samples` K_i, `scheduled` a_i and `noise_std` sigma_i have shape (realization, user). C3 is
+    NaN where nobody is scheduled (no update, no noise) or the noise is. The limit is (C2 + C3) / (1 - C1),
+    infinite for C1 >= 1.
+    """
+    left_out = np.where(scheduled, 0, samples).sum(axis=1) / samples.sum(axis=1)
+    weighted = np.where(scheduled, samples, 0)
+    with np.errstate(invalid="ignore"):
+        share = weighted / weighted.sum(axis=1, keepdims=True)
+    noise = np.where(scheduled, (share * noise_std) ** 2, 0.0).sum(axis=1)
+    c1 = 1 - strong_convexity / smoothness + 4 * xi2 * left_out**2
+    c2 = 2 * xi1 / smoothness * left_out**2
+    c3 = np.where(scheduled.any(axis=1), dimension / (2 * smoothness) * noise, np.nan)
+    with np.errstate(divide="ignore"):
+        limit = np.where(c1 < 1, (c2 + c3) / (1 - c1), np.where(np.isnan(c3), np.nan, np.inf))
+    return {"c1": c1, "c2": c2, "c3": c3, "bound_limit": limit}
+
+
+def worth(classes: int) -> pl.Expr:
+    """What Theorem 1's bound says, in words. ln(classes) is the loss of equal probabilities, nothing learned."""
+    guess = log(classes)
+    return (
+        pl.when(pl.col("c3").is_null())
+        .then(pl.lit("undefined: nobody is scheduled, or no noise is feasible"))
+        .when(pl.col("c1") >= 1)
+        .then(pl.lit("vacuous: C1 >= 1, it grows from round to round"))
+        .when(pl.col("bound_limit") >= guess)
+        .then(pl.lit(f"vacuous: it tends to {guess:.3g} nats or more, the loss of a guess"))
+        .otherwise(pl.lit(f"tends to less than {guess:.3g} nats, the loss of a guess, if its premises hold"))
+    )
+
+
+def premise(learning_rate: float, smoothness: float, hidden_layers: list[int]) -> str:
+    """Which premises of Theorem 1 hold: its proof takes the step size 1 / L and a strongly convex loss."""
+    met = isclose(learning_rate * smoothness, 1, rel_tol=1e-9)
+    step = "met" if met else f"not met ({learning_rate:g}, not {1 / smoothness:g})"
+    loss = "hidden layers" if hidden_layers else "softmax regression has no L2 term"
+    return f"step size 1 / smoothness: {step}; strongly convex loss: not met ({loss})"
+
+
+def model_size(dataset: str, hidden_layers: list[int]) -> int:
+    """Number d of trained scenario."""
+    size = datasets.SIZES[dataset]
+    return parameter_count([size.features, *hidden_layers, size.classes])

@@ -1,0 +1,18 @@
+"""What schedule and noise assign to each user, which training, accounting and the audit go by."""
+
+import polars as pl
+
+from pwfl.tables import beside
+
+KEYS = ("realization", "user")
+
+
+def assigned(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """Users with their samples, whether they are scheduled, and their noise, from `users`, `schedule` and `noise`.
+
+    Columns: realization, user, samples, noise_std (null where none is feasible), scheduled.
+    """
+    users = tables["users"].select(*KEYS, "samples")
+    with_noise = beside(users, tables["noise"].select(*KEYS, "noise_std"), *KEYS)
+    scheduled = tables["schedule"].select(*KEYS, scheduled=pl.col("resource_block").is_not_null())
+    return beside(with_noise, scheduled, *KEYS)

@@ -1,0 +1,71 @@
+"""A cell's program (30)-(34), solved by its assignment structure, for many realizations at once.
+
+A user brings the same value on every resource block. So the sets of users that can be served at
+once are the independent sets of a transversal matroid, and which of them are optimal depends on
+the order of the values alone. Replacing values by their ranks keeps every optimum, and leaves room
+to break ties exactly: one assignment problem with cost -rank (R + 1) + required power / Pmax finds
+the most valuable set, and among equals the allocation of least total power, since R fractions of
+Pmax never add up to R + 1.
+"""
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from pwfl.systems.multicell.integer_program import solve as solve_integer_program
+
+ASSIGNMENT, INTEGER_PROGRAM, INFEASIBLE_KEPT = "assignment", "integer_program", "infeasible_kept"
+
+
+def solve(value: np.ndarray, load: np.ndarray, budget: np.ndarray, fraction: np.ndarray):
+    """Maximize the scheduled users' value within a budget on their load, in one cell.
+
+    Parameters
+    ----------
+    value
+        K_i - gamma / (K_i sigma_i)^2, what scheduling user i takes off the objective (30), shape
+        (realization, user).
+    load
+        K_i (sigma_i^2 - Vmax), what it adds to the noise constraint (31), same shape.
+    budget
+        Vmax sum(K_j) - sum(K_j sigma_j^2) over the other cells' scheduled users, shape (realization,).
+    fraction
+        Required power over Pmax on each block, shape (realization, user, block); above 1, or for
+        a user that is not there infinite: barred by (34).
+
+    Returns
+    -------
+    Each user's block (-1: none), and a status per realization: `assignment` where (31) does not
+    bind, `integer_program` where it does, `infeasible_kept` where no allocation satisfies it (its
+    blocks are then all -1).
+    """
+    blocks = fraction.shape[2]
+    allowed = fraction <= 1
+    useful = allowed & (value > 0)[..., None]
+    cost = np.where(useful, fraction - (blocks + 1) * _ranks(value)[..., None], 0.0)
+    block = np.full(value.shape, -1)
+    for realization, matrix in enumerate(cost):
+        # Without the rows that pad a cell, so that ties do not depend on the other realizations.
+        row = np.flatnonzero(useful[realization].any(axis=1))
+        user, chosen = linear_sum_assignment(matrix[row])
+        block[realization, row[user]] = chosen
+    chosen_is_useful = np.take_along_axis(useful, np.maximum(block, 0)[..., None], axis=2)[..., 0]
+    block[~chosen_is_useful] = -1
+
+    status = np.full(len(value), ASSIGNMENT, dtype=object)
+    for realization in np.flatnonzero(np.where(block >= 0, load, 0.0).sum(axis=1) > budget):
+        solution = solve_integer_program(
+            value[realization], load[realization], budget[realization], fraction[realization]
+        )
+        status[realization] = INFEASIBLE_KEPT if solution is None else INTEGER_PROGRAM
+        block[realization] = -1 if solution is None else solution
+    return block, status
+
+
+def _ranks(value: np.ndarray) -> np.ndarray:
+    """Rank of each positive number in its row, from 1 for the least, equal numbers sharing one; else 0."""
+    order = value.argsort(axis=1)
+    ordered = np.take_along_axis(value, order, axis=1)
+    steps = (np.diff(np.maximum(ordered, 0), axis=1, prepend=0) > 0).cumsum(axis=1)
+    ranks = np.empty_like(steps)
+    np.put_along_axis(ranks, order, steps, axis=1)
+    return ranks

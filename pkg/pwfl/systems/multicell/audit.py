@@ -1,0 +1,112 @@
+"""Audit of the system `multicell`, in the style of Andrew et al. (2024, "One-shot Empirical Privacy Estimation").
+
+The loss is <w, x> + b, so that a record's gradient is the record itself, and a 1 for the bias. Canary j
+is plus or minus c u_j, with u_j orthonormal and c so large that clipping leaves no bias: its clipped
+gradient is +-L u_j. An observer of noisy sums of gradients has nothing better than the sum over rounds
+of their products with u_j, the log-likelihood ratio of both records but for a factor.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+import tensorflow as tf
+
+from pwfl import streams
+from pwfl.learning import engine
+from pwfl.learning.linear import LARGE, linear
+from pwfl.privacy.audit import RUNS, Attack, coins, signs_of, worst
+from pwfl.privacy.gaussian import exact_epsilon, zcdp
+from pwfl.systems.multicell.rounds import aggregated_noise_std, clipped_gradient
+
+if TYPE_CHECKING:
+    from pwfl.systems.multicell.scenario import Multicell
+
+WIDEST = 200  # canaries in one run
+
+
+def attacks(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> Iterator[Attack]:
+    """On the worst-off user's uploads, and on the sums of all users' that the server's model takes.
+
+    The first is held to the table `outcome`; the second to the exact epsilon of that sum, which is no
+    more, since others' noise hides a record, too. With `per_user` clipping the record that is claimed
+    about can turn its user's whole gradient around, and is held to that worst case.
+    """
+    training = scenario.training
+    per_user = training.clipping == "per_user"
+    stated = "epsilon_worst_case" if per_user else "epsilon_exact"
+    outcome = worst(tables["outcome"], stated)
+    realization, delta, upper = outcome["realization"], outcome["delta"], outcome[stated]
+    if upper is None:
+        yield Attack(realization, "nobody sends", delta, None, True, np.empty(0, bool), np.empty(0))
+        return
+    keys = ["realization", "user"]
+    sent = (
+        tables["users"]
+        .select(*keys, "samples")
+        .join(tables["noise"], on=keys)
+        .join(tables["leakage"], on=keys, how="semi")
+        .filter(pl.col("realization") == realization)
+        .sort("user")
+    )
+    samples, noise_std = sent["samples"].to_numpy(), sent["noise_std"].to_numpy()
+    sensitivity = np.full(len(sent), 2.0) if per_user else 2 / samples  # of an upload, in clipping norms
+    target = int(np.argmax(sensitivity / noise_std))
+    generator = streams.generator(scenario.seed, "audit", realization)
+
+    def attack(users: np.ndarray, observer: str, upper: float) -> Attack:
+        canary = int(np.flatnonzero(users == target)[0])
+        first, scores = canary_scores(scenario, samples[users], noise_std[users], canary, generator)
+        return Attack(realization, observer, delta, upper, True, first.ravel(), scores.ravel())
+
+    user, everyone = sent["user"][target], np.arange(len(sent))
+    yield attack(everyone[[target]], f"user {user}'s upload of every round", upper)
+    share = samples[target] / samples.sum()
+    std = aggregated_noise_std(samples, np.full(len(sent), True), noise_std)
+    rho = zcdp(training.clip_norm * sensitivity[target] * share, std, training.rounds)
+    yield attack(
+        everyone, f"sum of all uploads of every round, user {user}'s records", float(exact_epsilon(rho, delta))
+    )
+
+
+def canary_scores(
+    scenario: "Multicell", samples: np.ndarray, noise_std: np.ndarray, user: int, generator: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Coins and scores of one user's canaries in several runs of all rounds, shape (run, canary).
+
+    `samples` and `noise_std` are the sending users' K_i and sigma_i; all but the canaries are blank records.
+    Run r takes the noise of realization r.
+    """
+    training = scenario.training
+    # A clipped mean has one direction, so there one record decides over all of it.
+    width = 1 if training.clipping == "per_user" else min(samples[user], WIDEST)
+    runs = min(-(-scenario.audit.canaries // width), RUNS)
+    first = coins(generator, runs, width)
+    keys = [streams.key(scenario.seed, "noise", run) for run in range(runs)]
+    std = aggregated_noise_std(samples, np.full(len(samples), True), noise_std)
+    before = samples[:user].sum()
+    blank = [[before, samples.sum() - before - width], [0, 0]]
+    canary = LARGE * training.clip_norm * np.eye(width, dtype=np.float32)
+
+    @tf.function
+    def totals(signs, keys):
+        def total(run):
+            signs, key = run
+            x = tf.pad(signs[:, None] * canary, blank)
+            gradient = clipped_gradient(linear, x, None, tf.constant(samples, tf.int32), training)
+            start = [tf.zeros([width, 1]), tf.zeros(1)]
+            kernel, _ = engine.train_rounds(
+                gradient,
+                start,
+                tf.constant(1.0),
+                tf.constant(std, tf.float32),
+                key,
+                tf.constant(0),
+                tf.constant(training.rounds),
+            )
+            return -kernel[:, 0]
+
+        return tf.map_fn(total, (signs, keys), fn_output_signature=tf.float32, parallel_iterations=1)
+
+    return first, totals(tf.constant(signs_of(first)), tf.constant(keys, tf.int64)).numpy().astype(float)

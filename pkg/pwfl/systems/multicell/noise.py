@@ -1,0 +1,45 @@
+"""Noise schemes of the system `multicell`."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from pwfl.systems.multicell.optimal_noise import optimal_noise
+from pwfl.tables import beside, to_array
+
+if TYPE_CHECKING:
+    from pwfl.systems.multicell.scenario import Multicell
+
+
+def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """Each scheduled user's noise standard deviation, and how it was found.
+
+    `scheme` is `random` (start values) or `optimal` (36). A realization where even the least noise
+    breaks (21) gets nulls and the status `infeasible`; users who are not scheduled get 0.
+    """
+    keys = ("realization", "user")
+    users = beside(tables["users"], tables["schedule"], *keys)
+    realizations = users["realization"].unique(maintain_order=True)
+    scheduled = to_array(users.with_columns(scheduled=pl.col("resource_block").is_not_null()), "scheduled", *keys)
+    if scheme == "random":
+        noise = np.where(scheduled, to_array(users, "start_noise_std", *keys), 0.0)
+        multiplier = np.full(len(noise), np.nan)
+        status = np.full(len(noise), "random", dtype=object)
+    else:
+        privacy = scenario.privacy
+        noise, multiplier, feasible = optimal_noise(
+            to_array(users, "samples", *keys), scheduled, privacy.max_noise_error, privacy.min_noise
+        )
+        status = np.where(feasible, "optimal", "infeasible").astype(object)
+    status[~scheduled.any(axis=1)] = "no_user_scheduled"
+    return {
+        "noise": users.select("realization", "user").with_columns(noise_std=pl.Series(noise.ravel(), nan_to_null=True)),
+        "noise_status": pl.DataFrame(
+            {
+                "realization": realizations,
+                "status": status.tolist(),
+                "multiplier": pl.Series(multiplier, nan_to_null=True),
+            }
+        ),
+    }

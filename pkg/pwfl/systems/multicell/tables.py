@@ -1,0 +1,116 @@
+"""Schemas of the tables of the system `multicell`."""
+
+import dataframely as dy
+
+from pwfl.tables import contract
+from pwfl.tables.contract import key
+
+PROGRAM_STATUSES = ("random", "assignment", "integer_program", "infeasible_kept")
+NOISE_STATUSES = ("random", "optimal", "infeasible", "no_user_scheduled")
+TRAINING_STATUSES = ("trained", "diverged", "no_user_scheduled", "noise_infeasible")
+
+
+class Users(dy.Schema):
+    """Where each user is, its samples, its start values (`channel`)."""
+
+    realization = key("realization")
+    user = key("user")
+    x_m = dy.Float64(nullable=False)
+    y_m = dy.Float64(nullable=False)
+    cell = dy.Int64(nullable=False, min=0, description="nearest station")
+    samples = dy.Int64(nullable=False, min=1, description="training samples K_i")
+    start_resource_block = dy.Int64(nullable=True, min=0, description="null: none")
+    start_power_w = dy.Float64(nullable=False, min=0)
+    start_noise_std = dy.Float64(nullable=False, min_exclusive=0, description="sigma_i, per coordinate")
+
+
+class Links(dy.Schema):
+    """The link of each user to each station (`channel`)."""
+
+    realization = key("realization")
+    station = key("station")
+    user = key("user")
+    distance_m = dy.Float64(nullable=False, min=0)
+    gain = dy.Float64(nullable=False, min_exclusive=0, description="power gain h_i,s (17)")
+
+
+class Schedule(dy.Schema):
+    """Each user's resource block, power and rate (`schedule`); nulls: not scheduled."""
+
+    realization = key("realization")
+    user = key("user")
+    resource_block = dy.Int64(nullable=True, min=0)
+    power_w = dy.Float64(nullable=False, min=0)
+    rate_bps = dy.Float64(nullable=False, min=0)
+
+
+class ScheduleStatus(dy.Schema):
+    """How each cell's program ended, before powers and unscheduling (`schedule`)."""
+
+    realization = key("realization")
+    cell = key("cell")
+    status = dy.Enum(PROGRAM_STATUSES, nullable=False)
+    users = dy.Int64(nullable=False, min=0, description="users of the cell")
+    scheduled = dy.Int64(nullable=False, min=0, description="users with a resource block after the program")
+    unscheduled = dy.Int64(nullable=False, min=0, description="of these, users who lost it for their rate (26)")
+
+
+class Noise(dy.Schema):
+    """Each user's noise (`noise`): 0 where not scheduled, null where no noise is feasible."""
+
+    realization = key("realization")
+    user = key("user")
+    noise_std = dy.Float64(nullable=True, min=0, description="sigma_i, per coordinate")
+
+
+class NoiseStatus(dy.Schema):
+    """How each realization's noise was found (`noise`)."""
+
+    realization = key("realization")
+    status = dy.Enum(NOISE_STATUSES, nullable=False)
+    multiplier = dy.Float64(nullable=True, min_exclusive=0, description="kappa of (38), null where there is none")
+
+
+class History(dy.Schema):
+    """Test accuracy and loss over the rounds (`train`)."""
+
+    realization = key("realization")
+    round = key("round")
+    accuracy = dy.Float64(nullable=True, min=0, max=1)
+    loss = dy.Float64(nullable=True, min=0, allow_inf=True, allow_nan=True)
+    status = dy.Enum(TRAINING_STATUSES, nullable=False)
+
+
+class Leakage(dy.Schema):
+    """The privacy that each scheduled user's records are left with (`account`)."""
+
+    realization = key("realization")
+    user = key("user")
+    rho = dy.Float64(nullable=False, min_exclusive=0, allow_inf=True, description="zCDP (11)")
+    mu = dy.Float64(nullable=False, min_exclusive=0, allow_inf=True, description="Gaussian DP")
+    epsilon_exact = dy.Float64(nullable=False, min=0, allow_inf=True)
+    epsilon_tight = dy.Float64(nullable=False, min=0, allow_inf=True)
+    epsilon_classic = dy.Float64(nullable=False, min=0, allow_inf=True)
+    rho_worst_case = dy.Float64(nullable=True, min=0, allow_inf=True, description="per_user clipping only")
+
+
+class Outcome(contract.Outcome):
+    """Objective, guarantee and bound of each realization (`account`)."""
+
+    scheduled = dy.Int64(nullable=False, min=0, description="scheduled users")
+    scheduled_samples = dy.Int64(nullable=False, min=0, description="Ka")
+    objective = dy.Float64(nullable=True, description="(20)")
+    noise_error = dy.Float64(nullable=True, min=0, description="left side of (21) over its sum of samples")
+    rho_total = dy.Float64(nullable=True, min=0, allow_inf=True, description="(19)")
+    rho_max = dy.Float64(nullable=True, min=0, allow_inf=True)
+    rho_median = dy.Float64(nullable=True, min=0, allow_inf=True)
+    epsilon_tight = dy.Float64(nullable=True, min=0, allow_inf=True)
+    epsilon_classic = dy.Float64(nullable=True, min=0, allow_inf=True)
+    rho_worst_case = dy.Float64(nullable=True, min=0, allow_inf=True, description="per_user clipping only")
+    epsilon_worst_case = dy.Float64(nullable=True, min=0, allow_inf=True, description="exact, per_user clipping only")
+    c1 = dy.Float64(nullable=False, description="C1 of Theorem 1")
+    c2 = dy.Float64(nullable=False, min=0, description="C2 of Theorem 1")
+    c3 = dy.Float64(nullable=True, min=0, description="C3 of Theorem 1")
+    bound_limit = dy.Float64(nullable=True, min=0, allow_inf=True, description="what Theorem 1's bound tends to, nats")
+    bound = dy.String(nullable=False, description="whether Theorem 1's bound says anything")
+    bound_premise = dy.String(nullable=False, description="whether the premises of Theorem 1 hold")

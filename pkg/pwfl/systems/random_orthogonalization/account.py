@@ -1,0 +1,217 @@
+"""Accounting of the system `random_orthogonalization`: Theorem 1 of ul Zuhra et al., and what holds.
+
+A record's replacement can turn a user's clipped update around, so an update's sensitivity is 2C, for
+one record as for all of a user's. Channels do not depend on data: every guarantee is that of the
+channels that occurred, known to the observer.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from pwfl.learning import datasets
+from pwfl.learning.mlp import parameter_count
+from pwfl.privacy.gaussian import exact_epsilon, textbook_epsilon, zcdp
+from pwfl.systems.random_orthogonalization import mimo
+from pwfl.tables import to_array
+
+if TYPE_CHECKING:
+    from pwfl.systems.random_orthogonalization.scenario import RandomOrthogonalization
+
+TERMS = {
+    "unit": "one training record of one user; holds for all records of the user together",
+    "neighbouring_relation": "replace-one",
+    "sampling": "none claimed: a record may be in every mini-batch",
+    "observer": "sees the server's update of every round and knows all channels; for epsilon_antennas and "
+    "epsilon_antennas_rounds, sees the signals of all antennas",
+    "link_budget": "none: signals have no unit of energy",
+    "accuracy_of": "the server's global model",
+}
+GUARANTEES = {
+    True: "guaranteed for the channels that occurred: every user's update is clipped; counts the receiver's noise, too",
+    False: "not guaranteed: users add no noise, only that of the server's own receiver is left",
+}
+KEYS = ("realization", "round", "user")
+WORST = ["epsilon_printed", "epsilon_gaussian", "epsilon_exact", "epsilon_antennas", "epsilon_antennas_rounds"]
+
+
+def run(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """Each user's leakage in networks of several sizes, and each realization's guarantee.
+
+    The scenario's own network is accounted for by the tables `schedule` and `noise`. Networks of
+    other sizes consist of the same users' channels, or of more users', with the same noise and
+    amplitudes. What all antennas see is found from the channels, drawn again from their stream.
+    """
+    schedule, noise, radio = tables["schedule"], tables["noise"], scenario.radio
+    realizations = schedule["realization"].unique(maintain_order=True).to_list()
+    realizations = range(realizations[0], realizations[-1] + 1)
+    own = {name: to_array(schedule, name, *KEYS) for name in (*mimo.COUPLINGS, "amplitude")}
+    noise_of = {name: to_array(noise, name, *KEYS[:2]) for name in noise.columns if "noise_std" in name}
+    users, antennas = own["energy"].shape[-1], scenario.network.antennas
+    sizes = sorted({users, *scenario.privacy.user_numbers})
+    receiver_std = mimo.receiver_noise_std(radio.receiver_noise_variance, radio.normalization, antennas)
+
+    frames = []
+    kept = (
+        np.dtype(float).itemsize * scenario.training.rounds * sum(sizes) * (len(mimo.COUPLINGS) + 1)
+    )  # what `draw` returns
+    for block in mimo.blocks(realizations, sizes[-1], antennas, kept):
+        rows = slice(block.start - realizations.start, block.stop - realizations.start)
+        noise_std, amplitude = noise_of["noise_std"][rows], own["amplitude"][rows, :, 0]
+        drawn = draw(scenario.seed, block, sizes, antennas, noise_std, receiver_std, amplitude)
+        for size in sizes:
+            coupling = drawn[size]
+            if size == users:
+                coupling |= {name: own[name][rows] for name in mimo.COUPLINGS}
+                effective = {name: values[rows] for name, values in noise_of.items() if name != "noise_std"}
+            else:
+                effective = mimo.effective_noise(coupling, noise_std, receiver_std, amplitude)
+            found = leakages(
+                coupling,
+                effective,
+                scenario.training.clip_norm,
+                scenario.privacy.delta,
+                mimo.mean_noise(size, antennas, noise_std, receiver_std, amplitude),
+            )
+            keys = {
+                "realization": np.repeat(block, size),
+                "users": np.full(len(block) * size, size),
+                "user": np.tile(np.arange(size), len(block)),
+            }
+            frames.append(pl.DataFrame(keys | {name: values.ravel() for name, values in found.items()}))
+    leakage = pl.concat(frames).sort("realization", "users", "user")
+    return {"leakage": leakage, "outcome": outcome(scenario, leakage.filter(users=users), tables)}
+
+
+def draw(
+    seed: int,
+    realizations: range,
+    sizes: list[int],
+    antennas: int,
+    noise_std: np.ndarray,
+    receiver_std: float,
+    amplitude: np.ndarray,
+) -> dict[int, dict[str, np.ndarray]]:
+    """Couplings of networks of the first users, by their number, and `visibility`; see `mimo`.
+
+    `noise_std` and `amplitude` have shape (realization, round), results (realization, round, user).
+    """
+    drawn = {size: {} for size in sizes}
+    for t in range(noise_std.shape[1]):
+        products = mimo.gram(seed, realizations, t + 1, sizes[-1], antennas)
+        for size in sizes:
+            part = products[:, :size, :size]
+            seen = visibility(part.real, noise_std[:, t], receiver_std, amplitude[:, t])
+            for name, values in (mimo.couplings(part) | {"visibility": seen}).items():
+                drawn[size].setdefault(name, np.empty((*noise_std.shape, size)))[:, t] = values
+    return drawn
+
+
+def visibility(products: np.ndarray, noise_std: np.ndarray, receiver_std: float, amplitude: np.ndarray) -> np.ndarray:
+    """Squared distance, over the noise, that a unit change of a user's update makes at all antennas.
+
+    With real channels g_k = (Re h_k, Im h_k), the observer sees y of mean alpha sum g_k u_k and
+    covariance S = alpha^2 sigma^2 sum g_k g_k' + sigma_m^2 / 2. Of the eigenvalues l and
+    eigenvectors v of the matrix of g_j' g_k (`products`, shape (realization, user, user)), alpha^2
+    g_k' S^-1 g_k is the sum of alpha^2 v_k^2 l / (alpha^2 sigma^2 l + sigma_m^2 / 2). `noise_std`
+    and `amplitude` have shape (realization,); the result has shape (realization, user), and is
+    infinite without noise.
+    """
+    values, vectors = np.linalg.eigh(products)
+    # Rounding leaves eigenvalues below this in doubt; more of them means more leakage.
+    values = np.maximum(values, values[:, -1:] * values.shape[1] * np.finfo(float).eps)
+    signal = amplitude[:, None] ** 2 * values
+    with np.errstate(divide="ignore", over="ignore"):
+        ratio = signal / (noise_std[:, None] ** 2 * signal + receiver_std**2 / 2)
+    with np.errstate(invalid="ignore"):
+        seen = (vectors**2 @ ratio[..., None])[..., 0]
+    return np.where(np.isnan(seen), np.inf, seen)
+
+
+def leakages(
+    coupling: dict[str, np.ndarray],
+    noise: dict[str, np.ndarray],
+    clip_norm: float,
+    delta: float,
+    mean_noise: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """Each user's leakage by all readings, shape (realization, user); see the table `leakage`.
+
+    `coupling` holds arrays of shape (realization, round, user), `noise` and `mean_noise` of
+    (realization, round). Theorem 1 takes ||h_k||^2 / K for the weight of user k's update; in truth
+    it is Re(h_s^H h_k) / K. Rounds compose as Gaussian mechanisms, exactly: their mu^2 add.
+    """
+    users = coupling["energy"].shape[-1]
+    weight = 2 * clip_norm * np.abs(coupling["coupling_real"]) / users
+    claimed = 2 * clip_norm * coupling["energy"] / users
+
+    def mechanism(sensitivity: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
+        """Mu of a round; infinite where nothing is added."""
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            mu = sensitivity / noise_std[..., None]
+        return np.where(np.isnan(mu), np.inf, mu)
+
+    mu = mechanism(weight, noise["effective_noise_std"])
+    mu_antennas = 2 * clip_norm * np.sqrt(coupling["visibility"])
+    printed = textbook_epsilon(mechanism(claimed, noise["effective_noise_std_printed"]), delta)
+    modulus = textbook_epsilon(mechanism(claimed, noise["effective_noise_std_modulus"]), delta)
+    closed_form = textbook_epsilon(mechanism(np.full(claimed.shape, 2 * clip_norm / users), mean_noise), delta)
+    rho, rho_antennas = zcdp(mu, 1.0, 1), zcdp(mu_antennas, 1.0, 1)
+    gaussian = exact_epsilon(rho, delta)
+    rounds = {
+        "epsilon_closed_form": closed_form,
+        "epsilon_printed": printed,
+        "epsilon_modulus": modulus,
+        "epsilon_sensitivity": textbook_epsilon(mu, delta),
+        "epsilon_gaussian": gaussian,
+        "epsilon_antennas": exact_epsilon(rho_antennas, delta),
+        "epsilon_antennas_classic": textbook_epsilon(mu_antennas, delta),
+        "understated": printed < gaussian,
+    }
+    return {name: values.mean(axis=1) for name, values in rounds.items()} | {
+        "epsilon_exact": exact_epsilon(rho.sum(axis=1), delta),
+        "epsilon_antennas_rounds": exact_epsilon(rho_antennas.sum(axis=1), delta),
+        "mu": np.sqrt(2 * rho.sum(axis=1)),
+    }
+
+
+def outcome(
+    scenario: "RandomOrthogonalization", leakage: pl.DataFrame, tables: dict[str, pl.DataFrame]
+) -> pl.DataFrame:
+    """Guarantee and cost of each realization, from its users' leakages in the scenario's own network.
+
+    The power that users may take is bounded by alpha^2 (C^2 + d sigma^2), since the update's norm is
+    at most C; the paper's limit alpha^2 = P leaves out the noise.
+    """
+    training, delta = scenario.training, scenario.privacy.delta
+    size = datasets.SIZES[scenario.data.dataset]
+    dimension = parameter_count([size.features, size.classes])
+    samples = tables["users"].group_by("realization", maintain_order=True).agg(pl.col("samples").sum())
+    limit = (
+        tables["schedule"]
+        .group_by("realization", maintain_order=True)
+        .agg(transmit_energy_limit=pl.col("amplitude").max() ** 2)
+    )
+    noise = tables["noise"].group_by("realization", maintain_order=True)
+    noise = noise.agg(noise_variance=pl.col("noise_std").max() ** 2, guaranteed=(pl.col("noise_std") > 0).all())
+    sent = training.clip_norm**2 + dimension * pl.col("noise_variance")
+    return (
+        leakage.group_by("realization", maintain_order=True)
+        .agg(pl.col("users").first(), pl.col(WORST).max(), pl.col("understated").mean())
+        .join(samples, on="realization", maintain_order="left")
+        .join(limit, on="realization", maintain_order="left")
+        .join(noise, on="realization", maintain_order="left")
+        .with_columns(
+            epsilon_server=pl.col("epsilon_antennas_rounds"),
+            guarantee=pl.col("guaranteed").replace_strict(GUARANTEES),
+            local_steps=pl.lit(float(training.local_steps)),
+            rounds=pl.lit(training.rounds),
+            delta=pl.lit(delta),
+            channel_uses=pl.lit(float(dimension * training.rounds)),
+            transmit_energy_j=pl.lit(None, pl.Float64),
+            transmit_energy_bound=pl.col("transmit_energy_limit") * sent,
+            **{name: pl.lit(term) for name, term in TERMS.items()},
+        )
+        .drop("noise_variance")
+    )

@@ -1,0 +1,23 @@
+"""What the reports of `random_orthogonalization` show, and its schemes' colours."""
+
+from pwfl.report.catalog import Catalog
+
+CATALOG = Catalog(
+    figures={
+        "accuracy": ("history",),
+        "leakage": ("leakage",),
+        "tradeoff": ("outcome", "history"),
+        "energy": ("history", "outcome"),
+        "couplings": ("links",),
+    },
+    tables={
+        "summary": "For each scheme, means over realizations with 95% intervals of accuracy, of the worst user's "
+        "epsilons and of the transmit energy, the largest epsilon, and how many realizations diverged.",
+        "realizations": "Guarantee, transmit energy and final accuracy of each realization and scheme.",
+        "history": "Test accuracy, loss and the users' updates in each round, realization and scheme.",
+        "leakage": "Epsilon in all readings, means over users, for each number of users, realization and scheme.",
+        "statuses": "How users were scheduled and their noise was set.",
+    },
+    comparison_figures=("accuracy", "leakage", "readings", "tradeoff"),
+    colours={("all", "fixed"): "#0072B2", ("all", "none"): "#E69F00"},
+)

@@ -1,0 +1,42 @@
+"""Channel of the system `random_orthogonalization`: Rayleigh fading to many antennas, redrawn each round."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from pwfl.systems.random_orthogonalization import mimo
+
+if TYPE_CHECKING:
+    from pwfl.systems.random_orthogonalization.scenario import RandomOrthogonalization
+
+
+def run(scenario: "RandomOrthogonalization", realizations: range) -> dict[str, pl.DataFrame]:
+    """Users, and what the server's update takes of their channels, of some consecutive realizations."""
+    users, antennas = scenario.network.users, scenario.network.antennas
+    rounds = scenario.training.rounds
+    found = {}  # column -> array (realization, round, user)
+    for block in mimo.blocks(realizations, users, antennas):
+        rows = slice(block.start - realizations.start, block.stop - realizations.start)
+        for t in range(rounds):
+            products = mimo.gram(scenario.seed, block, t + 1, users, antennas)
+            for name, values in mimo.couplings(products).items():
+                found.setdefault(name, np.empty((len(realizations), rounds, users)))[rows, t] = values
+    samples = np.full(len(realizations) * users, scenario.data.samples_per_user)
+    return {
+        "users": pl.DataFrame(
+            {
+                "realization": np.repeat(realizations, users),
+                "user": np.tile(np.arange(users), len(realizations)),
+                "samples": samples,
+            }
+        ),
+        "links": pl.DataFrame(
+            {
+                "realization": np.repeat(realizations, rounds * users),
+                "round": np.tile(np.repeat(np.arange(1, rounds + 1), users), len(realizations)),
+                "user": np.tile(np.arange(users), len(realizations) * rounds),
+            }
+            | {name: values.ravel() for name, values in found.items()}
+        ),
+    }

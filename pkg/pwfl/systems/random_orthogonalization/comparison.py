@@ -1,0 +1,127 @@
+"""Figures that compare scenarios of the system `random_orthogonalization`, mostly numbers of antennas."""
+
+import altair as alt
+import polars as pl
+
+from pwfl.report import theme
+from pwfl.systems.random_orthogonalization import marks
+
+
+def accuracy(scenarios: dict[str, dict]) -> alt.FacetChart:
+    """Fig. 1: mean test accuracy over rounds."""
+    names, history = _stack(scenarios, "history")
+    kept = marks.trained(history)
+    frame = marks.accuracies(kept, ["scenario", "scheme"])
+    y = alt.Y(title="Test accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False))
+    return _panels(
+        frame,
+        "round:Q",
+        "Communication round",
+        "accuracy",
+        y,
+        names,
+        marks.scheme_panels(_schemes(scenarios)),
+        alt.TitleParams("Test accuracy", subtitle=marks.interval_of(kept)),
+    )
+
+
+def leakage(scenarios: dict[str, dict]) -> alt.FacetChart:
+    """Fig. 2: epsilon of one round as printed (6) over the number of users."""
+    names, table = _stack(scenarios, "leakage")
+    frame = marks.reading_means(table, ["scenario", "scheme"]).filter(reading=marks.READINGS["epsilon_printed"])
+    return _panels(
+        frame,
+        "users:Q",
+        "Users K",
+        "mean",
+        marks.epsilon_axis(_parameters(scenarios)),
+        names,
+        marks.scheme_panels(_schemes(scenarios)),
+        alt.TitleParams("Leakage of a user in one round, (6) as printed", subtitle=marks.interval_of(table)),
+    )
+
+
+def readings(scenarios: dict[str, dict]) -> alt.FacetChart:
+    """Fig. 2 in the other readings, of the schemes with noise."""
+    names, table = _stack(scenarios, "leakage")
+    noisy = [s.name for s in _schemes(scenarios) if s.noise == "fixed"] or table["scheme"].unique().to_list()
+    frame = marks.reading_means(table.filter(pl.col("scheme").is_in(noisy)), ["scenario"])
+    shown = [label for label in marks.READINGS.values() if label != marks.READINGS["epsilon_printed"]]
+    panels = alt.Facet("reading:N", title=None, header=marks.HEADER, sort=shown)
+    return _panels(
+        frame.filter(pl.col("reading").is_in(shown)),
+        "users:Q",
+        "Users K",
+        "mean",
+        marks.epsilon_axis(_parameters(scenarios)),
+        names,
+        panels,
+        alt.TitleParams(
+            "Leakage of a user, read otherwise", subtitle=f"{', '.join(noisy)}; {marks.interval_of(table)}"
+        ),
+    ).resolve_scale(y="independent")
+
+
+def tradeoff(scenarios: dict[str, dict]) -> alt.FacetChart:
+    """Final accuracy against the epsilon of all rounds, for an observer of the updates and of all antennas."""
+    names, table = _stack(scenarios, "realizations")
+    index = ["scenario", "scheme", "realization", "accuracy"]
+    table = table.select(*index, *marks.OBSERVERS).drop_nulls("accuracy")
+    long = table.unpivot(list(marks.OBSERVERS), index=index, variable_name="observer", value_name="epsilon")
+    frame = long.filter(pl.col("epsilon").is_finite()).with_columns(pl.col("observer").replace(marks.OBSERVERS))
+    colour, chosen = _scenario_colour(names)
+    x = marks.epsilon_axis(_parameters(scenarios), alt.X)
+    shape = alt.Shape(
+        "scheme:N",
+        title="Scheme",
+        legend=marks.LEGEND,
+        scale=alt.Scale(domain=[scheme.name for scheme in _schemes(scenarios)], range=["circle", "diamond"]),
+    )
+    chart = marks.scatter(frame, "epsilon", ["scenario", "scheme", "observer"], x, colour, chosen).encode(shape=shape)
+    title = alt.TitleParams("Accuracy against privacy after all rounds", subtitle=f"worst user; {marks.dots_of(frame)}")
+    return (
+        chart.properties(width=330, height=theme.HEIGHT)
+        .facet(column=alt.Column("observer:N", title=None, header=marks.HEADER, sort=list(marks.OBSERVERS.values())))
+        .resolve_scale(x="independent")
+        .properties(title=title)
+    )
+
+
+FIGURES = {"accuracy": accuracy, "leakage": leakage, "readings": readings, "tradeoff": tradeoff}
+
+
+def _panels(frame, x, x_title, value, y, names, panels, title) -> alt.FacetChart:
+    """Curves coloured by scenario, in panels."""
+    colour, chosen = _scenario_colour(names)
+    curves = marks.curves(x, x_title, value, y, colour, chosen, ["scenario:N"])
+    width = 330 if isinstance(panels, alt.Column) else 250
+    chart = alt.layer(curves, data=frame).properties(width=width, height=theme.HEIGHT * width // 380)
+    faceted = chart.facet(column=panels) if isinstance(panels, alt.Column) else chart.facet(panels, columns=3)
+    return faceted.properties(title=title)
+
+
+def _scenario_colour(names: list[str]) -> tuple[alt.Color, alt.Parameter]:
+    chosen = alt.selection_point(fields=["scenario"], bind="legend")
+    colours = [theme.PALETTE[k % len(theme.PALETTE)] for k in range(len(names))]
+    colour = alt.Color(
+        "scenario:N", title="Scenario", legend=marks.LEGEND, scale=alt.Scale(domain=names, range=colours)
+    )
+    return colour, chosen
+
+
+def _stack(scenarios: dict[str, dict], table: str) -> tuple[list[str], pl.DataFrame]:
+    """Names of the scenarios by number of antennas, which they say, and a table of all of them."""
+    ordered = sorted(scenarios, key=lambda name: scenarios[name]["scenario"].network.antennas)
+    names = {name: f"{name}, M = {scenarios[name]['scenario'].network.antennas}" for name in ordered}
+    frames = [scenarios[name][table].with_columns(scenario=pl.lit(label)) for name, label in names.items()]
+    return list(names.values()), pl.concat(frames, how="diagonal_relaxed")
+
+
+def _parameters(scenarios: dict[str, dict]) -> dict:
+    return next(iter(scenarios.values()))["scenario"]
+
+
+def _schemes(scenarios: dict[str, dict]) -> list[dict]:
+    """The schemes of all scenarios, each name once."""
+    found = [scheme for content in scenarios.values() for scheme in content["scenario"].schemes]
+    return list({scheme.name: scheme for scheme in found}.values())

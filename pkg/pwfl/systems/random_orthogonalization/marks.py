@@ -1,0 +1,127 @@
+"""What the figures of the system `random_orthogonalization` share: readings, axes, curves, dots."""
+
+from typing import TYPE_CHECKING
+
+import altair as alt
+import polars as pl
+
+from pwfl.report import theme
+
+if TYPE_CHECKING:
+    from pwfl.systems.random_orthogonalization.scenario import RandomOrthogonalization
+
+DOTS = 100  # realizations shown one by one
+READINGS = {
+    "epsilon_printed": "(6) as printed, one round",
+    "epsilon_modulus": "(6), noise given the channels, one round",
+    "epsilon_sensitivity": "(a) true sensitivity, one round",
+    "epsilon_gaussian": "(b) exact, one round",
+    "epsilon_exact": "(c) exact, all rounds",
+    "epsilon_antennas": "(d) all antennas, exact, one round",
+    "epsilon_antennas_rounds": "(d) all antennas, exact, all rounds",
+}
+OBSERVERS = {"epsilon_exact": "Observer of the server's updates", "epsilon_antennas_rounds": "Observer of all antennas"}
+LEGEND = alt.Legend(symbolOpacity=1)
+HEADER = alt.Header(labelFontSize=13)
+
+
+def trained(history: pl.DataFrame) -> pl.DataFrame:
+    """The history of trainings that did not diverge."""
+    return history.filter(pl.col("status").cast(pl.String) == "trained")
+
+
+def accuracies(history: pl.DataFrame, by: list[str]) -> pl.DataFrame:
+    """Means of the test accuracy and their intervals from round 1 on; the start would stretch the axis."""
+    return theme.means(history.filter(pl.col("round") > 0), [*by, "round"], ["accuracy"])
+
+
+def interval_of(frame: pl.DataFrame) -> str:
+    """What curves and bands are, for a subtitle."""
+    count = frame["realization"].n_unique()
+    return f"mean and 95% confidence band over {count} realization{'s' * (count != 1)}"
+
+
+def dots_of(frame: pl.DataFrame) -> str:
+    """What dots and large marks are, for a subtitle."""
+    count = frame["realization"].n_unique()
+    return f"dots: the first {min(count, DOTS)} realizations; large marks: means over {count}"
+
+
+def epsilon_axis(scenario: "RandomOrthogonalization", channel=alt.Y, **scale):
+    """An axis of epsilon, without its field; on a logarithmic scale ticks are round numbers."""
+    # With room for labels beside each y axis, panels are equally wide.
+    axis = alt.Axis(format=".6~g", minExtent=36) if channel is alt.Y else alt.Axis(format=".6~g", tickCount=7)
+    if scale.get("type") == "log":
+        axis.values = [digit * 10.0**power for power in range(-3, 7) for digit in (1, 2, 5)]
+    title = f"Epsilon at delta = {scenario.privacy.delta:g}"
+    return channel(title=title, axis=axis, scale=alt.Scale(**(scale or {"zero": False})))
+
+
+def reading_means(table: pl.DataFrame, by: list[str]) -> pl.DataFrame:
+    """Means over realizations of each reading, long: reading, users, mean_mean, mean_low, mean_high.
+
+    Means that are infinite are left out.
+    """
+    long = table.unpivot(
+        list(READINGS),
+        index=["scheme", "realization", "users", *({"scenario"} & set(by))],
+        variable_name="reading",
+        value_name="mean",
+    )
+    frame = theme.means(long.with_columns(pl.col("reading").replace(READINGS)), [*by, "reading", "users"], ["mean"])
+    return frame.filter(pl.col("mean_mean").is_finite())
+
+
+def curves(x: str, title: str, value: str, y: alt.Y, colour: alt.Color, chosen, tips: list[str]) -> alt.LayerChart:
+    """Mean lines with confidence bands over `x`, from columns *_mean, *_low, *_high; data come later."""
+    base = alt.Chart().encode(x=alt.X(x, title=title), color=colour)
+    low, mean = y.copy(), y.copy()
+    low.shorthand, mean.shorthand = f"{value}_low:Q", f"{value}_mean:Q"
+    area = base.mark_area().encode(
+        y=low, y2=f"{value}_high:Q", opacity=alt.when(chosen).then(alt.value(0.18)).otherwise(alt.value(0.02))
+    )
+    line = base.mark_line(point=alt.OverlayMarkDef(size=30)).encode(
+        y=mean,
+        opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08)),
+        tooltip=[*tips, x, *(alt.Tooltip(f"{value}_{part}:Q", format=".4g") for part in ("mean", "low", "high"))],
+    )
+    return (area + line).add_params(chosen)
+
+
+def scatter(frame, epsilon: str, by: list[str], x: alt.X, colour: alt.Color, chosen) -> alt.LayerChart:
+    """Final accuracy against epsilon: a dot for each realization, a large mark for the means."""
+    mean = frame.group_by(by, maintain_order=True).agg(pl.col("accuracy", epsilon).mean())
+    data = pl.concat(
+        [
+            frame.filter(pl.col("realization") < DOTS).select(*by, "realization", "accuracy", epsilon),
+            mean.with_columns(realization=pl.lit(None, pl.Int64)),
+        ],
+        how="diagonal",
+    )
+    x = x.copy()
+    x.shorthand = f"{epsilon}:Q"
+    y = alt.Y("accuracy:Q", title="Final test accuracy", axis=alt.Axis(format=".1%"), scale=alt.Scale(zero=False))
+    tips = [
+        *(f"{name}:N" for name in by),
+        alt.Tooltip(f"{epsilon}:Q", format=".2f"),
+        alt.Tooltip("accuracy:Q", format=".2%"),
+    ]
+    base = alt.Chart().encode(x=x, y=y, color=colour)
+    dots = (
+        base.transform_filter("isValid(datum.realization)")
+        .mark_point(filled=True, size=40)
+        .encode(
+            opacity=alt.when(chosen).then(alt.value(0.45)).otherwise(alt.value(0.04)), tooltip=["realization:N", *tips]
+        )
+    )
+    large = (
+        base.transform_filter("!isValid(datum.realization)")
+        .mark_point(filled=True, size=200, stroke="black", strokeWidth=1)
+        .encode(opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08)), tooltip=tips)
+    )
+    return alt.layer(dots, large, data=data).add_params(chosen)
+
+
+def scheme_panels(schemes: list[dict]) -> alt.Column:
+    """A panel for each scheme, in the schemes' order."""
+    return alt.Column("scheme:N", title=None, header=HEADER, sort=[scheme.name for scheme in schemes])

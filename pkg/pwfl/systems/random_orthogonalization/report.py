@@ -1,0 +1,201 @@
+"""Figures and tables of the system `random_orthogonalization`."""
+
+from typing import TYPE_CHECKING
+
+import altair as alt
+import polars as pl
+
+from pwfl.report import results, theme
+from pwfl.systems.random_orthogonalization import marks
+from pwfl.systems.random_orthogonalization.claims import claims
+from pwfl.systems.random_orthogonalization.comparison import FIGURES as COMPARISON_FIGURES
+
+if TYPE_CHECKING:
+    from pwfl.systems.random_orthogonalization.scenario import RandomOrthogonalization
+
+DIFFERS = (
+    "Many antennas, all users at once, many local steps a round; each user's whole update is protected, "
+    "so all its records together. Signals have no unit of energy."
+)
+WORST = ["epsilon_printed", "epsilon_gaussian", "epsilon_exact", "epsilon_antennas", "epsilon_antennas_rounds"]
+
+
+# Figures.
+
+
+def accuracy(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+    """Mean test accuracy over rounds."""
+    kept = marks.trained(tables["history"])
+    title = alt.TitleParams(f"Test accuracy, M = {scenario.network.antennas}", subtitle=marks.interval_of(kept))
+    y = alt.Y(title="Test accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False))
+    frame = marks.accuracies(kept, ["scheme"])
+    return theme.band(frame, "accuracy", scenario, title, y)
+
+
+def leakage(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> alt.FacetChart:
+    """Fig. 2 for one number of antennas, in all readings but one, beside the closed form of (6).
+
+    (6) with the noise given the channels cannot be told from (6) as printed at this scale.
+    """
+    table = leakages(tables)
+    shown = {name: label for name, label in marks.READINGS.items() if name != "epsilon_modulus"}
+    frame = marks.reading_means(table, ["scheme"]).filter(pl.col("reading").is_in(list(shown.values())))
+    formula = table.group_by("scheme", "users", maintain_order=True).agg(pl.col("epsilon_closed_form").first())
+    formula = formula.filter(pl.col("epsilon_closed_form").is_finite()).with_columns(part=pl.lit("formula"))
+    frame = pl.concat([frame.with_columns(part=pl.lit("reading")), formula], how="diagonal")
+    chosen = alt.selection_point(fields=["reading"], bind="legend")
+    colour = alt.Color(
+        "reading:N",
+        title="Mean over users",
+        legend=marks.LEGEND,
+        scale=alt.Scale(domain=list(shown.values()), range=theme.PALETTE[: len(shown)]),
+    )
+    curves = marks.curves(
+        "users:Q", "Users K", "mean", marks.epsilon_axis(scenario, type="log"), colour, chosen, ["reading:N"]
+    )
+    dashes = (
+        alt.Chart()
+        .transform_filter("datum.part == 'formula'")
+        .mark_line(strokeDash=[5, 4], color="black", strokeWidth=1.5)
+        .encode(x="users:Q", y="epsilon_closed_form:Q")
+    )
+    title = alt.TitleParams(
+        f"Leakage of a user, M = {scenario.network.antennas}",
+        subtitle=[
+            f"{marks.interval_of(table)}; {scenario.training.rounds} rounds",
+            "dashed: closed form of (6)",
+        ],
+    )
+    return (
+        alt.layer(curves.transform_filter("datum.part == 'reading'"), dashes, data=frame)
+        .properties(width=330, height=theme.HEIGHT)
+        .facet(column=marks.scheme_panels(scenario.schemes))
+        .properties(title=title)
+    )
+
+
+def tradeoff(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+    """Final accuracy against epsilon after all rounds, of the server's updates, realization by realization."""
+    frame = realizations(tables).drop_nulls("accuracy").filter(pl.col("epsilon_exact").is_finite())
+    title = alt.TitleParams(
+        f"Accuracy against privacy, M = {scenario.network.antennas}",
+        subtitle=f"after {scenario.training.rounds} rounds, worst user; {marks.dots_of(frame)}",
+    )
+    colour, chosen, _ = theme.scheme_colour(scenario)
+    x = marks.epsilon_axis(scenario, alt.X)
+    return marks.scatter(frame, "epsilon_exact", ["scheme"], x, colour, chosen).properties(
+        title=title, width=theme.WIDTH, height=theme.HEIGHT
+    )
+
+
+def energy(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+    """(e) Energy of a user's signal in a round over the paper's limit P = alpha^2."""
+    limit = tables["outcome"]["transmit_energy_limit"][0]
+    kept = marks.trained(tables["history"]).drop_nulls("transmit_energy")
+    kept = kept.with_columns(share=pl.col("transmit_energy") / limit)
+    title = alt.TitleParams("Transmit energy", subtitle=f"{marks.interval_of(kept)}; dashed: the paper's limit")
+    y = alt.Y(title="Energy of a round's signal / P", scale=alt.Scale(type="log"), axis=alt.Axis(format=".6~g"))
+    frame = theme.means(kept, ["scheme", "round"], ["share"])
+    rule = (
+        alt.Chart(pl.DataFrame({"share_mean": [1.0]}))
+        .mark_rule(strokeDash=[4, 4], color="#555")
+        .encode(y=alt.Y("share_mean:Q", title="Energy of a round's signal / P"))
+    )
+    return theme.band(frame, "share", scenario, title, y) + rule
+
+
+def couplings(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> alt.Chart:
+    """Distribution of the weights that users' updates get, and of what Theorem 1 takes for them."""
+    labels = {"coupling_real": "Re(h_s^H h_k): true weight", "energy": "||h_k||^2: in Theorem 1"}
+    if scenario.radio.normalization == "I":
+        labels = {name: f"{label}, over M" for name, label in labels.items()}
+    long = tables["links"].unpivot(list(labels), variable_name="what", value_name="weight")
+    frame = theme.distribution(long.with_columns(pl.col("what").replace(labels)), "weight", by="what")
+    chosen = alt.selection_point(fields=["what"], bind="legend")
+    title = alt.TitleParams(
+        f"Weights of the users' updates, times K; M = {scenario.network.antennas}",
+        subtitle=f"all rounds and users of {tables['links']['realization'].n_unique()} realizations",
+    )
+    return (
+        alt.Chart(frame, title=title, width=theme.WIDTH, height=theme.HEIGHT)
+        .mark_line(interpolate="step-after")
+        .encode(
+            x=alt.X("weight:Q", title="K times the weight of a user's update", scale=alt.Scale(zero=False)),
+            y=alt.Y("share:Q", title="Empirical CDF", scale=alt.Scale(domain=[0, 1])),
+            color=alt.Color(
+                "what:N", title=None, scale=alt.Scale(domain=list(labels.values()), range=theme.PALETTE[:2])
+            ),
+            opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08)),
+            tooltip=["what:N", alt.Tooltip("weight:Q", format=".3f"), alt.Tooltip("share:Q", format=".1%")],
+        )
+        .add_params(chosen)
+    )
+
+
+__all__ = ["COMPARISON_FIGURES", "FIGURES", "claims", "summarize"]
+FIGURES = {
+    "accuracy": accuracy,
+    "leakage": leakage,
+    "tradeoff": tradeoff,
+    "energy": energy,
+    "couplings": couplings,
+}
+
+
+# Tables.
+
+
+def summarize(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """The tables summary, realizations, history, leakage and statuses of a scenario."""
+    each = realizations(tables)
+    summary = each.group_by("scheme", maintain_order=True).agg(
+        pl.len().alias("realizations"),
+        pl.col("users").first(),
+        pl.lit(scenario.network.antennas).alias("antennas"),
+        pl.col("epsilon_exact").max().alias("epsilon_maximum"),
+        pl.col("epsilon_antennas_rounds").max().alias("epsilon_antennas_maximum"),
+        *((pl.col("training") == status).sum().alias(status) for status in ("trained", "diverged")),
+        pl.col(
+            "channel_uses",
+            "transmit_energy_limit",
+            "transmit_energy_bound",
+            "delta",
+            "unit",
+            "neighbouring_relation",
+            "sampling",
+            "observer",
+            "guarantee",
+        ).first(),
+    )
+    means = theme.means(each, ["scheme"], ["accuracy", "loss", *WORST, "understated", "transmit_energy"])
+    return {
+        "summary": summary.join(means, on="scheme", how="left", maintain_order="left"),
+        "realizations": each,
+        "history": tables["history"],
+        "leakage": leakages(tables),
+        "statuses": results.statuses(tables),
+    }
+
+
+def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """The outcome of each realization and scheme, with its final accuracy and loss where trained.
+
+    A realization that diverged has neither; `training` says so. `transmit_energy` is that of a
+    user's signal in a round, mean over users and rounds.
+    """
+    keys = ["scheme", "realization"]
+    sound = tables["history"].filter(pl.col("status").cast(pl.String).is_in(results.KEPT))
+    energy = sound.group_by(keys, maintain_order=True).agg(pl.col("transmit_energy").mean())
+    return results.realizations(tables).join(energy, on=keys, how="left", maintain_order="left")
+
+
+def leakages(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """Means over users of the table `leakage`, and the largest epsilons of all rounds."""
+    return (
+        tables["leakage"]
+        .group_by("scheme", "realization", "users", maintain_order=True)
+        .agg(
+            pl.exclude("user").mean(),
+            pl.col(list(marks.OBSERVERS)).max().name.suffix("_maximum"),
+        )
+    )

@@ -1,0 +1,153 @@
+"""Parameters of the system `random_orthogonalization`: massive MIMO, no channel knowledge at the users.
+
+Defaults are those of Fig. 2 of ul Zuhra et al., "Random Orthogonalization for Private Wireless
+Federated Learning", with M = 256, and for training, of which the paper says little, settings that
+reach its accuracy. Signals and noise have no units there, and none here.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from pwfl.learning import datasets
+from pwfl.scenario import common
+from pwfl.scenario.fields import Section, parameter
+from pwfl.scenario.size import COMPLEX, COPIES, FLOAT32, LINK_BYTES, network_bytes
+
+
+class Network(Section):
+    """Users and the server's antennas."""
+
+    users: int = parameter(100, "users K, each with one antenna", stages="channel", ge=1, le=10**6)
+    antennas: int = parameter(256, "antennas M of the server", stages="channel noise account report", ge=1, le=10**6)
+
+
+class Radio(Section):
+    """The uplink (1)-(4)."""
+
+    amplitude: float = parameter(
+        3.0,
+        "amplitude alpha of every user's signal; the paper sets its square to the power limit P",
+        stages="schedule",
+        ge=1e-6,
+        le=1e6,
+    )
+    receiver_noise_variance: float = parameter(
+        1.0, "variance sigma_m^2 of the complex noise of an antenna", stages="noise account", ge=0, le=1e12
+    )
+    normalization: Literal["I/M", "I"] = parameter(
+        "I/M", "covariance of a channel; with I, the server divides (4) by M once more", stages="noise account report"
+    )
+
+
+class Data(common.DataSource):
+    """What the users hold and learn."""
+
+    dataset: Literal["digits", "mnist", "fashion_mnist"] = parameter(
+        "mnist",
+        "data set: MNIST, Fashion-MNIST, or scikit-learn's digits (ships with it, needs no download)",
+        stages="train account",
+    )
+    samples_per_user: int = parameter(
+        600, "training samples of a user, drawn without replacement", unit="samples", stages="channel", ge=1, le=10**6
+    )
+
+
+class Privacy(Section):
+    """The users' noise, and how its privacy is measured."""
+
+    noise_variance: float = parameter(
+        0.1,
+        "variance sigma^2, per coordinate, of the noise a user adds to its update",
+        stages="noise/fixed",
+        ge=0,
+        le=1e12,
+    )
+    delta: float = parameter(1e-5, "delta of the (epsilon, delta) guarantee", stages="account report", ge=1e-100, lt=1)
+    user_numbers: list[Annotated[int, Field(ge=1, le=10**6)]] = parameter(
+        [10, 20, 30, 40, 50, 60, 70, 80, 90, 100],
+        "numbers of users for which leakages are found besides network.users (Fig. 2)",
+        unit="users",
+        stages="account",
+        max_length=100,
+    )
+
+
+class Training(Section):
+    """Federated learning of softmax regression, from zero."""
+
+    rounds: int = parameter(14, "rounds T", stages="channel train account audit report", ge=1, le=10**6)
+    local_steps: int = parameter(
+        100, "mini-batch steps of a user in a round", stages="train account audit", ge=1, le=10**6
+    )
+    batch_size: int = parameter(50, "samples in a mini-batch", unit="samples", stages="train audit", ge=1, le=10**6)
+    learning_rate: float = parameter(0.1, "step size eta of the local steps", stages="train audit", ge=1e-9, le=1e38)
+    clip_norm: float = parameter(
+        1.0, "bound C on the norm of a user's update", stages="train account audit", ge=1e-6, le=1e6
+    )
+
+
+class Scheme(common.Scheme):
+    """A pair of scheduler and noise scheme, and the name it has in figures and tables."""
+
+    scheduler: Literal["all"] = parameter(..., "all users transmit in every round")
+    noise: Literal["fixed", "none"] = parameter(..., "every user adds noise of privacy.noise_variance, or none")
+
+
+SCHEMES = [
+    Scheme(name="Private", scheduler="all", noise="fixed"),
+    Scheme(name="No privacy noise", scheduler="all", noise="none"),
+]
+
+
+class RandomOrthogonalization(common.Scenario):
+    """A scenario of the system `random_orthogonalization`."""
+
+    system: Literal["random_orthogonalization"] = parameter("random_orthogonalization", "the system simulated")
+    seed: int = parameter(1, "seed of every random draw", stages="channel train account audit", ge=0, lt=2**63)
+    network: Network = Network()
+    radio: Radio = Radio()
+    data: Data = Data()
+    privacy: Privacy = Privacy()
+    training: Training = Training()
+    schemes: list[Scheme] = parameter(
+        SCHEMES, "the schemes compared; a list replaces the default one", stages="report", min_length=1
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self):
+        """Reject what no realization can satisfy."""
+        users, samples = self.network.users, self.data.samples_per_user
+        available = datasets.SIZES[self.data.dataset].train
+        if users * samples > available:
+            raise ValueError(
+                f"data.samples_per_user: {users} users would hold {users * samples} samples, {self.data.dataset} has "
+                f"{available}; lower data.samples_per_user to {available // users} or less, or network.users"
+            )
+        if self.training.batch_size > samples:
+            raise ValueError(
+                f"training.batch_size: {self.training.batch_size} is more than data.samples_per_user: {samples}; "
+                "a mini-batch holds a sample at most once"
+            )
+        numbers = self.privacy.user_numbers
+        if twice := next((number for number in numbers if numbers.count(number) > 1), None):
+            raise ValueError(f"privacy.user_numbers: {twice} stands twice; name each number of users once")
+        return self
+
+    def table_bytes(self) -> tuple[float, float, str]:
+        """See `pwfl.scenario.common.Scenario`."""
+        largest = max([self.network.users, *self.privacy.user_numbers])
+        channels = largest * max(largest, self.network.antennas) * COMPLEX * COPIES  # of one realization
+        sizes = self.network.users + sum(self.privacy.user_numbers)
+        rows = self.training.rounds * sizes * LINK_BYTES
+        return rows, channels, "network.users, network.antennas, privacy.user_numbers or training.rounds"
+
+    def training_bytes(self) -> tuple[float, str]:
+        """See `pwfl.scenario.common.Scenario`."""
+        steps = self.network.users * self.training.local_steps * self.training.batch_size * FLOAT32 * COPIES
+        return network_bytes(
+            self, [], self.network.users
+        ) + steps, "network.users, training.local_steps or training.batch_size"
+
+
+MODEL = RandomOrthogonalization

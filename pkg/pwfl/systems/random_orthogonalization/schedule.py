@@ -1,0 +1,27 @@
+"""Scheduler of the system `random_orthogonalization`: all users transmit in every round."""
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from pwfl.systems.random_orthogonalization.scenario import RandomOrthogonalization
+
+
+def run(
+    scenario: "RandomOrthogonalization", scheduler: str, tables: dict[str, pl.DataFrame]
+) -> dict[str, pl.DataFrame]:
+    """Every user's amplitude in every round, `scheduler` being `all`.
+
+    Users do not know their channels, so all use the same amplitude alpha (2); the links come along
+    for the stages after this one.
+    """
+    status = (
+        tables["users"]
+        .group_by("realization", maintain_order=True)
+        .agg(status=pl.lit(scheduler), transmitting=pl.len())
+    )
+    return {
+        "schedule": tables["links"].with_columns(amplitude=pl.lit(scenario.radio.amplitude)),
+        "schedule_status": status,
+    }

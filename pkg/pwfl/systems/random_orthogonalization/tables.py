@@ -1,0 +1,121 @@
+"""Schemas of the tables of the system `random_orthogonalization`.
+
+Signals have no units: amplitudes, noise and energies are those of the paper's model.
+"""
+
+import dataframely as dy
+
+from pwfl.tables import contract
+from pwfl.tables.contract import epsilon, key
+
+SCHEDULE_STATUSES = ("all",)
+NOISE_STATUSES = ("fixed", "none")
+TRAINING_STATUSES = ("trained", "diverged")
+
+
+class Users(dy.Schema):
+    """What each user holds (`channel`)."""
+
+    realization = key("realization")
+    user = key("user")
+    samples = dy.Int64(nullable=False, min=1, description="training samples")
+
+
+class Links(dy.Schema):
+    """What the server's update takes of each user's channel in each round (`channel`); see `pwfl.mimo`."""
+
+    realization = key("realization")
+    round = dy.Int64(primary_key=True, min=1, description="round")
+    user = key("user")
+    energy = dy.Float64(nullable=False, min=0, description="||h_k||^2")
+    coupling_real = dy.Float64(nullable=False, description="Re(h_s^H h_k)")
+    coupling_modulus = dy.Float64(nullable=False, min=0, description="|h_s^H h_k|")
+    cross_energy = dy.Float64(nullable=False, min=0, description="sum over j of |h_j^H h_k|^2")
+
+
+class Schedule(Links):
+    """Each user's amplitude in each round, and its link (`schedule`)."""
+
+    amplitude = dy.Float64(nullable=False, min_exclusive=0, description="alpha, the same for all users of a round")
+
+
+class ScheduleStatus(dy.Schema):
+    """Who transmits (`schedule`)."""
+
+    realization = key("realization")
+    status = dy.Enum(SCHEDULE_STATUSES, nullable=False)
+    transmitting = dy.Int64(nullable=False, min=1, description="users in every round")
+
+
+class Noise(dy.Schema):
+    """The users' noise and the server's in each round, standard deviations per coordinate (`noise`)."""
+
+    realization = key("realization")
+    round = dy.Int64(primary_key=True, min=1, description="round")
+    noise_std = dy.Float64(nullable=False, min=0, description="sigma of every user's noise")
+    effective_noise_std = dy.Float64(nullable=False, min=0, description="of the noise in the server's update")
+    effective_noise_std_modulus = dy.Float64(nullable=False, min=0, description="by (5) with |h_s^H h_j|")
+    effective_noise_std_printed = dy.Float64(nullable=False, min=0, description="by (5) as printed")
+
+
+class NoiseStatus(dy.Schema):
+    """How each realization's noise was set (`noise`)."""
+
+    realization = key("realization")
+    status = dy.Enum(NOISE_STATUSES, nullable=False)
+
+
+class History(dy.Schema):
+    """Test accuracy and loss over the rounds, and what the users send (`train`); round 0: the start."""
+
+    realization = key("realization")
+    round = key("round")
+    accuracy = dy.Float64(nullable=False, min=0, max=1)
+    loss = dy.Float64(nullable=False, min=0, allow_inf=True, allow_nan=True)
+    update_norm = dy.Float64(
+        nullable=True, min=0, allow_inf=True, allow_nan=True, description="mean over users, before clipping"
+    )
+    clipped_share = dy.Float64(nullable=True, min=0, max=1, description="share of users whose update is clipped")
+    transmit_energy = dy.Float64(
+        nullable=True,
+        min=0,
+        allow_inf=True,
+        allow_nan=True,
+        description="E ||x_k||^2 over the users' noise, mean over users",
+    )
+    status = dy.Enum(TRAINING_STATUSES, nullable=False)
+
+
+class Leakage(dy.Schema):
+    """Each user's leakage in networks of several numbers of users (`account`), in several readings.
+
+    Those of one round are means over the rounds.
+    """
+
+    realization = key("realization")
+    users = dy.Int64(primary_key=True, min=1, description="users K of the network")
+    user = key("user")
+    epsilon_closed_form = epsilon("(6) with ||h_k||^2 = 1 and the closed form of (5)'s mean")
+    epsilon_printed = epsilon("one round: (6) with (5) as printed")
+    epsilon_modulus = epsilon("one round: (6) with |h_s^H h_j| in (5)")
+    epsilon_sensitivity = epsilon("one round: formula of (6), sensitivity and noise of the server's update")
+    epsilon_gaussian = epsilon("one round: exact")
+    epsilon_exact = epsilon("all rounds: exact")
+    epsilon_antennas = epsilon("one round: exact, all antennas and channels seen")
+    epsilon_antennas_classic = epsilon("one round: formula of (6), all antennas and channels seen")
+    epsilon_antennas_rounds = epsilon("all rounds: exact, all antennas and channels seen")
+    mu = epsilon("all rounds: Gaussian DP")
+    understated = dy.Float64(nullable=False, min=0, max=1, description="rounds whose (6) is below the exact epsilon")
+
+
+class Outcome(contract.Outcome):
+    """Guarantee and cost of each realization (`account`); epsilons are maxima over users."""
+
+    users = dy.Int64(nullable=False, min=1, description="K")
+    epsilon_printed = epsilon("one round: (6) with (5) as printed")
+    epsilon_gaussian = epsilon("one round: exact")
+    epsilon_antennas = epsilon("one round: exact, all antennas and channels seen")
+    epsilon_antennas_rounds = epsilon("all rounds: exact, all antennas and channels seen")
+    understated = dy.Float64(nullable=False, min=0, max=1, description="users' rounds whose (6) is below the exact")
+    transmit_energy_limit = dy.Float64(nullable=False, min=0, description="P = alpha^2, of a user in a round")
+    transmit_energy_bound = dy.Float64(nullable=False, min=0, description="alpha^2 (C^2 + d sigma^2)")

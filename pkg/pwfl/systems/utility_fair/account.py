@@ -1,0 +1,123 @@
+"""Accounting of the system `utility_fair`: what devices' copies of the model and uploads reveal of a record."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from pwfl.privacy.gaussian import exact_epsilon, exact_multiplier
+from pwfl.systems.utility_fair import copies, link
+
+if TYPE_CHECKING:
+    from pwfl.systems.utility_fair.scenario import Radio, UtilityFair
+
+SENT = 2  # vectors that a device sends in a round: gradient and update
+TERMS = {
+    "unit": "one training record of one device",
+    "neighbouring_relation": "replace-one",
+    "sampling": "a fresh batch a round; no amplification by sampling is claimed",
+    "guaranteed": False,
+    "accuracy_of": "the access point's model, which no device gets: copies carry noise",
+    "link_budget": "radiated on channels without interference, path loss of network.max_distance_m at most, noise "
+    "power as radio.noise reads it",
+}
+OBSERVERS = {
+    "clean": "all devices together, each sees its noisy copies of the model of all rounds but the clean first",
+    "noisy": "access point and all devices together: all that devices send, and what is computed of it",
+}
+GUARANTEES = {
+    "clean": "not guaranteed: the sensitivity is observed, not enforced, and deviation factors and the average "
+    "gradient reach the devices without noise; epsilons hold if neither did harm, at deviation 0, the least noise",
+    "noisy": "not guaranteed: the sensitivity is observed, not enforced; epsilons hold if it bounds a gradient and an "
+    "update",
+}
+
+
+def run(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """What each device's copies reveal, and each realization's guarantee and cost.
+
+    A copy is a Gaussian release of the model, of sensitivity S_f by assumption. Deviations only add noise,
+    so all copies are taken as if at deviation 0: nothing is understated for what training finds. The access point
+    receives a gradient and an update of each device in each round. Noisy, they are such releases, too, and copies,
+    average gradients and deviation factors are computed of them: then epsilon_exact is that of what a device sends.
+    Clean, nothing is hidden from it.
+    """
+    privacy, rounds = scenario.privacy, scenario.training.rounds
+    epsilon, delta, noisy_rounds = privacy.epsilon, privacy.delta, rounds - 1
+    noise, schedule = tables["noise"], tables["schedule"]
+    multiplier, theta = noise["noise_multiplier"].to_numpy(), noise["theta"].to_numpy()
+    rho = 1 / (2 * multiplier**2)  # of one copy
+    uploads = "clean" if noise["upload_multiplier"].null_count() else "noisy"
+    with np.errstate(divide="ignore"):
+        rho_upload = SENT / (2 * noise["upload_multiplier"].fill_null(0.0).to_numpy() ** 2)  # of one round
+    leakage = noise.select("realization", "device").with_columns(
+        copies=pl.lit(noisy_rounds),
+        noise_multiplier=pl.Series(multiplier),
+        largest_multiplier=pl.Series(copies.scaled(multiplier, theta, 1.0)),
+        exact_multiplier=pl.Series(exact_multiplier(np.full(len(rho), epsilon), delta)),
+        exact_largest_multiplier=pl.Series(exact_multiplier(epsilon * (1 - theta), delta)),
+        epsilon_printed=pl.lit(epsilon),
+        epsilon_copy=pl.Series(exact_epsilon(rho, delta)),
+        epsilon_device=pl.Series(exact_epsilon(noisy_rounds * rho, delta)),
+        rho=pl.Series(noisy_rounds * rho),
+        upload_multiplier=noise["upload_multiplier"],
+        epsilon_upload=pl.Series(exact_epsilon(rho_upload, delta)),
+        epsilon_uploads=pl.Series(exact_epsilon(rounds * rho_upload, delta)),
+    )
+
+    # Devices that share a noise vector get the same copy: together they know no more than one of them.
+    released = (
+        noise.select("realization", "noise_vector", rho=pl.Series(rho))
+        .group_by("realization", "noise_vector", maintain_order=True)
+        .agg(pl.col("rho").max())
+        .group_by("realization", maintain_order=True)
+        .agg(pl.col("rho").sum())
+    )
+    worst = leakage.group_by("realization", maintain_order=True).agg(
+        pl.col("epsilon_printed", "epsilon_copy", "epsilon_device", "epsilon_upload").max(),
+        devices=pl.len(),
+        epsilon_server=pl.col("epsilon_uploads").max(),
+    )
+    samples = tables["users"].group_by("realization", maintain_order=True).agg(pl.col("samples").sum())
+    outcome = (
+        worst.join(samples, on="realization", maintain_order="left")
+        .join(released, on="realization", maintain_order="left")
+        .join(cost(schedule, scenario.radio), on="realization", maintain_order="left")
+    )
+    rho = outcome["rho"].to_numpy()
+    outcome = outcome.with_columns(
+        epsilon_round=pl.Series(exact_epsilon(rho, delta)),
+        epsilon_exact=pl.Series(exact_epsilon(noisy_rounds * rho, delta))
+        if uploads == "clean"
+        else pl.col("epsilon_server"),
+        epsilon_worst_case=pl.lit(np.inf),
+        rounds=pl.lit(rounds),
+        delta=pl.lit(delta),
+        observer=pl.lit(OBSERVERS[uploads]),
+        guarantee=pl.lit(GUARANTEES[uploads]),
+        **{name: pl.lit(term) for name, term in TERMS.items()},
+    )
+    return {"leakage": leakage, "outcome": outcome}
+
+
+def cost(schedule: pl.DataFrame, radio: "Radio") -> pl.DataFrame:
+    """Rounds sat out, symbols on air, radiated energy and mean iterations of each realization.
+
+    What training decides is null.
+
+    A transmission takes V ln 2 / (B Z) seconds, (8), so B times that many symbols.
+    """
+    power = schedule["power_w"].to_numpy()
+    z = link.log_snr(power, schedule["unit_power_w"].to_numpy())
+    symbols = np.divide(radio.update_bits * np.log(2), z, out=np.zeros(len(z)), where=z != 0)
+    decided = pl.col("power_w").is_not_null().all()
+    return (
+        schedule.with_columns(symbols=pl.Series(symbols), energy=pl.Series(symbols * power / radio.bandwidth_hz))
+        .group_by("realization", maintain_order=True)
+        .agg(
+            rounds_out=(~pl.col("takes_part")).sum(),
+            channel_uses=pl.col("symbols").sum().fill_nan(None),
+            transmit_energy_j=pl.col("energy").sum().fill_nan(None),
+            local_steps=pl.when(decided).then(pl.col("max_iterations").filter("takes_part").mean()),
+        )
+    )

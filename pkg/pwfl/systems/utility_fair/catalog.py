@@ -1,0 +1,36 @@
+"""What the reports of `utility_fair` show, and its schemes' colours."""
+
+from pwfl.report.catalog import Catalog
+
+CATALOG = Catalog(
+    figures={
+        "loss": ("history",),
+        "spread": ("history",),
+        "energy": ("history", "schedule_status"),
+        "power": ("history", "schedule_status"),
+        "accuracy": ("history",),
+        "deviation": ("history",),
+    },
+    tables={
+        "summary": "For each scheme, means over realizations with 95% intervals: training loss of rounds 2 to the last "
+        "and its spread over devices, energy of a device's round and its spread, final accuracy; what the "
+        "copies of the model reveal of a record; how many realizations diverged.",
+        "realizations": "Loss, energy, final accuracy, guarantee and cost of each realization and scheme.",
+        "devices": "Each device's means over its rounds: energy, power, iterations, loss, deviation, noise multiplier.",
+        "leakage": "What the copies of each scheme's devices reveal, as printed and exact, at deviation 0 and 1, and "
+        "what their uploads do; the same for all devices, as deviations are not known to the accounting.",
+        "history": "Each device's loss, deviation, iterations, power and energy in each round, and the model's test "
+        "accuracy and loss in the evaluated ones.",
+        "statuses": "Who decides over the devices' rounds, which noise copies get, how rounds ended.",
+    },
+    comparison_figures=("robustness",),
+    reads={"noise": ("users",)},
+    colours={
+        ("utility", "fair"): "#0072B2",
+        ("benchmark", "independent"): "#D55E00",
+        ("benchmark", "shared"): "#E69F00",
+        ("benchmark", "fair"): "#CC79A7",
+        ("utility", "independent"): "#009E73",
+        ("utility", "shared"): "#56B4E9",
+    },
+)

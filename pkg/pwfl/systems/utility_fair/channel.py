@@ -1,0 +1,46 @@
+"""Channel of the system `utility_fair`: distances, and a Rayleigh fade for each round and device."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from pwfl import streams
+from pwfl.systems.utility_fair import link
+
+if TYPE_CHECKING:
+    from pwfl.systems.utility_fair.scenario import UtilityFair
+
+
+def run(scenario: "UtilityFair", realizations: range) -> dict[str, pl.DataFrame]:
+    """Users and links of some consecutive realizations.
+
+    A longer training begins with the rounds of a shorter one: each round's fades are a purpose of their own.
+    """
+    seed, network, radio = scenario.seed, scenario.network, scenario.radio
+    devices, rounds = network.devices, range(1, scenario.training.rounds + 1)
+    low, high = network.min_distance_m, network.max_distance_m
+    distance = low + (high - low) * streams.uniforms(seed, "distance", realizations, (devices,))
+    uniform = [streams.uniforms(seed, f"fading/{t}", realizations, (devices,)) for t in rounds]
+    fading_power = -2 * radio.fading_scale**2 * np.log1p(-np.stack(uniform, axis=1))
+    path = link.path_gain(distance, radio)
+    gain = fading_power * path[:, None]  # (realization, round, device)
+
+    users = pl.DataFrame(
+        {
+            "realization": np.repeat(realizations, devices),
+            "device": np.tile(np.arange(devices), len(realizations)),
+            "distance_m": distance.ravel(),
+            "path_loss_db": -10 * np.log10(path).ravel(),
+            "samples": np.full(distance.size, scenario.data.samples_per_device),
+        }
+    )
+    links = pl.DataFrame(
+        {
+            "realization": np.repeat(realizations, len(rounds) * devices),
+            "round": np.tile(np.repeat(rounds, devices), len(realizations)),
+            "device": np.tile(np.arange(devices), len(realizations) * len(rounds)),
+            "gain": gain.ravel(),
+        }
+    )
+    return {"users": users, "links": links}

@@ -1,0 +1,100 @@
+"""What a round costs a device in time and energy, and what it can do at most.
+
+A link is described by its unit power a = sigma^2 Gamma / (kappa |h|^2 r^-alpha), the transmit power at which
+the SNR is as large as the gap Gamma, and is used at Z = ln(1 + P / a): it then carries Z B / ln 2 bit/s, (9).
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.constants import speed_of_light
+
+from pwfl.radio.units import dbm_to_w
+
+if TYPE_CHECKING:
+    from pwfl.systems.utility_fair.scenario import Device, Radio
+
+
+class Limits(NamedTuple):
+    """What bounds every round of every device."""
+
+    transmit_nat_s: float  # V ln 2 / B: transmission time times Z
+    deadline_s: float  # T
+    iteration_s: float  # d tau, of one local iteration
+    min_iterations: int  # j_min
+    max_power_w: float  # P_max
+
+
+class Consumption(NamedTuple):
+    """What a device draws."""
+
+    computing_power_w: float  # P_cp
+    circuit_power_w: float  # P_cir, while it transmits
+    efficiency: float  # rho, of the amplifier
+
+
+def limits(radio: "Radio", device: "Device") -> Limits:
+    """The limits that the sections `radio` and `device` of a scenario set."""
+    return Limits(
+        transmit_nat_s=radio.update_bits * float(np.log(2)) / radio.bandwidth_hz,
+        deadline_s=device.deadline_s,
+        iteration_s=device.batch_size * device.sample_bits * device.seconds_per_bit,
+        min_iterations=device.min_iterations,
+        max_power_w=dbm_to_w(device.max_power_dbm),
+    )
+
+
+def consumption(device: "Device") -> Consumption:
+    """The consumption that the section `device` of a scenario sets."""
+    return Consumption(device.computing_power_w, device.circuit_power_w, device.amplifier_efficiency)
+
+
+def path_gain(distance_m: np.ndarray, radio: "Radio") -> np.ndarray:
+    """Power gain kappa r^-alpha of the path, kappa = (c / 4 pi f_c)^2."""
+    free_space = (speed_of_light / (4 * np.pi * radio.frequency_hz)) ** 2
+    return free_space * distance_m**-radio.path_loss_exponent
+
+
+def unit_power_w(gain: np.ndarray, radio: "Radio") -> np.ndarray:
+    """Unit power a in watts of links of power gain kappa |h|^2 r^-alpha."""
+    bandwidth_hz = radio.bandwidth_hz if radio.noise == "thermal" else 1.0
+    return dbm_to_w(radio.noise_density_dbm_hz) * bandwidth_hz * 10 ** (radio.snr_gap_db / 10) / gain
+
+
+def log_snr(power_w: np.ndarray, unit_power_w: np.ndarray) -> np.ndarray:
+    """Z = ln(1 + P / a)."""
+    return np.log1p(power_w / unit_power_w)
+
+
+def power_w(z: np.ndarray, unit_power_w: np.ndarray) -> np.ndarray:
+    """Transmit power (25) in watts at Z."""
+    return unit_power_w * np.expm1(z)
+
+
+def transmit_s(z: np.ndarray, limits: Limits) -> np.ndarray:
+    """Transmission time (8) in seconds at Z."""
+    return limits.transmit_nat_s / z
+
+
+def energy_j(
+    computing_s: np.ndarray, z: np.ndarray, unit_power_w: np.ndarray, limits: Limits, consumption: Consumption
+) -> np.ndarray:
+    """Energy (13) in joules of `computing_s` seconds of local iterations and a transmission at Z."""
+    transmitting_w = power_w(z, unit_power_w) / consumption.efficiency + consumption.circuit_power_w
+    return computing_s * consumption.computing_power_w + transmit_s(z, limits) * transmitting_w
+
+
+def least_z(limits: Limits) -> float:
+    """Z_min, which leaves time for the least number of iterations whatever the link; inf where none does."""
+    left_s = limits.deadline_s - limits.min_iterations * limits.iteration_s
+    return limits.transmit_nat_s / left_s if left_s > 0 else np.inf
+
+
+def iterations(z: np.ndarray, limits: Limits) -> np.ndarray:
+    """Local iterations that a transmission at Z leaves time for, (28), and at P_max (21): a real number."""
+    return (limits.deadline_s - transmit_s(z, limits)) / limits.iteration_s
+
+
+def whole(iterations: np.ndarray) -> np.ndarray:
+    """Iterations rounded down, int64; what only rounding errors keep below a whole number counts as that number."""
+    return np.floor(iterations + 1e-9).astype(np.int64)

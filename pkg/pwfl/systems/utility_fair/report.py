@@ -1,0 +1,248 @@
+"""Figures and tables of the system `utility_fair`."""
+
+from typing import TYPE_CHECKING
+
+import altair as alt
+import polars as pl
+
+from pwfl.report import results, theme
+from pwfl.systems.utility_fair.claims import CLAIMS, claims
+
+if TYPE_CHECKING:
+    from pwfl.systems.utility_fair.scenario import UtilityFair
+
+DIFFERS = (
+    "Noisy are the copies of the model that devices get, so not the access point's, which accuracies are of. Unless "
+    "privacy.uploads is noisy, devices send updates without noise, nothing is hidden from the access point, and "
+    "epsilon_exact is against devices that pool their copies. Nothing enforces the sensitivity."
+)
+KEYS = ["scheme", "realization"]
+
+
+def loss(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+    """Fig. 1: mean over devices of the training loss of their copies, over rounds."""
+    return _curve(
+        scenario, tables["history"], pl.col("loss").mean(), "Training loss", "Mean training loss over devices (nats)"
+    )
+
+
+def spread(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+    """Standard deviation over devices of the training loss, over rounds."""
+    return _curve(
+        scenario,
+        tables["history"],
+        pl.col("loss").std(ddof=0),
+        "Spread of the training loss",
+        "Standard deviation over devices (nats)",
+    )
+
+
+def accuracy(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+    """Test accuracy of the access point's model, over rounds."""
+    return _curve(
+        scenario,
+        tables["history"].drop_nulls("accuracy"),
+        pl.col("accuracy").first(),
+        "Test accuracy of the access point's model",
+        "Test accuracy",
+        alt.Axis(format=".0%"),
+    )
+
+
+def energy(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+    """Fig. 2: each device's mean energy of a round over its path loss, with regression lines."""
+    frame = devices(tables).with_columns(energy_mj=1000 * pl.col("energy_j"))
+    title, y = "Energy of a device's round", "Mean energy of a round (mJ)"
+    return _over_path_loss(scenario, frame, "energy_mj", title, y, regression=True)
+
+
+def power(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+    """Each device's mean transmit power over its path loss."""
+    frame = devices(tables).with_columns(power_mw=1000 * pl.col("power_w")).filter(pl.col("power_mw") > 0)
+    title, y = "Transmit power of a device", "Mean transmit power (mW)"
+    return _over_path_loss(scenario, frame, "power_mw", title, y, regression=False)
+
+
+def deviation(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.Chart:
+    """Distribution of the deviation factors over rounds, devices and realizations."""
+    return theme.cdf(
+        _sound(tables["history"]),
+        "deviation",
+        scenario,
+        "How far devices' updates deviate",
+        "Deviation factor E (15)",
+    )
+
+
+def robustness(scenarios: dict[str, dict]) -> alt.VConcatChart:
+    """Every claim as measured in each scenario, with its 95% interval and the band it must lie in."""
+    measured = claims(scenarios)
+    verdicts = {"yes": "holds", "open": "open", "no": "does not hold"}
+    colour = alt.Color(
+        "verdict:N",
+        title="Claim",
+        scale=alt.Scale(domain=list(verdicts.values()), range=["#0072B2", "#7F7F7F", "#D55E00"]),
+    )
+    panels = []
+    for claim, _, _ in CLAIMS:
+        frame = measured.filter(pl.col("claim") == claim.text).with_columns(
+            verdict=pl.col("holds").replace_strict(verdicts),
+            least=pl.lit(claim.band.least),
+            most=pl.lit(claim.band.most),
+        )
+        base = alt.Chart(frame).encode(y=alt.Y("scenario:N", title=None, sort=list(scenarios)))
+        tips = ["scenario:N", "required:N", *(alt.Tooltip(f"{c}:Q", format=".4g") for c in ("measured", "low", "high"))]
+        zero = alt.Scale(zero=False, padding=12)
+        required = base.mark_bar(color="#e3e3e3", height=alt.RelativeBandSize(1)).encode(
+            x=alt.X("least:Q", scale=zero, title=None), x2="most:Q"
+        )
+        interval = base.mark_rule(strokeWidth=2).encode(x="low:Q", x2="high:Q", color=colour)
+        point = base.mark_circle(size=80, opacity=1).encode(x="measured:Q", color=colour, tooltip=tips)
+        title = alt.TitleParams(claim.text, fontSize=13, offset=6)
+        panels.append((required + interval + point).properties(width=theme.WIDTH, height=alt.Step(24), title=title))
+    return alt.vconcat(*panels, spacing=14).resolve_scale(color="shared")
+
+
+__all__ = ["COMPARISON_FIGURES", "FIGURES", "claims", "summarize"]
+FIGURES = {
+    "loss": loss,
+    "spread": spread,
+    "energy": energy,
+    "power": power,
+    "accuracy": accuracy,
+    "deviation": deviation,
+}
+COMPARISON_FIGURES = {"robustness": robustness}
+
+
+def summarize(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """The report's tables of a scenario, as `catalog` names them."""
+    each = realizations(scenario, tables)
+    averaged = [
+        "loss",
+        "loss_std",
+        "energy_j",
+        "energy_std_j",
+        "deviation",
+        "accuracy",
+        "test_loss",
+        "channel_uses",
+        "transmit_energy_j",
+    ]
+    epsilons = [name for name in each.columns if name.startswith("epsilon_")]
+    summary = each.group_by("scheme", maintain_order=True).agg(
+        pl.len().alias("realizations"),
+        *((pl.col("training") == status).sum().alias(status) for status in ("trained", "diverged", "nobody_took_part")),
+        pl.col("rounds_out").sum(),
+        pl.col(epsilons).max(),
+        pl.col("delta", "unit", "neighbouring_relation", "sampling", "observer", "guarantee").first(),
+    )
+    summary = summary.join(theme.means(each, ["scheme"], averaged), on="scheme", how="left", maintain_order="left")
+    return {
+        "summary": summary,
+        "realizations": each,
+        "devices": devices(tables),
+        "leakage": tables["leakage"].drop("realization", "device").unique(maintain_order=True),
+        "history": tables["history"],
+        "statuses": results.statuses(tables, train=tables["history"].unique([*KEYS, "round"])),
+    }
+
+
+def realizations(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """The outcome of each realization and scheme, with what its training came to.
+
+    `loss` is the mean over devices and rounds from the second on, `loss_std` the mean over these rounds of the
+    standard deviation over devices, `energy_j` a device's mean energy of a round, and `energy_std_j` the standard
+    deviation over devices of their mean energies. A realization that diverged has none of them. Where training
+    decides on powers, symbols on air, radiated energy and local steps are those it came to.
+    """
+    history = tables["history"]
+    last = history.group_by(KEYS, maintain_order=True).agg(
+        pl.col("accuracy", "test_loss").sort_by("round").last(),
+        training=pl.when((pl.col("status") == "diverged").any())
+        .then(pl.lit("diverged"))
+        .when((pl.col("status") == "nobody_took_part").all())
+        .then(pl.lit("nobody_took_part"))
+        .otherwise(pl.lit("trained")),
+        transmit_s=pl.col("transmit_s").sum(),
+        radiated_j=(pl.col("transmit_s") * pl.col("power_w")).sum(),
+        deviation=pl.col("deviation").mean(),
+        iterations=pl.col("iterations").filter(pl.col("iterations") > 0).mean(),
+    )
+    rounds = (
+        history.filter(pl.col("round") > 1)
+        .group_by(*KEYS, "round", maintain_order=True)
+        .agg(pl.col("loss").mean(), loss_std=pl.col("loss").std(ddof=0))
+    )
+    losses = rounds.group_by(KEYS, maintain_order=True).agg(pl.col("loss", "loss_std").mean())
+    energies = (
+        devices(tables)
+        .group_by(KEYS, maintain_order=True)
+        .agg(pl.col("energy_j").mean(), energy_std_j=pl.col("energy_j").std(ddof=0))
+    )
+    frame = tables["outcome"]
+    for part in (last, losses, energies):
+        frame = frame.join(part, on=KEYS, how="left", maintain_order="left")
+    sound = pl.col("training") != "diverged"
+    measured = ("accuracy", "test_loss", "loss", "loss_std", "energy_j", "energy_std_j", "deviation")
+    on_air = pl.col("transmit_s") * scenario.radio.bandwidth_hz
+    return frame.with_columns(
+        *(pl.when(sound).then(pl.col(name)) for name in measured),
+        channel_uses=pl.coalesce("channel_uses", pl.when(sound).then(on_air)),
+        transmit_energy_j=pl.coalesce("transmit_energy_j", pl.when(sound).then(pl.col("radiated_j"))),
+        local_steps=pl.coalesce("local_steps", pl.when(sound).then(pl.col("iterations"))),
+    ).drop("transmit_s", "radiated_j", "iterations")
+
+
+def devices(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """Each device's path loss, and means over its rounds; trainings that diverged are left out."""
+    means = (
+        _sound(tables["history"])
+        .group_by(*KEYS, "device", maintain_order=True)
+        .agg(pl.col("energy_j", "power_w", "iterations", "loss", "deviation", "noise_multiplier").mean())
+    )
+    place = tables["schedule_status"].select(*KEYS, "device", "path_loss_db", "rounds_out")
+    return place.join(means, on=[*KEYS, "device"], how="inner", maintain_order="left")
+
+
+def _sound(history: pl.DataFrame) -> pl.DataFrame:
+    """The rows of trainings that did not diverge."""
+    return history.filter((pl.col("status") != "diverged").all().over(KEYS))
+
+
+def _curve(scenario: "UtilityFair", history: pl.DataFrame, value: pl.Expr, title: str, y: str, axis=alt.Undefined):
+    """Mean over realizations of a value of each round, with its confidence band."""
+    kept = _sound(history)
+    rounds = kept.group_by(*KEYS, "round", maintain_order=True).agg(value=value)
+    count = kept["realization"].n_unique()
+    left_out = history.select(KEYS).n_unique() - kept.select(KEYS).n_unique()
+    subtitle = f"mean and 95% confidence band over {count} realization{'s' * (count != 1)}"
+    subtitle += f"; left out: {left_out} that diverged" if left_out else ""
+    frame = theme.means(rounds, ["scheme", "round"], ["value"])
+    encoded = alt.Y(title=y, axis=axis, scale=alt.Scale(zero=False))
+    return theme.band(frame, "value", scenario, alt.TitleParams(title, subtitle=subtitle), encoded)
+
+
+def _over_path_loss(
+    scenario: "UtilityFair", frame: pl.DataFrame, column: str, title: str, y: str, regression: bool
+) -> alt.LayerChart:
+    """A dot for each device, scheme by scheme."""
+    colour, chosen, opacity = theme.scheme_colour(scenario)
+    count = frame.select(["realization", "device"]).n_unique()
+    subtitle = f"{count} devices of {frame['realization'].n_unique()} realizations"
+    x = alt.X("path_loss_db:Q", title="Path loss (dB)", scale=alt.Scale(zero=False))
+    encoded = alt.Y(f"{column}:Q", title=y, scale=alt.Scale(zero=False))
+    tips = ["scheme:N", "realization:N", "device:N"]
+    tips += [alt.Tooltip(f"{name}:Q", format=".4g") for name in ("path_loss_db", column, "iterations")]
+    base = alt.Chart(frame, width=theme.WIDTH, height=theme.HEIGHT, title=alt.TitleParams(title, subtitle=subtitle))
+    dots = base.mark_circle(size=40).encode(
+        x=x,
+        y=encoded,
+        color=colour,
+        tooltip=tips,
+        opacity=alt.when(chosen).then(alt.value(0.55)).otherwise(alt.value(0.05)),
+    )
+    if not regression:
+        return alt.layer(dots).add_params(chosen)
+    line = base.transform_regression("path_loss_db", column, groupby=["scheme"]).mark_line()
+    return (dots + line.encode(x=x, y=encoded, color=colour, opacity=opacity)).add_params(chosen)

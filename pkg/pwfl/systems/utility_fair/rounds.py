@@ -1,0 +1,75 @@
+"""One round of Alvi et al. as a graph: noisy copies, local steps, uploads, their average."""
+
+import tensorflow as tf
+
+from pwfl.systems.utility_fair import local_steps
+
+UPLOADS = ("gradient_noise", "update_noise")  # streams of the noise of what a device sends in a round
+
+
+def round_function(step_size: float, correction: float, compared_with: str):
+    """One round of all devices as a graph, traced once.
+
+    Returns a function of the model's weights, the devices' batches x (device, sample, feature) and y (device,
+    sample), their iterations (0: sits out), the noise std of their copies and the number of the noise vector
+    they get, the noise's seed, and the noise std of what they send (None: clean) with the seeds of gradients and
+    updates. It returns the new weights (4), the losses of the copies on their batches, and the cosine of each update,
+    as it is received, with the mean update or the new model, (15), `compared_with`.
+    """
+
+    @tf.function(reduce_retracing=True)
+    def play(weights, x, y, iterations, copy_std, vectors, noise_seed, upload_std=None, upload_seeds=None):
+        copied = noisy_copies(weights, copy_std, vectors, noise_seed)
+        share = tf.cast(iterations > 0, tf.float32)
+        share = tf.math.divide_no_nan(share, tf.reduce_sum(share))
+        losses = local_steps.losses(copied, x, y)
+        sent = local_steps.gradients(copied, x, y)
+        if upload_std is not None:
+            sent = noisy_uploads(sent, upload_std, upload_seeds[0])
+        gradient = average(sent, share)
+        direction = [correction * g[None] for g in gradient]
+        update = local_steps.updates(copied, x, y, direction, iterations, step_size)
+        if upload_std is not None:
+            update = noisy_uploads(update, upload_std, upload_seeds[1])
+        mean_update = average(update, share)
+        new = [w + tf.reshape(m, w.shape) for w, m in zip(weights, mean_update, strict=True)]
+        reference = mean_update if compared_with == "mean_update" else new
+        return new, losses, cosines(update, reference)
+
+    return play
+
+
+def noisy_copies(
+    weights: local_steps.Weights, copy_std: tf.Tensor, vectors: tf.Tensor, noise_seed: tf.Tensor
+) -> local_steps.Weights:
+    """The devices' copies of the model, with noise of their standard deviations, as `local_steps` wants them.
+
+    `vectors` numbers the noise vector that each gets: devices with the same number get the same one.
+    """
+    sizes = [w.shape.num_elements() for w in weights]
+    normal = tf.random.stateless_normal([tf.reduce_max(vectors) + 1, sum(sizes)], seed=noise_seed)
+    noise = tf.split(copy_std[:, None] * tf.gather(normal, vectors), sizes, axis=1)
+    shapes = [w.shape if w.shape.rank == 2 else [1, *w.shape] for w in weights]  # biases as rows
+    return [
+        tf.reshape(w, shape) + tf.reshape(n, [-1, *shape]) for w, n, shape in zip(weights, noise, shapes, strict=True)
+    ]
+
+
+def noisy_uploads(parts: local_steps.Weights, std: tf.Tensor, noise_seed: tf.Tensor) -> local_steps.Weights:
+    """What the devices send, (device, ...), each with a noise vector of its own of its standard deviation."""
+    sizes = [part.shape[1:].num_elements() for part in parts]
+    noise = std[:, None] * tf.random.stateless_normal([tf.size(std), sum(sizes)], seed=noise_seed)
+    return [p + tf.reshape(n, tf.shape(p)) for p, n in zip(parts, tf.split(noise, sizes, axis=1), strict=True)]
+
+
+def average(parts: local_steps.Weights, share: tf.Tensor) -> local_steps.Weights:
+    """The devices' average, (device, ...) -> (...), weighted by shares that sum to one, or all zero."""
+    return [tf.tensordot(share, part, 1) for part in parts]
+
+
+def cosines(update: local_steps.Weights, reference: local_steps.Weights) -> tf.Tensor:
+    """Cosine of each device's update with a reference, shape (device,); 0 where either vanishes."""
+    flat = tf.concat([tf.reshape(u, [tf.shape(u)[0], -1]) for u in update], axis=1)
+    direction = tf.concat([tf.reshape(r, [-1]) for r in reference], axis=0)
+    product = tf.linalg.matvec(flat, direction)
+    return tf.math.divide_no_nan(product, tf.norm(flat, axis=1) * tf.norm(direction))

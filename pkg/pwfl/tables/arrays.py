@@ -1,0 +1,65 @@
+"""Tables as arrays, and tables put beside each other, by their keys."""
+
+import numpy as np
+import polars as pl
+
+from pwfl.tables.contract import TableError
+
+
+def to_array(frame: pl.DataFrame, column: str, *keys: str) -> np.ndarray:
+    """A column as an array with an axis for each key, whatever the order of the rows; null is NaN.
+
+    Parameters
+    ----------
+    column
+        The column of the array's values.
+    keys
+        Columns of keys. Along its axis each has its values in increasing order.
+
+    Raises
+    ------
+    TableError
+        If the rows are not one for each combination of the keys' values.
+
+    Examples
+    --------
+    >>> frame = pl.DataFrame({"realization": [1, 0, 0, 1], "user": [1, 0, 1, 0], "power_w": [4.0, 1.0, 2.0, 3.0]})
+    >>> to_array(frame, "power_w", "realization", "user")
+    array([[1., 2.],
+           [3., 4.]])
+    """
+    shape = tuple(frame[key].n_unique() for key in keys)
+    if np.prod(shape) == len(frame):
+        for rows in (frame, frame.sort(keys)):
+            if all(_along(rows[key], axis, shape) for axis, key in enumerate(keys)):
+                return rows[column].to_numpy().reshape(shape)
+    raise TableError(
+        f"column {column!r}: {len(frame)} rows are not one for each of {' x '.join(map(str, shape))} values of "
+        f"{', '.join(keys)}"
+    )
+
+
+def _along(key: pl.Series, axis: int, shape: tuple[int, ...]) -> bool:
+    """Whether a key's values increase along their axis of an array of this shape, and are the same elsewhere."""
+    values = key.to_numpy().reshape(shape)
+    first = values[tuple(slice(None) if a == axis else slice(0, 1) for a in range(len(shape)))]
+    return bool((values == first).all() and (np.diff(first.ravel()) > 0).all())
+
+
+def beside(left: pl.DataFrame, right: pl.DataFrame, *keys: str) -> pl.DataFrame:
+    """The rows of a table, in their order, with the columns of another one that has a row for each of their keys.
+
+    Raises TableError where the other table lacks a row, or has two for one.
+
+    Examples
+    --------
+    >>> users = pl.DataFrame({"user": [0, 1], "samples": [10, 20]})
+    >>> beside(users, pl.DataFrame({"user": [1, 0], "noise_std": [0.2, 0.1]}), "user")["noise_std"].to_list()
+    [0.1, 0.2]
+    """
+    found = left.join(right.with_columns(__found=True), on=keys, how="left", maintain_order="left")
+    if len(found) > len(left) or found["__found"].null_count():
+        lacking = found.filter(pl.col("__found").is_null()).select(keys)
+        what = f"no row for {lacking.row(0, named=True)}" if len(lacking) else "several rows for one key"
+        raise TableError(f"tables with columns {left.columns} and {right.columns} do not fit: the second has {what}")
+    return found.drop("__found")

@@ -1,0 +1,138 @@
+"""What a table must be: its schema, and the order of its rows.
+
+Each system's schemas stand in its module `tables`, a class for each table, named as it is (`schedule_status`:
+`ScheduleStatus`). Here is what the schemas of several systems share, and the check.
+"""
+
+import dataframely as dy
+import polars as pl
+
+from pwfl.systems import registry
+
+AUDIT_STATUSES = ("consistent", "violated", "no_noise", "nobody_sends")
+
+
+class TableError(ValueError):
+    """A table that is not what it should be; the message names it, or its file, and what is wrong."""
+
+
+def schema(system: str, table: str) -> type[dy.Schema]:
+    """The schema of a system's table; that of `audit` is the same for all."""
+    if table == "audit":
+        return Audit
+    return getattr(registry.system(system).part("tables"), "".join(part.capitalize() for part in table.split("_")))
+
+
+def checked(frame: pl.DataFrame, kind: type[dy.Schema], place: str) -> pl.DataFrame:
+    """The schema's columns of a table whose columns, types, bounds and keys hold; rows lie in their keys' order.
+
+    Raises TableError, which says that the table at `place` does not.
+    """
+    for name, column in kind.columns().items():
+        if name not in frame.columns:
+            raise TableError(f"{place}: column {name!r} is missing")
+        if frame.schema[name] != column.dtype:
+            raise TableError(f"{place}: column {name!r} holds {frame.schema[name]}, must hold {column.dtype}")
+    try:
+        frame = kind.validate(frame.select(kind.column_names()))
+    except dy.exc.ValidationError as error:
+        raise TableError(f"{place}: {error}") from None
+    if not _in_order(frame, order := _order(kind)):
+        raise TableError(f"{place}: rows are not in the order of {', '.join(order)}")
+    return frame
+
+
+def ordered(frame: pl.DataFrame, kind: type[dy.Schema], place: str) -> pl.DataFrame:
+    """A table with its rows in the order of the schema's keys, whichever way it came about.
+
+    Raises TableError where keys stand twice.
+    """
+    keys, order = kind.primary_key(), _order(kind)
+    if not _in_order(frame, order):
+        frame = frame.sort(order, maintain_order=True)
+    if frame.select(keys).is_duplicated().any():
+        raise TableError(f"{place}: rows with the same {', '.join(keys)}")
+    # Polars adds up groups in another order where it knows that a key is sorted, or in several chunks: the last digits
+    # of sums would tell a table in memory from one out of files. Adding 0 makes it forget.
+    return frame.with_columns(pl.col(order) + 0).rechunk()
+
+
+def finished(frame: pl.DataFrame, table: str, system: str, place: str = "") -> pl.DataFrame:
+    """A stage's table as it is written: the schema's columns and types, checked, in the order of its keys.
+
+    Raises TableError, which names the table or its `place`, where it violates its schema.
+    """
+    kind, place = schema(system, table), place or table
+    return checked(ordered(widened(frame, kind), kind, place), kind, place)
+
+
+def widened(frame: pl.DataFrame, kind: type[dy.Schema]) -> pl.DataFrame:
+    """A table with the schema's columns, cast to the schema's types."""
+    return frame.select(pl.col(name).cast(column.dtype) for name, column in kind.columns().items())
+
+
+def _order(kind: type[dy.Schema]) -> list[str]:
+    """The keys that rows are ordered by: numbers of realizations, users, rounds; not words."""
+    return [name for name in kind.primary_key() if kind.columns()[name].dtype == pl.Int64]
+
+
+def _in_order(frame: pl.DataFrame, order: list[str]) -> bool:
+    keys = frame.select(order)
+    return keys.equals(keys.sort(order))
+
+
+def key(description: str) -> dy.Int64:
+    """A column that rows are keyed by."""
+    return dy.Int64(primary_key=True, min=0, description=description)
+
+
+def epsilon(description: str, nullable: bool = False) -> dy.Float64:
+    """A column of guarantees: infinite where there is none."""
+    return dy.Float64(nullable=nullable, min=0, allow_inf=True, description=description)
+
+
+class Outcome(dy.Schema):
+    """What each system's outcome says of a realization: its guarantee and its cost, under which terms."""
+
+    realization = key("realization")
+    samples = dy.Int64(nullable=False, min=1, description="training records of all users")
+    rounds = dy.Int64(nullable=False, min=1)
+    epsilon_exact = epsilon("of the worst record, after all rounds, at delta; null: nobody sends", nullable=True)
+    epsilon_server = epsilon("the same against all that the system's own server receives", nullable=True)
+    guaranteed = dy.Bool(
+        nullable=False,
+        description="epsilon_server is proved and needs no assumption: all bounds are enforced, users add noise, and "
+        "nothing that the server could infer is taken to stay hidden",
+    )
+    delta = dy.Float64(nullable=False, min=0, max_exclusive=1)
+    channel_uses = dy.Float64(nullable=True, min=0, description="symbols on air, all rounds; null: training decides")
+    transmit_energy_j = dy.Float64(
+        nullable=True, min=0, allow_inf=True, description="of all users, all rounds; null: no unit, or training decides"
+    )
+    link_budget = dy.String(nullable=False, description="what that energy is counted over: comparable within it")
+    local_steps = dy.Float64(
+        nullable=True,
+        min=0,
+        description="gradients of a user in a round that it takes part in, mean; null: training "
+        "decides, or nobody takes part",
+    )
+    accuracy_of = dy.String(nullable=False, description="the model that accuracies are of")
+    unit = dy.String(nullable=False)
+    neighbouring_relation = dy.String(nullable=False)
+    sampling = dy.String(nullable=False)
+    observer = dy.String(nullable=False)
+    guarantee = dy.String(nullable=False)
+
+
+class Audit(dy.Schema):
+    """What attacks on the training path found, beside what `account` states (`audit`)."""
+
+    realization = key("the one whose worst record is worst off")
+    observer = dy.String(primary_key=True, description="what is attacked")
+    status = dy.Enum(AUDIT_STATUSES, nullable=False)
+    canaries = dy.Int64(nullable=False, min=0, description="scores")
+    delta = dy.Float64(primary_key=True, min=0, max_exclusive=1)
+    epsilon_upper = epsilon("what is stated; null: nobody sends", nullable=True)
+    epsilon_lower = epsilon("found, whatever the noise's law; null: no scores", nullable=True)
+    epsilon_lower_gaussian = epsilon("found, if the noise is normal; null: no scores, or other noise", nullable=True)
+    false_alarm = dy.Float64(nullable=False, min=0, max=1, description="probability that a lower bound is too high")

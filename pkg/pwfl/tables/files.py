@@ -1,0 +1,168 @@
+"""Parquet files of tables that say where they come from, and are refused where they do not belong."""
+
+import hashlib
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+import polars as pl
+
+from pwfl.runtime import files
+from pwfl.stages import MAKER
+from pwfl.tables.contract import TableError, checked, finished, schema
+
+log = logging.getLogger(__name__)
+
+METADATA = "pwfl"  # key of a Parquet file's metadata
+WHOLE = ("users", "outcome", "history", "schedule_status", "noise_status")  # have rows of every realization
+
+
+def write(frame: pl.DataFrame, table: str, path: str, description: Mapping) -> None:
+    """Write a table to a Parquet file, which appears whole or not at all, with its provenance.
+
+    Parameters
+    ----------
+    path
+        The file, in a folder FIRST-STOP of the realizations that it holds, or of all.
+    description
+        What the job's results depend on; see `pwfl.runtime.store`. Its `address` and `packages` stand in the file.
+
+    Raises
+    ------
+    TableError
+        If the table violates its schema, has realizations that are not the file's, or lacks some.
+    """
+    frame = finished(frame, table, description["system"], path)
+    _check_realizations(frame, table, path)
+    provenance = {
+        "table": table,
+        "address": description["address"],
+        "code": description["code"],
+        "packages": description["packages"],
+        "realizations": _shard(path),
+        "rows": len(frame),
+        "content": _content(frame),
+    }
+    text = json.dumps(provenance)
+    files.write(lambda buffer: frame.write_parquet(buffer, metadata={METADATA: text}), path)
+    log.info("wrote %s: %d rows", path, len(frame))
+
+
+def read(table: str, paths: str | list[str], description: Mapping) -> pl.DataFrame:
+    """Read a table from one or several Parquet files.
+
+    Parameters
+    ----------
+    description
+        That of the job that reads; the files must be those of its `upstream` address of the stage that makes them.
+
+    Raises
+    ------
+    TableError
+        For a file that is no Parquet file, is another table, has another origin or other realizations than its name
+        says, was changed after it was written, or violates the schema. The message names the file and the way out.
+    """
+    stage = MAKER[table]
+    frames = [
+        _read(table, path, description["system"], description["upstream"][stage])
+        for path in ([paths] if isinstance(paths, str) else paths)
+    ]
+    log.info("read %s: %d rows of %d file(s)", table, sum(map(len, frames)), len(frames))
+    return pl.concat(frames)
+
+
+def read_all(paths: Mapping[str, str | list[str]], description: Mapping) -> dict[str, pl.DataFrame]:
+    """Read several tables by their names; see `read`."""
+    return {table: read(table, path, description) for table, path in paths.items()}
+
+
+def read_schemes(paths: Mapping[str, list[str]], description: Mapping, scenario) -> dict[str, pl.DataFrame]:
+    """Read tables of several schemes: as many files of each, scheme after scheme; the channel's are of all.
+
+    Parameters
+    ----------
+    description
+        That of a scenario's report: its `upstream` has the addresses of each scheme's stages.
+    scenario
+        Its schemes' names become the first column, `scheme`; rows are those of the realizations that it asks for,
+        though files may hold more.
+    """
+    found = {}
+    for table, files_ in paths.items():
+        trained = MAKER[table] == "train"
+        wanted = pl.col("realization") < (scenario.training_realizations if trained else scenario.realizations)
+        each = len(files_) // len(scenario.schemes)
+        frames = []
+        for k, scheme in enumerate(scenario.schemes):
+            own = {"system": description["system"], "upstream": description["upstream"][scheme.name]}
+            if MAKER[table] == "channel":
+                frames = [read(table, files_, own).filter(wanted)]
+                break
+            frame = read(table, files_[k * each : (k + 1) * each], own).filter(wanted)
+            frames.append(frame.select(pl.lit(scheme.name).alias("scheme"), pl.all()))
+        found[table] = pl.concat(frames)
+    return found
+
+
+def write_all(frames: dict[str, pl.DataFrame], paths: Mapping[str, str], description: Mapping) -> None:
+    """Write several tables by their names; see `write`."""
+    for table, frame in frames.items():
+        write(frame, table, paths[table], description)
+
+
+def write_report(frame: pl.DataFrame, csv: str, parquet: str) -> None:
+    """Write a table of the report, as CSV and Parquet files that appear whole or not at all."""
+    for path, save in ((csv, frame.write_csv), (parquet, frame.write_parquet)):
+        files.write(save, path)
+
+
+def _read(table: str, path: str, system: str, address: str) -> pl.DataFrame:
+    way_out = f"delete it, and Snakemake makes it anew: rm {path}"
+    try:
+        text = pl.read_parquet_metadata(path).get(METADATA)
+        frame = pl.read_parquet(path)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        raise TableError(f"{path}: is not a readable Parquet file: {error}; {way_out}") from None
+    try:
+        found = _checked_provenance(text, table, path, address)
+        frame = checked(frame, schema(system, table), path)
+        _check_realizations(frame, table, path)
+        if found["rows"] != len(frame) or found["content"] != _content(frame):
+            raise TableError(f"{path}: was changed after it was written")
+    except TableError as error:
+        raise TableError(f"{error}; {way_out}") from None
+    return frame
+
+
+def _checked_provenance(text: str | None, table: str, path: str, address: str) -> dict:
+    if text is None:
+        raise TableError(f"{path}: does not say where it comes from, so it is no table of this workflow")
+    found = json.loads(text)
+    for what, wanted in (("table", table), ("address", address), ("realizations", _shard(path))):
+        if found[what] != wanted:
+            raise TableError(f"{path}: holds {what} {found[what]}, must be {wanted}")
+    return found
+
+
+def _shard(path: str) -> list[int] | None:
+    """First realization of the file's shard and the one after its last, by its folder; None: of all."""
+    first, dash, stop = Path(path).parent.name.partition("-")
+    return [int(first), int(stop)] if dash and first.isdigit() and stop.isdigit() else None
+
+
+def _check_realizations(frame: pl.DataFrame, table: str, path: str) -> None:
+    if (shard := _shard(path)) is None:
+        return
+    wanted, found = set(range(*shard)), set(frame["realization"].unique())
+    if strange := sorted(found - wanted):
+        raise TableError(f"{path}: holds realization {strange[0]}, must hold {shard[0]} to {shard[1] - 1}")
+    if table in WHOLE and (missing := sorted(wanted - found)):
+        raise TableError(f"{path}: lacks realization {missing[0]}")
+
+
+def _content(frame: pl.DataFrame) -> str:
+    """A digest of a table's rows in their order."""
+    digest = hashlib.sha256(" ".join(frame.columns).encode())
+    digest.update(frame.rechunk().hash_rows(seed=0).to_numpy().tobytes())
+    return digest.hexdigest()[:16]
