@@ -167,7 +167,10 @@ def addresses_file(name):
     """
     path = workflow.modifier.modify_path(f"{RESULTS}/{name}/addresses.csv")
     if workflow.is_main_process:
-        store.write_addresses(study.scenarios[name], planned[name], str(path))
+        try:
+            store.write_addresses(study.scenarios[name], planned[name], str(path))
+        except OSError as error:
+            raise WorkflowError(f"{path}: cannot be written: {error.strerror}") from None
     return path
 
 

@@ -26,7 +26,7 @@ TINY = {
         "schedule": {"gamma": 300.0},
         "training": {"hidden_layers": [8], "rounds": 4, "learning_rate": 1.0, "clip_norm": 1.0, "evaluate_every": 2},
     },
-    "scenarios": {"low": {}, "high": {"schedule": {"gamma": 3000.0}, "shards": {"optimization": 4, "training": 3}}},
+    "scenarios": {"low": {}, "high": {"schedule": {"gamma": 3000.0}, "shards": {"optimization": 4, "training": 4}}},
 }
 
 

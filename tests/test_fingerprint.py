@@ -1,46 +1,62 @@
 """Fingerprints of code: what counts as a change."""
 
+import os
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from pwfl.runtime import fingerprint
 from stages import STAGES
 
+SOURCES = Path(fingerprint.__file__).parent.parent
+STAGE = "pwfl.systems.multicell"
+
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
     """A copy of the package's sources, and a function that changes one of them."""
-    shutil.copytree(fingerprint.PACKAGE, tmp_path / "pwfl")
-    monkeypatch.setattr(fingerprint, "PACKAGE", tmp_path / "pwfl")
+    shutil.copytree(SOURCES, tmp_path / "pwfl")
+    monkeypatch.setattr(fingerprint, "__file__", str(tmp_path / "pwfl/runtime/fingerprint.py"))
+    caches = [getattr(fingerprint, name) for name in ("fingerprint", "packages", "_closure", "_read", "_path")]
 
     def change(file, old, new):
         path = tmp_path / "pwfl" / file
         text = path.read_text()
         assert old in text
         path.write_text(text.replace(old, new))
-        fingerprint._read.cache_clear()
+        forget()
 
-    fingerprint._read.cache_clear()
+    def forget():
+        for function in caches:
+            function.cache_clear()
+
+    forget()
     yield change
-    fingerprint._read.cache_clear()
+    forget()
 
 
 def stages() -> dict[str, str]:
-    return {s: fingerprint.fingerprint(f"pwfl.{s}", f"pwfl.{s}.multicell", "pwfl.tables.multicell") for s in STAGES}
+    return {stage: fingerprint.fingerprint(f"{STAGE}.{stage}", f"{STAGE}.tables") for stage in STAGES}
 
 
 @pytest.mark.parametrize(
     ("file", "old", "new", "changed"),
     [
-        ("schedule/power.py", "fraction > 1", "fraction >= 1", {"schedule"}),
-        ("schedule/integer_program.py", "EQUAL = 1e-12", "EQUAL = 1e-11", {"schedule"}),
-        ("noise/optimal.py", "argsort", "argpartition", {"noise"}),
-        ("hexagons.py", "np.sqrt(3)", "3**0.5", {"channel", "report"}),
-        ("datasets.py", "360, 64", "361, 64", {"channel", "train", "account", "audit", "report"}),
+        ("systems/multicell/power.py", "fraction > 1", "fraction >= 1", {"schedule"}),
+        ("systems/multicell/integer_program.py", "EQUAL = 1e-12", "EQUAL = 1e-11", {"schedule"}),
+        ("systems/multicell/optimal_noise.py", "argsort", "argpartition", {"noise"}),
+        ("systems/multicell/hexagons.py", "np.sqrt(3)", "3**0.5", {"channel", "report"}),
+        ("learning/engine.py", "import tensorflow as tf", "import tensorflow as tf\n\nONE = 1", {"train", "audit"}),
         ("privacy/lower_bounds.py", "ROUNDING = 1e-6", "ROUNDING = 1e-7", {"audit"}),
         ("report/theme.py", "CDF_POINTS = 400", "CDF_POINTS = 500", {"report"}),
-        ("files.py", "os.getpid()", "os.getppid()", set(STAGES)),
+        ("tables/contract.py", "keys.sort(order)", "keys.sort(*order)", set(STAGES)),
+        ("systems/multicell/tables.py", "nullable=False", "nullable=True", set(STAGES)),
+        ("systems/multicell/scenario.py", "500.0", "501.0", set()),  # parameters stand in the address themselves
+        ("systems/age_aware/age.py", "return", "yield", set()),
+        ("run.py", "monotonic()", "monotonic() + 1", set()),  # calls the stages and counts the time
     ],
 )
 def test_a_stage_changes_with_the_modules_it_imports_and_no_other(package, file, old, new, changed):
@@ -53,13 +69,60 @@ def test_a_stage_changes_with_the_modules_it_imports_and_no_other(package, file,
 @pytest.mark.parametrize(
     ("file", "old", "new"),
     [
-        ("schedule/power.py", '"""Transmit powers', '"""The transmit powers'),
-        ("schedule/power.py", "    Parameters\n", "    Arguments\n"),
-        ("schedule/assignment.py", "def solve(", "# A comment.\n\n\ndef solve("),
-        ("channel/multicell.py", "MAX_ATTEMPTS = 1000", "MAX_ATTEMPTS = (\n    1000\n)"),
+        ("systems/multicell/power.py", '"""Transmit powers', '"""The transmit powers'),
+        ("systems/multicell/power.py", "    Parameters\n", "    Arguments\n"),
+        ("systems/multicell/assignment.py", "def solve(", "# A comment.\n\n\ndef solve("),
+        ("systems/multicell/channel.py", "MAX_ATTEMPTS = 1000", "MAX_ATTEMPTS = (\n    1000\n)"),
+        ("systems/multicell/channel.py", "if TYPE_CHECKING:\n", "if TYPE_CHECKING:\n    import this\n"),
     ],
 )
-def test_comments_docstrings_and_layout_do_not_count(package, file, old, new):
+def test_comments_docstrings_layout_and_annotations_do_not_count(package, file, old, new):
     before = stages()
     package(file, old, new)
     assert stages() == before
+
+
+def test_a_change_taken_back_has_the_old_fingerprint(package):
+    before = stages()
+    package("systems/multicell/power.py", "fraction > 1", "fraction >= 1")
+    package("systems/multicell/power.py", "fraction >= 1", "fraction > 1")
+    assert stages() == before
+
+
+def test_packages_are_those_that_a_stage_imports():
+    modules = {stage: fingerprint.packages(f"{STAGE}.{stage}") for stage in STAGES}
+    assert {"numpy", "polars", "scipy"} <= set(modules["channel"])
+    assert [stage for stage in STAGES if "tensorflow" in modules[stage]] == ["train", "audit"]
+    assert "highspy" in modules["schedule"]
+    assert modules["train"]["tensorflow"] == __import__("tensorflow").__version__
+
+
+def test_a_package_outside_is_read_without_running_it(tmp_path, monkeypatch):
+    (tmp_path / "outside_system").mkdir()
+    (tmp_path / "outside_system/__init__.py").write_text("raise RuntimeError\n")
+    (tmp_path / "outside_system/channel.py").write_text("import numpy\nfrom outside_system import block\n")
+    (tmp_path / "outside_system/block.py").write_text("from pwfl import streams\nA = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = fingerprint._closure(("outside_system.channel",))
+    assert found == {"outside_system.channel", "outside_system.block", "pwfl.streams"}
+    assert set(fingerprint.packages("outside_system.channel")) == {"numpy"}
+
+
+# Python's grammar of syntax trees gained and lost fields between these.
+OTHERS = [path for name in ("3.11", "3.12", "3.13", "3.14") if (path := shutil.which(f"python{name}"))]
+
+
+@pytest.mark.parametrize("python", OTHERS)
+def test_all_supported_pythons_agree(python):
+    program = (
+        "import sys; from importlib.util import *; spec = spec_from_file_location('f', sys.argv[1]); "
+        "f = module_from_spec(spec); spec.loader.exec_module(f); "
+        "print(*(f.fingerprint('pwfl.systems.multicell.' + s) for s in sys.argv[2:]))"
+    )
+    result = subprocess.run(
+        [python, "-c", program, fingerprint.__file__, *STAGES], capture_output=True, text=True, check=False,
+        env={"PATH": os.environ["PATH"]},
+    )  # fmt: skip
+    if result.returncode and sys.executable != python:
+        pytest.skip(f"{python} does not run: {result.stderr.strip().splitlines()[-1:]}")
+    assert result.stdout.split() == [fingerprint.fingerprint(f"{STAGE}.{stage}") for stage in STAGES]

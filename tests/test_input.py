@@ -9,7 +9,8 @@ import yaml
 
 import conftest
 from conftest import ROOT, TINY, environment
-from pwfl import channel, scenario, schedule
+from pipeline import part
+from pwfl import run, scenario
 from pwfl.scenario import size
 from test_bounds import SMALL
 
@@ -233,8 +234,9 @@ def test_snakemake_says_so_before_any_work(folder, arguments, expected):
 def test_scenarios_of_the_command_line_join_those_of_the_default_file(folder):
     found = dry_run("--config", "scenarios={more: {radio: {resource_blocks: 3}}}", cwd=folder)
     for name in ("few_blocks", "many_blocks", "more"):
-        assert f"results/{name}/channel/000000-002000/users.parquet" in found  # 2000 realizations: the file's base
-    assert "resources/digits.npz" in found
+        assert f"results/digits/{name}/summary.csv" in found
+    assert found.count("channel of realizations 000000-002000") == 3  # 2000 realizations: the file's base
+    assert "data set digits" in found
     assert "mnist" not in found
 
 
@@ -302,10 +304,8 @@ def test_jobs_are_counted_about_as_snakemake_does(folder):
 def test_memory_is_estimated_above_what_the_tables_take_and_not_far_above(system, tmp_path):
     model = scenario.resolve({"system": system, "realizations": 2, "training_realizations": 1} | SMALL[system], {})
     scheme = model.schemes[-1]
-    users_and_links = channel.run(scenario.stage_parameters(model, "channel"), range(2))
-    scheduled = schedule.run(
-        scenario.stage_parameters(model, "schedule", scheme.scheduler), scheme.scheduler, users_and_links
-    )
+    users_and_links = run.channel(part(model, "channel"), range(2))
+    scheduled = run.schedule(part(model, "schedule", scheme.scheduler), scheme.scheduler, users_and_links)
     taken = sum(frame.estimated_size() for frame in (users_and_links | scheduled).values())
     estimate, _ = size.memory(model)["tables"]
     assert taken < estimate < 30 * taken
@@ -337,9 +337,9 @@ def test_names_of_scenarios_and_studies_are_names_of_files(name):
 def test_the_longest_names_make_files_that_can_be_written(tmp_path):
     name = "".join(f"{k:02d}x" for k in range(33)) + "y"
     config = TINY | {"study": name, "scenarios": {name: {}}}
-    result = conftest.snakemake(tmp_path, config, f"results/{name}/channel/000000-000002/users.parquet")
+    result = conftest.snakemake(tmp_path, config, f"results/{name}/{name}/scenario.yaml")
     assert result.returncode == 0, result.stdout + result.stderr
-    assert len(f"{name}_simulated_constant_adaptive_000000-000100.log".encode()) < 255  # of a job on a cluster
+    assert (tmp_path / f"results/{name}/{name}/addresses.csv").exists()
 
 
 def test_the_limits_that_the_documentation_names_are_those_of_the_code():

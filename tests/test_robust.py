@@ -17,7 +17,8 @@ import pytest
 
 from conftest import command, environment, snakemake, write_config
 from pwfl import tables
-from pwfl.runtime import files, runs
+from pwfl.runtime import files, locks, store
+from pwfl.scenario import resolve
 
 pytestmark = pytest.mark.xdist_group("robust")
 
@@ -25,7 +26,8 @@ KILLS = 10
 
 
 def tables_of(folder: Path) -> dict[Path, pl.DataFrame]:
-    return {path.relative_to(folder): pl.read_parquet(path) for path in folder.glob("results/**/*.parquet")}
+    found = [*folder.glob("store/**/*.parquet"), *folder.glob("results/**/*.parquet")]
+    return {path.relative_to(folder): pl.read_parquet(path) for path in found}
 
 
 def assert_equal_tables(folder: Path, expected: Path) -> None:
@@ -33,6 +35,12 @@ def assert_equal_tables(folder: Path, expected: Path) -> None:
     assert set(found) == set(wanted)
     for path, table in wanted.items():
         assert found[path].equals(table), path
+
+
+def address(config: dict, stage: str) -> str:
+    """The address of a stage's tables of the random scheme, in the scenario `low`."""
+    scenario = resolve(config["base"], config["scenarios"]["low"])
+    return store.of_scheme(store.addresses(scenario), stage, scenario.schemes[0])["address"]
 
 
 def jobs_of(folder: Path) -> list[psutil.Process]:
@@ -100,14 +108,14 @@ def test_killed_at_random_moments_and_resumed_the_run_ends_the_same(tmp_path, st
     result = snakemake(tmp_path, study, "--rerun-incomplete", "--cores", "2")
     assert result.returncode == 0, result.stdout + result.stderr
     assert_equal_tables(tmp_path, undisturbed)
-    assert not list(tmp_path.glob("results/**/*.checkpoint.*"))
+    assert not list(tmp_path.glob("store/**/*.checkpoint.*"))
 
 
 def test_an_orphaned_job_ends_by_itself(tmp_path, study):
     config = study | {"base": study["base"] | {"training": study["base"]["training"] | {"rounds": 10**6}}}
-    job = "low/train/random-random/000000-000002"
+    job = f"train/{address(config, 'train')}/000000-000002"
     log = tmp_path / "logs" / f"{job}.log"
-    with started(tmp_path, config, f"results/{job}/history.parquet"):
+    with started(tmp_path, config, f"store/{job}/history.parquet"):
         wait_until(lambda: log.exists() and "to train" in log.read_text(), 180)
     wait_until(lambda: not jobs_of(tmp_path), 60)
     assert "the workflow that started this job is gone: stopping" in log.read_text()
@@ -123,8 +131,9 @@ def test_a_second_run_in_the_same_folder_is_refused(tmp_path, study):
 
 def test_a_second_run_is_refused_even_where_the_first_was_unlocked(tmp_path, study):
     config = study | {"base": study["base"] | {"training": study["base"]["training"] | {"rounds": 10**6}}}
-    log = tmp_path / "logs/low/train/random-random/000000-000002.log"
-    with started(tmp_path, config, "results/low/train/random-random/000000-000002/history.parquet") as run:
+    job = f"train/{address(config, 'train')}/000000-000002"
+    log = tmp_path / "logs" / f"{job}.log"
+    with started(tmp_path, config, f"store/{job}/history.parquet") as run:
         wait_until(lambda: log.exists() and "to train" in log.read_text(), 180)
         unlock = [*command(tmp_path), "--unlock"]
         subprocess.run(unlock, cwd=tmp_path, env=environment(), capture_output=True, check=True)
@@ -132,12 +141,12 @@ def test_a_second_run_is_refused_even_where_the_first_was_unlocked(tmp_path, stu
         second = snakemake(tmp_path, config, "--rerun-incomplete")
         said = second.stdout + second.stderr
         assert second.returncode == 1
-        assert f"low: process {run.pid} on " in said
+        assert f"tiny: process {run.pid} on " in said
         assert "Traceback" not in said
         assert jobs_of(tmp_path)
         assert run.poll() is None
     wait_until(lambda: not jobs_of(tmp_path), 60)
-    target = "results/low/channel/000000-000002/users.parquet"
+    target = f"store/channel/{address(config, 'channel')}/000000-000002/users.parquet"
     result = snakemake(tmp_path, config, "--rerun-incomplete", target)  # a dead owner holds nothing
     assert result.returncode == 0, result.stdout + result.stderr
 
@@ -146,22 +155,22 @@ def test_a_lock_is_held_by_one_process_and_ends_with_it(tmp_path):
     holder = [
         sys.executable,
         "-c",
-        f"from pwfl import runs; runs.hold(['a', 'b'], {str(tmp_path)!r}); print(); input()",
+        f"from pwfl.runtime import locks; locks.hold(['a', 'b'], {str(tmp_path)!r}); print(); input()",
     ]
     with subprocess.Popen(holder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()) as first:
         first.stdout.readline()
-        runs.hold(["c"], str(tmp_path))
-        with pytest.raises(runs.BusyError, match=f"b: process {first.pid} on .* is at work"):
-            runs.hold(["b"], str(tmp_path))
+        locks.hold(["c"], str(tmp_path))
+        with pytest.raises(locks.BusyError, match=f"b: process {first.pid} on .* is at work"):
+            locks.hold(["b"], str(tmp_path))
         first.kill()
-    runs.hold(["b"], str(tmp_path))
+    locks.hold(["b"], str(tmp_path))
 
 
 def test_a_changed_clock_changes_no_table(tmp_path, study, undisturbed):
     folder = tmp_path / "run"
     shutil.copytree(undisturbed, folder, symlinks=True)
     moments = random.Random(3)
-    for path in folder.glob("results/**/*"):
+    for path in [*folder.glob("results/**/*"), *folder.glob("store/**/*")]:
         if path.is_file():
             shift = moments.uniform(-1, 1) * 10 * 365 * 86400
             os.utime(path, (time.time() + shift, time.time() + shift))
@@ -173,7 +182,7 @@ def test_a_changed_clock_changes_no_table(tmp_path, study, undisturbed):
 def test_a_truncated_table_is_found_and_made_anew(tmp_path, study, undisturbed):
     folder = tmp_path / "run"
     shutil.copytree(undisturbed, folder, symlinks=True)
-    table = folder / "results/low/noise/random-random/000000-000002/noise.parquet"
+    table = folder / f"store/noise/{address(study, 'noise')}/000000-000002/noise.parquet"
     table.write_bytes(table.read_bytes()[:-200])
     result = snakemake(folder, study)
     assert result.returncode == 1
@@ -205,13 +214,13 @@ def mounted(tmp_path):
 
 @needs_mounts
 def test_a_full_disk_is_said_and_leaves_no_partial_file(tmp_path, study, undisturbed, mounted):
-    mounted(tmp_path / "results", "-t", "tmpfs", "-o", "size=256k", "tmpfs")
+    mounted(tmp_path / "store", "-t", "tmpfs", "-o", "size=256k", "tmpfs")
     result = snakemake(tmp_path, study)
     assert result.returncode == 1
     assert "No space left on device" in result.stdout + result.stderr
     for path, table in tables_of(tmp_path).items():
         assert table.equals(pl.read_parquet(undisturbed / path)), path
-    subprocess.run(["mount", "-o", "remount,size=64m", str(tmp_path / "results")], check=True)
+    subprocess.run(["mount", "-o", "remount,size=64m", str(tmp_path / "store")], check=True)
     result = snakemake(tmp_path, study, "--rerun-incomplete", "--cores", "2")
     assert result.returncode == 0, result.stdout + result.stderr
     assert_equal_tables(tmp_path, undisturbed)

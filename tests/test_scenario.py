@@ -7,8 +7,12 @@ import yaml
 from pydantic import ValidationError
 
 from conftest import ROOT
+from pipeline import part
 from pwfl import scenario
-from pwfl.scenario import docs
+from pwfl.scenario import docs, resolved
+from pwfl.scenario.fields import UndeclaredError, parameter
+from pwfl.stages import STAGES
+from pwfl.systems import registry
 from pwfl.systems.multicell.scenario import Multicell
 
 
@@ -126,7 +130,7 @@ def test_only_the_scenarios_to_run_are_kept():
 def test_a_solver_that_is_not_installed_is_named_with_its_package(monkeypatch, solver, package):
     study = scenario.load(of_base({"schedule": {"solver": solver}}), "file.yaml")
     scenario.check_surroundings(study)
-    monkeypatch.setattr("pwfl.scenario.multicell.find_spec", lambda name: None)
+    monkeypatch.setattr("pwfl.systems.multicell.scenario.find_spec", lambda name: None)
     with pytest.raises(scenario.ScenarioError, match=f"{solver} is not installed; install the package {package}"):
         scenario.check_surroundings(study)
 
@@ -142,25 +146,54 @@ def test_a_scenario_cannot_be_changed_once_validated():
         scenario.resolve({}, {}).network.users = 3
 
 
-def test_stages_get_plain_types_and_only_what_they_read():
+def test_stages_get_only_what_they_are_declared_to_read():
     model = scenario.resolve({}, {})
-    optimal = scenario.stage_parameters(model, "schedule", "optimal")
-    assert optimal["schedule"] == {"gamma": 1e6, "solver": "assignment"}
-    assert "schedule" not in scenario.stage_parameters(model, "schedule", "random")
-    assert "seed" not in optimal
-    for stage in ("channel", "schedule", "noise", "train", "account", "report"):
-        parameters = scenario.stage_parameters(model, stage, "optimal")
-        assert yaml.safe_load(yaml.safe_dump(parameters, sort_keys=False)) == parameters
+    optimal, random = part(model, "schedule", "optimal"), part(model, "schedule", "random")
+    assert (optimal.schedule.gamma, optimal.schedule.solver) == (1e6, "assignment")
+    for read in (lambda: random.schedule, lambda: optimal.seed, lambda: optimal.privacy.delta):
+        with pytest.raises(UndeclaredError, match=r"is a parameter that this stage is not declared to read"):
+            read()
+    with pytest.raises(AttributeError, match="gama"):
+        _ = optimal.schedule.gama
+    with pytest.raises(ValidationError):
+        optimal.schedule.gamma = 3.0
+
+
+@pytest.mark.parametrize("system", registry.systems())
+def test_a_part_of_a_scenario_is_the_same_after_a_way_through_text(system):
+    model = scenario.resolve({"system": system}, {})
+    for stage in (*STAGES, "report"):
+        for variant in ("optimal", "random", None):
+            own = part(model, stage, variant)
+            plain = yaml.safe_load(yaml.safe_dump(own.plain(), sort_keys=False))
+            assert plain == own.plain()
+            assert type(model).restored(plain).plain() == own.plain()
+            assert type(model).restored(plain).system == system
+
+
+def test_a_stage_or_a_variant_that_does_not_exist_cannot_be_declared():
+    for stages in ("chanel", "schedule/optmal", "train/optimal"):
+        with pytest.raises(TypeError, match=rf"width is declared to be read by {stages}; known are"):
+
+            class Wrong(Multicell):
+                width: int = parameter(1, "a width", stages=stages)
+
+
+def test_what_all_systems_read_must_be_declared():
+    with pytest.raises(TypeError, match="realizations must be declared to be read by audit, report"):
+
+        class Wrong(Multicell):
+            realizations: int = parameter(1, "how many")
 
 
 def test_a_saved_scenario_resolves_to_itself(tmp_path):
     model = scenario.resolve({"network": {"users": 17}, "schedule": {"gamma": 3e5}}, {})
-    scenario.save(model.model_dump(), str(tmp_path / "scenario.yaml"))
+    resolved.save(model.model_dump(), str(tmp_path / "scenario.yaml"))
     assert scenario.resolve(yaml.safe_load((tmp_path / "scenario.yaml").read_text()), {}) == model
 
 
 def test_the_parameter_table_holds_every_parameter():
-    table = scenario.parameter_table(scenario.resolve({}, {}).model_dump())
+    table = resolved.parameter_table(scenario.resolve({}, {}).model_dump())
     assert len(table) == len(list(scenario.parameters(Multicell)))
     assert table.filter(table["parameter"] == "radio.bandwidth_hz").rows() == [
         ("radio.bandwidth_hz", "180000.0", "Hz", "bandwidth B of a resource block")

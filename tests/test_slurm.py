@@ -99,7 +99,7 @@ def test_a_killed_and_resumed_cluster_run_equals_a_local_one(node, executor, tmp
             submit(node, cluster), cwd=cluster, env=environment(ROOT, executor), stdout=log, stderr=log
         )
         deadline = time.monotonic() + 240
-        while not list(cluster.glob("results/high/schedule/*/*/schedule.parquet")):
+        while not list(cluster.glob("store/schedule/*/*/schedule.parquet")):
             assert first.poll() is None, (cluster / "first.log").read_text()
             assert time.monotonic() < deadline, (cluster / "first.log").read_text()
             time.sleep(0.5)
@@ -114,9 +114,11 @@ def test_a_killed_and_resumed_cluster_run_equals_a_local_one(node, executor, tmp
         submit(node, cluster), cwd=cluster, env=environment(ROOT, executor), capture_output=True, text=True, check=False
     )
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
-    assert (cluster / "results/high/report/accuracy.html").exists()
-    assert (cluster / "results/comparison/tiny/claims.csv").exists()
-    files = sorted(path.relative_to(local) for path in local.glob("results/**/*.parquet"))
+    assert (cluster / "results/tiny/high/accuracy.html").exists()
+    assert (cluster / "results/tiny/claims.csv").exists()
+    files = sorted(
+        path.relative_to(local) for top in ("store", "results") for path in local.glob(f"{top}/**/*.parquet")
+    )
     assert files
     for path in files:
         assert pl.read_parquet(cluster / path).equals(pl.read_parquet(local / path)), path

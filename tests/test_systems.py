@@ -9,9 +9,11 @@ from scipy import optimize
 
 from conftest import ROOT, jobs, snakemake
 from pipeline import run
-from pwfl import report
-from pwfl.report import catalog, systems, theme
-from pwfl.scenario import SYSTEMS
+from pwfl.report import build, catalog, systems, theme
+from pwfl.scenario import load
+from pwfl.systems import registry
+
+SYSTEMS = list(registry.systems())
 
 FEW = {"realizations": 2, "training_realizations": 2}
 
@@ -28,46 +30,47 @@ def test_the_small_study_of_a_system_runs_to_its_claims(tmp_path, system):
     config["scenarios"] = {name: (own or {}) | FEW for name, own in config["scenarios"].items()}
     result = snakemake(tmp_path, config, "--cores", "2")
     assert result.returncode == 0, result.stdout + result.stderr
+    shown = registry.system(system).catalog
     for name in config["scenarios"]:
-        folder = tmp_path / "results" / name / "report"
-        for figure in catalog.FIGURES[system]:
+        folder = tmp_path / "results" / config["study"] / name
+        for figure in [*shown.figures, *catalog.COMMON_FIGURES]:
             assert all((folder / f"{figure}.{kind}").stat().st_size > 500 for kind in ("html", "png", "svg"))
-        for table in catalog.TABLES[system]:
+        for table in [*shown.tables, *catalog.COMMON_TABLES]:
             rows = pl.read_parquet(folder / f"{table}.parquet").height
             assert rows == pl.read_csv(folder / f"{table}.csv", infer_schema_length=None).height
             assert rows > 0 or table == "sweep"  # a scenario may have no scheme that sweeps
-    compared = tmp_path / "results" / "comparison" / config["study"]
+    compared = tmp_path / "results" / config["study"]
     claims = pl.read_csv(compared / "claims.csv", infer_schema_length=None)
     assert len(claims) > 5
     assert set(claims["holds"]) <= {"yes", "no", "open"}
     assert set(pl.read_csv(compared / "systems.csv")["system"]) == {system}
     if len(config["scenarios"]) > 1:
-        for figure in catalog.COMPARISON_FIGURES[system]:
+        for figure in shown.comparison_figures:
             assert (compared / f"{system}_{figure}.png").stat().st_size > 1000
     assert jobs(snakemake(tmp_path, config, "--dry-run")) == {}
 
 
 @pytest.fixture(scope="module")
-def studied(tmp_path_factory):
-    """The scenarios of the study of all systems, with few realizations, as `report.compare` takes them."""
+def studied():
+    """The scenarios of the study of all systems, with few realizations, as `build.compare` takes them."""
     config, found = config_of("systems"), {}
     for name, own in config["scenarios"].items():
         short = {
             "training": {**own.get("training", {}), **({"rounds": 3} if "rounds" in own.get("training", {}) else {})}
         }
-        parameters, tables = run(config["base"] | own | short | FEW, tmp_path_factory.mktemp(name))
-        found[name] = {"parameters": parameters} | report.summarize(parameters, tables)
+        scenario, tables = run(config["base"] | own | short | FEW)
+        found[name] = {"scenario": scenario} | build.summarize(scenario, tables)
     return found
 
 
 @pytest.mark.xdist_group("studied")
 def test_all_systems_stand_in_one_table_under_common_terms(studied):
-    table = report.compare(studied)["systems"]
+    table = build.compare(studied)["systems"]
     assert set(table["system"]) == set(SYSTEMS)
     for name, content in studied.items():
-        for scheme in content["parameters"]["schemes"]:
-            row = table.filter(pl.col("scenario") == name, pl.col("scheme") == scheme["name"]).row(0, named=True)
-            each = content["realizations"].filter(pl.col("scheme") == scheme["name"])
+        for scheme in content["scenario"].schemes:
+            row = table.filter(pl.col("scenario") == name, pl.col("scheme") == scheme.name).row(0, named=True)
+            each = content["realizations"].filter(pl.col("scheme") == scheme.name)
             assert row["epsilon_exact"] == each["epsilon_exact"].max()
             for column in ("accuracy", "channel_uses", "transmit_energy_j"):
                 values = each[column].drop_nulls().to_list() if column in each.columns else []
@@ -92,7 +95,7 @@ def test_all_systems_stand_in_one_table_under_common_terms(studied):
 
 @pytest.mark.xdist_group("studied")
 def test_every_row_says_what_its_own_server_learns_and_whether_that_is_guaranteed(studied):
-    table = report.compare(studied)["systems"]
+    table = build.compare(studied)["systems"]
     assert table.columns[:3] == ["scenario", "system", "scheme"]
     of = {name: content["realizations"] for name, content in studied.items()}
     own = {  # what a server receives, by its system's own columns
@@ -120,18 +123,18 @@ def test_every_row_says_what_its_own_server_learns_and_whether_that_is_guarantee
     assert contradicted.is_empty()
 
 
-def test_clipping_whole_users_is_no_guarantee(tmp_path):
+def test_clipping_whole_users_is_no_guarantee():
     config = config_of("systems")
     cells = config["base"] | FEW | config["scenarios"]["cells"]
     cells["training"] |= {"rounds": 3, "clipping": "per_user"}
-    parameters, tables = run(cells, tmp_path)
-    table = systems.table({"cells": {"parameters": parameters} | report.summarize(parameters, tables)})
+    scenario, tables = run(cells)
+    table = systems.table({"cells": {"scenario": scenario} | build.summarize(scenario, tables)})
     assert set(table["guaranteed"]) == {False}
 
 
 @pytest.mark.xdist_group("studied")
 def test_every_row_says_how_much_a_user_computes_whose_accuracy_it_is_and_which_energies_compare(studied):
-    table = report.compare(studied)["systems"]
+    table = build.compare(studied)["systems"]
     steps = dict(table.group_by("system").agg(pl.col("local_steps_mean").first()).iter_rows())
     assert (steps["multicell"], steps["anonymous_oac"], steps["age_aware"]) == (1, 1, 0)
     own = config_of("systems")["scenarios"]["many_antennas"]["training"]
@@ -275,13 +278,13 @@ def test_labels_are_spread_as_little_as_possible():
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_every_config_of_a_system_is_valid_and_every_figure_has_its_caption(system):
-    from pwfl import scenario
-
     files = ["config", "paper", "samples"] if system == "multicell" else [system, f"{system}_small"]
     for name in files:
-        study = scenario.load(config_of(name), name)
+        study = load(config_of(name), name)
         assert {chosen.system for chosen in study.scenarios.values()} == {system}
-    for figure in {*catalog.FIGURES[system], *catalog.COMPARISON_FIGURES[system]}:
-        folder = ROOT / "report" if figure in catalog.COMMON_FIGURES else ROOT / "report" / system
-        assert (folder / f"{figure}.rst").read_text()
+    own = registry.system(system)
+    for figure in {*own.catalog.figures, *own.catalog.comparison_figures}:
+        assert (own.folder / "captions" / f"{figure}.rst").read_text()
+    for figure in {*catalog.COMMON_FIGURES, *catalog.SYSTEMS_FIGURES}:
+        assert (ROOT / "report" / f"{figure}.rst").read_text()
     assert (ROOT / "docs" / f"{system}.md").exists()

@@ -5,61 +5,68 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pwfl import account, channel, scenario, tables
+from pipeline import part
+from pwfl import run, tables
 from pwfl.runtime import files
+from pwfl.scenario import resolve
+
+DESCRIPTION = {"system": "multicell", "address": "0123456789ab", "code": "c", "packages": {}}
+READER = {"system": "multicell", "upstream": {"channel": "0123456789ab"}}
 
 
 @pytest.fixture
 def users() -> pl.DataFrame:
-    return channel.run(scenario.stage_parameters(scenario.resolve({}, {}), "channel"), range(1))["users"]
+    return run.channel(resolve({}, {}), range(1))["users"]
 
 
-def test_a_table_survives_writing_and_reading(tmp_path, users):
-    path = str(tmp_path / "users.parquet")
-    tables.write(users, "multicell", "users", path)
-    assert tables.read("multicell", "users", [path, path]).equals(pl.concat([users, users]))
+@pytest.fixture
+def path(tmp_path) -> str:
+    """Where the file of a shard of one realization may stand."""
+    folder = tmp_path / DESCRIPTION["address"] / "000000-000001"
+    folder.mkdir(parents=True)
+    return str(folder / "users.parquet")
+
+
+def test_a_table_survives_writing_and_reading(path, users):
+    tables.write(users, "users", path, DESCRIPTION)
+    assert tables.read("users", [path, path], READER).equals(pl.concat([users, users]))
 
 
 @pytest.mark.parametrize(
     ("damage", "expected"),
     [
-        (lambda users: users.drop("samples"), "column 'samples' is missing"),
-        (lambda users: users.with_columns(samples=pl.lit("many")), "column 'samples' holds String, must hold Int64"),
         (lambda users: users.with_columns(samples=pl.lit(0, pl.Int64)), "'samples' failed validation"),
         (lambda users: users.with_columns(start_power_w=pl.lit(-1.0)), "'start_power_w' failed validation"),
         (lambda users: users.with_columns(start_power_w=pl.lit(float("nan"))), "'start_power_w' failed validation"),
-        (lambda users: users.with_columns(user=pl.lit(0, pl.Int64)), "primary_key"),
+        (lambda users: users.with_columns(user=pl.lit(0, pl.Int64)), "rows with the same realization, user"),
+        (lambda users: users.with_columns(realization=pl.lit(3, pl.Int64)), "holds realization 3, must hold 0 to 0"),
+        (lambda users: users.clear(), "lacks realization 0"),
     ],
 )
-def test_a_foreign_table_is_named_with_its_file_and_column(tmp_path, users, damage, expected):
-    path = str(tmp_path / "users.parquet")
-    damage(users).write_parquet(path)
+def test_a_table_that_violates_its_schema_is_not_written(path, users, damage, expected):
     with pytest.raises(tables.TableError) as caught:
-        tables.read("multicell", "users", path)
+        tables.write(damage(users), "users", path, DESCRIPTION)
     assert str(caught.value).startswith(path)
     assert expected in str(caught.value)
+    assert not list(Path(path).parent.iterdir())
+
+
+def test_rows_are_written_in_the_order_of_their_keys(path, users):
+    tables.write(users.sample(fraction=1.0, shuffle=True, seed=1), "users", path, DESCRIPTION)
+    assert tables.read("users", path, READER).equals(users)
 
 
 @pytest.mark.parametrize("keep", [0, 10, 0.5, 0.999])
-def test_a_truncated_file_is_named(tmp_path, users, keep):
-    path = tmp_path / "users.parquet"
-    users.write_parquet(path)
-    content = path.read_bytes()
-    path.write_bytes(content[: keep if isinstance(keep, int) else int(keep * len(content))])
+def test_a_truncated_file_is_named(path, users, keep):
+    tables.write(users, "users", path, DESCRIPTION)
+    content = Path(path).read_bytes()
+    Path(path).write_bytes(content[: keep if isinstance(keep, int) else int(keep * len(content))])
     with pytest.raises(tables.TableError, match=r"users.parquet: is not a readable Parquet file"):
-        tables.read("multicell", "users", str(path))
+        tables.read("users", path, READER)
 
 
-def test_a_table_that_violates_its_schema_is_not_written(tmp_path, users):
-    path = tmp_path / "users.parquet"
-    with pytest.raises(tables.TableError):
-        tables.write(users.with_columns(samples=-pl.col("samples")), "multicell", "users", str(path))
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_table_that_cannot_be_written_leaves_the_old_one(tmp_path, users, monkeypatch):
-    path = str(tmp_path / "users.parquet")
-    tables.write(users, "multicell", "users", path)
+def test_a_table_that_cannot_be_written_leaves_the_old_one(path, users, monkeypatch):
+    tables.write(users, "users", path, DESCRIPTION)
     whole = Path.write_bytes
 
     def fail_half_way(self, content):
@@ -68,23 +75,76 @@ def test_a_table_that_cannot_be_written_leaves_the_old_one(tmp_path, users, monk
 
     monkeypatch.setattr(Path, "write_bytes", fail_half_way)
     with pytest.raises(OSError, match="no space"):
-        tables.write(users.head(3), "multicell", "users", path)
-    assert tables.read("multicell", "users", path).equals(users)
-    assert list(tmp_path.iterdir()) == [Path(path)]
+        tables.write(users.with_columns(samples=pl.lit(7, pl.Int64)), "users", path, DESCRIPTION)
+    assert tables.read("users", path, READER).equals(users)
+    assert list(Path(path).parent.iterdir()) == [Path(path)]
 
 
-def test_tables_of_schemes_are_told_apart(tmp_path, users):
-    paths = [str(tmp_path / f"{name}.parquet") for name in "abcd"]
-    for k, path in enumerate(paths):
-        tables.write(
-            users.with_columns(samples=pl.lit(k + 1, pl.Int64), realization=pl.lit(k)), "multicell", "users", path
-        )
-    found = tables.read_schemes("multicell", "users", paths, ["first", "second"])
+def test_tables_of_schemes_are_told_apart_and_cut_to_the_realizations_asked_for(tmp_path, users):
+    model = resolve({"realizations": 3, "training_realizations": 1}, {})
+    schedule = users.select("realization", "user", resource_block=pl.lit(0), power_w=pl.lit(1.0), rate_bps=pl.lit(1.0))
+    upstream, paths = {}, []
+    for scheme, power in zip(model.schemes, (1.0, 2.0, 3.0), strict=True):
+        address = f"{power:.0f}" * 12
+        upstream[scheme.name] = {"schedule": address}
+        for first in (0, 2):
+            place = tmp_path / address / f"{first:06d}-{first + 2:06d}" / "schedule.parquet"
+            place.parent.mkdir(parents=True)
+            both = [schedule.with_columns(realization=pl.lit(first + k, pl.Int64), power_w=power) for k in (0, 1)]
+            tables.write(pl.concat(both), "schedule", str(place), DESCRIPTION | {"address": address})
+            paths.append(str(place))
+    reader = {"system": "multicell", "upstream": upstream}
+    found = tables.read_schemes({"schedule": paths}, reader, model)["schedule"]
     assert found.columns[0] == "scheme"
-    assert found.group_by("scheme", maintain_order=True).agg(pl.col("samples").unique().sort()).rows() == [
-        ("first", [1, 2]),
-        ("second", [3, 4]),
+    assert set(found["realization"]) == {0, 1, 2}
+    assert found.group_by("scheme", maintain_order=True).agg(pl.col("power_w").unique()).rows() == [
+        (scheme.name, [power]) for scheme, power in zip(model.schemes, (1.0, 2.0, 3.0), strict=True)
     ]
+
+
+def test_arrays_do_not_depend_on_the_order_of_rows(users):
+    shuffled = users.sample(fraction=1.0, shuffle=True, seed=2)
+    expected = users["samples"].to_numpy()[None]
+    for frame in (users, shuffled):
+        assert (tables.to_array(frame, "samples", "realization", "user") == expected).all()
+    assert (tables.to_array(shuffled, "samples", "user", "realization") == expected.T).all()
+
+
+@pytest.mark.parametrize("damage", [lambda f: f.slice(1), lambda f: pl.concat([f, f.head(1)]), lambda f: f.vstack(f)])
+def test_arrays_with_a_gap_or_a_twin_are_refused(users, damage):
+    two = pl.concat([users, users.with_columns(realization=pl.lit(1, pl.Int64))])
+    with pytest.raises(tables.TableError, match="are not one for each of"):
+        tables.to_array(damage(two), "samples", "realization", "user")
+    twin = pl.concat([two.slice(1), two.slice(1, 1)])  # as many rows as there should be
+    with pytest.raises(tables.TableError, match="are not one for each of"):
+        tables.to_array(twin, "samples", "realization", "user")
+
+
+def test_tables_beside_each_other_are_joined_on_their_keys(users):
+    noise = users.select("realization", "user", noise_std=pl.col("user") / 10).reverse()
+    found = tables.beside(users, noise, "realization", "user")
+    assert (found["noise_std"] == found["user"] / 10).all()
+    assert found.columns == [*users.columns, "noise_std"]
+    with pytest.raises(tables.TableError, match=r"has no row for \{'realization': 0, 'user': 99\}"):
+        tables.beside(users, noise.slice(1), "realization", "user")
+    with pytest.raises(tables.TableError, match="has several rows for one key"):
+        tables.beside(users, pl.concat([noise, noise]), "realization", "user")
+
+
+def test_sums_of_groups_do_not_tell_where_a_table_comes_from(users, tmp_path):
+    frame = pl.concat([users.with_columns(realization=pl.lit(k, pl.Int64), start_power_w=pl.col("start_power_w") / (k + 3))
+                       for k in range(4)])  # fmt: skip
+    frame.write_parquet(tmp_path / "users.parquet")
+    ways = [frame.sort("realization", "user"), frame.reverse(), pl.read_parquet(tmp_path / "users.parquet")]
+    kind = tables.schema("multicell", "users")
+    sums = [
+        tables.ordered(way, kind, "users")
+        .group_by("realization", maintain_order=True)
+        .agg(pl.col("start_power_w").sum())
+        for way in ways
+    ]
+    assert sums[0].equals(sums[1])
+    assert sums[0].equals(sums[2])
 
 
 @pytest.fixture
@@ -96,7 +156,7 @@ def accounted() -> dict[str, pl.DataFrame]:
         "schedule": pl.DataFrame(keys | {"resource_block": [0], "power_w": 0.01, "rate_bps": 1e5}),
         "noise": pl.DataFrame(keys | {"noise_std": [2.0]}),
     }
-    return account.run(scenario.stage_parameters(scenario.resolve({}, {}), "account"), stages)
+    return run.account(part(resolve({}, {}), "account"), stages)
 
 
 @pytest.mark.parametrize(
@@ -112,12 +172,11 @@ def accounted() -> dict[str, pl.DataFrame]:
         ("leakage", "epsilon_exact", float("nan")),
     ],
 )
-def test_a_guarantee_that_says_nothing_is_not_written(tmp_path, accounted, table, column, value):
-    path = str(tmp_path / "table.parquet")
-    tables.write(accounted[table], "multicell", table, path)
+def test_a_guarantee_that_says_nothing_is_not_written(path, accounted, table, column, value):
+    tables.write(accounted[table], table, path, DESCRIPTION)
     kind = accounted[table].schema[column]
     with pytest.raises(tables.TableError, match=column):
-        tables.write(accounted[table].with_columns(pl.lit(value, kind).alias(column)), "multicell", table, path)
+        tables.write(accounted[table].with_columns(pl.lit(value, kind).alias(column)), table, path, DESCRIPTION)
 
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path):

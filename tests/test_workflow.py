@@ -1,12 +1,15 @@
 """The whole workflow on a tiny study: what comes out, what re-runs, what a mistake says."""
 
+from pathlib import Path
+
 import polars as pl
 import pytest
 import yaml
 
 from conftest import ROOT, jobs, need, plugin, snakemake
-from pwfl import tables
 from pwfl.report import catalog
+from pwfl.stages import STAGES
+from pwfl.systems import registry
 
 pytestmark = pytest.mark.xdist_group("workflow")  # one worker, so that one run serves all these tests
 
@@ -33,28 +36,50 @@ def changed(config: dict, path: str, value) -> dict:
     return config
 
 
-def all_rows(folder, pattern: str) -> pl.DataFrame:
-    return pl.concat([pl.read_parquet(path) for path in sorted(folder.glob(pattern))])
+def stored(folder, config: dict, scenario: str, stage: str, scheme: str = "") -> Path:
+    """The folder of a stage's tables, of the first scheme or of a named one."""
+    listed = pl.read_csv(folder / "results" / config["study"] / scenario / "addresses.csv")
+    rows = listed.filter(pl.col("stage") == stage, pl.col("scheme").str.contains(scheme, literal=True))
+    return folder / rows["folder"][0]
+
+
+def all_rows(home: Path, table: str, count: int) -> pl.DataFrame:
+    """A table's rows of the first realizations, of all shards of a folder of the store."""
+    frames = pl.concat([pl.read_parquet(path) for path in sorted(home.rglob(f"{table}.parquet"))])
+    return frames.filter(pl.col("realization") < count)
 
 
 def test_everything_the_report_promises_comes_out(done):
     folder, config = done
+    shown = registry.system("multicell").catalog
     for name in config["scenarios"]:
-        report = folder / "results" / name / "report"
-        for figure in catalog.FIGURES["multicell"]:
+        report = folder / "results" / "tiny" / name
+        for figure in [*shown.figures, *catalog.COMMON_FIGURES]:
             assert all((report / f"{figure}.{kind}").stat().st_size > 1000 for kind in ("html", "png", "svg"))
-        for table in [*catalog.TABLES["multicell"], "parameters"]:
+        for table in [*shown.tables, *catalog.COMMON_TABLES, "parameters"]:
             assert (
                 pl.read_csv(report / f"{table}.csv").height == pl.read_parquet(report / f"{table}.parquet").height > 0
             )
-        assert (folder / "results" / name / "scenario.yaml").exists()
-    claims = pl.read_csv(folder / "results" / "comparison" / "tiny" / "claims.csv")
+        assert (report / "scenario.yaml").exists()
+    claims = pl.read_csv(folder / "results" / "tiny" / "claims.csv")
     assert set(claims["claim"].str.head(1)) == set("12345")
     assert set(claims["realizations"]) == {3, 4}
 
 
+def test_every_address_is_described_in_words(done):
+    folder, config = done
+    home = stored(folder, config, "low", "schedule", "OptSched")
+    found = yaml.safe_load((home / "description.yaml").read_text())
+    assert found["address"] == home.name
+    assert (found["system"], found["stage"], found["variant"]) == ("multicell", "schedule", "optimal")
+    assert found["parameters"]["schedule"] == {"gamma": 300.0, "solver": "assignment"}
+    assert found["upstream"] == {"channel": stored(folder, config, "low", "channel").name}
+    assert {"numpy", "polars", "scipy"} <= set(found["packages"])
+
+
 def test_logs_tell_progress_and_the_time_left(done):
-    log = (done[0] / "logs/low/train/optimal-optimal/000000-000002.log").read_text()
+    address = stored(*done, "low", "train", "OptSched+DP").name
+    log = (done[0] / f"logs/train/{address}/000000-000002.log").read_text()
     assert "1 of 2 trained, about" in log
     assert "2 of 2 trained, about 0 s left" in log
 
@@ -69,7 +94,8 @@ def test_the_report_builds_and_holds_figures_and_captions(done):
     assert result.returncode == 0, result.stdout + result.stderr
     page = (folder / "report.html").read_text()
     assert "Empirical distribution over realizations" in page
-    assert page.count("data:image/png") == page.count("data:text/html") == 2 * len(catalog.FIGURES["multicell"])
+    figures = len(registry.system("multicell").catalog.figures | catalog.COMMON_FIGURES)
+    assert page.count("data:image/png") == page.count("data:text/html") == 2 * figures
 
 
 REPORT = {"tables_multicell", "figures_multicell", "comparison"}
@@ -81,10 +107,10 @@ SCHEDULE = {"schedule", *NOISE}
 CHANNEL = {"channel", *SCHEDULE}
 RERUNS = {
     "seed": (2, CHANNEL),
-    "realizations": (6, CHANNEL - {"train", "audit"}),  # the first shard is as it was
-    "training_realizations": (4, TRAIN),
-    "shards.optimization": (4, CHANNEL),
-    "shards.training": (3, TRAIN),
+    "realizations": (6, CHANNEL - {"train"}),
+    "training_realizations": (4, REPORT),  # shards are whole: the fourth is trained
+    "shards.optimization": (3, CHANNEL),
+    "shards.training": (1, TRAIN),
     "network.rings": (2, CHANNEL),
     "network.users": (21, CHANNEL),
     "network.cell_radius_m": (600.0, CHANNEL),
@@ -149,9 +175,9 @@ def test_more_realizations_compute_only_the_new_ones(done):
     assert found["account"] == 6
 
 
-def test_another_name_of_the_study_runs_the_comparison_alone(done):
+def test_another_name_of_the_study_only_reports(done):
     folder, config = done
-    assert set(jobs(snakemake(folder, config | {"study": "other"}, "--dry-run"))) == {"comparison"}
+    assert set(jobs(snakemake(folder, config | {"study": "other"}, "--dry-run"))) == {"scenario", *REPORT}
 
 
 @pytest.fixture
@@ -168,11 +194,11 @@ def copy_of_project(tmp_path):
 @pytest.mark.parametrize(
     ("file", "old", "new", "expected"),
     [
-        ("schedule/power.py", "fraction > 1", "fraction >= 1", SCHEDULE),
+        ("systems/multicell/power.py", "fraction > 1", "fraction >= 1", SCHEDULE),
         ("privacy/gaussian.py", "rounds / 2", "rounds * 0.5", ACCOUNT),
         ("privacy/lower_bounds.py", "tail = false_alarm / 2", "tail = false_alarm / 3", AUDIT),
-        ("schedule/power.py", "# ", "#  ", set()),
-        ("schedule/power.py", '"""Powers of', '"""The powers of', set()),
+        ("systems/multicell/power.py", "# ", "#  ", set()),
+        ("systems/multicell/power.py", '"""Powers of', '"""The powers of', set()),
     ],
 )
 def test_edited_code_reruns_only_the_stages_that_run_it(done, copy_of_project, file, old, new, expected):
@@ -188,15 +214,18 @@ def test_edited_code_reruns_only_the_stages_that_run_it(done, copy_of_project, f
 def test_shard_sizes_and_cores_do_not_change_a_bit(done, tmp_path):
     folder, config = done
     other = changed(changed(config, "shards.optimization", 3), "shards.training", 1) | {"run": ["low"]}
-    targets = [f"results/low/account/{pair}/{shard}/outcome.parquet" for pair in ("random-random", "optimal-optimal")
-               for shard in ("000000-000003", "000003-000004")]  # fmt: skip
-    targets += [f"results/low/train/optimal-optimal/{k:06d}-{k + 1:06d}/history.parquet" for k in range(3)]
-    result = snakemake(tmp_path, other, *targets)
+    result = snakemake(tmp_path, other)
     assert result.returncode == 0, result.stdout + result.stderr
-    for pattern in ("channel/*/users", "channel/*/links", "schedule/optimal/*/schedule", "account/random-random/*/outcome",
-                    "account/optimal-optimal/*/leakage", "train/optimal-optimal/*/history"):  # fmt: skip
-        path = f"results/low/{pattern}.parquet"
-        assert all_rows(tmp_path, path).equals(all_rows(folder, path)), pattern
+    for stage, made in STAGES.items():
+        for scheme in ("RndSched", "OptSched+DP"):
+            one, two = (stored(f, config, "low", stage, scheme) for f in (folder, tmp_path))
+            assert one.name == two.name
+            for table in made.makes:
+                count = 3 if stage == "train" else 4
+                assert all_rows(one, table, count).equals(all_rows(two, table, count)), table
+    for table in ("summary", "realizations", "history", "statuses", "audit"):
+        path = f"results/tiny/low/{table}.parquet"
+        assert pl.read_parquet(tmp_path / path).equals(pl.read_parquet(folder / path)), table
 
 
 def test_jobs_get_along_with_declared_files_in_a_storage(done, tmp_path):
@@ -209,11 +238,11 @@ def test_jobs_get_along_with_declared_files_in_a_storage(done, tmp_path):
     plugins = (plugin("storage", tmp_path / "plugin"),)
     result = snakemake(tmp_path / "run", config | {"run": ["low"]}, *arguments, plugins=plugins)
     assert result.returncode == 0, result.stdout + result.stderr
-    assert not (tmp_path / "run" / "results").exists()
-    assert (storage / "results" / "comparison" / "tiny" / "claims.csv").exists()
-    paths = sorted(path.relative_to(folder) for path in folder.glob("results/low/**/*.parquet"))
+    assert not (tmp_path / "run" / "store").exists()
+    assert (storage / "results" / "tiny" / "claims.csv").exists()
+    paths = sorted(path.relative_to(storage) for path in storage.glob("store/**/*.parquet"))
     assert len(paths) > 40
-    for path in paths:
+    for path in [*paths, *(f"results/tiny/low/{table}.parquet" for table in ("summary", "history", "audit"))]:
         assert pl.read_parquet(storage / path).equals(pl.read_parquet(folder / path)), path
 
 
@@ -228,34 +257,21 @@ def test_a_mistake_in_the_config_stops_before_any_job(tmp_path, tiny_config):
 
 def test_a_target_of_a_scenario_that_does_not_exist_lists_those_that_do(done):
     folder, config = done
-    result = snakemake(folder, config, "results/lov/report/accuracy.html")
+    result = snakemake(folder, config, "results/tiny/lov/accuracy.html")
     assert result.returncode == 1
     assert "there is no scenario 'lov'; did you mean 'low'?" in result.stdout + result.stderr
 
 
+def test_a_target_at_an_address_that_the_study_does_not_use_says_so(done):
+    folder, config = done
+    result = snakemake(folder, config, "store/channel/0123456789ab/000000-000002/users.parquet")
+    assert result.returncode == 1
+    assert "nothing of the study tiny has the address 0123456789ab" in result.stdout + result.stderr
+
+
 def test_start_values_that_keep_failing_are_named_by_the_stage(tmp_path, tiny_config):
     config = changed(tiny_config, "privacy.max_noise_error", 0.02)
-    result = snakemake(tmp_path, config, "results/low/channel/000000-000002/users.parquet")
+    result = snakemake(tmp_path, config, "--until", "channel")
     assert result.returncode == 1
-    log = (tmp_path / "logs/low/channel/000000-000002.log").read_text()
-    assert "realization 0: 1000 draws of start values all violate (21)" in log.splitlines()[-1]
-
-
-def test_a_damaged_table_is_named_by_the_stage_that_reads_it(done, tmp_path):
-    _, config = done
-    target = "results/low/noise/optimal-random/000000-000002/noise.parquet"
-    result = snakemake(tmp_path, config, target, "results/low/channel/000000-000002/users.parquet")
-    assert result.returncode == 0, result.stdout + result.stderr
-    users = tmp_path / "results/low/channel/000000-000002/users.parquet"
-    pl.read_parquet(users).with_columns(samples=pl.lit("x")).write_parquet(users)
-    result = snakemake(tmp_path, config, target)
-    assert result.returncode == 1
-    assert "users.parquet: column 'samples' holds String, must hold Int64" in result.stdout + result.stderr
-
-
-def test_tables_on_disk_satisfy_their_schemas(done):
-    folder, _ = done
-    for table in ("users", "links", "schedule", "noise", "history", "leakage", "outcome"):
-        assert tables.read(
-            "multicell", table, [str(p) for p in folder.glob(f"results/low/[!r]*/**/{table}.parquet")]
-        ).height
+    logs = [path.read_text() for path in tmp_path.glob("logs/channel/*/*.log")]
+    assert any("realization 0: 1000 draws of start values all violate (21)" in log.splitlines()[-1] for log in logs)

@@ -5,6 +5,7 @@ tables that come in are put into the order of their keys first, so that results 
 """
 
 import logging
+import os
 from time import monotonic
 
 import polars as pl
@@ -44,6 +45,7 @@ def train(scenario, data, realizations: range, found: Tables, checkpoint=None) -
     checkpoint
         A `Checkpoint`: realizations that it holds are not trained again, and it grows with each one.
     """
+    _quiet_tensorflow()
     trained = _module(scenario, "train").trainer(scenario, data, _inputs(scenario, "train", found))
     histories = checkpoint.restore() if checkpoint else {}
     missing = [realization for realization in realizations if realization not in histories]
@@ -65,11 +67,18 @@ def account(scenario, found: Tables) -> Tables:
 
 def audit(scenario, found: Tables) -> Tables:
     """The table `audit`, from all tables of the earlier stages but `history`; they may hold more realizations."""
+    _quiet_tensorflow()
     own = {
         name: frame.filter(pl.col("realization") < scenario.realizations)
         for name, frame in _inputs(scenario, "audit", found).items()
     }
     return {"audit": audits.table(_module(scenario, "audit").attacks(scenario, own))}
+
+
+def _quiet_tensorflow() -> None:
+    """Keep TensorFlow, which the modules of these stages import, from writing to standard error."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
 
 
 def _module(scenario, stage: str):

@@ -21,6 +21,10 @@ class Catalog:
         that `pwfl.stages` lists.
     colours
         (scheduler, noise) -> colour; other schemes get one that is free.
+    tiny
+        A scenario that runs through all stages in seconds, for `pwfl.testing`.
+    silent
+        Columns of the table `noise`, and their values where no noise is added, for `pwfl.testing`.
     """
 
     figures: dict[str, tuple[str, ...]]
@@ -28,6 +32,8 @@ class Catalog:
     comparison_figures: tuple[str, ...] = ()
     reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
     colours: dict[tuple[str, str], str] = field(default_factory=dict)
+    tiny: dict = field(default_factory=dict)
+    silent: dict[str, float] = field(default_factory=dict)
 
 
 # Of all systems; captions stand in the workflow's folder report/.

@@ -9,8 +9,6 @@ import json
 from functools import cache
 from pathlib import Path
 
-import yaml
-
 from pwfl.runtime.files import whole
 from pwfl.runtime.fingerprint import fingerprint, packages
 from pwfl.stages import MAKER, REPORT, STAGES, variants
@@ -105,14 +103,6 @@ def check_code(description: dict) -> None:
                 f"the {what} of {description['stage']} changed after this job was planned, from {description[what]} "
                 f"to {now[what]}; start the workflow again"
             )
-
-
-def explain(description: dict, folder: Path) -> None:
-    """Write a description in words beside what it describes: `description.yaml`."""
-    path = folder / "description.yaml"
-    if not path.exists():
-        with whole(str(path)) as partial:
-            Path(partial).write_text(yaml.safe_dump(description, sort_keys=False), encoding="utf-8")
 
 
 def write_addresses(scenario, found: dict, path: str) -> None:

@@ -11,8 +11,9 @@ from typing import get_args, get_origin
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic_core import PydanticUndefined
 
-from pwfl.scenario import SYSTEMS, parameters, size
-from pwfl.scenario.fields import Section
+from pwfl.scenario import size
+from pwfl.scenario.fields import Section, parameters
+from pwfl.systems import registry
 
 HEADER = """\
 # Configuration
@@ -22,7 +23,7 @@ HEADER = """\
 A config file describes a study: a base and named scenarios that override it.
 
 ```yaml
-study: mine              # names the comparison of the scenarios, results/comparison/mine
+study: mine              # names the folder of the results, results/mine
 base:                    # parameters of all scenarios
   system: multicell
   network: {users: 60}
@@ -36,8 +37,8 @@ run: [few_blocks]        # optional: only these scenarios
 line, merged over the file: `--config 'base={realizations: 20}' 'run=[few_blocks]'`; scenarios given there join those of
 the file. A value of the base that scenarios replace has no effect in them: Snakemake then prints a warning with their
 names. Every scenario is validated before any job starts, and the resolved one is written to
-`results/SCENARIO/scenario.yaml`. Editors that know the YAML language server complete keys and show their meaning from
-`schema.json`.
+`results/STUDY/SCENARIO/scenario.yaml`. Editors that know the YAML language server complete keys and show their meaning
+from `schema.json`.
 
 Files are read strictly: a key that stands twice, `010` or `0x10` or `1:30` (8, 16 and 90 to YAML), `yes` or `on`
 (true), and a date are errors; quote them where they are meant as text. `python -m pwfl.scenario FILE` checks a file
@@ -48,15 +49,17 @@ Names of scenarios and of the study stand in names of files: letters, digits, `_
 more than 100,000 jobs, or with a job that takes more than 64 GiB of memory by a rough estimate from its sizes, is
 refused with the estimate; `allow_large: true`, beside `scenarios`, lets it through.
 
-The column *re-runs* names the stages whose jobs run again when the parameter changes; stages after them follow where
-their inputs changed. `stage/variant` means: only that variant's jobs. None: results do not depend on it.
+What a stage computes lies in `store/STAGE/ADDRESS`, where the address is a digest of all that it depends on; scenarios
+that agree in it share it. The column *re-runs* names the stages in whose addresses a parameter stands: changed, they
+and the stages after them have other addresses, and are computed there unless they were before. `stage/variant` means:
+only that variant's. None: results do not depend on it.
 """
 
 
 def schema() -> dict:
     """The JSON Schema of a config file."""
     definitions, scenarios = {}, []
-    for model in SYSTEMS.values():
+    for model in _models().values():
         system = model.__name__  # prefixes the sections' names, which several systems use
         generated = model.model_json_schema(ref_template=f"#/$defs/{system}.{{model}}")
         definitions |= {f"{system}.{name}": section for name, section in generated.pop("$defs").items()}
@@ -87,7 +90,7 @@ def schema() -> dict:
 def readme() -> str:
     """The table of all parameters, as Markdown."""
     parts = [HEADER]
-    for system, model in SYSTEMS.items():
+    for system, model in _models().items():
         parts.append(f"## System `{system}`\n\n{_summary(model)}")
         section = None
         for path, field in parameters(model):
@@ -110,6 +113,11 @@ def readme() -> str:
             parts.append("| " + " | ".join(cells) + " |")
         parts.append("")
     return "\n".join(parts)
+
+
+def _models() -> dict[str, type[Section]]:
+    """The models of the systems of this package, by name."""
+    return {name: registry.system(name).model for name in registry.BUILT_IN}
 
 
 def _summary(model: type[Section]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import polars as pl
+import yaml
 
 from pwfl.runtime import files
 from pwfl.stages import MAKER
@@ -106,9 +107,11 @@ def read_schemes(paths: Mapping[str, list[str]], description: Mapping, scenario)
 
 
 def write_all(frames: dict[str, pl.DataFrame], paths: Mapping[str, str], description: Mapping) -> None:
-    """Write several tables by their names; see `write`."""
+    """Write several tables by their names; see `write`. Beside their address's folders, a description in words."""
     for table, frame in frames.items():
         write(frame, table, paths[table], description)
+    home = next(parent for parent in Path(paths[table]).parents if parent.name == description["address"])
+    _explain(description, home / "description.yaml")
 
 
 def write_report(frame: pl.DataFrame, csv: str, parquet: str) -> None:
@@ -133,6 +136,13 @@ def _read(table: str, path: str, system: str, address: str) -> pl.DataFrame:
     except TableError as error:
         raise TableError(f"{error}; {way_out}") from None
     return frame
+
+
+def _explain(description: Mapping, path: Path) -> None:
+    """Write a description as YAML, for people, where it does not stand yet."""
+    if not path.exists():
+        with files.whole(str(path)) as partial:
+            Path(partial).write_text(yaml.safe_dump(dict(description), sort_keys=False), encoding="utf-8")
 
 
 def _checked_provenance(text: str | None, table: str, path: str, address: str) -> dict:

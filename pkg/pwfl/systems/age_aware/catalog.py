@@ -32,4 +32,10 @@ CATALOG = Catalog(
         ("sweep", "constant"): "#7F7F7F",
         ("sweep", "adaptive"): "#000000",
     },
+    tiny={
+        "schedule": {"horizon": 5},
+        "training": {"draws": 3},
+        "audit": {"canaries": 50},
+    },
+    silent={"noise_scale_wh": 0.0, "classical_epsilon": float("inf")},
 )

@@ -29,4 +29,11 @@ CATALOG = Catalog(
         ("over_the_air", "identified_fixed"): "#56B4E9",
         ("orthogonal", "local_fixed"): "#E69F00",
     },
+    tiny={
+        "network": {"devices": 6, "participation": 0.6},
+        "data": {"dataset": "digits", "samples": 60, "sampling": 0.3},
+        "training": {"hidden_layers": [4], "rounds": 2, "evaluate_every": 1},
+        "audit": {"canaries": 50},
+    },
+    silent={"noise_std": 0.0, "noise_multiplier": 0.0},
 )

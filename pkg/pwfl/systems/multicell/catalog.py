@@ -24,4 +24,14 @@ CATALOG = Catalog(
         ("optimal", "optimal"): "#009E73",
         ("random", "optimal"): "#CC79A7",
     },
+    tiny={
+        "network": {"users": 12},
+        "radio": {"resource_blocks": 2},
+        "data": {"dataset": "digits", "samples_offset": 10, "samples_log_mean": 2.5},
+        "privacy": {"min_noise": 3.5, "max_noise_error": 0.4},
+        "schedule": {"gamma": 300.0},
+        "training": {"hidden_layers": [4], "rounds": 2, "clip_norm": 1.0, "evaluate_every": 1},
+        "audit": {"canaries": 50},
+    },
+    silent={"noise_std": 0.0},
 )

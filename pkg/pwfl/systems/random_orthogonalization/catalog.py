@@ -20,4 +20,12 @@ CATALOG = Catalog(
     },
     comparison_figures=("accuracy", "leakage", "readings", "tradeoff"),
     colours={("all", "fixed"): "#0072B2", ("all", "none"): "#E69F00"},
+    tiny={
+        "network": {"users": 3, "antennas": 4},
+        "data": {"dataset": "digits", "samples_per_user": 30},
+        "privacy": {"user_numbers": [2, 3]},
+        "training": {"rounds": 2, "local_steps": 2, "batch_size": 8},
+        "audit": {"canaries": 50},
+    },
+    silent={"noise_std": 0.0, "effective_noise_std": 0.0},
 )

@@ -33,4 +33,13 @@ CATALOG = Catalog(
         ("utility", "independent"): "#009E73",
         ("utility", "shared"): "#56B4E9",
     },
+    tiny={
+        "network": {"devices": 3},
+        "data": {"dataset": "digits", "samples_per_device": 60},
+        "device": {"batch_size": 16, "sample_bits": 50176.0},
+        "privacy": {"uploads": "noisy"},
+        "training": {"hidden_layers": [4], "rounds": 2, "evaluate_every": 1},
+        "audit": {"canaries": 50},
+    },
+    silent={"noise_std": 0.0, "noise_multiplier": 0.0, "upload_std": 0.0, "upload_multiplier": 0.0},
 )

@@ -1,0 +1,81 @@
+"""List and delete what lies in the store and no given config uses: `python -m pwfl.runtime.prune CONFIG... [--delete]`.
+
+To be run in the folder that holds `store`. Values given by `--config` on Snakemake's command line are no part of a
+config file: what only they use counts as unused.
+"""
+
+import argparse
+import shutil
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from pwfl import scenario
+from pwfl.runtime import store
+
+YOUNG_SECONDS = 3600.0  # what is younger may belong to a run that has just begun
+LOCKS = Path(".snakemake/locks")
+
+
+def used(configs: Iterable[str]) -> set[str]:
+    """The addresses that the studies of config files use, each file a study. Raises ScenarioError."""
+    found = set()
+    for path in configs:
+        for chosen in scenario.load(scenario.read([path]), path).scenarios.values():
+            found |= {description["address"] for description in store.addresses(chosen).values()}
+    return found
+
+
+def unused(root: Path, kept: set[str], now: float) -> list[Path]:
+    """Folders of the store whose addresses are not kept, are not young and that no running workflow has locked."""
+    locked = "".join(path.read_text(encoding="utf-8") for path in (root / LOCKS).glob("*") if path.is_file())
+    return [
+        folder
+        for folder in sorted((root / "store").glob("*/*"))
+        if folder.is_dir()
+        and folder.name not in kept
+        and f"/{folder.name}/" not in locked
+        and now - max(path.stat().st_mtime for path in (folder, *folder.rglob("*"))) > YOUNG_SECONDS
+    ]
+
+
+def size(folder: Path) -> int:
+    """Bytes of all files in a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def delete(folder: Path) -> None:
+    """Delete a folder; renamed first, so that no half of it is ever taken for the whole."""
+    gone = folder.with_name(f".{folder.name}.deleted")
+    folder.rename(gone)
+    shutil.rmtree(gone)
+
+
+def main(arguments: list[str]) -> int:
+    """List, and with --delete delete, what no config uses; the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m pwfl.runtime.prune", description=__doc__.splitlines()[0])
+    parser.add_argument("configs", nargs="+", metavar="CONFIG", help="config file whose tables are kept")
+    parser.add_argument("--delete", action="store_true", help="delete what is listed")
+    options = parser.parse_args(arguments)
+    if not Path("store").is_dir():
+        print("there is no folder store here; go to the folder that the workflow ran in", file=sys.stderr)
+        return 1
+    try:
+        found = unused(Path(), used(options.configs), time.time())
+    except scenario.ScenarioError as error:
+        print(error, file=sys.stderr)
+        return 1
+    total = 0
+    for folder in found:
+        bytes_ = size(folder)
+        total += bytes_
+        print(f"{bytes_ / 1e6:10.1f} MB  {folder}")
+        if options.delete:
+            delete(folder)
+    print(f"{total / 1e6:10.1f} MB in {len(found)} folders {'deleted' if options.delete else 'unused'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,398 @@
+"""What every system owes, checked: `check_system(NAME)` for a system of one's own, as for those of this package.
+
+On the command line: `python -m pwfl.testing NAME`.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import get_args, get_origin
+from unittest import mock
+
+import numpy as np
+import polars as pl
+
+from pwfl import run, streams, tables
+from pwfl.learning import datasets
+from pwfl.report import build, theme
+from pwfl.report.catalog import COMMON_FIGURES, COMMON_TABLES
+from pwfl.runtime import store
+from pwfl.scenario import ScenarioError, parameters, resolve
+from pwfl.scenario.common import Scenario
+from pwfl.stages import REPORT, STAGES
+from pwfl.systems import registry
+
+REALIZATIONS = 3  # of the tiny scenario, of which TRAINED are trained
+TRAINED = 2
+DRAWING = ("channel", "schedule", "noise", "train")  # stages whose draws are a realization's own
+
+Tables = dict[str, pl.DataFrame]
+
+
+class CheckError(AssertionError):
+    """A system does not do what every system owes; the message says what, and where."""
+
+
+def check_system(name: str) -> pl.DataFrame:
+    """Run a system's tiny scenario (`tiny` of its catalog) through all stages, and check what every system owes.
+
+    - Every stage's tables satisfy their schemas, whatever the shard size and the order of rows, to the bit.
+    - A draw is of one stage, follows seed and realization, and matters; nothing else is random.
+    - The guarantee follows delta, where there is one, and is infinite without noise (`silent` of the catalog).
+    - Figures, tables and claims are those of the catalog, with captions; they build with one realization, and with
+      none trained.
+    - Each parameter can be changed, and stands in the addresses of the stages that it is declared to be read by.
+
+    Parameters
+    ----------
+    name
+        The system's, as the registry knows it.
+
+    Returns
+    -------
+    For each parameter, a value it was changed to and the stages (and variants) that compute anew, with those after
+    them: columns parameter, changed_to, stages.
+
+    Raises
+    ------
+    CheckError
+        At the first thing that is not as it should be.
+    """
+    model = resolve(
+        registry.system(name).catalog.tiny
+        | {"system": name, "realizations": REALIZATIONS, "training_realizations": TRAINED},
+        {},
+    )
+    data = _data(model)
+    _check_shards(model, data)
+    _check_draws(model, data)
+    _check_accounting(model)
+    _check_report(model, data)
+    return reruns(model)
+
+
+def reruns(model: Scenario) -> pl.DataFrame:
+    """Which stages compute anew when a parameter changes, found by changing each; see `check_system`."""
+    before, rows = _stages_by_address(model), []
+    for path, field in parameters(type(model)):
+        if path == ("system",):
+            continue
+        changed = _changed(model, path, field)
+        if changed is None:
+            raise CheckError(f"{'.'.join(path)}: no other value was found that the tiny scenario may have")
+        value, other = changed
+        after = _stages_by_address(other)
+        moved = [stage for stage in after if before.get(stage, set()) != after[stage]]
+        rows.append((".".join(path), str(value), " ".join(moved)))
+    return pl.DataFrame(rows, schema=["parameter", "changed_to", "stages"], orient="row")
+
+
+def _part(model: Scenario, stage: str, variant: str | None = None) -> Scenario:
+    return model.part({stage, f"{stage}/{variant}"})
+
+
+def _data(model: Scenario) -> datasets.Dataset | None:
+    if "data" not in type(model).model_fields:
+        return None
+    return datasets.prepared(datasets.load(model.data.dataset, model.data.folder))
+
+
+def _finished(made: Tables, model: Scenario) -> Tables:
+    return {name: tables.finished(frame, name, model.system) for name, frame in made.items()}
+
+
+def _before_training(model: Scenario, scheme, realizations: range, mix: Callable = lambda frame: frame) -> Tables:
+    """The tables of channel, schedule and noise; `mix` changes what a stage is handed."""
+
+    def handed(found: Tables) -> Tables:
+        return {name: mix(frame) for name, frame in found.items()}
+
+    found = _finished(run.channel(_part(model, "channel"), realizations), model)
+    own = _part(model, "schedule", scheme.scheduler)
+    found |= _finished(run.schedule(own, scheme.scheduler, handed(found)), model)
+    return found | _finished(run.noise(_part(model, "noise", scheme.noise), scheme.noise, handed(found)), model)
+
+
+def _history(model: Scenario, data, found: Tables, realizations: range) -> Tables:
+    return _finished(run.train(_part(model, "train"), data, realizations, found), model)
+
+
+def _account(model: Scenario, found: Tables) -> Tables:
+    return _finished(run.account(_part(model, "account"), found), model)
+
+
+def _check_shards(model: Scenario, data) -> None:
+    """The same bits for any shard, and any order of the rows that stages are handed."""
+
+    def shuffled(frame: pl.DataFrame) -> pl.DataFrame:
+        return frame.sample(fraction=1.0, shuffle=True, seed=1)
+
+    everything = range(REALIZATIONS)
+    for scheme in model.schemes:
+        whole = _before_training(model, scheme, everything)
+        whole |= _account(model, whole) | _history(model, data, whole, range(TRAINED))
+        mixed = _before_training(model, scheme, everything, shuffled)
+        mixed |= _account(model, {name: shuffled(frame) for name, frame in mixed.items()})
+        mixed |= _history(model, data, {name: shuffled(frame) for name, frame in mixed.items()}, range(TRAINED))
+        _same(whole, mixed, f"{scheme.name}: depends on the order of the rows that a stage is handed")
+        for realization in everything:
+            shard = range(realization, realization + 1)
+            alone = _before_training(model, scheme, shard)
+            alone |= _account(model, alone)
+            if realization < TRAINED:
+                alone |= _history(model, data, alone, shard)
+            own = {name: whole[name].filter(realization=realization) for name in alone}
+            _same(own, alone, f"{scheme.name}: realization {realization} depends on the others of its shard")
+
+
+def _same(expected: Tables, found: Tables, what: str) -> None:
+    for name, frame in expected.items():
+        if not frame.equals(found[name]):
+            raise CheckError(f"{what}: table {name}")
+
+
+def _check_draws(model: Scenario, data) -> None:
+    """Every draw is of one stage, follows seed and realization, and matters; nothing else is random."""
+    for scheme in model.schemes:
+        purposes: dict[str, str] = {}
+        with _streams(set()) as asked:
+            fixed = _each_stage(model, scheme, data, asked, purposes)
+        for stage, found in fixed.items():
+            for name, frame in found.items():
+                first, second = (frame.filter(realization=r).drop("realization") for r in (0, 1))
+                if not first.equals(second):
+                    raise CheckError(
+                        f"{scheme.name}: table {name} of {stage} differs from realization to realization though all of "
+                        "`streams` was held fixed: draw by `pwfl.streams` alone"
+                    )
+        for purpose, stage in purposes.items():
+            with _streams({purpose}) as asked:
+                found = _each_stage(model, scheme, data, asked, {})[stage]
+            other = model.model_copy(update={"seed": model.seed + 1})
+            with _streams({purpose}) as asked:
+                reseeded = _each_stage(other, scheme, data, asked, {})[stage]
+            for what, one, two in (
+                ("realization", _of(found, 0), _of(found, 1)),
+                ("seed", _of(found, 0), _of(reseeded, 0)),
+            ):
+                if all(frame.equals(two[name]) for name, frame in one.items()):
+                    raise CheckError(
+                        f"{scheme.name}: the draw {purpose!r} changes nothing of {stage} from {what} to {what}: it "
+                        f"does not follow the {what}, or what is drawn is not used"
+                    )
+
+
+def _of(found: Tables, realization: int) -> Tables:
+    return {name: frame.filter(realization=realization).drop("realization") for name, frame in found.items()}
+
+
+def _each_stage(model: Scenario, scheme, data, asked: set[str], purposes: dict[str, str]) -> dict[str, Tables]:
+    """The tables of each stage that draws; `purposes` learns which stage draws for which purpose."""
+    made: dict[str, Tables] = {}
+    found: Tables = {}
+    for stage in DRAWING:
+        asked.clear()
+        own = _part(model, stage, scheme.scheduler if stage == "schedule" else scheme.noise)
+        if stage == "channel":
+            made[stage] = run.channel(own, range(TRAINED))
+        elif stage == "train":
+            made[stage] = run.train(own, data, range(TRAINED), found)
+        else:
+            variant = scheme.scheduler if stage == "schedule" else scheme.noise
+            made[stage] = getattr(run, stage)(own, variant, found)
+        made[stage] = _finished(made[stage], model)
+        found |= made[stage]
+        for purpose in sorted(asked):
+            if purposes.setdefault(purpose, stage) != stage:
+                raise CheckError(
+                    f"{scheme.name}: {purposes[purpose]} and {stage} both draw for {purpose!r}: these are the same "
+                    "numbers, so what they are used for is not independent; take another purpose"
+                )
+    return made
+
+
+@contextmanager
+def _streams(loose: set[str]) -> Iterator[set[str]]:
+    """All draws held fixed but those of some purposes; yields the set of the purposes that are asked for.
+
+    Purposes that differ by numbers after a slash (of rounds, say) are one.
+    """
+    original = {name: getattr(streams, name) for name in ("uniforms", "generator", "key")}
+    asked: set[str] = set()
+
+    def follows(purpose: str) -> bool:
+        asked.add(kind := re.sub(r"/\d+", "", purpose))
+        return kind in loose
+
+    def uniforms(seed, purpose, realizations, shape):
+        if follows(purpose):
+            return original["uniforms"](seed, purpose, realizations, shape)
+        return np.repeat(original["uniforms"](1, purpose, range(1), shape), len(realizations), axis=0)
+
+    def one(draw):
+        return lambda seed, purpose, realization: draw(
+            *((seed, purpose, realization) if follows(purpose) else (1, purpose, 0))
+        )
+
+    with (
+        mock.patch.object(streams, "uniforms", uniforms),
+        mock.patch.object(streams, "generator", one(original["generator"])),
+        mock.patch.object(streams, "key", one(original["key"])),
+    ):
+        yield asked
+
+
+def _check_accounting(model: Scenario) -> None:
+    """The guarantee follows delta, and there is none without noise."""
+    silent = registry.system(model.system).catalog.silent
+    if not silent:
+        raise CheckError(
+            "the catalog names no columns of the table noise that are zero where no noise is added: `silent`"
+        )
+    privacy = getattr(model, "privacy", None)
+    for scheme in model.schemes:
+        found = _before_training(model, scheme, range(REALIZATIONS))
+        epsilon = _account(model, found)["outcome"]
+        if privacy is not None and "delta" in type(privacy).model_fields:
+            for delta in (1e-3, 1e-8):
+                other = model.model_copy(update={"privacy": privacy.model_copy(update={"delta": delta})})
+                own = _before_training(other, scheme, range(REALIZATIONS))
+                outcome = _account(other, own)["outcome"]
+                if set(outcome["delta"]) != {delta}:
+                    raise CheckError(f"{scheme.name}: outcome states delta {set(outcome['delta'])}, must be {delta}")
+            fixed = [
+                _account(model.model_copy(update={"privacy": privacy.model_copy(update={"delta": delta})}), found)[
+                    "outcome"
+                ]["epsilon_exact"]
+                for delta in (1e-3, 1e-8)
+            ]
+            both = fixed[0].is_finite() & fixed[1].is_finite()
+            if not (fixed[0] < fixed[1]).filter(both).all() or (both.any() and fixed[0].equals(fixed[1])):
+                raise CheckError(f"{scheme.name}: epsilon_exact does not grow as delta falls, of the same noise")
+        quiet = found | {"noise": found["noise"].with_columns(**{c: pl.lit(v) for c, v in silent.items()})}
+        without = run.account(_part(model, "account"), quiet)["outcome"]["epsilon_exact"]
+        if not without.is_infinite().fill_null(True).all():
+            raise CheckError(
+                f"{scheme.name}: epsilon_exact is {without.to_list()} where no noise is added; must be infinite "
+                f"(with noise: {epsilon['epsilon_exact'].to_list()})"
+            )
+
+
+def _check_report(model: Scenario, data) -> None:
+    """Tables, figures and claims are those of the catalog, and build with few realizations, and none trained."""
+    catalog, folder = registry.system(model.system).catalog, registry.system(model.system).folder
+    for figure in (*catalog.figures, *catalog.comparison_figures):
+        if not (folder / "captions" / f"{figure}.rst").is_file():
+            raise CheckError(f"figure {figure}: has no caption {folder.name}/captions/{figure}.rst")
+    one = model.model_copy(update={"realizations": 1, "training_realizations": 1})
+    for case, trained in ((model, True), (one, True), (one, False)):
+        stages = _all_schemes(case, data)
+        if not trained:
+            stages["history"] = stages["history"].clear()
+        scenario = case.part({REPORT})
+        found = build.summarize(scenario, stages)
+        if set(found) != {*catalog.tables, *COMMON_TABLES}:
+            raise CheckError(f"summarize returns {sorted(found)}, the catalog has {sorted(catalog.tables)}")
+        for figure, needed in (catalog.figures | COMMON_FIGURES).items():
+            chart = build.figure(scenario, figure, {name: stages[name] for name in needed})
+            _save(chart)
+        study = {name: {"scenario": case.part(None)} | found for name in ("one", "two")}
+        claims = build.compare(study)["claims"]
+        if strange := set(claims["holds"]) - {"yes", "no", "open"}:
+            raise CheckError(f"claims: holds is {strange}, must be yes, no or open")
+        for figure in catalog.comparison_figures:
+            _save(build.comparison_figure(model.system, figure, study))
+
+
+def _save(chart) -> None:
+    with TemporaryDirectory() as folder:
+        theme.save(chart, {kind: str(Path(folder, f"figure.{kind}")) for kind in ("html", "png", "svg")})
+
+
+def _all_schemes(model: Scenario, data) -> Tables:
+    """The tables of all stages and schemes, as the report gets them."""
+    parts: dict[str, list[pl.DataFrame]] = {}
+    for scheme in model.schemes:
+        found = _before_training(model, scheme, range(model.realizations))
+        found |= _account(model, found) | _history(model, data, found, range(model.training_realizations))
+        found |= _finished(run.audit(_part(model, "audit"), found), model)
+        for name in ("schedule_status", "noise_status", "history", "leakage", "outcome", "audit"):
+            parts.setdefault(name, []).append(found[name].select(pl.lit(scheme.name).alias("scheme"), pl.all()))
+    return {name: pl.concat(frames) for name, frames in parts.items()} | {k: found[k] for k in ("users", "links")}
+
+
+def _stages_by_address(model: Scenario) -> dict[str, set[str]]:
+    """The addresses of each stage, and of each variant of one, in a scenario; the report's, too."""
+    found: dict[str, set[str]] = {}
+    for description in store.addresses(model).values():
+        stage, variant = description["stage"], description["variant"]
+        name = f"{stage}/{variant}" if stage in STAGES and STAGES[stage].variant else stage
+        found.setdefault(name, set()).add(description["address"])
+    return found | {REPORT: {str(model.part({REPORT}).plain())}}
+
+
+def _changed(model: Scenario, path: tuple[str, ...], field) -> tuple[object, Scenario] | None:
+    """Another value of a parameter, and the scenario with it; the first that the model takes."""
+    old = model
+    for key in path:
+        old = getattr(old, key)
+    base = model.model_dump()
+    plain = (
+        [item.model_dump() if hasattr(item, "model_dump") else item for item in old] if isinstance(old, list) else old
+    )
+    for value in _others(plain, field.annotation):
+        if value == plain:
+            continue
+        content = base
+        for key in path[:-1]:
+            content = content[key]
+        kept, content[path[-1]] = content[path[-1]], value
+        try:
+            return value, resolve(base, {})
+        except ScenarioError:
+            content[path[-1]] = kept
+    return None
+
+
+def _others(value, annotation) -> Iterator:
+    """Values near a parameter's, for the first that is valid."""
+    if get_origin(annotation) is not None:
+        for choice in get_args(annotation):
+            if isinstance(choice, str) and choice != value:
+                yield choice
+    if isinstance(value, bool):
+        yield not value
+    elif isinstance(value, int | float):
+        for factor in (1.1, 0.9, 1.5, 0.5, 2.0):
+            yield type(value)(value * factor)
+        yield from (value + 1, value - 1, type(value)(0), type(value)(1))
+    elif isinstance(value, str):
+        yield f"{value}2"
+    elif isinstance(value, list) and value:
+        yield value[:-1]
+        for other in _others(value[-1], None):
+            yield [*value[:-1], other]
+    elif isinstance(value, list):
+        yield from ([1], [1.0], [0.5], [3, 3, 3])
+    elif value is None:
+        yield from (0.5, 1, 1000, "elsewhere")
+
+
+def main(names: list[str]) -> int:
+    """Check systems by name, print what each parameter computes anew; the exit status."""
+    for name in names:
+        try:
+            found = check_system(name)
+        except (CheckError, ScenarioError, registry.RegistryError, tables.TableError) as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            return 1
+        with pl.Config(tbl_rows=-1, fmt_str_lengths=80, tbl_width_chars=160, tbl_hide_dataframe_shape=True):
+            print(f"{name}: as every system should be\n{found}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
