@@ -7,8 +7,8 @@ the SNR is as large as the gap Gamma, and is used at Z = ln(1 + P / a): it then 
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.constants import speed_of_light
 
+from pwfl.radio.path_loss import link_gain
 from pwfl.radio.units import dbm_to_w
 
 if TYPE_CHECKING:
@@ -51,8 +51,7 @@ def consumption(device: "Device") -> Consumption:
 
 def path_gain(distance_m: np.ndarray, radio: "Radio") -> np.ndarray:
     """Power gain kappa r^-alpha of the path, kappa = (c / 4 pi f_c)^2."""
-    free_space = (speed_of_light / (4 * np.pi * radio.frequency_hz)) ** 2
-    return free_space * distance_m**-radio.path_loss_exponent
+    return link_gain(distance_m, radio.frequency_hz, radio.path_loss_exponent)
 
 
 def unit_power_w(gain: np.ndarray, radio: "Radio") -> np.ndarray:
