@@ -10,6 +10,11 @@ from pwfl.report.claims import Band, Claim, counted, difference, fixed, ratio, w
 RANDOM = (("random", "constant"), ("random", "adaptive"))
 PROPOSED = (("bound_constant", "constant"), ("bound_adaptive", "adaptive"))
 SIMULATED = (("simulated_constant", "constant"), ("simulated_adaptive", "adaptive"))
+KINDS = {
+    **dict.fromkeys(RANDOM, "random"),
+    **dict.fromkeys(PROPOSED, "proposed"),
+    **dict.fromkeys(SIMULATED, "simulated optimum"),
+}
 FALSE_ALARM = 1e-6  # of the comparison of simulation and closed form
 ENOUGH = 30  # realizations for the mean error to be about normal
 ROUNDING = 1e-9
@@ -184,5 +189,4 @@ def _by_scheme(content: dict) -> dict[tuple[str, str], dict[str, np.ndarray]]:
 
 
 def _title(pair: tuple[str, str]) -> str:
-    kind = {"random": "random", "bound": "proposed", "simulated": "simulated optimum"}[pair[0].split("_")[0]]
-    return f"{kind}, {pair[1]} noise"
+    return f"{KINDS[pair]}, {pair[1]} noise"
