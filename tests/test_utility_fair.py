@@ -43,6 +43,7 @@ RADIO, DEVICE = DEFAULT.radio, DEFAULT.device
 THERMAL = RADIO.model_copy(update={"noise": "thermal"})
 LIMITS, CONSUMPTION = link.limits(RADIO, DEVICE), link.consumption(DEVICE)
 VARRHO = BETA_2 = 0.5
+TERMS = utility.Terms(LIMITS, CONSUMPTION, beta_2_j=BETA_2, energy_scale_j=VARRHO)
 
 
 def changed(config: dict, path: str, value) -> dict:
@@ -115,7 +116,7 @@ def test_energies_of_the_two_readings_of_the_noise():
         deviation = np.random.default_rng(0).uniform(0, 0.4, a.shape)
         beta_1 = utility.beta_1_of(deviation, 0.06, BETA_2)
         energy = []
-        for z in (utility.best_z(a, beta_1, BETA_2, VARRHO, LIMITS, CONSUMPTION), link.log_snr(1.0, a)):
+        for z in (utility.best_z(a, beta_1, TERMS), link.log_snr(1.0, a)):
             j = link.whole(link.iterations(z, LIMITS))
             energy.append(link.energy_j(j * LIMITS.iteration_s, z, a, LIMITS, CONSUMPTION).mean())
         assert 1 - energy[0] / energy[1] == pytest.approx(saving, abs=0.012)
@@ -137,7 +138,7 @@ def golden_maximum(function, low, high):
 
 def utility_of(z, a, beta_1, computing_s=None):
     filled = LIMITS.deadline_s - link.transmit_s(z, LIMITS) if computing_s is None else computing_s
-    return utility.utility(filled, z, a, beta_1, BETA_2, VARRHO, LIMITS, CONSUMPTION)
+    return utility.utility(filled, z, a, beta_1, TERMS)
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +146,7 @@ def devices():
     """400 random devices: half with the printed noise, half thermal; beta_1 from 0 to beyond the first round's 1."""
     a = np.concatenate([links(200), links(200, THERMAL, seed=2)])
     beta_1 = np.random.default_rng(3).uniform(0, 1.2, 400)
-    return a, beta_1, utility.best_z(a, beta_1, BETA_2, VARRHO, LIMITS, CONSUMPTION)
+    return a, beta_1, utility.best_z(a, beta_1, TERMS)
 
 
 @pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="needs extended precision for 1e-7 in Z")
@@ -201,11 +202,11 @@ def test_the_root_solves_27_as_printed(devices):
 def test_theorem_2_at_the_ends():
     near, hopeless = 1e-30, 1.0
     far = LIMITS.max_power_w / np.expm1(link.least_z(LIMITS)) * (1 - 1e-9)
-    z = utility.best_z(np.array([near, far, hopeless]), np.zeros(3), BETA_2, VARRHO, LIMITS, CONSUMPTION)
+    z = utility.best_z(np.array([near, far, hopeless]), np.zeros(3), TERMS)
     assert z[0] == link.log_snr(LIMITS.max_power_w, near)  # even full power costs less than varrho / 2
     assert z[1] == link.least_z(LIMITS)
     assert np.isnan(z[2])
-    assert utility.best_z(np.empty(0), np.empty(0), BETA_2, VARRHO, LIMITS, CONSUMPTION).shape == (0,)
+    assert utility.best_z(np.empty(0), np.empty(0), TERMS).shape == (0,)
 
 
 def test_a_root_that_is_not_found_is_an_error(devices, monkeypatch):
@@ -218,15 +219,15 @@ def test_a_root_that_is_not_found_is_an_error(devices, monkeypatch):
 
     monkeypatch.setattr(utility.elementwise, "find_root", fail_at_the_first)
     with pytest.raises(ArithmeticError, match=r"\(27\) was not solved for unit powers \["):
-        utility.best_z(*devices[:2], BETA_2, VARRHO, LIMITS, CONSUMPTION)
+        utility.best_z(*devices[:2], TERMS)
 
 
 def test_where_links_are_so_weak_that_the_circuit_counts_theorem_2_is_not_the_best_point():
     """Said in the docs: with the deadline filled the energy exceeds its target; fewer iterations would be better."""
-    a = np.array([0.02])
-    z = utility.best_z(a, np.array([0.0]), BETA_2, 0.2, LIMITS, CONSUMPTION)
+    a, terms = np.array([0.02]), TERMS._replace(energy_scale_j=0.2)
+    z = utility.best_z(a, np.array([0.0]), terms)
     filled = LIMITS.deadline_s - link.transmit_s(z, LIMITS)
-    at = [utility.utility(s, z, a, 0.0, BETA_2, 0.2, LIMITS, CONSUMPTION) for s in (filled, 0.8 * filled)]
+    at = [utility.utility(s, z, a, 0.0, terms) for s in (filled, 0.8 * filled)]
     assert at[1] > at[0]
 
 
@@ -408,7 +409,7 @@ def plain_training(found, model, data, scheduler, compared_with):
         a = plan["unit_power_w"].to_numpy()
         z = link.log_snr(limits.max_power_w, a)
         if scheduler == "utility":
-            z = utility.best_z(a, beta_1, BETA_2, VARRHO, limits, consumption)
+            z = utility.best_z(a, beta_1, utility.terms(model))
         j = np.floor((limits.deadline_s - limits.transmit_nat_s / z) / limits.iteration_s).astype(int)
         draws = streams.generator(1, f"batches/{t}", 0)
         batch = [
@@ -482,6 +483,11 @@ def test_a_training_agrees_with_the_paper_written_out(scheduler, noise_scheme, c
     np.testing.assert_allclose(history["energy_j"].to_numpy().reshape(shape), energy, rtol=1e-6)
 
 
+def no_noise(devices):
+    """The noise of a round whose copies and uploads are clean."""
+    return one_round.Noise(tf.zeros(devices), tf.range(devices), tf.constant([1, 1], tf.int64))
+
+
 def test_who_sits_out_does_not_count_in_the_average():
     data, generator = digits(), np.random.default_rng(2)
     play = one_round.round_function(0.01, 1.0, "mean_update")
@@ -490,8 +496,7 @@ def test_who_sits_out_does_not_count_in_the_average():
 
     def after(devices, iterations):
         return play(
-            weights, tf.constant(x[devices]), tf.constant(y[devices]), tf.constant(iterations), tf.zeros(len(devices)),
-            tf.range(len(devices)), tf.constant([1, 1], tf.int64),
+            weights, tf.constant(x[devices]), tf.constant(y[devices]), tf.constant(iterations), no_noise(len(devices))
         )[0]  # fmt: skip
 
     for found, expected in zip(after([0, 1, 2], [5, 0, 9]), after([0, 2], [5, 9]), strict=True):
@@ -507,11 +512,8 @@ def test_a_record_can_move_the_model_by_more_than_the_sensitivity():
     y = data.y_train[:160].reshape(10, 16)
     replaced = x.copy(), y.copy()
     replaced[0][0, 0], replaced[1][0, 0] = 1.0, (y[0, 0] + 5) % 10
-    steps, std = tf.constant([100] * 10), tf.zeros(10)
-    after = [
-        play(weights, tf.constant(a), tf.constant(b), steps, std, tf.range(10), tf.constant([1, 1], tf.int64))[0]
-        for a, b in ((x, y), replaced)
-    ]
+    steps, noise = tf.constant([100] * 10), no_noise(10)
+    after = [play(weights, tf.constant(a), tf.constant(b), steps, noise)[0] for a, b in ((x, y), replaced)]
     moved = math.sqrt(sum(float(tf.reduce_sum((a - b) ** 2)) for a, b in zip(*after, strict=True)))
     assert moved > DEFAULT.privacy.sensitivity
 
