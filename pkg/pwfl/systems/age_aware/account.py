@@ -29,7 +29,7 @@ EPSILONS = {"exact": "total_variation", "bound": "total_variation_bound", "unsaf
 
 
 def run(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """Each client's guarantee, and each case's guarantee, noise, expected loss difference and bounds.
+    """Each client's guarantee (`leakage`), and each case's with its noise, loss difference and bounds (`outcome`).
 
     The chains' reverse kernels are computed anew from `users`. A case's guarantee is its worst client's.
     Each client adds Laplace noise once, so delta is 0 and epsilon_C is exact.

@@ -66,7 +66,7 @@ def noisy_copies(
 ) -> local_steps.Weights:
     """The devices' copies of the model, with noise of their standard deviations, as `local_steps` wants them.
 
-    `vectors` numbers the noise vector that each gets: devices with the same number get the same one.
+    Arguments are the model's weights, and those of `Noise`.
     """
     sizes = [w.shape.num_elements() for w in weights]
     normal = tf.random.stateless_normal([tf.reduce_max(vectors) + 1, sum(sizes)], seed=noise_seed)

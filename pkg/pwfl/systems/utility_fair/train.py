@@ -34,7 +34,7 @@ class Choice(NamedTuple):
 def trainer(
     scenario: "UtilityFair", data: datasets.Dataset, tables: dict[str, pl.DataFrame]
 ) -> Callable[[int], pl.DataFrame]:
-    """A function that trains one realization and returns each device's rounds.
+    """A function that trains one realization and returns each device's rounds, rows of `history`.
 
     Every realization deals out samples, starts from weights, and draws batches and noise by streams of its own,
     the same for all schemes. With noisy uploads the access point knows no gradient and no update but with its
@@ -154,5 +154,8 @@ def round_noise(plan: pl.DataFrame, copy_std: np.ndarray, keys: list[int], t: in
 
 
 def batches(generator: np.random.Generator, owned: list[np.ndarray], batch: int) -> np.ndarray:
-    """Numbers of the samples in each device's batch, drawn without replacement, shape (device, batch)."""
+    """Numbers of the samples in each device's batch, drawn without replacement, shape (device, batch).
+
+    `owned` holds the numbers of each device's samples.
+    """
     return np.stack([mine[generator.random(len(mine)).argpartition(batch - 1)[:batch]] for mine in owned])
