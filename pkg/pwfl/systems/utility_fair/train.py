@@ -11,6 +11,7 @@ import tensorflow as tf
 from pwfl import streams
 from pwfl.learning import datasets, network
 from pwfl.learning.mlp import glorot_uniform
+from pwfl.learning.partition import deal
 from pwfl.systems.utility_fair import copies, link, utility
 from pwfl.systems.utility_fair.rounds import UPLOADS, round_function
 
@@ -53,8 +54,7 @@ def trainer(
 
     def train(realization: int) -> pl.DataFrame:
         users, schedule, noise = (by_realization[name][realization] for name in ("users", "schedule", "noise"))
-        dealt = streams.generator(seed, "data", realization).permutation(size.train)
-        owned = np.split(dealt, users["samples"].to_numpy().cumsum())[:-1]
+        owned = deal(size.train, users["samples"].to_numpy(), seed, realization)
         weights = [tf.constant(w) for w in glorot_uniform(widths, streams.generator(seed, "weights", realization))]
         key, *upload_keys = (streams.key(seed, purpose, realization) for purpose in ("noise", *UPLOADS))
         vectors = tf.constant(noise["noise_vector"].to_numpy(), tf.int32)
