@@ -11,6 +11,7 @@ import tensorflow as tf
 from pwfl import streams
 from pwfl.learning import datasets, network
 from pwfl.learning.mlp import glorot_uniform
+from pwfl.learning.partition import deal
 from pwfl.systems.utility_fair import copies, link, utility
 from pwfl.systems.utility_fair.rounds import UPLOADS, Noise, round_function
 from pwfl.tables import beside
@@ -54,9 +55,8 @@ def trainer(
     )
 
     def train(realization: int) -> pl.DataFrame:
-        samples, plans = samples_of[realization].sort("device")["samples"].to_numpy(), plans_of[realization]
-        dealt = streams.generator(seed, "data", realization).permutation(size.train)
-        owned = np.split(dealt, samples.cumsum())[:-1]
+        samples, plans = samples_of[realization]["samples"].to_numpy(), plans_of[realization]
+        owned = deal(size.train, samples, seed, realization)
         weights = [tf.constant(w) for w in glorot_uniform(widths, streams.generator(seed, "weights", realization))]
         keys = [streams.key(seed, purpose, realization) for purpose in ("noise", *UPLOADS)]
         beta_1, deviation, frames = np.ones(len(samples)), None, []
