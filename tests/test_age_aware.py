@@ -1,18 +1,22 @@
 """The system age_aware through all stages: scenario, schedules, noise, training, accounting, report."""
 
-import json
-
 import numpy as np
 import polars as pl
 import pytest
 from scipy.stats import chisquare, entropy, kstest
 
-from pipeline import run
-from pwfl import account, channel, noise, report, scenario, schedule, train
-from pwfl.report import catalog
+from pipeline import part, run
+from pwfl import run as stage_of
+from pwfl import scenario
+from pwfl.report import build
+from pwfl.report.catalog import COMMON_FIGURES, COMMON_TABLES, COMPARISON
+from pwfl.scenario.resolution import merge
 from pwfl.systems.age_aware import age, age_profiles
-from pwfl.systems.age_aware.report import claims
-from pwfl.systems.age_aware.scenario import PAIRS
+from pwfl.systems.age_aware import train as training
+from pwfl.systems.age_aware.catalog import CATALOG
+from pwfl.systems.age_aware.claims import claims
+from pwfl.systems.age_aware.scenario import PAIRS, AgeAware
+from stages import STAGES
 
 TINY = {
     "system": "age_aware",
@@ -23,15 +27,7 @@ TINY = {
     "privacy": {"target_epsilons": [0.2, 1.0]},
     "training": {"draws": 20},
 }
-STAGES = ("channel", "schedule", "noise", "train", "account", "audit", "report")
 PERIODIC = [[0, 1, 0, 0], [0.5, 0, 0.5, 0], [0, 0.5, 0, 0.5], [0, 0, 1, 0]]
-
-
-def merged(base, changes):
-    both = dict(base)
-    for key, value in changes.items():
-        both[key] = merged(base.get(key, {}), value) if isinstance(value, dict) else value
-    return both
 
 
 def one_chain(**parameters):
@@ -85,8 +81,8 @@ TARGETED = {f"schedule/{s}" for s in PAIRS if s not in ("sweep", "fixed")}
 READERS = {
     "seed": (2, {"schedule/random", "train", "audit"}),
     "audit.canaries": (60, {"audit"}),
-    "realizations": (5, set()),
-    "training_realizations": (1, set()),
+    "realizations": (5, {"audit", "report"}),
+    "training_realizations": (1, {"report"}),
     "shards.optimization": (3, set()),
     "shards.training": (3, set()),
     "clients.number": (2, {"channel"}),
@@ -105,11 +101,11 @@ READERS = {
 
 
 def slices(config):
-    """What each stage, or each of its variants, is handed."""
+    """What each stage, or each of its variants, is handed; also variants that are in no scheme."""
     model = scenario.resolve(config, {})
     variants = {"schedule": list(PAIRS), "noise": ["constant", "adaptive"]}
     return {
-        f"{stage}/{variant}" if variant else stage: json.dumps(scenario.stage_parameters(model, stage, variant))
+        f"{stage}/{variant}" if variant else stage: part(model, stage, variant).plain()
         for stage in STAGES
         for variant in variants.get(stage, [None])
     }
@@ -122,12 +118,12 @@ def test_a_parameter_reaches_the_stages_that_read_it_and_no_others(parameter):
     change = {key: value}
     for section in reversed(sections):
         change = {section: change}
-    before, after = slices(TINY), slices(merged(TINY, change))
+    before, after = slices(TINY), slices(merge(TINY, change))
     assert {stage for stage in before if before[stage] != after[stage]} == readers
 
 
 def test_the_table_of_parameters_is_complete():
-    names = {".".join(path) for path, _ in scenario.parameters(scenario.SYSTEMS["age_aware"])}
+    names = {".".join(path) for path, _ in scenario.parameters(AgeAware)}
     assert names - {"system"} == set(READERS)
 
 
@@ -155,18 +151,22 @@ EDGES = {
 }  # fmt: skip
 
 
+def reported(config):
+    """A scenario as its report gets it, its tables, and what comparisons are made of."""
+    settings, tables = run(config)
+    return settings, tables, {"scenario": scenario.resolve(config, {}).part(None)} | build.summarize(settings, tables)
+
+
 @pytest.mark.parametrize("edge", EDGES)
-def test_every_figure_and_table_is_made_in_edge_cases(tmp_path, edge):
-    parameters, tables = run(merged(TINY, EDGES[edge]), tmp_path)
-    for name, needed in catalog.FIGURES["age_aware"].items():
-        chart = report.figure(parameters, name, {table: tables[table] for table in needed})
+def test_every_figure_and_table_is_made_in_edge_cases(edge):
+    settings, tables, content = reported(merge(TINY, EDGES[edge]))
+    for name, needed in (CATALOG.figures | COMMON_FIGURES).items():
+        chart = build.figure(settings, name, {table: tables[table] for table in needed})
         assert chart.to_dict(format="vega")["$schema"].startswith("https://vega.github.io")
-    frames = report.summarize(parameters, tables)
-    assert set(frames) == set(catalog.TABLES["age_aware"])
-    content = {"parameters": parameters} | frames
-    for name in catalog.COMPARISON_FIGURES["age_aware"]:
-        assert report.comparison_figure("age_aware", name, {"one": content}).to_dict(format="vega")
-    assert set(report.compare({"one": content})) == set(catalog.COMPARISON)
+    assert set(content) - {"scenario"} == set(CATALOG.tables | COMMON_TABLES)
+    for name in CATALOG.comparison_figures:
+        assert build.comparison_figure("age_aware", name, {"one": content}).to_dict(format="vega")
+    assert set(build.compare({"one": content})) == set(COMPARISON)
     outcome = tables["outcome"]
     assert outcome["target_met"].all()
     assert (outcome["epsilon_exact"] <= outcome["epsilon_classical"] * (1 + 1e-9)).all()
@@ -183,39 +183,42 @@ def test_every_figure_and_table_is_made_in_edge_cases(tmp_path, edge):
 
 
 @pytest.fixture(scope="module")
-def tiny(tmp_path_factory):
-    """Parameters and tables of the tiny scenario, and the report's frames."""
-    parameters, tables = run(TINY, tmp_path_factory.mktemp("tiny"))
-    return parameters, tables, report.summarize(parameters, tables)
+def tiny():
+    """What comparisons are made of, of the tiny scenario."""
+    return reported(TINY)[2]
 
 
 def stage_tables(config, scheduler, rule, realizations=None):
-    """The tables of one scheme, stage by stage."""
+    """The tables of one scheme up to the account, and the scenario."""
     model = scenario.resolve(config, {})
-    several = realizations or range(model.realizations)
-
-    def of(stage, variant=None):
-        return scenario.stage_parameters(model, stage, variant)
-
-    tables = channel.run(of("channel"), several)
-    tables |= schedule.run(of("schedule", scheduler), scheduler, tables)
-    tables |= noise.run(of("noise", rule), rule, tables)
-    tables |= account.run(of("account"), tables)
-    return tables, of
+    tables = stage_of.channel(part(model, "channel"), realizations or range(model.realizations))
+    tables |= stage_of.schedule(part(model, "schedule", scheduler), scheduler, tables)
+    tables |= stage_of.noise(part(model, "noise", rule), rule, tables)
+    return tables | account(model, tables), model
 
 
-def test_a_bound_schedule_is_the_best_of_all(tmp_path):
+def account(model, tables):
+    """The tables of the stage account."""
+    return stage_of.account(part(model, "account"), tables)
+
+
+def train(model, tables, realizations):
+    """The history of some realizations."""
+    return stage_of.train(part(model, "train"), None, realizations, tables)["history"]
+
+
+def test_a_bound_schedule_is_the_best_of_all():
     """Every schedule through the stages, as `fixed`, against the one that the search finds."""
-    small = merged(TINY, {"realizations": 1, "training_realizations": 1, "schedule": {"horizon": 4},
+    small = merge(TINY, {"realizations": 1, "training_realizations": 1, "schedule": {"horizon": 4},
                           "clients": {"chains": [CHAIN, CHAIN | {"name": "b", "up": 0.6, "samples": 30}]}})  # fmt: skip
     for rule in ("constant", "adaptive"):
         for bound in ("paired", "separate"):
-            base = merged(small, {"schedule": {"bound": bound}, "clients": {"number": 2}})
+            base = merge(small, {"schedule": {"bound": bound}, "clients": {"number": 2}})
             found, _ = stage_tables(base, f"bound_{rule}", rule)
             exact, _ = stage_tables(base, f"simulated_{rule}", rule)
             every = []
             for times in np.ndindex(5, 5):
-                fixed = merged(base, {"schedule": {"times": list(times)}, "schemes": [scheme("fixed", rule)]})
+                fixed = merge(base, {"schedule": {"times": list(times)}, "schemes": [scheme("fixed", rule)]})
                 every.append(stage_tables(fixed, "fixed", rule)[0]["outcome"].with_columns(times=pl.lit(str(times))))
             least = pl.concat(every).group_by("case").agg(pl.col("^.*wh2$").min()).sort("case")
             column = f"{bound}_bound_wh2"
@@ -228,8 +231,8 @@ def test_a_bound_schedule_is_the_best_of_all(tmp_path):
 
 def test_clients_take_the_chains_in_turn():
     chains = [CHAIN | {"samples": 30}, CHAIN | {"name": "b", "up": 0.6, "start": [0.1, 0.2, 0.3, 0.4]}]
-    model = scenario.resolve(merged(TINY, {"clients": {"number": 3, "chains": chains}}), {})
-    users = channel.run(scenario.stage_parameters(model, "channel"), range(1))["users"]
+    model = scenario.resolve(merge(TINY, {"clients": {"number": 3, "chains": chains}}), {})
+    users = stage_of.channel(part(model, "channel"), range(1))["users"]
     assert users["chain"].to_list() == ["home", "b", "home"]
     assert users["samples"].to_list() == [30, 100, 30]
     assert users["start"].to_list() == [CHAIN["start"], [0.1, 0.2, 0.3, 0.4], CHAIN["start"]]
@@ -238,7 +241,7 @@ def test_clients_take_the_chains_in_turn():
 
 def test_a_hundred_clients_and_horizons_are_scheduled():
     chains = [CHAIN | {"name": str(k), "up": 0.05 + 0.008 * k, "samples": 20 + k} for k in range(60)]
-    base = merged(TINY, {"realizations": 2, "training_realizations": 1, "schedule": {"horizon": 100},
+    base = merge(TINY, {"realizations": 2, "training_realizations": 1, "schedule": {"horizon": 100},
                          "clients": {"number": 100, "chains": chains},
                          "schemes": [scheme("bound_constant", "constant"), scheme("bound_adaptive", "adaptive")]})  # fmt: skip
     values = {}
@@ -274,7 +277,7 @@ def test_noise_rules():
 
 
 def test_random_times_are_uniform_over_what_is_allowed_and_the_same_for_all_targets():
-    base = merged(TINY, {"realizations": 6000, "training_realizations": 1})
+    base = merge(TINY, {"realizations": 6000, "training_realizations": 1})
     tables, _ = stage_tables(base, "random", "adaptive")
     frame = tables["schedule"].filter(pl.col("case") == 0)
     for user in range(3):
@@ -288,29 +291,25 @@ def test_random_times_are_uniform_over_what_is_allowed_and_the_same_for_all_targ
 
 def test_results_do_not_depend_on_shards():
     for scheduler, rule in (("random", "constant"), ("bound_adaptive", "adaptive"), ("sweep", "adaptive")):
-        whole, of = stage_tables(TINY, scheduler, rule)
+        whole, model = stage_tables(TINY, scheduler, rule)
         parts = [stage_tables(TINY, scheduler, rule, shard)[0] for shard in (range(0, 1), range(1, 4))]
         for table, frame in whole.items():
             assert frame.equals(pl.concat([part[table] for part in parts])), table
-        full = train.run(of("train"), None, range(3), whole)["history"]
-        assert train.run(of("train"), None, range(2, 3), parts[1])["history"].equals(
-            full.filter(pl.col("realization") == 2)
-        )
+        full = train(model, whole, range(3)).filter(pl.col("realization") == 2)
+        assert train(model, parts[1], range(2, 3)).equals(full)
 
 
 def test_all_schemes_see_the_same_data_and_noise(monkeypatch):
-    from pwfl.systems.age_aware import train as age_aware
-
-    seen, plain = [], age_aware.loss_differences
+    seen, plain = [], training.loss_differences
 
     def spy(means, noise, share, times, scale, best):
         seen.append((means, noise))
         return plain(means, noise, share, times, scale, best)
 
-    monkeypatch.setattr(age_aware, "loss_differences", spy)
+    monkeypatch.setattr(training, "loss_differences", spy)
     for scheduler, rule in (("random", "constant"), ("bound_adaptive", "adaptive")):
-        tables, of = stage_tables(TINY, scheduler, rule)
-        train.run(of("train"), None, range(2), tables)
+        tables, model = stage_tables(TINY, scheduler, rule)
+        train(model, tables, range(2))
     for first, second in zip(seen[:2], seen[2:], strict=True):
         assert all((a == b).all() for a, b in zip(first, second, strict=True))
     assert not (seen[0][0] == seen[1][0]).all()
@@ -322,10 +321,8 @@ def test_audit_of_the_noise_that_training_adds(monkeypatch):
 
     False-alarm rate 1e-6 a test; a scale two per cent off must be caught.
     """
-    from pwfl.systems.age_aware import train as age_aware
-
-    base = merged(TINY, {"realizations": 40, "training_realizations": 40, "training": {"draws": 1500}})
-    added, plain = [], age_aware.loss_differences
+    base = merge(TINY, {"realizations": 40, "training_realizations": 40, "training": {"draws": 1500}})
+    added, plain = [], training.loss_differences
 
     def spy(means, noise, share, times, scale, best):
         for user in range(len(share)):  # the model of a server that listens to one client alone
@@ -337,9 +334,9 @@ def test_audit_of_the_noise_that_training_adds(monkeypatch):
             added.append((upload - means[:, user, times[0, user]]) / scale[0, user])
         return plain(means, noise, share, times, scale, best)
 
-    monkeypatch.setattr(age_aware, "loss_differences", spy)
-    tables, of = stage_tables(base, "random", "adaptive")
-    train.run(of("train"), None, range(40), tables)
+    monkeypatch.setattr(training, "loss_differences", spy)
+    tables, model = stage_tables(base, "random", "adaptive")
+    train(model, tables, range(40))
     added = np.stack(added)
     assert kstest(added.ravel(), "laplace").pvalue > 1e-6
     # The mean absolute value of Laplace noise is its scale, as is that value's deviation.
@@ -374,9 +371,9 @@ def test_the_account_is_the_formula_of_the_tables():
 
 
 def test_a_missed_target_is_said_so():
-    tables, of = stage_tables(TINY, "random", "adaptive")
+    tables, model = stage_tables(TINY, "random", "adaptive")
     weak = tables["noise"].with_columns(classical_epsilon=(1 + pl.col("case")) * pl.col("classical_epsilon"))
-    outcome = account.run(of("account"), tables | {"noise": weak})["outcome"]
+    outcome = account(model, tables | {"noise": weak})["outcome"]
     assert outcome["target_met"].to_list() == (outcome["case"] == 0).to_list()
 
 
@@ -411,9 +408,8 @@ def test_the_profiles_of_a_chain_are_what_they_say():
 
 
 def test_the_realizations_table_and_the_summary(tiny):
-    parameters, _, frames = tiny
-    each, summary = frames["realizations"], frames["summary"]
-    schemes = [s["name"] for s in parameters["schemes"] if s["scheduler"] != "sweep"]
+    each, summary = tiny["realizations"], tiny["summary"]
+    schemes = [own.name for own in tiny["scenario"].schemes if own.scheduler != "sweep"]
     assert each.select("scheme", "realization", "case").n_unique() == len(each) == len(schemes) * 4 * 2
     assert each["loss_difference_wh2"].null_count() == len(schemes) * 2
     assert summary["scheme"].unique(maintain_order=True).to_list() == schemes
@@ -421,38 +417,35 @@ def test_the_realizations_table_and_the_summary(tiny):
     assert set(summary["trained"]) == {3}
     first = each.filter(pl.col("scheme") == schemes[0], pl.col("case") == 1)
     assert summary.row(1, named=True)["noise_power_wh2_mean"] == pytest.approx(first["noise_power_wh2"].mean())
-    assert len(frames["sweep"]) == 2 * 9
+    assert len(tiny["sweep"]) == 2 * 9
 
 
 def test_claims_hold_and_are_said_not_to_where_they_do_not(tiny):
-    parameters, _, frames = tiny
-    table = claims({"tiny": {"parameters": parameters} | frames})
+    table = claims({"tiny": tiny})
     assert {claim[0] for claim in table["claim"]} == set("12345689")  # 7 needs more realizations
     certain = pl.col("claim").str.head(1).is_in(["4", "6"])
     assert set(table.filter(certain)["holds"]) == {"yes"}
     assert (table["low"] <= table["measured"] + 1e-12).all()
     assert (table["measured"] <= table["high"] + 1e-12).all()
     names = {"random, constant noise": "proposed, adaptive noise", "proposed, adaptive noise": "random, constant noise"}
-    swapped = [s | {"name": names.get(s["name"], s["name"])} for s in parameters["schemes"]]
-    table = claims({"tiny": {"parameters": parameters | {"schemes": swapped}} | frames})
+    swapped = [own.model_copy(update={"name": names.get(own.name, own.name)}) for own in tiny["scenario"].schemes]
+    table = claims({"tiny": tiny | {"scenario": tiny["scenario"].model_copy(update={"schemes": swapped})}})
     assert "yes" not in set(table.filter(pl.col("claim").str.starts_with("1"))["holds"])
-    each = frames["realizations"].with_columns(
+    each = tiny["realizations"].with_columns(
         pl.col("epsilon_exact") * 2, pl.col("^.*_bound_wh2$") * 0, pl.col("epsilon_understated") * 0.1
     )
-    wrong = claims({"tiny": {"parameters": parameters} | frames | {"realizations": each}})
+    wrong = claims({"tiny": tiny | {"realizations": each}})
     assert set(wrong.filter(pl.col("claim").str.head(1).is_in(["4", "5", "6"]))["holds"]) == {"no"}
     best = pl.when(pl.col("swept_time") == 0).then(-1.0).otherwise(1.0)  # the stalest data
-    sweep = frames["sweep"].with_columns(best.alias("expected_loss_difference_wh2_mean"))
-    wrong = claims({"tiny": {"parameters": parameters} | frames | {"sweep": sweep}})
+    sweep = tiny["sweep"].with_columns(best.alias("expected_loss_difference_wh2_mean"))
+    wrong = claims({"tiny": tiny | {"sweep": sweep}})
     assert set(wrong.filter(pl.col("claim").str.head(1) == "8")["holds"]) == {"no"}
 
 
-def test_claims_that_rest_on_a_bound_say_on_which(tmp_path):
+def test_claims_that_rest_on_a_bound_say_on_which():
     for bound, whose in (("paired", "this project's bound"), ("separate", "the paper's bound")):
         config = {"system": "age_aware", "realizations": 3, "training_realizations": 1, "schedule": {"bound": bound}}
-        (tmp_path / bound).mkdir()
-        parameters, tables = run(config, tmp_path / bound)
-        table = claims({"one": {"parameters": parameters} | report.summarize(parameters, tables)})
+        table = claims({"one": reported(config)[2]})
         second = table.filter(pl.col("claim").str.starts_with("2."), pl.col("claim").str.contains("adaptive"))
         assert whose in second["claim"].item()
         # A bound that is far looser schedules worse than twice the optimum.
@@ -464,10 +457,9 @@ def test_claims_that_rest_on_a_bound_say_on_which(tmp_path):
         }
 
 
-def test_the_defaults_show_both_cases_of_figure_two_and_the_order_of_figure_three(tmp_path):
-    parameters, tables = run({"system": "age_aware", "realizations": 40, "training_realizations": 40}, tmp_path)
-    frames = report.summarize(parameters, tables)
-    table = claims({"three": {"parameters": parameters} | frames})
+def test_the_defaults_show_both_cases_of_figure_two_and_the_order_of_figure_three():
+    config = {"system": "age_aware", "realizations": 40, "training_realizations": 40}
+    table = claims({"three": reported(config)[2]})
     assert {claim[0] for claim in table["claim"]} == set("123456789")
     # Across schedules it depends on how old a random one's data are (docs/age_aware.md).
     literal = pl.col("claim").str.contains("every constant over every adaptive")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from pwfl.systems.age_aware import age_search, loss_difference, markov, train
+from pwfl.systems.age_aware import age_search, loss_difference, markov, rounds
 
 FALSE_ALARM = 1e-6
 
@@ -140,12 +140,11 @@ def test_the_paired_bound_is_below_the_separate_one_where_the_data_are_not_hopel
 def simulate(one: Instance, draws: int, seed: int, scale_error: float = 1.0) -> np.ndarray:
     """Loss differences of independent draws, by the functions of the stage train."""
     generator = np.random.default_rng(seed)
-    means = train.sample_means(generator, one.states, one.samples, one.start, one.transition, one.horizon, draws)
-    noise = generator.laplace(size=means.shape[:2])
-    best = float(one.share @ train.final_means(one.states, one.start, one.transition, one.horizon))
-    return train.loss_differences(
-        means, noise, one.share, one.times[None], scale_error * one.scale[None], best
-    )[:, 0]  # fmt: skip
+    clients = rounds.Clients(one.states, one.samples, one.start, one.transition)
+    means = rounds.sample_means(generator, clients, one.horizon, draws)
+    noise, scale = generator.laplace(size=means.shape[:2]), scale_error * one.scale[None]
+    best = float(one.share @ rounds.final_means(clients, one.horizon))
+    return rounds.loss_differences(means, noise, one.share, one.times[None], scale, best)[:, 0]
 
 
 def test_a_draws_loss_difference_is_that_of_its_two_models():
@@ -153,7 +152,7 @@ def test_a_draws_loss_difference_is_that_of_its_two_models():
     means, noise = generator.normal(3, 2, (4, 3, 6)), generator.laplace(size=(4, 3))
     times, scale = generator.integers(0, 6, (2, 3)), generator.exponential(1, (2, 3))
     share = np.array([0.5, 0.3, 0.2])
-    found = train.loss_differences(means, noise, share, times, scale, best)
+    found = rounds.loss_differences(means, noise, share, times, scale, best)
     for draw, case in product(range(4), range(2)):
         private = sum(share[k] * (means[draw, k, times[case, k]] + scale[case, k] * noise[draw, k]) for k in range(3))
         fresh = sum(share[k] * means[draw, k, 5] for k in range(3))
@@ -193,7 +192,8 @@ def test_samples_follow_their_chains():
     generator = np.random.default_rng(8)
     one = Instance(generator, clients=2, samples=[7, 30])
     draws, limit = 40_000, norm.isf(FALSE_ALARM / 200)
-    means = train.sample_means(generator, one.states, one.samples, one.start, one.transition, one.horizon, draws)
+    clients = rounds.Clients(one.states, one.samples, one.start, one.transition)
+    means = rounds.sample_means(generator, clients, one.horizon, draws)
     for k, n in enumerate(one.samples):
         mu = markov.laws(one.transition[k], one.start[k], one.horizon)
         mean = mu @ one.states

@@ -10,14 +10,16 @@ from scipy import optimize, stats
 
 import two_level
 from graphs import operations, sums_up_in_place
-from pipeline import digits, run
-from pwfl import account, channel, noise, report, scenario, schedule
+from pipeline import digits, part, run
+from pwfl import run as stage_of
+from pwfl import scenario
 from pwfl.learning import network
 from pwfl.learning.mlp import glorot_uniform
-from pwfl.report import catalog
-from pwfl.systems.anonymous_oac import account as account_oac
-from pwfl.systems.anonymous_oac import batches, sampled
-from pwfl.systems.anonymous_oac import train as anonymous_oac
+from pwfl.report import build
+from pwfl.report.catalog import COMMON_FIGURES, COMMON_TABLES
+from pwfl.systems import registry
+from pwfl.systems.anonymous_oac import account, batches, sampled, train
+from pwfl.systems.anonymous_oac import rounds as oac
 from stages import readers
 from test_audit import LIMIT, canaries, linear, uncorrelated
 
@@ -45,13 +47,13 @@ def tight_epsilon(participation, rate, *others):
 
 
 def parameters(stage, variant=None, **changes):
-    return scenario.stage_parameters(scenario.resolve(small(**changes), {}), stage, variant)
+    return part(scenario.resolve(small(**changes), {}), stage, variant)
 
 
 def drawn(scheduler="over_the_air", realizations=range(3), **changes):
     """Tables of the stages channel and schedule."""
-    base = channel.run(parameters("channel", **changes), realizations)
-    return base | schedule.run(parameters("schedule", scheduler, **changes), scheduler, base)
+    base = stage_of.channel(parameters("channel", **changes), realizations)
+    return base | stage_of.schedule(parameters("schedule", scheduler, **changes), scheduler, base)
 
 
 # Who takes part, with how many records.
@@ -100,7 +102,7 @@ def test_tables_do_not_depend_on_the_shard():
 def test_noise_is_a_multiple_of_the_sensitivity(scheme, scheduler):
     tables = drawn(scheduler, data={"samples": 2}, network={"participation": 0.2})
     settings = {"data": {"samples": 2}, "network": {"participation": 0.2}, "training": {"clip_norm": 3.0}}
-    found = noise.run(parameters("noise", scheme, **settings), scheme, tables)
+    found = stage_of.noise(parameters("noise", scheme, **settings), scheme, tables)
     multiplier = found["noise_status"]["noise_multiplier"][0]
     rounds = 0
     for realization in range(3):
@@ -125,7 +127,7 @@ def test_noise_of_fixed_strength_tells_nothing_of_the_batches():
     settings = {"data": {"samples": 2}, "network": {"participation": 0.2}, "training": {"clip_norm": 3.0}}
     for scheme in ("anonymous_fixed", "identified_fixed", "local_fixed"):
         tables = drawn("orthogonal" if scheme == "local_fixed" else "over_the_air", **settings)
-        found = noise.run(parameters("noise", scheme, **settings), scheme, tables)
+        found = stage_of.noise(parameters("noise", scheme, **settings), scheme, tables)
         multiplier = found["noise_status"]["noise_multiplier"][0]
         participants = tables["schedule"].group_by("realization", "round").agg(pl.len(), pl.col("batch").sum())
         assert (participants["batch"] == 0).any()  # who has no records sends noise all the same
@@ -151,7 +153,7 @@ OWN = {"identified": "identified_read", "local": "identified_read", "identified_
 def test_the_schemes_are_equally_private(scheme, delta):
     settings = {"privacy": {"delta": delta}}
     target = tight_epsilon(1.0, 0.12, 1.0, [8], delta)[0]
-    found = noise.run(parameters("noise", scheme, **settings), scheme, drawn(**settings))["noise_status"].row(
+    found = stage_of.noise(parameters("noise", scheme, **settings), scheme, drawn(**settings))["noise_status"].row(
         0, named=True
     )
     laws = batches.readings(12, 60, 0.4, 0.3, scheme.startswith("local"), scheme.endswith("fixed"))
@@ -165,7 +167,7 @@ def test_everybody_in_every_round_has_no_participation_to_hide():
     for scheme in ("identified", "local", "anonymous_fixed", "identified_fixed", "local_fixed"):
         for sampling in (1.0, 0.3):
             settings = {"network": {"participation": 1.0}, "data": {"sampling": sampling}}
-            status = noise.run(parameters("noise", scheme, **settings), scheme, drawn(**settings))["noise_status"]
+            status = stage_of.noise(parameters("noise", scheme, **settings), scheme, drawn(**settings))["noise_status"]
             # But batch sizes, where noise follows them.
             expected = ["given"] if sampling == 1 or scheme.endswith("fixed") else ["calibrated"]
             assert status["status"].unique().to_list() == expected
@@ -181,7 +183,7 @@ def frame_of(rows):
 def test_batches_are_uniform_choices_of_a_devices_own_records(monkeypatch):
     samples = np.array([5, 1, 8])
     rows = [(t, u, b) for t in range(1, 2001) for u, b in ((0, 2), (2, 5))] + [(2003, 1, 1)]
-    found, stops = anonymous_oac.batches(frame_of(rows), samples, 2004, np.random.default_rng(0))
+    found, stops = oac.batches(frame_of(rows), samples, 2004, np.random.default_rng(0))
     assert stops.tolist() == [*range(0, 14001, 7), 14000, 14000, 14001, 14001]
     chosen = found[:14000].reshape(2000, 7)
     for columns, first, count in ((slice(0, 2), 0, 5), (slice(2, 7), 6, 8)):
@@ -192,8 +194,8 @@ def test_batches_are_uniform_choices_of_a_devices_own_records(monkeypatch):
         mean, variance = 2000 * part.shape[1] / count, 2000 * part.shape[1] / count * (1 - part.shape[1] / count)
         assert (np.abs(inclusion - mean) < stats.norm.isf(FALSE_ALARM / 2 / count) * math.sqrt(variance)).all()
     assert found[14000] == 5
-    monkeypatch.setattr(anonymous_oac, "DRAWN", 7)
-    again, _ = anonymous_oac.batches(frame_of(rows), samples, 2004, np.random.default_rng(0))
+    monkeypatch.setattr(oac, "DRAWN", 7)
+    again, _ = oac.batches(frame_of(rows), samples, 2004, np.random.default_rng(0))
     np.testing.assert_array_equal(found, again)
 
 
@@ -214,11 +216,11 @@ def trained(
     """Weights after the rounds, which `rounds` (first, count) may choose."""
     first, count = rounds or (0, len(stops) - 1)
     mean_weight = np.ones(len(stops) - 1) if mean_weight is None else mean_weight
-    found = anonymous_oac.train_rounds(
+    found = oac.train_rounds(
         backward, [tf.constant(w, tf.float32) for w in weights], tf.constant(x, tf.float32),
         None if y is None else tf.constant(y), tf.constant(stops, tf.int32),
         tf.constant(mean_weight, tf.float32), tf.constant(noise_std, tf.float32),
-        {"clip_norm": clip, "learning_rate": step}, tf.constant(key, tf.int64), tf.constant(first), tf.constant(count),
+        oac.Step(clip, step), tf.constant(key, tf.int64), tf.constant(first), tf.constant(count),
         tf.constant(rows, tf.int32),
     )  # fmt: skip
     return [w.numpy() for w in found]
@@ -251,14 +253,14 @@ def test_a_round_without_records_moves_by_the_noise_alone():
 
 
 def test_sums_are_divided_by_what_the_noise_was_made_for():
-    found = anonymous_oac.mean_weights(np.array([0, 4, 4, 7, 7]), np.array([4.0, 5.0, 6.0, 0.0]))
+    found = oac.mean_weights(np.array([0, 4, 4, 7, 7]), np.array([4.0, 5.0, 6.0, 0.0]))
     assert found.tolist() == [1.0, 0.0, 0.5, 0.0]
 
 
 @pytest.mark.parametrize("scheme", ["anonymous", "anonymous_fixed"])
 def test_training_takes_divisor_and_strength_from_the_noise_table(scheme, monkeypatch):
     tables, handed = drawn(), {}
-    tables |= noise.run(parameters("noise", scheme), scheme, tables)
+    tables |= stage_of.noise(parameters("noise", scheme), scheme, tables)
 
     def recorded(*_):
         def history(weights, **arguments):
@@ -267,8 +269,8 @@ def test_training_takes_divisor_and_strength_from_the_noise_table(scheme, monkey
 
         return history
 
-    monkeypatch.setattr(anonymous_oac, "history_function", recorded)
-    anonymous_oac.trainer(parameters("train"), digits(), tables)(1)
+    monkeypatch.setattr(train, "history_function", recorded)
+    train.trainer(parameters("train"), digits(), tables)(1)
     batch = [tables["schedule"].filter(realization=1, round=t)["batch"].sum() for t in range(1, 9)]
     expected = np.array(batch) / (12 * 60 * 0.12) if scheme == "anonymous_fixed" else np.ones(8)
     np.testing.assert_allclose(handed["mean_weight"], expected, rtol=1e-6)
@@ -278,7 +280,7 @@ def test_training_takes_divisor_and_strength_from_the_noise_table(scheme, monkey
 
 def test_no_sum_in_the_loop_of_rounds_needs_a_temporary_variable():
     widths, data = [64, 300, 10], digits()
-    history_of = anonymous_oac.history_function(widths, [0, 1, 3], {"clip_norm": 1.0, "learning_rate": 0.1}, data)
+    history_of = oac.history_function(widths, [0, 1, 3], parameters("train").training, data)
     weights = [tf.constant(w) for w in glorot_uniform(widths, np.random.default_rng(0))]
     stops, std, key = tf.constant([0, 10, 20, 30]), tf.ones(3), tf.constant(3, tf.int64)
     found = operations(
@@ -301,11 +303,11 @@ def audited(request):
         "training": {"rounds": ROUNDS, "clip_norm": CLIP}, "privacy": {"noise_multiplier": MULTIPLIER},
     }  # fmt: skip
     tables = drawn(realizations=range(1), **settings)
-    found = noise.run(parameters("noise", request.param, **settings), request.param, tables)["noise"]
+    found = stage_of.noise(parameters("noise", request.param, **settings), request.param, tables)["noise"]
     std, divisor = found["noise_std"].to_numpy(), found["divisor"].to_numpy()
-    rows, stops = anonymous_oac.batches(tables["schedule"], np.full(DEVICES, RECORDS), ROUNDS, np.random.default_rng(4))
+    rows, stops = oac.batches(tables["schedule"], np.full(DEVICES, RECORDS), ROUNDS, np.random.default_rng(4))
     assert (np.diff(stops) > 0).all()
-    return rows, stops, std, anonymous_oac.mean_weights(stops, divisor), found["noise_multiplier"][0]
+    return rows, stops, std, oac.mean_weights(stops, divisor), found["noise_multiplier"][0]
 
 
 def audit_of(audited, scale=1.0, clip=CLIP, rounds=range(ROUNDS), key=5):
@@ -369,8 +371,8 @@ def test_a_replaced_record_moves_a_round_by_at_most_its_sensitivity():
 def accounted(scheme="anonymous", scheduler="over_the_air", realizations=range(3), **changes):
     """Tables of all stages but training; only realization 0 brings curves."""
     tables = drawn(scheduler, realizations, **changes)
-    tables |= noise.run(parameters("noise", scheme, **changes), scheme, tables)
-    return tables, account.run(parameters("account", **changes), tables)
+    tables |= stage_of.noise(parameters("noise", scheme, **changes), scheme, tables)
+    return tables, stage_of.account(parameters("account", **changes), tables)
 
 
 def likelihoods(x, rates, weights, multiplier, pair):
@@ -494,7 +496,7 @@ def test_what_reaches_the_server_is_what_is_sent_over_the_channels():
     generator, dimension = np.random.default_rng(2), 200_000
     channel = np.array([0.7, 1.3, 2.0])
     estimates = np.array([[0.7, 1.3, 2.0], [0.35, 0.65, 1.0], [0.1, 1.3, 3.0]])
-    found = account_oac.received(channel, estimates, 1.5, 0.4)
+    found = account.received(channel, estimates, 1.5, 0.4)
     for row, multiplier in zip(estimates, found, strict=True):
         shares = 1.5 / math.sqrt(3) * generator.standard_normal((3, dimension))
         heard = (channel[:, None] * (shares / row[:, None])).sum(axis=0) + 0.4 * generator.standard_normal(dimension)
@@ -551,14 +553,16 @@ EDGES = {
 
 
 @pytest.mark.parametrize("edge", EDGES)
-def test_every_figure_and_table_is_made_in_edge_cases(tmp_path, edge):
-    settings, tables = run(small(**EDGES[edge]), tmp_path)
-    for name, wanted in catalog.FIGURES["anonymous_oac"].items():
-        chart = report.figure(settings, name, {table: tables[table] for table in wanted})
+def test_every_figure_and_table_is_made_in_edge_cases(edge):
+    catalog = registry.system("anonymous_oac").catalog
+    config = small(**EDGES[edge])
+    settings, tables = run(config)
+    for name, wanted in (catalog.figures | COMMON_FIGURES).items():
+        chart = build.figure(settings, name, {table: tables[table] for table in wanted})
         assert chart.to_dict(format="vega")["$schema"].startswith("https://vega.github.io")
-    frames = report.summarize(settings, tables)
-    assert set(frames) == set(catalog.TABLES["anonymous_oac"])
-    claims = report.compare({"one": {"parameters": settings} | frames})["claims"]
+    frames = build.summarize(settings, tables)
+    assert set(frames) == set(catalog.tables | COMMON_TABLES)
+    claims = build.compare({"one": {"scenario": scenario.resolve(config, {}).part(None)} | frames})["claims"]
     assert set(claims.filter(pl.col("claim").str.contains("6. .*(alike|counted)"))["holds"]) <= {"yes"}
     summary = frames["summary"]
     if edge == "nobody takes part":

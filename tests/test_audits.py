@@ -1,17 +1,23 @@
 """The audits of all systems: below what is stated, close to it, and above it where the training path is wrong."""
 
+import sys
+
 import numpy as np
 import polars as pl
 import pytest
+import tensorflow as tf
 
-from pwfl import account, channel, noise, scenario, schedule
+from pipeline import part
+from pwfl import run, scenario
 from pwfl.learning import engine
 from pwfl.privacy import audit
-from pwfl.systems.age_aware import train as age_aware
-from pwfl.systems.anonymous_oac import train as anonymous_oac
-from pwfl.systems.multicell import train as multicell
-from pwfl.systems.random_orthogonalization import train as random_orthogonalization
-from pwfl.systems.utility_fair import train as utility_fair
+from pwfl.systems import registry
+from pwfl.systems.age_aware import rounds as age_aware
+from pwfl.systems.anonymous_oac import rounds as anonymous_oac
+from pwfl.systems.multicell import rounds as multicell
+from pwfl.systems.random_orthogonalization import local_sgd
+from pwfl.systems.random_orthogonalization import rounds as random_orthogonalization
+from pwfl.systems.utility_fair import rounds as utility_fair
 
 DIGITS = {"dataset": "digits"}
 SCENARIOS = {
@@ -56,20 +62,16 @@ VARIANTS = {"age_aware": ("bound_constant", "constant")}
 
 
 def stages(system, changes=None, variant=None):
-    """The parameters of the audit, and the tables that it reads."""
+    """The part of the scenario that the audit reads, and the tables that it reads."""
     model = scenario.resolve(
         {"system": system, "realizations": 2, "training_realizations": 1} | SCENARIOS[system], changes or {}
     )
     scheduler, kind = variant or VARIANTS.get(system) or (model.schemes[0].scheduler, model.schemes[0].noise)
-
-    def parameters(stage, variant=None):
-        return scenario.stage_parameters(model, stage, variant)
-
-    found = channel.run(parameters("channel"), range(2))
-    found |= schedule.run(parameters("schedule", scheduler), scheduler, found)
-    found |= noise.run(parameters("noise", kind), kind, found)
-    found |= account.run(parameters("account"), found)
-    return parameters("audit"), found
+    found = run.channel(part(model, "channel"), range(2))
+    found |= run.schedule(part(model, "schedule", scheduler), scheduler, found)
+    found |= run.noise(part(model, "noise", kind), kind, found)
+    found |= run.account(part(model, "account"), found)
+    return part(model, "audit"), found
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +85,7 @@ def best(row):
 
 @pytest.mark.parametrize("system", SCENARIOS)
 def test_what_is_found_is_close_to_what_is_stated_and_not_above(tables, system):
-    frame = audit.run(*tables[system])["audit"]
+    frame = run.audit(*tables[system])["audit"]
     outcome = tables[system][1]["outcome"]
     assert set(frame["status"]) == {"consistent"}
     assert frame["epsilon_upper"][0] == outcome["epsilon_exact"].max()
@@ -95,66 +97,75 @@ def test_what_is_found_is_close_to_what_is_stated_and_not_above(tables, system):
 def test_an_epsilon_stated_too_low_is_refuted(tables, system):
     parameters, found = tables[system]
     low = found["outcome"].with_columns(pl.col("epsilon_exact") * (0.1 if system == "anonymous_oac" else 0.5))
-    frame = audit.run(parameters, found | {"outcome": low})["audit"]
+    frame = run.audit(parameters, found | {"outcome": low})["audit"]
     assert frame["status"][0] == "violated"
 
 
 def test_noisy_uploads_are_audited_for_what_they_are_stated_to_be(monkeypatch):
     parameters, found = stages("utility_fair", {"privacy": {"uploads": "noisy"}})
-    (row,) = audit.run(parameters, found)["audit"].rows(named=True)
+    (row,) = run.audit(parameters, found)["audit"].rows(named=True)
     upper = found["outcome"]["epsilon_server"].max()
     assert (row["status"], row["epsilon_upper"]) == ("consistent", upper)
     assert 0.8 * upper < best(row) <= upper
     assert "gradients and updates" in row["observer"]
     right = utility_fair.noisy_uploads
-    monkeypatch.setattr(utility_fair, "noisy_uploads", lambda parts, std, seed: right(parts, std / 2, seed))
-    assert audit.run(parameters, found)["audit"]["status"][0] == "violated"
+    replace(monkeypatch, right, lambda parts, std, seed: right(parts, std / 2, seed))
+    assert run.audit(parameters, found)["audit"]["status"][0] == "violated"
 
 
 @pytest.mark.parametrize("system", SCENARIOS)
 def test_the_same_scenario_is_audited_alike_and_another_seed_is_not(tables, system):
     parameters, found = tables[system]
-    once, again = (audit.run(parameters, found)["audit"] for _ in range(2))
+    once, again = (run.audit(parameters, found)["audit"] for _ in range(2))
     assert once.equals(again)
-    other = audit.run(parameters | {"seed": 2}, found)["audit"]
+    other = run.audit(parameters.model_copy(update={"seed": 2}), found)["audit"]
     assert not once["epsilon_lower"].equals(other["epsilon_lower"])
+
+
+def replace(monkeypatch, right, wrong):
+    """Put a function in the place of another one, in all modules of the package that call it by its name."""
+    for system in registry.systems().values():
+        for stage in ("train", "audit"):  # imported later, they would keep the wrong one
+            system.part(stage)
+    for name, module in list(sys.modules.items()):
+        if name.startswith("pwfl.") and getattr(module, right.__name__, None) is right:
+            monkeypatch.setattr(module, right.__name__, wrong)
 
 
 def halved_noise_multicell(monkeypatch):
     right = multicell.aggregated_noise_std
-    monkeypatch.setattr(multicell, "aggregated_noise_std", lambda *a: right(*a) / 2)
+    replace(monkeypatch, right, lambda *a: right(*a) / 2)
 
 
 def doubled_clipping_multicell(monkeypatch):
     right = engine.per_sample_gradient
-    monkeypatch.setattr(engine, "per_sample_gradient", lambda b, x, y, clip: right(b, x, y, 2 * clip))
+    replace(monkeypatch, right, lambda b, x, y, clip: right(b, x, y, 2 * clip))
 
 
 def clipped_means_multicell(monkeypatch):
     def wrong(backward, x, y, samples, training):
-        import tensorflow as tf
+        return engine.per_user_gradient(backward, x, y, tf.constant(training.clip_norm), samples)
 
-        return engine.per_user_gradient(backward, x, y, tf.constant(training["clip_norm"]), samples)
-
-    monkeypatch.setattr(multicell, "clipped_gradient", wrong)
+    replace(monkeypatch, multicell.clipped_gradient, wrong)
 
 
 def halved_noise_random_orthogonalization(monkeypatch):
-    from pwfl.systems.random_orthogonalization import local_sgd
-
     right = local_sgd.received
-    monkeypatch.setattr(local_sgd, "received", lambda u, w, std, *a: right(u, w, std / 2, *a))
+    replace(monkeypatch, right, lambda u, w, std, *a: right(u, w, std / 2, *a))
 
 
 def unclipped_updates_random_orthogonalization(monkeypatch):
     right = random_orthogonalization.clipped_updates
-    wrong = lambda w, x, y, b, training, d: right(w, x, y, b, training | {"clip_norm": 2.0}, d)  # noqa: E731
-    monkeypatch.setattr(random_orthogonalization, "clipped_updates", wrong)
+
+    def wrong(weights, x, y, batches, training, derivative):
+        return right(weights, x, y, batches, training.model_copy(update={"clip_norm": 2.0}), derivative)
+
+    replace(monkeypatch, right, wrong)
 
 
 def halved_noise_utility_fair(monkeypatch):
     right = utility_fair.noisy_copies
-    monkeypatch.setattr(utility_fair, "noisy_copies", lambda w, std, *a: right(w, std / 2, *a))
+    replace(monkeypatch, right, lambda w, std, *a: right(w, std / 2, *a))
 
 
 def no_sampling_anonymous_oac(monkeypatch):
@@ -166,17 +177,17 @@ def no_sampling_anonymous_oac(monkeypatch):
         counts = np.bincount(frame["round"].to_numpy() - 1, weights=frame["batch"], minlength=rounds).astype(np.int64)
         return np.concatenate([np.empty(0, np.int64), *rows]), np.concatenate([[0], np.cumsum(counts)])
 
-    monkeypatch.setattr(anonymous_oac, "batches", wrong)
+    replace(monkeypatch, anonymous_oac.batches, wrong)
 
 
 def noise_over_ten_anonymous_oac(monkeypatch):
     right = engine.normals
-    monkeypatch.setattr(engine, "normals", lambda *a: [n / 10 for n in right(*a)])
+    replace(monkeypatch, right, lambda *a: [n / 10 for n in right(*a)])
 
 
 def halved_noise_age_aware(monkeypatch):
     right = age_aware.uploads
-    monkeypatch.setattr(age_aware, "uploads", lambda means, scale, noise: right(means, scale / 2, noise))
+    replace(monkeypatch, right, lambda means, scale, noise: right(means, scale / 2, noise))
 
 
 FAULTS = [halved_noise_multicell, doubled_clipping_multicell, clipped_means_multicell,
@@ -188,25 +199,25 @@ FAULTS = [halved_noise_multicell, doubled_clipping_multicell, clipped_means_mult
 def test_a_fault_in_the_training_path_is_found(tables, monkeypatch, fault):
     system = next(name for name in SCENARIOS if fault.__name__.endswith(name))
     fault(monkeypatch)
-    frame = audit.run(*tables[system])["audit"]
+    frame = run.audit(*tables[system])["audit"]
     assert "violated" in set(frame["status"])
 
 
 def test_users_clipped_as_a_whole_are_held_to_their_worst_case():
     parameters, found = stages("multicell", {"training": {"clipping": "per_user"}, "audit": {"canaries": 300}})
-    frame = audit.run(parameters, found)["audit"]
+    frame = run.audit(parameters, found)["audit"]
     worst = found["outcome"]["epsilon_worst_case"].max()
     assert frame["epsilon_upper"][0] == worst
     assert frame["status"][0] == "consistent"
     assert 0.5 * worst < frame["epsilon_lower_gaussian"][0] <= worst
     # What is claimed for clipped samples is refuted.
     claimed = found["outcome"].with_columns(epsilon_worst_case="epsilon_exact")
-    assert audit.run(parameters, found | {"outcome": claimed})["audit"]["status"][0] == "violated"
+    assert run.audit(parameters, found | {"outcome": claimed})["audit"]["status"][0] == "violated"
 
 
 def test_nobody_sends_and_nothing_is_hidden():
     parameters, found = stages("multicell", {"radio": {"max_power_dbm": -100.0}})
-    (row,) = audit.run(parameters, found)["audit"].rows(named=True)
+    (row,) = run.audit(parameters, found)["audit"].rows(named=True)
     assert (row["status"], row["canaries"], row["epsilon_upper"], row["epsilon_lower"]) == (
         "nobody_sends",
         0,
@@ -215,7 +226,7 @@ def test_nobody_sends_and_nothing_is_hidden():
     )
     bare = {"radio": {"receiver_noise_variance": 0.0}}
     parameters, found = stages("random_orthogonalization", bare, ("all", "none"))
-    (row,) = audit.run(parameters, found)["audit"].rows(named=True)
+    (row,) = run.audit(parameters, found)["audit"].rows(named=True)
     assert (row["status"], row["canaries"], row["epsilon_upper"], row["epsilon_lower"]) == ("no_noise", 0, np.inf, None)
 
 
@@ -227,8 +238,10 @@ def test_the_worst_off_realization_is_audited():
 
 def test_more_canaries_bound_more_tightly(tables):
     parameters, found = tables["multicell"]
-    few, many = (
-        audit.run(parameters | {"audit": {"canaries": count}}, found)["audit"]["epsilon_lower_gaussian"][0]
-        for count in (100, 4000)
-    )
+
+    def found_with(canaries):
+        wanted = parameters.audit.model_copy(update={"canaries": canaries})
+        return run.audit(parameters.model_copy(update={"audit": wanted}), found)["audit"]["epsilon_lower_gaussian"][0]
+
+    few, many = found_with(100), found_with(4000)
     assert few < many

@@ -11,15 +11,17 @@ from dp_accounting.pld import PLDAccountant
 from scipy import stats
 
 from graphs import operations, sums_up_in_place
-from pipeline import digits, run
-from pwfl import account, channel, noise, report, scenario, schedule, streams, tables, train
+from pipeline import digits, part, run
+from pwfl import run as stage_of
+from pwfl import scenario, streams, tables
 from pwfl.learning import datasets
 from pwfl.privacy.gaussian import exact_epsilon, textbook_epsilon
-from pwfl.report import catalog
-from pwfl.systems.random_orthogonalization import account as accounting
-from pwfl.systems.random_orthogonalization import local_sgd, mimo
-from pwfl.systems.random_orthogonalization import train as training
+from pwfl.report import build
+from pwfl.report.catalog import COMMON_FIGURES, COMMON_TABLES, COMPARISON
+from pwfl.systems import registry
+from pwfl.systems.random_orthogonalization import account, local_sgd, mimo, rounds
 from pwfl.systems.random_orthogonalization.claims import claims
+from stages import readers
 
 SYSTEM = "random_orthogonalization"
 FALSE_ALARM = 1e-6
@@ -45,15 +47,15 @@ def override(config, changes):
 
 
 def before_training(config, realizations=None, noise_scheme="fixed"):
-    """Tables of the stages before train, and what gives a stage's parameters."""
+    """Tables of the stages before train, and what gives the part of the scenario that a stage reads."""
     model = scenario.resolve(config, {})
 
     def parameters(stage, variant=None):
-        return scenario.stage_parameters(model, stage, variant)
+        return part(model, stage, variant)
 
-    found = channel.run(parameters("channel"), realizations or range(model.realizations))
-    found |= schedule.run(parameters("schedule", "all"), "all", found)
-    found |= noise.run(parameters("noise", noise_scheme), noise_scheme, found)
+    found = stage_of.channel(parameters("channel"), realizations or range(model.realizations))
+    found |= stage_of.schedule(parameters("schedule", "all"), "all", found)
+    found |= stage_of.noise(parameters("noise", noise_scheme), noise_scheme, found)
     return found, parameters
 
 
@@ -100,7 +102,7 @@ def test_true_sensitivity_gives_about_2_3_at_100_users(antennas):
 def test_an_observer_of_all_antennas_sees_about_24_at_128_antennas():
     for users in (10, 100):
         products = mimo.gram(3, range(20), 1, users, 128).real
-        seen = accounting.visibility(products, np.full(20, SIGMA), RECEIVER_STD, np.full(20, ALPHA))
+        seen = account.visibility(products, np.full(20, SIGMA), RECEIVER_STD, np.full(20, ALPHA))
         assert 23 < textbook_epsilon(2 * np.sqrt(seen), DELTA).mean() < 25
 
 
@@ -191,7 +193,7 @@ def distance_at_antennas(h, sigma, receiver_std, alpha):
 @pytest.mark.parametrize(("sigma", "receiver_std"), [(0.3, 1.0), (0.0, 1.0), (2.0, 0.05)])
 def test_visibility_is_the_distance_at_the_antennas(users, antennas, sigma, receiver_std):
     h = drawn(np.random.default_rng(users), antennas, users) / math.sqrt(antennas)
-    seen = accounting.visibility((h.conj().T @ h).real[None], np.array([sigma]), receiver_std, np.array([ALPHA]))[0]
+    seen = account.visibility((h.conj().T @ h).real[None], np.array([sigma]), receiver_std, np.array([ALPHA]))[0]
     np.testing.assert_allclose(seen, distance_at_antennas(h, sigma, receiver_std, ALPHA), rtol=1e-8)
     # All antennas tell no less than the server's update.
     coupling = mimo.couplings(h.conj().T @ h)
@@ -201,14 +203,14 @@ def test_visibility_is_the_distance_at_the_antennas(users, antennas, sigma, rece
 
 def test_without_receiver_noise_the_antennas_see_a_users_noise_alone():
     products = mimo.gram(1, range(1), 1, 5, 9).real
-    seen = accounting.visibility(products, np.array([0.4]), 0.0, np.ones(1))
+    seen = account.visibility(products, np.array([0.4]), 0.0, np.ones(1))
     np.testing.assert_allclose(seen, 1 / 0.4**2)
-    assert np.isinf(accounting.visibility(products, np.array([0.0]), 0.0, np.ones(1))).all()
+    assert np.isinf(account.visibility(products, np.array([0.0]), 0.0, np.ones(1))).all()
 
 
 def test_rounds_compose_as_the_library_composes_them():
     found, parameters = before_training(SMALL)
-    leakage = account.run(parameters("account"), found)["leakage"]
+    leakage = stage_of.account(parameters("account"), found)["leakage"]
     of_one = found["schedule"].filter(realization=1, user=2)["coupling_real"].to_numpy() / 6
     std = found["noise"].filter(realization=1)["effective_noise_std"].to_numpy()
     accountant = PLDAccountant(value_discretization_interval=1e-4)
@@ -223,7 +225,7 @@ def test_rounds_compose_as_the_library_composes_them():
 
 def test_leakages_are_those_of_each_user_and_round():
     found, parameters = before_training(SMALL)
-    leakage = account.run(parameters("account"), found)["leakage"].filter(users=6)
+    leakage = stage_of.account(parameters("account"), found)["leakage"].filter(users=6)
     frame = found["schedule"].join(found["noise"], on=["realization", "round"])
     factor = math.sqrt(2 * math.log(1.25 / DELTA))
     printed = 2 * frame["energy"] / 6 / frame["effective_noise_std_printed"] * factor
@@ -248,12 +250,12 @@ def test_leakages_are_those_of_each_user_and_round():
 def test_a_network_of_other_size_is_accounted_for_as_its_own_scenario(normalization):
     config = override(SMALL, {"radio": {"normalization": normalization}})
     found, parameters = before_training(config)
-    swept = account.run(parameters("account"), found)["leakage"]
+    swept = stage_of.account(parameters("account"), found)["leakage"]
     for users in (3, 9):
         found, parameters = before_training(
             override(config, {"network": {"users": users}, "privacy": {"user_numbers": []}})
         )
-        own = account.run(parameters("account"), found)["leakage"]
+        own = stage_of.account(parameters("account"), found)["leakage"]
         compared = swept.filter(users=users)
         assert compared.select("realization", "user").equals(own.select("realization", "user"))
         for column in own.columns[3:]:
@@ -262,7 +264,7 @@ def test_a_network_of_other_size_is_accounted_for_as_its_own_scenario(normalizat
 
 def test_outcome_is_that_of_the_worst_user_of_the_own_network():
     found, parameters = before_training(SMALL)
-    frames = account.run(parameters("account"), found)
+    frames = stage_of.account(parameters("account"), found)
     outcome, own = frames["outcome"], frames["leakage"].filter(users=6)
     for realization in range(3):
         worst = own.filter(realization=realization)
@@ -278,7 +280,7 @@ def test_outcome_is_that_of_the_worst_user_of_the_own_network():
 def test_more_receiver_noise_or_private_noise_never_costs_privacy():
     def epsilons(changes):
         found, parameters = before_training(override(SMALL, changes))
-        return account.run(parameters("account"), found)["outcome"]["epsilon_exact"].to_numpy()
+        return stage_of.account(parameters("account"), found)["outcome"]["epsilon_exact"].to_numpy()
 
     base = epsilons({})
     assert (epsilons({"radio": {"receiver_noise_variance": 2.0}}) < base).all()
@@ -290,7 +292,7 @@ def test_more_receiver_noise_or_private_noise_never_costs_privacy():
 def test_noise_too_small_to_count_means_no_privacy(variance):
     config = override(SMALL, {"radio": {"receiver_noise_variance": variance}, "privacy": {"noise_variance": variance}})
     found, parameters = before_training(config)
-    frames = account.run(parameters("account"), found)
+    frames = stage_of.account(parameters("account"), found)
     for column in (
         "epsilon_printed",
         "epsilon_gaussian",
@@ -306,7 +308,7 @@ def leakages_of_one_user(coupling, noise_std):
     arrays = {name: np.full((1, 2, 1), coupling) for name in (*mimo.COUPLINGS, "visibility")}
     names = ("effective_noise_std", "effective_noise_std_modulus", "effective_noise_std_printed")
     noise_of = {name: np.full((1, 2), noise_std) for name in names}
-    return accounting.leakages(arrays, noise_of, 1.5, DELTA, np.full((1, 2), noise_std))
+    return account.leakages(arrays, noise_of, 1.5, DELTA, np.full((1, 2), noise_std))
 
 
 def test_what_all_antennas_see_counts_an_update_turned_around():
@@ -393,13 +395,13 @@ def noiseless():
     """A training without any noise: history and tables."""
     config = override(SMALL, {"radio": {"receiver_noise_variance": 0.0}})
     found, parameters = before_training(config, noise_scheme="none")
-    history = train.run(parameters("train"), digits(), range(2), found)["history"]
+    history = stage_of.train(parameters("train"), digits(), range(2), found)["history"]
     return history, found, parameters("train")
 
 
 def test_training_is_the_plain_algorithm(noiseless):
     history, found, parameters = noiseless
-    data, settings, seed = digits(), parameters["training"], parameters["seed"]
+    data, settings, seed = digits(), parameters.training, parameters.seed
     with_one = [np.hstack([x, np.ones((len(x), 1), np.float32)]) for x in (data.x_train, data.x_test)]
     weight = found["schedule"].filter(realization=1)["coupling_real"].to_numpy().reshape(3, 6) / 6
     owned = streams.generator(seed, "data", 1).permutation(1437)[:180].reshape(6, 30)
@@ -411,8 +413,8 @@ def test_training_is_the_plain_algorithm(noiseless):
         loss = -np.log(softmax(outputs)[np.arange(360), data.y_test]).mean()
         assert rows["loss"][t] == pytest.approx(loss, rel=1e-4)
         if t < 3:
-            batches = local_sgd.minibatches(key, tf.constant(t), 6, 30, 8, settings["local_steps"]).numpy()
-            update = plain_updates(w, with_one[0][owned], data.y_train[owned], batches, settings["learning_rate"])
+            batches = local_sgd.minibatches(key, tf.constant(t), 6, 30, 8, settings.local_steps).numpy()
+            update = plain_updates(w, with_one[0][owned], data.y_train[owned], batches, settings.learning_rate)
             norm = np.linalg.norm(update.reshape(6, -1), axis=1)
             assert rows["update_norm"][t + 1] == pytest.approx(norm.mean(), rel=1e-4)
             assert rows["clipped_share"][t + 1] == pytest.approx((norm > 1).mean(), abs=1e-6)
@@ -423,8 +425,8 @@ def test_training_is_the_plain_algorithm(noiseless):
 def test_no_sum_in_the_loop_of_rounds_needs_a_temporary_variable():
     # TensorFlow's optimizer gives one to sums of three; in a loop they collide now and then, and a training ends.
     data, size = digits(), datasets.SIZES["digits"]
-    settings = {"rounds": 2, "local_steps": 2, "batch_size": 5, "learning_rate": 0.5, "clip_norm": 1.0}
-    history_of = training.history_function(4, 10, size, settings, data)
+    config = override(SMALL, {"training": {"rounds": 2, "local_steps": 2, "batch_size": 5}})
+    history_of = rounds.history_function(4, 10, size, scenario.resolve(config, {}).training, data)
     owned, key = tf.constant(np.arange(40).reshape(4, 10), tf.int32), tf.constant(1, tf.int64)
     found = operations(lambda: history_of(owned, tf.ones((2, 4)) / 4, tf.ones(2), key, key))
     assert "MatMul" in str(found)
@@ -434,18 +436,18 @@ def test_no_sum_in_the_loop_of_rounds_needs_a_temporary_variable():
 def test_a_realization_is_trained_the_same_in_any_shard(noiseless):
     history, found, parameters = noiseless
     alone = {name: frame.filter(realization=1) for name, frame in found.items()}
-    again = train.run(parameters, digits(), range(1, 2), alone)["history"]
+    again = stage_of.train(parameters, digits(), range(1, 2), alone)["history"]
     assert again.equals(history.filter(realization=1))
 
 
 def test_tables_do_not_depend_on_shards_or_blocks(monkeypatch):
     whole, parameters = before_training(SMALL, range(4))
-    whole |= account.run(parameters("account"), whole)
+    whole |= stage_of.account(parameters("account"), whole)
     parts = []
     monkeypatch.setattr(mimo, "BLOCK_BYTES", 1)
     for realizations in (range(1), range(1, 4)):
         part, parameters = before_training(SMALL, realizations)
-        parts.append(part | account.run(parameters("account"), part))
+        parts.append(part | stage_of.account(parameters("account"), part))
     for name, frame in whole.items():
         assert pl.concat([part[name] for part in parts]).equals(frame), name
 
@@ -581,15 +583,11 @@ def test_defaults_are_those_of_the_paper():
     assert model.training.clip_norm == 1
 
 
-STAGES = [
-    ("channel", None), ("schedule", "all"), ("noise", "fixed"), ("noise", "none"), ("train", None), ("account", None),
-    ("audit", None), ("report", None),
-]  # fmt: skip
-SLICES = {
+READS = {
     "seed": (2, "channel train account audit"),
     "audit.canaries": (60, "audit"),
-    "realizations": (6, ""),
-    "training_realizations": (4, ""),
+    "realizations": (6, "audit report"),
+    "training_realizations": (4, "report"),
     "shards.optimization": (4, ""),
     "shards.training": (3, ""),
     "network.users": (50, "channel"),
@@ -608,25 +606,19 @@ SLICES = {
     "training.batch_size": (10, "train audit"),
     "training.learning_rate": (0.2, "train audit"),
     "training.clip_norm": (2.0, "train account audit"),
-    "schemes": ([{"name": "a", "scheduler": "all", "noise": "none"}], "report"),
+    "schemes": ([{"name": name, "scheduler": "all", "noise": name} for name in ("fixed", "none")], "report"),
 }
 
 
-def test_stages_read_what_the_table_says():
-    model = scenario.SYSTEMS[SYSTEM]
-    assert set(SLICES) == {".".join(path) for path, _ in scenario.parameters(model)} - {"system"}
+def test_the_table_has_all_parameters():
+    model = registry.system(SYSTEM).model
+    assert set(READS) == {".".join(path) for path, _ in scenario.parameters(model)} - {"system"}
 
-    def slices(changes):
-        resolved = scenario.resolve({"system": SYSTEM, "training_realizations": 3}, changes)
-        return {f"{s}/{v}" if v else s: scenario.stage_parameters(resolved, s, v) for s, v in STAGES}
 
-    base = slices({})
-    for parameter, (value, stages) in SLICES.items():
-        changes = value
-        for key in reversed(parameter.split(".")):
-            changes = {key: changes}
-        changed = slices(changes)
-        assert {stage for stage in base if changed[stage] != base[stage]} == set(stages.split()), parameter
+@pytest.mark.parametrize("path", READS)
+def test_a_parameter_is_handed_to_the_stages_that_read_it(path):
+    value, stages = READS[path]
+    assert readers(SYSTEM, path, value, {"training_realizations": 3}) == set(stages.split())
 
 
 # Report
@@ -644,16 +636,17 @@ EDGES = {
 
 
 @pytest.mark.parametrize("edge", EDGES)
-def test_every_figure_and_table_is_made_in_edge_cases(tmp_path, edge):
-    parameters, found = run(override(SMALL, EDGES[edge]), tmp_path)
-    for name, needed in catalog.FIGURES[SYSTEM].items():
-        assert report.figure(parameters, name, {table: found[table] for table in needed}).to_dict(format="vega")
-    frames = report.summarize(parameters, found)
-    assert set(frames) == set(catalog.TABLES[SYSTEM])
-    content = {"few": {"parameters": parameters} | frames}
-    assert set(report.compare(content)) == set(catalog.COMPARISON)
-    for name in catalog.COMPARISON_FIGURES[SYSTEM]:
-        assert report.comparison_figure(SYSTEM, name, content).to_dict(format="vega")
+def test_every_figure_and_table_is_made_in_edge_cases(edge):
+    config, catalog = override(SMALL, EDGES[edge]), registry.system(SYSTEM).catalog
+    parameters, found = run(config)
+    for name, needed in (catalog.figures | COMMON_FIGURES).items():
+        assert build.figure(parameters, name, {table: found[table] for table in needed}).to_dict(format="vega")
+    frames = build.summarize(parameters, found)
+    assert set(frames) == set(catalog.tables | COMMON_TABLES)
+    content = {"few": {"scenario": scenario.resolve(config, {}).part(None)} | frames}
+    assert set(build.compare(content)) == set(COMPARISON)
+    for name in catalog.comparison_figures:
+        assert build.comparison_figure(SYSTEM, name, content).to_dict(format="vega")
     summary = frames["summary"]
     if edge == "training diverges":
         assert summary["diverged"].to_list() == [2, 2]
@@ -663,13 +656,13 @@ def test_every_figure_and_table_is_made_in_edge_cases(tmp_path, edge):
 
 
 @pytest.fixture(scope="module")
-def studied(tmp_path_factory):
-    """Two scenarios, as `report.compare` takes them."""
+def studied():
+    """Two scenarios, as `build.compare` takes them."""
     found = {}
     for antennas in (32, 4):
         config = override(SMALL, {"network": {"antennas": antennas}, "realizations": 10, "training": {"rounds": 14}})
-        parameters, frames = run(config, tmp_path_factory.mktemp(f"m{antennas}"))
-        found[f"m{antennas}"] = {"parameters": parameters} | report.summarize(parameters, frames)
+        whole = scenario.resolve(config, {}).part(None)
+        found[f"m{antennas}"] = {"scenario": whole} | build.summarize(*run(config))
     return found
 
 
@@ -706,10 +699,9 @@ def test_claims_say_what_was_measured_and_whether_it_holds(studied):
 
 def test_claims_that_cannot_be_measured_are_left_out(studied):
     assert {claim[0] for claim in claims({"m4": studied["m4"]})["claim"]} == {"1", "2", "4", "5"}
-    silent = override(
-        studied["m4"]["parameters"], {"schemes": [{"name": "No privacy noise", "scheduler": "all", "noise": "none"}]}
-    )
-    assert claims({"m4": studied["m4"] | {"parameters": silent}}).is_empty()
+    whole = studied["m4"]["scenario"]
+    silent = whole.model_copy(update={"schemes": [scheme for scheme in whole.schemes if scheme.noise == "none"]})
+    assert claims({"m4": studied["m4"] | {"scenario": silent}}).is_empty()
 
 
 def test_the_summary_holds_means_over_realizations(studied):
@@ -725,16 +717,17 @@ def test_the_summary_holds_means_over_realizations(studied):
 def test_tables_keep_their_schemas(tmp_path):
     found, _ = before_training(SMALL)
     path = str(tmp_path / "links.parquet")
-    tables.write(found["links"], SYSTEM, "links", path)
-    assert tables.read(SYSTEM, "links", path).equals(found["links"])
+    description = {"system": SYSTEM, "address": "a", "code": "c", "packages": {}, "upstream": {"channel": "a"}}
+    tables.write(found["links"], "links", path, description)
+    assert tables.read("links", path, description).equals(found["links"])
     with pytest.raises(tables.TableError, match="energy"):
-        tables.write(found["links"].with_columns(energy=-pl.col("energy")), SYSTEM, "links", path)
+        tables.write(found["links"].with_columns(energy=-pl.col("energy")), "links", path, description)
 
 
 def test_evaluation_counts_hits():
     weights = tf.constant(np.eye(3, 4, dtype=np.float32))
     x = tf.constant([[2.0, 0, 0, 1], [0, 2.0, 0, 1], [0, 2.0, 0, 1]])
-    accuracy, loss = training.evaluate(weights, x, tf.constant([0, 1, 0])).numpy()
+    accuracy, loss = rounds.evaluate(weights, x, tf.constant([0, 1, 0])).numpy()
     likely = math.exp(2) / (math.exp(2) + 2)
     assert accuracy == pytest.approx(2 / 3)
     assert loss == pytest.approx(-(2 * math.log(likely) + math.log((1 - likely) / 2)) / 3)

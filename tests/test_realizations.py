@@ -1,13 +1,12 @@
 """Every draw follows seed and realization, in every system: one kind of draw after the other is let loose."""
 
 import re
-from functools import cache
 
 import numpy as np
 import pytest
 
-from pipeline import digits
-from pwfl import channel, noise, scenario, schedule, streams, train
+from pipeline import digits, part
+from pwfl import run, scenario, streams
 
 BASE = {"realizations": 2, "training_realizations": 2}
 TRAINING = {"hidden_layers": [4], "rounds": 2, "evaluate_every": 1}
@@ -79,23 +78,18 @@ def loose(monkeypatch):
     return let
 
 
-@cache
-def data():
-    return digits()
-
-
 def before_training(system: str, seed: int):
-    """The tables of the stages before training, and the parameters of training."""
+    """The tables of the stages before training, and the part of the scenario that training reads."""
     scheduler, scheme = SCHEMES[system]
     model = scenario.resolve({"system": system, "seed": seed} | BASE | CONFIGS[system], {})
-    found = channel.run(scenario.stage_parameters(model, "channel"), range(2))
-    found |= schedule.run(scenario.stage_parameters(model, "schedule", scheduler), scheduler, found)
-    found |= noise.run(scenario.stage_parameters(model, "noise", scheme), scheme, found)
-    return found, scenario.stage_parameters(model, "train")
+    found = run.channel(part(model, "channel"), range(2))
+    found |= run.schedule(part(model, "schedule", scheduler), scheduler, found)
+    found |= run.noise(part(model, "noise", scheme), scheme, found)
+    return found, part(model, "train")
 
 
-def trained(system: str, found: dict, parameters: dict) -> dict:
-    return train.run(parameters, None if system == "age_aware" else data(), range(2), found)
+def trained(found: dict, parameters) -> dict:
+    return run.train(parameters, None if parameters.system == "age_aware" else digits(), range(2), found)
 
 
 def alike(one: dict, other: dict, realizations: tuple[int, int]) -> bool:
@@ -118,10 +112,10 @@ def test_nothing_else_is_random_and_no_draw_is_left_out(loose, system):
     assert alike(found, other, (0, 0))
     assert alike(found, found, (0, 1))
     asked.clear()
-    history = trained(system, found, parameters)
+    history = trained(found, parameters)
     assert asked == in_training
     assert alike(history, history, (0, 1))
-    assert alike(history, trained(system, other, other_parameters), (0, 0))
+    assert alike(history, trained(other, other_parameters), (0, 0))
 
 
 @pytest.mark.parametrize(("system", "draw"), EACH)
@@ -132,6 +126,6 @@ def test_every_draw_follows_realization_and_seed(loose, system, draw):
     other, other_parameters = before_training(system, seed=2)
     if draw not in before:
         assert alike(found, other, (0, 0))
-        found, other = trained(system, found, parameters), trained(system, other, other_parameters)
+        found, other = trained(found, parameters), trained(other, other_parameters)
     assert not alike(found, found, (0, 1))
     assert not alike(found, other, (0, 0))

@@ -11,14 +11,22 @@ import tensorflow as tf
 from scipy import constants, optimize, stats
 
 from conftest import ROOT
-from pipeline import digits, run
-from pwfl import account, channel, noise, report, scenario, schedule, streams, tables, train
+from pipeline import digits, part, run
+from pwfl import run as stage_of
+from pwfl import scenario, streams, tables
 from pwfl.learning.mlp import glorot_uniform, parameter_count
 from pwfl.privacy.gaussian import exact_epsilon, exact_multiplier
-from pwfl.report import catalog
+from pwfl.report import build
+from pwfl.report.catalog import COMMON_FIGURES, COMMON_TABLES, COMPARISON
+from pwfl.runtime import store
+from pwfl.scenario.resolution import merge
+from pwfl.systems import registry
 from pwfl.systems.utility_fair import copies, link, local_steps, utility
+from pwfl.systems.utility_fair import rounds as one_round
 from pwfl.systems.utility_fair import train as training
+from pwfl.systems.utility_fair.catalog import CATALOG
 from pwfl.systems.utility_fair.scenario import UtilityFair
+from stages import STAGES, readers
 
 FALSE_ALARM = 1e-6
 TINY = {
@@ -30,14 +38,12 @@ TINY = {
     "device": {"batch_size": 16, "sample_bits": 50176.0},
     "training": {"hidden_layers": [6], "rounds": 3, "evaluate_every": 2},
 }
-STAGES = [
-    "channel", "schedule/utility", "schedule/benchmark", "noise/fair", "noise/independent", "noise/shared",
-    "train", "account", "audit", "report",
-]  # fmt: skip
-DEFAULT = scenario.resolve({"system": "utility_fair"}, {}).model_dump()
-RADIO, DEVICE = DEFAULT["radio"], DEFAULT["device"]
+DEFAULT = scenario.resolve({"system": "utility_fair"}, {})
+RADIO, DEVICE = DEFAULT.radio, DEFAULT.device
+THERMAL = RADIO.model_copy(update={"noise": "thermal"})
 LIMITS, CONSUMPTION = link.limits(RADIO, DEVICE), link.consumption(DEVICE)
 VARRHO = BETA_2 = 0.5
+TERMS = utility.Terms(LIMITS, CONSUMPTION, beta_2_j=BETA_2, energy_scale_j=VARRHO)
 
 
 def changed(config: dict, path: str, value) -> dict:
@@ -45,15 +51,10 @@ def changed(config: dict, path: str, value) -> dict:
     inner = {key: value}
     for section in reversed(sections):
         inner = {section: inner}
-    return scenario._merge(config, inner)
+    return merge(config, inner)
 
 
-def slices(model) -> dict[str, dict]:
-    parts = (stage.partition("/") for stage in STAGES)
-    return {f"{s}/{v}" if v else s: scenario.stage_parameters(model, s, v or None) for s, _, v in parts}
-
-
-def links(count: int, radio: dict = RADIO, seed: int = 1) -> np.ndarray:
+def links(count: int, radio=RADIO, seed: int = 1) -> np.ndarray:
     """Unit powers of random devices."""
     generator = np.random.default_rng(seed)
     distance, fading = generator.uniform(50, 200, count), generator.exponential(2, count)
@@ -67,11 +68,11 @@ def test_the_values_of_table_one():
     assert (constants.c / (4 * math.pi * 32e6)) ** 2 == pytest.approx(link.path_gain(1.0, RADIO))
     assert link.path_gain(1.0, RADIO) == pytest.approx(0.556, abs=5e-4)
     assert link.unit_power_w(1.0, RADIO) / 10**0.98 == pytest.approx(3.98e-21, rel=1e-3, abs=0)
-    assert 10 ** (RADIO["snr_gap_db"] / 10) == pytest.approx(9.55, abs=5e-3)
+    assert 10 ** (RADIO.snr_gap_db / 10) == pytest.approx(9.55, abs=5e-3)
     assert LIMITS.iteration_s == pytest.approx(6.021e-3, abs=5e-7)
     assert LIMITS.max_power_w == pytest.approx(1.0)
-    assert parameter_count([784, *DEFAULT["training"]["hidden_layers"], 10]) == 109_386
-    thermal = link.unit_power_w(1.0, RADIO | {"noise": "thermal"})
+    assert parameter_count([784, *DEFAULT.training.hidden_layers, 10]) == 109_386
+    thermal = link.unit_power_w(1.0, THERMAL)
     assert thermal / link.unit_power_w(1.0, RADIO) == pytest.approx(250e3)
 
 
@@ -86,7 +87,7 @@ def test_noise_multipliers_of_copies():
 
 
 def test_limits_and_energy_agree_with_the_printed_formulas():
-    a, b, v = links(50), RADIO["bandwidth_hz"], RADIO["update_bits"]
+    a, b, v = links(50), RADIO.bandwidth_hz, RADIO.update_bits
     d_tau = 128 * 6272 * 7.5e-9
     printed_20 = a * (math.exp(v * math.log(2) / (b * (0.75 - 10 * d_tau))) - 1)
     np.testing.assert_allclose(link.power_w(link.least_z(LIMITS), a), printed_20, rtol=1e-12)
@@ -109,13 +110,13 @@ def test_iterations_are_rounded_down_but_not_by_a_rounding_error():
 
 def test_energies_of_the_two_readings_of_the_noise():
     """The spec's numbers: 12% less energy with -174 dBm in all, 49% with N0 B."""
-    for noise_power, saving in (("as_printed", 0.1217), ("thermal", 0.49)):
-        a = links(20_000, RADIO | {"noise": noise_power})
+    for radio, saving in ((RADIO, 0.1217), (THERMAL, 0.49)):
+        a = links(20_000, radio)
         a = a[link.log_snr(1.0, a) >= link.least_z(LIMITS)]
         deviation = np.random.default_rng(0).uniform(0, 0.4, a.shape)
         beta_1 = utility.beta_1_of(deviation, 0.06, BETA_2)
         energy = []
-        for z in (utility.best_z(a, beta_1, BETA_2, VARRHO, LIMITS, CONSUMPTION), link.log_snr(1.0, a)):
+        for z in (utility.best_z(a, beta_1, TERMS), link.log_snr(1.0, a)):
             j = link.whole(link.iterations(z, LIMITS))
             energy.append(link.energy_j(j * LIMITS.iteration_s, z, a, LIMITS, CONSUMPTION).mean())
         assert 1 - energy[0] / energy[1] == pytest.approx(saving, abs=0.012)
@@ -137,15 +138,15 @@ def golden_maximum(function, low, high):
 
 def utility_of(z, a, beta_1, computing_s=None):
     filled = LIMITS.deadline_s - link.transmit_s(z, LIMITS) if computing_s is None else computing_s
-    return utility.utility(filled, z, a, beta_1, BETA_2, VARRHO, LIMITS, CONSUMPTION)
+    return utility.utility(filled, z, a, beta_1, TERMS)
 
 
 @pytest.fixture(scope="module")
 def devices():
     """400 random devices: half with the printed noise, half thermal; beta_1 from 0 to beyond the first round's 1."""
-    a = np.concatenate([links(200), links(200, RADIO | {"noise": "thermal"}, seed=2)])
+    a = np.concatenate([links(200), links(200, THERMAL, seed=2)])
     beta_1 = np.random.default_rng(3).uniform(0, 1.2, 400)
-    return a, beta_1, utility.best_z(a, beta_1, BETA_2, VARRHO, LIMITS, CONSUMPTION)
+    return a, beta_1, utility.best_z(a, beta_1, TERMS)
 
 
 @pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="needs extended precision for 1e-7 in Z")
@@ -201,11 +202,11 @@ def test_the_root_solves_27_as_printed(devices):
 def test_theorem_2_at_the_ends():
     near, hopeless = 1e-30, 1.0
     far = LIMITS.max_power_w / np.expm1(link.least_z(LIMITS)) * (1 - 1e-9)
-    z = utility.best_z(np.array([near, far, hopeless]), np.zeros(3), BETA_2, VARRHO, LIMITS, CONSUMPTION)
+    z = utility.best_z(np.array([near, far, hopeless]), np.zeros(3), TERMS)
     assert z[0] == link.log_snr(LIMITS.max_power_w, near)  # even full power costs less than varrho / 2
     assert z[1] == link.least_z(LIMITS)
     assert np.isnan(z[2])
-    assert utility.best_z(np.empty(0), np.empty(0), BETA_2, VARRHO, LIMITS, CONSUMPTION).shape == (0,)
+    assert utility.best_z(np.empty(0), np.empty(0), TERMS).shape == (0,)
 
 
 def test_a_root_that_is_not_found_is_an_error(devices, monkeypatch):
@@ -218,15 +219,15 @@ def test_a_root_that_is_not_found_is_an_error(devices, monkeypatch):
 
     monkeypatch.setattr(utility.elementwise, "find_root", fail_at_the_first)
     with pytest.raises(ArithmeticError, match=r"\(27\) was not solved for unit powers \["):
-        utility.best_z(*devices[:2], BETA_2, VARRHO, LIMITS, CONSUMPTION)
+        utility.best_z(*devices[:2], TERMS)
 
 
 def test_where_links_are_so_weak_that_the_circuit_counts_theorem_2_is_not_the_best_point():
     """Said in the docs: with the deadline filled the energy exceeds its target; fewer iterations would be better."""
-    a = np.array([0.02])
-    z = utility.best_z(a, np.array([0.0]), BETA_2, 0.2, LIMITS, CONSUMPTION)
+    a, terms = np.array([0.02]), TERMS._replace(energy_scale_j=0.2)
+    z = utility.best_z(a, np.array([0.0]), terms)
     filled = LIMITS.deadline_s - link.transmit_s(z, LIMITS)
-    at = [utility.utility(s, z, a, 0.0, BETA_2, 0.2, LIMITS, CONSUMPTION) for s in (filled, 0.8 * filled)]
+    at = [utility.utility(s, z, a, 0.0, terms) for s in (filled, 0.8 * filled)]
     assert at[1] > at[0]
 
 
@@ -251,7 +252,7 @@ def test_deviations_are_relative_to_the_best_and_cut():
 def copied_noise(vectors, std, rounds=3, coordinates=20_000, key=5):
     """Noise of the copies of a model of zeros, shape (round, device, coordinate), by the path that training takes."""
     weights = [tf.zeros([coordinates // 10 - 1, 10]), tf.zeros(10)]
-    copy = tf.function(training.noisy_copies)
+    copy = tf.function(one_round.noisy_copies)
     drawn = []
     for t in range(rounds):
         parts = copy(
@@ -291,7 +292,7 @@ def test_the_test_of_noise_rejects_wrong_laws():
 def upload_noise(std, coordinates=20_000, rounds=3):
     """Noise of what devices send where it is zero, (round and vector, device, coordinate), by training's path."""
     parts = [tf.zeros([len(std), coordinates // 10 - 1, 10]), tf.zeros([len(std), 1, 10])]
-    send = tf.function(training.noisy_uploads)
+    send = tf.function(one_round.noisy_uploads)
     drawn = []
     for t in range(rounds):
         for name in ("gradient_noise", "update_noise"):
@@ -373,19 +374,29 @@ def test_local_steps_agree_with_one_device_after_the_other(hidden):
             np.testing.assert_allclose(layer[k].numpy().squeeze(), h.squeeze(), atol=2e-5)
 
 
-def stages(config: dict, scheduler: str, noise_scheme: str):
-    """The tables of one scheme up to noise, and the trainer's parameters."""
+def before_training(config: dict, scheduler: str, noise_scheme: str):
+    """The tables of one scheme up to noise, and the scenario."""
     model = scenario.resolve(config, {})
-    found = channel.run(scenario.stage_parameters(model, "channel"), range(model.realizations))
-    found |= schedule.run(scenario.stage_parameters(model, "schedule", scheduler), scheduler, found)
-    found |= noise.run(scenario.stage_parameters(model, "noise", noise_scheme), noise_scheme, found)
-    return found, scenario.stage_parameters(model, "train"), model
+    found = stage_of.channel(part(model, "channel"), range(model.realizations))
+    found |= stage_of.schedule(part(model, "schedule", scheduler), scheduler, found)
+    found |= stage_of.noise(part(model, "noise", noise_scheme), noise_scheme, found)
+    return found, model
+
+
+def account(model, found):
+    """The tables of the stage account."""
+    return stage_of.account(part(model, "account"), found)
+
+
+def train(model, found, realizations: range):
+    """The history of some realizations."""
+    return stage_of.train(part(model, "train"), digits(), realizations, found)["history"]
 
 
 def plain_training(found, model, data, scheduler, compared_with):
     """The whole training of realization 0, written as the paper has it: float64, one device after the other."""
-    devices, sections = model.network.devices, model.model_dump()
-    limits, consumption = link.limits(sections["radio"], sections["device"]), link.consumption(sections["device"])
+    devices = model.network.devices
+    limits, consumption = link.limits(model.radio, model.device), link.consumption(model.device)
     widths = [data.x_train.shape[1], *model.training.hidden_layers, 10]
     samples = model.data.samples_per_device
     owned = streams.generator(1, "data", 0).permutation(len(data.x_train))[: devices * samples].reshape(devices, -1)
@@ -398,7 +409,7 @@ def plain_training(found, model, data, scheduler, compared_with):
         a = plan["unit_power_w"].to_numpy()
         z = link.log_snr(limits.max_power_w, a)
         if scheduler == "utility":
-            z = utility.best_z(a, beta_1, BETA_2, VARRHO, limits, consumption)
+            z = utility.best_z(a, beta_1, utility.terms(model))
         j = np.floor((limits.deadline_s - limits.transmit_nat_s / z) / limits.iteration_s).astype(int)
         draws = streams.generator(1, f"batches/{t}", 0)
         batch = [
@@ -462,10 +473,9 @@ def plain_training(found, model, data, scheduler, compared_with):
 def test_a_training_agrees_with_the_paper_written_out(scheduler, noise_scheme, compared_with, uploads):
     config = changed(changed(TINY, "privacy.sensitivity", 0.04), "utility.deviation", compared_with)
     config = changed(config, "privacy.uploads", uploads)
-    data = digits()
-    found, parameters, model = stages(config, scheduler, noise_scheme)
-    history = train.run(parameters, data, range(1), found)["history"]
-    losses, deviation, j, energy = plain_training(found, model, data, scheduler, compared_with)
+    found, model = before_training(config, scheduler, noise_scheme)
+    history = train(model, found, range(1))
+    losses, deviation, j, energy = plain_training(found, model, digits(), scheduler, compared_with)
     shape = losses.shape
     np.testing.assert_allclose(history["loss"].to_numpy().reshape(shape), losses, rtol=2e-5)
     np.testing.assert_allclose(history["deviation"].to_numpy().reshape(shape), deviation, atol=5e-5)
@@ -473,16 +483,20 @@ def test_a_training_agrees_with_the_paper_written_out(scheduler, noise_scheme, c
     np.testing.assert_allclose(history["energy_j"].to_numpy().reshape(shape), energy, rtol=1e-6)
 
 
+def no_noise(devices):
+    """The noise of a round whose copies and uploads are clean."""
+    return one_round.Noise(tf.zeros(devices), tf.range(devices), tf.constant([1, 1], tf.int64))
+
+
 def test_who_sits_out_does_not_count_in_the_average():
     data, generator = digits(), np.random.default_rng(2)
-    play = training.round_function(0.01, 1.0, "mean_update")
+    play = one_round.round_function(0.01, 1.0, "mean_update")
     weights = [tf.constant(w) for w in glorot_uniform([64, 6, 10], generator)]
     x, y = data.x_train[:48].reshape(3, 16, 64), data.y_train[:48].reshape(3, 16)
 
     def after(devices, iterations):
         return play(
-            weights, tf.constant(x[devices]), tf.constant(y[devices]), tf.constant(iterations), tf.zeros(len(devices)),
-            tf.range(len(devices)), tf.constant([1, 1], tf.int64),
+            weights, tf.constant(x[devices]), tf.constant(y[devices]), tf.constant(iterations), no_noise(len(devices))
         )[0]  # fmt: skip
 
     for found, expected in zip(after([0, 1, 2], [5, 0, 9]), after([0, 2], [5, 9]), strict=True):
@@ -492,19 +506,16 @@ def test_who_sits_out_does_not_count_in_the_average():
 def test_a_record_can_move_the_model_by_more_than_the_sensitivity():
     """S_f is observed and not enforced: one replaced record of one batch, one round without noise."""
     data, generator = digits(), np.random.default_rng(0)
-    play = training.round_function(0.01, 1.0, "mean_update")
+    play = one_round.round_function(0.01, 1.0, "mean_update")
     weights = [tf.constant(w) for w in glorot_uniform([64, 32, 10], generator)]
     x = data.x_train[:160].reshape(10, 16, 64)
     y = data.y_train[:160].reshape(10, 16)
     replaced = x.copy(), y.copy()
     replaced[0][0, 0], replaced[1][0, 0] = 1.0, (y[0, 0] + 5) % 10
-    steps, std = tf.constant([100] * 10), tf.zeros(10)
-    after = [
-        play(weights, tf.constant(a), tf.constant(b), steps, std, tf.range(10), tf.constant([1, 1], tf.int64))[0]
-        for a, b in ((x, y), replaced)
-    ]
+    steps, noise = tf.constant([100] * 10), no_noise(10)
+    after = [play(weights, tf.constant(a), tf.constant(b), steps, noise)[0] for a, b in ((x, y), replaced)]
     moved = math.sqrt(sum(float(tf.reduce_sum((a - b) ** 2)) for a, b in zip(*after, strict=True)))
-    assert moved > DEFAULT["privacy"]["sensitivity"]
+    assert moved > DEFAULT.privacy.sensitivity
 
 
 # Accounting
@@ -532,8 +543,8 @@ def test_compositions_over_rounds_and_colluding_devices():
     expected = {"fair": 10, "independent": 10, "shared": 1}
     for rounds in (50, 200):
         for scheme, colluding in expected.items():
-            found, _, model = stages(changed(config, "training.rounds", rounds), "benchmark", scheme)
-            result = account.run(scenario.stage_parameters(model, "account"), found)
+            found, model = before_training(changed(config, "training.rounds", rounds), "benchmark", scheme)
+            result = account(model, found)
             leakage, outcome = result["leakage"].row(0, named=True), result["outcome"].row(0, named=True)
             for value, count in (
                 (leakage["epsilon_copy"], 1),
@@ -558,8 +569,8 @@ def test_what_devices_send_is_accounted_for():
         for scheme in ("fair", "shared"):
             outcomes, leakages = {}, {}
             for uploads in ("clean", "noisy"):
-                found, _, model = stages(changed(config, "privacy.uploads", uploads), "benchmark", scheme)
-                result = account.run(scenario.stage_parameters(model, "account"), found)
+                found, model = before_training(changed(config, "privacy.uploads", uploads), "benchmark", scheme)
+                result = account(model, found)
                 outcomes[uploads], leakages[uploads] = (result[n].row(0, named=True) for n in ("outcome", "leakage"))
             clean, noisy = outcomes["clean"], outcomes["noisy"]
             assert (
@@ -579,26 +590,26 @@ def test_what_devices_send_is_accounted_for():
 
 def test_the_server_learns_most_of_the_device_that_adds_least():
     config = {"system": "utility_fair", "realizations": 2, "training_realizations": 1, "privacy": {"uploads": "noisy"}}
-    found, _, model = stages(config, "benchmark", "fair")
+    found, model = before_training(config, "benchmark", "fair")
     quieter = pl.when(pl.col("device") == 3).then(pl.col("upload_multiplier") / 2).otherwise("upload_multiplier")
     found["noise"] = found["noise"].with_columns(upload_multiplier=quieter)
-    result = account.run(scenario.stage_parameters(model, "account"), found)
+    result = account(model, found)
     worst = result["leakage"].filter(device=3)["epsilon_uploads"]
     assert (worst > result["leakage"].filter(device=0)["epsilon_uploads"]).all()
     assert result["outcome"]["epsilon_server"].to_list() == worst.to_list()
 
 
 def test_symbols_and_energy_of_the_benchmark():
-    found, _, model = stages(TINY, "benchmark", "independent")
-    outcome = account.run(scenario.stage_parameters(model, "account"), found)["outcome"]
+    found, model = before_training(TINY, "benchmark", "independent")
+    outcome = account(model, found)["outcome"]
     rate = 250e3 * np.log2(1 + 1 / found["schedule"]["unit_power_w"].to_numpy())
     seconds = (875e3 / rate).reshape(3, -1).sum(axis=1)
     np.testing.assert_allclose(outcome["channel_uses"], seconds * 250e3)
     np.testing.assert_allclose(outcome["transmit_energy_j"], seconds)
     iterations = np.floor((0.75 - 875e3 / rate) / LIMITS.iteration_s).reshape(3, -1).mean(axis=1)
     np.testing.assert_allclose(outcome["local_steps"], iterations)
-    found, _, model = stages(TINY, "utility", "fair")
-    undecided = account.run(scenario.stage_parameters(model, "account"), found)["outcome"]
+    found, model = before_training(TINY, "utility", "fair")
+    undecided = account(model, found)["outcome"]
     assert undecided["channel_uses"].null_count() == undecided["transmit_energy_j"].null_count() == 3
     assert undecided["local_steps"].null_count() == 3
 
@@ -609,7 +620,7 @@ def test_symbols_and_energy_of_the_benchmark():
 @pytest.mark.parametrize("scale", [1.0, 1.3])
 def test_distances_and_fades_follow_their_laws(scale):
     model = scenario.resolve({"system": "utility_fair", "radio": {"fading_scale": scale}}, {})
-    found = channel.run(scenario.stage_parameters(model, "channel"), range(100))
+    found = stage_of.channel(part(model, "channel"), range(100))
     users = found["users"]
     frame = found["links"].join(users, on=["realization", "device"])
     fading = frame["gain"].to_numpy() * frame["distance_m"].to_numpy() ** 4 / link.path_gain(1.0, RADIO)
@@ -623,22 +634,20 @@ def test_distances_and_fades_follow_their_laws(scale):
 def test_a_longer_training_begins_with_the_links_of_a_shorter_one():
     def links_of(rounds):
         model = scenario.resolve(changed(TINY, "training.rounds", rounds), {})
-        return channel.run(scenario.stage_parameters(model, "channel"), range(3))["links"]
+        return stage_of.channel(part(model, "channel"), range(3))["links"]
 
     assert links_of(5).filter(pl.col("round") <= 3).equals(links_of(3))
 
 
 def test_shards_and_order_do_not_change_a_bit():
-    found, parameters, model = stages(TINY, "utility", "fair")
-    alone = channel.run(scenario.stage_parameters(model, "channel"), range(1, 3))
+    found, model = before_training(TINY, "utility", "fair")
+    alone = stage_of.channel(part(model, "channel"), range(1, 3))
     for name in ("users", "links"):
         assert alone[name].equals(found[name].filter(pl.col("realization") >= 1))
-    part = {name: frame.filter(pl.col("realization") >= 1) for name, frame in found.items()}
-    for name, frame in schedule.run(scenario.stage_parameters(model, "schedule", "utility"), "utility", alone).items():
-        assert frame.equals(part[name])
-    data = digits()
-    both = train.run(parameters, data, range(2), found)["history"]
-    one = train.run(parameters, data, range(1, 2), part)["history"]
+    later = {name: frame.filter(pl.col("realization") >= 1) for name, frame in found.items()}
+    for name, frame in stage_of.schedule(part(model, "schedule", "utility"), "utility", alone).items():
+        assert frame.equals(later[name])
+    both, one = train(model, found, range(2)), train(model, later, range(1, 2))
     assert one.equals(both.filter(pl.col("realization") == 1))
 
 
@@ -664,21 +673,27 @@ EDGES = {
 }  # fmt: skip
 
 
+def reported(config: dict):
+    """A scenario's tables, those of its report, and what comparisons are made of."""
+    settings, found = run(config)
+    frames = build.summarize(settings, found)
+    return settings, found, {"one": {"scenario": scenario.resolve(config, {}).part(None)} | frames}
+
+
 @pytest.mark.parametrize("edge", EDGES)
-def test_every_figure_and_table_is_made_in_edge_cases(tmp_path, edge):
-    parameters, found = run(scenario._merge(TINY, EDGES[edge]), tmp_path)
-    for name, needed in catalog.FIGURES["utility_fair"].items():
-        chart = report.figure(parameters, name, {table: found[table] for table in needed})
+def test_every_figure_and_table_is_made_in_edge_cases(edge):
+    settings, found, study = reported(merge(TINY, EDGES[edge]))
+    for name, needed in (CATALOG.figures | COMMON_FIGURES).items():
+        chart = build.figure(settings, name, {table: found[table] for table in needed})
         assert chart.to_dict(format="vega")["$schema"].startswith("https://vega.github.io")
-    frames = report.summarize(parameters, found)
-    assert set(frames) == set(catalog.TABLES["utility_fair"])
+    frames = study["one"]
+    assert set(frames) - {"scenario"} == set(CATALOG.tables | COMMON_TABLES)
     summary, history = frames["summary"], found["history"]
-    assert summary["scheme"].to_list() == [scheme["name"] for scheme in parameters["schemes"]]
-    content = {"one": {"parameters": parameters} | frames}
-    compared = report.compare(content)
-    assert set(compared) == set(catalog.COMPARISON)
-    for name in catalog.COMPARISON_FIGURES["utility_fair"]:
-        report.comparison_figure("utility_fair", name, content).to_dict(format="vega")
+    assert summary["scheme"].to_list() == [scheme.name for scheme in settings.schemes]
+    compared = build.compare(study)
+    assert set(compared) == set(COMPARISON)
+    for name in CATALOG.comparison_figures:
+        build.comparison_figure("utility_fair", name, study).to_dict(format="vega")
     out = history["iterations"] == 0
     assert (history.filter(out)["energy_j"] == 0).all()
     assert (history.filter(out & (history["status"] != "diverged"))["deviation"] == 1).all()
@@ -708,14 +723,14 @@ def test_every_figure_and_table_is_made_in_edge_cases(tmp_path, edge):
 
 
 def test_figures_have_captions():
-    for name in [*catalog.FIGURES["utility_fair"], *catalog.COMPARISON_FIGURES["utility_fair"]]:
-        folder = ROOT / "report" if name in catalog.COMMON_FIGURES else ROOT / "report" / "utility_fair"
+    folder = registry.system("utility_fair").folder / "captions"
+    for name in [*CATALOG.figures, *CATALOG.comparison_figures]:
         assert (folder / f"{name}.rst").read_text().startswith("**")
 
 
-def test_the_report_agrees_with_plain_sums(tmp_path):
-    parameters, found = run(TINY, tmp_path)
-    frames = report.summarize(parameters, found)
+def test_the_report_agrees_with_plain_sums():
+    _, found, study = reported(TINY)
+    frames = study["one"]
     history = found["history"].filter(pl.col("scheme") == "Proposed").sort("realization", "round", "device")
     loss, energy, seconds, power = (
         history[name].to_numpy().reshape(2, 3, 4) for name in ("loss", "energy_j", "transmit_s", "power_w")
@@ -728,7 +743,7 @@ def test_the_report_agrees_with_plain_sums(tmp_path):
     np.testing.assert_allclose(rows["channel_uses"], (seconds * 250e3).sum(axis=(1, 2)))
     np.testing.assert_allclose(rows["transmit_energy_j"], (seconds * power).sum(axis=(1, 2)))
     np.testing.assert_allclose(rows["local_steps"], history["iterations"].to_numpy().reshape(2, -1).mean(axis=1))
-    claims = report.compare({"one": {"parameters": parameters} | frames})["claims"]
+    claims = build.compare(study)["claims"]
     for scheme in ("Proposed", "Benchmark"):
         each = frames["devices"].filter(pl.col("scheme") == scheme)
         slope = np.polyfit(each["path_loss_db"], 1000 * each["energy_j"], 1)[0]
@@ -740,11 +755,12 @@ def test_the_report_agrees_with_plain_sums(tmp_path):
 
 # The scenario
 
+VARIANTS = {"schedule": ("utility", "benchmark"), "noise": ("fair", "independent", "shared")}
 READERS = {
     "seed": (2, {"channel", "train", "audit"}),
     "audit.canaries": (60, {"audit"}),
-    "realizations": (101, set()),
-    "training_realizations": (9, set()),
+    "realizations": (101, {"audit", "report"}),
+    "training_realizations": (9, {"report"}),
     "shards.optimization": (7, set()),
     "shards.training": (7, set()),
     "network.devices": (9, {"channel"}),
@@ -783,7 +799,17 @@ READERS = {
     "training.learning_rate": (0.02, {"train"}),
     "training.correction": (0.9, {"train"}),
     "training.evaluate_every": (4, {"train"}),
-    "schemes": ([{"name": "a", "scheduler": "utility", "noise": "fair"}], {"report"}),
+    "schemes": (
+        [
+            {"name": name, "scheduler": scheduler, "noise": noise}
+            for name, scheduler, noise in (
+                ("a", "utility", "fair"),
+                ("b", "benchmark", "independent"),
+                ("c", "benchmark", "shared"),
+            )
+        ],
+        {"report"},
+    ),
 }
 
 
@@ -794,11 +820,11 @@ def test_the_table_of_readers_names_every_parameter():
 
 @pytest.mark.parametrize("parameter", READERS)
 def test_a_parameter_reaches_the_stages_that_read_it(parameter):
-    value, readers = READERS[parameter]
-    before = slices(scenario.resolve({"system": "utility_fair"}, {}))
-    after = slices(scenario.resolve(changed({"system": "utility_fair"}, parameter, value), {}))
-    differ = {stage for stage in STAGES if before[stage] != after[stage]}
-    assert differ == {stage for stage in STAGES if stage in readers or stage.partition("/")[0] in readers}
+    value, expected = READERS[parameter]
+    every = {f"{s}/{v}" if v else s for s in STAGES for v in VARIANTS.get(s, [None])}
+    assert readers("utility_fair", parameter, value) == {
+        stage for stage in every if expected & {stage, stage.partition("/")[0]}
+    }
 
 
 @pytest.mark.parametrize(
@@ -826,12 +852,14 @@ def test_a_mistake_is_named_with_its_place_and_what_would_be_right(override, exp
 
 
 def test_tables_refuse_what_cannot_be(tmp_path):
-    found, _, _ = stages(TINY, "utility", "fair")
+    found, model = before_training(TINY, "utility", "fair")
+    described = store.addresses(model)["noise", "utility", "fair"]
     path = str(tmp_path / "noise.parquet")
-    tables.write(found["noise"], "utility_fair", "noise", path)
-    assert tables.read("utility_fair", "noise", path).equals(found["noise"])
+    tables.write(found["noise"], "noise", path, described)
+    reader = {"system": model.system, "upstream": {"noise": described["address"]}}
+    assert tables.read("noise", path, reader).equals(found["noise"])
     with pytest.raises(tables.TableError, match="theta"):
-        tables.write(found["noise"].with_columns(theta=pl.lit(1.0)), "utility_fair", "noise", path)
+        tables.write(found["noise"].with_columns(theta=pl.lit(1.0)), "noise", path, described)
 
 
 def test_the_page_names_functions_that_exist():
@@ -840,9 +868,10 @@ def test_the_page_names_functions_that_exist():
         link: ("energy_j", "least_z", "iterations", "unit_power_w", "whole"),
         utility: ("utility", "best_z", "beta_1_of"),
         copies: ("base_multiplier", "scaled", "deviations"),
-        training: ("choose", "round_function", "noisy_copies", "noisy_uploads"),
+        training: ("choose",),
+        one_round: ("round_function", "noisy_copies", "noisy_uploads"),
         local_steps: ("updates",),
     }.items():
         for name in names:
             assert callable(getattr(module, name))
-            assert f"{module.__name__.removeprefix('pwfl.')}.{name}" in text
+            assert f"`{module.__name__.rpartition('.')[2]}.{name}`" in text

@@ -4,19 +4,37 @@ import numpy as np
 from scipy.constants import speed_of_light
 
 
-def gain(
-    distance_m: np.ndarray,
-    fading: np.ndarray,
-    frequency_hz: float,
-    exponent: float,
-    fading_scale: float,
-    min_distance_m: float,
+def link_gain(
+    distance_m: np.ndarray, frequency_hz: float, exponent: float, fading_power: np.ndarray | float = 1.0
 ) -> np.ndarray:
-    """Power gain of a link, l^2 (c / 4 pi f)^2 d^-exponent with l ~ Rayleigh(fading_scale), eq. (17).
+    """Power gain of a link, l^2 (c / 4 pi f)^2 d^-exponent, without unit.
 
-    `fading` holds uniform numbers in (0, 1) of the distances' shape; distances are cut below at
-    min_distance_m. The result has no unit and the same shape.
+    Parameters
+    ----------
+    distance_m
+        Distances d, above 0.
+    frequency_hz
+        Carrier frequency f.
+    exponent
+        Of the distance; 2 is free space.
+    fading_power
+        Power l^2 of the fading, of the distances' shape; 1: the path's gain alone.
+
+    Examples
+    --------
+    >>> float(round(10 * np.log10(link_gain(100.0, 2.4e9, 2.0)), 1))
+    -80.1
     """
-    fading_power = -2 * fading_scale**2 * np.log1p(-fading)
     free_space = (speed_of_light / (4 * np.pi * frequency_hz)) ** 2
-    return fading_power * free_space * np.maximum(distance_m, min_distance_m) ** -exponent
+    return fading_power * free_space * distance_m**-exponent
+
+
+def rayleigh_power(uniform: np.ndarray, scale: float) -> np.ndarray:
+    """Power l^2 of fades l ~ Rayleigh(scale), of mean 2 scale^2, by inversion of uniform numbers in (0, 1).
+
+    Examples
+    --------
+    >>> float(rayleigh_power(1 - np.exp(-3.0), scale=1.0))
+    6.0
+    """
+    return -2 * scale**2 * np.log1p(-uniform)

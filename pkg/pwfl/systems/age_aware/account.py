@@ -7,7 +7,7 @@ import polars as pl
 
 from pwfl.systems.age_aware import age, loss_difference
 from pwfl.systems.age_aware.age_profiles import profiles
-from pwfl.tables import beside
+from pwfl.tables import beside, to_array
 
 if TYPE_CHECKING:
     from pwfl.systems.age_aware.scenario import AgeAware
@@ -29,23 +29,22 @@ EPSILONS = {"exact": "total_variation", "bound": "total_variation_bound", "unsaf
 
 
 def run(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """Each client's guarantee, and each case's guarantee, noise, expected loss difference and bounds.
+    """Each client's guarantee (`leakage`), and each case's with its noise, loss difference and bounds (`outcome`).
 
     The chains' reverse kernels are computed anew from `users`. A case's guarantee is its worst client's.
     Each client adds Laplace noise once, so delta is 0 and epsilon_C is exact.
     """
     keys, horizon = ["realization", "case"], scenario.schedule.horizon
     chains = profiles(tables["users"], horizon)
+    final = chains.filter(pl.col("age") == 0).select(
+        "chain", final_mean_wh="mean_wh", final_variance_wh2="variance_wh2"
+    )
     frame = (
         tables["schedule"]
         .pipe(beside, tables["noise"], *keys, "user")
-        .join(tables["users"], on=["realization", "user"], maintain_order="left")
-        .join(chains, on=["chain", "collection_time"], maintain_order="left")
-        .join(
-            chains.filter(pl.col("age") == 0).select("chain", final_mean="mean_wh", final_variance="variance_wh2"),
-            on="chain",
-            maintain_order="left",
-        )
+        .pipe(beside, tables["users"], "realization", "user")
+        .pipe(beside, chains, "chain", "collection_time")
+        .pipe(beside, final, "chain")
     )
     classical = frame["classical_epsilon"].to_numpy()
     leakage = frame.select(*keys, "user", "target_epsilon", "collection_time", "age", epsilon_classical=classical)
@@ -61,12 +60,10 @@ def run(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> dict[str, pl.D
         channel_uses=pl.len().cast(pl.Float64),
     )
     samples = tables["users"].group_by("realization", maintain_order=True).agg(pl.col("samples").sum())
-    outcome = outcome.join(samples, on="realization", how="left", maintain_order="left")
+    outcome = outcome.pipe(beside, samples, "realization").pipe(beside, losses(frame), *keys)
     return {
         "leakage": leakage,
         "outcome": outcome.with_columns(
-            pl.Series(name, values) for name, values in losses(frame, len(outcome)).items()
-        ).with_columns(
             target_met=pl.col("epsilon_exact") <= pl.col("target_epsilon") * (1 + TOLERANCE),
             rounds=pl.lit(1),
             delta=pl.lit(0.0),
@@ -76,32 +73,29 @@ def run(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> dict[str, pl.D
     }
 
 
-def losses(frame: pl.DataFrame, cases: int) -> dict[str, np.ndarray]:
-    """Noise power, expected loss difference and its two bounds of each case, squares of Wh."""
-    frame = frame.sort("realization", "case", "user")
-    names = (
-        "samples",
-        "sensitivity_wh",
-        "noise_scale_wh",
-        "divergence_nats",
-        "information_nats",
-        "mean_wh",
-        "variance_wh2",
-        "final_mean",
-        "final_variance",
-    )
-    samples, sensitivity, scale, divergence, information, mean, variance, final_mean, final_variance = (
-        frame[name].to_numpy().reshape(cases, -1) for name in names
-    )
-    share, value_range = samples / samples.sum(axis=1, keepdims=True), samples * sensitivity
-    power = loss_difference.noise_power(share, scale)
+def losses(frame: pl.DataFrame) -> pl.DataFrame:
+    """Noise power, expected loss difference and its two bounds of each realization and case, squares of Wh.
+
+    `frame` has a row for each of their users: its schedule, noise, samples, and profile at its collection time and T.
+    """
+
+    def array(name: str) -> np.ndarray:
+        return to_array(frame, name, "realization", "case", "user")
+
+    samples, variance, final_variance = array("samples"), array("variance_wh2"), array("final_variance_wh2")
+    share, value_range = samples / samples.sum(axis=-1, keepdims=True), samples * array("sensitivity_wh")
+    told = array("information_nats"), array("divergence_nats")
+    power = loss_difference.noise_power(share, array("noise_scale_wh"))
     excess = loss_difference.sampling_excess(share, samples, variance, final_variance)
-    paired = loss_difference.paired_penalty(share, value_range, information, divergence)
-    separate = loss_difference.separate_penalty(share, value_range, information, divergence)
+    bias = share * (array("mean_wh") - array("final_mean_wh"))
+    paired = loss_difference.paired_penalty(share, value_range, *told)
+    separate = loss_difference.separate_penalty(share, value_range, *told)
     offset = loss_difference.paired_offset(share, samples, final_variance)
-    return {
-        "noise_power_wh2": power.sum(axis=1),
-        "expected_loss_difference_wh2": loss_difference.expected(share * (mean - final_mean), excess, power),
-        "paired_bound_wh2": (paired + power - offset).sum(axis=1),
-        "separate_bound_wh2": (separate + power).sum(axis=1),
+    found = {
+        "noise_power_wh2": power.sum(axis=-1),
+        "expected_loss_difference_wh2": loss_difference.expected(bias, excess, power),
+        "paired_bound_wh2": (paired + power - offset).sum(axis=-1),
+        "separate_bound_wh2": (separate + power).sum(axis=-1),
     }
+    cases = frame.select("realization", "case").unique().sort("realization", "case")
+    return cases.with_columns(pl.Series(name, values.ravel()) for name, values in found.items())

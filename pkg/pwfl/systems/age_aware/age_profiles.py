@@ -9,6 +9,8 @@ from pwfl.systems.age_aware import markov
 def profiles(users: pl.DataFrame, horizon: int) -> pl.DataFrame:
     """Every chain of the table `users` seen from every collection time t = 0..T = horizon.
 
+    Returns
+    -------
     One row for each chain and collection_time, with the age T - t and
 
     - total_variation: Delta(T - t), the largest total variation distance between rows of the reverse kernel;

@@ -18,6 +18,12 @@ def best_separate(cost: np.ndarray) -> Found:
 
     No term belongs to two clients, so the clients' own minima are the optimum: N (T + 1) evaluations, not
     (T + 1)^N.
+
+    Examples
+    --------
+    >>> times, value, evaluations = best_separate(np.array([[3.0, 1.0, 2.0], [0.0, 4.0, np.inf]]))
+    >>> times.tolist(), value, evaluations
+    ([1, 0], 1.0, 6)
     """
     times = _last_argmin(cost)
     return times, float(np.take_along_axis(cost, times[:, None], 1).sum()), cost.size
@@ -26,11 +32,18 @@ def best_separate(cost: np.ndarray) -> Found:
 def best_common(cost: np.ndarray, required: np.ndarray, common_cost: Callable) -> Found:
     """Times that minimize the sum of each client's `cost` plus `common_cost` of the least `required` among them.
 
-    `required` is what each client's age asks of a mechanism that all share; `common_cost` takes an array of
-    its values and must not increase in them. Exact, in at most N^2 (T + 1) evaluations: the optimum's least
-    `required` is one of N (T + 1) values. With each as a floor, every client takes its cheapest time that
-    asks for no less. That schedule costs no more than its floor says, and at the optimum's floor no more
-    than the optimum.
+    Exact, in at most N^2 (T + 1) evaluations: the optimum's least `required` is one of N (T + 1) values. With
+    each as a floor, every client takes its cheapest time that asks for no less. That schedule costs no more than
+    its floor says, and at the optimum's floor no more than the optimum.
+
+    Parameters
+    ----------
+    cost
+        Each client's own, shape (user, time).
+    required
+        What its age asks of a mechanism that all share, shape (user, time).
+    common_cost
+        A function of an array of values of `required`, which must not increase in them.
     """
     order = np.argsort(-required, axis=1, kind="stable")
     asked = np.take_along_axis(required, order, 1)
@@ -48,7 +61,12 @@ def best_common(cost: np.ndarray, required: np.ndarray, common_cost: Callable) -
 def enumerate_all(own: np.ndarray, shared: np.ndarray, required: np.ndarray, common_cost: Callable | None) -> Found:
     """Times that minimize sum of `own` + (sum of `shared`)^2 + common cost over all (T + 1)^N schedules.
 
-    `common_cost` is of the least `required`, as in `best_common`; None: there is none.
+    Parameters
+    ----------
+    own, shared
+        Each client's terms, shape (user, time).
+    required, common_cost
+        As in `best_common`; None: there is no common cost.
     """
     total = _over_grid(np.add, own) + _over_grid(np.add, shared) ** 2
     if common_cost is not None:

@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 from pwfl import streams
 from pwfl.privacy.audit import Attack, worst
 from pwfl.systems.age_aware import markov
-from pwfl.systems.age_aware.rounds import sample_means, uploads
+from pwfl.systems.age_aware.rounds import Clients, sample_means, uploads
 
 if TYPE_CHECKING:
     from pwfl.systems.age_aware.scenario import AgeAware
@@ -37,21 +37,34 @@ def attacks(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> Iterator[A
         .row(0, named=True)
     )
     scale = tables["noise"].filter(chosen, pl.col("user") == client["user"])["noise_scale_wh"][0]
-    generator, chains = (
-        streams.generator(scenario.seed, "audit", realization),
-        CHAINS * scenario.audit.canaries,
-    )
+    generator, chains = streams.generator(scenario.seed, "audit", realization), CHAINS * scenario.audit.canaries
     first, scores = canary_scores(generator, chains, user, client["collection_time"], horizon, scale)
     observer = f"client {client['user']}'s upload, target {client['target_epsilon']:g}; a record as it is at T"
     yield Attack(realization, observer, outcome["delta"], outcome["epsilon_exact"], False, first, scores)
 
 
 def canary_scores(
-    generator, chains: int, user: dict, time: int, horizon: int, scale: float
+    generator: np.random.Generator, chains: int, user: dict, time: int, horizon: int, scale: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Coins and scores of independent runs of one record, collected at `time`, shape (run,).
+    """Coins and scores of independent runs of one record.
 
-    The score is the log-likelihood ratio of the upload, of which the other records' part is taken away.
+    Parameters
+    ----------
+    generator
+        Of the chains and the noise.
+    chains
+        How many are simulated; those that end in one of the two states that reveal most count.
+    user
+        The client's row of the table `users`.
+    time, horizon
+        When it collects, and T.
+    scale
+        Of its Laplace noise, Wh.
+
+    Returns
+    -------
+    Coins and scores, shape (run,). A score is the log-likelihood ratio of the upload, of which the other records'
+    part is taken away.
     """
     states, start, transition = (np.array(user[name]) for name in ("states_wh", "start", "transition"))
     kernel = markov.reverse_kernels(transition, start, horizon)[time]  # Pr(X_t = column | X_T = row)
@@ -62,7 +75,8 @@ def canary_scores(
     near = logsumexp(log_kernel - states / user["samples"] / scale, axis=1)
     told = np.maximum(np.abs(far[:, None] - far), np.abs(near[:, None] - near))
     ends = np.unravel_index(told.argmax(), told.shape)
-    drawn = sample_means(generator, states, np.array([1]), start[None], transition[None], horizon, chains)
+    record = Clients(states, np.array([1]), start[None], transition[None])
+    drawn = sample_means(generator, record, horizon, chains)
     kept = drawn[np.isin(drawn[:, 0, horizon], states[list(ends)]), 0]
     value, first = kept[:, time] / user["samples"], kept[:, horizon] == states[ends[0]]
     upload = uploads(value, scale, generator.laplace(size=len(kept)))

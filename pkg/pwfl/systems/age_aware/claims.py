@@ -1,21 +1,31 @@
 """The paper's claims about the system `age_aware`, measured on the scenarios of a study."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import polars as pl
 from scipy.stats import t as student
 
 from pwfl.report import claims as common
-from pwfl.report.claims import Band, Claim, counted, difference, fixed, ratio, worst
+from pwfl.report.claims import Band, Claim, Measure, counted, difference, fixed, ratio, worst
+from pwfl.tables import to_array
 
 RANDOM = (("random", "constant"), ("random", "adaptive"))
 PROPOSED = (("bound_constant", "constant"), ("bound_adaptive", "adaptive"))
 SIMULATED = (("simulated_constant", "constant"), ("simulated_adaptive", "adaptive"))
+KINDS = {
+    **dict.fromkeys(RANDOM, "random"),
+    **dict.fromkeys(PROPOSED, "proposed"),
+    **dict.fromkeys(SIMULATED, "simulated optimum"),
+}
 FALSE_ALARM = 1e-6  # of the comparison of simulation and closed form
 ENOUGH = 30  # realizations for the mean error to be about normal
 ROUNDING = 1e-9
 EXPECTED, SIMULATION, NOISE = "expected_loss_difference_wh2", "loss_difference_wh2", "noise_power_wh2"
 FORMS = {"paired": "this project's bound", "separate": "the paper's bound"}
 BEYOND = "not in the paper"
+
+Measured = Iterator[tuple[Claim, Measure]]
 
 
 def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
@@ -33,7 +43,7 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
     return common.table(rows)
 
 
-def _losses(data: dict, form: str):
+def _losses(data: dict, form: str) -> Measured:
     """Fig. 3 (a)."""
     best = data.get(PROPOSED[1])
     for other in (*RANDOM, PROPOSED[0]):
@@ -58,7 +68,7 @@ def _losses(data: dict, form: str):
             yield claim, worst(ratio, np.stack([data[proposed][EXPECTED], data[simulated][EXPECTED]]))
 
 
-def _noise(data: dict, form: str):
+def _noise(data: dict, form: str) -> Measured:
     """Fig. 3 (b)."""
     source, printed = "Sec. IV, Fig. 3 b", "constant noise is always larger"
     for constant, adaptive in (RANDOM, PROPOSED, SIMULATED):
@@ -90,7 +100,7 @@ def _noise(data: dict, form: str):
         yield claim, worst(ratios, np.stack([*constant, *adaptive]), largest=False)
 
 
-def _bounds(content: dict):
+def _bounds(content: dict) -> Measured:
     """Guarantees and Theorem 1, over all schemes, realizations and targets."""
     each = content["realizations"]
     if each.is_empty():
@@ -141,7 +151,7 @@ def _bounds(content: dict):
         )
 
 
-def _sweep(content: dict):
+def _sweep(content: dict) -> Measured:
     """Fig. 2, in closed form."""
     sweep = content["sweep"]
     if sweep.is_empty():
@@ -174,15 +184,13 @@ def _by_scheme(content: dict) -> dict[tuple[str, str], dict[str, np.ndarray]]:
     """Columns of each scheme, shape (target, realization)."""
     found = {}
     for scheme in content["scenario"].schemes:
-        frame = content["realizations"].filter(pl.col("scheme") == scheme.name).sort("case", "realization")
+        frame = content["realizations"].filter(pl.col("scheme") == scheme.name)
         if len(frame):
-            cases = frame["case"].n_unique()
             found[scheme.scheduler, scheme.noise] = {
-                c: frame[c].to_numpy().reshape(cases, -1) for c in (EXPECTED, NOISE)
+                column: to_array(frame, column, "case", "realization") for column in (EXPECTED, NOISE)
             }
     return found
 
 
 def _title(pair: tuple[str, str]) -> str:
-    kind = {"random": "random", "bound": "proposed", "simulated": "simulated optimum"}[pair[0].split("_")[0]]
-    return f"{kind}, {pair[1]} noise"
+    return f"{KINDS[pair]}, {pair[1]} noise"

@@ -14,7 +14,9 @@ def noise_power(share: np.ndarray, scale: np.ndarray) -> np.ndarray:
     return 2 * (share * scale) ** 2
 
 
-def sampling_excess(share, samples, variance, final_variance) -> np.ndarray:
+def sampling_excess(
+    share: np.ndarray, samples: np.ndarray, variance: np.ndarray, final_variance: np.ndarray
+) -> np.ndarray:
     """Each client's part of the expected loss difference from a variance at t_k other than that at T."""
     return share**2 * (variance - final_variance) / samples
 
@@ -22,29 +24,57 @@ def sampling_excess(share, samples, variance, final_variance) -> np.ndarray:
 def expected(bias: np.ndarray, excess: np.ndarray, power: np.ndarray) -> np.ndarray:
     """The expected loss difference (2a), exactly, without the axis of users.
 
-    `bias` is alpha_k (mean at t_k - mean at T), `excess` by `sampling_excess`, `power` by `noise_power`. The
-    biases add before they are squared, so clients' ages interact.
+    The biases add before they are squared, so clients' ages interact.
+
+    Parameters
+    ----------
+    bias
+        alpha_k (mean at t_k - mean at T), Wh.
+    excess, power
+        See `sampling_excess` and `noise_power`.
+
+    Examples
+    --------
+    >>> nothing = np.zeros(2)
+    >>> [float(expected(np.array(bias), nothing, nothing)) for bias in ([3.0, 1.0], [3.0, -1.0])]
+    [16.0, 4.0]
     """
     return bias.sum(axis=-1) ** 2 + (excess + power).sum(axis=-1)
 
 
-def paired_penalty(share, value_range, information, divergence) -> np.ndarray:
-    """Each client's part of the bound by age: alpha_k r^2 (I_k + D_k) / 2, r the range of the data.
+def paired_penalty(
+    share: np.ndarray, value_range: np.ndarray | float, information: np.ndarray, divergence: np.ndarray
+) -> np.ndarray:
+    """Each client's part of the bound by age: alpha_k r^2 (I_k + D_k) / 2.
 
     Theorem 1 with its two steps taken at once, for the difference of the two losses; see `paired_offset`.
+
+    Parameters
+    ----------
+    share
+        alpha_k.
+    value_range
+        r, of the data, Wh.
+    information
+        I_k, of the client's mean about each of its samples, or a bound on it, nats.
+    divergence
+        D_k, of the law at t_k from that at T, nats.
     """
     return share * value_range**2 * (information + divergence) / 2
 
 
-def paired_offset(share, samples, final_variance) -> np.ndarray:
+def paired_offset(share: np.ndarray, samples: np.ndarray, final_variance: np.ndarray) -> np.ndarray:
     """What the ideal model itself loses by sampling, each client's part; taken off the paired bound."""
     return share**2 * final_variance / samples
 
 
-def separate_penalty(share, value_range, information, divergence) -> np.ndarray:
+def separate_penalty(
+    share: np.ndarray, value_range: np.ndarray | float, information: np.ndarray, divergence: np.ndarray
+) -> np.ndarray:
     """Each client's part of Theorem 1 as in the paper's appendix, for a loss in [0, R], R = r^2.
 
     alpha_k R (sqrt((I_k + D_k) / 2) + sqrt(D_k / 2)): generalization term and risk term, bounded one by one.
+    Arguments are those of `paired_penalty`.
     """
     both = np.sqrt((information + divergence) / 2) + np.sqrt(divergence / 2)
     return share * value_range**2 * both

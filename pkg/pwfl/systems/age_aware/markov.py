@@ -28,13 +28,26 @@ def birth_death(up: float, down: float, states: int) -> np.ndarray:
     """Transition matrix of a chain that goes up with probability `up`, down with `down`, else stays.
 
     Lin et al., Sec. IV-A; shape (states, states). Nothing is checked; see `matrix_flaw`.
+
+    Examples
+    --------
+    >>> birth_death(0.25, 0.5, states=3)
+    array([[0.75, 0.25, 0.  ],
+           [0.5 , 0.25, 0.25],
+           [0.  , 0.5 , 0.5 ]])
     """
     steps = np.diag(np.full(states - 1, up), 1) + np.diag(np.full(states - 1, down), -1)
     return steps + np.diag(1 - steps.sum(axis=1))
 
 
 def matrix_flaw(transition: np.ndarray) -> str | None:
-    """Why a square matrix is no transition matrix of an irreducible aperiodic chain; None where it is one."""
+    """Why a square matrix is no transition matrix of an irreducible aperiodic chain; None where it is one.
+
+    Examples
+    --------
+    >>> matrix_flaw(np.eye(2))
+    'it is reducible: state 1 is never reached from state 0'
+    """
     states = len(transition)
     if (transition < 0).any():
         row, column = np.argwhere(transition < 0)[0]
@@ -79,9 +92,20 @@ def laws(transition: np.ndarray, start: np.ndarray, horizon: int) -> np.ndarray:
 
 
 def reverse_kernels(transition: np.ndarray, start: np.ndarray, horizon: int) -> np.ndarray:
-    """Pr(X_t = a | X_T = x) for t = 0..T = horizon, shape (T + 1, x, a); x are the states that X_T can take.
+    """Pr(X_t = a | X_T = x) for t = 0..T, mu_t(a) P^(T-t)(a, x) / mu_T(x), exactly, for any start law.
 
-    mu_t(a) P^(T-t)(a, x) / mu_T(x), exactly, for any start law.
+    Parameters
+    ----------
+    transition
+        P, shape (states, states).
+    start
+        mu_0, shape (states,).
+    horizon
+        T.
+
+    Returns
+    -------
+    Shape (T + 1, x, a); x are the states that X_T can take.
     """
     mu = laws(transition, start, horizon)
     powers = [np.eye(len(transition))]
@@ -121,7 +145,7 @@ def spectral_gap(transition: np.ndarray) -> float:
 
 
 def total_variation_bound(transition: np.ndarray, start: np.ndarray, horizon: int) -> np.ndarray:
-    """A provable bound on `total_variation` of the reverse kernels, t = 0..T, shape (T + 1,).
+    """A provable bound on `total_variation` of the reverse kernels, t = 0..T = horizon, shape (T + 1,).
 
     1/2 c^(T-t) sqrt(max_a mu_t(a) / pi_a) max over x != x' of sqrt(pi_x / mu_T(x)^2 + pi_x' / mu_T(x')^2),
     at most 1, with c the `contraction`. From the stationary law this is 1/2 c^(T-t) max sqrt(1/pi_x + 1/pi_x').
@@ -138,7 +162,13 @@ def total_variation_bound(transition: np.ndarray, start: np.ndarray, horizon: in
 
 
 def divergence(law: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Kullback-Leibler divergence D(law || other), nats, over the last axis; infinite where other lacks a state."""
+    """Kullback-Leibler divergence D(law || other), nats, over the last axis; infinite where other lacks a state.
+
+    Examples
+    --------
+    >>> float(divergence(np.array([1.0, 0.0]), np.array([0.5, 0.5])).round(4))
+    0.6931
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = np.where(law > 0, law * np.log(law / other), 0.0)
     return np.maximum(terms.sum(axis=-1), 0.0)

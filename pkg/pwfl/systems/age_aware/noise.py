@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from pwfl.systems.age_aware import age
+from pwfl.tables import beside
 
 if TYPE_CHECKING:
     from pwfl.systems.age_aware.scenario import AgeAware
@@ -20,7 +21,7 @@ def run(scenario: "AgeAware", scheme: str, tables: dict[str, pl.DataFrame]) -> d
     epsilon = pl.col("required_epsilon")
     noise = (
         tables["schedule"]
-        .join(tables["users"], on=["realization", "user"], maintain_order="left")
+        .pipe(beside, tables["users"], "realization", "user")
         .with_columns(classical_epsilon=epsilon if scheme == "adaptive" else epsilon.min().over(keys))
         .with_columns(noise_scale_wh=age.laplace_scale(pl.col("sensitivity_wh"), pl.col("classical_epsilon")))
         .select(*keys, "user", "classical_epsilon", "noise_scale_wh")

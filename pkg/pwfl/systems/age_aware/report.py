@@ -8,7 +8,7 @@ import polars as pl
 
 from pwfl.report import results, theme
 from pwfl.systems.age_aware.catalog import CATALOG
-from pwfl.systems.age_aware.claims import claims
+from pwfl.systems.age_aware.claims import PROPOSED, claims
 
 if TYPE_CHECKING:
     from pwfl.systems.age_aware.scenario import AgeAware
@@ -231,15 +231,15 @@ def search(scenarios: dict[str, dict]) -> alt.Chart:
     for name, content in scenarios.items():
         for scheme in content["scenario"].schemes:
             found = content["summary"].filter(pl.col("scheme") == scheme.name).head(1)
-            if scheme.scheduler.startswith("bound_") and len(found):
+            if (scheme.scheduler, scheme.noise) in PROPOSED and len(found):
                 row = found.row(0, named=True)
                 size = (name, row["clients"], row["horizon"])
                 rows.append((*size, f"search, {scheme.noise} noise", log10(row["evaluations"])))
                 rows.append((*size, EVERY, row["log10_schedules"]))
     schema = {"scenario": pl.String, "clients": pl.Int64, "horizon": pl.Int64, "search": pl.String, "cost": pl.Float64}
     frame = pl.DataFrame(rows, schema=schema, orient="row").unique(maintain_order=True)
-    names = [EVERY, "search, constant noise", "search, adaptive noise"]
-    colours = ["#7F7F7F", *(CATALOG.colours[f"bound_{rule}", rule] for rule in ("constant", "adaptive"))]
+    names = [EVERY, *(f"search, {rule} noise" for _, rule in PROPOSED)]
+    colours = ["#7F7F7F", *(CATALOG.colours[pair] for pair in PROPOSED)]
     picked = alt.selection_point(fields=["search"], bind="legend")
     return (
         alt.Chart(frame, width=theme.WIDTH, height=theme.HEIGHT, title="Cost of finding the best schedule")

@@ -1,16 +1,42 @@
 """One round of Lin et al.: the clients' data over time, their noisy means, the server's average (Sec. II-B)."""
 
+from typing import NamedTuple
+
 import numpy as np
+import polars as pl
 
 from pwfl.systems.age_aware import markov
 
 
-def sample_means(generator, states, samples, start, transition, horizon: int, draws: int) -> np.ndarray:
+class Clients(NamedTuple):
+    """What the data of some clients follow."""
+
+    states: np.ndarray  # values that the data take, shape (state,)
+    samples: np.ndarray  # n_k, shape (user,)
+    start: np.ndarray  # laws of X_0, shape (user, state)
+    transition: np.ndarray  # shape (user, state, state)
+
+    @classmethod
+    def of(cls, users: pl.DataFrame) -> "Clients":
+        """The clients of one realization's table `users`, in the order of its rows."""
+        return cls(
+            np.array(users["states_wh"][0].to_list()),
+            *(np.array(users[name].to_list()) for name in ("samples", "start", "transition")),
+        )
+
+    @property
+    def share(self) -> np.ndarray:
+        """Their weights alpha_k in the server's average, shape (user,)."""
+        return self.samples / self.samples.sum()
+
+
+def sample_means(generator: np.random.Generator, clients: Clients, horizon: int, draws: int) -> np.ndarray:
     """Mean of each client's samples at t = 0..T, shape (draw, user, T + 1), each sample a chain of its own.
 
-    `samples` has shape (user,), `start` (user, state), `transition` (user, state, state). Only the numbers of
-    samples in each state are followed, which change by multinomial draws: the cost does not grow with samples.
+    Only the numbers of samples in each state are followed, which change by multinomial draws: the cost does not
+    grow with samples.
     """
+    states, samples, start, transition = clients
     counts = generator.multinomial(np.broadcast_to(samples, (draws, len(samples))), start)
     means = np.empty((draws, len(samples), horizon + 1))
     means[:, :, 0] = counts @ states
@@ -21,16 +47,33 @@ def sample_means(generator, states, samples, start, transition, horizon: int, dr
     return means / samples[:, None]
 
 
-def final_means(states, start, transition, horizon: int) -> np.ndarray:
+def final_means(clients: Clients, horizon: int) -> np.ndarray:
     """Each client's expected value at T, shape (user,)."""
-    return np.array([markov.laws(p, mu, horizon)[-1] @ states for mu, p in zip(start, transition, strict=True)])
+    laws = (markov.laws(p, mu, horizon) for mu, p in zip(clients.start, clients.transition, strict=True))
+    return np.array([law[-1] @ clients.states for law in laws])
 
 
-def loss_differences(means, noise, share, times, scale, best: float) -> np.ndarray:
-    """Loss of the private aged model less that of the fresh one without noise, at T, shape (draw, case).
+def loss_differences(
+    means: np.ndarray, noise: np.ndarray, share: np.ndarray, times: np.ndarray, scale: np.ndarray, best: float
+) -> np.ndarray:
+    """Loss of the private aged model less that of the fresh one without noise, at T, squares of Wh.
 
-    `means` has shape (draw, user, T + 1), `noise`, of scale one, (draw, user), `share` (user,), `times` and
-    `scale` (case, user). A model's loss at T exceeds that of `best`, the mean at T, by their squared distance.
+    Parameters
+    ----------
+    means
+        Of the clients' samples at t = 0..T, shape (draw, user, T + 1).
+    noise
+        Laplace noise of scale one, shape (draw, user).
+    share
+        The clients' weights, shape (user,).
+    times, scale
+        When each client collects, and the scale of its noise, shape (case, user).
+    best
+        The mean at T: a model's loss exceeds that of `best` by their squared distance.
+
+    Returns
+    -------
+    Shape (draw, case).
     """
     collected = means[:, np.arange(len(share)), times]  # (draw, case, user)
     private = uploads(collected, scale, noise[:, None]) @ share

@@ -1,6 +1,6 @@
 """Schedulers of the system `age_aware`: when each client collects (Sec. III-B of Lin et al.)."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -12,8 +12,47 @@ from pwfl.tables import to_array
 if TYPE_CHECKING:
     from pwfl.systems.age_aware.scenario import AgeAware
 
-PROFILE = ("total_variation", "divergence_nats", "information_nats", "mean_wh", "variance_wh2")
+KEYS = ("realization", "user")
 PENALTIES = {"paired": loss_difference.paired_penalty, "separate": loss_difference.separate_penalty}
+
+
+class Search(NamedTuple):
+    """What the times found minimize: the loss difference's bound or its exact expectation, under a noise rule."""
+
+    bounded: bool
+    adaptive: bool
+
+
+SEARCHES = {
+    "bound_constant": Search(bounded=True, adaptive=False),
+    "bound_adaptive": Search(bounded=True, adaptive=True),
+    "simulated_constant": Search(bounded=False, adaptive=False),
+    "simulated_adaptive": Search(bounded=False, adaptive=True),
+}
+
+
+class Profiles(NamedTuple):
+    """Clients, and what their data tell at T for each collection time: shape (..., user, 1) or (..., user, time)."""
+
+    samples: np.ndarray  # n_k, of one time
+    sensitivity_wh: np.ndarray  # of the samples' mean, of one time
+    total_variation: np.ndarray
+    divergence_nats: np.ndarray
+    information_nats: np.ndarray
+    mean_wh: np.ndarray
+    variance_wh2: np.ndarray
+
+    @classmethod
+    def of(cls, users: pl.DataFrame, links: pl.DataFrame) -> "Profiles":
+        """Those of the tables `users` and `links`, with realizations on the first axis."""
+        of_user = {name: to_array(users, name, *KEYS)[..., None] for name in ("samples", "sensitivity_wh")}
+        rest = [name for name in cls._fields if name not in of_user]
+        over_time = {name: to_array(links, name, *KEYS, "collection_time") for name in rest}
+        return cls(**of_user, **over_time)
+
+    def at(self, realization: int) -> "Profiles":
+        """Those of one realization, by its place on the first axis."""
+        return Profiles(*(values[realization] for values in self))
 
 
 def run(scenario: "AgeAware", scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
@@ -25,16 +64,14 @@ def run(scenario: "AgeAware", scheduler: str, tables: dict[str, pl.DataFrame]) -
     """
     users = tables["users"]
     realizations = users["realization"].unique(maintain_order=True).to_list()
-    profile = {name: to_array(tables["links"], name, "realization", "user", "collection_time") for name in PROFILE} | {
-        name: to_array(users, name, "realization", "user")[..., None] for name in ("samples", "sensitivity_wh")
-    }
-    clients, times = profile["mean_wh"].shape[1:]
+    profiles = Profiles.of(users, tables["links"])
+    clients, times = profiles.mean_wh.shape[1:]
     if scheduler == "sweep":
         swept = steps(min(scenario.schedule.sweep_clients, clients), times)
         targets = np.full(len(swept), scenario.schedule.sweep_epsilon)
     else:
         swept, targets = None, np.array(scenario.privacy.target_epsilons)
-    required = age.required_epsilon(targets[:, None, None], profile["total_variation"][:, None])
+    required = age.required_epsilon(targets[:, None, None], profiles.total_variation[:, None])
 
     status, objective, evaluations = scheduler, np.nan, 0.0
     if scheduler == "sweep":
@@ -48,8 +85,10 @@ def run(scenario: "AgeAware", scheduler: str, tables: dict[str, pl.DataFrame]) -
             block = range(realizations[0], realizations[-1] + 1)
             schedules = random_times(streams.uniforms(scenario.seed, "schedule", block, (clients,)), allowed)
         else:
-            status, bound = "optimal", scenario.schedule.bound if scheduler.startswith("bound_") else None
-            schedules, objective, evaluations = optimal_times(scheduler, bound, profile, required, allowed)
+            wanted = SEARCHES[scheduler]
+            bound = scenario.schedule.bound if wanted.bounded else None
+            status = "optimal"
+            schedules, objective, evaluations = optimal_times(wanted, bound, profiles, required, allowed)
 
     asked = np.take_along_axis(required, schedules[..., None], 3)
     cases = pl.DataFrame({"case": np.arange(len(targets)), "target_epsilon": targets})
@@ -73,63 +112,101 @@ def run(scenario: "AgeAware", scheduler: str, tables: dict[str, pl.DataFrame]) -
 
 
 def steps(swept: int, times: int) -> np.ndarray:
-    """Client and time of each case of a sweep over the first `swept` clients, shape (case, 2)."""
+    """Client and time of each case of a sweep over the first `swept` clients, shape (case, 2).
+
+    Examples
+    --------
+    >>> steps(2, times=2).tolist()
+    [[0, 0], [0, 1], [1, 0], [1, 1]]
+    """
     return np.stack([np.repeat(np.arange(swept), times), np.tile(np.arange(times), swept)], axis=1)
 
 
 def random_times(draws: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    """Times uniform among the allowed ones, shape (realization, case, user); the same draw in all cases.
+    """Times uniform among the allowed ones, by the same draw in all cases.
 
-    `draws` are uniform, of shape (realization, user), `allowed` has shape (realization, case, user, time).
+    Parameters
+    ----------
+    draws
+        Uniform numbers, shape (realization, user).
+    allowed
+        Whether a client may collect then, shape (realization, case, user, time).
+
+    Returns
+    -------
+    Shape (realization, case, user).
+
+    Examples
+    --------
+    >>> random_times(np.array([[0.4, 0.6]]), np.array([[[[True, False, True], [True, False, True]]]])).tolist()
+    [[[0, 2]]]
     """
     rank = (draws[:, None] * allowed.sum(axis=3)).astype(int)
     return (allowed.cumsum(axis=3) > rank[..., None]).argmax(axis=3)
 
 
-def optimal_times(scheduler: str, bound: str, profile: dict, required: np.ndarray, allowed: np.ndarray):
-    """Schedules of the searches, shape (realization, case, user), their objectives and numbers of evaluations.
+def optimal_times(
+    wanted: Search, bound: str | None, profiles: Profiles, required: np.ndarray, allowed: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The best schedules for each target; realizations whose clients are alike are searched once.
 
-    Realizations whose clients are alike are searched once. `profile` holds arrays of shape (realization,
-    user, 1) or (realization, user, time), `required` and `allowed` (realization, case, user, time).
+    Parameters
+    ----------
+    wanted, bound
+        See `search`.
+    profiles
+        With realizations on the first axis.
+    required, allowed
+        What each time asks of the mechanism, and whether that is allowed, shape (realization, case, user, time).
+
+    Returns
+    -------
+    Times, shape (realization, case, user); the objective there, and how many terms were evaluated, shape
+    (realization, case).
     """
-    flat = np.concatenate([profile[name].reshape(len(required), -1) for name in profile], axis=1)
+    flat = np.concatenate([values.reshape(len(required), -1) for values in profiles], axis=1)
     _, first, which = np.unique(flat, axis=0, return_index=True, return_inverse=True)
     found = [
-        [
-            search(scheduler, bound, {n: v[r] for n, v in profile.items()}, need, may)
-            for need, may in zip(required[r], allowed[r], strict=True)
-        ]
+        [search(wanted, bound, profiles.at(r), *case) for case in zip(required[r], allowed[r], strict=True)]
         for r in first
     ]
     columns = (np.array([[case[part] for case in cases] for cases in found]) for part in range(3))
     return tuple(column[which.ravel()] for column in columns)
 
 
-def search(scheduler: str, bound: str, profile: dict, required: np.ndarray, allowed: np.ndarray):
-    """Best times of the clients for one target, the objective there, and how many terms were evaluated.
+def search(
+    wanted: Search, bound: str | None, clients: Profiles, required: np.ndarray, allowed: np.ndarray
+) -> age_search.Found:
+    """Best times of one realization's clients for one target, the objective there, how many terms were evaluated.
 
-    Arrays have shape (user, time); see `optimal_times`.
+    Parameters
+    ----------
+    wanted
+        What is minimized.
+    bound
+        The bound's form, `paired` or `separate`; None where the expectation is minimized.
+    required, allowed
+        What each time asks of the mechanism, and whether that is allowed, shape (user, time).
     """
-    samples, sensitivity = profile["samples"], profile["sensitivity_wh"]
+    samples, sensitivity = clients.samples, clients.sensitivity_wh
     share, value_range = samples / samples.sum(), samples * sensitivity
-    final_variance = profile["variance_wh2"][:, -1:]
-    objective, rule = scheduler.split("_")
-    adaptive = rule == "adaptive"
+    final_variance = clients.variance_wh2[:, -1:]
+    adaptive = wanted.adaptive
     power = loss_difference.noise_power(share, age.laplace_scale(sensitivity, required)) if adaptive else 0.0
 
     def common_power(classical):
         scale = age.laplace_scale(sensitivity[:, 0], classical[..., None])
         return loss_difference.noise_power(share[:, 0], scale).sum(axis=-1)
 
-    if objective == "bound":
-        penalty = PENALTIES[bound](share, value_range, profile["information_nats"], profile["divergence_nats"])
+    if wanted.bounded:
+        penalty = PENALTIES[bound](share, value_range, clients.information_nats, clients.divergence_nats)
         cost = np.where(allowed, penalty + power, np.inf)
         times, value, evaluations = (
             age_search.best_separate(cost) if adaptive else age_search.best_common(cost, required, common_power)
         )
         offset = loss_difference.paired_offset(share, samples, final_variance).sum() if bound == "paired" else 0.0
         return times, value - offset, evaluations
-    excess = loss_difference.sampling_excess(share, samples, profile["variance_wh2"], final_variance)
-    bias = share * (profile["mean_wh"] - profile["mean_wh"][:, -1:])
+    excess = loss_difference.sampling_excess(share, samples, clients.variance_wh2, final_variance)
+    bias = share * (clients.mean_wh - clients.mean_wh[:, -1:])
     own = np.where(allowed, excess + power, np.inf)
     return age_search.enumerate_all(own, bias, required, None if adaptive else common_power)

@@ -30,7 +30,7 @@ class Users(dy.Schema):
 
 
 class Links(dy.Schema):
-    """What data collected at each time tell at T, for each client (`channel`); see pwfl.age.profiles."""
+    """What data collected at each time tell at T, for each client (`channel`); see `age_profiles.profiles`."""
 
     realization = key("realization")
     user = key("client")

@@ -4,11 +4,10 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import numpy as np
 import polars as pl
 
 from pwfl import streams
-from pwfl.systems.age_aware.rounds import final_means, loss_differences, sample_means
+from pwfl.systems.age_aware.rounds import Clients, final_means, loss_differences, sample_means
 from pwfl.tables import beside, to_array
 
 if TYPE_CHECKING:
@@ -34,25 +33,19 @@ def trainer(scenario: "AgeAware", data: None, tables: dict[str, pl.DataFrame]) -
     schedule_of = {r: part for (r,), part in schedule.group_by("realization", maintain_order=True)}
 
     def train(realization: int) -> pl.DataFrame:
-        users, cases = users_of[realization].sort("user"), schedule_of[realization]
-        states = np.array(users["states_wh"][0].to_list())
-        samples, start, transition = (np.array(users[c].to_list()) for c in ("samples", "start", "transition"))
-        share = samples / samples.sum()
-        generator = streams.generator(seed, "data", realization)
-        means = sample_means(generator, states, samples, start, transition, horizon, draws)
+        clients, plan = Clients.of(users_of[realization].sort("user")), schedule_of[realization]
+        means = sample_means(streams.generator(seed, "data", realization), clients, horizon, draws)
         noise = streams.generator(seed, "noise", realization).laplace(size=means.shape[:2])
-        best = share @ final_means(states, start, transition, horizon)
         losses = loss_differences(
             means,
             noise,
-            share,
-            times=to_array(cases, "collection_time", "case", "user"),
-            scale=to_array(cases, "noise_scale_wh", "case", "user"),
-            best=best,
+            clients.share,
+            times=to_array(plan, "collection_time", "case", "user"),
+            scale=to_array(plan, "noise_scale_wh", "case", "user"),
+            best=clients.share @ final_means(clients, horizon),
         ).mean(axis=0)
         log.info("realization %d: %d cases, %d draws", realization, len(losses), draws)
-        return cases[:: len(users)].select(
-            "realization", "case", "target_epsilon", loss_difference_wh2=pl.Series(losses)
-        )
+        cases = plan.select("realization", "case", "target_epsilon").unique().sort("case")
+        return cases.with_columns(loss_difference_wh2=pl.Series(losses))
 
     return train

@@ -11,6 +11,7 @@ import tensorflow as tf
 from pwfl import streams
 from pwfl.learning import datasets, engine
 from pwfl.learning.mlp import glorot_uniform
+from pwfl.learning.partition import deal
 from pwfl.systems.anonymous_oac.rounds import batches, history_function, mean_weights
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def trainer(
 
     def train(realization: int) -> pl.DataFrame:
         samples = users[realization,]["samples"].to_numpy()
-        owned = streams.generator(seed, "data", realization).permutation(size.train)[: samples.sum()]
+        owned = np.concatenate(deal(size.train, samples, seed, realization))
         taken = schedule.get((realization,), tables["schedule"].clear())
         rows, stops = batches(taken, samples, training.rounds, streams.generator(seed, "records", realization))
         std = np.sqrt(noise[realization,]["noise_std"].to_numpy().astype(np.float32) ** 2 + channel_noise)

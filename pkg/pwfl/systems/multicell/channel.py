@@ -8,7 +8,7 @@ from scipy.special import ndtri
 
 from pwfl import streams
 from pwfl.learning import datasets
-from pwfl.radio.path_loss import gain
+from pwfl.radio.path_loss import link_gain, rayleigh_power
 from pwfl.radio.units import dbm_to_w
 from pwfl.systems.multicell import hexagons
 
@@ -42,15 +42,9 @@ def run(scenario: "Multicell", realizations: range) -> dict[str, pl.DataFrame]:
     position = half * (2 * streams.uniforms(seed, "position", realizations, (users, 2)) - 1)
     dx, dy = (position[:, None, :, axis] - station[:, axis, None] for axis in range(2))
     distance = np.sqrt(dx**2 + dy**2)  # (realization, station, user)
-    fading = streams.uniforms(seed, "fading", realizations, distance.shape[1:])
-    gains = gain(
-        distance,
-        fading,
-        radio.frequency_hz,
-        radio.path_loss_exponent,
-        radio.fading_scale,
-        radio.min_distance_m,
-    )
+    fading = rayleigh_power(streams.uniforms(seed, "fading", realizations, distance.shape[1:]), radio.fading_scale)
+    beyond = np.maximum(distance, radio.min_distance_m)
+    gains = link_gain(beyond, radio.frequency_hz, radio.path_loss_exponent, fading)  # (17)
     cell = distance.argmin(axis=1)
     samples = sample_counts(seed, scenario.data, realizations, users)
     block, power, noise = start_values(scenario, realizations, cell, samples, len(station))

@@ -11,6 +11,7 @@ import tensorflow as tf
 from pwfl import streams
 from pwfl.learning import datasets, engine, network
 from pwfl.learning.mlp import glorot_uniform
+from pwfl.learning.partition import deal
 from pwfl.systems.multicell.assigned import KEYS, assigned
 from pwfl.systems.multicell.rounds import aggregated_noise_std, history_function
 
@@ -49,8 +50,8 @@ def trainer(
             accuracy, loss = (float(value) for value in network.evaluate(weights, x_test, y_test))
             status, history = "no_user_scheduled", [(t, accuracy, loss) for t in rounds]
         else:
-            owned = streams.generator(seed, "data", realization).permutation(size.train)
-            mine = owned[np.flatnonzero(np.repeat(scheduled, samples))]
+            owned = deal(size.train, samples, seed, realization)
+            mine = np.concatenate([owned[user] for user in np.flatnonzero(scheduled)])
             accuracies, losses = history_of(
                 [tf.constant(w) for w in weights],
                 x=tf.gather(x_train, mine),

@@ -15,6 +15,7 @@ import tensorflow as tf
 from pwfl import streams
 from pwfl.learning import datasets
 from pwfl.learning.mlp import parameter_count
+from pwfl.learning.partition import deal
 from pwfl.systems.random_orthogonalization.rounds import history_function
 from pwfl.tables import to_array
 
@@ -60,11 +61,11 @@ def trainer(
 
     def train(realization: int) -> pl.DataFrame:
         row = rows[realization]
-        owned = streams.generator(seed, "data", realization).permutation(size.train)[: users * samples]
+        owned = deal(size.train, np.full(users, samples), seed, realization)
         accuracy, loss, norm, clipped, energy = (
             values.numpy().astype(float)
             for values in history_of(
-                owned=tf.constant(owned.reshape(users, samples), tf.int32),
+                owned=tf.constant(np.stack(owned), tf.int32),
                 weight=tf.constant(coupling[row] / users, tf.float32),
                 noise_std=tf.constant(effective_std[row], tf.float32),
                 batch_key=tf.constant(streams.key(seed, "batches", realization), tf.int64),

@@ -7,6 +7,7 @@ import polars as pl
 
 from pwfl.privacy.gaussian import exact_epsilon, exact_multiplier
 from pwfl.systems.utility_fair import copies, link
+from pwfl.tables import beside
 
 if TYPE_CHECKING:
     from pwfl.systems.utility_fair.scenario import Radio, UtilityFair
@@ -79,11 +80,9 @@ def run(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> dict[str, p
         epsilon_server=pl.col("epsilon_uploads").max(),
     )
     samples = tables["users"].group_by("realization", maintain_order=True).agg(pl.col("samples").sum())
-    outcome = (
-        worst.join(samples, on="realization", maintain_order="left")
-        .join(released, on="realization", maintain_order="left")
-        .join(cost(schedule, scenario.radio), on="realization", maintain_order="left")
-    )
+    outcome = worst
+    for other in (samples, released, cost(schedule, scenario.radio)):
+        outcome = beside(outcome, other, "realization")
     rho = outcome["rho"].to_numpy()
     outcome = outcome.with_columns(
         epsilon_round=pl.Series(exact_epsilon(rho, delta)),
@@ -103,9 +102,7 @@ def run(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> dict[str, p
 def cost(schedule: pl.DataFrame, radio: "Radio") -> pl.DataFrame:
     """Rounds sat out, symbols on air, radiated energy and mean iterations of each realization.
 
-    What training decides is null.
-
-    A transmission takes V ln 2 / (B Z) seconds, (8), so B times that many symbols.
+    What training decides is null. A transmission takes V ln 2 / (B Z) seconds, (8), so B times that many symbols.
     """
     power = schedule["power_w"].to_numpy()
     z = link.log_snr(power, schedule["unit_power_w"].to_numpy())

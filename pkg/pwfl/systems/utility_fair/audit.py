@@ -41,7 +41,12 @@ def attacks(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> Iterato
 
 
 def upload_scores(scenario: "UtilityFair", std: float, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Coins and scores in several runs of all rounds of one device, shape (run, canary)."""
+    """Coins and scores in several runs of all rounds of one device, whose uploads have noise of `std`.
+
+    Returns
+    -------
+    Coins and scores, shape (run, canary).
+    """
     rounds, half = scenario.training.rounds, scenario.privacy.sensitivity / 2
 
     @tf.function
@@ -64,10 +69,17 @@ def upload_scores(scenario: "UtilityFair", std: float, generator: np.random.Gene
 def canary_scores(
     scenario: "UtilityFair", std: np.ndarray, vectors: np.ndarray, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Coins and scores in several runs of all noisy rounds, shape (run, canary).
+    """Coins and scores in several runs of all noisy rounds of all devices; run r takes the noise of realization r.
 
-    `std` and `vectors`, shape (device,), are those of the devices' copies. Devices that share a noise
-    vector get one copy, which counts once. Run r takes the noise of realization r.
+    Parameters
+    ----------
+    std, vectors
+        Noise of the devices' copies and numbers of their noise vectors, shape (device,). Devices that share a vector
+        get one copy, which counts once.
+
+    Returns
+    -------
+    Coins and scores, shape (run, canary).
     """
     rounds, half = scenario.training.rounds, scenario.privacy.sensitivity / 2
     runs = -(-scenario.audit.canaries // WIDTH)

@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from pwfl import streams
+from pwfl.radio.path_loss import rayleigh_power
 from pwfl.systems.utility_fair import link
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def run(scenario: "UtilityFair", realizations: range) -> dict[str, pl.DataFrame]
     low, high = network.min_distance_m, network.max_distance_m
     distance = low + (high - low) * streams.uniforms(seed, "distance", realizations, (devices,))
     uniform = [streams.uniforms(seed, f"fading/{t}", realizations, (devices,)) for t in rounds]
-    fading_power = -2 * radio.fading_scale**2 * np.log1p(-np.stack(uniform, axis=1))
+    fading_power = rayleigh_power(np.stack(uniform, axis=1), radio.fading_scale)
     path = link.path_gain(distance, radio)
     gain = fading_power * path[:, None]  # (realization, round, device)
 

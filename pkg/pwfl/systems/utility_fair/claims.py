@@ -11,6 +11,7 @@ from pwfl.report.claims import Band, Claim, ratio
 
 PROPOSED, INDEPENDENT, SHARED = ("utility", "fair"), ("benchmark", "independent"), ("benchmark", "shared")
 UPLOADS = {"clean": "uploads clean, this project's reading", "noisy": "uploads noisy, as the paper says"}
+LOSSES = ("loss", "loss_std")  # infinite where training diverged
 SUMS = ("ones", "path_loss_db", "energy_mj", "path_loss_squared", "path_loss_energy")
 
 
@@ -135,7 +136,7 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
 
 
 def _values(frame: pl.DataFrame, column: str) -> np.ndarray:
-    if column.startswith("loss"):
+    if column in LOSSES:
         return common.losses(frame, column)
     return frame.get_column(column).cast(pl.Float64).to_numpy()
 

@@ -4,20 +4,37 @@ import numpy as np
 
 
 def base_multiplier(epsilon: float, delta: float) -> float:
-    """Noise standard deviation over sensitivity by Proposition 1, (7): the copy's at deviation 0, (14)."""
+    """Noise standard deviation over sensitivity by Proposition 1, (7): the copy's at deviation 0, (14).
+
+    Examples
+    --------
+    >>> round(base_multiplier(0.95, 1e-5), 4)
+    5.0998
+    """
     return float(np.sqrt(2 * np.log(1.25 / delta)) / epsilon)
 
 
 def scaled(base: np.ndarray, theta: np.ndarray, deviation: np.ndarray) -> np.ndarray:
-    """Noise multiplier, or standard deviation, of a copy, (14), from that at deviation 0."""
+    """Noise multiplier, or standard deviation, of a copy, (14), from that at deviation 0, `base`."""
     return base / (1 - theta * deviation)
 
 
 def deviations(similarity: np.ndarray, took_part: np.ndarray) -> np.ndarray:
     """Deviation factors E, (15), of the devices of one round, cut to [0, 1].
 
-    `similarity` holds the cosines of their updates, finite. A device that sent none deviates by 1, and all
-    do where no update points along the reference.
+    A device that sent no update deviates by 1, and all do where none points along the reference.
+
+    Parameters
+    ----------
+    similarity
+        Cosines of their updates with the reference, finite, shape (device,).
+    took_part
+        Whether they sent one, shape (device,).
+
+    Examples
+    --------
+    >>> deviations(np.array([0.8, 0.4, -0.2]), np.array([True, True, True])).tolist()
+    [0.0, 0.5, 1.0]
     """
     best = np.max(similarity, where=took_part, initial=0.0)
     if best <= 0:

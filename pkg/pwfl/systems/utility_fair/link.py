@@ -7,8 +7,8 @@ the SNR is as large as the gap Gamma, and is used at Z = ln(1 + P / a): it then 
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.constants import speed_of_light
 
+from pwfl.radio.path_loss import link_gain
 from pwfl.radio.units import dbm_to_w
 
 if TYPE_CHECKING:
@@ -50,19 +50,24 @@ def consumption(device: "Device") -> Consumption:
 
 
 def path_gain(distance_m: np.ndarray, radio: "Radio") -> np.ndarray:
-    """Power gain kappa r^-alpha of the path, kappa = (c / 4 pi f_c)^2."""
-    free_space = (speed_of_light / (4 * np.pi * radio.frequency_hz)) ** 2
-    return free_space * distance_m**-radio.path_loss_exponent
+    """Power gain kappa r^-alpha of the path, kappa = (c / 4 pi f_c)^2, without fading."""
+    return link_gain(distance_m, radio.frequency_hz, radio.path_loss_exponent)
 
 
 def unit_power_w(gain: np.ndarray, radio: "Radio") -> np.ndarray:
-    """Unit power a in watts of links of power gain kappa |h|^2 r^-alpha."""
+    """Unit power a in watts of links of power gain kappa |h|^2 r^-alpha, `gain`."""
     bandwidth_hz = radio.bandwidth_hz if radio.noise == "thermal" else 1.0
     return dbm_to_w(radio.noise_density_dbm_hz) * bandwidth_hz * 10 ** (radio.snr_gap_db / 10) / gain
 
 
 def log_snr(power_w: np.ndarray, unit_power_w: np.ndarray) -> np.ndarray:
-    """Z = ln(1 + P / a)."""
+    """Z = ln(1 + P / a), the inverse of `power_w`.
+
+    Examples
+    --------
+    >>> float(power_w(log_snr(0.3, unit_power_w=0.01), unit_power_w=0.01))
+    0.3
+    """
     return np.log1p(power_w / unit_power_w)
 
 
@@ -79,7 +84,15 @@ def transmit_s(z: np.ndarray, limits: Limits) -> np.ndarray:
 def energy_j(
     computing_s: np.ndarray, z: np.ndarray, unit_power_w: np.ndarray, limits: Limits, consumption: Consumption
 ) -> np.ndarray:
-    """Energy (13) in joules of `computing_s` seconds of local iterations and a transmission at Z."""
+    """Energy (13) in joules of some seconds of local iterations and a transmission at Z.
+
+    Parameters
+    ----------
+    computing_s
+        Seconds of local iterations.
+    z, unit_power_w
+        Where the link is used, and its unit power, watts; shapes that broadcast.
+    """
     transmitting_w = power_w(z, unit_power_w) / consumption.efficiency + consumption.circuit_power_w
     return computing_s * consumption.computing_power_w + transmit_s(z, limits) * transmitting_w
 
@@ -96,5 +109,11 @@ def iterations(z: np.ndarray, limits: Limits) -> np.ndarray:
 
 
 def whole(iterations: np.ndarray) -> np.ndarray:
-    """Iterations rounded down, int64; what only rounding errors keep below a whole number counts as that number."""
+    """Iterations rounded down, int64; what only rounding errors keep below a whole number counts as that number.
+
+    Examples
+    --------
+    >>> whole(np.array([9.999, 10 - 1e-12, 10.5])).tolist()
+    [9, 10, 10]
+    """
     return np.floor(iterations + 1e-9).astype(np.int64)

@@ -16,16 +16,27 @@ Weights = list[tf.Tensor]
 
 
 def losses(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-    """Mean cross-entropy of each device's batch under its weights, shape (device,).
+    """Mean cross-entropy of each device's batch under its weights.
 
-    `x` has shape (device, sample, feature), `y` holds classes, (device, sample).
+    Parameters
+    ----------
+    weights
+        Of each device.
+    x
+        Its batch, shape (device, sample, feature).
+    y
+        Classes, int32, shape (device, sample).
+
+    Returns
+    -------
+    Shape (device,).
     """
     _, logits = _forward(weights, _dense(x, weights))
     return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(y, logits), axis=1)
 
 
 def gradients(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> Weights:
-    """Gradient of each device's loss by its weights, of the weights' shapes."""
+    """Gradient of each device's loss by its weights, of the weights' shapes; arguments are those of `losses`."""
     deltas, inputs = _backward(weights, _dense(x, weights), tf.one_hot(y, weights[-1].shape[-1]))
     return _products([x, *inputs], deltas)
 

@@ -17,6 +17,27 @@ DIFFERS = (
     "epsilon_exact is against devices that pool their copies. Nothing enforces the sensitivity."
 )
 KEYS = ["scheme", "realization"]
+EPSILONS = [
+    "epsilon_exact",
+    "epsilon_server",
+    "epsilon_printed",
+    "epsilon_copy",
+    "epsilon_round",
+    "epsilon_device",
+    "epsilon_upload",
+    "epsilon_worst_case",
+]
+AVERAGED = [
+    "loss",
+    "loss_std",
+    "energy_j",
+    "energy_std_j",
+    "deviation",
+    "accuracy",
+    "test_loss",
+    "channel_uses",
+    "transmit_energy_j",
+]
 
 
 def loss(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
@@ -118,26 +139,14 @@ COMPARISON_FIGURES = {"robustness": robustness}
 def summarize(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The report's tables of a scenario, as `catalog` names them."""
     each = realizations(scenario, tables)
-    averaged = [
-        "loss",
-        "loss_std",
-        "energy_j",
-        "energy_std_j",
-        "deviation",
-        "accuracy",
-        "test_loss",
-        "channel_uses",
-        "transmit_energy_j",
-    ]
-    epsilons = [name for name in each.columns if name.startswith("epsilon_")]
     summary = each.group_by("scheme", maintain_order=True).agg(
         pl.len().alias("realizations"),
         *((pl.col("training") == status).sum().alias(status) for status in ("trained", "diverged", "nobody_took_part")),
         pl.col("rounds_out").sum(),
-        pl.col(epsilons).max(),
+        pl.col(EPSILONS).max(),
         pl.col("delta", "unit", "neighbouring_relation", "sampling", "observer", "guarantee").first(),
     )
-    summary = summary.join(theme.means(each, ["scheme"], averaged), on="scheme", how="left", maintain_order="left")
+    summary = summary.join(theme.means(each, ["scheme"], AVERAGED), on="scheme", how="left", maintain_order="left")
     return {
         "summary": summary,
         "realizations": each,

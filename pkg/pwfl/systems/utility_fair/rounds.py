@@ -1,5 +1,8 @@
 """One round of Alvi et al. as a graph: noisy copies, local steps, uploads, their average."""
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import tensorflow as tf
 
 from pwfl.systems.utility_fair import local_steps
@@ -7,30 +10,49 @@ from pwfl.systems.utility_fair import local_steps
 UPLOADS = ("gradient_noise", "update_noise")  # streams of the noise of what a device sends in a round
 
 
-def round_function(step_size: float, correction: float, compared_with: str):
+class Noise(NamedTuple):
+    """The noise of one round: of the devices' copies of the model, and of what they send."""
+
+    copy_std: tf.Tensor  # shape (device,)
+    vectors: tf.Tensor  # numbers of the noise vectors, int32, shape (device,): the same number, the same noise
+    copy_seed: tf.Tensor  # int64, shape (2,)
+    upload_std: tf.Tensor | None = None  # shape (device,); None: what they send is clean
+    upload_seeds: tf.Tensor | None = None  # of gradients and of updates, int64, shape (2, 2)
+
+
+def round_function(step_size: float, correction: float, compared_with: str) -> Callable:
     """One round of all devices as a graph, traced once.
 
-    Returns a function of the model's weights, the devices' batches x (device, sample, feature) and y (device,
-    sample), their iterations (0: sits out), the noise std of their copies and the number of the noise vector
-    they get, the noise's seed, and the noise std of what they send (None: clean) with the seeds of gradients and
-    updates. It returns the new weights (4), the losses of the copies on their batches, and the cosine of each update,
-    as it is received, with the mean update or the new model, (15), `compared_with`.
+    Parameters
+    ----------
+    step_size
+        eta of a local iteration.
+    correction
+        xi, the weight of the average gradient in a local iteration, (3).
+    compared_with
+        What updates are compared with, (15): `mean_update`, or the new `model`.
+
+    Returns
+    -------
+    A function of the model's weights, the devices' batches x (device, sample, feature) and y (device, sample), their
+    iterations (0: sits out), and the round's `Noise`. It returns the new weights (4), the losses of the copies on
+    their batches, and the cosine of each update, as it is received, with what it is compared with.
     """
 
     @tf.function(reduce_retracing=True)
-    def play(weights, x, y, iterations, copy_std, vectors, noise_seed, upload_std=None, upload_seeds=None):
-        copied = noisy_copies(weights, copy_std, vectors, noise_seed)
+    def play(weights, x, y, iterations, noise):
+        copied = noisy_copies(weights, noise.copy_std, noise.vectors, noise.copy_seed)
         share = tf.cast(iterations > 0, tf.float32)
         share = tf.math.divide_no_nan(share, tf.reduce_sum(share))
         losses = local_steps.losses(copied, x, y)
         sent = local_steps.gradients(copied, x, y)
-        if upload_std is not None:
-            sent = noisy_uploads(sent, upload_std, upload_seeds[0])
+        if noise.upload_std is not None:
+            sent = noisy_uploads(sent, noise.upload_std, noise.upload_seeds[0])
         gradient = average(sent, share)
         direction = [correction * g[None] for g in gradient]
         update = local_steps.updates(copied, x, y, direction, iterations, step_size)
-        if upload_std is not None:
-            update = noisy_uploads(update, upload_std, upload_seeds[1])
+        if noise.upload_std is not None:
+            update = noisy_uploads(update, noise.upload_std, noise.upload_seeds[1])
         mean_update = average(update, share)
         new = [w + tf.reshape(m, w.shape) for w, m in zip(weights, mean_update, strict=True)]
         reference = mean_update if compared_with == "mean_update" else new
@@ -44,7 +66,7 @@ def noisy_copies(
 ) -> local_steps.Weights:
     """The devices' copies of the model, with noise of their standard deviations, as `local_steps` wants them.
 
-    `vectors` numbers the noise vector that each gets: devices with the same number get the same one.
+    Arguments are the model's weights, and those of `Noise`.
     """
     sizes = [w.shape.num_elements() for w in weights]
     normal = tf.random.stateless_normal([tf.reduce_max(vectors) + 1, sum(sizes)], seed=noise_seed)

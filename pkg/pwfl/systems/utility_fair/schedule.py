@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from pwfl.systems.utility_fair import link
+from pwfl.tables import beside
 
 if TYPE_CHECKING:
     from pwfl.systems.utility_fair.scenario import UtilityFair
@@ -46,7 +47,7 @@ def run(scenario: "UtilityFair", scheduler: str, tables: dict[str, pl.DataFrame]
     status = (
         tables["users"]
         .select("realization", "device", "path_loss_db")
-        .join(out, on=["realization", "device"], how="left", maintain_order="left")
+        .pipe(beside, out, "realization", "device")
         .with_columns(status=pl.when("always").then(pl.lit("always_out")).otherwise(pl.lit(ENDS[scheduler])))
     )
     return {"schedule": schedule, "schedule_status": status}

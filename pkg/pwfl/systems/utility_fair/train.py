@@ -11,8 +11,10 @@ import tensorflow as tf
 from pwfl import streams
 from pwfl.learning import datasets, network
 from pwfl.learning.mlp import glorot_uniform
+from pwfl.learning.partition import deal
 from pwfl.systems.utility_fair import copies, link, utility
-from pwfl.systems.utility_fair.rounds import UPLOADS, round_function
+from pwfl.systems.utility_fair.rounds import UPLOADS, Noise, round_function
+from pwfl.tables import beside
 
 if TYPE_CHECKING:
     from pwfl.systems.utility_fair.scenario import UtilityFair
@@ -33,7 +35,7 @@ class Choice(NamedTuple):
 def trainer(
     scenario: "UtilityFair", data: datasets.Dataset, tables: dict[str, pl.DataFrame]
 ) -> Callable[[int], pl.DataFrame]:
-    """A function that trains one realization and returns each device's rounds.
+    """A function that trains one realization and returns each device's rounds, rows of `history`.
 
     Every realization deals out samples, starts from weights, and draws batches and noise by streams of its own,
     the same for all schemes. With noisy uploads the access point knows no gradient and no update but with its
@@ -41,56 +43,46 @@ def trainer(
     ends there. The column `status` says so.
     """
     seed, training, batch = scenario.seed, scenario.training, scenario.device.batch_size
-    size, beta_2_j = datasets.SIZES[scenario.data.dataset], scenario.utility.beta_2_j
+    size = datasets.SIZES[scenario.data.dataset]
     widths = [size.features, *training.hidden_layers, size.classes]
     x_test, y_test = tf.constant(data.x_test), tf.constant(data.y_test)
     evaluate = tf.function(network.evaluate)
     play = round_function(training.learning_rate, training.correction, scenario.utility.deviation)
-    by_realization = {
-        name: {realization: part for (realization,), part in tables[name].group_by("realization", maintain_order=True)}
-        for name in ("users", "schedule", "noise")
-    }
+    terms = utility.terms(scenario)
+    samples_of, plans_of = (
+        {realization: part for (realization,), part in frame.group_by("realization", maintain_order=True)}
+        for frame in (tables["users"], beside(tables["schedule"], tables["noise"], "realization", "device"))
+    )
 
     def train(realization: int) -> pl.DataFrame:
-        users, schedule, noise = (by_realization[name][realization] for name in ("users", "schedule", "noise"))
-        dealt = streams.generator(seed, "data", realization).permutation(size.train)
-        owned = np.split(dealt, users["samples"].to_numpy().cumsum())[:-1]
+        samples, plans = samples_of[realization]["samples"].to_numpy(), plans_of[realization]
+        owned = deal(size.train, samples, seed, realization)
         weights = [tf.constant(w) for w in glorot_uniform(widths, streams.generator(seed, "weights", realization))]
-        key, *upload_keys = (streams.key(seed, purpose, realization) for purpose in ("noise", *UPLOADS))
-        vectors = tf.constant(noise["noise_vector"].to_numpy(), tf.int32)
-        std, multiplier, theta = (noise[name].to_numpy() for name in ("noise_std", "noise_multiplier", "theta"))
-        clean = noise["upload_std"].null_count() > 0
-        upload_std = None if clean else tf.constant(noise["upload_std"].to_numpy(), tf.float32)
-        beta_1, deviation, frames = np.ones(len(users)), None, []
-        evaluated = {1, schedule["round"].max(), *range(0, schedule["round"].max(), training.evaluate_every)}
-        for (t,), plan in schedule.group_by("round", maintain_order=True):
-            choice = choose(plan, beta_1, scenario)
+        keys = [streams.key(seed, purpose, realization) for purpose in ("noise", *UPLOADS)]
+        beta_1, deviation, frames = np.ones(len(samples)), None, []
+        last = plans["round"].max()
+        evaluated = {1, last, *range(0, last, training.evaluate_every)}
+        for (t,), plan in plans.group_by("round", maintain_order=True):
+            choice = choose(plan, beta_1, terms)
             took_part = choice.iterations > 0
-            if deviation is None:  # the start weights hold no data, so the first round's copies are clean
-                copy_std, copy_multiplier = np.zeros(len(users)), np.full(len(users), np.nan)
-            else:
-                copy_std, copy_multiplier = (copies.scaled(base, theta, deviation) for base in (std, multiplier))
+            multiplier, std = copy_noise(plan, deviation)
             rows = batches(streams.generator(seed, f"batches/{t}", realization), owned, batch)
             weights, losses, similarity = play(
                 weights,
                 tf.constant(data.x_train[rows]),
                 tf.constant(data.y_train[rows]),
                 tf.constant(choice.iterations, tf.int32),
-                tf.constant(copy_std, tf.float32),
-                vectors,
-                tf.constant([key, t], tf.int64),
-                upload_std,
-                tf.constant([[upload_key, t] for upload_key in upload_keys], tf.int64),
+                round_noise(plan, std, keys, t),
             )
             losses, similarity = losses.numpy().astype(float), similarity.numpy().astype(float)
             finite = np.isfinite(losses).all() and np.isfinite(similarity).all()
             deviation = copies.deviations(np.nan_to_num(similarity), took_part)
-            beta_1 = utility.beta_1_of(deviation, choice.computing_j, beta_2_j)
+            beta_1 = utility.beta_1_of(deviation, choice.computing_j, terms.beta_2_j)
             tested = [float(v) for v in evaluate(weights, x_test, y_test)] if t in evaluated else [None, None]
             frames.append(
                 plan.select("realization", "round", "device").with_columns(
                     loss=pl.Series(losses),
-                    noise_multiplier=pl.Series(copy_multiplier, nan_to_null=True),
+                    noise_multiplier=pl.Series(multiplier, nan_to_null=True),
                     deviation=pl.Series(deviation),
                     iterations=pl.Series(choice.iterations),
                     power_w=pl.Series(choice.power_w),
@@ -109,24 +101,21 @@ def trainer(
     return train
 
 
-def choose(plan: pl.DataFrame, beta_1: np.ndarray, scenario: "UtilityFair") -> Choice:
+def choose(plan: pl.DataFrame, beta_1: np.ndarray, terms: utility.Terms) -> Choice:
     """What the devices do in a round: transmit at the schedule's power or, where it is null, Theorem 2's.
 
-    `plan` holds the round's rows of the schedule, `beta_1` one number for each.
+    Parameters
+    ----------
+    plan
+        The round's rows of the schedule.
+    beta_1
+        One number for each of them.
     """
-    limits = link.limits(scenario.radio, scenario.device)
-    consumption = link.consumption(scenario.device)
+    limits, consumption = terms.limits, terms.consumption
     unit, power = plan["unit_power_w"].to_numpy(), plan["power_w"].to_numpy()
     z = link.log_snr(power, unit)
     open_ = np.isnan(power)
-    z[open_] = utility.best_z(
-        unit[open_],
-        beta_1[open_],
-        scenario.utility.beta_2_j,
-        scenario.utility.energy_scale_j,
-        limits,
-        consumption,
-    )
+    z[open_] = utility.best_z(unit[open_], beta_1[open_], terms)
     active = plan["takes_part"].to_numpy()
     iterations = np.zeros(len(plan), np.int64)
     columns = {name: np.zeros(len(plan)) for name in ("computing_j", "power_w", "transmit_s", "energy_j")}
@@ -140,6 +129,33 @@ def choose(plan: pl.DataFrame, beta_1: np.ndarray, scenario: "UtilityFair") -> C
     return Choice(iterations, **columns)
 
 
+def copy_noise(plan: pl.DataFrame, deviation: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Multiplier (NaN: clean) and standard deviation of the noise of each device's copy, shape (device,).
+
+    `deviation` is that of the last round; None in the first one, whose copies are clean: start weights hold no data.
+    """
+    if deviation is None:
+        return np.full(len(plan), np.nan), np.zeros(len(plan))
+    multiplier, std, theta = (plan[name].to_numpy() for name in ("noise_multiplier", "noise_std", "theta"))
+    return copies.scaled(multiplier, theta, deviation), copies.scaled(std, theta, deviation)
+
+
+def round_noise(plan: pl.DataFrame, copy_std: np.ndarray, keys: list[int], t: int) -> Noise:
+    """The noise of round t as its graph takes it; `keys` are those of copies, gradients and updates."""
+    key, *upload_keys = keys
+    clean = plan["upload_std"].null_count() > 0
+    return Noise(
+        copy_std=tf.constant(copy_std, tf.float32),
+        vectors=tf.constant(plan["noise_vector"].to_numpy(), tf.int32),
+        copy_seed=tf.constant([key, t], tf.int64),
+        upload_std=None if clean else tf.constant(plan["upload_std"].to_numpy(), tf.float32),
+        upload_seeds=None if clean else tf.constant([[upload_key, t] for upload_key in upload_keys], tf.int64),
+    )
+
+
 def batches(generator: np.random.Generator, owned: list[np.ndarray], batch: int) -> np.ndarray:
-    """Numbers of the samples in each device's batch, drawn without replacement, shape (device, batch)."""
+    """Numbers of the samples in each device's batch, drawn without replacement, shape (device, batch).
+
+    `owned` holds the numbers of each device's samples.
+    """
     return np.stack([mine[generator.random(len(mine)).argpartition(batch - 1)[:batch]] for mine in owned])

@@ -1,42 +1,75 @@
 """A device's utility (18), and the power and iterations that maximize it, Theorem 2."""
 
+from typing import TYPE_CHECKING, NamedTuple
+
 import numpy as np
 from scipy.optimize import elementwise
 
 from pwfl.systems.utility_fair import link
 from pwfl.systems.utility_fair.link import Consumption, Limits
 
+if TYPE_CHECKING:
+    from pwfl.systems.utility_fair.scenario import UtilityFair
+
+
+class Terms(NamedTuple):
+    """What a round is worth to a device, what it costs, and what bounds it: the same for all devices and rounds."""
+
+    limits: Limits
+    consumption: Consumption
+    beta_2_j: float  # computing energy in which the predicted deviation falls by 1/e
+    energy_scale_j: float  # varrho, the energy beyond which a round costs more than it is worth
+
+
+def terms(scenario: "UtilityFair") -> Terms:
+    """The terms that a scenario sets."""
+    radio, device, own = scenario.radio, scenario.device, scenario.utility
+    return Terms(link.limits(radio, device), link.consumption(device), own.beta_2_j, own.energy_scale_j)
+
 
 def utility(
-    computing_s: np.ndarray,
-    z: np.ndarray,
-    unit_power_w: np.ndarray,
-    beta_1: np.ndarray,
-    beta_2_j: float,
-    energy_scale_j: float,
-    limits: Limits,
-    consumption: Consumption,
+    computing_s: np.ndarray, z: np.ndarray, unit_power_w: np.ndarray, beta_1: np.ndarray, terms: Terms
 ) -> np.ndarray:
-    """Utility (18) of computing for some seconds and transmitting at Z; `energy_scale_j` is its varrho."""
-    energy = link.energy_j(computing_s, z, unit_power_w, limits, consumption)
-    deviation = beta_1 * np.exp(-computing_s * consumption.computing_power_w / beta_2_j)
-    return beta_1 - deviation - energy * (energy - energy_scale_j)
+    """Utility (18) of a round.
 
-
-def best_z(
-    unit_power_w: np.ndarray,
-    beta_1: np.ndarray,
-    beta_2_j: float,
-    energy_scale_j: float,
-    limits: Limits,
-    consumption: Consumption,
-) -> np.ndarray:
-    """Z* of Theorem 2, (26), for links and beta_1 of one shape; NaN where Z_min exceeds Z_max.
-
-    With iterations that fill the deadline, (27) is where the derivative of the utility by Z vanishes. As
-    long as computing draws no less power than the radio's circuit (the scenario sees to that), more Z costs
-    more energy, so the derivative changes its sign at most once, from plus to minus: its root is the maximum.
+    Parameters
+    ----------
+    computing_s
+        Seconds of local iterations.
+    z
+        Where the link is used; see `link`.
+    unit_power_w
+        The link's unit power, watts.
+    beta_1
+        The deviation that is predicted without any iteration.
     """
+    energy = link.energy_j(computing_s, z, unit_power_w, terms.limits, terms.consumption)
+    deviation = beta_1 * np.exp(-computing_s * terms.consumption.computing_power_w / terms.beta_2_j)
+    return beta_1 - deviation - energy * (energy - terms.energy_scale_j)
+
+
+def best_z(unit_power_w: np.ndarray, beta_1: np.ndarray, terms: Terms) -> np.ndarray:
+    """Z* of Theorem 2, (26): the utility's maximum with iterations that fill the deadline.
+
+    There (27) is where the derivative of the utility by Z vanishes. As long as computing draws no less power than
+    the radio's circuit (the scenario sees to that), more Z costs more energy, so the derivative changes its sign at
+    most once, from plus to minus: its root is the maximum.
+
+    Parameters
+    ----------
+    unit_power_w, beta_1
+        As for `utility`, of one shape.
+
+    Returns
+    -------
+    Of that shape; NaN where Z_min exceeds Z_max.
+
+    Raises
+    ------
+    ArithmeticError
+        Where (27) was not solved.
+    """
+    limits, consumption, beta_2_j, energy_scale_j = terms
     unit_power_w, beta_1 = np.broadcast_arrays(np.asarray(unit_power_w, float), np.asarray(beta_1, float))
     low = np.full(unit_power_w.shape, link.least_z(limits))
     high = link.log_snr(limits.max_power_w, unit_power_w)
@@ -67,5 +100,11 @@ def best_z(
 
 
 def beta_1_of(deviation: np.ndarray, computing_j: np.ndarray, beta_2_j: float) -> np.ndarray:
-    """beta_1 with which (16) yields the deviation seen after computing for `computing_j` joules, (17)."""
+    """beta_1 with which (16) yields the deviation seen after computing for `computing_j` joules, (17).
+
+    Examples
+    --------
+    >>> float(beta_1_of(0.3, computing_j=0.0, beta_2_j=0.5))
+    0.3
+    """
     return deviation * np.exp(computing_j / beta_2_j)
