@@ -12,9 +12,11 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import pipeline
-from pwfl import scenario
 from pwfl.learning import datasets
+from pwfl.scenario import ScenarioError, parameters, resolve
 from pwfl.scenario.fields import Section
+from pwfl.scenario.resolution import merge
+from pwfl.systems import registry
 from pwfl.systems.anonymous_oac import sampled
 from pwfl.systems.multicell.channel import StartValueError
 from pwfl.systems.multicell.interference import threshold
@@ -58,8 +60,8 @@ def ends(kind: type, metadata: list) -> tuple[float | None, float | None]:
 
 
 NUMBERS = {
-    system: {path[1:]: ends(kind, found) for path, kind, found in leaves(model)}
-    for system, model in scenario.SYSTEMS.items()
+    system: {path[1:]: ends(kind, found) for path, kind, found in leaves(registry.system(system).model)}
+    for system in registry.systems()
 }
 
 
@@ -117,28 +119,28 @@ def part(path: str, value) -> dict:
     return content
 
 
-def outcome_of(system: str, chosen: dict, folder) -> str:
+def outcome_of(system: str, chosen: dict) -> str:
     """Run a small scenario with some of its numbers set, tables checked against their schemas; or how it is refused."""
     content = {"system": system, "realizations": 2, "training_realizations": 1} | SMALL[system]
-    content = reduce(scenario._merge, (part(path, value) for path, value in chosen.items()), content)
+    content = reduce(merge, (part(path, value) for path, value in chosen.items()), content)
     try:
-        for _ in pipeline.stages(scenario.resolve(content, {}), folder):
+        for _ in pipeline.stages(resolve(content, {})):
             pass
-    except (scenario.ScenarioError, datasets.DataError, StartValueError) as error:
+    except (ScenarioError, datasets.DataError, StartValueError) as error:
         return str(error)
     return ""
 
 
 @pytest.mark.parametrize("system", NUMBERS)
-def test_a_scenario_at_a_corner_of_its_bounds_runs_or_is_refused_by_name(tmp_path, system, monkeypatch):
+def test_a_scenario_at_a_corner_of_its_bounds_runs_or_is_refused_by_name(system, monkeypatch):
     monkeypatch.setattr(sampled, "POINTS", 2000)  # coarse: no epsilon is asked for here
-    keys = [".".join(path) for path, _ in scenario.parameters(scenario.SYSTEMS[system])]
+    keys = [".".join(path) for path, _ in parameters(registry.system(system).model)]
 
     @settings(max_examples=EXAMPLES[system], deadline=None, derandomize=True, database=None, phases=[Phase.generate])
     @given(st.dictionaries(st.sampled_from(free(system)), st.sampled_from([0, 1]), min_size=1, max_size=4))
     def check(ends):
         chosen = {path: NUMBERS[system][path][end] for path, end in sorted(ends.items())}
-        refused = outcome_of(system, chosen, tmp_path)
+        refused = outcome_of(system, chosen)
         assert not refused or any(key in refused for key in keys), refused
 
     check()
@@ -162,8 +164,8 @@ def test_a_scenario_at_a_corner_of_its_bounds_runs_or_is_refused_by_name(tmp_pat
         ("anonymous_oac", {"radio.noise_variance": 1e-300}, "radio.noise_variance: 1e-300 stands for the thermal noise"),
     ],
 )  # fmt: skip
-def test_what_no_number_can_hold_is_refused_by_name(tmp_path, system, changes, expected):
-    assert expected in outcome_of(system, changes, tmp_path)
+def test_what_no_number_can_hold_is_refused_by_name(system, changes, expected):
+    assert expected in outcome_of(system, changes)
 
 
 @pytest.mark.parametrize("rate", [1e-9, 1e-8, 1.0, 1e5, 3.6e6])

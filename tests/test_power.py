@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from pwfl import channel, scenario, schedule
+from pipeline import part
+from pwfl import run
+from pwfl.scenario import resolve
 from pwfl.systems.multicell.interference import interference, occupants
 from pwfl.systems.multicell.power import least_deviation, powers
 
@@ -26,9 +28,9 @@ NETWORKS = {
 
 
 def simulate(override, realizations, scheduler):
-    s = scenario.resolve({}, override)
-    tables = channel.run(scenario.stage_parameters(s, "channel"), realizations)
-    return tables | schedule.run(scenario.stage_parameters(s, "schedule", scheduler), scheduler, tables)
+    s = resolve({}, override)
+    tables = run.channel(part(s, "channel"), realizations)
+    return tables | run.schedule(part(s, "schedule", scheduler), scheduler, tables)
 
 
 def max_power_w(name):
