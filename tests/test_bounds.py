@@ -19,9 +19,9 @@ from pwfl.scenario.resolution import merge
 from pwfl.systems import registry
 from pwfl.systems.anonymous_oac import sampled
 from pwfl.systems.multicell.channel import StartValueError
-from pwfl.systems.multicell.interference import threshold
+from pwfl.systems.multicell.interference import Uplink, rates, threshold
 from pwfl.systems.multicell.power import powers
-from pwfl.systems.multicell.schedule import RATE_TOLERANCE, rates
+from pwfl.systems.multicell.schedule import RATE_TOLERANCE
 
 
 def leaves(annotation, metadata=(), path=""):
@@ -174,17 +174,18 @@ def test_thresholds_and_rates_are_inverse_to_each_other_however_small(rate):
         expected = mpmath.mpf(2) ** (mpmath.mpf(rate) / 180000) - 1
     sinr = threshold(rate, 180e3)
     assert sinr == pytest.approx(float(expected), rel=1e-14)
-    gain, occupant = np.ones((1, 1, 1)), np.zeros((1, 1, 1), int)
-    found = rates(gain, np.zeros((1, 1), int), np.zeros((1, 1), int), np.array([[sinr]]), occupant, 1.0, 180e3)
+    first = np.zeros((1, 1), int)  # the only cell, its only block
+    found = rates(Uplink(np.ones((1, 1, 1)), first, 1, 180e3, 1.0, 1.0, rate, [0]), first, np.array([[sinr]]))
     assert found.item() == pytest.approx(rate, rel=1e-14)
 
 
 def test_a_tiny_minimum_rate_is_asked_of_a_user_and_can_be_missed():
     # 2^x - 1 is 0 here: everybody would be served with no power at all.
     gain = np.array([[[1e-20, 1e-30]]])  # of two users on two blocks, to one station
-    sinr, cell, occupant = threshold(1e-8, 180e3), np.zeros((1, 2), int), np.array([[[0, 1]]])
-    power = powers(gain, cell, occupant, sinr, 1e-15, 1e-2, [0])
-    assert power[0] == pytest.approx([sinr * 1e-15 / 1e-20, 1e-2])
-    rate = rates(gain, cell, np.array([[0, 1]]), power, occupant, 1e-15, 180e3)
+    uplink = Uplink(gain, np.zeros((1, 2), int), 2, 180e3, 1e-15, 1e-2, 1e-8, [0])
+    block = np.array([[0, 1]])
+    power = powers(uplink, block)
+    assert power[0] == pytest.approx([threshold(1e-8, 180e3) * 1e-15 / 1e-20, 1e-2])
+    rate = rates(uplink, block, power)
     assert rate[0, 0] == pytest.approx(1e-8)
     assert rate[0, 1] < 1e-8 * (1 - RATE_TOLERANCE)

@@ -18,6 +18,7 @@ from pwfl.scenario import resolve
 from pwfl.systems.multicell import assignment, integer_program, reference
 from pwfl.systems.multicell import schedule as multicell
 from pwfl.systems.multicell.channel import StartValueError
+from pwfl.systems.multicell.interference import Uplink
 
 SOLVERS = ["GLPK_MI", "HIGHS"]
 
@@ -151,7 +152,7 @@ class Network:
     """A table's realizations as arrays, with the constants of Table I in watts."""
 
     def __init__(self, s, tables):
-        users = tables["users"]
+        self.model, self.tables, users = s, tables, tables["users"]
         self.count = users["realization"].n_unique()
 
         def array(column):
@@ -193,21 +194,9 @@ class Network:
 
     def scheduler_blocks(self, solver="assignment"):
         """Blocks and statuses of the scheduler's pass over the cells, before powers and unscheduling."""
-        return multicell.optimal_blocks(
-            self.start,
-            self.cell,
-            self.gain,
-            samples=self.samples,
-            noise_std=self.noise_std,
-            power_w=self.power,
-            required=self.theta / self.p_max,
-            noise_w=self.thermal,
-            blocks=self.blocks,
-            gamma=self.gamma,
-            max_noise_error=self.v_max,
-            realizations=range(len(self.start)),
-            solver=solver,
-        )
+        model = self.model.model_copy(update={"schedule": self.model.schedule.model_copy(update={"solver": solver})})
+        uplink = Uplink.of(model.radio, self.tables)
+        return multicell.optimal_blocks(part(model, "schedule", "optimal"), uplink, self.tables["users"])
 
 
 BINDING = {"privacy": {"max_noise_error": 9.0}, "schedule": {"gamma": 3e6}}
