@@ -12,13 +12,16 @@ from pwfl import run
 from pwfl.learning import datasets
 from pwfl.scenario import resolve
 from pwfl.systems.multicell.account import convergence_bound, premise
+from pwfl.systems.multicell.scenario import Convergence
 
 FALSE_ALARM = 1e-6
 USERS, ROUNDS, CLASSES = 20, 60, 10
 
 
 def constants(samples, scheduled, noise_std, dimension, **parameters):
-    found = convergence_bound(samples[None], scheduled[None], noise_std[None], dimension, **parameters)
+    found = convergence_bound(
+        samples[None], scheduled[None], noise_std[None], dimension, Convergence.model_construct(**parameters)
+    )
     return {name: float(values[0]) for name, values in found.items()}
 
 

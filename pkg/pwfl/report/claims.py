@@ -77,9 +77,20 @@ class Claim(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """A number and the interval that decides with it (None: no bound on that side is known), and the interval's kind.
+    """A number and the interval that decides with it.
 
-    A number that decides by itself is its own interval, of a kind that begins with "none"; tables leave its ends out.
+    Attributes
+    ----------
+    value
+        The number; NaN: undefined.
+    low, high
+        The interval's ends; None: no bound on that side is known.
+    interval
+        What kind of interval it is, or why there is none.
+    realizations
+        How many it was measured in; None: no draw enters.
+    shown
+        Whether tables show the ends; not those of a number that decides by itself.
     """
 
     value: float
@@ -87,12 +98,13 @@ class Measure(NamedTuple):
     high: float | None
     interval: str
     realizations: int | None
+    shown: bool = True
 
 
 def row(claim: Claim, scenario: str, measure: Measure) -> tuple:
     """A row of the table of claims, columns SCHEMA."""
     value = None if np.isnan(measure.value) else measure.value
-    low, high = (None, None) if measure.interval.startswith("none") else (measure.low, measure.high)
+    low, high = (measure.low, measure.high) if measure.shown else (None, None)
     return (
         claim.text,
         scenario,
@@ -124,12 +136,12 @@ def table(rows: list[tuple]) -> pl.DataFrame:
 
 def fixed(value: float) -> Measure:
     """A number that no draw enters."""
-    return Measure(value, value, value, NOT_RANDOM, None)
+    return Measure(value, value, value, NOT_RANDOM, None, shown=False)
 
 
 def counted(value: float, realizations: int) -> Measure:
     """A fact about the realizations at hand: whether all of them satisfy an inequality, say."""
-    return Measure(value, value, value, COUNTED, realizations)
+    return Measure(value, value, value, COUNTED, realizations, shown=False)
 
 
 def estimate(function: Callable, values: np.ndarray) -> Measure:
@@ -157,7 +169,7 @@ def worst(function: Callable, values: np.ndarray, *, largest: bool = True) -> Me
         centre = sign * function(means)
         value = float(sign * centre.max())
         if not np.isfinite(values).all() or not np.isfinite(centre).all():
-            return Measure(value, np.inf if value == np.inf else None, None, INFINITE, count)
+            return Measure(value, np.inf if value == np.inf else None, None, INFINITE, count, shown=False)
         if count < 2:
             return Measure(value, None, None, ONE, count)
         means = means[..., None]
@@ -178,7 +190,8 @@ def maximum(values: np.ndarray, enough: int, bound: float | None = None) -> Meas
     """
     value, count = float(values.max()), len(values)
     if count >= enough:
-        return Measure(value, value, value, f"{COUNTED}; a further one exceeds it at 1 in {count + 1}", count)
+        kind = f"{COUNTED}; a further one exceeds it at 1 in {count + 1}"
+        return Measure(value, value, value, kind, count, shown=False)
     return Measure(value, value, bound, f"one-sided: the maximum of fewer realizations than {enough}", count)
 
 

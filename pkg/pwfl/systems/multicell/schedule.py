@@ -1,5 +1,6 @@
 """Schedulers of the system `multicell`: Algorithms 2 and 3 of Tavangaran et al."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -122,8 +123,13 @@ def optimal_blocks(scenario: "Multicell", uplink: Uplink, users: pl.DataFrame) -
     return block, status
 
 
-def solve_cells(value, load, budget, fraction, solver, where):
-    """One cell's program in every realization, by the chosen solver; see `assignment.solve`."""
+def solve_cells(
+    value: np.ndarray, load: np.ndarray, budget: np.ndarray, fraction: np.ndarray, solver: str, where: Callable
+) -> tuple[np.ndarray, np.ndarray]:
+    """One cell's program in every realization, by the chosen solver; see `assignment.solve`.
+
+    `where` says, of a realization's place in the arrays, what a message is about. Raises reference.SolverError.
+    """
     if solver == "assignment":
         return assignment.solve(value, load, budget, fraction)
     from pwfl.systems.multicell import reference
