@@ -35,7 +35,15 @@ FAILED = ("diverged", "noise_infeasible")  # trainings that count against their 
 
 
 class Band(NamedTuple):
-    """The numbers for which a claim holds. Ends `above` and `below` are open, `least` and `most` are closed."""
+    """The numbers for which a claim holds. Ends `above` and `below` are open, `least` and `most` are closed.
+
+    Examples
+    --------
+    >>> Band(least=0.1, below=0.15).contains(0.1, 0.14)
+    True
+    >>> str(Band(above=0))
+    '> 0'
+    """
 
     above: float | None = None
     least: float | None = None
@@ -147,9 +155,21 @@ def counted(value: float, realizations: int) -> Measure:
 def estimate(function: Callable, values: np.ndarray) -> Measure:
     """A smooth function of the series' means, of a mean for one, with its interval over realizations.
 
-    `values` has shape (series, realization); `function` takes means of shape (series, ...) and leaves out the
-    first axis. The interval is the jackknife's with Student's t: of a mean or a difference of means that is
+    The interval is the jackknife's with Student's t: of a mean or a difference of means that is
     Student's own, of ratios and slopes it is asymptotically right, and tested from five realizations on.
+
+    Parameters
+    ----------
+    function
+        Takes means of shape (series, ...) and leaves out the first axis.
+    values
+        Shape (series, realization).
+
+    Examples
+    --------
+    >>> found = estimate(difference, [[3.0, 5.0, 4.0], [1.0, 2.0, 3.0]])
+    >>> found.value, round(found.low, 3), round(found.high, 3)
+    (2.0, -0.484, 4.484)
     """
     return worst(lambda means: function(means)[None], values)
 
