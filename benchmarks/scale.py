@@ -13,16 +13,16 @@ SIZES = {
 SHARD = 100  # realizations of a job
 JOB = """
 import json, resource, sys, time
-from pwfl import account, channel, noise, scenario, schedule
+from pwfl import run, scenario
 overrides, realizations, size = json.loads(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 model = scenario.resolve(overrides, {})
-def parameters(stage, variant=None):
-    return scenario.stage_parameters(model, stage, variant)
+def part(stage, variant=None):
+    return model.part({stage, f"{stage}/{variant}"})
 def shard(first, stop):
-    tables = channel.run(parameters("channel"), range(first, stop))
-    tables |= schedule.run(parameters("schedule", "optimal"), "optimal", tables)
-    tables |= noise.run(parameters("noise", "optimal"), "optimal", tables)
-    account.run(parameters("account"), tables)
+    tables = run.channel(part("channel"), range(first, stop))
+    tables |= run.schedule(part("schedule", "optimal"), "optimal", tables)
+    tables |= run.noise(part("noise", "optimal"), "optimal", tables)
+    run.account(part("account"), tables)
 shard(0, min(realizations, size))
 start = time.perf_counter()
 for first in range(0, realizations, size):

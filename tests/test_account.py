@@ -13,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from pwfl import account, channel, noise, scenario, schedule, tables
+from pipeline import part
+from pwfl import run, tables
 from pwfl.privacy import gaussian
+from pwfl.scenario import resolve
 
 DELTA = 1e-5
 EPSILONS = [gaussian.exact_epsilon, gaussian.tight_epsilon, gaussian.classic_epsilon]
@@ -196,14 +198,13 @@ PLAN = {
 
 
 def accounted(plan, override):
-    parameters = scenario.stage_parameters(scenario.resolve(SMALL, override), "account")
     keys = {
         "realization": [r for r, users in plan.items() for _ in users],
         "user": [i for users in plan.values() for i in range(len(users))],
     }
     samples, scheduled, noise_std = zip(*(user for users in plan.values() for user in users), strict=True)
-    return account.run(
-        parameters,
+    return run.account(
+        part(resolve(SMALL, override), "account"),
         {
             "users": pl.DataFrame(keys | {"samples": samples}),
             "schedule": pl.DataFrame(
@@ -295,12 +296,11 @@ def test_infeasible_noise_gives_nulls():
     assert (row["scheduled"], row["scheduled_samples"]) == (2, 135)
 
 
-def test_tables_meet_their_schemas(tmp_path):
+def test_tables_meet_their_schemas():
     for clipping in ("per_sample", "per_user"):
         frames = accounted(PLAN, {"training": {"clipping": clipping}})
-        tables.write_all(frames, "multicell", {name: str(tmp_path / name) for name in frames})
         for name, frame in frames.items():
-            assert tables.read("multicell", name, str(tmp_path / name)).rows(named=True) == frame.rows(named=True)
+            assert tables.finished(frame, name, "multicell").rows(named=True) == frame.rows(named=True)
 
 
 def test_tables_say_what_their_epsilons_mean():
@@ -326,21 +326,20 @@ def test_clipping_a_users_mean_carries_the_true_worst_case():
 
 def test_papers_schemes_leak_no_more_than_their_noise_floor():
     # By (22) no user's rho exceeds 2 T L^2 / Nmin^2 = 4, and random noise comes close to it.
-    s = scenario.resolve({}, {})
-    users = channel.run(scenario.stage_parameters(s, "channel"), range(20))
-    frames = users | schedule.run(scenario.stage_parameters(s, "schedule", "random"), "random", users)
-    frames |= noise.run(scenario.stage_parameters(s, "noise", "random"), "random", frames)
-    rho = account.run(scenario.stage_parameters(s, "account"), frames)["leakage"]["rho"]
+    s = resolve({}, {})
+    users = run.channel(part(s, "channel"), range(20))
+    frames = users | run.schedule(part(s, "schedule", "random"), "random", users)
+    frames |= run.noise(part(s, "noise", "random"), "random", frames)
+    rho = run.account(part(s, "account"), frames)["leakage"]["rho"]
     assert 3 < rho.max() <= 4 * (1 + 1e-12)
 
 
 def test_costs_are_counted_user_by_user():
-    s = scenario.resolve({"network": {"users": 30}, "radio": {"resource_blocks": 2}}, {})
-    parameters = scenario.stage_parameters(s, "account")
-    frames = channel.run(scenario.stage_parameters(s, "channel"), range(3))
-    frames |= schedule.run(scenario.stage_parameters(s, "schedule", "random"), "random", frames)
-    frames |= noise.run(scenario.stage_parameters(s, "noise", "random"), "random", frames)
-    outcome = account.run(parameters, frames)["outcome"]
+    s = resolve({"network": {"users": 30}, "radio": {"resource_blocks": 2}}, {})
+    frames = run.channel(part(s, "channel"), range(3))
+    frames |= run.schedule(part(s, "schedule", "random"), "random", frames)
+    frames |= run.noise(part(s, "noise", "random"), "random", frames)
+    outcome = run.account(part(s, "account"), frames)["outcome"]
     bits = 32 * 269_322 * 200
     for row in outcome.iter_rows(named=True):
         energy, seconds = 0.0, [0.0, 0.0]

@@ -14,10 +14,12 @@ import pytest
 import tensorflow as tf
 from scipy import stats
 
-from pwfl import account, scenario, streams, train
+from pipeline import part
+from pwfl import run, streams
 from pwfl.learning import datasets, engine, network
 from pwfl.learning.mlp import glorot_uniform, parameter_count
-from pwfl.systems.multicell import train as multicell
+from pwfl.scenario import resolve
+from pwfl.systems.multicell.rounds import aggregated_noise_std
 
 FALSE_ALARM = 1e-6
 LIMIT = stats.norm.isf(FALSE_ALARM / 2)  # 4.89 standard errors
@@ -109,7 +111,7 @@ def gaussian_dp(samples, noise_std, rounds):
 
 
 def aggregated(samples, noise_std):
-    return multicell.aggregated_noise_std(np.array(samples), np.full(len(samples), True), np.array(noise_std))
+    return aggregated_noise_std(np.array(samples), np.full(len(samples), True), np.array(noise_std))
 
 
 def audit_of_one_user(noise_std=SIGMA, rounds=range(ROUNDS), clip=clip_samples):
@@ -129,14 +131,13 @@ def test_claimed_mu_is_the_audited_one():
         "data": {"dataset": "digits"},
         "training": {"rounds": ROUNDS, "clip_norm": CLIP},
     }
-    parameters = scenario.stage_parameters(scenario.resolve({}, override), "account")
     keys = {"realization": [0], "user": [0]}
     frames = {
         "users": pl.DataFrame(keys | {"samples": [COUNT]}),
         "schedule": pl.DataFrame(keys | {"resource_block": [0], "power_w": 0.01, "rate_bps": 1e5}),
         "noise": pl.DataFrame(keys | {"noise_std": [SIGMA]}),
     }
-    (mu,) = account.run(parameters, frames)["leakage"]["mu"]
+    (mu,) = run.account(part(resolve({}, override), "account"), frames)["leakage"]["mu"]
     assert abs(audit_of_one_user().mu - mu) <= LIMIT * 2 / math.sqrt(COUNT)
 
 
@@ -226,7 +227,7 @@ def test_aggregated_noise_counts_scheduled_users_only(scheduled):
     chosen = [(k, std) for k, std, a in zip(SAMPLES, SIGMAS, scheduled, strict=True) if a]
     total = sum(k for k, _ in chosen)
     expected = math.sqrt(sum((k * std / total) ** 2 for k, std in chosen))
-    actual = multicell.aggregated_noise_std(np.array(SAMPLES), np.array(scheduled), np.array(SIGMAS))
+    actual = aggregated_noise_std(np.array(SAMPLES), np.array(scheduled), np.array(SIGMAS))
     assert actual == pytest.approx(expected, rel=1e-12)
 
 
@@ -349,8 +350,7 @@ def test_the_stage_adds_the_aggregated_noise():
         "schedule": pl.DataFrame(keys | {"resource_block": [0, 0, 0, 0, None] * 20, "power_w": 0.01, "rate_bps": 1e5}),
         "noise": pl.DataFrame(keys | {"noise_std": [*SIGMAS, 0.0] * 20}),
     }
-    parameters = scenario.stage_parameters(scenario.resolve(base, {}), "train")
-    history = train.run(parameters, blank, range(20), frames)["history"]
+    history = run.train(part(resolve(base, {}), "train"), blank, range(20), frames)["history"]
     losses = history.filter(pl.col("round") == 1)["loss"].to_numpy()
 
     def expected(std):

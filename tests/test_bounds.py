@@ -12,14 +12,16 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import pipeline
-from pwfl import scenario
 from pwfl.learning import datasets
+from pwfl.scenario import ScenarioError, parameters, resolve
 from pwfl.scenario.fields import Section
+from pwfl.scenario.resolution import merge
+from pwfl.systems import registry
 from pwfl.systems.anonymous_oac import sampled
 from pwfl.systems.multicell.channel import StartValueError
-from pwfl.systems.multicell.interference import threshold
+from pwfl.systems.multicell.interference import Uplink, rates, threshold
 from pwfl.systems.multicell.power import powers
-from pwfl.systems.multicell.schedule import RATE_TOLERANCE, rates
+from pwfl.systems.multicell.schedule import RATE_TOLERANCE
 
 
 def leaves(annotation, metadata=(), path=""):
@@ -58,8 +60,8 @@ def ends(kind: type, metadata: list) -> tuple[float | None, float | None]:
 
 
 NUMBERS = {
-    system: {path[1:]: ends(kind, found) for path, kind, found in leaves(model)}
-    for system, model in scenario.SYSTEMS.items()
+    system: {path[1:]: ends(kind, found) for path, kind, found in leaves(registry.system(system).model)}
+    for system in registry.systems()
 }
 
 
@@ -117,28 +119,28 @@ def part(path: str, value) -> dict:
     return content
 
 
-def outcome_of(system: str, chosen: dict, folder) -> str:
+def outcome_of(system: str, chosen: dict) -> str:
     """Run a small scenario with some of its numbers set, tables checked against their schemas; or how it is refused."""
     content = {"system": system, "realizations": 2, "training_realizations": 1} | SMALL[system]
-    content = reduce(scenario._merge, (part(path, value) for path, value in chosen.items()), content)
+    content = reduce(merge, (part(path, value) for path, value in chosen.items()), content)
     try:
-        for _ in pipeline.stages(scenario.resolve(content, {}), folder):
+        for _ in pipeline.stages(resolve(content, {})):
             pass
-    except (scenario.ScenarioError, datasets.DataError, StartValueError) as error:
+    except (ScenarioError, datasets.DataError, StartValueError) as error:
         return str(error)
     return ""
 
 
 @pytest.mark.parametrize("system", NUMBERS)
-def test_a_scenario_at_a_corner_of_its_bounds_runs_or_is_refused_by_name(tmp_path, system, monkeypatch):
+def test_a_scenario_at_a_corner_of_its_bounds_runs_or_is_refused_by_name(system, monkeypatch):
     monkeypatch.setattr(sampled, "POINTS", 2000)  # coarse: no epsilon is asked for here
-    keys = [".".join(path) for path, _ in scenario.parameters(scenario.SYSTEMS[system])]
+    keys = [".".join(path) for path, _ in parameters(registry.system(system).model)]
 
     @settings(max_examples=EXAMPLES[system], deadline=None, derandomize=True, database=None, phases=[Phase.generate])
     @given(st.dictionaries(st.sampled_from(free(system)), st.sampled_from([0, 1]), min_size=1, max_size=4))
     def check(ends):
         chosen = {path: NUMBERS[system][path][end] for path, end in sorted(ends.items())}
-        refused = outcome_of(system, chosen, tmp_path)
+        refused = outcome_of(system, chosen)
         assert not refused or any(key in refused for key in keys), refused
 
     check()
@@ -162,8 +164,8 @@ def test_a_scenario_at_a_corner_of_its_bounds_runs_or_is_refused_by_name(tmp_pat
         ("anonymous_oac", {"radio.noise_variance": 1e-300}, "radio.noise_variance: 1e-300 stands for the thermal noise"),
     ],
 )  # fmt: skip
-def test_what_no_number_can_hold_is_refused_by_name(tmp_path, system, changes, expected):
-    assert expected in outcome_of(system, changes, tmp_path)
+def test_what_no_number_can_hold_is_refused_by_name(system, changes, expected):
+    assert expected in outcome_of(system, changes)
 
 
 @pytest.mark.parametrize("rate", [1e-9, 1e-8, 1.0, 1e5, 3.6e6])
@@ -172,17 +174,18 @@ def test_thresholds_and_rates_are_inverse_to_each_other_however_small(rate):
         expected = mpmath.mpf(2) ** (mpmath.mpf(rate) / 180000) - 1
     sinr = threshold(rate, 180e3)
     assert sinr == pytest.approx(float(expected), rel=1e-14)
-    gain, occupant = np.ones((1, 1, 1)), np.zeros((1, 1, 1), int)
-    found = rates(gain, np.zeros((1, 1), int), np.zeros((1, 1), int), np.array([[sinr]]), occupant, 1.0, 180e3)
+    first = np.zeros((1, 1), int)  # the only cell, its only block
+    found = rates(Uplink(np.ones((1, 1, 1)), first, 1, 180e3, 1.0, 1.0, rate, [0]), first, np.array([[sinr]]))
     assert found.item() == pytest.approx(rate, rel=1e-14)
 
 
 def test_a_tiny_minimum_rate_is_asked_of_a_user_and_can_be_missed():
     # 2^x - 1 is 0 here: everybody would be served with no power at all.
     gain = np.array([[[1e-20, 1e-30]]])  # of two users on two blocks, to one station
-    sinr, cell, occupant = threshold(1e-8, 180e3), np.zeros((1, 2), int), np.array([[[0, 1]]])
-    power = powers(gain, cell, occupant, sinr, 1e-15, 1e-2, [0])
-    assert power[0] == pytest.approx([sinr * 1e-15 / 1e-20, 1e-2])
-    rate = rates(gain, cell, np.array([[0, 1]]), power, occupant, 1e-15, 180e3)
+    uplink = Uplink(gain, np.zeros((1, 2), int), 2, 180e3, 1e-15, 1e-2, 1e-8, [0])
+    block = np.array([[0, 1]])
+    power = powers(uplink, block)
+    assert power[0] == pytest.approx([threshold(1e-8, 180e3) * 1e-15 / 1e-20, 1e-2])
+    rate = rates(uplink, block, power)
     assert rate[0, 0] == pytest.approx(1e-8)
     assert rate[0, 1] < 1e-8 * (1 - RATE_TOLERANCE)

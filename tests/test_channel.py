@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 from scipy import stats
 
-from pwfl import channel, scenario, streams
+from pipeline import part
+from pwfl import run as stage_of
+from pwfl import streams
 from pwfl.learning.datasets import DataError
+from pwfl.scenario import ScenarioError, resolve
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.channel import StartValueError
 
@@ -20,7 +23,7 @@ FALSE_ALARM = 1e-6
 
 
 def run(override: dict, realizations: range) -> dict[str, pl.DataFrame]:
-    return channel.run(scenario.stage_parameters(scenario.resolve({}, override), "channel"), realizations)
+    return stage_of.channel(part(resolve({}, override), "channel"), realizations)
 
 
 def array(frame: pl.DataFrame, column: str, realizations: int) -> np.ndarray:
@@ -161,7 +164,7 @@ def test_a_given_total_scales_the_drawn_sizes():
 
 def test_a_total_below_one_sample_a_user_is_refused():
     override = {"network": {"users": 10}, "data": {"samples_total": 5}, "privacy": {"min_noise": 0.1}}
-    with pytest.raises((scenario.ScenarioError, DataError), match="samples_total"):
+    with pytest.raises((ScenarioError, DataError), match="samples_total"):
         run(override, range(1))
 
 

@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 
 import pipeline
-from pwfl import report, scenario
 from pwfl.learning import datasets
+from pwfl.report import build
+from pwfl.scenario import ScenarioError, resolve
 from pwfl.scenario.fields import Section
+from pwfl.scenario.resolution import merge
+from pwfl.systems import registry
 from pwfl.systems.anonymous_oac import sampled
 from test_bounds import SMALL, part
 
@@ -27,7 +30,7 @@ def choices(model: type[Section], prefix: str = "") -> dict[str, tuple]:
     return found
 
 
-CHOICES = {system: choices(model) for system, model in scenario.SYSTEMS.items()}
+CHOICES = {name: choices(system.model) for name, system in registry.systems().items()}
 
 
 def pairs(system: str) -> list[dict]:
@@ -46,8 +49,8 @@ def pairs(system: str) -> list[dict]:
 
 def refused(system: str, changes: dict) -> str:
     try:
-        scenario.resolve(base(system), changes)
-    except scenario.ScenarioError as error:
+        resolve(base(system), changes)
+    except ScenarioError as error:
         return str(error)
     return ""
 
@@ -72,7 +75,7 @@ def test_all_kinds_of_choices_are_found():
 
 
 @pytest.mark.parametrize(("system", "number"), list(cases()))
-def test_each_value_of_each_choice_runs(system, number, tmp_path, monkeypatch):
+def test_each_value_of_each_choice_runs(system, number, monkeypatch):
     monkeypatch.setattr(sampled, "POINTS", 2000)  # coarse: no epsilon is asked for here
     size = datasets.Size(1437, 360, 784, 10)  # for the larger data sets, of which no value is asked here
     generator = np.random.default_rng(number)
@@ -81,14 +84,14 @@ def test_each_value_of_each_choice_runs(system, number, tmp_path, monkeypatch):
     content = base(system) | {"schemes": pairs(system) if number == 0 else pairs(system)[-1:]}
     for path, values in CHOICES[system].items():
         if not path.startswith("schemes."):
-            content = scenario._merge(content, part(path, values[number % len(values)]))
+            content = merge(content, part(path, values[number % len(values)]))
     if content.get("data", {}).get("dataset", "digits") != "digits":
         images = [generator.random((rows, size.features), np.float32) for rows in (size.train, size.test)]
         labels = [generator.integers(size.classes, size=len(x), dtype=np.int32) for x in images]
         stand_in = datasets.Dataset(images[0], labels[0], images[1], labels[1])
         monkeypatch.setattr(pipeline, "digits", lambda: stand_in)
     content["system"] = system
-    parameters, tables = pipeline.run(content, tmp_path)
+    scenario, tables = pipeline.run(content)
     assert set(tables["history"]["scheme"]) == {scheme["name"] for scheme in content["schemes"]}
-    frames = report.summarize(parameters, {name: tables[name] for name in tables if name not in ("users", "links")})
+    frames = build.summarize(scenario, {name: tables[name] for name in tables if name not in ("users", "links")})
     assert any(len(frame) for frame in frames.values())

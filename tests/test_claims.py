@@ -5,9 +5,10 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from pwfl import scenario
 from pwfl.report import claims
 from pwfl.report.claims import Band, Claim, Measure, difference, ratio
+from pwfl.scenario import resolve
+from pwfl.scenario.resolution import merge
 from pwfl.systems.anonymous_oac import claims as anonymous_oac_claims
 from pwfl.systems.multicell import claims as multicell_claims
 from pwfl.systems.random_orthogonalization import claims as random_orthogonalization_claims
@@ -165,18 +166,29 @@ def test_a_training_that_failed_counts_against_its_scheme():
         assert claims.row(Claim("c", band, "s"), "one", both)[4] is None
 
 
+def described(**config):
+    """A scenario as claims get it."""
+    return resolve(config, {}).part(None)
+
+
 def test_series_are_paired_by_realization():
     first, second = np.array([1.0, np.nan, 3.0, 4.0]), np.array([5.0, 6.0, 7.0])
     np.testing.assert_array_equal(claims.paired(first, second), [[1, 3], [5, 7]])
 
 
 def test_scenarios_are_alike_that_differ_in_the_named_keys_alone():
-    def content(r, gamma, sd, name="a"):
-        return {"parameters": {"radio": {"r": r}, "schedule": {"gamma": gamma}, "data": {"sd": sd}, "schemes": [name]}}
+    def content(blocks, gamma, sd, name="a"):
+        changed = {"radio": {"resource_blocks": blocks}, "schedule": {"gamma": gamma}, "data": {"samples_log_sd": sd}}
+        return {"scenario": described(**changed, schemes=[{"name": name, "scheduler": "random", "noise": "random"}])}
 
-    scenarios = {"a": content(5, 1, 1), "x": content(5, 1, 2), "b": content(8, 2, 1), "y": content(8, 2, 2),
-                 "z": content(8, 2, 2, "b")}  # fmt: skip
-    assert claims.alike(scenarios, "radio.r", "schedule.gamma") == [["a", "b"], ["x", "y"], ["z"]]
+    scenarios = {
+        "a": content(5, 1, 1),
+        "x": content(5, 1, 2),
+        "b": content(8, 2, 1),
+        "y": content(8, 2, 2),
+        "z": content(8, 2, 2, "b"),
+    }
+    assert claims.alike(scenarios, "radio.resource_blocks", "schedule.gamma") == [["a", "b"], ["x", "y"], ["z"]]
     assert scenarios["a"] == content(5, 1, 1)  # untouched
 
 
@@ -213,8 +225,8 @@ def world(means: dict, count: int, prefix: str = "", **override) -> dict[str, di
                      pl.lit("trained").alias("training"), pl.all())
             for k, scheme in enumerate(SCHEMES)
         ]  # fmt: skip
-        parameters = scenario.stage_parameters(scenario.resolve(config | {"schemes": SCHEMES}, {}), None)
-        found[f"{prefix}{len(found)}"] = {"parameters": parameters, "realizations": pl.concat(frames)}
+        scenario = described(**config, schemes=SCHEMES)
+        found[f"{prefix}{len(found)}"] = {"scenario": scenario, "realizations": pl.concat(frames)}
     return found
 
 
@@ -335,11 +347,12 @@ def test_every_claim_of_utility_fair_can_hold_and_fail(losses, energies, slopes,
         for (name, *_), slope in zip(schemes, (*slopes, 0.0), strict=True)
         for k in range(12)
     )  # fmt: skip
-    parameters = {
-        "schemes": [dict(zip(("name", "scheduler", "noise"), scheme, strict=True)) for scheme in schemes],
-        "privacy": {"uploads": "clean"},
-    }
-    content = {"parameters": parameters, "realizations": realizations(columns), "devices": devices}
+    scenario = described(
+        system="utility_fair",
+        schemes=[dict(zip(("name", "scheduler", "noise"), scheme, strict=True)) for scheme in schemes],
+        privacy={"uploads": "clean"},
+    )
+    content = {"scenario": scenario, "realizations": realizations(columns), "devices": devices}
     table = utility_fair_claims.claims({"one": content})
     assert len(table) == len(utility_fair_claims.CLAIMS)
     assert table["source"].str.contains("uploads clean, this project's reading").all()
@@ -382,12 +395,14 @@ def test_every_claim_of_anonymous_oac_can_hold_and_fail(expected):
     schemes = [(name, *pair) for name, pair in zip("abcdef", pairs, strict=True)]
     accuracy = (0.9, 0.8, 0.7, 0.92, 0.82, 0.72) if good else (0.7, 0.8, 0.9, 0.68, 0.78, 0.88)
     columns = {(name, "accuracy"): value for (name, *_), value in zip(schemes, accuracy, strict=True)}
-    parameters = {
-        "schemes": [dict(zip(("name", "scheduler", "noise"), scheme, strict=True)) for scheme in schemes],
-        "network": {"devices": 20, "participation": 0.5}, "data": {"sampling": 0.5, "dataset": "digits"},
-        "training": {"rounds": 1000},
-    }  # fmt: skip
-    content = {"parameters": parameters, "leakage": leakage, "realizations": realizations(columns)}
+    scenario = described(
+        system="anonymous_oac",
+        schemes=[dict(zip(("name", "scheduler", "noise"), scheme, strict=True)) for scheme in schemes],
+        network={"devices": 20, "participation": 0.5},
+        data={"sampling": 0.5, "dataset": "digits", "samples": 60},
+        training={"rounds": 1000},
+    )
+    content = {"scenario": scenario, "leakage": leakage, "realizations": realizations(columns)}
     table = anonymous_oac_claims.claims({"one": content})
     assert {claim[0] for claim in table["claim"]} == set("1234567")
     assert set(table["holds"]) == {expected}, table.filter(pl.col("holds") != expected)
@@ -421,15 +436,20 @@ def test_every_claim_of_random_orthogonalization_can_hold_and_fail(expected):
             {"scheme": "Private", "realization": range(count), "round": 14, "status": "trained",
              "accuracy": generator.uniform(0.89, 0.9, count) if good else 0.8}
         )  # fmt: skip
-        parameters = {"schemes": [{"name": "Private", "scheduler": "all", "noise": "fixed"}],
-                      "network": {"antennas": antennas}, "data": {"dataset": "digits"}}  # fmt: skip
-        found[name] = {"parameters": parameters, "leakage": leakage, "realizations": each, "history": history}
+        config = {
+            "system": "random_orthogonalization",
+            "schemes": [{"name": "Private", "scheduler": "all", "noise": "fixed"}],
+            "network": {"antennas": antennas},
+        }
+        found[name] = {"scenario": described(**config), "leakage": leakage, "realizations": each, "history": history}
     table = random_orthogonalization_claims.claims(found)
     assert {claim[0] for claim in table["claim"]} == set("12345")
     assert set(table["holds"]) == {expected}, table.filter(pl.col("holds") != expected)
     assert set(table.filter(pl.col("claim").str.starts_with("3."))["scenario"]) == {"many against few"}
     # A third scenario that differs in more than M is compared with none of both.
-    third = found["few"] | {"parameters": found["few"]["parameters"] | {"privacy": {"noise_variance": 1.0}}}
+    third = found["few"] | {
+        "scenario": described(**merge(found["few"]["scenario"].plain(), {"privacy": {"noise_variance": 1.0}}))
+    }
     again = random_orthogonalization_claims.claims(found | {"third": third})
     assert set(again.filter(pl.col("claim").str.starts_with("3."))["scenario"]) == {"many against few"}
     diverged = found["few"]["history"].with_columns(accuracy=None, status=pl.lit("diverged"))

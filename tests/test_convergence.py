@@ -7,16 +7,21 @@ from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
-from pwfl import account, channel, noise, scenario, schedule
+from pipeline import part
+from pwfl import run
 from pwfl.learning import datasets
+from pwfl.scenario import resolve
 from pwfl.systems.multicell.account import convergence_bound, premise
+from pwfl.systems.multicell.scenario import Convergence
 
 FALSE_ALARM = 1e-6
 USERS, ROUNDS, CLASSES = 20, 60, 10
 
 
 def constants(samples, scheduled, noise_std, dimension, **parameters):
-    found = convergence_bound(samples[None], scheduled[None], noise_std[None], dimension, **parameters)
+    found = convergence_bound(
+        samples[None], scheduled[None], noise_std[None], dimension, Convergence.model_construct(**parameters)
+    )
     return {name: float(values[0]) for name, values in found.items()}
 
 
@@ -111,14 +116,12 @@ def test_the_bound_holds_for_a_strongly_convex_loss_and_hardly_says_anything(
 
 @pytest.mark.parametrize(("blocks", "gamma"), [(5, 1e6), (8, 1e7)])
 def test_at_table_i_the_bound_is_vacuous_whatever_the_constants(blocks, gamma):
-    model = scenario.resolve({"radio": {"resource_blocks": blocks}, "schedule": {"gamma": gamma}}, {})
-    users = channel.run(scenario.stage_parameters(model, "channel"), range(10))
+    model = resolve({"radio": {"resource_blocks": blocks}, "schedule": {"gamma": gamma}}, {})
+    users = run.channel(part(model, "channel"), range(10))
     for scheme in model.schemes:
-        found = users | schedule.run(
-            scenario.stage_parameters(model, "schedule", scheme.scheduler), scheme.scheduler, users
-        )
-        found |= noise.run(scenario.stage_parameters(model, "noise", scheme.noise), scheme.noise, found)
-        outcome = account.run(scenario.stage_parameters(model, "account"), found)["outcome"]
+        found = users | run.schedule(part(model, "schedule", scheme.scheduler), scheme.scheduler, users)
+        found |= run.noise(part(model, "noise", scheme.noise), scheme.noise, found)
+        outcome = run.account(part(model, "account"), found)["outcome"]
         assert outcome["bound"].str.starts_with("vacuous: C1 >= 1").all()
         assert outcome["bound_limit"].is_infinite().all()
         assert (outcome["bound_premise"] == premise(0.05, 20.0, [256, 256])).all()
@@ -157,7 +160,7 @@ def test_what_the_bound_says_stands_in_words(noise_std, users, says):
         ),
         "noise": keys.with_columns(noise_std=pl.Series([noise_std if s else 0.0 for s in sends], dtype=pl.Float64)),
     }
-    outcome = account.run(scenario.stage_parameters(scenario.resolve({}, {}), "account"), tables)["outcome"]
+    outcome = run.account(part(resolve({}, {}), "account"), tables)["outcome"]
     assert outcome["bound"][0].startswith(says)
     # Where a gradient is clipped to 10, xi1 = 100 makes Assumption 6 true.
     assert outcome["c2"][0] == pytest.approx(2 * 100 / 20 * (1 - users / 2) ** 2)

@@ -10,7 +10,10 @@ from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 from scipy import optimize, stats
 
-from pwfl import account, channel, noise, scenario, schedule
+from pipeline import part
+from pwfl import run
+from pwfl.scenario import resolve
+from pwfl.scenario.resolution import merge
 
 DELTAS = (1e-6, 1e-4)
 ROUNDS = 4
@@ -42,27 +45,21 @@ SCHEMES = {
 GIVEN = {"epsilon_printed"}  # in `utility_fair` a parameter
 
 
-def merged(config: dict, changes: dict) -> dict:
-    return scenario._merge(config, changes)
-
-
 @cache
 def accounted(system: str, delta: float, noise_delta: float | None = None, **changes):
     """The tables of noise and account; noise is calibrated at `noise_delta`, for which `delta` stands in."""
     scheduler, scheme = SCHEMES[system]
     if noise_delta == delta:
         return accounted(system, delta, **changes)
-    config = merged({"system": system, "realizations": 2, "training_realizations": 1}, CONFIGS[system])
+    config = merge({"system": system, "realizations": 2, "training_realizations": 1}, CONFIGS[system])
     for path, value in changes.items():
         section, _, key = path.partition("__")
-        config = merged(config, {section: {key: value}})
-    model, before = (
-        scenario.resolve(config, {"privacy": {"delta": chosen}}) for chosen in (delta, noise_delta or delta)
-    )
-    found = channel.run(scenario.stage_parameters(before, "channel"), range(2))
-    found |= schedule.run(scenario.stage_parameters(before, "schedule", scheduler), scheduler, found)
-    found |= noise.run(scenario.stage_parameters(before, "noise", scheme), scheme, found)
-    return found | account.run(scenario.stage_parameters(model, "account"), found)
+        config = merge(config, {section: {key: value}})
+    model, before = (resolve(config, {"privacy": {"delta": chosen}}) for chosen in (delta, noise_delta or delta))
+    found = run.channel(part(before, "channel"), range(2))
+    found |= run.schedule(part(before, "schedule", scheduler), scheduler, found)
+    found |= run.noise(part(before, "noise", scheme), scheme, found)
+    return found | run.account(part(model, "account"), found)
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:

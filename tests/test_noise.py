@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pwfl import channel, noise, scenario, schedule
+from pipeline import part
+from pwfl import run
+from pwfl.scenario import resolve
 from pwfl.systems.multicell.optimal_noise import optimal_noise
 
 
@@ -133,10 +135,8 @@ TABLES = {
 
 
 def test_optimal_noise_table_tells_infeasible_and_empty_realizations():
-    parameters = scenario.stage_parameters(
-        scenario.resolve({}, {"privacy": {"max_noise_error": 2.0}}), "noise", "optimal"
-    )
-    found = noise.run(parameters, "optimal", TABLES)
+    model = resolve({}, {"privacy": {"max_noise_error": 2.0}})
+    found = run.noise(part(model, "noise", "optimal"), "optimal", TABLES)
     assert found["noise_status"]["status"].to_list() == ["optimal", "infeasible", "no_user_scheduled"]
     assert found["noise_status"]["multiplier"].is_null().to_list() == [False, True, True]
     std = found["noise"]["noise_std"].to_list()
@@ -145,7 +145,7 @@ def test_optimal_noise_table_tells_infeasible_and_empty_realizations():
 
 
 def test_random_noise_table_holds_the_start_values_of_the_scheduled():
-    found = noise.run(scenario.stage_parameters(scenario.resolve({}, {}), "noise", "random"), "random", TABLES)
+    found = run.noise(part(resolve({}, {}), "noise", "random"), "random", TABLES)
     assert found["noise"]["noise_std"].to_list() == [2.0, 1.0, 0.0, 4.0, 5.0, 0.0, 0.0, 0.0, 0.0]
     assert found["noise_status"]["status"].to_list() == ["random", "random", "no_user_scheduled"]
     assert found["noise_status"]["multiplier"].null_count() == 3
@@ -153,10 +153,10 @@ def test_random_noise_table_holds_the_start_values_of_the_scheduled():
 
 @pytest.mark.parametrize("scheduler", ["random", "optimal"])
 def test_at_table_1_the_optimum_leaks_less_than_any_feasible_start_noise(scheduler):
-    s = scenario.resolve({}, {})
-    tables = channel.run(scenario.stage_parameters(s, "channel"), range(60))
-    tables |= schedule.run(scenario.stage_parameters(s, "schedule", scheduler), scheduler, tables)
-    found = noise.run(scenario.stage_parameters(s, "noise", "optimal"), "optimal", tables)
+    s = resolve({}, {})
+    tables = run.channel(part(s, "channel"), range(60))
+    tables |= run.schedule(part(s, "schedule", scheduler), scheduler, tables)
+    found = run.noise(part(s, "noise", "optimal"), "optimal", tables)
     samples, start, best = (
         column.to_numpy().reshape(60, 100)
         for column in (tables["users"]["samples"], tables["users"]["start_noise_std"], found["noise"]["noise_std"])

@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from pwfl import channel, scenario, schedule
-from pwfl.systems.multicell.interference import interference, occupants
+from pipeline import part
+from pwfl import run
+from pwfl.scenario import resolve
+from pwfl.systems.multicell.interference import Uplink, interference
 from pwfl.systems.multicell.power import least_deviation, powers
 
 RMIN = 100e3
@@ -26,9 +28,9 @@ NETWORKS = {
 
 
 def simulate(override, realizations, scheduler):
-    s = scenario.resolve({}, override)
-    tables = channel.run(scenario.stage_parameters(s, "channel"), realizations)
-    return tables | schedule.run(scenario.stage_parameters(s, "schedule", scheduler), scheduler, tables)
+    s = resolve({}, override)
+    tables = run.channel(part(s, "channel"), realizations)
+    return tables | run.schedule(part(s, "schedule", scheduler), scheduler, tables)
 
 
 def max_power_w(name):
@@ -41,6 +43,10 @@ def arrays(tables):
     cell = tables["users"]["cell"].to_numpy().reshape(count, -1)
     block = tables["users"]["start_resource_block"].fill_null(-1).to_numpy().reshape(count, -1)
     return cell, block, tables["links"]["gain"].to_numpy().reshape(count, -1, cell.shape[1])
+
+
+def uplink(gain, cell, blocks, max_power_w, min_rate_bps=RMIN, noise_w=THERMAL):
+    return Uplink(gain, cell, blocks, 180e3, noise_w, max_power_w, min_rate_bps, range(len(gain)))
 
 
 def linear_system(cell, block, gain, p_max):
@@ -77,8 +83,7 @@ def rate(i, cell, block, power, gain):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_powers_attain_the_optimum_of_one_program_over_all_users(name):
     cell, block, gain = arrays(simulate(NETWORKS[name], range(25), "random"))
-    occupant = occupants(block, cell, gain.shape[1], block.max() + 1)
-    power = powers(gain, cell, occupant, THETA, THERMAL, max_power_w(name), range(len(gain)))
+    power = powers(uplink(gain, cell, block.max() + 1, max_power_w(name)), block)
     assert (power[block < 0] == 0).all()
     assert ((power >= 0) & (power <= max_power_w(name))).all()
     inside = 0
@@ -112,8 +117,7 @@ def test_rates_follow_18(name, scheduler):
 def test_users_below_the_minimum_rate_lose_their_block_and_power(name):
     tables = simulate(NETWORKS[name], range(25), "random")
     cell, block, gain = arrays(tables)
-    occupant = occupants(block, cell, gain.shape[1], block.max() + 1)
-    power = powers(gain, cell, occupant, THETA, THERMAL, max_power_w(name), range(len(gain)))
+    power = powers(uplink(gain, cell, block.max() + 1, max_power_w(name)), block)
     final = tables["schedule"]["resource_block"].fill_null(-1).to_numpy().reshape(cell.shape)
     final_power = tables["schedule"]["power_w"].to_numpy().reshape(cell.shape)
     lost = 0
@@ -134,17 +138,20 @@ def test_where_nobody_is_lost_and_nothing_clipped_every_rate_is_the_minimum():
     np.testing.assert_allclose(served["rate_bps"], RMIN, rtol=1e-9)
 
 
-# Closed forms
+# Closed forms, where users need half of what disturbs them
+
+HALF = 180e3 * log2(1.5)
 
 
 def two_cells(own, cross, max_power_w):
     """Powers of two users that share a block, each with gain `own` to its station and `cross` to the other's."""
     gain = np.array([[[own, cross], [cross, own]]])
-    return powers(gain, np.array([[0, 1]]), np.array([[[0], [1]]]), 0.5, 1e-15, max_power_w, [0])[0]
+    return powers(uplink(gain, np.array([[0, 1]]), 1, max_power_w, HALF, 1e-15), np.array([[0, 0]]))[0]
 
 
 def test_a_lone_user_overcomes_the_thermal_noise():
-    found = powers(np.full((1, 1, 1), 1e-12), np.zeros((1, 1), int), np.zeros((1, 1, 1), int), 0.5, 1e-15, 0.01, [0])
+    alone = uplink(np.full((1, 1, 1), 1e-12), np.zeros((1, 1), int), 1, 0.01, HALF, 1e-15)
+    found = powers(alone, np.zeros((1, 1), int))
     assert found[0, 0] == pytest.approx(0.5 * 1e-15 / 1e-12, rel=1e-12)
 
 
@@ -163,8 +170,7 @@ def test_two_users_too_close_cannot_both_be_served_and_stay_in_the_box():
 
 def test_users_on_different_blocks_do_not_interfere():
     gain = np.full((1, 2, 2), 1e-12)
-    occupant = np.array([[[0, -1], [-1, 1]]])
-    found = powers(gain, np.array([[0, 1]]), occupant, 0.5, 1e-15, 0.01, [0])
+    found = powers(uplink(gain, np.array([[0, 1]]), 2, 0.01, HALF, 1e-15), np.array([[0, 1]]))
     np.testing.assert_allclose(found, 0.5e-3, rtol=1e-12)
 
 

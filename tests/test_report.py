@@ -5,16 +5,17 @@ import polars as pl
 import pytest
 
 from pipeline import run
-from pwfl import report
-from pwfl.report import catalog, theme
+from pwfl.report import build, theme
+from pwfl.report.catalog import COMMON_FIGURES, COMMON_TABLES, COMPARISON
+from pwfl.scenario import resolve
+from pwfl.scenario.resolution import merge
+from pwfl.systems import registry
 from pwfl.systems.multicell.claims import claims
 
 
-def override(config: dict, changes: dict) -> dict:
-    merged = dict(config)
-    for key, value in changes.items():
-        merged[key] = override(config.get(key, {}), value) if isinstance(value, dict) else value
-    return merged
+def whole(config: dict):
+    """A scenario as comparisons get it."""
+    return resolve(config, {}).part(None)
 
 
 @pytest.fixture
@@ -39,18 +40,18 @@ EDGES = {
 
 
 @pytest.mark.parametrize("edge", EDGES)
-def test_every_figure_and_table_is_made_in_edge_cases(tmp_path, base, edge):
-    parameters, tables = run(override(base, EDGES[edge]), tmp_path)
-    for name, figure in catalog.FIGURES["multicell"].items():
-        chart = report.figure(parameters, name, {table: tables[table] for table in figure})
+def test_every_figure_and_table_is_made_in_edge_cases(base, edge):
+    scenario, tables = run(merge(base, EDGES[edge]))
+    catalog = registry.system("multicell").catalog
+    for name, figure in (catalog.figures | COMMON_FIGURES).items():
+        chart = build.figure(scenario, name, {table: tables[table] for table in figure})
         assert chart.to_dict(format="vega")["$schema"].startswith("https://vega.github.io")
-    frames = report.summarize(parameters, tables)
-    assert set(frames) == set(catalog.TABLES["multicell"])
+    frames = build.summarize(scenario, tables)
+    assert set(frames) == set(catalog.tables | COMMON_TABLES)
     summary = frames["summary"]
-    assert summary["scheme"].to_list() == [scheme["name"] for scheme in parameters["schemes"]]
-    content = {"parameters": parameters, "summary": summary, "realizations": frames["realizations"]}
-    compared = report.compare({"one": content})
-    assert set(compared) == set(catalog.COMPARISON)
+    assert summary["scheme"].to_list() == [scheme.name for scheme in scenario.schemes]
+    compared = build.compare({"one": {"scenario": whole(merge(base, EDGES[edge]))} | frames})
+    assert set(compared) == set(COMPARISON)
     if edge == "nobody can be scheduled":
         assert (summary["scheduled_mean"] == 0).all()
         assert summary["no_user_scheduled"].to_list() == [4, 4, 4]
@@ -66,22 +67,23 @@ def test_every_figure_and_table_is_made_in_edge_cases(tmp_path, base, edge):
 
 
 @pytest.fixture(scope="module")
-def studied(tmp_path_factory):
-    """The tiny study's two scenarios, as `report.compare` takes them."""
+def studied():
+    """The tiny study's two scenarios, as `build.compare` takes them."""
     from conftest import TINY
 
     found = {}
     for name, changes in TINY["scenarios"].items():
-        parameters, tables = run(override(TINY["base"], changes), tmp_path_factory.mktemp(name))
-        frames = report.summarize(parameters, tables)
-        found[name] = {"parameters": parameters, "tables": tables} | frames
+        config = merge(TINY["base"], changes)
+        scenario, tables = run(config)
+        frames = build.summarize(scenario, tables)
+        found[name] = {"scenario": whole(config), "tables": tables} | frames
     return found
 
 
 def test_figures_are_files_that_need_no_network(tmp_path, studied):
     low = studied["low"]
     paths = {kind: str(tmp_path / f"figure.{kind}") for kind in ("html", "png", "svg")}
-    theme.save(report.figure(low["parameters"], "accuracy", low["tables"]), paths)
+    theme.save(build.figure(low["scenario"], "accuracy", low["tables"]), paths)
     html = (tmp_path / "figure.html").read_text()
     assert "<script src" not in html
     assert "OptSched+DP" in html
@@ -103,7 +105,7 @@ def test_the_summary_agrees_with_plain_averages(studied):
 
 def test_the_summary_counts_realizations_that_exceed_the_noise_error(studied):
     for content in studied.values():
-        limit = content["parameters"]["privacy"]["max_noise_error"]
+        limit = content["scenario"].privacy.max_noise_error
         for row in content["summary"].rows(named=True):
             errors = content["realizations"].filter(scheme=row["scheme"])["noise_error"].to_list()
             assert row["noise_error_exceeded"] == sum(e is not None and e > limit * (1 + 1e-9) for e in errors)
@@ -144,12 +146,11 @@ def test_claims_name_measured_value_interval_and_verdict(studied):
 
 
 def test_a_claim_that_does_not_hold_is_said_so(studied):
-    swapped = {
-        name: content | {"parameters": content["parameters"] | {"schemes": [
-            scheme | {"name": {"RndSched": "OptSched", "OptSched": "RndSched"}.get(scheme["name"], scheme["name"])}
-            for scheme in content["parameters"]["schemes"]]}}
-        for name, content in studied.items()
-    }  # fmt: skip
+    other = {"RndSched": "OptSched", "OptSched": "RndSched"}
+    swapped = {}
+    for name, content in studied.items():
+        schemes = [s.model_copy(update={"name": other.get(s.name, s.name)}) for s in content["scenario"].schemes]
+        swapped[name] = content | {"scenario": content["scenario"].model_copy(update={"schemes": schemes})}
     first = claims(swapped).row(0, named=True)
     assert first["measured"] > 0
     assert first["holds"] in ("no", "open")

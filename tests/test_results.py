@@ -3,7 +3,10 @@
 import polars as pl
 import pytest
 
+from pipeline import part
 from pwfl.report import results
+from pwfl.scenario import resolve
+from pwfl.stages import REPORT
 from pwfl.systems.multicell import report as multicell
 
 
@@ -50,8 +53,8 @@ def test_final_accuracies_are_those_of_the_last_round_of_what_did_not_diverge(ma
 
 
 def test_the_summary_of_multicell_holds_the_worst_realization_and_counts_exceptions(made):
-    parameters = {"privacy": {"max_noise_error": 1.0}, "schemes": [{"name": "a"}]}
-    row = multicell.summarize(parameters, made)["summary"].row(0, named=True)
+    model = resolve({}, {"privacy": {"max_noise_error": 1.0, "min_noise": 10.0}})
+    row = multicell.summarize(part(model, REPORT), made)["summary"].row(0, named=True)
     assert row["epsilon_maximum"] == 8
     assert row["rho_maximum"] == 4
     assert row["rho_median"] == 0.5

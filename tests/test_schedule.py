@@ -12,10 +12,13 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from pwfl import channel, noise, scenario, schedule
+from pipeline import part
+from pwfl import run
+from pwfl.scenario import resolve
 from pwfl.systems.multicell import assignment, integer_program, reference
 from pwfl.systems.multicell import schedule as multicell
 from pwfl.systems.multicell.channel import StartValueError
+from pwfl.systems.multicell.interference import Uplink
 
 SOLVERS = ["GLPK_MI", "HIGHS"]
 
@@ -139,17 +142,17 @@ def test_a_user_wanted_on_a_block_only_another_can_use_moves_aside():
 
 def simulate(override, realizations, scheduler="optimal", scheme="optimal", base=None):
     """The scenario, and the tables of channel, schedule and noise."""
-    s = scenario.resolve(base or {}, override)
-    tables = channel.run(scenario.stage_parameters(s, "channel"), realizations)
-    tables |= schedule.run(scenario.stage_parameters(s, "schedule", scheduler), scheduler, tables)
-    return s, tables | noise.run(scenario.stage_parameters(s, "noise", scheme), scheme, tables)
+    s = resolve(base or {}, override)
+    tables = run.channel(part(s, "channel"), realizations)
+    tables |= run.schedule(part(s, "schedule", scheduler), scheduler, tables)
+    return s, tables | run.noise(part(s, "noise", scheme), scheme, tables)
 
 
 class Network:
     """A table's realizations as arrays, with the constants of Table I in watts."""
 
     def __init__(self, s, tables):
-        users = tables["users"]
+        self.model, self.tables, users = s, tables, tables["users"]
         self.count = users["realization"].n_unique()
 
         def array(column):
@@ -191,21 +194,9 @@ class Network:
 
     def scheduler_blocks(self, solver="assignment"):
         """Blocks and statuses of the scheduler's pass over the cells, before powers and unscheduling."""
-        return multicell.optimal_blocks(
-            self.start,
-            self.cell,
-            self.gain,
-            samples=self.samples,
-            noise_std=self.noise_std,
-            power_w=self.power,
-            required=self.theta / self.p_max,
-            noise_w=self.thermal,
-            blocks=self.blocks,
-            gamma=self.gamma,
-            max_noise_error=self.v_max,
-            realizations=range(len(self.start)),
-            solver=solver,
-        )
+        model = self.model.model_copy(update={"schedule": self.model.schedule.model_copy(update={"solver": solver})})
+        uplink = Uplink.of(model.radio, self.tables)
+        return multicell.optimal_blocks(part(model, "schedule", "optimal"), uplink, self.tables["users"])
 
 
 BINDING = {"privacy": {"max_noise_error": 9.0}, "schedule": {"gamma": 3e6}}
@@ -503,9 +494,9 @@ def test_users_who_are_all_alike_are_scheduled_as_highs_would():
     alike = {"network": {"users": 100, "rings": 0}, "data": {"samples_log_sd": 0.0}, "schedule": {"gamma": 0.0}}
     found = []
     for solver in ("assignment", "HIGHS"):
-        s = scenario.resolve(alike, {"schedule": {"solver": solver}})
-        tables = channel.run(scenario.stage_parameters(s, "channel"), range(4))
-        found.append(schedule.run(scenario.stage_parameters(s, "schedule", "optimal"), "optimal", tables))
+        s = resolve(alike, {"schedule": {"solver": solver}})
+        tables = run.channel(part(s, "channel"), range(4))
+        found.append(run.schedule(part(s, "schedule", "optimal"), "optimal", tables))
     assert "integer_program" in found[0]["schedule_status"]["status"].to_list()
     ours, theirs = (f["schedule"].group_by("realization", maintain_order=True) for f in found)
     total = [pl.col("resource_block").is_not_null().sum(), pl.col("power_w").sum()]
@@ -520,11 +511,11 @@ def test_a_solver_that_gives_up_is_named_with_realization_and_cell(monkeypatch, 
     def give_up(value, *rest):
         raise reference.SolverError(f"{solver} ended as unbounded")
 
-    s = scenario.resolve({}, {"schedule": {"solver": solver}})
-    tables = channel.run(scenario.stage_parameters(s, "channel"), range(7, 9))
+    s = resolve({}, {"schedule": {"solver": solver}})
+    tables = run.channel(part(s, "channel"), range(7, 9))
     monkeypatch.setattr(reference, "solve", give_up)
     with pytest.raises(reference.SolverError, match=f"realization 7, cell 0: {solver} ended as unbounded"):
-        schedule.run(scenario.stage_parameters(s, "schedule", "optimal"), "optimal", tables)
+        run.schedule(part(s, "schedule", "optimal"), "optimal", tables)
 
 
 def test_powers_that_cannot_be_found_are_named_with_realization_and_block(monkeypatch):
@@ -533,8 +524,8 @@ def test_powers_that_cannot_be_found_are_named_with_realization_and_block(monkey
     def give_up(coupling, demand):
         raise ArithmeticError("power control (35) ended as kTimeLimit")
 
-    s = scenario.resolve({}, {})
-    tables = channel.run(scenario.stage_parameters(s, "channel"), range(7, 9))
+    s = resolve({}, {})
+    tables = run.channel(part(s, "channel"), range(7, 9))
     monkeypatch.setattr(power, "least_deviation", give_up)
     with pytest.raises(ArithmeticError, match=r"realization [78], block \d: power control"):
-        schedule.run(scenario.stage_parameters(s, "schedule", "random"), "random", tables)
+        run.schedule(part(s, "schedule", "random"), "random", tables)

@@ -15,10 +15,12 @@ from sklearn.metrics import accuracy_score, log_loss
 
 import two_level
 from graphs import operations, sums_up_in_place
-from pwfl import scenario, streams, tables, train
+from pipeline import part
+from pwfl import run, streams, tables
 from pwfl.learning import datasets, engine, network
 from pwfl.learning.mlp import glorot_uniform, parameter_count
-from pwfl.systems.multicell import train as multicell
+from pwfl.scenario import resolve
+from pwfl.systems.multicell.rounds import aggregated_noise_std, history_function
 
 FALSE_ALARM = 1e-6
 DEPTHS = [[64, 10], [64, 12, 10], [64, 9, 7, 10], [64, 6, 6, 6, 10]]
@@ -28,7 +30,7 @@ DEPTHS = [[64, 10], [64, 12, 10], [64, 9, 7, 10], [64, 6, 6, 6, 10]]
 def digits(tmp_path_factory):
     path = str(tmp_path_factory.mktemp("data") / "digits.npz")
     datasets.store(datasets.load("digits"), path)
-    return datasets.restore(path)
+    return datasets.restore(path, "digits")
 
 
 def start_weights(widths, seed=0, scale=1.0):
@@ -189,14 +191,14 @@ def scenario_tables(samples, scheduled, noise_std, realizations=range(1)):
     }
 
 
-def parameters(seed=1, **training):
+def scenario(seed=1, **training):
     base = {"network": {"users": 6}, "data": {"dataset": "digits"}, "seed": seed}
     base["training"] = {"hidden_layers": [8], "rounds": 5, "learning_rate": 0.5, "clip_norm": 1.0}
-    return scenario.stage_parameters(scenario.resolve(base, {"training": training}), "train")
+    return part(resolve(base, {"training": training}), "train")
 
 
 def history(digits, users, realizations=range(1), **training):
-    return train.run(parameters(**training), digits, realizations, users)["history"]
+    return run.train(scenario(**training), digits, realizations, users)["history"]
 
 
 def cells_of(digits, noise_std, realization=0):
@@ -236,7 +238,7 @@ DRAWS = 40
 
 def fused_noise():
     """What one round adds to the model, over draws with keys of their own: (draw, coordinate)."""
-    std = multicell.aggregated_noise_std(np.array(SAMPLES), np.array(SCHEDULED), np.array(NOISE_STD))
+    std = aggregated_noise_std(np.array(SAMPLES), np.array(SCHEDULED), np.array(NOISE_STD))
     start = [np.zeros((64, 10), np.float32), np.zeros(10, np.float32)]
     nothing = [tf.zeros(w.shape) for w in start]
     draws = [
@@ -373,12 +375,11 @@ STATUSES = {
 
 
 @pytest.mark.parametrize("status", STATUSES)
-def test_history_of_each_status_meets_the_schema(digits, status, tmp_path):
+def test_history_of_each_status_meets_the_schema(digits, status):
     scheduled, noise_std, training = STATUSES[status]
     rows = history(digits, scenario_tables([5, 6], scheduled, noise_std), **training)
     assert rows["status"].unique().to_list() == [status]
-    tables.write(rows, "multicell", "history", str(tmp_path / "history"))
-    assert len(tables.read("multicell", "history", str(tmp_path / "history"))) == len(rows)
+    assert len(tables.finished(rows, "history", "multicell")) == len(rows)
 
 
 def test_nobody_scheduled_keeps_the_start_weights(digits):
@@ -450,12 +451,12 @@ def test_shards_do_not_change_a_bit(digits, clipping):
 FRESH_PROCESS = """
 import resource
 import sys
-from pwfl import datasets
+from pwfl.learning import datasets
 from test_train import history, many_users, scenario_tables
 
 folder = sys.argv[1]
 datasets.store(datasets.load("digits"), folder + "/digits.npz")
-digits = datasets.restore(folder + "/digits.npz")
+digits = datasets.restore(folder + "/digits.npz", "digits")
 history(digits, many_users(range(3)), range(3)).write_parquet(folder + "/history.parquet")
 for trainings in (range(20), range(600)):
     users = scenario_tables([20, 30], [True, True], [0.1, 0.2], trainings)
@@ -493,7 +494,7 @@ def test_memory_does_not_grow_over_the_trainings_of_a_shard(fresh_process):
 def test_seed_and_realization_change_the_training(digits):
     users = scenario_tables([30, 6], [True, False], [0.1, 0.0], range(2))
     rows = history(digits, users, range(2))
-    other = train.run(parameters(seed=2), digits, range(2), users)["history"]
+    other = run.train(scenario(seed=2), digits, range(2), users)["history"]
     losses = [*rows.filter(pl.col("round") == 5)["loss"], *other.filter(pl.col("round") == 5)["loss"]]
     assert len(set(losses)) == 4
 
@@ -556,9 +557,8 @@ def test_users_samples_are_disjoint(digits):
 
 
 def test_the_round_is_traced_once_for_all_sizes(digits):
-    training = {"clipping": "per_sample", "clip_norm": 1.0, "learning_rate": 0.5}
     test = tf.constant(digits.x_test), tf.constant(digits.y_test)
-    history = multicell.history_function([64, 8, 10], [0, 1, 3], training, *test)
+    history = history_function([64, 8, 10], [0, 1, 3], scenario().training, *test)
     for n in (3, 5, 8, 13, 21, 34):
         history(
             [tf.constant(w) for w in start_weights([64, 8, 10])],
@@ -579,8 +579,7 @@ def test_no_sum_in_the_loop_of_rounds_needs_a_temporary_variable(widths, clippin
         tf.constant(generator.random((60, widths[0]), np.float32)),
         tf.constant(generator.integers(0, 10, 60), tf.int32),
     )
-    settings = {"clip_norm": 1.0, "learning_rate": 0.1, "clipping": clipping}
-    history_of = multicell.history_function(widths, [0, 1, 3], settings, x, y)
+    history_of = history_function(widths, [0, 1, 3], scenario(clipping=clipping).training, x, y)
     weights = [tf.constant(w) for w in glorot_uniform(widths, generator)]
     found = operations(
         lambda: history_of(

@@ -30,7 +30,7 @@ HISTORY = {  # columns of a training's history
 
 Weights = list[tf.Tensor]
 Gradient = Callable[[Weights], Weights]
-Backward = Callable[[Weights, tf.Tensor, tf.Tensor], tuple[list[tf.Tensor], list[tf.Tensor]]]
+Backward = Callable[[Weights, tf.Tensor, tf.Tensor | None], tuple[list[tf.Tensor], list[tf.Tensor]]]
 
 
 def train_rounds(
@@ -42,10 +42,26 @@ def train_rounds(
     first_round: tf.Tensor,
     rounds: tf.Tensor,
 ) -> Weights:
-    """Run rounds `first_round`, ... of w <- w - step_size (gradient(w) + noise), Algorithm 1.
+    """Run some rounds of w <- w - step_size (gradient(w) + noise), Algorithm 1.
 
-    `noise_std` is the standard deviation per coordinate of the aggregated noise, `key` an int64
-    that with the round's number determines it.
+    Parameters
+    ----------
+    gradient
+        Takes weights, gives as many arrays of their shapes.
+    weights
+        Those before the first round.
+    step_size
+        float32 scalar.
+    noise_std
+        Standard deviation per coordinate of the aggregated noise, float32 scalar.
+    key
+        int64 scalar that with a round's number determines its noise.
+    first_round, rounds
+        int32 scalars: the first round's number, and how many follow each other.
+
+    Returns
+    -------
+    The weights after the last round.
     """
     for t in tf.range(first_round, first_round + rounds):
         update = [g + noise_std * n for g, n in zip(gradient(weights), normals(weights, key, t), strict=True)]
@@ -54,7 +70,13 @@ def train_rounds(
 
 
 def evaluation_rounds(rounds: int, every: int) -> list[int]:
-    """The rounds after which the model is evaluated: 0 (start), 1, multiples of `every`, the last."""
+    """The rounds after which the model is evaluated: 0 (start), 1, multiples of `every`, the last.
+
+    Examples
+    --------
+    >>> evaluation_rounds(12, 5)
+    [0, 1, 5, 10, 12]
+    """
     return sorted({0, 1, rounds, *range(every, rounds + 1, every)})
 
 
@@ -64,9 +86,22 @@ def history(
     advance: Callable[[Weights, tf.Tensor, tf.Tensor], Weights],
     evaluate: Callable[[Weights], tuple[tf.Tensor, tf.Tensor]],
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Accuracies and losses after the rounds `stops`, up to the first loss that is not finite.
+    """Accuracies and losses of a training, up to the first loss that is not finite.
 
-    `advance(weights, first_round, rounds)` trains, `evaluate(weights)` gives accuracy and loss.
+    Parameters
+    ----------
+    weights
+        Start weights.
+    stops
+        The rounds after which the model is evaluated, int32, increasing.
+    advance
+        `advance(weights, first_round, rounds)` trains.
+    evaluate
+        `evaluate(weights)` gives accuracy and loss.
+
+    Returns
+    -------
+    Two float32 arrays, at most as long as `stops`.
     """
     accuracies = tf.TensorArray(tf.float32, tf.size(stops), element_shape=[])
     losses = tf.TensorArray(tf.float32, tf.size(stops), element_shape=[])
@@ -88,9 +123,26 @@ def normals(weights: Weights, key: tf.Tensor, t: tf.Tensor) -> Weights:
     return [tf.reshape(part, w.shape) for part, w in zip(tf.split(draw, sizes), weights, strict=True)]
 
 
-def per_sample_gradient(backward: Backward, x: tf.Tensor, y: tf.Tensor, clip_norm: tf.Tensor) -> Gradient:
-    """The mean over all samples of their loss's gradient, each clipped to `clip_norm`.
+def per_sample_gradient(backward: Backward, x: tf.Tensor, y: tf.Tensor | None, clip_norm: tf.Tensor) -> Gradient:
+    """The mean over all samples of their loss's gradient, each clipped.
 
+    Parameters
+    ----------
+    backward
+        The model.
+    x
+        Features, float32, shape (sample, feature).
+    y
+        What the model compares with, shape (sample,); None where it needs nothing.
+    clip_norm
+        Bound on a gradient's L2 norm, float32 scalar.
+
+    Returns
+    -------
+    A function of weights, for use inside a graph.
+
+    Notes
+    -----
     For a large network the samples go through in BLOCKS blocks, one after the other on one core,
     side by side on several: what lies between the matrix products then stays in the cache.
     """
@@ -114,11 +166,12 @@ def per_sample_gradient(backward: Backward, x: tf.Tensor, y: tf.Tensor, clip_nor
 
 
 def per_user_gradient(
-    backward: Backward, x: tf.Tensor, y: tf.Tensor, clip_norm: tf.Tensor, samples: tf.Tensor
+    backward: Backward, x: tf.Tensor, y: tf.Tensor | None, clip_norm: tf.Tensor, samples: tf.Tensor
 ) -> Gradient:
-    """The average of the users' mean gradients, each clipped to `clip_norm`, weighted by their samples.
+    """The average of the users' mean gradients, each clipped, weighted by their samples.
 
-    `samples` holds the users' numbers of samples, whose rows follow each other in x and y.
+    Parameters and result are those of `per_sample_gradient`, and `samples` the users' numbers of samples, int32, shape
+    (user,), whose rows follow each other in `x` and `y`.
     """
     stop = tf.cumsum(samples)
 

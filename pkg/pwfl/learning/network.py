@@ -8,7 +8,18 @@ from pwfl.learning.engine import Weights
 def backward(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
     """Inputs of the layers, and derivatives of each sample's cross-entropy by the layers' outputs.
 
-    `x` has shape (samples, features), `y` holds classes; see `engine` for the result.
+    Parameters
+    ----------
+    weights
+        Kernels and biases in turn.
+    x
+        Features, float32, shape (sample, feature).
+    y
+        Classes, int32, shape (sample,).
+
+    Returns
+    -------
+    Two lists with an array for each layer, shape (sample, width of its input) and (sample, width of its output).
     """
     inputs, logits = _forward(weights, x)
     deltas = [tf.nn.softmax(logits) - tf.one_hot(y, logits.shape[1])]
@@ -18,7 +29,7 @@ def backward(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[list[tf.Tens
 
 
 def evaluate(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Accuracy and mean cross-entropy."""
+    """Accuracy and mean cross-entropy, in nats, float32 scalars; arguments as for `backward`."""
     _, logits = _forward(weights, x)
     hits = tf.equal(tf.argmax(logits, axis=1, output_type=tf.int32), y)
     loss = tf.nn.sparse_softmax_cross_entropy_with_logits(y, logits)

@@ -24,8 +24,20 @@ RUNS = 500  # of the training path, at most
 class Attack(NamedTuple):
     """Scores of canaries, and the epsilon that they are held to.
 
-    `first` and `scores` are those of `pwfl.privacy.lower_bounds`; both are empty where nothing is sent
-    (`epsilon_upper` is None) or no noise is added (infinity). `gaussian` says that scores are normal.
+    Attributes
+    ----------
+    realization
+        The one that is attacked.
+    observer
+        What it sees.
+    delta
+        At which epsilons are compared.
+    epsilon_upper
+        What is stated; None: nothing is sent; infinite: no noise is added.
+    gaussian
+        Whether scores are normal.
+    first, scores
+        Those of `pwfl.privacy.lower_bounds`, shape (canary,); empty where nothing is sent or no noise is added.
     """
 
     realization: int

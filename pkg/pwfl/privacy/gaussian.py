@@ -31,7 +31,13 @@ STEPS = 60  # of Newton's method, and upward; usual are 6 and 1
 
 
 def zcdp(sensitivity: np.ndarray, noise_std: np.ndarray, rounds: int) -> np.ndarray:
-    """rho of `rounds` Gaussian releases of L2 `sensitivity` (Bun and Steinke, 2016, Prop. 1.6), rounded up."""
+    """rho of `rounds` Gaussian releases of L2 `sensitivity` (Bun and Steinke, 2016, Prop. 1.6), rounded up.
+
+    Examples
+    --------
+    >>> round(float(zcdp(0.2, 1.0, 200)), 9)
+    4.0
+    """
     sensitivity = np.asarray(sensitivity, float)
     with np.errstate(divide="ignore", over="ignore", under="ignore"):
         rho = rounds / 2 * (sensitivity / noise_std) ** 2 * (1 + 4 * ULP)
@@ -40,7 +46,13 @@ def zcdp(sensitivity: np.ndarray, noise_std: np.ndarray, rounds: int) -> np.ndar
 
 
 def exact_epsilon(rho: np.ndarray, delta: float) -> np.ndarray:
-    """The least epsilon at `delta` of a Gaussian mechanism, rounded up to at most that of a rho 1e-13 larger."""
+    """The least epsilon at `delta` of a Gaussian mechanism, rounded up to at most that of a rho 1e-13 larger.
+
+    Examples
+    --------
+    >>> f"{float(exact_epsilon(4.0, 1e-5)):.5f}"
+    '15.45616'
+    """
     rho = np.asarray(rho, float)
     with np.errstate(over="ignore", invalid="ignore"):
         mu = np.nextafter(np.sqrt(2 * rho), np.inf)
@@ -105,6 +117,12 @@ def exact_multiplier(epsilon: np.ndarray, delta: float) -> np.ndarray:
     """The least noise multiplier, sigma over sensitivity, of a Gaussian mechanism that is (epsilon, delta)-DP.
 
     The inverse of `exact_epsilon` (Balle and Wang, 2018, Algorithm 1), rounded up by at most 1e-13.
+
+    Examples
+    --------
+    >>> multiplier = float(exact_multiplier(15.45616, 1e-5))
+    >>> f"{float(zcdp(1.0, multiplier, 1)):.5f}"
+    '4.00000'
     """
     shape, epsilon = np.shape(epsilon), np.ravel(np.asarray(epsilon, float))
     # a = scale sinh(v), v = ln(scale / mu): what is rounded of a difference is not rounded of v.

@@ -65,7 +65,7 @@ def mu_lower(first: np.ndarray, scores: np.ndarray, false_alarm: float = FALSE_A
     """mu of Gaussian DP from scores that are normal with the same spread under both records.
 
     mu is the distance of both means over that spread, which need not be known: the mean is bounded
-    below by the spread's upper bound (chi-square), each at half of `false_alarm`. Shapes as for
+    below by the spread's upper bound (chi-square), each at half of `false_alarm`. Parameters are those of
     `epsilon_lower`; 0 where the bound is negative or scores are too few.
     """
     count = len(scores)

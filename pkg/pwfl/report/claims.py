@@ -35,7 +35,15 @@ FAILED = ("diverged", "noise_infeasible")  # trainings that count against their 
 
 
 class Band(NamedTuple):
-    """The numbers for which a claim holds. Ends `above` and `below` are open, `least` and `most` are closed."""
+    """The numbers for which a claim holds. Ends `above` and `below` are open, `least` and `most` are closed.
+
+    Examples
+    --------
+    >>> Band(least=0.1, below=0.15).contains(0.1, 0.14)
+    True
+    >>> str(Band(above=0))
+    '> 0'
+    """
 
     above: float | None = None
     least: float | None = None
@@ -77,9 +85,20 @@ class Claim(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """A number and the interval that decides with it (None: no bound on that side is known), and the interval's kind.
+    """A number and the interval that decides with it.
 
-    A number that decides by itself is its own interval, of a kind that begins with "none"; tables leave its ends out.
+    Attributes
+    ----------
+    value
+        The number; NaN: undefined.
+    low, high
+        The interval's ends; None: no bound on that side is known.
+    interval
+        What kind of interval it is, or why there is none.
+    realizations
+        How many it was measured in; None: no draw enters.
+    shown
+        Whether tables show the ends; not those of a number that decides by itself.
     """
 
     value: float
@@ -87,12 +106,13 @@ class Measure(NamedTuple):
     high: float | None
     interval: str
     realizations: int | None
+    shown: bool = True
 
 
 def row(claim: Claim, scenario: str, measure: Measure) -> tuple:
     """A row of the table of claims, columns SCHEMA."""
     value = None if np.isnan(measure.value) else measure.value
-    low, high = (None, None) if measure.interval.startswith("none") else (measure.low, measure.high)
+    low, high = (measure.low, measure.high) if measure.shown else (None, None)
     return (
         claim.text,
         scenario,
@@ -124,20 +144,32 @@ def table(rows: list[tuple]) -> pl.DataFrame:
 
 def fixed(value: float) -> Measure:
     """A number that no draw enters."""
-    return Measure(value, value, value, NOT_RANDOM, None)
+    return Measure(value, value, value, NOT_RANDOM, None, shown=False)
 
 
 def counted(value: float, realizations: int) -> Measure:
     """A fact about the realizations at hand: whether all of them satisfy an inequality, say."""
-    return Measure(value, value, value, COUNTED, realizations)
+    return Measure(value, value, value, COUNTED, realizations, shown=False)
 
 
 def estimate(function: Callable, values: np.ndarray) -> Measure:
     """A smooth function of the series' means, of a mean for one, with its interval over realizations.
 
-    `values` has shape (series, realization); `function` takes means of shape (series, ...) and leaves out the
-    first axis. The interval is the jackknife's with Student's t: of a mean or a difference of means that is
+    The interval is the jackknife's with Student's t: of a mean or a difference of means that is
     Student's own, of ratios and slopes it is asymptotically right, and tested from five realizations on.
+
+    Parameters
+    ----------
+    function
+        Takes means of shape (series, ...) and leaves out the first axis.
+    values
+        Shape (series, realization).
+
+    Examples
+    --------
+    >>> found = estimate(difference, [[3.0, 5.0, 4.0], [1.0, 2.0, 3.0]])
+    >>> found.value, round(found.low, 3), round(found.high, 3)
+    (2.0, -0.484, 4.484)
     """
     return worst(lambda means: function(means)[None], values)
 
@@ -157,7 +189,7 @@ def worst(function: Callable, values: np.ndarray, *, largest: bool = True) -> Me
         centre = sign * function(means)
         value = float(sign * centre.max())
         if not np.isfinite(values).all() or not np.isfinite(centre).all():
-            return Measure(value, np.inf if value == np.inf else None, None, INFINITE, count)
+            return Measure(value, np.inf if value == np.inf else None, None, INFINITE, count, shown=False)
         if count < 2:
             return Measure(value, None, None, ONE, count)
         means = means[..., None]
@@ -178,7 +210,8 @@ def maximum(values: np.ndarray, enough: int, bound: float | None = None) -> Meas
     """
     value, count = float(values.max()), len(values)
     if count >= enough:
-        return Measure(value, value, value, f"{COUNTED}; a further one exceeds it at 1 in {count + 1}", count)
+        kind = f"{COUNTED}; a further one exceeds it at 1 in {count + 1}"
+        return Measure(value, value, value, kind, count, shown=False)
     return Measure(value, value, bound, f"one-sided: the maximum of fewer realizations than {enough}", count)
 
 

@@ -16,6 +16,18 @@ NAME_RULE = "use letters, digits, blanks and _ . , + - ( ) : /, beginning with a
 Width = Annotated[int, Field(ge=1, le=10**5)]  # of a network's layer
 
 
+def hidden_layers(default: list[int], stages: str):
+    """The parameter `hidden_layers` of a system that trains a network; the stages are those that read it."""
+    meaning = "widths of the network's hidden ReLU layers; [] is softmax regression"
+    return parameter(default, meaning, unit="units", stages=stages, max_length=100)
+
+
+def evaluate_every(default: int):
+    """The parameter `evaluate_every` of a system that trains a network."""
+    meaning = "rounds between evaluations on the test set; the first and last round are always evaluated"
+    return parameter(default, meaning, unit="rounds", stages="train", ge=1, le=10**6)
+
+
 # What the stages of all systems read, whatever the system's own modules do.
 READ_FOR_ALL = {"realizations": {"audit", REPORT}, "training_realizations": {REPORT}, "schemes": {REPORT}}
 

@@ -110,13 +110,7 @@ class Privacy(Section):
 class Training(Section):
     """Stochastic gradient descent (2)."""
 
-    hidden_layers: list[common.Width] = parameter(
-        [64],
-        "widths of the network's hidden ReLU layers; [] is softmax regression",
-        unit="units",
-        stages="train account",
-        max_length=100,
-    )
+    hidden_layers: list[common.Width] = common.hidden_layers([64], stages="train account")
     rounds: int = parameter(
         1000, "rounds T", stages="channel schedule noise train account audit report", ge=1, le=10**6
     )
@@ -124,14 +118,7 @@ class Training(Section):
     clip_norm: float = parameter(
         1.0, "clipping norm L of a record's gradient", stages="noise train account audit", ge=1e-6, le=1e6
     )
-    evaluate_every: int = parameter(
-        20,
-        "rounds between evaluations on the test set; the first and last round are always evaluated",
-        unit="rounds",
-        stages="train",
-        ge=1,
-        le=10**6,
-    )
+    evaluate_every: int = common.evaluate_every(20)
 
 
 class Scheme(common.Scheme):

@@ -10,10 +10,10 @@ from pwfl.learning import datasets
 from pwfl.learning.mlp import parameter_count
 from pwfl.privacy.gaussian import classic_epsilon, exact_epsilon, tight_epsilon, zcdp
 from pwfl.systems.multicell.assigned import KEYS, assigned
-from pwfl.tables import to_array
+from pwfl.tables import beside, to_array
 
 if TYPE_CHECKING:
-    from pwfl.systems.multicell.scenario import Multicell
+    from pwfl.systems.multicell.scenario import Convergence, Multicell
 
 FLOAT_BITS = 32
 TERMS = {
@@ -37,6 +37,15 @@ def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.
     A record's guarantee is its user's; that of the system is the worst, so `rho_max` and the
     epsilons in `outcome` are maxima over users. `rho_worst_case`, with `per_user` clipping only, is
     the leakage where one record can turn the clipped mean around: sensitivity 2 L, not 2 L / K_i.
+
+    Parameters
+    ----------
+    tables
+        `users`, `schedule` and `noise`.
+
+    Returns
+    -------
+    The tables `leakage` and `outcome`.
     """
     training = scenario.training
     delta, gamma = scenario.privacy.delta, scenario.schedule.gamma
@@ -57,16 +66,18 @@ def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.
     )
 
     constants = scenario.convergence
-    smoothness, strong_convexity = constants.smoothness, constants.strong_convexity
+    if constants.xi1 is None:
+        constants = constants.model_copy(update={"xi1": clip**2})  # which makes Assumption 6 true
     bound = convergence_bound(
         to_array(frame, "samples", *KEYS),
         to_array(frame, "scheduled", *KEYS),
         to_array(frame, "noise_std", *KEYS),
         model_size(scenario.data.dataset, training.hidden_layers),
-        smoothness=smoothness,
-        strong_convexity=strong_convexity,
-        xi1=clip**2 if constants.xi1 is None else constants.xi1,  # by default what makes Assumption 6 true
-        xi2=constants.xi2,
+        constants,
+    )
+    bounds = pl.DataFrame(
+        {"realization": frame["realization"].unique().sort()}
+        | {name: pl.Series(values, nan_to_null=True) for name, values in bound.items()}
     )
     weighted = pl.col("samples") * pl.col("scheduled")
     known = pl.col("noise_std").is_not_null().all()
@@ -90,18 +101,18 @@ def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.
         **{name: pl.col(name).max() for name in ("epsilon_exact", "epsilon_tight", "epsilon_classic")},
     )
     outcome = (
-        outcome.join(worst, on="realization", how="left", maintain_order="left")
+        beside(outcome, bounds, "realization")
+        .join(worst, on="realization", how="left", maintain_order="left")  # which lacks those where nobody sends
         .with_columns(
             epsilon_worst_case=pl.when(pl.col("rho_worst_case").is_not_null()).then(
                 pl.col("rho_worst_case").map_batches(lambda rho: pl.Series(exact_epsilon(rho, delta)), pl.Float64)
             )
         )
-        .with_columns(pl.Series(name, values, nan_to_null=True) for name, values in bound.items())
         .with_columns(
             bound=worth(datasets.SIZES[scenario.data.dataset].classes),
             bound_premise=pl.lit(premise(training.learning_rate, constants.smoothness, training.hidden_layers)),
         )
-        .join(costs(scenario, tables), on="realization", how="left", maintain_order="left")
+        .pipe(beside, costs(scenario, tables), "realization")
         .with_columns(
             delta=pl.lit(delta), rounds=pl.lit(rounds), **{name: pl.lit(term) for name, term in TERMS.items()}
         )
@@ -135,20 +146,37 @@ def costs(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> pl.DataFram
     return everyone.join(total, on="realization", how="left").with_columns(pl.exclude("realization").fill_null(0.0))
 
 
-def convergence_bound(samples, scheduled, noise_std, dimension, *, smoothness, strong_convexity, xi1, xi2):
-    """C1, C2, C3 of Theorem 1 and what its bound tends to, each of shape (realization,).
+def convergence_bound(
+    samples: np.ndarray, scheduled: np.ndarray, noise_std: np.ndarray, dimension: int, constants: "Convergence"
+) -> dict[str, np.ndarray]:
+    """C1, C2, C3 of Theorem 1 and what its bound tends to.
 
-    `samples` K_i, `scheduled` a_i and `noise_std` sigma_i have shape (realization, user). C3 is
-    NaN where nobody is scheduled (no update, no noise) or the noise is. The limit is (C2 + C3) / (1 - C1),
-    infinite for C1 >= 1.
+    Parameters
+    ----------
+    samples
+        K_i, shape (realization, user).
+    scheduled
+        a_i, boolean, same shape.
+    noise_std
+        sigma_i, per coordinate, same shape.
+    dimension
+        Number d of trained parameters.
+    constants
+        The theorem's, with a value for xi1.
+
+    Returns
+    -------
+    `c1`, `c2`, `c3` and `bound_limit`, each of shape (realization,). C3 is NaN where nobody is scheduled (no update,
+    no noise) or the noise is. The limit is (C2 + C3) / (1 - C1), infinite for C1 >= 1.
     """
+    smoothness = constants.smoothness
     left_out = np.where(scheduled, 0, samples).sum(axis=1) / samples.sum(axis=1)
     weighted = np.where(scheduled, samples, 0)
     with np.errstate(invalid="ignore"):
         share = weighted / weighted.sum(axis=1, keepdims=True)
     noise = np.where(scheduled, (share * noise_std) ** 2, 0.0).sum(axis=1)
-    c1 = 1 - strong_convexity / smoothness + 4 * xi2 * left_out**2
-    c2 = 2 * xi1 / smoothness * left_out**2
+    c1 = 1 - constants.strong_convexity / smoothness + 4 * constants.xi2 * left_out**2
+    c2 = 2 * constants.xi1 / smoothness * left_out**2
     c3 = np.where(scheduled.any(axis=1), dimension / (2 * smoothness) * noise, np.nan)
     with np.errstate(divide="ignore"):
         limit = np.where(c1 < 1, (c2 + c3) / (1 - c1), np.where(np.isnan(c3), np.nan, np.inf))
@@ -178,6 +206,6 @@ def premise(learning_rate: float, smoothness: float, hidden_layers: list[int]) -
 
 
 def model_size(dataset: str, hidden_layers: list[int]) -> int:
-    """Number d of trained scenario."""
+    """Number d of trained parameters."""
     size = datasets.SIZES[dataset]
     return parameter_count([size.features, *hidden_layers, size.classes])

@@ -16,7 +16,9 @@ from pwfl.systems.multicell.integer_program import solve as solve_integer_progra
 ASSIGNMENT, INTEGER_PROGRAM, INFEASIBLE_KEPT = "assignment", "integer_program", "infeasible_kept"
 
 
-def solve(value: np.ndarray, load: np.ndarray, budget: np.ndarray, fraction: np.ndarray):
+def solve(
+    value: np.ndarray, load: np.ndarray, budget: np.ndarray, fraction: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Maximize the scheduled users' value within a budget on their load, in one cell.
 
     Parameters
@@ -34,9 +36,11 @@ def solve(value: np.ndarray, load: np.ndarray, budget: np.ndarray, fraction: np.
 
     Returns
     -------
-    Each user's block (-1: none), and a status per realization: `assignment` where (31) does not
-    bind, `integer_program` where it does, `infeasible_kept` where no allocation satisfies it (its
-    blocks are then all -1).
+    block
+        Each user's block, -1 for none, shape (realization, user).
+    status
+        `assignment` where (31) does not bind, `integer_program` where it does, `infeasible_kept` where no allocation
+        satisfies it (its blocks are then all -1), shape (realization,).
     """
     blocks = fraction.shape[2]
     allowed = fraction <= 1

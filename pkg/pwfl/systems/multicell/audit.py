@@ -73,10 +73,20 @@ def attacks(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> Iterator[
 def canary_scores(
     scenario: "Multicell", samples: np.ndarray, noise_std: np.ndarray, user: int, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Coins and scores of one user's canaries in several runs of all rounds, shape (run, canary).
+    """Coins and scores of one user's canaries in several runs of all rounds.
 
-    `samples` and `noise_std` are the sending users' K_i and sigma_i; all but the canaries are blank records.
-    Run r takes the noise of realization r.
+    All records but the canaries are blank. Run r takes the noise of realization r.
+
+    Parameters
+    ----------
+    samples, noise_std
+        The sending users' K_i and sigma_i, shape (user,).
+    user
+        Whose records are canaries, by the place in these.
+
+    Returns
+    -------
+    Which record each canary is, and its score, shape (run, canary).
     """
     training = scenario.training
     # A clipped mean has one direction, so there one record decides over all of it.

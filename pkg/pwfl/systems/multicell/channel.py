@@ -81,7 +81,12 @@ def sample_counts(seed: int, data: "Data", realizations: range, users: int) -> n
     """Numbers of training samples K_i, round(offset + lognormal), int64, shape (realization, user).
 
     With `samples_total`, sizes are scaled to that sum by largest remainders, every user keeping at
-    least one sample. Raises datasets.DataError where a realization needs more than there are.
+    least one sample.
+
+    Raises
+    ------
+    datasets.DataError
+        Where a realization needs more samples than there are.
     """
     normal = ndtri(streams.uniforms(seed, "samples", realizations, (users,)))
     size = data.samples_offset + np.exp(data.samples_log_mean + data.samples_log_sd * normal)
@@ -98,12 +103,33 @@ def sample_counts(seed: int, data: "Data", realizations: range, users: int) -> n
     return counts
 
 
-def start_values(scenario: "Multicell", realizations: range, cell: np.ndarray, samples: np.ndarray, cells: int):
+def start_values(
+    scenario: "Multicell", realizations: range, cell: np.ndarray, samples: np.ndarray, cells: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Random resource blocks, powers and noise that satisfy (21)-(25), drawn anew until they do.
 
-    `cell` and `samples` have shape (realization, user), `cells` counts the stations. Returns resource
-    blocks (-1: none), powers in watts and noise standard deviations, each of that shape. Raises
-    StartValueError.
+    Parameters
+    ----------
+    cell
+        Each user's station, shape (realization, user).
+    samples
+        K_i, same shape.
+    cells
+        Number of stations.
+
+    Returns
+    -------
+    block
+        Resource blocks, -1 for none, same shape.
+    power
+        Powers, watts.
+    noise
+        Standard deviations of the noise, per coordinate.
+
+    Raises
+    ------
+    StartValueError
+        If a realization's keep violating (21).
     """
     seed, privacy = scenario.seed, scenario.privacy
     blocks, users = scenario.radio.resource_blocks, cell.shape[1]
@@ -132,8 +158,18 @@ def start_values(scenario: "Multicell", realizations: range, cell: np.ndarray, s
 def round_robin(cell: np.ndarray, user_order: np.ndarray, block_order: np.ndarray) -> np.ndarray:
     """One user per resource block in each cell, users and blocks in random order, until either runs out.
 
-    `cell` and `user_order` have shape (realization, user), `block_order` (realization, cell, block);
-    orders are those of the numbers. Returns each user's resource block or -1.
+    Parameters
+    ----------
+    cell
+        Each user's station, shape (realization, user).
+    user_order
+        Numbers by which users are ordered, same shape.
+    block_order
+        Numbers by which a cell's blocks are ordered, shape (realization, cell, block).
+
+    Returns
+    -------
+    Each user's resource block, -1 for none, shape (realization, user).
     """
     order = np.lexsort((user_order, cell))
     sorted_cell = np.take_along_axis(cell, order, axis=1)

@@ -1,7 +1,8 @@
 """The paper's claims about the system `multicell`, measured on the scenarios of a study."""
 
+from collections.abc import Callable
 from itertools import permutations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -19,209 +20,230 @@ SIMILAR, SLIGHT = 0.05, 0.05  # accuracies this close are read as similar, a los
 SIMILAR_LOSS, SLIGHT_LOSS = 1.1, 1.1  # the same of losses, as ratios
 TRAININGS = 100  # realizations over which the paper's maxima of rho go
 ROUNDING = 1e-9
-OBJECTIVE, PERFORMANCE, LEAKAGE = "Sec. VI-A, Fig. 4", "Sec. VI-B, Fig. 5 a-d", "Sec. VI-B, Fig. 5 e, f"
-LESS = Band(below=0)
+FIG_4, FIG_5, FIG_5_LEAKAGE = "Sec. VI-A, Fig. 4", "Sec. VI-B, Fig. 5 a-d", "Sec. VI-B, Fig. 5 e, f"
+CONCLUSION = "Sec. VII"
+LESS, MORE = Band(below=0), Band(above=0)
+OBJECTIVE, RHO_MAX, RHO_MEDIAN = "objective_per_sample", "rho_max", "rho_median"  # columns
+LEAKAGES = (RHO_MAX, RHO_MEDIAN)
+
+
+class Comparison(NamedTuple):
+    """A claim that compares schemes by means over realizations.
+
+    Attributes
+    ----------
+    claim
+        What is claimed.
+    column
+        The quantity, a column of the report's table `realizations`.
+    function
+        Takes the quantity's means, one of each series.
+    series
+        Pairs of a setting's place, 0 where the claim is about one setting, and a scheme.
+    """
+
+    claim: Claim
+    column: str
+    function: Callable
+    series: tuple[tuple[int, tuple[str, str]], ...]
+
+
+def _gap_difference(means: np.ndarray) -> np.ndarray:
+    return means[0] - means[1] - (means[2] - means[3])
+
+
+def _here(*schemes: tuple[str, str]) -> tuple:
+    return tuple((0, scheme) for scheme in schemes)
+
+
+WITHIN = (  # one setting
+    Comparison(
+        Claim("1. mean objective per sample: OptSched below RndSched (difference)", LESS, FIG_4),
+        OBJECTIVE,
+        difference,
+        _here(OPT, RND),
+    ),
+    Comparison(
+        Claim("1. mean objective per sample: OptSched+DP below OptSched (difference)", LESS, FIG_4),
+        OBJECTIVE,
+        difference,
+        _here(OPT_DP, OPT),
+    ),
+    Comparison(
+        Claim("3. final accuracy: OptSched above RndSched (difference)", MORE, FIG_5),
+        "accuracy",
+        difference,
+        _here(OPT, RND),
+    ),
+    Comparison(
+        Claim("3. final loss: OptSched below RndSched (difference)", LESS, FIG_5),
+        "loss",
+        difference,
+        _here(OPT, RND),
+    ),
+    Comparison(
+        Claim(
+            "3. final accuracy: OptSched+DP slightly degrades OptSched (difference)",
+            Band(least=-SLIGHT, below=0),
+            FIG_5,
+            "slightly",
+        ),
+        "accuracy",
+        difference,
+        _here(OPT_DP, OPT),
+    ),
+    Comparison(
+        Claim(
+            "3. final loss: OptSched+DP slightly degrades OptSched (ratio)",
+            Band(above=1, most=SLIGHT_LOSS),
+            FIG_5,
+            "slightly",
+        ),
+        "loss",
+        ratio,
+        _here(OPT_DP, OPT),
+    ),
+    Comparison(
+        Claim(
+            "5. median rho of a realization: OptSched+DP leaks less than OptSched (difference)",
+            LESS,
+            FIG_5_LEAKAGE,
+            "substantially reduces",
+        ),
+        RHO_MEDIAN,
+        difference,
+        _here(OPT_DP, OPT),
+    ),
+    Comparison(
+        Claim(
+            "5. median rho of a realization: OptSched leaks less than RndSched (difference)",
+            LESS,
+            CONCLUSION,
+            "if gamma is set properly",
+        ),
+        RHO_MEDIAN,
+        difference,
+        _here(OPT, RND),
+    ),
+)
+FEW_BLOCKS = (  # one setting of small R
+    Comparison(
+        Claim(
+            "3. final accuracy, few blocks: OptSched above RndSched by more than 6 points (difference)",
+            Band(above=0.06),
+            CONCLUSION,
+            "over 6%",
+        ),
+        "accuracy",
+        difference,
+        _here(OPT, RND),
+    ),
+    Comparison(
+        Claim(
+            "3. final accuracy, few blocks: OptSched+DP similar to RndSched or better (difference)",
+            Band(least=-SIMILAR),
+            FIG_5,
+            "similar or even better",
+        ),
+        "accuracy",
+        difference,
+        _here(OPT_DP, RND),
+    ),
+    Comparison(
+        Claim(
+            "3. final loss, few blocks: OptSched+DP similar to RndSched or better (ratio)",
+            Band(most=SIMILAR_LOSS),
+            FIG_5,
+            "similar or even better",
+        ),
+        "loss",
+        ratio,
+        _here(OPT_DP, RND),
+    ),
+)
+LARGER_GAMMA = (  # setting 1 has the larger gamma
+    Comparison(
+        Claim(
+            "2. mean objective per sample: gap from OptSched to OptSched+DP wider at larger gamma (difference)",
+            MORE,
+            "Fig. 4",
+        ),
+        OBJECTIVE,
+        _gap_difference,
+        ((1, OPT), (1, OPT_DP), (0, OPT), (0, OPT_DP)),
+    ),
+    Comparison(
+        Claim("2. mean objective per sample: OptSched+DP lower at larger gamma (difference)", LESS, FIG_4),
+        OBJECTIVE,
+        difference,
+        ((1, OPT_DP), (0, OPT_DP)),
+    ),
+    Comparison(
+        Claim("5. median rho of a realization: OptSched leaks less at larger gamma (difference)", LESS, FIG_5_LEAKAGE),
+        RHO_MEDIAN,
+        difference,
+        ((1, OPT), (0, OPT)),
+    ),
+)
+MORE_BLOCKS = (  # setting 1 has the larger R
+    Comparison(
+        Claim(
+            "2. mean objective per sample: RndSched closer to OptSched at larger R (difference of gaps)",
+            LESS,
+            FIG_4,
+            "slightly closer",
+        ),
+        OBJECTIVE,
+        _gap_difference,
+        ((1, RND), (1, OPT), (0, RND), (0, OPT)),
+    ),
+)
 
 
 def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
     """The claims as far as the scenarios and their schemes let them be measured.
 
-    `scenarios` maps a name to `scenario` (all that any stage reads) and `realizations` (the report's table). Claims
-    that compare settings pair scenarios that are equal in all but R and gamma; those about few resource blocks (R = 5)
-    are measured where the cells have blocks for at most half of the users. Differences are paired by realization. A
-    training that diverged, or for which no noise was feasible, guesses (accuracy) and has an infinite loss.
+    Claims that compare settings pair scenarios that are equal in all but R and gamma; those about few resource blocks
+    (R = 5) are measured where the cells have blocks for at most half of the users. Differences are paired by
+    realization. A training that diverged, or for which no noise was feasible, guesses (accuracy) and has an infinite
+    loss.
+
+    Parameters
+    ----------
+    scenarios
+        A scenario's name -> `scenario` (all that any stage reads) and `realizations` (the report's table).
     """
     data = {name: _by_scheme(content) for name, content in scenarios.items()}
     rows = []
 
-    def add(text, band, source, printed, column, function, *series):
-        """`series` are pairs (scenario, scheme); `function` takes the means of their values."""
-        if column.startswith("rho"):
-            source += _caveat(scenarios[series[0][0]]["scenario"])
-        if all(scheme in data[name] for name, scheme in series):
-            values = common.paired(*(data[name][scheme][column] for name, scheme in series))
-            if values.shape[1]:
-                where = " against ".join(dict.fromkeys(name for name, _ in series))
-                rows.append(common.row(Claim(text, band, source, printed), where, common.estimate(function, values)))
+    def add(comparisons: tuple[Comparison, ...], *names: str) -> None:
+        """Claims about settings, by their names."""
+        for claim, column, function, series in comparisons:
+            found = [data[names[k]].get(scheme) for k, scheme in series]
+            if any(columns is None for columns in found):
+                continue
+            values = common.paired(*(columns[column] for columns in found))
+            if not values.shape[1]:
+                continue
+            where = " against ".join(dict.fromkeys(names[k] for k, _ in series))
+            caveat = _caveat(scenarios[names[0]]["scenario"]) if column in LEAKAGES else ""
+            rows.append(common.row(_with(claim, caveat), where, common.estimate(function, values)))
 
-    for name in scenarios:
-        _within(add, name)
-        if _few_blocks(scenarios[name]["scenario"]):
-            _with_few_blocks(add, name)
-        rows += _maxima(name, scenarios[name]["scenario"], data[name])
+    for name, content in scenarios.items():
+        add(WITHIN, name)
+        if _few_blocks(content["scenario"]):
+            add(FEW_BLOCKS, name)
+        rows += _maxima(name, content["scenario"], data[name])
     for names in common.alike(scenarios, "radio.resource_blocks", "schedule.gamma"):
         settings = [(name, *_setting(scenarios[name]["scenario"])) for name in names]
-        for one, other in permutations(settings, 2):
-            _between(add, one, other)
+        for (one, blocks, gamma), (other, more, larger) in permutations(settings, 2):
+            if more < blocks or larger < gamma:
+                continue
+            if larger > gamma:
+                add(LARGER_GAMMA, one, other)
+            if more > blocks:
+                add(MORE_BLOCKS, one, other)
     return common.table(rows)
-
-
-def _within(add, name: str) -> None:
-    """Claims about each setting by itself."""
-    opt, opt_dp, rnd = (name, OPT), (name, OPT_DP), (name, RND)
-    add(
-        "1. mean objective per sample: OptSched below RndSched (difference)",
-        LESS,
-        OBJECTIVE,
-        None,
-        "objective_per_sample",
-        difference,
-        opt,
-        rnd,
-    )
-    add(
-        "1. mean objective per sample: OptSched+DP below OptSched (difference)",
-        LESS,
-        OBJECTIVE,
-        None,
-        "objective_per_sample",
-        difference,
-        opt_dp,
-        opt,
-    )
-    add(
-        "3. final accuracy: OptSched above RndSched (difference)",
-        Band(above=0),
-        PERFORMANCE,
-        None,
-        "accuracy",
-        difference,
-        opt,
-        rnd,
-    )
-    add("3. final loss: OptSched below RndSched (difference)", LESS, PERFORMANCE, None, "loss", difference, opt, rnd)
-    add(
-        "3. final accuracy: OptSched+DP slightly degrades OptSched (difference)",
-        Band(least=-SLIGHT, below=0),
-        PERFORMANCE,
-        "slightly",
-        "accuracy",
-        difference,
-        opt_dp,
-        opt,
-    )
-    add(
-        "3. final loss: OptSched+DP slightly degrades OptSched (ratio)",
-        Band(above=1, most=SLIGHT_LOSS),
-        PERFORMANCE,
-        "slightly",
-        "loss",
-        ratio,
-        opt_dp,
-        opt,
-    )
-    add(
-        "5. median rho of a realization: OptSched+DP leaks less than OptSched (difference)",
-        LESS,
-        LEAKAGE,
-        "substantially reduces",
-        "rho_median",
-        difference,
-        opt_dp,
-        opt,
-    )
-    add(
-        "5. median rho of a realization: OptSched leaks less than RndSched (difference)",
-        LESS,
-        "Sec. VII",
-        "if gamma is set properly",
-        "rho_median",
-        difference,
-        opt,
-        rnd,
-    )
-
-
-def _with_few_blocks(add, name: str) -> None:
-    """Claims about small R."""
-    opt, opt_dp, rnd = (name, OPT), (name, OPT_DP), (name, RND)
-    add(
-        "3. final accuracy, few blocks: OptSched above RndSched by more than 6 points (difference)",
-        Band(above=0.06),
-        "Sec. VII",
-        "over 6%",
-        "accuracy",
-        difference,
-        opt,
-        rnd,
-    )
-    add(
-        "3. final accuracy, few blocks: OptSched+DP similar to RndSched or better (difference)",
-        Band(least=-SIMILAR),
-        PERFORMANCE,
-        "similar or even better",
-        "accuracy",
-        difference,
-        opt_dp,
-        rnd,
-    )
-    add(
-        "3. final loss, few blocks: OptSched+DP similar to RndSched or better (ratio)",
-        Band(most=SIMILAR_LOSS),
-        PERFORMANCE,
-        "similar or even better",
-        "loss",
-        ratio,
-        opt_dp,
-        rnd,
-    )
-
-
-def _between(add, one: tuple[str, int, float], other: tuple[str, int, float]) -> None:
-    """Claims about the step from one setting (name, R, gamma) to another, where it leads upwards."""
-    (first, blocks, gamma), (second, more, larger) = one, other
-    if more < blocks or larger < gamma:
-        return
-    if larger > gamma:
-        add(
-            "2. mean objective per sample: gap from OptSched to OptSched+DP wider at larger gamma (difference)",
-            Band(above=0),
-            "Fig. 4",
-            None,
-            "objective_per_sample",
-            _gap_difference,
-            (second, OPT),
-            (second, OPT_DP),
-            (first, OPT),
-            (first, OPT_DP),
-        )
-        add(
-            "2. mean objective per sample: OptSched+DP lower at larger gamma (difference)",
-            LESS,
-            OBJECTIVE,
-            None,
-            "objective_per_sample",
-            difference,
-            (second, OPT_DP),
-            (first, OPT_DP),
-        )
-        add(
-            "5. median rho of a realization: OptSched leaks less at larger gamma (difference)",
-            LESS,
-            LEAKAGE,
-            None,
-            "rho_median",
-            difference,
-            (second, OPT),
-            (first, OPT),
-        )
-    if more > blocks:
-        add(
-            "2. mean objective per sample: RndSched closer to OptSched at larger R (difference of gaps)",
-            LESS,
-            OBJECTIVE,
-            "slightly closer",
-            "objective_per_sample",
-            _gap_difference,
-            (second, RND),
-            (second, OPT),
-            (first, RND),
-            (first, OPT),
-        )
-
-
-def _gap_difference(means: np.ndarray) -> np.ndarray:
-    return means[0] - means[1] - (means[2] - means[3])
 
 
 def _maxima(name: str, scenario: "Multicell", schemes: dict) -> list[tuple]:
@@ -230,36 +252,40 @@ def _maxima(name: str, scenario: "Multicell", schemes: dict) -> list[tuple]:
     bound = 2 * training.rounds * (training.clip_norm / privacy.min_noise) ** 2
     largest = {}
     for scheme in (RND, OPT_DP):
-        values = schemes.get(scheme, {}).get("rho_max", np.array([]))
+        values = schemes.get(scheme, {}).get(RHO_MAX, np.array([]))
         if len(values := values[~np.isnan(values)] / bound):
             largest[scheme] = common.maximum(values, TRAININGS, 1 + ROUNDING)
     found = [
         (
             largest.get(RND),
-            Band(least=0.9, most=1 + ROUNDING),
-            LEAKAGE,
-            "around 4, the bound with Table I",
-            "4. largest rho of RndSched: about the bound of (22) (share of it)",
+            Claim(
+                "4. largest rho of RndSched: about the bound of (22) (share of it)",
+                Band(least=0.9, most=1 + ROUNDING),
+                FIG_5_LEAKAGE,
+                "around 4, the bound with Table I",
+            ),
         ),
         (
             largest.get(OPT_DP),
-            Band(least=0.1, most=0.15),
-            LEAKAGE,
-            "around 0.5, the bound is 4",
-            "4. largest rho of OptSched+DP: about an eighth of the bound of (22) (share of it)",
+            Claim(
+                "4. largest rho of OptSched+DP: about an eighth of the bound of (22) (share of it)",
+                Band(least=0.1, most=0.15),
+                FIG_5_LEAKAGE,
+                "around 0.5, the bound is 4",
+            ),
         ),
         (
             _factor(largest),
-            Band(least=8),
-            "Sec. VII",
-            "a factor of 8, from 4 to 0.5",
-            "4. largest rho: RndSched over OptSched+DP, at least (factor)",
+            Claim(
+                "4. largest rho: RndSched over OptSched+DP, at least (factor)",
+                Band(least=8),
+                CONCLUSION,
+                "a factor of 8, from 4 to 0.5",
+            ),
         ),
     ]
     return [
-        common.row(Claim(text, band, source + _caveat(scenario), printed), name, measure)
-        for measure, band, source, printed, text in found
-        if measure is not None
+        common.row(_with(claim, _caveat(scenario)), name, measure) for measure, claim in found if measure is not None
     ]
 
 
@@ -271,6 +297,10 @@ def _factor(largest: dict) -> common.Measure | None:
     if count < TRAININGS:
         return common.Measure(value, None, None, f"none: maxima of fewer realizations than {TRAININGS}", count)
     return common.counted(value, count)
+
+
+def _with(claim: Claim, caveat: str) -> Claim:
+    return claim._replace(source=claim.source + caveat)
 
 
 def _caveat(scenario: "Multicell") -> str:
@@ -296,9 +326,8 @@ def _by_scheme(content: dict) -> dict[tuple[str, str], dict[str, np.ndarray]]:
     result = {}
     for scheme in content["scenario"].schemes:
         frame = content["realizations"].filter(pl.col("scheme") == scheme.name).sort("realization")
-        plain = ("objective_per_sample", "rho_max", "rho_median")
         result[scheme.scheduler, scheme.noise] = {
-            **{c: frame[c].cast(pl.Float64).to_numpy() for c in plain},
+            **{c: frame[c].cast(pl.Float64).to_numpy() for c in (OBJECTIVE, *LEAKAGES)},
             "accuracy": common.accuracies(frame, classes),
             "loss": common.losses(frame),
         }

@@ -19,8 +19,14 @@ def solve(value: np.ndarray, load: np.ndarray, budget: float, fraction: np.ndarr
     Where very many sets of users have the same value, the search would visit them all; beyond NODES
     it leaves the program to HiGHS, whose answer is the same optimum.
 
-    `value` and `load` have shape (user,), `fraction` (user, block); see `assignment.solve`.
-    Returns each user's block, -1 for none.
+    Parameters
+    ----------
+    value, load, budget, fraction
+        Those of `assignment.solve` in one realization: shapes (user,), (user,), (), (user, block).
+
+    Returns
+    -------
+    Each user's block, -1 for none, shape (user,).
     """
     blocks = fraction.shape[1]
     candidate = np.flatnonzero((fraction <= 1).any(axis=1) & ((value > 0) | (load < 0)))

@@ -1,24 +1,106 @@
-"""Who occupies which resource block, and what that does to the other cells."""
+"""The uplink: who occupies which resource block, what that does to the other cells, and at which rates users send."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
+import polars as pl
+
+from pwfl.radio.units import dbm_to_w
+from pwfl.tables import to_array
+
+if TYPE_CHECKING:
+    from pwfl.systems.multicell.scenario import Radio
 
 
-def occupants(block: np.ndarray, cell: np.ndarray, cells: int, blocks: int) -> np.ndarray:
+@dataclass(frozen=True)
+class Uplink:
+    """The uplink of some realizations.
+
+    Attributes
+    ----------
+    gain
+        Power gains h_i,s (17), shape (realization, station, user).
+    cell
+        Each user's station, shape (realization, user).
+    blocks
+        Resource blocks R of each cell.
+    bandwidth_hz
+        Bandwidth B of a block.
+    noise_w
+        Thermal noise B N0 in a block.
+    max_power_w
+        Pmax.
+    min_rate_bps
+        Rmin.
+    realizations
+        The realizations' numbers, for messages.
+    """
+
+    gain: np.ndarray
+    cell: np.ndarray
+    blocks: int
+    bandwidth_hz: float
+    noise_w: float
+    max_power_w: float
+    min_rate_bps: float
+    realizations: Sequence[int]
+
+    @classmethod
+    def of(cls, radio: "Radio", tables: dict[str, pl.DataFrame]) -> Self:
+        """The uplink of all realizations in the tables `users` and `links`."""
+        users = tables["users"]
+        return cls(
+            to_array(tables["links"], "gain", "realization", "station", "user"),
+            to_array(users, "cell", "realization", "user"),
+            radio.resource_blocks,
+            radio.bandwidth_hz,
+            dbm_to_w(radio.noise_density_dbm_hz) * radio.bandwidth_hz,
+            dbm_to_w(radio.max_power_dbm),
+            radio.min_rate_bps,
+            users["realization"].unique().sort().to_list(),
+        )
+
+    @property
+    def cells(self) -> int:
+        """Number of cells."""
+        return self.gain.shape[1]
+
+    @property
+    def sinr(self) -> float:
+        """The signal-to-interference-plus-noise ratio that the minimum rate needs."""
+        return threshold(self.min_rate_bps, self.bandwidth_hz)
+
+
+def occupants(uplink: Uplink, block: np.ndarray) -> np.ndarray:
     """The user on each resource block of each cell, -1 for none, shape (realization, cell, block).
 
-    `block` (-1: none) and `cell` have shape (realization, user).
+    `block` holds each user's resource block (-1: none), shape (realization, user).
     """
-    table = np.full((len(block), cells, blocks), -1)
+    table = np.full((len(block), uplink.cells, uplink.blocks), -1)
     realization, user = np.nonzero(block >= 0)
-    table[realization, cell[realization, user], block[realization, user]] = user
+    table[realization, uplink.cell[realization, user], block[realization, user]] = user
     return table
 
 
 def interference(gain: np.ndarray, power_w: np.ndarray, occupant: np.ndarray, cell: int) -> np.ndarray:
     """Power I_s^(n) that a cell's station receives from the other cells' users, watts, eq. (16).
 
-    `gain` has shape (realization, station, user), `power_w` (realization, user), `occupant` as
-    returned by `occupants`. The result has shape (realization, block).
+    Parameters
+    ----------
+    gain
+        Power gains, shape (realization, station, user).
+    power_w
+        Transmit powers, shape (realization, user).
+    occupant
+        As returned by `occupants`.
+    cell
+        The cell.
+
+    Returns
+    -------
+    Shape (realization, block).
     """
     realization = np.arange(len(gain))[:, None, None]
     user = np.maximum(occupant, 0)
@@ -27,6 +109,29 @@ def interference(gain: np.ndarray, power_w: np.ndarray, occupant: np.ndarray, ce
     return received.sum(axis=1)
 
 
+def rates(uplink: Uplink, block: np.ndarray, power_w: np.ndarray) -> np.ndarray:
+    """Uplink rates (18) of users with a resource block, bit/s; 0 for the others.
+
+    `block` (-1: none), `power_w` and the result have shape (realization, user).
+    """
+    occupant = occupants(uplink, block)
+    received = [interference(uplink.gain, power_w, occupant, s) for s in range(uplink.cells)]
+    disturbance = np.stack(received, axis=1) + uplink.noise_w
+    realization, user = np.nonzero(block >= 0)
+    station = uplink.cell[realization, user]
+    signal = power_w[realization, user] * uplink.gain[realization, station, user]
+    rate = np.zeros(power_w.shape)
+    sinr = signal / disturbance[realization, station, block[realization, user]]
+    rate[realization, user] = uplink.bandwidth_hz / np.log(2) * np.log1p(sinr)
+    return rate
+
+
 def threshold(min_rate_bps: float, bandwidth_hz: float) -> float:
-    """The signal-to-interference-plus-noise ratio that the minimum rate needs, 2^(Rmin/B) - 1."""
+    """The signal-to-interference-plus-noise ratio that a minimum rate needs, 2^(Rmin/B) - 1.
+
+    Examples
+    --------
+    >>> round(threshold(360e3, 180e3), 12)
+    3.0
+    """
     return float(np.expm1(np.log(2) * min_rate_bps / bandwidth_hz))

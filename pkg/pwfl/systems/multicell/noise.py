@@ -15,11 +15,20 @@ if TYPE_CHECKING:
 def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Each scheduled user's noise standard deviation, and how it was found.
 
-    `scheme` is `random` (start values) or `optimal` (36). A realization where even the least noise
-    breaks (21) gets nulls and the status `infeasible`; users who are not scheduled get 0.
+    Parameters
+    ----------
+    scheme
+        `random` (start values) or `optimal` (36).
+    tables
+        `users` and `schedule`.
+
+    Returns
+    -------
+    The tables `noise` and `noise_status`. A realization where even the least noise breaks (21) gets nulls and the
+    status `infeasible`; users who are not scheduled get 0.
     """
     keys = ("realization", "user")
-    users = beside(tables["users"], tables["schedule"], *keys)
+    users = beside(tables["users"], tables["schedule"], *keys).sort(keys)
     realizations = users["realization"].unique(maintain_order=True)
     scheduled = to_array(users.with_columns(scheduled=pl.col("resource_block").is_not_null()), "scheduled", *keys)
     if scheme == "random":

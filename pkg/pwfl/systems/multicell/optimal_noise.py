@@ -3,7 +3,9 @@
 import numpy as np
 
 
-def optimal_noise(samples: np.ndarray, scheduled: np.ndarray, max_error: float, min_noise: float):
+def optimal_noise(
+    samples: np.ndarray, scheduled: np.ndarray, max_error: float, min_noise: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The noise that minimizes sum_i a_i / (K_i sigma_i)^2 subject to (21) and (22).
 
     By the KKT conditions sigma_i = max((K_i^3 kappa)^(-1/4), Nmin / K_i), eq. (38), with kappa the

@@ -4,65 +4,57 @@ Only users on the same resource block interact, so the problem falls apart into 
 block. Where the linear system's solution lies in the box, it is the optimum.
 """
 
-from collections.abc import Sequence
-
 import highspy
 import numpy as np
+
+from pwfl.systems.multicell.interference import Uplink, occupants
 
 LARGE = 1e9  # a coefficient of the linear program
 
 
-def powers(
-    gain: np.ndarray,
-    cell: np.ndarray,
-    occupant: np.ndarray,
-    sinr: float,
-    noise_w: float,
-    max_power_w: float,
-    realizations: Sequence[int],
-) -> np.ndarray:
-    """Powers of the scheduled users, watts, shape (realization, user); 0 for the others.
+def powers(uplink: Uplink, block: np.ndarray) -> np.ndarray:
+    """Powers of users with a resource block, watts; 0 for the others.
 
-    Parameters
-    ----------
-    gain
-        Power gains h_i,s, shape (realization, station, user).
-    cell
-        Each user's station, shape (realization, user).
-    occupant
-        The user on each block of each cell, -1 for none, shape (realization, cell, block).
-    sinr
-        Signal-to-interference-plus-noise ratio that the minimum rate needs.
-    noise_w
-        Thermal noise B N0 in a block, watts.
-    max_power_w
-        Pmax, watts.
-    realizations
-        The realizations' numbers, for messages.
-
-    Raises ArithmeticError where a linear program ends without an optimum.
+    `block` (-1: none) and the result have shape (realization, user). Raises ArithmeticError where a linear program
+    ends without an optimum.
     """
-    coupling, demand = equations(gain, occupant, sinr, noise_w / max_power_w)
+    occupant = occupants(uplink, block)
+    coupling, demand = equations(uplink.gain, occupant, uplink.sinr, uplink.noise_w / uplink.max_power_w)
     fraction = np.linalg.solve(coupling, demand[..., None])[..., 0]
     outside = ((fraction < 0) | (fraction > 1)).any(axis=-1)
     for group in np.argwhere(outside):
         try:
             fraction[tuple(group)] = least_deviation(coupling[tuple(group)], demand[tuple(group)])
         except ArithmeticError as error:
-            raise ArithmeticError(f"realization {realizations[group[0]]}, block {group[1]}: {error}") from None
+            raise ArithmeticError(f"realization {uplink.realizations[group[0]]}, block {group[1]}: {error}") from None
 
-    power = np.zeros(cell.shape)
-    realization, block, station = np.nonzero(occupant.transpose(0, 2, 1) >= 0)
-    user = occupant[realization, station, block]
-    power[realization, user] = max_power_w * fraction[realization, block, station]
+    power = np.zeros(block.shape)
+    realization, n, station = np.nonzero(occupant.transpose(0, 2, 1) >= 0)
+    user = occupant[realization, station, n]
+    power[realization, user] = uplink.max_power_w * fraction[realization, n, station]
     return power
 
 
 def equations(gain: np.ndarray, occupant: np.ndarray, sinr: float, noise: float) -> tuple[np.ndarray, np.ndarray]:
     """A and b of (29), block by block, powers and noise in units of Pmax.
 
-    Returns A, shape (realization, block, cell, cell), and b, shape (realization, block, cell). A
-    cell that leaves the block unused has the row p = 0.
+    Parameters
+    ----------
+    gain
+        Power gains, shape (realization, station, user).
+    occupant
+        As returned by `occupants`.
+    sinr
+        Signal-to-interference-plus-noise ratio that the minimum rate needs.
+    noise
+        Thermal noise in a block over Pmax.
+
+    Returns
+    -------
+    coupling
+        A, shape (realization, block, cell, cell). A cell that leaves the block unused has the row p = 0.
+    demand
+        b, shape (realization, block, cell).
     """
     user = occupant.transpose(0, 2, 1)  # (realization, block, cell)
     used = user >= 0

@@ -22,9 +22,13 @@ def check(solver: str) -> None:
 def solve(value: np.ndarray, load: np.ndarray, budget: float, fraction: np.ndarray, solver: str) -> np.ndarray | None:
     """The allocation of one cell with most value, then least power; None if none fits the budget.
 
-    Arguments and result as in `integer_program.solve`, `solver` is CVXPY's name. Two integer
-    programs: the first finds the greatest value, the second the least power at that value. Raises
-    SolverError where a program ends neither optimal nor infeasible.
+    Two integer programs: the first finds the greatest value, the second the least power at that value. Arguments
+    and result are those of `integer_program.solve`, `solver` is CVXPY's name.
+
+    Raises
+    ------
+    SolverError
+        If a program ends neither optimal nor infeasible.
     """
     if not len(value):
         return np.full(0, -1) if budget >= 0 else None

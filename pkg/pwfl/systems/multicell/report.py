@@ -9,6 +9,7 @@ import polars as pl
 from pwfl.report import results, theme
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.claims import claims
+from pwfl.tables import beside
 
 if TYPE_CHECKING:
     from pwfl.systems.multicell.scenario import Multicell
@@ -41,7 +42,7 @@ def topology(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Laye
     links = (
         tables["links"]
         .filter(pl.col("realization") == first, pl.col("user") == chosen["user"])
-        .with_columns(pl.Series("x_m", station[:, 0]), pl.Series("y_m", station[:, 1]))
+        .pipe(beside, stations.rename({"cell": "station"}), "station")
         .with_columns(
             user_x_m=pl.lit(chosen["x_m"]), user_y_m=pl.lit(chosen["y_m"]), gain_db=10 * pl.col("gain").log10()
         )

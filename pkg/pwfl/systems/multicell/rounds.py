@@ -1,5 +1,6 @@
 """Rounds of Tavangaran et al. as one graph: clipped gradients, aggregated noise (Algorithm 1)."""
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,11 @@ def aggregated_noise_std(samples: np.ndarray, scheduled: np.ndarray, noise_std: 
 
     By (8) and (9) the server's average weighs user i by K_i / Ka: the square root of the sum of
     (K_i sigma_i / Ka)^2 over scheduled users. 0 where nobody is scheduled; NaN if a user's noise is.
+
+    Examples
+    --------
+    >>> aggregated_noise_std(np.array([30, 10, 50]), np.array([True, True, False]), np.array([0.4, 1.6, 0.0]))
+    0.5
     """
     weighted = samples[scheduled] * noise_std[scheduled]
     return float(np.sqrt((weighted**2).sum()) / max(samples[scheduled].sum(), 1))
@@ -32,11 +38,25 @@ def clipped_gradient(
     return engine.per_sample_gradient(backward, x, y, clip)
 
 
-def history_function(widths: list[int], rounds: list[int], training: "Training", x_test: tf.Tensor, y_test: tf.Tensor):
+def history_function(
+    widths: list[int], rounds: list[int], training: "Training", x_test: tf.Tensor, y_test: tf.Tensor
+) -> Callable:
     """A whole training as one graph, traced once for any numbers of users and samples.
 
-    Returns a function of start weights and a realization's samples, noise and key. It returns test
-    accuracies and losses after the given rounds, up to the first loss that is not finite.
+    Parameters
+    ----------
+    widths
+        Of the network's layers, input and output included.
+    rounds
+        Those after which the model is evaluated.
+    x_test, y_test
+        Features, shape (sample, feature), and classes, shape (sample,).
+
+    Returns
+    -------
+    A function of start weights, the scheduled users' samples x and y, how many each user has, the aggregated noise's
+    standard deviation and the key that determines it. It returns test accuracies and losses after the given rounds, up
+    to the first loss that is not finite.
     """
     shapes = [shape for inputs, outputs in pairwise(widths) for shape in ((inputs, outputs), (outputs,))]
 

@@ -137,13 +137,7 @@ class Schedule(Section):
 class Training(Section):
     """Federated learning (Algorithm 1)."""
 
-    hidden_layers: list[common.Width] = parameter(
-        [256, 256],
-        "widths of the network's hidden ReLU layers; [] is softmax regression",
-        unit="units",
-        stages="train account",
-        max_length=100,
-    )
+    hidden_layers: list[common.Width] = common.hidden_layers([256, 256], stages="train account")
     rounds: int = parameter(200, "rounds T", stages="train account audit report", ge=1, le=10**6)
     learning_rate: float = parameter(0.05, "step size lambda", stages="train account", ge=1e-9, le=1e38)
     clip_norm: float = parameter(
@@ -155,14 +149,7 @@ class Training(Section):
         "(then the leakage (11) is not guaranteed)",
         stages="train account audit",
     )
-    evaluate_every: int = parameter(
-        5,
-        "rounds between evaluations on the test set; the first and last round are always evaluated",
-        unit="rounds",
-        stages="train",
-        ge=1,
-        le=10**6,
-    )
+    evaluate_every: int = common.evaluate_every(5)
 
 
 class Convergence(Section):

@@ -1,18 +1,18 @@
 """Schedulers of the system `multicell`: Algorithms 2 and 3 of Tavangaran et al."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from pwfl.radio.units import dbm_to_w
 from pwfl.systems.multicell import assignment
-from pwfl.systems.multicell.interference import interference, occupants, threshold
+from pwfl.systems.multicell.interference import Uplink, interference, occupants, rates
 from pwfl.systems.multicell.power import powers
 from pwfl.tables import to_array
 
 if TYPE_CHECKING:
-    from pwfl.systems.multicell.scenario import Multicell, Radio
+    from pwfl.systems.multicell.scenario import Multicell
 
 KEYS = ("realization", "user")
 RATE_TOLERANCE = 1e-6  # by which a rate may miss Rmin, relative
@@ -21,54 +21,46 @@ RATE_TOLERANCE = 1e-6  # by which a rate may miss Rmin, relative
 def run(scenario: "Multicell", scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Resource blocks, powers and rates of all realizations in the tables `users` and `links`.
 
-    `scheduler` is `random` (Algorithm 2: the start values' blocks) or `optimal` (Algorithm 3: each
-    cell's program in turn). Then powers (35), and users whose rate stays below Rmin lose their block.
+    Powers (35) follow from the blocks, and users whose rate stays below Rmin lose theirs.
+
+    Parameters
+    ----------
+    scheduler
+        `random` (Algorithm 2: the start values' blocks) or `optimal` (Algorithm 3: each cell's program in turn).
+    tables
+        `users` and `links`.
+
+    Raises
+    ------
+    reference.SolverError
+        If a general solver gives up on a cell's program.
+    ArithmeticError
+        If powers cannot be found.
     """
-    users, radio = tables["users"], scenario.radio
-    realizations = users["realization"].unique(maintain_order=True).to_list()
-    cell = to_array(users, "cell", *KEYS)
-    gain = to_array(tables["links"], "gain", "realization", "station", "user")
-    start = to_array(users.with_columns(pl.col("start_resource_block").fill_null(-1)), "start_resource_block", *KEYS)
-    blocks, cells = radio.resource_blocks, gain.shape[1]
-    max_power, noise = dbm_to_w(radio.max_power_dbm), noise_power_w(radio)
-    sinr = threshold(radio.min_rate_bps, radio.bandwidth_hz)
-
+    users = tables["users"]
+    uplink = Uplink.of(scenario.radio, tables)
     if scheduler == "random":
-        block, status = start, np.full((len(cell), cells), "random", dtype=object)
+        block = start_blocks(users)
+        status = np.full((len(block), uplink.cells), "random", dtype=object)
     else:
-        block, status = optimal_blocks(
-            start,
-            cell,
-            gain,
-            samples=to_array(users, "samples", *KEYS),
-            noise_std=to_array(users, "start_noise_std", *KEYS),
-            power_w=to_array(users, "start_power_w", *KEYS),
-            required=sinr / max_power,
-            noise_w=noise,
-            blocks=blocks,
-            gamma=scenario.schedule.gamma,
-            max_noise_error=scenario.privacy.max_noise_error,
-            solver=scenario.schedule.solver,
-            realizations=realizations,
+        block, status = optimal_blocks(scenario, uplink, users)
+    power = powers(uplink, block)
+    lost = (block >= 0) & (rates(uplink, block, power) < uplink.min_rate_bps * (1 - RATE_TOLERANCE))
+    final, power = np.where(lost, -1, block), np.where(lost, 0.0, power)
+    schedule = (
+        users.select(KEYS)
+        .sort(KEYS)
+        .with_columns(
+            resource_block=pl.Series(final.ravel()).replace(-1, None),
+            power_w=pl.Series(power.ravel()),
+            rate_bps=pl.Series(rates(uplink, final, power).ravel()),
         )
-    occupant = occupants(block, cell, cells, blocks)
-    power = powers(gain, cell, occupant, sinr, noise, max_power, realizations)
-    rate = rates(gain, cell, block, power, occupant, noise, radio.bandwidth_hz)
-    lost = (block >= 0) & (rate < radio.min_rate_bps * (1 - RATE_TOLERANCE))
-    final = np.where(lost, -1, block)
-    power = np.where(lost, 0.0, power)
-    rate = rates(gain, cell, final, power, occupants(final, cell, cells, blocks), noise, radio.bandwidth_hz)
-
-    schedule = users.select("realization", "user").with_columns(
-        resource_block=pl.Series(final.ravel()).replace(-1, None),
-        power_w=pl.Series(power.ravel()),
-        rate_bps=pl.Series(rate.ravel()),
     )
-    member = cell[:, None] == np.arange(cells)[:, None]  # (realization, cell, user)
+    member = uplink.cell[:, None] == np.arange(uplink.cells)[:, None]  # (realization, cell, user)
     programs = pl.DataFrame(
         {
-            "realization": np.repeat(realizations, cells),
-            "cell": np.tile(np.arange(cells), len(cell)),
+            "realization": np.repeat(uplink.realizations, uplink.cells),
+            "cell": np.tile(np.arange(uplink.cells), len(block)),
             "status": status.ravel().tolist(),
             "users": member.sum(axis=2).ravel(),
             "scheduled": (member & (block >= 0)[:, None]).sum(axis=2).ravel(),
@@ -78,52 +70,46 @@ def run(scenario: "Multicell", scheduler: str, tables: dict[str, pl.DataFrame]) 
     return {"schedule": schedule, "schedule_status": programs}
 
 
-def optimal_blocks(
-    block,
-    cell,
-    gain,
-    *,
-    samples,
-    noise_std,
-    power_w,
-    required,
-    noise_w,
-    blocks,
-    gamma,
-    max_noise_error,
-    solver,
-    realizations,
-):
+def start_blocks(users: pl.DataFrame) -> np.ndarray:
+    """The start values' resource blocks, -1 for none, shape (realization, user)."""
+    return to_array(users.with_columns(pl.col("start_resource_block").fill_null(-1)), "start_resource_block", *KEYS)
+
+
+def optimal_blocks(scenario: "Multicell", uplink: Uplink, users: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     """Blocks of Algorithm 3: one cell's program after the other, the other cells as they are by then.
 
-    `block` (start values), `cell`, `samples`, `noise_std` and `power_w` (start values) have shape
-    (realization, user), `gain` (realization, station, user); `required` times interference and
-    noise over gain is the required power over Pmax; `realizations` are their numbers, for messages.
-    Returns blocks, same shape, and statuses, shape (realization, cell). A cell whose program is
-    infeasible keeps its blocks.
+    Returns
+    -------
+    block
+        Each user's resource block, -1 for none, shape (realization, user).
+    status
+        How each cell's program ended, shape (realization, cell). One that is infeasible keeps its start values' blocks.
     """
-    block = block.copy()
-    value = samples - gamma / (samples * noise_std) ** 2
-    load = samples * (noise_std**2 - max_noise_error)
-    count, cells = gain.shape[:2]
+    block, power_w = start_blocks(users).copy(), to_array(users, "start_power_w", *KEYS)
+    samples, noise_std = (to_array(users, name, *KEYS) for name in ("samples", "start_noise_std"))
+    value = samples - scenario.schedule.gamma / (samples * noise_std) ** 2
+    load = samples * (noise_std**2 - scenario.privacy.max_noise_error)
+    required = uplink.sinr / uplink.max_power_w  # times disturbance over gain: the required power over Pmax
+    count, cells = len(block), uplink.cells
     status = np.empty((count, cells), dtype=object)
-    occupant = occupants(block, cell, cells, blocks)
-    user, present = members(cell, cells)
+    occupant = occupants(uplink, block)
+    user, present = members(uplink.cell, cells)
     realization = np.arange(count)[:, None]
     scheduled_load = np.zeros((count, cells))
-    np.add.at(scheduled_load, (realization, cell), np.where(block >= 0, load, 0.0))
+    np.add.at(scheduled_load, (realization, uplink.cell), np.where(block >= 0, load, 0.0))
     for s in range(cells):
         own, real = user[:, s], present[:, s]
-        disturbance = interference(gain, power_w, occupant, s) + noise_w  # (realization, block)
+        disturbance = interference(uplink.gain, power_w, occupant, s) + uplink.noise_w  # (realization, block)
+        gain = np.where(real, uplink.gain[realization, s, own], 0.0)
         with np.errstate(divide="ignore"):
-            fraction = required * disturbance[:, None] / np.where(real, gain[realization, s, own], 0.0)[..., None]
+            fraction = required * disturbance[:, None] / gain[..., None]
         solution, status[:, s] = solve_cells(
             np.where(real, value[realization, own], 0.0),
             np.where(real, load[realization, own], 0.0),
             -np.delete(scheduled_load, s, axis=1).sum(axis=1),
             fraction,
-            solver,
-            where=lambda b, s=s: f"realization {realizations[b]}, cell {s}",
+            scenario.schedule.solver,
+            where=lambda b, s=s: f"realization {uplink.realizations[b]}, cell {s}",
         )
         solved = (status[:, s] != assignment.INFEASIBLE_KEPT)[:, None] & real
         rows, columns = np.nonzero(solved)
@@ -137,8 +123,13 @@ def optimal_blocks(
     return block, status
 
 
-def solve_cells(value, load, budget, fraction, solver, where):
-    """One cell's program in every realization, by the chosen solver; see `assignment.solve`."""
+def solve_cells(
+    value: np.ndarray, load: np.ndarray, budget: np.ndarray, fraction: np.ndarray, solver: str, where: Callable
+) -> tuple[np.ndarray, np.ndarray]:
+    """One cell's program in every realization, by the chosen solver; see `assignment.solve`.
+
+    `where` says, of a realization's place in the arrays, what a message is about. Raises reference.SolverError.
+    """
     if solver == "assignment":
         return assignment.solve(value, load, budget, fraction)
     from pwfl.systems.multicell import reference
@@ -168,21 +159,3 @@ def members(cell: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray]:
     order = np.argsort(cell, axis=1, kind="stable")
     place = np.minimum(size.cumsum(axis=1) - size + position, cell.shape[1] - 1)
     return order[realization[..., None], place], position < size
-
-
-def rates(gain, cell, block, power_w, occupant, noise_w, bandwidth_hz) -> np.ndarray:
-    """Uplink rates (18) of the scheduled users, bit/s, shape (realization, user); 0 for the others."""
-    cells = gain.shape[1]
-    disturbance = np.stack([interference(gain, power_w, occupant, s) for s in range(cells)], axis=1) + noise_w
-    realization, user = np.nonzero(block >= 0)
-    station = cell[realization, user]
-    signal = power_w[realization, user] * gain[realization, station, user]
-    rate = np.zeros(power_w.shape)
-    sinr = signal / disturbance[realization, station, block[realization, user]]
-    rate[realization, user] = bandwidth_hz / np.log(2) * np.log1p(sinr)
-    return rate
-
-
-def noise_power_w(radio: "Radio") -> float:
-    """Thermal noise B N0 in a resource block, watts."""
-    return dbm_to_w(radio.noise_density_dbm_hz) * radio.bandwidth_hz

@@ -148,26 +148,13 @@ class Privacy(Section):
 class Training(Section):
     """Federated learning, (1)-(4)."""
 
-    hidden_layers: list[common.Width] = parameter(
-        [128, 64],
-        "widths of the network's hidden ReLU layers; [] is softmax regression",
-        unit="units",
-        stages="train",
-        max_length=100,
-    )
+    hidden_layers: list[common.Width] = common.hidden_layers([128, 64], stages="train")
     rounds: int = parameter(50, "rounds", stages="channel account audit", ge=2, le=10**6)
     learning_rate: float = parameter(0.01, "step size eta of a local iteration", stages="train", ge=1e-9, le=1e38)
     correction: float = parameter(
         1.0, "weight xi of the average gradient in a local iteration, (3)", stages="train", ge=1e-9, le=1e6
     )
-    evaluate_every: int = parameter(
-        5,
-        "rounds between evaluations on the test set; the first and last round are always evaluated",
-        unit="rounds",
-        stages="train",
-        ge=1,
-        le=10**6,
-    )
+    evaluate_every: int = common.evaluate_every(5)
 
 
 class Scheme(common.Scheme):
