@@ -336,24 +336,19 @@ def _stages_by_address(model: Scenario) -> dict[str, set[str]]:
 
 def _changed(model: Scenario, path: tuple[str, ...], field) -> tuple[object, Scenario] | None:
     """Another value of a parameter, and the scenario with it; the first that the model takes."""
-    old = model
-    for key in path:
-        old = getattr(old, key)
     base = model.model_dump()
-    plain = (
-        [item.model_dump() if hasattr(item, "model_dump") else item for item in old] if isinstance(old, list) else old
-    )
-    for value in _others(plain, field.annotation):
-        if value == plain:
+    section = base
+    for key in path[:-1]:
+        section = section[key]
+    old = section[path[-1]]
+    for value in _others(old, field.annotation):
+        if value == old:
             continue
-        content = base
-        for key in path[:-1]:
-            content = content[key]
-        kept, content[path[-1]] = content[path[-1]], value
+        section[path[-1]] = value
         try:
             return value, resolve(base, {})
         except ScenarioError:
-            content[path[-1]] = kept
+            continue
     return None
 
 

@@ -62,7 +62,9 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     left_out = frame.join(drawn, on=["scheme", "observer"], how="anti")["scheme"].unique(maintain_order=True)
     canaries = f"{drawn['canaries'].min()} to {drawn['canaries'].max()} canaries an attack; " if len(drawn) else ""
     alarm = frame["false_alarm"].first()
-    subtitle = [f"{canaries}a lower bound is too high with probability {alarm:g}"]
+    subtitle = [
+        "no attack is defined" if alarm is None else f"{canaries}a lower bound is too high with probability {alarm:g}"
+    ]
     if len(left_out):
         subtitle.append("not drawn, since nothing is sent or nothing is hidden: " + ", ".join(left_out))
     title = alt.TitleParams("Epsilon: stated, and found by attacks on the training path", subtitle=subtitle)
