@@ -7,6 +7,7 @@ import tensorflow as tf
 import yaml
 from scipy import optimize
 
+import pwfl
 from conftest import ROOT, jobs, snakemake
 from pipeline import run
 from pwfl.report import build, catalog, systems, theme
@@ -48,6 +49,12 @@ def test_the_small_study_of_a_system_runs_to_its_claims(tmp_path, system):
         for figure in shown.comparison_figures:
             assert (compared / f"{system}_{figure}.png").stat().st_size > 1000
     assert jobs(snakemake(tmp_path, config, "--dry-run")) == {}
+    name = next(iter(config["scenarios"]))
+    left = pwfl.results(tmp_path / "results" / config["study"]).scenarios[name]
+    again = pwfl.simulate(config | {"run": [name]}).scenarios[name]
+    assert set(left.stages) == set(again.stages)
+    for found, expected in ((again.stages, left.stages), (again.report, left.report)):
+        assert [table for table, frame in expected.items() if not frame.equals(found[table])] == []
 
 
 @pytest.fixture(scope="module")

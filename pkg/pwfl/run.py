@@ -6,6 +6,9 @@ tables that come in are put into the order of their keys first, so that results 
 
 import logging
 import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import monotonic
 
 import polars as pl
@@ -45,8 +48,9 @@ def train(scenario, data, realizations: range, found: Tables, checkpoint=None) -
     checkpoint
         A `Checkpoint`: realizations that it holds are not trained again, and it grows with each one.
     """
-    _quiet_tensorflow()
-    trained = _module(scenario, "train").trainer(scenario, data, _inputs(scenario, "train", found))
+    with _quiet_tensorflow():
+        module = _module(scenario, "train")
+    trained = module.trainer(scenario, data, _inputs(scenario, "train", found))
     histories = checkpoint.restore() if checkpoint else {}
     missing = [realization for realization in realizations if realization not in histories]
     log.info("%d of %d realizations to train", len(missing), len(realizations))
@@ -67,18 +71,29 @@ def account(scenario, found: Tables) -> Tables:
 
 def audit(scenario, found: Tables) -> Tables:
     """The table `audit`, from all tables of the earlier stages but `history`; they may hold more realizations."""
-    _quiet_tensorflow()
+    with _quiet_tensorflow():
+        module = _module(scenario, "audit")
     own = {
         name: frame.filter(pl.col("realization") < scenario.realizations)
         for name, frame in _inputs(scenario, "audit", found).items()
     }
-    return {"audit": audits.table(_module(scenario, "audit").attacks(scenario, own))}
+    return {"audit": audits.table(module.attacks(scenario, own))}
 
 
-def _quiet_tensorflow() -> None:
-    """Keep TensorFlow, which the modules of these stages import, from writing to standard error."""
+@contextmanager
+def _quiet_tensorflow() -> Iterator[None]:
+    """Keep TensorFlow from writing to standard error while it is imported, which a level of logging does not."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with open(os.devnull, "w") as nothing:
+        os.dup2(nothing.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _module(scenario, stage: str):

@@ -1,0 +1,92 @@
+"""`simulate` and `results`: what they take, what they say, what they do not load."""
+
+import subprocess
+import sys
+
+import polars as pl
+import pytest
+
+import pwfl
+from conftest import TINY, environment
+from pwfl.scenario import ScenarioError
+
+AGING = {"system": "age_aware", "realizations": 2, "training_realizations": 1, "schedule": {"horizon": 4},
+         "training": {"draws": 2}, "audit": {"canaries": 20}}  # fmt: skip
+
+
+def test_a_scenario_is_a_study_of_its_own():
+    found = pwfl.simulate(AGING)
+    assert list(found.scenarios) == ["scenario"]
+    assert set(found.comparison) == {"claims", "summary", "systems"}
+    one = found.scenarios["scenario"]
+    assert set(one.stages["users"]["realization"]) == {0, 1}
+    assert set(one.stages["history"]["realization"]) == {0}
+    assert one.stages["outcome"].columns[0] == "scheme"
+
+
+def test_what_scenarios_share_is_computed_once(monkeypatch):
+    from pwfl import api
+
+    calls, original = [], api.run.channel
+    monkeypatch.setattr(api.run, "channel", lambda *arguments: (calls.append(arguments), original(*arguments))[1])
+    found = pwfl.simulate({"base": AGING, "scenarios": {"one": {}, "two": {"privacy": {"target_epsilons": [0.4]}}}})
+    assert len(calls) == 1
+    assert found.scenarios["one"].stages["links"].equals(found.scenarios["two"].stages["links"])
+    assert set(found.scenarios["two"].stages["outcome"]["target_epsilon"]) >= {0.4}
+
+
+def test_shards_change_nothing():
+    whole, parts = (
+        pwfl.simulate(AGING | {"shards": {"optimization": size}}).scenarios["scenario"].stages for size in (100, 1)
+    )
+    assert [name for name, frame in whole.items() if not frame.equals(parts[name])] == []
+
+
+def test_a_config_file_is_read_as_strictly_as_by_the_workflow(tmp_path):
+    path = tmp_path / "study.yaml"
+    path.write_text("base: {seed: 010}\nscenarios: {one: {}}\n")
+    with pytest.raises(ScenarioError, match="line 1: 010 is 8 in YAML"):
+        pwfl.simulate(path)
+    with pytest.raises(ScenarioError, match="rounds: unknown key"):
+        pwfl.simulate({"rounds": 3})
+    with pytest.raises(ScenarioError, match="there is no such file"):
+        pwfl.simulate(tmp_path / "nowhere.yaml")
+
+
+def test_a_folder_without_results_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="holds no finished scenario"):
+        pwfl.results(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("code", "absent"),
+    [
+        ("import pwfl", ["polars", "altair", "tensorflow", "cvxpy"]),
+        ("import pwfl.scenario, pwfl.runtime.store, pwfl.report.catalog", ["altair", "tensorflow", "cvxpy", "polars"]),
+        ("import pwfl; pwfl.simulate", ["tensorflow", "cvxpy", "cvxopt"]),
+        (f"import pwfl; pwfl.simulate({AGING!r})", ["tensorflow", "cvxpy", "cvxopt"]),
+    ],
+)
+def test_what_is_not_needed_is_not_loaded(code, absent):
+    program = f"{code}; import sys; print([name for name in {absent!r} if name in sys.modules])"
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment(), check=True
+    )
+    assert result.stdout.strip() == "[]"
+
+
+def test_training_says_nothing_and_needs_no_reference_solver():
+    config = {**TINY["base"], "realizations": 1, "training_realizations": 1, "shards": {}}
+    program = (
+        "import sys\nfor name in ('cvxpy', 'cvxopt'): sys.modules[name] = None\n"
+        f"import pwfl; pwfl.simulate({config!r}); assert 'tensorflow' in sys.modules"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment(), check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout + result.stderr == ""
+
+
+def test_the_frames_are_polars():
+    assert isinstance(pwfl.simulate(AGING).comparison["claims"], pl.DataFrame)
