@@ -31,8 +31,8 @@ def test_the_channels_noise_comes_to_that_of_uploads_over_the_air(monkeypatch, s
     seen = []
 
     def of_graph(widths, rounds, training, data):
-        def history(weights, noise_std, **others):
-            seen.append(noise_std.numpy())
+        def history(weights, sent, key):
+            seen.append(sent.noise_std.numpy())
             return tf.zeros(len(rounds)), tf.zeros(len(rounds))
 
         return history
