@@ -196,11 +196,24 @@ def robustness(
 
 
 def received(channel: np.ndarray, estimates: np.ndarray, device: float, counted: float) -> np.ndarray:
-    """The noise multiplier at the server for the worst device, shape (k,), by (1) and the signal received.
+    """The noise multiplier at the server for the worst device, by (1) and the signal received.
 
-    Device i divides signal and noise by its estimate of the channel's coefficient, shape (k, devices),
-    `channel` its coefficient, shape (devices,); the server hears the quotient. `device` is the multiplier
-    of the devices' noise together, `counted` that of the channel noise counted.
+    A device divides signal and noise by its estimate of its channel's coefficient; the server hears the
+    coefficient over the estimate.
+
+    Parameters
+    ----------
+    channel
+        Coefficients, shape (device,).
+    estimates
+        Of the coefficients, in k cases, shape (k, device).
+    device, counted
+        Noise multipliers of the devices' noise together, and of the channel noise that is counted.
+
+    Returns
+    -------
+    np.ndarray
+        Shape (k,).
     """
     amplitude = channel / estimates
     variance = device**2 * np.square(amplitude).mean(axis=1) + counted**2

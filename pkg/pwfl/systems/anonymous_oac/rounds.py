@@ -18,11 +18,21 @@ DRAWN = 10_000  # batches drawn at once
 def batches(
     schedule: pl.DataFrame, samples: np.ndarray, rounds: int, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The records of all rounds' batches, one after the other, and where each round starts and ends.
+    """The records of all rounds' batches, each a uniform choice of its size without repetition.
 
-    `schedule` holds rows (round, user, batch), `samples` each device's number of records, which follow
-    each other device by device. Each batch is a uniform choice of its size without repetition. Returns
-    positions of records, and an array of shape (rounds + 1,).
+    Parameters
+    ----------
+    schedule
+        Rows (round, user, batch).
+    samples
+        Each device's number of records, which follow each other device by device, shape (device,).
+
+    Returns
+    -------
+    np.ndarray
+        Positions of records, batch after batch.
+    np.ndarray
+        Where each round starts and ends in them, shape (rounds + 1,).
     """
     frame = schedule.sort("round", "user")
     device, size = frame["user"].to_numpy(), frame["batch"].to_numpy()
