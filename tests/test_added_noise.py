@@ -23,9 +23,10 @@ def stages(config: dict, scheduler: str, scheme: str):
 @pytest.mark.parametrize(
     ("scheduler", "scheme", "heard"), [("over_the_air", "anonymous", 1), ("orthogonal", "local", 0)]
 )
-def test_the_channels_noise_comes_to_that_of_uploads_over_the_air(monkeypatch, scheduler, scheme, heard):
+@pytest.mark.parametrize("participation", [0.1, 1e-9])  # 1e-9: nobody sends anything
+def test_the_channels_noise_comes_to_that_of_uploads_over_the_air(monkeypatch, scheduler, scheme, heard, participation):
     config = {
-        "system": "anonymous_oac", "network": {"devices": 5}, "radio": {"noise_variance": 0.02},
+        "system": "anonymous_oac", "network": {"devices": 5, "participation": participation}, "radio": {"noise_variance": 0.02},
         "data": {"dataset": "digits", "samples": 40}, "training": {"rounds": 30, "hidden_layers": []},
     }  # fmt: skip
     seen = []

@@ -528,6 +528,13 @@ def test_costs_are_counted_transmission_by_transmission():
         assert outcome["channel_uses"] == (sent * dimension * 16 if scheduler == "orthogonal" else 8 * dimension)
 
 
+def test_a_shard_in_which_nobody_takes_part_is_one_of_its_scheme():
+    _, found = accounted("local", "orthogonal", range(1, 2), network={"participation": 1e-9})
+    row = found["outcome"].row(0, named=True)
+    assert (row["participants"], row["channel_uses"]) == (0, 0)
+    assert row["observer"] == account.OBSERVERS["orthogonal"]
+
+
 # All stages together.
 
 EDGES = {

@@ -235,8 +235,7 @@ def costs(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> pl.DataF
     rounds = training.rounds
     thermal = dbm_to_w(radio.noise_density_dbm_hz) * db_to_ratio(radio.path_loss_db)  # J, for unit fading
     keys = ["realization", "round"]
-    turns = bool(tables["schedule"]["slot"].is_not_null().any())
-    fixed = NOISES[tables["noise"]["noise"][0]].fixed
+    _, turns, fixed = NOISES[tables["noise"]["noise"][0]]  # who protects its own update sends it in turn
     schedule = tables["schedule"].with_columns(total=pl.col("batch").sum().over(keys), participants=pl.len().over(keys))
     sent = beside(schedule, tables["noise"], *keys).filter(pl.lit(fixed) | (pl.col("batch" if turns else "total") > 0))
     symbols = dimension * FLOAT_BITS / radio.digital_efficiency

@@ -13,6 +13,7 @@ from pwfl.learning import datasets, engine
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.learning.partition import deal
 from pwfl.systems.anonymous_oac.rounds import Sent, batches, history_function, mean_weights
+from pwfl.systems.anonymous_oac.schemes import NOISES
 from pwfl.tables import to_array
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ def trainer(
     widths = [size.features, *training.hidden_layers, size.classes]
     rounds = engine.evaluation_rounds(training.rounds, training.evaluate_every)
     history_of = history_function(widths, rounds, training, data)
-    over_the_air = tables["schedule"]["slot"].is_null().all()
-    channel_noise = np.float32(scenario.radio.noise_variance if over_the_air else 0.0)  # digital: no error
+    in_turn = NOISES[tables["noise"]["noise"][0]].local  # digital: no error
+    channel_noise = np.float32(0.0 if in_turn else scenario.radio.noise_variance)
     users = tables["users"].partition_by("realization", as_dict=True)
     schedule = tables["schedule"].partition_by("realization", as_dict=True)
     noise = tables["noise"].partition_by("realization", as_dict=True)
