@@ -23,16 +23,17 @@ def stages(config: dict, scheduler: str, scheme: str):
 @pytest.mark.parametrize(
     ("scheduler", "scheme", "heard"), [("over_the_air", "anonymous", 1), ("orthogonal", "local", 0)]
 )
-def test_the_channels_noise_comes_to_that_of_uploads_over_the_air(monkeypatch, scheduler, scheme, heard):
+@pytest.mark.parametrize("participation", [0.1, 1e-9])  # 1e-9: nobody sends anything
+def test_the_channels_noise_comes_to_that_of_uploads_over_the_air(monkeypatch, scheduler, scheme, heard, participation):
     config = {
-        "system": "anonymous_oac", "network": {"devices": 5}, "radio": {"noise_variance": 0.02},
+        "system": "anonymous_oac", "network": {"devices": 5, "participation": participation}, "radio": {"noise_variance": 0.02},
         "data": {"dataset": "digits", "samples": 40}, "training": {"rounds": 30, "hidden_layers": []},
     }  # fmt: skip
     seen = []
 
     def of_graph(widths, rounds, training, data):
-        def history(weights, noise_std, **others):
-            seen.append(noise_std.numpy())
+        def history(weights, sent, key):
+            seen.append(sent.noise_std.numpy())
             return tf.zeros(len(rounds)), tf.zeros(len(rounds))
 
         return history

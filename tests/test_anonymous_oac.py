@@ -218,10 +218,8 @@ def trained(
     mean_weight = np.ones(len(stops) - 1) if mean_weight is None else mean_weight
     found = oac.train_rounds(
         backward, [tf.constant(w, tf.float32) for w in weights], tf.constant(x, tf.float32),
-        None if y is None else tf.constant(y), tf.constant(stops, tf.int32),
-        tf.constant(mean_weight, tf.float32), tf.constant(noise_std, tf.float32),
+        None if y is None else tf.constant(y), oac.Sent.of(rows, stops, mean_weight, noise_std),
         oac.Step(clip, step), tf.constant(key, tf.int64), tf.constant(first), tf.constant(count),
-        tf.constant(rows, tf.int32),
     )  # fmt: skip
     return [w.numpy() for w in found]
 
@@ -263,8 +261,8 @@ def test_training_takes_divisor_and_strength_from_the_noise_table(scheme, monkey
     tables |= stage_of.noise(parameters("noise", scheme), scheme, tables)
 
     def recorded(*_):
-        def history(weights, **arguments):
-            handed.update({name: value.numpy() for name, value in arguments.items()})
+        def history(weights, sent, key):
+            handed.update({name: value.numpy() for name, value in sent._asdict().items()})
             return tf.zeros(3), tf.zeros(3)
 
         return history
@@ -282,10 +280,8 @@ def test_no_sum_in_the_loop_of_rounds_needs_a_temporary_variable():
     widths, data = [64, 300, 10], digits()
     history_of = oac.history_function(widths, [0, 1, 3], parameters("train").training, data)
     weights = [tf.constant(w) for w in glorot_uniform(widths, np.random.default_rng(0))]
-    stops, std, key = tf.constant([0, 10, 20, 30]), tf.ones(3), tf.constant(3, tf.int64)
-    found = operations(
-        lambda: history_of(weights, rows=tf.range(30), stops=stops, mean_weight=std, noise_std=std, key=key)
-    )
+    sent, key = oac.Sent.of(np.arange(30), [0, 10, 20, 30], np.ones(3), np.ones(3)), tf.constant(3, tf.int64)
+    found = operations(lambda: history_of(weights, sent=sent, key=key))
     assert "MatMul" in str(found)
     assert not sums_up_in_place(found)
 
@@ -530,6 +526,13 @@ def test_costs_are_counted_transmission_by_transmission():
         assert outcome["empty_rounds"] == 8 - filled
         assert outcome["transmit_energy_j"] == pytest.approx(energy, rel=1e-9)
         assert outcome["channel_uses"] == (sent * dimension * 16 if scheduler == "orthogonal" else 8 * dimension)
+
+
+def test_a_shard_in_which_nobody_takes_part_is_one_of_its_scheme():
+    _, found = accounted("local", "orthogonal", range(1, 2), network={"participation": 1e-9})
+    row = found["outcome"].row(0, named=True)
+    assert (row["participants"], row["channel_uses"]) == (0, 0)
+    assert row["observer"] == account.OBSERVERS["orthogonal"]
 
 
 # All stages together.

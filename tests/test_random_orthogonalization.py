@@ -27,7 +27,7 @@ SYSTEM = "random_orthogonalization"
 FALSE_ALARM = 1e-6
 LIMIT = stats.norm.isf(FALSE_ALARM / 2)  # 4.89 standard errors
 DELTA = 1e-5
-SIGMA, RECEIVER_STD, ALPHA = math.sqrt(0.1), 1.0, 3.0  # Fig. 2
+SIGMA, RECEIVER_STD, ALPHA = UPLINK = mimo.Uplink(math.sqrt(0.1), 1.0, 3.0)  # Fig. 2
 SMALL = {
     "system": SYSTEM,
     "realizations": 3,
@@ -70,7 +70,7 @@ def drawn(generator, *shape):
 def printed_epsilon(products):
     """(6) with (5) as printed, of each user, from the channels' inner products."""
     coupling = mimo.couplings(products)
-    std = mimo.effective_noise(coupling, SIGMA, RECEIVER_STD, ALPHA)["effective_noise_std_printed"]
+    std = mimo.effective_noise(coupling, UPLINK)["effective_noise_std_printed"]
     return textbook_epsilon(2 * coupling["energy"] / products.shape[-1] / std[..., None], DELTA)
 
 
@@ -79,7 +79,7 @@ REFERENCE = {(10, 64): 6.435, (10, 512): 6.638, (100, 64): 1.599, (100, 512): 2.
 
 @pytest.mark.parametrize(("users", "antennas"), REFERENCE)
 def test_closed_form_and_monte_carlo_give_the_reference_values(users, antennas):
-    formula = textbook_epsilon(2 / users / mimo.mean_noise(users, antennas, SIGMA, RECEIVER_STD, ALPHA), DELTA)
+    formula = textbook_epsilon(2 / users / mimo.mean_noise(users, antennas, UPLINK), DELTA)
     assert round(float(formula), 3) == REFERENCE[users, antennas]
     measured = printed_epsilon(mimo.gram(7, range(60), 1, users, antennas)).mean()
     assert measured == pytest.approx(formula, rel=0.01)
@@ -94,7 +94,7 @@ def test_channels_that_are_not_random_give_the_reference_values_exactly():
 @pytest.mark.parametrize("antennas", [64, 512])
 def test_true_sensitivity_gives_about_2_3_at_100_users(antennas):
     coupling = mimo.couplings(mimo.gram(3, range(40), 1, 100, antennas))
-    std = mimo.effective_noise(coupling, SIGMA, RECEIVER_STD, ALPHA)["effective_noise_std"]
+    std = mimo.effective_noise(coupling, UPLINK)["effective_noise_std"]
     epsilon = textbook_epsilon(2 * np.abs(coupling["coupling_real"]) / 100 / std[:, None], DELTA)
     assert 2.2 < epsilon.mean() < 2.4
 
@@ -102,7 +102,7 @@ def test_true_sensitivity_gives_about_2_3_at_100_users(antennas):
 def test_an_observer_of_all_antennas_sees_about_24_at_128_antennas():
     for users in (10, 100):
         products = mimo.gram(3, range(20), 1, users, 128).real
-        seen = account.visibility(products, np.full(20, SIGMA), RECEIVER_STD, np.full(20, ALPHA))
+        seen = account.visibility(products, mimo.Uplink(np.full(20, SIGMA), RECEIVER_STD, np.full(20, ALPHA)))
         assert 23 < textbook_epsilon(2 * np.sqrt(seen), DELTA).mean() < 25
 
 
@@ -157,7 +157,7 @@ def test_effective_noise_is_what_the_server_gets(normalization):
     update = h.sum(axis=1).conj() @ y / (alpha * users * scale)
     coupling = mimo.couplings(h.conj().T @ h / scale)
     receiver_std = mimo.receiver_noise_std(receiver_variance, normalization, antennas)
-    std = mimo.effective_noise(coupling, sigma, receiver_std, alpha)
+    std = mimo.effective_noise(coupling, mimo.Uplink(sigma, receiver_std, alpha))
     error = LIMIT * math.sqrt(2 / count)
     assert update.real.var() == pytest.approx(std["effective_noise_std"] ** 2, rel=error)
     assert (np.abs(update) ** 2).mean() == pytest.approx(std["effective_noise_std_modulus"] ** 2, rel=error)
@@ -170,9 +170,9 @@ def test_effective_noise_is_what_the_server_gets(normalization):
 
 def test_the_printed_noise_is_the_mean_of_that_given_the_channels():
     coupling = mimo.couplings(mimo.gram(9, range(20_000), 1, 5, 4))
-    std = mimo.effective_noise(coupling, SIGMA, RECEIVER_STD, ALPHA)
+    std = mimo.effective_noise(coupling, UPLINK)
     variance = {name: values**2 for name, values in std.items()}
-    formula = mimo.mean_noise(5, 4, SIGMA, RECEIVER_STD, ALPHA) ** 2
+    formula = mimo.mean_noise(5, 4, UPLINK) ** 2
     for name in ("effective_noise_std_printed", "effective_noise_std_modulus"):
         error = LIMIT * variance[name].std() / math.sqrt(len(variance[name]))
         assert abs(variance[name].mean() - formula) < error
@@ -193,19 +193,20 @@ def distance_at_antennas(h, sigma, receiver_std, alpha):
 @pytest.mark.parametrize(("sigma", "receiver_std"), [(0.3, 1.0), (0.0, 1.0), (2.0, 0.05)])
 def test_visibility_is_the_distance_at_the_antennas(users, antennas, sigma, receiver_std):
     h = drawn(np.random.default_rng(users), antennas, users) / math.sqrt(antennas)
-    seen = account.visibility((h.conj().T @ h).real[None], np.array([sigma]), receiver_std, np.array([ALPHA]))[0]
+    uplink = mimo.Uplink(np.array([sigma]), receiver_std, np.array([ALPHA]))
+    seen = account.visibility((h.conj().T @ h).real[None], uplink)[0]
     np.testing.assert_allclose(seen, distance_at_antennas(h, sigma, receiver_std, ALPHA), rtol=1e-8)
     # All antennas tell no less than the server's update.
     coupling = mimo.couplings(h.conj().T @ h)
-    update = mimo.effective_noise(coupling, sigma, receiver_std, ALPHA)["effective_noise_std"]
+    update = mimo.effective_noise(coupling, mimo.Uplink(sigma, receiver_std, ALPHA))["effective_noise_std"]
     assert (seen >= (coupling["coupling_real"] / users / update) ** 2 * (1 - 1e-9)).all()
 
 
 def test_without_receiver_noise_the_antennas_see_a_users_noise_alone():
     products = mimo.gram(1, range(1), 1, 5, 9).real
-    seen = account.visibility(products, np.array([0.4]), 0.0, np.ones(1))
+    seen = account.visibility(products, mimo.Uplink(np.array([0.4]), 0.0, np.ones(1)))
     np.testing.assert_allclose(seen, 1 / 0.4**2)
-    assert np.isinf(account.visibility(products, np.array([0.0]), 0.0, np.ones(1))).all()
+    assert np.isinf(account.visibility(products, mimo.Uplink(np.array([0.0]), 0.0, np.ones(1)))).all()
 
 
 def test_rounds_compose_as_the_library_composes_them():
@@ -471,7 +472,7 @@ def released(noise_scale=1.0, clip=local_sgd.clip, same_key=False, sensitivity=1
     seen, expected = [], []
     for t in range(ROUNDS):
         coupling = mimo.couplings(mimo.gram(5, range(1), t, USERS, 16)[0])
-        std = mimo.effective_noise(coupling, 0.004, 0.01, 2.0)["effective_noise_std"]
+        std = mimo.effective_noise(coupling, mimo.Uplink(0.004, 0.01, 2.0))["effective_noise_std"]
         weight = coupling["coupling_real"] / USERS
         round_ = tf.constant(0 if same_key else t)
         batches = local_sgd.minibatches(tf.constant(8, tf.int64), tf.constant(t), USERS, 6, 3, 4)

@@ -1,7 +1,7 @@
 """Accounting of the system `anonymous_oac`: Secs. IV and V of Hasircioglu and Gunduz, and what lies beyond."""
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -10,7 +10,10 @@ from pwfl.learning.datasets import SIZES
 from pwfl.learning.mlp import parameter_count
 from pwfl.radio.units import db_to_ratio, dbm_to_w
 from pwfl.systems.anonymous_oac import batches, sampled
-from pwfl.systems.anonymous_oac.mechanism import FIXED, population, readings
+from pwfl.systems.anonymous_oac.mechanism import population, readings
+from pwfl.systems.anonymous_oac.schemes import NOISES, READINGS
+from pwfl.systems.anonymous_oac.tables import Leakage
+from pwfl.tables import beside
 
 if TYPE_CHECKING:
     from pwfl.systems.anonymous_oac.scenario import AnonymousOac
@@ -45,14 +48,14 @@ def run(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> dict[str, 
     participation, rate = scenario.network.participation, scenario.data.sampling
     multiplier, scheme, reading = tables["noise"].select("noise_multiplier", "noise", "reading").row(0)
     laws = readings(scenario, scheme, tables)
-    absent = 0.5 if scheme in FIXED else 1.0  # see sampled.replace_one
+    absent = 0.5 if NOISES[scheme].fixed else 1.0  # see sampled.replace_one
     tight = {name: sampled.tight_epsilon(law, multiplier, [rounds], delta)[0] for name, law in laws.items()}
     theorem = sampled.renyi_epsilon(sampled.renyi_closed_form(participation * rate, multiplier), rounds, delta)
     guarantees = {
         "noise_multiplier": multiplier,
         "reading": reading,
         "epsilon_exact": tight[reading],
-        "epsilon_server": tight["anonymous_read" if reading.startswith("anonymous") else "identified_read"],
+        "epsilon_server": tight["identified_read" if READINGS[reading].participation else "anonymous_read"],
         "epsilon_anonymous_read": None,
         **{f"epsilon_{name}": epsilon for name, epsilon in tight.items()},
         "epsilon_renyi_anonymous": renyi_epsilon(1.0, participation * rate, multiplier, [rounds], delta)[0],
@@ -74,12 +77,9 @@ def run(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> dict[str, 
     outcome = costs(scenario, tables).with_columns(
         pl.lit(value, pl.Float64 if value is None else None).alias(name) for name, value in guarantees.items()
     )
-    first = outcome["realization"][0] == 0
-    curves = leakage(scenario, tables, multiplier, laws, absent) if first else []
-    schema = ["quantity", "x", "reading", "participation", "sampling_rate", "method", "noise_multiplier", "epsilon"]
-    types = [pl.String, pl.Float64, pl.String, pl.Float64, pl.Float64, pl.String, pl.Float64, pl.Float64]
-    frame = pl.DataFrame(curves, schema=dict(zip(schema, types, strict=True)), orient="row")
-    return {"leakage": frame.select(pl.lit(0).alias("realization"), pl.all()), "outcome": outcome}
+    first = outcome["realization"][0] == 0  # curves are the same for all realizations
+    curves = leakage(scenario, tables, multiplier, laws, absent) if first else Leakage.create_empty()
+    return {"leakage": curves, "outcome": outcome}
 
 
 def renyi_epsilon(participation: float, rate: float, multiplier: float, rounds: list[int], delta: float) -> np.ndarray:
@@ -94,72 +94,126 @@ def leakage(
     multiplier: float,
     laws: dict[str, sampled.Rates],
     absent: float,
-) -> list[tuple]:
-    """Rows (quantity, x, reading, participation, sampling rate, method, multiplier, epsilon) of the curves drawn."""
-    privacy, rounds, delta = scenario.privacy, scenario.training.rounds, scenario.privacy.delta
+) -> pl.DataFrame:
+    """The curves of the table `leakage`.
+
+    Parameters
+    ----------
+    multiplier
+        The scheme's noise multiplier.
+    laws
+        What each reading of the scheme lets the observer know.
+    absent
+        See `sampled.replace_one`.
+    """
+    frames = over_rounds(scenario, multiplier, laws, absent) + robustness(scenario, tables, multiplier, laws)
+    return pl.concat(frames).select(pl.lit(0).alias("realization"), pl.all())
+
+
+class Curve(NamedTuple):
+    """What the points of a curve have in common; see the table `leakage`."""
+
+    quantity: str
+    reading: str
+    participation: float
+    sampling_rate: float
+    method: str
+
+    def points(self, x: np.ndarray, multiplier: np.ndarray | float, epsilon: np.ndarray) -> pl.DataFrame:
+        """Rows of the table, of arrays of shape (point,); `multiplier` may be one for all."""
+        columns = {"x": x, "noise_multiplier": np.broadcast_to(multiplier, len(x)), "epsilon": epsilon}
+        frame = pl.DataFrame({name: np.asarray(values, float) for name, values in columns.items()})
+        return frame.with_columns(pl.lit(value).alias(name) for name, value in self._asdict().items())
+
+
+def over_rounds(
+    scenario: "AnonymousOac", multiplier: float, laws: dict[str, sampled.Rates], absent: float
+) -> list[pl.DataFrame]:
+    """epsilon over the rounds: of several sampling rates, and of the scheme under all readings; see `leakage`."""
+    privacy, delta, given = scenario.privacy, scenario.privacy.delta, scenario.privacy.noise_multiplier
     participation, rate = scenario.network.participation, scenario.data.sampling
-    drawn = np.unique(np.geomspace(1, rounds, ROUNDS_DRAWN).round().astype(int))
+    drawn = np.unique(np.geomspace(1, scenario.training.rounds, ROUNDS_DRAWN).round().astype(int))
     methods = {
         "tight": partial(sampled.tight_epsilon, interval=sampled.COARSE),
         "opposite_records": partial(sampled.opposite_epsilon, interval=sampled.COARSE),
         "proved": partial(sampled.proved_epsilon, absent=absent, interval=sampled.COARSE),
     }
-    rows = []
-
-    def add(quantity, points, reading, pair, method, multiplier, epsilon):
-        rows.extend(
-            (quantity, float(x), reading, *pair, method, float(m), float(e))
-            for x, m, e in zip(points, np.broadcast_to(multiplier, len(points)), epsilon, strict=True)
-        )
-
-    given, hidden, known = privacy.noise_multiplier, (1.0, participation * rate), (participation, rate)
+    hidden, known = (1.0, participation * rate), (participation, rate)
     curves = [("anonymous", (1.0, r), given) for r in privacy.curve_rates]
-    curves += [(name, hidden if name.startswith("anonymous") else known, multiplier) for name in laws]
+    curves += [(name, known if READINGS[name].participation else hidden, multiplier) for name in laws]
+    frames = []
     for reading, pair, noise in dict.fromkeys(curves):
-        if reading.endswith("_read"):
-            add("rounds", drawn, reading, pair, "tight", noise, methods["tight"](laws[reading], noise, drawn, delta))
-            continue
-        add("rounds", drawn, reading, pair, "renyi", noise, renyi_epsilon(*pair, noise, drawn, delta))
-        # Bounds from below and above of the scheme's own curves; without sampling, the tight one is both.
-        own = pair in (hidden, known) and noise == multiplier and pair != (1.0, 1.0)
-        law = batches.seen(pair[0], batches.poisson(pair[1]))
-        for name in methods if own else ("tight",):
-            add("rounds", drawn, reading, pair, name, noise, methods[name](law, noise, drawn, delta))
-    act = sampled.advanced_composition(given, drawn, delta)
-    add("rounds", drawn, "anonymous", (1.0, 1.0), "advanced_composition", given, act)
+        if READINGS[reading].noise:
+            found = {"tight": methods["tight"](laws[reading], noise, drawn, delta)}
+        else:
+            # Bounds from below and above of the scheme's own curves; without sampling, the tight one is both.
+            own = pair in (hidden, known) and noise == multiplier and pair != (1.0, 1.0)
+            law = batches.seen(pair[0], batches.poisson(pair[1]))
+            found = {"renyi": renyi_epsilon(*pair, noise, drawn, delta)}
+            found |= {name: methods[name](law, noise, drawn, delta) for name in (methods if own else ("tight",))}
+        for method, epsilon in found.items():
+            frames.append(Curve("rounds", reading, *pair, method).points(drawn, noise, epsilon))
+    composed = sampled.advanced_composition(given, drawn, delta)
+    unsampled = Curve("rounds", "anonymous", 1.0, 1.0, "advanced_composition")
+    return [*frames, unsampled.points(drawn, given, composed)]
 
-    def add_of(quantity, points, multipliers):
-        epsilon = [methods["tight"](laws["anonymous"], float(m), [rounds], delta)[0] for m in multipliers]
-        add(quantity, points, "anonymous", hidden, "tight", multipliers, epsilon)
+
+def robustness(
+    scenario: "AnonymousOac", tables: dict[str, pl.DataFrame], multiplier: float, laws: dict[str, sampled.Rates]
+) -> list[pl.DataFrame]:
+    """epsilon after all rounds over failed devices and scaled channel estimates, Sec. IV; see `leakage`."""
+    participation, rate = scenario.network.participation, scenario.data.sampling
+    rounds, delta = scenario.training.rounds, scenario.privacy.delta
+
+    def curve(quantity: str, x: np.ndarray, multipliers: np.ndarray) -> pl.DataFrame:
+        epsilon = [
+            sampled.tight_epsilon(laws["anonymous"], m, [rounds], delta, sampled.COARSE)[0]
+            for m in multipliers.tolist()
+        ]
+        return Curve(quantity, "anonymous", 1.0, participation * rate, "tight").points(x, multipliers, epsilon)
 
     devices, samples = population(tables)
     participants = max(1, round(devices * participation))
     failed = np.unique(np.linspace(0, participants // 2, FAILURES_DRAWN).round())
-    add_of("failed_devices", failed, multiplier * np.sqrt(1 - failed / participants))  # Lemma 4
 
     # The participants of the first realization's fullest round, with as many records as are expected.
     schedule = tables["schedule"].filter(pl.col("realization") == pl.col("realization").first())
     fullest = schedule["round"].mode().min()
     channel = np.sqrt(schedule.filter(pl.col("round") == fullest)["gain"].to_numpy()) if len(schedule) else np.ones(1)
     sensitivity = 2 * scenario.training.clip_norm / (devices * samples * participation * rate)
-    counted = scenario.radio.noise_variance**0.5 / sensitivity
-    counted = min(counted, multiplier)  # the devices leave as much to the channel as it has
-    scales = np.array(sorted(set(privacy.estimate_scales)))
-    estimates = scales[:, None] * channel
-    add_of("estimate_scale", scales, received(channel, estimates, multiplier, 0.0))
+    # The devices leave as much to the channel as it has.
+    counted = min(scenario.radio.noise_variance**0.5 / sensitivity, multiplier)
     left = (multiplier**2 - counted**2) ** 0.5
-    add_of("estimate_scale_counting_channel_noise", scales, received(channel, estimates, left, counted))
-    one = np.where(np.arange(len(channel)) == 0, estimates, channel)
-    add_of("estimate_scale_of_one_device", scales, received(channel, one, multiplier, 0.0))
-    return rows
+    scales = np.array(sorted(set(scenario.privacy.estimate_scales)))
+    estimates = scales[:, None] * channel
+    of_one = np.where(np.arange(len(channel)) == 0, estimates, channel)
+    return [
+        curve("failed_devices", failed, multiplier * np.sqrt(1 - failed / participants)),  # Lemma 4
+        curve("estimate_scale", scales, received(channel, estimates, multiplier, 0.0)),
+        curve("estimate_scale_counting_channel_noise", scales, received(channel, estimates, left, counted)),
+        curve("estimate_scale_of_one_device", scales, received(channel, of_one, multiplier, 0.0)),
+    ]
 
 
 def received(channel: np.ndarray, estimates: np.ndarray, device: float, counted: float) -> np.ndarray:
-    """The noise multiplier at the server for the worst device, shape (k,), by (1) and the signal received.
+    """The noise multiplier at the server for the worst device, by (1) and the signal received.
 
-    Device i divides signal and noise by its estimate of the channel's coefficient, shape (k, devices),
-    `channel` its coefficient, shape (devices,); the server hears the quotient. `device` is the multiplier
-    of the devices' noise together, `counted` that of the channel noise counted.
+    A device divides signal and noise by its estimate of its channel's coefficient; the server hears the
+    coefficient over the estimate.
+
+    Parameters
+    ----------
+    channel
+        Coefficients, shape (device,).
+    estimates
+        Of the coefficients, in k cases, shape (k, device).
+    device, counted
+        Noise multipliers of the devices' noise together, and of the channel noise that is counted.
+
+    Returns
+    -------
+    np.ndarray
+        Shape (k,).
     """
     amplitude = channel / estimates
     variance = device**2 * np.square(amplitude).mean(axis=1) + counted**2
@@ -169,7 +223,7 @@ def received(channel: np.ndarray, estimates: np.ndarray, device: float, counted:
 def costs(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Each realization's participants, records, symbols on air and transmit energy.
 
-    Over the air a round takes as many symbols as the model has scenario, however many send. Device
+    Over the air a round takes as many symbols as the model has parameters, however many send. Device
     i inverts its channel, so sends (1 / |c_i|^2) (signal + noise); the signal's energy is at most that
     of b_i gradients of norm L over b_t, or over what stands in its place. A unit of received energy is
     worth what makes N0 the thermal noise. Orthogonally, each participant in turn sends 32 bits a parameter
@@ -181,13 +235,9 @@ def costs(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> pl.DataF
     rounds = training.rounds
     thermal = dbm_to_w(radio.noise_density_dbm_hz) * db_to_ratio(radio.path_loss_db)  # J, for unit fading
     keys = ["realization", "round"]
-    turns = bool(tables["schedule"]["slot"].is_not_null().any())
-    sent = (
-        tables["schedule"]
-        .with_columns(total=pl.col("batch").sum().over(keys), participants=pl.len().over(keys))
-        .join(tables["noise"], on=keys, how="left")
-        .filter(pl.col("noise").cast(pl.String).is_in(FIXED) | (pl.col("batch" if turns else "total") > 0))
-    )
+    _, turns, fixed = NOISES[tables["noise"]["noise"][0]]  # who protects its own update sends it in turn
+    schedule = tables["schedule"].with_columns(total=pl.col("batch").sum().over(keys), participants=pl.len().over(keys))
+    sent = beside(schedule, tables["noise"], *keys).filter(pl.lit(fixed) | (pl.col("batch" if turns else "total") > 0))
     symbols = dimension * FLOAT_BITS / radio.digital_efficiency
     if turns:
         energy = symbols * thermal * np.expm1(np.log(2) * radio.digital_efficiency) / pl.col("gain")

@@ -18,8 +18,10 @@ from pwfl import streams
 from pwfl.learning.linear import LARGE, linear
 from pwfl.privacy.audit import Attack, coins, signs_of, worst
 from pwfl.systems.anonymous_oac import participation, sampled
-from pwfl.systems.anonymous_oac.mechanism import FIXED, LOCAL, READING, readings, strengths
-from pwfl.systems.anonymous_oac.rounds import Step, batches, mean_weights, train_rounds
+from pwfl.systems.anonymous_oac.mechanism import readings, strengths
+from pwfl.systems.anonymous_oac.rounds import Sent, Step, batches, mean_weights, train_rounds
+from pwfl.systems.anonymous_oac.schemes import NOISES, READINGS
+from pwfl.tables import to_array
 
 if TYPE_CHECKING:
     from pwfl.systems.anonymous_oac.scenario import AnonymousOac
@@ -30,13 +32,19 @@ OVER_THE_AIR, UPLOAD = "sum of all uploads of every round", "one device's upload
 
 
 class Run(NamedTuple):
-    """One network's training: the rounds in which something is sent, and what its observer knows of them."""
+    """One network's training: the rounds in which something is sent, and what its observer knows of them.
 
-    rows: np.ndarray  # records in the batches, by device; other records than the canaries are the number of devices
-    stops: np.ndarray
-    mean_weight: np.ndarray
-    noise_std: np.ndarray
-    rate: np.ndarray  # of each device's canary, (round, device)
+    Attributes
+    ----------
+    sent
+        Its rows are numbers of devices, whose canary each stands for; the number of devices stands for any record
+        that is no canary.
+    rate
+        Chance of each device's canary to be in the batch, float32, shape (round, device).
+    """
+
+    sent: Sent
+    rate: tf.Tensor
 
 
 def attacks(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> Iterator[Attack]:
@@ -46,7 +54,7 @@ def attacks(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> Iterat
     """
     outcome = worst(tables["outcome"])
     multiplier, scheme = tables["noise"].select("noise_multiplier", "noise").row(0)
-    local, wanted = scheme in LOCAL, scenario.audit.canaries
+    local, wanted = NOISES[scheme].local, scenario.audit.canaries
     # A device's own upload is seen in a network of one device.
     devices = 1 if local else scenario.network.devices
     alone = scenario.model_copy(update={"network": scenario.network.model_copy(update={"devices": devices})})
@@ -55,8 +63,8 @@ def attacks(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> Iterat
     signs, play = signs_of(first), play_function(devices, scenario.training.clip_norm, multiplier)
     scores = []
     for run, drawn in enumerate(networks(alone, scheme, multiplier, runs)):
-        key = streams.key(scenario.seed, "noise", run)
-        scores.append(play(tf.constant(signs[run]), *map(tf.constant, drawn), tf.constant(key, tf.int64)).numpy())
+        key = tf.constant(streams.key(scenario.seed, "noise", run), tf.int64)
+        scores.append(play(tf.constant(signs[run]), drawn, key).numpy())
     law, rounds = readings(scenario, scheme, tables)[outcome["reading"]], scenario.training.rounds
     stated = {
         outcome["delta"]: outcome["epsilon_exact"],
@@ -76,35 +84,36 @@ def attacks(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> Iterat
 
 def networks(scenario: "AnonymousOac", scheme: str, multiplier: float, runs: int) -> Iterator[Run]:
     """The runs' networks, drawn by the stages that draw the study's."""
+    reading, local, fixed = NOISES[scheme]
     drawn = participation.draw(scenario, range(runs))
-    drawn |= {"schedule": participation.batches(scenario, "orthogonal" if scheme in LOCAL else "over_the_air", drawn)}
+    drawn |= {"schedule": participation.batches(scenario, "orthogonal" if local else "over_the_air", drawn)}
     noise = strengths(scenario, scheme, multiplier, drawn).partition_by("realization", as_dict=True)
     taken = drawn["schedule"].partition_by("realization", as_dict=True)
-    samples = drawn["users"].filter(pl.col("realization") == 0)["samples"].to_numpy()
+    samples = to_array(drawn["users"].filter(pl.col("realization") == 0), "samples", "user")
     rounds, sampling = scenario.training.rounds, scenario.data.sampling
     for run in range(runs):
-        sent = taken.get((run,), drawn["schedule"].clear())
+        schedule = taken.get((run,), drawn["schedule"].clear())
         generator = streams.generator(scenario.seed, "records", run)
-        rows, stops = batches(sent, samples, rounds, generator)
+        rows, stops = batches(schedule, samples, rounds, generator)
         device, place = np.divmod(rows, samples[0])
-        std, divisor = (noise[run,][name].to_numpy() for name in ("noise_std", "divisor"))
+        std, divisor = (to_array(noise[run,], name, "round") for name in ("noise_std", "divisor"))
         part = np.zeros((rounds, len(samples)))
         batch = np.zeros((rounds, len(samples)))
-        at = sent["round"].to_numpy() - 1, sent["user"].to_numpy()
-        part[at], batch[at] = 1.0, sent["batch"].to_numpy()
-        if READING.get(scheme, "").startswith("anonymous"):
+        at = schedule["round"].to_numpy() - 1, schedule["user"].to_numpy()
+        part[at], batch[at] = 1.0, schedule["batch"].to_numpy()
+        if not READINGS[reading].participation:
             rate = np.full(part.shape, scenario.network.participation * sampling)
         else:
-            rate = batch / samples if scheme in LOCAL and scheme not in FIXED else part * sampling
+            rate = batch / samples if local and not fixed else part * sampling
         # Rounds in which nothing is sent tell nothing; the others are counted through.
         heard = np.flatnonzero(std > 0)
-        yield Run(
-            rows=np.where(place == 0, device, len(samples)).astype(np.int32),
-            stops=np.concatenate([stops[heard], stops[-1:]]).astype(np.int32),
-            mean_weight=mean_weights(stops, divisor)[heard].astype(np.float32),
-            noise_std=std[heard].astype(np.float32),
-            rate=rate[heard].astype(np.float32),
+        sent = Sent.of(
+            rows=np.where(place == 0, device, len(samples)),
+            stops=np.concatenate([stops[heard], stops[-1:]]),
+            mean_weight=mean_weights(stops, divisor)[heard],
+            noise_std=std[heard],
         )
+        yield Run(sent, tf.constant(rate[heard], tf.float32))
 
 
 def play_function(devices: int, clip_norm: float, multiplier: float):
@@ -114,17 +123,15 @@ def play_function(devices: int, clip_norm: float, multiplier: float):
     shift = 1 / (2 * multiplier)  # of the update by a canary in the batch, in standard deviations of the noise
 
     @tf.function(reduce_retracing=True)
-    def play(signs, rows, stops, mean_weight, noise_std, rate, key):
+    def play(signs, run, key):
         x = canaries * tf.concat([signs, [1.0]], axis=0)[:, None]
         start = [tf.zeros([devices, 1]), tf.zeros(1)]
         scores = tf.zeros([devices])
-        for t in tf.range(tf.size(noise_std)):
-            moved, _ = train_rounds(
-                linear, start, x, None, stops, mean_weight, noise_std, step, key, t, tf.constant(1), rows
-            )
-            seen = -moved[:, 0] / noise_std[t]
+        for t in tf.range(tf.size(run.sent.noise_std)):
+            moved, _ = train_rounds(linear, start, x, None, run.sent, step, key, t, tf.constant(1))
+            seen = -moved[:, 0] / run.sent.noise_std[t]
             plus, minus = (
-                tf.math.log1p(rate[t] * tf.math.expm1(sign * shift * seen - shift**2 / 2)) for sign in (1.0, -1.0)
+                tf.math.log1p(run.rate[t] * tf.math.expm1(sign * shift * seen - shift**2 / 2)) for sign in (1.0, -1.0)
             )
             scores += plus - minus
         return scores

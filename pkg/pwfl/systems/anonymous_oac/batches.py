@@ -71,12 +71,26 @@ def total_batch(devices: int, samples: int, participation: float, sampling: floa
 def readings(
     devices: int, samples: int, participation: float, sampling: float, local: bool, fixed: bool
 ) -> dict[str, Rates]:
-    """What each reading of a scheme lets the observer know.
+    """What each reading of a scheme lets the observer know; see `schemes`.
 
-    `local`: each device sends and protects an update of its own, so participation is seen; else the
-    server receives a sum. `fixed`: the noise's strength does not follow the batch's size. The readings
-    are `anonymous`: sampled at the product of both rates; `identified`: participation known; and each
-    with all that the noise's strength tells, `anonymous_read` (of a sum only) and `identified_read`.
+    Parameters
+    ----------
+    devices, samples
+        How many there are, and how many records each holds.
+    participation, sampling
+        Probabilities that a device takes part, and that a participant's record is in its batch.
+    local, fixed
+        See `schemes.NoiseScheme`.
+
+    Returns
+    -------
+    dict
+        Reading -> law. There is no `anonymous_read` of devices that send on their own: they are seen.
+
+    Examples
+    --------
+    >>> readings(100, 600, 0.5, 0.1, local=False, fixed=True)["identified"]
+    Rates(values=array([0.1, 0. ]), weights=array([0.5, 0.5]), lost=0.0)
     """
     known = seen(participation, poisson(sampling))
     found = {"anonymous": poisson(participation * sampling), "identified": known}

@@ -6,6 +6,7 @@ import polars as pl
 from pwfl.learning import datasets
 from pwfl.report import claims as common
 from pwfl.report.claims import Band, Claim, difference, fixed
+from pwfl.systems.anonymous_oac import schemes
 
 ANONYMOUS, IDENTIFIED, ORTHOGONAL = (
     ("over_the_air", "anonymous"),
@@ -78,7 +79,7 @@ def _privacy(content: dict):
                     fixed(value),
                 )
     readings = {
-        reading: epsilon("tight", reading, *((1, p * q) if reading.startswith("anonymous") else (p, q)))
+        reading: epsilon("tight", reading, *((p, q) if schemes.READINGS[reading].participation else (1, p * q)))
         for reading in READINGS
     }
     for reading, words in READINGS.items():

@@ -6,21 +6,18 @@ import numpy as np
 import polars as pl
 
 from pwfl.systems.anonymous_oac import batches, sampled
+from pwfl.systems.anonymous_oac.schemes import NOISES
 
 if TYPE_CHECKING:
     from pwfl.systems.anonymous_oac.scenario import AnonymousOac
-
-LOCAL = ("local", "local_fixed")  # each device protects its own update
-FIXED = ("anonymous_fixed", "identified_fixed", "local_fixed")  # strength does not follow the batch's size
-READING = {"anonymous": "anonymous", "anonymous_fixed": "anonymous_read"}  # all others': identified_read
 
 
 def strengths(
     scenario: "AnonymousOac", scheme: str, multiplier: float, tables: dict[str, pl.DataFrame]
 ) -> pl.DataFrame:
-    """The table `noise` of a multiplier, from `users` and `schedule`; see `run`."""
+    """The table `noise` of a noise multiplier, from `users` and `schedule`; see `noise.run`."""
     keys, (devices, samples) = ["realization", "round"], population(tables)
-    local, fixed = scheme in LOCAL, scheme in FIXED
+    reading, local, fixed = NOISES[scheme]
     senders = tables["schedule"].filter(pl.lit(fixed) | (pl.col("batch") > 0))
     sums = senders.group_by(keys, maintain_order=True).agg(senders=pl.len(), records=pl.col("batch").sum())
     of_each = samples * scenario.data.sampling
@@ -39,7 +36,7 @@ def strengths(
             divisor=pl.col("divisor").fill_null(0.0),
             noise_multiplier=pl.lit(multiplier),
             noise=pl.lit(scheme),
-            reading=pl.lit(READING.get(scheme, "identified_read")),
+            reading=pl.lit(reading),
         )
     )
 
@@ -52,5 +49,5 @@ def population(tables: dict[str, pl.DataFrame]) -> tuple[int, int]:
 
 def readings(scenario: "AnonymousOac", scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, sampled.Rates]:
     """What each reading of a noise scheme lets the observer know; see `batches.readings`."""
-    participation, sampling = scenario.network.participation, scenario.data.sampling
-    return batches.readings(*population(tables), participation, sampling, scheme in LOCAL, scheme in FIXED)
+    _, local, fixed = NOISES[scheme]
+    return batches.readings(*population(tables), scenario.network.participation, scenario.data.sampling, local, fixed)

@@ -6,7 +6,8 @@ import numpy as np
 import polars as pl
 
 from pwfl.systems.anonymous_oac import sampled
-from pwfl.systems.anonymous_oac.mechanism import READING, readings, strengths
+from pwfl.systems.anonymous_oac.mechanism import readings, strengths
+from pwfl.systems.anonymous_oac.schemes import NOISES
 
 if TYPE_CHECKING:
     from pwfl.systems.anonymous_oac.scenario import AnonymousOac
@@ -47,7 +48,7 @@ def _multiplier(scenario: "AnonymousOac", scheme: str, tables: dict[str, pl.Data
     epsilon = float(sampled.tight_epsilon(laws["anonymous"], given, [rounds], delta)[0])
     if not np.isfinite(epsilon):
         return given, epsilon, "no_guarantee"
-    own = laws[READING.get(scheme, "identified_read")]
+    own = laws[NOISES[scheme].reading]
     if scheme == "anonymous" or sampled.tight_epsilon(own, given, [rounds], delta)[0] <= epsilon:
         return given, epsilon, "given"
     return sampled.multiplier_for(epsilon, own, rounds, delta), epsilon, "calibrated"

@@ -7,6 +7,7 @@ import polars as pl
 from scipy.stats import binom
 
 from pwfl import streams
+from pwfl.tables import beside
 
 if TYPE_CHECKING:
     from pwfl.systems.anonymous_oac.scenario import AnonymousOac
@@ -52,16 +53,15 @@ def batches(scenario: "AnonymousOac", scheduler: str, tables: dict[str, pl.DataF
     `scheduler` is `over_the_air`: all at once, or `orthogonal`: one after the other. The batches are
     the same for both. Drawing their sizes here and that many records in training is Poisson sampling.
     """
-    users, links = tables["users"], tables["links"]
+    links = beside(tables["links"], tables["users"], "realization", "user")
     rounds, devices = scenario.training.rounds, scenario.network.devices
     frames = []
     for (realization,), frame in links.group_by("realization", maintain_order=True):
         span = range(realization, realization + 1)
         draws = streams.uniforms(scenario.seed, "batch", span, (rounds, devices))[0]
         chosen = draws[frame["round"].to_numpy() - 1, frame["user"].to_numpy()]
-        samples = users.filter(pl.col("realization") == realization)["samples"].to_numpy()[frame["user"]]
-        batch = binom.ppf(chosen, samples, scenario.data.sampling).astype(np.int64)
+        batch = binom.ppf(chosen, frame["samples"].to_numpy(), scenario.data.sampling).astype(np.int64)
         frames.append(frame.with_columns(batch=pl.Series(batch, dtype=pl.Int64)))
     schedule = pl.concat(frames) if frames else links.with_columns(batch=pl.lit(0, pl.Int64))
     turns = pl.int_range(pl.len()).over("realization", "round")
-    return schedule.with_columns(slot=turns if scheduler == "orthogonal" else pl.lit(None, pl.Int64))
+    return schedule.drop("samples").with_columns(slot=turns if scheduler == "orthogonal" else pl.lit(None, pl.Int64))

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from pwfl.report import results, theme
-from pwfl.systems.anonymous_oac.claims import claims
+from pwfl.systems.anonymous_oac.schemes import READINGS
 
 if TYPE_CHECKING:
     from pwfl.systems.anonymous_oac.scenario import AnonymousOac
@@ -40,6 +40,19 @@ KNOWS = {
 }
 COLOURS = ["#D55E00", "#E69F00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#7F7F7F"]
 FAILED = "Failed devices"
+EPSILONS = (  # of the table `outcome`
+    "epsilon_exact",
+    "epsilon_server",
+    "epsilon_anonymous",
+    "epsilon_identified",
+    "epsilon_anonymous_read",
+    "epsilon_identified_read",
+    "epsilon_renyi_anonymous",
+    "epsilon_renyi_identified",
+    "epsilon_proved",
+    "epsilon_opposite_records",
+    "epsilon_theorem_1",
+)
 
 
 def composition(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> alt.Chart:
@@ -65,16 +78,17 @@ def readings(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> alt.C
     frame = _first_scheme(tables["leakage"]).filter(pl.col("quantity") == "rounds")
     own = frame.filter(pl.col("reading") == "identified")["noise_multiplier"].unique()
     reading, method = (pl.col(name).cast(pl.String) for name in ("reading", "method"))
+    noise_read = reading.is_in([name for name, known in READINGS.items() if known.noise])
     frame = frame.filter(
         pl.col("noise_multiplier").is_in(own.to_list()),
         (reading != "anonymous") | (pl.col("sampling_rate") == p * q),
-        (method == "tight") | (~reading.str.ends_with("_read") & method.is_in(("proved", "opposite_records"))),
+        (method == "tight") | (~noise_read & method.is_in(("proved", "opposite_records"))),
     )
     subtitle = f"{scenario.schemes[0].name}: p = {p:g}, q = {q:g}"
     subtitle += "".join(f", noise multiplier {multiplier:.4g}" for multiplier in own)
     title = alt.TitleParams("What the server may know", subtitle=subtitle)
     # What the noise's strength tells may change little: dashes let the line below be seen.
-    dashed = pl.when(reading.str.ends_with("_read")).then(pl.lit("tight_read")).otherwise(method)
+    dashed = pl.when(noise_read).then(pl.lit("tight_read")).otherwise(method)
     return _curves(frame.with_columns(line=reading.replace(KNOWS), method=dashed), title, "Participation", COLOURS)
 
 
@@ -141,7 +155,6 @@ def channel_estimate(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) 
     return _robustness(frame, "Manipulated channel estimates", "Factor k of the estimates", alt.Scale(type="log"))
 
 
-__all__ = ["FIGURES", "claims", "summarize"]
 FIGURES = {
     "composition": composition,
     "readings": readings,
@@ -157,10 +170,9 @@ def summarize(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> dict
     """The tables summary, realizations, history, leakage and statuses of a scenario."""
     each = results.realizations(tables)
     averaged = ["accuracy", "loss", "participants", "records", "channel_uses", "transmit_energy_j"]
-    same = [name for name in each.columns if name.startswith("epsilon_")]
     summary = each.group_by("scheme", maintain_order=True).agg(
         pl.len().alias("realizations"),
-        pl.col("noise_multiplier", "reading", *same).first(),
+        pl.col("noise_multiplier", "reading", *EPSILONS).first(),
         pl.col("empty_rounds").sum(),
         *((pl.col("training") == status).sum().alias(status) for status in ("trained", "diverged")),
         pl.col("delta", "unit", "neighbouring_relation", "sampling", "observer", "guarantee").first(),

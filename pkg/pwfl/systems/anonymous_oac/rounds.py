@@ -1,6 +1,6 @@
 """Rounds of Hasircioglu and Gunduz as one graph: records of Poisson batches, clipped one by one, summed on air."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 import polars as pl
@@ -18,11 +18,21 @@ DRAWN = 10_000  # batches drawn at once
 def batches(
     schedule: pl.DataFrame, samples: np.ndarray, rounds: int, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The records of all rounds' batches, one after the other, and where each round starts and ends.
+    """The records of all rounds' batches, each a uniform choice of its size without repetition.
 
-    `schedule` holds rows (round, user, batch), `samples` each device's number of records, which follow
-    each other device by device. Each batch is a uniform choice of its size without repetition. Returns
-    positions of records, and an array of shape (rounds + 1,).
+    Parameters
+    ----------
+    schedule
+        Rows (round, user, batch).
+    samples
+        Each device's number of records, which follow each other device by device, shape (device,).
+
+    Returns
+    -------
+    np.ndarray
+        Positions of records, batch after batch.
+    np.ndarray
+        Where each round starts and ends in them, shape (rounds + 1,).
     """
     frame = schedule.sort("round", "user")
     device, size = frame["user"].to_numpy(), frame["batch"].to_numpy()
@@ -51,33 +61,64 @@ class Step(NamedTuple):
     learning_rate: float
 
 
+class Sent(NamedTuple):
+    """What some rounds send.
+
+    Attributes
+    ----------
+    rows
+        The samples of all rounds' batches, one after the other, int32.
+    stops
+        Round t takes the samples rows[stops[t]:stops[t + 1]], int32, shape (round + 1,).
+    mean_weight
+        What the mean over a batch is multiplied by, shape (round,): 1 where the sum is divided by the batch's size.
+    noise_std
+        Standard deviation of the noise, per coordinate, shape (round,).
+    """
+
+    rows: tf.Tensor
+    stops: tf.Tensor
+    mean_weight: tf.Tensor
+    noise_std: tf.Tensor
+
+    @classmethod
+    def of(cls, rows: np.ndarray, stops: np.ndarray, mean_weight: np.ndarray, noise_std: np.ndarray) -> Self:
+        """As tensors, from arrays of any precision."""
+        types = (tf.int32, tf.int32, tf.float32, tf.float32)
+        return cls(*map(tf.constant, (rows, stops, mean_weight, noise_std), types))
+
+
 def train_rounds(
     backward: Backward,
     weights: Weights,
     x: tf.Tensor,
     y: tf.Tensor | None,
-    stops: tf.Tensor,
-    mean_weight: tf.Tensor,
-    noise_std: tf.Tensor,
+    sent: Sent,
     step: Step,
     key: tf.Tensor,
     first_round: tf.Tensor,
     rounds: tf.Tensor,
-    rows: tf.Tensor,
 ) -> Weights:
-    """Run rounds `first_round`, ... of w <- w - eta (mean_weight mean of the batch's clipped gradients + noise), (2).
+    """Run rounds of w <- w - eta (mean_weight mean of the batch's clipped gradients + noise), (2).
 
-    Round t takes the samples rows[stops[t]:stops[t + 1]], the weight mean_weight[t] (1 where the sum is
-    divided by the batch's own size) and noise of standard deviation noise_std[t] per coordinate, from
-    the stream (key, t).
+    Parameters
+    ----------
+    backward
+        A sample's outputs and their derivatives; see `engine.per_sample_gradient`.
+    x, y
+        All samples, shape (sample, feature) and (sample,).
+    key
+        Round t takes the noise of the stream (key, t).
+    first_round, rounds
+        Which rounds, from the first one on how many.
     """
     clip, step_size = tf.constant(step.clip_norm, tf.float32), tf.constant(step.learning_rate, tf.float32)
     for t in tf.range(first_round, first_round + rounds):
-        batch = rows[stops[t] : stops[t + 1]]
+        batch = sent.rows[sent.stops[t] : sent.stops[t + 1]]
         labels = None if y is None else tf.gather(y, batch)
         gradient = engine.per_sample_gradient(backward, tf.gather(x, batch), labels, clip)(weights)
         noise = engine.normals(weights, key, t)
-        update = [mean_weight[t] * g + noise_std[t] * n for g, n in zip(gradient, noise, strict=True)]
+        update = [sent.mean_weight[t] * g + sent.noise_std[t] * n for g, n in zip(gradient, noise, strict=True)]
         weights = [w - step_size * u for w, u in zip(weights, update, strict=True)]
     return weights
 
@@ -85,18 +126,16 @@ def train_rounds(
 def history_function(widths: list[int], rounds: list[int], training: "Training", data: datasets.Dataset):
     """A whole training as one graph, traced once for batches of any size.
 
-    Returns a function of start weights and a realization's batches, their weights, noise and key. It
+    Returns a function of start weights, of what a realization sends, and of the key of its noise. It
     returns test accuracies and losses after the given rounds, up to the first loss that is not finite.
     """
     step = Step(training.clip_norm, training.learning_rate)
     x, y, x_test, y_test = tf.constant(data.x_train), tf.constant(data.y_train), data.x_test, data.y_test
 
     @tf.function(reduce_retracing=True)
-    def history(weights, rows, stops, mean_weight, noise_std, key):
+    def history(weights, sent, key):
         def advance(weights, first, count):
-            return train_rounds(
-                network.backward, weights, x, y, stops, mean_weight, noise_std, step, key, first, count, rows
-            )
+            return train_rounds(network.backward, weights, x, y, sent, step, key, first, count)
 
         return engine.history(
             weights, tf.constant(rounds), advance, lambda weights: network.evaluate(weights, x_test, y_test)

@@ -93,7 +93,28 @@ def tight_epsilon(
 
     Of the pair of outputs that is usual for the sampled Gaussian, a round with and without a record
     of twice the norm, in both directions, from its hockey-stick curve by connect-the-dots. Closed form
-    where nothing is sampled. Infinite where the loss of a round exceeds LARGEST_LOSS.
+    where nothing is sampled.
+
+    Parameters
+    ----------
+    rates
+        A record's chance to be in a round's batch, as the observer knows it.
+    multiplier
+        Standard deviation of the noise over the sensitivity.
+    rounds
+        Numbers of rounds, shape (k,).
+    interval
+        Between points of the privacy loss; a wider one gives a looser bound sooner.
+
+    Returns
+    -------
+    np.ndarray
+        Shape (k,); infinite where the loss of a round exceeds LARGEST_LOSS.
+
+    Examples
+    --------
+    >>> tight_epsilon(Rates(np.array([0.01]), np.ones(1)), 1.0, [1, 1000], delta=1e-5).round(3).tolist()
+    [0.199, 1.828]
     """
     if (rates.values == 1).all():
         return exact_epsilon(zcdp(1.0, multiplier, np.asarray(rounds, float)), delta)

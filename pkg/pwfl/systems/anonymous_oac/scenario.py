@@ -12,6 +12,7 @@ from pwfl.learning import datasets
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameter
 from pwfl.scenario.size import COPIES, FLOAT, FLOAT32, LINK_BYTES, layer_bytes, network_bytes
+from pwfl.systems.anonymous_oac.schemes import NOISES
 
 LEAST_NOISE = 1e-30  # variance of the channel's noise, besides 0
 Rate = Annotated[float, Field(ge=1e-9, le=1)]
@@ -176,7 +177,7 @@ class AnonymousOac(common.Scenario):
                 f"transmit energies would be no numbers; 0, or at least {LEAST_NOISE:g}"
             )
         for scheme in self.schemes:
-            if scheme.noise.startswith("local") != (scheme.scheduler == "orthogonal"):
+            if NOISES[scheme.noise].local != (scheme.scheduler == "orthogonal"):
                 raise ValueError(
                     f"schemes: {scheme.scheduler} + {scheme.noise} is no system: noise `local` and `local_fixed` go "
                     "with scheduler `orthogonal`, the others with `over_the_air`"

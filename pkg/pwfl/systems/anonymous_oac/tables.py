@@ -2,11 +2,10 @@
 
 import dataframely as dy
 
+from pwfl.systems.anonymous_oac.schemes import NOISES, READINGS
 from pwfl.tables import contract
 from pwfl.tables.contract import epsilon, key
 
-NOISES = ("anonymous", "identified", "local", "anonymous_fixed", "identified_fixed", "local_fixed")
-READINGS = ("anonymous", "identified", "anonymous_read", "identified_read")
 QUANTITIES = (
     "rounds",
     "failed_devices",
@@ -68,8 +67,8 @@ class Noise(dy.Schema):
         min_exclusive=0,
         description="sigma_t divisor / (2 L), of a device where each protects its own update",
     )
-    noise = dy.Enum(NOISES, nullable=False, description="the noise scheme")
-    reading = dy.Enum(READINGS, nullable=False, description="under which the noise was set")
+    noise = dy.Enum(list(NOISES), nullable=False, description="the noise scheme")
+    reading = dy.Enum(list(READINGS), nullable=False, description="under which the noise was set")
 
 
 class NoiseStatus(dy.Schema):
@@ -96,7 +95,7 @@ class Leakage(dy.Schema):
 
     realization = key("realization")
     quantity = dy.Enum(QUANTITIES, primary_key=True, description="what `x` is")
-    reading = dy.Enum(READINGS, primary_key=True, description="what the observer knows")
+    reading = dy.Enum(list(READINGS), primary_key=True, description="what the observer knows")
     x = dy.Float64(primary_key=True, min=0)
     participation = dy.Float64(primary_key=True, min_exclusive=0, max=1, description="known to the observer; 1: hidden")
     sampling_rate = dy.Float64(primary_key=True, min_exclusive=0, max=1, description="of a record, beyond that")
@@ -112,7 +111,7 @@ class Outcome(contract.Outcome):
     records = dy.Float64(nullable=False, min=0, description="mean of b_t")
     empty_rounds = dy.Int64(nullable=False, min=0)
     noise_multiplier = dy.Float64(nullable=False, min_exclusive=0)
-    reading = dy.Enum(READINGS, nullable=False, description="epsilon_exact's")
+    reading = dy.Enum(list(READINGS), nullable=False, description="epsilon_exact's")
     epsilon_server = epsilon("of all that the server receives: with what the strength of the noise tells")
     epsilon_anonymous = epsilon("usual pair, participation and batch size hidden")
     epsilon_identified = epsilon("usual pair, participation known, batch size hidden")

@@ -12,7 +12,9 @@ from pwfl import streams
 from pwfl.learning import datasets, engine
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.learning.partition import deal
-from pwfl.systems.anonymous_oac.rounds import batches, history_function, mean_weights
+from pwfl.systems.anonymous_oac.rounds import Sent, batches, history_function, mean_weights
+from pwfl.systems.anonymous_oac.schemes import NOISES
+from pwfl.tables import to_array
 
 if TYPE_CHECKING:
     from pwfl.systems.anonymous_oac.scenario import AnonymousOac
@@ -35,24 +37,22 @@ def trainer(
     widths = [size.features, *training.hidden_layers, size.classes]
     rounds = engine.evaluation_rounds(training.rounds, training.evaluate_every)
     history_of = history_function(widths, rounds, training, data)
-    over_the_air = tables["schedule"]["slot"].is_null().all()
-    channel_noise = np.float32(scenario.radio.noise_variance if over_the_air else 0.0)  # digital: no error
+    in_turn = NOISES[tables["noise"]["noise"][0]].local  # digital: no error
+    channel_noise = np.float32(0.0 if in_turn else scenario.radio.noise_variance)
     users = tables["users"].partition_by("realization", as_dict=True)
     schedule = tables["schedule"].partition_by("realization", as_dict=True)
     noise = tables["noise"].partition_by("realization", as_dict=True)
 
     def train(realization: int) -> pl.DataFrame:
-        samples = users[realization,]["samples"].to_numpy()
+        samples = to_array(users[realization,], "samples", "user")
         owned = np.concatenate(deal(size.train, samples, seed, realization))
         taken = schedule.get((realization,), tables["schedule"].clear())
         rows, stops = batches(taken, samples, training.rounds, streams.generator(seed, "records", realization))
-        std = np.sqrt(noise[realization,]["noise_std"].to_numpy().astype(np.float32) ** 2 + channel_noise)
+        noise_std, divisor = (to_array(noise[realization,], name, "round") for name in ("noise_std", "divisor"))
+        std = np.sqrt(noise_std.astype(np.float32) ** 2 + channel_noise)
         accuracies, losses = history_of(
             [tf.constant(w) for w in glorot_uniform(widths, streams.generator(seed, "weights", realization))],
-            rows=tf.constant(owned[rows], tf.int32),
-            stops=tf.constant(stops, tf.int32),
-            mean_weight=tf.constant(mean_weights(stops, noise[realization,]["divisor"].to_numpy()), tf.float32),
-            noise_std=tf.constant(std, tf.float32),
+            sent=Sent.of(owned[rows], stops, mean_weights(stops, divisor), std),
             key=tf.constant(streams.key(seed, "noise", realization), tf.int64),
         )
         history = list(zip(rounds, accuracies.numpy().tolist(), losses.numpy().tolist(), strict=False))

@@ -14,7 +14,7 @@ from pwfl.learning import datasets
 from pwfl.learning.mlp import parameter_count
 from pwfl.privacy.gaussian import exact_epsilon, textbook_epsilon, zcdp
 from pwfl.systems.random_orthogonalization import mimo
-from pwfl.tables import to_array
+from pwfl.tables import beside, to_array
 
 if TYPE_CHECKING:
     from pwfl.systems.random_orthogonalization.scenario import RandomOrthogonalization
@@ -47,32 +47,31 @@ def run(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) ->
     realizations = schedule["realization"].unique(maintain_order=True).to_list()
     realizations = range(realizations[0], realizations[-1] + 1)
     own = {name: to_array(schedule, name, *KEYS) for name in (*mimo.COUPLINGS, "amplitude")}
-    noise_of = {name: to_array(noise, name, *KEYS[:2]) for name in noise.columns if "noise_std" in name}
+    noise_of = {name: to_array(noise, name, *KEYS[:2]) for name in ("noise_std", *mimo.EFFECTIVE)}
     users, antennas = own["energy"].shape[-1], scenario.network.antennas
     sizes = sorted({users, *scenario.privacy.user_numbers})
     receiver_std = mimo.receiver_noise_std(radio.receiver_noise_variance, radio.normalization, antennas)
 
     frames = []
-    kept = (
-        np.dtype(float).itemsize * scenario.training.rounds * sum(sizes) * (len(mimo.COUPLINGS) + 1)
-    )  # what `draw` returns
+    # What `draw` returns of a realization.
+    kept = np.dtype(float).itemsize * scenario.training.rounds * sum(sizes) * (len(mimo.COUPLINGS) + 1)
     for block in mimo.blocks(realizations, sizes[-1], antennas, kept):
         rows = slice(block.start - realizations.start, block.stop - realizations.start)
-        noise_std, amplitude = noise_of["noise_std"][rows], own["amplitude"][rows, :, 0]
-        drawn = draw(scenario.seed, block, sizes, antennas, noise_std, receiver_std, amplitude)
+        uplink = mimo.Uplink(noise_of["noise_std"][rows], receiver_std, own["amplitude"][rows, :, 0])
+        drawn = draw(scenario.seed, block, sizes, antennas, uplink)
         for size in sizes:
             coupling = drawn[size]
             if size == users:
                 coupling |= {name: own[name][rows] for name in mimo.COUPLINGS}
-                effective = {name: values[rows] for name, values in noise_of.items() if name != "noise_std"}
+                effective = {name: noise_of[name][rows] for name in mimo.EFFECTIVE}
             else:
-                effective = mimo.effective_noise(coupling, noise_std, receiver_std, amplitude)
+                effective = mimo.effective_noise(coupling, uplink)
             found = leakages(
                 coupling,
                 effective,
                 scenario.training.clip_norm,
                 scenario.privacy.delta,
-                mimo.mean_noise(size, antennas, noise_std, receiver_std, amplitude),
+                mimo.mean_noise(size, antennas, uplink),
             )
             keys = {
                 "realization": np.repeat(block, size),
@@ -85,45 +84,60 @@ def run(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) ->
 
 
 def draw(
-    seed: int,
-    realizations: range,
-    sizes: list[int],
-    antennas: int,
-    noise_std: np.ndarray,
-    receiver_std: float,
-    amplitude: np.ndarray,
+    seed: int, realizations: range, sizes: list[int], antennas: int, uplink: mimo.Uplink
 ) -> dict[int, dict[str, np.ndarray]]:
     """Couplings of networks of the first users, by their number, and `visibility`; see `mimo`.
 
-    `noise_std` and `amplitude` have shape (realization, round), results (realization, round, user).
+    Parameters
+    ----------
+    sizes
+        Numbers of users, increasing.
+    uplink
+        Of shape (realization, round).
+
+    Returns
+    -------
+    dict
+        Number of users -> `mimo.COUPLINGS` and `visibility`, each of shape (realization, round, user).
     """
     drawn = {size: {} for size in sizes}
-    for t in range(noise_std.shape[1]):
+    shape = uplink.noise_std.shape
+    for t in range(shape[1]):
         products = mimo.gram(seed, realizations, t + 1, sizes[-1], antennas)
         for size in sizes:
             part = products[:, :size, :size]
-            seen = visibility(part.real, noise_std[:, t], receiver_std, amplitude[:, t])
+            seen = visibility(part.real, uplink.round(t))
             for name, values in (mimo.couplings(part) | {"visibility": seen}).items():
-                drawn[size].setdefault(name, np.empty((*noise_std.shape, size)))[:, t] = values
+                drawn[size].setdefault(name, np.empty((*shape, size)))[:, t] = values
     return drawn
 
 
-def visibility(products: np.ndarray, noise_std: np.ndarray, receiver_std: float, amplitude: np.ndarray) -> np.ndarray:
+def visibility(products: np.ndarray, uplink: mimo.Uplink) -> np.ndarray:
     """Squared distance, over the noise, that a unit change of a user's update makes at all antennas.
 
     With real channels g_k = (Re h_k, Im h_k), the observer sees y of mean alpha sum g_k u_k and
     covariance S = alpha^2 sigma^2 sum g_k g_k' + sigma_m^2 / 2. Of the eigenvalues l and
-    eigenvectors v of the matrix of g_j' g_k (`products`, shape (realization, user, user)), alpha^2
-    g_k' S^-1 g_k is the sum of alpha^2 v_k^2 l / (alpha^2 sigma^2 l + sigma_m^2 / 2). `noise_std`
-    and `amplitude` have shape (realization,); the result has shape (realization, user), and is
-    infinite without noise.
+    eigenvectors v of the matrix of g_j' g_k, alpha^2 g_k' S^-1 g_k is the sum of
+    alpha^2 v_k^2 l / (alpha^2 sigma^2 l + sigma_m^2 / 2).
+
+    Parameters
+    ----------
+    products
+        g_j' g_k, shape (realization, user, user).
+    uplink
+        Of shape (realization,).
+
+    Returns
+    -------
+    np.ndarray
+        Shape (realization, user); infinite without noise.
     """
     values, vectors = np.linalg.eigh(products)
     # Rounding leaves eigenvalues below this in doubt; more of them means more leakage.
     values = np.maximum(values, values[:, -1:] * values.shape[1] * np.finfo(float).eps)
-    signal = amplitude[:, None] ** 2 * values
+    signal = uplink.amplitude[:, None] ** 2 * values
     with np.errstate(divide="ignore", over="ignore"):
-        ratio = signal / (noise_std[:, None] ** 2 * signal + receiver_std**2 / 2)
+        ratio = signal / (uplink.noise_std[:, None] ** 2 * signal + uplink.receiver_std**2 / 2)
     with np.errstate(invalid="ignore"):
         seen = (vectors**2 @ ratio[..., None])[..., 0]
     return np.where(np.isnan(seen), np.inf, seen)
@@ -136,11 +150,24 @@ def leakages(
     delta: float,
     mean_noise: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """Each user's leakage by all readings, shape (realization, user); see the table `leakage`.
+    """Each user's leakage by all readings.
 
-    `coupling` holds arrays of shape (realization, round, user), `noise` and `mean_noise` of
-    (realization, round). Theorem 1 takes ||h_k||^2 / K for the weight of user k's update; in truth
-    it is Re(h_s^H h_k) / K. Rounds compose as Gaussian mechanisms, exactly: their mu^2 add.
+    Theorem 1 takes ||h_k||^2 / K for the weight of user k's update; in truth it is Re(h_s^H h_k) / K.
+    Rounds compose as Gaussian mechanisms, exactly: their mu^2 add.
+
+    Parameters
+    ----------
+    coupling
+        `mimo.COUPLINGS` and `visibility`, each of shape (realization, round, user).
+    noise
+        `mimo.EFFECTIVE`, each of shape (realization, round).
+    mean_noise
+        As from `mimo.mean_noise`, shape (realization, round).
+
+    Returns
+    -------
+    dict of np.ndarray
+        Columns of the table `leakage`, each of shape (realization, user).
     """
     users = coupling["energy"].shape[-1]
     weight = 2 * clip_norm * np.abs(coupling["coupling_real"]) / users
@@ -196,22 +223,19 @@ def outcome(
     noise = tables["noise"].group_by("realization", maintain_order=True)
     noise = noise.agg(noise_variance=pl.col("noise_std").max() ** 2, guaranteed=(pl.col("noise_std") > 0).all())
     sent = training.clip_norm**2 + dimension * pl.col("noise_variance")
-    return (
-        leakage.group_by("realization", maintain_order=True)
-        .agg(pl.col("users").first(), pl.col(WORST).max(), pl.col("understated").mean())
-        .join(samples, on="realization", maintain_order="left")
-        .join(limit, on="realization", maintain_order="left")
-        .join(noise, on="realization", maintain_order="left")
-        .with_columns(
-            epsilon_server=pl.col("epsilon_antennas_rounds"),
-            guarantee=pl.col("guaranteed").replace_strict(GUARANTEES),
-            local_steps=pl.lit(float(training.local_steps)),
-            rounds=pl.lit(training.rounds),
-            delta=pl.lit(delta),
-            channel_uses=pl.lit(float(dimension * training.rounds)),
-            transmit_energy_j=pl.lit(None, pl.Float64),
-            transmit_energy_bound=pl.col("transmit_energy_limit") * sent,
-            **{name: pl.lit(term) for name, term in TERMS.items()},
-        )
-        .drop("noise_variance")
+    frame = leakage.group_by("realization", maintain_order=True).agg(
+        pl.col("users").first(), pl.col(WORST).max(), pl.col("understated").mean()
     )
+    for other in (samples, limit, noise):
+        frame = beside(frame, other, "realization")
+    return frame.with_columns(
+        epsilon_server=pl.col("epsilon_antennas_rounds"),
+        guarantee=pl.col("guaranteed").replace_strict(GUARANTEES),
+        local_steps=pl.lit(float(training.local_steps)),
+        rounds=pl.lit(training.rounds),
+        delta=pl.lit(delta),
+        channel_uses=pl.lit(float(dimension * training.rounds)),
+        transmit_energy_j=pl.lit(None, pl.Float64),
+        transmit_energy_bound=pl.col("transmit_energy_limit") * sent,
+        **{name: pl.lit(term) for name, term in TERMS.items()},
+    ).drop("noise_variance")

@@ -38,7 +38,7 @@ def attacks(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]
     schedule, noise = (tables[name].filter(pl.col("realization") == realization) for name in ("schedule", "noise"))
     weight = to_array(schedule, "coupling_real", "round", "user")
     weight = weight / weight.shape[1]
-    noise_std = noise.sort("round")["effective_noise_std"].to_numpy()
+    noise_std = to_array(noise, "effective_noise_std", "round")
     delta, upper = outcome["delta"], outcome["epsilon_exact"]
     observer = "server's update of every round, channels known"
     if not (noise_std > 0).all():
@@ -61,7 +61,14 @@ def canary_scores(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Coins and scores of all users in several runs of all rounds, shape (run, user).
 
-    `weight` has shape (round, user), `noise_std` (round,). Run r takes the noise and batches of realization r.
+    Run r takes the noise and batches of realization r.
+
+    Parameters
+    ----------
+    weight
+        Of each user's update in the server's, shape (round, user).
+    noise_std
+        Of the noise in the server's update, shape (round,).
     """
     training, (rounds, users) = scenario.training, weight.shape
     first = coins(generator, runs, users)

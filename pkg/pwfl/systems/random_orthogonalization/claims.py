@@ -6,6 +6,7 @@ import polars as pl
 from pwfl.learning import datasets
 from pwfl.report import claims as common
 from pwfl.report.claims import Band, Claim, ratio
+from pwfl.tables import to_array
 
 ROUND, ACCURACY = 14, 0.885  # "89% in less than 15 communication rounds"
 MONTE_CARLO = 0.01  # relative; (6)'s mean over channels against its closed form
@@ -110,7 +111,7 @@ def _in_antennas(few: dict, many: dict):
     users = max(shared)
     for column, reading in IN_ANTENNAS.items():
         pair = [
-            _of_scheme(content, "leakage").filter(users=users).sort("realization")[column].to_numpy()
+            to_array(_of_scheme(content, "leakage").filter(users=users), column, "realization")
             for content in (many, few)
         ]
         values = common.paired(*pair)
@@ -149,5 +150,4 @@ def _of_scheme(content: dict, table: str) -> pl.DataFrame:
 
 def _by_users(content: dict, column: str) -> np.ndarray:
     """A column of the table `leakage`, shape (number of users, realization)."""
-    frame = _of_scheme(content, "leakage").sort("users", "realization")
-    return frame[column].to_numpy().reshape(frame["users"].n_unique(), -1)
+    return to_array(_of_scheme(content, "leakage"), column, "users", "realization")

@@ -1,10 +1,15 @@
 """Figures that compare scenarios of the system `random_orthogonalization`, mostly numbers of antennas."""
 
+from typing import TYPE_CHECKING
+
 import altair as alt
 import polars as pl
 
 from pwfl.report import theme
 from pwfl.systems.random_orthogonalization import marks
+
+if TYPE_CHECKING:
+    from pwfl.systems.random_orthogonalization.scenario import RandomOrthogonalization, Scheme
 
 
 def accuracy(scenarios: dict[str, dict]) -> alt.FacetChart:
@@ -34,7 +39,7 @@ def leakage(scenarios: dict[str, dict]) -> alt.FacetChart:
         "users:Q",
         "Users K",
         "mean",
-        marks.epsilon_axis(_parameters(scenarios)),
+        marks.epsilon_axis(_first(scenarios)),
         names,
         marks.scheme_panels(_schemes(scenarios)),
         alt.TitleParams("Leakage of a user in one round, (6) as printed", subtitle=marks.interval_of(table)),
@@ -53,7 +58,7 @@ def readings(scenarios: dict[str, dict]) -> alt.FacetChart:
         "users:Q",
         "Users K",
         "mean",
-        marks.epsilon_axis(_parameters(scenarios)),
+        marks.epsilon_axis(_first(scenarios)),
         names,
         panels,
         alt.TitleParams(
@@ -70,7 +75,7 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.FacetChart:
     long = table.unpivot(list(marks.OBSERVERS), index=index, variable_name="observer", value_name="epsilon")
     frame = long.filter(pl.col("epsilon").is_finite()).with_columns(pl.col("observer").replace(marks.OBSERVERS))
     colour, chosen = _scenario_colour(names)
-    x = marks.epsilon_axis(_parameters(scenarios), alt.X)
+    x = marks.epsilon_axis(_first(scenarios), alt.X)
     shape = alt.Shape(
         "scheme:N",
         title="Scheme",
@@ -117,11 +122,11 @@ def _stack(scenarios: dict[str, dict], table: str) -> tuple[list[str], pl.DataFr
     return list(names.values()), pl.concat(frames, how="diagonal_relaxed")
 
 
-def _parameters(scenarios: dict[str, dict]) -> dict:
+def _first(scenarios: dict[str, dict]) -> "RandomOrthogonalization":
     return next(iter(scenarios.values()))["scenario"]
 
 
-def _schemes(scenarios: dict[str, dict]) -> list[dict]:
+def _schemes(scenarios: dict[str, dict]) -> "list[Scheme]":
     """The schemes of all scenarios, each name once."""
     found = [scheme for content in scenarios.values() for scheme in content["scenario"].schemes]
     return list({scheme.name: scheme for scheme in found}.values())

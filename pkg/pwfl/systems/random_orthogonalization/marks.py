@@ -8,7 +8,7 @@ import polars as pl
 from pwfl.report import theme
 
 if TYPE_CHECKING:
-    from pwfl.systems.random_orthogonalization.scenario import RandomOrthogonalization
+    from pwfl.systems.random_orthogonalization.scenario import RandomOrthogonalization, Scheme
 
 DOTS = 100  # realizations shown one by one
 READINGS = {
@@ -122,6 +122,6 @@ def scatter(frame, epsilon: str, by: list[str], x: alt.X, colour: alt.Color, cho
     return alt.layer(dots, large, data=data).add_params(chosen)
 
 
-def scheme_panels(schemes: list[dict]) -> alt.Column:
+def scheme_panels(schemes: "list[Scheme]") -> alt.Column:
     """A panel for each scheme, in the schemes' order."""
     return alt.Column("scheme:N", title=None, header=HEADER, sort=[scheme.name for scheme in schemes])

@@ -13,6 +13,7 @@ with h_s the sum of all users' channels, so that ||h_s||^2 is the sum of couplin
 """
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,12 +21,40 @@ from pwfl import streams
 
 BLOCK_BYTES = 2**26  # that a block of realizations may take, roughly
 COUPLINGS = ("energy", "coupling_real", "coupling_modulus", "cross_energy")
+EFFECTIVE = ("effective_noise_std", "effective_noise_std_modulus", "effective_noise_std_printed")
+
+
+class Uplink(NamedTuple):
+    """What users send, and the noise of both sides; arrays of shape (...,), such as (realization, round), or numbers.
+
+    Attributes
+    ----------
+    noise_std
+        sigma, of the noise that each user adds to its update.
+    receiver_std
+        sigma_m, of an antenna's complex noise; see `receiver_noise_std`.
+    amplitude
+        alpha, of every user's signal.
+    """
+
+    noise_std: np.ndarray | float
+    receiver_std: float
+    amplitude: np.ndarray | float
+
+    def round(self, t: int) -> "Uplink":
+        """That of one round, by its place, where the last axis is rounds."""
+        return self._replace(noise_std=self.noise_std[..., t], amplitude=self.amplitude[..., t])
 
 
 def blocks(realizations: range, users: int, antennas: int, kept: int = 0) -> Iterator[range]:
     """Blocks of realizations to work on at once, of at least one each.
 
     A realization takes its channels or inner products in one round, and `kept` bytes besides.
+
+    Examples
+    --------
+    >>> list(blocks(range(5), users=1000, antennas=2000))
+    [range(0, 2), range(2, 4), range(4, 5)]
     """
     each = np.dtype(complex).itemsize * users * max(users, antennas) + kept
     size = max(BLOCK_BYTES // each, 1)
@@ -37,6 +66,14 @@ def gram(seed: int, realizations: range, round_: int, users: int, antennas: int)
     """Inner products h_j^H h_k of a round's channels, complex, shape (realization, j, k).
 
     A user's channel is the same whatever the number of users and rounds.
+
+    Examples
+    --------
+    >>> products = gram(seed=1, realizations=range(3), round_=1, users=4, antennas=64)
+    >>> products.shape
+    (3, 4, 4)
+    >>> bool((abs(products - products.conj().swapaxes(1, 2)) < 1e-12).all())
+    True
     """
     channel = np.empty((len(realizations), users, antennas), complex)
     for user in range(users):
@@ -62,11 +99,21 @@ def receiver_noise_std(variance: float, normalization: str, antennas: int) -> fl
     return float(np.sqrt(variance / antennas if normalization == "I" else variance))
 
 
-def effective_noise(
-    coupling: dict[str, np.ndarray], noise_std: np.ndarray, receiver_std: float, amplitude: np.ndarray
-) -> dict[str, np.ndarray]:
+def effective_noise(coupling: dict[str, np.ndarray], uplink: Uplink) -> dict[str, np.ndarray]:
     """Standard deviations, per coordinate, of the noise in the server's update, in three readings of (5).
 
+    Parameters
+    ----------
+    coupling
+        As from `couplings`, shape (..., user).
+
+    Returns
+    -------
+    dict of np.ndarray
+        EFFECTIVE, each of shape (...,).
+
+    Notes
+    -----
     effective_noise_std
         That of Re(h_s^H y) / (alpha K) given the channels: users' noise is real, so user j's enters with
         Re(h_s^H h_j) / K, and only the real part of h_s^H m.
@@ -74,16 +121,13 @@ def effective_noise(
         Given the channels, without taking the real part: |h_s^H h_j| / K and all of h_s^H m.
     effective_noise_std_printed
         (5) as printed, the expectation of the former.
-
-    `noise_std` (the users' sigma) and `amplitude` (their alpha) have the couplings' shape without
-    the last axis, and so have the results.
     """
     users = coupling["energy"].shape[-1]
     sum_energy = np.maximum(coupling["coupling_real"].sum(axis=-1), 0)
-    received = (receiver_std / amplitude) ** 2
+    received = (uplink.receiver_std / uplink.amplitude) ** 2
 
     def std(of_users: str, receiver: np.ndarray, power: int = 2) -> np.ndarray:
-        return np.sqrt(noise_std**2 * (coupling[of_users] ** power).sum(axis=-1) + received * receiver) / users
+        return np.sqrt(uplink.noise_std**2 * (coupling[of_users] ** power).sum(axis=-1) + received * receiver) / users
 
     return {
         "effective_noise_std": std("coupling_real", sum_energy / 2),
@@ -92,9 +136,7 @@ def effective_noise(
     }
 
 
-def mean_noise(
-    users: int, antennas: int, noise_std: np.ndarray, receiver_std: float, amplitude: np.ndarray
-) -> np.ndarray:
-    """The root of the mean of (5) over channels, in closed form."""
-    of_users = noise_std**2 * users * (1 + users / antennas)  # K (1 + 1/M) + K (K - 1) / M
-    return np.sqrt(of_users + (receiver_std / amplitude) ** 2 * users) / users
+def mean_noise(users: int, antennas: int, uplink: Uplink) -> np.ndarray:
+    """The root of the mean of (5) over channels, in closed form, shape (...,)."""
+    of_users = uplink.noise_std**2 * users * (1 + users / antennas)  # K (1 + 1/M) + K (K - 1) / M
+    return np.sqrt(of_users + (uplink.receiver_std / uplink.amplitude) ** 2 * users) / users

@@ -26,7 +26,7 @@ def run(scenario: "RandomOrthogonalization", scheme: str, tables: dict[str, pl.D
         radio.receiver_noise_variance, radio.normalization, scenario.network.antennas
     )
     coupling = {name: to_array(schedule, name, *keys) for name in mimo.COUPLINGS}
-    effective = mimo.effective_noise(coupling, noise_std, receiver_std, amplitude)
+    effective = mimo.effective_noise(coupling, mimo.Uplink(noise_std, receiver_std, amplitude))
     rounds = schedule.select("realization", "round").unique(maintain_order=True)
     return {
         "noise": rounds.with_columns(

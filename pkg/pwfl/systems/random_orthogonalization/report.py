@@ -6,9 +6,7 @@ import altair as alt
 import polars as pl
 
 from pwfl.report import results, theme
-from pwfl.systems.random_orthogonalization import marks
-from pwfl.systems.random_orthogonalization.claims import claims
-from pwfl.systems.random_orthogonalization.comparison import FIGURES as COMPARISON_FIGURES
+from pwfl.systems.random_orthogonalization import comparison, marks
 
 if TYPE_CHECKING:
     from pwfl.systems.random_orthogonalization.scenario import RandomOrthogonalization
@@ -132,7 +130,7 @@ def couplings(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFram
     )
 
 
-__all__ = ["COMPARISON_FIGURES", "FIGURES", "claims", "summarize"]
+COMPARISON_FIGURES = comparison.FIGURES
 FIGURES = {
     "accuracy": accuracy,
     "leakage": leakage,

@@ -22,7 +22,7 @@ class Users(dy.Schema):
 
 
 class Links(dy.Schema):
-    """What the server's update takes of each user's channel in each round (`channel`); see `pwfl.mimo`."""
+    """What the server's update takes of each user's channel in each round (`channel`); see `mimo`."""
 
     realization = key("realization")
     round = dy.Int64(primary_key=True, min=1, description="round")
