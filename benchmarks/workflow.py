@@ -29,13 +29,13 @@ def run(folder: Path, cores: int, *arguments: str) -> tuple[float, float]:
 def compute_seconds() -> float:
     """CPU seconds of all that the default study's jobs compute, in one process, imports done before."""
     from pwfl import account, channel, noise, report, scenario, schedule, train
-    from pwfl.learning import datasets
+    from pwfl.learning import datasets, sources
     from pwfl.privacy import audit
     from pwfl.report import catalog, theme
 
     config = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
     study = scenario.load(config, "config.yaml")
-    x_train, y_train, x_test, y_test = datasets.load("digits")
+    x_train, y_train, x_test, y_test = sources.load("digits")
     data = datasets.Dataset(
         x_train.astype("float32") / 255, y_train.astype("int32"), x_test.astype("float32") / 255, y_test.astype("int32")
     )

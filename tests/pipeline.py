@@ -6,7 +6,7 @@ import polars as pl
 
 from pwfl import run as stage_of
 from pwfl import tables
-from pwfl.learning import datasets
+from pwfl.learning import datasets, sources
 from pwfl.scenario import resolve
 from pwfl.stages import REPORT
 
@@ -14,7 +14,7 @@ from pwfl.stages import REPORT
 @cache
 def digits() -> datasets.Dataset:
     """The digits as training takes them."""
-    return datasets.prepared(datasets.load("digits"))
+    return datasets.prepared(sources.load("digits"))
 
 
 def part(model, stage: str, variant: str | None = None):

@@ -9,7 +9,7 @@ from scipy.special import log_softmax
 
 from pipeline import part
 from pwfl import run
-from pwfl.learning import datasets
+from pwfl.learning import sources
 from pwfl.scenario import resolve
 from pwfl.systems.multicell.account import convergence_bound, premise
 from pwfl.systems.multicell.scenario import Convergence
@@ -49,7 +49,7 @@ def softmax_regression(l2, left_out, least_noise, draws=3):
     K_i sigma_i ~ U(1, 6) least_noise. Lipschitz constant by the bound on the Hessian (Bohning, 1992), xi1
     the largest that training meets, xi2 = 1.
     """
-    images, labels, _, _ = datasets.load("digits")
+    images, labels, _, _ = sources.load("digits")
     samples = np.random.default_rng(1).integers(40, 96, USERS)
     noise_std = np.random.default_rng(2).uniform(1, 6, USERS) * least_noise / samples
     scheduled = np.arange(USERS) >= left_out

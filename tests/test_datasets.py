@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from conftest import ROOT
-from pwfl.learning import datasets
+from pwfl.learning import datasets, sources
 
 ORIGINALS = ROOT.parent / "shared" / "data"  # holds a folder of IDX files for each data set, where it is there at all
 
@@ -24,15 +24,15 @@ def folder(tmp_path, monkeypatch):
     generator = np.random.default_rng(0)
     arrays = [generator.integers(256, size=s) for s in ((6, 28, 28), (6,), (2, 28, 28), (2,))]
     contents = [idx(array) for array in arrays]
-    for k, (name, content) in enumerate(zip(datasets.IDX_FILES, contents, strict=True)):
+    for k, (name, content) in enumerate(zip(sources.IDX_FILES, contents, strict=True)):
         path = tmp_path / (name + ".gz" * (k % 2))
         path.write_bytes(gzip.compress(content) if k % 2 else content)
-    monkeypatch.setitem(datasets.SHA256, "mnist", tuple(hashlib.sha256(c).hexdigest() for c in contents))
+    monkeypatch.setitem(sources.SHA256, "mnist", tuple(hashlib.sha256(c).hexdigest() for c in contents))
     return tmp_path, arrays
 
 
 def test_digits_come_along_with_the_sizes_that_are_declared():
-    x_train, y_train, x_test, y_test = datasets.load("digits")
+    x_train, y_train, x_test, y_test = sources.load("digits")
     size = datasets.SIZES["digits"]
     assert x_train.shape == (size.train, size.features)
     assert x_test.shape == (size.test, size.features)
@@ -45,7 +45,7 @@ def test_digits_are_those_of_scikit_learn_in_another_order():
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)
-    x_train, y_train, x_test, y_test = datasets.load("digits")
+    x_train, y_train, x_test, y_test = sources.load("digits")
     found = zip(np.concatenate([x_train, x_test]).tolist(), [*y_train, *y_test], strict=True)
     assert sorted(found) == sorted(zip((15 * images).tolist(), labels, strict=True))  # each image with its label
     # Their order tells writers apart: the last ones must not be all there is to test.
@@ -55,14 +55,14 @@ def test_digits_are_those_of_scikit_learn_in_another_order():
 
 def test_a_folder_of_idx_files_is_read(folder):
     path, arrays = folder
-    loaded = datasets.load("mnist", str(path))
+    loaded = sources.load("mnist", str(path))
     for array, expected in zip(loaded, arrays, strict=True):
         assert np.array_equal(array, expected.reshape(len(expected), -1).squeeze())
 
 
 def test_what_is_stored_is_restored_as_numbers_in_the_unit_interval(folder, tmp_path):
-    arrays = datasets.load("mnist", str(folder[0]))
-    datasets.store(arrays, str(tmp_path / "data.npz"))
+    arrays = sources.load("mnist", str(folder[0]))
+    sources.store(arrays, str(tmp_path / "data.npz"))
     restored = datasets.restore(str(tmp_path / "data.npz"))
     assert restored.x_train.dtype == np.float32
     assert np.array_equal(np.rint(restored.x_train * 255), arrays[0])
@@ -82,9 +82,9 @@ def test_what_is_stored_is_restored_as_numbers_in_the_unit_interval(folder, tmp_
     ],
 )
 def test_a_wrong_idx_file_is_named(folder, damage, expected):
-    damage(folder[0] / datasets.IDX_FILES[0])
+    damage(folder[0] / sources.IDX_FILES[0])
     with pytest.raises(datasets.DataError, match=expected):
-        datasets.check("mnist", str(folder[0]))
+        sources.check("mnist", str(folder[0]))
 
 
 @pytest.mark.parametrize(
@@ -92,10 +92,10 @@ def test_a_wrong_idx_file_is_named(folder, damage, expected):
     [lambda content: content[:-9], lambda content: b"no gzip", lambda content: content[:12] + bytes(9) + content[21:]],
 )
 def test_a_damaged_gzip_file_is_named(folder, damage):
-    path = folder[0] / (datasets.IDX_FILES[1] + ".gz")
+    path = folder[0] / (sources.IDX_FILES[1] + ".gz")
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(datasets.DataError, match=r"train-labels-idx1-ubyte.gz: cannot be read"):
-        datasets.check("mnist", str(folder[0]))
+        sources.check("mnist", str(folder[0]))
 
 
 def test_without_a_folder_keras_loads_the_data(monkeypatch):
@@ -103,18 +103,18 @@ def test_without_a_folder_keras_loads_the_data(monkeypatch):
 
     images, labels = np.ones((3, 28, 28), np.uint8), np.arange(3, dtype=np.uint8)
     monkeypatch.setattr(keras_datasets.fashion_mnist, "load_data", lambda: ((images, labels), (images[:1], labels[:1])))
-    x_train, y_train, x_test, _ = datasets.load("fashion_mnist")
+    x_train, y_train, x_test, _ = sources.load("fashion_mnist")
     assert x_train.shape == (3, 784)
     assert x_test.shape == (1, 784)
     assert np.array_equal(y_train, labels)
 
 
-@pytest.mark.parametrize("dataset", datasets.SHA256)
+@pytest.mark.parametrize("dataset", sources.SHA256)
 def test_the_originals_are_read_from_their_folder(dataset):
     folder = ORIGINALS / dataset
     if not folder.is_dir():
         pytest.skip(f"needs the IDX files of {dataset} in {folder}")
-    x_train, y_train, x_test, y_test = datasets.load(dataset, str(folder))
+    x_train, y_train, x_test, y_test = sources.load(dataset, str(folder))
     size = datasets.SIZES[dataset]
     assert x_train.shape == (size.train, size.features)
     assert x_test.shape == (size.test, size.features)
@@ -124,8 +124,8 @@ def test_the_originals_are_read_from_their_folder(dataset):
 
 
 def test_checksums_are_of_different_plain_files():
-    sums = [digest for digests in datasets.SHA256.values() for digest in digests]
-    assert len(set(sums)) == len(sums) == len(datasets.SHA256) * len(datasets.IDX_FILES)
+    sums = [digest for digests in sources.SHA256.values() for digest in digests]
+    assert len(set(sums)) == len(sums) == len(sources.SHA256) * len(sources.IDX_FILES)
 
 
 def test_a_failed_download_names_the_parameter_that_does_without(monkeypatch):
@@ -136,8 +136,8 @@ def test_a_failed_download_names_the_parameter_that_does_without(monkeypatch):
 
     monkeypatch.setattr(keras_datasets.mnist, "load_data", fails)
     with pytest.raises(datasets.DataError) as caught:
-        datasets.load("mnist")
+        sources.load("mnist")
     message = str(caught.value)
     assert "Name or service not known" in message
     assert "data.folder" in message
-    assert all(name in message for name in datasets.IDX_FILES)
+    assert all(name in message for name in sources.IDX_FILES)

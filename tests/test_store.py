@@ -11,7 +11,7 @@ import yaml
 
 from conftest import TINY, jobs, snakemake
 from pwfl import tables
-from pwfl.learning import datasets
+from pwfl.learning import datasets, sources
 from pwfl.runtime import prune, shards, store
 from pwfl.scenario import resolve
 from pwfl.stages import STAGES
@@ -239,11 +239,11 @@ def test_swapped_files_stop_the_workflow_and_are_named(own):
 )
 @pytest.mark.parametrize("name", datasets.Dataset._fields)
 def test_a_changed_data_set_is_refused_wherever_it_is_read(tmp_path, name, damage):
-    arrays = dict(zip(datasets.Dataset._fields, datasets.load("digits"), strict=True))
+    arrays = dict(zip(datasets.Dataset._fields, sources.load("digits"), strict=True))
     path = str(tmp_path / "data.npz")
-    datasets.store(tuple(arrays.values()), path)
+    sources.store(tuple(arrays.values()), path)
     assert (datasets.restore(path, "digits").y_train == arrays["y_train"]).all()
-    datasets.store(tuple((arrays | {name: damage(arrays[name])}).values()), path)
+    sources.store(tuple((arrays | {name: damage(arrays[name])}).values()), path)
     with pytest.raises(datasets.DataError, match=r"data.npz: does not hold digits as it is; .*rm "):
         datasets.restore(path, "digits")
 

@@ -17,7 +17,7 @@ import two_level
 from graphs import operations, sums_up_in_place
 from pipeline import part
 from pwfl import run, streams, tables
-from pwfl.learning import datasets, engine, network
+from pwfl.learning import datasets, engine, network, sources
 from pwfl.learning.mlp import glorot_uniform, parameter_count
 from pwfl.scenario import resolve
 from pwfl.systems.multicell.rounds import aggregated_noise_std, history_function
@@ -29,7 +29,7 @@ DEPTHS = [[64, 10], [64, 12, 10], [64, 9, 7, 10], [64, 6, 6, 6, 10]]
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory):
     path = str(tmp_path_factory.mktemp("data") / "digits.npz")
-    datasets.store(datasets.load("digits"), path)
+    sources.store(sources.load("digits"), path)
     return datasets.restore(path, "digits")
 
 
@@ -451,11 +451,11 @@ def test_shards_do_not_change_a_bit(digits, clipping):
 FRESH_PROCESS = """
 import resource
 import sys
-from pwfl.learning import datasets
+from pwfl.learning import datasets, sources
 from test_train import history, many_users, scenario_tables
 
 folder = sys.argv[1]
-datasets.store(datasets.load("digits"), folder + "/digits.npz")
+sources.store(sources.load("digits"), folder + "/digits.npz")
 digits = datasets.restore(folder + "/digits.npz", "digits")
 history(digits, many_users(range(3)), range(3)).write_parquet(folder + "/history.parquet")
 for trainings in (range(20), range(600)):

@@ -8,7 +8,7 @@ import polars as pl
 import yaml
 
 from pwfl import run, tables
-from pwfl.learning import datasets
+from pwfl.learning import datasets, sources
 from pwfl.report import build
 from pwfl.report.catalog import COMMON_TABLES, COMPARISON
 from pwfl.runtime import shards, store
@@ -149,7 +149,7 @@ def _stage_tables(study: Study, scenario, description: dict, blocks: list[range]
 def _data(study: Study, scenario) -> datasets.Dataset | None:
     if "data" not in type(scenario).model_fields:
         return None
-    return datasets.prepared(datasets.load(scenario.data.dataset, scenario.data.folder))
+    return datasets.prepared(sources.load(scenario.data.dataset, scenario.data.folder))
 
 
 def _read_scenario(folder: Path, root: Path) -> ScenarioTables:

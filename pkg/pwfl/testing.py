@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from pwfl import run, streams, tables
-from pwfl.learning import datasets
+from pwfl.learning import datasets, sources
 from pwfl.report import build, theme
 from pwfl.report.catalog import COMMON_FIGURES, COMMON_TABLES
 from pwfl.runtime import store
@@ -97,7 +97,7 @@ def _part(model: Scenario, stage: str, variant: str | None = None) -> Scenario:
 def _data(model: Scenario) -> datasets.Dataset | None:
     if "data" not in type(model).model_fields:
         return None
-    return datasets.prepared(datasets.load(model.data.dataset, model.data.folder))
+    return datasets.prepared(sources.load(model.data.dataset, model.data.folder))
 
 
 def _finished(made: Tables, model: Scenario) -> Tables:

@@ -1,17 +1,11 @@
-"""The data sets users hold: their sizes, how they are checked, read and stored."""
+"""The data sets users hold: their sizes, and their samples as training takes them."""
 
-import gzip
 import hashlib
-import struct
 import zipfile
 import zlib
-from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-
-from pwfl.runtime.files import whole
 
 
 class Size(NamedTuple):
@@ -41,85 +35,11 @@ SIZES = {
     "mnist": Size(60000, 10000, 784, 10),
     "fashion_mnist": Size(60000, 10000, 784, 10),
 }
-IDX_FILES = (
-    "train-images-idx3-ubyte",
-    "train-labels-idx1-ubyte",
-    "t10k-images-idx3-ubyte",
-    "t10k-labels-idx1-ubyte",
-)
-SHA256 = {  # of the plain files, in the order above
-    "mnist": (
-        "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
-        "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
-        "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
-        "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
-    ),
-    "fashion_mnist": (
-        "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
-        "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
-        "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
-        "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
-    ),
-}
 CONTENT = {  # SHA-256 of the arrays' bytes, in the order of Dataset's fields
     "digits": "d994ef710131ef9dbee5ac87d5f239da5c121e51b016c3bbf6bec158691d3efb",
     "mnist": "06b0d1f124c4e5fa796686ade41a9b778edacc8622f2195a352ef479ad44fc16",
     "fashion_mnist": "ca3ab2a37f845e1b8ae23cab1b51749a3011ba3bf1d9016176d75cbaabac376f",
 }
-DIGITS_SPLIT_SEED = 0  # of the one split of the digits into training and test samples
-
-
-def load(dataset: str, folder: str | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """A data set as bytes: training images (n, features) and labels (n,), test images and labels.
-
-    `digits` comes with scikit-learn (grey levels 0..16, scaled to 0..240). MNIST and Fashion-MNIST
-    are read from a folder of IDX files, or, without a folder, by Keras's loader, which downloads
-    them once. Raises DataError for IDX files that are not the originals, and for a download that fails.
-    """
-    if dataset == "digits":
-        return _load_digits()
-    if folder is not None:
-        return tuple(_read_idx(path, sha) for path, sha in zip(idx_paths(folder), SHA256[dataset], strict=True))
-    from keras import datasets
-
-    try:
-        (x_train, y_train), (x_test, y_test) = getattr(datasets, dataset).load_data()
-    except Exception as error:  # of whatever kind the network, a proxy or a damaged download makes it
-        raise DataError(
-            f"{dataset}: Keras could not download it: {error}; without a network, set data.folder to a folder that "
-            f"holds {', '.join(IDX_FILES)} (each plain or with .gz)"
-        ) from error
-    return x_train.reshape(len(x_train), -1), y_train, x_test.reshape(len(x_test), -1), y_test
-
-
-@cache
-def check(dataset: str, folder: str | None) -> None:
-    """Raise DataError unless the folder, where one is given, holds the data set's IDX files.
-
-    A folder that passed is not read again: scenarios of a study mostly share one.
-    """
-    if dataset != "digits" and folder is not None:
-        load(dataset, folder)
-
-
-def idx_paths(folder: str) -> list[Path]:
-    """The four IDX files in a folder, gzipped or plain. Raises DataError where one is missing."""
-    if not Path(folder).is_dir():
-        raise DataError(f"{folder}: there is no such folder")
-    paths = []
-    for name in IDX_FILES:
-        candidates = [Path(folder, name), Path(folder, name + ".gz")]
-        found = next((path for path in candidates if path.is_file()), None)
-        if found is None:
-            raise DataError(f"{folder}: holds neither {name} nor {name}.gz")
-        paths.append(found)
-    return paths
-
-
-def store(arrays: tuple[np.ndarray, ...], path: str) -> None:
-    """Write what `load` returned to an .npz file, which appears whole or not at all."""
-    with whole(path) as partial, open(partial, "wb") as file:
-        np.savez(file, **dict(zip(Dataset._fields, arrays, strict=True)))
 
 
 def restore(path: str, dataset: str) -> Dataset:
@@ -154,32 +74,3 @@ def content(arrays: tuple[np.ndarray, ...]) -> str:
     for array in arrays:
         digest.update(np.ascontiguousarray(array))
     return digest.hexdigest()
-
-
-def _load_digits():
-    from sklearn.datasets import load_digits
-
-    images, labels = load_digits(return_X_y=True)
-    order = np.random.default_rng(DIGITS_SPLIT_SEED).permutation(len(images))
-    images, labels = (images[order] * 15).astype(np.uint8), labels[order].astype(np.uint8)
-    n = SIZES["digits"].train
-    return images[:n], labels[:n], images[n:], labels[n:]
-
-
-def _read_idx(path: Path, sha256: str) -> np.ndarray:
-    """The array in an IDX file of bytes, first axis kept."""
-    try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (EOFError, OSError, zlib.error) as error:
-        raise DataError(f"{path}: cannot be read: {error}") from None
-    axes = 3 if "idx3" in path.name else 1
-    magic = 0x0800 + axes
-    if len(content) < 4 + 4 * axes or struct.unpack_from(">I", content)[0] != magic:
-        raise DataError(f"{path}: is not an IDX file of bytes with {axes} axes (it does not start with {magic:#010x})")
-    shape = struct.unpack_from(f">{axes}I", content, 4)
-    body = len(content) - 4 - 4 * axes
-    if body != np.prod(shape):
-        raise DataError(f"{path}: is truncated or too long: header says {np.prod(shape)} bytes, {body} follow")
-    if (found := hashlib.sha256(content).hexdigest()) != sha256:
-        raise DataError(f"{path}: has SHA-256 {found}, the original has {sha256}")
-    return np.frombuffer(content, np.uint8, offset=4 + 4 * axes).reshape(shape[0], -1).squeeze()

@@ -16,7 +16,7 @@ from pwfl.systems import registry
 
 DIGITS = 12  # of an address
 DATASET = "dataset"
-DATASET_CODE = "pwfl.learning.datasets"
+DATASET_CODE = "pwfl.learning.sources"
 
 
 class StoreError(RuntimeError):

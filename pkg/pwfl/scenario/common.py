@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from pwfl.learning import datasets
+from pwfl.learning import datasets, sources
 from pwfl.scenario.fields import Section, parameter, parameters, stages_of
 from pwfl.stages import REPORT, STAGES
 
@@ -54,7 +54,7 @@ class DataSource(Section):
     def problems(self) -> list[str]:
         """A folder that does not hold the data."""
         try:
-            datasets.check(self.dataset, self.folder)
+            sources.check(self.dataset, self.folder)
         except datasets.DataError as error:
             return [f"folder: {error}"]
         return []

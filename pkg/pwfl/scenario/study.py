@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 
-from pwfl.learning import datasets
 from pwfl.scenario import size, written
 from pwfl.scenario.common import Scenario
 from pwfl.scenario.messages import ScenarioError, blame, did_you_mean, report, sets, shown
@@ -47,7 +46,7 @@ class Study:
         """The IDX files that a scenario's `data.folder` gives for a data set; none: Keras loads it."""
         sources = [s.data for s in self.scenarios.values() if "data" in type(s).model_fields]
         folders = {source.folder for source in sources if source.dataset == dataset} - {None}
-        return [str(path) for path in datasets.idx_paths(min(folders))] if folders and dataset != "digits" else []
+        return [str(path) for path in sources.idx_paths(min(folders))] if folders and dataset != "digits" else []
 
 
 def read(paths: Sequence[str | Path], arguments: Sequence[str] = ()) -> dict:

@@ -7,7 +7,7 @@ import polars as pl
 
 from pwfl.systems.age_aware import age, loss_difference
 from pwfl.systems.age_aware.age_profiles import profiles
-from pwfl.tables import beside, to_array
+from pwfl.tables.arrays import beside, to_array
 
 if TYPE_CHECKING:
     from pwfl.systems.age_aware.scenario import AgeAware

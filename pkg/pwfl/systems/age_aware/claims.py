@@ -8,7 +8,7 @@ from scipy.stats import t as student
 
 from pwfl.report import claims as common
 from pwfl.report.claims import Band, Claim, Measure, counted, difference, fixed, ratio, worst
-from pwfl.tables import to_array
+from pwfl.tables.arrays import to_array
 
 RANDOM = (("random", "constant"), ("random", "adaptive"))
 PROPOSED = (("bound_constant", "constant"), ("bound_adaptive", "adaptive"))

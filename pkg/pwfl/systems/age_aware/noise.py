@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from pwfl.systems.age_aware import age
-from pwfl.tables import beside
+from pwfl.tables.arrays import beside
 
 if TYPE_CHECKING:
     from pwfl.systems.age_aware.scenario import AgeAware

@@ -8,7 +8,7 @@ import polars as pl
 
 from pwfl.report import results, theme
 from pwfl.systems.age_aware.catalog import CATALOG
-from pwfl.systems.age_aware.claims import PROPOSED, claims
+from pwfl.systems.age_aware.claims import PROPOSED
 
 if TYPE_CHECKING:
     from pwfl.systems.age_aware.scenario import AgeAware
@@ -256,7 +256,6 @@ def search(scenarios: dict[str, dict]) -> alt.Chart:
     )
 
 
-__all__ = ["COMPARISON_FIGURES", "FIGURES", "claims", "summarize"]
 FIGURES = {"aging": aging, "sweep": sweep, "loss": loss, "noise": noise, "times": times}
 COMPARISON_FIGURES = {"search": search}
 

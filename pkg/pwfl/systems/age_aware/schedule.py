@@ -7,7 +7,7 @@ import polars as pl
 
 from pwfl import streams
 from pwfl.systems.age_aware import age, age_search, loss_difference
-from pwfl.tables import to_array
+from pwfl.tables.arrays import to_array
 
 if TYPE_CHECKING:
     from pwfl.systems.age_aware.scenario import AgeAware

@@ -8,7 +8,7 @@ import polars as pl
 
 from pwfl import streams
 from pwfl.systems.age_aware.rounds import Clients, final_means, loss_differences, sample_means
-from pwfl.tables import beside, to_array
+from pwfl.tables.arrays import beside, to_array
 
 if TYPE_CHECKING:
     from pwfl.systems.age_aware.scenario import AgeAware

@@ -13,7 +13,7 @@ from pwfl.systems.anonymous_oac import batches, sampled
 from pwfl.systems.anonymous_oac.mechanism import population, readings
 from pwfl.systems.anonymous_oac.schemes import NOISES, READINGS
 from pwfl.systems.anonymous_oac.tables import Leakage
-from pwfl.tables import beside
+from pwfl.tables.arrays import beside
 
 if TYPE_CHECKING:
     from pwfl.systems.anonymous_oac.scenario import AnonymousOac

@@ -21,7 +21,7 @@ from pwfl.systems.anonymous_oac import participation, sampled
 from pwfl.systems.anonymous_oac.mechanism import readings, strengths
 from pwfl.systems.anonymous_oac.rounds import Sent, Step, batches, mean_weights, train_rounds
 from pwfl.systems.anonymous_oac.schemes import NOISES, READINGS
-from pwfl.tables import to_array
+from pwfl.tables.arrays import to_array
 
 if TYPE_CHECKING:
     from pwfl.systems.anonymous_oac.scenario import AnonymousOac

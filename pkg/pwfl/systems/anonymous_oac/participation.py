@@ -7,7 +7,7 @@ import polars as pl
 from scipy.stats import binom
 
 from pwfl import streams
-from pwfl.tables import beside
+from pwfl.tables.arrays import beside
 
 if TYPE_CHECKING:
     from pwfl.systems.anonymous_oac.scenario import AnonymousOac

@@ -254,7 +254,7 @@ def advanced_composition(multiplier: float, rounds: np.ndarray, delta: float) ->
 
 def _beyond(multiplier: float) -> bool:
     # What an unsampled round loses at the tail; a sampled one loses no more.
-    return not (TAIL + 0.5 / multiplier) / multiplier < LARGEST_LOSS
+    return multiplier <= 0 or not (TAIL + 0.5 / multiplier) / multiplier < LARGEST_LOSS
 
 
 def _log_ratio(rate: float, loss: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from pwfl.learning.mlp import glorot_uniform
 from pwfl.learning.partition import deal
 from pwfl.systems.anonymous_oac.rounds import Sent, batches, history_function, mean_weights
 from pwfl.systems.anonymous_oac.schemes import NOISES
-from pwfl.tables import to_array
+from pwfl.tables.arrays import to_array
 
 if TYPE_CHECKING:
     from pwfl.systems.anonymous_oac.scenario import AnonymousOac

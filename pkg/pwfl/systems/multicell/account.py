@@ -10,7 +10,7 @@ from pwfl.learning import datasets
 from pwfl.learning.mlp import parameter_count
 from pwfl.privacy.gaussian import classic_epsilon, exact_epsilon, tight_epsilon, zcdp
 from pwfl.systems.multicell.assigned import KEYS, assigned
-from pwfl.tables import beside, to_array
+from pwfl.tables.arrays import beside, to_array
 
 if TYPE_CHECKING:
     from pwfl.systems.multicell.scenario import Convergence, Multicell

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from pwfl.radio.units import dbm_to_w
-from pwfl.tables import to_array
+from pwfl.tables.arrays import to_array
 
 if TYPE_CHECKING:
     from pwfl.systems.multicell.scenario import Radio

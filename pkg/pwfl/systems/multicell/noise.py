@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from pwfl.systems.multicell.optimal_noise import optimal_noise
-from pwfl.tables import beside, to_array
+from pwfl.tables.arrays import beside, to_array
 
 if TYPE_CHECKING:
     from pwfl.systems.multicell.scenario import Multicell

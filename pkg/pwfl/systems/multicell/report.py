@@ -8,8 +8,7 @@ import polars as pl
 
 from pwfl.report import results, theme
 from pwfl.systems.multicell import hexagons
-from pwfl.systems.multicell.claims import claims
-from pwfl.tables import beside
+from pwfl.tables.arrays import beside
 
 if TYPE_CHECKING:
     from pwfl.systems.multicell.scenario import Multicell
@@ -168,7 +167,6 @@ def tradeoff(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Laye
     return (points + means).add_params(chosen)
 
 
-__all__ = ["FIGURES", "claims", "summarize"]
 FIGURES = {
     "topology": topology,
     "objective": objective,

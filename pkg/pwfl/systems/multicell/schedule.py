@@ -9,7 +9,7 @@ import polars as pl
 from pwfl.systems.multicell import assignment
 from pwfl.systems.multicell.interference import Uplink, interference, occupants, rates
 from pwfl.systems.multicell.power import powers
-from pwfl.tables import to_array
+from pwfl.tables.arrays import to_array
 
 if TYPE_CHECKING:
     from pwfl.systems.multicell.scenario import Multicell

@@ -14,7 +14,7 @@ from pwfl.learning import datasets
 from pwfl.learning.mlp import parameter_count
 from pwfl.privacy.gaussian import exact_epsilon, textbook_epsilon, zcdp
 from pwfl.systems.random_orthogonalization import mimo
-from pwfl.tables import beside, to_array
+from pwfl.tables.arrays import beside, to_array
 
 if TYPE_CHECKING:
     from pwfl.systems.random_orthogonalization.scenario import RandomOrthogonalization

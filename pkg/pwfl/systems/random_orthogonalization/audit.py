@@ -17,7 +17,7 @@ from pwfl import streams
 from pwfl.privacy.audit import Attack, coins, signs_of, worst
 from pwfl.systems.random_orthogonalization import local_sgd
 from pwfl.systems.random_orthogonalization.rounds import clipped_updates
-from pwfl.tables import to_array
+from pwfl.tables.arrays import to_array
 
 if TYPE_CHECKING:
     from pwfl.systems.random_orthogonalization.scenario import RandomOrthogonalization

@@ -6,7 +6,7 @@ import polars as pl
 from pwfl.learning import datasets
 from pwfl.report import claims as common
 from pwfl.report.claims import Band, Claim, ratio
-from pwfl.tables import to_array
+from pwfl.tables.arrays import to_array
 
 ROUND, ACCURACY = 14, 0.885  # "89% in less than 15 communication rounds"
 MONTE_CARLO = 0.01  # relative; (6)'s mean over channels against its closed form

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from pwfl.systems.random_orthogonalization import mimo
-from pwfl.tables import to_array
+from pwfl.tables.arrays import to_array
 
 if TYPE_CHECKING:
     from pwfl.systems.random_orthogonalization.scenario import RandomOrthogonalization

@@ -17,7 +17,7 @@ from pwfl.learning import datasets
 from pwfl.learning.mlp import parameter_count
 from pwfl.learning.partition import deal
 from pwfl.systems.random_orthogonalization.rounds import history_function
-from pwfl.tables import to_array
+from pwfl.tables.arrays import to_array
 
 if TYPE_CHECKING:
     from pwfl.systems.random_orthogonalization.scenario import RandomOrthogonalization

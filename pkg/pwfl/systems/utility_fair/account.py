@@ -7,7 +7,7 @@ import polars as pl
 
 from pwfl.privacy.gaussian import exact_epsilon, exact_multiplier
 from pwfl.systems.utility_fair import copies, link
-from pwfl.tables import beside
+from pwfl.tables.arrays import beside
 
 if TYPE_CHECKING:
     from pwfl.systems.utility_fair.scenario import Radio, UtilityFair

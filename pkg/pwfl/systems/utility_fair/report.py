@@ -124,7 +124,6 @@ def robustness(scenarios: dict[str, dict]) -> alt.VConcatChart:
     return alt.vconcat(*panels, spacing=14).resolve_scale(color="shared")
 
 
-__all__ = ["COMPARISON_FIGURES", "FIGURES", "claims", "summarize"]
 FIGURES = {
     "loss": loss,
     "spread": spread,

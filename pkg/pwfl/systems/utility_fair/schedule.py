@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from pwfl.systems.utility_fair import link
-from pwfl.tables import beside
+from pwfl.tables.arrays import beside
 
 if TYPE_CHECKING:
     from pwfl.systems.utility_fair.scenario import UtilityFair

@@ -14,7 +14,7 @@ from pwfl.learning.mlp import glorot_uniform
 from pwfl.learning.partition import deal
 from pwfl.systems.utility_fair import copies, link, utility
 from pwfl.systems.utility_fair.rounds import UPLOADS, Noise, round_function
-from pwfl.tables import beside
+from pwfl.tables.arrays import beside
 
 if TYPE_CHECKING:
     from pwfl.systems.utility_fair.scenario import UtilityFair
