@@ -56,6 +56,29 @@ def test_rows_are_written_in_the_order_of_their_keys(path, users):
     assert tables.read("users", path, READER).equals(users)
 
 
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [
+        (lambda users: users.drop("samples"), "column 'samples' is missing"),
+        (lambda users: users.with_columns(samples=pl.lit("x")), "column 'samples' holds String, must hold Int64"),
+        (lambda users: users.reverse(), "rows are not in the order of realization, user"),
+        (lambda users: users.with_columns(samples=pl.col("samples") + 1), "was changed after it was written"),
+    ],
+)
+def test_a_file_of_another_table_than_was_written_is_refused(path, users, damage, expected):
+    tables.write(users, "users", path, DESCRIPTION)
+    metadata = {"pwfl": pl.read_parquet_metadata(path)["pwfl"]}
+    damage(users).write_parquet(path, metadata=metadata)
+    with pytest.raises(tables.TableError, match=expected):
+        tables.read("users", path, READER)
+
+
+def test_a_file_at_another_address_is_refused(path, users):
+    tables.write(users, "users", path, DESCRIPTION)
+    with pytest.raises(tables.TableError, match="holds address 0123456789ab, must be ba9876543210"):
+        tables.read("users", path, READER | {"upstream": {"channel": "ba9876543210"}})
+
+
 @pytest.mark.parametrize("keep", [0, 10, 0.5, 0.999])
 def test_a_truncated_file_is_named(path, users, keep):
     tables.write(users, "users", path, DESCRIPTION)
