@@ -15,13 +15,14 @@ import mutants
 TABLE = mutants.mutants()
 SYSTEMS = ("multicell", "anonymous_oac", "random_orthogonalization", "utility_fair", "age_aware")
 AREAS = {
-    *(f"systems/{system}/{stage}.py" for system in SYSTEMS for stage in ("noise", "train", "account")),
+    *(f"systems/{system}/{stage}.py" for system in SYSTEMS for stage in ("noise", "train", "rounds", "account")),
     *(f"systems/{system}/{stage}.py" for system in SYSTEMS if system != "anonymous_oac"
       for stage in ("channel", "schedule")), "systems/anonymous_oac/participation.py",
     *(f"systems/anonymous_oac/{module}.py" for module in ("mechanism", "sampled", "batches")),
     *(f"systems/utility_fair/{module}.py" for module in ("copies", "link", "utility")),
     *(f"systems/age_aware/{module}.py" for module in ("markov", "age")), "systems/random_orthogonalization/mimo.py",
-    "runtime/fingerprint.py", "tables/contract.py", "tables/files.py",
+    *(f"runtime/{module}.py" for module in ("store", "shards", "prune", "fingerprint")),
+    *(f"tables/{module}.py" for module in ("contract", "files", "arrays")), "scenario/fields.py", "systems/registry.py",
     "run.py", "streams.py", "learning/sources.py", "privacy/gaussian.py", "report/claims.py",
 }  # fmt: skip
 
