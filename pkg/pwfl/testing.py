@@ -363,7 +363,7 @@ def _others(value, annotation) -> Iterator:
     elif isinstance(value, int | float):
         for factor in (1.1, 0.9, 1.5, 0.5, 2.0):
             yield type(value)(value * factor)
-        yield from (value + 1, value - 1, type(value)(0), type(value)(1))
+        yield from (value + 1, value - 1, type(value)(0), type(value)(1), value + type(value)(0.001))
     elif isinstance(value, str):
         yield f"{value}2"
     elif isinstance(value, list) and value:
