@@ -62,18 +62,6 @@ def aging():
     return resolve(tiny | {"training_realizations": 2, "schemes": schemes}, {})
 
 
-def test_a_stage_that_goes_by_the_order_of_rows_is_found(aging, monkeypatch):
-    monkeypatch.setattr(testing.run.tables, "ordered", lambda frame, kind, place: frame)  # who goes without it
-    from pwfl.systems.age_aware import noise
-
-    original = noise.run
-    monkeypatch.setattr(noise, "run", lambda scenario, scheme, found: original(
-        scenario, scheme, found | {"schedule": found["schedule"].with_columns(
-            required_epsilon=found["schedule"]["required_epsilon"].sort())}))  # fmt: skip
-    with pytest.raises(testing.CheckError, match="depends on"):
-        testing._check_shards(aging, None)
-
-
 def test_a_stage_that_mixes_realizations_is_found(aging, monkeypatch):
     from pwfl.systems.age_aware import noise
 
