@@ -1,5 +1,4 @@
 # What the rules share: the study, and which tables stand where in the store.
-import os
 import re
 import sys
 from pathlib import Path
@@ -7,19 +6,17 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
-# A checkout works without installation, in its jobs, too.
+# A checkout works without installation.
 if (package := Path(str(workflow.current_basedir)).parent / "pkg").is_dir():
     sys.path.insert(0, str(package))
-    os.environ["PYTHONPATH"] = os.pathsep.join(
-        [str(package), *filter(None, [os.environ.get("PYTHONPATH")])]
-    )
 
 from pwfl import scenario
 from pwfl.report import catalog
-from pwfl.runtime import locks, shards, store
+from pwfl.runtime import jobs, locks, shards, store
 from pwfl.stages import MAKER, STAGES
 from pwfl.systems import registry
 
+jobs.give_path(package)
 DEFAULT_CONFIG = "config/config.yaml"  # also under `--config` alone
 is_main = workflow.modifier.is_main_snakefile()  # not a module of another workflow
 
