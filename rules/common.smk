@@ -111,9 +111,7 @@ def upstream(wildcards):
     else:
         held = [wildcards.shard]
     files = {
-        table: [
-            stored(table, description["upstream"][MAKER[table]], shard) for shard in held
-        ]
+        table: [stored(table, description["upstream"][MAKER[table]], shard) for shard in held]
         for table in store.reads(chosen.system, stage, description["variant"])
     }
     if store.DATASET in description["upstream"]:
@@ -127,9 +125,7 @@ def scheme_files(table, wildcards):
     chosen = model(wildcards)
     training = MAKER[table] == "train"
     count = chosen.training_realizations if training else chosen.realizations
-    held = shards.names(
-        count, chosen.shards.training if training else chosen.shards.optimization
-    )
+    held = shards.names(count, chosen.shards.training if training else chosen.shards.optimization)
     found = planned[wildcards.scenario]
     return [
         stored(table, store.of_scheme(found, MAKER[table], scheme)["address"], shard)
@@ -144,9 +140,11 @@ def figure_files(wildcards):
     figures = registry.system(chosen.system).catalog.figures | catalog.COMMON_FIGURES
     wanted = sorted({table for figure in figures.values() for table in figure})
     return {
-        table: scheme_files(table, wildcards)[:1]
-        if MAKER[table] == "channel"
-        else scheme_files(table, wildcards)
+        table: (
+            scheme_files(table, wildcards)[:1]
+            if MAKER[table] == "channel"
+            else scheme_files(table, wildcards)
+        )
         for table in wanted
     }
 

@@ -186,6 +186,14 @@ def test_what_all_systems_read_must_be_declared():
             realizations: int = parameter(1, "how many")
 
 
+def test_shards_that_compute_far_more_than_is_asked_for_are_warned_of():
+    base = {"realizations": 5, "training_realizations": 3, "shards": {"optimization": 11, "training": 6}}
+    (warning,) = scenario.load(of_base(base), "file.yaml").warnings
+    assert warning.startswith("scenarios.one: shards.optimization: 11 computes 11 realizations where 5 are asked for")
+    for path in (ROOT / "config").glob("*.yaml"):
+        assert scenario.load(scenario.read([path]), path.name).warnings == ()
+
+
 def test_a_saved_scenario_resolves_to_itself(tmp_path):
     model = scenario.resolve({"network": {"users": 17}, "schedule": {"gamma": 3e5}}, {})
     resolved.save(model.model_dump(), str(tmp_path / "scenario.yaml"))
