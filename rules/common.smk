@@ -112,7 +112,7 @@ def upstream(wildcards):
         held = [wildcards.shard]
     files = {
         table: [stored(table, description["upstream"][MAKER[table]], shard) for shard in held]
-        for table in store.reads(chosen.system, stage, description["variant"])
+        for table in registry.reads(chosen.system, stage, description["variant"])
     }
     if store.DATASET in description["upstream"]:
         address = description["upstream"][store.DATASET]

@@ -89,12 +89,42 @@ def test_a_draw_from_elsewhere_is_found(aging, monkeypatch):
 
     def drawn(scenario, scheduler, found):
         made = original(scenario, scheduler, found)
-        other = np.random.default_rng(7).random(made["schedule"].height)
+        other = np.random.default_rng().random(made["schedule"].height)
         return made | {"schedule": made["schedule"].with_columns(required_epsilon=pl.Series(other))}
 
     monkeypatch.setattr(schedule, "run", drawn)
+    with pytest.raises(testing.CheckError, match="run twice, it differs"):
+        testing._check_shards(aging, None)
+
+
+def test_a_draw_by_a_seed_of_its_own_is_found(aging, monkeypatch):
+    from pwfl.systems.age_aware import noise
+
+    original = noise.run
+
+    def drawn(scenario, scheme, found):
+        made = original(scenario, scheme, found)
+        key = made["noise"]["realization"] + 1.0
+        return made | {"noise": made["noise"].with_columns(noise_scale_wh=key)}
+
+    monkeypatch.setattr(noise, "run", drawn)
     with pytest.raises(testing.CheckError, match="though all of `streams` was held fixed"):
         testing._check_draws(aging, None)
+
+
+def test_a_table_that_the_catalog_does_not_let_a_stage_read_is_named(aging, monkeypatch):
+    from dataclasses import replace
+
+    catalog = registry.system("age_aware").catalog
+    monkeypatch.setattr("pwfl.systems.age_aware.catalog.CATALOG", replace(catalog, reads={"noise": ("users",)}))
+    with pytest.raises(KeyError, match="stage noise uses the table 'schedule', which it is not handed"):
+        testing._check_shards(aging, None)
+
+
+def test_a_stage_that_imports_another_one_is_found(aging, monkeypatch):
+    monkeypatch.setattr(testing.fingerprint, "imports", lambda module: {module, "pwfl.systems.age_aware.train"})
+    with pytest.raises(testing.CheckError, match=r"age_aware.channel imports pwfl.systems.age_aware.train: what two"):
+        testing._check_modules(aging)
 
 
 def test_a_purpose_that_is_drawn_for_twice_is_found(aging, monkeypatch):
@@ -158,5 +188,5 @@ def test_a_report_that_differs_from_the_catalog_is_found(aging, monkeypatch):
 
     original = report.summarize
     monkeypatch.setattr(report, "summarize", lambda *arguments: {"more": pl.DataFrame()} | original(*arguments))
-    with pytest.raises(testing.CheckError, match=r"summarize returns .*more"):
+    with pytest.raises(testing.CheckError, match=r"summarize lacks nothing, the catalog lacks \['more'\]"):
         testing._check_report(aging, None)
