@@ -1,6 +1,7 @@
 """The default study as a whole: overhead of jobs, two cores against one, runs with little or nothing to do."""
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -13,14 +14,21 @@ from measure import pin_threads, row
 pin_threads(1)
 
 ROOT = Path(__file__).parent.parent
+DEFAULT = ROOT / "config" / "config.yaml"
+COMMAND = [sys.executable, "-m", "snakemake", "--snakefile", ROOT / "Snakefile", "--workflow-profile", "none"]
+STUDY = ("--configfile", str(DEFAULT))
+POINTS = 24
 
 
 def run(folder: Path, cores: int, *arguments: str) -> tuple[float, float]:
     """Wall-clock and CPU seconds of one run of the workflow in a folder."""
-    command = [sys.executable, "-m", "snakemake", "--snakefile", ROOT / "Snakefile", "--directory", folder]
-    command += ["--configfile", ROOT / "config" / "config.yaml", "--workflow-profile", "none", "--cores", str(cores)]
     start, before = perf_counter(), os.times()
-    subprocess.run([*command, *arguments], check=True, capture_output=True, cwd=folder)
+    subprocess.run(
+        [*COMMAND, "--directory", folder, "--cores", str(cores), *arguments],
+        check=True,
+        capture_output=True,
+        cwd=folder,
+    )
     after = os.times()
     cpu = after.children_user + after.children_system - before.children_user - before.children_system
     return perf_counter() - start, cpu
@@ -28,63 +36,61 @@ def run(folder: Path, cores: int, *arguments: str) -> tuple[float, float]:
 
 def compute_seconds() -> float:
     """CPU seconds of all that the default study's jobs compute, in one process, imports done before."""
-    from pwfl import account, channel, noise, report, scenario, schedule, train
-    from pwfl.learning import datasets, sources
-    from pwfl.privacy import audit
-    from pwfl.report import catalog, theme
+    import pwfl
+    from pwfl import api
+    from pwfl.report import build, theme
+    from pwfl.report.catalog import COMMON_FIGURES
+    from pwfl.stages import REPORT
+    from pwfl.systems import registry
 
-    config = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
-    study = scenario.load(config, "config.yaml")
-    x_train, y_train, x_test, y_test = sources.load("digits")
-    data = datasets.Dataset(
-        x_train.astype("float32") / 255, y_train.astype("int32"), x_test.astype("float32") / 255, y_test.astype("int32")
-    )
+    def everything(config: dict, folder: str) -> None:
+        study, found = api.load(config, "config.yaml"), pwfl.simulate(config)
+        for name, chosen in study.scenarios.items():
+            scenario = chosen.part({REPORT})
+            for figure in registry.system(chosen.system).catalog.figures | COMMON_FIGURES:
+                paths = {kind: f"{folder}/figure.{kind}" for kind in ("html", "png", "svg")}
+                theme.save(build.figure(scenario, figure, found.scenarios[name].stages), paths)
 
-    def everything(model, realizations, trained, folder):
-        import polars as pl
-
-        def parameters(stage, variant=None):
-            return scenario.stage_parameters(model, stage, variant)
-
-        base = channel.run(parameters("channel"), range(realizations))
-        parts = []
-        for scheme in model.schemes:
-            found = base | schedule.run(parameters("schedule", scheme.scheduler), scheme.scheduler, base)
-            found |= noise.run(parameters("noise", scheme.noise), scheme.noise, found)
-            found |= train.run(parameters("train"), data, range(trained), found)
-            found |= account.run(parameters("account"), found)
-            found |= audit.run(parameters("audit"), found)
-            names = ("schedule_status", "noise_status", "history", "leakage", "outcome", "audit")
-            parts.append({n: found[n].select(pl.lit(scheme.name).alias("scheme"), pl.all()) for n in names})
-        tables = {name: pl.concat([part[name] for part in parts]) for name in parts[0]} | base
-        report.summarize(parameters("report"), tables)
-        for name in catalog.FIGURES[model.system]:
-            paths = {kind: f"{folder}/figure.{kind}" for kind in ("html", "png", "svg")}
-            theme.save(report.figure(parameters("report"), name, tables), paths)
-
+    config = yaml.safe_load(DEFAULT.read_text())
     with tempfile.TemporaryDirectory() as folder:
-        models = list(study.scenarios.values())
-        everything(models[0], 2, 2, folder)
+        everything({**config, "base": config["base"] | {"realizations": 2, "training_realizations": 2}}, folder)
         start = process_time()
-        for model in models:
-            everything(model, model.realizations, model.training_realizations, folder)
+        everything(config, folder)
         return process_time() - start
+
+
+def sweep(folder: Path, points: int) -> tuple[list[str], int]:
+    """Arguments of a study of many values of gamma, and how many jobs it has."""
+    config = yaml.safe_load(DEFAULT.read_text())
+    config["scenarios"] = {f"point_{k}": {"schedule": {"gamma": 10.0 * (k + 1)}} for k in range(points)}
+    (folder / "sweep.yaml").write_text(yaml.safe_dump(config))
+    arguments = ["--configfile", str(folder / "sweep.yaml"), "--dry-run"]
+    text = subprocess.run([*COMMAND, "--directory", folder, *arguments], check=True, capture_output=True, cwd=folder)
+    return arguments, int(re.search(rb"total +(\d+)", text.stdout + text.stderr)[1])
 
 
 def rows() -> list[dict]:
     """All rows of this module."""
     compute = compute_seconds()
     with tempfile.TemporaryDirectory() as two:
-        wall, cpu = run(Path(two), 2)
-        idle, _ = run(Path(two), 2)
-        delta, _ = run(Path(two), 2, "--config", "base={privacy: {delta: 1e-6}}")
+        wall, cpu = run(Path(two), 2, *STUDY)
+        idle, _ = run(Path(two), 2, *STUDY)
+        delta, _ = run(Path(two), 2, *STUDY, "--config", "base={privacy: {delta: 1e-6}}")
         # Fig. 5 work: the training jobs, all else done before.
-        training = ["--until", "train", "--forcerun", "train"]
-        fast, _ = run(Path(two), 2, *training, "--config", "base={privacy: {delta: 1e-6}}")
-        slow, _ = run(Path(two), 1, *training, "--config", "base={privacy: {delta: 1e-6}}")
+        training = [*STUDY, "--until", "train", "--forcerun", "train"]
+        fast, _ = run(Path(two), 2, *training)
+        slow, _ = run(Path(two), 1, *training)
+    with tempfile.TemporaryDirectory() as many:
+        arguments, planned = sweep(Path(many), POINTS)
+        dry, _ = run(Path(many), 2, *arguments)
+    print(
+        f"a dry run of {POINTS} points, {planned} jobs: {dry:.1f} s, {1000 * dry / planned:.1f} ms a job",
+        file=sys.stderr,
+    )
     return [
         row("the default run: CPU time outside the compute", "all its CPU time", cpu - compute, cpu, 0.4, "lower"),
         row("training on two cores", "on one", fast, slow, 1.7),
         row("Snakemake with nothing to do", "the default run", idle, wall, 0.05, "lower"),
         row("a changed delta", "the default run", delta, wall, 0.25, "lower"),
+        row(f"a dry run of {POINTS} points of gamma", "the default run", dry, wall, 0.1, "lower"),
     ]

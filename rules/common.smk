@@ -1,5 +1,4 @@
 # What the rules share: the study, and which tables stand where in the store.
-import os
 import re
 import sys
 from pathlib import Path
@@ -7,19 +6,17 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
-# A checkout works without installation, in its jobs, too.
+# A checkout works without installation.
 if (package := Path(str(workflow.current_basedir)).parent / "pkg").is_dir():
     sys.path.insert(0, str(package))
-    os.environ["PYTHONPATH"] = os.pathsep.join(
-        [str(package), *filter(None, [os.environ.get("PYTHONPATH")])]
-    )
 
 from pwfl import scenario
 from pwfl.report import catalog
-from pwfl.runtime import locks, shards, store
+from pwfl.runtime import jobs, locks, shards, store
 from pwfl.stages import MAKER, STAGES
 from pwfl.systems import registry
 
+jobs.give_path(package)
 DEFAULT_CONFIG = "config/config.yaml"  # also under `--config` alone
 is_main = workflow.modifier.is_main_snakefile()  # not a module of another workflow
 
@@ -114,10 +111,8 @@ def upstream(wildcards):
     else:
         held = [wildcards.shard]
     files = {
-        table: [
-            stored(table, description["upstream"][MAKER[table]], shard) for shard in held
-        ]
-        for table in store.reads(chosen.system, stage, description["variant"])
+        table: [stored(table, description["upstream"][MAKER[table]], shard) for shard in held]
+        for table in registry.reads(chosen.system, stage, description["variant"])
     }
     if store.DATASET in description["upstream"]:
         address = description["upstream"][store.DATASET]
@@ -130,9 +125,7 @@ def scheme_files(table, wildcards):
     chosen = model(wildcards)
     training = MAKER[table] == "train"
     count = chosen.training_realizations if training else chosen.realizations
-    held = shards.names(
-        count, chosen.shards.training if training else chosen.shards.optimization
-    )
+    held = shards.names(count, chosen.shards.training if training else chosen.shards.optimization)
     found = planned[wildcards.scenario]
     return [
         stored(table, store.of_scheme(found, MAKER[table], scheme)["address"], shard)
@@ -147,9 +140,11 @@ def figure_files(wildcards):
     figures = registry.system(chosen.system).catalog.figures | catalog.COMMON_FIGURES
     wanted = sorted({table for figure in figures.values() for table in figure})
     return {
-        table: scheme_files(table, wildcards)[:1]
-        if MAKER[table] == "channel"
-        else scheme_files(table, wildcards)
+        table: (
+            scheme_files(table, wildcards)[:1]
+            if MAKER[table] == "channel"
+            else scheme_files(table, wildcards)
+        )
         for table in wanted
     }
 

@@ -52,9 +52,7 @@ for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()
                 )
                 for table in tables_of(system)
             ],
-            parquet=[
-                f"{RESULTS}/{{scenario}}/{table}.parquet" for table in tables_of(system)
-            ],
+            parquet=[f"{RESULTS}/{{scenario}}/{table}.parquet" for table in tables_of(system)],
         log:
             f"logs/report/{study.name}/{{scenario}}/tables.log",
         benchmark:

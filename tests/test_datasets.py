@@ -37,6 +37,7 @@ def test_digits_come_along_with_the_sizes_that_are_declared():
     assert x_train.shape == (size.train, size.features)
     assert x_test.shape == (size.test, size.features)
     assert set(y_train) == set(y_test) == set(range(size.classes))
+    assert datasets.content((x_train, y_train, x_test, y_test)) == datasets.CONTENT["digits"]
     images = {row.tobytes() for row in x_train}
     assert sum(row.tobytes() in images for row in x_test) <= 1  # the split shares no sample (one image stands twice)
 
@@ -60,10 +61,11 @@ def test_a_folder_of_idx_files_is_read(folder):
         assert np.array_equal(array, expected.reshape(len(expected), -1).squeeze())
 
 
-def test_what_is_stored_is_restored_as_numbers_in_the_unit_interval(folder, tmp_path):
+def test_what_is_stored_is_restored_as_numbers_in_the_unit_interval(folder, tmp_path, monkeypatch):
     arrays = sources.load("mnist", str(folder[0]))
     sources.store(arrays, str(tmp_path / "data.npz"))
-    restored = datasets.restore(str(tmp_path / "data.npz"))
+    monkeypatch.setitem(datasets.CONTENT, "mnist", datasets.content(arrays))
+    restored = datasets.restore(str(tmp_path / "data.npz"), "mnist")
     assert restored.x_train.dtype == np.float32
     assert np.array_equal(np.rint(restored.x_train * 255), arrays[0])
     assert np.array_equal(restored.y_test, arrays[3])
@@ -103,6 +105,10 @@ def test_without_a_folder_keras_loads_the_data(monkeypatch):
 
     images, labels = np.ones((3, 28, 28), np.uint8), np.arange(3, dtype=np.uint8)
     monkeypatch.setattr(keras_datasets.fashion_mnist, "load_data", lambda: ((images, labels), (images[:1], labels[:1])))
+    with pytest.raises(datasets.DataError, match="fashion_mnist: what Keras loaded is not the original"):
+        sources.load("fashion_mnist")
+    content = datasets.content((images.reshape(3, -1), labels, images[:1].reshape(1, -1), labels[:1]))
+    monkeypatch.setitem(datasets.CONTENT, "fashion_mnist", content)
     x_train, y_train, x_test, _ = sources.load("fashion_mnist")
     assert x_train.shape == (3, 784)
     assert x_test.shape == (1, 784)
@@ -121,6 +127,7 @@ def test_the_originals_are_read_from_their_folder(dataset):
     assert y_train.shape == (size.train,)
     assert y_test.shape == (size.test,)
     assert set(y_train) == set(y_test) == set(range(size.classes))
+    assert datasets.content((x_train, y_train, x_test, y_test)) == datasets.CONTENT[dataset]
 
 
 def test_checksums_are_of_different_plain_files():

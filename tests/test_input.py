@@ -302,7 +302,8 @@ def test_jobs_are_counted_about_as_snakemake_does(folder):
 
 @pytest.mark.parametrize("system", SMALL)
 def test_memory_is_estimated_above_what_the_tables_take_and_not_far_above(system, tmp_path):
-    model = scenario.resolve({"system": system, "realizations": 2, "training_realizations": 1} | SMALL[system], {})
+    few = {"realizations": 2, "training_realizations": 1, "shards": {"optimization": 2}}
+    model = scenario.resolve({"system": system} | few | SMALL[system], {})
     scheme = model.schemes[-1]
     users_and_links = run.channel(part(model, "channel"), range(2))
     scheduled = run.schedule(part(model, "schedule", scheme.scheduler), scheme.scheduler, users_and_links)

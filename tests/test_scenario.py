@@ -151,7 +151,9 @@ def test_stages_get_only_what_they_are_declared_to_read():
     optimal, random = part(model, "schedule", "optimal"), part(model, "schedule", "random")
     assert (optimal.schedule.gamma, optimal.schedule.solver) == (1e6, "assignment")
     for read in (lambda: random.schedule, lambda: optimal.seed, lambda: optimal.privacy.delta):
-        with pytest.raises(UndeclaredError, match=r"is a parameter that this stage is not declared to read"):
+        with pytest.raises(
+            UndeclaredError, match=r"this stage is not declared to read (any parameter of this section|this parameter)"
+        ):
             read()
     with pytest.raises(AttributeError, match="gama"):
         _ = optimal.schedule.gama
@@ -184,6 +186,14 @@ def test_what_all_systems_read_must_be_declared():
 
         class Wrong(Multicell):
             realizations: int = parameter(1, "how many")
+
+
+def test_shards_that_compute_far_more_than_is_asked_for_are_warned_of():
+    base = {"realizations": 5, "training_realizations": 3, "shards": {"optimization": 11, "training": 6}}
+    (warning,) = scenario.load(of_base(base), "file.yaml").warnings
+    assert warning.startswith("scenarios.one: shards.optimization: 11 computes 11 realizations where 5 are asked for")
+    for path in (ROOT / "config").glob("*.yaml"):
+        assert scenario.load(scenario.read([path]), path.name).warnings == ()
 
 
 def test_a_saved_scenario_resolves_to_itself(tmp_path):

@@ -11,7 +11,7 @@ import pwfl
 from conftest import ROOT, jobs, snakemake
 from pipeline import run
 from pwfl.report import build, catalog, systems, theme
-from pwfl.scenario import load
+from pwfl.scenario import load, resolve
 from pwfl.systems import registry
 
 SYSTEMS = list(registry.systems())
@@ -65,8 +65,9 @@ def studied():
         short = {
             "training": {**own.get("training", {}), **({"rounds": 3} if "rounds" in own.get("training", {}) else {})}
         }
-        scenario, tables = run(config["base"] | own | short | FEW)
-        found[name] = {"scenario": scenario} | build.summarize(scenario, tables)
+        whole = config["base"] | own | short | FEW
+        scenario, tables = run(whole)
+        found[name] = {"scenario": resolve(whole, {}).part(None)} | build.summarize(scenario, tables)
     return found
 
 

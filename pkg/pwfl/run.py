@@ -23,19 +23,36 @@ log = logging.getLogger(__name__)
 Tables = dict[str, pl.DataFrame]
 
 
+class Handed(dict):
+    """The tables that a stage is handed; asking for another one says where it would be declared."""
+
+    def __init__(self, stage: str, found: Tables):
+        super().__init__(found)
+        self.stage = stage
+
+    def __missing__(self, table: str):
+        """Raise KeyError for a table that the stage does not read."""
+        raise KeyError(
+            f"stage {self.stage} uses the table {table!r}, which it is not handed: it reads {', '.join(self)}; if "
+            f"{table!r} is of an earlier stage, add it to `reads` in the system's catalog"
+        )
+
+
 def channel(scenario, realizations: range) -> Tables:
     """The tables `users` and `links` of some consecutive realizations."""
-    return _module(scenario, "channel").run(scenario, realizations)
+    return _made("channel", _module(scenario, "channel").run(scenario, realizations))
 
 
 def schedule(scenario, scheduler: str, found: Tables) -> Tables:
     """The tables `schedule` and `schedule_status`, from `users` and `links`."""
-    return _module(scenario, "schedule").run(scenario, scheduler, _inputs(scenario, "schedule", found))
+    handed = _inputs(scenario, "schedule", found, scheduler)
+    return _made("schedule", _module(scenario, "schedule").run(scenario, scheduler, handed))
 
 
 def noise(scenario, scheme: str, found: Tables) -> Tables:
     """The tables `noise` and `noise_status`, from `users` and `schedule`."""
-    return _module(scenario, "noise").run(scenario, scheme, _inputs(scenario, "noise", found))
+    handed = _inputs(scenario, "noise", found, scheme)
+    return _made("noise", _module(scenario, "noise").run(scenario, scheme, handed))
 
 
 def train(scenario, data, realizations: range, found: Tables, checkpoint=None) -> Tables:
@@ -48,7 +65,7 @@ def train(scenario, data, realizations: range, found: Tables, checkpoint=None) -
     checkpoint
         A `Checkpoint`: realizations that it holds are not trained again, and it grows with each one.
     """
-    with _quiet_tensorflow():
+    with quiet_tensorflow():
         module = _module(scenario, "train")
     trained = module.trainer(scenario, data, _inputs(scenario, "train", found))
     histories = checkpoint.restore() if checkpoint else {}
@@ -66,22 +83,21 @@ def train(scenario, data, realizations: range, found: Tables, checkpoint=None) -
 
 def account(scenario, found: Tables) -> Tables:
     """The tables `leakage` and `outcome`, from `users`, `schedule` and `noise`."""
-    return _module(scenario, "account").run(scenario, _inputs(scenario, "account", found))
+    return _made("account", _module(scenario, "account").run(scenario, _inputs(scenario, "account", found)))
 
 
 def audit(scenario, found: Tables) -> Tables:
     """The table `audit`, from all tables of the earlier stages but `history`; they may hold more realizations."""
-    with _quiet_tensorflow():
+    with quiet_tensorflow():
         module = _module(scenario, "audit")
-    own = {
-        name: frame.filter(pl.col("realization") < scenario.realizations)
-        for name, frame in _inputs(scenario, "audit", found).items()
-    }
+    asked = pl.col("realization") < scenario.realizations
+    handed = _inputs(scenario, "audit", found)
+    own = Handed("audit", {name: frame.filter(asked) for name, frame in handed.items()})
     return {"audit": audits.table(module.attacks(scenario, own))}
 
 
 @contextmanager
-def _quiet_tensorflow() -> Iterator[None]:
+def quiet_tensorflow() -> Iterator[None]:
     """Keep TensorFlow from writing to standard error while it is imported, which a level of logging does not."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
@@ -100,9 +116,17 @@ def _module(scenario, stage: str):
     return registry.system(scenario.system).part(stage)
 
 
-def _inputs(scenario, stage: str, found: Tables) -> Tables:
-    return {
-        name: tables.ordered(found[name], tables.schema(scenario.system, name), name)
-        for name in STAGES[stage].reads
-        if name in found
-    }
+def _inputs(scenario, stage: str, found: Tables, variant: str | None = None) -> Tables:
+    """The tables that a stage's variant reads by its catalog, in the order of their keys."""
+    wanted = registry.reads(scenario.system, stage, variant)
+    return Handed(
+        stage, {name: tables.ordered(found[name], tables.schema(scenario.system, name), name) for name in wanted}
+    )
+
+
+def _made(stage: str, made: Tables) -> Tables:
+    """What a stage returned. Raises TypeError where that is not its tables by name."""
+    if not isinstance(made, dict) or set(made) != set(STAGES[stage].makes):
+        found = sorted(made) if isinstance(made, dict) else type(made).__name__
+        raise TypeError(f"stage {stage} must return a dict of the tables {STAGES[stage].makes}, returned {found}")
+    return made

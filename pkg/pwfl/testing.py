@@ -14,12 +14,13 @@ from unittest import mock
 
 import numpy as np
 import polars as pl
+from annotated_types import Ge, Gt, Le, Lt
 
 from pwfl import run, streams, tables
 from pwfl.learning import datasets, sources
 from pwfl.report import build, theme
 from pwfl.report.catalog import COMMON_FIGURES, COMMON_TABLES
-from pwfl.runtime import store
+from pwfl.runtime import fingerprint, store
 from pwfl.scenario import ScenarioError, parameters, resolve
 from pwfl.scenario.common import Scenario
 from pwfl.stages import REPORT, STAGES
@@ -40,7 +41,8 @@ def check_system(name: str) -> pl.DataFrame:
     """Run a system's tiny scenario (`tiny` of its catalog) through all stages, and check what every system owes.
 
     - Every stage's tables satisfy their schemas, whatever the shard size and the order of rows, to the bit.
-    - A draw is of one stage, follows seed and realization, and matters; nothing else is random.
+    - Modules are there, no stage's module imports another stage's, and every number of the parameters has two bounds.
+    - A draw by `pwfl.streams` is of one stage, follows seed and realization, and matters; a second run is the same.
     - The guarantee follows delta, where there is one, and is infinite without noise (`silent` of the catalog).
     - Figures, tables and claims are those of the catalog, with captions; they build with one realization, and with
       none trained.
@@ -66,6 +68,7 @@ def check_system(name: str) -> pl.DataFrame:
         | {"system": name, "realizations": REALIZATIONS, "training_realizations": TRAINED},
         {},
     )
+    _check_modules(model)
     data = _data(model)
     _check_shards(model, data)
     _check_draws(model, data)
@@ -124,8 +127,29 @@ def _account(model: Scenario, found: Tables) -> Tables:
     return _finished(run.account(_part(model, "account"), found), model)
 
 
+def _check_modules(model: Scenario) -> None:
+    """All modules are there, no stage imports another one, and numbers are bounded on both sides."""
+    system = registry.system(model.system)
+    with run.quiet_tensorflow():
+        for module in ("catalog", "tables", *STAGES, REPORT, "claims"):
+            system.part(module)
+    others = {f"{system.package}.{stage}" for stage in STAGES}
+    for stage in STAGES:
+        own = f"{system.package}.{stage}"
+        if foreign := fingerprint.imports(own) & (others - {own}):
+            raise CheckError(
+                f"{own} imports {', '.join(sorted(foreign))}: what two stages share is a module of its own, or an edit "
+                "of one re-runs both"
+            )
+    for path, field in parameters(type(model)):
+        kinds = {kind for kind in (field.annotation, *get_args(field.annotation)) if kind in (int, float)}
+        signs = {type(bound) for bound in field.metadata}
+        if kinds and not (signs & {Ge, Gt} and signs & {Le, Lt}):
+            raise CheckError(f"{'.'.join(path)}: has no bounds on both sides (`ge`, `gt`, `le`, `lt`)")
+
+
 def _check_shards(model: Scenario, data) -> None:
-    """The same bits for any shard, and any order of the rows that stages are handed."""
+    """The same bits when run twice, for any shard, and any order of the rows that stages are handed."""
 
     def shuffled(frame: pl.DataFrame) -> pl.DataFrame:
         return frame.sample(fraction=1.0, shuffle=True, seed=1)
@@ -134,6 +158,11 @@ def _check_shards(model: Scenario, data) -> None:
     for scheme in model.schemes:
         whole = _before_training(model, scheme, everything)
         whole |= _account(model, whole) | _history(model, data, whole, range(TRAINED))
+        if (trained := set(whole["history"]["realization"])) != set(range(TRAINED)):
+            raise CheckError(f"{scheme.name}: history is of realizations {trained}, must be of 0 to {TRAINED - 1}")
+        again = _before_training(model, scheme, everything)
+        again |= _account(model, again) | _history(model, data, again, range(TRAINED))
+        _same(whole, again, f"{scheme.name}: run twice, it differs; draw by `pwfl.streams` alone")
         mixed = _before_training(model, scheme, everything, shuffled)
         mixed |= _account(model, {name: shuffled(frame) for name, frame in mixed.items()})
         mixed |= _history(model, data, {name: shuffled(frame) for name, frame in mixed.items()}, range(TRAINED))
@@ -277,7 +306,8 @@ def _check_accounting(model: Scenario) -> None:
         if not without.is_infinite().fill_null(True).all():
             raise CheckError(
                 f"{scheme.name}: epsilon_exact is {without.to_list()} where no noise is added; must be infinite "
-                f"(with noise: {epsilon['epsilon_exact'].to_list()})"
+                f"(with noise: {epsilon['epsilon_exact'].to_list()}); does `silent` of the catalog name all noise that "
+                "the guarantee counts?"
             )
 
 
@@ -294,8 +324,12 @@ def _check_report(model: Scenario, data) -> None:
             stages["history"] = stages["history"].clear()
         scenario = case.part({REPORT})
         found = build.summarize(scenario, stages)
-        if set(found) != {*catalog.tables, *COMMON_TABLES}:
-            raise CheckError(f"summarize returns {sorted(found)}, the catalog has {sorted(catalog.tables)}")
+        wanted = {*catalog.tables, *COMMON_TABLES}
+        if set(found) != wanted:
+            raise CheckError(
+                f"summarize and the catalog differ: summarize lacks {sorted(wanted - set(found)) or 'nothing'}, the "
+                f"catalog lacks {sorted(set(found) - wanted) or 'nothing'}"
+            )
         for figure, needed in (catalog.figures | COMMON_FIGURES).items():
             chart = build.figure(scenario, figure, {name: stages[name] for name in needed})
             _save(chart)
@@ -363,7 +397,7 @@ def _others(value, annotation) -> Iterator:
     elif isinstance(value, int | float):
         for factor in (1.1, 0.9, 1.5, 0.5, 2.0):
             yield type(value)(value * factor)
-        yield from (value + 1, value - 1, type(value)(0), type(value)(1))
+        yield from (value + 1, value - 1, type(value)(0), type(value)(1), value + type(value)(0.001))
     elif isinstance(value, str):
         yield f"{value}2"
     elif isinstance(value, list) and value:
@@ -384,8 +418,9 @@ def main(names: list[str]) -> int:
         except (CheckError, ScenarioError, registry.RegistryError, tables.TableError) as error:
             print(f"{name}: {error}", file=sys.stderr)
             return 1
-        with pl.Config(tbl_rows=-1, fmt_str_lengths=80, tbl_width_chars=160, tbl_hide_dataframe_shape=True):
-            print(f"{name}: as every system should be\n{found}")
+        print(f"{name}: as every system should be. What a changed parameter computes anew:")
+        for parameter, _, stages in found.iter_rows():
+            print(f"  {parameter:32} {stages or 'nothing'}")
     return 0
 
 

@@ -8,13 +8,22 @@ import polars as pl
 
 from pwfl.report import results, systems
 from pwfl.report.catalog import COMMON_FIGURES
+from pwfl.stages import MAKER
 from pwfl.systems import registry
 
 
 def figure(scenario, name: str, tables: dict[str, pl.DataFrame]):
     """The Altair chart `name` of a scenario, from the tables that the system's catalog names for it."""
     own = registry.system(scenario.system).part("report").FIGURES
-    return (own | {name: getattr(results, name) for name in COMMON_FIGURES})[name](scenario, tables)
+    draw = (own | {name: getattr(results, name) for name in COMMON_FIGURES})[name]
+    try:
+        return draw(scenario, tables)
+    except KeyError as error:
+        if error.args[0] in MAKER:
+            raise KeyError(
+                f"figure {name} uses the table {error.args[0]!r}; list it in `figures` of the catalog"
+            ) from None
+        raise
 
 
 def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:

@@ -32,6 +32,11 @@ def packages(*modules: str) -> dict[str, str]:
     return {name: _version(name) for name in sorted(names) if _version(name)}
 
 
+def imports(module: str) -> frozenset[str]:
+    """The modules of its own package and of pwfl that a module imports, directly or not, itself among them."""
+    return _closure((module,))
+
+
 @cache
 def _closure(modules: tuple[str, ...]) -> frozenset[str]:
     """The modules, and those that they import of their own packages and pwfl, directly or not."""

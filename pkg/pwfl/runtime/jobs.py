@@ -5,6 +5,7 @@ import os
 import sys
 import threading
 import time
+from pathlib import Path
 
 import psutil
 
@@ -72,6 +73,13 @@ def log_to(log_path: str) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr, force=True)
     if workflow := _workflow():
         threading.Thread(target=_end_with, args=(workflow,), daemon=True).start()
+
+
+def give_path(package: Path) -> None:
+    """Let the scripts that a process starts import pwfl from a folder, where there is one."""
+    if package.is_dir():
+        before = os.environ.get("PYTHONPATH")
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(package), *([before] if before else [])])
 
 
 def limit_tensorflow(threads: int) -> None:

@@ -49,12 +49,6 @@ def of_scheme(found: dict, stage: str, scheme) -> dict:
     return next(found[key] for key in wanted if key in found)
 
 
-def reads(system: str, stage: str, variant: str | None) -> tuple[str, ...]:
-    """The tables that a stage's variant reads, by the system's catalog."""
-    own = registry.system(system).catalog.reads
-    return own.get(f"{stage}/{variant}", own.get(stage, STAGES[stage].reads))
-
-
 def dataset(name: str) -> dict:
     """The description of a data set's file."""
     return _addressed({"stage": DATASET, "variant": name, **code(DATASET_CODE)})
@@ -126,7 +120,7 @@ def write_addresses(scenario, found: dict, path: str) -> None:
 def _describe(scenario, stage: str, variant: str | None, before: dict[str, str]) -> dict:
     """The description of a stage's variant, given the addresses of the stages before it."""
     wanted = {stage, f"{stage}/{variant}"}
-    upstream = {MAKER[table] for table in reads(scenario.system, stage, variant)}
+    upstream = {MAKER[table] for table in registry.reads(scenario.system, stage, variant)}
     if stage == "train":
         upstream |= {DATASET} & set(before)
     package = registry.system(scenario.system).package

@@ -33,10 +33,10 @@ READ_FOR_ALL = {"realizations": {"audit", REPORT}, "training_realizations": {REP
 
 
 class Shards(Section):
-    """How many realizations one job takes. Results do not depend on it."""
+    """How many realizations one job takes, always that many: few want small shards. Results do not depend on it."""
 
-    optimization: int = parameter(100, "realizations in a job of channel, schedule, noise and account", ge=1, le=10**9)
-    training: int = parameter(5, "realizations in a job of train", ge=1, le=10**9)
+    optimization: int = parameter(20, "realizations in a job of channel, schedule, noise and account", ge=1, le=10**9)
+    training: int = parameter(1, "realizations in a job of train", ge=1, le=10**9)
 
 
 class DataSource(Section):

@@ -22,9 +22,11 @@ class Section(BaseModel):
     def __getattr__(self, name: str):
         """Called for what a section does not hold. Raises UndeclaredError for a parameter."""
         if name in type(self).model_fields:
+            section = is_section(type(self).model_fields[name].annotation)
             raise UndeclaredError(
-                f"{type(self).__name__}.{name} is a parameter that this stage is not declared to read; "
-                "add the stage to `stages` in its declaration"
+                f"{type(self).__name__}.{name}: this stage is not declared to read "
+                f"{'any parameter of this section' if section else 'this parameter'}; add the stage to `stages` in its "
+                "declaration"
             )
         return super().__getattr__(name)
 

@@ -28,11 +28,10 @@ def jobs(scenario: Scenario) -> int:
 
 def memory(scenario: Scenario) -> dict[str, tuple[float, str]]:
     """About how many bytes a job takes, and the keys that set it: of the stages on tables, and of training."""
-    realizations = min(scenario.realizations, scenario.shards.optimization)
     rows, each, keys = scenario.table_bytes()
     trained, training_keys = scenario.training_bytes()
     return {
-        "tables": (realizations * rows + each, f"shards.optimization, {keys}"),
+        "tables": (scenario.shards.optimization * rows + each, f"shards.optimization, {keys}"),
         "training": (trained, training_keys),
     }
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from math import ceil
 from pathlib import Path
 
 from pwfl.scenario import size, written
@@ -102,7 +103,7 @@ def load(config: dict, source: str, files: dict | None = None) -> Study:
             report(place, lines) for place, lines in ((source, of_files), (COMMAND_LINE, of_command_line)) if lines
         ]
         raise ScenarioError("\n".join(reports))
-    warnings = tuple(_shadowed(config, chosen, config if files is None else files))
+    warnings = (*_shadowed(config, chosen, config if files is None else files), *_wasteful(chosen))
     return Study(str(config.get("study", "study")), source, chosen, warnings)
 
 
@@ -190,6 +191,18 @@ def _shadowed(config: dict, chosen: dict[str, Scenario], files: dict) -> Iterato
                 f"{COMMAND_LINE + ': ' if given else ''}base.{key}: {value!r} has no effect in {', '.join(shadowing)}: "
                 f"scenarios.{shadowing[0]}.{key} replaces it"
             )
+
+
+def _wasteful(chosen: dict[str, Scenario]) -> Iterator[str]:
+    """A warning for shards that compute more than twice the realizations that are asked for."""
+    for name, scenario in chosen.items():
+        for stage, count in (("optimization", scenario.realizations), ("training", scenario.training_realizations)):
+            size = getattr(scenario.shards, stage)
+            if (computed := ceil(count / size) * size) > 2 * count:
+                yield (
+                    f"scenarios.{name}: shards.{stage}: {size} computes {computed} realizations where {count} are "
+                    f"asked for, as shards are whole; lower it to {count} or less"
+                )
 
 
 def _leaves(content: dict, prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:

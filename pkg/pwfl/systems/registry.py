@@ -13,6 +13,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 
+from pwfl.stages import STAGES
+
 GROUP = "pwfl.systems"
 BUILT_IN = ("multicell", "anonymous_oac", "random_orthogonalization", "utility_fair", "age_aware")
 
@@ -55,6 +57,12 @@ class System:
     def catalog(self):
         """What the system's stages read and its reports show, a `pwfl.report.catalog.Catalog`."""
         return self.part("catalog").CATALOG
+
+
+def reads(name: str, stage: str, variant: str | None = None) -> tuple[str, ...]:
+    """The tables that a variant of a stage reads, by the catalog of a system."""
+    own = system(name).catalog.reads
+    return own.get(f"{stage}/{variant}", own.get(stage, STAGES[stage].reads))
 
 
 @cache

@@ -1,6 +1,6 @@
 """The tables that pass between stages: what they must be, their files, and arrays made of them."""
 
-from pwfl.tables.arrays import beside, to_array
+from pwfl.tables.arrays import beside, to_array, to_table
 from pwfl.tables.contract import TableError, finished, ordered, schema
 from pwfl.tables.files import read, read_all, read_schemes, write, write_all, write_report
 
@@ -14,6 +14,7 @@ __all__ = [
     "read_schemes",
     "schema",
     "to_array",
+    "to_table",
     "write",
     "write_all",
     "write_report",

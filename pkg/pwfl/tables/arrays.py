@@ -1,5 +1,7 @@
 """Tables as arrays, and tables put beside each other, by their keys."""
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import polars as pl
 
@@ -44,6 +46,27 @@ def _along(key: pl.Series, axis: int, shape: tuple[int, ...]) -> bool:
     values = key.to_numpy().reshape(shape)
     first = values[tuple(slice(None) if a == axis else slice(0, 1) for a in range(len(shape)))]
     return bool((values == first).all() and (np.diff(first.ravel()) > 0).all())
+
+
+def to_table(keys: Mapping[str, Sequence[int]], **columns) -> pl.DataFrame:
+    """A table with a row for each combination of the keys' values, of arrays with an axis for each key.
+
+    Parameters
+    ----------
+    keys
+        Names of the keys' columns, and the values along each axis.
+    columns
+        Arrays of that shape, or numbers that stand in all rows; NaN stays NaN.
+
+    Examples
+    --------
+    >>> to_table({"realization": range(3, 5), "user": range(2)}, power_w=np.array([[1.0, 2.0], [3.0, 4.0]])).rows()
+    [(3, 0, 1.0), (3, 1, 2.0), (4, 0, 3.0), (4, 1, 4.0)]
+    """
+    shape = tuple(len(values) for values in keys.values())
+    axes = np.meshgrid(*(np.asarray(values) for values in keys.values()), indexing="ij")
+    found = {name: axis.ravel() for name, axis in zip(keys, axes, strict=True)}
+    return pl.DataFrame(found | {name: np.broadcast_to(values, shape).ravel() for name, values in columns.items()})
 
 
 def beside(left: pl.DataFrame, right: pl.DataFrame, *keys: str) -> pl.DataFrame:

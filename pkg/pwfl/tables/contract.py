@@ -63,12 +63,20 @@ def finished(frame: pl.DataFrame, table: str, system: str, place: str = "") -> p
     Raises TableError, which names the table or its `place`, where it violates its schema.
     """
     kind, place = schema(system, table), place or table
-    return checked(ordered(widened(frame, kind), kind, place), kind, place)
+    return checked(ordered(widened(frame, kind, place), kind, place), kind, place)
 
 
-def widened(frame: pl.DataFrame, kind: type[dy.Schema]) -> pl.DataFrame:
-    """A table with the schema's columns, cast to the schema's types."""
-    return frame.select(pl.col(name).cast(column.dtype) for name, column in kind.columns().items())
+def widened(frame: pl.DataFrame, kind: type[dy.Schema], place: str) -> pl.DataFrame:
+    """A table with the schema's columns, cast to the schema's types. Raises TableError, which names its `place`."""
+    if missing := [name for name in kind.columns() if name not in frame.columns]:
+        raise TableError(f"{place}: lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}")
+    columns = []
+    for name, column in kind.columns().items():
+        try:
+            columns.append(frame[name].cast(column.dtype))
+        except pl.exceptions.PolarsError as error:
+            raise TableError(f"{place}: column {name!r} cannot be what its schema says: {error}") from None
+    return pl.DataFrame(columns)
 
 
 def _order(kind: type[dy.Schema]) -> list[str]:

@@ -32,7 +32,7 @@ CATALOG = Catalog(
     tiny={
         "network": {"devices": 6, "participation": 0.6},
         "data": {"dataset": "digits", "samples": 60, "sampling": 0.3},
-        "privacy": {"noise_multiplier": 3.0, "curve_rates": [0.5], "estimate_scales": [1.0]},
+        "privacy": {"noise_multiplier": 20.0, "curve_rates": [0.5], "estimate_scales": [1.0]},
         "training": {"hidden_layers": [4], "rounds": 2, "evaluate_every": 1},
         "audit": {"canaries": 50},
     },

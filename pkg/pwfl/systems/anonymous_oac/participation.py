@@ -7,7 +7,7 @@ import polars as pl
 from scipy.stats import binom
 
 from pwfl import streams
-from pwfl.tables.arrays import beside
+from pwfl.tables.arrays import beside, to_table
 
 if TYPE_CHECKING:
     from pwfl.systems.anonymous_oac.scenario import AnonymousOac
@@ -21,13 +21,7 @@ def draw(scenario: "AnonymousOac", realizations: range) -> dict[str, pl.DataFram
     """
     network, rounds = scenario.network, scenario.training.rounds
     devices = network.devices
-    users = pl.DataFrame(
-        {
-            "realization": np.repeat(realizations, devices),
-            "user": np.tile(np.arange(devices), len(realizations)),
-            "samples": np.full(len(realizations) * devices, scenario.data.samples),
-        }
-    )
+    users = to_table({"realization": realizations, "user": range(devices)}, samples=scenario.data.samples)
     links = [
         _good_links(scenario.seed, realization, rounds, devices, network.participation) for realization in realizations
     ]

@@ -11,6 +11,7 @@ from pwfl.learning import datasets
 from pwfl.radio.path_loss import link_gain, rayleigh_power
 from pwfl.radio.units import dbm_to_w
 from pwfl.systems.multicell import hexagons
+from pwfl.tables.arrays import to_table
 
 if TYPE_CHECKING:
     from pwfl.systems.multicell.scenario import Data, Multicell
@@ -49,32 +50,18 @@ def run(scenario: "Multicell", realizations: range) -> dict[str, pl.DataFrame]:
     samples = sample_counts(seed, scenario.data, realizations, users)
     block, power, noise = start_values(scenario, realizations, cell, samples, len(station))
 
-    keys = {
-        "realization": np.repeat(realizations, users),
-        "user": np.tile(np.arange(users), len(realizations)),
-    }
-    users_table = pl.DataFrame(
-        keys
-        | {
-            "x_m": position[..., 0].ravel(),
-            "y_m": position[..., 1].ravel(),
-            "cell": cell.ravel(),
-            "samples": samples.ravel(),
-            "start_resource_block": block.ravel(),
-            "start_power_w": power.ravel(),
-            "start_noise_std": noise.ravel(),
-        }
+    users_table = to_table(
+        {"realization": realizations, "user": range(users)},
+        x_m=position[..., 0],
+        y_m=position[..., 1],
+        cell=cell,
+        samples=samples,
+        start_resource_block=block,
+        start_power_w=power,
+        start_noise_std=noise,
     ).with_columns(pl.col("start_resource_block").replace(-1, None))
-    links_table = pl.DataFrame(
-        {
-            "realization": np.repeat(realizations, len(station) * users),
-            "station": np.tile(np.repeat(np.arange(len(station)), users), len(realizations)),
-            "user": np.tile(np.arange(users), len(realizations) * len(station)),
-            "distance_m": distance.ravel(),
-            "gain": gains.ravel(),
-        }
-    )
-    return {"users": users_table, "links": links_table}
+    keys = {"realization": realizations, "station": range(len(station)), "user": range(users)}
+    return {"users": users_table, "links": to_table(keys, distance_m=distance, gain=gains)}
 
 
 def sample_counts(seed: int, data: "Data", realizations: range, users: int) -> np.ndarray:

@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from pwfl.systems.random_orthogonalization import mimo
+from pwfl.tables.arrays import to_table
 
 if TYPE_CHECKING:
     from pwfl.systems.random_orthogonalization.scenario import RandomOrthogonalization
@@ -22,21 +23,8 @@ def run(scenario: "RandomOrthogonalization", realizations: range) -> dict[str, p
             products = mimo.gram(scenario.seed, block, t + 1, users, antennas)
             for name, values in mimo.couplings(products).items():
                 found.setdefault(name, np.empty((len(realizations), rounds, users)))[rows, t] = values
-    samples = np.full(len(realizations) * users, scenario.data.samples_per_user)
+    keys = {"realization": realizations, "round": range(1, rounds + 1), "user": range(users)}
     return {
-        "users": pl.DataFrame(
-            {
-                "realization": np.repeat(realizations, users),
-                "user": np.tile(np.arange(users), len(realizations)),
-                "samples": samples,
-            }
-        ),
-        "links": pl.DataFrame(
-            {
-                "realization": np.repeat(realizations, rounds * users),
-                "round": np.tile(np.repeat(np.arange(1, rounds + 1), users), len(realizations)),
-                "user": np.tile(np.arange(users), len(realizations) * rounds),
-            }
-            | {name: values.ravel() for name, values in found.items()}
-        ),
+        "users": to_table({"realization": realizations, "user": range(users)}, samples=scenario.data.samples_per_user),
+        "links": to_table(keys, **found),
     }

@@ -47,9 +47,9 @@ def run(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> dict[str, p
     epsilon, delta, noisy_rounds = privacy.epsilon, privacy.delta, rounds - 1
     noise, schedule = tables["noise"], tables["schedule"]
     multiplier, theta = noise["noise_multiplier"].to_numpy(), noise["theta"].to_numpy()
-    rho = 1 / (2 * multiplier**2)  # of one copy
     uploads = "clean" if noise["upload_multiplier"].null_count() else "noisy"
     with np.errstate(divide="ignore"):
+        rho = 1 / (2 * multiplier**2)  # of one copy
         rho_upload = SENT / (2 * noise["upload_multiplier"].fill_null(0.0).to_numpy() ** 2)  # of one round
     leakage = noise.select("realization", "device").with_columns(
         copies=pl.lit(noisy_rounds),

@@ -8,6 +8,7 @@ import polars as pl
 from pwfl import streams
 from pwfl.radio.path_loss import rayleigh_power
 from pwfl.systems.utility_fair import link
+from pwfl.tables.arrays import to_table
 
 if TYPE_CHECKING:
     from pwfl.systems.utility_fair.scenario import UtilityFair
@@ -27,21 +28,11 @@ def run(scenario: "UtilityFair", realizations: range) -> dict[str, pl.DataFrame]
     path = link.path_gain(distance, radio)
     gain = fading_power * path[:, None]  # (realization, round, device)
 
-    users = pl.DataFrame(
-        {
-            "realization": np.repeat(realizations, devices),
-            "device": np.tile(np.arange(devices), len(realizations)),
-            "distance_m": distance.ravel(),
-            "path_loss_db": -10 * np.log10(path).ravel(),
-            "samples": np.full(distance.size, scenario.data.samples_per_device),
-        }
+    users = to_table(
+        {"realization": realizations, "device": range(devices)},
+        distance_m=distance,
+        path_loss_db=-10 * np.log10(path),
+        samples=scenario.data.samples_per_device,
     )
-    links = pl.DataFrame(
-        {
-            "realization": np.repeat(realizations, len(rounds) * devices),
-            "round": np.tile(np.repeat(rounds, devices), len(realizations)),
-            "device": np.tile(np.arange(devices), len(realizations) * len(rounds)),
-            "gain": gain.ravel(),
-        }
-    )
-    return {"users": users, "links": links}
+    keys = {"realization": realizations, "round": rounds, "device": range(devices)}
+    return {"users": users, "links": to_table(keys, gain=gain)}
