@@ -1,7 +1,7 @@
 # Where users are, what links and data they have.
 rule dataset:
     input:
-        lambda wildcards: study.idx_files(depends(wildcards)["variant"]),
+        lambda wildcards: ancient(study.idx_files(depends(wildcards)["variant"])),
     output:
         data="store/dataset/{address}/data.npz",
     log:

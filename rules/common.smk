@@ -116,7 +116,8 @@ def upstream(wildcards):
     }
     if store.DATASET in description["upstream"]:
         address = description["upstream"][store.DATASET]
-        files["data"] = rules.dataset.output.data.apply_wildcards({"address": address})
+        # What it holds is in its address, and checked when it is read.
+        files["data"] = ancient(rules.dataset.output.data.apply_wildcards({"address": address}))
     return files
 
 
@@ -160,10 +161,10 @@ def addresses_file(name):
     The main process writes it where it differs: should Snakemake's memory of params be lost, a report that is
     older than a change of its addresses is still made anew.
     """
-    path = workflow.modifier.modify_path(f"{RESULTS}/{name}/addresses.csv")
+    path = workflow.modifier.path_modifier.replace_prefix(f"{RESULTS}/{name}/addresses.csv")
     if workflow.is_main_process:
         try:
-            store.write_addresses(study.scenarios[name], planned[name], str(path))
+            store.write_addresses(study.scenarios[name], planned[name], path)
         except OSError as error:
             raise WorkflowError(f"{path}: cannot be written: {error.strerror}") from None
     return path

@@ -1,5 +1,6 @@
 """The whole workflow on a tiny study: what comes out, what re-runs, what a mistake says."""
 
+import re
 from pathlib import Path
 
 import polars as pl
@@ -46,7 +47,9 @@ def stored(folder, config: dict, scenario: str, stage: str, scheme: str = "") ->
 def all_rows(home: Path, table: str, count: int) -> pl.DataFrame:
     """A table's rows of the first realizations, of all shards of a folder of the store."""
     frames = pl.concat([pl.read_parquet(path) for path in sorted(home.rglob(f"{table}.parquet"))])
-    return frames.filter(pl.col("realization") < count)
+    return frames.filter(pl.col("realization") < count).unique(
+        maintain_order=True
+    )  # scenarios have shards of their own
 
 
 def test_everything_the_report_promises_comes_out(done):
@@ -274,4 +277,4 @@ def test_start_values_that_keep_failing_are_named_by_the_stage(tmp_path, tiny_co
     result = snakemake(tmp_path, config, "--until", "channel")
     assert result.returncode == 1
     logs = [path.read_text() for path in tmp_path.glob("logs/channel/*/*.log")]
-    assert any("realization 0: 1000 draws of start values all violate (21)" in log.splitlines()[-1] for log in logs)
+    assert any(re.search(r"realization \d: 1000 draws of start values all violate \(21\)", log) for log in logs)

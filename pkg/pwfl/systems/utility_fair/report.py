@@ -152,7 +152,9 @@ def summarize(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> dict[
         "devices": devices(tables),
         "leakage": tables["leakage"].drop("realization", "device").unique(maintain_order=True),
         "history": tables["history"],
-        "statuses": results.statuses(tables, train=tables["history"].unique([*KEYS, "round"])),
+        "statuses": results.statuses(
+            tables, train=tables["history"].unique([*KEYS, "round"], keep="first", maintain_order=True)
+        ),
     }
 
 
