@@ -6,7 +6,7 @@ import polars as pl
 from local_dp_mac.reception import received
 from pwfl.learning import datasets, mlp
 from pwfl.privacy.gaussian import exact_epsilon, zcdp
-from pwfl.tables import beside
+from pwfl.tables.arrays import beside
 
 
 def leakage(scenario, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:

@@ -1,15 +1,15 @@
-"""The paper's claims on the benefits of wireless superposition, measured."""
+"""What superposition on air is to bring, measured."""
 
 import numpy as np
 import polars as pl
 
 from pwfl.report.claims import Band, Claim, alike, counted, difference, estimate, paired, row, table
-from pwfl.tables import to_array
+from pwfl.tables.arrays import to_array
 
-SOURCE = "benefits of wireless superposition"
-WORST = Claim("worst epsilon over the air less that of orthogonal, same sigma", Band(below=0), SOURCE, "negative")
-FALLS = Claim("slope of log worst rho over the air by log K", Band(least=-1.1, most=-0.9), SOURCE, "-1")
-USES = Claim("symbols of orthogonal over those over the air, by K", Band(least=1, most=1), SOURCE, "1")
+SOURCE = "what superposition is to bring; the band is this example's"
+WORST = Claim("worst epsilon over the air less that of orthogonal, same sigma", Band(below=0), SOURCE)
+FALLS = Claim("slope of log worst rho over the air by log K", Band(least=-1.1, most=-0.9), SOURCE)
+USES = Claim("symbols of orthogonal over those over the air, by K", Band(least=1, most=1), SOURCE)
 
 
 def _series(tables: dict, scheduler: str, column: str) -> np.ndarray:

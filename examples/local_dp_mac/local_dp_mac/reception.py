@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from pwfl.tables import beside
+from pwfl.tables.arrays import beside
 
 
 def received(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
