@@ -20,6 +20,7 @@ rule scenario:
         "../envs/environment.yaml"
     params:
         resolved=lambda wildcards: model(wildcards).model_dump(),
+        code=store.code("pwfl.scenario.resolved")["code"],
     message:
         "{wildcards.scenario}: resolved scenario"
     script:

@@ -2,12 +2,12 @@ from pathlib import Path
 
 from pwfl import tables
 from pwfl.report import build, theme
-from pwfl.runtime import jobs
+from pwfl.runtime import jobs, store
 
 depends, output = snakemake.params.depends, snakemake.output
 scenario = jobs.start(snakemake.log[0], depends)
 paths = dict(snakemake.input.items())
-paths.pop("addresses")
+store.check_addresses(paths.pop("addresses"), depends)
 inputs = tables.read_schemes(paths, depends, scenario)
 for html, png, svg in zip(output.html, output.png, output.svg):
     chart = build.figure(scenario, Path(html).stem, inputs)

@@ -1,11 +1,11 @@
 from pwfl import tables
 from pwfl.report import build
-from pwfl.runtime import jobs
+from pwfl.runtime import jobs, store
 
 depends = snakemake.params.depends
 scenario = jobs.start(snakemake.log[0], depends)
 paths = dict(snakemake.input.items())
-paths.pop("addresses")
+store.check_addresses(paths.pop("addresses"), depends)
 frames = build.summarize(scenario, tables.read_schemes(paths, depends, scenario))
 for name, csv, parquet in zip(snakemake.params.captions, snakemake.output.csv, snakemake.output.parquet):
     tables.write_report(frames[name], csv, parquet)

@@ -259,6 +259,17 @@ def test_a_job_with_other_code_than_planned_refuses_to_run(monkeypatch):
         store.check_code(description | {"packages": description["packages"] | {"numpy": "1.0"}})
 
 
+def test_a_report_whose_addresses_another_run_has_changed_is_refused(tmp_path):
+    one, two = (resolve(study(schedule={"gamma": gamma})["base"], {}) for gamma in (7.0, 8.0))
+    path = str(tmp_path / "addresses.csv")
+    store.write_addresses(one, store.addresses(one), path)
+    store.check_addresses(path, store.report(one, store.addresses(one)))
+    with pytest.raises(
+        store.StoreError, match=r"addresses.csv: names .* for schedule of OptSched, this report is planned"
+    ):
+        store.check_addresses(path, store.report(two, store.addresses(two)))
+
+
 def test_another_version_of_a_package_has_another_address(monkeypatch):
     before = addresses(study())
     monkeypatch.setattr(store, "packages", lambda *modules: {"tensorflow": "1.0"} if "train" in modules[0] else {})

@@ -1,6 +1,5 @@
 """Without Snakemake: a study in this process, and the tables that a workflow left."""
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -154,10 +153,7 @@ def _data(study: Study, scenario) -> datasets.Dataset | None:
 
 def _read_scenario(folder: Path, root: Path) -> ScenarioTables:
     scenario = resolve({}, yaml.safe_load((folder / "scenario.yaml").read_text(encoding="utf-8")))
-    upstream: dict[str, dict[str, str]] = {}
-    with open(folder / "addresses.csv", encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            upstream.setdefault(row["scheme"], {})[row["stage"]] = row["address"]
+    upstream = store.read_addresses(str(folder / "addresses.csv"))
     paths: dict[str, list[str]] = {}
     for stage, made in STAGES.items():
         trained = stage == "train"

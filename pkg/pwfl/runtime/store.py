@@ -4,6 +4,7 @@ A *description* says in words what an address stands for: system, stage, variant
 the code that it runs and the versions of the packages that this imports, and the addresses of the stages before it.
 """
 
+import csv
 import hashlib
 import json
 from functools import cache
@@ -115,6 +116,30 @@ def write_addresses(scenario, found: dict, path: str) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         with whole(path) as partial:
             Path(partial).write_text(text, encoding="utf-8")
+
+
+def read_addresses(path: str) -> dict[str, dict[str, str]]:
+    """The addresses in a file that `write_addresses` wrote, by scheme and stage."""
+    found: dict[str, dict[str, str]] = {}
+    with open(path, encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            found.setdefault(row["scheme"], {})[row["stage"]] = row["address"]
+    return found
+
+
+def check_addresses(path: str, description: dict) -> None:
+    """Raise StoreError where a report's list of addresses is not that of its description.
+
+    Another run of the study, with other parameters, has written it since this one was planned.
+    """
+    listed = read_addresses(path)
+    for scheme, stages in description["upstream"].items():
+        for stage, address in stages.items():
+            if listed.get(scheme, {}).get(stage) != address:
+                raise StoreError(
+                    f"{path}: names {listed.get(scheme, {}).get(stage)} for {stage} of {scheme}, this report is planned of "
+                    f"{address}: another run of the study began since; start the workflow again"
+                )
 
 
 def _describe(scenario, stage: str, variant: str | None, before: dict[str, str]) -> dict:
