@@ -264,9 +264,7 @@ def test_a_report_whose_addresses_another_run_has_changed_is_refused(tmp_path):
     path = str(tmp_path / "addresses.csv")
     store.write_addresses(one, store.addresses(one), path)
     store.check_addresses(path, store.report(one, store.addresses(one)))
-    with pytest.raises(
-        store.StoreError, match=r"addresses.csv: names .* for schedule of OptSched, this report is planned"
-    ):
+    with pytest.raises(store.StoreError, match=r"addresses.csv: names .* for account of RndSched, this report"):
         store.check_addresses(path, store.report(two, store.addresses(two)))
 
 

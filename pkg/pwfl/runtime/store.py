@@ -137,8 +137,8 @@ def check_addresses(path: str, description: dict) -> None:
         for stage, address in stages.items():
             if listed.get(scheme, {}).get(stage) != address:
                 raise StoreError(
-                    f"{path}: names {listed.get(scheme, {}).get(stage)} for {stage} of {scheme}, this report is planned of "
-                    f"{address}: another run of the study began since; start the workflow again"
+                    f"{path}: names {listed.get(scheme, {}).get(stage)} for {stage} of {scheme}, this report was planned "
+                    f"with {address}: another run of the study began since; start the workflow again"
                 )
 
 
