@@ -135,10 +135,10 @@ def check_addresses(path: str, description: dict) -> None:
     listed = read_addresses(path)
     for scheme, stages in description["upstream"].items():
         for stage, address in stages.items():
-            if listed.get(scheme, {}).get(stage) != address:
+            if (named := listed.get(scheme, {}).get(stage)) != address:
                 raise StoreError(
-                    f"{path}: names {listed.get(scheme, {}).get(stage)} for {stage} of {scheme}, this report was planned "
-                    f"with {address}: another run of the study began since; start the workflow again"
+                    f"{path}: names {named} for {stage} of {scheme}, this report was planned with {address}: another run "
+                    "of the study began since; start the workflow again"
                 )
 
 
