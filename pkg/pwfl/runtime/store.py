@@ -137,8 +137,8 @@ def check_addresses(path: str, description: dict) -> None:
         for stage, address in stages.items():
             if (named := listed.get(scheme, {}).get(stage)) != address:
                 raise StoreError(
-                    f"{path}: names {named} for {stage} of {scheme}, this report was planned with {address}: another run "
-                    "of the study began since; start the workflow again"
+                    f"{path}: names {named} for {stage} of {scheme}, this report was planned with {address}: another "
+                    "run of the study began since; start the workflow again"
                 )
 
 
