@@ -1,0 +1,27 @@
+"""What the stages of the system `local_dp_mac` read and what its reports show."""
+
+from pwfl.report.catalog import Catalog
+
+CATALOG = Catalog(
+    figures={"accuracy": ("history",), "loss": ("history",), "leakage": ("leakage",)},
+    tables={
+        "summary": "Means over realizations with 95% intervals (Student's t): final accuracy and loss, zCDP rho and "
+        "exact epsilon of the worst record, and symbols on air.",
+        "realizations": "Guarantee, cost, final accuracy and loss of each realization.",
+        "history": "Test accuracy and loss of each trained realization over the rounds.",
+        "leakage": "zCDP rho and exact epsilon of a record of each device.",
+        "statuses": "How often each status of the schedule and of the noise occurs.",
+    },
+    reads={"schedule": ("links",), "noise": ("schedule",)},
+    colours={
+        ("over_the_air", "gaussian"): "#0072B2",
+        ("orthogonal", "gaussian"): "#D55E00",
+        ("over_the_air", "none"): "#009E73",
+    },
+    tiny={
+        "data": {"dataset": "digits", "samples": 20},
+        "network": {"devices": 4},
+        "training": {"rounds": 3, "evaluate_every": 2},
+    },
+    silent={"noise_std": 0.0, "receiver_std": 0.0},
+)

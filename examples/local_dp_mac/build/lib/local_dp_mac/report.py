@@ -1,0 +1,31 @@
+"""Stage report: tables and figures of a scenario."""
+
+import altair as alt
+import polars as pl
+
+from pwfl.report import results, theme
+
+DIFFERS = "the receiver's noise counts as protection; powers have no unit, so there is no energy"
+
+
+def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """The tables of a scenario's report."""
+    each = results.realizations(tables)
+    return {
+        "summary": theme.means(each, ["scheme"], ["accuracy", "loss", "rho", "epsilon_exact", "channel_uses"]),
+        "realizations": each,
+        "history": tables["history"],
+        "leakage": tables["leakage"],
+        "statuses": results.statuses(tables),
+    }
+
+
+def leakage(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
+    """Distribution of the epsilons of all devices' records."""
+    frame = theme.distribution(tables["leakage"], "epsilon")
+    chart = theme.cdf(frame, "epsilon", scenario, "What the server learns of a record", "")
+    return chart.encode(alt.X("epsilon:Q").scale(type="log").title("Epsilon of a record after all rounds"))
+
+
+FIGURES = {"accuracy": results.accuracy, "loss": results.loss, "leakage": leakage}
+COMPARISON_FIGURES = {}

@@ -1,0 +1,112 @@
+"""Parameters of a scenario of the system `local_dp_mac`."""
+
+from typing import Literal
+
+from pydantic import model_validator
+
+from pwfl.learning import datasets, mlp
+from pwfl.scenario import common
+from pwfl.scenario.fields import Section, parameter
+
+
+class Network(Section):
+    """Who takes part."""
+
+    devices: int = parameter(20, "devices K, all of which send in every round", stages="channel report", ge=1, le=10000)
+
+
+class Radio(Section):
+    """The Gaussian multiple-access channel, with Rayleigh fading that is drawn anew in each round."""
+
+    max_power: float = parameter(
+        1.0, "largest squared factor P by which a device scales its gradient", stages="schedule", ge=1e-9, le=1e9
+    )
+    noise_variance: float = parameter(
+        1e-4, "variance N0 of the receiver's noise for each coordinate", stages="noise", ge=0, le=1e6
+    )
+
+
+class Data(common.DataSource):
+    """What the devices hold and learn."""
+
+    samples: int = parameter(70, "records of each device", unit="samples", stages="channel", ge=1, le=1_000_000)
+
+
+class Privacy(Section):
+    """The devices' noise, and the delta of the guarantee."""
+
+    noise_std: float = parameter(
+        0.05,
+        "standard deviation sigma of a device's noise for each coordinate of its mean gradient",
+        stages="noise/gaussian",
+        ge=1e-9,
+        le=1e6,
+    )
+    delta: float = parameter(1e-5, "delta of the (epsilon, delta) guarantee", stages="account", ge=1e-100, lt=1)
+
+
+class Training(Section):
+    """Gradient descent on all records of all devices."""
+
+    hidden_layers: list[int] = common.hidden_layers([], "train account")
+    rounds: int = parameter(60, "rounds T", stages="channel train account", ge=1, le=1_000_000)
+    learning_rate: float = parameter(2.0, "step size", stages="train", ge=1e-9, le=1e38)
+    clip_norm: float = parameter(
+        1.0, "clipping norm L of a record's gradient", stages="train account audit", ge=1e-6, le=1e6
+    )
+    evaluate_every: int = common.evaluate_every(5)
+
+
+class Scheme(common.Scheme):
+    """A way to transmit and the noise that goes with it."""
+
+    scheduler: Literal["over_the_air", "orthogonal"] = parameter(
+        ..., "who sends when: all at once, so that gradients add up on air, or one device after the other"
+    )
+    noise: Literal["gaussian", "none"] = parameter(..., "noise of each device: Gaussian, or only the receiver's")
+
+
+class LocalDpMac(common.Scenario):
+    """A scenario of the system `local_dp_mac`."""
+
+    system: Literal["local_dp_mac"] = parameter("local_dp_mac", "the system simulated")
+    network: Network = Network()
+    radio: Radio = Radio()
+    data: Data = Data()
+    privacy: Privacy = Privacy()
+    training: Training = Training()
+    schemes: list[Scheme] = parameter(
+        [
+            Scheme(name="Over the air", scheduler="over_the_air", noise="gaussian"),
+            Scheme(name="Orthogonal", scheduler="orthogonal", noise="gaussian"),
+            Scheme(name="Over the air, receiver noise only", scheduler="over_the_air", noise="none"),
+        ],
+        "the schemes compared",
+        stages="report",
+        min_length=1,
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self):
+        """Refuse what cannot be run."""
+        needed, there = self.network.devices * self.data.samples, datasets.SIZES[self.data.dataset].train
+        if needed > there:
+            raise ValueError(
+                f"data.samples: {self.network.devices} devices need {needed} records, {self.data.dataset} has {there}; "
+                f"at most {there // self.network.devices} each are there"
+            )
+        return self
+
+    def table_bytes(self) -> tuple[float, float, str]:
+        """Bytes of a realization's tables: some arrays with an entry for each round and device."""
+        return 300.0 * self.training.rounds * self.network.devices, 0.0, "training.rounds, network.devices"
+
+    def training_bytes(self) -> tuple[float, str]:
+        """Bytes of a training: features, activations and derivatives in float32, and some copies of the weights."""
+        size = datasets.SIZES[self.data.dataset]
+        widths = [size.features, *self.training.hidden_layers, size.classes]
+        samples = self.network.devices * self.data.samples + size.test
+        return 8.0 * samples * sum(widths) + 20.0 * mlp.parameter_count(widths), "data.samples, training.hidden_layers"
+
+
+MODEL = LocalDpMac

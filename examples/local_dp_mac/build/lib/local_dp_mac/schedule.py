@@ -1,0 +1,20 @@
+"""Stage schedule: channel inversion, by all devices at once or by one after the other."""
+
+import polars as pl
+
+
+def run(scenario, scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """Slots and received amplitudes.
+
+    Over the air all arrive with that of the weakest device at full power, c = sqrt(P) min |h|; one after the other,
+    each with its own, c_k = sqrt(P) |h_k|.
+    """
+    gain, slot = {
+        "over_the_air": (pl.col("gain").min().over("realization", "round"), pl.lit(0, pl.Int64)),
+        "orthogonal": (pl.col("gain"), pl.col("user")),
+    }[scheduler]
+    schedule = tables["links"].select(
+        "realization", "round", "user", slot=slot, amplitude=(scenario.radio.max_power * gain).sqrt()
+    )
+    status = tables["links"].select("realization").unique().with_columns(status=pl.lit("everybody_sends"))
+    return {"schedule": schedule, "schedule_status": status}
