@@ -166,15 +166,31 @@ def test_a_lock_is_held_by_one_process_and_ends_with_it(tmp_path):
     locks.hold(["b"], str(tmp_path))
 
 
-def test_a_changed_clock_changes_no_table(tmp_path, study, undisturbed):
+def test_a_clock_that_was_behind_changes_no_table(tmp_path, study, undisturbed):
     folder = tmp_path / "run"
     shutil.copytree(undisturbed, folder, symlinks=True)
     moments = random.Random(3)
-    for path in [*folder.glob("results/**/*"), *folder.glob("store/**/*")]:
+    for path in sorted([*folder.glob("results/**/*"), *folder.glob("store/**/*")]):
         if path.is_file():
-            shift = moments.uniform(-1, 1) * 10 * 365 * 86400
-            os.utime(path, (time.time() + shift, time.time() + shift))
+            moment = time.time() - moments.uniform(0, 10) * 365 * 86400
+            os.utime(path, (moment, moment))
     result = snakemake(folder, study)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert_equal_tables(folder, undisturbed)
+
+
+def test_a_file_from_the_future_is_named_and_changes_no_table(tmp_path, study, undisturbed):
+    folder = tmp_path / "run"
+    shutil.copytree(undisturbed, folder, symlinks=True)
+    [data] = folder.glob("store/dataset/*/data.npz")
+    os.utime(data, (time.time() + 86400, time.time() + 86400))
+    [history] = folder.glob(f"store/train/{address(study, 'train')}/000000-000002/history.parquet")
+    again = ("--forcerun", str(history.relative_to(folder)))
+    result = snakemake(folder, study, *again)
+    assert result.returncode == 1
+    assert f"than input {data.relative_to(folder)}" in result.stdout + result.stderr
+    os.utime(data)
+    result = snakemake(folder, study, *again)
     assert result.returncode == 0, result.stdout + result.stderr
     assert_equal_tables(folder, undisturbed)
 
