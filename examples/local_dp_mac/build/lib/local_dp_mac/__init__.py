@@ -1,1 +1,0 @@
-"""Wireless federated learning with local differential privacy (Seif, Tandon, Li, ISIT 2020), simplified."""
