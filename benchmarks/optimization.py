@@ -19,8 +19,8 @@ REALIZATIONS, BASELINE = 100, 3  # the baselines are so slow that a few realizat
 def case(blocks: int, gamma: float):
     """The scheduler's part of Table I with these blocks and this weight, its users and links."""
     model = scenario.resolve({"radio": {"resource_blocks": blocks}, "schedule": {"gamma": gamma}}, {})
-    tables = run.channel(model.part({"channel"}), range(REALIZATIONS))
-    return model.part({"schedule", "schedule/optimal"}), tables["users"], Uplink.of(model.radio, tables)
+    tables = run.channel(model.of_stage("channel"), range(REALIZATIONS))
+    return model.of_stage("schedule", "optimal"), tables["users"], Uplink.of(model.radio, tables)
 
 
 def array(users, column):

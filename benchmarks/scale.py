@@ -16,13 +16,11 @@ import json, resource, sys, time
 from pwfl import run, scenario
 overrides, realizations, size = json.loads(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 model = scenario.resolve(overrides, {})
-def part(stage, variant=None):
-    return model.part({stage, f"{stage}/{variant}"})
 def shard(first, stop):
-    tables = run.channel(part("channel"), range(first, stop))
-    tables |= run.schedule(part("schedule", "optimal"), "optimal", tables)
-    tables |= run.noise(part("noise", "optimal"), "optimal", tables)
-    run.account(part("account"), tables)
+    tables = run.channel(model.of_stage("channel"), range(first, stop))
+    tables |= run.schedule(model.of_stage("schedule", "optimal"), "optimal", tables)
+    tables |= run.noise(model.of_stage("noise", "optimal"), "optimal", tables)
+    run.account(model.of_stage("account"), tables)
 shard(0, min(realizations, size))
 start = time.perf_counter()
 for first in range(0, realizations, size):

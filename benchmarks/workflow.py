@@ -46,7 +46,7 @@ def compute_seconds() -> float:
     def everything(config: dict, folder: str) -> None:
         study, found = api.load(config, "config.yaml"), pwfl.simulate(config)
         for name, chosen in study.scenarios.items():
-            scenario = chosen.part({REPORT})
+            scenario = chosen.of_stage(REPORT)
             for figure in registry.system(chosen.system).catalog.figures | COMMON_FIGURES:
                 paths = {kind: f"{folder}/figure.{kind}" for kind in ("html", "png", "svg")}
                 theme.save(build.figure(scenario, figure, found.scenarios[name].stages), paths)

@@ -107,7 +107,7 @@ def upstream(wildcards):
     if stage == "train":
         held = shards.covering(*shards.bounds(wildcards.shard), size)
     elif stage == "audit":
-        held = shards.names(chosen.realizations, size)
+        held = shards.of(chosen, "account")
     else:
         held = [wildcards.shard]
     files = {
@@ -124,14 +124,11 @@ def upstream(wildcards):
 def scheme_files(table, wildcards):
     """A table's files of all schemes, scheme after scheme, as many for each."""
     chosen = model(wildcards)
-    training = MAKER[table] == "train"
-    count = chosen.training_realizations if training else chosen.realizations
-    held = shards.names(count, chosen.shards.training if training else chosen.shards.optimization)
-    found = planned[wildcards.scenario]
+    stage, found = MAKER[table], planned[wildcards.scenario]
     return [
-        stored(table, store.of_scheme(found, MAKER[table], scheme)["address"], shard)
+        stored(table, store.of_scheme(found, stage, scheme)["address"], shard)
         for scheme in chosen.schemes
-        for shard in (["all"] if MAKER[table] == "audit" else held)
+        for shard in shards.of(chosen, stage)
     ]
 
 

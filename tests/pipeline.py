@@ -6,6 +6,7 @@ import polars as pl
 
 from pwfl import run as stage_of
 from pwfl import tables
+from pwfl.api import stage_tables
 from pwfl.learning import datasets, sources
 from pwfl.scenario import resolve
 from pwfl.stages import REPORT
@@ -19,21 +20,13 @@ def digits() -> datasets.Dataset:
 
 def part(model, stage: str, variant: str | None = None):
     """The part of a scenario that a stage's variant reads."""
-    return model.part({stage, f"{stage}/{variant}"})
+    return model.of_stage(stage, variant)
 
 
 def run(config: dict) -> tuple:
     """A scenario as its report gets it, and the tables of all its schemes, as they come back from files."""
-    model, collected = resolve({"audit": {"canaries": 50}}, config), []
-    data = digits() if "data" in type(model).model_fields else None
-    for scheme, untrained in stages(model):
-        trained = range(model.training_realizations)
-        found = untrained | finished(stage_of.train(part(model, "train"), data, trained, untrained), model)
-        found |= finished(stage_of.audit(part(model, "audit"), found), model)
-        names = ("schedule_status", "noise_status", "history", "leakage", "outcome", "audit")
-        collected.append({n: found[n].select(pl.lit(scheme.name).alias("scheme"), pl.all()) for n in names})
-    merged = {name: pl.concat([part_[name] for part_ in collected]) for name in collected[0]}
-    return part(model, REPORT), merged | {name: found[name] for name in ("users", "links")}
+    model = resolve({"audit": {"canaries": 50}}, config)
+    return part(model, REPORT), stage_tables(model)
 
 
 def stages(model):

@@ -1,9 +1,10 @@
 """What every stage and variant of a system reads of a scenario."""
 
 from pipeline import part
+from pwfl import stages
 from pwfl.scenario import resolve
 
-STAGES = ("channel", "schedule", "noise", "train", "account", "audit", "report")
+STAGES = (*stages.STAGES, stages.REPORT)
 
 
 def slices(model) -> dict[str, dict]:

@@ -1,12 +1,10 @@
 """Every draw follows seed and realization, in every system: one kind of draw after the other is let loose."""
 
-import re
-
-import numpy as np
 import pytest
 
 from pipeline import digits, part
-from pwfl import run, scenario, streams
+from pwfl import run, scenario
+from pwfl.testing import loosened
 
 BASE = {"realizations": 2, "training_realizations": 2}
 TRAINING = {"hidden_layers": [4], "rounds": 2, "evaluate_every": 1}
@@ -47,37 +45,6 @@ DRAWS = {
 EACH = [(system, draw) for system, parts in DRAWS.items() for part in parts for draw in sorted(part)]
 
 
-@pytest.fixture
-def loose(monkeypatch):
-    """A function that lets the draws of one purpose follow seed and realization; all others are as at seed 1, 0.
-
-    It returns the set of purposes that are asked for from then on.
-    """
-    original = {name: getattr(streams, name) for name in ("uniforms", "generator", "key")}
-
-    def let(purpose: str | None) -> set[str]:
-        asked = set()
-
-        def follows(name: str) -> bool:
-            asked.add(kind := re.sub(r"/\d+", "", name))
-            return kind == purpose
-
-        def uniforms(seed, name, realizations, shape):
-            if follows(name):
-                return original["uniforms"](seed, name, realizations, shape)
-            return np.repeat(original["uniforms"](1, name, range(1), shape), len(realizations), axis=0)
-
-        def one(draw):
-            return lambda seed, name, realization: draw(*((seed, name, realization) if follows(name) else (1, name, 0)))
-
-        monkeypatch.setattr(streams, "uniforms", uniforms)
-        for name in ("generator", "key"):
-            monkeypatch.setattr(streams, name, one(original[name]))
-        return asked
-
-    return let
-
-
 def before_training(system: str, seed: int):
     """The tables of the stages before training, and the part of the scenario that training reads."""
     scheduler, scheme = SCHEMES[system]
@@ -103,29 +70,29 @@ def alike(one: dict, other: dict, realizations: tuple[int, int]) -> bool:
 
 
 @pytest.mark.parametrize("system", DRAWS)
-def test_nothing_else_is_random_and_no_draw_is_left_out(loose, system):
+def test_nothing_else_is_random_and_no_draw_is_left_out(system):
     before, in_training = DRAWS[system]
-    asked = loose(None)
-    found, parameters = before_training(system, seed=1)
-    other, other_parameters = before_training(system, seed=2)
-    assert asked == before
-    assert alike(found, other, (0, 0))
-    assert alike(found, found, (0, 1))
-    asked.clear()
-    history = trained(found, parameters)
-    assert asked == in_training
-    assert alike(history, history, (0, 1))
-    assert alike(history, trained(other, other_parameters), (0, 0))
+    with loosened(set()) as asked:
+        found, parameters = before_training(system, seed=1)
+        other, other_parameters = before_training(system, seed=2)
+        assert asked == before
+        assert alike(found, other, (0, 0))
+        assert alike(found, found, (0, 1))
+        asked.clear()
+        history = trained(found, parameters)
+        assert asked == in_training
+        assert alike(history, history, (0, 1))
+        assert alike(history, trained(other, other_parameters), (0, 0))
 
 
 @pytest.mark.parametrize(("system", "draw"), EACH)
-def test_every_draw_follows_realization_and_seed(loose, system, draw):
+def test_every_draw_follows_realization_and_seed(system, draw):
     before, _ = DRAWS[system]
-    loose(draw)
-    found, parameters = before_training(system, seed=1)
-    other, other_parameters = before_training(system, seed=2)
-    if draw not in before:
-        assert alike(found, other, (0, 0))
-        found, other = trained(found, parameters), trained(other, other_parameters)
+    with loosened({draw}):
+        found, parameters = before_training(system, seed=1)
+        other, other_parameters = before_training(system, seed=2)
+        if draw not in before:
+            assert alike(found, other, (0, 0))
+            found, other = trained(found, parameters), trained(other, other_parameters)
     assert not alike(found, found, (0, 1))
     assert not alike(found, other, (0, 0))

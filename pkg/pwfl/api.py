@@ -7,13 +7,15 @@ import polars as pl
 import yaml
 
 from pwfl import run, tables
-from pwfl.learning import datasets, sources
+from pwfl.learning import sources
 from pwfl.report import build
 from pwfl.report.catalog import COMMON_TABLES, COMPARISON
 from pwfl.runtime import shards, store
 from pwfl.scenario import Study, check_surroundings, load, read, resolve
 from pwfl.stages import MAKER, REPORT, STAGES
 from pwfl.systems import registry
+
+Known = dict[tuple[str, int, int], dict[str, pl.DataFrame]]
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,8 @@ def simulate(config: str | Path | dict) -> StudyTables:
     """
     study = _study(config)
     check_surroundings(study)
-    known: dict[tuple, dict[str, pl.DataFrame]] = {}
-    scenarios = {name: _scenario_tables(study, scenario, known) for name, scenario in study.scenarios.items()}
+    known: Known = {}
+    scenarios = {name: _scenario_tables(scenario, known) for name, scenario in study.scenarios.items()}
     compared = {
         name: {"scenario": study.scenarios[name].part(None), **found.report} for name, found in scenarios.items()
     }
@@ -97,12 +99,16 @@ def _study(config: str | Path | dict) -> Study:
     return load(read([config]), str(config))
 
 
-def _scenario_tables(study: Study, scenario, known: dict) -> ScenarioTables:
+def stage_tables(scenario, known: Known | None = None) -> dict[str, pl.DataFrame]:
+    """The tables of all stages of a scenario, as its report gets them: of all schemes, named in the first column.
+
+    Parameters
+    ----------
+    known
+        What was computed for other scenarios, by address and numbers of realizations; it is taken, and grows.
+    """
+    known = {} if known is None else known
     described = store.addresses(scenario)
-    blocks = [
-        range(first, min(stop, scenario.realizations))
-        for first, stop in map(shards.bounds, shards.names(scenario.realizations, scenario.shards.optimization))
-    ]
     merged: dict[str, list[pl.DataFrame]] = {}
     for scheme in scenario.schemes:
         found: dict[str, pl.DataFrame] = {}
@@ -110,45 +116,42 @@ def _scenario_tables(study: Study, scenario, known: dict) -> ScenarioTables:
             description = store.of_scheme(described, stage, scheme)
             key = (description["address"], scenario.realizations, scenario.training_realizations)
             if key not in known:
-                known[key] = _stage_tables(study, scenario, description, blocks, found)
+                known[key] = _of_stage(scenario, stage, description["variant"], found)
             found |= known[key]
         for table, frame in found.items():
             if MAKER[table] == "channel":
                 merged[table] = [frame]
             else:
                 merged.setdefault(table, []).append(frame.select(pl.lit(scheme.name).alias("scheme"), pl.all()))
-    stages = {table: pl.concat(frames) for table, frames in merged.items()}
-    return ScenarioTables(stages, build.summarize(scenario.part({REPORT}), stages))
+    return {table: pl.concat(frames) for table, frames in merged.items()}
 
 
-def _stage_tables(study: Study, scenario, description: dict, blocks: list[range], found: dict) -> dict:
-    """A stage's tables of all realizations, as they come back from files."""
-    stage, variant = description["stage"], description["variant"]
-    own = scenario.part({stage, f"{stage}/{variant}"})
+def _scenario_tables(scenario, known: Known) -> ScenarioTables:
+    stages = stage_tables(scenario, known)
+    return ScenarioTables(stages, build.summarize(scenario.of_stage(REPORT), stages))
+
+
+def _of_stage(scenario, stage: str, variant: str | None, found: dict) -> dict[str, pl.DataFrame]:
+    """A stage's tables of all realizations, made shard by shard, as they come back from files."""
+    own = scenario.of_stage(stage, variant)
     if stage == "train":
-        made = [run.train(own, _data(study, scenario), range(scenario.training_realizations), found)]
+        made = [run.train(own, sources.of(scenario), range(scenario.training_realizations), found)]
     elif stage == "audit":
         made = [run.audit(own, found)]
-    elif stage == "channel":
-        made = [run.channel(own, block) for block in blocks]
     else:
-        call = getattr(run, stage)
-        inside = pl.col("realization")
-        parts = [
-            {name: frame.filter(inside >= block.start, inside < block.stop) for name, frame in found.items()}
-            for block in blocks
-        ]
-        made = [call(own, variant, part) if variant else call(own, part) for part in parts]
+        made = []
+        for first, stop in map(shards.bounds, shards.of(scenario, stage)):
+            if stage == "channel":
+                made.append(run.channel(own, range(first, min(stop, scenario.realizations))))
+                continue
+            inside = pl.col("realization").is_between(first, stop, closed="left")
+            part = {name: frame.filter(inside) for name, frame in found.items()}
+            call = getattr(run, stage)
+            made.append(call(own, variant, part) if variant else call(own, part))
     return {
         table: tables.finished(pl.concat([part[table] for part in made]), table, scenario.system)
         for table in STAGES[stage].makes
     }
-
-
-def _data(study: Study, scenario) -> datasets.Dataset | None:
-    if "data" not in type(scenario).model_fields:
-        return None
-    return datasets.prepared(sources.load(scenario.data.dataset, scenario.data.folder))
 
 
 def _read_scenario(folder: Path, root: Path) -> ScenarioTables:
@@ -156,12 +159,9 @@ def _read_scenario(folder: Path, root: Path) -> ScenarioTables:
     upstream = store.read_addresses(str(folder / "addresses.csv"))
     paths: dict[str, list[str]] = {}
     for stage, made in STAGES.items():
-        trained = stage == "train"
-        count = scenario.training_realizations if trained else scenario.realizations
-        names = shards.names(count, scenario.shards.training if trained else scenario.shards.optimization)
         for scheme in scenario.schemes:
             home = root / "store" / stage / upstream[scheme.name][stage]
-            inside = [home] if stage == "audit" else [home / name for name in names]
+            inside = [home if name == shards.ALL else home / name for name in shards.of(scenario, stage)]
             for table in made.makes:
                 if stage != "channel" or not paths.get(table):
                     paths.setdefault(table, []).extend(str(place / f"{table}.parquet") for place in inside)

@@ -17,13 +17,14 @@ import polars as pl
 from annotated_types import Ge, Gt, Le, Lt
 
 from pwfl import run, streams, tables
-from pwfl.learning import datasets, sources
+from pwfl.api import stage_tables
+from pwfl.learning import sources
 from pwfl.report import build, theme
 from pwfl.report.catalog import COMMON_FIGURES, COMMON_TABLES
 from pwfl.runtime import fingerprint, store
 from pwfl.scenario import ScenarioError, parameters, resolve
 from pwfl.scenario.common import Scenario
-from pwfl.stages import REPORT, STAGES
+from pwfl.stages import REPORT, STAGES, variants
 from pwfl.systems import registry
 
 REALIZATIONS = 3  # of the tiny scenario, of which TRAINED are trained
@@ -69,11 +70,11 @@ def check_system(name: str) -> pl.DataFrame:
         {},
     )
     _check_modules(model)
-    data = _data(model)
+    data = sources.of(model)
     _check_shards(model, data)
     _check_draws(model, data)
     _check_accounting(model)
-    _check_report(model, data)
+    _check_report(model)
     return reruns(model)
 
 
@@ -93,16 +94,6 @@ def reruns(model: Scenario) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=["parameter", "changed_to", "stages"], orient="row")
 
 
-def _part(model: Scenario, stage: str, variant: str | None = None) -> Scenario:
-    return model.part({stage, f"{stage}/{variant}"})
-
-
-def _data(model: Scenario) -> datasets.Dataset | None:
-    if "data" not in type(model).model_fields:
-        return None
-    return datasets.prepared(sources.load(model.data.dataset, model.data.folder))
-
-
 def _finished(made: Tables, model: Scenario) -> Tables:
     return {name: tables.finished(frame, name, model.system) for name, frame in made.items()}
 
@@ -113,18 +104,18 @@ def _before_training(model: Scenario, scheme, realizations: range, mix: Callable
     def handed(found: Tables) -> Tables:
         return {name: mix(frame) for name, frame in found.items()}
 
-    found = _finished(run.channel(_part(model, "channel"), realizations), model)
-    own = _part(model, "schedule", scheme.scheduler)
+    found = _finished(run.channel(model.of_stage("channel"), realizations), model)
+    own = model.of_stage("schedule", scheme.scheduler)
     found |= _finished(run.schedule(own, scheme.scheduler, handed(found)), model)
-    return found | _finished(run.noise(_part(model, "noise", scheme.noise), scheme.noise, handed(found)), model)
+    return found | _finished(run.noise(model.of_stage("noise", scheme.noise), scheme.noise, handed(found)), model)
 
 
 def _history(model: Scenario, data, found: Tables, realizations: range) -> Tables:
-    return _finished(run.train(_part(model, "train"), data, realizations, found), model)
+    return _finished(run.train(model.of_stage("train"), data, realizations, found), model)
 
 
 def _account(model: Scenario, found: Tables) -> Tables:
-    return _finished(run.account(_part(model, "account"), found), model)
+    return _finished(run.account(model.of_stage("account"), found), model)
 
 
 def _check_modules(model: Scenario) -> None:
@@ -189,7 +180,7 @@ def _check_draws(model: Scenario, data) -> None:
     """Every draw is of one stage, follows seed and realization, and matters; nothing else is random."""
     for scheme in model.schemes:
         purposes: dict[str, str] = {}
-        with _streams(set()) as asked:
+        with loosened(set()) as asked:
             fixed = _each_stage(model, scheme, data, asked, purposes)
         for stage, found in fixed.items():
             for name, frame in found.items():
@@ -200,10 +191,10 @@ def _check_draws(model: Scenario, data) -> None:
                         "`streams` was held fixed: draw by `pwfl.streams` alone"
                     )
         for purpose, stage in purposes.items():
-            with _streams({purpose}) as asked:
+            with loosened({purpose}) as asked:
                 found = _each_stage(model, scheme, data, asked, {})[stage]
             other = model.model_copy(update={"seed": model.seed + 1})
-            with _streams({purpose}) as asked:
+            with loosened({purpose}) as asked:
                 reseeded = _each_stage(other, scheme, data, asked, {})[stage]
             for what, one, two in (
                 ("realization", _of(found, 0), _of(found, 1)),
@@ -226,13 +217,13 @@ def _each_stage(model: Scenario, scheme, data, asked: set[str], purposes: dict[s
     found: Tables = {}
     for stage in DRAWING:
         asked.clear()
-        own = _part(model, stage, scheme.scheduler if stage == "schedule" else scheme.noise)
+        variant = variants(scheme.scheduler, scheme.noise).get(stage)
+        own = model.of_stage(stage, variant)
         if stage == "channel":
             made[stage] = run.channel(own, range(TRAINED))
         elif stage == "train":
             made[stage] = run.train(own, data, range(TRAINED), found)
         else:
-            variant = scheme.scheduler if stage == "schedule" else scheme.noise
             made[stage] = getattr(run, stage)(own, variant, found)
         made[stage] = _finished(made[stage], model)
         found |= made[stage]
@@ -246,7 +237,7 @@ def _each_stage(model: Scenario, scheme, data, asked: set[str], purposes: dict[s
 
 
 @contextmanager
-def _streams(loose: set[str]) -> Iterator[set[str]]:
+def loosened(loose: set[str]) -> Iterator[set[str]]:
     """All draws held fixed but those of some purposes; yields the set of the purposes that are asked for.
 
     Purposes that differ by numbers after a slash (of rounds, say) are one.
@@ -284,27 +275,22 @@ def _check_accounting(model: Scenario) -> None:
             "the catalog names no columns of the table noise that are zero where no noise is added: `silent`"
         )
     privacy = getattr(model, "privacy", None)
+    deltas = (1e-3, 1e-8) if privacy is not None and "delta" in type(privacy).model_fields else ()
+    changed = [model.model_copy(update={"privacy": privacy.model_copy(update={"delta": delta})}) for delta in deltas]
     for scheme in model.schemes:
         found = _before_training(model, scheme, range(REALIZATIONS))
         epsilon = _account(model, found)["outcome"]
-        if privacy is not None and "delta" in type(privacy).model_fields:
-            for delta in (1e-3, 1e-8):
-                other = model.model_copy(update={"privacy": privacy.model_copy(update={"delta": delta})})
-                own = _before_training(other, scheme, range(REALIZATIONS))
-                outcome = _account(other, own)["outcome"]
-                if set(outcome["delta"]) != {delta}:
-                    raise CheckError(f"{scheme.name}: outcome states delta {set(outcome['delta'])}, must be {delta}")
-            fixed = [
-                _account(model.model_copy(update={"privacy": privacy.model_copy(update={"delta": delta})}), found)[
-                    "outcome"
-                ]["epsilon_exact"]
-                for delta in (1e-3, 1e-8)
-            ]
-            both = fixed[0].is_finite() & fixed[1].is_finite()
-            if not (fixed[0] < fixed[1]).filter(both).all() or (both.any() and fixed[0].equals(fixed[1])):
+        for delta, other in zip(deltas, changed, strict=True):
+            outcome = _account(other, _before_training(other, scheme, range(REALIZATIONS)))["outcome"]
+            if set(outcome["delta"]) != {delta}:
+                raise CheckError(f"{scheme.name}: outcome states delta {set(outcome['delta'])}, must be {delta}")
+        if deltas:
+            large, small = (_account(other, found)["outcome"]["epsilon_exact"] for other in changed)
+            both = large.is_finite() & small.is_finite()
+            if not (large < small).filter(both).all() or (both.any() and large.equals(small)):
                 raise CheckError(f"{scheme.name}: epsilon_exact does not grow as delta falls, of the same noise")
         quiet = found | {"noise": found["noise"].with_columns(**{c: pl.lit(v) for c, v in silent.items()})}
-        without = run.account(_part(model, "account"), quiet)["outcome"]["epsilon_exact"]
+        without = run.account(model.of_stage("account"), quiet)["outcome"]["epsilon_exact"]
         if not without.is_infinite().fill_null(True).all():
             raise CheckError(
                 f"{scheme.name}: epsilon_exact is {without.to_list()} where no noise is added; must be infinite "
@@ -313,7 +299,7 @@ def _check_accounting(model: Scenario) -> None:
             )
 
 
-def _check_report(model: Scenario, data) -> None:
+def _check_report(model: Scenario) -> None:
     """Tables, figures and claims are those of the catalog, and build with few realizations, and none trained."""
     catalog, folder = registry.system(model.system).catalog, registry.system(model.system).folder
     for figure in (*catalog.figures, *catalog.comparison_figures):
@@ -321,10 +307,10 @@ def _check_report(model: Scenario, data) -> None:
             raise CheckError(f"figure {figure}: has no caption {folder.name}/captions/{figure}.rst")
     one = model.model_copy(update={"realizations": 1, "training_realizations": 1})
     for case, trained in ((model, True), (one, True), (one, False)):
-        stages = _all_schemes(case, data)
+        stages = stage_tables(case)
         if not trained:
             stages["history"] = stages["history"].clear()
-        scenario = case.part({REPORT})
+        scenario = case.of_stage(REPORT)
         found = build.summarize(scenario, stages)
         wanted = {*catalog.tables, *COMMON_TABLES}
         if set(found) != wanted:
@@ -348,18 +334,6 @@ def _save(chart) -> None:
         theme.save(chart, {kind: str(Path(folder, f"figure.{kind}")) for kind in ("html", "png", "svg")})
 
 
-def _all_schemes(model: Scenario, data) -> Tables:
-    """The tables of all stages and schemes, as the report gets them."""
-    parts: dict[str, list[pl.DataFrame]] = {}
-    for scheme in model.schemes:
-        found = _before_training(model, scheme, range(model.realizations))
-        found |= _account(model, found) | _history(model, data, found, range(model.training_realizations))
-        found |= _finished(run.audit(_part(model, "audit"), found), model)
-        for name in ("schedule_status", "noise_status", "history", "leakage", "outcome", "audit"):
-            parts.setdefault(name, []).append(found[name].select(pl.lit(scheme.name).alias("scheme"), pl.all()))
-    return {name: pl.concat(frames) for name, frames in parts.items()} | {k: found[k] for k in ("users", "links")}
-
-
 def _stages_by_address(model: Scenario) -> dict[str, set[str]]:
     """The addresses of each stage, and of each variant of one, in a scenario; the report's, too."""
     found: dict[str, set[str]] = {}
@@ -367,7 +341,7 @@ def _stages_by_address(model: Scenario) -> dict[str, set[str]]:
         stage, variant = description["stage"], description["variant"]
         name = f"{stage}/{variant}" if stage in STAGES and STAGES[stage].variant else stage
         found.setdefault(name, set()).add(description["address"])
-    return found | {REPORT: {str(model.part({REPORT}).plain())}}
+    return found | {REPORT: {str(model.of_stage(REPORT).plain())}}
 
 
 def _changed(model: Scenario, path: tuple[str, ...], field) -> tuple[object, Scenario] | None:

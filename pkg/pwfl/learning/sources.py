@@ -4,12 +4,12 @@ import gzip
 import hashlib
 import struct
 import zlib
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
 
-from pwfl.learning.datasets import CONTENT, SIZES, DataError, Dataset, content
+from pwfl.learning.datasets import CONTENT, SIZES, DataError, Dataset, content, prepared
 from pwfl.runtime.files import whole
 
 IDX_FILES = (
@@ -59,6 +59,19 @@ def load(dataset: str, folder: str | None = None) -> tuple[np.ndarray, np.ndarra
     if content(arrays) != CONTENT[dataset]:
         raise DataError(f"{dataset}: what Keras loaded is not the original; delete its file in ~/.keras/datasets")
     return arrays
+
+
+def of(scenario) -> Dataset | None:
+    """The data set that a scenario trains on, as training takes it; None where its users' data are simulated."""
+    if "data" not in type(scenario).model_fields:
+        return None
+    return _prepared(scenario.data.dataset, scenario.data.folder)
+
+
+@lru_cache(maxsize=1)
+def _prepared(dataset: str, folder: str | None) -> Dataset:
+    # The schemes of a study mostly share one, of hundreds of megabytes.
+    return prepared(load(dataset, folder))
 
 
 @cache

@@ -4,6 +4,8 @@ How many realizations a study asks for decides which shards are computed, and no
 later computes only those that are missing.
 """
 
+ALL = "all"  # no folder of its own
+
 
 def names(count: int, size: int) -> list[str]:
     """Names FIRST-STOP of the shards that cover the first `count` realizations.
@@ -21,6 +23,15 @@ def covering(first: int, stop: int, size: int) -> list[str]:
     ['000000-000005', '000005-000010']
     """
     return [f"{start:06d}-{start + size:06d}" for start in range(first - first % size, stop, size)]
+
+
+def of(scenario, stage: str) -> list[str]:
+    """Names of the shards that a scenario's stage has; one of the audit, which takes all realizations together."""
+    if stage == "audit":
+        return [ALL]
+    if stage == "train":
+        return names(scenario.training_realizations, scenario.shards.training)
+    return names(scenario.realizations, scenario.shards.optimization)
 
 
 def bounds(shard: str) -> tuple[int, int]:

@@ -65,7 +65,7 @@ def report(scenario, found: dict) -> dict:
     return {
         "system": scenario.system,
         "stage": REPORT,
-        "parameters": scenario.part({REPORT}).plain(),
+        "parameters": scenario.of_stage(REPORT).plain(),
         "upstream": schemes,
         **code(f"{package}.{REPORT}", f"{package}.tables", "pwfl.report.build"),
     }
@@ -144,7 +144,6 @@ def check_addresses(path: str, description: dict) -> None:
 
 def _describe(scenario, stage: str, variant: str | None, before: dict[str, str]) -> dict:
     """The description of a stage's variant, given the addresses of the stages before it."""
-    wanted = {stage, f"{stage}/{variant}"}
     upstream = {MAKER[table] for table in registry.reads(scenario.system, stage, variant)}
     if stage == "train":
         upstream |= {DATASET} & set(before)
@@ -154,7 +153,7 @@ def _describe(scenario, stage: str, variant: str | None, before: dict[str, str])
             "system": scenario.system,
             "stage": stage,
             "variant": variant,
-            "parameters": scenario.part(wanted).plain(),
+            "parameters": scenario.of_stage(stage, variant).plain(),
             "upstream": {name: before[name] for name in (DATASET, *STAGES) if name in upstream},
             **code(f"{package}.{stage}", f"{package}.tables"),
         }

@@ -142,6 +142,10 @@ class Scenario(Section):
         section.__dict__["system"] = self.system
         return section
 
+    def of_stage(self, stage: str, variant: str | None = None) -> Self:
+        """The part of the scenario that a stage, or a variant of one, is declared to read."""
+        return self.part({stage, f"{stage}/{variant}"})
+
     def table_bytes(self) -> tuple[float, float, str]:
         """About how many bytes a job on tables takes: for each realization, besides, and the keys that set both.
 
