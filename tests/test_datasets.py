@@ -2,12 +2,14 @@
 
 import gzip
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from conftest import ROOT
+from conftest import ROOT, snakemake
 from pwfl.learning import datasets, sources
+from pwfl.scenario import load
 
 ORIGINALS = ROOT.parent / "shared" / "data"  # holds a folder of IDX files for each data set, where it is there at all
 
@@ -59,6 +61,33 @@ def test_a_folder_of_idx_files_is_read(folder):
     loaded = sources.load("mnist", str(path))
     for array, expected in zip(loaded, arrays, strict=True):
         assert np.array_equal(array, expected.reshape(len(expected), -1).squeeze())
+
+
+def test_a_study_knows_the_idx_files_of_its_folder(folder):
+    path, _ = folder
+    config = {"base": {"data": {"dataset": "mnist", "folder": str(path)}}, "scenarios": {"one": {}, "two": {}}}
+    files = load(config, "study.yaml").idx_files("mnist")
+    assert [Path(file).name.removesuffix(".gz") for file in files] == list(sources.IDX_FILES)
+    assert {Path(file).parent for file in files} == {path}
+    config["base"]["data"]["folder"] = None
+    assert load(config, "study.yaml").idx_files("mnist") == []
+
+
+@pytest.mark.skipif(not ORIGINALS.is_dir(), reason="the original IDX files are not here")
+@pytest.mark.parametrize("dataset", ["mnist", "fashion_mnist"])
+def test_the_workflow_learns_from_a_folder_of_idx_files(dataset, tmp_path):
+    base = {
+        "realizations": 1,
+        "training_realizations": 1,
+        "shards": {"optimization": 1},
+        "data": {"dataset": dataset, "folder": str(ORIGINALS / dataset)},
+        "training": {"hidden_layers": [], "rounds": 1},
+        "audit": {"canaries": 10},
+    }
+    result = snakemake(tmp_path, {"study": "idx", "base": base, "scenarios": {"one": {}}}, "--cores", "2")
+    assert result.returncode == 0, result.stdout + result.stderr
+    stored = np.load(next(tmp_path.glob("store/dataset/*/data.npz")))
+    assert stored["x_train"].shape == (60_000, 784)
 
 
 def test_what_is_stored_is_restored_as_numbers_in_the_unit_interval(folder, tmp_path, monkeypatch):

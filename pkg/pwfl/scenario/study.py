@@ -11,6 +11,7 @@ from functools import reduce
 from math import ceil
 from pathlib import Path
 
+from pwfl.learning import sources
 from pwfl.scenario import size, written
 from pwfl.scenario.common import Scenario
 from pwfl.scenario.messages import ScenarioError, blame, did_you_mean, report, sets, shown
@@ -45,8 +46,8 @@ class Study:
 
     def idx_files(self, dataset: str) -> list[str]:
         """The IDX files that a scenario's `data.folder` gives for a data set; none: Keras loads it."""
-        sources = [s.data for s in self.scenarios.values() if "data" in type(s).model_fields]
-        folders = {source.folder for source in sources if source.dataset == dataset} - {None}
+        asked = [s.data for s in self.scenarios.values() if "data" in type(s).model_fields]
+        folders = {data.folder for data in asked if data.dataset == dataset} - {None}
         return [str(path) for path in sources.idx_paths(min(folders))] if folders and dataset != "digits" else []
 
 
