@@ -149,7 +149,8 @@ def figure_files(wildcards):
 
 def report_depends(wildcards):
     """The param `depends` of a scenario's report."""
-    return store.report(model(wildcards), planned[wildcards.scenario])
+    name = wildcards.scenario
+    return store.report(study, name, planned[name])
 
 
 def addresses_file(name):
@@ -207,7 +208,7 @@ def drawn(path, figures, category):
 
     def drawn_as(kind, system, figure):
         labels = {"item": figure, "format": formats[kind]}
-        if system == "systems" or figure in catalog.COMMON_FIGURES:
+        if system == "systems" or figure in (*catalog.COMMON_FIGURES, *catalog.SWEEP_FIGURES):
             caption = f"../report/{figure}.rst"
         else:
             caption = registry.system(system).folder / "captions" / f"{figure}.rst"
@@ -222,11 +223,12 @@ def drawn(path, figures, category):
 def comparison_figures():
     """The figures that compare scenarios, as pairs of system and name: of one system, and of all."""
     systems = [chosen.system for chosen in study.scenarios.values()]
+    swept = {study.scenarios[name].system for name in study.points}
     compared = [
         (system, figure)
         for system in sorted(set(systems))
         if systems.count(system) > 1
-        for figure in registry.system(system).catalog.comparison_figures
+        for figure in catalog.compared(registry.system(system).catalog, system in swept)
     ]
     if len(set(systems)) > 1:
         compared += [("systems", figure) for figure in catalog.SYSTEMS_FIGURES]
@@ -239,7 +241,8 @@ def scenario_reports():
     for name, chosen in study.scenarios.items():
         folder = f"{RESULTS}/{name}"
         files += [f"{folder}/scenario.yaml", f"{folder}/parameters.csv"]
-        files += expand(f"{folder}/{{figure}}.html", figure=figures_of(chosen.system))
+        if name not in study.points:  # whose figures are drawn when they are asked for
+            files += expand(f"{folder}/{{figure}}.html", figure=figures_of(chosen.system))
         files += expand(f"{folder}/{{table}}.csv", table=tables_of(chosen.system))
     return files
 

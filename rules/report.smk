@@ -141,7 +141,7 @@ rule comparison:
         mem_mb=2000,
         runtime=10,
     params:
-        depends=store.comparison(study.scenarios),
+        depends=store.comparison(study),
         captions=catalog.COMPARISON,
         figures=comparison_figures(),
     message:

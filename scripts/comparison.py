@@ -5,9 +5,11 @@ import polars as pl
 from pwfl import tables
 from pwfl.report import build, theme
 from pwfl.runtime import jobs
+from pwfl.scenario.sweep import Point
 
 depends, output = snakemake.params.depends, snakemake.output
-study = {name: {"scenario": scenario} for name, scenario in jobs.start_all(snakemake.log[0], depends).items()}
+scenarios = jobs.start_all(snakemake.log[0], depends)
+study = {name: {"scenario": scenarios[name], "point": Point(*depends["points"][name])} for name in scenarios}
 for path in map(Path, snakemake.input):  # .../SCENARIO/TABLE.parquet
     study[path.parent.name][path.stem] = pl.read_parquet(path)
 frames = build.compare(study)

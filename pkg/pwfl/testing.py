@@ -20,10 +20,11 @@ from pwfl import run, streams, tables
 from pwfl.api import stage_tables
 from pwfl.learning import sources
 from pwfl.report import build, theme
-from pwfl.report.catalog import COMMON_FIGURES, COMMON_TABLES
+from pwfl.report.catalog import COMMON_FIGURES, COMMON_TABLES, compared
 from pwfl.runtime import fingerprint, store
 from pwfl.scenario import ScenarioError, parameters, resolve
 from pwfl.scenario.common import Scenario
+from pwfl.scenario.sweep import Point
 from pwfl.stages import REPORT, STAGES, variants
 from pwfl.systems import registry
 
@@ -321,11 +322,14 @@ def _check_report(model: Scenario) -> None:
         for figure, needed in (catalog.figures | COMMON_FIGURES).items():
             chart = build.figure(scenario, figure, {name: stages[name] for name in needed})
             _save(chart)
-        study = {name: {"scenario": case.part(None)} | found for name in ("one", "two")}
+        study = {
+            name: {"scenario": case.part(None), "point": Point("swept", {"seed": seed})} | found
+            for seed, name in enumerate(("one", "two"))
+        }
         claims = build.compare(study)["claims"]
         if strange := set(claims["holds"]) - {"yes", "no", "open"}:
             raise CheckError(f"claims: holds is {strange}, must be yes, no or open")
-        for figure in catalog.comparison_figures:
+        for figure in compared(catalog, swept=True):
             _save(build.comparison_figure(model.system, figure, study))
 
 

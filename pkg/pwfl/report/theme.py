@@ -13,6 +13,7 @@ from pwfl.systems import registry
 CONFIDENCE = 0.95
 CDF_POINTS = 400
 WIDTH, HEIGHT = 520, 340
+HEADER = alt.Header(labelFontSize=13, titleFontSize=13)  # of panels
 # Okabe and Ito's colours, told apart with any colour vision, a grey and an olive.
 PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#B8A800"]
 
@@ -56,7 +57,11 @@ def scheme_colour(scenario, schemes=None) -> tuple[alt.Color, alt.Parameter, dic
     `schemes` are those of the scenario that are drawn; None: all.
     """
     shown = [scheme.name for scheme in (scenario.schemes if schemes is None else schemes)]
-    colours = {name: colour for name, colour in scheme_colours(scenario).items() if name in shown}
+    return named_colours({name: colour for name, colour in scheme_colours(scenario).items() if name in shown})
+
+
+def named_colours(colours: dict[str, str]) -> tuple[alt.Color, alt.Parameter, dict]:
+    """Colour by the names of schemes, the selection that a click on the legend makes, and the opacity it sets."""
     chosen = alt.selection_point(fields=["scheme"], bind="legend")
     colour = alt.Color(
         "scheme:N",

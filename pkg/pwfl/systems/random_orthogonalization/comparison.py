@@ -52,7 +52,7 @@ def readings(scenarios: dict[str, dict]) -> alt.FacetChart:
     noisy = [s.name for s in _schemes(scenarios) if s.noise == "fixed"] or table["scheme"].unique().to_list()
     frame = marks.reading_means(table.filter(pl.col("scheme").is_in(noisy)), ["scenario"])
     shown = [label for label in marks.READINGS.values() if label != marks.READINGS["epsilon_printed"]]
-    panels = alt.Facet("reading:N", title=None, header=marks.HEADER, sort=shown)
+    panels = alt.Facet("reading:N", title=None, header=theme.HEADER, sort=shown)
     return _panels(
         frame.filter(pl.col("reading").is_in(shown)),
         "users:Q",
@@ -86,7 +86,7 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.FacetChart:
     title = alt.TitleParams("Accuracy against privacy after all rounds", subtitle=f"worst user; {marks.dots_of(frame)}")
     return (
         chart.properties(width=330, height=theme.HEIGHT)
-        .facet(column=alt.Column("observer:N", title=None, header=marks.HEADER, sort=list(marks.OBSERVERS.values())))
+        .facet(column=alt.Column("observer:N", title=None, header=theme.HEADER, sort=list(marks.OBSERVERS.values())))
         .resolve_scale(x="independent")
         .properties(title=title)
     )

@@ -22,7 +22,6 @@ READINGS = {
 }
 OBSERVERS = {"epsilon_exact": "Observer of the server's updates", "epsilon_antennas_rounds": "Observer of all antennas"}
 LEGEND = alt.Legend(symbolOpacity=1)
-HEADER = alt.Header(labelFontSize=13)
 
 
 def trained(history: pl.DataFrame) -> pl.DataFrame:
@@ -124,4 +123,4 @@ def scatter(frame, epsilon: str, by: list[str], x: alt.X, colour: alt.Color, cho
 
 def scheme_panels(schemes: "list[Scheme]") -> alt.Column:
     """A panel for each scheme, in the schemes' order."""
-    return alt.Column("scheme:N", title=None, header=HEADER, sort=[scheme.name for scheme in schemes])
+    return alt.Column("scheme:N", title=None, header=theme.HEADER, sort=[scheme.name for scheme in schemes])

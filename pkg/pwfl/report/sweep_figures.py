@@ -1,0 +1,242 @@
+"""Figures of a sweep: outcomes over the swept parameter, the plane of two outcomes, curves over rounds.
+
+`study` is that of `report.build.compare`, of the scenarios of one system.
+"""
+
+import altair as alt
+import polars as pl
+
+from pwfl.report import theme
+from pwfl.report.sweeps import KEYS, efficient, literals, losses, outcomes, outcomes_of, point_of, swept_columns
+
+DECADE = 10  # values of which the largest is as many times the least lie on a logarithmic axis
+PANEL = 260
+FAILED = ("diverged", "noise_infeasible")  # trainings whose accuracy is no result
+ORDERED = alt.SchemeParams("viridis", extent=[0, 0.85])  # whose end is too light on white
+RINGS = "ringed: no other point is as good in both, by its means"
+
+
+def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.TopLevelMixin:
+    """An outcome over the swept parameter with its interval, a line a scheme; panels for other swept parameters.
+
+    Without a name, the first outcome of the system that there is.
+    """
+    table = outcomes(study)
+    outcome = outcome or table["outcome"][0]
+    table = table.filter(pl.col("outcome") == outcome)
+    x, *others = varied(table)
+    known = outcomes_of(table["system"][0])[outcome]
+    frame, names = _plottable(_side_by_side(table, x), [x, *others])
+    size = {"width": PANEL, "height": PANEL} if others else {"width": theme.WIDTH, "height": theme.HEIGHT}
+    colour, chosen, opacity = _scheme_colour(study)
+    base = (
+        alt.Chart(frame)
+        .encode(
+            x=_parameter_axis(table[x], "beside" if table[x].dtype.is_numeric() else names[x], x),
+            y=alt.Y("mean:Q", title=known.title, scale=_scale(table["mean"]), axis=alt.Axis(format=known.format)),
+            color=colour,
+            opacity=opacity,
+            detail=["sweep_of:N", *(f"{names[key]}:N" for key in others[2:])],
+            tooltip=[
+                *_which(names),
+                *(alt.Tooltip(f"{p}:Q", title=f"{known.title}, {p}", format=".4g") for p in ("mean", "low", "high")),
+                alt.Tooltip("realizations:Q", title="realizations"),
+            ],
+        )
+        .properties(**size)
+    )
+    if table["sweep_of"].n_unique() > 1:
+        base = base.encode(strokeDash=alt.StrokeDash("sweep_of:N", title="Scenario"))
+    whiskers = base.mark_rule(strokeWidth=1.5).encode(y="low:Q", y2="high:Q", strokeDash=alt.value([]))
+    layers = alt.layer(base.mark_line(), whiskers, base.mark_point(filled=True, size=55)).add_params(chosen)
+    title = alt.TitleParams(
+        f"{table['system'][0]}: {_small(known.title)} over {x}",
+        subtitle=f"mean and 95% interval over {_counts(table)}; schemes side by side",
+    )
+    facets = dict(zip(("column", "row"), others, strict=False))
+    if not facets:
+        return layers.properties(title=title)
+    panels = {side: alt.Facet(f"{names[key]}:O", title=key, header=theme.HEADER) for side, key in facets.items()}
+    return layers.facet(**panels).properties(title=title)
+
+
+def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) -> alt.LayerChart:
+    """Two outcomes of every point, a curve a scheme through the points of its sweep; rings: what nothing dominates.
+
+    Without names, the first two outcomes of the system that there are: accuracy over epsilon where it has both.
+    """
+    table = outcomes(study)
+    first = table["outcome"].unique(maintain_order=True).to_list()
+    x, y = x or first[min(1, len(first) - 1)], y or first[0]
+    known, swept = outcomes_of(table["system"][0]), varied(table)
+    index = [*KEYS, *swept_columns(table), "scheme", "target_epsilon"]
+    sides = [
+        table.filter(pl.col("outcome") == name).select(
+            *index, *(pl.col(part).alias(f"{axis}_{part}") for part in ("mean", "low", "high"))
+        )
+        for axis, name in (("x", x), ("y", y))
+    ]
+    both = sides[0].join(sides[1], on=index, nulls_equal=True, maintain_order="left")
+    finite = pl.col("x_mean").is_finite() & pl.col("y_mean").is_finite()
+    drawn, left_out = both.filter(finite), both.filter(~finite)["scheme"].unique(maintain_order=True)
+    best = efficient(losses(drawn["x_mean"], known[x]), losses(drawn["y_mean"], known[y]))
+    frame, names = _plottable(drawn.with_columns(best=pl.Series(best, dtype=pl.Boolean)), swept)
+    subtitle = [f"means and 95% intervals over {_counts(table.filter(pl.col('outcome').is_in([x, y])))}; {RINGS}"]
+    if len(left_out):
+        subtitle.append(f"not drawn, since infinite: {', '.join(left_out)}")
+    colour, chosen, opacity = _scheme_colour(study)
+    base = alt.Chart(frame).encode(
+        x=alt.X("x_mean:Q", title=known[x].title, scale=_scale(drawn["x_mean"]), axis=alt.Axis(format=known[x].format)),
+        y=alt.Y("y_mean:Q", title=known[y].title, scale=_scale(drawn["y_mean"]), axis=alt.Axis(format=known[y].format)),
+        color=colour,
+        opacity=opacity,
+        tooltip=[
+            *_which(names),
+            *(
+                alt.Tooltip(f"{axis}_{part}:Q", title=f"{known[name].title}, {part}", format=".4g")
+                for axis, name in (("x", x), ("y", y))
+                for part in ("mean", "low", "high")
+            ),
+        ],
+    )
+    curves = base.mark_line(strokeWidth=1.5).encode(
+        detail=["sweep_of:N", *(f"{names[key]}:N" for key in swept[1:])], order="place:Q"
+    )
+    points = base.mark_point(filled=True, size=70)
+    if len(swept) > 1:
+        points = points.encode(shape=alt.Shape(f"{names[swept[1]]}:O", title=swept[1]))
+    rules = base.mark_rule(strokeWidth=1)
+    best = base.transform_filter("datum.best")
+    layers = [
+        curves,
+        rules.encode(x="x_low:Q", x2="x_high:Q"),
+        rules.encode(y="y_low:Q", y2="y_high:Q"),
+        points,
+        best.mark_point(size=220, strokeWidth=1.5).encode(color=alt.value("#222")),
+    ]
+    if swept:
+        subtitle.append(f"numbers beside them: {swept[0]}")
+        for odd, dy in enumerate((10, -8)):  # neighbours' numbers on two sides
+            label = best.transform_filter(f"datum.place % 2 == {odd}").mark_text(
+                align="left", dx=11, dy=dy, fontSize=11
+            )
+            layers.append(label.encode(text=f"{names[swept[0]]}:N", color=alt.value("#222")))
+    heading = f"{table['system'][0]}: {_small(known[y].title)} over {_small(known[x].title)}"
+    title = alt.TitleParams(heading, subtitle=subtitle)
+    return alt.layer(*layers).add_params(chosen).properties(title=title, width=theme.WIDTH, height=theme.HEIGHT)
+
+
+def rounds(study: dict[str, dict]) -> alt.FacetChart:
+    """Mean test accuracy over rounds on shared axes: a panel a scheme, a line a scenario, in its parameter's order."""
+    frames = []
+    for name, content in study.items():
+        point = point_of(study, name)
+        kept = content["history"].drop_nulls("accuracy").filter(~pl.col("status").cast(pl.String).is_in(FAILED))
+        kept = kept.unique(["scheme", "realization", "round"], keep="first", maintain_order=True)
+        curve = theme.means(kept, ["scheme", "round"], ["accuracy"])
+        place = [pl.lit(name).alias("scenario"), pl.lit(point.of).alias("sweep_of"), *literals(point.values)]
+        frames.append(curve.select(*place, pl.all()))
+    table = pl.concat(frames, how="diagonal_relaxed")
+    swept = [key for key in table.columns[2 : table.columns.index("scheme")] if table[key].n_unique() > 1]
+    swept.sort(key=lambda key: (not table[key].dtype.is_numeric(), -table[key].n_unique()))
+    line = swept[0] if swept else "scenario"
+    frame = table.with_columns(line=pl.col(line), dash=pl.col(swept[1] if swept[1:] else "sweep_of"))
+    legend = alt.Legend(symbolOpacity=1, symbolType="stroke")
+    colour = (
+        alt.Color("line:O", title=line, scale=alt.Scale(scheme=ORDERED), legend=legend)
+        if swept and table[line].dtype.is_numeric()
+        else alt.Color("line:N", title=line, sort=list(study), scale=alt.Scale(range=theme.PALETTE), legend=legend)
+    )
+    base = alt.Chart(frame).encode(
+        x=alt.X("round:Q", title="Communication round"),
+        color=colour,
+        detail=["scenario:N"],
+        tooltip=["scenario:N", "scheme:N", "round:Q", alt.Tooltip("accuracy_mean:Q", title="Accuracy", format=".2%")],
+    )
+    y = alt.Y("accuracy_mean:Q", title="Test accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False))
+    band = base.mark_area(opacity=0.15).encode(y=alt.Y("accuracy_low:Q"), y2="accuracy_high:Q")
+    lines = base.mark_line().encode(y=y)
+    if frame["dash"].n_unique() > 1:
+        title = swept[1] if swept[1:] else "Scenario"
+        lines = lines.encode(strokeDash=alt.StrokeDash("dash:N", title=title, legend=alt.Legend(symbolOpacity=1)))
+    layers = alt.layer(band, lines).properties(width=PANEL, height=PANEL)
+    schemes = list(dict.fromkeys(s.name for content in study.values() for s in content["scenario"].schemes))
+    count = max(content["history"]["realization"].n_unique() for content in study.values())
+    title = alt.TitleParams(
+        f"{next(iter(study.values()))['scenario'].system}: test accuracy",
+        subtitle=f"mean and 95% confidence band over up to {count} realizations",
+    )
+    panels = alt.Facet("scheme:N", title=None, sort=schemes, header=theme.HEADER)
+    return layers.facet(column=panels).properties(title=title)
+
+
+def varied(table: pl.DataFrame) -> list[str]:
+    """The swept parameters that vary in a table of `outcomes`: numbers first, those of most values first."""
+    keys = [key for key in swept_columns(table) if table[key].n_unique() > 1]
+    return sorted(keys, key=lambda key: (not table[key].dtype.is_numeric(), -table[key].n_unique()))
+
+
+def _plottable(table: pl.DataFrame, swept: list[str]) -> tuple[pl.DataFrame, dict[str, str]]:
+    """The rows in the order of the swept values, and names without dots, which Vega-Lite takes for paths."""
+    names = {key: f"swept_{number}" for number, key in enumerate(swept)}
+    others = {key: name for key in swept_columns(table) if (name := names.get(key))}
+    frame = table.sort(swept, maintain_order=True).rename(others)
+    return frame.drop([key for key in swept_columns(frame) if "." in key]).with_row_index("place"), names
+
+
+def _side_by_side(table: pl.DataFrame, x: str) -> pl.DataFrame:
+    """Adds places `beside` the values of a numeric parameter, each scheme's its own, a few pixels apart."""
+    if not table[x].dtype.is_numeric():
+        return table
+    schemes = table["scheme"].unique(maintain_order=True).to_list()
+    shift = table["scheme"].replace_strict({name: k - (len(schemes) - 1) / 2 for k, name in enumerate(schemes)})
+    values, step = table[x].cast(pl.Float64), 0.012
+    if _spans_decades(values):
+        return table.with_columns(beside=values * (values.max() / values.min()) ** (step * shift))
+    return table.with_columns(beside=values + (values.max() - values.min()) * step * shift)
+
+
+def _parameter_axis(values: pl.Series, name: str, title: str) -> alt.X:
+    kind = "Q" if values.dtype.is_numeric() else "O"
+    logarithmic = kind == "Q" and _spans_decades(values)
+    ticks = sorted(values.unique().drop_nulls()) if kind == "Q" and values.n_unique() <= 12 else alt.Undefined
+    scale = alt.Scale(type="log") if logarithmic else alt.Scale(zero=False) if kind == "Q" else alt.Undefined
+    return alt.X(f"{name}:{kind}", title=title, scale=scale, axis=alt.Axis(values=ticks, format="~g"))
+
+
+def _scale(values: pl.Series) -> alt.Scale:
+    return alt.Scale(type="log", nice=False) if _spans_decades(values) else alt.Scale(zero=False)
+
+
+def _spans_decades(values: pl.Series) -> bool:
+    found = (
+        values.drop_nulls().filter(values.drop_nulls().is_finite()) if values.dtype.is_float() else values.drop_nulls()
+    )
+    return len(found) > 0 and found.min() > 0 and found.max() >= DECADE * found.min()
+
+
+def _scheme_colour(study: dict[str, dict]) -> tuple[alt.Color, alt.Parameter, dict]:
+    colours: dict[str, str] = {}
+    for content in study.values():
+        colours = theme.scheme_colours(content["scenario"]) | colours
+    return theme.named_colours(colours)
+
+
+def _which(names: dict[str, str]) -> list[alt.Tooltip]:
+    return [
+        alt.Tooltip("scenario:N", title="scenario"),
+        alt.Tooltip("scheme:N", title="scheme"),
+        *(alt.Tooltip(f"{name}:N", title=key) for key, name in names.items()),
+    ]
+
+
+def _counts(table: pl.DataFrame) -> str:
+    least, most = table["realizations"].min(), table["realizations"].max()
+    return f"{most} realizations" if least == most else f"{least} to {most} realizations"
+
+
+def _small(title: str) -> str:
+    return title[0].lower() + title[1:]
+
+
+FIGURES = {"outcomes": over_parameter, "plane": plane, "rounds": rounds}
