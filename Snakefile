@@ -27,5 +27,5 @@ localrules:
 rule all:
     default_target: True
     input:
-        scenario_reports(),
-        comparison_reports(),
+        f"{RESULTS}/index.html",
+        expand(f"{RESULTS}/{{scenario}}/scenario.yaml", scenario=study.scenarios),

@@ -64,7 +64,7 @@ def main(parts: list[str]) -> None:
         table = pl.DataFrame(rows_of("scale"))
         table.write_parquet(RESULTS / "scale.parquet")
         print(table)
-        theme.save(growth(table), {kind: str(RESULTS / f"scale.{kind}") for kind in ("html", "png", "svg")})
+        theme.save(growth(table), {kind: str(RESULTS / f"scale.{kind}") for kind in ("json", "png", "svg")})
 
 
 if __name__ == "__main__":

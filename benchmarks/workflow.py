@@ -48,7 +48,7 @@ def compute_seconds() -> float:
         for name, chosen in study.scenarios.items():
             scenario = chosen.of_stage(REPORT)
             for figure in registry.system(chosen.system).catalog.figures | COMMON_FIGURES:
-                paths = {kind: f"{folder}/figure.{kind}" for kind in ("html", "png", "svg")}
+                paths = {kind: f"{folder}/figure.{kind}" for kind in ("json", "png", "svg")}
                 theme.save(build.figure(scenario, figure, found.scenarios[name].stages), paths)
 
     config = yaml.safe_load(DEFAULT.read_text())

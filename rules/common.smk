@@ -51,6 +51,7 @@ described = {
     for description in planned[name].values()
 }
 RESULTS = f"results/{study.name}"
+FORMATS = ("json", "png", "svg")  # of figures
 
 
 wildcard_constraints:
@@ -199,25 +200,29 @@ def scenarios_of(system):
     return own
 
 
+def caption(system, figure):
+    """The file of a figure's caption."""
+    if system == "systems" or figure in (*catalog.COMMON_FIGURES, *catalog.SWEEP_FIGURES):
+        return Path(str(workflow.current_basedir)).parent / "report" / f"{figure}.rst"
+    return registry.system(system).folder / "captions" / f"{figure}.rst"
+
+
 def drawn(path, figures, category):
-    """The output files html, png and svg of figures, given as pairs of system and name.
+    """The output files json, png and svg of figures, given as pairs of system and name.
 
-    `path` is a pattern of their paths without suffix.
+    `path` is a pattern of their paths without suffix. The report shows the SVG.
     """
-    formats = {"html": "interactive", "png": "PNG", "svg": "SVG"}
 
-    def drawn_as(kind, system, figure):
-        labels = {"item": figure, "format": formats[kind]}
-        if system == "systems" or figure in (*catalog.COMMON_FIGURES, *catalog.SWEEP_FIGURES):
-            caption = f"../report/{figure}.rst"
-        else:
-            caption = registry.system(system).folder / "captions" / f"{figure}.rst"
-        file = f"{path.format(system=system, figure=figure)}.{kind}"
+    def entry(file, figure):
         return report(
-            file, caption=str(caption), category=category, subcategory="figures", labels=labels
+            file, caption=str(caption(*figure)), category=category, labels={"figure": figure[1]}
         )
 
-    return {kind: [drawn_as(kind, *figure) for figure in figures] for kind in formats}
+    files = {
+        kind: [f"{path.format(system=s, figure=f)}.{kind}" for s, f in figures] for kind in FORMATS
+    }
+    files["svg"] = [entry(file, figure) for file, figure in zip(files["svg"], figures)]
+    return files
 
 
 def comparison_figures():
@@ -235,17 +240,38 @@ def comparison_figures():
     return compared
 
 
-def scenario_reports():
-    """Everything the report holds for each scenario of the study."""
-    files = []
-    for name, chosen in study.scenarios.items():
-        folder = f"{RESULTS}/{name}"
-        files += [f"{folder}/scenario.yaml", f"{folder}/parameters.csv"]
-        if name not in study.points:  # whose figures are drawn when they are asked for
-            files += expand(f"{folder}/{{figure}}.html", figure=figures_of(chosen.system))
-        files += expand(f"{folder}/{{table}}.csv", table=tables_of(chosen.system))
-    return files
+def page_parts():
+    """What the study's page shows, section by section: figures and tables by their paths without suffix."""
+    systems = {name: chosen.system for name, chosen in study.scenarios.items()}
+    parts = [
+        {
+            "scenario": None,
+            "figures": [
+                (f"{system}_{f}", str(caption(system, f))) for system, f in comparison_figures()
+            ],
+            "tables": list(catalog.COMPARISON.items()),
+        }
+    ]
+    for name, system in systems.items():
+        figures = [] if name in study.points else figures_of(system)
+        parts.append(
+            {
+                "scenario": name,
+                "system": system,
+                "figures": [(f"{name}/{f}", str(caption(system, f))) for f in figures],
+                "tables": [(f"{name}/{t}", text) for t, text in tables_of(system).items()],
+            }
+        )
+    return parts
 
 
-def comparison_reports():
-    return expand(f"{RESULTS}/{{table}}.csv", table=catalog.COMPARISON)
+def page_files():
+    """The files that the study's page is made of."""
+    kinds = {"figures": ("json", "svg"), "tables": ("parquet",)}
+    return [
+        f"{RESULTS}/{path}.{kind}"
+        for part in page_parts()
+        for what, suffixes in kinds.items()
+        for path, _ in part[what]
+        for kind in suffixes
+    ]

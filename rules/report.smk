@@ -6,13 +6,7 @@ localrules:
 rule scenario:
     output:
         yaml=f"{RESULTS}/{{scenario}}/scenario.yaml",
-        csv=report(
-            f"{RESULTS}/{{scenario}}/parameters.csv",
-            caption="../report/parameters.rst",
-            category="{scenario}",
-            subcategory="tables",
-            labels={"item": "parameters", "format": "CSV"},
-        ),
+        csv=f"{RESULTS}/{{scenario}}/parameters.csv",
         parquet=f"{RESULTS}/{{scenario}}/parameters.parquet",
     log:
         f"logs/report/{study.name}/{{scenario}}/scenario.log",
@@ -43,16 +37,7 @@ for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()
             outcome=lambda wildcards: scheme_files("outcome", wildcards),
             audit=lambda wildcards: scheme_files("audit", wildcards),
         output:
-            csv=[
-                report(
-                    f"{RESULTS}/{{scenario}}/{table}.csv",
-                    caption="../report/table.rst",
-                    category="{scenario}",
-                    subcategory="tables",
-                    labels={"item": table, "format": "CSV"},
-                )
-                for table in tables_of(system)
-            ],
+            csv=[f"{RESULTS}/{{scenario}}/{table}.csv" for table in tables_of(system)],
             parquet=[f"{RESULTS}/{{scenario}}/{table}.parquet" for table in tables_of(system)],
         log:
             f"logs/report/{study.name}/{{scenario}}/tables.log",
@@ -119,16 +104,7 @@ rule comparison:
             comparison_figures(),
             category="Comparison",
         ),
-        csv=[
-            report(
-                f"{RESULTS}/{table}.csv",
-                caption="../report/table.rst",
-                category="Comparison",
-                subcategory="tables",
-                labels={"item": table, "format": "CSV"},
-            )
-            for table in catalog.COMPARISON
-        ],
+        csv=expand(f"{RESULTS}/{{table}}.csv", table=catalog.COMPARISON),
         parquet=expand(f"{RESULTS}/{{table}}.parquet", table=catalog.COMPARISON),
     log:
         f"logs/report/{study.name}/comparison.log",
@@ -148,3 +124,33 @@ rule comparison:
         f"comparison of the scenarios of {study.name}"
     script:
         "../scripts/comparison.py"
+
+
+# One file to open: what the study is, its claims, figures and tables, with links to the files beside it.
+rule page:
+    input:
+        page_files(),
+    output:
+        report(
+            f"{RESULTS}/index.html",
+            caption="../report/page.rst",
+            category="Study",
+            labels={"figure": "all figures and tables, interactive"},
+        ),
+    log:
+        f"logs/report/{study.name}/page.log",
+    benchmark:
+        f"benchmarks/jobs/report/{study.name}/page.tsv"
+    conda:
+        "../envs/environment.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=10,
+    params:
+        depends=store.page(study),
+        parts=page_parts(),
+    message:
+        f"page of {study.name}"
+    script:
+        "../scripts/page.py"

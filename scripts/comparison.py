@@ -15,6 +15,6 @@ for path in map(Path, snakemake.input):  # .../SCENARIO/TABLE.parquet
 frames = build.compare(study)
 for name, csv, parquet in zip(snakemake.params.captions, output.csv, output.parquet):
     tables.write_report(frames[name], csv, parquet)
-for (system, name), html, png, svg in zip(snakemake.params.figures, output.html, output.png, output.svg):
+for (system, name), spec, png, svg in zip(snakemake.params.figures, output.json, output.png, output.svg):
     chart = build.comparison_figure(system, name, study)
-    theme.save(chart, {"html": html, "png": png, "svg": svg})
+    theme.save(chart, {"json": spec, "png": png, "svg": svg}, build.choices(system, name, study))

@@ -82,7 +82,7 @@ def studied():
 
 def test_figures_are_files_that_need_no_network(tmp_path, studied):
     low = studied["low"]
-    paths = {kind: str(tmp_path / f"figure.{kind}") for kind in ("html", "png", "svg")}
+    paths = {kind: str(tmp_path / f"figure.{kind}") for kind in ("json", "png", "svg")}
     theme.save(build.figure(low["scenario"], "accuracy", low["tables"]), paths)
     html = (tmp_path / "figure.html").read_text()
     assert "<script src" not in html

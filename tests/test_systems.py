@@ -35,7 +35,7 @@ def test_the_small_study_of_a_system_runs_to_its_claims(tmp_path, system):
     for name in config["scenarios"]:
         folder = tmp_path / "results" / config["study"] / name
         for figure in [*shown.figures, *catalog.COMMON_FIGURES]:
-            assert all((folder / f"{figure}.{kind}").stat().st_size > 500 for kind in ("html", "png", "svg"))
+            assert all((folder / f"{figure}.{kind}").stat().st_size > 500 for kind in ("json", "png", "svg"))
         for table in [*shown.tables, *catalog.COMMON_TABLES]:
             rows = pl.read_parquet(folder / f"{table}.parquet").height
             assert rows == pl.read_csv(folder / f"{table}.csv", infer_schema_length=None).height
@@ -250,7 +250,7 @@ def test_nothing_of_the_figure_of_all_systems_is_cut_off(studied, tmp_path):
     assert min(np.diff(places)) > 15  # pixels, of a font of 12
     assert places[0] >= -1e-9
     assert places[-1] <= content["height"] + 1e-9
-    paths = {kind: str(tmp_path / f"figure.{kind}") for kind in ("html", "png", "svg")}
+    paths = {kind: str(tmp_path / f"figure.{kind}") for kind in ("json", "png", "svg")}
     theme.save(chart, paths)
     picture = tf.io.decode_png((tmp_path / "figure.png").read_bytes()).numpy()[..., :3]
     edges = [picture[:4], picture[-4:], picture[:, :4], picture[:, -4:]]

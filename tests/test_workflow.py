@@ -58,7 +58,7 @@ def test_everything_the_report_promises_comes_out(done):
     for name in config["scenarios"]:
         report = folder / "results" / "tiny" / name
         for figure in [*shown.figures, *catalog.COMMON_FIGURES]:
-            assert all((report / f"{figure}.{kind}").stat().st_size > 1000 for kind in ("html", "png", "svg"))
+            assert all((report / f"{figure}.{kind}").stat().st_size > 1000 for kind in ("json", "png", "svg"))
         for table in [*shown.tables, *catalog.COMMON_TABLES, "parameters"]:
             assert (
                 pl.read_csv(report / f"{table}.csv").height == pl.read_parquet(report / f"{table}.parquet").height > 0
@@ -260,7 +260,7 @@ def test_a_mistake_in_the_config_stops_before_any_job(tmp_path, tiny_config):
 
 def test_a_target_of_a_scenario_that_does_not_exist_lists_those_that_do(done):
     folder, config = done
-    result = snakemake(folder, config, "results/tiny/lov/accuracy.html")
+    result = snakemake(folder, config, "results/tiny/lov/accuracy.svg")
     assert result.returncode == 1
     assert "there is no scenario 'lov'; did you mean 'low'?" in result.stdout + result.stderr
 

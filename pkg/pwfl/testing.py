@@ -335,7 +335,7 @@ def _check_report(model: Scenario) -> None:
 
 def _save(chart) -> None:
     with TemporaryDirectory() as folder:
-        theme.save(chart, {kind: str(Path(folder, f"figure.{kind}")) for kind in ("html", "png", "svg")})
+        theme.save(chart, {kind: str(Path(folder, f"figure.{kind}")) for kind in ("json", "png", "svg")})
 
 
 def _stages_by_address(model: Scenario) -> dict[str, set[str]]:

@@ -69,6 +69,13 @@ def comparison_figure(system: str, name: str, study: dict[str, dict]):
     return draw[name](_of_system(study, system))
 
 
+def choices(system: str, name: str, study: dict[str, dict]) -> dict:
+    """Charts that a reader may choose instead of a comparison figure, by label: other outcomes of a sweep."""
+    if system == "systems" or name not in sweep_figures.CHOICES:
+        return {}
+    return sweep_figures.CHOICES[name](_of_system(study, system))
+
+
 def _of_system(study: dict[str, dict], system: str) -> dict[str, dict]:
     return {name: content for name, content in study.items() if content["scenario"].system == system}
 

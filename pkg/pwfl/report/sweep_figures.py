@@ -7,7 +7,18 @@ import altair as alt
 import polars as pl
 
 from pwfl.report import theme
-from pwfl.report.sweeps import KEYS, efficient, literals, losses, outcomes, outcomes_of, point_of, swept_columns
+from pwfl.report.sweeps import (
+    KEYS,
+    efficient,
+    front,
+    literals,
+    losses,
+    outcomes,
+    outcomes_of,
+    pairs,
+    point_of,
+    swept_columns,
+)
 
 DECADE = 10  # values of which the largest is as many times the least lie on a logarithmic axis
 PANEL = 260
@@ -239,4 +250,19 @@ def _small(title: str) -> str:
     return title[0].lower() + title[1:]
 
 
+def other_outcomes(study: dict[str, dict]) -> dict[str, alt.TopLevelMixin]:
+    """The charts of all outcomes over the swept parameter, by the outcomes' names."""
+    table = outcomes(study)
+    known = outcomes_of(table["system"][0])
+    return {known[name].title: over_parameter(study, name) for name in table["outcome"].unique(maintain_order=True)}
+
+
+def other_planes(study: dict[str, dict]) -> dict[str, alt.LayerChart]:
+    """The charts of every two outcomes that vary, by their names."""
+    table = outcomes(study)
+    known = outcomes_of(table["system"][0])
+    return {f"{known[y].title} over {_small(known[x].title)}": plane(study, x, y) for x, y in pairs(front(table))}
+
+
+CHOICES = {"outcomes": other_outcomes, "plane": other_planes}
 FIGURES = {"outcomes": over_parameter, "plane": plane, "rounds": rounds}

@@ -103,6 +103,11 @@ def efficient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     )
 
 
+def pairs(table: pl.DataFrame) -> list[tuple[str, str]]:
+    """The outcomes x and y that a table of `front` compares, in its order."""
+    return table.select("x", "y").unique(maintain_order=True).rows()
+
+
 def point_of(study: dict[str, dict], name: str) -> Point:
     """Where a scenario stands in a study's sweeps; a study of one scenario need not say."""
     return study[name].get("point", Point(name, {}))

@@ -1,6 +1,8 @@
 """One look for all figures: theme, colours, and the marks that several figures share."""
 
+import json
 from itertools import cycle
+from pathlib import Path
 
 import altair as alt
 import numpy as np
@@ -147,11 +149,33 @@ def band(frame: pl.DataFrame, value: str, scenario, title: str | alt.TitleParams
     return (area + line + points).add_params(chosen)
 
 
-def save(chart: alt.TopLevelMixin, paths: dict[str, str]) -> None:
-    """Write a chart to the files `html` (self-contained, interactive), `png` and `svg`."""
-    with whole(paths["html"]) as partial:
-        chart.save(partial, inline=True)
+def named(chart: alt.TopLevelMixin, scenario: str) -> alt.TopLevelMixin:
+    """The chart with the scenario's name in its subtitle, and its title as a description for who cannot see it."""
+    title = chart.title if isinstance(chart.title, alt.TitleParams) else alt.TitleParams(_text(chart.title))
+    given = title.subtitle if isinstance(title.subtitle, list) else [title.subtitle]
+    lines = [scenario, *(line for line in given if line is not alt.Undefined)]
+    title = title.copy()
+    title.subtitle = lines
+    return chart.properties(title=title, description=f"{_text(title.text)}; {'; '.join(lines)}")
+
+
+def save(chart: alt.TopLevelMixin, paths: dict[str, str], choices: dict[str, alt.TopLevelMixin] | None = None) -> None:
+    """Write a chart to the files `json` (its Vega-Lite specification), `png` and `svg`.
+
+    `choices` are other charts that a reader may choose instead, by label; they stand in the specification's metadata.
+    """
+    spec = chart.to_dict()
+    if choices:
+        spec["usermeta"] = {"choices": {label: other.to_dict() for label, other in choices.items()}}
+    with whole(paths["json"]) as partial:
+        Path(partial).write_text(json.dumps(spec, ensure_ascii=False), encoding="utf-8")
     with whole(paths["png"]) as partial:
         chart.save(partial, scale_factor=2)
     with whole(paths["svg"]) as partial:
         chart.save(partial)
+
+
+def _text(title) -> str:
+    if title is alt.Undefined:
+        return ""
+    return " ".join(title) if isinstance(title, list) else str(title)

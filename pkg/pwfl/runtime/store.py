@@ -91,6 +91,11 @@ def comparison(study) -> dict:
     }
 
 
+def page(study) -> dict:
+    """What a study's page depends on, besides the files that it shows."""
+    return {"stage": "page", "study": study.name, **code("pwfl.report.page")}
+
+
 @cache
 def code(*modules: str) -> dict:
     """The part of a description that tells the code of some modules, and the packages that they use."""
