@@ -18,6 +18,11 @@ include: "rules/report.smk"
 # Not before jobs start: dry runs, reports and --unlock go beside a run.
 onstart:
     hold_study()
+    progress.Progress("logs", len(workflow.dag)).follow(logger)
+
+
+onsuccess:
+    print(progress.result(RESULTS), file=sys.stderr)
 
 
 localrules:

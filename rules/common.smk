@@ -12,7 +12,7 @@ if (package := Path(str(workflow.current_basedir)).parent / "pkg").is_dir():
 
 from pwfl import scenario
 from pwfl.report import catalog
-from pwfl.runtime import jobs, locks, shards, store
+from pwfl.runtime import jobs, locks, progress, shards, store
 from pwfl.stages import MAKER, STAGES
 from pwfl.systems import registry
 
