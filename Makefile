@@ -44,10 +44,10 @@ docs: $(VENV)/installed
 # The lock files, from pyproject.toml; needs uv on the PATH.
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 lock:
-	$(LOCK) --extra dev pyproject.toml --output-file envs/requirements.lock
-	set -e; for plugin in slurm storage; do \
-		$(PYTHON) -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['$$plugin'])" \
-		| $(LOCK) --constraint envs/requirements.lock - --output-file envs/$$plugin.lock; done
+	$(LOCK) --extra glpk --extra dev pyproject.toml --output-file envs/requirements.lock
+	set -e; for extra in slurm storage kubernetes docs; do \
+		$(PYTHON) -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['$$extra'], sep='\n')" \
+		| $(LOCK) --constraint envs/requirements.lock - --output-file envs/$$extra.lock; done
 	set -e; for peer in pfl flower; do sed -n 's/+cpu.*//p' envs/torch-cpu.lock \
 		| $(LOCK) --group benchmark-$$peer - --output-file envs/benchmark-$$peer.lock; done
 

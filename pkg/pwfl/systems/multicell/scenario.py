@@ -127,11 +127,10 @@ class Schedule(Section):
     )
 
     def problems(self) -> list[str]:
-        """A solver that is not installed."""
-        package = {"GLPK_MI": "cvxopt", "HIGHS": "highspy"}.get(self.solver)
-        if package is None or find_spec(package):
+        """GLPK, where it is not installed."""
+        if self.solver != "GLPK_MI" or find_spec("cvxopt"):
             return []
-        return [f"solver: {self.solver} is not installed; install the package {package}, or use `assignment`"]
+        return ["solver: GLPK_MI is not installed; install pwfl with its extra `glpk`, or use `assignment` or `HIGHS`"]
 
 
 class Training(Section):
