@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test lint docs lock benchmark benchmark-peers mutants
+.PHONY: run test lint docs docs-site lock benchmark benchmark-peers mutants
 
 run: $(VENV)/installed
 	$(BIN)/python -m pwfl.scenario $(CONFIG)
@@ -37,9 +37,14 @@ JOBS ?= 1
 mutants: $(VENV)/installed
 	$(BIN)/python benchmarks/mutants.py --jobs $(JOBS) $(WORDS)
 
-# config/README.md and config/schema.json, from the scenario model.
+# config/README.md and config/schema.json, from the scenario model; the graph of rules in the README, from Snakemake.
 docs: $(VENV)/installed
 	$(BIN)/python -m pwfl.scenario.docs config
+	$(BIN)/snakemake --rulegraph dot | $(BIN)/python docs/rule_graph.py README.md
+
+# The documentation as a site, build/docs/html.
+docs-site: $(VENV)/docs
+	$(BIN)/python docs/build_site.py build/docs
 
 # The lock files, from pyproject.toml; needs uv on the PATH.
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
@@ -56,6 +61,10 @@ $(VENV)/installed: envs/requirements.lock pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python $(INSTALL) --require-hashes -r envs/requirements.lock
 	$(BIN)/python $(INSTALL) --no-deps --no-build-isolation --editable .
+	touch $@
+
+$(VENV)/docs: $(VENV)/installed envs/docs.lock
+	$(BIN)/python $(INSTALL) --require-hashes -r envs/docs.lock
 	touch $@
 
 # Where pip finds PyTorch's CPU build (PIP_FIND_LINKS, PIP_EXTRA_INDEX_URL), the lock's gigabytes of CUDA are left out.

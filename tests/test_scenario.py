@@ -131,7 +131,9 @@ def test_glpk_that_is_not_installed_is_named_with_the_extra_before_any_work(monk
     study = scenario.load(of_base({"schedule": {"solver": "GLPK_MI"}}), "file.yaml")
     scenario.check_surroundings(study)
     monkeypatch.setitem(sys.modules, "cvxopt", None)
-    with pytest.raises(scenario.ScenarioError, match=r"file.yaml:\n.*schedule.solver: .*install pwfl with its extra `glpk`"):
+    with pytest.raises(
+        scenario.ScenarioError, match=r"file.yaml:\n.*schedule.solver: .*install pwfl with its extra `glpk`"
+    ):
         scenario.check_surroundings(study)
     for solver in ("assignment", "HIGHS"):
         scenario.check_surroundings(scenario.load(of_base({"schedule": {"solver": solver}}), "file.yaml"))
