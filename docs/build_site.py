@@ -8,17 +8,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-COPIED = (
-    "README.md",
-    "CONTRIBUTING.md",
-    "CHANGELOG.md",
-    "LICENSE",
-    "CITATION.cff",
-    "Dockerfile",
-    "config",
-    "docs",
-    "examples",
-)
+FILES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "CITATION.cff")
+FOLDERS = ("config", "docs", "examples")
 
 
 def build(folder: Path) -> int:

@@ -156,10 +156,26 @@ def test_make_has_the_targets_that_pages_name(page):
 
 def test_the_rule_graph_in_the_readme_is_current(tmp_path):
     result = subprocess.run(
-        [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--directory", str(tmp_path),
-         "--configfile", str(ROOT / "config/config.yaml"), "--workflow-profile", "none", "--rulegraph", "dot"],
-        env=environment(), capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "snakemake",
+            "--snakefile",
+            str(ROOT / "Snakefile"),
+            "--directory",
+            str(tmp_path),
+            "--configfile",
+            str(ROOT / "config/config.yaml"),
+            "--workflow-profile",
+            "none",
+            "--rulegraph",
+            "dot",
+        ],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert result.returncode == 0, result.stderr
     drawn = rule_graph.BLOCK.search(README)[0]
     assert drawn == f"```mermaid\n{rule_graph.mermaid(result.stdout)}```", "`make docs` draws it anew"
@@ -217,8 +233,11 @@ def test_snakemake_takes_the_kubernetes_command_of_the_readme(tmp_path):
     code = "import shlex, sys; from snakemake.cli import parse_args; parse_args(shlex.split(sys.argv[1]))"
     result = subprocess.run(
         [sys.executable, "-c", code, line.replace("\\\n", " ")],
-        env=environment(ROOT, plugin("kubernetes", tmp_path)), capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        env=environment(ROOT, plugin("kubernetes", tmp_path)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert result.returncode == 0, result.stderr
 
 
@@ -248,8 +267,11 @@ def site(tmp_path_factory):
     tools = () if find_spec("furo") else (plugin("docs", folder / "tools"),)
     result = subprocess.run(
         [sys.executable, str(ROOT / "docs/build_site.py"), str(folder)],
-        env=environment(ROOT, *tools), capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        env=environment(ROOT, *tools),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert result.returncode == 0, result.stderr
     pages = {}
     for path in (folder / "html").rglob("*.html"):
