@@ -17,7 +17,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from conftest import ROOT, environment, plugin
+from conftest import ROOT, environment, plugin, snakemake
 from pwfl.systems import registry
 
 sys.path.append(str(ROOT / "docs"))
@@ -37,6 +37,12 @@ PAGES = [
 def prose(page: Path) -> str:
     """A page without its blocks of code."""
     return re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(page: Path) -> set[str]:
+    """Where links into a page can lead: its headings, as code hosts name them."""
+    headings = re.findall(r"^#+ (.*)$", prose(page), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def locked(name: str) -> dict[str, str]:
@@ -140,9 +146,7 @@ def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\((?!https?://)([^)\s]+)\)", prose(page)):
         path, _, anchor = target.partition("#")
         file = page.parent / path if path else page
-        headings = re.findall(r"^#+ (.*)$", prose(file), flags=re.MULTILINE) if file.suffix == ".md" else []
-        slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-        if not file.exists() or (anchor and anchor not in slugs):
+        if not file.exists() or (anchor and anchor not in anchors(file)):
             broken.append(target)
     assert broken == []
 
@@ -155,27 +159,8 @@ def test_make_has_the_targets_that_pages_name(page):
 
 
 def test_the_rule_graph_in_the_readme_is_current(tmp_path):
-    result = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "snakemake",
-            "--snakefile",
-            str(ROOT / "Snakefile"),
-            "--directory",
-            str(tmp_path),
-            "--configfile",
-            str(ROOT / "config/config.yaml"),
-            "--workflow-profile",
-            "none",
-            "--rulegraph",
-            "dot",
-        ],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    study = yaml.safe_load((ROOT / "config/config.yaml").read_text())
+    result = snakemake(tmp_path, study, "--rulegraph", "dot")
     assert result.returncode == 0, result.stderr
     drawn = rule_graph.BLOCK.search(README)[0]
     assert drawn == f"```mermaid\n{rule_graph.mermaid(result.stdout)}```", "`make docs` draws it anew"
@@ -230,7 +215,15 @@ def test_the_image_has_the_package_with_its_metadata(image):
 
 def test_snakemake_takes_the_kubernetes_command_of_the_readme(tmp_path):
     (line,) = re.findall(r"^snakemake (--executor kubernetes .*?[^\\])$", README, flags=re.MULTILINE | re.DOTALL)
-    code = "import shlex, sys; from snakemake.cli import parse_args; parse_args(shlex.split(sys.argv[1]))"
+    code = """if True:
+        import shlex, sys
+        from snakemake.cli import parse_args
+        from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
+        from snakemake_interface_storage_plugins.registry import StoragePluginRegistry
+        _, given = parse_args(shlex.split(sys.argv[1]))
+        ExecutorPluginRegistry().get_plugin(given.executor)
+        StoragePluginRegistry().get_plugin(given.default_storage_provider)
+    """
     result = subprocess.run(
         [sys.executable, "-c", code, line.replace("\\\n", " ")],
         env=environment(ROOT, plugin("kubernetes", tmp_path)),
