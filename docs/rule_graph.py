@@ -41,6 +41,8 @@ def mermaid(dot: str) -> str:
 
 if __name__ == "__main__":
     path, graph = Path(sys.argv[1]), mermaid(sys.stdin.read())
+    if "-->" not in graph:
+        sys.exit("no graph of rules came from Snakemake")
     text, found = BLOCK.subn(rf"\g<1>{graph}\g<2>", path.read_text(encoding="utf-8"))
     if found != 1:
         sys.exit(f"{path}: has {found} blocks of mermaid, not one")

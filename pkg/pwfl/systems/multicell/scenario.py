@@ -122,7 +122,7 @@ class Schedule(Section):
     solver: Literal["assignment", "GLPK_MI", "HIGHS"] = parameter(
         "assignment",
         "how a cell's program is solved: by its assignment structure, or by CVXPY with GLPK or HiGHS "
-        "(reference paths, same optimum, far slower)",
+        "(reference paths, same optimum, far slower; GLPK is the extra `glpk`)",
         stages="schedule/optimal",
     )
 
