@@ -274,6 +274,7 @@ def site(tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("site")  # made once
 def test_the_site_needs_no_network_and_its_links_lead_somewhere(site):
     html, pages = site
     assert {html / name for name in ("index.html", "CHANGELOG.html", "docs/without_snakemake.html")} <= set(pages)
@@ -292,6 +293,7 @@ def test_the_site_needs_no_network_and_its_links_lead_somewhere(site):
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("site")  # made once
 def test_the_site_has_the_functions_that_pages_name_the_notebook_and_its_figure(site):
     html, _ = site
     multicell = (html / "docs/multicell.html").read_text()
