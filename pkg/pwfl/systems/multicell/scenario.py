@@ -122,16 +122,15 @@ class Schedule(Section):
     solver: Literal["assignment", "GLPK_MI", "HIGHS"] = parameter(
         "assignment",
         "how a cell's program is solved: by its assignment structure, or by CVXPY with GLPK or HiGHS "
-        "(reference paths, same optimum, far slower)",
+        "(reference paths, same optimum, far slower; GLPK is the extra `glpk`)",
         stages="schedule/optimal",
     )
 
     def problems(self) -> list[str]:
-        """A solver that is not installed."""
-        package = {"GLPK_MI": "cvxopt", "HIGHS": "highspy"}.get(self.solver)
-        if package is None or find_spec(package):
+        """GLPK, where it is not installed."""
+        if self.solver != "GLPK_MI" or find_spec("cvxopt"):
             return []
-        return [f"solver: {self.solver} is not installed; install the package {package}, or use `assignment`"]
+        return ["solver: GLPK_MI is not installed; install pwfl with its extra `glpk`, or use `assignment` or `HIGHS`"]
 
 
 class Training(Section):

@@ -5,10 +5,12 @@ h_j^H h_k alone. With CN(0, I) instead, and the further 1/M that (4) then needs,
 M times as large and divided by M: only the receiver's noise is M times weaker (`receiver_noise_std`).
 
 `couplings` are dicts of arrays of shape (..., user):
-    energy              ||h_k||^2
-    coupling_real       Re(h_s^H h_k), K times the weight of user k's signal in the server's update
-    coupling_modulus    |h_s^H h_k|
-    cross_energy        sum over j of |h_j^H h_k|^2, j = k included
+
+- energy: ||h_k||^2
+- coupling_real: Re(h_s^H h_k), K times the weight of user k's signal in the server's update
+- coupling_modulus: |h_s^H h_k|
+- cross_energy: sum over j of |h_j^H h_k|^2, j = k included
+
 with h_s the sum of all users' channels, so that ||h_s||^2 is the sum of coupling_real.
 """
 
