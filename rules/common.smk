@@ -12,11 +12,12 @@ if (package := Path(str(workflow.current_basedir)).parent / "pkg").is_dir():
 
 from pwfl import scenario
 from pwfl.report import catalog
-from pwfl.runtime import jobs, locks, progress, shards, store
+from pwfl.runtime import estimate, jobs, locks, progress, shards, store
 from pwfl.stages import MAKER, STAGES
 from pwfl.systems import registry
 
 jobs.give_path(package)
+LARGE = 200  # jobs of which a study's size is told
 DEFAULT_CONFIG = "config/config.yaml"  # also under `--config` alone
 is_main = workflow.modifier.is_main_snakefile()  # not a module of another workflow
 
@@ -52,6 +53,10 @@ described = {
 }
 RESULTS = f"results/{study.name}"
 FORMATS = ("json", "png", "svg")  # of figures
+
+
+if workflow.is_main_process and is_main and (size := estimate.remaining(described, LARGE)):
+    logger.warning(size)
 
 
 wildcard_constraints:

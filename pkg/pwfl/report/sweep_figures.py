@@ -32,6 +32,7 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
 
     Without a name, the first outcome of the system that there is.
     """
+    study = points(study)
     table = outcomes(study)
     outcome = outcome or table["outcome"][0]
     table = table.filter(pl.col("outcome") == outcome)
@@ -76,6 +77,7 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
 
     Without names, the first two outcomes of the system that there are: accuracy over epsilon where it has both.
     """
+    study = points(study)
     table = outcomes(study)
     first = table["outcome"].unique(maintain_order=True).to_list()
     x, y = x or first[min(1, len(first) - 1)], y or first[0]
@@ -138,53 +140,73 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
 
 
 def rounds(study: dict[str, dict]) -> alt.FacetChart:
-    """Mean test accuracy over rounds on shared axes: a panel a scheme, a line a scenario, in its parameter's order."""
+    """Mean test accuracy over rounds on shared axes, of the scenarios that are no points of a sweep, or of its points.
+
+    Scenarios: a panel for each, a line a scheme. Points: a panel a scheme, a line a point, its colour in the order of
+    the swept parameter.
+    """
+    plain = {name: content for name, content in study.items() if name not in points(study)}
+    study, by_point = (plain, False) if plain else (study, True)
     frames = []
     for name, content in study.items():
-        point = point_of(study, name)
         kept = content["history"].drop_nulls("accuracy").filter(~pl.col("status").cast(pl.String).is_in(FAILED))
         kept = kept.unique(["scheme", "realization", "round"], keep="first", maintain_order=True)
         curve = theme.means(kept, ["scheme", "round"], ["accuracy"])
-        place = [pl.lit(name).alias("scenario"), pl.lit(point.of).alias("sweep_of"), *literals(point.values)]
-        frames.append(curve.select(*place, pl.all()))
+        place = point_of(study, name)
+        columns = [pl.lit(name).alias("scenario"), pl.lit(place.of).alias("sweep_of"), *literals(place.values)]
+        frames.append(curve.select(*columns, pl.all()))
     table = pl.concat(frames, how="diagonal_relaxed")
-    swept = [key for key in table.columns[2 : table.columns.index("scheme")] if table[key].n_unique() > 1]
-    swept.sort(key=lambda key: (not table[key].dtype.is_numeric(), -table[key].n_unique()))
-    line = swept[0] if swept else "scenario"
-    frame = table.with_columns(line=pl.col(line), dash=pl.col(swept[1] if swept[1:] else "sweep_of"))
     legend = alt.Legend(symbolOpacity=1, symbolType="stroke")
-    colour = (
-        alt.Color("line:O", title=line, scale=alt.Scale(scheme=ORDERED), legend=legend)
-        if swept and table[line].dtype.is_numeric()
-        else alt.Color("line:N", title=line, sort=list(study), scale=alt.Scale(range=theme.PALETTE), legend=legend)
-    )
-    base = alt.Chart(frame).encode(
+    if by_point:
+        swept = _by_values(table, table.columns[2 : table.columns.index("scheme")])
+        names = {key: f"swept_{number}" for number, key in enumerate(swept)}
+        table = table.rename(names)
+        shades = alt.Scale(scheme=ORDERED) if table["swept_0"].dtype.is_numeric() else alt.Scale(range=theme.PALETTE)
+        colour = alt.Color("swept_0:O", title=swept[0], scale=shades, legend=legend)
+        schemes = list(dict.fromkeys(s.name for content in study.values() for s in content["scenario"].schemes))
+        panels = alt.Facet("scheme:N", title=None, sort=schemes, header=theme.HEADER)
+    else:
+        swept, (colour, _, _) = [], _scheme_colour(study)
+        panels = alt.Facet("scenario:N", title=None, sort=list(study), header=theme.HEADER)
+    base = alt.Chart(table.select(column for column in table.columns if "." not in column)).encode(
         x=alt.X("round:Q", title="Communication round"),
         color=colour,
         detail=["scenario:N"],
-        tooltip=["scenario:N", "scheme:N", "round:Q", alt.Tooltip("accuracy_mean:Q", title="Accuracy", format=".2%")],
+        tooltip=[
+            alt.Tooltip("scenario:N", title="scenario"),
+            alt.Tooltip("scheme:N", title="scheme"),
+            alt.Tooltip("round:Q", title="round"),
+            alt.Tooltip("accuracy_mean:Q", title="mean accuracy", format=".2%"),
+        ],
     )
     y = alt.Y("accuracy_mean:Q", title="Test accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False))
-    band = base.mark_area(opacity=0.15).encode(y=alt.Y("accuracy_low:Q"), y2="accuracy_high:Q")
     lines = base.mark_line().encode(y=y)
-    if frame["dash"].n_unique() > 1:
-        title = swept[1] if swept[1:] else "Scenario"
-        lines = lines.encode(strokeDash=alt.StrokeDash("dash:N", title=title, legend=alt.Legend(symbolOpacity=1)))
-    layers = alt.layer(band, lines).properties(width=PANEL, height=PANEL)
-    schemes = list(dict.fromkeys(s.name for content in study.values() for s in content["scenario"].schemes))
+    if len(swept) > 1:
+        lines = lines.encode(strokeDash=alt.StrokeDash("swept_1:N", title=swept[1], legend=legend))
+    band = base.mark_area(opacity=0.15).encode(y=alt.Y("accuracy_low:Q"), y2="accuracy_high:Q")
     count = max(content["history"]["realization"].n_unique() for content in study.values())
     title = alt.TitleParams(
         f"{next(iter(study.values()))['scenario'].system}: test accuracy",
         subtitle=f"mean and 95% confidence band over up to {count} realizations",
     )
-    panels = alt.Facet("scheme:N", title=None, sort=schemes, header=theme.HEADER)
-    return layers.facet(column=panels).properties(title=title)
+    layers = alt.layer(band, lines).properties(width=PANEL, height=PANEL)
+    return layers.facet(facet=panels, columns=3).properties(title=title)
+
+
+def points(study: dict[str, dict]) -> dict[str, dict]:
+    """The scenarios that are points of sweeps; all of a study that has none."""
+    found = {name: content for name, content in study.items() if point_of(study, name).of != name}
+    return found or study
 
 
 def varied(table: pl.DataFrame) -> list[str]:
     """The swept parameters that vary in a table of `outcomes`: numbers first, those of most values first."""
-    keys = [key for key in swept_columns(table) if table[key].n_unique() > 1]
-    return sorted(keys, key=lambda key: (not table[key].dtype.is_numeric(), -table[key].n_unique()))
+    return _by_values(table, swept_columns(table))
+
+
+def _by_values(table: pl.DataFrame, keys: list[str]) -> list[str]:
+    several = [key for key in keys if table[key].n_unique() > 1]
+    return sorted(several, key=lambda key: (not table[key].dtype.is_numeric(), -table[key].n_unique()))
 
 
 def _plottable(table: pl.DataFrame, swept: list[str]) -> tuple[pl.DataFrame, dict[str, str]]:
@@ -252,14 +274,14 @@ def _small(title: str) -> str:
 
 def other_outcomes(study: dict[str, dict]) -> dict[str, alt.TopLevelMixin]:
     """The charts of all outcomes over the swept parameter, by the outcomes' names."""
-    table = outcomes(study)
+    table = outcomes(points(study))
     known = outcomes_of(table["system"][0])
     return {known[name].title: over_parameter(study, name) for name in table["outcome"].unique(maintain_order=True)}
 
 
 def other_planes(study: dict[str, dict]) -> dict[str, alt.LayerChart]:
     """The charts of every two outcomes that vary, by their names."""
-    table = outcomes(study)
+    table = outcomes(points(study))
     known = outcomes_of(table["system"][0])
     return {f"{known[y].title} over {_small(known[x].title)}": plane(study, x, y) for x, y in pairs(front(table))}
 

@@ -156,3 +156,7 @@ class Scenario(Section):
     def training_bytes(self) -> tuple[float, str]:
         """About how many bytes a training takes, and the keys that set them; of a system that does not say, nothing."""
         return 0.0, ""
+
+    def training_operations(self) -> float:
+        """About how many floating-point operations a realization's training takes; of a system that does not say, 0."""
+        return 0.0

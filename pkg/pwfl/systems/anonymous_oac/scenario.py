@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from pwfl.learning import datasets
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameter
-from pwfl.scenario.size import COPIES, FLOAT, FLOAT32, LINK_BYTES, layer_bytes, network_bytes
+from pwfl.scenario.size import COPIES, FLOAT, FLOAT32, LINK_BYTES, layer_bytes, network_bytes, training_operations
 from pwfl.systems.anonymous_oac.schemes import NOISES
 
 LEAST_NOISE = 1e-30  # variance of the channel's noise, besides 0
@@ -203,6 +203,11 @@ class AnonymousOac(common.Scenario):
             self, self.network.devices * self.data.samples
         )
         return needed + drawn * FLOAT32 * COPIES, "training.hidden_layers or training.rounds"
+
+    def training_operations(self) -> float:
+        """See `pwfl.scenario.common.Scenario`."""
+        drawn = self.network.devices * self.network.participation * self.data.samples * self.data.sampling
+        return training_operations(self, self.training.hidden_layers, self.training.rounds * drawn)
 
 
 MODEL = AnonymousOac

@@ -13,7 +13,7 @@ from pydantic import model_validator
 from pwfl.learning import datasets
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameter
-from pwfl.scenario.size import COPIES, FLOAT, LINK_BYTES, layer_bytes, network_bytes
+from pwfl.scenario.size import COPIES, FLOAT, LINK_BYTES, layer_bytes, network_bytes, training_operations
 
 MAX_PRIVACY_WEIGHT = 1e12  # of a user's leakage in the objective, in samples
 MAX_EFFICIENCY = 20  # bit/s per Hz that a minimum rate may ask for
@@ -271,6 +271,15 @@ class Multicell(common.Scenario):
             self, datasets.SIZES[self.data.dataset].train
         )
         return needed, "training.hidden_layers"
+
+    def training_operations(self) -> float:
+        """See `pwfl.scenario.common.Scenario`."""
+        cells = 3 * self.network.rings * (self.network.rings + 1) + 1
+        held = self.data.samples_total or self.network.users * (
+            self.data.samples_offset + exp(self.data.samples_log_mean + self.data.samples_log_sd**2 / 2)
+        )
+        share = min(1.0, cells * self.radio.resource_blocks / self.network.users)
+        return training_operations(self, self.training.hidden_layers, self.training.rounds * share * held)
 
 
 MODEL = Multicell

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from pwfl.learning import datasets
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameter
-from pwfl.scenario.size import COMPLEX, COPIES, FLOAT32, LINK_BYTES, network_bytes
+from pwfl.scenario.size import COMPLEX, COPIES, FLOAT32, LINK_BYTES, network_bytes, training_operations
 
 
 class Network(Section):
@@ -148,6 +148,12 @@ class RandomOrthogonalization(common.Scenario):
         return network_bytes(
             self, [], self.network.users
         ) + steps, "network.users, training.local_steps or training.batch_size"
+
+    def training_operations(self) -> float:
+        """See `pwfl.scenario.common.Scenario`."""
+        training = self.training
+        samples = training.rounds * self.network.users * training.local_steps * training.batch_size
+        return training_operations(self, [], samples)
 
 
 MODEL = RandomOrthogonalization

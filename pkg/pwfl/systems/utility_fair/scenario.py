@@ -12,7 +12,7 @@ from pydantic import model_validator
 from pwfl.learning import datasets
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameter
-from pwfl.scenario.size import COPIES, FLOAT32, LINK_BYTES, layer_bytes, network_bytes
+from pwfl.scenario.size import COPIES, FLOAT32, LINK_BYTES, layer_bytes, network_bytes, training_operations
 from pwfl.systems.utility_fair import link
 
 MAX_ITERATIONS = 1e9  # of a device in a round
@@ -266,6 +266,11 @@ class UtilityFair(common.Scenario):
             needed + samples * self.device.batch_size * FLOAT32 * COPIES,
             "network.devices or device.batch_size",
         )
+
+    def training_operations(self) -> float:
+        """See `pwfl.scenario.common.Scenario`."""
+        samples = self.training.rounds * self.network.devices * self.device.batch_size * self.device.min_iterations
+        return training_operations(self, self.training.hidden_layers, samples)
 
 
 MODEL = UtilityFair
