@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import pipeline
-from pwfl.learning import datasets
+from pwfl.learning import datasets, sources
 from pwfl.report import build
 from pwfl.scenario import ScenarioError, resolve
 from pwfl.scenario.fields import Section
@@ -89,7 +89,7 @@ def test_each_value_of_each_choice_runs(system, number, monkeypatch):
         images = [generator.random((rows, size.features), np.float32) for rows in (size.train, size.test)]
         labels = [generator.integers(size.classes, size=len(x), dtype=np.int32) for x in images]
         stand_in = datasets.Dataset(images[0], labels[0], images[1], labels[1])
-        monkeypatch.setattr(pipeline, "digits", lambda: stand_in)
+        monkeypatch.setattr(sources, "of", lambda _: stand_in)
     content["system"] = system
     scenario, tables = pipeline.run(content)
     assert set(tables["history"]["scheme"]) == {scheme["name"] for scheme in content["schemes"]}
