@@ -97,11 +97,14 @@ def test_the_report_builds_and_holds_figures_and_captions(done):
     assert result.returncode == 0, result.stdout + result.stderr
     page = (folder / "report.html").read_text()
     assert "Empirical distribution over realizations" in page
-    figures = len(registry.system("multicell").catalog.figures | catalog.COMMON_FIGURES)
-    assert page.count("data:image/png") == page.count("data:text/html") == 2 * figures
+    figures = 2 * len(registry.system("multicell").catalog.figures | catalog.COMMON_FIGURES)
+    compared = catalog.compared(registry.system("multicell").catalog, swept=False)
+    assert page.count("data:image/svg") == figures + len(compared)
+    assert page.count("data:text/html") == 1  # the study's page
+    assert "data:text/csv" not in page
 
 
-REPORT = {"tables_multicell", "figures_multicell", "comparison"}
+REPORT = {"tables_multicell", "figures_multicell", "comparison", "page"}
 AUDIT = {"audit", *REPORT}
 ACCOUNT = {"account", *AUDIT}
 TRAIN = {"train", *REPORT}

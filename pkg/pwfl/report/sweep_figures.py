@@ -115,16 +115,16 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     curves = base.mark_line(strokeWidth=1.5).encode(
         detail=["sweep_of:N", *(f"{names[key]}:N" for key in swept[1:])], order="place:Q"
     )
-    points = base.mark_point(filled=True, size=70)
+    dots = base.mark_point(filled=True, size=70)
     if len(swept) > 1:
-        points = points.encode(shape=alt.Shape(f"{names[swept[1]]}:O", title=swept[1]))
+        dots = dots.encode(shape=alt.Shape(f"{names[swept[1]]}:O", title=swept[1]))
     rules = base.mark_rule(strokeWidth=1)
     best = base.transform_filter("datum.best")
     layers = [
         curves,
         rules.encode(x="x_low:Q", x2="x_high:Q"),
         rules.encode(y="y_low:Q", y2="y_high:Q"),
-        points,
+        dots,
         best.mark_point(size=220, strokeWidth=1.5).encode(color=alt.value("#222")),
     ]
     if swept:

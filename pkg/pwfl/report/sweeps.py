@@ -64,7 +64,11 @@ def front(table: pl.DataFrame) -> pl.DataFrame:
     """
     swept = swept_columns(table)
     index = [*KEYS, *swept, "scheme", "target_epsilon"]
-    frames = []
+    text, number = pl.lit(None, pl.String), pl.lit(None, pl.Float64)
+    none = table.clear().select(
+        text.alias("x"), text.alias("y"), *index, number.alias("x_mean"), number.alias("y_mean")
+    )
+    frames = [none]
     for (system,), part in table.group_by("system", maintain_order=True):
         known = outcomes_of(system)
         wide = part.pivot("outcome", index=index, values="mean", maintain_order=True)
