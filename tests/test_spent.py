@@ -10,6 +10,7 @@ from pwfl.report import results
 from pwfl.scenario import resolve
 from pwfl.stages import REPORT
 from pwfl.systems import registry
+from pwfl.systems.anonymous_oac import costs
 
 ROUNDS = {"multicell": [0, 1, 2, 4, 5], "anonymous_oac": [0, 1, 2, 4, 5], "utility_fair": [1, 2, 3, 4, 5]}
 SECONDS, JOULES = "air_seconds_so_far", "transmit_energy_j_so_far"
@@ -93,6 +94,20 @@ def test_energy_over_the_air_has_no_unit_without_channel_noise():
     sent = found["history"].filter(pl.col("round") > 0)
     assert sent[JOULES].null_count() == len(sent)
     assert sent[SECONDS].null_count() == 0
+
+
+def test_what_a_realization_spends_does_not_depend_on_the_others_of_its_shard():
+    tiny = registry.system("anonymous_oac").catalog.tiny | {"system": "anonymous_oac", "realizations": 5}
+    tiny |= {"network": {"devices": 20, "participation": 0.4}, "training_realizations": 1}
+    model = resolve(tiny | {"training": tiny["training"] | {"rounds": 100}}, {})
+    found = run.channel(part(model, "channel"), range(5))
+    found |= run.schedule(part(model, "schedule", "over_the_air"), "over_the_air", found)
+    found |= run.noise(part(model, "noise", "anonymous"), "anonymous", found)
+    found = finished(found, model)
+    whole = costs.spent(part(model, "train"), found)
+    for realization in range(5):
+        alone = {name: frame.filter(realization=realization) for name, frame in found.items()}
+        assert costs.spent(part(model, "train"), alone).equals(whole.filter(realization=realization))
 
 
 def test_where_nobody_takes_part_nothing_is_spent():

@@ -9,7 +9,7 @@ from pwfl.learning.datasets import SIZES
 from pwfl.learning.mlp import parameter_count
 from pwfl.radio.units import db_to_ratio, dbm_to_w
 from pwfl.systems.anonymous_oac.schemes import NOISES
-from pwfl.tables.arrays import beside
+from pwfl.tables.arrays import beside, to_table
 
 if TYPE_CHECKING:
     from pwfl.systems.anonymous_oac.scenario import AnonymousOac
@@ -58,20 +58,19 @@ def costs(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> pl.DataF
 
 def spent(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Seconds on air and transmit energy up to and including each round, from 0; see `costs`."""
-    each = (
-        transmissions(scenario, tables)
-        .group_by(KEYS, maintain_order=True)
-        .agg(transmissions=pl.len(), energy_j=pl.col("energy_j").sum())
-    )
+    sent = transmissions(scenario, tables)
+    realizations = tables["users"]["realization"].unique().sort()
+    shape = len(realizations), scenario.training.rounds + 1
+    place = shape[1] * realizations.search_sorted(sent["realization"]).to_numpy() + sent["round"].to_numpy()
+
+    def so_far(each: np.ndarray | None) -> np.ndarray:
+        # By NumPy, row after row: Polars adds up groups in an order that depends on the other realizations.
+        return np.bincount(place, each, minlength=shape[0] * shape[1]).reshape(shape).cumsum(axis=1)
+
+    keys = {"realization": realizations.to_numpy(), "round": range(shape[1])}
+    rounds = to_table(keys, transmissions=so_far(None), energy_j=so_far(sent["energy_j"].to_numpy()))
     seconds = symbols(scenario, tables, pl.col("round")) / scenario.radio.bandwidth_hz
-    return (
-        tables["users"]
-        .select(pl.col("realization").unique(maintain_order=True))
-        .join(pl.select(round=pl.int_range(scenario.training.rounds + 1)), how="cross")
-        .join(each, on=KEYS, how="left", maintain_order="left")
-        .with_columns(pl.col("transmissions", "energy_j").fill_null(0).cum_sum().over("realization"))
-        .select(*KEYS, air_seconds_so_far=seconds, transmit_energy_j_so_far=pl.col("energy_j").fill_nan(None))
-    )
+    return rounds.select(*KEYS, air_seconds_so_far=seconds, transmit_energy_j_so_far=pl.col("energy_j").fill_nan(None))
 
 
 def symbols(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame], rounds: pl.Expr) -> pl.Expr:
