@@ -596,9 +596,10 @@ READS = {
         0.5, {"channel", "noise/anonymous", "noise/identified", "noise/local", "account", "audit", "report"}
     ),
     "radio.noise_variance": (1e-5, {"train", "account"}),
-    "radio.noise_density_dbm_hz": (-170.0, {"account"}),
-    "radio.path_loss_db": (90.0, {"account"}),
-    "radio.digital_efficiency": (4.0, {"account"}),
+    "radio.bandwidth_hz": (200e3, {"train", "account"}),
+    "radio.noise_density_dbm_hz": (-170.0, {"train", "account"}),
+    "radio.path_loss_db": (90.0, {"train", "account"}),
+    "radio.digital_efficiency": (4.0, {"train", "account"}),
     "data.samples": (50, {"channel", "audit"}),
     "privacy.delta": (1e-6, {"noise/anonymous", "noise/identified", "noise/local", "account", "report"}),
     "privacy.curve_rates": ([0.2], {"account", "report"}),

@@ -595,6 +595,7 @@ READS = {
     "network.antennas": (64, "channel noise/fixed noise/none account report"),
     "radio.amplitude": (2.0, "schedule/all"),
     "radio.receiver_noise_variance": (2.0, "noise/fixed noise/none account"),
+    "radio.bandwidth_hz": (200e3, "train account"),
     "radio.normalization": ("I", "noise/fixed noise/none account report"),
     "data.dataset": ("fashion_mnist", "train account"),
     "data.folder": ("elsewhere", ""),

@@ -80,7 +80,7 @@ def test_all_systems_stand_in_one_table_under_common_terms(studied):
             row = table.filter(pl.col("scenario") == name, pl.col("scheme") == scheme.name).row(0, named=True)
             each = content["realizations"].filter(pl.col("scheme") == scheme.name)
             assert row["epsilon_exact"] == each["epsilon_exact"].max()
-            for column in ("accuracy", "channel_uses", "transmit_energy_j"):
+            for column in ("accuracy", "channel_uses", "air_seconds", "transmit_energy_j"):
                 values = each[column].drop_nulls().to_list() if column in each.columns else []
                 expected = np.mean(values) if values else None
                 assert row[f"{column}_mean"] == (None if expected is None else pytest.approx(expected, rel=1e-12))

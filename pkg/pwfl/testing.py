@@ -30,6 +30,7 @@ from pwfl.systems import registry
 
 REALIZATIONS = 3  # of the tiny scenario, of which TRAINED are trained
 TRAINED = 2
+RELATIVE = 1e-9  # by which sums over rounds may differ from one sum
 DRAWING = ("channel", "schedule", "noise", "train")  # stages whose draws are a realization's own
 
 Tables = dict[str, pl.DataFrame]
@@ -44,6 +45,7 @@ def check_system(name: str) -> pl.DataFrame:
 
     - Every stage's tables satisfy their schemas, whatever the shard size and the order of rows, to the bit.
     - Modules are there, no stage's module imports another stage's, and every number of the parameters has two bounds.
+    - What history says that a training has spent after all rounds is what outcome says.
     - A draw by `pwfl.streams` is of one stage, follows seed and realization, and matters; a second run is the same.
     - The guarantee follows delta, where there is one, and is infinite without noise (`silent` of the catalog).
     - Figures, tables and claims are those of the catalog, with captions; they build with one realization, and with
@@ -160,6 +162,7 @@ def _check_shards(model: Scenario, data) -> None:
         mixed = _before_training(model, scheme, everything, shuffled)
         mixed |= _account(model, {name: shuffled(frame) for name, frame in mixed.items()})
         mixed |= _history(model, data, {name: shuffled(frame) for name, frame in mixed.items()}, range(TRAINED))
+        _check_spent(scheme, whole)
         _same(whole, mixed, f"{scheme.name}: depends on the order of the rows that a stage is handed")
         for realization in everything:
             shard = range(realization, realization + 1)
@@ -169,6 +172,24 @@ def _check_shards(model: Scenario, data) -> None:
                 alone |= _history(model, data, alone, shard)
             own = {name: whole[name].filter(realization=realization) for name in alone}
             _same(own, alone, f"{scheme.name}: realization {realization} depends on the others of its shard")
+
+
+def _check_spent(scheme, found: Tables) -> None:
+    """After its last round, a training has spent what the outcome says."""
+    history, outcome = found["history"], found["outcome"]
+    if "round" not in history.columns:
+        return
+    costs = ("air_seconds", "transmit_energy_j")
+    last = history.join(outcome.select("realization", "rounds", *costs), on="realization")
+    last = last.filter(pl.col("round") == pl.col("rounds"))
+    for cost in costs:
+        after, stated = pl.col(f"{cost}_so_far"), pl.col(cost)
+        off = last.filter((after - stated).abs() > RELATIVE * stated)
+        for realization, spent, said in off.select("realization", after, stated).iter_rows():
+            raise CheckError(
+                f"{scheme.name}: realization {realization}: history's {cost}_so_far is {spent:g} after the last round, "
+                f"outcome's {cost} is {said:g}"
+            )
 
 
 def _same(expected: Tables, found: Tables, what: str) -> None:

@@ -66,8 +66,8 @@ COMMON_OUTCOMES = {
 COMPARISON = {
     "systems": "Every scheme of every scenario under common terms: final accuracy, and of which model; record-level "
     "epsilon under exact accounting, against all that the system's own server receives (whether that is guaranteed) "
-    "and against the observer whom the scheme reckons with; local steps; symbols on air; transmit energy, which "
-    "compares only where the link budget is the same.",
+    "and against the observer whom the scheme reckons with; local steps; symbols and seconds on air, which follow from "
+    "the scenario's bandwidth; transmit energy, which compares only where the link budget is the same.",
     "claims": "The paper's claims: where it makes them, what it prints, what was measured with its 95% interval over "
     "realizations, the band in which it must lie, and whether it does: yes, no, or open where the interval decides "
     "neither. What words were read as, and what is this project's choice, is on the system's page in docs/.",

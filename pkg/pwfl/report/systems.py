@@ -11,7 +11,7 @@ from scipy.optimize import isotonic_regression
 from pwfl.report import theme
 from pwfl.systems import registry
 
-MEANS = ["accuracy", "channel_uses", "transmit_energy_j", "local_steps"]
+MEANS = ["accuracy", "channel_uses", "air_seconds", "transmit_energy_j", "local_steps"]
 TERMS = [
     "accuracy_of",
     "delta",
@@ -36,7 +36,7 @@ def table(scenarios: dict[str, dict]) -> pl.DataFrame:
     `scenarios` is that of `report.compare`. Mean final accuracy with its 95% interval over
     realizations, how many trainings it is of and how many diverged; the largest and the least
     epsilon of a realization, for the system's own server and for the scheme's observer; means of
-    symbols on air, transmit energy and local steps; and the terms they hold under. What does not apply to
+    symbols and seconds on air, transmit energy and local steps; and the terms they hold under. What does not apply to
     a system, or has no unit in it, is null; the column `differs` says why.
     """
     frames = []
@@ -67,6 +67,7 @@ def table(scenarios: dict[str, dict]) -> pl.DataFrame:
                 *terms.columns[len(keys) : -len(TERMS)],
                 *_columns("local_steps"),
                 *_columns("channel_uses"),
+                *_columns("air_seconds"),
                 *_columns("transmit_energy_j"),
                 *TERMS,
                 pl.lit(registry.system(system).part("report").DIFFERS).alias("differs"),
@@ -161,6 +162,7 @@ def _marks(base: alt.Chart, scale: alt.Scale) -> alt.Chart:
         "epsilon_exact": ".4g",
         "accuracy_mean": ".2%",
         "channel_uses_mean": ".3s",
+        "air_seconds_mean": ".3s",
         "local_steps_mean": ".3g",
         "transmit_energy_j_mean": ".3s",
     }

@@ -127,26 +127,41 @@ def means(frame: pl.DataFrame, by: list[str], columns: list[str]) -> pl.DataFram
     return groups.select(*by, *(f"{c}_{part}" for c in columns for part in ("mean", "low", "high")))
 
 
-def band(frame: pl.DataFrame, value: str, scenario, title: str | alt.TitleParams, y: alt.Y) -> alt.LayerChart:
-    """A chart of means over rounds with confidence bands, from columns round, scheme, *_mean, *_low, *_high.
+ROUNDS = alt.X("round:Q", title="Communication round")
 
-    `y` is the axis, without its field.
+
+def band(
+    frame: pl.DataFrame,
+    value: str,
+    scenario,
+    title: str | alt.TitleParams,
+    y: alt.Y,
+    x: alt.X = ROUNDS,
+    steps: bool = False,
+) -> alt.LayerChart:
+    """A chart of means with confidence bands, from columns scheme, *_mean, *_low, *_high and that of `x`.
+
+    `y` is the axis, without its field. With `steps` a value holds until the next row, and a dot ends a scheme's line.
     """
+    interpolate = "step-after" if steps else "linear"
     colour, chosen, opacity = scheme_colour(scenario)
-    base = alt.Chart(frame, title=title, width=WIDTH, height=HEIGHT).encode(
-        x=alt.X("round:Q", title="Communication round"), color=colour
-    )
+    base = alt.Chart(frame, title=title, width=WIDTH, height=HEIGHT).encode(x=x, color=colour)
     low, mean = y.copy(), y.copy()
     low.shorthand, mean.shorthand = f"{value}_low:Q", f"{value}_mean:Q"
-    area = base.mark_area().encode(
+    area = base.mark_area(interpolate=interpolate).encode(
         y=low,
         y2=f"{value}_high:Q",
         opacity=alt.when(chosen).then(alt.value(0.18)).otherwise(alt.value(0.02)),
     )
-    line = base.mark_line().encode(y=mean, opacity=opacity)
+    line = base.mark_line(interpolate=interpolate).encode(y=mean, opacity=opacity)
     tips = [alt.Tooltip(f"{value}_{part}:Q", format=".4f") for part in ("mean", "low", "high")]
-    points = base.mark_circle(size=60).encode(y=mean, opacity=alt.value(0.0), tooltip=["scheme:N", "round:Q", *tips])
-    return (area + line + points).add_params(chosen)
+    points = base.mark_circle(size=60).encode(y=mean, opacity=alt.value(0.0), tooltip=["scheme:N", x.shorthand, *tips])
+    layers = [area, line, points]
+    if steps:
+        column = x.shorthand.removesuffix(":Q")
+        last = frame.filter(pl.col(column) == pl.col(column).max().over("scheme"))
+        layers.append(base.mark_circle(size=60).encode(y=mean, opacity=opacity).properties(data=last))
+    return alt.layer(*layers).add_params(chosen)
 
 
 def named(chart: alt.TopLevelMixin, scenario: str) -> alt.TopLevelMixin:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 DIFFERS = (
     "One upload of a mean of a few numbers that change in time, no classifier, so no accuracy. epsilon is about the "
-    "data as they are when the model is used, older data were collected. No radio model, so no energy."
+    "data as they are when the model is used, older data were collected. No radio model, so no "
+    "seconds and no energy."
 )
 KEYS = ["scheme", "realization", "case"]
 AVERAGED = [

@@ -159,6 +159,8 @@ FIGURES = {
     "composition": composition,
     "readings": readings,
     "accuracy": results.accuracy,
+    "accuracy_seconds": results.accuracy_seconds,
+    "accuracy_joules": results.accuracy_joules,
     "loss": results.loss,
     "cost": cost,
     "failures": failures,
@@ -169,7 +171,7 @@ FIGURES = {
 def summarize(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables summary, realizations, history, leakage and statuses of a scenario."""
     each = results.realizations(tables)
-    averaged = ["accuracy", "loss", "participants", "records", "channel_uses", "transmit_energy_j"]
+    averaged = ["accuracy", "loss", "participants", "records", "channel_uses", "air_seconds", "transmit_energy_j"]
     summary = each.group_by("scheme", maintain_order=True).agg(
         pl.len().alias("realizations"),
         pl.col("noise_multiplier", "reading", *EPSILONS).first(),

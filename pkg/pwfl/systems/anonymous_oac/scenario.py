@@ -44,22 +44,31 @@ class Radio(Section):
         ge=0,
         le=1e6,
     )
+    bandwidth_hz: float = parameter(
+        180e3,
+        "bandwidth B of the channel, a symbol per second and hertz; the paper names none, this is an LTE resource "
+        "block's (3GPP TS 36.211)",
+        unit="Hz",
+        stages="train account",
+        ge=1,
+        le=1e12,
+    )
     noise_density_dbm_hz: float = parameter(
         -174.0,
         "thermal noise power density that N0 stands for; with the path loss it sets the scale of transmit energies",
         unit="dBm/Hz",
-        stages="account",
+        stages="train account",
         ge=-250,
         le=0,
     )
     path_loss_db: float = parameter(
-        100.0, "mean path loss of the co-located devices", unit="dB", stages="account", ge=0, le=300
+        100.0, "mean path loss of the co-located devices", unit="dB", stages="train account", ge=0, le=300
     )
     digital_efficiency: float = parameter(
         2.0,
         "spectral efficiency of orthogonal (digital) transmission",
         unit="bit/s/Hz",
-        stages="account",
+        stages="train account",
         ge=1e-3,
         le=20,
     )

@@ -7,6 +7,8 @@ CATALOG = Catalog(
         "topology": ("users", "links"),
         "objective": ("outcome",),
         "accuracy": ("history",),
+        "accuracy_seconds": ("history",),
+        "accuracy_joules": ("history",),
         "loss": ("history",),
         "leakage": ("leakage",),
         "tradeoff": ("outcome", "history"),

@@ -171,6 +171,8 @@ FIGURES = {
     "topology": topology,
     "objective": objective,
     "accuracy": results.accuracy,
+    "accuracy_seconds": results.accuracy_seconds,
+    "accuracy_joules": results.accuracy_joules,
     "loss": results.loss,
     "leakage": leakage,
     "tradeoff": tradeoff,

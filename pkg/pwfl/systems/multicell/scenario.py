@@ -42,7 +42,7 @@ class Radio(Section):
 
     resource_blocks: int = parameter(5, "resource blocks R of each cell", stages="channel schedule", ge=1, le=10**4)
     bandwidth_hz: float = parameter(
-        180e3, "bandwidth B of a resource block", unit="Hz", stages="schedule account", ge=1, le=1e12
+        180e3, "bandwidth B of a resource block", unit="Hz", stages="schedule train account", ge=1, le=1e12
     )
     noise_density_dbm_hz: float = parameter(
         -174.0, "thermal noise power density N0", unit="dBm/Hz", stages="schedule", ge=-250, le=0

@@ -235,6 +235,7 @@ def outcome(
         rounds=pl.lit(training.rounds),
         delta=pl.lit(delta),
         channel_uses=pl.lit(float(dimension * training.rounds)),
+        air_seconds=pl.lit(dimension * training.rounds / scenario.radio.bandwidth_hz),
         transmit_energy_j=pl.lit(None, pl.Float64),
         transmit_energy_bound=pl.col("transmit_energy_limit") * sent,
         **{name: pl.lit(term) for name, term in TERMS.items()},

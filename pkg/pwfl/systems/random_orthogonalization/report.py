@@ -133,6 +133,7 @@ def couplings(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFram
 COMPARISON_FIGURES = comparison.FIGURES
 FIGURES = {
     "accuracy": accuracy,
+    "accuracy_seconds": results.accuracy_seconds,
     "leakage": leakage,
     "tradeoff": tradeoff,
     "energy": energy,
@@ -155,6 +156,7 @@ def summarize(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFram
         *((pl.col("training") == status).sum().alias(status) for status in ("trained", "diverged")),
         pl.col(
             "channel_uses",
+            "air_seconds",
             "transmit_energy_limit",
             "transmit_energy_bound",
             "delta",

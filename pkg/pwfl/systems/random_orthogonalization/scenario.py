@@ -35,6 +35,15 @@ class Radio(Section):
     receiver_noise_variance: float = parameter(
         1.0, "variance sigma_m^2 of the complex noise of an antenna", stages="noise account", ge=0, le=1e12
     )
+    bandwidth_hz: float = parameter(
+        180e3,
+        "bandwidth B of the channel, a symbol per second and hertz; the paper names none, this is an LTE resource "
+        "block's (3GPP TS 36.211)",
+        unit="Hz",
+        stages="train account",
+        ge=1,
+        le=1e12,
+    )
     normalization: Literal["I/M", "I"] = parameter(
         "I/M", "covariance of a channel; with I, the server divides (4) by M once more", stages="noise account report"
     )

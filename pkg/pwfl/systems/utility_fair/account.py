@@ -100,21 +100,26 @@ def run(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> dict[str, p
 
 
 def cost(schedule: pl.DataFrame, radio: "Radio") -> pl.DataFrame:
-    """Rounds sat out, symbols on air, radiated energy and mean iterations of each realization.
+    """Rounds sat out, symbols and seconds on air, radiated energy and mean iterations of each realization.
 
     What training decides is null. A transmission takes V ln 2 / (B Z) seconds, (8), so B times that many symbols.
+    Each device has a channel of its own: a round is on air until the last one has sent.
     """
     power = schedule["power_w"].to_numpy()
     z = link.log_snr(power, schedule["unit_power_w"].to_numpy())
     symbols = np.divide(radio.update_bits * np.log(2), z, out=np.zeros(len(z)), where=z != 0)
     decided = pl.col("power_w").is_not_null().all()
-    return (
-        schedule.with_columns(symbols=pl.Series(symbols), energy=pl.Series(symbols * power / radio.bandwidth_hz))
+    sent = schedule.with_columns(symbols=pl.Series(symbols), energy=pl.Series(symbols * power / radio.bandwidth_hz))
+    slowest = (
+        sent.group_by("realization", "round", maintain_order=True)
+        .agg(seconds=pl.col("symbols").nan_max() / radio.bandwidth_hz)
         .group_by("realization", maintain_order=True)
-        .agg(
-            rounds_out=(~pl.col("takes_part")).sum(),
-            channel_uses=pl.col("symbols").sum().fill_nan(None),
-            transmit_energy_j=pl.col("energy").sum().fill_nan(None),
-            local_steps=pl.when(decided).then(pl.col("max_iterations").filter("takes_part").mean()),
-        )
+        .agg(air_seconds=pl.col("seconds").sum().fill_nan(None))
     )
+    total = sent.group_by("realization", maintain_order=True).agg(
+        rounds_out=(~pl.col("takes_part")).sum(),
+        channel_uses=pl.col("symbols").sum().fill_nan(None),
+        transmit_energy_j=pl.col("energy").sum().fill_nan(None),
+        local_steps=pl.when(decided).then(pl.col("max_iterations").filter("takes_part").mean()),
+    )
+    return beside(total, slowest, "realization")

@@ -36,6 +36,7 @@ AVERAGED = [
     "accuracy",
     "test_loss",
     "channel_uses",
+    "air_seconds",
     "transmit_energy_j",
 ]
 
@@ -68,6 +69,16 @@ def accuracy(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.La
         "Test accuracy",
         alt.Axis(format=".0%"),
     )
+
+
+def accuracy_seconds(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+    """Test accuracy of the access point's model, over the seconds on air."""
+    return results.accuracy_seconds(scenario, {"history": _of_rounds(tables["history"])})
+
+
+def accuracy_joules(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+    """Test accuracy of the access point's model, over the energy that all devices have radiated."""
+    return results.accuracy_joules(scenario, {"history": _of_rounds(tables["history"])})
 
 
 def energy(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
@@ -130,6 +141,8 @@ FIGURES = {
     "energy": energy,
     "power": power,
     "accuracy": accuracy,
+    "accuracy_seconds": accuracy_seconds,
+    "accuracy_joules": accuracy_joules,
     "deviation": deviation,
 }
 COMPARISON_FIGURES = {"robustness": robustness}
@@ -164,7 +177,7 @@ def realizations(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> pl
     `loss` is the mean over devices and rounds from the second on, `loss_std` the mean over these rounds of the
     standard deviation over devices, `energy_j` a device's mean energy of a round, and `energy_std_j` the standard
     deviation over devices of their mean energies. A realization that diverged has none of them. Where training
-    decides on powers, symbols on air, radiated energy and local steps are those it came to.
+    decides on powers, symbols and seconds on air, radiated energy and local steps are those it came to.
     """
     history = tables["history"]
     last = history.group_by(KEYS, maintain_order=True).agg(
@@ -176,6 +189,7 @@ def realizations(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> pl
         .otherwise(pl.lit("trained")),
         transmit_s=pl.col("transmit_s").sum(),
         radiated_j=(pl.col("transmit_s") * pl.col("power_w")).sum(),
+        air_s=pl.col("air_seconds_so_far").max(),
         deviation=pl.col("deviation").mean(),
         iterations=pl.col("iterations").filter(pl.col("iterations") > 0).mean(),
     )
@@ -199,9 +213,10 @@ def realizations(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> pl
     return frame.with_columns(
         *(pl.when(sound).then(pl.col(name)) for name in measured),
         channel_uses=pl.coalesce("channel_uses", pl.when(sound).then(on_air)),
+        air_seconds=pl.coalesce("air_seconds", pl.when(sound).then(pl.col("air_s"))),
         transmit_energy_j=pl.coalesce("transmit_energy_j", pl.when(sound).then(pl.col("radiated_j"))),
         local_steps=pl.coalesce("local_steps", pl.when(sound).then(pl.col("iterations"))),
-    ).drop("transmit_s", "radiated_j", "iterations")
+    ).drop("transmit_s", "radiated_j", "air_s", "iterations")
 
 
 def devices(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
@@ -218,6 +233,14 @@ def devices(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
 def _sound(history: pl.DataFrame) -> pl.DataFrame:
     """The rows of trainings that did not diverge."""
     return history.filter((pl.col("status") != "diverged").all().over(KEYS))
+
+
+def _of_rounds(history: pl.DataFrame) -> pl.DataFrame:
+    """The evaluated rounds, a row each, with the status of their training, as `results` takes them."""
+    diverged = (pl.col("status") == "diverged").any().over(KEYS)
+    status = pl.when(diverged).then(pl.lit("diverged")).otherwise(pl.lit("trained"))
+    rounds = history.with_columns(status=status).drop_nulls("accuracy")
+    return rounds.unique([*KEYS, "round"], keep="first", maintain_order=True)
 
 
 def _curve(scenario: "UtilityFair", history: pl.DataFrame, value: pl.Expr, title: str, y: str, axis=alt.Undefined):

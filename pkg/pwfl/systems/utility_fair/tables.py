@@ -77,10 +77,9 @@ class NoiseStatus(dy.Schema):
     largest_multiplier = dy.Float64(nullable=False, min_exclusive=0, description="(14) at deviation 1")
 
 
-class History(dy.Schema):
-    """Each device's round, and the access point's model after it, the same for all devices (`train`)."""
+class History(contract.History):
+    """Each device's round; what all have spent, and the access point's model, after it, the same for all (`train`)."""
 
-    realization = key("realization")
     round = key("round, from 1")
     device = key("device")
     loss = dy.Float64(nullable=False, min=0, allow_inf=True, allow_nan=True, description="of the copy, own batch")

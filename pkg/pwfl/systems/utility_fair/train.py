@@ -60,11 +60,14 @@ def trainer(
         weights = [tf.constant(w) for w in glorot_uniform(widths, streams.generator(seed, "weights", realization))]
         keys = [streams.key(seed, purpose, realization) for purpose in ("noise", *UPLOADS)]
         beta_1, deviation, frames = np.ones(len(samples)), None, []
+        air_s, radiated_j = 0.0, 0.0
         last = plans["round"].max()
         evaluated = {1, last, *range(0, last, training.evaluate_every)}
         for (t,), plan in plans.group_by("round", maintain_order=True):
             choice = choose(plan, beta_1, terms)
             took_part = choice.iterations > 0
+            air_s += choice.transmit_s.max()  # each device has a channel of its own
+            radiated_j += (choice.transmit_s * choice.power_w).sum()
             multiplier, std = copy_noise(plan, deviation)
             rows = batches(streams.generator(seed, f"batches/{t}", realization), owned, batch)
             weights, losses, similarity = play(
@@ -88,6 +91,8 @@ def trainer(
                     power_w=pl.Series(choice.power_w),
                     transmit_s=pl.Series(choice.transmit_s),
                     energy_j=pl.Series(choice.energy_j),
+                    air_seconds_so_far=pl.lit(air_s),
+                    transmit_energy_j_so_far=pl.lit(radiated_j),
                     accuracy=pl.lit(tested[0], pl.Float64),
                     test_loss=pl.lit(tested[1], pl.Float64),
                     status=pl.lit("diverged" if not finite else "trained" if took_part.any() else "nobody_took_part"),
