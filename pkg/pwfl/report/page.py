@@ -173,6 +173,7 @@ def _table(part: str, table: Table) -> dict:
         connected=False,
         table_id=_anchor(f"{part}-{table.name}-table"),
         show_dtypes=False,
+        text_in_header_can_be_selected=False,  # a click on it sorts
         display_logo_when_loading=False,
         lengthMenu=[10, 25, 100, SHOWN],
         maxBytes=0,
