@@ -145,7 +145,7 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
     Scenarios: a panel for each, a line a scheme. Points: a panel a scheme, a line a point, its colour in the order of
     the swept parameter.
     """
-    plain = {name: content for name, content in study.items() if name not in points(study)}
+    plain = {name: content for name, content in study.items() if point_of(study, name).of == name}
     study, by_point = (plain, False) if plain else (study, True)
     frames = []
     for name, content in study.items():
