@@ -1,7 +1,7 @@
 """Audit of the system `utility_fair`: copies of models, or uploads, that are S_f apart, as the account assumes.
 
-Canary j moves the model, or what a device sends, by +-S_f / 2 along coordinate j. That a record cannot move
-it further is observed, not enforced, and not audited here.
+A canary moves the model, or what a device sends, by +-S_f / 2 along a coordinate of its own. That a record cannot
+move it further is observed, not enforced, and not audited here; where uploads are clipped, it is.
 """
 
 from collections.abc import Iterator
@@ -12,8 +12,9 @@ import polars as pl
 import tensorflow as tf
 
 from pwfl import streams
+from pwfl.learning.linear import LARGE
 from pwfl.privacy.audit import Attack, coins, signs_of, worst
-from pwfl.systems.utility_fair.rounds import UPLOADS, noisy_copies, noisy_uploads
+from pwfl.systems.utility_fair.rounds import UPLOADS, Noise, noisy_copies, sent
 
 if TYPE_CHECKING:
     from pwfl.systems.utility_fair.scenario import UtilityFair
@@ -36,26 +37,31 @@ def attacks(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> Iterato
         observer = "all devices' copies of every noisy round; models S_f apart"
     else:
         first, scores = upload_scores(scenario, noise["upload_std"].min(), generator)
-        observer = "a device's gradients and updates of every round; each S_f apart"
+        apart = "S_f apart" if scenario.training.clip_norm is None else "clipped"
+        observer = f"a device's gradients and updates of every round; each {apart}"
     yield Attack(realization, observer, outcome["delta"], outcome["epsilon_exact"], True, first.ravel(), scores.ravel())
 
 
 def upload_scores(scenario: "UtilityFair", std: float, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Coins and scores in several runs of all rounds of one device, whose uploads have noise of `std`.
+    """Coins and scores in several runs of all rounds of devices with a canary each, whose uploads have noise of `std`.
+
+    Where what is sent is clipped, a canary would move it by far more than it may.
 
     Returns
     -------
     Coins and scores, shape (run, canary).
     """
-    rounds, half = scenario.training.rounds, scenario.privacy.sensitivity / 2
+    rounds, clip_norm = scenario.training.rounds, scenario.training.clip_norm
+    half = scenario.privacy.sensitivity / 2 if clip_norm is None else LARGE * clip_norm
 
     @tf.function
     def total(signs, keys):
-        sent, seen = [signs[None] * half], tf.zeros([WIDTH])
+        vector, seen = [signs[:, None] * half], tf.zeros([WIDTH])
         for t in tf.range(1, rounds + 1):
-            for key in tf.unstack(keys):
-                seed = tf.stack([key, tf.cast(t, tf.int64)])
-                seen += noisy_uploads(sent, tf.constant([std], tf.float32), seed)[0][0]
+            seeds = tf.stack([keys, tf.fill(tf.shape(keys), tf.cast(t, tf.int64))], axis=1)
+            noise = Noise(None, None, None, upload_std=tf.fill([WIDTH], tf.cast(std, tf.float32)), upload_seeds=seeds)
+            for place in range(len(UPLOADS)):
+                seen += sent(vector, clip_norm, noise, place)[0][:, 0]
         return seen
 
     def run(signs, number):

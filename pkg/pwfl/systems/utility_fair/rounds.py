@@ -20,7 +20,7 @@ class Noise(NamedTuple):
     upload_seeds: tf.Tensor | None = None  # of gradients and of updates, int64, shape (2, 2)
 
 
-def round_function(step_size: float, correction: float, compared_with: str) -> Callable:
+def round_function(step_size: float, correction: float, compared_with: str, clip_norm: float | None = None) -> Callable:
     """One round of all devices as a graph, traced once.
 
     Parameters
@@ -31,6 +31,8 @@ def round_function(step_size: float, correction: float, compared_with: str) -> C
         xi, the weight of the average gradient in a local iteration, (3).
     compared_with
         What updates are compared with, (15): `mean_update`, or the new `model`.
+    clip_norm
+        Of each vector that a device sends; see `uploads`. None: nothing is clipped.
 
     Returns
     -------
@@ -45,14 +47,9 @@ def round_function(step_size: float, correction: float, compared_with: str) -> C
         share = tf.cast(iterations > 0, tf.float32)
         share = tf.math.divide_no_nan(share, tf.reduce_sum(share))
         losses = local_steps.losses(copied, x, y)
-        sent = local_steps.gradients(copied, x, y)
-        if noise.upload_std is not None:
-            sent = noisy_uploads(sent, noise.upload_std, noise.upload_seeds[0])
-        gradient = average(sent, share)
+        gradient = average(sent(local_steps.gradients(copied, x, y), clip_norm, noise, 0), share)
         direction = [correction * g[None] for g in gradient]
-        update = local_steps.updates(copied, x, y, direction, iterations, step_size)
-        if noise.upload_std is not None:
-            update = noisy_uploads(update, noise.upload_std, noise.upload_seeds[1])
+        update = sent(local_steps.updates(copied, x, y, direction, iterations, step_size), clip_norm, noise, 1)
         mean_update = average(update, share)
         new = [w + tf.reshape(m, w.shape) for w, m in zip(weights, mean_update, strict=True)]
         reference = mean_update if compared_with == "mean_update" else new
@@ -75,6 +72,22 @@ def noisy_copies(
     return [
         tf.reshape(w, shape) + tf.reshape(n, [-1, *shape]) for w, n, shape in zip(weights, noise, shapes, strict=True)
     ]
+
+
+def sent(parts: local_steps.Weights, clip_norm: float | None, noise: Noise, vector: int) -> local_steps.Weights:
+    """What the devices send of a vector each, (device, ...): `vector` is its place in UPLOADS."""
+    if clip_norm is not None:
+        parts = clipped(parts, clip_norm)
+    if noise.upload_std is not None:
+        parts = noisy_uploads(parts, noise.upload_std, noise.upload_seeds[vector])
+    return parts
+
+
+def clipped(parts: local_steps.Weights, clip_norm: float) -> local_steps.Weights:
+    """Each device's vector scaled down to a norm of at most `clip_norm`; one that is not finite becomes zero."""
+    norms = tf.norm(tf.concat([tf.reshape(p, [tf.shape(p)[0], -1]) for p in parts], axis=1), axis=1)
+    factor = tf.where(tf.math.is_finite(norms), tf.math.minimum(1.0, clip_norm / norms), 0.0)
+    return [tf.math.multiply_no_nan(p, tf.reshape(factor, [-1] + [1] * (p.shape.rank - 1))) for p in parts]
 
 
 def noisy_uploads(parts: local_steps.Weights, std: tf.Tensor, noise_seed: tf.Tensor) -> local_steps.Weights:

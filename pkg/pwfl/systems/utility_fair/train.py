@@ -47,7 +47,7 @@ def trainer(
     widths = [size.features, *training.hidden_layers, size.classes]
     x_test, y_test = tf.constant(data.x_test), tf.constant(data.y_test)
     evaluate = tf.function(network.evaluate)
-    play = round_function(training.learning_rate, training.correction, scenario.utility.deviation)
+    play = round_function(training.learning_rate, training.correction, scenario.utility.deviation, training.clip_norm)
     terms = utility.terms(scenario)
     samples_of, plans_of = (
         {realization: part for (realization,), part in frame.group_by("realization", maintain_order=True)}
