@@ -8,10 +8,13 @@ import pytest
 from dp_accounting import GaussianDpEvent, NeighboringRelation, PoissonSampledDpEvent
 from dp_accounting.pld import PLDAccountant
 
+import pipeline
 from pipeline import finished, part
 from pwfl import run
+from pwfl.report import build, theme
 from pwfl.scenario import ScenarioError, load, resolve
 from pwfl.scenario.resolution import merge
+from pwfl.systems.multicell.catalog import CATALOG
 from test_delta import gaussian_epsilon
 
 SCENARIOS = {
@@ -183,8 +186,6 @@ def test_copies_keep_their_noise_where_that_of_uploads_is_set():
     [
         ("multicell", {"schemes": [{"name": "Equal", "scheduler": "random", "noise": "target"}]},
          "privacy.target_epsilon: is empty, and the scheme 'Equal' has `noise: target`"),
-        ("multicell", {"privacy": {"target_epsilon": 2.0}},
-         "base.privacy.target_epsilon: 2 has no effect, as no scheme has `noise: target`"),
         ("multicell", {"privacy": {"target_epsilon": 2.0}, "training": {"clipping": "per_user"},
                        "schemes": [{"name": "Equal", "scheduler": "random", "noise": "target"}]},
          "base.training.clipping: per_user guarantees no leakage (11), so no noise has the epsilon that the scheme 'Equal'"),
@@ -192,9 +193,6 @@ def test_copies_keep_their_noise_where_that_of_uploads_is_set():
          "base.privacy.target_epsilon: 0.0 is wrong: input should be greater than or equal to 0.01"),
         ("utility_fair", {"privacy": {"target_epsilon": 101}},
          "base.privacy.target_epsilon: 101.0 is wrong: input should be less than or equal to 100"),
-        ("random_orthogonalization", {"privacy": {"target_epsilon": 2.0},
-                                      "schemes": [{"name": "Bare", "scheduler": "all", "noise": "none"}]},
-         "base.privacy.target_epsilon: 2 has no effect, as no scheme has `noise: fixed`"),
         ("anonymous_oac", {"privacy": {"target_epsilon": 2.0, "delta": 0.1}, "training": {"rounds": 5}},
          "base.privacy.target_epsilon: 2 needs no noise: a record is in a batch of some round with a probability of at most 0.05"),
         ("utility_fair", {"training": {"clip_norm": 0.5}},
@@ -207,3 +205,32 @@ def test_a_target_that_cannot_be_is_named_before_work_starts(system, override, e
     with pytest.raises(ScenarioError) as caught:
         load({"base": {"system": system} | override, "scenarios": {"one": {}}}, "file.yaml")
     assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("system", "scheduler", "reader"),
+    [("multicell", "random", "noise/target"), ("random_orthogonalization", "all", "noise/fixed")],
+)
+def test_a_target_that_no_scheme_asks_for_is_warned_of(system, scheduler, reader):
+    def warnings(noise, target):
+        schemes = [{"name": "One", "scheduler": scheduler, "noise": noise}]
+        base = {"system": system, "schemes": schemes, "privacy": {"target_epsilon": target}}
+        return load({"base": base, "scenarios": {"one": {}}}, "file.yaml").warnings
+
+    unread = {"multicell": "random", "random_orthogonalization": "none"}[system]
+    (warning,) = warnings(unread, 2.0)
+    expected = f"scenarios.one: privacy.target_epsilon: 2.0 has no effect: it is read by {reader}, which none"
+    assert warning.startswith(expected)
+    assert warnings(unread, None) == ()
+    assert warnings(reader.partition("/")[2], 2.0) == ()
+
+
+def test_reports_show_what_has_a_target():
+    config = SCENARIOS["multicell"] | {"system": "multicell", "realizations": 2, "training_realizations": 2}
+    settings, found = pipeline.run(merge(config, aim(2.0)))
+    frames = build.summarize(settings, found)
+    assert set(frames["statuses"].filter(stage="noise")["status"]) == {"target"}
+    for name, needed in CATALOG.figures.items():
+        build.figure(settings, name, {table: found[table] for table in needed}).to_dict(format="vega")
+    colours = theme.scheme_colours(settings)
+    assert set(colours.values()) == {CATALOG.colours[scheduler, "target"] for scheduler in ("random", "optimal")}

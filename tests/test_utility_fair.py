@@ -426,6 +426,10 @@ def plain_training(found, model, data, scheduler, compared_with):
 
         def received(vectors, noise):
             """The devices' vectors as they reach the access point."""
+            if (most := model.training.clip_norm) is not None:
+                norms = [math.sqrt(sum((part**2).sum() for part in vector)) for vector in vectors]
+                vectors = [[part * min(1, most / norm) for part in vector]
+                           for vector, norm in zip(vectors, norms, strict=True)]  # fmt: skip
             parts = [np.split(row, np.cumsum(sizes)[:-1]) for row in noise]
             return [[v + n.reshape(v.shape) for v, n in zip(*pair, strict=True)]
                     for pair in zip(vectors, parts, strict=True)]  # fmt: skip
@@ -468,11 +472,14 @@ def plain_training(found, model, data, scheduler, compared_with):
         ("benchmark", "shared", "mean_update", "clean"),
         ("utility", "fair", "model", "clean"),
         ("utility", "fair", "mean_update", "noisy"),
+        ("utility", "fair", "mean_update", "noisy and clipped"),
     ],
 )
 def test_a_training_agrees_with_the_paper_written_out(scheduler, noise_scheme, compared_with, uploads):
     config = changed(changed(TINY, "privacy.sensitivity", 0.04), "utility.deviation", compared_with)
-    config = changed(config, "privacy.uploads", uploads)
+    config = changed(config, "privacy.uploads", uploads.split()[0])
+    if uploads == "noisy and clipped":  # to less than most gradients and updates are here, some keep their length
+        config = changed(config, "training.clip_norm", 0.4)
     found, model = before_training(config, scheduler, noise_scheme)
     history = train(model, found, range(1))
     losses, deviation, j, energy = plain_training(found, model, digits(), scheduler, compared_with)
@@ -516,6 +523,51 @@ def test_a_record_can_move_the_model_by_more_than_the_sensitivity():
     after = [play(weights, tf.constant(a), tf.constant(b), steps, noise)[0] for a, b in ((x, y), replaced)]
     moved = math.sqrt(sum(float(tf.reduce_sum((a - b) ** 2)) for a, b in zip(*after, strict=True)))
     assert moved > DEFAULT.privacy.sensitivity
+
+
+NEIGHBOURS = 300
+
+
+def farthest(clip_norm: float | None, vector: str) -> float:
+    """The greatest distance between what a device sends of two batches that differ in a record, by a random search.
+
+    A device alone moves the model by what it sends. After one step with eta xi = 1 that is minus its gradient, as sent.
+    """
+    generator = np.random.default_rng(5)
+    steps, step_size = (1, 1.0) if vector == "gradient" else (7, 0.3)
+    play = one_round.round_function(step_size, 1.0 / step_size if steps == 1 else 1.0, "mean_update", clip_norm)
+    found = []
+    for _ in range(NEIGHBOURS):
+        scale = 10.0 ** generator.uniform(-2, 1)
+        weights = [tf.constant(scale * generator.standard_normal(s), tf.float32) for s in ((5, 4), (4,), (4, 3), (3,))]
+        x = 10.0 ** generator.uniform(-2, 3) * generator.standard_normal((1, 2, 5))
+        y = generator.integers(3, size=(1, 2))
+        neighbour, classes = x.copy(), y.copy()
+        neighbour[0, 0], classes[0, 0] = -x[0, 0] * 10.0 ** generator.uniform(-1, 1), generator.integers(3)
+        after = [
+            play(weights, tf.constant(a, tf.float32), tf.constant(b, tf.int32), tf.constant([steps]), no_noise(1))[0]
+            for a, b in ((x, y), (neighbour, classes))
+        ]
+        moves = [[(new - old).numpy().astype(float) for new, old in zip(a, weights, strict=True)] for a in after]
+        # The model is rounded to float32 where the move is added.
+        rounding = np.finfo(np.float32).eps * math.sqrt(sum(float(tf.reduce_sum(w**2)) for w in weights))
+        found.append(math.sqrt(sum(((a - b) ** 2).sum() for a, b in zip(*moves, strict=True))) - 2 * rounding)
+    return np.max(np.nan_to_num(found, nan=np.inf))
+
+
+@pytest.mark.parametrize("vector", ["gradient", "update"])
+def test_no_record_moves_what_is_sent_by_more_than_two_clipping_norms(vector):
+    for clip_norm in (0.02, 3.0):
+        assert 1.7 * clip_norm < farthest(clip_norm, vector) <= 2 * clip_norm * (1 + 1e-5)
+    assert farthest(None, vector) > 100
+
+
+def test_a_vector_that_is_not_finite_is_sent_as_zero_and_a_short_one_as_it_is():
+    values = np.array([[3.0, 4.0], [0.3, 0.4], [np.inf, 1.0], [np.nan, 1.0], [3e30, 3e30], [0.0, 0.0]], np.float32)
+    kernel, bias = one_round.clipped([tf.constant(values[:, :1, None]), tf.constant(values[:, None, 1:])], 1.0)
+    np.testing.assert_allclose(
+        np.concatenate([kernel[:, 0], bias[:, 0]], axis=1), [[0.6, 0.8], [0.3, 0.4], *[[0, 0]] * 4], rtol=1e-6
+    )
 
 
 # Accounting
@@ -586,6 +638,19 @@ def test_what_devices_send_is_accounted_for():
                 assert "not guaranteed: the sensitivity is observed, not enforced" in outcome["guarantee"]
             assert "access point" in noisy["observer"]
             assert "access point" not in clean["observer"]
+
+
+def test_noisy_uploads_that_are_clipped_have_a_guarantee():
+    config = {"system": "utility_fair", "realizations": 2, "training_realizations": 1, "privacy": {"uploads": "noisy"}}
+    (noisy, _), (clipped, model) = (
+        before_training(changed(config, "training.clip_norm", norm), "utility", "fair") for norm in (None, 0.3)
+    )
+    np.testing.assert_allclose(clipped["noise"]["upload_std"] / noisy["noise"]["upload_std"], 2 * 0.3 / 0.01)
+    assert clipped["noise"].drop("upload_std").equals(noisy["noise"].drop("upload_std"))
+    for outcome in account(model, clipped)["outcome"].rows(named=True):
+        assert outcome["guaranteed"]
+        assert outcome["guarantee"].startswith("guaranteed: all that a device sends is clipped and noisy")
+        assert outcome["epsilon_exact"] == outcome["epsilon_server"] == outcome["epsilon_worst_case"] < math.inf
 
 
 def test_the_server_learns_most_of_the_device_that_adds_least():
@@ -666,6 +731,9 @@ EDGES = {
     "some sit rounds out": {"device": {"max_power_dbm": -62.0}},
     "training diverges": {"privacy": {"sensitivity": 1e9}, "training": {"hidden_layers": [6, 6, 6, 6, 6]}},
     "noisy uploads": {"privacy": {"uploads": "noisy"}},
+    "clipped uploads, a target": {
+        "privacy": {"uploads": "noisy", "target_epsilon": 2.0}, "training": {"clip_norm": 0.3},
+    },
     "all pairs of schemes": {
         "schemes": [{"name": f"{s}, {n}", "scheduler": s, "noise": n}
                     for s in ("utility", "benchmark") for n in ("fair", "independent", "shared")]
@@ -791,13 +859,15 @@ READERS = {
     "data.samples_per_device": (5000, {"channel"}),
     "privacy.epsilon": (0.9, {"noise", "account"}),
     "privacy.delta": (1e-6, {"noise", "account"}),
+    "privacy.target_epsilon": (2.0, {"noise"}),
     "privacy.theta": (0.5, {"noise/fair"}),
     "privacy.sensitivity": (0.02, {"noise", "audit"}),
     "privacy.uploads": ("noisy", {"noise"}),
     "training.hidden_layers": ([9], {"train"}),
-    "training.rounds": (40, {"channel", "account", "audit"}),
+    "training.rounds": (40, {"channel", "noise", "account", "audit"}),
     "training.learning_rate": (0.02, {"train"}),
     "training.correction": (0.9, {"train"}),
+    "training.clip_norm": (0.5, {"noise", "train", "account", "audit"}),
     "training.evaluate_every": (4, {"train"}),
     "schemes": (
         [
@@ -822,7 +892,8 @@ def test_the_table_of_readers_names_every_parameter():
 def test_a_parameter_reaches_the_stages_that_read_it(parameter):
     value, expected = READERS[parameter]
     every = {f"{s}/{v}" if v else s for s in STAGES for v in VARIANTS.get(s, [None])}
-    assert readers("utility_fair", parameter, value) == {
+    base = {"privacy": {"uploads": "noisy"}} if parameter == "training.clip_norm" else {}
+    assert readers("utility_fair", parameter, value, base) == {
         stage for stage in every if expected & {stage, stage.partition("/")[0]}
     }
 
@@ -869,7 +940,7 @@ def test_the_page_names_functions_that_exist():
         utility: ("utility", "best_z", "beta_1_of"),
         copies: ("base_multiplier", "scaled", "deviations"),
         training: ("choose",),
-        one_round: ("round_function", "noisy_copies", "noisy_uploads"),
+        one_round: ("round_function", "noisy_copies", "noisy_uploads", "clipped"),
         local_steps: ("updates",),
     }.items():
         for name in names:

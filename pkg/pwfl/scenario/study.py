@@ -14,8 +14,10 @@ from pathlib import Path
 from pwfl.learning import sources
 from pwfl.scenario import size, written
 from pwfl.scenario.common import Scenario
+from pwfl.scenario.fields import parameters, stages_of
 from pwfl.scenario.messages import ScenarioError, blame, did_you_mean, report, sets, shown
 from pwfl.scenario.resolution import field_problems, look_up, merge, resolve
+from pwfl.stages import REPORT, STAGES, variants
 
 TOP_LEVEL = ("study", "run", "base", "scenarios", "allow_large")
 
@@ -104,7 +106,7 @@ def load(config: dict, source: str, files: dict | None = None) -> Study:
             report(place, lines) for place, lines in ((source, of_files), (COMMAND_LINE, of_command_line)) if lines
         ]
         raise ScenarioError("\n".join(reports))
-    warnings = (*_shadowed(config, chosen, config if files is None else files), *_wasteful(chosen))
+    warnings = (*_shadowed(config, chosen, config if files is None else files), *_unread(chosen), *_wasteful(chosen))
     return Study(str(config.get("study", "study")), source, chosen, warnings)
 
 
@@ -192,6 +194,22 @@ def _shadowed(config: dict, chosen: dict[str, Scenario], files: dict) -> Iterato
                 f"{COMMAND_LINE + ': ' if given else ''}base.{key}: {value!r} has no effect in {', '.join(shadowing)}: "
                 f"scenarios.{shadowing[0]}.{key} replaces it"
             )
+
+
+def _unread(chosen: dict[str, Scenario]) -> Iterator[str]:
+    """A warning for each parameter that is set and that only schedulers or noise schemes read which no scheme has."""
+    for name, scenario in chosen.items():
+        read = {REPORT, *STAGES}
+        for scheme in scenario.schemes:
+            read |= {f"{stage}/{variant}" for stage, variant in variants(scheme.scheduler, scheme.noise).items()}
+        values = scenario.model_dump()
+        for path, field in parameters(type(scenario)):
+            readers, value = stages_of(field), look_up(values, path)
+            if readers and not readers & read and value != field.default:
+                yield (
+                    f"scenarios.{name}: {'.'.join(path)}: {value!r} has no effect: it is read by "
+                    f"{', '.join(sorted(readers))}, which none of the schemes has"
+                )
 
 
 def _wasteful(chosen: dict[str, Scenario]) -> Iterator[str]:

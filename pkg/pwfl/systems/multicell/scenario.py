@@ -238,11 +238,6 @@ class Multicell(common.Scenario):
                 f"privacy.target_epsilon: is empty, and the scheme {wanted[0]!r} has `noise: target`; "
                 "give the epsilon that its noise is set for"
             )
-        if not wanted and target is not None:
-            raise ValueError(
-                f"privacy.target_epsilon: {target:g} has no effect, as no scheme has `noise: target`; "
-                "add such a scheme, or leave the key out"
-            )
         if wanted and self.training.clipping == "per_user":
             raise ValueError(
                 f"training.clipping: per_user guarantees no leakage (11), so no noise has the epsilon that the scheme "

@@ -134,12 +134,6 @@ class RandomOrthogonalization(common.Scenario):
                 f"training.batch_size: {self.training.batch_size} is more than data.samples_per_user: {samples}; "
                 "a mini-batch holds a sample at most once"
             )
-        target = self.privacy.target_epsilon
-        if target is not None and not any(scheme.noise == "fixed" for scheme in self.schemes):
-            raise ValueError(
-                f"privacy.target_epsilon: {target:g} has no effect, as no scheme has `noise: fixed`; "
-                "add such a scheme, or leave the key out"
-            )
         numbers = self.privacy.user_numbers
         if twice := next((number for number in numbers if numbers.count(number) > 1), None):
             raise ValueError(f"privacy.user_numbers: {twice} stands twice; name each number of users once")
