@@ -109,7 +109,10 @@ class Privacy(Section):
     delta: float = parameter(
         1e-5, "delta of the (epsilon, delta) guarantee", stages="noise/target account report", ge=1e-100, lt=1
     )
-    target_epsilon: float | None = common.target_epsilon(stages="noise/target")
+    target_epsilon: float | None = common.target_epsilon(
+        stages="noise/target",
+        otherwise="only for schemes with `noise: target`, of every scheduled user's records alike",
+    )
 
 
 class Schedule(Section):
