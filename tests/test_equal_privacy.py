@@ -177,7 +177,7 @@ def test_copies_keep_their_noise_where_that_of_uploads_is_set():
     paper = tables("utility_fair", "utility", "fair", ENFORCED)["noise"]
     found = tables("utility_fair", "utility", "fair", ENFORCED, aim(2.0, rounds=50))["noise"]
     assert found.drop("upload_multiplier", "upload_std").equals(paper.drop("upload_multiplier", "upload_std"))
-    np.testing.assert_allclose(found["upload_std"], 2 * 0.3 * found["upload_multiplier"], rtol=1e-15)
+    np.testing.assert_allclose(found["upload_std"], 2 * 0.3 / 128 * found["upload_multiplier"], rtol=1e-15)
     assert (found["upload_multiplier"] > paper["upload_multiplier"]).all()
 
 

@@ -29,8 +29,7 @@ GUARANTEES = {
     "gradient reach the devices without noise; epsilons hold if neither did harm, at deviation 0, the least noise",
     "noisy": "not guaranteed: the sensitivity is observed, not enforced; epsilons hold if it bounds a gradient and an "
     "update",
-    "clipped": "guaranteed: all that a device sends is clipped and noisy, all else is computed of it; holds for all "
-    "records of the device together",
+    "clipped": "guaranteed: all that a device sends is clipped and noisy, all else is computed of it",
 }
 
 

@@ -1,7 +1,7 @@
 """Audit of the system `utility_fair`: copies of models, or uploads, that are S_f apart, as the account assumes.
 
 A canary moves the model, or what a device sends, by +-S_f / 2 along a coordinate of its own. That a record cannot
-move it further is observed, not enforced, and not audited here; where uploads are clipped, it is.
+move it further is observed, not enforced, and not audited here; where uploads are clipped, that of updates is.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,8 @@ import tensorflow as tf
 from pwfl import streams
 from pwfl.learning.linear import LARGE
 from pwfl.privacy.audit import Attack, coins, signs_of, worst
-from pwfl.systems.utility_fair.rounds import UPLOADS, Noise, noisy_copies, sent
+from pwfl.systems.utility_fair import uploads
+from pwfl.systems.utility_fair.rounds import UPLOADS, clipped, noisy_copies, noisy_uploads
 
 if TYPE_CHECKING:
     from pwfl.systems.utility_fair.scenario import UtilityFair
@@ -45,23 +46,25 @@ def attacks(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> Iterato
 def upload_scores(scenario: "UtilityFair", std: float, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Coins and scores in several runs of all rounds of devices with a canary each, whose uploads have noise of `std`.
 
-    Where what is sent is clipped, a canary would move it by far more than it may.
+    Where updates are clipped, a canary would move its device's by far more than it may.
 
     Returns
     -------
     Coins and scores, shape (run, canary).
     """
-    rounds, clip_norm = scenario.training.rounds, scenario.training.clip_norm
-    half = scenario.privacy.sensitivity / 2 if clip_norm is None else LARGE * clip_norm
+    rounds, clip_norm, batch_size = scenario.training.rounds, scenario.training.clip_norm, scenario.device.batch_size
+    half = uploads.sensitivity(clip_norm, batch_size, scenario.privacy.sensitivity) / 2
+    radius = uploads.radius(clip_norm, batch_size)
+    stds = np.full(WIDTH, std, np.float32)
 
     @tf.function
     def total(signs, keys):
-        vector, seen = [signs[:, None] * half], tf.zeros([WIDTH])
+        gradient, seen = [signs[:, None] * half], tf.zeros([WIDTH])
+        update = gradient if radius is None else clipped([LARGE * g for g in gradient], radius)
         for t in tf.range(1, rounds + 1):
-            seeds = tf.stack([keys, tf.fill(tf.shape(keys), tf.cast(t, tf.int64))], axis=1)
-            noise = Noise(None, None, None, upload_std=tf.fill([WIDTH], tf.cast(std, tf.float32)), upload_seeds=seeds)
-            for place in range(len(UPLOADS)):
-                seen += sent(vector, clip_norm, noise, place)[0][:, 0]
+            for sent, key in zip((gradient, update), tf.unstack(keys), strict=True):
+                seed = tf.stack([key, tf.cast(t, tf.int64)])
+                seen += noisy_uploads(sent, tf.constant(stds), seed)[0][:, 0]
         return seen
 
     def run(signs, number):

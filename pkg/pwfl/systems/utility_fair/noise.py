@@ -31,13 +31,14 @@ def run(scenario: "UtilityFair", scheme: str, tables: dict[str, pl.DataFrame]) -
         copy = composed_multiplier(target, privacy.delta, vectors * (rounds - 1))
     theta = privacy.theta if scheme == "fair" else 0.0
     sent = pl.lit(upload if noisy else None, pl.Float64)
+    clip_norm, batch_size = scenario.training.clip_norm, scenario.device.batch_size
     noise = devices.with_columns(
         noise_multiplier=pl.lit(copy),
         noise_std=pl.lit(copy * privacy.sensitivity),
         theta=pl.lit(theta),
         noise_vector=pl.lit(0) if scheme == "shared" else pl.col("device"),
         upload_multiplier=sent,
-        upload_std=sent * uploads.sensitivity(scenario.training.clip_norm, privacy.sensitivity),
+        upload_std=sent * uploads.sensitivity(clip_norm, batch_size, privacy.sensitivity),
     )
     status = noise.select(pl.col("realization").unique(maintain_order=True)).with_columns(
         status=pl.lit(scheme),

@@ -20,7 +20,7 @@ class Noise(NamedTuple):
     upload_seeds: tf.Tensor | None = None  # of gradients and of updates, int64, shape (2, 2)
 
 
-def round_function(step_size: float, correction: float, compared_with: str, clip_norm: float | None = None) -> Callable:
+def round_function(step_size: float, correction: float, compared_with: str, radius: float | None = None) -> Callable:
     """One round of all devices as a graph, traced once.
 
     Parameters
@@ -31,8 +31,8 @@ def round_function(step_size: float, correction: float, compared_with: str, clip
         xi, the weight of the average gradient in a local iteration, (3).
     compared_with
         What updates are compared with, (15): `mean_update`, or the new `model`.
-    clip_norm
-        Of each vector that a device sends; see `uploads`. None: nothing is clipped.
+    radius
+        What gradients and updates are clipped to, see `uploads`; None: nothing is clipped.
 
     Returns
     -------
@@ -47,9 +47,16 @@ def round_function(step_size: float, correction: float, compared_with: str, clip
         share = tf.cast(iterations > 0, tf.float32)
         share = tf.math.divide_no_nan(share, tf.reduce_sum(share))
         losses = local_steps.losses(copied, x, y)
-        gradient = average(sent(local_steps.gradients(copied, x, y), clip_norm, noise, 0), share)
+        sent = local_steps.gradients(copied, x, y, radius)
+        if noise.upload_std is not None:
+            sent = noisy_uploads(sent, noise.upload_std, noise.upload_seeds[0])
+        gradient = average(sent, share)
         direction = [correction * g[None] for g in gradient]
-        update = sent(local_steps.updates(copied, x, y, direction, iterations, step_size), clip_norm, noise, 1)
+        update = local_steps.updates(copied, x, y, direction, iterations, step_size)
+        if radius is not None:
+            update = near(update, local_steps.straight(direction, iterations, step_size), radius)
+        if noise.upload_std is not None:
+            update = noisy_uploads(update, noise.upload_std, noise.upload_seeds[1])
         mean_update = average(update, share)
         new = [w + tf.reshape(m, w.shape) for w, m in zip(weights, mean_update, strict=True)]
         reference = mean_update if compared_with == "mean_update" else new
@@ -74,13 +81,10 @@ def noisy_copies(
     ]
 
 
-def sent(parts: local_steps.Weights, clip_norm: float | None, noise: Noise, vector: int) -> local_steps.Weights:
-    """What the devices send of a vector each, (device, ...): `vector` is its place in UPLOADS."""
-    if clip_norm is not None:
-        parts = clipped(parts, clip_norm)
-    if noise.upload_std is not None:
-        parts = noisy_uploads(parts, noise.upload_std, noise.upload_seeds[vector])
-    return parts
+def near(update: local_steps.Weights, known: local_steps.Weights, radius: float) -> local_steps.Weights:
+    """The devices' updates, (device, ...), at most `radius` from what is known of them."""
+    change = clipped([u - k for u, k in zip(update, known, strict=True)], radius)
+    return [k + c for k, c in zip(known, change, strict=True)]
 
 
 def clipped(parts: local_steps.Weights, clip_norm: float) -> local_steps.Weights:

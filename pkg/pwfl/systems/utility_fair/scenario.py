@@ -64,7 +64,7 @@ class Device(Section):
         0.75, "time T of a round for computing and transmitting", unit="s", stages="schedule train", ge=1e-9, le=1e6
     )
     batch_size: int = parameter(
-        128, "samples d of a round's batch", unit="samples", stages="schedule train", ge=1, le=10**6
+        128, "samples d of a round's batch", unit="samples", stages="schedule noise train audit", ge=1, le=10**6
     )
     sample_bits: float = parameter(6272.0, "size of a sample", unit="bit", stages="schedule train", ge=1, le=1e12)
     seconds_per_bit: float = parameter(
@@ -167,8 +167,8 @@ class Training(Section):
     )
     clip_norm: float | None = parameter(
         None,
-        "norm that the gradient and the update that a device sends are each clipped to, which with noisy uploads makes "
-        "a guarantee; null: nothing is clipped, as in the paper",
+        "clipping norm C of a record's gradient; over batch_size, also of an update's distance from what is known of "
+        "it: with noisy uploads, a guarantee; null: nothing is clipped, as in the paper",
         stages="noise train account audit",
         ge=1e-6,
         le=1e6,
