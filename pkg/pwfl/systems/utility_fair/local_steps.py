@@ -102,8 +102,8 @@ def updates(
         step,
         (tf.constant(0), start_output, tf.zeros_like(start_output), weights[2:]),
     )
-    travelled = step_size * tf.reshape(tf.cast(steps, tf.float32), device_axes)
-    first = [-g - travelled * d for g, d in zip(_products([x], [summed]), direction[:2], strict=True)]
+    known = straight(direction[:2], steps, step_size)
+    first = [k - g for k, g in zip(known, _products([x], [summed]), strict=True)]
     return first + [new - old for new, old in zip(upper, weights[2:], strict=True)]
 
 
