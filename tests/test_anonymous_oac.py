@@ -602,6 +602,7 @@ READS = {
     "radio.digital_efficiency": (4.0, {"train", "account"}),
     "data.samples": (50, {"channel", "audit"}),
     "privacy.delta": (1e-6, {"noise/anonymous", "noise/identified", "noise/local", "account", "report"}),
+    "privacy.target_epsilon": (2.0, {"noise/anonymous", "noise/identified", "noise/local"}),
     "privacy.curve_rates": ([0.2], {"account", "report"}),
     "privacy.estimate_scales": ([0.2], {"account"}),
     "training.learning_rate": (0.1, {"train"}),

@@ -601,13 +601,14 @@ READS = {
     "data.folder": ("elsewhere", ""),
     "data.samples_per_user": (100, "channel"),
     "privacy.noise_variance": (0.2, "noise/fixed"),
-    "privacy.delta": (1e-6, "account report"),
+    "privacy.target_epsilon": (2.0, "noise/fixed"),
+    "privacy.delta": (1e-6, "noise/fixed account report"),
     "privacy.user_numbers": ([5], "account"),
     "training.rounds": (5, "channel train account audit report"),
     "training.local_steps": (5, "train account audit"),
     "training.batch_size": (10, "train audit"),
     "training.learning_rate": (0.2, "train audit"),
-    "training.clip_norm": (2.0, "train account audit"),
+    "training.clip_norm": (2.0, "noise/fixed train account audit"),
     "schemes": ([{"name": name, "scheduler": "all", "noise": name} for name in ("fixed", "none")], "report"),
 }
 

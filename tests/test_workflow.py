@@ -138,6 +138,7 @@ RERUNS = {
     "privacy.max_noise_error": (0.5, CHANNEL),
     "privacy.min_noise": (3.4, CHANNEL),
     "privacy.delta": (1e-6, ACCOUNT),
+    "privacy.target_epsilon": (2.0, set()),  # no scheme asks for it
     "schedule.gamma": (400.0, SCHEDULE),
     "schedule.solver": ("HIGHS", SCHEDULE),
     "training.hidden_layers": ([9], {*TRAIN, *ACCOUNT}),

@@ -15,8 +15,10 @@ from pathlib import Path
 from pwfl.learning import sources
 from pwfl.scenario import size, sweep, written
 from pwfl.scenario.common import Scenario
+from pwfl.scenario.fields import parameters, stages_of
 from pwfl.scenario.messages import ScenarioError, blame, did_you_mean, report, sets, shown
 from pwfl.scenario.resolution import field_problems, look_up, merge, model_of, resolve
+from pwfl.stages import REPORT, STAGES, variants
 
 TOP_LEVEL = ("study", "run", "base", "scenarios", "allow_large")
 
@@ -118,7 +120,9 @@ def load(config: dict, source: str, files: dict | None = None) -> Study:
         raise ScenarioError("\n".join(reports))
     chosen = {name: one.scenario for name, one in asked.items()}
     points = {name: sweep.Point(one.name, one.point) for name, one in asked.items() if one.point}
-    warnings = (*_shadowed(config, asked, config if files is None else files), *_wasteful(chosen))
+    first = {one.name: one.scenario for one in reversed(asked.values())}  # one point of each sweep stands for all
+    shadowed = _shadowed(config, asked, config if files is None else files)
+    warnings = (*shadowed, *_unread(first), *_wasteful(first))
     return Study(str(config.get("study", "study")), source, chosen, points, warnings)
 
 
@@ -258,6 +262,22 @@ def _shadowed(config: dict, asked: dict[str, _Asked], files: dict) -> Iterator[s
                 f"{COMMAND_LINE + ': ' if given else ''}base.{key}: {value!r} has no effect in {', '.join(names)}: "
                 f"{replacing} replaces it"
             )
+
+
+def _unread(chosen: dict[str, Scenario]) -> Iterator[str]:
+    """A warning for each parameter that is set and that only schedulers or noise schemes read which no scheme has."""
+    for name, scenario in chosen.items():
+        read = {REPORT, *STAGES}
+        for scheme in scenario.schemes:
+            read |= {f"{stage}/{variant}" for stage, variant in variants(scheme.scheduler, scheme.noise).items()}
+        values = scenario.model_dump()
+        for path, field in parameters(type(scenario)):
+            readers, value = stages_of(field), look_up(values, path)
+            if readers and not readers & read and value != field.default:
+                yield (
+                    f"scenarios.{name}: {'.'.join(path)}: {value!r} has no effect: it is read by "
+                    f"{', '.join(sorted(readers))}, which none of the schemes has"
+                )
 
 
 def _wasteful(chosen: dict[str, Scenario]) -> Iterator[str]:

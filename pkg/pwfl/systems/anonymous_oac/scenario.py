@@ -92,12 +92,13 @@ class Privacy(Section):
 
     noise_multiplier: float = parameter(
         1.0,
-        "noise multiplier of the anonymous scheme: standard deviation over "
-        "sensitivity, sigma b / (2 L); the others get what makes them as private",
+        "noise multiplier of the anonymous scheme: standard deviation over sensitivity, sigma b / (2 L); the others "
+        "get what makes them as private; with target_epsilon, that of Fig. 1 alone",
         stages="noise account report",
         ge=1e-2,
         le=1e4,
     )
+    target_epsilon: float | None = common.target_epsilon(stages="noise")
     delta: float = parameter(
         1e-5, "delta of the (epsilon, delta) guarantee", stages="noise account report", ge=1e-100, lt=1
     )
@@ -179,6 +180,14 @@ class AnonymousOac(common.Scenario):
                 f"data.samples: {self.network.devices} devices of {self.data.samples} records hold "
                 f"{self.network.devices * self.data.samples}, {self.data.dataset} has {available}; "
                 "lower data.samples or network.devices"
+            )
+        target, delta = self.privacy.target_epsilon, self.privacy.delta
+        rate = self.network.participation * self.data.sampling
+        if target is not None and self.training.rounds * rate <= delta:
+            raise ValueError(
+                f"privacy.target_epsilon: {target:g} needs no noise: a record is in a batch of some round with a "
+                f"probability of at most {self.training.rounds * rate:.3g}, which is no more than privacy.delta: "
+                f"{delta:g}; lower delta"
             )
         if 0 < self.radio.noise_variance < LEAST_NOISE:
             raise ValueError(

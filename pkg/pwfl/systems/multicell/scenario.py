@@ -106,7 +106,13 @@ class Privacy(Section):
         ge=1e-6,
         le=1e6,
     )
-    delta: float = parameter(1e-5, "delta of the (epsilon, delta) guarantee", stages="account report", ge=1e-100, lt=1)
+    delta: float = parameter(
+        1e-5, "delta of the (epsilon, delta) guarantee", stages="noise/target account report", ge=1e-100, lt=1
+    )
+    target_epsilon: float | None = common.target_epsilon(
+        stages="noise/target",
+        otherwise="only for schemes with `noise: target`, of every scheduled user's records alike",
+    )
 
 
 class Schedule(Section):
@@ -137,10 +143,10 @@ class Training(Section):
     """Federated learning (Algorithm 1)."""
 
     hidden_layers: list[common.Width] = common.hidden_layers([256, 256], stages="train account")
-    rounds: int = parameter(200, "rounds T", stages="train account audit report", ge=1, le=10**6)
+    rounds: int = parameter(200, "rounds T", stages="noise/target train account audit report", ge=1, le=10**6)
     learning_rate: float = parameter(0.05, "step size lambda", stages="train account", ge=1e-9, le=1e38)
     clip_norm: float = parameter(
-        10.0, "clipping norm L of a gradient", stages="train account audit report", ge=1e-6, le=1e6
+        10.0, "clipping norm L of a gradient", stages="noise/target train account audit report", ge=1e-6, le=1e6
     )
     clipping: Literal["per_sample", "per_user"] = parameter(
         "per_sample",
@@ -174,7 +180,11 @@ class Scheme(common.Scheme):
     """A pair of scheduler and noise scheme, and the name it has in figures and tables."""
 
     scheduler: Literal["random", "optimal"] = parameter(..., "Algorithm 2's or Algorithm 3's schedule")
-    noise: Literal["random", "optimal"] = parameter(..., "start values, or the optimum of (36)")
+    noise: Literal["random", "optimal", "target"] = parameter(
+        ...,
+        "start values; the optimum of (36); or what gives every scheduled user's records privacy.target_epsilon, "
+        "whether or not (21) and (22) hold",
+    )
 
 
 PAPER_SCHEMES = [
@@ -215,12 +225,26 @@ class Multicell(common.Scenario):
                 f"radio.min_rate_bps: {self.radio.min_rate_bps:g} is more than {limit:g}, {MAX_EFFICIENCY} bit/s for "
                 "every Hz of radio.bandwidth_hz; no link is that good"
             )
+        self._check_target()
         if self.convergence.strong_convexity > self.convergence.smoothness:
             raise ValueError(
                 f"convergence.strong_convexity: {self.convergence.strong_convexity} exceeds convergence.smoothness: "
                 f"{self.convergence.smoothness}; Assumption 5 needs mu <= L"
             )
         return self
+
+    def _check_target(self):
+        target, wanted = self.privacy.target_epsilon, [s.name for s in self.schemes if s.noise == "target"]
+        if wanted and target is None:
+            raise ValueError(
+                f"privacy.target_epsilon: is empty, and the scheme {wanted[0]!r} has `noise: target`; "
+                "give the epsilon that its noise is set for"
+            )
+        if wanted and self.training.clipping == "per_user":
+            raise ValueError(
+                f"training.clipping: per_user guarantees no leakage (11), so no noise has the epsilon that the scheme "
+                f"{wanted[0]!r} asks for; it needs `per_sample`"
+            )
 
     def _check_samples(self):
         data, users, privacy = self.data, self.network.users, self.privacy

@@ -6,7 +6,7 @@ from pwfl.tables import contract
 from pwfl.tables.contract import key
 
 PROGRAM_STATUSES = ("random", "assignment", "integer_program", "infeasible_kept")
-NOISE_STATUSES = ("random", "optimal", "infeasible", "no_user_scheduled")
+NOISE_STATUSES = ("random", "optimal", "target", "infeasible", "no_user_scheduled")
 TRAINING_STATUSES = ("trained", "diverged", "no_user_scheduled", "noise_infeasible")
 
 

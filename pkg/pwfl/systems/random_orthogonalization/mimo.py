@@ -138,6 +138,29 @@ def effective_noise(coupling: dict[str, np.ndarray], uplink: Uplink) -> dict[str
     }
 
 
+def update_mu(coupling_real: np.ndarray, noise_std: np.ndarray, clip_norm: float) -> np.ndarray:
+    """Gaussian DP parameter mu of the server's update of a round, for each user; infinite where nothing is added.
+
+    A record can turn its user's update around, so it moves the server's by up to 2 C |Re(h_s^H h_k)| / K.
+
+    Parameters
+    ----------
+    coupling_real
+        Shape (..., user).
+    noise_std
+        The `effective_noise_std`, shape (...,).
+    """
+    users = coupling_real.shape[-1]
+    return mechanism_mu(2 * clip_norm * np.abs(coupling_real) / users, noise_std)
+
+
+def mechanism_mu(sensitivity: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
+    """Sensitivity over noise, shapes (..., user) and (...,); infinite where nothing is added."""
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        mu = sensitivity / noise_std[..., None]
+    return np.where(np.isnan(mu), np.inf, mu)
+
+
 def mean_noise(users: int, antennas: int, uplink: Uplink) -> np.ndarray:
     """The root of the mean of (5) over channels, in closed form, shape (...,)."""
     of_users = uplink.noise_std**2 * users * (1 + users / antennas)  # K (1 + 1/M) + K (K - 1) / M

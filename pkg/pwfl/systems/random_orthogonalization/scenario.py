@@ -67,12 +67,15 @@ class Privacy(Section):
 
     noise_variance: float = parameter(
         0.1,
-        "variance sigma^2, per coordinate, of the noise a user adds to its update",
+        "variance sigma^2, per coordinate, of the noise a user adds to its update, unless target_epsilon sets it",
         stages="noise/fixed",
         ge=0,
         le=1e12,
     )
-    delta: float = parameter(1e-5, "delta of the (epsilon, delta) guarantee", stages="account report", ge=1e-100, lt=1)
+    target_epsilon: float | None = common.target_epsilon(stages="noise/fixed")
+    delta: float = parameter(
+        1e-5, "delta of the (epsilon, delta) guarantee", stages="noise/fixed account report", ge=1e-100, lt=1
+    )
     user_numbers: list[Annotated[int, Field(ge=1, le=10**6)]] = parameter(
         [10, 20, 30, 40, 50, 60, 70, 80, 90, 100],
         "numbers of users for which leakages are found besides network.users (Fig. 2)",
@@ -92,7 +95,7 @@ class Training(Section):
     batch_size: int = parameter(50, "samples in a mini-batch", unit="samples", stages="train audit", ge=1, le=10**6)
     learning_rate: float = parameter(0.1, "step size eta of the local steps", stages="train audit", ge=1e-9, le=1e38)
     clip_norm: float = parameter(
-        1.0, "bound C on the norm of a user's update", stages="train account audit", ge=1e-6, le=1e6
+        1.0, "bound C on the norm of a user's update", stages="noise/fixed train account audit", ge=1e-6, le=1e6
     )
 
 
@@ -100,7 +103,9 @@ class Scheme(common.Scheme):
     """A pair of scheduler and noise scheme, and the name it has in figures and tables."""
 
     scheduler: Literal["all"] = parameter(..., "all users transmit in every round")
-    noise: Literal["fixed", "none"] = parameter(..., "every user adds noise of privacy.noise_variance, or none")
+    noise: Literal["fixed", "none"] = parameter(
+        ..., "every user adds noise of privacy.noise_variance, or for privacy.target_epsilon; or none"
+    )
 
 
 SCHEMES = [

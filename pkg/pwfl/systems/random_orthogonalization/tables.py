@@ -9,7 +9,7 @@ from pwfl.tables import contract
 from pwfl.tables.contract import epsilon, key
 
 SCHEDULE_STATUSES = ("all",)
-NOISE_STATUSES = ("fixed", "none")
+NOISE_STATUSES = ("fixed", "target", "receiver_noise_suffices", "none")
 TRAINING_STATUSES = ("trained", "diverged")
 
 

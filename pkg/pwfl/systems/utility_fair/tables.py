@@ -64,7 +64,9 @@ class Noise(dy.Schema):
     noise_std = dy.Float64(nullable=False, min_exclusive=0, description="at deviation 0, per coordinate")
     theta = dy.Float64(nullable=False, min=0, max_exclusive=1, description="0: deviation does not count")
     noise_vector = dy.Int64(nullable=False, min=0, description="devices with the same number share one draw")
-    upload_multiplier = dy.Float64(nullable=True, min_exclusive=0, description="(7); null: uploads are clean")
+    upload_multiplier = dy.Float64(
+        nullable=True, min_exclusive=0, description="(7), or for the target; null: uploads are clean"
+    )
     upload_std = dy.Float64(nullable=True, min_exclusive=0, description="per coordinate; null: uploads are clean")
 
 
@@ -95,7 +97,7 @@ class History(contract.History):
 
 
 class Leakage(dy.Schema):
-    """What a device's copies and uploads reveal of a record, if the sensitivity holds (`account`)."""
+    """What a device's copies and uploads reveal of a record, if sensitivities hold (`account`)."""
 
     realization = key("realization")
     device = key("device")
@@ -123,4 +125,4 @@ class Outcome(contract.Outcome):
     epsilon_round = epsilon("of all devices' copies of one round, exact")
     epsilon_device = epsilon("of one device's copies of the whole training, exact")
     epsilon_upload = epsilon("of what one device sends in a round, exact; infinite: clean")
-    epsilon_worst_case = epsilon("without a bound on the sensitivity")
+    epsilon_worst_case = epsilon("with no more bounds on sensitivities than are enforced")

@@ -12,7 +12,7 @@ from pwfl import streams
 from pwfl.learning import datasets, network
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.learning.partition import deal
-from pwfl.systems.utility_fair import copies, link, utility
+from pwfl.systems.utility_fair import copies, link, uploads, utility
 from pwfl.systems.utility_fair.rounds import UPLOADS, Noise, round_function
 from pwfl.tables.arrays import beside
 
@@ -47,7 +47,8 @@ def trainer(
     widths = [size.features, *training.hidden_layers, size.classes]
     x_test, y_test = tf.constant(data.x_test), tf.constant(data.y_test)
     evaluate = tf.function(network.evaluate)
-    play = round_function(training.learning_rate, training.correction, scenario.utility.deviation)
+    radius = uploads.radius(training.clip_norm, batch)
+    play = round_function(training.learning_rate, training.correction, scenario.utility.deviation, radius)
     terms = utility.terms(scenario)
     samples_of, plans_of = (
         {realization: part for (realization,), part in frame.group_by("realization", maintain_order=True)}
