@@ -271,9 +271,9 @@ def _unread(chosen: dict[str, Scenario]) -> Iterator[str]:
         for scheme in scenario.schemes:
             read |= {f"{stage}/{variant}" for stage, variant in variants(scheme.scheduler, scheme.noise).items()}
         values = scenario.model_dump()
-        for path, field in parameters(type(scenario)):
-            readers, value = stages_of(field), look_up(values, path)
-            if readers and not readers & read and value != field.default:
+        for path, declared in parameters(type(scenario)):
+            readers, value = stages_of(declared), look_up(values, path)
+            if readers and not readers & read and value != declared.default:
                 yield (
                     f"scenarios.{name}: {'.'.join(path)}: {value!r} has no effect: it is read by "
                     f"{', '.join(sorted(readers))}, which none of the schemes has"
