@@ -242,6 +242,8 @@ def comparison_figures():
     ]
     if len(set(systems)) > 1:
         compared += [("systems", figure) for figure in catalog.SYSTEMS_FIGURES]
+    if len(swept) > 1:
+        compared += [("systems", figure) for figure in catalog.SYSTEMS_SWEEP_FIGURES]
     return compared
 
 

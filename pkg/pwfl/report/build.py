@@ -61,7 +61,8 @@ def placed(frames: dict[str, pl.DataFrame], point) -> dict[str, pl.DataFrame]:
 def comparison_figure(system: str, name: str, study: dict[str, dict]):
     """The Altair chart `name` that compares a system's scenarios, or all of them for `systems`; see `compare`."""
     if system == "systems":
-        return systems.COMPARISON_FIGURES[name](study)
+        plain = {one: content for one, content in study.items() if sweeps.point_of(study, one).of == one}
+        return sweep_figures.systems(study) if name == "epsilon" else systems.COMPARISON_FIGURES[name](plain or study)
     own = registry.system(system).part("report")
     draw = sweep_figures.FIGURES | (
         own.COMPARISON_FIGURES if registry.system(system).catalog.comparison_figures else {}

@@ -78,6 +78,7 @@ COMPARISON = {
     "good in both, by its mean, and better in one.",
 }
 SYSTEMS_FIGURES = ("tradeoff",)
+SYSTEMS_SWEEP_FIGURES = ("epsilon",)  # of points of several systems
 # Of several scenarios of a system; captions stand in the workflow's folder report/.
 SWEEP_FIGURES = ("outcomes", "plane", "rounds")
 

@@ -3,6 +3,8 @@
 `study` is that of `report.build.compare`, of the scenarios of one system.
 """
 
+import textwrap
+
 import altair as alt
 import polars as pl
 
@@ -191,6 +193,80 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
     )
     layers = alt.layer(band, lines).properties(width=PANEL, height=PANEL)
     return layers.facet(facet=panels, columns=3).properties(title=title)
+
+
+def systems(study: dict[str, dict]) -> alt.LayerChart:
+    """Final accuracy over epsilon of all systems' points, a curve a system and scheme; the legend names observers."""
+    study = points(study)
+    table = outcomes(study)
+    index = ["system", "sweep_of", "scenario", "scheme"]
+    observers = pl.concat(
+        content["realizations"]
+        .group_by("scheme", maintain_order=True)
+        .agg(pl.col("observer", "guaranteed").first())
+        .with_columns(scenario=pl.lit(name))
+        for name, content in study.items()
+    )
+    wide = table.pivot("outcome", index=index, values=["mean", "low", "high"], maintain_order=True)
+    drawn = (
+        wide.join(observers, on=["scenario", "scheme"], maintain_order="left")
+        .filter(pl.col("mean_epsilon_exact").is_finite() & pl.col("mean_accuracy").is_finite())
+        .with_columns(line=pl.format("{}, {}", "system", "scheme"))
+        .sort("mean_epsilon_exact", maintain_order=True)
+        .with_columns(pl.col("low_accuracy", "high_accuracy").clip(0, 1))
+    )
+    colours = _family_colours(drawn.select("system", "line").unique(maintain_order=True).rows())
+    label = {
+        line: "|".join([line + ("" if guaranteed else " (no guarantee)"), *textwrap.wrap(f"observer {observer}", 48)])
+        for line, observer, guaranteed in drawn.select("line", "observer", "guaranteed").unique("line").iter_rows()
+    }
+    drawn = drawn.with_columns(line=pl.col("line").replace(label))
+    chosen = alt.selection_point(fields=["line"], bind="legend")
+    base = alt.Chart(drawn).encode(
+        x=alt.X(
+            "mean_epsilon_exact:Q",
+            title="Record-level epsilon, whole training",
+            scale=alt.Scale(type="log", nice=False, padding=15),
+            axis=alt.Axis(format="~g"),
+        ),
+        color=alt.Color(
+            "line:N",
+            title=None,
+            sort=[label[line] for line in colours],
+            scale=alt.Scale(domain=[label[line] for line in colours], range=list(colours.values())),
+            legend=alt.Legend(labelExpr="split(datum.label, '|')", labelLimit=400, symbolType="stroke", rowPadding=8),
+        ),
+        opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08)),
+        tooltip=[
+            alt.Tooltip("system:N", title="system"),
+            alt.Tooltip("scheme:N", title="scheme"),
+            alt.Tooltip("scenario:N", title="scenario"),
+            alt.Tooltip("mean_epsilon_exact:Q", title="epsilon", format=".4g"),
+            alt.Tooltip("mean_accuracy:Q", title="accuracy", format=".2%"),
+        ],
+    )
+    y = alt.Y("mean_accuracy:Q", title="Final test accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False))
+    whiskers = base.mark_rule(strokeWidth=1.5).encode(y="low_accuracy:Q", y2="high_accuracy:Q")
+    layers = alt.layer(base.mark_line().encode(y=y), whiskers, base.mark_point(filled=True, size=50).encode(y=y))
+    counts = _counts(table.filter(pl.col("outcome") == "accuracy"))
+    title = alt.TitleParams(
+        "What accuracy costs in privacy, in each system", subtitle=f"mean and 95% interval over {counts}"
+    )
+    return layers.add_params(chosen).properties(title=title, width=theme.WIDTH, height=1.3 * theme.HEIGHT)
+
+
+def _family_colours(lines: list[tuple[str, str]]) -> dict[str, str]:
+    """A colour for each line of a system: shades of the system's own."""
+    families: dict[str, list[str]] = {}
+    for system, line in lines:
+        families.setdefault(system, []).append(line)
+    shades = {}
+    for base, members in zip(theme.PALETTE, families.values(), strict=False):
+        red, green, blue = (int(base[k : k + 2], 16) for k in (1, 3, 5))
+        for place, line in enumerate(members):
+            light = 0.65 * place / max(len(members) - 1, 1)  # towards white
+            shades[line] = "#" + "".join(f"{round(c + (255 - c) * light):02x}" for c in (red, green, blue))
+    return shades
 
 
 def points(study: dict[str, dict]) -> dict[str, dict]:
