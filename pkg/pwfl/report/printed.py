@@ -1,0 +1,257 @@
+"""Figures for print: a column wide, text of 8 pt, no title, symbols for words, told apart in grey, too.
+
+A specification of Vega-Lite becomes another one, whose pixels are points of the page.
+"""
+
+import re
+import textwrap
+from copy import deepcopy
+
+import vl_convert
+
+WIDTH, FONT = 252, 8  # points: 3.5 in
+LETTER = 4.2  # width of a letter in points, on average
+SHRUNK = {"strokeWidth": 0.55, "size": 0.3, "dx": 0.6, "dy": 0.6, "thickness": 0.6}  # what marks say in pixels
+# The theme's colours with their hues and the CIE lightness, as far as it goes, evenly apart.
+COLOURS = {
+    "#000000": "#000000",
+    "#7F7F7F": "#1D1D1D",
+    "#0072B2": "#003554",
+    "#CC79A7": "#653C53",
+    "#B8A800": "#6B6200",
+    "#D55E00": "#C85800",
+    "#56B4E9": "#4998C5",
+    "#009E73": "#4EBB9E",
+    "#E69F00": "#EEBC4E",
+}
+LEAST_LIGHTNESS = 9.0  # by which any two of them differ, of 100 from black to white
+DASHES = [[1, 0], [4, 2], [1, 1.5], [6, 1.5, 1, 1.5], [9, 2], [3, 1, 1, 1, 1, 1], [2, 3], [7, 1, 3, 1]]
+SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-left", "triangle-right"]
+LETTERS = {"epsilon": "ε", "rho": "ρ", "delta": "δ", "gamma": "γ", "alpha": "α", "sigma": "σ", "lambda": "λ"}
+WORD = re.compile(rf"\b({'|'.join(LETTERS)})\b", re.IGNORECASE)
+POWER = re.compile(r"\b(\d+(?:\.\d+)?)e([+-]?)0*(\d+)\b")
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+# Labels of a logarithmic axis, powers of ten from 10⁴ and to 10⁻³ as such.
+POWERS_OF_TEN = (
+    "datum.label == '' || abs(log(datum.value) / LN10 - round(log(datum.value) / LN10)) > 1e-6 "
+    "|| (datum.value < 9e3 && datum.value > 2e-3) ? datum.label : '10' + (datum.value < 1 ? '⁻' : '') + "
+    "(abs(log(datum.value) / LN10) > 9.5 ? '¹' : '') + substring('⁰¹²³⁴⁵⁶⁷⁸⁹', "
+    "round(abs(log(datum.value) / LN10)) % 10, round(abs(log(datum.value) / LN10)) % 10 + 1)"
+)
+NAMES = {"field", "fields", "groupby", "filter", "as", "type", "name", "param", "views", "$schema", "calculate", "op"}
+TEXT = {"fontSize": FONT, "labelFontSize": FONT, "titleFontSize": FONT, "subtitleFontSize": FONT}
+CONFIG = {
+    "axis": TEXT | {"titlePadding": 4, "labelPadding": 2, "tickSize": 3, "labelFlush": False, "labelLimit": WIDTH},
+    "legend": TEXT
+    | {"orient": "bottom", "symbolStrokeWidth": 1.3, "symbolSize": 50, "labelLimit": WIDTH, "titlePadding": 2}
+    | {"rowPadding": 1, "offset": 4, "columnPadding": 6, "layout": {"bottom": {"direction": "vertical", "margin": 4}}},
+    "header": TEXT,
+    "title": TEXT | {"offset": 3, "fontWeight": "normal"},
+    "text": {"fontSize": FONT},
+    "line": {"strokeWidth": 1.3},
+    "rule": {"strokeWidth": 0.8},
+    "point": {"size": 18},
+}
+
+
+def specification(spec: dict) -> dict:
+    """The specification for print of a figure's specification."""
+    spec = _said(deepcopy(spec))
+    for gone in ("title", "description", "usermeta", "background"):
+        spec.pop(gone, None)
+    _arrange(spec)
+    _restyle(spec)
+    _tell_apart(spec)
+    config = spec.setdefault("config", {})
+    for part, options in CONFIG.items():
+        config[part] = config.get(part, {}) | options
+    return _fitted(spec | {"padding": 1})
+
+
+def words(text: str) -> str:
+    """A text with Greek letters for their names, and powers of ten."""
+    text = WORD.sub(lambda found: LETTERS[found[0].lower()], text).replace("^2", "²")
+    return POWER.sub(_power, text)
+
+
+def lightness(colour: str) -> float:
+    """The CIE lightness L* of a colour `#RRGGBB`, from 0 (black) to 100 (white)."""
+    parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    y = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return 116 * y ** (1 / 3) - 16 if y > (6 / 29) ** 3 else y * (29 / 3) ** 3
+
+
+def _power(found: re.Match) -> str:
+    factor, sign, exponent = found.groups()
+    return ("" if factor == "1" else f"{factor}·") + "10" + f"{sign.strip('+')}{exponent}".translate(RAISED)
+
+
+def _said(node, key: str = ""):
+    """A specification with other words and colours in all texts, in data, too; names of columns stay."""
+    if isinstance(node, dict):
+        return {name: value if name in NAMES else _said(value, name) for name, value in node.items() if name != "tooltip"}
+    if isinstance(node, list):
+        return [_said(value, key) for value in node]
+    if isinstance(node, str) and not key.endswith(("expr", "Expr")):
+        return COLOURS.get(node.upper()) or words(node)
+    return node
+
+
+def _arrange(node: dict) -> None:
+    """At most two panels side by side."""
+    for key in ("hconcat", "vconcat", "concat", "layer"):
+        for child in node.get(key, []):
+            _arrange(child)
+    if "hconcat" in node:
+        node |= {"concat": node.pop("hconcat"), "columns": 2, "spacing": 8}
+    if "facet" in node:
+        facet = node["facet"]
+        if set(facet) == {"column"}:
+            node["facet"] = facet["column"]
+        if "field" in node["facet"]:
+            node |= {"columns": 2, "spacing": 8}
+        _arrange(node["spec"])
+
+
+def _restyle(node) -> None:
+    """Smaller marks and text, titles of several lines, legends in columns."""
+    if isinstance(node, list):
+        for value in node:
+            _restyle(value)
+        return
+    if not isinstance(node, dict):
+        return
+    if isinstance(node.get("mark"), dict):
+        mark = node["mark"]
+        for parts in (mark, mark.get("point")):
+            if isinstance(parts, dict):
+                parts |= {key: parts[key] * factor for key, factor in SHRUNK.items() if _is_number(parts.get(key))}
+                parts |= {"fontSize": FONT} if "fontSize" in parts else {}
+    for channel, encoding in node.get("encoding", {}).items():
+        for each in encoding if isinstance(encoding, list) else [encoding]:
+            _restyle_channel(channel, each)
+    for key, value in node.items():
+        if key in ("facet", "header") and isinstance(value, dict):
+            value |= {size: FONT for size in value if size in TEXT}
+        if key == "title" and isinstance(value, dict):
+            value |= {size: FONT for size in value if size in TEXT}
+        if key not in ("datasets", "config", "data"):
+            _restyle(value)
+
+
+def _restyle_channel(channel: str, encoding: dict) -> None:
+    if "field" not in encoding:
+        return
+    scale, axis = encoding.get("scale") or {}, encoding.get("axis") or {}
+    if channel in ("x", "y"):
+        if "labelOffset" in axis:
+            axis["labelOffset"] *= SHRUNK["dy"]
+        axis.pop("minExtent", None)
+        if isinstance(encoding.get("title"), str):
+            encoding["title"] = textwrap.wrap(encoding["title"], 44 if channel == "x" else 30)
+        if encoding.get("type") == "quantitative" and encoding.get("axis", {}) is not None:
+            if "values" not in axis:
+                axis["tickCount"] = 5
+            if scale.get("type") == "log":
+                axis.setdefault("labelExpr", POWERS_OF_TEN)
+            encoding["axis"] = axis
+    elif channel == "size" and isinstance(scale.get("range"), list):
+        scale["range"] = [size * SHRUNK["size"] for size in scale["range"]]
+    if isinstance(encoding.get("legend", {}), dict) and channel in ("color", "size", "shape", "strokeDash", "opacity"):
+        longest = max((len(str(name)) for name in scale.get("domain", ["a scheme of usual length"])), default=1)
+        columns = int(max(1, WIDTH // (LETTER * longest + 24)))
+        encoding["legend"] = encoding.get("legend", {}) | {"orient": "bottom", "direction": "horizontal", "columns": columns}
+        encoding["legend"].pop("symbolSize", None)
+
+
+def _tell_apart(node: dict, lined: frozenset = frozenset()) -> None:
+    """Dashes for lines, and shapes for marks, that have only colours."""
+    lined = lined | {field for view in _views(node) if _kind(view) == "line" and (field := _coloured_by(view))}
+    views = _views(node)
+    for view in views:
+        encoding, kind, field = view["encoding"], _kind(view), _coloured_by(view)
+        if field is None:
+            continue
+        colour = encoding["color"]
+        if kind == "line" and "strokeDash" not in encoding:
+            encoding["strokeDash"] = _copied(colour, DASHES)
+            colour["legend"] = encoding["strokeDash"]["legend"] = colour["legend"] | {"symbolSize": 250}
+        elif kind in ("point", "circle") and field not in lined and "shape" not in encoding:
+            view["mark"] = ({"filled": kind == "circle"} | _mark(view)) | {"type": "point"}
+            colour["legend"].pop("symbolType", None)
+            encoding["shape"] = _copied(colour, SHAPES)
+
+
+def _views(node: dict) -> list[dict]:
+    """All views that have a mark, with what they inherit of their colours."""
+    found = [node] if "mark" in node and "encoding" in node else []
+    for key in ("hconcat", "vconcat", "concat", "layer"):
+        for child in node.get(key, []):
+            found += _views(child)
+    return found + (_views(node["spec"]) if "spec" in node else [])
+
+
+def _mark(view: dict) -> dict:
+    return view["mark"] if isinstance(view["mark"], dict) else {"type": view["mark"]}
+
+
+def _kind(view: dict) -> str:
+    return _mark(view)["type"]
+
+
+def _coloured_by(view: dict) -> str | None:
+    """The field that a view's colours stand for, where they tell several things apart."""
+    colour = view["encoding"].get("color", {})
+    domain = (colour.get("scale") or {}).get("domain") or []
+    several = isinstance(domain, list) and len(domain) > 1 and isinstance(colour.get("legend"), dict)
+    return colour.get("field") if several and colour.get("type") == "nominal" else None
+
+
+def _copied(colour: dict, looks: list) -> dict:
+    domain = colour["scale"]["domain"]
+    copied = {key: deepcopy(colour[key]) for key in ("field", "type", "title", "legend") if key in colour}
+    return copied | {"scale": {"domain": domain, "range": [looks[k % len(looks)] for k in range(len(domain))]}}
+
+
+def _fitted(spec: dict) -> dict:
+    """The specification with views as wide as the page leaves room for."""
+    sizes, wide = [], []  # of views in pixels: (view, width, height)
+
+    def collect(node):
+        if isinstance(node.get("width"), int | float):
+            sizes.append((node, node["width"], node.get("height")))
+        elif isinstance(node.get("height"), dict):
+            node["height"]["step"] *= 0.8
+        for key in ("vconcat", "concat", "layer"):
+            for child in node.get(key, []):
+                collect(child)
+        if "spec" in node:
+            collect(node["spec"])
+
+    collect(spec)
+
+    def rendered(factor: float) -> float:
+        for view, width, height in sizes:
+            view["width"] = round(width * factor, 1)
+            if isinstance(height, int | float):
+                view["height"] = round(height * factor, 1)
+        found = float(re.search(r'<svg[^>]*?width="([\d.]+)"', vl_convert.vegalite_to_svg(spec))[1])
+        wide.append((factor, found))
+        return found
+
+    rendered(0.25)
+    factor = 0.4
+    for _ in range(6):
+        if WIDTH - 2 <= rendered(factor) <= WIDTH:
+            break
+        (f0, w0), (f1, w1) = wide[-2:]
+        if w0 == w1 or f0 == f1:
+            break
+        factor = min(max(f1 + (WIDTH - 0.5 - w1) * (f1 - f0) / (w1 - w0), 0.08), 0.8)
+    spec["padding"] = {"left": 1, "top": 1, "bottom": 1, "right": 1 + max(0, WIDTH - wide[-1][1])}
+    return spec
+
+
+def _is_number(value) -> bool:
+    return isinstance(value, int | float)
