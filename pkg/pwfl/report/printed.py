@@ -29,22 +29,15 @@ DASHES = [[1, 0], [4, 2], [1, 1.5], [6, 1.5, 1, 1.5], [9, 2], [3, 1, 1, 1, 1, 1]
 SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-left", "triangle-right"]
 LETTERS = {"epsilon": "ε", "rho": "ρ", "delta": "δ", "gamma": "γ", "alpha": "α", "sigma": "σ", "lambda": "λ"}
 WORD = re.compile(rf"\b({'|'.join(LETTERS)})\b", re.IGNORECASE)
-POWER = re.compile(r"\b(\d+(?:\.\d+)?)e([+-]?)0*(\d+)\b")
-RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-# Labels of a logarithmic axis, powers of ten from 10⁴ and to 10⁻³ as such.
-POWERS_OF_TEN = (
-    "datum.label == '' || abs(log(datum.value) / LN10 - round(log(datum.value) / LN10)) > 1e-6 "
-    "|| (datum.value < 9e3 && datum.value > 2e-3) ? datum.label : '10' + (datum.value < 1 ? '⁻' : '') + "
-    "(abs(log(datum.value) / LN10) > 9.5 ? '¹' : '') + substring('⁰¹²³⁴⁵⁶⁷⁸⁹', "
-    "round(abs(log(datum.value) / LN10)) % 10, round(abs(log(datum.value) / LN10)) % 10 + 1)"
-)
+POWER = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)e([+\-−]?)0*(\d+)\b")
 NAMES = {"field", "fields", "groupby", "filter", "as", "type", "name", "param", "views", "$schema", "calculate", "op"}
 TEXT = {"fontSize": FONT, "labelFontSize": FONT, "titleFontSize": FONT, "subtitleFontSize": FONT}
 CONFIG = {
-    "axis": TEXT | {"titlePadding": 4, "labelPadding": 2, "tickSize": 3, "labelFlush": False, "labelLimit": WIDTH},
+    "axis": TEXT | {"titlePadding": 4, "labelPadding": 2, "tickSize": 3, "labelFlush": False, "labelLimit": WIDTH}
+    | {"gridWidth": 0.5, "domainWidth": 0.6, "tickWidth": 0.6},
     "legend": TEXT
     | {"orient": "bottom", "symbolStrokeWidth": 1.3, "symbolSize": 50, "labelLimit": WIDTH, "titlePadding": 2}
-    | {"rowPadding": 1, "offset": 4, "columnPadding": 6, "layout": {"bottom": {"direction": "vertical", "margin": 4}}},
+    | {"rowPadding": 1, "offset": 4, "columnPadding": 6, "layout": {"bottom": {"direction": "vertical", "margin": 4, "bounds": "full"}}},
     "header": TEXT,
     "title": TEXT | {"offset": 3, "fontWeight": "normal"},
     "text": {"fontSize": FONT},
@@ -68,10 +61,20 @@ def specification(spec: dict) -> dict:
     return _fitted(spec | {"padding": 1})
 
 
+def pdf(spec: dict) -> bytes:
+    """A figure's specification as a PDF of one page, a column wide."""
+    return vl_convert.svg_to_pdf(svg(spec))
+
+
+def svg(spec: dict) -> str:
+    """A figure's specification as the SVG that is printed."""
+    drawn = vl_convert.vegalite_to_svg(specification(spec))
+    return re.sub(r"(?<=>)[^<>]+(?=</text>)", lambda text: POWER.sub(_power, text[0]), drawn)
+
+
 def words(text: str) -> str:
-    """A text with Greek letters for their names, and powers of ten."""
-    text = WORD.sub(lambda found: LETTERS[found[0].lower()], text).replace("^2", "²")
-    return POWER.sub(_power, text)
+    """A text with Greek letters for their names."""
+    return WORD.sub(lambda found: LETTERS[found[0].lower()], text).replace("^2", "²")
 
 
 def lightness(colour: str) -> float:
@@ -83,8 +86,10 @@ def lightness(colour: str) -> float:
 
 
 def _power(found: re.Match) -> str:
+    """`2e-05` as SVG of 2·10⁻⁵; few fonts have the raised digits of Unicode."""
     factor, sign, exponent = found.groups()
-    return ("" if factor == "1" else f"{factor}·") + "10" + f"{sign.strip('+')}{exponent}".translate(RAISED)
+    raised = f'<tspan baseline-shift="super" font-size="{0.75 * FONT}px">{"−" if sign in "-−" and sign else ""}{exponent}</tspan>'
+    return ("" if factor == "1" else f"{factor}·") + "10" + raised
 
 
 def _said(node, key: str = ""):
@@ -100,6 +105,8 @@ def _said(node, key: str = ""):
 
 def _arrange(node: dict) -> None:
     """At most two panels side by side."""
+    for child in node.get("layer", []):
+        child.pop("title", None)
     for key in ("hconcat", "vconcat", "concat", "layer"):
         for child in node.get(key, []):
             _arrange(child)
@@ -153,8 +160,6 @@ def _restyle_channel(channel: str, encoding: dict) -> None:
         if encoding.get("type") == "quantitative" and encoding.get("axis", {}) is not None:
             if "values" not in axis:
                 axis["tickCount"] = 5
-            if scale.get("type") == "log":
-                axis.setdefault("labelExpr", POWERS_OF_TEN)
             encoding["axis"] = axis
     elif channel == "size" and isinstance(scale.get("range"), list):
         scale["range"] = [size * SHRUNK["size"] for size in scale["range"]]
@@ -176,7 +181,7 @@ def _tell_apart(node: dict, lined: frozenset = frozenset()) -> None:
         colour = encoding["color"]
         if kind == "line" and "strokeDash" not in encoding:
             encoding["strokeDash"] = _copied(colour, DASHES)
-            colour["legend"] = encoding["strokeDash"]["legend"] = colour["legend"] | {"symbolSize": 250}
+            colour["legend"] = encoding["strokeDash"]["legend"] = colour["legend"] | {"symbolSize": 200}
         elif kind in ("point", "circle") and field not in lined and "shape" not in encoding:
             view["mark"] = ({"filled": kind == "circle"} | _mark(view)) | {"type": "point"}
             colour["legend"].pop("symbolType", None)
@@ -222,7 +227,7 @@ def _fitted(spec: dict) -> dict:
         if isinstance(node.get("width"), int | float):
             sizes.append((node, node["width"], node.get("height")))
         elif isinstance(node.get("height"), dict):
-            node["height"]["step"] *= 0.8
+            node["height"]["step"] *= 0.62
         for key in ("vconcat", "concat", "layer"):
             for child in node.get(key, []):
                 collect(child)

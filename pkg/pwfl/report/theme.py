@@ -7,7 +7,6 @@ from pathlib import Path
 import altair as alt
 import numpy as np
 import polars as pl
-import vl_convert
 from scipy.stats import t as student
 
 from pwfl.report import printed
@@ -16,7 +15,7 @@ from pwfl.systems import registry
 
 CONFIDENCE = 0.95
 CDF_POINTS = 400
-HIDDEN = 0.01  # share of an axis by which lines must differ to be told apart
+HIDDEN = 0.012  # share of an axis by which lines must differ to be told apart
 DASHES = [[1, 0], [7, 6], [2, 5]]  # of lines on lines
 SQUEEZED = 0.05  # share of an axis that is too little for a scheme
 DECADE = 10  # the least ratio of values that a logarithmic axis is for
@@ -89,7 +88,7 @@ def legend(symbol: str = "stroke", **options) -> alt.Legend:
 def dashes(frame: pl.DataFrame, value: str, scenario, by: list[str]) -> dict[str, alt.StrokeDash]:
     """The encoding that dashes lines which would hide another scheme's; none where no two coincide.
 
-    Lines of `value` over the columns `by` coincide where they differ by less than HIDDEN of the axis.
+    Lines of `value` over the columns `by` coincide where half their points differ by less than HIDDEN of the axis.
     """
     names = [scheme.name for scheme in scenario.schemes]
     wide = frame.filter(pl.col(value).is_finite()).pivot("scheme", index=by, values=value, aggregate_function="first")
@@ -98,8 +97,8 @@ def dashes(frame: pl.DataFrame, value: str, scenario, by: list[str]) -> dict[str
     above = dict.fromkeys(drawn, 0)  # how many lines each one lies on
     for k, name in enumerate(drawn):
         for other in drawn[:k]:
-            apart = (wide[name] - wide[other]).abs().drop_nulls()
-            if len(apart) and apart.max() <= least:
+            apart = (wide[name] - wide[other]).abs()
+            if (apart <= least).sum() > 0.5 * min(wide[name].count(), wide[other].count()):
                 above[name] = max(above[name], above[other] + 1)
     if not any(above.values()):
         return {}
@@ -242,10 +241,13 @@ def within(frame: pl.DataFrame, value: str, least: float | None = 0.0, most: flo
     return frame.with_columns(pl.col(f"{value}_low", f"{value}_high").clip(least, most))
 
 
-def reference(value: float, text: str, axis: str = "x", **options) -> alt.LayerChart:
-    """A dashed line across a figure at a value of an axis, and the words for it beside it."""
+def referenced(chart: alt.TopLevelMixin, value: float, text: str, axis: str, title: str) -> alt.LayerChart:
+    """The chart with a dashed line at a value of the axis `x` or `y`, and the words for it beside it.
+
+    `title` is the axis's.
+    """
     data = alt.Chart(pl.DataFrame({"value": [value], "text": [text]}))
-    place = (alt.X if axis == "x" else alt.Y)("value:Q", **options)
+    place = (alt.X if axis == "x" else alt.Y)("value:Q", title=title)
     rule = data.mark_rule(strokeDash=[4, 4], color="#555").encode(**{axis: place}, tooltip=tips({"text:N": "Line"}))
     if axis == "x":
         words = data.mark_text(align="right", dx=-6, dy=-10, fontSize=12, color="#555").encode(
@@ -255,7 +257,9 @@ def reference(value: float, text: str, axis: str = "x", **options) -> alt.LayerC
         words = data.mark_text(align="right", dx=-6, dy=-8, fontSize=12, color="#555").encode(
             y=place, x=alt.value("width"), text="text:N"
         )
-    return rule + words
+    heading, chart = chart.title, chart.copy()
+    chart.title = alt.Undefined
+    return alt.layer(chart, rule, words).properties(title=heading, width=WIDTH, height=HEIGHT)
 
 
 def empty(why: str, x: str, y: str, title: str) -> alt.LayerChart:
@@ -300,7 +304,7 @@ def save(chart: alt.TopLevelMixin, paths: dict[str, str], choices: dict[str, alt
         chart.save(partial)
     if "pdf" in paths:
         with whole(paths["pdf"]) as partial:
-            Path(partial).write_bytes(vl_convert.vegalite_to_pdf(printed.specification(chart.to_dict())))
+            Path(partial).write_bytes(printed.pdf(chart.to_dict()))
 
 
 def _text(title) -> str:

@@ -44,11 +44,6 @@ CURVES = {
 LINE_COLOURS = ["#0072B2", "#009E73", "#D55E00"]
 EVERY = "all (T + 1)^N schedules"
 SEARCH = "Cost of finding the best schedule"
-# Of the axis of the searches' cost: ten with a raised number.
-POWER = (
-    "'10' + (datum.value > 99 ? '¹²³⁴⁵⁶⁷⁸⁹'[floor(datum.value / 100) - 1] : '') + "
-    "(datum.value > 9 ? '⁰¹²³⁴⁵⁶⁷⁸⁹'[floor(datum.value / 10) % 10] : '') + '⁰¹²³⁴⁵⁶⁷⁸⁹'[datum.value % 10]"
-)
 TIMES = "When clients collect their data"
 NEGLIGIBLE = 1e-9  # total variation distances not worth a logarithmic axis
 SHOWN, PANEL = 3, 250  # chains or clients in a figure; width of a panel
@@ -196,7 +191,7 @@ def loss(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.LayerChar
         alt.Y(
             title="Simulated loss difference (Wh², symmetric log)",
             scale=scale,
-            axis=alt.Axis(values=ticks or alt.Undefined, format="~g", labelOverlap="greedy"),
+            axis=alt.Axis(values=ticks or alt.Undefined, format=".6~g", labelOverlap="greedy"),
         ),
     )
 
@@ -323,7 +318,7 @@ def search(scenarios: dict[str, dict]) -> alt.Chart:
                 "cost:Q",
                 title="Evaluations (their exponents on a logarithmic axis)",
                 scale=alt.Scale(type="log", nice=False, padding=20),
-                axis=alt.Axis(values=[d * 10**p for p in range(3) for d in (1, 2, 5) if d * 10**p <= most], labelExpr=POWER),
+                axis=alt.Axis(values=[d * 10**p for p in range(3) for d in (1, 2, 5) if d * 10**p <= most], labelExpr="'1e' + datum.value"),
             ),
             color=alt.Color(
                 "search:N", title=None, scale=alt.Scale(domain=names, range=colours), legend=alt.Legend(symbolOpacity=1)

@@ -17,6 +17,7 @@ DIFFERS = (
     "Several cells interfere; each scheduled user sends its own noisy gradient of all its records, "
     "digitally, to its station, which sees it. Unscheduled users' records are not learned from."
 )
+LEAKAGE = "Leakage rho of a user (zCDP)"
 DOTS = 100  # realizations shown one by one
 # Of cells, light and dark so that neighbours differ, and none of them a scheme's.
 SIDE = 460  # of a map, in pixels
@@ -154,11 +155,10 @@ def leakage(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Layer
         "rho",
         scenario,
         f"Privacy leakage after {training.rounds} rounds",
-        "Leakage rho of a user (zCDP)",
+        LEAKAGE,
         "scheduled users",
     )
-    line = theme.reference(bound, f"bound by (22): {bound:.3g}", title=chart.encoding.x["title"])
-    return alt.layer(chart, line).properties(title=chart.title)
+    return theme.referenced(chart, bound, f"bound by (22): {bound:.3g}", "x", LEAKAGE)
 
 
 def tradeoff(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:

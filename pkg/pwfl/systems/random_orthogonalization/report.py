@@ -95,8 +95,7 @@ def energy(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame])
     y = alt.Y(title="Energy of a round's signal / P", scale=alt.Scale(type="log"), axis=alt.Axis(format=".6~g"))
     frame = theme.means(kept, ["scheme", "round"], ["share"])
     chart = theme.band(frame, "share", scenario, title, y, least=frame["share_mean"].min())
-    line = theme.reference(1.0, "the paper's limit P", axis="y", title=y["title"])
-    return alt.layer(chart, line).properties(title=title)
+    return theme.referenced(chart, 1.0, "the paper's limit P", "y", y["title"])
 
 
 def couplings(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> alt.Chart:
