@@ -11,6 +11,10 @@ import vl_convert
 
 WIDTH, FONT = 252, 8  # points: 3.5 in
 LETTER = 4.2  # width of a letter in points, on average
+BESIDE = 36  # room beside a view for its y axis, in points
+LINE = 26  # letters of a panel's title
+BESIDE_LABELS = "labels_beside"  # a layer of labels that print has no room for: it gets numbers, and a key below
+DASHED = 200  # size of symbols in legends that show dashes
 SHRUNK = {"strokeWidth": 0.55, "size": 0.3, "dx": 0.6, "dy": 0.6, "thickness": 0.6}  # what marks say in pixels
 # The theme's colours with their hues and the CIE lightness, as far as it goes, evenly apart.
 COLOURS = {
@@ -50,31 +54,38 @@ CONFIG = {
 def specification(spec: dict) -> dict:
     """The specification for print of a figure's specification."""
     spec = _said(deepcopy(spec))
+    if any(view["encoding"].get("y", {}).get("type") == "nominal" for view in _views(spec)):  # whose labels are long
+        config_legend = {"layout": {"bottom": CONFIG["legend"]["layout"]["bottom"] | {"anchor": "end"}}}
+    else:
+        config_legend = {}
     for gone in ("title", "description", "usermeta", "background"):
         spec.pop(gone, None)
+    spec = _keyed(spec)
     _arrange(spec)
     _restyle(spec)
     _tell_apart(spec)
     config = spec.setdefault("config", {})
     for part, options in CONFIG.items():
         config[part] = config.get(part, {}) | options
+    config["legend"] |= config_legend
     return _fitted(spec | {"padding": 1})
 
 
 def pdf(spec: dict) -> bytes:
     """A figure's specification as a PDF of one page, a column wide."""
-    return vl_convert.svg_to_pdf(svg(spec))
+    drawn = svg(spec)
+    return vl_convert.svg_to_pdf(drawn, scale=min(1.0, WIDTH / _width(drawn)))
 
 
 def svg(spec: dict) -> str:
     """A figure's specification as the SVG that is printed."""
     drawn = vl_convert.vegalite_to_svg(specification(spec))
-    return re.sub(r"(?<=>)[^<>]+(?=</text>)", lambda text: POWER.sub(_power, text[0]), drawn)
+    return re.sub(r"(?<=>)[^<>]+(?=</text>|</tspan>)", lambda text: POWER.sub(_power, text[0]), drawn)
 
 
 def words(text: str) -> str:
     """A text with Greek letters for their names."""
-    return WORD.sub(lambda found: LETTERS[found[0].lower()], text).replace("^2", "²")
+    return WORD.sub(lambda found: "Δ" if found[0] == "Delta" else LETTERS[found[0].lower()], text).replace("^2", "²")
 
 
 def lightness(colour: str) -> float:
@@ -103,10 +114,38 @@ def _said(node, key: str = ""):
     return node
 
 
+def _keyed(spec: dict) -> dict:
+    """The specification with numbers for labels that stand beside a view, and their texts below it."""
+    layer = next((layer for layer in spec.get("layer", []) if layer.get("name") == BESIDE_LABELS), None)
+    if layer is None:
+        return spec
+    field, place = layer["encoding"]["text"]["field"], layer["encoding"]["y"]["field"]
+    rows = spec["datasets"][(layer.get("data") or spec["data"])["name"]]
+    key = []
+    for number, row in enumerate(sorted(rows, key=lambda row: -row[place]), 1):
+        key.append({"number": number, "text": f"{number}  {row[field]}"})
+        row[field] = str(number)
+    texts = {
+        "data": {"values": key},
+        "mark": {"type": "text", "align": "left", "fontSize": FONT},
+        "encoding": {
+            "x": {"value": 0},
+            "y": {"field": "number", "type": "ordinal", "axis": None},
+            "text": {"field": "text", "type": "nominal"},
+        },
+        "height": {"step": 16},
+        "width": 1,
+    }
+    top = {part: spec.pop(part) for part in ("$schema", "config", "datasets", "params") if part in spec}
+    return top | {"vconcat": [spec, texts], "spacing": 8}
+
+
 def _arrange(node: dict) -> None:
     """At most two panels side by side."""
     for child in node.get("layer", []):
         child.pop("title", None)
+    if isinstance(node.get("title"), dict) and isinstance(node["title"].get("text"), str):
+        node["title"]["text"] = textwrap.wrap(node["title"]["text"], 2 * LINE)
     for key in ("hconcat", "vconcat", "concat", "layer"):
         for child in node.get(key, []):
             _arrange(child)
@@ -118,6 +157,8 @@ def _arrange(node: dict) -> None:
             node["facet"] = facet["column"]
         if "field" in node["facet"]:
             node |= {"columns": 2, "spacing": 8}
+            lines = f"split(replace(datum.label, regexp('(.{{1,{LINE}}})( |$)', 'g'), '$1\\n'), '\\n')"
+            node["facet"]["header"] = (node["facet"].get("header") or {}) | {"labelExpr": lines}
         _arrange(node["spec"])
 
 
@@ -155,19 +196,21 @@ def _restyle_channel(channel: str, encoding: dict) -> None:
         if "labelOffset" in axis:
             axis["labelOffset"] *= SHRUNK["dy"]
         axis.pop("minExtent", None)
-        if isinstance(encoding.get("title"), str):
+        if isinstance(encoding.get("title"), str) and axis is not None:
             encoding["title"] = textwrap.wrap(encoding["title"], 44 if channel == "x" else 30)
         if encoding.get("type") == "quantitative" and encoding.get("axis", {}) is not None:
             if "values" not in axis:
                 axis["tickCount"] = 5
             encoding["axis"] = axis
-    elif channel == "size" and isinstance(scale.get("range"), list):
-        scale["range"] = [size * SHRUNK["size"] for size in scale["range"]]
+        if "padding" in scale:
+            scale["padding"] *= 0.35
+    elif channel in SHRUNK and isinstance(scale.get("range"), list):
+        scale["range"] = [size * SHRUNK[channel] for size in scale["range"]]
     if isinstance(encoding.get("legend", {}), dict) and channel in ("color", "size", "shape", "strokeDash", "opacity"):
         longest = max((len(str(name)) for name in scale.get("domain", ["a scheme of usual length"])), default=1)
-        columns = int(max(1, WIDTH // (LETTER * longest + 24)))
+        columns = int(max(1, (WIDTH - BESIDE) // (LETTER * longest + 24)))
         encoding["legend"] = encoding.get("legend", {}) | {"orient": "bottom", "direction": "horizontal", "columns": columns}
-        encoding["legend"].pop("symbolSize", None)
+        encoding["legend"] |= {"symbolSize": DASHED if channel == "strokeDash" else CONFIG["legend"]["symbolSize"]}
 
 
 def _tell_apart(node: dict, lined: frozenset = frozenset()) -> None:
@@ -179,9 +222,9 @@ def _tell_apart(node: dict, lined: frozenset = frozenset()) -> None:
         if field is None:
             continue
         colour = encoding["color"]
-        if kind == "line" and "strokeDash" not in encoding:
+        if kind == "line" and encoding.get("strokeDash", colour)["field"] == field:
             encoding["strokeDash"] = _copied(colour, DASHES)
-            colour["legend"] = encoding["strokeDash"]["legend"] = colour["legend"] | {"symbolSize": 200}
+            colour["legend"] = encoding["strokeDash"]["legend"] = colour["legend"] | {"symbolSize": DASHED}
         elif kind in ("point", "circle") and field not in lined and "shape" not in encoding:
             view["mark"] = ({"filled": kind == "circle"} | _mark(view)) | {"type": "point"}
             colour["legend"].pop("symbolType", None)
@@ -226,7 +269,7 @@ def _fitted(spec: dict) -> dict:
     def collect(node):
         if isinstance(node.get("width"), int | float):
             sizes.append((node, node["width"], node.get("height")))
-        elif isinstance(node.get("height"), dict):
+        if isinstance(node.get("height"), dict):
             node["height"]["step"] *= 0.62
         for key in ("vconcat", "concat", "layer"):
             for child in node.get(key, []):
@@ -241,7 +284,7 @@ def _fitted(spec: dict) -> dict:
             view["width"] = round(width * factor, 1)
             if isinstance(height, int | float):
                 view["height"] = round(height * factor, 1)
-        found = float(re.search(r'<svg[^>]*?width="([\d.]+)"', vl_convert.vegalite_to_svg(spec))[1])
+        found = _width(vl_convert.vegalite_to_svg(spec))
         wide.append((factor, found))
         return found
 
@@ -256,6 +299,10 @@ def _fitted(spec: dict) -> dict:
         factor = min(max(f1 + (WIDTH - 0.5 - w1) * (f1 - f0) / (w1 - w0), 0.08), 0.8)
     spec["padding"] = {"left": 1, "top": 1, "bottom": 1, "right": 1 + max(0, WIDTH - wide[-1][1])}
     return spec
+
+
+def _width(drawn: str) -> float:
+    return float(re.search(r'<svg[^>]*?width="([\d.]+)"', drawn)[1])
 
 
 def _is_number(value) -> bool:

@@ -18,8 +18,8 @@ DIFFERS = (
     "epsilon_exact is against devices that pool their copies. Nothing enforces the sensitivity."
 )
 KEYS = ["scheme", "realization"]
-SHAPES = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross"]
 DASHES = [[1, 0], [7, 6], [2, 5], [9, 3], [3, 3], [6, 2, 1, 2]]
+SHAPES = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross"]
 EPSILONS = [
     "epsilon_exact",
     "epsilon_server",
@@ -278,14 +278,15 @@ def _over_path_loss(
     scenario: "UtilityFair", frame: pl.DataFrame, column: str, title: str, y: str, regression: bool
 ) -> alt.LayerChart:
     """A dot for each device, scheme by scheme."""
-    colour, chosen, opacity = theme.scheme_colour(scenario, symbol=alt.Undefined)
+    colour, chosen, opacity = theme.scheme_colour(scenario)
+    colour["legend"] = alt.Legend(symbolOpacity=1, symbolDash=[1, 0], symbolStrokeWidth=1.2)  # of marks, not lines
     count = frame.select(["realization", "device"]).n_unique()
     subtitle = f"{theme.counted(count, 'device')} of {theme.counted(frame['realization'].n_unique())}"
     subtitle += "; lines: least squares" if regression else ""
     names = [scheme.name for scheme in scenario.schemes]
     # Schemes with equal powers lie on each other: hollow marks of different shapes and sizes let all be seen.
     shape = alt.Shape("scheme:N", title="Scheme", scale=alt.Scale(domain=names, range=SHAPES))
-    size = alt.Size("scheme:N", legend=None, scale=alt.Scale(domain=names, range=[30 + 60 * k for k in range(len(names))]))
+    size = alt.Size("scheme:N", legend=None, scale=alt.Scale(domain=names, range=[30 + 110 * k for k in range(len(names))]))
     x = alt.X("path_loss_db:Q", title="Path loss (dB)", scale=alt.Scale(zero=False))
     encoded = alt.Y(f"{column}:Q", title=y, scale=alt.Scale(zero=False))
     tips = {
