@@ -15,7 +15,7 @@ for path in map(Path, snakemake.input):  # .../SCENARIO/TABLE.parquet
 frames = build.compare(study)
 for name, csv, parquet in zip(snakemake.params.captions, output.csv, output.parquet):
     tables.write_report(frames[name], csv, parquet)
-kinds = [kind for kind in output.keys() if kind not in ("csv", "parquet")]
+kinds = [kind for kind, _ in output.items() if kind not in ("csv", "parquet")]
 for k, (system, name) in enumerate(snakemake.params.figures):
     chart = build.comparison_figure(system, name, study)
     theme.save(chart, {kind: output[kind][k] for kind in kinds}, build.choices(system, name, study))

@@ -28,7 +28,7 @@ COLOURS = {
     "#009E73": "#4EBB9E",
     "#E69F00": "#EEBC4E",
 }
-LEAST_LIGHTNESS = 9.0  # by which any two of them differ, of 100 from black to white
+LEAST_LIGHTNESS = 8.5  # by which any two of them differ, of 100 from black to white
 DASHES = [[1, 0], [4, 2], [1, 1.5], [6, 1.5, 1, 1.5], [9, 2], [3, 1, 1, 1, 1, 1], [2, 3], [7, 1, 3, 1]]
 SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-left", "triangle-right"]
 LETTERS = {"epsilon": "ε", "rho": "ρ", "delta": "δ", "gamma": "γ", "alpha": "α", "sigma": "σ", "lambda": "λ"}
@@ -37,11 +37,17 @@ POWER = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)e([+\-−]?)0*(\d+)\b")
 NAMES = {"field", "fields", "groupby", "filter", "as", "type", "name", "param", "views", "$schema", "calculate", "op"}
 TEXT = {"fontSize": FONT, "labelFontSize": FONT, "titleFontSize": FONT, "subtitleFontSize": FONT}
 CONFIG = {
-    "axis": TEXT | {"titlePadding": 4, "labelPadding": 2, "tickSize": 3, "labelFlush": False, "labelLimit": WIDTH}
+    "axis": TEXT
+    | {"titlePadding": 4, "labelPadding": 2, "tickSize": 3, "labelFlush": False, "labelLimit": WIDTH}
     | {"gridWidth": 0.5, "domainWidth": 0.6, "tickWidth": 0.6},
     "legend": TEXT
     | {"orient": "bottom", "symbolStrokeWidth": 1.3, "symbolSize": 50, "labelLimit": WIDTH, "titlePadding": 2}
-    | {"rowPadding": 1, "offset": 4, "columnPadding": 6, "layout": {"bottom": {"direction": "vertical", "margin": 4, "bounds": "full"}}},
+    | {
+        "rowPadding": 1,
+        "offset": 4,
+        "columnPadding": 6,
+        "layout": {"bottom": {"direction": "vertical", "margin": 4, "bounds": "full"}},
+    },
     "header": TEXT,
     "title": TEXT | {"offset": 3, "fontWeight": "normal"},
     "text": {"fontSize": FONT},
@@ -99,14 +105,17 @@ def lightness(colour: str) -> float:
 def _power(found: re.Match) -> str:
     """`2e-05` as SVG of 2·10⁻⁵; few fonts have the raised digits of Unicode."""
     factor, sign, exponent = found.groups()
-    raised = f'<tspan baseline-shift="super" font-size="{0.75 * FONT}px">{"−" if sign in "-−" and sign else ""}{exponent}</tspan>'
+    minus = "−" if sign in ("-", "−") else ""
+    raised = f'<tspan baseline-shift="super" font-size="{0.75 * FONT}px">{minus}{exponent}</tspan>'
     return ("" if factor == "1" else f"{factor}·") + "10" + raised
 
 
 def _said(node, key: str = ""):
     """A specification with other words and colours in all texts, in data, too; names of columns stay."""
     if isinstance(node, dict):
-        return {name: value if name in NAMES else _said(value, name) for name, value in node.items() if name != "tooltip"}
+        return {
+            name: value if name in NAMES else _said(value, name) for name, value in node.items() if name != "tooltip"
+        }
     if isinstance(node, list):
         return [_said(value, key) for value in node]
     if isinstance(node, str) and not key.endswith(("expr", "Expr")):
@@ -174,8 +183,8 @@ def _restyle(node) -> None:
         mark = node["mark"]
         for parts in (mark, mark.get("point")):
             if isinstance(parts, dict):
-                parts |= {key: parts[key] * factor for key, factor in SHRUNK.items() if _is_number(parts.get(key))}
-                parts |= {"fontSize": FONT} if "fontSize" in parts else {}
+                small = {key: parts[key] * factor for key, factor in SHRUNK.items() if _is_number(parts.get(key))}
+                parts.update(small | ({"fontSize": FONT} if "fontSize" in parts else {}))
     for channel, encoding in node.get("encoding", {}).items():
         for each in encoding if isinstance(encoding, list) else [encoding]:
             _restyle_channel(channel, each)
@@ -209,7 +218,11 @@ def _restyle_channel(channel: str, encoding: dict) -> None:
     if isinstance(encoding.get("legend", {}), dict) and channel in ("color", "size", "shape", "strokeDash", "opacity"):
         longest = max((len(str(name)) for name in scale.get("domain", ["a scheme of usual length"])), default=1)
         columns = int(max(1, (WIDTH - BESIDE) // (LETTER * longest + 24)))
-        encoding["legend"] = encoding.get("legend", {}) | {"orient": "bottom", "direction": "horizontal", "columns": columns}
+        encoding["legend"] = encoding.get("legend", {}) | {
+            "orient": "bottom",
+            "direction": "horizontal",
+            "columns": columns,
+        }
         encoding["legend"] |= {"symbolSize": DASHED if channel == "strokeDash" else CONFIG["legend"]["symbolSize"]}
 
 

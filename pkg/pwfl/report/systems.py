@@ -102,12 +102,7 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
     drawn = drawn.with_columns(label_accuracy=pl.Series(accuracies[1] - places * pixel))
 
     chosen = alt.selection_point(fields=["system"], bind="legend")
-    base = alt.Chart(
-        drawn,
-        title=alt.TitleParams("All systems under common terms", subtitle=_subtitle(frame)),
-        width=theme.WIDTH,
-        height=height,
-    ).encode(
+    base = alt.Chart(drawn).encode(
         x=alt.X(
             "epsilon_server:Q",
             title="Record-level epsilon against the system's own server, whole training",
@@ -126,7 +121,15 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
     coloured = base.encode(
         color=alt.Color("system:N", title="System", scale=scale, legend=theme.legend("circle", **BELOW, columns=3))
     )
-    return alt.layer(*_labels(base, coloured), *_bars(coloured, drawn), _marks(base, scale)).add_params(chosen)
+    return (
+        alt.layer(*_labels(base, coloured), *_bars(coloured, drawn), _marks(base, scale))
+        .add_params(chosen)
+        .properties(
+            title=alt.TitleParams("All systems under common terms", subtitle=_subtitle(frame)),
+            width=theme.WIDTH,
+            height=height,
+        )
+    )
 
 
 def _labels(base: alt.Chart, coloured: alt.Chart) -> list[alt.Chart]:
@@ -229,8 +232,10 @@ def _subtitle(frame: pl.DataFrame) -> list[str]:
         "hollow: no guarantee, as a bound is not enforced, no noise is added, the server is taken not to know all, or "
         "the epsilon is that of a usual pair of records, not proved for every pair",
     ]
-    left_out = frame.drop_nulls("why").group_by("system", "scenario", "why", maintain_order=True).agg(
-        pl.col("scheme").unique(maintain_order=True)
+    left_out = (
+        frame.drop_nulls("why")
+        .group_by("system", "scenario", "why", maintain_order=True)
+        .agg(pl.col("scheme").unique(maintain_order=True))
     )
     for system, scenario, why, schemes in left_out.iter_rows():
         lines.append(f"not drawn, {why}: {system} ({scenario}), {'; '.join(schemes)}")

@@ -291,7 +291,8 @@ def named(chart: alt.TopLevelMixin, scenario: str) -> alt.TopLevelMixin:
 def save(chart: alt.TopLevelMixin, paths: dict[str, str], choices: dict[str, alt.TopLevelMixin] | None = None) -> None:
     """Write a chart to the files `json` (its Vega-Lite specification), `png`, `svg`, and `pdf` where asked for.
 
-    The PDF is as wide as a column of print, see `printed`. `choices` are other charts that a reader may choose instead, by label; they stand in the specification's metadata.
+    The PDF is as wide as a column of print, see `printed`. `choices` are other charts that a reader may choose
+    instead, by label; they stand in the specification's metadata.
     """
     spec = chart.to_dict()
     if choices:

@@ -88,7 +88,8 @@ def aging(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatC
     ]
     title = alt.TitleParams(
         "How fast a chain forgets",
-        subtitle=f"computed, without realizations; {len(panels)} of {theme.counted(first['chain'].n_unique(), 'chain')}",
+        subtitle="computed, without realizations; "
+        f"{len(panels)} of {theme.counted(first['chain'].n_unique(), 'chain')}",
     )
     return alt.hconcat(panels[0].add_params(picked), *panels[1:], title=title).resolve_scale(y="shared")
 
@@ -118,7 +119,8 @@ def sweep(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatC
     panels[0] = (panels[0][0].add_params(picked), panels[0][1])
     title = alt.TitleParams(
         f"One client's collection time, the others fresh, epsilon = {fresh['target_epsilon']:g} at T",
-        subtitle=f"simulated over {theme.counted(trained)}; diamonds: minima; what old data cost beyond the axis is cut off",
+        subtitle=f"simulated over {theme.counted(trained)}; diamonds: minima; "
+        "what old data cost beyond the axis is cut off",
     )
     users = frame["swept_user"].unique(maintain_order=True)
     columns = [alt.vconcat(*rows, title=f"Client {user}") for user, rows in zip(users, panels, strict=True)]
@@ -200,7 +202,11 @@ def _ticks(least: float, most: float) -> list[float]:
     """Round numbers of both signs on a symmetric logarithmic axis, linear up to about 1."""
     sizes = [digit * 10.0**power for power in range(-1, 9) for digit in (1, 2, 5)]
     small = 0.5 if max(abs(least), abs(most)) > 3 else 0.1
-    return [x for x in sorted([0.0, *sizes, *(-size for size in sizes)]) if least <= x <= most and abs(x) >= small or x == 0]
+    return [
+        x
+        for x in sorted([0.0, *sizes, *(-size for size in sizes)])
+        if (least <= x <= most and abs(x) >= small) or x == 0
+    ]
 
 
 def noise(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
@@ -318,13 +324,18 @@ def search(scenarios: dict[str, dict]) -> alt.Chart:
                 "cost:Q",
                 title="Evaluations (their exponents on a logarithmic axis)",
                 scale=alt.Scale(type="log", nice=False, padding=20),
-                axis=alt.Axis(values=[d * 10**p for p in range(3) for d in (1, 2, 5) if d * 10**p <= most], labelExpr="'1e' + datum.value"),
+                axis=alt.Axis(
+                    values=[d * 10**p for p in range(3) for d in (1, 2, 5) if d * 10**p <= most],
+                    labelExpr="'1e' + datum.value",
+                ),
             ),
             color=alt.Color(
                 "search:N", title=None, scale=alt.Scale(domain=names, range=colours), legend=alt.Legend(symbolOpacity=1)
             ),
             # Hollow and of different sizes: nearly equal costs lie on each other.
-            shape=alt.Shape("search:N", title=None, scale=alt.Scale(domain=names, range=["square", "circle", "diamond"])),
+            shape=alt.Shape(
+                "search:N", title=None, scale=alt.Scale(domain=names, range=["square", "circle", "diamond"])
+            ),
             size=alt.Size("search:N", legend=None, scale=alt.Scale(domain=names, range=[90, 60, 260])),
             opacity=alt.when(picked).then(alt.value(1.0)).otherwise(alt.value(0.1)),
             tooltip=theme.tips(

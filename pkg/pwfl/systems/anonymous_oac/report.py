@@ -69,7 +69,8 @@ def composition(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> al
     )
     title = alt.TitleParams(
         "Privacy over the rounds",
-        subtitle=f"{COMPUTED}; noise multiplier {privacy.noise_multiplier:g}, delta = {privacy.delta:g}, hidden participants",
+        subtitle=f"{COMPUTED}; noise multiplier {privacy.noise_multiplier:g}, delta = {privacy.delta:g}, "
+        "hidden participants",
     )
     return _curves(frame.with_columns(line=_text("p q = ", "sampling_rate")), title, "Sampling rate", COLOURS)
 
@@ -144,7 +145,9 @@ def failures(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> alt.C
     devices = max(1, round(network.devices * network.participation))
     return _robustness(
         frame.with_columns(line=pl.lit("noise shared by the devices")),
-        alt.TitleParams("Devices that fail to transmit", subtitle=f"{COMPUTED}; of {devices} participants, in every round"),
+        alt.TitleParams(
+            "Devices that fail to transmit", subtitle=f"{COMPUTED}; of {devices} participants, in every round"
+        ),
         FAILED,
         alt.Scale(zero=True),
     )
@@ -269,9 +272,9 @@ def _robustness(frame: pl.DataFrame, title: alt.TitleParams, axis: str, scale: a
 def _beside(values: pl.Series) -> pl.Series:
     """Places on a logarithmic axis, a little apart where values are equal to a tenth."""
     near = values.log10().round(1)
-    rank = near.to_frame("near").select(
-        pl.int_range(pl.len()).over("near") - (pl.len().over("near") - 1) / 2
-    ).to_series()
+    rank = (
+        near.to_frame("near").select(pl.int_range(pl.len()).over("near") - (pl.len().over("near") - 1) / 2).to_series()
+    )
     return values * BESIDE**rank
 
 

@@ -42,7 +42,9 @@ def topology(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Laye
     )
     stations = pl.DataFrame({"cell": np.arange(len(station)), "x_m": station[:, 0], "y_m": station[:, 1]})
     scheduled = tables["schedule"].filter(pl.col("realization") == first).drop_nulls("resource_block")
-    by_user = scheduled.group_by("user", maintain_order=True).agg(scheduled_by=pl.col("scheme").unique(maintain_order=True))
+    by_user = scheduled.group_by("user", maintain_order=True).agg(
+        scheduled_by=pl.col("scheme").unique(maintain_order=True)
+    )
     by_user = by_user.with_columns(pl.col("scheduled_by").list.join(", "))
     users = users.join(by_user, on="user", how="left", maintain_order="left")
     chosen = users.row(0, named=True)

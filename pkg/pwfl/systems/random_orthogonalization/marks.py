@@ -72,9 +72,7 @@ def reading_means(table: pl.DataFrame, by: list[str]) -> pl.DataFrame:
     return theme.within(frame.filter(pl.col("mean_mean").is_finite()), "mean")
 
 
-def curves(
-    x: str, title: str, value: str, y: alt.Y, colour: alt.Color, chosen, tips: dict[str, str]
-) -> alt.LayerChart:
+def curves(x: str, title: str, value: str, y: alt.Y, colour: alt.Color, chosen, tips: dict[str, str]) -> alt.LayerChart:
     """Mean lines with confidence bands over `x`, from columns *_mean, *_low, *_high; data come later."""
     base = alt.Chart().encode(x=alt.X(x, title=title), color=colour)
     low, mean = y.copy(), y.copy()

@@ -117,7 +117,10 @@ def couplings(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFram
             x=alt.X("weight:Q", title="K times the weight of a user's update", scale=alt.Scale(zero=False)),
             y=alt.Y("share:Q", title="Empirical CDF", scale=alt.Scale(domain=[0, 1])),
             color=alt.Color(
-                "what:N", title=None, legend=theme.legend(), scale=alt.Scale(domain=list(labels.values()), range=theme.PALETTE[:2])
+                "what:N",
+                title=None,
+                legend=theme.legend(),
+                scale=alt.Scale(domain=list(labels.values()), range=theme.PALETTE[:2]),
             ),
             opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08)),
             tooltip=theme.tips(

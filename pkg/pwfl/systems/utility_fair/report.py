@@ -261,7 +261,9 @@ def _of_rounds(history: pl.DataFrame) -> pl.DataFrame:
     return rounds.unique([*KEYS, "round"], keep="first", maintain_order=True)
 
 
-def _curve(scenario: "UtilityFair", history: pl.DataFrame, value: pl.Expr, title: str, y: str, axis=alt.Undefined, most=None):
+def _curve(
+    scenario: "UtilityFair", history: pl.DataFrame, value: pl.Expr, title: str, y: str, axis=alt.Undefined, most=None
+):
     """Mean over realizations of a value of each round, with its confidence band."""
     kept = _sound(history)
     rounds = kept.group_by(*KEYS, "round", maintain_order=True).agg(value=value)
@@ -286,7 +288,9 @@ def _over_path_loss(
     names = [scheme.name for scheme in scenario.schemes]
     # Schemes with equal powers lie on each other: hollow marks of different shapes and sizes let all be seen.
     shape = alt.Shape("scheme:N", title="Scheme", scale=alt.Scale(domain=names, range=SHAPES))
-    size = alt.Size("scheme:N", legend=None, scale=alt.Scale(domain=names, range=[30 + 110 * k for k in range(len(names))]))
+    size = alt.Size(
+        "scheme:N", legend=None, scale=alt.Scale(domain=names, range=[30 + 110 * k for k in range(len(names))])
+    )
     x = alt.X("path_loss_db:Q", title="Path loss (dB)", scale=alt.Scale(zero=False))
     encoded = alt.Y(f"{column}:Q", title=y, scale=alt.Scale(zero=False))
     tips = {
