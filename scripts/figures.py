@@ -9,7 +9,7 @@ scenario = jobs.start(snakemake.log[0], depends)
 paths = dict(snakemake.input.items())
 store.check_addresses(paths.pop("addresses"), depends)
 inputs = tables.read_schemes(paths, depends, scenario)
-for files in zip(*output.values()):  # of one figure, in all formats
-    kinds = dict(zip(output.keys(), files))
-    chart = theme.named(build.figure(scenario, Path(kinds["json"]).stem, inputs), depends["scenario"])
-    theme.save(chart, kinds)
+kinds = dict(output.items())
+for k, spec in enumerate(output.json):
+    chart = theme.named(build.figure(scenario, Path(spec).stem, inputs), depends["scenario"])
+    theme.save(chart, {kind: files[k] for kind, files in kinds.items()})
