@@ -79,8 +79,7 @@ def specification(spec: dict) -> dict:
 
 def pdf(spec: dict) -> bytes:
     """A figure's specification as a PDF of one page, a column wide."""
-    drawn = svg(spec)
-    return vl_convert.svg_to_pdf(drawn, scale=min(1.0, WIDTH / _width(drawn)))
+    return vl_convert.svg_to_pdf(svg(spec))
 
 
 def svg(spec: dict) -> str:
