@@ -52,7 +52,7 @@ described = {
     for description in planned[name].values()
 }
 RESULTS = f"results/{study.name}"
-FORMATS = ("json", "png", "svg")  # of figures
+FORMATS = ("json", "png", "svg", *(("pdf",) if study.print else ()))  # of figures
 
 
 if workflow.is_main_process and is_main and (size := estimate.remaining(described, LARGE)):
@@ -213,7 +213,7 @@ def caption(system, figure):
 
 
 def drawn(path, figures, category):
-    """The output files json, png and svg of figures, given as pairs of system and name.
+    """The output files of figures in all FORMATS, given as pairs of system and name.
 
     `path` is a pattern of their paths without suffix. The report shows the SVG.
     """

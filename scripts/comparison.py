@@ -15,6 +15,7 @@ for path in map(Path, snakemake.input):  # .../SCENARIO/TABLE.parquet
 frames = build.compare(study)
 for name, csv, parquet in zip(snakemake.params.captions, output.csv, output.parquet):
     tables.write_report(frames[name], csv, parquet)
-for (system, name), spec, png, svg in zip(snakemake.params.figures, output.json, output.png, output.svg):
+kinds = [kind for kind, _ in output.items() if kind not in ("csv", "parquet")]
+for k, (system, name) in enumerate(snakemake.params.figures):
     chart = build.comparison_figure(system, name, study)
-    theme.save(chart, {"json": spec, "png": png, "svg": svg}, build.choices(system, name, study))
+    theme.save(chart, {kind: output[kind][k] for kind in kinds}, build.choices(system, name, study))

@@ -9,6 +9,7 @@ scenario = jobs.start(snakemake.log[0], depends)
 paths = dict(snakemake.input.items())
 store.check_addresses(paths.pop("addresses"), depends)
 inputs = tables.read_schemes(paths, depends, scenario)
-for spec, png, svg in zip(output.json, output.png, output.svg):
+kinds = dict(output.items())
+for k, spec in enumerate(output.json):
     chart = theme.named(build.figure(scenario, Path(spec).stem, inputs), depends["scenario"])
-    theme.save(chart, {"json": spec, "png": png, "svg": svg})
+    theme.save(chart, {kind: files[k] for kind, files in kinds.items()})

@@ -261,8 +261,8 @@ def test_the_figure_says_of_what_it_is_and_what_is_left_out():
     free = pl.when(pl.col("scheme") == "s1").then(None).otherwise(SECONDS)
     lost = pl.when(pl.col("realization") == 4, pl.col("scheme") == "s0").then(pl.lit("diverged")).otherwise("status")
     chart = figure(history.with_columns(free.alias(SECONDS), lost.alias("status")))
-    subtitle = " ".join(chart["layer"][0]["title"]["subtitle"])
+    subtitle = " ".join(chart["title"]["subtitle"])
     assert "over 5 realizations; left out: 1 that diverged" in subtitle
     assert "not drawn, as nothing is sent or it has no unit: s1" in subtitle
     nothing = figure(history.filter(pl.col("scheme") == "s1").with_columns(pl.lit(None, pl.Float64).alias(SECONDS)))
-    assert "no unit: s1" in " ".join(nothing["layer"][0]["title"]["subtitle"])
+    assert "no unit: s1" in " ".join(nothing["title"]["subtitle"])

@@ -262,7 +262,7 @@ def test_nothing_of_the_figure_of_all_systems_is_cut_off(studied, tmp_path):
 def test_a_study_of_which_nothing_can_be_drawn_has_a_figure_that_says_so(studied):
     chart = systems.tradeoff({"aging": studied["aging"]})
     chart.to_dict(format="vega")
-    assert "not drawn, no accuracy" in str(chart.to_dict()["layer"][0]["title"])
+    assert "not drawn, no accuracy" in str(chart.to_dict()["title"])
 
 
 def test_labels_are_spread_as_little_as_possible():

@@ -63,6 +63,9 @@ Names of scenarios and of the study stand in names of files: letters, digits, `_
 more than 100,000 jobs, or with a job that takes more than 64 GiB of memory by a rough estimate from its sizes, is
 refused with the estimate; `allow_large: true`, beside `scenarios`, lets it through.
 
+`print: true`, beside `scenarios`, draws every figure also as PDF for a paper's column: 3.5 in wide, text of 8 pt, no
+title, Greek letters and powers of ten, lines and marks that are told apart in grey, too.
+
 What a stage computes lies in `store/STAGE/ADDRESS`, where the address is a digest of all that it depends on; scenarios
 that agree in it share it. The column *re-runs* names the stages in whose addresses a parameter stands: changed, they
 and the stages after them have other addresses, and are computed there unless they were before. `stage/variant` means:
@@ -93,6 +96,10 @@ def schema() -> dict:
                 "type": "boolean",
                 "description": f"run it though it has more than {size.MAX_JOBS:,} jobs, or one that takes more than "
                 f"{size.MAX_BYTES // 2**30} GiB",
+            },
+            "print": {
+                "type": "boolean",
+                "description": "draw every figure also for print: a PDF, 3.5 in wide, 8 pt, without title",
             },
             "run": {"type": "array", "items": {"type": "string"}, "description": "the scenarios to run; default: all"},
             "base": scenario | {"description": "parameters of all scenarios"},

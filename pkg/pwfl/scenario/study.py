@@ -20,7 +20,7 @@ from pwfl.scenario.messages import ScenarioError, blame, did_you_mean, report, s
 from pwfl.scenario.resolution import field_problems, look_up, merge, model_of, resolve
 from pwfl.stages import REPORT, STAGES, variants
 
-TOP_LEVEL = ("study", "run", "base", "scenarios", "allow_large")
+TOP_LEVEL = ("study", "run", "base", "scenarios", "allow_large", "print")
 
 
 COMMAND_LINE = "--config"
@@ -41,6 +41,7 @@ class Study:
     scenarios: dict[str, Scenario]
     points: dict[str, sweep.Point] = field(default_factory=dict)  # the scenarios that are points of a sweep
     warnings: tuple[str, ...] = ()
+    print: bool = False  # whether every figure is also drawn for print
 
     @property
     def swept(self) -> list[str]:
@@ -98,7 +99,8 @@ def load(config: dict, source: str, files: dict | None = None) -> Study:
     ----------
     config
         Content of the file(s), `--config` merged over it: `study`, `base`, `scenarios`, and optionally `run`, the
-        names of the scenarios to run (default: all), and `allow_large`, for studies beyond the limits of `size`.
+        names of the scenarios to run (default: all), `allow_large`, for studies beyond the limits of `size`, and
+        `print`, for figures as PDF, too.
     source
         Names of the files, for messages.
     files
@@ -123,7 +125,8 @@ def load(config: dict, source: str, files: dict | None = None) -> Study:
     first = {one.name: one.scenario for one in reversed(asked.values())}  # one point of each sweep stands for all
     shadowed = _shadowed(config, asked, config if files is None else files)
     warnings = (*shadowed, *_unread(first), *_wasteful(first))
-    return Study(str(config.get("study", "study")), source, chosen, points, warnings)
+    for_print = bool(_flag(config.get("print", False)))
+    return Study(str(config.get("study", "study")), source, chosen, points, warnings, for_print)
 
 
 def check_surroundings(study: Study) -> None:
@@ -239,8 +242,9 @@ def _check_top_level(config: dict) -> list[str]:
         if not isinstance(override, dict):
             hint = "; write {} for the base as it is" if override is None else ""
             problems.append(f"scenarios.{name}: must be a mapping of parameters, is {shown(override)}{hint}")
-    if _flag(config.get("allow_large", False)) is None:
-        problems.append(f"allow_large: must be true or false, is {shown(config['allow_large'])}")
+    for key in ("allow_large", "print"):
+        if _flag(config.get(key, False)) is None:
+            problems.append(f"{key}: must be true or false, is {shown(config[key])}")
     study = config.get("study", "study")
     if isinstance(study, bool) or not isinstance(study, str | int) or not NAME.fullmatch(str(study)):
         problems.append(f"study: {shown(study)} is no name; {NAME_RULE}")

@@ -4,7 +4,7 @@ from pwfl.report.catalog import Catalog
 
 CATALOG = Catalog(
     figures={
-        "topology": ("users", "links"),
+        "topology": ("users", "links", "schedule"),
         "objective": ("outcome",),
         "accuracy": ("history",),
         "accuracy_seconds": ("history",),
