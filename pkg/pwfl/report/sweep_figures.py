@@ -9,6 +9,7 @@ import altair as alt
 import polars as pl
 
 from pwfl.report import theme
+from pwfl.report.catalog import Outcome
 from pwfl.report.sweeps import (
     KEYS,
     efficient,
@@ -36,10 +37,12 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
     """
     study = points(study)
     table = outcomes(study)
+    if table.is_empty():
+        return _no_outcome(study, "swept parameter", "outcome")
     outcome = outcome or table["outcome"][0]
     table = table.filter(pl.col("outcome") == outcome)
     x, *others = varied(table)
-    known = outcomes_of(table["system"][0])[outcome]
+    known = _known(study)[outcome]
     frame, names = _plottable(_side_by_side(table, x), [x, *others])
     size = {"width": PANEL, "height": PANEL} if others else {"width": theme.WIDTH, "height": theme.HEIGHT}
     colour, chosen, opacity = _scheme_colour(study)
@@ -64,7 +67,7 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
     whiskers = base.mark_rule(strokeWidth=1.5).encode(y="low:Q", y2="high:Q", strokeDash=alt.value([]))
     layers = alt.layer(base.mark_line(), whiskers, base.mark_point(filled=True, size=55)).add_params(chosen)
     title = alt.TitleParams(
-        f"{table['system'][0]}: {_small(known.title)} over {x}",
+        f"{_system(study)}: {_small(known.title)} over {x}",
         subtitle=f"mean and 95% interval over {_counts(table)}; schemes side by side",
     )
     facets = dict(zip(("column", "row"), others, strict=False))
@@ -81,9 +84,11 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     """
     study = points(study)
     table = outcomes(study)
+    if table.is_empty():
+        return _no_outcome(study, "outcome", "other outcome")
     first = table["outcome"].unique(maintain_order=True).to_list()
     x, y = x or first[min(1, len(first) - 1)], y or first[0]
-    known, swept = outcomes_of(table["system"][0]), varied(table)
+    known, swept = _known(study), varied(table)
     index = [*KEYS, *swept_columns(table), "scheme", "target_epsilon"]
     sides = [
         table.filter(pl.col("outcome") == name).select(
@@ -136,7 +141,7 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
                 align="left", dx=11, dy=dy, fontSize=11
             )
             layers.append(label.encode(text=f"{names[swept[0]]}:N", color=alt.value("#222")))
-    heading = f"{table['system'][0]}: {_small(known[y].title)} over {_small(known[x].title)}"
+    heading = f"{_system(study)}: {_small(known[y].title)} over {_small(known[x].title)}"
     title = alt.TitleParams(heading, subtitle=subtitle)
     return alt.layer(*layers).add_params(chosen).properties(title=title, width=theme.WIDTH, height=theme.HEIGHT)
 
@@ -188,7 +193,7 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
     band = base.mark_area(opacity=0.15).encode(y=alt.Y("accuracy_low:Q"), y2="accuracy_high:Q")
     count = max(content["history"]["realization"].n_unique() for content in study.values())
     title = alt.TitleParams(
-        f"{next(iter(study.values()))['scenario'].system}: test accuracy",
+        f"{_system(study)}: test accuracy",
         subtitle=f"mean and 95% confidence band over up to {count} realizations",
     )
     layers = alt.layer(band, lines).properties(width=PANEL, height=PANEL)
@@ -344,6 +349,18 @@ def _counts(table: pl.DataFrame) -> str:
     return f"{most} realizations" if least == most else f"{least} to {most} realizations"
 
 
+def _system(study: dict[str, dict]) -> str:
+    return next(iter(study.values()))["scenario"].system
+
+
+def _known(study: dict[str, dict]) -> dict[str, Outcome]:
+    return outcomes_of(_system(study))
+
+
+def _no_outcome(study: dict[str, dict], x: str, y: str) -> alt.LayerChart:
+    return theme.empty("no scheme has an outcome", x, y, f"{_system(study)}: {y} over {x}")
+
+
 def _small(title: str) -> str:
     return title[0].lower() + title[1:]
 
@@ -351,14 +368,14 @@ def _small(title: str) -> str:
 def other_outcomes(study: dict[str, dict]) -> dict[str, alt.TopLevelMixin]:
     """The charts of all outcomes over the swept parameter, by the outcomes' names."""
     table = outcomes(points(study))
-    known = outcomes_of(table["system"][0])
+    known = _known(study)
     return {known[name].title: over_parameter(study, name) for name in table["outcome"].unique(maintain_order=True)}
 
 
 def other_planes(study: dict[str, dict]) -> dict[str, alt.LayerChart]:
     """The charts of every two outcomes that vary, by their names."""
     table = outcomes(points(study))
-    known = outcomes_of(table["system"][0])
+    known = _known(study)
     return {f"{known[y].title} over {_small(known[x].title)}": plane(study, x, y) for x, y in pairs(front(table))}
 
 

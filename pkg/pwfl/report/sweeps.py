@@ -32,7 +32,7 @@ def outcomes(study: dict[str, dict]) -> pl.DataFrame:
         if "target_epsilon" not in each.columns:
             each = each.with_columns(target_epsilon=pl.lit(None, pl.Float64))
         keys = ["scheme", "target_epsilon"]
-        columns = [column for column in known if column in each.columns and each[column].count()]
+        columns = [column for column in known if column in each.columns]
         averages = means(each, keys, columns)
         extremes = each.group_by(keys, maintain_order=True).agg(
             *(pl.col(c).min().alias(f"{c}_least") for c in columns),
