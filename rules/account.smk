@@ -1,5 +1,5 @@
-# The privacy each user is left with.
 rule account:
+    "The privacy that each user is left with."
     input:
         unpack(upstream),
     output:

@@ -1,5 +1,5 @@
-# What an attack on the training path finds, beside what account states.
 rule audit:
+    "What an attack on the code that trains finds, beside the privacy that account states."
     input:
         unpack(upstream),
     output:

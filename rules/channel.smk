@@ -1,5 +1,5 @@
-# Where users are, what links and data they have.
 rule dataset:
+    "The images and labels that users learn, as one file."
     input:
         lambda wildcards: ancient(study.idx_files(depends(wildcards)["variant"])),
     output:
@@ -24,6 +24,7 @@ rule dataset:
 
 
 rule channel:
+    "Where users are, what links and data they have."
     output:
         users="store/channel/{address}/{shard}/users.parquet",
         links="store/channel/{address}/{shard}/links.parquet",

@@ -1,5 +1,5 @@
-# How much differential-privacy noise each user adds.
 rule noise:
+    "How much differential-privacy noise each user adds."
     input:
         unpack(upstream),
     output:

@@ -4,6 +4,7 @@ localrules:
 
 
 rule scenario:
+    "A scenario with all defaults filled in."
     output:
         yaml=f"{RESULTS}/{{scenario}}/scenario.yaml",
         csv=f"{RESULTS}/{{scenario}}/parameters.csv",
@@ -26,6 +27,7 @@ rule scenario:
 for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()):
 
     rule:
+        "A scenario's results, realization by realization and round by round."
         name:
             f"tables_{system}"
         input:
@@ -60,6 +62,7 @@ for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()
             "../scripts/tables.py"
 
     rule:
+        "A scenario's figures."
         name:
             f"figures_{system}"
         input:
@@ -92,6 +95,7 @@ for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()
 
 
 rule comparison:
+    "Tables and figures over all scenarios of the study: claims, outcomes, summary."
     input:
         [
             f"{RESULTS}/{name}/{table}.parquet"
@@ -126,8 +130,8 @@ rule comparison:
         "../scripts/comparison.py"
 
 
-# One file to open: what the study is, its claims, figures and tables, with links to the files beside it.
 rule page:
+    "One file to open: what the study is, its claims, figures and tables, with links to the files beside it."
     input:
         page_files(),
     output:

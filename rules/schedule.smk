@@ -1,5 +1,5 @@
-# Who transmits, on what, with which power.
 rule schedule:
+    "Who transmits, on what, with which power."
     input:
         unpack(upstream),
     output:

@@ -1,5 +1,5 @@
-# Federated rounds: accuracy and loss.
 rule train:
+    "Federated rounds: accuracy and loss."
     input:
         unpack(upstream),
     output:
