@@ -7,7 +7,7 @@ rule audit:
     log:
         "logs/audit/{address}.log",
     benchmark:
-        "benchmarks/jobs/audit/{address}.tsv"
+        "logs/audit/{address}.tsv"
     conda:
         "../envs/environment.yaml"
     threads: 1

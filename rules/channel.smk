@@ -7,7 +7,7 @@ rule dataset:
     log:
         "logs/dataset/{address}.log",
     benchmark:
-        "benchmarks/jobs/dataset/{address}.tsv"
+        "logs/dataset/{address}.tsv"
     retries: 2
     conda:
         "../envs/environment.yaml"
@@ -31,7 +31,7 @@ rule channel:
     log:
         "logs/channel/{address}/{shard}.log",
     benchmark:
-        "benchmarks/jobs/channel/{address}/{shard}.tsv"
+        "logs/channel/{address}/{shard}.tsv"
     conda:
         "../envs/environment.yaml"
     threads: 1

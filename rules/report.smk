@@ -44,7 +44,7 @@ for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()
         log:
             f"logs/report/{study.name}/{{scenario}}/tables.log",
         benchmark:
-            f"benchmarks/jobs/report/{study.name}/{{scenario}}/tables.tsv"
+            f"logs/report/{study.name}/{{scenario}}/tables.tsv"
         wildcard_constraints:
             scenario=scenarios_of(system),
         conda:
@@ -77,7 +77,7 @@ for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()
         log:
             f"logs/report/{study.name}/{{scenario}}/figures.log",
         benchmark:
-            f"benchmarks/jobs/report/{study.name}/{{scenario}}/figures.tsv"
+            f"logs/report/{study.name}/{{scenario}}/figures.tsv"
         wildcard_constraints:
             scenario=scenarios_of(system),
         conda:
@@ -113,7 +113,7 @@ rule comparison:
     log:
         f"logs/report/{study.name}/comparison.log",
     benchmark:
-        f"benchmarks/jobs/report/{study.name}/comparison.tsv"
+        f"logs/report/{study.name}/comparison.tsv"
     conda:
         "../envs/environment.yaml"
     threads: 1
@@ -144,7 +144,7 @@ rule page:
     log:
         f"logs/report/{study.name}/page.log",
     benchmark:
-        f"benchmarks/jobs/report/{study.name}/page.tsv"
+        f"logs/report/{study.name}/page.tsv"
     conda:
         "../envs/environment.yaml"
     threads: 1

@@ -8,7 +8,7 @@ rule schedule:
     log:
         "logs/schedule/{address}/{shard}.log",
     benchmark:
-        "benchmarks/jobs/schedule/{address}/{shard}.tsv"
+        "logs/schedule/{address}/{shard}.tsv"
     conda:
         "../envs/environment.yaml"
     threads: 1
