@@ -4,6 +4,7 @@ import json
 import re
 from itertools import pairwise
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -101,7 +102,8 @@ def test_a_squeezed_scheme_asks_for_a_logarithmic_axis():
 class Named:
     """A scenario of three schemes, as far as dashes ask."""
 
-    schemes = tuple(type("Scheme", (), {"name": name}) for name in "abc")
+    schemes = tuple(type("Scheme", (), {"name": name, "scheduler": "", "noise": ""}) for name in "abc")
+    system = "multicell"
 
 
 def test_lines_on_lines_are_dashed():
@@ -110,6 +112,17 @@ def test_lines_on_lines_are_dashed():
     scale = theme.dashes(frame, "v", Named, ["round"])["strokeDash"]["scale"].to_dict()
     assert scale["range"] == [theme.DASHES[0], theme.DASHES[1], theme.DASHES[0]]
     assert theme.dashes(frame.filter(pl.col("scheme") != "b"), "v", Named, ["round"]) == {}
+
+
+def test_distributions_on_distributions_are_dashed():
+    values = np.random.default_rng(5).normal(size=(2, 200))
+    columns = {"a": values[0], "b": values[0][::-1], "c": values[1] + 1}
+    rows = [(scheme, k, v) for scheme, column in columns.items() for k, v in enumerate(column)]
+    frame = pl.DataFrame(rows, schema=["scheme", "realization", "v"], orient="row")
+    scale = theme.cdf(frame, "v", Named, "title", "axis").to_dict()["encoding"]["strokeDash"]["scale"]
+    assert scale["range"] == [theme.DASHES[0], theme.DASHES[1], theme.DASHES[0]]
+    apart = theme.cdf(frame.filter(pl.col("scheme") != "b"), "v", Named, "title", "axis")
+    assert "strokeDash" not in apart.to_dict()["encoding"]
 
 
 def test_cells_have_colours_that_no_scheme_has(drawn):
