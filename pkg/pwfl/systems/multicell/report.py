@@ -19,13 +19,13 @@ DIFFERS = (
 )
 LEAKAGE = "Leakage rho of a user (zCDP)"
 DOTS = 100  # realizations shown one by one
-# Of cells, light and dark so that neighbours differ, and none of them a scheme's.
 SIDE = 460  # of a map, in pixels
-CELL_COLOURS = ["#8DD3C7", "#8C564B", "#BEBADA", "#FB8072", "#1B5E20", "#B3DE69", "#FCCDE5"]
+CELL_COLOURS = ["#8DD3C7", "#8C564B", "#BEBADA", "#FB8072", "#1B5E20", "#B3DE69", "#FCCDE5"]  # none is a scheme's
+LINKS = 7  # of one user, the strongest ones
 
 
 def topology(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Fig. 3: cells, stations, users of the first realization, and the links of its first user."""
+    """Fig. 3: cells, stations, users of the first realization, and the strongest links of its first user."""
     network = scenario.network
     rings, radius = network.rings, network.cell_radius_m
     station = hexagons.stations(rings, radius)
@@ -55,19 +55,20 @@ def topology(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Laye
         .with_columns(
             user_x_m=pl.lit(chosen["x_m"]), user_y_m=pl.lit(chosen["y_m"]), gain_db=10 * pl.col("gain").log10()
         )
+        .sort("gain", descending=True, maintain_order=True)
+        .head(LINKS)
     )
     half = hexagons.half_side(rings, radius)
     limits = alt.Scale(domain=[-half, half], nice=False)
     x, y = alt.X("x_m:Q", title="x (m)", scale=limits), alt.Y("y_m:Q", title="y (m)", scale=limits)
-    # Of many cells neighbours' numbers differ by few, so that colours may come again.
-    colours = [CELL_COLOURS[k % len(CELL_COLOURS)] for k in range(len(stations))]
+    few = network.rings < 2  # of more, a legend has no room: stations have their numbers
     colour = alt.Color(
         "cell:N",
         title="Cell",
-        scale=alt.Scale(domain=stations["cell"].to_list(), range=colours),
-        legend=theme.legend("circle", symbolStrokeWidth=0.5, columns=-(-len(stations) // 10)),
+        scale=alt.Scale(domain=stations["cell"].to_list(), range=cell_colours(station, radius)),
+        legend=theme.legend("circle", symbolStrokeWidth=0.5) if few else None,
     )
-    picked = alt.selection_point(fields=["cell"], bind="legend")
+    picked = alt.selection_point(fields=["cell"], bind="legend" if few else alt.Undefined)
     shown = alt.when(picked)
     grid = alt.Chart(cells).mark_line(color="#999", strokeWidth=1).encode(x=x, y=y, detail="cell:N", order="corner:Q")
     lines = (
@@ -121,19 +122,32 @@ def topology(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Laye
     )
     masts = (
         alt.Chart(stations)
-        .mark_point(shape="triangle-up", filled=True, size=150 if network.rings < 2 else 60, color="black", opacity=1)
+        .mark_point(shape="triangle-up", filled=True, size=150 if few else 60, color="black", opacity=1)
         .encode(x=x, y=y, tooltip=theme.tips({"cell:N": "Station"}))
+    )
+    numbers = (
+        alt.Chart(stations).mark_text(dy=14 if few else 11, fontSize=10, color="black").encode(x, y, text="cell:N")
     )
     title = alt.TitleParams(
         f"{len(users)} users, {len(station)} stations",
         subtitle=[
             f"realization {first}; triangles: stations; ringed: users whom a scheme schedules",
-            f"dashed: links of user {chosen['user']}",
+            f"dashed: links of user {chosen['user']}" + ("" if few else f", the {LINKS} strongest"),
         ],
     )
-    side = SIDE if network.rings < 2 else 1.5 * SIDE
-    layers = (grid, lines, people, rings, masts)
+    side = SIDE if few else 1.5 * SIDE
+    layers = (grid, lines, people, rings, masts, numbers)
     return alt.layer(*layers).add_params(picked).properties(width=side, height=side, title=title)
+
+
+def cell_colours(station: np.ndarray, radius: float) -> list[str]:
+    """A colour for each cell, of seven, so that cells which touch have different ones.
+
+    `station` holds the stations' places in metres, shape (cell, 2).
+    """
+    row = np.rint(station[:, 1] / (1.5 * radius))
+    column = np.rint(station[:, 0] / (np.sqrt(3) * radius) - row / 2)
+    return [CELL_COLOURS[k] for k in (column + 3 * row).astype(int) % len(CELL_COLOURS)]
 
 
 def objective(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Chart:
