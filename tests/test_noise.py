@@ -1,5 +1,7 @@
 """Noise optimizer (36)-(39): a conic solver, the KKT conditions, closed forms; noise tables."""
 
+from itertools import combinations
+
 import cvxpy as cp
 import numpy as np
 import polars as pl
@@ -10,7 +12,10 @@ from hypothesis import strategies as st
 from pipeline import part
 from pwfl import run
 from pwfl.scenario import resolve
+from pwfl.systems.multicell.allocation import ALLOCATIONS, allocate
+from pwfl.systems.multicell.assigned import assigned
 from pwfl.systems.multicell.optimal_noise import optimal_noise
+from pwfl.systems.multicell.rounds import aggregated_noise_std
 
 
 def conic(samples, max_error, min_noise):
@@ -172,3 +177,76 @@ def test_at_table_1_the_optimum_leaks_less_than_any_feasible_start_noise(schedul
             compared += 1
             assert leakage(k, sigma) < leakage(k, random)
     assert compared > 30
+
+
+# Allocations of what (36) leaves.
+
+MIXED = np.array([[90, 20, 55, 300, 41], [60, 70, 80, 90, 100], [10, 20, 30, 40, 50]])
+SENT = np.array([[True, True, True, True, False], [True] * 5, [False] * 5])
+
+
+def allocated(name):
+    """Samples, the optimizer's noise and that of an allocation, of a network of four senders at different exposures."""
+    noise, _, feasible = optimal_noise(MIXED, SENT, 0.05, 3.0)
+    assert feasible.all()
+    exposure = (MIXED[0, :4] * noise[0, :4]) ** -2.0
+    assert np.ptp(exposure) > 0.1 * exposure.max()
+    return noise, allocate(name, MIXED, noise)
+
+
+def test_equal_exposures_at_a_sum_have_the_least_variance_of_the_servers_average():
+    noise, found = allocated("equal_sum")
+    samples, sent = MIXED[0, :4], slice(0, 4)
+    exposure = cp.Variable(4)
+    total = leakage(samples, noise[0, sent])
+    problem = cp.Problem(cp.Minimize(cp.sum(cp.inv_pos(exposure / total))), [cp.sum(exposure) == total])
+    problem.solve(solver="CLARABEL")
+    np.testing.assert_allclose((samples * found[0, sent]) ** -2.0, exposure.value, rtol=1e-5)
+    least = aggregated_noise_std(samples, np.full(4, True), found[0, sent])
+    assert least < 0.999 * aggregated_noise_std(samples, np.full(4, True), noise[0, sent])
+
+
+def test_everyone_at_the_maximum_keeps_both_bounds_and_the_largest_leakage():
+    noise, found = allocated("equal_max")
+    exposure = (MIXED[0, :4] * found[0, :4]) ** -2.0
+    np.testing.assert_allclose(exposure, ((MIXED[0, :4] * noise[0, :4]) ** -2.0).max(), rtol=1e-12)
+    assert (found <= noise * (1 + 1e-12)).all()
+    assert (exposure <= 3.0**-2 * (1 + 1e-12)).all()
+
+
+def test_filling_up_takes_the_users_of_most_samples_that_the_sum_pays_for():
+    noise, found = allocated("fill_up")
+    before = (MIXED[0, :4] * noise[0, :4]) ** -2.0
+    paid = [c for n in range(1, 5) for c in combinations(range(4), n) if n * before.max() <= before.sum()]
+    best = max(paid, key=lambda chosen: MIXED[0, list(chosen)].sum())
+    assert 0 < len(best) < 4
+    assert set(np.flatnonzero(found[0])) == set(best)
+    np.testing.assert_allclose((MIXED[0, list(best)] * found[0, list(best)]) ** -2.0, before.max(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ALLOCATIONS)
+def test_allocations_of_equal_exposures_change_nothing(name):
+    samples = np.array([[12, 35, 80, 7, 11, 19, 23]])
+    noise = 1 / (samples * np.sqrt(0.07))
+    np.testing.assert_allclose(allocate(name, samples, noise), noise, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ALLOCATIONS)
+def test_allocations_leave_the_unscheduled_silent_and_the_infeasible_unknown(name):
+    noise, _, _ = optimal_noise(MIXED, SENT, 0.05, 3.0)
+    noise[1] = np.nan
+    found = allocate(name, MIXED, noise)
+    assert found[0, 4] == 0
+    assert (found[2] == 0).all()
+    assert np.isnan(found[1]).all()
+    np.testing.assert_array_equal(found[:1], allocate(name, MIXED[:1], noise[:1]))
+
+
+def test_who_has_no_leakage_to_spend_is_not_scheduled_but_keeps_no_one_else_out():
+    users = pl.DataFrame({"realization": 0, "user": [0, 1, 2, 3], "samples": [5, 6, 7, 8]})
+    tables = {
+        "users": users,
+        "noise": users.select("realization", "user", noise_std=pl.Series([0.5, 0.0, None, 0.0])),
+        "schedule": users.select("realization", "user", resource_block=pl.Series([0, 1, 2, None])),
+    }
+    assert assigned(tables)["scheduled"].to_list() == [True, False, True, False]

@@ -8,11 +8,13 @@ KEYS = ("realization", "user")
 
 
 def assigned(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Users with their samples, whether they are scheduled, and their noise, from `users`, `schedule` and `noise`.
+    """Users with their samples, whether they send, and their noise, from `users`, `schedule` and `noise`.
 
-    Columns: realization, user, samples, noise_std (null where none is feasible), scheduled.
+    Columns: realization, user, samples, noise_std (null where none is feasible), scheduled. Who has a resource block,
+    but by the noise scheme no leakage to spend, is not scheduled.
     """
     users = tables["users"].select(*KEYS, "samples")
     with_noise = beside(users, tables["noise"].select(*KEYS, "noise_std"), *KEYS)
     scheduled = tables["schedule"].select(*KEYS, scheduled=pl.col("resource_block").is_not_null())
-    return beside(with_noise, scheduled, *KEYS)
+    with_both = beside(with_noise, scheduled, *KEYS)
+    return with_both.with_columns(pl.col("scheduled") & (pl.col("noise_std").is_null() | (pl.col("noise_std") > 0)))

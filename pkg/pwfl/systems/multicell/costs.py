@@ -6,6 +6,7 @@ import polars as pl
 
 from pwfl.learning import datasets
 from pwfl.learning.mlp import parameter_count
+from pwfl.systems.multicell.assigned import KEYS, assigned
 
 if TYPE_CHECKING:
     from pwfl.systems.multicell.scenario import Multicell
@@ -16,13 +17,14 @@ FLOAT_BITS = 32
 def costs(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Symbols and seconds on air and transmit energy of each realization's training.
 
-    In every round each scheduled user sends 32 bits a parameter at its rate. Cells use a resource block
-    at the same time, so it is taken for as long as the slowest of them takes; blocks are used side by side, so
-    the round lasts as long as the slowest of all. Rounds are alike, so each costs the same.
+    In every round each user that sends, by schedule and noise, sends 32 bits a parameter at its rate. Cells use a
+    resource block at the same time, so it is taken for as long as the slowest of them takes; blocks are used side by
+    side, so the round lasts as long as the slowest of all. Rounds are alike, so each costs the same.
     """
     training = scenario.training
     bits = FLOAT_BITS * model_size(scenario.data.dataset, training.hidden_layers) * training.rounds
-    sent = tables["schedule"].filter(pl.col("resource_block").is_not_null())
+    senders = assigned(tables).filter("scheduled").select(KEYS)
+    sent = tables["schedule"].join(senders, on=KEYS, how="semi", maintain_order="left")
     sent = sent.with_columns(seconds=bits / pl.col("rate_bps"))
     blocks = sent.group_by("realization", "resource_block", maintain_order=True).agg(
         symbols=pl.col("seconds").max() * scenario.radio.bandwidth_hz,

@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from pwfl.privacy.gaussian import composed_multiplier
+from pwfl.systems.multicell.allocation import allocate
 from pwfl.systems.multicell.optimal_noise import optimal_noise
 from pwfl.tables.arrays import beside, to_array
 
@@ -19,15 +20,16 @@ def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> 
     Parameters
     ----------
     scheme
-        `random` (start values), `optimal` (36), or `target`: every user's records get the same epsilon, so its noise
-        is in proportion to 1 / K_i, by (11). Nothing is asked of (21) and (22).
+        `random` (start values), `optimal` (36), one of `allocation.ALLOCATIONS`, which share out anew what (36) leaves,
+        or `target`: every user's records get the same epsilon, so its noise is in proportion to 1 / K_i, by (11).
+        Nothing is asked of (21) and (22).
     tables
         `users` and `schedule`.
 
     Returns
     -------
     The tables `noise` and `noise_status`. A realization where even the least noise breaks (21) gets nulls and the
-    status `infeasible`; users who are not scheduled get 0.
+    status `infeasible`; users who do not send get 0.
     """
     keys = ("realization", "user")
     users = beside(tables["users"], tables["schedule"], *keys).sort(keys)
@@ -47,6 +49,8 @@ def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> 
         noise, multiplier, feasible = optimal_noise(
             to_array(users, "samples", *keys), scheduled, privacy.max_noise_error, privacy.min_noise
         )
+        if scheme != "optimal":
+            noise = allocate(scheme, to_array(users, "samples", *keys), noise)
         status[~feasible] = "infeasible"
     status[~scheduled.any(axis=1)] = "no_user_scheduled"
     return {

@@ -14,9 +14,11 @@ from pwfl.learning import datasets
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameter
 from pwfl.scenario.size import COPIES, FLOAT, LINK_BYTES, layer_bytes, network_bytes, training_operations
+from pwfl.systems.multicell.allocation import ALLOCATIONS
 
 MAX_PRIVACY_WEIGHT = 1e12  # of a user's leakage in the objective, in samples
 MAX_EFFICIENCY = 20  # bit/s per Hz that a minimum rate may ask for
+OPTIMIZED = " ".join(f"noise/{scheme}" for scheme in ("optimal", *ALLOCATIONS))  # noise that follows from (36)
 
 
 class Network(Section):
@@ -95,14 +97,14 @@ class Privacy(Section):
     max_noise_error: float = parameter(
         12.0,
         "bound Vmax on the weighted mean noise variance, (21)",
-        stages="channel schedule/optimal noise/optimal report",
+        stages=f"channel schedule/optimal {OPTIMIZED} report",
         ge=1e-9,
         le=1e9,
     )
     min_noise: float = parameter(
         100.0,
         "lower bound Nmin of samples times noise standard deviation, (22)",
-        stages="channel noise/optimal report",
+        stages=f"channel {OPTIMIZED} report",
         ge=1e-6,
         le=1e6,
     )
@@ -180,10 +182,11 @@ class Scheme(common.Scheme):
     """A pair of scheduler and noise scheme, and the name it has in figures and tables."""
 
     scheduler: Literal["random", "optimal"] = parameter(..., "Algorithm 2's or Algorithm 3's schedule")
-    noise: Literal["random", "optimal", "target"] = parameter(
+    noise: Literal["random", "optimal", "equal_sum", "equal_max", "fill_up", "target"] = parameter(
         ...,
-        "start values; the optimum of (36); or what gives every scheduled user's records privacy.target_epsilon, "
-        "whether or not (21) and (22) hold",
+        "start values; the optimum of (36); the sum of leakages that this leaves, or its maximum, for everyone alike; "
+        "as many users of most samples at the maximum as the sum pays for; or what gives every scheduled user's "
+        "records privacy.target_epsilon, whether or not (21) and (22) hold",
     )
 
 

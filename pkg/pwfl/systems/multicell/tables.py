@@ -2,11 +2,12 @@
 
 import dataframely as dy
 
+from pwfl.systems.multicell.allocation import ALLOCATIONS
 from pwfl.tables import contract
 from pwfl.tables.contract import key
 
 PROGRAM_STATUSES = ("random", "assignment", "integer_program", "infeasible_kept")
-NOISE_STATUSES = ("random", "optimal", "target", "infeasible", "no_user_scheduled")
+NOISE_STATUSES = ("random", "optimal", *ALLOCATIONS, "target", "infeasible", "no_user_scheduled")
 TRAINING_STATUSES = ("trained", "diverged", "no_user_scheduled", "noise_infeasible")
 
 
@@ -56,7 +57,7 @@ class ScheduleStatus(dy.Schema):
 
 
 class Noise(dy.Schema):
-    """Each user's noise (`noise`): 0 where not scheduled, null where no noise is feasible."""
+    """Each user's noise (`noise`): 0 of who does not send, null where no noise is feasible."""
 
     realization = key("realization")
     user = key("user")

@@ -1,0 +1,48 @@
+"""Who of the scheduled gets how much of the leakage that the noise optimizer (36) allows.
+
+A user's leakage rho_i (11) is in proportion to its exposure x_i = 1 / (K_i sigma_i)^2, so each allocation is one of
+exposures at the sum or at the maximum of those that (36) leaves. None of them is the paper's.
+"""
+
+import numpy as np
+
+ALLOCATIONS = ("equal_sum", "equal_max", "fill_up")
+WHOLE = 1e-9  # by which a sum may miss a whole number of maxima, relative
+
+
+def allocate(name: str, samples: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
+    """Noise that shares out the exposures of a given noise anew.
+
+    `equal_sum`: everyone the same, at the same sum. With the server's weights by samples, the noise of its average has
+    the least variance that this sum allows (Cauchy-Schwarz). Bound (22) holds, (21) need not.
+    `equal_max`: everyone at the maximum. Noise only falls, so (21) and (22) hold where they did.
+    `fill_up`: as many users as the sum pays for at the maximum, those of most samples; the others do not send.
+
+    Parameters
+    ----------
+    name
+        One of ALLOCATIONS.
+    samples
+        K_i, shape (realization, user).
+    noise_std
+        sigma_i of the noise optimizer, same shape: 0 where not scheduled, NaN where infeasible.
+
+    Returns
+    -------
+    sigma_i, same shape: 0 of those who do not send, NaN where infeasible.
+    """
+    with np.errstate(divide="ignore"):
+        exposure = np.where(noise_std == 0, 0.0, (samples * noise_std) ** -2.0)
+    total, most = exposure.sum(axis=1, keepdims=True), exposure.max(axis=1, keepdims=True)
+    sends = exposure != 0  # NaN among them
+    with np.errstate(invalid="ignore", divide="ignore"):
+        if name == "equal_sum":
+            shared = total / sends.sum(axis=1, keepdims=True)
+        elif name == "equal_max":
+            shared = most
+        else:
+            paid = np.floor(total / most * (1 + WHOLE))
+            rank = np.argsort(np.argsort(-np.where(sends, samples, 0), axis=1, kind="stable"), axis=1)
+            sends &= ~(rank >= paid)
+            shared = most
+        return np.where(sends, 1 / (samples * np.sqrt(shared)), 0.0)
