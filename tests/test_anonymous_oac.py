@@ -216,7 +216,7 @@ def trained(
     """Weights after the rounds, which `rounds` (first, count) may choose."""
     first, count = rounds or (0, len(stops) - 1)
     mean_weight = np.ones(len(stops) - 1) if mean_weight is None else mean_weight
-    found = oac.train_rounds(
+    found, _ = oac.train_rounds(
         backward, [tf.constant(w, tf.float32) for w in weights], tf.constant(x, tf.float32),
         None if y is None else tf.constant(y), oac.Sent.of(rows, stops, mean_weight, noise_std),
         oac.Step(clip, step), tf.constant(key, tf.int64), tf.constant(first), tf.constant(count),

@@ -66,7 +66,7 @@ def released(records, samples, noise_std, key, rounds, clip=clip_samples):
         )
 
     key = tf.constant(key, tf.int64)
-    return np.array([-step(tf.constant(t))[0].numpy().ravel() for t in rounds])
+    return np.array([-step(tf.constant(t))[0][0].numpy().ravel() for t in rounds])
 
 
 class Audit(NamedTuple):
@@ -143,7 +143,7 @@ def test_claimed_mu_is_the_audited_one():
 
 def test_one_call_over_all_rounds_releases_their_sum():
     x = tf.constant(CANARIES.records)
-    kernel, _ = engine.train_rounds(
+    (kernel, _), _ = engine.train_rounds(
         clip_samples(x, None),
         [tf.zeros([COORDINATES, 1]), tf.zeros(1)],
         tf.constant(1.0),
@@ -285,10 +285,10 @@ def test_a_replaced_record_of_the_network_moves_its_query_by_at_most_its_sensiti
 
     def query(x, y, clipping):
         if clipping == "per_sample":
-            parts = engine.per_sample_gradient(network.backward, x, y, tf.constant(clip_norm))(weights)
+            parts = engine.per_sample_gradient(network.backward, x, y, tf.constant(clip_norm))(weights)[0]
         else:
             samples = tf.constant([k])
-            parts = engine.per_user_gradient(network.backward, x, y, tf.constant(clip_norm), samples)(weights)
+            parts = engine.per_user_gradient(network.backward, x, y, tf.constant(clip_norm), samples)(weights)[0]
         return np.concatenate([part.numpy().ravel() for part in parts])
 
     moved = {"per_sample": [], "per_user": []}
@@ -324,7 +324,7 @@ def test_papers_model_size_passes_the_audit():
             tf.constant(rounds),
         )
 
-    total = -all_rounds(tf.constant(streams.key(1, "noise", 0), tf.int64))[0].numpy().reshape(1, -1)
+    total = -all_rounds(tf.constant(streams.key(1, "noise", 0), tf.int64))[0][0].numpy().reshape(1, -1)
     # The sum over rounds has T times a round's mean and variance.
     std = sigma * math.sqrt(rounds)
     assert gaussian_dp(count, sigma, rounds) == pytest.approx(math.sqrt(8))

@@ -59,8 +59,9 @@ def test_fused_gradient_clips_every_sample(digits, widths, quantile):
     norms = sample_norms(weights, x, y)
     clip_norm = 1e6 if quantile is None else np.quantile(norms, quantile) * {0.0: 0.9, 0.5: 1, 1.0: 1.1}[quantile]
     assert (np.array(norms) > clip_norm).sum() == {None: 0, 0.0: 40, 0.5: 20, 1.0: 0}[quantile]
-    fused = engine.per_sample_gradient(network.backward, x, y, np.float32(clip_norm))(weights)
+    fused, share = engine.per_sample_gradient(network.backward, x, y, np.float32(clip_norm))(weights)
     assert_close(fused, two_level.mean_clipped_gradient(weights, x, y, clip_norm))
+    assert share == {None: 0, 0.0: 1, 0.5: 0.5, 1.0: 0}[quantile]
 
 
 @pytest.mark.parametrize("widths", DEPTHS, ids=str)
@@ -71,8 +72,8 @@ def test_unclipped_gradient_is_that_of_keras(digits, widths):
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)(y, model(x))
     expected = tape.gradient(loss, [v.value for v in model.trainable_variables])
     clip = tf.constant(1e9)
-    assert_close(engine.per_sample_gradient(network.backward, x, y, clip)(weights), [g.numpy() for g in expected])
-    shares = engine.per_user_gradient(network.backward, x, y, clip, tf.constant([20, 150, 30]))(weights)
+    assert_close(engine.per_sample_gradient(network.backward, x, y, clip)(weights)[0], [g.numpy() for g in expected])
+    shares, _ = engine.per_user_gradient(network.backward, x, y, clip, tf.constant([20, 150, 30]))(weights)
     assert_close(shares, [g.numpy() for g in expected])
 
 
@@ -94,19 +95,23 @@ def test_per_user_gradient_clips_every_users_mean(digits, widths, clip_norm):
     expected = two_level.average(
         [two_level.clipped_mean_gradient(weights, *part, clip_norm) for part in parts], samples
     )
-    fused = engine.per_user_gradient(network.backward, x, y, np.float32(clip_norm), tf.constant(samples))(weights)
+    fused, share = engine.per_user_gradient(network.backward, x, y, np.float32(clip_norm), tf.constant(samples))(
+        weights
+    )
     assert_close(fused, expected)
+    assert share == np.mean(clipped)
 
 
 def test_a_sample_without_gradient_counts_as_zero():
     # A hopelessly certain network: its delta is exactly 0, and so is the norm it is divided by.
     weights = [np.zeros((4, 3), np.float32), np.float32([500, 0, 0])]
     x, y = np.ones((3, 4), np.float32), np.int32([0, 0, 1])
-    kernel, bias = engine.per_sample_gradient(network.backward, x, y, tf.constant(0.3))(weights)
+    (kernel, bias), share = engine.per_sample_gradient(network.backward, x, y, tf.constant(0.3))(weights)
+    assert float(share) == pytest.approx(1 / 3)
     expected = two_level.mean_clipped_gradient(weights, x, y, 0.3)
     assert_close([kernel, bias], expected)
     assert two_level.norm([kernel.numpy(), bias.numpy()]) == pytest.approx(0.3 / 3, rel=1e-6)
-    zero = engine.per_user_gradient(network.backward, x, y, tf.constant(0.3), tf.constant([2, 1]))(weights)
+    zero, _ = engine.per_user_gradient(network.backward, x, y, tf.constant(0.3), tf.constant([2, 1]))(weights)
     assert_close(zero, expected)
 
 
@@ -120,8 +125,9 @@ def test_papers_model_size():
         np.int32([3, 1, 4, 1, 5, 9]),
     )
     clip_norm = np.median(sample_norms(weights, x, y))
-    fused = engine.per_sample_gradient(network.backward, x, y, np.float32(clip_norm))(weights)
+    fused, share = engine.per_sample_gradient(network.backward, x, y, np.float32(clip_norm))(weights)
     assert_close(fused, two_level.mean_clipped_gradient(weights, x, y, clip_norm))
+    assert share == 0.5
 
 
 def test_start_weights_are_glorot_uniform():
@@ -146,11 +152,11 @@ def test_evaluation_is_that_of_scikit_learn(digits):
 
 
 def constant_gradient(weights):
-    return [tf.ones_like(w) for w in weights]
+    return [tf.ones_like(w) for w in weights], tf.constant(0.25)
 
 
 def rounds_of(weights, first, rounds, noise_std=0.0, key=7, gradient=constant_gradient, step_size=0.5):
-    return engine.train_rounds(
+    weights, _ = engine.train_rounds(
         gradient,
         [tf.constant(w) for w in weights],
         tf.constant(step_size),
@@ -159,6 +165,7 @@ def rounds_of(weights, first, rounds, noise_std=0.0, key=7, gradient=constant_gr
         tf.constant(first),
         tf.constant(rounds),
     )
+    return weights
 
 
 def test_exactly_t_rounds_are_run():
@@ -391,20 +398,21 @@ def test_nobody_scheduled_keeps_the_start_weights(digits):
 
 def test_infeasible_noise_is_not_trained(digits):
     rows = history(digits, scenario_tables([5, 6], [True, True], [None, None]))
-    assert rows.rows() == [(0, 0, None, None, "noise_infeasible")]
+    assert rows.rows() == [(0, 0, None, None, None, "noise_infeasible")]
 
 
 @pytest.mark.parametrize("bad", [np.inf, np.nan])
 def test_diverged_training_is_not_evaluated_beyond_its_first_loss_that_is_not_finite(bad):
     losses = tf.constant([3.0, 2.0, bad, 1.0, 0.5])
-    accuracy, loss = engine.history(
+    accuracy, loss, clipped = engine.history(
         [tf.constant(0)],
         tf.constant([0, 1, 2, 3, 4]),
-        lambda weights, first, count: [weights[0] + count],
+        lambda weights, first, count: ([weights[0] + count], tf.cast(first, tf.float32)),
         lambda weights: (tf.constant(0.5), losses[weights[0]]),
     )
     np.testing.assert_array_equal(loss, [3.0, 2.0, bad])
     assert len(accuracy) == 3
+    np.testing.assert_array_equal(clipped, [0, 0, 1])
 
 
 def test_diverged_training_stops_where_the_loss_is_not_finite(digits):

@@ -54,7 +54,7 @@ def _scores(scenario, tables: dict[str, pl.DataFrame], realization: int, first: 
             lambda weights, x, y: ([x], [y]), tf.constant(x), tf.constant(derivative), clip
         )
         advance = descend(gradient, tf.constant(-1.0), tf.constant(noise_std, tf.float32), key)
-        return advance([tf.zeros((width, width)), tf.zeros(width)], t, tf.constant(1))[0]
+        return advance([tf.zeros((width, width)), tf.zeros(width)], t, tf.constant(1))[0][0]
 
     rounds = (sent(tf.constant(t)).numpy() / std**2 for t, std in enumerate(noise_std))
     return sum(rounds)[row, column]

@@ -33,7 +33,7 @@ def trainer(scenario, data: datasets.Dataset, tables: dict[str, pl.DataFrame]) -
         samples = users.filter(realization=realization)["samples"].to_numpy()
         mine = np.concatenate(partition.deal(size.train, samples, scenario.seed, realization))
         weights = mlp.glorot_uniform(widths, streams.generator(scenario.seed, "weights", realization))
-        accuracy, loss = run(
+        accuracy, loss, _ = run(
             [tf.constant(array, tf.float32) for array in weights],
             tf.constant(data.x_train[mine]),
             tf.constant(data.y_train[mine]),

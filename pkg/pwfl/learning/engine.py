@@ -25,11 +25,12 @@ HISTORY = {  # columns of a training's history
     "round": pl.Int64,
     "accuracy": pl.Float64,
     "loss": pl.Float64,
+    "clipped_share": pl.Float64,
     "status": pl.String,
 }
 
 Weights = list[tf.Tensor]
-Gradient = Callable[[Weights], Weights]
+Gradient = Callable[[Weights], tuple[Weights, tf.Tensor]]
 Backward = Callable[[Weights, tf.Tensor, tf.Tensor | None], tuple[list[tf.Tensor], list[tf.Tensor]]]
 
 
@@ -41,13 +42,13 @@ def train_rounds(
     key: tf.Tensor,
     first_round: tf.Tensor,
     rounds: tf.Tensor,
-) -> Weights:
+) -> tuple[Weights, tf.Tensor]:
     """Run some rounds of w <- w - step_size (gradient(w) + noise), Algorithm 1.
 
     Parameters
     ----------
     gradient
-        Takes weights, gives as many arrays of their shapes.
+        Takes weights, gives as many arrays of their shapes, and which share of what it clips it clipped.
     weights
         Those before the first round.
     step_size
@@ -61,12 +62,15 @@ def train_rounds(
 
     Returns
     -------
-    The weights after the last round.
+    The weights after the last round, and the mean over the rounds of the clipped share, NaN of none.
     """
+    clipped = tf.constant(0.0)
     for t in tf.range(first_round, first_round + rounds):
-        update = [g + noise_std * n for g, n in zip(gradient(weights), normals(weights, key, t), strict=True)]
+        mean, share = gradient(weights)
+        update = [g + noise_std * n for g, n in zip(mean, normals(weights, key, t), strict=True)]
         weights = [w - step_size * u for w, u in zip(weights, update, strict=True)]
-    return weights
+        clipped += share
+    return weights, clipped / tf.cast(rounds, tf.float32)
 
 
 def evaluation_rounds(rounds: int, every: int) -> list[int]:
@@ -83,10 +87,10 @@ def evaluation_rounds(rounds: int, every: int) -> list[int]:
 def history(
     weights: Weights,
     stops: tf.Tensor,
-    advance: Callable[[Weights, tf.Tensor, tf.Tensor], Weights],
+    advance: Callable[[Weights, tf.Tensor, tf.Tensor], tuple[Weights, tf.Tensor]],
     evaluate: Callable[[Weights], tuple[tf.Tensor, tf.Tensor]],
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Accuracies and losses of a training, up to the first loss that is not finite.
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Accuracies, losses and clipped shares of a training, up to the first loss that is not finite.
 
     Parameters
     ----------
@@ -95,25 +99,27 @@ def history(
     stops
         The rounds after which the model is evaluated, int32, increasing.
     advance
-        `advance(weights, first_round, rounds)` trains.
+        `advance(weights, first_round, rounds)` trains, and gives the rounds' mean clipped share, as `train_rounds`.
     evaluate
         `evaluate(weights)` gives accuracy and loss.
 
     Returns
     -------
-    Two float32 arrays, at most as long as `stops`.
+    Three float32 arrays, at most as long as `stops`.
     """
     accuracies = tf.TensorArray(tf.float32, tf.size(stops), element_shape=[])
     losses = tf.TensorArray(tf.float32, tf.size(stops), element_shape=[])
+    shares = tf.TensorArray(tf.float32, tf.size(stops), element_shape=[])
     evaluated, done = tf.constant(0), tf.constant(0)
     for stop in stops:
-        weights = advance(weights, done, stop - done)
+        weights, clipped = advance(weights, done, stop - done)
         accuracy, loss = evaluate(weights)
         accuracies, losses = accuracies.write(evaluated, accuracy), losses.write(evaluated, loss)
+        shares = shares.write(evaluated, clipped)
         evaluated, done = evaluated + 1, stop
         if not tf.math.is_finite(loss):
             break
-    return accuracies.stack()[:evaluated], losses.stack()[:evaluated]
+    return accuracies.stack()[:evaluated], losses.stack()[:evaluated], shares.stack()[:evaluated]
 
 
 def normals(weights: Weights, key: tf.Tensor, t: tf.Tensor) -> Weights:
@@ -124,7 +130,7 @@ def normals(weights: Weights, key: tf.Tensor, t: tf.Tensor) -> Weights:
 
 
 def per_sample_gradient(backward: Backward, x: tf.Tensor, y: tf.Tensor | None, clip_norm: tf.Tensor) -> Gradient:
-    """The mean over all samples of their loss's gradient, each clipped.
+    """The mean over all samples of their loss's gradient, each clipped; and the share of them that is.
 
     Parameters
     ----------
@@ -149,18 +155,20 @@ def per_sample_gradient(backward: Backward, x: tf.Tensor, y: tf.Tensor | None, c
     samples = tf.shape(x)[0]
     x_squares = _row_squares(x)  # the same in every round
 
-    def of_block(weights: Weights, rows: slice) -> Weights:
+    def of_block(weights: Weights, rows: slice) -> tuple[Weights, tf.Tensor]:
         inputs, deltas = backward(weights, x[rows], None if y is None else y[rows])
         squares = [x_squares[rows], *(_row_squares(a) for a in inputs[1:])]
         square = _sum([_row_squares(d) * (s + 1) for s, d in zip(squares, deltas, strict=True)])
-        factor = tf.minimum(1.0, clip_norm * tf.math.rsqrt(square)) / tf.cast(samples, tf.float32)
-        return _weighted_gradients(inputs, deltas, factor)
+        kept = clip_norm * tf.math.rsqrt(square)
+        factor = tf.minimum(1.0, kept) / tf.cast(samples, tf.float32)
+        return _weighted_gradients(inputs, deltas, factor), tf.math.count_nonzero(kept < 1, dtype=tf.float32)
 
-    def gradient(weights: Weights) -> Weights:
+    def gradient(weights: Weights) -> tuple[Weights, tf.Tensor]:
         blocks = BLOCKS if max(prod(w.shape) for w in weights) >= LARGE_LAYER else 1
         edges = [samples * k // blocks for k in range(blocks + 1)]
-        parts = [of_block(weights, slice(first, stop)) for first, stop in pairwise(edges)]
-        return [_sum(layer) for layer in zip(*parts, strict=True)]
+        parts, clipped = zip(*(of_block(weights, slice(first, stop)) for first, stop in pairwise(edges)), strict=True)
+        mean = [_sum(layer) for layer in zip(*parts, strict=True)]
+        return mean, _sum(clipped) / tf.cast(samples, tf.float32)
 
     return gradient
 
@@ -168,16 +176,16 @@ def per_sample_gradient(backward: Backward, x: tf.Tensor, y: tf.Tensor | None, c
 def per_user_gradient(
     backward: Backward, x: tf.Tensor, y: tf.Tensor | None, clip_norm: tf.Tensor, samples: tf.Tensor
 ) -> Gradient:
-    """The average of the users' mean gradients, each clipped, weighted by their samples.
+    """The average of the users' mean gradients, each clipped, weighted by their samples; and the share of them clipped.
 
     Parameters and result are those of `per_sample_gradient`, and `samples` the users' numbers of samples, int32, shape
     (user,), whose rows follow each other in `x` and `y`.
     """
     stop = tf.cumsum(samples)
 
-    def gradient(weights: Weights) -> Weights:
+    def gradient(weights: Weights) -> tuple[Weights, tf.Tensor]:
         inputs, deltas = backward(weights, x, y)
-        total = [tf.zeros_like(w) for w in weights]
+        total, clipped = [tf.zeros_like(w) for w in weights], tf.constant(0.0)
         for user in tf.range(tf.size(samples)):
             rows = slice(stop[user] - samples[user], stop[user])
             ones = tf.ones_like(deltas[0][rows, 0])
@@ -185,7 +193,8 @@ def per_user_gradient(
             norm = tf.linalg.global_norm(summed) / tf.cast(samples[user], tf.float32)
             factor = tf.minimum(1.0, clip_norm / norm) / tf.cast(tf.shape(x)[0], tf.float32)
             total = [t + factor * g for t, g in zip(total, summed, strict=True)]
-        return total
+            clipped += tf.cast(norm > clip_norm, tf.float32)
+        return total, clipped / tf.cast(tf.size(samples), tf.float32)
 
     return gradient
 

@@ -150,6 +150,16 @@ class History(dy.Schema):
     )
 
 
+def clipped_share():
+    """The column of a history that says how much was clipped."""
+    return dy.Float64(
+        nullable=True,
+        min=0,
+        max=1,
+        description="share of the clipped gradients among those of the rounds since the row before; null: none",
+    )
+
+
 class Audit(dy.Schema):
     """What attacks on the training path found, beside what `account` states (`audit`)."""
 

@@ -128,7 +128,7 @@ def play_function(devices: int, clip_norm: float, multiplier: float):
         start = [tf.zeros([devices, 1]), tf.zeros(1)]
         scores = tf.zeros([devices])
         for t in tf.range(tf.size(run.sent.noise_std)):
-            moved, _ = train_rounds(linear, start, x, None, run.sent, step, key, t, tf.constant(1))
+            (moved, _), _ = train_rounds(linear, start, x, None, run.sent, step, key, t, tf.constant(1))
             seen = -moved[:, 0] / run.sent.noise_std[t]
             plus, minus = (
                 tf.math.log1p(run.rate[t] * tf.math.expm1(sign * shift * seen - shift**2 / 2)) for sign in (1.0, -1.0)

@@ -98,7 +98,7 @@ def train_rounds(
     key: tf.Tensor,
     first_round: tf.Tensor,
     rounds: tf.Tensor,
-) -> Weights:
+) -> tuple[Weights, tf.Tensor]:
     """Run rounds of w <- w - eta (mean_weight mean of the batch's clipped gradients + noise), (2).
 
     Parameters
@@ -111,23 +111,30 @@ def train_rounds(
         Round t takes the noise of the stream (key, t).
     first_round, rounds
         Which rounds, from the first one on how many.
+
+    Returns
+    -------
+    The weights after the last round, and the share of clipped ones among all records of the rounds, NaN of none.
     """
     clip, step_size = tf.constant(step.clip_norm, tf.float32), tf.constant(step.learning_rate, tf.float32)
+    clipped, records = tf.constant(0.0), tf.constant(0.0)
     for t in tf.range(first_round, first_round + rounds):
         batch = sent.rows[sent.stops[t] : sent.stops[t + 1]]
         labels = None if y is None else tf.gather(y, batch)
-        gradient = engine.per_sample_gradient(backward, tf.gather(x, batch), labels, clip)(weights)
+        gradient, share = engine.per_sample_gradient(backward, tf.gather(x, batch), labels, clip)(weights)
         noise = engine.normals(weights, key, t)
         update = [sent.mean_weight[t] * g + sent.noise_std[t] * n for g, n in zip(gradient, noise, strict=True)]
         weights = [w - step_size * u for w, u in zip(weights, update, strict=True)]
-    return weights
+        count = tf.cast(tf.size(batch), tf.float32)
+        clipped, records = clipped + tf.math.multiply_no_nan(share, count), records + count
+    return weights, clipped / records
 
 
 def history_function(widths: list[int], rounds: list[int], training: "Training", data: datasets.Dataset):
     """A whole training as one graph, traced once for batches of any size.
 
     Returns a function of start weights, of what a realization sends, and of the key of its noise. It
-    returns test accuracies and losses after the given rounds, up to the first loss that is not finite.
+    returns test accuracies, losses and clipped shares after the given rounds, up to the first loss that is not finite.
     """
     step = Step(training.clip_norm, training.learning_rate)
     x, y, x_test, y_test = tf.constant(data.x_train), tf.constant(data.y_train), data.x_test, data.y_test

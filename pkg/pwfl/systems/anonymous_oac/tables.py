@@ -86,6 +86,7 @@ class History(contract.History):
     round = key("round")
     accuracy = dy.Float64(nullable=False, min=0, max=1)
     loss = dy.Float64(nullable=False, min=0, allow_inf=True, allow_nan=True)
+    clipped_share = contract.clipped_share()
     status = dy.Enum(("trained", "diverged"), nullable=False)
 
 

@@ -51,12 +51,12 @@ def trainer(
         rows, stops = batches(taken, samples, training.rounds, streams.generator(seed, "records", realization))
         noise_std, divisor = (to_array(noise[realization,], name, "round") for name in ("noise_std", "divisor"))
         std = np.sqrt(noise_std.astype(np.float32) ** 2 + channel_noise)
-        accuracies, losses = history_of(
+        found = history_of(
             [tf.constant(w) for w in glorot_uniform(widths, streams.generator(seed, "weights", realization))],
             sent=Sent.of(owned[rows], stops, mean_weights(stops, divisor), std),
             key=tf.constant(streams.key(seed, "noise", realization), tf.int64),
         )
-        history = list(zip(rounds, accuracies.numpy().tolist(), losses.numpy().tolist(), strict=False))
+        history = list(zip(rounds, *(values.numpy().tolist() for values in found), strict=False))
         status = "trained" if np.isfinite(history[-1][2]) else "diverged"
         log.info(
             "realization %d: %.1f records a round, %s, accuracy %.4f",
@@ -66,6 +66,7 @@ def trainer(
             history[-1][1],
         )
         history = pl.DataFrame([(realization, *row, status) for row in history], schema=engine.HISTORY, orient="row")
+        history = history.with_columns(pl.col("clipped_share").fill_nan(None))  # before the first round
         return history.join(costs, on=("realization", "round"), how="left", maintain_order="left")
 
     return train

@@ -106,7 +106,7 @@ def canary_scores(
             x = tf.pad(signs[:, None] * canary, blank)
             gradient = clipped_gradient(linear, x, None, tf.constant(samples, tf.int32), training)
             start = [tf.zeros([width, 1]), tf.zeros(1)]
-            kernel, _ = engine.train_rounds(
+            (kernel, _), _ = engine.train_rounds(
                 gradient,
                 start,
                 tf.constant(1.0),

@@ -55,8 +55,8 @@ def history_function(
     Returns
     -------
     A function of start weights, the scheduled users' samples x and y, how many each user has, the aggregated noise's
-    standard deviation and the key that determines it. It returns test accuracies and losses after the given rounds, up
-    to the first loss that is not finite.
+    standard deviation and the key that determines it. It returns test accuracies, losses and clipped shares after the
+    given rounds, up to the first loss that is not finite.
     """
     shapes = [shape for inputs, outputs in pairwise(widths) for shape in ((inputs, outputs), (outputs,))]
 

@@ -47,14 +47,14 @@ def trainer(
         noise = aggregated_noise_std(samples, scheduled, users["noise_std"].to_numpy())
         weights = glorot_uniform(widths, streams.generator(seed, "weights", realization))
         if np.isnan(noise):
-            status, history = "noise_infeasible", [(0, None, None)]
+            status, history = "noise_infeasible", [(0, None, None, None)]
         elif not scheduled.any():
             accuracy, loss = (float(value) for value in network.evaluate(weights, x_test, y_test))
-            status, history = "no_user_scheduled", [(t, accuracy, loss) for t in rounds]
+            status, history = "no_user_scheduled", [(t, accuracy, loss, None) for t in rounds]
         else:
             owned = deal(size.train, samples, seed, realization)
             mine = np.concatenate([owned[user] for user in np.flatnonzero(scheduled)])
-            accuracies, losses = history_of(
+            found = history_of(
                 [tf.constant(w) for w in weights],
                 x=tf.gather(x_train, mine),
                 y=tf.constant(data.y_train[mine]),
@@ -62,7 +62,7 @@ def trainer(
                 noise_std=tf.constant(noise, tf.float32),
                 key=tf.constant(streams.key(seed, "noise", realization), tf.int64),
             )
-            history = list(zip(rounds, accuracies.numpy().tolist(), losses.numpy().tolist(), strict=False))
+            history = list(zip(rounds, *(values.numpy().tolist() for values in found), strict=False))
             status = "trained" if np.isfinite(history[-1][2]) else "diverged"
         log.info(
             "realization %d: %d users, %d samples, %s, accuracy %s",
@@ -73,6 +73,7 @@ def trainer(
             history[-1][1],
         )
         history = pl.DataFrame([(realization, *row, status) for row in history], schema=engine.HISTORY, orient="row")
+        history = history.with_columns(pl.col("clipped_share").fill_nan(None))  # before the first round
         done, spent = pl.col("round") / training.rounds, spent_of[realization]
         return history.with_columns(
             air_seconds_so_far=done * spent["air_seconds"], transmit_energy_j_so_far=done * spent["transmit_energy_j"]
