@@ -191,9 +191,10 @@ def scenario_tables(samples, scheduled, noise_std, realizations=range(1)):
     """The tables `train` reads: the same users in each realization."""
     n, users = len(realizations), range(len(samples))
     keys = {"realization": np.repeat(list(realizations), len(samples)), "user": [*users] * n}
+    sent = {"resource_block": [0 if s else None for s in scheduled] * n, "rate_bps": 1e5, "power_w": 1e-3}
     return {
         "users": pl.DataFrame(keys | {"samples": samples * n}),
-        "schedule": pl.DataFrame(keys | {"resource_block": [0 if s else None for s in scheduled] * n}),
+        "schedule": pl.DataFrame(keys | sent),
         "noise": pl.DataFrame(keys | {"noise_std": noise_std * n}, schema_overrides={"noise_std": pl.Float64}),
     }
 
@@ -249,7 +250,9 @@ def fused_noise():
     start = [np.zeros((64, 10), np.float32), np.zeros(10, np.float32)]
     nothing = [tf.zeros(w.shape) for w in start]
     draws = [
-        rounds_of(start, 0, 1, std, streams.key(1, "noise", r), gradient=lambda _: nothing, step_size=1.0)
+        rounds_of(
+            start, 0, 1, std, streams.key(1, "noise", r), gradient=lambda _: (nothing, tf.constant(0.0)), step_size=1.0
+        )
         for r in range(DRAWS)
     ]
     return np.array([np.concatenate([w.numpy().ravel() for w in draw]) for draw in draws], float)
@@ -398,7 +401,7 @@ def test_nobody_scheduled_keeps_the_start_weights(digits):
 
 def test_infeasible_noise_is_not_trained(digits):
     rows = history(digits, scenario_tables([5, 6], [True, True], [None, None]))
-    assert rows.rows() == [(0, 0, None, None, None, "noise_infeasible")]
+    assert rows.rows() == [(0, 0, None, None, None, "noise_infeasible", 0.0, 0.0)]  # nothing is sent
 
 
 @pytest.mark.parametrize("bad", [np.inf, np.nan])
