@@ -29,20 +29,19 @@ def allocate(name: str, samples: np.ndarray, noise_std: np.ndarray) -> np.ndarra
 
     Returns
     -------
-    sigma_i, same shape: 0 of those who do not send, NaN where infeasible.
+    sigma_i, same shape: 0 where not scheduled, infinite of those who then do not send, NaN where infeasible.
     """
     with np.errstate(divide="ignore"):
         exposure = np.where(noise_std == 0, 0.0, (samples * noise_std) ** -2.0)
     total, most = exposure.sum(axis=1, keepdims=True), exposure.max(axis=1, keepdims=True)
-    sends = exposure != 0  # NaN among them
+    scheduled = exposure != 0  # NaN among them
     with np.errstate(invalid="ignore", divide="ignore"):
         if name == "equal_sum":
-            shared = total / sends.sum(axis=1, keepdims=True)
+            shared = total / scheduled.sum(axis=1, keepdims=True)
         elif name == "equal_max":
             shared = most
         else:
             paid = np.floor(total / most * (1 + WHOLE))
-            rank = np.argsort(np.argsort(-np.where(sends, samples, 0), axis=1, kind="stable"), axis=1)
-            sends &= ~(rank >= paid)
-            shared = most
-        return np.where(sends, 1 / (samples * np.sqrt(shared)), 0.0)
+            rank = np.argsort(np.argsort(-np.where(scheduled, samples, 0), axis=1, kind="stable"), axis=1)
+            shared = np.where(rank >= paid, 0.0, most)
+        return np.where(scheduled, 1 / (samples * np.sqrt(shared)), 0.0)

@@ -11,10 +11,13 @@ def assigned(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Users with their samples, whether they send, and their noise, from `users`, `schedule` and `noise`.
 
     Columns: realization, user, samples, noise_std (null where none is feasible), scheduled. Who has a resource block,
-    but by the noise scheme no leakage to spend, is not scheduled.
+    but infinite noise, has no leakage to spend and counts as not scheduled.
     """
     users = tables["users"].select(*KEYS, "samples")
     with_noise = beside(users, tables["noise"].select(*KEYS, "noise_std"), *KEYS)
     scheduled = tables["schedule"].select(*KEYS, scheduled=pl.col("resource_block").is_not_null())
     with_both = beside(with_noise, scheduled, *KEYS)
-    return with_both.with_columns(pl.col("scheduled") & (pl.col("noise_std").is_null() | (pl.col("noise_std") > 0)))
+    silent = pl.col("noise_std").is_infinite().fill_null(False)
+    return with_both.with_columns(
+        noise_std=pl.when(~silent).then("noise_std").otherwise(0.0), scheduled=pl.col("scheduled") & ~silent
+    )

@@ -29,7 +29,7 @@ def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> 
     Returns
     -------
     The tables `noise` and `noise_status`. A realization where even the least noise breaks (21) gets nulls and the
-    status `infeasible`; users who do not send get 0.
+    status `infeasible`; users who are not scheduled get 0.
     """
     keys = ("realization", "user")
     users = beside(tables["users"], tables["schedule"], *keys).sort(keys)

@@ -57,11 +57,13 @@ class ScheduleStatus(dy.Schema):
 
 
 class Noise(dy.Schema):
-    """Each user's noise (`noise`): 0 of who does not send, null where no noise is feasible."""
+    """Each user's noise (`noise`): 0 where not scheduled, null where no noise is feasible."""
 
     realization = key("realization")
     user = key("user")
-    noise_std = dy.Float64(nullable=True, min=0, description="sigma_i, per coordinate")
+    noise_std = dy.Float64(
+        nullable=True, min=0, allow_inf=True, description="sigma_i, per coordinate; infinite: has no leakage to spend"
+    )
 
 
 class NoiseStatus(dy.Schema):
