@@ -163,9 +163,12 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
         columns = [pl.lit(name).alias("scenario"), pl.lit(place.of).alias("sweep_of"), *literals(place.values)]
         frames.append(curve.select(*columns, pl.all()))
     table = pl.concat(frames, how="diagonal_relaxed")
+    if table.is_empty():
+        return theme.empty("nothing was trained", "Communication round", "Test accuracy", f"{_system(study)}: accuracy")
     legend = alt.Legend(symbolOpacity=1, symbolType="stroke")
     if by_point:
-        swept = _by_values(table, table.columns[2 : table.columns.index("scheme")])
+        keys = table.columns[2 : table.columns.index("scheme")]
+        swept = _by_values(table, keys) or keys[:1]  # of which one point is left
         names = {key: f"swept_{number}" for number, key in enumerate(swept)}
         table = table.rename(names)
         shades = alt.Scale(scheme=ORDERED) if table["swept_0"].dtype.is_numeric() else alt.Scale(range=theme.PALETTE)
