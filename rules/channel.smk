@@ -23,7 +23,33 @@ rule dataset:
         "../scripts/dataset.py"
 
 
+rule imported:
+    input:
+        unpack(outside),
+    output:
+        imported_links="store/imported/{address}/imported_links.parquet",
+        imported_users="store/imported/{address}/imported_users.parquet",
+    log:
+        "logs/imported/{address}.log",
+    benchmark:
+        "benchmarks/jobs/imported/{address}.tsv"
+    conda:
+        "../envs/environment.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=10,
+    params:
+        depends=depends,
+    message:
+        "{params.depends[system]}: channels from outside ({wildcards.address})"
+    script:
+        "../scripts/imported.py"
+
+
 rule channel:
+    input:
+        unpack(upstream),
     output:
         users="store/channel/{address}/{shard}/users.parquet",
         links="store/channel/{address}/{shard}/links.parquet",
