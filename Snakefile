@@ -30,6 +30,7 @@ localrules:
 
 
 rule all:
+    "The whole study, up to its page (what plain `snakemake` makes)."
     default_target: True
     input:
         f"{RESULTS}/index.html",

@@ -1,6 +1,6 @@
 """All benchmarks: a table on the screen, benchmarks/results/speed.parquet and scale.parquet, a figure.
 
-Run as `python benchmarks/run.py [optimization] [age_search] [training] [workflow] [scale]`; default: all.
+Run as `python benchmarks/run.py [optimization] [age_search] [training] [workflow] [sweep] [scale]`; default: all.
 """
 
 import json
@@ -15,7 +15,7 @@ from pwfl.report import theme
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results"
-PARTS = ("optimization", "age_search", "training", "workflow", "scale")
+PARTS = ("optimization", "age_search", "training", "workflow", "sweep", "scale")
 
 
 def rows_of(part: str) -> list[dict]:

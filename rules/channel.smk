@@ -1,5 +1,5 @@
-# Where users are, what links and data they have.
 rule dataset:
+    "The images and labels that users learn, as one file."
     input:
         lambda wildcards: ancient(study.idx_files(depends(wildcards)["variant"])),
     output:
@@ -7,7 +7,7 @@ rule dataset:
     log:
         "logs/dataset/{address}.log",
     benchmark:
-        "benchmarks/jobs/dataset/{address}.tsv"
+        "logs/dataset/{address}.tsv"
     retries: 2
     conda:
         "../envs/environment.yaml"
@@ -24,6 +24,7 @@ rule dataset:
 
 
 rule imported:
+    "Channels from outside, checked."
     input:
         unpack(outside),
     output:
@@ -32,7 +33,7 @@ rule imported:
     log:
         "logs/imported/{address}.log",
     benchmark:
-        "benchmarks/jobs/imported/{address}.tsv"
+        "logs/imported/{address}.tsv"
     conda:
         "../envs/environment.yaml"
     threads: 1
@@ -48,6 +49,7 @@ rule imported:
 
 
 rule channel:
+    "Where users are, what links and data they have."
     input:
         unpack(upstream),
     output:
@@ -56,7 +58,7 @@ rule channel:
     log:
         "logs/channel/{address}/{shard}.log",
     benchmark:
-        "benchmarks/jobs/channel/{address}/{shard}.tsv"
+        "logs/channel/{address}/{shard}.tsv"
     conda:
         "../envs/environment.yaml"
     threads: 1

@@ -265,7 +265,8 @@ def page_parts():
         {
             "scenario": None,
             "figures": [
-                (f"{system}_{f}", str(caption(system, f))) for system, f in comparison_figures()
+                (f"{system}_{f}", caption(system, f).read_text(encoding="utf-8"))
+                for system, f in comparison_figures()
             ],
             "tables": list(catalog.COMPARISON.items()),
         }
@@ -276,7 +277,9 @@ def page_parts():
             {
                 "scenario": name,
                 "system": system,
-                "figures": [(f"{name}/{f}", str(caption(system, f))) for f in figures],
+                "figures": [
+                    (f"{name}/{f}", caption(system, f).read_text(encoding="utf-8")) for f in figures
+                ],
                 "tables": [(f"{name}/{t}", text) for t, text in tables_of(system).items()],
             }
         )

@@ -4,6 +4,7 @@ localrules:
 
 
 rule scenario:
+    "A scenario with all defaults filled in."
     output:
         yaml=f"{RESULTS}/{{scenario}}/scenario.yaml",
         csv=f"{RESULTS}/{{scenario}}/parameters.csv",
@@ -26,6 +27,7 @@ rule scenario:
 for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()):
 
     rule:
+        "A scenario's results, realization by realization and round by round."
         name:
             f"tables_{system}"
         input:
@@ -42,7 +44,7 @@ for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()
         log:
             f"logs/report/{study.name}/{{scenario}}/tables.log",
         benchmark:
-            f"benchmarks/jobs/report/{study.name}/{{scenario}}/tables.tsv"
+            f"logs/report/{study.name}/{{scenario}}/tables.tsv"
         wildcard_constraints:
             scenario=scenarios_of(system),
         conda:
@@ -60,6 +62,7 @@ for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()
             "../scripts/tables.py"
 
     rule:
+        "A scenario's figures."
         name:
             f"figures_{system}"
         input:
@@ -74,7 +77,7 @@ for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()
         log:
             f"logs/report/{study.name}/{{scenario}}/figures.log",
         benchmark:
-            f"benchmarks/jobs/report/{study.name}/{{scenario}}/figures.tsv"
+            f"logs/report/{study.name}/{{scenario}}/figures.tsv"
         wildcard_constraints:
             scenario=scenarios_of(system),
         conda:
@@ -92,6 +95,7 @@ for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()
 
 
 rule comparison:
+    "Tables and figures over all scenarios of the study: claims, outcomes, summary."
     input:
         [
             f"{RESULTS}/{name}/{table}.parquet"
@@ -109,7 +113,7 @@ rule comparison:
     log:
         f"logs/report/{study.name}/comparison.log",
     benchmark:
-        f"benchmarks/jobs/report/{study.name}/comparison.tsv"
+        f"logs/report/{study.name}/comparison.tsv"
     conda:
         "../envs/environment.yaml"
     threads: 1
@@ -126,8 +130,8 @@ rule comparison:
         "../scripts/comparison.py"
 
 
-# One file to open: what the study is, its claims, figures and tables, with links to the files beside it.
 rule page:
+    "One file to open: what the study is, its claims, figures and tables, with links to the files beside it."
     input:
         page_files(),
     output:
@@ -140,7 +144,7 @@ rule page:
     log:
         f"logs/report/{study.name}/page.log",
     benchmark:
-        f"benchmarks/jobs/report/{study.name}/page.tsv"
+        f"logs/report/{study.name}/page.tsv"
     conda:
         "../envs/environment.yaml"
     threads: 1

@@ -4,6 +4,7 @@ import json
 import re
 from itertools import pairwise
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -12,8 +13,9 @@ from pipeline import run
 from pwfl.report import build, printed, results, theme
 from pwfl.report.catalog import COMMON_FIGURES
 from pwfl.scenario import ScenarioError, load
-from pwfl.scenario.resolution import merge
 from pwfl.systems import registry
+from pwfl.systems.multicell import hexagons
+from pwfl.systems.multicell.report import CELL_COLOURS, cell_colours
 
 COUNTED = re.compile(r"\b\d+ (realization|training|canaries|user)|computed, without realizations|nothing drawn")
 
@@ -101,7 +103,8 @@ def test_a_squeezed_scheme_asks_for_a_logarithmic_axis():
 class Named:
     """A scenario of three schemes, as far as dashes ask."""
 
-    schemes = tuple(type("Scheme", (), {"name": name}) for name in "abc")
+    schemes = tuple(type("Scheme", (), {"name": name, "scheduler": "", "noise": ""}) for name in "abc")
+    system = "multicell"
 
 
 def test_lines_on_lines_are_dashed():
@@ -112,23 +115,33 @@ def test_lines_on_lines_are_dashed():
     assert theme.dashes(frame.filter(pl.col("scheme") != "b"), "v", Named, ["round"]) == {}
 
 
-def test_cells_have_colours_that_no_scheme_has(drawn):
-    from pwfl.systems.multicell.report import CELL_COLOURS
+def test_distributions_on_distributions_are_dashed():
+    values = np.random.default_rng(5).normal(size=(2, 200))
+    columns = {"a": values[0], "b": values[0][::-1], "c": values[1] + 1}
+    rows = [(scheme, k, v) for scheme, column in columns.items() for k, v in enumerate(column)]
+    frame = pl.DataFrame(rows, schema=["scheme", "realization", "v"], orient="row")
+    scale = theme.cdf(frame, "v", Named, "title", "axis").to_dict()["encoding"]["strokeDash"]["scale"]
+    assert scale["range"] == [theme.DASHES[0], theme.DASHES[1], theme.DASHES[0]]
+    apart = theme.cdf(frame.filter(pl.col("scheme") != "b"), "v", Named, "title", "axis")
+    assert "strokeDash" not in apart.to_dict()["encoding"]
 
+
+def test_cells_have_colours_that_no_scheme_has(drawn):
     assert not set(CELL_COLOURS) & {*theme.PALETTE, *registry.system("multicell").catalog.colours.values()}
     spec = json.dumps(drawn["multicell.topology"])
     assert all(colour in spec for colour in CELL_COLOURS)
     assert "Scheduled by" in spec
 
 
-def test_a_map_of_many_cells_has_a_colour_for_each():
-    scenario, tables = run(merge(TINY["base"], {"network": {"rings": 2, "users": 19}}))
-    chart = build.figure(scenario, "topology", {t: tables[t] for t in ("users", "links", "schedule")})
-    [colour] = {
-        json.dumps(v["encoding"]["color"]) for v in views(chart.to_dict()) if "scale" in v["encoding"].get("color", {})
-    }
-    scale = json.loads(colour)["scale"]
-    assert len(scale["domain"]) == len(scale["range"]) == 19
+@pytest.mark.parametrize("rings", [1, 2, 5])
+def test_cells_that_touch_have_different_colours(rings):
+    radius = 500.0
+    station = hexagons.stations(rings, radius)
+    colours = np.array(cell_colours(station, radius))
+    distance = np.linalg.norm(station[:, None] - station, axis=-1)
+    touching = (distance > 0) & (distance < 1.1 * np.sqrt(3) * radius)
+    assert touching.sum(axis=1).max() == 6
+    assert not (touching & (colours[:, None] == colours)).any()
 
 
 def test_an_empty_figure_has_axes_and_says_why():

@@ -71,10 +71,10 @@ def folder(tmp_path_factory):
         theme.save(chart, paths, build.choices("multicell", figure, compared))
     for name in COMPARISON:
         tables.write_report(found.comparison[name], folder / f"{name}.csv", folder / f"{name}.parquet")
-    (folder / "caption.rst").write_text("**A caption** of ``{{ snakemake.wildcards.scenario }}``.")
+    text = "**A caption** of ``{{ snakemake.wildcards.scenario }}``."
     part = {
         "scenario": None,
-        "figures": [(f"multicell_{figure}", str(folder / "caption.rst")) for figure in SWEEP_FIGURES],
+        "figures": [(f"multicell_{figure}", text) for figure in SWEEP_FIGURES],
         "tables": list(COMPARISON.items()),
     }
     parts = [part, {"scenario": "plain", "system": "multicell", "figures": [], "tables": []}]

@@ -99,7 +99,7 @@ def test_the_report_builds_and_holds_figures_and_captions(done):
     assert "Empirical distribution over realizations" in page
     figures = 2 * len(registry.system("multicell").catalog.figures | catalog.COMMON_FIGURES)
     compared = catalog.compared(registry.system("multicell").catalog, swept=False)
-    assert page.count("data:image/svg") == figures + len(compared)
+    assert page.count('"data_uri": "data:image/svg') == figures + len(compared)
     assert page.count("data:text/html") == 1  # the study's page
     assert "data:text/csv" not in page
 
@@ -138,7 +138,7 @@ RERUNS = {
     "privacy.max_noise_error": (0.5, CHANNEL),
     "privacy.min_noise": (3.4, CHANNEL),
     "privacy.delta": (1e-6, ACCOUNT),
-    "privacy.target_epsilon": (2.0, set()),  # no scheme asks for it
+    "privacy.target_epsilon": (2.0, {"comparison", "page"}),  # no scheme asks for it; a comparison reads everything
     "schedule.gamma": (400.0, SCHEDULE),
     "schedule.solver": ("HIGHS", SCHEDULE),
     "training.hidden_layers": ([9], {*TRAIN, *ACCOUNT}),

@@ -88,7 +88,7 @@ def of_files(study: str, parts: list[dict], folder: Path) -> str:
     ----------
     parts
         Sections: the study's first, then one for each `scenario`, of a `system`; each with `figures`, pairs of a path
-        without suffix and the caption's file, and `tables`, pairs of a path without suffix and the caption.
+        without suffix and the caption, and `tables`, pairs of the same kind.
     folder
         The study's, which the paths are in.
     """
@@ -98,7 +98,7 @@ def of_files(study: str, parts: list[dict], folder: Path) -> str:
         figures = [
             Figure(
                 Path(path).name,
-                caption(Path(text).read_text(encoding="utf-8"), scenario),
+                caption(text, scenario),
                 json.loads((folder / f"{path}.json").read_text(encoding="utf-8")),
                 [f"{path}.{kind}" for kind in FORMATS if (folder / f"{path}.{kind}").exists()],
             )

@@ -143,7 +143,8 @@ def distribution(frame: pl.DataFrame, value: str, by: str = "scheme") -> pl.Data
 def cdf(frame: pl.DataFrame, value: str, scenario, title: str, axis: str, of: str = "") -> alt.Chart:
     """A chart of empirical distribution functions, one step line for each scheme, over realizations, or `of` them."""
     colour, chosen, opacity = scheme_colour(scenario)
-    scale = alt.Scale(type="log", nice=False) if is_squeezed(frame, value) else alt.Scale(zero=False)
+    logarithmic = is_squeezed(frame, value)
+    scale = alt.Scale(type="log", nice=False) if logarithmic else alt.Scale(zero=False)
     found = frame.drop_nulls(value)
     subtitle = f"distribution over {of + ' of ' if of else ''}{counted(found['realization'].n_unique())}"
     drawn = distribution(found, value)
@@ -156,9 +157,19 @@ def cdf(frame: pl.DataFrame, value: str, scenario, title: str, axis: str, of: st
             color=colour,
             opacity=opacity,
             tooltip=tips({"scheme:N": "Scheme", f"{value}:Q": (axis, ".4g"), "share:Q": ("Share up to it", ".1%")}),
+            **dashes(_levels(found, value, logarithmic), value, scenario, ["share"]),
         )
         .add_params(chosen)
     )
+
+
+def _levels(frame: pl.DataFrame, value: str, logarithmic: bool) -> pl.DataFrame:
+    """Each scheme's quantiles of a column as they lie on its axis: points at which curves can be compared."""
+    place = pl.col(value).log10() if logarithmic else pl.col(value)
+    levels = np.linspace(0, 1, 51)
+    quantiles = [place.quantile(level).alias(f"{level:.2f}") for level in levels]
+    wide = frame.group_by("scheme", maintain_order=True).agg(quantiles)
+    return wide.unpivot(index="scheme", variable_name="share", value_name=value)
 
 
 def is_squeezed(frame: pl.DataFrame, value: str) -> bool:

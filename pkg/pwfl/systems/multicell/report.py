@@ -19,13 +19,13 @@ DIFFERS = (
 )
 LEAKAGE = "Leakage rho of a user (zCDP)"
 DOTS = 100  # realizations shown one by one
-# Of cells, light and dark so that neighbours differ, and none of them a scheme's.
 SIDE = 460  # of a map, in pixels
-CELL_COLOURS = ["#8DD3C7", "#8C564B", "#BEBADA", "#FB8072", "#1B5E20", "#B3DE69", "#FCCDE5"]
+CELL_COLOURS = ["#8DD3C7", "#8C564B", "#BEBADA", "#FB8072", "#1B5E20", "#B3DE69", "#FCCDE5"]  # none is a scheme's
+LINKS = 7  # of one user, the strongest ones
 
 
 def topology(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Fig. 3: cells, stations, users of the first realization, and the links of its first user.
+    """Fig. 3: cells, stations, users of the first realization, and the strongest links of its first user.
 
     Of channels from outside, whose stations' positions are not known, the users.
     """
@@ -44,20 +44,20 @@ def topology(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Laye
     by_user = by_user.with_columns(pl.col("scheduled_by").list.join(", "))
     users = users.join(by_user, on="user", how="left", maintain_order="left")
     located = not links["distance_m"].null_count()
-    limits = alt.Scale(zero=False)
+    limits, colours = alt.Scale(zero=False), [CELL_COLOURS[k % len(CELL_COLOURS)] for k in range(count)]
     if located:
         half = hexagons.half_side(network.rings, network.cell_radius_m)
         limits = alt.Scale(domain=[-half, half], nice=False)
+        colours = cell_colours(hexagons.stations(network.rings, network.cell_radius_m), network.cell_radius_m)
     x, y = (alt.X("x_m:Q", title=axes[0], scale=limits), alt.Y("y_m:Q", title=axes[1], scale=limits))
-    # Of many cells neighbours' numbers differ by few, so that colours may come again.
-    colours = [CELL_COLOURS[k % len(CELL_COLOURS)] for k in range(count)]
+    few = count <= len(CELL_COLOURS)  # of more, a legend has no room: stations have their numbers
     colour = alt.Color(
         "cell:N",
         title="Cell",
         scale=alt.Scale(domain=list(range(count)), range=colours),
-        legend=theme.legend("circle", symbolStrokeWidth=0.5, columns=-(-count // 10)),
+        legend=theme.legend("circle", symbolStrokeWidth=0.5) if few else None,
     )
-    picked = alt.selection_point(fields=["cell"], bind="legend")
+    picked = alt.selection_point(fields=["cell"], bind="legend" if few else alt.Undefined)
     shown = alt.when(picked)
     people = (
         alt.Chart(users)
@@ -93,19 +93,21 @@ def topology(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Laye
     layers, subtitle = [people, rings], f"realization {first}; ringed: users whom a scheme schedules"
     if located:
         chosen = users.row(0, named=True)
-        grid, lines, masts = _stations(network, links.filter(user=chosen["user"]), chosen, x, y)
-        layers = [grid, lines, people, rings, masts]
+        below, above = _stations(network, links.filter(user=chosen["user"]), chosen, x, y)
+        layers = [*below, *layers, *above]
         subtitle = [
             f"realization {first}; triangles: stations; ringed: users whom a scheme schedules",
-            f"dashed: links of user {chosen['user']}",
+            f"dashed: links of user {chosen['user']}" + ("" if few else f", the {LINKS} strongest"),
         ]
     title = alt.TitleParams(heading, subtitle=subtitle)
-    side = SIDE if network.rings < 2 else 1.5 * SIDE
+    side = SIDE if few else 1.5 * SIDE
     return alt.layer(*layers).add_params(picked).properties(width=side, height=side, title=title)
 
 
-def _stations(network: "Network", links: pl.DataFrame, user: dict, x: alt.X, y: alt.Y) -> tuple[alt.Chart, ...]:
-    """Cells, the links of one user, and stations."""
+def _stations(
+    network: "Network", links: pl.DataFrame, user: dict, x: alt.X, y: alt.Y
+) -> tuple[list[alt.Chart], list[alt.Chart]]:
+    """What lies under the users, cells and the strongest links of one; and above, stations with their numbers."""
     station = hexagons.stations(network.rings, network.cell_radius_m)
     outline = station[:, None] + hexagons.corners(network.cell_radius_m)[[0, 1, 2, 3, 4, 5, 0]]
     cells = pl.DataFrame(
@@ -117,8 +119,11 @@ def _stations(network: "Network", links: pl.DataFrame, user: dict, x: alt.X, y: 
         }
     )
     stations = pl.DataFrame({"cell": np.arange(len(station)), "x_m": station[:, 0], "y_m": station[:, 1]})
-    links = beside(links, stations.rename({"cell": "station"}), "station").with_columns(
-        user_x_m=pl.lit(user["x_m"]), user_y_m=pl.lit(user["y_m"]), gain_db=10 * pl.col("gain").log10()
+    links = (
+        beside(links, stations.rename({"cell": "station"}), "station")
+        .with_columns(user_x_m=pl.lit(user["x_m"]), user_y_m=pl.lit(user["y_m"]), gain_db=10 * pl.col("gain").log10())
+        .sort("gain", descending=True, maintain_order=True)
+        .head(LINKS)
     )
     grid = alt.Chart(cells).mark_line(color="#999", strokeWidth=1).encode(x=x, y=y, detail="cell:N", order="corner:Q")
     lines = (
@@ -139,12 +144,26 @@ def _stations(network: "Network", links: pl.DataFrame, user: dict, x: alt.X, y: 
             ),
         )
     )
+    few = network.rings < 2
     masts = (
         alt.Chart(stations)
-        .mark_point(shape="triangle-up", filled=True, size=150 if network.rings < 2 else 60, color="black", opacity=1)
+        .mark_point(shape="triangle-up", filled=True, size=150 if few else 60, color="black", opacity=1)
         .encode(x=x, y=y, tooltip=theme.tips({"cell:N": "Station"}))
     )
-    return grid, lines, masts
+    numbers = (
+        alt.Chart(stations).mark_text(dy=14 if few else 11, fontSize=10, color="black").encode(x, y, text="cell:N")
+    )
+    return [grid, lines], [masts, numbers]
+
+
+def cell_colours(station: np.ndarray, radius: float) -> list[str]:
+    """A colour for each cell, of seven, so that cells which touch have different ones.
+
+    `station` holds the stations' places in metres, shape (cell, 2).
+    """
+    row = np.rint(station[:, 1] / (1.5 * radius))
+    column = np.rint(station[:, 0] / (np.sqrt(3) * radius) - row / 2)
+    return [CELL_COLOURS[k] for k in (column + 3 * row).astype(int) % len(CELL_COLOURS)]
 
 
 def objective(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Chart:
