@@ -163,6 +163,8 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
         columns = [pl.lit(name).alias("scenario"), pl.lit(place.of).alias("sweep_of"), *literals(place.values)]
         frames.append(curve.select(*columns, pl.all()))
     table = pl.concat(frames, how="diagonal_relaxed")
+    if table.is_empty():
+        return theme.empty("nothing was trained", "Communication round", "Test accuracy", f"{_system(study)}: accuracy")
     legend = alt.Legend(symbolOpacity=1, symbolType="stroke")
     if by_point:
         swept = _by_values(table, table.columns[2 : table.columns.index("scheme")])
