@@ -9,7 +9,6 @@ from importlib.util import find_spec
 from math import exp
 from typing import Literal, NamedTuple
 
-import polars as pl
 from pydantic import model_validator
 
 from pwfl.learning import datasets
@@ -17,9 +16,8 @@ from pwfl.runtime import files, shards
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameter
 from pwfl.scenario.size import COPIES, FLOAT, LINK_BYTES, layer_bytes, network_bytes, training_operations
-from pwfl.stages import IMPORTED
-from pwfl.systems.multicell import hexagons, imported, urban
-from pwfl.tables.contract import TableError
+from pwfl.stages import IMPORTED, IMPORTS
+from pwfl.systems.multicell import hexagons, urban
 
 POWER_LAW = ("path_loss_exponent", "fading_scale", "min_distance_m")  # parameters that only this path loss reads
 MAX_PRIVACY_WEIGHT = 1e12  # of a user's leakage in the objective, in samples
@@ -354,8 +352,8 @@ class Multicell(common.Scenario):
         """See `pwfl.scenario.common.Scenario`."""
         if self.channel.links is None:
             return {}
-        users = {} if self.channel.users is None else {imported.USERS: self.channel.users}
-        return {imported.LINKS: self.channel.links} | users
+        paths = dict(zip(IMPORTS, (self.channel.links, self.channel.users), strict=True))
+        return {table: path for table, path in paths.items() if path is not None}
 
     def problems(self) -> list[str]:
         """See `pwfl.scenario.common.Scenario`."""
@@ -363,6 +361,8 @@ class Multicell(common.Scenario):
 
     def _channel_problems(self) -> list[str]:
         """What is wrong with channels from outside, or does not fit the scenario."""
+        from pwfl.tables import TableError
+
         links, users = self.channel.links, self.channel.users
         if links is None:
             return [] if users is None else [f"channel.users: {users}: needs gains, a table channel.links of its users"]
@@ -442,8 +442,10 @@ class Held(NamedTuple):
 @lru_cache
 def _held(contents: tuple[tuple[str, str, str], ...]) -> Held:
     """What files hold, given as table, path and digest: scenarios of a study mostly share them."""
+    from pwfl.systems.multicell import imported
+
     users = imported.run({table: path for table, path, _ in contents})[imported.USERS]
-    totals = users.group_by("realization").agg(pl.col("samples").sum()).sort("realization")["samples"]
+    totals = users.group_by("realization", maintain_order=True).sum()["samples"]
     most = None if users["samples"].null_count() else totals.max()
     return Held(len(totals), users["user"].n_unique(), most, totals.arg_max())
 
