@@ -19,7 +19,7 @@ def links(a: np.ndarray) -> pl.DataFrame:
     `a` is Sionna's, of shape (receiver, its antenna, transmitter, its antenna, path, time step). Receivers are users,
     transmitters stations: the channel is reciprocal, so the uplink's gain is the same.
     """
-    narrow = a.sum(axis=4)  # a resource block is too narrow to tell paths apart
+    narrow = a.sum(axis=4, dtype=complex)  # a resource block is too narrow to tell paths apart
     gain = (np.abs(narrow) ** 2).mean(axis=(1, 3)).transpose(2, 1, 0)  # (time step, transmitter, receiver)
     keys = {name: range(count) for name, count in zip(("realization", "station", "user"), gain.shape, strict=True)}
     return to_table(keys, gain=np.maximum(gain, FLOOR))

@@ -103,10 +103,12 @@ def _numbers(column: pl.Series, path: str) -> pl.Series:
     what, kind = ("numbers", pl.Float64) if real else ("whole numbers", pl.Int64)
     if not (column.dtype.is_numeric() or column.dtype == pl.String):
         raise TableError(f"{path}: column {column.name!r}: holds {column.dtype}, must hold {what}")
-    exact = column.dtype.is_integer() or real
-    numbers = (column if exact else column.cast(pl.String)).cast(kind, strict=False)
-    if numbers.null_count():
-        row = numbers.is_null().arg_true()[0]
+    numbers = column.cast(kind, strict=False)
+    wrong = numbers.is_null()
+    if column.dtype.is_float():
+        wrong |= numbers != column
+    if wrong.any():
+        row = wrong.arg_true()[0]
         value = "is empty" if column[row] is None else f"{column[row]!r} is wrong"
         raise TableError(f"{path}: row {row + 1}: column {column.name!r}: {value}, must hold {what}")
     return numbers
