@@ -54,7 +54,7 @@ def run(
         samples = sample_counts(scenario.seed, scenario.data, realizations, cell.shape[1])
     else:
         samples = to_array(users, "samples", *KEYS)
-    block, power, noise = start_values(scenario, realizations, cell, samples, links["station"].n_unique())
+    block, power, noise = start_values(scenario, realizations, cell, samples, int(links["station"].max()) + 1)
     users = users.with_columns(
         samples=pl.Series(samples.ravel()),
         start_resource_block=pl.Series(block.ravel()).replace(-1, None),
