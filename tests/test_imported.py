@@ -8,13 +8,14 @@ import sys
 import numpy as np
 import polars as pl
 import pytest
+import yaml
 
 import pwfl
 from conftest import ROOT, TINY, jobs, snakemake
 from pipeline import part
 from pwfl import run as stage_of
 from pwfl import tables
-from pwfl.runtime import store
+from pwfl.runtime import prune, store
 from pwfl.scenario import ScenarioError, check_surroundings, load, resolve
 from pwfl.stages import REPORT, STAGES
 from pwfl.systems.multicell import imported, report
@@ -293,6 +294,21 @@ def test_a_file_that_changed_after_a_job_was_planned_is_refused(folder):
         store.check_contents(description, {LINKS: "links.csv"})
 
 
+def test_a_sweep_compares_files(folder):
+    shutil.copy("links.csv", "other.csv")
+    config = {"scenarios": {"one": scenario() | {"sweep": {"channel.links": ["links.csv", "other.csv"]}}}}
+    study = load(config, "study.yaml")
+    assert list(study.scenarios) == ["one,links=links.csv", "one,links=other.csv"]
+    assert [found.imports() for found in study.scenarios.values()] == [{LINKS: "links.csv"}, {LINKS: "other.csv"}]
+
+
+def test_nothing_is_pruned_while_a_file_is_missing(folder, capsys):
+    (folder / "store" / "train" / "0123456789ab").mkdir(parents=True)
+    (folder / "study.yaml").write_text(yaml.safe_dump({"scenarios": {"one": scenario("moved.csv")}}))
+    assert prune.main(["study.yaml", "--delete"]) == 1
+    assert "moved.csv: cannot be read: No such file" in capsys.readouterr().err
+
+
 # The example.
 
 
@@ -311,8 +327,6 @@ def test_the_example_adds_paths_up_and_takes_time_steps_for_realizations(tmp_pat
 
 
 def test_the_example_runs_in_the_workflow_as_in_simulate(tmp_path, monkeypatch):
-    import yaml
-
     config = yaml.safe_load((EXAMPLE / "study.yaml").read_text())
     config["base"] |= {"training_realizations": 1, "schemes": OPTIMAL, "audit": {"canaries": 50}}
     convert.main(*map(str, (EXAMPLE / "paths.npz", tmp_path / "links.parquet", tmp_path / "users.parquet")))
