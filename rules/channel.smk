@@ -23,8 +23,35 @@ rule dataset:
         "../scripts/dataset.py"
 
 
+rule imported:
+    "Channels from outside, checked."
+    input:
+        unpack(outside),
+    output:
+        imported_links="store/imported/{address}/imported_links.parquet",
+        imported_users="store/imported/{address}/imported_users.parquet",
+    log:
+        "logs/imported/{address}.log",
+    benchmark:
+        "logs/imported/{address}.tsv"
+    conda:
+        "../envs/environment.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=10,
+    params:
+        depends=depends,
+    message:
+        "{params.depends[system]}: channels from outside ({wildcards.address})"
+    script:
+        "../scripts/imported.py"
+
+
 rule channel:
     "Where users are, what links and data they have."
+    input:
+        unpack(upstream),
     output:
         users="store/channel/{address}/{shard}/users.parquet",
         links="store/channel/{address}/{shard}/links.parquet",

@@ -13,7 +13,7 @@ if (package := Path(str(workflow.current_basedir)).parent / "pkg").is_dir():
 from pwfl import scenario
 from pwfl.report import catalog
 from pwfl.runtime import estimate, jobs, locks, progress, shards, store
-from pwfl.stages import MAKER, STAGES
+from pwfl.stages import IMPORTED, IMPORTS, MAKER, STAGES
 from pwfl.systems import registry
 
 jobs.give_path(package)
@@ -44,7 +44,10 @@ try:
 except scenario.ScenarioError as error:
     raise WorkflowError(str(error)) from None
 
-planned = {name: store.addresses(chosen) for name, chosen in study.scenarios.items()}
+try:
+    planned = {name: store.addresses(chosen) for name, chosen in study.scenarios.items()}
+except OSError as error:  # a file from outside
+    raise WorkflowError(str(error)) from None
 # Address -> what stands there, and one of the scenarios that it belongs to.
 described = {
     description["address"]: (description, study.scenarios[name])
@@ -120,11 +123,19 @@ def upstream(wildcards):
         table: [stored(table, description["upstream"][MAKER[table]], shard) for shard in held]
         for table in registry.reads(chosen.system, stage, description["variant"])
     }
+    if IMPORTED in description["upstream"]:
+        address = description["upstream"][IMPORTED]
+        files = {table: ancient(stored(table, address, shards.ALL)) for table in IMPORTS}
     if store.DATASET in description["upstream"]:
         address = description["upstream"][store.DATASET]
         # What it holds is in its address, and checked when it is read.
         files["data"] = ancient(rules.dataset.output.data.apply_wildcards({"address": address}))
     return files
+
+
+def outside(wildcards):
+    """Files from outside, by the tables that they hold. What they hold is in the address."""
+    return {table: ancient(local(path)) for table, path in at(wildcards)[1].imports().items()}
 
 
 def scheme_files(table, wildcards):

@@ -136,6 +136,7 @@ def _scenario_tables(study: Study, name: str, known: Known) -> ScenarioTables:
 def _of_stage(scenario, stage: str, variant: str | None, found: dict) -> dict[str, pl.DataFrame]:
     """A stage's tables of all realizations, made shard by shard, as they come back from files."""
     own = scenario.of_stage(stage, variant)
+    outside = run.imported(scenario.system, scenario.imports()) if stage == "channel" else {}
     if stage == "train":
         made = [run.train(own, sources.of(scenario), range(scenario.training_realizations), found)]
     elif stage == "audit":
@@ -144,7 +145,7 @@ def _of_stage(scenario, stage: str, variant: str | None, found: dict) -> dict[st
         made = []
         for first, stop in map(shards.bounds, shards.of(scenario, stage)):
             if stage == "channel":
-                made.append(run.channel(own, range(first, min(stop, scenario.realizations))))
+                made.append(run.channel(own, range(first, min(stop, scenario.realizations)), outside))
                 continue
             inside = pl.col("realization").is_between(first, stop, closed="left")
             part = {name: frame.filter(inside) for name, frame in found.items()}

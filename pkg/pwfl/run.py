@@ -7,7 +7,7 @@ tables that come in are put into the order of their keys first, so that results 
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from time import monotonic
 
@@ -15,7 +15,7 @@ import polars as pl
 
 from pwfl import tables
 from pwfl.privacy import audit as audits
-from pwfl.stages import STAGES
+from pwfl.stages import IMPORTED, STAGES
 from pwfl.systems import registry
 
 log = logging.getLogger(__name__)
@@ -38,9 +38,19 @@ class Handed(dict):
         )
 
 
-def channel(scenario, realizations: range) -> Tables:
-    """The tables `users` and `links` of some consecutive realizations."""
-    return _made("channel", _module(scenario, "channel").run(scenario, realizations))
+def imported(system: str, paths: Mapping[str, str]) -> Tables:
+    """Tables from outside, checked, by the files that hold them; none where there are none."""
+    return registry.system(system).part(IMPORTED).run(paths) if paths else {}
+
+
+def channel(scenario, realizations: range, outside: Tables | None = None) -> Tables:
+    """The tables `users` and `links` of some consecutive realizations; made of tables `imported`, where there are any.
+
+    These may hold more realizations.
+    """
+    asked = pl.col("realization").is_between(realizations.start, realizations.stop, closed="left")
+    handed = [{name: frame.filter(asked) for name, frame in outside.items()}] if outside else []
+    return _made("channel", _module(scenario, "channel").run(scenario, realizations, *handed))
 
 
 def schedule(scenario, scheduler: str, found: Tables) -> Tables:

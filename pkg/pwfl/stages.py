@@ -23,7 +23,10 @@ STAGES = {
     "audit": Stage(("audit",), ("users", "schedule", "noise", "leakage", "outcome")),
 }
 REPORT = "report"
+IMPORTED = "imported"  # what some channels are made of: tables from outside, checked
+IMPORTS = ("imported_links", "imported_users")
 MAKER = {table: name for name, stage in STAGES.items() for table in stage.makes}  # table -> stage
+MAKER |= dict.fromkeys(IMPORTS, IMPORTED)
 
 
 def variants(scheduler: str, noise: str) -> dict[str, str]:

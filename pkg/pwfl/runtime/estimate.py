@@ -5,7 +5,7 @@ from pathlib import Path
 from pwfl.runtime import shards
 from pwfl.runtime.store import DATASET
 from pwfl.scenario import size
-from pwfl.stages import STAGES
+from pwfl.stages import IMPORTED, STAGES
 
 
 def remaining(described: dict, least: int) -> str:
@@ -18,7 +18,7 @@ def remaining(described: dict, least: int) -> str:
     """
     jobs, seconds, stored = 0, 0.0, 0.0
     for address, (description, scenario) in described.items():
-        if (stage := description["stage"]) == DATASET:
+        if (stage := description["stage"]) in (DATASET, IMPORTED):
             continue
         home = Path("store", stage, address)
         missing = [s for s in shards.of(scenario, stage) if not _computed(home if s == shards.ALL else home / s, stage)]

@@ -1,8 +1,10 @@
 """Files that appear whole or not at all."""
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 
@@ -30,3 +32,19 @@ def write(save: Callable[[BytesIO], None], path: str) -> None:
     save(buffer)
     with whole(path) as partial:
         Path(partial).write_bytes(buffer.getbuffer())
+
+
+def content(path: str) -> str:
+    """A digest of a file's content. Raises OSError, which names the file, where it cannot be read."""
+    try:
+        status = os.stat(path)
+        return _digest(path, status.st_mtime_ns, status.st_size)
+    except OSError as error:
+        raise OSError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+@cache
+def _digest(path: str, *_stamp: int) -> str:
+    # Scenarios of a study mostly share a file: it is not read again while time and size stay.
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

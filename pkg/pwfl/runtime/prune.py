@@ -19,7 +19,10 @@ LOCKS = Path(".snakemake/locks")
 
 
 def used(configs: Iterable[str]) -> set[str]:
-    """The addresses that the studies of config files use, each file a study. Raises ScenarioError."""
+    """The addresses that the studies of config files use, each file a study.
+
+    Raises ScenarioError, and OSError where a file from outside cannot be read, which an address depends on.
+    """
     found = set()
     for path in configs:
         for chosen in scenario.load(scenario.read([path]), path).scenarios.values():
@@ -63,7 +66,7 @@ def main(arguments: list[str]) -> int:
         return 1
     try:
         found = unused(Path(), used(options.configs), time.time())
-    except scenario.ScenarioError as error:
+    except (scenario.ScenarioError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
     total = 0

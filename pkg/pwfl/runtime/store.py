@@ -10,9 +10,9 @@ import json
 from functools import cache
 from pathlib import Path
 
-from pwfl.runtime.files import whole
+from pwfl.runtime.files import content, whole
 from pwfl.runtime.fingerprint import fingerprint, packages
-from pwfl.stages import MAKER, REPORT, STAGES, variants
+from pwfl.stages import IMPORTED, MAKER, REPORT, STAGES, variants
 from pwfl.systems import registry
 
 DIGITS = 12  # of an address
@@ -32,7 +32,11 @@ def addresses(scenario) -> dict[tuple[str, str | None, str | None], dict]:
     found = {}
     if "data" in type(scenario).model_fields:
         found[DATASET, None, None] = dataset(scenario.data.dataset)
-    found["channel", None, None] = _describe(scenario, "channel", None, {})
+    outside = {}
+    if paths := scenario.imports():
+        found[IMPORTED, None, None] = imported(scenario.system, paths)
+        outside[IMPORTED] = found[IMPORTED, None, None]["address"]
+    found["channel", None, None] = _describe(scenario, "channel", None, outside)
     for scheme in scenario.schemes:
         chosen = variants(scheme.scheduler, scheme.noise)
         before = {key[0]: d["address"] for key, d in found.items() if key[1:] == (None, None)}
@@ -53,6 +57,21 @@ def of_scheme(found: dict, stage: str, scheme) -> dict:
 def dataset(name: str) -> dict:
     """The description of a data set's file."""
     return _addressed({"stage": DATASET, "variant": name, **code(DATASET_CODE)})
+
+
+def imported(system: str, paths: dict[str, str]) -> dict:
+    """The description of tables from outside: what their files hold, not where they lie."""
+    package = registry.system(system).package
+    return _addressed(
+        {
+            "system": system,
+            "stage": IMPORTED,
+            "variant": None,
+            "parameters": {},
+            "contents": {table: content(path) for table, path in paths.items()},
+            **code(f"{package}.{IMPORTED}", f"{package}.tables"),
+        }
+    )
 
 
 def report(study, name: str, found: dict) -> dict:
@@ -113,6 +132,13 @@ def check_code(description: dict) -> None:
             )
 
 
+def check_contents(description: dict, paths: dict[str, str]) -> None:
+    """Raise StoreError where files from outside are not those of their description: they changed since."""
+    for table, path in paths.items():
+        if content(path) != description["contents"][table]:
+            raise StoreError(f"{path}: was changed after this job was planned; start the workflow again")
+
+
 def write_addresses(scenario, found: dict, path: str) -> None:
     """Write the table of the addresses behind a scenario's report: scheme, stage, address, folder of its tables.
 
@@ -120,8 +146,8 @@ def write_addresses(scenario, found: dict, path: str) -> None:
     """
     lines = ["scheme,stage,address,folder"]
     for scheme in scenario.schemes:
-        for stage in (DATASET, *STAGES):
-            if stage != DATASET or (DATASET, None, None) in found:
+        for stage in (DATASET, IMPORTED, *STAGES):
+            if stage in STAGES or (stage, None, None) in found:
                 address = of_scheme(found, stage, scheme)["address"]
                 lines.append(f'"{scheme.name}",{stage},{address},store/{stage}/{address}')
     text, file = "\n".join(lines) + "\n", Path(path)
@@ -160,6 +186,8 @@ def _describe(scenario, stage: str, variant: str | None, before: dict[str, str])
     upstream = {MAKER[table] for table in registry.reads(scenario.system, stage, variant)}
     if stage == "train":
         upstream |= {DATASET} & set(before)
+    if stage == "channel":
+        upstream |= {IMPORTED} & set(before)
     package = registry.system(scenario.system).package
     return _addressed(
         {
@@ -167,7 +195,7 @@ def _describe(scenario, stage: str, variant: str | None, before: dict[str, str])
             "stage": stage,
             "variant": variant,
             "parameters": scenario.of_stage(stage, variant).plain(),
-            "upstream": {name: before[name] for name in (DATASET, *STAGES) if name in upstream},
+            "upstream": {name: before[name] for name in (DATASET, IMPORTED, *STAGES) if name in upstream},
             **code(f"{package}.{stage}", f"{package}.tables"),
         }
     )

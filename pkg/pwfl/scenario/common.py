@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from pwfl.learning import datasets, sources
 from pwfl.scenario.fields import Section, parameter, parameters, stages_of
-from pwfl.stages import REPORT, STAGES
+from pwfl.stages import IMPORTED, REPORT, STAGES
 
 NAME = {  # bounds of a name in tables and figures, which browsers and spreadsheets open
     "pattern": r"^[^\W_][\w .,+():/-]*$",
@@ -135,7 +135,7 @@ class Scenario(Section):
                     f"{cls.__name__}: {key} must be declared to be read by {', '.join(sorted(missing))}, too"
                 )
         scheme = get_args(cls.model_fields["schemes"].annotation)[0]
-        known = {*STAGES, REPORT}
+        known = {*STAGES, IMPORTED, REPORT}
         for name, stage in STAGES.items():
             if stage.variant:
                 known |= {f"{name}/{variant}" for variant in get_args(scheme.model_fields[stage.variant].annotation)}
@@ -155,6 +155,18 @@ class Scenario(Section):
     def of_stage(self, stage: str, variant: str | None = None) -> Self:
         """The part of the scenario that a stage, or a variant of one, is declared to read."""
         return self.part({stage, f"{stage}/{variant}"})
+
+    def imports(self) -> dict[str, str]:
+        """Files of tables from outside that the channel is made of, by the tables' names.
+
+        Those of a system that has any are checked and read by `run(paths)` of its module `imported`; its `channel.run`
+        is handed them as a third argument.
+        """
+        return {}
+
+    def idle(self) -> dict[str, str]:
+        """Keys of parameters that have no effect because of another one, and what that is."""
+        return {}
 
     def table_bytes(self) -> tuple[float, float, str]:
         """About how many bytes a job on tables takes: for each realization, besides, and the keys that set both.

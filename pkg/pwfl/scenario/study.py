@@ -18,7 +18,7 @@ from pwfl.scenario.common import Scenario
 from pwfl.scenario.fields import parameters, stages_of
 from pwfl.scenario.messages import ScenarioError, blame, did_you_mean, report, sets, shown
 from pwfl.scenario.resolution import field_problems, look_up, merge, model_of, resolve
-from pwfl.stages import REPORT, STAGES, variants
+from pwfl.stages import IMPORTED, REPORT, STAGES, variants
 
 TOP_LEVEL = ("study", "run", "base", "scenarios", "allow_large", "print")
 
@@ -269,19 +269,21 @@ def _shadowed(config: dict, asked: dict[str, _Asked], files: dict) -> Iterator[s
 
 
 def _unread(chosen: dict[str, Scenario]) -> Iterator[str]:
-    """A warning for each parameter that is set and that only schedulers or noise schemes read which no scheme has."""
+    """A warning for each parameter that is set and that no scheme's scheduler or noise reads, or another one idles."""
     for name, scenario in chosen.items():
-        read = {REPORT, *STAGES}
+        read = {REPORT, IMPORTED, *STAGES}
         for scheme in scenario.schemes:
             read |= {f"{stage}/{variant}" for stage, variant in variants(scheme.scheduler, scheme.noise).items()}
-        values = scenario.model_dump()
+        values, idle = scenario.model_dump(), scenario.idle()
         for path, declared in parameters(type(scenario)):
-            readers, value = stages_of(declared), look_up(values, path)
+            key, readers, value = ".".join(path), stages_of(declared), look_up(values, path)
             if readers and not readers & read and value != declared.default:
                 yield (
-                    f"scenarios.{name}: {'.'.join(path)}: {value!r} has no effect: it is read by "
+                    f"scenarios.{name}: {key}: {value!r} has no effect: it is read by "
                     f"{', '.join(sorted(readers))}, which none of the schemes has"
                 )
+            elif key in idle and value != declared.default:
+                yield f"scenarios.{name}: {key}: {value!r} has no effect beside {idle[key]}"
 
 
 def _wasteful(chosen: dict[str, Scenario]) -> Iterator[str]:

@@ -9,14 +9,16 @@ from scipy.special import ndtri
 from pwfl import streams
 from pwfl.learning import datasets
 from pwfl.radio.path_loss import link_gain, rayleigh_power
-from pwfl.radio.units import dbm_to_w
-from pwfl.systems.multicell import hexagons
-from pwfl.tables.arrays import to_table
+from pwfl.radio.units import db_to_ratio, dbm_to_w
+from pwfl.systems.multicell import hexagons, urban
+from pwfl.tables.arrays import to_array, to_table
 
 if TYPE_CHECKING:
     from pwfl.systems.multicell.scenario import Data, Multicell
 
+KEYS = ("realization", "user")
 MAX_ATTEMPTS = 1000
+MEAN_ONE = 0.5**0.5  # scale of a Rayleigh amplitude whose mean power is 1
 MOST_SAMPLES = 10**9  # of a user: more than any data set has, and sums of it stay whole numbers
 NOISE_RANGE = (1.0, 6.0)  # start values of K_i sigma_i, in multiples of Nmin
 
@@ -25,8 +27,15 @@ class StartValueError(ValueError):
     """No start values were found that satisfy (21)."""
 
 
-def run(scenario: "Multicell", realizations: range) -> dict[str, pl.DataFrame]:
+def run(
+    scenario: "Multicell", realizations: range, imported: dict[str, pl.DataFrame] | None = None
+) -> dict[str, pl.DataFrame]:
     """Users and links of some consecutive realizations.
+
+    Parameters
+    ----------
+    imported
+        The tables `imported_users` and `imported_links` of these realizations, where channels come from outside.
 
     Raises
     ------
@@ -35,7 +44,29 @@ def run(scenario: "Multicell", realizations: range) -> dict[str, pl.DataFrame]:
     StartValueError
         If some realization's start values keep violating (21).
     """
-    seed, network, radio = scenario.seed, scenario.network, scenario.radio
+    if imported is None:
+        users, links = drawn(scenario, realizations)
+    else:
+        users = imported["imported_users"]
+        links = imported["imported_links"].with_columns(distance_m=None, line_of_sight=None)
+    cell = to_array(users, "cell", *KEYS)
+    if users["samples"].null_count():
+        samples = sample_counts(scenario.seed, scenario.data, realizations, cell.shape[1])
+    else:
+        samples = to_array(users, "samples", *KEYS)
+    block, power, noise = start_values(scenario, realizations, cell, samples, int(links["station"].max()) + 1)
+    users = users.with_columns(
+        samples=pl.Series(samples.ravel()),
+        start_resource_block=pl.Series(block.ravel()).replace(-1, None),
+        start_power_w=pl.Series(power.ravel()),
+        start_noise_std=pl.Series(noise.ravel()),
+    )
+    return {"users": users, "links": links}
+
+
+def drawn(scenario: "Multicell", realizations: range) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Users' positions and cells, their samples null, and their links (17) to the stations of a hexagonal grid."""
+    seed, network = scenario.seed, scenario.network
     users = network.users
     station = hexagons.stations(network.rings, network.cell_radius_m)
     half = hexagons.half_side(network.rings, network.cell_radius_m)
@@ -43,25 +74,41 @@ def run(scenario: "Multicell", realizations: range) -> dict[str, pl.DataFrame]:
     position = half * (2 * streams.uniforms(seed, "position", realizations, (users, 2)) - 1)
     dx, dy = (position[:, None, :, axis] - station[:, axis, None] for axis in range(2))
     distance = np.sqrt(dx**2 + dy**2)  # (realization, station, user)
-    fading = rayleigh_power(streams.uniforms(seed, "fading", realizations, distance.shape[1:]), radio.fading_scale)
-    beyond = np.maximum(distance, radio.min_distance_m)
-    gains = link_gain(beyond, radio.frequency_hz, radio.path_loss_exponent, fading)  # (17)
     cell = distance.argmin(axis=1)
-    samples = sample_counts(seed, scenario.data, realizations, users)
-    block, power, noise = start_values(scenario, realizations, cell, samples, len(station))
+    gain, line_of_sight = gains(scenario, realizations, distance)
+    users_keys = {"realization": realizations, "user": range(users)}
+    links_keys = {"realization": realizations, "station": range(len(station)), "user": range(users)}
+    links = to_table(links_keys, distance_m=distance, gain=gain)
+    if line_of_sight is None:
+        links = links.with_columns(line_of_sight=None)
+    else:
+        links = links.with_columns(line_of_sight=pl.Series(line_of_sight.ravel()))
+    return to_table(users_keys, x_m=position[..., 0], y_m=position[..., 1], cell=cell).with_columns(samples=None), links
 
-    users_table = to_table(
-        {"realization": realizations, "user": range(users)},
-        x_m=position[..., 0],
-        y_m=position[..., 1],
-        cell=cell,
-        samples=samples,
-        start_resource_block=block,
-        start_power_w=power,
-        start_noise_std=noise,
-    ).with_columns(pl.col("start_resource_block").replace(-1, None))
-    keys = {"realization": realizations, "station": range(len(station)), "user": range(users)}
-    return {"users": users_table, "links": to_table(keys, distance_m=distance, gain=gains)}
+
+def gains(scenario: "Multicell", realizations: range, distance_m: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Power gains of links, and which have line of sight, where the path loss tells.
+
+    `distance_m` and both results have shape (realization, station, user).
+    """
+    seed, radio, shape = scenario.seed, scenario.radio, distance_m.shape[1:]
+    uniform = streams.uniforms(seed, "fading", realizations, shape)
+    if radio.path_loss == "power_law":
+        fading = rayleigh_power(uniform, radio.fading_scale)
+        beyond = np.maximum(distance_m, radio.min_distance_m)
+        return link_gain(beyond, radio.frequency_hz, radio.path_loss_exponent, fading), None  # (17)
+    environment, height = urban.ENVIRONMENTS[radio.path_loss], radio.user_height_m
+    beyond = np.maximum(distance_m, urban.DISTANCE_M[0])
+    probability = urban.los_probability(environment, beyond, height)
+    line_of_sight = streams.uniforms(seed, "line_of_sight", realizations, shape) < probability
+    reflection = 1.0
+    if environment.over_roofs and height > urban.TALL_M:
+        chance = streams.uniforms(seed, "effective_height", realizations, shape)
+        reflection = urban.effective_height(environment, beyond, height, chance)
+    normal = ndtri(streams.uniforms(seed, "shadowing", realizations, shape))
+    loss = urban.path_loss_db(environment, beyond, radio.frequency_hz, height, line_of_sight, reflection)
+    loss += urban.shadowing_db(environment, line_of_sight, normal)
+    return rayleigh_power(uniform, MEAN_ONE) * db_to_ratio(-loss), line_of_sight
 
 
 def sample_counts(seed: int, data: "Data", realizations: range, users: int) -> np.ndarray:

@@ -35,3 +35,15 @@ def half_side(rings: int, cell_radius_m: float) -> float:
     """Half the side, in metres, of the square around the origin that bounds all cells."""
     grid = stations(rings, cell_radius_m)[:, None] + corners(cell_radius_m)
     return float(abs(grid).max())
+
+
+def farthest(rings: int, cell_radius_m: float) -> float:
+    """The largest distance, in metres, from a point of that square to a station.
+
+    Examples
+    --------
+    >>> round(farthest(0, 500.0), 1)
+    707.1
+    """
+    half = half_side(rings, cell_radius_m)
+    return float(np.hypot(*(half + abs(stations(rings, cell_radius_m).T))).max())

@@ -11,7 +11,7 @@ from pwfl.systems.multicell import hexagons
 from pwfl.tables.arrays import beside
 
 if TYPE_CHECKING:
-    from pwfl.systems.multicell.scenario import Multicell
+    from pwfl.systems.multicell.scenario import Multicell, Network
 
 DIFFERS = (
     "Several cells interfere; each scheduled user sends its own noisy gradient of all its records, "
@@ -25,70 +25,40 @@ LINKS = 7  # of one user, the strongest ones
 
 
 def topology(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Fig. 3: cells, stations, users of the first realization, and the strongest links of its first user."""
+    """Fig. 3: cells, stations, users of the first realization, and the strongest links of its first user.
+
+    Of channels from outside, whose stations' positions are not known, the users.
+    """
     network = scenario.network
-    rings, radius = network.rings, network.cell_radius_m
-    station = hexagons.stations(rings, radius)
     first = tables["users"]["realization"].min()
     users = tables["users"].filter(pl.col("realization") == first)
-    outline = station[:, None] + hexagons.corners(radius)[[0, 1, 2, 3, 4, 5, 0]]
-    cells = pl.DataFrame(
-        {
-            "cell": np.repeat(np.arange(len(station)), 7),
-            "corner": np.tile(np.arange(7), len(station)),
-            "x_m": outline[..., 0].ravel(),
-            "y_m": outline[..., 1].ravel(),
-        }
-    )
-    stations = pl.DataFrame({"cell": np.arange(len(station)), "x_m": station[:, 0], "y_m": station[:, 1]})
+    links = tables["links"].filter(pl.col("realization") == first)
+    count = links["station"].n_unique()
+    heading, axes = f"{len(users)} users, {count} stations", ("x (m)", "y (m)")
+    if users["x_m"].null_count():
+        return theme.empty("positions of the users are not known", *axes, heading)
     scheduled = tables["schedule"].filter(pl.col("realization") == first).drop_nulls("resource_block")
     by_user = scheduled.group_by("user", maintain_order=True).agg(
         scheduled_by=pl.col("scheme").unique(maintain_order=True)
     )
     by_user = by_user.with_columns(pl.col("scheduled_by").list.join(", "))
     users = users.join(by_user, on="user", how="left", maintain_order="left")
-    chosen = users.row(0, named=True)
-    links = (
-        tables["links"]
-        .filter(pl.col("realization") == first, pl.col("user") == chosen["user"])
-        .pipe(beside, stations.rename({"cell": "station"}), "station")
-        .with_columns(
-            user_x_m=pl.lit(chosen["x_m"]), user_y_m=pl.lit(chosen["y_m"]), gain_db=10 * pl.col("gain").log10()
-        )
-        .sort("gain", descending=True, maintain_order=True)
-        .head(LINKS)
-    )
-    half = hexagons.half_side(rings, radius)
-    limits = alt.Scale(domain=[-half, half], nice=False)
-    x, y = alt.X("x_m:Q", title="x (m)", scale=limits), alt.Y("y_m:Q", title="y (m)", scale=limits)
-    few = network.rings < 2  # of more, a legend has no room: stations have their numbers
+    located = not links["distance_m"].null_count()
+    limits, colours = alt.Scale(zero=False), [CELL_COLOURS[k % len(CELL_COLOURS)] for k in range(count)]
+    if located:
+        half = hexagons.half_side(network.rings, network.cell_radius_m)
+        limits = alt.Scale(domain=[-half, half], nice=False)
+        colours = cell_colours(hexagons.stations(network.rings, network.cell_radius_m), network.cell_radius_m)
+    x, y = (alt.X("x_m:Q", title=axes[0], scale=limits), alt.Y("y_m:Q", title=axes[1], scale=limits))
+    few = count <= len(CELL_COLOURS)  # of more, a legend has no room: stations have their numbers
     colour = alt.Color(
         "cell:N",
         title="Cell",
-        scale=alt.Scale(domain=stations["cell"].to_list(), range=cell_colours(station, radius)),
+        scale=alt.Scale(domain=list(range(count)), range=colours),
         legend=theme.legend("circle", symbolStrokeWidth=0.5) if few else None,
     )
     picked = alt.selection_point(fields=["cell"], bind="legend" if few else alt.Undefined)
     shown = alt.when(picked)
-    grid = alt.Chart(cells).mark_line(color="#999", strokeWidth=1).encode(x=x, y=y, detail="cell:N", order="corner:Q")
-    lines = (
-        alt.Chart(links)
-        .mark_rule(strokeDash=[6, 4], color="#333", strokeWidth=1.2)
-        .encode(
-            x=x,
-            y=y,
-            x2="user_x_m:Q",
-            y2="user_y_m:Q",
-            tooltip=theme.tips(
-                {
-                    "user:N": "User",
-                    "station:N": "Station",
-                    "distance_m:Q": ("Distance (m)", ".0f"),
-                    "gain_db:Q": ("Gain (dB)", ".1f"),
-                }
-            ),
-        )
-    )
     people = (
         alt.Chart(users)
         .mark_circle(stroke="#333", strokeWidth=0.5)
@@ -120,6 +90,61 @@ def topology(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Laye
         .mark_point(shape="circle", filled=False, size=420, color="black", strokeWidth=1.5)
         .encode(x=x, y=y, opacity=shown.then(alt.value(1.0)).otherwise(alt.value(0.12)))
     )
+    layers, subtitle = [people, rings], f"realization {first}; ringed: users whom a scheme schedules"
+    if located:
+        chosen = users.row(0, named=True)
+        below, above = _stations(network, links.filter(user=chosen["user"]), chosen, x, y)
+        layers = [*below, *layers, *above]
+        subtitle = [
+            f"realization {first}; triangles: stations; ringed: users whom a scheme schedules",
+            f"dashed: links of user {chosen['user']}" + ("" if few else f", the {LINKS} strongest"),
+        ]
+    title = alt.TitleParams(heading, subtitle=subtitle)
+    side = SIDE if few else 1.5 * SIDE
+    return alt.layer(*layers).add_params(picked).properties(width=side, height=side, title=title)
+
+
+def _stations(
+    network: "Network", links: pl.DataFrame, user: dict, x: alt.X, y: alt.Y
+) -> tuple[list[alt.Chart], list[alt.Chart]]:
+    """What lies under the users, cells and the strongest links of one; and above, stations with their numbers."""
+    station = hexagons.stations(network.rings, network.cell_radius_m)
+    outline = station[:, None] + hexagons.corners(network.cell_radius_m)[[0, 1, 2, 3, 4, 5, 0]]
+    cells = pl.DataFrame(
+        {
+            "cell": np.repeat(np.arange(len(station)), 7),
+            "corner": np.tile(np.arange(7), len(station)),
+            "x_m": outline[..., 0].ravel(),
+            "y_m": outline[..., 1].ravel(),
+        }
+    )
+    stations = pl.DataFrame({"cell": np.arange(len(station)), "x_m": station[:, 0], "y_m": station[:, 1]})
+    links = (
+        beside(links, stations.rename({"cell": "station"}), "station")
+        .with_columns(user_x_m=pl.lit(user["x_m"]), user_y_m=pl.lit(user["y_m"]), gain_db=10 * pl.col("gain").log10())
+        .sort("gain", descending=True, maintain_order=True)
+        .head(LINKS)
+    )
+    grid = alt.Chart(cells).mark_line(color="#999", strokeWidth=1).encode(x=x, y=y, detail="cell:N", order="corner:Q")
+    lines = (
+        alt.Chart(links)
+        .mark_rule(strokeDash=[6, 4], color="#333", strokeWidth=1.2)
+        .encode(
+            x=x,
+            y=y,
+            x2="user_x_m:Q",
+            y2="user_y_m:Q",
+            tooltip=theme.tips(
+                {
+                    "user:N": "User",
+                    "station:N": "Station",
+                    "distance_m:Q": ("Distance (m)", ".0f"),
+                    "gain_db:Q": ("Gain (dB)", ".1f"),
+                }
+            ),
+        )
+    )
+    few = network.rings < 2
     masts = (
         alt.Chart(stations)
         .mark_point(shape="triangle-up", filled=True, size=150 if few else 60, color="black", opacity=1)
@@ -128,16 +153,7 @@ def topology(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Laye
     numbers = (
         alt.Chart(stations).mark_text(dy=14 if few else 11, fontSize=10, color="black").encode(x, y, text="cell:N")
     )
-    title = alt.TitleParams(
-        f"{len(users)} users, {len(station)} stations",
-        subtitle=[
-            f"realization {first}; triangles: stations; ringed: users whom a scheme schedules",
-            f"dashed: links of user {chosen['user']}" + ("" if few else f", the {LINKS} strongest"),
-        ],
-    )
-    side = SIDE if few else 1.5 * SIDE
-    layers = (grid, lines, people, rings, masts, numbers)
-    return alt.layer(*layers).add_params(picked).properties(width=side, height=side, title=title)
+    return [grid, lines], [masts, numbers]
 
 
 def cell_colours(station: np.ndarray, radius: float) -> list[str]:

@@ -4,18 +4,23 @@ Defaults are Table I of Tavangaran et al., "On Differential Privacy for Federate
 Wireless Systems with Multiple Base Stations", with R = 5 and gamma = 1e6.
 """
 
+from functools import lru_cache
 from importlib.util import find_spec
 from math import exp
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import model_validator
 
 from pwfl.learning import datasets
+from pwfl.runtime import files, shards
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameter
 from pwfl.scenario.size import COPIES, FLOAT, LINK_BYTES, layer_bytes, network_bytes, training_operations
+from pwfl.stages import IMPORTED, IMPORTS
+from pwfl.systems.multicell import hexagons, urban
 from pwfl.systems.multicell.allocation import ALLOCATIONS
 
+POWER_LAW = ("path_loss_exponent", "fading_scale", "min_distance_m")  # parameters that only this path loss reads
 MAX_PRIVACY_WEIGHT = 1e12  # of a user's leakage in the objective, in samples
 MAX_EFFICIENCY = 20  # bit/s per Hz that a minimum rate may ask for
 OPTIMIZED = " ".join(f"noise/{scheme}" for scheme in ("optimal", *ALLOCATIONS))  # noise that follows from (36)
@@ -56,12 +61,55 @@ class Radio(Section):
         100e3, "minimum uplink rate Rmin of a scheduled user", unit="bit/s", stages="schedule", ge=1e-9, le=1e13
     )
     frequency_hz: float = parameter(2.45e9, "uplink centre frequency f", unit="Hz", stages="channel", ge=1e3, le=1e13)
-    path_loss_exponent: float = parameter(
-        3.0, "exponent of the distance in the path loss", stages="channel", ge=0, le=6
+    path_loss: Literal["power_law", "uma", "umi"] = parameter(
+        "power_law",
+        "path loss: the paper's (17), a power of the distance; or that of 3GPP TR 38.901 for outdoor users, urban "
+        "macro (stations 25 m high) or urban micro, street canyon (10 m): line of sight by its probability, shadow "
+        "fading, Rayleigh fading of mean power 1, distances cut below at 10 m",
+        stages="channel",
     )
-    fading_scale: float = parameter(1.0, "scale of the Rayleigh fading amplitude l", stages="channel", ge=1e-3, le=1e3)
+    path_loss_exponent: float = parameter(
+        3.0, "exponent of the distance in the path loss `power_law`", stages="channel", ge=0, le=6
+    )
+    fading_scale: float = parameter(
+        1.0,
+        "scale of the Rayleigh fading amplitude l, whose mean power is twice its square, with `power_law`",
+        stages="channel",
+        ge=1e-3,
+        le=1e3,
+    )
     min_distance_m: float = parameter(
-        1.0, "distances to a station are cut below at this", unit="m", stages="channel", ge=1e-3, le=1e6
+        1.0,
+        "distances to a station are cut below at this, with `power_law`",
+        unit="m",
+        stages="channel",
+        ge=1e-3,
+        le=1e6,
+    )
+    user_height_m: float = parameter(
+        1.5,
+        "height of the users above ground, with `uma` and `umi`",
+        unit="m",
+        stages="channel",
+        ge=urban.USER_HEIGHT_M[0],
+        le=urban.USER_HEIGHT_M[1],
+    )
+
+
+class Channel(Section):
+    """Channels from outside: of a ray tracer, a system simulator, or measurements (docs/multicell.md)."""
+
+    links: str | None = parameter(
+        None,
+        "table of gains, a .parquet or .csv file that every job can read, with the columns realization, station, user "
+        "(each numbered from 0) and gain (of power, a ratio, not in dB); null: drawn by `network` and `radio`",
+        stages=IMPORTED,
+    )
+    users: str | None = parameter(
+        None,
+        "table of their users, likewise, with the columns realization, user and any of: x_m and y_m; cell (the serving "
+        "station); samples; null: positions unknown, served by the strongest station, samples drawn by `data`",
+        stages=IMPORTED,
     )
 
 
@@ -203,6 +251,7 @@ class Multicell(common.Scenario):
     system: Literal["multicell"] = parameter("multicell", "the system simulated")
     network: Network = Network()
     radio: Radio = Radio()
+    channel: Channel = Channel()
     data: Data = Data()
     privacy: Privacy = Privacy()
     schedule: Schedule = Schedule()
@@ -215,7 +264,10 @@ class Multicell(common.Scenario):
     @model_validator(mode="after")
     def _consistent(self):
         """Reject what no realization can satisfy."""
-        self._check_samples()
+        if self.channel.users is None:  # else it is checked with what they hold
+            self._check_samples()
+        if self.channel.links is None:
+            self._check_path_loss()
         most = MAX_PRIVACY_WEIGHT * self.privacy.min_noise**2
         if self.schedule.gamma > most:
             raise ValueError(
@@ -247,6 +299,23 @@ class Multicell(common.Scenario):
             raise ValueError(
                 f"training.clipping: per_user guarantees no leakage (11), so no noise has the epsilon that the scheme "
                 f"{wanted[0]!r} asks for; it needs `per_sample`"
+            )
+
+    def _check_path_loss(self):
+        if self.radio.path_loss == "power_law":
+            return
+        standard, network = f"radio.path_loss: {self.radio.path_loss}, of 3GPP TR 38.901,", self.network
+        low, high = urban.FREQUENCY_HZ
+        if not low <= self.radio.frequency_hz <= high:
+            raise ValueError(
+                f"radio.frequency_hz: {self.radio.frequency_hz:g} is not between {low:g} and {high:g}, where "
+                f"{standard} holds"
+            )
+        farthest = hexagons.farthest(network.rings, network.cell_radius_m)
+        if farthest > urban.DISTANCE_M[1]:
+            raise ValueError(
+                f"network.cell_radius_m: {network.cell_radius_m:g} with network.rings: {network.rings} lets a user be "
+                f"{farthest:.0f} m from a station, and {standard} holds up to {urban.DISTANCE_M[1]:g} m; lower one"
             )
 
     def _check_samples(self):
@@ -282,6 +351,61 @@ class Multicell(common.Scenario):
                 "or give users more samples"
             )
 
+    def imports(self) -> dict[str, str]:
+        """See `pwfl.scenario.common.Scenario`."""
+        if self.channel.links is None:
+            return {}
+        paths = dict(zip(IMPORTS, (self.channel.links, self.channel.users), strict=True))
+        return {table: path for table, path in paths.items() if path is not None}
+
+    def problems(self) -> list[str]:
+        """See `pwfl.scenario.common.Scenario`."""
+        return super().problems() + self._channel_problems()
+
+    def _channel_problems(self) -> list[str]:
+        """What is wrong with channels from outside, or does not fit the scenario."""
+        from pwfl.tables import TableError
+
+        links, users = self.channel.links, self.channel.users
+        if links is None:
+            return [] if users is None else [f"channel.users: {users}: needs gains, a table channel.links of its users"]
+        try:
+            held = _held(tuple((table, path, files.content(path)) for table, path in self.imports().items()))
+        except (OSError, TableError) as error:
+            return [f"channel.{'users' if str(error).startswith(f'{users}:') else 'links'}: {error}"]
+        if self.network.users != held.users:
+            return [f"network.users: {self.network.users} must be the {held.users} of {links}"]
+        if self.realizations > held.realizations:
+            return [f"realizations: {self.realizations} are more than the {held.realizations} of {links}"]
+        trained = shards.bounds(shards.of(self, "train")[-1])[1]
+        needed = shards.covering(0, max(trained, self.realizations), self.shards.optimization)
+        if (count := shards.bounds(needed[-1])[1]) > held.realizations:
+            return [
+                f"shards.optimization: {self.shards.optimization} (and shards.training: {self.shards.training}) take "
+                f"{count} realizations, as shards are whole, and {links} has {held.realizations}; lower them"
+            ]
+        if held.samples is None:
+            try:
+                self._check_samples()
+            except ValueError as error:
+                return [str(error)]
+        elif held.samples > (available := datasets.SIZES[self.data.dataset].train):
+            return [
+                f"channel.users: {users}: realization {held.fullest} has {held.samples} samples, {self.data.dataset} "
+                f"has {available}"
+            ]
+        return []
+
+    def idle(self) -> dict[str, str]:
+        """See `pwfl.scenario.common.Scenario`."""
+        standard = self.radio.path_loss != "power_law"
+        reason = f"radio.path_loss: {self.radio.path_loss}"
+        found = {f"radio.{key}": reason for key in (POWER_LAW if standard else ("user_height_m",))}
+        if self.channel.links is not None:
+            drawn = ("network.rings", "network.cell_radius_m", "radio.path_loss", "radio.frequency_hz")
+            found = dict.fromkeys((*drawn, *(f"radio.{key}" for key in (*POWER_LAW, "user_height_m"))), "channel.links")
+        return found
+
     def table_bytes(self) -> tuple[float, float, str]:
         """See `pwfl.scenario.common.Scenario`."""
         cells = 3 * self.network.rings * (self.network.rings + 1) + 1
@@ -307,6 +431,26 @@ class Multicell(common.Scenario):
         )
         share = min(1.0, cells * self.radio.resource_blocks / self.network.users)
         return training_operations(self, self.training.hidden_layers, self.training.rounds * share * held)
+
+
+class Held(NamedTuple):
+    """What files of channels from outside hold: realizations, users, and samples of the realization with most."""
+
+    realizations: int
+    users: int
+    samples: int | None
+    fullest: int
+
+
+@lru_cache
+def _held(contents: tuple[tuple[str, str, str], ...]) -> Held:
+    """What files hold, given as table, path and digest: scenarios of a study mostly share them."""
+    from pwfl.systems.multicell import imported
+
+    users = imported.run({table: path for table, path, _ in contents})[imported.USERS]
+    totals = users.group_by("realization", maintain_order=True).sum()["samples"]
+    most = None if users["samples"].null_count() else totals.max()
+    return Held(len(totals), users["user"].n_unique(), most, totals.arg_max())
 
 
 MODEL = Multicell

@@ -16,9 +16,9 @@ class Users(dy.Schema):
 
     realization = key("realization")
     user = key("user")
-    x_m = dy.Float64(nullable=False)
-    y_m = dy.Float64(nullable=False)
-    cell = dy.Int64(nullable=False, min=0, description="nearest station")
+    x_m = dy.Float64(nullable=True, description="null: from outside, unknown")
+    y_m = dy.Float64(nullable=True)
+    cell = dy.Int64(nullable=False, min=0, description="nearest station; from outside: as given, or the strongest")
     samples = dy.Int64(nullable=False, min=1, description="training samples K_i")
     start_resource_block = dy.Int64(nullable=True, min=0, description="null: none")
     start_power_w = dy.Float64(nullable=False, min=0)
@@ -31,8 +31,29 @@ class Links(dy.Schema):
     realization = key("realization")
     station = key("station")
     user = key("user")
-    distance_m = dy.Float64(nullable=False, min=0)
+    distance_m = dy.Float64(nullable=True, min=0, description="null: from outside, unknown")
     gain = dy.Float64(nullable=False, min_exclusive=0, description="power gain h_i,s (17)")
+    line_of_sight = dy.Bool(nullable=True, description="null: the path loss knows no such thing")
+
+
+class ImportedLinks(dy.Schema):
+    """Gains from outside (`imported`)."""
+
+    realization = key("realization")
+    station = key("station")
+    user = key("user")
+    gain = dy.Float64(nullable=False, min_exclusive=0, description="power gain h_i,s")
+
+
+class ImportedUsers(dy.Schema):
+    """Users from outside (`imported`); nulls: not given."""
+
+    realization = key("realization")
+    user = key("user")
+    x_m = dy.Float64(nullable=True)
+    y_m = dy.Float64(nullable=True)
+    cell = dy.Int64(nullable=False, min=0)
+    samples = dy.Int64(nullable=True, min=1)
 
 
 class Schedule(dy.Schema):

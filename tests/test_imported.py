@@ -1,0 +1,349 @@
+"""Channels from outside: what files may hold, what is refused, by what they are addressed, the example."""
+
+import os
+import re
+import shutil
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+import yaml
+
+import pwfl
+from conftest import ROOT, TINY, jobs, snakemake
+from pipeline import part
+from pwfl import run as stage_of
+from pwfl import tables
+from pwfl.runtime import prune, store
+from pwfl.scenario import ScenarioError, check_surroundings, load, resolve
+from pwfl.stages import REPORT, STAGES
+from pwfl.systems.multicell import imported, report
+
+sys.path.append(str(ROOT / "examples" / "sionna_links"))
+
+import convert
+
+EXAMPLE = ROOT / "examples" / "sionna_links"
+LINKS, USERS = "imported_links", "imported_users"
+OPTIMAL = [{"name": "OptSched+DP", "scheduler": "optimal", "noise": "optimal"}]
+SMALL = TINY["base"] | {
+    "realizations": 4,
+    "training_realizations": 1,
+    "shards": {"optimization": 2, "training": 1},
+    "network": {"users": 12},
+    "schemes": OPTIMAL,
+}
+
+
+def scenario(links="links.csv", users=None, **sections) -> dict:
+    return SMALL | {"channel": {"links": str(links), "users": users and str(users)}} | sections
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The working folder of a study, with a table of 4 realizations, 3 stations, 12 users, and one of these users."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(7)
+    keys = {"realization": range(4), "station": range(3), "user": range(12)}
+    gain = 10 ** rng.uniform(-12, -8, (4, 3, 12))
+    tables.to_table(keys, gain=gain).write_csv("links.csv")
+    tables.to_table({"realization": range(4), "user": range(12)}, samples=rng.integers(20, 60, (4, 12))).write_csv(
+        "users.csv"
+    )
+    return tmp_path
+
+
+def change(path: str, edit) -> None:
+    edit(pl.read_csv(path)).write_csv(path)
+
+
+def error_of(config: dict) -> str:
+    with pytest.raises(ScenarioError) as caught:
+        check_surroundings(load({"scenarios": {"one": config}}, "study.yaml"))
+    return str(caught.value)
+
+
+# What is refused before any work.
+
+
+def with_value(frame: pl.DataFrame, row: int, column: str, value) -> pl.DataFrame:
+    values = frame[column].to_list()
+    values[row] = value
+    return frame.with_columns(pl.Series(column, values, strict=False))
+
+
+@pytest.mark.parametrize(
+    ("edit", "expected"),
+    [
+        (lambda f: f.rename({"gain": "gain_db"}), "column 'gain' is missing; there are realization, station, user, gain_db"),
+        (lambda f: f.with_columns(delay_s=1e-6), "column 'delay_s' is unknown; known are realization, station, user, gain"),
+        (lambda f: f.clear(), "has no rows"),
+        (lambda f: f.with_columns(pl.col("gain").log10() * 10), "row 1: column 'gain': -.* is wrong, must be 1e-30 to 1: a "
+         "power gain as a ratio, not in dB, and not 0 where there is no path"),
+        (lambda f: with_value(f, 4, "gain", 0.0), "row 5: column 'gain': 0.0 is wrong, must be 1e-30 to 1"),
+        (lambda f: with_value(f, 4, "gain", 1.5), "row 5: column 'gain': 1.5 is wrong"),
+        (lambda f: with_value(f, 4, "gain", float("nan")), "row 5: column 'gain': nan is wrong"),
+        (lambda f: with_value(f, 4, "gain", float("inf")), "row 5: column 'gain': inf is wrong"),
+        (lambda f: with_value(f, 6, "gain", None), "row 7: column 'gain': is empty, must hold numbers"),
+        (lambda f: with_value(f.cast({"gain": str}), 6, "gain", "1e-9 W"), "row 7: column 'gain': '1e-9 W' is wrong, must hold "
+         "numbers"),
+        (lambda f: with_value(f.cast({"user": float}), 2, "user", 1.5), "column 'user': 1.5 is wrong, must hold whole numbers"),
+        (lambda f: f.with_columns(pl.col("user") % 2 == 0), "column 'user': .*must hold whole numbers"),
+        (lambda f: with_value(f, 8, "station", -1), "row 9: column 'station': -1 is wrong, must be 0 to 143: stations are "
+         "numbered 0, 1, 2 ..."),
+        (lambda f: with_value(f, 8, "user", 10**6), "row 9: column 'user': 1000000 is wrong, must be 0 to 143"),
+        (lambda f: with_value(f, 13, "user", 0), r"row 13: realization 0, station 1, user 0 stands twice"),
+        (lambda f: f.with_columns(pl.col("user") + 1), "has no row of realization 0, station 0, user 0; all combinations must "
+         "be there, numbered from 0"),
+        (lambda f: f.slice(1), "has no row of realization 0, station 0, user 0"),
+        (lambda f: f.head(-1), "has no row of realization 3, station 2, user 11"),
+        (lambda f: f.filter((pl.col("station") != 1) | (pl.col("realization") != 2)),
+         "has no row of realization 2, station 1, user 0"),
+        (lambda f: f.filter(pl.col("realization") != 2), "has no row of realization 2, station 0, user 0"),
+        (lambda f: f.filter(pl.col("realization") < 3), "realizations: 4 are more than the 3 of links.csv"),
+        (lambda f: f.filter(pl.col("user") < 11), "network.users: 12 must be the 11 of links.csv"),
+    ],
+)  # fmt: skip
+def test_links_that_are_not_what_they_should_be_are_named(folder, edit, expected):
+    check_surroundings(load({"scenarios": {"one": scenario()}}, "study.yaml"))
+    change("links.csv", edit)
+    found = error_of(scenario())
+    assert named(expected, found), found
+    assert "scenarios.one: " in found
+    assert "links.csv" in found
+
+
+def named(expected: str, text: str) -> bool:
+    """Whether the parts of a message, with .* between them, follow one another in a text."""
+    return re.search(".*".join(map(re.escape, expected.split(".*"))), text) is not None
+
+
+@pytest.mark.parametrize(
+    ("edit", "expected"),
+    [
+        (lambda f: f.rename({"samples": "sample"}), "column 'sample' is unknown; known are realization, user, x_m, y_m, cell, "
+         "samples"),
+        (lambda f: with_value(f, 3, "samples", 0), "row 4: column 'samples': 0 is wrong, must be 1 to 1e+09"),
+        (lambda f: with_value(f, 3, "samples", None), "row 4: column 'samples': is empty, must hold whole numbers"),
+        (lambda f: with_value(f, 13, "samples", 2000), "realization 1 has 2.* samples, digits has 1437"),
+        (lambda f: f.with_columns(x_m=1.0), "has only one of the columns 'x_m' and 'y_m'; give both or none"),
+        (lambda f: f.with_columns(x_m=1.0, y_m=float("nan")), "row 1: column 'y_m': nan is wrong, must be -1e+07 to 1e+07: "
+         "metres"),
+        (lambda f: f.with_columns(cell=3), "row 1: column 'cell': 3 is wrong, must be 0 to 2: a station of links.csv"),
+        (lambda f: f.filter(pl.col("user") < 11), "has 11 users, must have the 12 of links.csv"),
+        (lambda f: f.filter(pl.col("realization") < 2), "has 2 realizations, must have the 4 of links.csv"),
+        (lambda f: f.slice(1), "has no row of realization 0, user 0"),
+    ],
+)  # fmt: skip
+def test_users_that_are_not_what_they_should_be_are_named(folder, edit, expected):
+    check_surroundings(load({"scenarios": {"one": scenario(users="users.csv")}}, "study.yaml"))
+    change("users.csv", edit)
+    found = error_of(scenario(users="users.csv"))
+    assert named(f"channel.users: users.csv: .*{expected}", found), found
+
+
+def test_files_that_are_none_are_named(folder):
+    assert "channel.links: nowhere.csv: cannot be read: No such file" in error_of(scenario("nowhere.csv"))
+    assert "channel.users: nowhere.csv: cannot be read: No such file" in error_of(scenario(users="nowhere.csv"))
+    (folder / "links.txt").write_text("x")
+    assert "links.txt: must be a .parquet or a .csv file" in error_of(scenario("links.txt"))
+    (folder / "links.parquet").write_text("x")
+    assert "links.parquet: cannot be read: " in error_of(scenario("links.parquet"))
+    (folder / "folder.csv").mkdir()
+    assert "folder.csv: cannot be read: Is a directory" in error_of(scenario("folder.csv"))
+    assert "channel.users: users.csv: needs gains, a table channel.links" in error_of(
+        SMALL | {"channel": {"users": "users.csv"}}
+    )
+    with pytest.raises(OSError, match=r"nowhere.csv: cannot be read"):
+        store.addresses(resolve(scenario("nowhere.csv"), {}))
+
+
+def test_whole_shards_must_be_there(folder):
+    found = error_of(scenario(realizations=3, shards={"optimization": 5, "training": 1}))
+    assert "shards.optimization: 5 (and shards.training: 1) take 5 realizations, as shards are whole" in found
+    assert "links.csv has 4; lower them" in found
+    found = error_of(scenario(realizations=2, training_realizations=1, shards={"optimization": 2, "training": 5}))
+    assert "(and shards.training: 5) take 6 realizations" in found
+
+
+def test_laws_that_files_replace_are_not_checked_and_those_that_they_do_not_are(folder):
+    law = {"data": {"dataset": "digits", "samples_offset": 500}}
+    with pytest.raises(ScenarioError, match=r"data.samples_offset: 12 users would hold at least 6000"):
+        resolve(scenario(**law), {})
+    assert resolve(scenario(users="users.csv", **law), {}).problems() == []
+    change("users.csv", lambda f: f.drop("samples"))
+    assert "data.samples_offset: 12 users would hold at least 6000" in error_of(scenario(users="users.csv", **law))
+
+
+def test_parameters_without_effect_are_named(folder):
+    config = scenario(radio={"resource_blocks": 2, "path_loss": "uma"}, network={"users": 12, "rings": 9})
+    warnings = load({"scenarios": {"one": config}}, "study.yaml").warnings
+    assert "scenarios.one: radio.path_loss: 'uma' has no effect beside channel.links" in warnings
+    assert "scenarios.one: network.rings: 9 has no effect beside channel.links" in warnings
+    assert load({"scenarios": {"one": scenario()}}, "study.yaml").warnings == ()
+
+
+# What comes out.
+
+
+def channel(config: dict, realizations: range) -> dict[str, pl.DataFrame]:
+    model = resolve(config, {})
+    made = stage_of.channel(part(model, "channel"), realizations, stage_of.imported("multicell", model.imports()))
+    return {name: tables.finished(frame, name, "multicell") for name, frame in made.items()}
+
+
+def test_users_belong_to_their_strongest_station(folder):
+    links = pl.read_csv("links.csv")
+    change("links.csv", lambda f: f.sample(fraction=1.0, shuffle=True, seed=1))  # in whatever order
+    found = channel(scenario(), range(4))
+    assert found["links"].select("realization", "station", "user", "gain").equals(links)
+    best = {}
+    for realization, station, user, gain in links.iter_rows():
+        if gain > best.get((realization, user), (0.0, None))[0]:
+            best[realization, user] = (gain, station)
+    for realization, user, cell in found["users"].select("realization", "user", "cell").iter_rows():
+        assert cell == best[realization, user][1]
+    assert found["users"].select("x_m", "y_m").null_count().row(0) == (48, 48)
+
+
+def test_of_equal_gains_the_first_station_serves(folder):
+    change("links.csv", lambda f: f.with_columns(gain=1e-9))
+    assert set(channel(scenario(), range(4))["users"]["cell"]) == {0}
+
+
+def test_what_users_give_is_taken_and_the_rest_is_drawn(folder):
+    drawn = channel(scenario(), range(4))["users"]
+    given = channel(scenario(users="users.csv"), range(4))["users"]
+    assert given["samples"].equals(pl.read_csv("users.csv")["samples"])
+    # The same draws: powers, and the noise in multiples of Nmin / K.
+    assert given["cell"].equals(drawn["cell"])
+    product = [(f["samples"] * f["start_noise_std"]).to_numpy() for f in (drawn, given)]
+    same = (given["start_power_w"] == drawn["start_power_w"]).to_numpy()
+    np.testing.assert_allclose(product[0][same], product[1][same])
+    assert same.mean() > 0.2  # where (21) lets both keep the same attempt
+    change("users.csv", lambda f: f.with_columns(cell=pl.col("user") % 3, x_m=1.0 * pl.col("user"), y_m=-2.0))
+    located = channel(scenario(users="users.csv"), range(4))["users"]
+    assert located["cell"].equals(located["user"] % 3)
+    assert located["x_m"].equals(located["user"].cast(pl.Float64))
+    assert set(located["y_m"]) == {-2.0}
+
+
+def test_a_realization_is_the_same_in_any_shard(folder):
+    whole, alone = (channel(scenario(users="users.csv"), some) for some in (range(4), range(2, 4)))
+    for table, frame in alone.items():
+        assert whole[table].filter(pl.col("realization") >= 2).equals(frame)
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_the_projects_own_channel_comes_back_from_outside_to_the_bit(folder, suffix):
+    own = SMALL | {"network": {"users": 12}}
+    drawn = {name: tables.finished(frame, name, "multicell")
+             for name, frame in stage_of.channel(part(resolve(own, {}), "channel"), range(4)).items()}  # fmt: skip
+    links = drawn["links"].select("realization", "station", "user", "gain")
+    users = drawn["users"].select("realization", "user", "x_m", "y_m", "cell", "samples")
+    for name, frame in (("own_links", links), ("own_users", users)):
+        getattr(frame, f"write_{suffix}")(f"{name}.{suffix}")
+    back = channel(scenario(f"own_links.{suffix}", f"own_users.{suffix}"), range(4))
+    assert back["users"].equals(drawn["users"])
+    assert back["links"].select(links.columns).equals(links)
+
+
+@pytest.mark.parametrize("located", [True, False])
+def test_the_map_shows_what_is_known(folder, located):
+    change("users.csv", lambda f: f.with_columns(x_m=10.0 * pl.col("user"), y_m=50.0))
+    model = resolve(scenario(users="users.csv" if located else None), {})
+    found = channel(model.model_dump(), range(2))
+    found |= stage_of.schedule(part(model, "schedule", "optimal"), "optimal", found)
+    found["schedule"] = found["schedule"].with_columns(scheme=pl.lit("OptSched+DP"))
+    chart = str(report.topology(part(model, REPORT), found).to_dict())
+    assert "12 users, 3 stations" in chart
+    assert "triangle" not in chart  # stations
+    assert ("positions of the users are not known" in chart) is not located
+
+
+# By what it is addressed.
+
+
+def addresses(config: dict) -> dict[str, str]:
+    return {key[0]: found["address"] for key, found in store.addresses(resolve(config, {})).items()}
+
+
+def test_the_address_is_of_what_files_hold_not_of_where_they_lie(folder):
+    plain, before = addresses(SMALL), addresses(scenario(users="users.csv"))
+    assert set(before) == {*STAGES, "dataset", "imported"}
+    shutil.copy("links.csv", "elsewhere.csv")
+    assert addresses(scenario("elsewhere.csv", "users.csv")) == before
+    os.utime("links.csv", (0, 0))
+    assert addresses(scenario(users="users.csv")) == before
+    assert {name for name in plain if plain[name] != before[name]} == set(STAGES)
+    without = addresses(scenario())
+    change("links.csv", lambda f: with_value(f, 0, "gain", 1e-9))
+    after = addresses(scenario(users="users.csv"))
+    assert {name for name in before if before[name] != after[name]} == {*STAGES, "imported"}
+    assert without["channel"] not in (before["channel"], after["channel"])
+    text = str(store.addresses(resolve(scenario(users="users.csv"), {}))["channel", None, None])
+    assert "links.csv" not in text
+
+
+def test_a_file_that_changed_after_a_job_was_planned_is_refused(folder):
+    description = store.addresses(resolve(scenario(), {}))["imported", None, None]
+    store.check_contents(description, {LINKS: "links.csv"})
+    change("links.csv", lambda f: with_value(f, 0, "gain", 1e-9))
+    with pytest.raises(store.StoreError, match=r"links.csv: was changed after this job was planned"):
+        store.check_contents(description, {LINKS: "links.csv"})
+
+
+def test_a_sweep_compares_files(folder):
+    shutil.copy("links.csv", "other.csv")
+    config = {"scenarios": {"one": scenario() | {"sweep": {"channel.links": ["links.csv", "other.csv"]}}}}
+    study = load(config, "study.yaml")
+    assert list(study.scenarios) == ["one,links=links.csv", "one,links=other.csv"]
+    assert [found.imports() for found in study.scenarios.values()] == [{LINKS: "links.csv"}, {LINKS: "other.csv"}]
+
+
+def test_nothing_is_pruned_while_a_file_is_missing(folder, capsys):
+    (folder / "store" / "train" / "0123456789ab").mkdir(parents=True)
+    (folder / "study.yaml").write_text(yaml.safe_dump({"scenarios": {"one": scenario("moved.csv")}}))
+    assert prune.main(["study.yaml", "--delete"]) == 1
+    assert "moved.csv: cannot be read: No such file" in capsys.readouterr().err
+
+
+# The example.
+
+
+def test_the_example_adds_paths_up_and_takes_time_steps_for_realizations(tmp_path):
+    with np.load(EXAMPLE / "paths.npz") as saved:
+        a, positions = saved["a"], saved["rx_positions"]
+    assert a.shape == (12, 1, 3, 1, 4, 6)
+    convert.main(*map(str, (EXAMPLE / "paths.npz", tmp_path / "links.parquet", tmp_path / "users.parquet")))
+    found = imported.run({LINKS: str(tmp_path / "links.parquet"), USERS: str(tmp_path / "users.parquet")})
+    for realization, station, user, gain in found[LINKS].iter_rows():
+        coefficient = sum(complex(a[user, 0, station, 0, path, realization]) for path in range(4))
+        assert gain == pytest.approx(max(abs(coefficient) ** 2, convert.FLOOR), rel=1e-5)
+    assert (found[LINKS]["gain"] == convert.FLOOR).sum() == 2 * 6  # two links without a path
+    for _, user, x, y in found[USERS].select("realization", "user", "x_m", "y_m").iter_rows():
+        assert (x, y) == tuple(positions[user, :2])
+
+
+def test_the_example_runs_in_the_workflow_as_in_simulate(tmp_path, monkeypatch):
+    config = yaml.safe_load((EXAMPLE / "study.yaml").read_text())
+    config["base"] |= {"training_realizations": 1, "schemes": OPTIMAL, "audit": {"canaries": 50}}
+    convert.main(*map(str, (EXAMPLE / "paths.npz", tmp_path / "links.parquet", tmp_path / "users.parquet")))
+    result = snakemake(tmp_path, config, "--cores", "2")
+    assert result.returncode == 0, result.stdout + result.stderr
+    monkeypatch.chdir(tmp_path)
+    made, left = pwfl.simulate(config), pwfl.results("results/sionna_links")
+    for stages in zip(made.scenarios["traced"].stages.items(), left.scenarios["traced"].stages.items(), strict=True):
+        (name, one), (other, two) = stages
+        assert name == other
+        assert one.equals(two), name
+    topology = (tmp_path / "results/sionna_links/traced/topology.json").read_text()
+    assert "12 users, 3 stations" in topology
+    # The same content under another name is checked again, and nothing after it is computed.
+    (tmp_path / "links.parquet").rename(tmp_path / "moved.parquet")
+    config["base"]["channel"]["links"] = "moved.parquet"
+    planned = jobs(snakemake(tmp_path, config, "--dry-run"))
+    assert set(planned) <= {"imported", "scenario", "comparison", "page"}
+    convert.links(np.load(EXAMPLE / "paths.npz")["a"][..., ::-1]).write_parquet(tmp_path / "moved.parquet")
+    assert {"imported", *STAGES} <= set(jobs(snakemake(tmp_path, config, "--dry-run")))
