@@ -37,6 +37,9 @@ def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.
     epsilons in `outcome` are maxima over users. `rho_worst_case`, with `per_user` clipping only, is
     the leakage where one record can turn the clipped mean around: sensitivity 2 L, not 2 L / K_i.
 
+    A user leaks in the rounds in which it sends, and zCDP adds up over them. The objective and the left side of (21)
+    are those of the noise that each user would add if it sent in all rounds at the same budget; see `noise.run`.
+
     Parameters
     ----------
     tables
@@ -51,11 +54,16 @@ def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.
     clip, rounds, clipping = training.clip_norm, training.rounds, training.clipping
 
     frame = assigned(tables)
-    active = frame.filter("scheduled", pl.col("noise_std").is_not_null())
-    samples, noise_std = active["samples"].to_numpy(), active["noise_std"].to_numpy()
-    rho = zcdp(2 * clip / samples, noise_std, rounds)
-    worst_case = zcdp(2 * clip, noise_std, rounds) if clipping == "per_user" else np.full(len(rho), np.nan)
-    leakage = active.select("realization", "user").with_columns(
+    samples, scheduled, noise_std = (to_array(frame, name, *KEYS) for name in ("samples", "scheduled", "noise_std"))
+    sends = scheduled & ~np.isnan(noise_std)
+    added, rounds_each = np.where(sends, noise_std, np.inf), rounds // sends.shape[1]
+    ever = sends.any(axis=1)
+    rho = zcdp(2 * clip / samples, added, rounds_each).sum(axis=1)[ever]
+    worst_case = zcdp(2 * clip, added, rounds_each).sum(axis=1)[ever]
+    if clipping == "per_sample":
+        worst_case = np.full(len(rho), np.nan)
+    keys = frame.select("realization", "user").unique(maintain_order=True)
+    leakage = keys.filter(pl.Series(ever.ravel())).with_columns(
         rho=pl.Series(rho),
         mu=pl.Series(np.sqrt(2 * rho)),
         epsilon_exact=pl.Series(exact_epsilon(rho, delta)),
@@ -68,9 +76,9 @@ def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.
     if constants.xi1 is None:
         constants = constants.model_copy(update={"xi1": clip**2})  # which makes Assumption 6 true
     bound = convergence_bound(
-        to_array(frame, "samples", *KEYS),
-        to_array(frame, "scheduled", *KEYS),
-        to_array(frame, "noise_std", *KEYS),
+        samples,
+        scheduled,
+        noise_std,
         model_size(scenario.data.dataset, training.hidden_layers),
         constants,
     )
@@ -78,20 +86,7 @@ def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.
         {"realization": frame["realization"].unique().sort()}
         | {name: pl.Series(values, nan_to_null=True) for name, values in bound.items()}
     )
-    weighted = pl.col("samples") * pl.col("scheduled")
-    known = pl.col("noise_std").is_not_null().all()
-    outcome = frame.group_by("realization", maintain_order=True).agg(
-        scheduled=pl.col("scheduled").sum(),
-        scheduled_samples=weighted.sum(),
-        samples=pl.col("samples").sum(),
-        objective=pl.when(known).then(
-            (pl.col("samples") - weighted).sum()
-            + gamma * (pl.col("samples") * pl.col("noise_std")).filter("scheduled").pow(-2).sum()
-        ),
-        noise_error=pl.when(known & pl.col("scheduled").any()).then(
-            (weighted * pl.col("noise_std").pow(2)).sum() / weighted.sum()
-        ),
-    )
+    outcome = beside(participation(frame), objectives(frame, gamma), "realization")
     worst = leakage.group_by("realization", maintain_order=True).agg(
         rho_total=pl.col("rho").sum(),
         rho_max=pl.col("rho").max(),
@@ -124,6 +119,40 @@ def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.
     return {"leakage": leakage, "outcome": outcome}
 
 
+def participation(frame: pl.DataFrame) -> pl.DataFrame:
+    """How many users of each realization send, of how many samples; `frame` is that of `assigned`."""
+    weighted = pl.col("samples") * pl.col("scheduled")
+    users = frame.group_by("realization", "user", maintain_order=True).agg(
+        pl.col("samples").first(), pl.col("scheduled").any(), rounds=pl.col("scheduled").mean()
+    )
+    return users.group_by("realization", maintain_order=True).agg(
+        scheduled=pl.col("scheduled").sum(),
+        scheduled_samples=weighted.sum(),
+        senders=pl.col("rounds").sum(),
+        samples=pl.col("samples").sum(),
+    )
+
+
+def objectives(frame: pl.DataFrame, gamma: float) -> pl.DataFrame:
+    """Objective (20) and left side of (21) of each realization: the intervals' mean, and the largest.
+
+    Null where one of them has no feasible noise. `frame` is that of `assigned`.
+    """
+    weighted = pl.col("samples") * pl.col("scheduled")
+    noise_std = pl.col("noise_std") / pl.col("planned").sqrt()  # if it sent in all rounds
+    known = pl.col("noise_std").is_not_null().all()
+    each = frame.group_by("realization", "interval", maintain_order=True).agg(
+        known=known,
+        objective=(pl.col("samples") - weighted).sum()
+        + gamma * (pl.col("samples") * noise_std).filter("scheduled").pow(-2).sum(),
+        noise_error=pl.when(pl.col("scheduled").any()).then((weighted * noise_std.pow(2)).sum() / weighted.sum()),
+    )
+    return each.group_by("realization", maintain_order=True).agg(
+        objective=pl.when(pl.col("known").all()).then(pl.col("objective").mean()),
+        noise_error=pl.when(pl.col("known").all()).then(pl.col("noise_error").max()),
+    )
+
+
 def convergence_bound(
     samples: np.ndarray, scheduled: np.ndarray, noise_std: np.ndarray, dimension: int, constants: "Convergence"
 ) -> dict[str, np.ndarray]:
@@ -132,7 +161,7 @@ def convergence_bound(
     Parameters
     ----------
     samples
-        K_i, shape (realization, user).
+        K_i, shape (realization, interval, user).
     scheduled
         a_i, boolean, same shape.
     noise_std
@@ -145,17 +174,19 @@ def convergence_bound(
     Returns
     -------
     `c1`, `c2`, `c3` and `bound_limit`, each of shape (realization,). C3 is NaN where nobody is scheduled (no update,
-    no noise) or the noise is. The limit is (C2 + C3) / (1 - C1), infinite for C1 >= 1.
+    no noise) or the noise is. The limit is (C2 + C3) / (1 - C1), infinite for C1 >= 1. Of several intervals it is made
+    of the largest C1, C2 and C3, since the theorem bounds each round's progress.
     """
     smoothness = constants.smoothness
-    left_out = np.where(scheduled, 0, samples).sum(axis=1) / samples.sum(axis=1)
+    left_out = np.where(scheduled, 0, samples).sum(axis=-1) / samples.sum(axis=-1)
     weighted = np.where(scheduled, samples, 0)
     with np.errstate(invalid="ignore"):
-        share = weighted / weighted.sum(axis=1, keepdims=True)
-    noise = np.where(scheduled, (share * noise_std) ** 2, 0.0).sum(axis=1)
+        share = weighted / weighted.sum(axis=-1, keepdims=True)
+    noise = np.where(scheduled, (share * noise_std) ** 2, 0.0).sum(axis=-1)
+    left_out = left_out.max(axis=1)
     c1 = 1 - constants.strong_convexity / smoothness + 4 * constants.xi2 * left_out**2
     c2 = 2 * constants.xi1 / smoothness * left_out**2
-    c3 = np.where(scheduled.any(axis=1), dimension / (2 * smoothness) * noise, np.nan)
+    c3 = np.where(scheduled.any(axis=(1, 2)), dimension / (2 * smoothness) * noise.max(axis=1), np.nan)
     with np.errstate(divide="ignore"):
         limit = np.where(c1 < 1, (c2 + c3) / (1 - c1), np.where(np.isnan(c3), np.nan, np.inf))
     return {"c1": c1, "c2": c2, "c3": c3, "bound_limit": limit}

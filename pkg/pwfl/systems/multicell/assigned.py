@@ -4,20 +4,29 @@ import polars as pl
 
 from pwfl.tables.arrays import beside
 
-KEYS = ("realization", "user")
+KEYS = ("realization", "interval", "user")
 
 
 def assigned(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Users with their samples, whether they send, and their noise, from `users`, `schedule` and `noise`.
 
-    Columns: realization, user, samples, noise_std (null where none is feasible), scheduled. Who has a resource block,
-    but infinite noise, has no leakage to spend and counts as not scheduled.
+    Columns: realization, interval, user, samples, noise_std (null where none is feasible), scheduled, planned. Who has
+    a resource block, but infinite noise, has no leakage to spend and counts as not scheduled. `planned` is the share of
+    the rounds that a user's budget is planned for.
     """
-    users = tables["users"].select(*KEYS, "samples")
-    with_noise = beside(users, tables["noise"].select(*KEYS, "noise_std"), *KEYS)
-    scheduled = tables["schedule"].select(*KEYS, scheduled=pl.col("resource_block").is_not_null())
-    with_both = beside(with_noise, scheduled, *KEYS)
+    schedule = tables["schedule"].select(
+        *KEYS,
+        scheduled=pl.col("resource_block").is_not_null(),
+        planned=pl.col("turn").mean().over("realization", "user"),
+    )
+    with_noise = beside(schedule, tables["noise"].select(*KEYS, "noise_std"), *KEYS)
+    with_both = beside(with_noise, tables["users"].select("realization", "user", "samples"), "realization", "user")
     silent = pl.col("noise_std").is_infinite().fill_null(False)
     return with_both.with_columns(
         noise_std=pl.when(~silent).then("noise_std").otherwise(0.0), scheduled=pl.col("scheduled") & ~silent
     )
+
+
+def intervals(tables: dict[str, pl.DataFrame]) -> int:
+    """How many intervals there are in which the channel stays."""
+    return tables["schedule"]["interval"].n_unique()

@@ -3,7 +3,8 @@
 The loss is <w, x> + b, so that a record's gradient is the record itself, and a 1 for the bias. Canary j
 is plus or minus c u_j, with u_j orthonormal and c so large that clipping leaves no bias: its clipped
 gradient is +-L u_j. An observer of noisy sums of gradients has nothing better than the sum over rounds
-of their products with u_j, the log-likelihood ratio of both records but for a factor.
+of their products with u_j, the log-likelihood ratio of both records but for a factor. Where senders change
+from interval to interval, each interval's sum counts by the canary's share of it over its noise's variance.
 """
 
 from collections.abc import Iterator
@@ -14,11 +15,12 @@ import polars as pl
 import tensorflow as tf
 
 from pwfl import streams
-from pwfl.learning import engine
 from pwfl.learning.linear import LARGE, linear
 from pwfl.privacy.audit import RUNS, Attack, coins, signs_of, worst
 from pwfl.privacy.gaussian import exact_epsilon, zcdp
-from pwfl.systems.multicell.rounds import aggregated_noise_std, clipped_gradient
+from pwfl.systems.multicell.assigned import KEYS, assigned
+from pwfl.systems.multicell.rounds import Senders, advance_function, aggregated_noise_std
+from pwfl.tables.arrays import to_array
 
 if TYPE_CHECKING:
     from pwfl.systems.multicell.scenario import Multicell
@@ -41,37 +43,50 @@ def attacks(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> Iterator[
     if upper is None:
         yield Attack(realization, "nobody sends", delta, None, True, np.empty(0, bool), np.empty(0))
         return
-    keys = ["realization", "user"]
-    sent = (
-        tables["users"]
-        .select(*keys, "samples")
-        .join(tables["noise"], on=keys)
-        .join(tables["leakage"], on=keys, how="semi")
-        .filter(pl.col("realization") == realization)
-        .sort("user")
-    )
-    samples, noise_std = sent["samples"].to_numpy(), sent["noise_std"].to_numpy()
-    sensitivity = np.full(len(sent), 2.0) if per_user else 2 / samples  # of an upload, in clipping norms
-    target = int(np.argmax(sensitivity / noise_std))
+    sent = assigned(tables).filter(pl.col("realization") == realization)
+    sent = sent.join(tables["leakage"], on=["realization", "user"], how="semi").sort(KEYS)
+    samples, scheduled, noise_std = (to_array(sent, name, *KEYS)[0] for name in ("samples", "scheduled", "noise_std"))
+    samples = samples[0]
+    sensitivity = np.full(len(samples), 2.0) if per_user else 2 / samples  # of an upload, in clipping norms
+    signal = np.divide(sensitivity, noise_std, where=scheduled, out=np.zeros(scheduled.shape))
+    target = int(np.argmax((signal**2).sum(axis=0)))
     generator = streams.generator(scenario.seed, "audit", realization)
 
     def attack(users: np.ndarray, observer: str, upper: float) -> Attack:
         canary = int(np.flatnonzero(users == target)[0])
-        first, scores = canary_scores(scenario, samples[users], noise_std[users], canary, generator)
+        own = (samples[users], scheduled[:, users], noise_std[:, users])
+        first, scores = canary_scores(scenario, *own, canary, generator)
         return Attack(realization, observer, delta, upper, True, first.ravel(), scores.ravel())
 
-    user, everyone = sent["user"][target], np.arange(len(sent))
+    user, everyone = sent["user"][target], np.arange(len(samples))
     yield attack(everyone[[target]], f"user {user}'s upload of every round", upper)
-    share = samples[target] / samples.sum()
-    std = aggregated_noise_std(samples, np.full(len(sent), True), noise_std)
-    rho = zcdp(training.clip_norm * sensitivity[target] * share, std, training.rounds)
+    share, std = in_sums(samples, scheduled, noise_std, target)
+    rho = zcdp(training.clip_norm * sensitivity[target] * share, std, training.rounds // len(scheduled)).sum()
     yield attack(
         everyone, f"sum of all uploads of every round, user {user}'s records", float(exact_epsilon(rho, delta))
     )
 
 
+def in_sums(
+    samples: np.ndarray, scheduled: np.ndarray, noise_std: np.ndarray, user: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The share of a user's gradient in the sums of the intervals in which it sends, and their noise's deviations.
+
+    Parameters are those of `canary_scores`.
+    """
+    own = scheduled[:, user]
+    share = samples[user] / (samples * scheduled[own]).sum(axis=1)
+    std = [aggregated_noise_std(samples, *both) for both in zip(scheduled[own], noise_std[own], strict=True)]
+    return share, np.array(std)
+
+
 def canary_scores(
-    scenario: "Multicell", samples: np.ndarray, noise_std: np.ndarray, user: int, generator: np.random.Generator
+    scenario: "Multicell",
+    samples: np.ndarray,
+    scheduled: np.ndarray,
+    noise_std: np.ndarray,
+    user: int,
+    generator: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Coins and scores of one user's canaries in several runs of all rounds.
 
@@ -79,8 +94,10 @@ def canary_scores(
 
     Parameters
     ----------
-    samples, noise_std
-        The sending users' K_i and sigma_i, shape (user,).
+    samples
+        K_i of users who ever send, shape (user,).
+    scheduled, noise_std
+        Who sends in each interval, and sigma_i, shape (interval, user).
     user
         Whose records are canaries, by the place in these.
 
@@ -94,7 +111,10 @@ def canary_scores(
     runs = min(-(-scenario.audit.canaries // width), RUNS)
     first = coins(generator, runs, width)
     keys = [streams.key(scenario.seed, "noise", run) for run in range(runs)]
-    std = aggregated_noise_std(samples, np.full(len(samples), True), noise_std)
+    share, std = in_sums(samples, scheduled, noise_std, user)
+    weight = tf.constant(share / std**2 / np.max(share / std**2), tf.float32)
+    own = tf.constant(np.flatnonzero(scheduled[:, user]), tf.int32)
+    senders, coherence = Senders.of(samples, scheduled, noise_std), training.rounds // len(scheduled)
     before = samples[:user].sum()
     blank = [[before, samples.sum() - before - width], [0, 0]]
     canary = LARGE * training.clip_norm * np.eye(width, dtype=np.float32)
@@ -104,18 +124,12 @@ def canary_scores(
         def total(run):
             signs, key = run
             x = tf.pad(signs[:, None] * canary, blank)
-            gradient = clipped_gradient(linear, x, None, tf.constant(samples, tf.int32), training)
-            start = [tf.zeros([width, 1]), tf.zeros(1)]
-            (kernel, _), _ = engine.train_rounds(
-                gradient,
-                start,
-                tf.constant(1.0),
-                tf.constant(std, tf.float32),
-                key,
-                tf.constant(0),
-                tf.constant(training.rounds),
-            )
-            return -kernel[:, 0]
+            advance = advance_function(linear, x, None, senders, len(scheduled), training, tf.constant(1.0), key)
+            start, score = [tf.zeros([width, 1]), tf.zeros(1)], tf.zeros(width)
+            for k in tf.range(tf.size(own)):
+                (kernel, _), _ = advance(start, own[k] * coherence, tf.constant(coherence))
+                score -= weight[k] * kernel[:, 0]
+            return score
 
         return tf.map_fn(total, (signs, keys), fn_output_signature=tf.float32, parallel_iterations=1)
 

@@ -11,6 +11,7 @@ from pwfl.learning import datasets
 from pwfl.radio.path_loss import link_gain, rayleigh_power
 from pwfl.radio.units import db_to_ratio, dbm_to_w
 from pwfl.systems.multicell import hexagons, urban
+from pwfl.systems.multicell.intervals import round_robin
 from pwfl.tables.arrays import to_array, to_table
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def run(
         users, links = drawn(scenario, realizations)
     else:
         users = imported["imported_users"]
-        links = imported["imported_links"].with_columns(distance_m=None, line_of_sight=None)
+        links = imported["imported_links"].with_columns(interval=0, distance_m=None, line_of_sight=None)
     cell = to_array(users, "cell", *KEYS)
     if users["samples"].null_count():
         samples = sample_counts(scenario.seed, scenario.data, realizations, cell.shape[1])
@@ -65,7 +66,10 @@ def run(
 
 
 def drawn(scenario: "Multicell", realizations: range) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Users' positions and cells, their samples null, and their links (17) to the stations of a hexagonal grid."""
+    """Users' positions and cells, their samples null, and their links (17) to the stations of a hexagonal grid.
+
+    Positions, and with them line of sight and shadow fading, are the same in all intervals.
+    """
     seed, network = scenario.seed, scenario.network
     users = network.users
     station = hexagons.stations(network.rings, network.cell_radius_m)
@@ -77,25 +81,41 @@ def drawn(scenario: "Multicell", realizations: range) -> tuple[pl.DataFrame, pl.
     cell = distance.argmin(axis=1)
     gain, line_of_sight = gains(scenario, realizations, distance)
     users_keys = {"realization": realizations, "user": range(users)}
-    links_keys = {"realization": realizations, "station": range(len(station)), "user": range(users)}
-    links = to_table(links_keys, distance_m=distance, gain=gain)
+    each = {"interval": range(gain.shape[1]), "station": range(len(station)), "user": range(users)}
+    links_keys = {"realization": realizations} | each
+    links = to_table(links_keys, distance_m=distance[:, None], gain=gain)
     if line_of_sight is None:
         links = links.with_columns(line_of_sight=None)
     else:
-        links = links.with_columns(line_of_sight=pl.Series(line_of_sight.ravel()))
+        seen = np.broadcast_to(line_of_sight[:, None], gain.shape)
+        links = links.with_columns(line_of_sight=pl.Series(seen.ravel()))
     return to_table(users_keys, x_m=position[..., 0], y_m=position[..., 1], cell=cell).with_columns(samples=None), links
 
 
 def gains(scenario: "Multicell", realizations: range, distance_m: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     """Power gains of links, and which have line of sight, where the path loss tells.
 
-    `distance_m` and both results have shape (realization, station, user).
+    Only the Rayleigh fading is drawn anew in each interval.
+
+    Parameters
+    ----------
+    distance_m
+        Shape (realization, station, user).
+
+    Returns
+    -------
+    gain
+        Shape (realization, interval, station, user).
+    line_of_sight
+        That of the distances.
     """
     seed, radio, shape = scenario.seed, scenario.radio, distance_m.shape[1:]
-    uniform = streams.uniforms(seed, "fading", realizations, shape)
+    # A stream for each interval: its channel is the same whatever their number.
+    purposes = ["fading", *(f"fading/{interval}" for interval in range(1, scenario.intervals()))]
+    uniform = np.stack([streams.uniforms(seed, purpose, realizations, shape) for purpose in purposes], axis=1)
     if radio.path_loss == "power_law":
         fading = rayleigh_power(uniform, radio.fading_scale)
-        beyond = np.maximum(distance_m, radio.min_distance_m)
+        beyond = np.maximum(distance_m, radio.min_distance_m)[:, None]
         return link_gain(beyond, radio.frequency_hz, radio.path_loss_exponent, fading), None  # (17)
     environment, height = urban.ENVIRONMENTS[radio.path_loss], radio.user_height_m
     beyond = np.maximum(distance_m, urban.DISTANCE_M[0])
@@ -108,7 +128,7 @@ def gains(scenario: "Multicell", realizations: range, distance_m: np.ndarray) ->
     normal = ndtri(streams.uniforms(seed, "shadowing", realizations, shape))
     loss = urban.path_loss_db(environment, beyond, radio.frequency_hz, height, line_of_sight, reflection)
     loss += urban.shadowing_db(environment, line_of_sight, normal)
-    return rayleigh_power(uniform, MEAN_ONE) * db_to_ratio(-loss), line_of_sight
+    return rayleigh_power(uniform, MEAN_ONE) * db_to_ratio(-loss)[:, None], line_of_sight
 
 
 def sample_counts(seed: int, data: "Data", realizations: range, users: int) -> np.ndarray:
@@ -187,36 +207,6 @@ def start_values(
         "the noise error; lower privacy.min_noise, raise privacy.max_noise_error or give users more samples "
         "(data.samples_offset, data.samples_log_mean)"
     )
-
-
-def round_robin(cell: np.ndarray, user_order: np.ndarray, block_order: np.ndarray) -> np.ndarray:
-    """One user per resource block in each cell, users and blocks in random order, until either runs out.
-
-    Parameters
-    ----------
-    cell
-        Each user's station, shape (realization, user).
-    user_order
-        Numbers by which users are ordered, same shape.
-    block_order
-        Numbers by which a cell's blocks are ordered, shape (realization, cell, block).
-
-    Returns
-    -------
-    Each user's resource block, -1 for none, shape (realization, user).
-    """
-    order = np.lexsort((user_order, cell))
-    sorted_cell = np.take_along_axis(cell, order, axis=1)
-    position = np.broadcast_to(np.arange(cell.shape[1]), cell.shape)
-    first = np.concatenate([np.ones((len(cell), 1), bool), np.diff(sorted_cell, axis=1) != 0], axis=1)
-    rank = position - np.maximum.accumulate(np.where(first, position, 0), axis=1)
-    blocks = block_order.argsort(axis=2)
-    served = rank < blocks.shape[2]
-    realization = np.arange(len(cell))[:, None]
-    chosen = np.where(served, blocks[realization, sorted_cell, np.where(served, rank, 0)], -1)
-    result = np.empty_like(chosen)
-    np.put_along_axis(result, order, chosen, axis=1)
-    return result
 
 
 def _apportion(size: np.ndarray, total: int) -> np.ndarray:

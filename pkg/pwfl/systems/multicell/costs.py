@@ -6,7 +6,7 @@ import polars as pl
 
 from pwfl.learning import datasets
 from pwfl.learning.mlp import parameter_count
-from pwfl.systems.multicell.assigned import KEYS, assigned
+from pwfl.systems.multicell.assigned import KEYS, assigned, intervals
 
 if TYPE_CHECKING:
     from pwfl.systems.multicell.scenario import Multicell
@@ -15,29 +15,38 @@ FLOAT_BITS = 32
 
 
 def costs(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Symbols and seconds on air and transmit energy of each realization's training.
+    """Symbols and seconds on air and transmit energy of each realization's training."""
+    each = interval_costs(scenario, tables).drop("interval")
+    return each.group_by("realization", maintain_order=True).sum()
+
+
+def interval_costs(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """Symbols and seconds on air and transmit energy of the rounds of each interval in which the channel stays.
 
     In every round each user that sends, by schedule and noise, sends 32 bits a parameter at its rate. Cells use a
     resource block at the same time, so it is taken for as long as the slowest of them takes; blocks are used side by
-    side, so the round lasts as long as the slowest of all. Rounds are alike, so each costs the same.
+    side, so the round lasts as long as the slowest of all. Rounds of an interval are alike, so each costs the same.
     """
     training = scenario.training
-    bits = FLOAT_BITS * model_size(scenario.data.dataset, training.hidden_layers) * training.rounds
+    rounds = training.rounds // intervals(tables)
+    bits = FLOAT_BITS * model_size(scenario.data.dataset, training.hidden_layers) * rounds
     senders = assigned(tables).filter("scheduled").select(KEYS)
     sent = tables["schedule"].join(senders, on=KEYS, how="semi", maintain_order="left")
     sent = sent.with_columns(seconds=bits / pl.col("rate_bps"))
-    blocks = sent.group_by("realization", "resource_block", maintain_order=True).agg(
+    rows = ("realization", "interval")
+    blocks = sent.group_by(*rows, "resource_block", maintain_order=True).agg(
         symbols=pl.col("seconds").max() * scenario.radio.bandwidth_hz,
         seconds=pl.col("seconds").max(),
         energy=(pl.col("seconds") * pl.col("power_w")).sum(),
     )
-    total = blocks.group_by("realization", maintain_order=True).agg(
+    total = blocks.group_by(rows, maintain_order=True).agg(
         channel_uses=pl.col("symbols").sum(),
         air_seconds=pl.col("seconds").max(),
         transmit_energy_j=pl.col("energy").sum(),
     )
-    everyone = tables["users"].select("realization").unique(maintain_order=True)
-    return everyone.join(total, on="realization", how="left").with_columns(pl.exclude("realization").fill_null(0.0))
+    every = tables["schedule"].select(rows).unique(maintain_order=True)
+    found = every.join(total, on=rows, how="left", maintain_order="left")
+    return found.with_columns(pl.exclude(rows).fill_null(0.0))
 
 
 def model_size(dataset: str, hidden_layers: list[int]) -> int:

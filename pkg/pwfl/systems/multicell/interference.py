@@ -1,13 +1,14 @@
 """The uplink: who occupies which resource block, what that does to the other cells, and at which rates users send."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import polars as pl
 
 from pwfl.radio.units import dbm_to_w
+from pwfl.systems.multicell.intervals import each_interval
 from pwfl.tables.arrays import to_array
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Uplink:
     """The uplink of some realizations.
+
+    Where the channel is drawn anew during the rounds, each interval in which it stays counts as a realization: arrays
+    have a row for each pair of both, here and wherever an uplink is handed on.
 
     Attributes
     ----------
@@ -34,8 +38,8 @@ class Uplink:
         Pmax.
     min_rate_bps
         Rmin.
-    realizations
-        The realizations' numbers, for messages.
+    realizations, intervals
+        Each row's numbers.
     """
 
     gain: np.ndarray
@@ -46,21 +50,34 @@ class Uplink:
     max_power_w: float
     min_rate_bps: float
     realizations: Sequence[int]
+    intervals: Sequence[int]
 
     @classmethod
     def of(cls, radio: "Radio", tables: dict[str, pl.DataFrame]) -> Self:
-        """The uplink of all realizations in the tables `users` and `links`."""
+        """The uplink of all realizations and intervals in the tables `users` and `links`."""
         users = tables["users"]
+        gain = to_array(tables["links"], "gain", "realization", "interval", "station", "user")
+        realizations, intervals, *links = gain.shape
         return cls(
-            to_array(tables["links"], "gain", "realization", "station", "user"),
-            to_array(users, "cell", "realization", "user"),
+            gain.reshape(-1, *links),
+            each_interval(to_array(users, "cell", "realization", "user"), intervals),
             radio.resource_blocks,
             radio.bandwidth_hz,
             dbm_to_w(radio.noise_density_dbm_hz) * radio.bandwidth_hz,
             dbm_to_w(radio.max_power_dbm),
             radio.min_rate_bps,
-            users["realization"].unique().sort().to_list(),
+            each_interval(users["realization"].unique().sort().to_numpy(), intervals).tolist(),
+            list(range(intervals)) * realizations,
         )
+
+    def heard(self, users: np.ndarray) -> Self:
+        """The uplink where no station hears the other users, who can have no block then; shape (realization, user)."""
+        return replace(self, gain=np.where(users[:, None], self.gain, 0.0))
+
+    def row(self, number: int) -> str:
+        """What a row is of, for messages."""
+        interval = f", interval {self.intervals[number]}" if max(self.intervals) else ""
+        return f"realization {self.realizations[number]}{interval}"
 
     @property
     def cells(self) -> int:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Each scheduled user's noise standard deviation, and how it was found.
 
+    Where the channel is drawn anew, each interval has its own. A scheme's noise is what a user would add if it sent in
+    all T rounds, and stands for a leakage rho, its budget. A user who plans for n rounds spends rho / n in each, so it
+    adds sqrt(n / T) times that noise. Bounds (21) and (22) are on the noise before that.
+
     Parameters
     ----------
     scheme
@@ -28,38 +32,40 @@ def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> 
 
     Returns
     -------
-    The tables `noise` and `noise_status`. A realization where even the least noise breaks (21) gets nulls and the
+    The tables `noise` and `noise_status`. An interval where even the least noise breaks (21) gets nulls and the
     status `infeasible`; users who are not scheduled get 0.
     """
-    keys = ("realization", "user")
-    users = beside(tables["users"], tables["schedule"], *keys).sort(keys)
-    realizations = users["realization"].unique(maintain_order=True)
-    scheduled = to_array(users.with_columns(scheduled=pl.col("resource_block").is_not_null()), "scheduled", *keys)
+    keys = ("realization", "interval", "user")
+    users = beside(tables["schedule"], tables["users"], "realization", "user").sort(keys)
+    users = users.with_columns(scheduled=pl.col("resource_block").is_not_null())
+    samples, start_noise_std, turn, scheduled = (
+        to_array(users, name, *keys) for name in ("samples", "start_noise_std", "turn", "scheduled")
+    )
+    planned = turn.mean(axis=1, keepdims=True)
+    samples, start_noise_std, scheduled = (
+        values.reshape(-1, turn.shape[2]) for values in (samples, start_noise_std, scheduled)
+    )
     multiplier = np.full(len(scheduled), np.nan)
     status = np.full(len(scheduled), scheme, dtype=object)
     if scheme == "random":
-        noise = np.where(scheduled, to_array(users, "start_noise_std", *keys), 0.0)
+        noise = np.where(scheduled, start_noise_std, 0.0)
     elif scheme == "target":
         privacy, training = scenario.privacy, scenario.training
-        sensitivity = 2 * training.clip_norm / to_array(users, "samples", *keys)
+        sensitivity = 2 * training.clip_norm / samples
         each = composed_multiplier(privacy.target_epsilon, privacy.delta, training.rounds)
         noise = np.where(scheduled, each * sensitivity, 0.0)
     else:
         privacy = scenario.privacy
-        noise, multiplier, feasible = optimal_noise(
-            to_array(users, "samples", *keys), scheduled, privacy.max_noise_error, privacy.min_noise
-        )
+        noise, multiplier, feasible = optimal_noise(samples, scheduled, privacy.max_noise_error, privacy.min_noise)
         if scheme != "optimal":
-            noise = allocate(scheme, to_array(users, "samples", *keys), noise)
+            noise = allocate(scheme, samples, noise)
         status[~feasible] = "infeasible"
     status[~scheduled.any(axis=1)] = "no_user_scheduled"
+    noise = noise.reshape(turn.shape) * np.sqrt(planned)
+    rows = users.select("realization", "interval").unique(maintain_order=True)
     return {
-        "noise": users.select("realization", "user").with_columns(noise_std=pl.Series(noise.ravel(), nan_to_null=True)),
-        "noise_status": pl.DataFrame(
-            {
-                "realization": realizations,
-                "status": status.tolist(),
-                "multiplier": pl.Series(multiplier, nan_to_null=True),
-            }
+        "noise": users.select(keys).with_columns(noise_std=pl.Series(noise.ravel(), nan_to_null=True)),
+        "noise_status": rows.with_columns(
+            status=pl.Series(status.tolist(), dtype=pl.String), multiplier=pl.Series(multiplier, nan_to_null=True)
         ),
     }

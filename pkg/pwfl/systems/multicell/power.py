@@ -26,7 +26,7 @@ def powers(uplink: Uplink, block: np.ndarray) -> np.ndarray:
         try:
             fraction[tuple(group)] = least_deviation(coupling[tuple(group)], demand[tuple(group)])
         except ArithmeticError as error:
-            raise ArithmeticError(f"realization {uplink.realizations[group[0]]}, block {group[1]}: {error}") from None
+            raise ArithmeticError(f"{uplink.row(group[0])}, block {group[1]}: {error}") from None
 
     power = np.zeros(block.shape)
     realization, n, station = np.nonzero(occupant.transpose(0, 2, 1) >= 0)
@@ -62,7 +62,7 @@ def equations(gain: np.ndarray, occupant: np.ndarray, sinr: float, noise: float)
     realization = np.arange(len(gain))[:, None, None, None]
     station = np.arange(cells)[:, None]
     received = gain[realization, station, np.maximum(user, 0)[:, :, None, :]]  # (..., station, transmitter's cell)
-    own = np.diagonal(received, axis1=2, axis2=3)
+    own = np.where(used, np.diagonal(received, axis1=2, axis2=3), 1.0)
     coupling = -sinr * received / own[..., None] * (used[..., None] & used[..., None, :])
     coupling[..., np.arange(cells), np.arange(cells)] = 1.0
     return coupling, np.where(used, sinr * noise / own, 0.0)

@@ -60,6 +60,15 @@ class Radio(Section):
     min_rate_bps: float = parameter(
         100e3, "minimum uplink rate Rmin of a scheduled user", unit="bit/s", stages="schedule", ge=1e-9, le=1e13
     )
+    coherence_rounds: int | None = parameter(
+        None,
+        "rounds for which the channel stays before it is drawn anew, a divisor of training.rounds: positions stay, "
+        "Rayleigh fading, schedule, powers and noise are new; null: it stays for all rounds",
+        unit="rounds",
+        stages="channel",
+        ge=1,
+        le=10**6,
+    )
     frequency_hz: float = parameter(2.45e9, "uplink centre frequency f", unit="Hz", stages="channel", ge=1e3, le=1e13)
     path_loss: Literal["power_law", "uma", "umi"] = parameter(
         "power_law",
@@ -145,7 +154,7 @@ class Privacy(Section):
     max_noise_error: float = parameter(
         12.0,
         "bound Vmax on the weighted mean noise variance, (21)",
-        stages=f"channel schedule/optimal {OPTIMIZED} report",
+        stages=f"channel schedule {OPTIMIZED} report",
         ge=1e-9,
         le=1e9,
     )
@@ -162,6 +171,14 @@ class Privacy(Section):
     target_epsilon: float | None = common.target_epsilon(
         stages="noise/target",
         otherwise="only for schemes with `noise: target`, of every scheduled user's records alike",
+    )
+    planned_share: float = parameter(
+        1.0,
+        "with coherence_rounds: share of the rounds in which a user may send, which are drawn before the first; its "
+        "budget, what its noise would leave it if it sent in all rounds, is planned for them",
+        stages="schedule",
+        gt=0,
+        le=1,
     )
 
 
@@ -193,7 +210,13 @@ class Training(Section):
     """Federated learning (Algorithm 1)."""
 
     hidden_layers: list[common.Width] = common.hidden_layers([256, 256], stages="train account")
-    rounds: int = parameter(200, "rounds T", stages="noise/target train account audit report", ge=1, le=10**6)
+    rounds: int = parameter(
+        200,
+        "rounds T; the channel depends on it only with coherence_rounds",
+        stages="channel noise/target train account audit report",
+        ge=1,
+        le=10**6,
+    )
     learning_rate: float = parameter(0.05, "step size lambda", stages="train account", ge=1e-9, le=1e38)
     clip_norm: float = parameter(
         10.0, "clipping norm L of a gradient", stages="noise/target train account audit report", ge=1e-6, le=1e6
@@ -249,6 +272,7 @@ class Multicell(common.Scenario):
     """A scenario of the system `multicell`."""
 
     system: Literal["multicell"] = parameter("multicell", "the system simulated")
+    seed: int = parameter(1, "seed of every random draw", stages="channel schedule train audit", ge=0, lt=2**63)
     network: Network = Network()
     radio: Radio = Radio()
     channel: Channel = Channel()
@@ -281,6 +305,7 @@ class Multicell(common.Scenario):
                 "every Hz of radio.bandwidth_hz; no link is that good"
             )
         self._check_target()
+        self._check_coherence()
         if self.convergence.strong_convexity > self.convergence.smoothness:
             raise ValueError(
                 f"convergence.strong_convexity: {self.convergence.strong_convexity} exceeds convergence.smoothness: "
@@ -299,6 +324,21 @@ class Multicell(common.Scenario):
             raise ValueError(
                 f"training.clipping: per_user guarantees no leakage (11), so no noise has the epsilon that the scheme "
                 f"{wanted[0]!r} asks for; it needs `per_sample`"
+            )
+
+    def _check_coherence(self):
+        coherence, rounds = self.radio.coherence_rounds, self.training.rounds
+        if coherence is None:
+            return
+        if rounds % coherence:
+            raise ValueError(
+                f"radio.coherence_rounds: {coherence} is no divisor of training.rounds: {rounds}; budgets are planned "
+                "for whole intervals of as many rounds each"
+            )
+        if self.channel.links is not None:
+            raise ValueError(
+                f"radio.coherence_rounds: {coherence} draws channels anew, those of channel.links are of all rounds; "
+                "leave one of them empty"
             )
 
     def _check_path_loss(self):
@@ -350,6 +390,18 @@ class Multicell(common.Scenario):
                 f"privacy.max_noise_error: {privacy.max_noise_error:g}; lower min_noise, raise max_noise_error "
                 "or give users more samples"
             )
+
+    def intervals(self) -> int:
+        """How many intervals of rounds there are in which the channel stays."""
+        coherence = self.radio.coherence_rounds
+        return 1 if coherence is None else self.training.rounds // coherence
+
+    def part(self, wanted: set[str] | None) -> "Multicell":
+        """See `pwfl.scenario.common.Scenario`. A channel that stays for all rounds does not depend on their number."""
+        section = super().part(wanted)
+        if wanted is not None and "channel" in wanted and self.radio.coherence_rounds is None:
+            section.__dict__.pop("training", None)
+        return section
 
     def imports(self) -> dict[str, str]:
         """See `pwfl.scenario.common.Scenario`."""
@@ -404,17 +456,18 @@ class Multicell(common.Scenario):
         if self.channel.links is not None:
             drawn = ("network.rings", "network.cell_radius_m", "radio.path_loss", "radio.frequency_hz")
             found = dict.fromkeys((*drawn, *(f"radio.{key}" for key in (*POWER_LAW, "user_height_m"))), "channel.links")
+        if self.radio.coherence_rounds is None:
+            found["privacy.planned_share"] = "radio.coherence_rounds: null"
         return found
 
     def table_bytes(self) -> tuple[float, float, str]:
         """See `pwfl.scenario.common.Scenario`."""
         cells = 3 * self.network.rings * (self.network.rings + 1) + 1
         couplings = self.radio.resource_blocks * cells**2 * FLOAT * COPIES
-        return (
-            cells * self.network.users * LINK_BYTES + couplings,
-            0,
-            "network.rings, network.users or radio.resource_blocks",
-        )
+        keys = "network.rings, network.users or radio.resource_blocks"
+        if self.intervals() > 1:
+            keys = f"{keys}, or raise radio.coherence_rounds"
+        return self.intervals() * (cells * self.network.users * LINK_BYTES + couplings), 0, keys
 
     def training_bytes(self) -> tuple[float, str]:
         """See `pwfl.scenario.common.Scenario`."""
@@ -429,7 +482,7 @@ class Multicell(common.Scenario):
         held = self.data.samples_total or self.network.users * (
             self.data.samples_offset + exp(self.data.samples_log_mean + self.data.samples_log_sd**2 / 2)
         )
-        share = min(1.0, cells * self.radio.resource_blocks / self.network.users)
+        share = min(self.privacy.planned_share, cells * self.radio.resource_blocks / self.network.users)
         return training_operations(self, self.training.hidden_layers, self.training.rounds * share * held)
 
 

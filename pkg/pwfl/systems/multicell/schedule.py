@@ -8,8 +8,9 @@ import polars as pl
 
 from pwfl.systems.multicell import assignment
 from pwfl.systems.multicell.interference import Uplink, interference, occupants, rates
+from pwfl.systems.multicell.intervals import each_interval, redrawn_blocks, turns
 from pwfl.systems.multicell.power import powers
-from pwfl.tables.arrays import to_array
+from pwfl.tables.arrays import to_array, to_table
 
 if TYPE_CHECKING:
     from pwfl.systems.multicell.scenario import Multicell
@@ -19,7 +20,7 @@ RATE_TOLERANCE = 1e-6  # by which a rate may miss Rmin, relative
 
 
 def run(scenario: "Multicell", scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """Resource blocks, powers and rates of all realizations in the tables `users` and `links`.
+    """Resource blocks, powers and rates of all realizations and intervals in the tables `users` and `links`.
 
     Powers (35) follow from the blocks, and users whose rate stays below Rmin lose theirs.
 
@@ -39,27 +40,33 @@ def run(scenario: "Multicell", scheduler: str, tables: dict[str, pl.DataFrame]) 
     """
     users = tables["users"]
     uplink = Uplink.of(scenario.radio, tables)
+    realizations, intervals = (sorted(set(numbers)) for numbers in (uplink.realizations, uplink.intervals))
+    turn = turns(scenario, realizations, len(intervals), uplink.cell.shape[1])
+    start = start_blocks(users)
+    if len(intervals) > 1:
+        cell, load = to_array(users, "cell", *KEYS), loads(scenario, users)
+        start = redrawn_blocks(scenario, realizations, cell, uplink.cells, turn, load).reshape(uplink.cell.shape)
+    uplink = uplink.heard(turn.reshape(uplink.cell.shape))
     if scheduler == "random":
-        block = start_blocks(users)
+        block = start
         status = np.full((len(block), uplink.cells), "random", dtype=object)
     else:
-        block, status = optimal_blocks(scenario, uplink, users)
+        block, status = optimal_blocks(scenario, uplink, users, start)
     power = powers(uplink, block)
     lost = (block >= 0) & (rates(uplink, block, power) < uplink.min_rate_bps * (1 - RATE_TOLERANCE))
     final, power = np.where(lost, -1, block), np.where(lost, 0.0, power)
-    schedule = (
-        users.select(KEYS)
-        .sort(KEYS)
-        .with_columns(
-            resource_block=pl.Series(final.ravel()).replace(-1, None),
-            power_w=pl.Series(power.ravel()),
-            rate_bps=pl.Series(rates(uplink, final, power).ravel()),
-        )
+    each = {"resource_block": final, "power_w": power, "rate_bps": rates(uplink, final, power)}
+    schedule = to_table(
+        {"realization": realizations, "interval": intervals, "user": range(turn.shape[2])},
+        turn=turn,
+        **{name: values.reshape(turn.shape) for name, values in each.items()},
     )
+    schedule = schedule.with_columns(pl.col("resource_block").replace(-1, None))
     member = uplink.cell[:, None] == np.arange(uplink.cells)[:, None]  # (realization, cell, user)
     programs = pl.DataFrame(
         {
             "realization": np.repeat(uplink.realizations, uplink.cells),
+            "interval": np.repeat(uplink.intervals, uplink.cells),
             "cell": np.tile(np.arange(uplink.cells), len(block)),
             "status": status.ravel().tolist(),
             "users": member.sum(axis=2).ravel(),
@@ -75,8 +82,18 @@ def start_blocks(users: pl.DataFrame) -> np.ndarray:
     return to_array(users.with_columns(pl.col("start_resource_block").fill_null(-1)), "start_resource_block", *KEYS)
 
 
-def optimal_blocks(scenario: "Multicell", uplink: Uplink, users: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+def loads(scenario: "Multicell", users: pl.DataFrame) -> np.ndarray:
+    """What each user adds to (21) with its start noise, K_i (sigma_i^2 - Vmax), shape (realization, user)."""
+    samples, noise_std = (to_array(users, name, *KEYS) for name in ("samples", "start_noise_std"))
+    return samples * (noise_std**2 - scenario.privacy.max_noise_error)
+
+
+def optimal_blocks(
+    scenario: "Multicell", uplink: Uplink, users: pl.DataFrame, start: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Blocks of Algorithm 3: one cell's program after the other, the other cells as they are by then.
+
+    `start` holds the resource blocks that cells have before, -1 for none, shape (realization, user).
 
     Returns
     -------
@@ -85,10 +102,13 @@ def optimal_blocks(scenario: "Multicell", uplink: Uplink, users: pl.DataFrame) -
     status
         How each cell's program ended, shape (realization, cell). One that is infeasible keeps its start values' blocks.
     """
-    block, power_w = start_blocks(users).copy(), to_array(users, "start_power_w", *KEYS)
+    block, intervals = start.copy(), max(uplink.intervals) + 1
     samples, noise_std = (to_array(users, name, *KEYS) for name in ("samples", "start_noise_std"))
     value = samples - scenario.schedule.gamma / (samples * noise_std) ** 2
-    load = samples * (noise_std**2 - scenario.privacy.max_noise_error)
+    power_w, value, load = (
+        each_interval(values, intervals)
+        for values in (to_array(users, "start_power_w", *KEYS), value, loads(scenario, users))
+    )
     required = uplink.sinr / uplink.max_power_w  # times disturbance over gain: the required power over Pmax
     count, cells = len(block), uplink.cells
     status = np.empty((count, cells), dtype=object)
@@ -109,7 +129,7 @@ def optimal_blocks(scenario: "Multicell", uplink: Uplink, users: pl.DataFrame) -
             -np.delete(scheduled_load, s, axis=1).sum(axis=1),
             fraction,
             scenario.schedule.solver,
-            where=lambda b, s=s: f"realization {uplink.realizations[b]}, cell {s}",
+            where=lambda b, s=s: f"{uplink.row(b)}, cell {s}",
         )
         solved = (status[:, s] != assignment.INFEASIBLE_KEPT)[:, None] & real
         rows, columns = np.nonzero(solved)

@@ -11,6 +11,11 @@ NOISE_STATUSES = ("random", "optimal", *ALLOCATIONS, "target", "infeasible", "no
 TRAINING_STATUSES = ("trained", "diverged", "no_user_scheduled", "noise_infeasible")
 
 
+def interval() -> dy.Int64:
+    """The key of what differs between the intervals in which the channel stays."""
+    return key("interval of rounds in which the channel stays; 0: all rounds, where it is drawn once")
+
+
 class Users(dy.Schema):
     """Where each user is, its samples, its start values (`channel`)."""
 
@@ -26,9 +31,10 @@ class Users(dy.Schema):
 
 
 class Links(dy.Schema):
-    """The link of each user to each station (`channel`)."""
+    """The link of each user to each station, in each interval in which the channel stays (`channel`)."""
 
     realization = key("realization")
+    interval = interval()
     station = key("station")
     user = key("user")
     distance_m = dy.Float64(nullable=True, min=0, description="null: from outside, unknown")
@@ -60,7 +66,9 @@ class Schedule(dy.Schema):
     """Each user's resource block, power and rate (`schedule`); nulls: not scheduled."""
 
     realization = key("realization")
+    interval = interval()
     user = key("user")
+    turn = dy.Bool(nullable=False, description="whether the interval is one that the user's budget is planned for")
     resource_block = dy.Int64(nullable=True, min=0)
     power_w = dy.Float64(nullable=False, min=0)
     rate_bps = dy.Float64(nullable=False, min=0)
@@ -70,6 +78,7 @@ class ScheduleStatus(dy.Schema):
     """How each cell's program ended, before powers and unscheduling (`schedule`)."""
 
     realization = key("realization")
+    interval = interval()
     cell = key("cell")
     status = dy.Enum(PROGRAM_STATUSES, nullable=False)
     users = dy.Int64(nullable=False, min=0, description="users of the cell")
@@ -81,6 +90,7 @@ class Noise(dy.Schema):
     """Each user's noise (`noise`): 0 where not scheduled, null where no noise is feasible."""
 
     realization = key("realization")
+    interval = interval()
     user = key("user")
     noise_std = dy.Float64(
         nullable=True, min=0, allow_inf=True, description="sigma_i, per coordinate; infinite: has no leakage to spend"
@@ -88,9 +98,10 @@ class Noise(dy.Schema):
 
 
 class NoiseStatus(dy.Schema):
-    """How each realization's noise was found (`noise`)."""
+    """How each interval's noise was found (`noise`)."""
 
     realization = key("realization")
+    interval = interval()
     status = dy.Enum(NOISE_STATUSES, nullable=False)
     multiplier = dy.Float64(nullable=True, min_exclusive=0, description="kappa of (38), null where there is none")
 
@@ -121,10 +132,13 @@ class Leakage(dy.Schema):
 class Outcome(contract.Outcome):
     """Objective, guarantee and bound of each realization (`account`)."""
 
-    scheduled = dy.Int64(nullable=False, min=0, description="scheduled users")
-    scheduled_samples = dy.Int64(nullable=False, min=0, description="Ka")
-    objective = dy.Float64(nullable=True, description="(20)")
-    noise_error = dy.Float64(nullable=True, min=0, description="left side of (21) over its sum of samples")
+    scheduled = dy.Int64(nullable=False, min=0, description="users who send in any round")
+    scheduled_samples = dy.Int64(nullable=False, min=0, description="theirs; Ka, where the channel stays")
+    senders = dy.Float64(nullable=False, min=0, description="users who send in a round, mean")
+    objective = dy.Float64(nullable=True, description="(20), mean over intervals")
+    noise_error = dy.Float64(
+        nullable=True, min=0, description="left side of (21) over its sum of samples, the largest of the intervals"
+    )
     rho_total = dy.Float64(nullable=True, min=0, allow_inf=True, description="(19)")
     rho_max = dy.Float64(nullable=True, min=0, allow_inf=True)
     rho_median = dy.Float64(nullable=True, min=0, allow_inf=True)
@@ -132,9 +146,9 @@ class Outcome(contract.Outcome):
     epsilon_classic = dy.Float64(nullable=True, min=0, allow_inf=True)
     rho_worst_case = dy.Float64(nullable=True, min=0, allow_inf=True, description="per_user clipping only")
     epsilon_worst_case = dy.Float64(nullable=True, min=0, allow_inf=True, description="exact, per_user clipping only")
-    c1 = dy.Float64(nullable=False, description="C1 of Theorem 1")
-    c2 = dy.Float64(nullable=False, min=0, description="C2 of Theorem 1")
-    c3 = dy.Float64(nullable=True, min=0, description="C3 of Theorem 1")
+    c1 = dy.Float64(nullable=False, description="C1 of Theorem 1, the largest of the intervals")
+    c2 = dy.Float64(nullable=False, min=0, description="C2 of Theorem 1, the largest of the intervals")
+    c3 = dy.Float64(nullable=True, min=0, description="C3 of Theorem 1, the largest of the intervals")
     bound_limit = dy.Float64(nullable=True, min=0, allow_inf=True, description="what Theorem 1's bound tends to, nats")
     bound = dy.String(nullable=False, description="whether Theorem 1's bound says anything")
     bound_premise = dy.String(nullable=False, description="whether the premises of Theorem 1 hold")

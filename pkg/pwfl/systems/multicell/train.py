@@ -12,9 +12,9 @@ from pwfl import streams
 from pwfl.learning import datasets, engine, network
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.learning.partition import deal
-from pwfl.systems.multicell.assigned import KEYS, assigned
-from pwfl.systems.multicell.costs import costs
-from pwfl.systems.multicell.rounds import aggregated_noise_std, history_function
+from pwfl.systems.multicell.assigned import KEYS, assigned, intervals
+from pwfl.systems.multicell.costs import interval_costs
+from pwfl.systems.multicell.rounds import Senders, history_function
 
 if TYPE_CHECKING:
     from pwfl.systems.multicell.scenario import Multicell
@@ -29,37 +29,39 @@ def trainer(
 
     Every realization starts from weights, shares out data and draws noise by streams of its own,
     the same for all schemes. One where nobody is scheduled keeps its start weights; one without
-    feasible noise is not trained; one whose loss leaves the finite numbers stops there. The column
-    `status` says so.
+    feasible noise, in one of its intervals, is not trained; one whose loss leaves the finite numbers
+    stops there. The column `status` says so.
     """
     training, seed = scenario.training, scenario.seed
     size = datasets.SIZES[scenario.data.dataset]
     widths = [size.features, *training.hidden_layers, size.classes]
     rounds = engine.evaluation_rounds(training.rounds, training.evaluate_every)
     x_train, x_test, y_test = tf.constant(data.x_train), tf.constant(data.x_test), tf.constant(data.y_test)
-    history_of = history_function(widths, rounds, training, x_test, y_test)
-    spent_of = costs(scenario, tables).rows_by_key("realization", named=True, unique=True)
+    count = intervals(tables)
+    history_of = history_function(widths, rounds, count, training, x_test, y_test)
+    spent_of = interval_costs(scenario, tables).partition_by("realization", as_dict=True)
     by_realization = assigned(tables).sort(KEYS).partition_by("realization", as_dict=True)
 
     def train(realization: int) -> pl.DataFrame:
         users = by_realization[realization,]
-        samples, scheduled = users["samples"].to_numpy(), users["scheduled"].to_numpy()
-        noise = aggregated_noise_std(samples, scheduled, users["noise_std"].to_numpy())
+        samples, scheduled, noise_std = (
+            users[name].to_numpy().reshape(count, -1) for name in ("samples", "scheduled", "noise_std")
+        )
+        samples, sends = samples[0], scheduled.any(axis=0)
         weights = glorot_uniform(widths, streams.generator(seed, "weights", realization))
-        if np.isnan(noise):
+        if np.isnan(noise_std).any():
             status, history = "noise_infeasible", [(0, None, None, None)]
         elif not scheduled.any():
             accuracy, loss = (float(value) for value in network.evaluate(weights, x_test, y_test))
             status, history = "no_user_scheduled", [(t, accuracy, loss, None) for t in rounds]
         else:
             owned = deal(size.train, samples, seed, realization)
-            mine = np.concatenate([owned[user] for user in np.flatnonzero(scheduled)])
+            mine = np.concatenate([owned[user] for user in np.flatnonzero(sends)])
             found = history_of(
                 [tf.constant(w) for w in weights],
                 x=tf.gather(x_train, mine),
                 y=tf.constant(data.y_train[mine]),
-                samples=tf.constant(samples[scheduled], tf.int32),
-                noise_std=tf.constant(noise, tf.float32),
+                senders=Senders.of(samples[sends], scheduled[:, sends], noise_std[:, sends]),
                 key=tf.constant(streams.key(seed, "noise", realization), tf.int64),
             )
             history = list(zip(rounds, *(values.numpy().tolist() for values in found), strict=False))
@@ -67,16 +69,31 @@ def trainer(
         log.info(
             "realization %d: %d users, %d samples, %s, accuracy %s",
             realization,
-            scheduled.sum(),
-            samples[scheduled].sum(),
+            sends.sum(),
+            samples[sends].sum(),
             status,
             history[-1][1],
         )
         history = pl.DataFrame([(realization, *row, status) for row in history], schema=engine.HISTORY, orient="row")
         history = history.with_columns(pl.col("clipped_share").fill_nan(None))  # before the first round
-        done, spent = pl.col("round") / training.rounds, spent_of[realization]
         return history.with_columns(
-            air_seconds_so_far=done * spent["air_seconds"], transmit_energy_j_so_far=done * spent["transmit_energy_j"]
+            so_far(history["round"].to_numpy(), training.rounds, spent_of[realization,][cost].to_numpy()).alias(
+                f"{cost}_so_far"
+            )
+            for cost in ("air_seconds", "transmit_energy_j")
         )
 
     return train
+
+
+def so_far(done: np.ndarray, rounds: int, spent: np.ndarray) -> pl.Series:
+    """What a training has spent after some numbers of its rounds, by what the rounds of each interval spend.
+
+    Examples
+    --------
+    >>> so_far(np.array([0, 3, 4, 6, 8]), 8, np.array([4.0, 40.0])).to_list()
+    [0.0, 3.0, 4.0, 24.0, 44.0]
+    """
+    interval, into = np.divmod(done, rounds // len(spent))
+    before = np.concatenate([[0.0], spent.cumsum()])
+    return pl.Series(before[interval] + into / (rounds // len(spent)) * np.append(spent, 0.0)[interval])
