@@ -38,8 +38,8 @@ class Uplink:
         Pmax.
     min_rate_bps
         Rmin.
-    realizations, intervals
-        Each row's numbers.
+    realizations
+        The rows' realizations; each one's intervals follow each other.
     """
 
     gain: np.ndarray
@@ -50,16 +50,15 @@ class Uplink:
     max_power_w: float
     min_rate_bps: float
     realizations: Sequence[int]
-    intervals: Sequence[int]
 
     @classmethod
     def of(cls, radio: "Radio", tables: dict[str, pl.DataFrame]) -> Self:
         """The uplink of all realizations and intervals in the tables `users` and `links`."""
         users = tables["users"]
         gain = to_array(tables["links"], "gain", "realization", "interval", "station", "user")
-        realizations, intervals, *links = gain.shape
+        intervals = gain.shape[1]
         return cls(
-            gain.reshape(-1, *links),
+            gain.reshape(-1, *gain.shape[2:]),
             each_interval(to_array(users, "cell", "realization", "user"), intervals),
             radio.resource_blocks,
             radio.bandwidth_hz,
@@ -67,7 +66,6 @@ class Uplink:
             dbm_to_w(radio.max_power_dbm),
             radio.min_rate_bps,
             each_interval(users["realization"].unique().sort().to_numpy(), intervals).tolist(),
-            list(range(intervals)) * realizations,
         )
 
     def heard(self, users: np.ndarray) -> Self:
@@ -76,8 +74,10 @@ class Uplink:
 
     def row(self, number: int) -> str:
         """What a row is of, for messages."""
-        interval = f", interval {self.intervals[number]}" if max(self.intervals) else ""
-        return f"realization {self.realizations[number]}{interval}"
+        realization = self.realizations[number]
+        several = self.realizations.count(realization) > 1
+        interval = f", interval {number - self.realizations.index(realization)}" if several else ""
+        return f"realization {realization}{interval}"
 
     @property
     def cells(self) -> int:

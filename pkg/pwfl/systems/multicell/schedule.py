@@ -40,7 +40,8 @@ def run(scenario: "Multicell", scheduler: str, tables: dict[str, pl.DataFrame]) 
     """
     users = tables["users"]
     uplink = Uplink.of(scenario.radio, tables)
-    realizations, intervals = (sorted(set(numbers)) for numbers in (uplink.realizations, uplink.intervals))
+    realizations = users["realization"].unique().sort().to_list()
+    intervals = range(tables["links"]["interval"].n_unique())
     turn = turns(scenario, realizations, len(intervals), uplink.cell.shape[1])
     start = start_blocks(users)
     if len(intervals) > 1:
@@ -66,7 +67,7 @@ def run(scenario: "Multicell", scheduler: str, tables: dict[str, pl.DataFrame]) 
     programs = pl.DataFrame(
         {
             "realization": np.repeat(uplink.realizations, uplink.cells),
-            "interval": np.repeat(uplink.intervals, uplink.cells),
+            "interval": np.tile(np.repeat(intervals, uplink.cells), len(realizations)),
             "cell": np.tile(np.arange(uplink.cells), len(block)),
             "status": status.ravel().tolist(),
             "users": member.sum(axis=2).ravel(),
@@ -102,7 +103,7 @@ def optimal_blocks(
     status
         How each cell's program ended, shape (realization, cell). One that is infeasible keeps its start values' blocks.
     """
-    block, intervals = start.copy(), max(uplink.intervals) + 1
+    block, intervals = start.copy(), len(start) // users["realization"].n_unique()
     samples, noise_std = (to_array(users, name, *KEYS) for name in ("samples", "start_noise_std"))
     value = samples - scenario.schedule.gamma / (samples * noise_std) ** 2
     power_w, value, load = (
