@@ -9,7 +9,10 @@ import polars as pl
 from pwfl.learning import datasets
 from pwfl.privacy.gaussian import classic_epsilon, exact_epsilon, tight_epsilon, zcdp
 from pwfl.systems.multicell.assigned import KEYS, assigned
+from pwfl.systems.multicell.bound import least_proven, upper_bound
 from pwfl.systems.multicell.costs import costs, model_size
+from pwfl.systems.multicell.interference import Uplink
+from pwfl.systems.multicell.problem import ChosenNoise, GivenNoise
 from pwfl.tables.arrays import beside, to_array
 
 if TYPE_CHECKING:
@@ -24,6 +27,7 @@ TERMS = {
     "local_steps": 1.0,
     "accuracy_of": "the server's global model",
 }
+ERROR_TOLERANCE = 1e-9  # by which rounding may exceed (21), relative
 GUARANTEES = {
     "per_sample": "guaranteed: every sample's gradient is clipped",
     "per_user": "leakage (11) not guaranteed: only a user's mean gradient is clipped",
@@ -40,7 +44,7 @@ def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.
     Parameters
     ----------
     tables
-        `users`, `schedule` and `noise`.
+        `users`, `links`, `schedule`, `noise` and `noise_status`.
 
     Returns
     -------
@@ -107,6 +111,7 @@ def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.
                 pl.col("rho_worst_case").map_batches(lambda rho: pl.Series(exact_epsilon(rho, delta)), pl.Float64)
             )
         )
+        .pipe(beside, certificates(scenario, tables, outcome), "realization")
         .with_columns(
             bound=worth(datasets.SIZES[scenario.data.dataset].classes),
             bound_premise=pl.lit(premise(training.learning_rate, constants.smoothness, training.hidden_layers)),
@@ -122,6 +127,53 @@ def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.
         )
     )
     return {"leakage": leakage, "outcome": outcome}
+
+
+def certificates(scenario: "Multicell", tables: dict[str, pl.DataFrame], outcome: pl.DataFrame) -> pl.DataFrame:
+    """How far each realization's objective (20) is from a bound below which no schedule brings it.
+
+    The bound is of the problem that leaves open what the scheme's noise leaves open. Noise of status `random` is the
+    start values, whoever is scheduled: (20) is minimized over schedules and powers alone. Noise of status `optimal`
+    follows the schedule: (20) is minimized over schedules, powers and noise, and a schedule that was made for the
+    start values, as in OptSched+DP, is measured by what it could have been for the noise that came after it. That
+    problem's bound holds for any noise that meets (21) and (22), so for realizations without any, too. Noise of status
+    `target` is not bound by (21) and (22), so its schedule solves no problem (20)-(26).
+
+    Parameters
+    ----------
+    tables
+        `users`, `links` and `noise_status`.
+    outcome
+        Each realization's `samples`, `objective` and `noise_error`.
+
+    Returns
+    -------
+    realization, objective_bound, objective_gap, proven_optimal.
+    """
+    users, gamma, privacy = tables["users"], scenario.schedule.gamma, scenario.privacy
+    uplink = Uplink.of(scenario.radio, tables)
+    samples = to_array(users, "samples", *KEYS)
+    status = tables["noise_status"]["status"].cast(pl.String).to_numpy()
+    given = GivenNoise.of(samples, to_array(users, "start_noise_std", *KEYS), gamma, privacy.max_noise_error)
+    chosen = ChosenNoise(samples, gamma, privacy.max_noise_error, privacy.min_noise)
+    most = np.full(len(samples), np.nan)  # that a schedule takes off the objective
+    for problem, statuses in ((given, ["random"]), (chosen, ["optimal", "infeasible", "no_user_scheduled"])):
+        if (rows := np.flatnonzero(np.isin(status, statuses))).size:
+            most[rows], _ = upper_bound(uplink.rows(rows), problem.rows(rows))
+    total, objective = samples.sum(axis=1), outcome["objective"].to_numpy()
+    least = np.maximum(total - most, 0.0)
+    kept = ~(outcome["noise_error"].to_numpy() > privacy.max_noise_error * (1 + ERROR_TOLERANCE))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gap = np.where(objective > least, objective / least - 1, objective - objective)
+    proven = pl.Series(total - objective >= least_proven(most)).set(pl.Series(np.isnan(gap) | ~kept), None)
+    return pl.DataFrame(
+        {
+            "realization": uplink.realizations,
+            "objective_bound": pl.Series(least, nan_to_null=True),
+            "objective_gap": pl.Series(np.where(kept, gap, np.nan), nan_to_null=True),
+            "proven_optimal": proven,
+        }
+    )
 
 
 def convergence_bound(

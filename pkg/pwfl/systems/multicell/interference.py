@@ -1,7 +1,7 @@
 """The uplink: who occupies which resource block, what that does to the other cells, and at which rates users send."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -62,6 +62,15 @@ class Uplink:
             users["realization"].unique().sort().to_list(),
         )
 
+    def rows(self, chosen: np.ndarray) -> Self:
+        """The uplink of some of the realizations."""
+        return replace(
+            self,
+            gain=self.gain[chosen],
+            cell=self.cell[chosen],
+            realizations=[self.realizations[k] for k in chosen],
+        )
+
     @property
     def cells(self) -> int:
         """Number of cells."""
@@ -82,6 +91,19 @@ def occupants(uplink: Uplink, block: np.ndarray) -> np.ndarray:
     realization, user = np.nonzero(block >= 0)
     table[realization, uplink.cell[realization, user], block[realization, user]] = user
     return table
+
+
+def members(cell: np.ndarray, cells: int, least: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Users of each cell, padded to the largest number of them and to `least`; and which are real.
+
+    `cell` has shape (realization, user); the results have shape (realization, cell, member).
+    """
+    realization = np.arange(len(cell))[:, None]
+    size = np.bincount((realization * cells + cell).ravel(), minlength=len(cell) * cells).reshape(-1, cells, 1)
+    position = np.arange(max(int(size.max()), least))
+    order = np.argsort(cell, axis=1, kind="stable")
+    place = np.minimum(size.cumsum(axis=1) - size + position, cell.shape[1] - 1)
+    return order[realization[..., None], place], position < size
 
 
 def interference(gain: np.ndarray, power_w: np.ndarray, occupant: np.ndarray, cell: int) -> np.ndarray:

@@ -40,18 +40,20 @@ class Network(Section):
 class Radio(Section):
     """The uplink (eq. 17, 18)."""
 
-    resource_blocks: int = parameter(5, "resource blocks R of each cell", stages="channel schedule", ge=1, le=10**4)
+    resource_blocks: int = parameter(
+        5, "resource blocks R of each cell", stages="channel schedule account", ge=1, le=10**4
+    )
     bandwidth_hz: float = parameter(
         180e3, "bandwidth B of a resource block", unit="Hz", stages="schedule train account", ge=1, le=1e12
     )
     noise_density_dbm_hz: float = parameter(
-        -174.0, "thermal noise power density N0", unit="dBm/Hz", stages="schedule", ge=-250, le=0
+        -174.0, "thermal noise power density N0", unit="dBm/Hz", stages="schedule account", ge=-250, le=0
     )
     max_power_dbm: float = parameter(
-        10.0, "maximum transmit power Pmax of a user", unit="dBm", stages="channel schedule", ge=-100, le=100
+        10.0, "maximum transmit power Pmax of a user", unit="dBm", stages="channel schedule account", ge=-100, le=100
     )
     min_rate_bps: float = parameter(
-        100e3, "minimum uplink rate Rmin of a scheduled user", unit="bit/s", stages="schedule", ge=1e-9, le=1e13
+        100e3, "minimum uplink rate Rmin of a scheduled user", unit="bit/s", stages="schedule account", ge=1e-9, le=1e13
     )
     frequency_hz: float = parameter(2.45e9, "uplink centre frequency f", unit="Hz", stages="channel", ge=1e3, le=1e13)
     path_loss_exponent: float = parameter(
@@ -95,14 +97,14 @@ class Privacy(Section):
     max_noise_error: float = parameter(
         12.0,
         "bound Vmax on the weighted mean noise variance, (21)",
-        stages="channel schedule/optimal noise/optimal report",
+        stages="channel schedule/optimal schedule/joint schedule/joint_noise noise/optimal account report",
         ge=1e-9,
         le=1e9,
     )
     min_noise: float = parameter(
         100.0,
         "lower bound Nmin of samples times noise standard deviation, (22)",
-        stages="channel noise/optimal report",
+        stages="channel schedule/joint_noise noise/optimal account report",
         ge=1e-6,
         le=1e6,
     )
@@ -116,12 +118,12 @@ class Privacy(Section):
 
 
 class Schedule(Section):
-    """The optimal scheduler (30)-(34)."""
+    """The schedulers: the paper's optimal one (30)-(34), and those of all cells together."""
 
     gamma: float = parameter(
         1e6,
         "weight gamma of the privacy term in the objective (20)",
-        stages="schedule/optimal account report",
+        stages="schedule/optimal schedule/joint schedule/joint_noise account report",
         ge=0,
         le=1e15,
     )
@@ -130,6 +132,13 @@ class Schedule(Section):
         "how a cell's program is solved: by its assignment structure, or by CVXPY with GLPK or HiGHS "
         "(reference paths, same optimum, far slower; GLPK is the extra `glpk`)",
         stages="schedule/optimal",
+    )
+    searches: int = parameter(
+        32,
+        "searches of the schedulers `joint` and `joint_noise` in a realization that is not proven optimal",
+        stages="schedule/joint schedule/joint_noise",
+        ge=0,
+        le=10**4,
     )
 
     def problems(self) -> list[str]:
@@ -179,7 +188,11 @@ class Convergence(Section):
 class Scheme(common.Scheme):
     """A pair of scheduler and noise scheme, and the name it has in figures and tables."""
 
-    scheduler: Literal["random", "optimal"] = parameter(..., "Algorithm 2's or Algorithm 3's schedule")
+    scheduler: Literal["random", "optimal", "joint", "joint_noise"] = parameter(
+        ...,
+        "Algorithm 2's or Algorithm 3's schedule; all cells together, at the start values' noise; or all cells and the "
+        "noise together, for the noise that (36) adds",
+    )
     noise: Literal["random", "optimal", "target"] = parameter(
         ...,
         "start values; the optimum of (36); or what gives every scheduled user's records privacy.target_epsilon, "
@@ -202,6 +215,13 @@ class Multicell(common.Scenario):
     radio: Radio = Radio()
     data: Data = Data()
     privacy: Privacy = Privacy()
+    seed: int = parameter(
+        1,
+        "seed of every random draw",
+        stages="channel schedule/joint schedule/joint_noise train audit",
+        ge=0,
+        lt=2**63,
+    )
     schedule: Schedule = Schedule()
     training: Training = Training()
     convergence: Convergence = Convergence()
@@ -226,6 +246,12 @@ class Multicell(common.Scenario):
                 "every Hz of radio.bandwidth_hz; no link is that good"
             )
         self._check_target()
+        for scheme in self.schemes:
+            if scheme.scheduler == "joint_noise" and scheme.noise == "random":
+                raise ValueError(
+                    f"schemes: {scheme.name!r} has `scheduler: joint_noise`, whose schedule keeps (21) with the noise "
+                    "of (36), not with start values; give it `noise: optimal`, or take `scheduler: joint`"
+                )
         if self.convergence.strong_convexity > self.convergence.smoothness:
             raise ValueError(
                 f"convergence.strong_convexity: {self.convergence.strong_convexity} exceeds convergence.smoothness: "

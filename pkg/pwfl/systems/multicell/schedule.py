@@ -1,4 +1,4 @@
-"""Schedulers of the system `multicell`: Algorithms 2 and 3 of Tavangaran et al."""
+"""Schedulers of the system `multicell`: Algorithms 2 and 3 of Tavangaran et al., and all cells together."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from pwfl import streams
 from pwfl.systems.multicell import assignment
-from pwfl.systems.multicell.interference import Uplink, interference, occupants, rates
+from pwfl.systems.multicell.interference import Uplink, interference, members, occupants, rates
+from pwfl.systems.multicell.joint import joint_blocks
 from pwfl.systems.multicell.power import powers
+from pwfl.systems.multicell.problem import ChosenNoise, GivenNoise
 from pwfl.tables.arrays import to_array
 
 if TYPE_CHECKING:
@@ -26,7 +29,9 @@ def run(scenario: "Multicell", scheduler: str, tables: dict[str, pl.DataFrame]) 
     Parameters
     ----------
     scheduler
-        `random` (Algorithm 2: the start values' blocks) or `optimal` (Algorithm 3: each cell's program in turn).
+        `random` (Algorithm 2: the start values' blocks), `optimal` (Algorithm 3: each cell's program in turn), `joint`
+        (all cells together, at the start values' noise) or `joint_noise` (at the noise that is best for each user, as
+        (36) makes it; (21) then holds with the optimal noise).
     tables
         `users` and `links`.
 
@@ -42,8 +47,10 @@ def run(scenario: "Multicell", scheduler: str, tables: dict[str, pl.DataFrame]) 
     if scheduler == "random":
         block = start_blocks(users)
         status = np.full((len(block), uplink.cells), "random", dtype=object)
-    else:
+    elif scheduler == "optimal":
         block, status = optimal_blocks(scenario, uplink, users)
+    else:
+        block, status = blocks_of_all_cells(scenario, scheduler, uplink, users)
     power = powers(uplink, block)
     lost = (block >= 0) & (rates(uplink, block, power) < uplink.min_rate_bps * (1 - RATE_TOLERANCE))
     final, power = np.where(lost, -1, block), np.where(lost, 0.0, power)
@@ -123,6 +130,32 @@ def optimal_blocks(scenario: "Multicell", uplink: Uplink, users: pl.DataFrame) -
     return block, status
 
 
+def blocks_of_all_cells(
+    scenario: "Multicell", scheduler: str, uplink: Uplink, users: pl.DataFrame
+) -> tuple[np.ndarray, np.ndarray]:
+    """Blocks of `joint` and `joint_noise`; see `joint.joint_blocks`.
+
+    Returns
+    -------
+    block
+        Each user's resource block, -1 for none, shape (realization, user).
+    status
+        `proven` or `searched`, shape (realization, cell).
+    """
+    gamma, max_error = scenario.schedule.gamma, scenario.privacy.max_noise_error
+    samples = to_array(users, "samples", *KEYS)
+    if scheduler == "joint":
+        problem = GivenNoise.of(samples, to_array(users, "start_noise_std", *KEYS), gamma, max_error)
+    else:
+        problem = ChosenNoise(samples, gamma, max_error, scenario.privacy.min_noise)
+    first, last = uplink.realizations[0], uplink.realizations[-1]
+    shape = (scenario.schedule.searches, uplink.cells + uplink.blocks + 1)
+    draws = streams.uniforms(scenario.seed, "schedule", range(first, last + 1), shape)
+    block, proven = joint_blocks(uplink, problem, draws[np.array(uplink.realizations) - first])
+    status = np.where(proven, "proven", "searched").astype(object)
+    return block, np.repeat(status[:, None], uplink.cells, axis=1)
+
+
 def solve_cells(
     value: np.ndarray, load: np.ndarray, budget: np.ndarray, fraction: np.ndarray, solver: str, where: Callable
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -146,16 +179,3 @@ def solve_cells(
         else:
             block[b] = solution
     return block, status
-
-
-def members(cell: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray]:
-    """Users of each cell, padded to the largest number of them; and which are real.
-
-    `cell` has shape (realization, user); the results have shape (realization, cell, member).
-    """
-    realization = np.arange(len(cell))[:, None]
-    size = np.bincount((realization * cells + cell).ravel(), minlength=len(cell) * cells).reshape(-1, cells, 1)
-    position = np.arange(max(int(size.max()), 1))
-    order = np.argsort(cell, axis=1, kind="stable")
-    place = np.minimum(size.cumsum(axis=1) - size + position, cell.shape[1] - 1)
-    return order[realization[..., None], place], position < size

@@ -5,7 +5,7 @@ import dataframely as dy
 from pwfl.tables import contract
 from pwfl.tables.contract import key
 
-PROGRAM_STATUSES = ("random", "assignment", "integer_program", "infeasible_kept")
+PROGRAM_STATUSES = ("random", "assignment", "integer_program", "infeasible_kept", "proven", "searched")
 NOISE_STATUSES = ("random", "optimal", "target", "infeasible", "no_user_scheduled")
 TRAINING_STATUSES = ("trained", "diverged", "no_user_scheduled", "noise_infeasible")
 
@@ -45,7 +45,10 @@ class Schedule(dy.Schema):
 
 
 class ScheduleStatus(dy.Schema):
-    """How each cell's program ended, before powers and unscheduling (`schedule`)."""
+    """How each cell's program ended, before powers and unscheduling (`schedule`).
+
+    Of the schedulers `joint` and `joint_noise`, whether the schedule of all cells is proven optimal.
+    """
 
     realization = key("realization")
     cell = key("cell")
@@ -99,6 +102,15 @@ class Outcome(contract.Outcome):
     scheduled = dy.Int64(nullable=False, min=0, description="scheduled users")
     scheduled_samples = dy.Int64(nullable=False, min=0, description="Ka")
     objective = dy.Float64(nullable=True, description="(20)")
+    objective_bound = dy.Float64(
+        nullable=True, min=0, description="no schedule brings (20) below; null: no part of problem (20)-(26)"
+    )
+    objective_gap = dy.Float64(
+        nullable=True, min=0, allow_inf=True, description="objective over its bound, less 1; null: (21) does not hold"
+    )
+    proven_optimal = dy.Bool(
+        nullable=True, description="whether no schedule is better, to 1e-6 of what it takes off (20)"
+    )
     noise_error = dy.Float64(nullable=True, min=0, description="left side of (21) over its sum of samples")
     rho_total = dy.Float64(nullable=True, min=0, allow_inf=True, description="(19)")
     rho_max = dy.Float64(nullable=True, min=0, allow_inf=True)
