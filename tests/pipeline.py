@@ -39,6 +39,15 @@ def stages(model):
         yield scheme, found | finished(stage_of.account(part(model, "account"), found), model)
 
 
+def on_one_cell(frames: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """Tables of `multicell` made by hand, with one station that hears everyone, and noise that nothing bounds."""
+    users = frames["users"].with_columns(cell=pl.lit(0), start_noise_std=pl.lit(1.0))
+    links = users.select("realization", "user", station=pl.lit(0), distance_m=pl.lit(1.0), gain=pl.lit(1.0))
+    status = users.select("realization").unique(maintain_order=True)
+    status = status.with_columns(status=pl.lit("target"), noise=pl.lit("target"), multiplier=pl.lit(None, pl.Float64))
+    return frames | {"users": users, "links": links, "noise_status": status}
+
+
 def finished(frames: dict[str, pl.DataFrame], model) -> dict[str, pl.DataFrame]:
     """Tables as they come back from files, whose schemas they must satisfy."""
     return {name: tables.finished(frame, name, model.system) for name, frame in frames.items()}

@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipeline import part
+from pipeline import on_one_cell, part
 from pwfl import run, tables
 from pwfl.runtime import files
 from pwfl.scenario import resolve
@@ -179,7 +179,7 @@ def accounted() -> dict[str, pl.DataFrame]:
         "schedule": pl.DataFrame(keys | {"resource_block": [0], "power_w": 0.01, "rate_bps": 1e5}),
         "noise": pl.DataFrame(keys | {"noise_std": [2.0]}),
     }
-    return run.account(part(resolve({}, {}), "account"), stages)
+    return run.account(part(resolve({}, {}), "account"), on_one_cell(stages))
 
 
 @pytest.mark.parametrize(

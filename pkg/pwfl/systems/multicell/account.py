@@ -132,12 +132,11 @@ def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.
 def certificates(scenario: "Multicell", tables: dict[str, pl.DataFrame], outcome: pl.DataFrame) -> pl.DataFrame:
     """How far each realization's objective (20) is from a bound below which no schedule brings it.
 
-    The bound is of the problem that leaves open what the scheme's noise leaves open. Noise of status `random` is the
-    start values, whoever is scheduled: (20) is minimized over schedules and powers alone. Noise of status `optimal`
-    follows the schedule: (20) is minimized over schedules, powers and noise, and a schedule that was made for the
-    start values, as in OptSched+DP, is measured by what it could have been for the noise that came after it. That
-    problem's bound holds for any noise that meets (21) and (22), so for realizations without any, too. Noise of status
-    `target` is not bound by (21) and (22), so its schedule solves no problem (20)-(26).
+    The bound is of the problem that leaves open what the scheme's noise leaves open. The noise `random` is the start
+    values, whoever is scheduled: (20) is minimized over schedules and powers. The noise `optimal` follows the schedule:
+    (20) is minimized over schedules, powers and noise. So a schedule that was made for the start values, as that of
+    OptSched+DP, is measured by what it could have been for the noise that came after it. Other noise, such as `target`,
+    is not what (20)-(22) ask for, and has no bound.
 
     Parameters
     ----------
@@ -153,24 +152,25 @@ def certificates(scenario: "Multicell", tables: dict[str, pl.DataFrame], outcome
     users, gamma, privacy = tables["users"], scenario.schedule.gamma, scenario.privacy
     uplink = Uplink.of(scenario.radio, tables)
     samples = to_array(users, "samples", *KEYS)
-    status = tables["noise_status"]["status"].cast(pl.String).to_numpy()
+    noise = tables["noise_status"]["noise"].to_numpy()
     given = GivenNoise.of(samples, to_array(users, "start_noise_std", *KEYS), gamma, privacy.max_noise_error)
     chosen = ChosenNoise(samples, gamma, privacy.max_noise_error, privacy.min_noise)
     most = np.full(len(samples), np.nan)  # that a schedule takes off the objective
-    for problem, statuses in ((given, ["random"]), (chosen, ["optimal", "infeasible", "no_user_scheduled"])):
-        if (rows := np.flatnonzero(np.isin(status, statuses))).size:
+    for problem, kind in ((given, "random"), (chosen, "optimal")):
+        if (rows := np.flatnonzero(noise == kind)).size:
             most[rows], _ = upper_bound(uplink.rows(rows), problem.rows(rows))
     total, objective = samples.sum(axis=1), outcome["objective"].to_numpy()
     least = np.maximum(total - most, 0.0)
     kept = ~(outcome["noise_error"].to_numpy() > privacy.max_noise_error * (1 + ERROR_TOLERANCE))
     with np.errstate(divide="ignore", invalid="ignore"):
-        gap = np.where(objective > least, objective / least - 1, objective - objective)
-    proven = pl.Series(total - objective >= least_proven(most)).set(pl.Series(np.isnan(gap) | ~kept), None)
+        gap = np.where(kept, np.maximum(objective, least) / least - 1, np.nan)
+    gap[kept & (objective == 0) & (least == 0)] = 0.0
+    proven = pl.Series(total - objective >= least_proven(most)).set(pl.Series(np.isnan(gap)), None)
     return pl.DataFrame(
         {
             "realization": uplink.realizations,
             "objective_bound": pl.Series(least, nan_to_null=True),
-            "objective_gap": pl.Series(np.where(kept, gap, np.nan), nan_to_null=True),
+            "objective_gap": pl.Series(gap, nan_to_null=True),
             "proven_optimal": proven,
         }
     )

@@ -84,12 +84,12 @@ class Blocks:
         alone, disturbed, before, own, caused = self._bordering(cell, candidate)
         pivot = own[:, None] - np.vecdot(disturbed[:, :, None], caused[:, None])
         power = np.divide(alone[..., None], pivot, where=pivot > 0, out=np.full_like(pivot, np.inf))
-        enters = power <= MOST_POWER
-        power[~enters] = 0.0
-        rise = np.matvec(self.inverse[:, :, None], caused[:, None])  # (row, block, candidate, cell)
-        rise *= power[..., None]
-        rise += before[:, :, None]
-        return np.where(enters, np.maximum(rise.max(axis=-1), power), np.inf)
+        power[power > MOST_POWER] = np.inf
+        others = np.matvec(self.inverse[:, :, None], caused[:, None])  # (row, block, candidate, cell)
+        others *= np.where(np.isfinite(power), power, 0.0)[..., None]
+        others += before[:, :, None]
+        largest = np.maximum(others.max(axis=-1), power)
+        return np.where(largest <= MOST_POWER, largest, np.inf)
 
     def enter(self, cell: np.ndarray, user: np.ndarray) -> None:
         """Put users on the blocks of a cell without users, -1 for none, shape (row, block)."""

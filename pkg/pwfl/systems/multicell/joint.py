@@ -16,7 +16,7 @@ from pwfl.systems.multicell.problem import Problem
 SWEEPS = 10  # at most; few realizations need more than two
 SIDE_BY_SIDE = 8  # searches that start from the same schedule
 CLEARED = 3  # blocks
-SPREAD = 0.3  # by which a search's multiplier differs from the bound's, at most, relative
+SPREAD = 1.0  # by which a search's multiplier differs from the bound's, at most, relative
 
 
 def joint_blocks(uplink: Uplink, problem: Problem, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -55,6 +55,7 @@ def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> 
             {
                 "realization": realizations,
                 "status": status.tolist(),
+                "noise": [scheme] * len(realizations),
                 "multiplier": pl.Series(multiplier, nan_to_null=True),
             }
         ),

@@ -71,6 +71,7 @@ class NoiseStatus(dy.Schema):
 
     realization = key("realization")
     status = dy.Enum(NOISE_STATUSES, nullable=False)
+    noise = dy.String(nullable=False, description="the noise scheme")
     multiplier = dy.Float64(nullable=True, min_exclusive=0, description="kappa of (38), null where there is none")
 
 
