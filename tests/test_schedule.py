@@ -298,6 +298,19 @@ def test_the_binding_program_agrees_with_highs_at_the_size_of_a_cell():
     assert bound >= 8
 
 
+@pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_solver_that_does_not_end_is_stopped_and_says_so(solver, monkeypatch):
+    # All users hold as many samples: GLPK would visit many sets that are worth the same.
+    monkeypatch.setattr(reference, "TIME_LIMIT_S", 1.0 if solver == "GLPK_MI" else 1e-3)
+    override = {"data": {"samples_log_sd": 0.0}, "radio": {"resource_blocks": 8}}
+    weight = {"schedule": {"gamma": 1e7, "solver": solver}}
+    with pytest.raises(
+        reference.SolverError, match=rf"realization \d, cell \d: {solver} found no optimum of a cell's program in"
+    ):
+        simulate(override | weight, range(2))
+
+
 def highs(value, load, budget, fraction):
     return reference.solve(value, load, budget, fraction, "HIGHS")
 
