@@ -16,7 +16,8 @@ from pwfl.systems.multicell.problem import Problem
 SWEEPS = 10  # at most; few realizations need more than two
 SIDE_BY_SIDE = 8  # searches that start from the same schedule
 CLEARED = 3  # blocks
-SPREAD = 1.0  # by which a search's multiplier differs from the bound's, at most, relative
+SPREAD = 0.3  # by which a search's multiplier differs from the bound's, at most, relative
+ROUNDING = 1e-9  # of what (21) is exceeded by
 
 
 def joint_blocks(uplink: Uplink, problem: Problem, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -42,26 +43,16 @@ def joint_blocks(uplink: Uplink, problem: Problem, draws: np.ndarray) -> tuple[n
     limit = least_proven(bound)
     network = _Network(uplink)
     worth, _ = problem.priced(multiplier)
-    user = network.swept(worth, limit)
-    user = within_budget(problem, worth, user)
+    user = within_budget(problem, worth, network.swept(worth, limit))
     value = problem.value(network.scheduled(user))
     for first in range(0, draws.shape[1], SIDE_BY_SIDE):
         rows = np.flatnonzero(value < limit)
         if not rows.size:
             break
-        drawn = draws[rows, first : first + SIDE_BY_SIDE]
-        beside = drawn.shape[1]
-        several = np.repeat(rows, beside)
-        drawn = drawn.reshape(len(several), -1)
-        part = problem.rows(several)
-        worth, _ = part.priced(multiplier[several] * (1 + SPREAD * (2 * drawn[:, -1] - 1)))
-        found = within_budget(part, worth, network.refilled(several, user[several], worth, drawn))
-        values = part.value(network.scheduled(found)).reshape(-1, beside)
-        best = values.argmax(axis=1)
-        each = np.arange(len(rows))
-        kept = values[each, best] >= value[rows]
-        value[rows[kept]] = values[each, best][kept]
-        user[rows[kept]] = found.reshape(len(rows), beside, *found.shape[1:])[each, best][kept]
+        beside = draws[rows, first : first + SIDE_BY_SIDE]
+        found, best = network.searched(problem.rows(rows), multiplier[rows], rows, user[rows], beside)
+        kept = best >= value[rows]
+        user[rows[kept]], value[rows[kept]] = found[kept], best[kept]
     block = np.full(uplink.cell.shape, -1)
     row, n, cell = np.nonzero(user >= 0)
     block[row, user[row, n, cell]] = n
@@ -71,12 +62,12 @@ def joint_blocks(uplink: Uplink, problem: Problem, draws: np.ndarray) -> tuple[n
 def within_budget(problem: Problem, worth: np.ndarray, user: np.ndarray) -> np.ndarray:
     """Users on blocks, shape (row, block, cell), -1 for none, without those of least worth for their load.
 
-    As many leave as (21) asks for.
+    As many leave as (21) asks for, rounding apart.
     """
     row = np.arange(len(user))[:, None]
     flat = user.reshape(len(user), -1)
     load = np.where(flat >= 0, problem.least_load[row, np.maximum(flat, 0)], 0.0)
-    excess = load.sum(axis=1)
+    excess = load.sum(axis=1) * (1 + ROUNDING)
     if not (excess > 0).any():
         return user
     price = np.where(load > 0, worth[row, np.maximum(flat, 0)] / np.where(load > 0, load, 1.0), np.inf)
@@ -119,6 +110,22 @@ class _Network:
                 break
             blocks = blocks.of_rows(left)
         return user
+
+    def searched(
+        self, problem: Problem, multiplier: np.ndarray, rows: np.ndarray, user: np.ndarray, draws: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The best of some searches from the users on each row's blocks, and its value.
+
+        `problem` and all arrays are of the rows, `draws` as `joint_blocks` takes them.
+        """
+        count, beside, _ = draws.shape
+        several, drawn = np.repeat(np.arange(count), beside), draws.reshape(count * beside, -1)
+        part = problem.rows(several)
+        worth, _ = part.priced(multiplier[several] * (1 + SPREAD * (2 * drawn[:, -1] - 1)))
+        found = within_budget(part, worth, self.refilled(rows[several], user[several], worth, drawn))
+        values = part.value(self.scheduled(found)).reshape(count, beside)
+        best = np.arange(count) * beside + values.argmax(axis=1)
+        return found[best], values.max(axis=1)
 
     def refilled(self, rows: np.ndarray, user: np.ndarray, worth: np.ndarray, drawn: np.ndarray) -> np.ndarray:
         """Users on blocks after some blocks were cleared and filled, cell after cell in random order.
