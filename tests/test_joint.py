@@ -327,6 +327,11 @@ def test_users_leave_until_the_budget_is_kept_and_no_longer():
     user = np.array([[[0, 2], [1, 3]]])
     # Loads add up to 3; worth over load is 3, 2, -, 1: user 3 leaves, then user 1.
     assert joint.within_budget(problem, problem.values, user).tolist() == [[[0, 2], [-1, -1]]]
+    assert problem.value(np.array([[True, True, True, True], [True, False, True, False]])).tolist() == [-np.inf, 16.0]
+    chosen = ChosenNoise(np.array([[1.0, 40.0]]), GAMMA, MAX_ERROR, MIN_NOISE)
+    assert chosen.least_load[0, 0] > 0 > chosen.least_load[0].sum()
+    assert np.isfinite(chosen.value(np.array([[True, True]])))
+    assert chosen.value(np.array([[True, False]])) == -np.inf
     kept = GivenNoise(problem.values, problem.loads - 1)
     assert joint.within_budget(kept, kept.values, user).tolist() == user.tolist()
 

@@ -84,7 +84,6 @@ class Blocks:
         alone, disturbed, before, own, caused = self._bordering(cell, candidate)
         pivot = own[:, None] - np.vecdot(disturbed[:, :, None], caused[:, None])
         power = np.divide(alone[..., None], pivot, where=pivot > 0, out=np.full_like(pivot, np.inf))
-        power[power > MOST_POWER] = np.inf
         others = np.matvec(self.inverse[:, :, None], caused[:, None])  # (row, block, candidate, cell)
         others *= np.where(np.isfinite(power), power, 0.0)[..., None]
         others += before[:, :, None]
@@ -127,8 +126,8 @@ class Blocks:
         row, at = self.rows[:, None], cell[:, None]
         caused = self.sinr * self.snr[row, candidate]
         own = self.snr[row, candidate, at]
+        # Where a cell is empty, whatever stands here meets a zero of the inverse.
         received = self.sinr * self.snr[row[..., None], np.maximum(self.user, 0), at[..., None]]
-        received[self.user < 0] = 0.0
         before = self.sinr * self.inverse.sum(axis=-1)
         alone = self.sinr + np.vecdot(received, before)
         return alone, np.vecmat(received, self.inverse), before, own, caused

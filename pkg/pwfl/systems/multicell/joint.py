@@ -102,7 +102,9 @@ class _Network:
         for _ in range(SWEEPS):
             before = blocks.user.copy()
             for cell in range(self.snr.shape[2]):
-                self.choose(blocks, np.full(len(blocks.rows), cell), worth[blocks.rows])
+                each = np.full(len(blocks.rows), cell)
+                blocks.vacate(each)
+                self.choose(blocks, each, worth[blocks.rows])
             user[blocks.rows] = blocks.user
             total = np.where(self.scheduled(blocks.user), worth[blocks.rows], 0.0).sum(axis=1)
             left = (blocks.user != before).any(axis=(1, 2)) & (total < limit[blocks.rows])
@@ -146,16 +148,15 @@ class _Network:
         return user
 
     def choose(self, blocks: Blocks, cell: np.ndarray, worth: np.ndarray) -> None:
-        """Give a cell's blocks to the users of most total worth who can enter beside the other cells' users.
+        """Give the blocks of an empty cell to the users of most total worth who can enter.
 
         Among equals to those who leave the largest power on a block least. `cell` has shape (row,), `worth` (row,
         user).
         """
-        blocks.vacate(cell)
         member = self.member[blocks.rows, cell]
         row = np.arange(len(member))[:, None]
         value = np.where(self.present[blocks.rows, cell], np.maximum(worth[row, member], 0.0), 0.0)
-        # only the places that somebody could take
+        # Without places that are empty in every row.
         order = np.argsort(value <= 0, axis=1, kind="stable")[:, : max(1, int((value > 0).sum(axis=1).max()))]
         member, value = member[row, order], value[row, order]
         power = blocks.largest_power(cell, member).transpose(0, 2, 1)
