@@ -29,7 +29,7 @@ CATALOG = Catalog(
         ("random", "target"): "#E69F00",
         ("optimal", "target"): "#56B4E9",
         ("joint", "random"): "#000000",
-        ("joint_noise", "optimal"): "#8C6D1F",
+        ("joint_noise", "optimal"): "#B8A800",
     },
     reads={"account": ("users", "links", "schedule", "noise", "noise_status")},
     tiny={
