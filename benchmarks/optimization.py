@@ -1,4 +1,7 @@
-"""Scheduling, powers and noise against CVXPY with general solvers, one thread, equal optima."""
+"""Scheduling, powers and noise against CVXPY with general solvers, one thread, equal optima.
+
+And the schedulers of all cells, against Algorithm 3, its CVXPY programs, and the milliseconds that they may take.
+"""
 
 from measure import pin_threads, row, seconds
 
@@ -9,18 +12,25 @@ import numpy as np  # noqa: E402
 
 from pwfl import run, scenario  # noqa: E402
 from pwfl.systems.multicell import power, schedule  # noqa: E402
+from pwfl.systems.multicell.bound import upper_bound  # noqa: E402
 from pwfl.systems.multicell.interference import Uplink  # noqa: E402
 from pwfl.systems.multicell.optimal_noise import optimal_noise  # noqa: E402
+from pwfl.systems.multicell.problem import ChosenNoise, GivenNoise  # noqa: E402
 from pwfl.tables import to_array  # noqa: E402
 
 REALIZATIONS, BASELINE = 100, 3  # the baselines are so slow that a few realizations must do
+GAP, MOST_SECONDS = 5e-4, 0.010  # of the schedulers of all cells: mean gap to the bound, and time for a realization
 
 
 def case(blocks: int, gamma: float):
     """The scheduler's part of Table I with these blocks and this weight, its users and links."""
     model = scenario.resolve({"radio": {"resource_blocks": blocks}, "schedule": {"gamma": gamma}}, {})
     tables = run.channel(model.of_stage("channel"), range(REALIZATIONS))
-    return model.of_stage("schedule", "optimal"), tables["users"], Uplink.of(model.radio, tables)
+    return (
+        model.of_stage("schedule", "optimal"),
+        tables["users"],
+        Uplink.of(model.radio, tables["users"], tables["links"]),
+    )
 
 
 def array(users, column):
@@ -32,11 +42,12 @@ def scheduling(blocks: int, gamma: float, target: float) -> dict:
     """All cells of a realization in turn, against one CVXPY program with GLPK_MI for each cell."""
     model, users, uplink = case(blocks, gamma)
     samples, noise = array(users, "samples"), array(users, "start_noise_std")
-    block, _ = schedule.optimal_blocks(model, uplink, users)
+    block, _ = schedule.optimal_blocks(model, uplink, users, schedule.start_blocks(users))
     ours = np.where(block >= 0, gamma / (samples * noise) ** 2, samples).sum(axis=1)  # (30), summed over cells
     np.testing.assert_allclose(ours[:BASELINE], optima(model, users, uplink, block, BASELINE), rtol=1e-9)
     fast, slow = seconds(
-        lambda: schedule.optimal_blocks(model, uplink, users), lambda: optima(model, users, uplink, block, BASELINE)
+        lambda: schedule.optimal_blocks(model, uplink, users, schedule.start_blocks(users)),
+        lambda: optima(model, users, uplink, block, BASELINE),
     )
     name = f"scheduling a realization, R = {blocks}, gamma = {gamma:.0e}"
     return row(name, "CVXPY + GLPK_MI for each cell", fast / REALIZATIONS, slow / BASELINE, target)
@@ -78,10 +89,43 @@ def optima(model, users, uplink, solved, count):
     return total
 
 
+def joint(scheduler: str, blocks: int, gamma: float) -> list[dict]:
+    """A scheduler of all cells; its schedules must be within GAP of their bound in the mean."""
+    model, users, uplink = case(blocks, gamma)
+    whole = scenario.resolve({"radio": {"resource_blocks": blocks}, "schedule": {"gamma": gamma}}, {})
+    own = whole.of_stage("schedule", scheduler)
+    samples, max_error = array(users, "samples"), whole.privacy.max_noise_error
+    if scheduler == "joint":
+        problem = GivenNoise.of(samples, array(users, "start_noise_std"), gamma, max_error)
+    else:
+        problem = ChosenNoise(samples, gamma, max_error, whole.privacy.min_noise)
+    block, _ = schedule.blocks_of_all_cells(own, scheduler, 0, uplink, users)
+    least = samples.sum(axis=1) - upper_bound(uplink, problem)[0]
+    gap = (samples.sum(axis=1) - problem.value(block >= 0)) / least - 1
+    assert gap.mean() < GAP, f"{scheduler}, R = {blocks}: mean gap {gap.mean():.2e}"
+    ours, paper, slow = seconds(
+        lambda: schedule.blocks_of_all_cells(own, scheduler, 0, uplink, users),
+        lambda: schedule.optimal_blocks(model, uplink, users, schedule.start_blocks(users)),
+        lambda: optima(
+            model,
+            users,
+            uplink,
+            schedule.optimal_blocks(model, uplink, users, schedule.start_blocks(users))[0],
+            BASELINE,
+        ),
+    )
+    name = f"scheduler {scheduler}, a realization, R = {blocks}, gamma = {gamma:.0e}"
+    return [
+        row(name, f"{MOST_SECONDS:g} s", ours / REALIZATIONS, MOST_SECONDS, 1),
+        row(name, "Algorithm 3", ours / REALIZATIONS, paper / REALIZATIONS, 10, better="lower"),
+        row(name, "Algorithm 3 by CVXPY + GLPK_MI", ours / REALIZATIONS, slow / BASELINE, 20),
+    ]
+
+
 def powers() -> dict:
     """Powers of a shard, against one linear program over all users for each realization."""
     model, users, uplink = case(5, 1e6)
-    block, _ = schedule.optimal_blocks(model, uplink, users)
+    block, _ = schedule.optimal_blocks(model, uplink, users, schedule.start_blocks(users))
 
     def one_program(b):
         sends = np.flatnonzero(block[b] >= 0)
@@ -124,4 +168,7 @@ def noise() -> dict:
 
 def rows() -> list[dict]:
     """All rows of this module."""
-    return [scheduling(5, 1e6, 100), scheduling(8, 1e7, 50), powers(), noise()]
+    settings = ((5, 1e6), (8, 1e7))
+    schedulers = [(scheduler, *setting) for scheduler in ("joint", "joint_noise") for setting in settings]
+    together = [found for each in schedulers for found in joint(*each)]
+    return [scheduling(5, 1e6, 100), scheduling(8, 1e7, 50), *together, powers(), noise()]

@@ -10,15 +10,16 @@ SIZES = {
     "cells": [7, 19, 37, 61, 91, 127],
     "resource blocks": [5, 10, 20, 50],
 }
+JOINT = ("cells", "resource blocks")  # by which the scheduler of all cells is measured, too
 SHARD = 100  # realizations of a job
 JOB = """
 import json, resource, sys, time
 from pwfl import run, scenario
 overrides, realizations, size = json.loads(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-model = scenario.resolve(overrides, {})
+model, scheduler = scenario.resolve(overrides, {}), sys.argv[4]
 def shard(first, stop):
     tables = run.channel(model.of_stage("channel"), range(first, stop))
-    tables |= run.schedule(model.of_stage("schedule", "optimal"), "optimal", tables)
+    tables |= run.schedule(model.of_stage("schedule", scheduler), scheduler, tables)
     tables |= run.noise(model.of_stage("noise", "optimal"), "optimal", tables)
     run.account(model.of_stage("account"), tables)
 shard(0, min(realizations, size))
@@ -47,15 +48,16 @@ def overrides(kind: str, size: int) -> tuple[dict, int]:
 def rows() -> list[dict]:
     """What grew, its size, seconds for a realization, and the job's peak memory in MiB."""
     found = []
-    for kind, sizes in SIZES.items():
-        for size in sizes:
+    for scheduler, kind in [*(("optimal", kind) for kind in SIZES), *(("joint", kind) for kind in JOINT)]:
+        what = kind if scheduler == "optimal" else f"{kind}, {scheduler}"
+        for size in SIZES[kind]:
             scenario, realizations = overrides(kind, size)
             output = subprocess.check_output(
-                [sys.executable, "-c", JOB, json.dumps(scenario), str(realizations), str(SHARD)]
+                [sys.executable, "-c", JOB, json.dumps(scenario), str(realizations), str(SHARD), scheduler]
             )
             elapsed, memory = json.loads(output)
             found.append(
-                {"what": kind, "size": size, "seconds_per_realization": elapsed / realizations, "peak_mib": memory}
+                {"what": what, "size": size, "seconds_per_realization": elapsed / realizations, "peak_mib": memory}
             )
             print(found[-1], file=sys.stderr)
     return found

@@ -39,6 +39,24 @@ def stages(model):
         yield scheme, found | finished(stage_of.account(part(model, "account"), found), model)
 
 
+def on_one_cell(frames: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """Tables of `multicell` made by hand, with one station that hears everyone, and noise that nothing bounds."""
+    frames = on_one_channel(frames)
+    users = frames["users"].with_columns(cell=pl.lit(0), start_noise_std=pl.lit(1.0))
+    station = {"interval": pl.lit(0), "station": pl.lit(0), "distance_m": pl.lit(1.0), "gain": pl.lit(1.0)}
+    links = users.select("realization", "user", **station)
+    status = users.select("realization", interval=pl.lit(0)).unique(maintain_order=True)
+    status = status.with_columns(status=pl.lit("target"), noise=pl.lit("target"), multiplier=pl.lit(None, pl.Float64))
+    return frames | {"users": users, "links": links, "noise_status": status}
+
+
+def on_one_channel(frames: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """Tables `schedule` and `noise` made by hand, of a channel that stays for all rounds."""
+    return frames | {
+        name: frames[name].with_columns(interval=pl.lit(0)) for name in ("schedule", "noise") if name in frames
+    }
+
+
 def finished(frames: dict[str, pl.DataFrame], model) -> dict[str, pl.DataFrame]:
     """Tables as they come back from files, whose schemas they must satisfy."""
     return {name: tables.finished(frame, name, model.system) for name, frame in frames.items()}

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from pipeline import part
+from pipeline import on_one_cell, part
 from pwfl import run, tables
 from pwfl.privacy import gaussian
 from pwfl.scenario import resolve
@@ -205,13 +205,15 @@ def accounted(plan, override):
     samples, scheduled, noise_std = zip(*(user for users in plan.values() for user in users), strict=True)
     return run.account(
         part(resolve(SMALL, override), "account"),
-        {
-            "users": pl.DataFrame(keys | {"samples": samples}),
-            "schedule": pl.DataFrame(
-                keys | {"resource_block": [0 if s else None for s in scheduled], "power_w": 0.01, "rate_bps": 1e5}
-            ),
-            "noise": pl.DataFrame(keys | {"noise_std": noise_std}, schema_overrides={"noise_std": pl.Float64}),
-        },
+        on_one_cell(
+            {
+                "users": pl.DataFrame(keys | {"samples": samples}),
+                "schedule": pl.DataFrame(
+                    keys | {"resource_block": [0 if s else None for s in scheduled], "power_w": 0.01, "rate_bps": 1e5}
+                ),
+                "noise": pl.DataFrame(keys | {"noise_std": noise_std}, schema_overrides={"noise_std": pl.Float64}),
+            }
+        ),
     )
 
 

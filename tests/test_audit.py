@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 from scipy import stats
 
-from pipeline import part
+from pipeline import on_one_cell, on_one_channel, part
 from pwfl import run, streams
 from pwfl.learning import datasets, engine, network
 from pwfl.learning.mlp import glorot_uniform, parameter_count
@@ -137,7 +137,7 @@ def test_claimed_mu_is_the_audited_one():
         "schedule": pl.DataFrame(keys | {"resource_block": [0], "power_w": 0.01, "rate_bps": 1e5}),
         "noise": pl.DataFrame(keys | {"noise_std": [SIGMA]}),
     }
-    (mu,) = run.account(part(resolve({}, override), "account"), frames)["leakage"]["mu"]
+    (mu,) = run.account(part(resolve({}, override), "account"), on_one_cell(frames))["leakage"]["mu"]
     assert abs(audit_of_one_user().mu - mu) <= LIMIT * 2 / math.sqrt(COUNT)
 
 
@@ -246,7 +246,7 @@ def shift(before, after, clip):
     """How far the query, its bias included, moves from one data set to its neighbour."""
     start = [tf.zeros([before.shape[1], 1]), tf.zeros(1)]
     samples = tf.constant([len(before)])
-    queries = [[part.numpy().ravel() for part in clip(tf.constant(x), samples)(start)] for x in (before, after)]
+    queries = [[part.numpy().ravel() for part in clip(tf.constant(x), samples)(start)[0]] for x in (before, after)]
     return np.linalg.norm(np.concatenate(queries[0]) - np.concatenate(queries[1]))
 
 
@@ -350,7 +350,7 @@ def test_the_stage_adds_the_aggregated_noise():
         "schedule": pl.DataFrame(keys | {"resource_block": [0, 0, 0, 0, None] * 20, "power_w": 0.01, "rate_bps": 1e5}),
         "noise": pl.DataFrame(keys | {"noise_std": [*SIGMAS, 0.0] * 20}),
     }
-    history = run.train(part(resolve(base, {}), "train"), blank, range(20), frames)["history"]
+    history = run.train(part(resolve(base, {}), "train"), blank, range(20), on_one_channel(frames))["history"]
     losses = history.filter(pl.col("round") == 1)["loss"].to_numpy()
 
     def expected(std):

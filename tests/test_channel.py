@@ -65,7 +65,7 @@ def test_corners_are_a_radius_away_and_shared_by_three_cells_around_the_central_
 def test_users_belong_to_the_nearest_station(rings):
     tables = run({"network": {"rings": rings, "users": 30}}, range(20))
     station = hexagons.stations(rings, 500.0)
-    links = {(r, s, u): d for r, s, u, d, *_ in tables["links"].rows()}
+    links = {(r, s, u): d for r, _, s, u, d, *_ in tables["links"].rows()}
     for r, u, x, y, cell in tables["users"].select("realization", "user", "x_m", "y_m", "cell").rows():
         distance = [sqrt((x - a) ** 2 + (y - b) ** 2) for a, b in station]
         assert cell == distance.index(min(distance))

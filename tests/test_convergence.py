@@ -7,7 +7,7 @@ from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
-from pipeline import part
+from pipeline import on_one_cell, part
 from pwfl import run
 from pwfl.learning import sources
 from pwfl.scenario import resolve
@@ -20,7 +20,9 @@ USERS, ROUNDS, CLASSES = 20, 60, 10
 
 def constants(samples, scheduled, noise_std, dimension, **parameters):
     found = convergence_bound(
-        samples[None], scheduled[None], noise_std[None], dimension, Convergence.model_construct(**parameters)
+        *(each[None, None] for each in (samples, scheduled, noise_std)),
+        dimension,
+        Convergence.model_construct(**parameters),
     )
     return {name: float(values[0]) for name, values in found.items()}
 
@@ -160,7 +162,7 @@ def test_what_the_bound_says_stands_in_words(noise_std, users, says):
         ),
         "noise": keys.with_columns(noise_std=pl.Series([noise_std if s else 0.0 for s in sends], dtype=pl.Float64)),
     }
-    outcome = run.account(part(resolve({}, {}), "account"), tables)["outcome"]
+    outcome = run.account(part(resolve({}, {}), "account"), on_one_cell(tables))["outcome"]
     assert outcome["bound"][0].startswith(says)
     # Where a gradient is clipped to 10, xi1 = 100 makes Assumption 6 true.
     assert outcome["c2"][0] == pytest.approx(2 * 100 / 20 * (1 - users / 2) ** 2)

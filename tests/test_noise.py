@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline import part
+from pipeline import on_one_channel, part
 from pwfl import run
 from pwfl.scenario import resolve
 from pwfl.systems.multicell.allocation import ALLOCATIONS, allocate
@@ -133,6 +133,7 @@ TABLES = {
         {
             "realization": [4, 4, 4, 5, 5, 5, 6, 6, 6],
             "user": [0, 1, 2] * 3,
+            "interval": [0] * 9,
             "resource_block": [0, 1, None, 2, 0, None, None, None, None],
         }
     ),
@@ -249,4 +250,4 @@ def test_who_has_no_leakage_to_spend_is_not_scheduled_but_keeps_no_one_else_out(
         "noise": users.select("realization", "user", noise_std=pl.Series([0.5, np.inf, None, 0.0])),
         "schedule": users.select("realization", "user", resource_block=pl.Series([0, 1, 2, None])),
     }
-    assert assigned(tables)["scheduled"].to_list() == [True, False, True, False]
+    assert assigned(on_one_channel(tables))["scheduled"].to_list() == [True, False, True, False]

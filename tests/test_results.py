@@ -25,6 +25,8 @@ def made() -> dict[str, pl.DataFrame]:
         | {"noise_error": [0.5, 2.0, None], "rho_max": [0.5, 4.0, 0.1], "scheduled": [2, 3, 0], "samples": 100}
         | {
             "objective": 50.0,
+            "objective_gap": [0.25, None, 0.0],
+            "proven_optimal": [False, None, True],
             "scheduled_samples": 40,
             "delta": 1e-5,
             "rho_worst_case": None,
@@ -56,6 +58,7 @@ def test_the_summary_of_multicell_holds_the_worst_realization_and_counts_excepti
     model = resolve({}, {"privacy": {"max_noise_error": 1.0, "min_noise": 10.0}})
     row = multicell.summarize(part(model, REPORT), made)["summary"].row(0, named=True)
     assert row["epsilon_maximum"] == 8
+    assert (row["objective_gap_maximum"], row["objective_gap_mean"], row["proven_optimal"]) == (0.25, 0.125, 1)
     assert row["rho_maximum"] == 4
     assert row["rho_median"] == 0.5
     assert row["noise_error_exceeded"] == 1

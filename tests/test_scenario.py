@@ -154,7 +154,7 @@ def test_stages_get_only_what_they_are_declared_to_read():
     model = scenario.resolve({}, {})
     optimal, random = part(model, "schedule", "optimal"), part(model, "schedule", "random")
     assert (optimal.schedule.gamma, optimal.schedule.solver) == (1e6, "assignment")
-    for read in (lambda: random.schedule, lambda: optimal.seed, lambda: optimal.privacy.delta):
+    for read in (lambda: random.schedule, lambda: optimal.realizations, lambda: optimal.privacy.delta):
         with pytest.raises(
             UndeclaredError, match=r"this stage is not declared to read (any parameter of this section|this parameter)"
         ):

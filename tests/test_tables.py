@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipeline import part
+from pipeline import on_one_cell, part
 from pwfl import run, tables
 from pwfl.runtime import files
 from pwfl.scenario import resolve
@@ -105,7 +105,10 @@ def test_a_table_that_cannot_be_written_leaves_the_old_one(path, users, monkeypa
 
 def test_tables_of_schemes_are_told_apart_and_cut_to_the_realizations_asked_for(tmp_path, users):
     model = resolve({"realizations": 3, "training_realizations": 1}, {})
-    schedule = users.select("realization", "user", resource_block=pl.lit(0), power_w=pl.lit(1.0), rate_bps=pl.lit(1.0))
+    columns = {"resource_block": 0, "power_w": 1.0, "rate_bps": 1.0, "assigned_block": 0, "assigned_power_w": 1.0}
+    schedule = users.select("realization", "user", interval=pl.lit(0)).with_columns(
+        **{name: pl.lit(value) for name, value in columns.items()}
+    )
     upstream, paths = {}, []
     for scheme, power in zip(model.schemes, (1.0, 2.0, 3.0), strict=True):
         address = f"{power:.0f}" * 12
@@ -179,7 +182,7 @@ def accounted() -> dict[str, pl.DataFrame]:
         "schedule": pl.DataFrame(keys | {"resource_block": [0], "power_w": 0.01, "rate_bps": 1e5}),
         "noise": pl.DataFrame(keys | {"noise_std": [2.0]}),
     }
-    return run.account(part(resolve({}, {}), "account"), stages)
+    return run.account(part(resolve({}, {}), "account"), on_one_cell(stages))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,11 @@ import polars as pl
 from pwfl.learning import datasets
 from pwfl.privacy.gaussian import classic_epsilon, exact_epsilon, tight_epsilon, zcdp
 from pwfl.systems.multicell.assigned import KEYS, assigned
+from pwfl.systems.multicell.bound import least_proven, upper_bound
 from pwfl.systems.multicell.costs import costs, model_size
+from pwfl.systems.multicell.interference import Uplink
+from pwfl.systems.multicell.intervals import planned
+from pwfl.systems.multicell.problem import ChosenNoise, GivenNoise
 from pwfl.tables.arrays import beside, to_array
 
 if TYPE_CHECKING:
@@ -24,6 +28,7 @@ TERMS = {
     "local_steps": 1.0,
     "accuracy_of": "the server's global model",
 }
+ERROR_TOLERANCE = 1e-9  # by which rounding may exceed (21), relative
 GUARANTEES = {
     "per_sample": "guaranteed: every sample's gradient is clipped",
     "per_user": "leakage (11) not guaranteed: only a user's mean gradient is clipped",
@@ -43,14 +48,14 @@ def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.
     Parameters
     ----------
     tables
-        `users`, `schedule` and `noise`.
+        `users`, `links`, `schedule`, `noise` and `noise_status`.
 
     Returns
     -------
     The tables `leakage` and `outcome`.
     """
     training = scenario.training
-    delta, gamma = scenario.privacy.delta, scenario.schedule.gamma
+    delta = scenario.privacy.delta
     clip, rounds, clipping = training.clip_norm, training.rounds, training.clipping
 
     frame = assigned(tables)
@@ -86,7 +91,7 @@ def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.
         {"realization": frame["realization"].unique().sort()}
         | {name: pl.Series(values, nan_to_null=True) for name, values in bound.items()}
     )
-    outcome = beside(participation(frame), objectives(frame, gamma), "realization")
+    outcome = beside(participation(frame), objectives(scenario, tables, frame), "realization")
     worst = leakage.group_by("realization", maintain_order=True).agg(
         rho_total=pl.col("rho").sum(),
         rho_max=pl.col("rho").max(),
@@ -133,24 +138,82 @@ def participation(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def objectives(frame: pl.DataFrame, gamma: float) -> pl.DataFrame:
-    """Objective (20) and left side of (21) of each realization: the intervals' mean, and the largest.
+def objectives(scenario: "Multicell", tables: dict[str, pl.DataFrame], frame: pl.DataFrame) -> pl.DataFrame:
+    """Objective (20) of each realization, how far it is from its bound, and the left side of (21).
 
-    Null where one of them has no feasible noise. `frame` is that of `assigned`.
+    Of several intervals, (20) and its bound are means, the left side of (21) is the largest. Objective and left side
+    are null where an interval has no feasible noise.
+
+    Parameters
+    ----------
+    tables
+        `users`, `links` and `noise_status`.
+    frame
+        That of `assigned`.
+
+    Returns
+    -------
+    realization, objective, noise_error, objective_bound, objective_gap, proven_optimal.
     """
+    count = frame["interval"].n_unique()
+    noise_std = pl.col("noise_std") / (planned(scenario.privacy, count) / count) ** 0.5  # if it sent in all rounds
     weighted = pl.col("samples") * pl.col("scheduled")
-    noise_std = pl.col("noise_std") / pl.col("planned").sqrt()  # if it sent in all rounds
-    known = pl.col("noise_std").is_not_null().all()
     each = frame.group_by("realization", "interval", maintain_order=True).agg(
-        known=known,
+        known=pl.col("noise_std").is_not_null().all(),
+        samples=pl.col("samples").sum(),
         objective=(pl.col("samples") - weighted).sum()
-        + gamma * (pl.col("samples") * noise_std).filter("scheduled").pow(-2).sum(),
+        + scenario.schedule.gamma * (pl.col("samples") * noise_std).filter("scheduled").pow(-2).sum(),
         noise_error=pl.when(pl.col("scheduled").any()).then((weighted * noise_std.pow(2)).sum() / weighted.sum()),
     )
-    return each.group_by("realization", maintain_order=True).agg(
-        objective=pl.when(pl.col("known").all()).then(pl.col("objective").mean()),
-        noise_error=pl.when(pl.col("known").all()).then(pl.col("noise_error").max()),
+    most = values_bound(scenario, tables).ravel()
+    proven = pl.col("samples") - pl.col("objective") >= pl.Series(least_proven(most))
+    each = each.with_columns(
+        objective_bound=(pl.col("samples") - pl.Series(most, nan_to_null=True)).clip(0.0), proven_optimal=proven
     )
+    exceeded = pl.col("noise_error") > scenario.privacy.max_noise_error * (1 + ERROR_TOLERANCE)
+    below = pl.col("objective") <= pl.col("objective_bound")  # by rounding; or both are 0
+    gap = pl.when(below).then(0.0).otherwise(pl.col("objective") / pl.col("objective_bound") - 1)
+    return (
+        each.group_by("realization", maintain_order=True)
+        .agg(
+            objective=pl.when(pl.col("known").all()).then(pl.col("objective").mean()),
+            noise_error=pl.when(pl.col("known").all()).then(pl.col("noise_error").max()),
+            objective_bound=pl.col("objective_bound").mean(),
+            proven_optimal=pl.col("proven_optimal").all(),
+        )
+        .with_columns(objective_gap=pl.when(exceeded).then(None).otherwise(gap))
+        .with_columns(proven_optimal=pl.when(pl.col("objective_gap").is_not_null()).then("proven_optimal"))
+    )
+
+
+def values_bound(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> np.ndarray:
+    """What no schedule takes off the objective (20) in each interval, shape (realization, interval).
+
+    The bound is of the problem that leaves open what the scheme's noise leaves open. The noise `random` is the start
+    values, whoever is scheduled: (20) is minimized over schedules and powers. The noise `optimal` follows the schedule:
+    (20) is minimized over schedules, powers and noise. So a schedule that was made for the start values, as that of
+    OptSched+DP, is measured by what it could have been for the noise that came after it. Other noise, such as `target`,
+    is not what (20)-(22) ask for, and has no bound: NaN. Budgets are no part of the problem, so bounds hold for users
+    who stop, too.
+
+    Parameters
+    ----------
+    tables
+        `users`, `links` and `noise_status`.
+    """
+    users, gamma, privacy = tables["users"], scenario.schedule.gamma, scenario.privacy
+    samples = to_array(users, "samples", "realization", "user")
+    noise_std = to_array(users, "start_noise_std", "realization", "user")
+    channels = tables["links"].partition_by("interval", maintain_order=True)
+    (noise,) = tables["noise_status"]["noise"].unique()
+    if noise == "random":
+        problem = GivenNoise.of(samples, noise_std, gamma, privacy.max_noise_error)
+    elif noise == "optimal":
+        problem = ChosenNoise(samples, gamma, privacy.max_noise_error, privacy.min_noise)
+    else:
+        return np.full((len(samples), len(channels)), np.nan)
+    uplinks = (Uplink.of(scenario.radio, users, links) for links in channels)
+    return np.stack([upper_bound(uplink, problem)[0] for uplink in uplinks], axis=1)
 
 
 def convergence_bound(

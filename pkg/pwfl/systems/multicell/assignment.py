@@ -47,10 +47,11 @@ def solve(
     useful = allowed & (value > 0)[..., None]
     cost = np.where(useful, fraction - (blocks + 1) * _ranks(value)[..., None], 0.0)
     block = np.full(value.shape, -1)
-    for realization, matrix in enumerate(cost):
+    candidate = useful.any(axis=2)
+    for realization in candidate.any(axis=1).nonzero()[0]:
         # Without the rows that pad a cell, so that ties do not depend on the other realizations.
-        row = np.flatnonzero(useful[realization].any(axis=1))
-        user, chosen = linear_sum_assignment(matrix[row])
+        row = candidate[realization].nonzero()[0]
+        user, chosen = linear_sum_assignment(cost[realization][row])
         block[realization, row[user]] = chosen
     chosen_is_useful = np.take_along_axis(useful, np.maximum(block, 0)[..., None], axis=2)[..., 0]
     block[~chosen_is_useful] = -1

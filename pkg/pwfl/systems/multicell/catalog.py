@@ -6,6 +6,7 @@ CATALOG = Catalog(
     figures={
         "topology": ("users", "links", "schedule"),
         "objective": ("outcome",),
+        "gap": ("outcome",),
         "accuracy": ("history",),
         "accuracy_seconds": ("history",),
         "accuracy_joules": ("history",),
@@ -27,7 +28,10 @@ CATALOG = Catalog(
         ("random", "optimal"): "#CC79A7",
         ("random", "target"): "#E69F00",
         ("optimal", "target"): "#56B4E9",
+        ("joint", "random"): "#000000",
+        ("joint_noise", "optimal"): "#B8A800",
     },
+    reads={"account": ("users", "links", "schedule", "noise", "noise_status")},
     tiny={
         "network": {"users": 12},
         "radio": {"resource_blocks": 2},

@@ -8,7 +8,6 @@ import numpy as np
 import polars as pl
 
 from pwfl.radio.units import dbm_to_w
-from pwfl.systems.multicell.intervals import each_interval
 from pwfl.tables.arrays import to_array
 
 if TYPE_CHECKING:
@@ -17,10 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Uplink:
-    """The uplink of some realizations.
-
-    Where the channel is drawn anew during the rounds, each interval in which it stays counts as a realization: arrays
-    have a row for each pair of both, here and wherever an uplink is handed on.
+    """The uplink of some realizations, in one interval of rounds in which the channel stays.
 
     Attributes
     ----------
@@ -39,7 +35,7 @@ class Uplink:
     min_rate_bps
         Rmin.
     realizations
-        The rows' realizations; each one's intervals follow each other.
+        The rows' realizations.
     """
 
     gain: np.ndarray
@@ -52,32 +48,31 @@ class Uplink:
     realizations: Sequence[int]
 
     @classmethod
-    def of(cls, radio: "Radio", tables: dict[str, pl.DataFrame]) -> Self:
-        """The uplink of all realizations and intervals in the tables `users` and `links`."""
-        users = tables["users"]
-        gain = to_array(tables["links"], "gain", "realization", "interval", "station", "user")
-        intervals = gain.shape[1]
+    def of(cls, radio: "Radio", users: pl.DataFrame, links: pl.DataFrame) -> Self:
+        """The uplink of all realizations in the tables `users` and `links`, the latter of one interval."""
         return cls(
-            gain.reshape(-1, *gain.shape[2:]),
-            each_interval(to_array(users, "cell", "realization", "user"), intervals),
+            to_array(links, "gain", "realization", "station", "user"),
+            to_array(users, "cell", "realization", "user"),
             radio.resource_blocks,
             radio.bandwidth_hz,
             dbm_to_w(radio.noise_density_dbm_hz) * radio.bandwidth_hz,
             dbm_to_w(radio.max_power_dbm),
             radio.min_rate_bps,
-            each_interval(users["realization"].unique().sort().to_numpy(), intervals).tolist(),
+            users["realization"].unique().sort().to_list(),
         )
 
     def heard(self, users: np.ndarray) -> Self:
         """The uplink where no station hears the other users, who can have no block then; shape (realization, user)."""
         return replace(self, gain=np.where(users[:, None], self.gain, 0.0))
 
-    def row(self, number: int) -> str:
-        """What a row is of, for messages."""
-        realization = self.realizations[number]
-        several = self.realizations.count(realization) > 1
-        interval = f", interval {number - self.realizations.index(realization)}" if several else ""
-        return f"realization {realization}{interval}"
+    def rows(self, chosen: np.ndarray) -> Self:
+        """The uplink of some of the realizations."""
+        return replace(
+            self,
+            gain=self.gain[chosen],
+            cell=self.cell[chosen],
+            realizations=[self.realizations[k] for k in chosen],
+        )
 
     @property
     def cells(self) -> int:
@@ -99,6 +94,19 @@ def occupants(uplink: Uplink, block: np.ndarray) -> np.ndarray:
     realization, user = np.nonzero(block >= 0)
     table[realization, uplink.cell[realization, user], block[realization, user]] = user
     return table
+
+
+def members(cell: np.ndarray, cells: int, least: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Users of each cell, padded to the largest number of them and to `least`; and which are real.
+
+    `cell` has shape (realization, user); the results have shape (realization, cell, member).
+    """
+    realization = np.arange(len(cell))[:, None]
+    size = np.bincount((realization * cells + cell).ravel(), minlength=len(cell) * cells).reshape(-1, cells, 1)
+    position = np.arange(max(int(size.max()), least))
+    order = np.argsort(cell, axis=1, kind="stable")
+    place = np.minimum(size.cumsum(axis=1) - size + position, cell.shape[1] - 1)
+    return order[realization[..., None], place], position < size
 
 
 def interference(gain: np.ndarray, power_w: np.ndarray, occupant: np.ndarray, cell: int) -> np.ndarray:

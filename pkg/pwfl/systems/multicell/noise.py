@@ -7,6 +7,7 @@ import polars as pl
 
 from pwfl.privacy.gaussian import composed_multiplier
 from pwfl.systems.multicell.allocation import allocate
+from pwfl.systems.multicell.intervals import planned
 from pwfl.systems.multicell.optimal_noise import optimal_noise
 from pwfl.tables.arrays import beside, to_array
 
@@ -19,7 +20,8 @@ def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> 
 
     Where the channel is drawn anew, each interval has its own. A scheme's noise is what a user would add if it sent in
     all T rounds, and stands for a leakage rho, its budget. A user who plans for n rounds spends rho / n in each, so it
-    adds sqrt(n / T) times that noise. Bounds (21) and (22) are on the noise before that.
+    adds sqrt(n / T) times that noise; the scheduler lets it send in no more. Bounds (21) and (22) are on the noise
+    before that.
 
     Parameters
     ----------
@@ -38,13 +40,9 @@ def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> 
     keys = ("realization", "interval", "user")
     users = beside(tables["schedule"], tables["users"], "realization", "user").sort(keys)
     users = users.with_columns(scheduled=pl.col("resource_block").is_not_null())
-    samples, start_noise_std, turn, scheduled = (
-        to_array(users, name, *keys) for name in ("samples", "start_noise_std", "turn", "scheduled")
-    )
-    planned = turn.mean(axis=1, keepdims=True)
-    samples, start_noise_std, scheduled = (
-        values.reshape(-1, turn.shape[2]) for values in (samples, start_noise_std, scheduled)
-    )
+    columns = [to_array(users, name, *keys) for name in ("samples", "start_noise_std", "scheduled")]
+    _, intervals, count = columns[0].shape
+    samples, start_noise_std, scheduled = (values.reshape(-1, count) for values in columns)
     multiplier = np.full(len(scheduled), np.nan)
     status = np.full(len(scheduled), scheme, dtype=object)
     if scheme == "random":
@@ -61,11 +59,13 @@ def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> 
             noise = allocate(scheme, samples, noise)
         status[~feasible] = "infeasible"
     status[~scheduled.any(axis=1)] = "no_user_scheduled"
-    noise = noise.reshape(turn.shape) * np.sqrt(planned)
+    noise = noise * np.sqrt(planned(scenario.privacy, intervals) / intervals)
     rows = users.select("realization", "interval").unique(maintain_order=True)
     return {
         "noise": users.select(keys).with_columns(noise_std=pl.Series(noise.ravel(), nan_to_null=True)),
         "noise_status": rows.with_columns(
-            status=pl.Series(status.tolist(), dtype=pl.String), multiplier=pl.Series(multiplier, nan_to_null=True)
+            status=pl.Series(status.tolist(), dtype=pl.String),
+            noise=pl.lit(scheme),
+            multiplier=pl.Series(multiplier, nan_to_null=True),
         ),
     }

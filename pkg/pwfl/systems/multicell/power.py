@@ -26,7 +26,7 @@ def powers(uplink: Uplink, block: np.ndarray) -> np.ndarray:
         try:
             fraction[tuple(group)] = least_deviation(coupling[tuple(group)], demand[tuple(group)])
         except ArithmeticError as error:
-            raise ArithmeticError(f"{uplink.row(group[0])}, block {group[1]}: {error}") from None
+            raise ArithmeticError(f"realization {uplink.realizations[group[0]]}, block {group[1]}: {error}") from None
 
     power = np.zeros(block.shape)
     realization, n, station = np.nonzero(occupant.transpose(0, 2, 1) >= 0)

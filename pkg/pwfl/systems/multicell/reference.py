@@ -1,9 +1,11 @@
 """A cell's program (30)-(34) by CVXPY and a general solver: the paper's way, to compare with."""
 
+from time import monotonic
+
 import cvxpy as cp
 import numpy as np
 
-OPTIONS = {"GLPK_MI": {}, "HIGHS": {"mip_rel_gap": 0.0, "mip_abs_gap": 0.0}}
+TIME_LIMIT_S = 60.0  # of one program; where many users are worth the same, GLPK does not end
 POWER_SCALE = 1e6  # so that small differences in power exceed the solvers' tolerances
 VALUE_TOLERANCE = 1e-9  # of the value that the search for least power may give up, relative
 
@@ -21,7 +23,7 @@ def solve(value: np.ndarray, load: np.ndarray, budget: float, fraction: np.ndarr
     Raises
     ------
     SolverError
-        If a program ends neither optimal nor infeasible.
+        If a program ends neither optimal nor infeasible, or not within TIME_LIMIT_S.
     """
     if not len(value):
         return np.full(0, -1) if budget >= 0 else None
@@ -46,10 +48,18 @@ def solve(value: np.ndarray, load: np.ndarray, budget: float, fraction: np.ndarr
 
 def _optimal(problem: cp.Problem, solver: str) -> bool:
     """Solve; False where infeasible."""
+    options = {
+        "GLPK_MI": {"tm_lim": int(1000 * TIME_LIMIT_S)},
+        "HIGHS": {"mip_rel_gap": 0.0, "mip_abs_gap": 0.0, "time_limit": TIME_LIMIT_S},
+    }
+    start = monotonic()
     try:
-        problem.solve(solver=solver, **OPTIONS[solver])
+        problem.solve(solver=solver, **options[solver])
+        ended = f"ended as {problem.status}"
     except cp.error.SolverError as error:
-        raise SolverError(f"{solver} failed: {error}") from None
-    if problem.status not in (cp.OPTIMAL, cp.INFEASIBLE):
-        raise SolverError(f"{solver} ended as {problem.status}")
-    return problem.status == cp.OPTIMAL
+        ended = f"failed: {error}"
+    if problem.status in (cp.OPTIMAL, cp.INFEASIBLE):
+        return problem.status == cp.OPTIMAL
+    if monotonic() - start >= TIME_LIMIT_S:
+        ended = f"found no optimum of a cell's program in {TIME_LIMIT_S:g} s; `schedule.solver: assignment` does"
+    raise SolverError(f"{solver} {ended}")

@@ -18,6 +18,7 @@ DIFFERS = (
     "digitally, to its station, which sees it. Unscheduled users' records are not learned from."
 )
 LEAKAGE = "Leakage rho of a user (zCDP)"
+GAP_LINEAR = 1e-4  # gap up to which the axis of gaps is linear
 DOTS = 100  # realizations shown one by one
 SIDE = 460  # of a map, in pixels
 CELL_COLOURS = ["#8DD3C7", "#8C564B", "#BEBADA", "#FB8072", "#1B5E20", "#B3DE69", "#FCCDE5"]  # none is a scheme's
@@ -32,7 +33,7 @@ def topology(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Laye
     network = scenario.network
     first = tables["users"]["realization"].min()
     users = tables["users"].filter(pl.col("realization") == first)
-    links = tables["links"].filter(pl.col("realization") == first)
+    links = tables["links"].filter(realization=first, interval=0)
     count = links["station"].n_unique()
     heading, axes = f"{len(users)} users, {count} stations", ("x (m)", "y (m)")
     if users["x_m"].null_count():
@@ -178,6 +179,18 @@ def objective(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Cha
     )
 
 
+def gap(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Chart:
+    """Distribution of the objective's gap to what no schedule goes below."""
+    title = "Gap of the objective (20) to its lower bound"
+    heading = f"Schedules against what none goes below, gamma = {scenario.schedule.gamma:g}"
+    found = tables["outcome"].filter(pl.col("objective_gap").is_finite())
+    scale = alt.Scale(type="symlog", constant=GAP_LINEAR, nice=False)  # optimal schedules, too, whose gap is 0
+    ticks = alt.Axis(values=[0, *(GAP_LINEAR * 10.0**k for k in range(7))], format=".4~%")
+    return theme.cdf(found, "objective_gap", scenario, heading, title).encode(
+        x=alt.X("objective_gap:Q", title=title, scale=scale, axis=ticks)
+    )
+
+
 def leakage(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Fig. 5 (e), (f): distribution of rho over users and realizations, with the bound of (22)."""
     training, privacy = scenario.training, scenario.privacy
@@ -233,6 +246,7 @@ def tradeoff(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Laye
 FIGURES = {
     "topology": topology,
     "objective": objective,
+    "gap": gap,
     "accuracy": results.accuracy,
     "accuracy_seconds": results.accuracy_seconds,
     "accuracy_joules": results.accuracy_joules,
@@ -248,6 +262,7 @@ def summarize(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[st
     limit = scenario.privacy.max_noise_error * (1 + 1e-9)
     averaged = [
         "objective_per_sample",
+        "objective_gap",
         "scheduled",
         "scheduled_samples",
         "accuracy",
@@ -259,6 +274,8 @@ def summarize(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[st
     ]
     summary = each.group_by("scheme", maintain_order=True).agg(
         pl.len().alias("realizations"),
+        pl.col("objective_gap").max().alias("objective_gap_maximum"),
+        pl.col("proven_optimal").sum(),
         pl.col("rho_max").max().alias("rho_maximum"),
         pl.col("epsilon_exact").max().alias("epsilon_maximum"),
         pl.col("rho_worst_case", "epsilon_worst_case").max(),

@@ -47,18 +47,20 @@ class Network(Section):
 class Radio(Section):
     """The uplink (eq. 17, 18)."""
 
-    resource_blocks: int = parameter(5, "resource blocks R of each cell", stages="channel schedule", ge=1, le=10**4)
+    resource_blocks: int = parameter(
+        5, "resource blocks R of each cell", stages="channel schedule account", ge=1, le=10**4
+    )
     bandwidth_hz: float = parameter(
         180e3, "bandwidth B of a resource block", unit="Hz", stages="schedule train account", ge=1, le=1e12
     )
     noise_density_dbm_hz: float = parameter(
-        -174.0, "thermal noise power density N0", unit="dBm/Hz", stages="schedule", ge=-250, le=0
+        -174.0, "thermal noise power density N0", unit="dBm/Hz", stages="schedule account", ge=-250, le=0
     )
     max_power_dbm: float = parameter(
-        10.0, "maximum transmit power Pmax of a user", unit="dBm", stages="channel schedule", ge=-100, le=100
+        10.0, "maximum transmit power Pmax of a user", unit="dBm", stages="channel schedule account", ge=-100, le=100
     )
     min_rate_bps: float = parameter(
-        100e3, "minimum uplink rate Rmin of a scheduled user", unit="bit/s", stages="schedule", ge=1e-9, le=1e13
+        100e3, "minimum uplink rate Rmin of a scheduled user", unit="bit/s", stages="schedule account", ge=1e-9, le=1e13
     )
     coherence_rounds: int | None = parameter(
         None,
@@ -154,14 +156,14 @@ class Privacy(Section):
     max_noise_error: float = parameter(
         12.0,
         "bound Vmax on the weighted mean noise variance, (21)",
-        stages=f"channel schedule {OPTIMIZED} report",
+        stages=f"channel schedule {OPTIMIZED} account report",
         ge=1e-9,
         le=1e9,
     )
     min_noise: float = parameter(
         100.0,
         "lower bound Nmin of samples times noise standard deviation, (22)",
-        stages=f"channel {OPTIMIZED} report",
+        stages=f"channel schedule/joint_noise {OPTIMIZED} account report",
         ge=1e-6,
         le=1e6,
     )
@@ -174,21 +176,21 @@ class Privacy(Section):
     )
     planned_share: float = parameter(
         1.0,
-        "with coherence_rounds: share of the rounds in which a user may send, which are drawn before the first; its "
-        "budget, what its noise would leave it if it sent in all rounds, is planned for them",
-        stages="schedule",
+        "with coherence_rounds: share of the rounds that a user's budget is planned for, which is what its noise would "
+        "leave it if it sent in all of them; it adds less noise, and stops when it has sent in as many",
+        stages="schedule noise account",
         gt=0,
         le=1,
     )
 
 
 class Schedule(Section):
-    """The optimal scheduler (30)-(34)."""
+    """The schedulers: the paper's optimal one (30)-(34), and those of all cells together."""
 
     gamma: float = parameter(
         1e6,
         "weight gamma of the privacy term in the objective (20)",
-        stages="schedule/optimal account report",
+        stages="schedule/optimal schedule/joint schedule/joint_noise account report",
         ge=0,
         le=1e15,
     )
@@ -197,6 +199,13 @@ class Schedule(Section):
         "how a cell's program is solved: by its assignment structure, or by CVXPY with GLPK or HiGHS "
         "(reference paths, same optimum, far slower; GLPK is the extra `glpk`)",
         stages="schedule/optimal",
+    )
+    searches: int = parameter(
+        32,
+        "searches of the schedulers `joint` and `joint_noise` in a realization that is not proven optimal",
+        stages="schedule/joint schedule/joint_noise",
+        ge=0,
+        le=10**4,
     )
 
     def problems(self) -> list[str]:
@@ -252,7 +261,11 @@ class Convergence(Section):
 class Scheme(common.Scheme):
     """A pair of scheduler and noise scheme, and the name it has in figures and tables."""
 
-    scheduler: Literal["random", "optimal"] = parameter(..., "Algorithm 2's or Algorithm 3's schedule")
+    scheduler: Literal["random", "optimal", "joint", "joint_noise"] = parameter(
+        ...,
+        "Algorithm 2's or Algorithm 3's schedule; all cells together, at the start values' noise; or all cells and the "
+        "noise together, for the noise that (36) adds",
+    )
     noise: Literal["random", "optimal", "equal_sum", "equal_max", "fill_up", "target"] = parameter(
         ...,
         "start values; the optimum of (36); the sum of leakages that this leaves, or its maximum, for everyone alike; "
@@ -306,6 +319,12 @@ class Multicell(common.Scenario):
             )
         self._check_target()
         self._check_coherence()
+        for scheme in self.schemes:
+            if scheme.scheduler == "joint_noise" and scheme.noise == "random":
+                raise ValueError(
+                    f"schemes: {scheme.name!r} has `scheduler: joint_noise`, whose schedule keeps (21) with the noise "
+                    "of (36), not with start values; give it `noise: optimal`, or take `scheduler: joint`"
+                )
         if self.convergence.strong_convexity > self.convergence.smoothness:
             raise ValueError(
                 f"convergence.strong_convexity: {self.convergence.strong_convexity} exceeds convergence.smoothness: "

@@ -1,4 +1,4 @@
-"""Schedulers of the system `multicell`: Algorithms 2 and 3 of Tavangaran et al."""
+"""Schedulers of the system `multicell`: Algorithms 2 and 3 of Tavangaran et al., and all cells together."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -7,9 +7,11 @@ import numpy as np
 import polars as pl
 
 from pwfl.systems.multicell import assignment
-from pwfl.systems.multicell.interference import Uplink, interference, occupants, rates
-from pwfl.systems.multicell.intervals import each_interval, redrawn_blocks, turns
+from pwfl.systems.multicell.interference import Uplink, interference, members, occupants, rates
+from pwfl.systems.multicell.intervals import planned, redrawn_blocks, uniforms
+from pwfl.systems.multicell.joint import joint_blocks
 from pwfl.systems.multicell.power import powers
+from pwfl.systems.multicell.problem import ChosenNoise, GivenNoise
 from pwfl.tables.arrays import to_array, to_table
 
 if TYPE_CHECKING:
@@ -27,7 +29,9 @@ def run(scenario: "Multicell", scheduler: str, tables: dict[str, pl.DataFrame]) 
     Parameters
     ----------
     scheduler
-        `random` (Algorithm 2: the start values' blocks) or `optimal` (Algorithm 3: each cell's program in turn).
+        `random` (Algorithm 2: the start values' blocks), `optimal` (Algorithm 3: each cell's program in turn), `joint`
+        (all cells together, at the start values' noise) or `joint_noise` (at the noise that is best for each user, as
+        (36) makes it; (21) then holds with the optimal noise).
     tables
         `users` and `links`.
 
@@ -39,43 +43,61 @@ def run(scenario: "Multicell", scheduler: str, tables: dict[str, pl.DataFrame]) 
         If powers cannot be found.
     """
     users = tables["users"]
-    uplink = Uplink.of(scenario.radio, tables)
-    realizations = users["realization"].unique().sort().to_list()
-    intervals = range(tables["links"]["interval"].n_unique())
-    turn = turns(scenario, realizations, len(intervals), uplink.cell.shape[1])
-    start = start_blocks(users)
-    if len(intervals) > 1:
-        cell, load = to_array(users, "cell", *KEYS), loads(scenario, users)
-        start = redrawn_blocks(scenario, realizations, cell, uplink.cells, turn, load).reshape(uplink.cell.shape)
-    uplink = uplink.heard(turn.reshape(uplink.cell.shape))
+    channels = tables["links"].partition_by("interval", maintain_order=True)
+    load, most = loads(scenario, users), planned(scenario.privacy, len(channels))
+    sent = np.zeros(load.shape, int)  # in how many intervals so far
+    found = []
+    for interval, links in enumerate(channels):
+        able = sent < most
+        uplink = Uplink.of(scenario.radio, users, links).heard(able)
+        start = start_blocks(users)
+        if interval > 0:
+            start = redrawn_blocks(scenario.seed, interval, uplink, np.where(able, load, np.inf))
+        found.append(of_interval(scenario, scheduler, interval, uplink, users, start))
+        sent += found[-1][0]["resource_block"] >= 0
+    schedule, programs = (
+        {name: np.stack([of[k][name] for of in found], axis=1) for name in found[0][k]} for k in range(2)
+    )
+    keys = {"realization": uplink.realizations, "interval": range(len(found))}
+    schedule = to_table(keys | {"user": range(load.shape[1])}, **schedule)
+    programs = to_table(keys | {"cell": range(uplink.cells)}, **programs)
+    return {
+        "schedule": schedule.with_columns(pl.col("resource_block", "assigned_block").replace(-1, None)),
+        "schedule_status": programs.with_columns(pl.col("status").cast(pl.String)),
+    }
+
+
+def of_interval(
+    scenario: "Multicell", scheduler: str, interval: int, uplink: Uplink, users: pl.DataFrame, start: np.ndarray
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Schedule and powers in one interval, of users shape (realization, user), and of cells, (realization, cell).
+
+    `start` holds the blocks before, -1 for none.
+    """
     if scheduler == "random":
-        block = start
-        status = np.full((len(block), uplink.cells), "random", dtype=object)
-    else:
+        block, status = start, np.full((len(start), uplink.cells), "random", dtype=object)
+    elif scheduler == "optimal":
         block, status = optimal_blocks(scenario, uplink, users, start)
+    else:
+        block, status = blocks_of_all_cells(scenario, scheduler, interval, uplink, users)
     power = powers(uplink, block)
     lost = (block >= 0) & (rates(uplink, block, power) < uplink.min_rate_bps * (1 - RATE_TOLERANCE))
-    final, power = np.where(lost, -1, block), np.where(lost, 0.0, power)
-    each = {"resource_block": final, "power_w": power, "rate_bps": rates(uplink, final, power)}
-    schedule = to_table(
-        {"realization": realizations, "interval": intervals, "user": range(turn.shape[2])},
-        turn=turn,
-        **{name: values.reshape(turn.shape) for name, values in each.items()},
-    )
-    schedule = schedule.with_columns(pl.col("resource_block").replace(-1, None))
+    final, final_power = np.where(lost, -1, block), np.where(lost, 0.0, power)
+    schedule = {
+        "resource_block": final,
+        "power_w": final_power,
+        "rate_bps": rates(uplink, final, final_power),
+        "assigned_block": block,
+        "assigned_power_w": power,
+    }
     member = uplink.cell[:, None] == np.arange(uplink.cells)[:, None]  # (realization, cell, user)
-    programs = pl.DataFrame(
-        {
-            "realization": np.repeat(uplink.realizations, uplink.cells),
-            "interval": np.tile(np.repeat(intervals, uplink.cells), len(realizations)),
-            "cell": np.tile(np.arange(uplink.cells), len(block)),
-            "status": status.ravel().tolist(),
-            "users": member.sum(axis=2).ravel(),
-            "scheduled": (member & (block >= 0)[:, None]).sum(axis=2).ravel(),
-            "unscheduled": (member & lost[:, None]).sum(axis=2).ravel(),
-        }
-    )
-    return {"schedule": schedule, "schedule_status": programs}
+    programs = {
+        "status": status,
+        "users": member.sum(axis=2),
+        "scheduled": (member & (block >= 0)[:, None]).sum(axis=2),
+        "unscheduled": (member & lost[:, None]).sum(axis=2),
+    }
+    return schedule, programs
 
 
 def start_blocks(users: pl.DataFrame) -> np.ndarray:
@@ -103,13 +125,9 @@ def optimal_blocks(
     status
         How each cell's program ended, shape (realization, cell). One that is infeasible keeps its start values' blocks.
     """
-    block, intervals = start.copy(), len(start) // users["realization"].n_unique()
+    block, power_w = start.copy(), to_array(users, "start_power_w", *KEYS)
     samples, noise_std = (to_array(users, name, *KEYS) for name in ("samples", "start_noise_std"))
-    value = samples - scenario.schedule.gamma / (samples * noise_std) ** 2
-    power_w, value, load = (
-        each_interval(values, intervals)
-        for values in (to_array(users, "start_power_w", *KEYS), value, loads(scenario, users))
-    )
+    value, load = samples - scenario.schedule.gamma / (samples * noise_std) ** 2, loads(scenario, users)
     required = uplink.sinr / uplink.max_power_w  # times disturbance over gain: the required power over Pmax
     count, cells = len(block), uplink.cells
     status = np.empty((count, cells), dtype=object)
@@ -130,7 +148,7 @@ def optimal_blocks(
             -np.delete(scheduled_load, s, axis=1).sum(axis=1),
             fraction,
             scenario.schedule.solver,
-            where=lambda b, s=s: f"{uplink.row(b)}, cell {s}",
+            where=lambda b, s=s: f"realization {uplink.realizations[b]}, cell {s}",
         )
         solved = (status[:, s] != assignment.INFEASIBLE_KEPT)[:, None] & real
         rows, columns = np.nonzero(solved)
@@ -142,6 +160,31 @@ def optimal_blocks(
         occupant[rows, s, solution[rows, columns]] = served
         np.add.at(scheduled_load, (rows, s), load[rows, served])
     return block, status
+
+
+def blocks_of_all_cells(
+    scenario: "Multicell", scheduler: str, interval: int, uplink: Uplink, users: pl.DataFrame
+) -> tuple[np.ndarray, np.ndarray]:
+    """Blocks of `joint` and `joint_noise`; see `joint.joint_blocks`.
+
+    Returns
+    -------
+    block
+        Each user's resource block, -1 for none, shape (realization, user).
+    status
+        `proven` or `searched`, shape (realization, cell).
+    """
+    gamma, max_error = scenario.schedule.gamma, scenario.privacy.max_noise_error
+    samples = to_array(users, "samples", *KEYS)
+    if scheduler == "joint":
+        problem = GivenNoise.of(samples, to_array(users, "start_noise_std", *KEYS), gamma, max_error)
+    else:
+        problem = ChosenNoise(samples, gamma, max_error, scenario.privacy.min_noise)
+    purpose = "schedule" if interval == 0 else f"schedule/{interval}"
+    shape = (scenario.schedule.searches, uplink.cells + uplink.blocks + 1)
+    block, proven = joint_blocks(uplink, problem, uniforms(scenario.seed, purpose, uplink.realizations, shape))
+    status = np.where(proven, "proven", "searched").astype(object)
+    return block, np.repeat(status[:, None], uplink.cells, axis=1)
 
 
 def solve_cells(
@@ -167,16 +210,3 @@ def solve_cells(
         else:
             block[b] = solution
     return block, status
-
-
-def members(cell: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray]:
-    """Users of each cell, padded to the largest number of them; and which are real.
-
-    `cell` has shape (realization, user); the results have shape (realization, cell, member).
-    """
-    realization = np.arange(len(cell))[:, None]
-    size = np.bincount((realization * cells + cell).ravel(), minlength=len(cell) * cells).reshape(-1, cells, 1)
-    position = np.arange(max(int(size.max()), 1))
-    order = np.argsort(cell, axis=1, kind="stable")
-    place = np.minimum(size.cumsum(axis=1) - size + position, cell.shape[1] - 1)
-    return order[realization[..., None], place], position < size

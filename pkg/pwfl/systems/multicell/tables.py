@@ -6,7 +6,7 @@ from pwfl.systems.multicell.allocation import ALLOCATIONS
 from pwfl.tables import contract
 from pwfl.tables.contract import key
 
-PROGRAM_STATUSES = ("random", "assignment", "integer_program", "infeasible_kept")
+PROGRAM_STATUSES = ("random", "assignment", "integer_program", "infeasible_kept", "proven", "searched")
 NOISE_STATUSES = ("random", "optimal", *ALLOCATIONS, "target", "infeasible", "no_user_scheduled")
 TRAINING_STATUSES = ("trained", "diverged", "no_user_scheduled", "noise_infeasible")
 
@@ -63,19 +63,26 @@ class ImportedUsers(dy.Schema):
 
 
 class Schedule(dy.Schema):
-    """Each user's resource block, power and rate (`schedule`); nulls: not scheduled."""
+    """Each user's resource block, power and rate (`schedule`); nulls: not scheduled.
+
+    Assigned blocks have powers (35), with which some rates stay below Rmin; those users lose their block.
+    """
 
     realization = key("realization")
     interval = interval()
     user = key("user")
-    turn = dy.Bool(nullable=False, description="whether the interval is one that the user's budget is planned for")
     resource_block = dy.Int64(nullable=True, min=0)
     power_w = dy.Float64(nullable=False, min=0)
     rate_bps = dy.Float64(nullable=False, min=0)
+    assigned_block = dy.Int64(nullable=True, min=0, description="resource block before that")
+    assigned_power_w = dy.Float64(nullable=False, min=0, description="power (35) on it")
 
 
 class ScheduleStatus(dy.Schema):
-    """How each cell's program ended, before powers and unscheduling (`schedule`)."""
+    """How each cell's program ended, before powers and unscheduling (`schedule`).
+
+    Of the schedulers `joint` and `joint_noise`, whether the schedule of all cells is proven optimal.
+    """
 
     realization = key("realization")
     interval = interval()
@@ -103,6 +110,7 @@ class NoiseStatus(dy.Schema):
     realization = key("realization")
     interval = interval()
     status = dy.Enum(NOISE_STATUSES, nullable=False)
+    noise = dy.String(nullable=False, description="the noise scheme")
     multiplier = dy.Float64(nullable=True, min_exclusive=0, description="kappa of (38), null where there is none")
 
 
@@ -136,6 +144,15 @@ class Outcome(contract.Outcome):
     scheduled_samples = dy.Int64(nullable=False, min=0, description="theirs; Ka, where the channel stays")
     senders = dy.Float64(nullable=False, min=0, description="users who send in a round, mean")
     objective = dy.Float64(nullable=True, description="(20), mean over intervals")
+    objective_bound = dy.Float64(
+        nullable=True, min=0, description="no schedule brings (20) below; null: no part of problem (20)-(26)"
+    )
+    objective_gap = dy.Float64(
+        nullable=True, min=0, allow_inf=True, description="objective over its bound, less 1; null: (21) does not hold"
+    )
+    proven_optimal = dy.Bool(
+        nullable=True, description="whether no schedule is better, to 1e-6 of what it takes off (20)"
+    )
     noise_error = dy.Float64(
         nullable=True, min=0, description="left side of (21) over its sum of samples, the largest of the intervals"
     )

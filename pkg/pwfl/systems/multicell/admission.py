@@ -1,0 +1,138 @@
+"""Which users can enter a resource block beside those who are on it already, at which powers.
+
+A block's users, at most one a cell, are feasible if powers exist that give each of them the rate Rmin, none above Pmax.
+With powers in units of Pmax and gains as signal-to-noise ratios g at Pmax, the least powers solve M p = theta, where
+M has g_i,s_i on its diagonal and -theta g_k,s_j off it. M is an M-matrix: powers exist where its inverse is not
+negative, and every subset of feasible users is feasible. The paper's test (34) looks at who enters alone; this one
+looks at everyone on the block.
+
+A user who enters borders M by a row and a column, one who leaves takes them away. So the inverse is kept, and both are
+a rank-one change of it.
+"""
+
+from typing import Self
+
+import numpy as np
+
+from pwfl.systems.multicell.interference import Uplink
+
+MOST_POWER = 1 - 1e-9  # over Pmax: what rounding adds does not lift a power above Pmax
+
+
+class Blocks:
+    """Some resource blocks of some rows of an uplink, and who is on them.
+
+    Attributes
+    ----------
+    user
+        The user of each cell, -1 for none, shape (row, block, cell).
+    inverse
+        The inverse of M, zero in the rows and columns of cells without a user, shape (row, block, cell, cell).
+    """
+
+    def __init__(self, snr: np.ndarray, sinr: float, rows: np.ndarray, blocks: int):
+        """Empty blocks.
+
+        Parameters
+        ----------
+        snr
+            As returned by `signal_to_noise`.
+        sinr
+            The ratio theta that the minimum rate needs.
+        rows
+            Which realizations of `snr`, one may come several times, shape (row,).
+        blocks
+            How many blocks.
+        """
+        self.snr, self.sinr, self.rows = snr, sinr, rows
+        cells = snr.shape[2]
+        self.user = np.full((len(rows), blocks, cells), -1)
+        self.inverse = np.zeros((len(rows), blocks, cells, cells))
+
+    def of_rows(self, chosen: np.ndarray) -> Self:
+        """A copy of some rows."""
+        copy = Blocks(self.snr, self.sinr, self.rows[chosen], 0)
+        copy.user, copy.inverse = self.user[chosen], self.inverse[chosen]
+        return copy
+
+    def vacate(self, cell: np.ndarray) -> None:
+        """Take the user of a cell off every block, the cell of each row given, shape (row,)."""
+        row = np.arange(len(self.rows))
+        column = self.inverse[row, :, :, cell]  # (row, block, cell)
+        line = self.inverse[row, :, cell]
+        corner = column[row, :, cell]
+        share = np.divide(1.0, corner, where=corner > 0, out=np.zeros_like(corner))
+        self.inverse -= column[..., None] * (line * share[..., None])[..., None, :]
+        self.inverse[row, :, cell] = 0.0
+        self.inverse[row, :, :, cell] = 0.0
+        self.user[row, :, cell] = -1
+
+    def largest_power(self, cell: np.ndarray, candidate: np.ndarray) -> np.ndarray:
+        """The largest of the block's powers over Pmax if a candidate enters; infinite where it cannot.
+
+        Parameters
+        ----------
+        cell
+            A cell without users, of each row, shape (row,).
+        candidate
+            Users of that cell, shape (row, candidate).
+
+        Returns
+        -------
+        Shape (row, block, candidate).
+        """
+        alone, disturbed, before, own, caused = self._bordering(cell, candidate)
+        pivot = own[:, None] - np.vecdot(disturbed[:, :, None], caused[:, None])
+        power = np.divide(alone[..., None], pivot, where=pivot > 0, out=np.full_like(pivot, np.inf))
+        others = np.matvec(self.inverse[:, :, None], caused[:, None])  # (row, block, candidate, cell)
+        others *= np.where(np.isfinite(power), power, 0.0)[..., None]
+        others += before[:, :, None]
+        largest = np.maximum(others.max(axis=-1), power)
+        return np.where(largest <= MOST_POWER, largest, np.inf)
+
+    def enter(self, cell: np.ndarray, user: np.ndarray) -> None:
+        """Put users on the blocks of a cell without users, -1 for none, shape (row, block)."""
+        row, block = np.nonzero(user >= 0)
+        entering, station = user[row, block], cell[row]
+        _, disturbed, _, own, caused = self._bordering(cell, np.maximum(user, 0))
+        disturbed, own, caused = disturbed[row, block], own[row, block], caused[row, block]
+        inverse = self.inverse[row, block]
+        pivot = (own - np.vecdot(disturbed, caused))[:, None]
+        rise = np.matvec(inverse, caused) / pivot
+        each = np.arange(len(row))
+        inverse += rise[:, :, None] * disturbed[:, None]
+        inverse[each, :, station] = rise
+        inverse[each, station] = disturbed / pivot
+        inverse[each, station, station] = 1 / pivot[:, 0]
+        self.inverse[row, block] = inverse
+        self.user[row, block, station] = entering
+
+    def _bordering(self, cell: np.ndarray, candidate: np.ndarray) -> tuple[np.ndarray, ...]:
+        """What the candidates of a cell add to M, times the inverse where that does not depend on who it is.
+
+        Returns
+        -------
+        alone
+            theta times interference and noise over noise at the cell, shape (row, block).
+        disturbed
+            The border's row times the inverse, shape (row, block, cell).
+        before
+            Powers of those on the block, same shape.
+        own
+            The candidates' ratios at their station, shape (row, candidate).
+        caused
+            The border's column, shape (row, candidate, cell).
+        """
+        row, at = self.rows[:, None], cell[:, None]
+        caused = self.sinr * self.snr[row, candidate]
+        own = self.snr[row, candidate, at]
+        # Where a cell is empty, whatever stands here meets a zero of the inverse.
+        received = self.sinr * self.snr[row[..., None], np.maximum(self.user, 0), at[..., None]]
+        before = self.sinr * self.inverse.sum(axis=-1)
+        alone = self.sinr + np.vecdot(received, before)
+        return alone, np.vecmat(received, self.inverse), before, own, caused
+
+
+def signal_to_noise(uplink: Uplink) -> np.ndarray:
+    """Signal-to-noise ratio at each station of users who send with Pmax, shape (realization, user, station)."""
+    return np.ascontiguousarray(uplink.gain.transpose(0, 2, 1)) * (uplink.max_power_w / uplink.noise_w)

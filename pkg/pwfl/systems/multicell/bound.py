@@ -1,0 +1,147 @@
+"""Upper bounds on what any schedule takes off the objective (20), so lower bounds on the objective itself."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from pwfl.systems.multicell.admission import signal_to_noise
+from pwfl.systems.multicell.interference import Uplink, members
+from pwfl.systems.multicell.problem import Problem
+
+STRETCH = 4.0  # factor by which a bracket of the multiplier is looked for
+STEPS = 60  # of the search for the multiplier; it takes ten where noise is given, twenty where it is chosen
+EXACT = 1e-10  # of the bound, by which it may miss the best multiplier's
+PROVEN = 1e-6  # of the bound, within which a value is proven to be optimal
+ROUNDING = 1e-9  # of Pmax, by which rounding may lift the powers of two users who can share a block
+
+
+def upper_bound(uplink: Uplink, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """What no schedule's value exceeds, and the multiplier of (21) that shows it.
+
+    Without interference and with (21) priced by a multiplier, each cell schedules the users of most worth, as many as
+    it has blocks; their total worth is a bound for every multiplier, and convex in it. Interference lowers the least
+    of these bounds, see `sharing_loss`.
+
+    Returns
+    -------
+    bound, multiplier
+        Shape (realization,).
+    """
+    snr = signal_to_noise(uplink)
+    member, present = members(uplink.cell, uplink.cells, least=uplink.blocks + 1)
+    row, station = np.arange(len(member))[:, None, None], np.arange(uplink.cells)[:, None]
+    heard = present & (snr[row, member, station] >= uplink.sinr)
+
+    def worths(rows, multiplier):
+        worth, load = (each[row[: len(rows)], member[rows]] for each in problem.rows(rows).priced(multiplier))
+        return np.where(heard[rows] & (worth > 0), worth, 0.0), load
+
+    def relaxed(rows, multiplier):
+        worth, load = worths(rows, multiplier)
+        best = np.argsort(-worth, axis=2, kind="stable")[..., : uplink.blocks]
+        worth, load = (np.take_along_axis(each, best, axis=2).reshape(len(rows), -1) for each in (worth, load))
+        return worth.sum(axis=1), -np.where(worth > 0, load, 0.0).sum(axis=1)
+
+    everyone = np.arange(len(member))
+    worth, _ = worths(everyone, np.zeros(len(member)))
+    load = abs(problem.least_load).sum(axis=1)
+    start = np.divide(worth.sum(axis=(1, 2)), load, where=load > 0, out=np.ones_like(load))
+    bound, multiplier = least(relaxed, start)
+    worth, _ = worths(everyone, multiplier)
+    served = max(uplink.blocks + 1, int((worth > 0).sum(axis=2).max()))
+    order = np.argsort(-worth, axis=2, kind="stable")[..., :served]
+    loss = sharing_loss(
+        snr, uplink.sinr, np.take_along_axis(member, order, 2), np.take_along_axis(worth, order, 2), uplink.blocks
+    )
+    return bound - loss, multiplier
+
+
+def least_proven(bound: np.ndarray) -> np.ndarray:
+    """The least value that counts as proven to be optimal, of a bound on it."""
+    return bound - PROVEN * abs(bound)
+
+
+def least(function: Callable, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The least values of convex functions of a number that is not negative, and where they are.
+
+    Two tangents that enclose a minimum meet at a value that the function is not below; the next tangent is the one
+    above that point.
+
+    Parameters
+    ----------
+    function
+        Takes rows and a point for each; returns values and slopes there. The slope at 0 may be minus infinity.
+    start
+        Where a minimum is looked for first, positive, shape (row,).
+    """
+    low, high = np.zeros(len(start)), start.copy()
+    low_value, low_slope = function(np.arange(len(start)), low)
+    high_value, high_slope = np.zeros(len(start)), np.full(len(start), -1.0)  # until it encloses the minimum
+    value, place = low_value.copy(), low.copy()
+    rows = np.flatnonzero(low_slope < 0)
+    for _ in range(STEPS):
+        if not rows.size:
+            break
+        enclosed = high_slope[rows] >= 0
+        fall, rise = low_slope[rows], high_slope[rows]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            meet = (high_value[rows] - low_value[rows] + fall * low[rows] - rise * high[rows]) / (fall - rise)
+            floor = low_value[rows] + fall * (meet - low[rows])
+        known = enclosed & np.isfinite(fall)
+        point = np.where(
+            known, np.clip(meet, low[rows], high[rows]), np.where(enclosed, high[rows] / STRETCH, high[rows])
+        )
+        found, slope = function(rows, point)
+        better = found < value[rows]
+        value[rows[better]], place[rows[better]] = found[better], point[better]
+        left = slope < 0
+        for side, ends in ((left, (low, low_value, low_slope)), (~left, (high, high_value, high_slope))):
+            for end, new in zip(ends, (point, found, slope), strict=True):
+                end[rows[side]] = new[side]
+        high[rows[left & ~enclosed]] *= STRETCH
+        rows = rows[~known | (found > floor + EXACT * abs(found))]
+    return value, place
+
+
+def sharing_loss(snr: np.ndarray, sinr: float, member: np.ndarray, worth: np.ndarray, blocks: int) -> np.ndarray:
+    """By how much interference lowers the total of each cell's best users.
+
+    A user who is served has a block, on which another cell can only serve users who can share it, two by two. So
+    either that cell's best users cannot all be served, or this user is not. The lesser loss of the two is certain; it
+    is taken of the user for whom it is greatest.
+
+    Parameters
+    ----------
+    snr
+        As returned by `admission.signal_to_noise`.
+    sinr
+        The ratio theta that the minimum rate needs.
+    member
+        Users of each cell by falling worth, shape (realization, cell, place).
+    worth
+        Their worth, 0 for those who are not served, same shape.
+    blocks
+        R, less than there are places.
+
+    Returns
+    -------
+    Shape (realization,).
+    """
+    count, cells, _ = member.shape
+    row = np.arange(count)[:, None]
+    best = member[..., :blocks].reshape(count, -1)
+    station = np.repeat(np.arange(cells), blocks)
+    own = snr[row, best, station][..., None]
+    loss = np.zeros(best.shape)
+    for other in range(cells):
+        users = member[:, other]
+        heard = sinr * snr[row[..., None], users[:, None], station[:, None]]  # of the others, where the best ones send
+        caused = sinr * snr[row, best, other][..., None]
+        theirs = snr[row, users, other][:, None]
+        left = (own * theirs - heard * caused) * (1 + ROUNDING)  # of the two powers' determinant
+        shares = (left > 0) & (sinr * (theirs + heard) <= left) & (sinr * (own + caused) <= left)
+        kept = np.where(shares, worth[:, None, other], 0.0).max(axis=2)
+        loss += np.where(station == other, 0.0, np.maximum(worth[:, None, other, blocks - 1] - kept, 0.0))
+    instead = np.repeat(worth[..., blocks], blocks, axis=1)
+    gone = worth[..., :blocks].reshape(count, -1) - instead
+    return np.minimum(loss, gone).max(axis=1)

@@ -1,0 +1,167 @@
+"""The scheduler `joint`: all cells together, from empty blocks, with exact admission.
+
+Cell after cell chooses the users of most worth among those who can enter beside the others, until nothing changes;
+each choice leaves the total worth as it is or raises it. Users of least worth for their load leave where (21) is
+exceeded. Then, where the bound is not met, searches clear some blocks and fill them again.
+"""
+
+import numpy as np
+
+from pwfl.systems.multicell import assignment
+from pwfl.systems.multicell.admission import Blocks, signal_to_noise
+from pwfl.systems.multicell.bound import least_proven, upper_bound
+from pwfl.systems.multicell.interference import Uplink, members
+from pwfl.systems.multicell.problem import Problem
+
+SWEEPS = 10  # at most; few realizations need more than two
+SIDE_BY_SIDE = 8  # searches that start from the same schedule
+CLEARED = 3  # blocks
+SPREAD = 0.3  # by which a search's multiplier differs from the bound's, at most, relative
+ROUNDING = 1e-9  # of what (21) is exceeded by
+
+
+def joint_blocks(uplink: Uplink, problem: Problem, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Blocks that maximize the schedule's value, as far as sweeps and searches find them.
+
+    Everyone on a block reaches the rate Rmin with powers up to Pmax, and (21) holds.
+
+    Parameters
+    ----------
+    problem
+        Of the uplink's realizations and users.
+    draws
+        Uniform numbers, those of each search of a realization, shape (realization, search, cells + blocks + 1).
+
+    Returns
+    -------
+    block
+        Each user's resource block, -1 for none, shape (realization, user).
+    proven
+        Whether no schedule has a greater value, see `bound.least_proven`, shape (realization,).
+    """
+    bound, multiplier = upper_bound(uplink, problem)
+    limit = least_proven(bound)
+    network = _Network(uplink)
+    worth, _ = problem.priced(multiplier)
+    user = within_budget(problem, worth, network.swept(worth, limit))
+    value = problem.value(network.scheduled(user))
+    for first in range(0, draws.shape[1], SIDE_BY_SIDE):
+        rows = np.flatnonzero(value < limit)
+        if not rows.size:
+            break
+        beside = draws[rows, first : first + SIDE_BY_SIDE]
+        found, best = network.searched(problem.rows(rows), multiplier[rows], rows, user[rows], beside)
+        kept = best >= value[rows]
+        user[rows[kept]], value[rows[kept]] = found[kept], best[kept]
+    block = np.full(uplink.cell.shape, -1)
+    row, n, cell = np.nonzero(user >= 0)
+    block[row, user[row, n, cell]] = n
+    return block, value >= limit
+
+
+def within_budget(problem: Problem, worth: np.ndarray, user: np.ndarray) -> np.ndarray:
+    """Users on blocks, shape (row, block, cell), -1 for none, without those of least worth for their load.
+
+    As many leave as (21) asks for, rounding apart.
+    """
+    row = np.arange(len(user))[:, None]
+    flat = user.reshape(len(user), -1)
+    load = np.where(flat >= 0, problem.least_load[row, np.maximum(flat, 0)], 0.0)
+    excess = load.sum(axis=1) * (1 + ROUNDING)
+    if not (excess > 0).any():
+        return user
+    price = np.where(load > 0, worth[row, np.maximum(flat, 0)] / np.where(load > 0, load, 1.0), np.inf)
+    order = np.argsort(price, axis=1, kind="stable")
+    relief = np.maximum(np.take_along_axis(load, order, axis=1), 0.0)
+    leaves = np.zeros(flat.shape, bool)
+    np.put_along_axis(leaves, order, (relief > 0) & (relief.cumsum(axis=1) - relief < excess[:, None]), axis=1)
+    return np.where(leaves, -1, flat).reshape(user.shape)
+
+
+class _Network:
+    """The users of each cell, and the ratios that decide who can share a block."""
+
+    def __init__(self, uplink: Uplink):
+        self.snr, self.sinr, self.blocks = signal_to_noise(uplink), uplink.sinr, uplink.blocks
+        self.member, self.present = members(uplink.cell, uplink.cells)
+
+    def scheduled(self, user: np.ndarray) -> np.ndarray:
+        """Which users are on a block, shape (row, user)."""
+        marked = np.zeros((len(user), self.snr.shape[1] + 1), bool)  # the last column is of -1
+        np.put_along_axis(marked, user.reshape(len(user), -1), True, axis=1)
+        return marked[:, :-1]
+
+    def swept(self, worth: np.ndarray, limit: np.ndarray) -> np.ndarray:
+        """Users on blocks, shape (row, block, cell), -1 for none, when sweeps over the cells change nothing more.
+
+        Rows whose total worth reaches a limit are done.
+        """
+        rows = np.arange(len(worth))
+        user = np.empty((len(worth), self.blocks, self.snr.shape[2]), int)
+        blocks = Blocks(self.snr, self.sinr, rows, self.blocks)
+        for _ in range(SWEEPS):
+            before = blocks.user.copy()
+            for cell in range(self.snr.shape[2]):
+                each = np.full(len(blocks.rows), cell)
+                blocks.vacate(each)
+                self.choose(blocks, each, worth[blocks.rows])
+            user[blocks.rows] = blocks.user
+            total = np.where(self.scheduled(blocks.user), worth[blocks.rows], 0.0).sum(axis=1)
+            left = (blocks.user != before).any(axis=(1, 2)) & (total < limit[blocks.rows])
+            if not left.any():
+                break
+            blocks = blocks.of_rows(left)
+        return user
+
+    def searched(
+        self, problem: Problem, multiplier: np.ndarray, rows: np.ndarray, user: np.ndarray, draws: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The best of some searches from the users on each row's blocks, and its value.
+
+        `problem` and all arrays are of the rows, `draws` as `joint_blocks` takes them.
+        """
+        count, beside, _ = draws.shape
+        several, drawn = np.repeat(np.arange(count), beside), draws.reshape(count * beside, -1)
+        part = problem.rows(several)
+        worth, _ = part.priced(multiplier[several] * (1 + SPREAD * (2 * drawn[:, -1] - 1)))
+        found = within_budget(part, worth, self.refilled(rows[several], user[several], worth, drawn))
+        values = part.value(self.scheduled(found)).reshape(count, beside)
+        best = np.arange(count) * beside + values.argmax(axis=1)
+        return found[best], values.max(axis=1)
+
+    def refilled(self, rows: np.ndarray, user: np.ndarray, worth: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+        """Users on blocks after some blocks were cleared and filled, cell after cell in random order.
+
+        Users on the other blocks stay.
+        """
+        cells = user.shape[2]
+        order = drawn[:, :cells].argsort(axis=1)
+        cleared = drawn[:, cells : cells + self.blocks].argsort(axis=1)[:, :CLEARED]
+        row = np.arange(len(rows))[:, None]
+        user = user.copy()
+        user[row, cleared] = -1
+        worth = np.where(self.scheduled(user), 0.0, worth)
+        blocks = Blocks(self.snr, self.sinr, rows, cleared.shape[1])
+        for cell in order.T:
+            self.choose(blocks, cell, worth)
+        user[row, cleared] = blocks.user
+        return user
+
+    def choose(self, blocks: Blocks, cell: np.ndarray, worth: np.ndarray) -> None:
+        """Give the blocks of an empty cell to the users of most total worth who can enter.
+
+        Among equals to those who leave the largest power on a block least. `cell` has shape (row,), `worth` (row,
+        user).
+        """
+        member = self.member[blocks.rows, cell]
+        row = np.arange(len(member))[:, None]
+        value = np.where(self.present[blocks.rows, cell], np.maximum(worth[row, member], 0.0), 0.0)
+        # Without places that are empty in every row.
+        order = np.argsort(value <= 0, axis=1, kind="stable")[:, : max(1, int((value > 0).sum(axis=1).max()))]
+        member, value = member[row, order], value[row, order]
+        power = blocks.largest_power(cell, member).transpose(0, 2, 1)
+        chosen, _ = assignment.solve(value, np.zeros(value.shape), np.full(len(value), np.inf), power)
+        user = np.full(blocks.user.shape[:2], -1)
+        served, place = np.nonzero(chosen >= 0)
+        user[served, chosen[served, place]] = member[served, place]
+        blocks.enter(cell, user)

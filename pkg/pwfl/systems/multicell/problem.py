@@ -1,0 +1,122 @@
+"""What a schedule takes off the objective (20): where each user's noise is given, and where it may be chosen.
+
+Both problems ask for the users of greatest total value within the budget (21). A multiplier prices the budget; then a
+user has a worth of its own, whoever else is scheduled, and the total worth bounds the total value from above.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import numpy as np
+
+from pwfl.systems.multicell.optimal_noise import optimal_noise
+
+EXACT = 1e-12  # of the sum of loads, by which rounding may miss the budget
+
+
+class Problem(Protocol):
+    """What users are worth to a schedule; rows are realizations, or whatever else is scheduled at once."""
+
+    @property
+    def least_load(self) -> np.ndarray:
+        """What a user adds to sum_i a_i K_i (sigma_i^2 - Vmax) at least, which (21) keeps from being positive."""
+
+    def rows(self, chosen: np.ndarray) -> Self:
+        """The problem of some rows, one may come several times."""
+
+    def priced(self, multiplier: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Each user's worth at a multiplier of (21), shape (row,), and its load there, each of shape (row, user)."""
+
+    def value(self, scheduled: np.ndarray) -> np.ndarray:
+        """What scheduling these users, shape (row, user), takes off (20); minus infinity where (21) cannot hold."""
+
+
+@dataclass(frozen=True)
+class GivenNoise:
+    """Users of given values and loads.
+
+    With noise sigma_i, (20) has value K_i - gamma / (K_i sigma_i)^2 and (21) load K_i (sigma_i^2 - Vmax). Any other
+    values do; with loads of zero, there is no budget.
+
+    Attributes
+    ----------
+    values, loads
+        Shape (row, user).
+    """
+
+    values: np.ndarray
+    loads: np.ndarray
+
+    @classmethod
+    def of(cls, samples: np.ndarray, noise_std: np.ndarray, gamma: float, max_error: float) -> Self:
+        """Problem (20), (21) for users' samples and noise, shape (row, user)."""
+        return cls(samples - gamma / (samples * noise_std) ** 2, samples * (noise_std**2 - max_error))
+
+    @property
+    def least_load(self) -> np.ndarray:
+        """See `Problem`."""
+        return self.loads
+
+    def rows(self, chosen: np.ndarray) -> Self:
+        """See `Problem`."""
+        return GivenNoise(self.values[chosen], self.loads[chosen])
+
+    def priced(self, multiplier: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """See `Problem`."""
+        return self.values - multiplier[:, None] * self.loads, self.loads
+
+    def value(self, scheduled: np.ndarray) -> np.ndarray:
+        """See `Problem`."""
+        load = np.where(scheduled, self.loads, 0.0)
+        fits = load.sum(axis=1) <= EXACT * abs(load).sum(axis=1)
+        return np.where(fits, np.where(scheduled, self.values, 0.0).sum(axis=1), -np.inf)
+
+
+@dataclass(frozen=True)
+class ChosenNoise:
+    """Users whose noise is chosen, as (36) will do for those who are scheduled.
+
+    At a multiplier mu, the noise of most worth to user i has s_i = sigma_i^2 = max(sqrt(gamma / (mu K_i^3)), (Nmin /
+    K_i)^2), where it is worth K_i (1 + mu Vmax) - gamma / (K_i^2 s_i) - mu K_i s_i.
+
+    Attributes
+    ----------
+    samples
+        K_i, float, shape (row, user).
+    gamma, max_error, min_noise
+        gamma, Vmax and Nmin.
+    """
+
+    samples: np.ndarray
+    gamma: float
+    max_error: float
+    min_noise: float
+
+    @property
+    def least_load(self) -> np.ndarray:
+        """See `Problem`."""
+        return self.min_noise**2 / self.samples - self.max_error * self.samples
+
+    def rows(self, chosen: np.ndarray) -> Self:
+        """See `Problem`."""
+        return ChosenNoise(self.samples[chosen], self.gamma, self.max_error, self.min_noise)
+
+    def priced(self, multiplier: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """See `Problem`."""
+        samples, price = self.samples, multiplier[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            free = np.sqrt(self.gamma / (price * samples))  # K_i s_i, above the floor (22)
+        floor = self.min_noise**2 / samples
+        error = np.where(free > floor, free, floor)
+        with np.errstate(invalid="ignore"):
+            cost = np.where(
+                free > floor, 2 * np.sqrt(self.gamma * price / samples), self.gamma / self.min_noise**2 + price * floor
+            )
+        return samples + price * self.max_error * samples - cost, error - self.max_error * samples
+
+    def value(self, scheduled: np.ndarray) -> np.ndarray:
+        """See `Problem`."""
+        noise_std, _, feasible = optimal_noise(self.samples, scheduled, self.max_error, self.min_noise)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            leakage = self.gamma / (self.samples * noise_std) ** 2
+        return np.where(feasible, np.where(scheduled, self.samples - leakage, 0.0).sum(axis=1), -np.inf)
