@@ -130,6 +130,28 @@ def test_users_below_the_minimum_rate_lose_their_block_and_power(name):
     assert lost == tables["schedule_status"]["unscheduled"].sum() > 0
 
 
+@pytest.mark.parametrize("scheduler", ["random", "optimal", "joint"])
+def test_the_schedule_table_shows_the_powers_of_35_and_who_lost_its_block(scheduler):
+    tables = simulate(NETWORKS["crowded"], range(10), scheduler)
+    cell, _, gain = arrays(tables)
+    found = tables["schedule"].with_columns(pl.col("resource_block", "assigned_block").fill_null(-1))
+    columns = ("assigned_block", "assigned_power_w", "resource_block", "power_w")
+    block, power, final, final_power = (found[name].to_numpy().reshape(cell.shape) for name in columns)
+    p_max, lost = max_power_w("crowded"), 0
+    for r in range(10):
+        user, a, b = linear_system(cell[r], block[r], gain[r], p_max)
+        deviation = abs(a @ (power[r, user] / p_max) - b).sum()
+        assert deviation == pytest.approx(least_deviation_oracle(a, b), rel=1e-7, abs=1e-8 * b.max())
+        assert ((power[r] > 0) <= (block[r] >= 0)).all()
+        keeps = np.zeros(len(cell[r]), bool)
+        keeps[user] = [rate(i, cell[r], block[r], power[r], gain[r]) >= RMIN * (1 - 1e-6) for i in user]
+        assert (final[r] == np.where(keeps, block[r], -1)).all()
+        assert (final_power[r] == np.where(keeps, power[r], 0.0)).all()
+        lost += (block[r] >= 0).sum() - keeps.sum()
+    assert lost == tables["schedule_status"]["unscheduled"].sum()
+    assert (lost > 0) == (scheduler != "joint")
+
+
 def test_where_nobody_is_lost_and_nothing_clipped_every_rate_is_the_minimum():
     tables = simulate({}, range(40), "optimal")
     lost = tables["schedule_status"].group_by("realization").agg(pl.col("unscheduled").sum()).filter(unscheduled=0)

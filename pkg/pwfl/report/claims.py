@@ -226,12 +226,12 @@ def ratio(means: np.ndarray) -> np.ndarray:
 
 
 def alike(scenarios: dict[str, dict], *keys: str) -> list[list[str]]:
-    """Groups of scenarios that are equal in all parameters but the keys `section.key`."""
+    """Groups of scenarios that are equal in all parameters but the keys `section.key`, or `key` of the scenario."""
     groups = []
     for name, content in scenarios.items():
         rest = content["scenario"].plain()
-        for section, key in (path.split(".") for path in keys):
-            rest.get(section, {}).pop(key, None)
+        for *section, key in (path.split(".") for path in keys):
+            (rest.get(section[0], {}) if section else rest).pop(key, None)
         for others, names in groups:
             if others == rest:
                 names.append(name)

@@ -30,6 +30,10 @@ CATALOG = Catalog(
         ("optimal", "target"): "#56B4E9",
         ("joint", "random"): "#000000",
         ("joint_noise", "optimal"): "#B8A800",
+        ("optimal", "equal_sum"): "#6A3D9A",
+        ("optimal", "fill_up"): "#EE3377",
+        ("joint_noise", "equal_sum"): "#8B4513",
+        ("joint_snr", "equal_max"): "#17BECF",
     },
     reads={"account": ("users", "links", "schedule", "noise", "noise_status")},
     tiny={

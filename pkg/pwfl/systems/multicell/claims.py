@@ -1,7 +1,7 @@
-"""The paper's claims about the system `multicell`, measured on the scenarios of a study."""
+"""Claims about the system `multicell`, the paper's and this project's, measured on the scenarios of a study."""
 
 from collections.abc import Callable
-from itertools import permutations
+from itertools import permutations, product
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -16,15 +16,27 @@ if TYPE_CHECKING:
     from pwfl.systems.multicell.scenario import Multicell
 
 RND, OPT, OPT_DP = ("random", "random"), ("optimal", "random"), ("optimal", "optimal")
+JOINT, JOINT_DP, JOINT_SNR = ("joint", "random"), ("joint_noise", "optimal"), ("joint_snr", "equal_max")
+EQUAL_SUM, FILL_UP = ("optimal", "equal_sum"), ("optimal", "fill_up")
 SIMILAR, SLIGHT = 0.05, 0.05  # accuracies this close are read as similar, a loss of this much as slight
 SIMILAR_LOSS, SLIGHT_LOSS = 1.1, 1.1  # the same of losses, as ratios
 TRAININGS = 100  # realizations over which the paper's maxima of rho go
 ROUNDING = 1e-9
 FIG_4, FIG_5, FIG_5_LEAKAGE = "Sec. VI-A, Fig. 4", "Sec. VI-B, Fig. 5 a-d", "Sec. VI-B, Fig. 5 e, f"
 CONCLUSION = "Sec. VII"
-LESS, MORE = Band(below=0), Band(above=0)
+LESS, MORE, MOST = Band(below=0), Band(above=0), Band(most=1)
 OBJECTIVE, RHO_MAX, RHO_MEDIAN = "objective_per_sample", "rho_max", "rho_median"  # columns
-LEAKAGES = (RHO_MAX, RHO_MEDIAN)
+GAP, RHO_TOTAL, SENDERS = "objective_gap", "rho_total", "scheduled"
+LEAKAGES = (RHO_MAX, RHO_MEDIAN, RHO_TOTAL)
+OWN = "not the paper's: docs/multicell.md"
+SAME = Band(least=1 - 1e-6, most=1 + 1e-6)
+FADING_KEYS = (  # by which scenarios may differ whose channels are drawn anew, or not
+    "radio.coherence_rounds",
+    "privacy.planned_share",
+    "schemes",
+    "realizations",
+    "training_realizations",
+)
 
 
 class Comparison(NamedTuple):
@@ -50,6 +62,10 @@ class Comparison(NamedTuple):
 
 def _gap_difference(means: np.ndarray) -> np.ndarray:
     return means[0] - means[1] - (means[2] - means[3])
+
+
+def _mean(means: np.ndarray) -> np.ndarray:
+    return means[0]
 
 
 def _here(*schemes: tuple[str, str]) -> tuple:
@@ -125,6 +141,84 @@ WITHIN = (  # one setting
         difference,
         _here(OPT, RND),
     ),
+)
+BEYOND = (  # one setting, schemes that are not the paper's
+    Comparison(
+        Claim("6. mean objective per sample: all cells together below OptSched (difference)", LESS, OWN),
+        OBJECTIVE,
+        difference,
+        _here(JOINT, OPT),
+    ),
+    Comparison(
+        Claim("6. mean objective per sample: all cells and noise together below OptSched+DP (difference)", LESS, OWN),
+        OBJECTIVE,
+        difference,
+        _here(JOINT_DP, OPT_DP),
+    ),
+    *(
+        Comparison(Claim(f"6. mean gap to the bound: {which} at most 0.05 %", Band(most=5e-4), OWN), GAP, _mean, series)
+        for which, series in (
+            ("all cells together", _here(JOINT)),
+            ("all cells and noise together", _here(JOINT_DP)),
+        )
+    ),
+    Comparison(
+        Claim("6. final accuracy: all cells and noise together above OptSched+DP (difference)", MORE, OWN),
+        "accuracy",
+        difference,
+        _here(JOINT_DP, OPT_DP),
+    ),
+    Comparison(
+        Claim("7. sum of rho of a realization: the same if everyone of OptSched+DP has equal rho (ratio)", SAME, OWN),
+        RHO_TOTAL,
+        ratio,
+        _here(EQUAL_SUM, OPT_DP),
+    ),
+    Comparison(
+        Claim(
+            "7. largest rho of a realization: a fifth lower, or more, if everyone of OptSched+DP has equal rho (ratio)",
+            Band(most=0.8),
+            OWN,
+        ),
+        RHO_MAX,
+        ratio,
+        _here(EQUAL_SUM, OPT_DP),
+    ),
+    Comparison(
+        Claim("7. final accuracy: higher if everyone of OptSched+DP has equal rho (difference)", MORE, OWN),
+        "accuracy",
+        difference,
+        _here(EQUAL_SUM, OPT_DP),
+    ),
+    Comparison(
+        Claim(
+            "7. final accuracy: higher if those of most samples have OptSched+DP's largest rho (difference)", MORE, OWN
+        ),
+        "accuracy",
+        difference,
+        _here(FILL_UP, OPT_DP),
+    ),
+    Comparison(
+        Claim("8. largest rho of a realization: scheduled by squared samples at most OptSched+DP's (ratio)", MOST, OWN),
+        RHO_MAX,
+        ratio,
+        _here(JOINT_SNR, OPT_DP),
+    ),
+    Comparison(
+        Claim("8. final accuracy: scheduled by squared samples above OptSched+DP (difference)", MORE, OWN),
+        "accuracy",
+        difference,
+        _here(JOINT_SNR, OPT_DP),
+    ),
+)
+FADING = tuple(  # setting 1 draws the channel anew, setting 0 does not
+    Comparison(Claim(f"9. {text}", band, OWN), column, function, ((1, scheme), (0, scheme)))
+    for scheme, name in ((OPT_DP, "OptSched+DP"), (JOINT_DP, "all cells and noise together"))
+    for text, band, column, function in (
+        (f"users who ever send: more if the channel is drawn anew, {name} (difference)", MORE, SENDERS, difference),
+        (f"largest rho of a realization: no larger if the channel is drawn anew, {name} (ratio)", MOST, RHO_MAX, ratio),
+        (f"final accuracy: higher if the channel is drawn anew, {name} (difference)", MORE, "accuracy", difference),
+    )
 )
 FEW_BLOCKS = (  # one setting of small R
     Comparison(
@@ -203,10 +297,10 @@ MORE_BLOCKS = (  # setting 1 has the larger R
 def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
     """The claims as far as the scenarios and their schemes let them be measured.
 
-    Claims that compare settings pair scenarios that are equal in all but R and gamma; those about few resource blocks
-    (R = 5) are measured where the cells have blocks for at most half of the users. Differences are paired by
-    realization. A training that diverged, or for which no noise was feasible, guesses (accuracy) and has an infinite
-    loss.
+    Claims that compare settings pair scenarios that are equal in all but R and gamma, or in all but how long the
+    channel stays; those about few resource blocks (R = 5) are measured where the cells have blocks for at most half of
+    the users. Differences are paired by realization. A training that diverged, or for which no noise was feasible,
+    guesses (accuracy) and has an infinite loss.
 
     Parameters
     ----------
@@ -230,7 +324,7 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
             rows.append(common.row(_with(claim, caveat), where, common.estimate(function, values)))
 
     for name, content in scenarios.items():
-        add(WITHIN, name)
+        add(WITHIN + BEYOND, name)
         if _few_blocks(content["scenario"]):
             add(FEW_BLOCKS, name)
         rows += _maxima(name, content["scenario"], data[name])
@@ -243,6 +337,10 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
                 add(LARGER_GAMMA, one, other)
             if more > blocks:
                 add(MORE_BLOCKS, one, other)
+    for names in common.alike(scenarios, *FADING_KEYS):
+        static = [name for name in names if scenarios[name]["scenario"].radio.coherence_rounds is None]
+        for pair in product(static, (name for name in names if name not in static)):
+            add(FADING, *pair)
     return common.table(rows)
 
 
@@ -327,7 +425,7 @@ def _by_scheme(content: dict) -> dict[tuple[str, str], dict[str, np.ndarray]]:
     for scheme in content["scenario"].schemes:
         frame = content["realizations"].filter(pl.col("scheme") == scheme.name).sort("realization")
         result[scheme.scheduler, scheme.noise] = {
-            **{c: frame[c].cast(pl.Float64).to_numpy() for c in (OBJECTIVE, *LEAKAGES)},
+            **{c: frame[c].cast(pl.Float64).to_numpy() for c in (OBJECTIVE, GAP, SENDERS, *LEAKAGES)},
             "accuracy": common.accuracies(frame, classes),
             "loss": common.losses(frame),
         }

@@ -23,6 +23,7 @@ from pwfl.systems.multicell.allocation import ALLOCATIONS
 POWER_LAW = ("path_loss_exponent", "fading_scale", "min_distance_m")  # parameters that only this path loss reads
 MAX_PRIVACY_WEIGHT = 1e12  # of a user's leakage in the objective, in samples
 MAX_EFFICIENCY = 20  # bit/s per Hz that a minimum rate may ask for
+FOR_NOISE = {"joint_noise": "optimal", "joint_snr": "equal_max"}  # schedulers, and what they are made for
 OPTIMIZED = " ".join(f"noise/{scheme}" for scheme in ("optimal", *ALLOCATIONS))  # noise that follows from (36)
 
 
@@ -163,7 +164,7 @@ class Privacy(Section):
     min_noise: float = parameter(
         100.0,
         "lower bound Nmin of samples times noise standard deviation, (22)",
-        stages=f"channel schedule/joint_noise {OPTIMIZED} account report",
+        stages=f"channel schedule/joint_noise schedule/joint_snr {OPTIMIZED} account report",
         ge=1e-6,
         le=1e6,
     )
@@ -202,8 +203,8 @@ class Schedule(Section):
     )
     searches: int = parameter(
         32,
-        "searches of the schedulers `joint` and `joint_noise` in a realization that is not proven optimal",
-        stages="schedule/joint schedule/joint_noise",
+        "searches of the schedulers of all cells in a realization that is not proven optimal",
+        stages="schedule/joint schedule/joint_noise schedule/joint_snr",
         ge=0,
         le=10**4,
     )
@@ -261,10 +262,11 @@ class Convergence(Section):
 class Scheme(common.Scheme):
     """A pair of scheduler and noise scheme, and the name it has in figures and tables."""
 
-    scheduler: Literal["random", "optimal", "joint", "joint_noise"] = parameter(
+    scheduler: Literal["random", "optimal", "joint", "joint_noise", "joint_snr"] = parameter(
         ...,
-        "Algorithm 2's or Algorithm 3's schedule; all cells together, at the start values' noise; or all cells and the "
-        "noise together, for the noise that (36) adds",
+        "Algorithm 2's or Algorithm 3's schedule; all cells together, at the start values' noise; all cells and the "
+        "noise together, for the noise that (36) adds; or all cells, for the greatest sum of K_i^2, the squared "
+        "signal-to-noise ratio of an aggregate with its best weights where everyone has the same rho",
     )
     noise: Literal["random", "optimal", "equal_sum", "equal_max", "fill_up", "target"] = parameter(
         ...,
@@ -320,10 +322,11 @@ class Multicell(common.Scenario):
         self._check_target()
         self._check_coherence()
         for scheme in self.schemes:
-            if scheme.scheduler == "joint_noise" and scheme.noise == "random":
+            if scheme.scheduler in FOR_NOISE and scheme.noise == "random":
                 raise ValueError(
-                    f"schemes: {scheme.name!r} has `scheduler: joint_noise`, whose schedule keeps (21) with the noise "
-                    "of (36), not with start values; give it `noise: optimal`, or take `scheduler: joint`"
+                    f"schemes: {scheme.name!r} has `scheduler: {scheme.scheduler}`, whose schedule keeps (21) with the "
+                    f"noise of (36), not with start values; give it `noise: {FOR_NOISE[scheme.scheduler]}`, or take "
+                    "`scheduler: joint`"
                 )
         if self.convergence.strong_convexity > self.convergence.smoothness:
             raise ValueError(

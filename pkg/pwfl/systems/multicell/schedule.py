@@ -30,8 +30,9 @@ def run(scenario: "Multicell", scheduler: str, tables: dict[str, pl.DataFrame]) 
     ----------
     scheduler
         `random` (Algorithm 2: the start values' blocks), `optimal` (Algorithm 3: each cell's program in turn), `joint`
-        (all cells together, at the start values' noise) or `joint_noise` (at the noise that is best for each user, as
-        (36) makes it; (21) then holds with the optimal noise).
+        (all cells together, at the start values' noise), `joint_noise` (at the noise that is best for each user, as
+        (36) makes it; (21) then holds with the optimal noise) or `joint_snr` (for the greatest sum of K_i^2 of the
+        scheduled users, whatever (20) is).
     tables
         `users` and `links`.
 
@@ -165,7 +166,10 @@ def optimal_blocks(
 def blocks_of_all_cells(
     scenario: "Multicell", scheduler: str, interval: int, uplink: Uplink, users: pl.DataFrame
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Blocks of `joint` and `joint_noise`; see `joint.joint_blocks`.
+    """Blocks of `joint`, `joint_noise` and `joint_snr`; see `joint.joint_blocks`.
+
+    With weights K_i^2 rho_i, the aggregate has the greatest signal-to-noise ratio, whose square is in proportion to
+    their sum. If everyone is left with the same rho, that is the sum of K_i^2.
 
     Returns
     -------
@@ -174,12 +178,14 @@ def blocks_of_all_cells(
     status
         `proven` or `searched`, shape (realization, cell).
     """
-    gamma, max_error = scenario.schedule.gamma, scenario.privacy.max_noise_error
-    samples = to_array(users, "samples", *KEYS)
+    samples, privacy = to_array(users, "samples", *KEYS), scenario.privacy
     if scheduler == "joint":
-        problem = GivenNoise.of(samples, to_array(users, "start_noise_std", *KEYS), gamma, max_error)
-    else:
-        problem = ChosenNoise(samples, gamma, max_error, scenario.privacy.min_noise)
+        noise_std = to_array(users, "start_noise_std", *KEYS)
+        problem = GivenNoise.of(samples, noise_std, scenario.schedule.gamma, privacy.max_noise_error)
+    elif scheduler == "joint_noise":
+        problem = ChosenNoise(samples, scenario.schedule.gamma, privacy.max_noise_error, privacy.min_noise)
+    else:  # the least noise meets (21)
+        problem = GivenNoise(samples**2.0, privacy.min_noise**2 / samples - privacy.max_noise_error * samples)
     purpose = "schedule" if interval == 0 else f"schedule/{interval}"
     shape = (scenario.schedule.searches, uplink.cells + uplink.blocks + 1)
     block, proven = joint_blocks(uplink, problem, uniforms(scenario.seed, purpose, uplink.realizations, shape))

@@ -81,7 +81,7 @@ class Schedule(dy.Schema):
 class ScheduleStatus(dy.Schema):
     """How each cell's program ended, before powers and unscheduling (`schedule`).
 
-    Of the schedulers `joint` and `joint_noise`, whether the schedule of all cells is proven optimal.
+    Of the schedulers of all cells, whether the schedule is proven optimal.
     """
 
     realization = key("realization")
