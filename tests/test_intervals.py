@@ -89,7 +89,7 @@ def test_the_first_interval_is_that_of_the_static_channel(scheduler, noise):
 
 @pytest.mark.parametrize("path_loss", ["power_law", "umi"])
 def test_positions_stay_and_fading_alone_is_redrawn(path_loss):
-    model = scenario(3, radio={"path_loss": path_loss}, network={"users": 100})
+    model = scenario(3, radio={"path_loss": path_loss}, network={"users": 100}, data={"dataset": "mnist"})
     links = run.channel(part(model, "channel"), range(60))["links"]
     keys = ["realization", "station", "user"]
     assert links.n_unique("interval") == 4

@@ -28,6 +28,7 @@ def made() -> dict[str, pl.DataFrame]:
             "objective_gap": [0.25, None, 0.0],
             "proven_optimal": [False, None, True],
             "scheduled_samples": 40,
+            "rho_total": 1.0,
             "delta": 1e-5,
             "rho_worst_case": None,
             "epsilon_worst_case": None,

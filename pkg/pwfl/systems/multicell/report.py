@@ -268,6 +268,7 @@ def summarize(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[st
         "accuracy",
         "loss",
         "rho_max",
+        "rho_total",
         "epsilon_exact",
         "epsilon_tight",
         "epsilon_classic",

@@ -145,7 +145,7 @@ class Outcome(contract.Outcome):
     senders = dy.Float64(nullable=False, min=0, description="users who send in a round, mean")
     objective = dy.Float64(nullable=True, description="(20), mean over intervals")
     objective_bound = dy.Float64(
-        nullable=True, min=0, description="no schedule brings (20) below; null: no part of problem (20)-(26)"
+        nullable=True, min=0, description="no schedule brings that below; null: no part of problem (20)-(26)"
     )
     objective_gap = dy.Float64(
         nullable=True, min=0, allow_inf=True, description="objective over its bound, less 1; null: (21) does not hold"
