@@ -139,10 +139,7 @@ def test_the_signal_to_noise_ratio_at_equal_rho_is_the_greatest_of_all_assignmen
     uplink = network(rng, 40, 2, 3, 2)
     samples = np.rint(10 + rng.lognormal(1.5, 1, uplink.cell.shape)).astype(int)
     # Users of few samples can only be scheduled beside others: even their least noise is above Vmax.
-    config = {
-        "data": {"dataset": "digits", "samples_offset": 10},
-        "privacy": {"min_noise": 3.5, "max_noise_error": 0.06},
-    }
+    config = {"privacy": {"min_noise": 3.5, "max_noise_error": 0.06}}
     users = to_table({"realization": range(40), "user": range(6)}, samples=samples)
     own = part(resolve(config, {}), "schedule", "joint_snr")
     block, status = schedule.blocks_of_all_cells(own, "joint_snr", 0, uplink, users)
@@ -164,7 +161,7 @@ def test_the_signal_to_noise_ratio_at_equal_rho_is_the_greatest_of_all_assignmen
         reached += found == best
         bound_by_21 += best < alone
     assert reached > 34
-    assert bound_by_21 > 5
+    assert bound_by_21 > 3
 
 
 def value_of(problem, row, scheduled):
