@@ -122,6 +122,9 @@ def test_distributions_on_distributions_are_dashed():
     frame = pl.DataFrame(rows, schema=["scheme", "realization", "v"], orient="row")
     scale = theme.cdf(frame, "v", Named, "title", "axis").to_dict()["encoding"]["strokeDash"]["scale"]
     assert scale["range"] == [theme.DASHES[0], theme.DASHES[1], theme.DASHES[0]]
+    without = frame.with_columns(v=pl.when(pl.col("scheme") != "c").then("v"))
+    encoding = theme.cdf(without, "v", Named, "title", "axis").to_dict()["encoding"]
+    assert encoding["color"]["scale"]["domain"] == encoding["strokeDash"]["scale"]["domain"] == ["a", "b"]
     apart = theme.cdf(frame.filter(pl.col("scheme") != "b"), "v", Named, "title", "axis")
     assert "strokeDash" not in apart.to_dict()["encoding"]
 

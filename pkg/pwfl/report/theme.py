@@ -142,10 +142,11 @@ def distribution(frame: pl.DataFrame, value: str, by: str = "scheme") -> pl.Data
 
 def cdf(frame: pl.DataFrame, value: str, scenario, title: str, axis: str, of: str = "") -> alt.Chart:
     """A chart of empirical distribution functions, one step line for each scheme, over realizations, or `of` them."""
-    colour, chosen, opacity = scheme_colour(scenario)
+    found = frame.drop_nulls(value)
+    having = set(found["scheme"])  # one legend tells colours and dashes: those of the schemes that have values
+    colour, chosen, opacity = scheme_colour(scenario, [s for s in scenario.schemes if s.name in having] or None)
     logarithmic = is_squeezed(frame, value)
     scale = alt.Scale(type="log", nice=False) if logarithmic else alt.Scale(zero=False)
-    found = frame.drop_nulls(value)
     subtitle = f"distribution over {of + ' of ' if of else ''}{counted(found['realization'].n_unique())}"
     drawn = distribution(found, value)
     return (
