@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test lint docs lock benchmark benchmark-peers mutants
+.PHONY: run test lint docs docs-site lock benchmark benchmark-peers mutants
 
 run: $(VENV)/installed
 	$(BIN)/python -m pwfl.scenario $(CONFIG)
@@ -37,25 +37,35 @@ JOBS ?= 1
 mutants: $(VENV)/installed
 	$(BIN)/python benchmarks/mutants.py --jobs $(JOBS) $(WORDS)
 
-# config/README.md and config/schema.json, from the scenario model.
+# config/README.md and config/schema.json, from the scenario model; the graph of rules in the README, from Snakemake.
 docs: $(VENV)/installed
 	$(BIN)/python -m pwfl.scenario.docs config
+	$(BIN)/snakemake --rulegraph dot | $(BIN)/python docs/rule_graph.py README.md
+
+# The documentation as a site, build/docs/html.
+docs-site: $(VENV)/docs
+	$(BIN)/python docs/build_site.py build/docs
 
 # The lock files, from pyproject.toml; needs uv on the PATH.
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 lock:
-	$(LOCK) --extra dev pyproject.toml --output-file envs/requirements.lock
-	set -e; for plugin in slurm storage; do \
-		$(PYTHON) -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['$$plugin'])" \
-		| $(LOCK) --constraint envs/requirements.lock - --output-file envs/$$plugin.lock; done
+	$(LOCK) --extra glpk --extra dev pyproject.toml --output-file envs/requirements.lock
+	set -e; for extra in slurm storage kubernetes docs; do \
+		$(PYTHON) -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['$$extra'], sep='\n')" \
+		| $(LOCK) --constraint envs/requirements.lock - --output-file envs/$$extra.lock; done
 	set -e; for peer in pfl flower; do sed -n 's/+cpu.*//p' envs/torch-cpu.lock \
 		| $(LOCK) --group benchmark-$$peer - --output-file envs/benchmark-$$peer.lock; done
 
 $(VENV)/installed: envs/requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pwfl needs Python 3.11 or newer; set PYTHON=")'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing what pwfl needs into $(VENV): 3 GB, one to four minutes, once."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python $(INSTALL) --require-hashes -r envs/requirements.lock
 	$(BIN)/python $(INSTALL) --no-deps --no-build-isolation --editable .
+	touch $@
+
+$(VENV)/docs: $(VENV)/installed envs/docs.lock
+	$(BIN)/python $(INSTALL) --require-hashes -r envs/docs.lock
 	touch $@
 
 # Where pip finds PyTorch's CPU build (PIP_FIND_LINKS, PIP_EXTRA_INDEX_URL), the lock's gigabytes of CUDA are left out.

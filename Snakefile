@@ -18,6 +18,11 @@ include: "rules/report.smk"
 # Not before jobs start: dry runs, reports and --unlock go beside a run.
 onstart:
     hold_study()
+    progress.Progress("logs", len(workflow.dag)).follow(logger)
+
+
+onsuccess:
+    print(progress.result(RESULTS), file=sys.stderr)
 
 
 localrules:
@@ -25,7 +30,8 @@ localrules:
 
 
 rule all:
+    "The whole study, up to its page (what plain `snakemake` makes)."
     default_target: True
     input:
-        scenario_reports(),
-        comparison_reports(),
+        f"{RESULTS}/index.html",
+        expand(f"{RESULTS}/{{scenario}}/scenario.yaml", scenario=study.scenarios),

@@ -7,7 +7,7 @@ from time import perf_counter
 
 import psutil
 
-SCHEMA = ["what", "baseline", "seconds", "baseline_seconds", "ratio", "target", "better", "met"]
+SCHEMA = ["what", "baseline", "ours", "theirs", "ratio", "target", "better", "met"]
 
 
 def thread_variables(threads: int) -> dict[str, str]:

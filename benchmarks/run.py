@@ -1,6 +1,6 @@
 """All benchmarks: a table on the screen, benchmarks/results/speed.parquet and scale.parquet, a figure.
 
-Run as `python benchmarks/run.py [optimization] [age_search] [training] [workflow] [scale]`; default: all.
+Run as `python benchmarks/run.py [optimization] [age_search] [training] [workflow] [sweep] [scale]`; default: all.
 """
 
 import json
@@ -15,7 +15,7 @@ from pwfl.report import theme
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results"
-PARTS = ("optimization", "age_search", "training", "workflow", "scale")
+PARTS = ("optimization", "age_search", "training", "workflow", "sweep", "scale")
 
 
 def rows_of(part: str) -> list[dict]:
@@ -64,7 +64,7 @@ def main(parts: list[str]) -> None:
         table = pl.DataFrame(rows_of("scale"))
         table.write_parquet(RESULTS / "scale.parquet")
         print(table)
-        theme.save(growth(table), {kind: str(RESULTS / f"scale.{kind}") for kind in ("html", "png", "svg")})
+        theme.save(growth(table), {kind: str(RESULTS / f"scale.{kind}") for kind in ("json", "png", "svg")})
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """The default study as a whole: overhead of jobs, two cores against one, runs with little or nothing to do."""
 
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -17,7 +16,6 @@ ROOT = Path(__file__).parent.parent
 DEFAULT = ROOT / "config" / "config.yaml"
 COMMAND = [sys.executable, "-m", "snakemake", "--snakefile", ROOT / "Snakefile", "--workflow-profile", "none"]
 STUDY = ("--configfile", str(DEFAULT))
-POINTS = 24
 
 
 def run(folder: Path, cores: int, *arguments: str) -> tuple[float, float]:
@@ -48,7 +46,7 @@ def compute_seconds() -> float:
         for name, chosen in study.scenarios.items():
             scenario = chosen.of_stage(REPORT)
             for figure in registry.system(chosen.system).catalog.figures | COMMON_FIGURES:
-                paths = {kind: f"{folder}/figure.{kind}" for kind in ("html", "png", "svg")}
+                paths = {kind: f"{folder}/figure.{kind}" for kind in ("json", "png", "svg")}
                 theme.save(build.figure(scenario, figure, found.scenarios[name].stages), paths)
 
     config = yaml.safe_load(DEFAULT.read_text())
@@ -57,16 +55,6 @@ def compute_seconds() -> float:
         start = process_time()
         everything(config, folder)
         return process_time() - start
-
-
-def sweep(folder: Path, points: int) -> tuple[list[str], int]:
-    """Arguments of a study of many values of gamma, and how many jobs it has."""
-    config = yaml.safe_load(DEFAULT.read_text())
-    config["scenarios"] = {f"point_{k}": {"schedule": {"gamma": 10.0 * (k + 1)}} for k in range(points)}
-    (folder / "sweep.yaml").write_text(yaml.safe_dump(config))
-    arguments = ["--configfile", str(folder / "sweep.yaml"), "--dry-run"]
-    text = subprocess.run([*COMMAND, "--directory", folder, *arguments], check=True, capture_output=True, cwd=folder)
-    return arguments, int(re.search(rb"total +(\d+)", text.stdout + text.stderr)[1])
 
 
 def rows() -> list[dict]:
@@ -80,17 +68,9 @@ def rows() -> list[dict]:
         training = [*STUDY, "--until", "train", "--forcerun", "train"]
         fast, _ = run(Path(two), 2, *training)
         slow, _ = run(Path(two), 1, *training)
-    with tempfile.TemporaryDirectory() as many:
-        arguments, planned = sweep(Path(many), POINTS)
-        dry, _ = run(Path(many), 2, *arguments)
-    print(
-        f"a dry run of {POINTS} points, {planned} jobs: {dry:.1f} s, {1000 * dry / planned:.1f} ms a job",
-        file=sys.stderr,
-    )
     return [
         row("the default run: CPU time outside the compute", "all its CPU time", cpu - compute, cpu, 0.4, "lower"),
         row("training on two cores", "on one", fast, slow, 1.7),
         row("Snakemake with nothing to do", "the default run", idle, wall, 0.05, "lower"),
         row("a changed delta", "the default run", delta, wall, 0.25, "lower"),
-        row(f"a dry run of {POINTS} points of gamma", "the default run", dry, wall, 0.1, "lower"),
     ]

@@ -1,5 +1,5 @@
-# The privacy each user is left with.
 rule account:
+    "The privacy that each user is left with."
     input:
         unpack(upstream),
     output:
@@ -8,7 +8,7 @@ rule account:
     log:
         "logs/account/{address}/{shard}.log",
     benchmark:
-        "benchmarks/jobs/account/{address}/{shard}.tsv"
+        "logs/account/{address}/{shard}.tsv"
     conda:
         "../envs/environment.yaml"
     threads: 1

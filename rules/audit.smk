@@ -1,5 +1,5 @@
-# What an attack on the training path finds, beside what account states.
 rule audit:
+    "What an attack on the code that trains finds, beside the privacy that account states."
     input:
         unpack(upstream),
     output:
@@ -7,7 +7,7 @@ rule audit:
     log:
         "logs/audit/{address}.log",
     benchmark:
-        "benchmarks/jobs/audit/{address}.tsv"
+        "logs/audit/{address}.tsv"
     conda:
         "../envs/environment.yaml"
     threads: 1

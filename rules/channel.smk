@@ -1,5 +1,5 @@
-# Where users are, what links and data they have.
 rule dataset:
+    "The images and labels that users learn, as one file."
     input:
         lambda wildcards: ancient(study.idx_files(depends(wildcards)["variant"])),
     output:
@@ -7,7 +7,7 @@ rule dataset:
     log:
         "logs/dataset/{address}.log",
     benchmark:
-        "benchmarks/jobs/dataset/{address}.tsv"
+        "logs/dataset/{address}.tsv"
     retries: 2
     conda:
         "../envs/environment.yaml"
@@ -24,13 +24,14 @@ rule dataset:
 
 
 rule channel:
+    "Where users are, what links and data they have."
     output:
         users="store/channel/{address}/{shard}/users.parquet",
         links="store/channel/{address}/{shard}/links.parquet",
     log:
         "logs/channel/{address}/{shard}.log",
     benchmark:
-        "benchmarks/jobs/channel/{address}/{shard}.tsv"
+        "logs/channel/{address}/{shard}.tsv"
     conda:
         "../envs/environment.yaml"
     threads: 1

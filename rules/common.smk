@@ -12,7 +12,7 @@ if (package := Path(str(workflow.current_basedir)).parent / "pkg").is_dir():
 
 from pwfl import scenario
 from pwfl.report import catalog
-from pwfl.runtime import jobs, locks, shards, store
+from pwfl.runtime import estimate, jobs, locks, progress, shards, store
 from pwfl.stages import MAKER, STAGES
 from pwfl.systems import registry
 
@@ -51,6 +51,11 @@ described = {
     for description in planned[name].values()
 }
 RESULTS = f"results/{study.name}"
+FORMATS = ("json", "png", "svg", *(("pdf",) if study.print else ()))  # of figures
+
+
+if workflow.is_main_process and is_main and (size := estimate.remaining(described)):
+    logger.warning(size)
 
 
 wildcard_constraints:
@@ -149,7 +154,8 @@ def figure_files(wildcards):
 
 def report_depends(wildcards):
     """The param `depends` of a scenario's report."""
-    return store.report(model(wildcards), planned[wildcards.scenario])
+    name = wildcards.scenario
+    return store.report(study, name, planned[name])
 
 
 def addresses_file(name):
@@ -198,51 +204,83 @@ def scenarios_of(system):
     return own
 
 
+def caption(system, figure):
+    """The file of a figure's caption."""
+    if system == "systems" or figure in (*catalog.COMMON_FIGURES, *catalog.SWEEP_FIGURES):
+        return Path(str(workflow.current_basedir)).parent / "report" / f"{figure}.rst"
+    return registry.system(system).folder / "captions" / f"{figure}.rst"
+
+
 def drawn(path, figures, category):
-    """The output files html, png and svg of figures, given as pairs of system and name.
+    """The output files of figures in all FORMATS, given as pairs of system and name.
 
-    `path` is a pattern of their paths without suffix.
+    `path` is a pattern of their paths without suffix. The report shows the SVG.
     """
-    formats = {"html": "interactive", "png": "PNG", "svg": "SVG"}
 
-    def drawn_as(kind, system, figure):
-        labels = {"item": figure, "format": formats[kind]}
-        if system == "systems" or figure in catalog.COMMON_FIGURES:
-            caption = f"../report/{figure}.rst"
-        else:
-            caption = registry.system(system).folder / "captions" / f"{figure}.rst"
-        file = f"{path.format(system=system, figure=figure)}.{kind}"
+    def entry(file, figure):
         return report(
-            file, caption=str(caption), category=category, subcategory="figures", labels=labels
+            file, caption=str(caption(*figure)), category=category, labels={"figure": figure[1]}
         )
 
-    return {kind: [drawn_as(kind, *figure) for figure in figures] for kind in formats}
+    files = {
+        kind: [f"{path.format(system=s, figure=f)}.{kind}" for s, f in figures] for kind in FORMATS
+    }
+    files["svg"] = [entry(file, figure) for file, figure in zip(files["svg"], figures)]
+    return files
 
 
 def comparison_figures():
     """The figures that compare scenarios, as pairs of system and name: of one system, and of all."""
     systems = [chosen.system for chosen in study.scenarios.values()]
+    swept = {study.scenarios[name].system for name in study.points}
     compared = [
         (system, figure)
         for system in sorted(set(systems))
         if systems.count(system) > 1
-        for figure in registry.system(system).catalog.comparison_figures
+        for figure in catalog.compared(registry.system(system).catalog, system in swept)
     ]
     if len(set(systems)) > 1:
         compared += [("systems", figure) for figure in catalog.SYSTEMS_FIGURES]
+    if len(swept) > 1:
+        compared += [("systems", figure) for figure in catalog.SYSTEMS_SWEEP_FIGURES]
     return compared
 
 
-def scenario_reports():
-    """Everything the report holds for each scenario of the study."""
-    files = []
-    for name, chosen in study.scenarios.items():
-        folder = f"{RESULTS}/{name}"
-        files += [f"{folder}/scenario.yaml", f"{folder}/parameters.csv"]
-        files += expand(f"{folder}/{{figure}}.html", figure=figures_of(chosen.system))
-        files += expand(f"{folder}/{{table}}.csv", table=tables_of(chosen.system))
-    return files
+def page_parts():
+    """What the study's page shows, section by section: figures and tables by their paths without suffix."""
+    systems = {name: chosen.system for name, chosen in study.scenarios.items()}
+    parts = [
+        {
+            "scenario": None,
+            "figures": [
+                (f"{system}_{f}", caption(system, f).read_text(encoding="utf-8"))
+                for system, f in comparison_figures()
+            ],
+            "tables": list(catalog.COMPARISON.items()),
+        }
+    ]
+    for name, system in systems.items():
+        figures = [] if name in study.points else figures_of(system)
+        parts.append(
+            {
+                "scenario": name,
+                "system": system,
+                "figures": [
+                    (f"{name}/{f}", caption(system, f).read_text(encoding="utf-8")) for f in figures
+                ],
+                "tables": [(f"{name}/{t}", text) for t, text in tables_of(system).items()],
+            }
+        )
+    return parts
 
 
-def comparison_reports():
-    return expand(f"{RESULTS}/{{table}}.csv", table=catalog.COMPARISON)
+def page_files():
+    """The files that the study's page is made of."""
+    kinds = {"figures": ("json", "svg"), "tables": ("parquet",)}
+    return [
+        f"{RESULTS}/{path}.{kind}"
+        for part in page_parts()
+        for what, suffixes in kinds.items()
+        for path, _ in part[what]
+        for kind in suffixes
+    ]

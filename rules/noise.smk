@@ -1,5 +1,5 @@
-# How much differential-privacy noise each user adds.
 rule noise:
+    "How much differential-privacy noise each user adds."
     input:
         unpack(upstream),
     output:
@@ -8,7 +8,7 @@ rule noise:
     log:
         "logs/noise/{address}/{shard}.log",
     benchmark:
-        "benchmarks/jobs/noise/{address}/{shard}.tsv"
+        "logs/noise/{address}/{shard}.tsv"
     conda:
         "../envs/environment.yaml"
     threads: 1

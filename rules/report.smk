@@ -4,15 +4,10 @@ localrules:
 
 
 rule scenario:
+    "A scenario with all defaults filled in."
     output:
         yaml=f"{RESULTS}/{{scenario}}/scenario.yaml",
-        csv=report(
-            f"{RESULTS}/{{scenario}}/parameters.csv",
-            caption="../report/parameters.rst",
-            category="{scenario}",
-            subcategory="tables",
-            labels={"item": "parameters", "format": "CSV"},
-        ),
+        csv=f"{RESULTS}/{{scenario}}/parameters.csv",
         parquet=f"{RESULTS}/{{scenario}}/parameters.parquet",
     log:
         f"logs/report/{study.name}/{{scenario}}/scenario.log",
@@ -32,6 +27,7 @@ rule scenario:
 for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()):
 
     rule:
+        "A scenario's results, realization by realization and round by round."
         name:
             f"tables_{system}"
         input:
@@ -43,21 +39,12 @@ for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()
             outcome=lambda wildcards: scheme_files("outcome", wildcards),
             audit=lambda wildcards: scheme_files("audit", wildcards),
         output:
-            csv=[
-                report(
-                    f"{RESULTS}/{{scenario}}/{table}.csv",
-                    caption="../report/table.rst",
-                    category="{scenario}",
-                    subcategory="tables",
-                    labels={"item": table, "format": "CSV"},
-                )
-                for table in tables_of(system)
-            ],
+            csv=[f"{RESULTS}/{{scenario}}/{table}.csv" for table in tables_of(system)],
             parquet=[f"{RESULTS}/{{scenario}}/{table}.parquet" for table in tables_of(system)],
         log:
             f"logs/report/{study.name}/{{scenario}}/tables.log",
         benchmark:
-            f"benchmarks/jobs/report/{study.name}/{{scenario}}/tables.tsv"
+            f"logs/report/{study.name}/{{scenario}}/tables.tsv"
         wildcard_constraints:
             scenario=scenarios_of(system),
         conda:
@@ -75,6 +62,7 @@ for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()
             "../scripts/tables.py"
 
     rule:
+        "A scenario's figures."
         name:
             f"figures_{system}"
         input:
@@ -89,7 +77,7 @@ for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()
         log:
             f"logs/report/{study.name}/{{scenario}}/figures.log",
         benchmark:
-            f"benchmarks/jobs/report/{study.name}/{{scenario}}/figures.tsv"
+            f"logs/report/{study.name}/{{scenario}}/figures.tsv"
         wildcard_constraints:
             scenario=scenarios_of(system),
         conda:
@@ -107,6 +95,7 @@ for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()
 
 
 rule comparison:
+    "Tables and figures over all scenarios of the study: claims, outcomes, summary."
     input:
         [
             f"{RESULTS}/{name}/{table}.parquet"
@@ -119,21 +108,12 @@ rule comparison:
             comparison_figures(),
             category="Comparison",
         ),
-        csv=[
-            report(
-                f"{RESULTS}/{table}.csv",
-                caption="../report/table.rst",
-                category="Comparison",
-                subcategory="tables",
-                labels={"item": table, "format": "CSV"},
-            )
-            for table in catalog.COMPARISON
-        ],
+        csv=expand(f"{RESULTS}/{{table}}.csv", table=catalog.COMPARISON),
         parquet=expand(f"{RESULTS}/{{table}}.parquet", table=catalog.COMPARISON),
     log:
         f"logs/report/{study.name}/comparison.log",
     benchmark:
-        f"benchmarks/jobs/report/{study.name}/comparison.tsv"
+        f"logs/report/{study.name}/comparison.tsv"
     conda:
         "../envs/environment.yaml"
     threads: 1
@@ -141,10 +121,40 @@ rule comparison:
         mem_mb=2000,
         runtime=10,
     params:
-        depends=store.comparison(study.scenarios),
+        depends=store.comparison(study),
         captions=catalog.COMPARISON,
         figures=comparison_figures(),
     message:
         f"comparison of the scenarios of {study.name}"
     script:
         "../scripts/comparison.py"
+
+
+rule page:
+    "One file to open: what the study is, its claims, figures and tables, with links to the files beside it."
+    input:
+        page_files(),
+    output:
+        report(
+            f"{RESULTS}/index.html",
+            caption="../report/page.rst",
+            category="Study",
+            labels={"figure": "all figures and tables, interactive"},
+        ),
+    log:
+        f"logs/report/{study.name}/page.log",
+    benchmark:
+        f"logs/report/{study.name}/page.tsv"
+    conda:
+        "../envs/environment.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=10,
+    params:
+        depends=store.page(study),
+        parts=page_parts(),
+    message:
+        f"page of {study.name}"
+    script:
+        "../scripts/page.py"

@@ -1,5 +1,5 @@
-# Who transmits, on what, with which power.
 rule schedule:
+    "Who transmits, on what, with which power."
     input:
         unpack(upstream),
     output:
@@ -8,7 +8,7 @@ rule schedule:
     log:
         "logs/schedule/{address}/{shard}.log",
     benchmark:
-        "benchmarks/jobs/schedule/{address}/{shard}.tsv"
+        "logs/schedule/{address}/{shard}.tsv"
     conda:
         "../envs/environment.yaml"
     threads: 1

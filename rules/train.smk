@@ -1,5 +1,5 @@
-# Federated rounds: accuracy and loss.
 rule train:
+    "Federated rounds: accuracy and loss."
     input:
         unpack(upstream),
     output:
@@ -7,7 +7,7 @@ rule train:
     log:
         "logs/train/{address}/{shard}.log",
     benchmark:
-        "benchmarks/jobs/train/{address}/{shard}.tsv"
+        "logs/train/{address}/{shard}.tsv"
     conda:
         "../envs/environment.yaml"
     # One thread a job: several jobs fill the cores better than several threads fill one, and the

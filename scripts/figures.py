@@ -9,6 +9,7 @@ scenario = jobs.start(snakemake.log[0], depends)
 paths = dict(snakemake.input.items())
 store.check_addresses(paths.pop("addresses"), depends)
 inputs = tables.read_schemes(paths, depends, scenario)
-for html, png, svg in zip(output.html, output.png, output.svg):
-    chart = build.figure(scenario, Path(html).stem, inputs)
-    theme.save(chart, {"html": html, "png": png, "svg": svg})
+kinds = dict(output.items())
+for k, spec in enumerate(output.json):
+    chart = theme.named(build.figure(scenario, Path(spec).stem, inputs), depends["scenario"])
+    theme.save(chart, {kind: files[k] for kind, files in kinds.items()})

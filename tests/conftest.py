@@ -45,6 +45,7 @@ def tiny_config():
 SYSTEM_PROGRAMS = {
     ("slurm-wlm", "munge"): ("munged", "slurmctld", "slurmd", "sbatch", "unshare", "nsenter"),
     ("rsync",): ("rsync",),
+    ("chromium",): ("chromium",),
 }
 APT = "PWFL_TEST_APT"  # environment variable: `no` installs nothing
 

@@ -17,7 +17,7 @@ AGING = {"system": "age_aware", "realizations": 2, "training_realizations": 1, "
 def test_a_scenario_is_a_study_of_its_own():
     found = pwfl.simulate(AGING)
     assert list(found.scenarios) == ["scenario"]
-    assert set(found.comparison) == {"claims", "summary", "systems"}
+    assert set(found.comparison) == {"claims", "front", "outcomes", "summary", "systems"}
     one = found.scenarios["scenario"]
     assert set(one.stages["users"]["realization"]) == {0, 1}
     assert set(one.stages["history"]["realization"]) == {0}

@@ -113,6 +113,21 @@ def test_noisy_uploads_are_audited_for_what_they_are_stated_to_be(monkeypatch):
     assert run.audit(parameters, found)["audit"]["status"][0] == "violated"
 
 
+def test_clipped_uploads_are_audited_through_their_clipping(monkeypatch):
+    clipped = {"privacy": {"uploads": "noisy", "target_epsilon": 8.0}, "training": {"clip_norm": 0.2}}
+    parameters, found = stages("utility_fair", clipped)
+    assert found["outcome"]["guaranteed"].all()
+    (row,) = run.audit(parameters, found)["audit"].rows(named=True)
+    assert row["status"] == "consistent"
+    assert row["epsilon_upper"] == found["outcome"]["epsilon_exact"].max()
+    assert 0.8 * 8 < best(row) <= row["epsilon_upper"] <= 8
+    right = utility_fair.clipped
+    for wrong in (lambda parts, norm: right(parts, 1.3 * norm), lambda parts, norm: parts):
+        with monkeypatch.context() as patched:
+            replace(patched, right, wrong)
+            assert run.audit(parameters, found)["audit"]["status"][0] == "violated"
+
+
 @pytest.mark.parametrize("system", SCENARIOS)
 def test_the_same_scenario_is_audited_alike_and_another_seed_is_not(tables, system):
     parameters, found = tables[system]

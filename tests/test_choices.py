@@ -59,6 +59,8 @@ def base(system: str) -> dict:
     content = {"system": system, "realizations": 2, "training_realizations": 1} | SMALL[system]
     if system == "age_aware":
         content["schedule"] = content["schedule"] | {"times": [0, 1, 2]}  # for the scheduler `fixed`
+    if system == "multicell":
+        content = merge(content, {"privacy": {"target_epsilon": 4.0}})  # for the noise `target`
     return content
 
 

@@ -1,5 +1,7 @@
 """Figures, summaries and claims, also where there is little or nothing to show."""
 
+import json
+
 import numpy as np
 import polars as pl
 import pytest
@@ -82,11 +84,12 @@ def studied():
 
 def test_figures_are_files_that_need_no_network(tmp_path, studied):
     low = studied["low"]
-    paths = {kind: str(tmp_path / f"figure.{kind}") for kind in ("html", "png", "svg")}
+    paths = {kind: str(tmp_path / f"figure.{kind}") for kind in ("json", "png", "svg")}
     theme.save(build.figure(low["scenario"], "accuracy", low["tables"]), paths)
-    html = (tmp_path / "figure.html").read_text()
-    assert "<script src" not in html
-    assert "OptSched+DP" in html
+    spec = json.loads((tmp_path / "figure.json").read_text())
+    assert "vega-lite" in spec["$schema"]
+    assert "url" not in json.dumps(spec["datasets"])
+    assert "OptSched+DP" in json.dumps(spec)
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (tmp_path / "figure.svg").read_text()
 

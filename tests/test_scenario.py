@@ -1,6 +1,7 @@
 """Scenarios: merging, resolution, clear errors, what each stage reads, generated documents."""
 
 import json
+import sys
 
 import pytest
 import yaml
@@ -126,13 +127,16 @@ def test_only_the_scenarios_to_run_are_kept():
         study.scenario("c")
 
 
-@pytest.mark.parametrize(("solver", "package"), [("GLPK_MI", "cvxopt"), ("HIGHS", "highspy")])
-def test_a_solver_that_is_not_installed_is_named_with_its_package(monkeypatch, solver, package):
-    study = scenario.load(of_base({"schedule": {"solver": solver}}), "file.yaml")
+def test_glpk_that_is_not_installed_is_named_with_the_extra_before_any_work(monkeypatch):
+    study = scenario.load(of_base({"schedule": {"solver": "GLPK_MI"}}), "file.yaml")
     scenario.check_surroundings(study)
-    monkeypatch.setattr("pwfl.systems.multicell.scenario.find_spec", lambda name: None)
-    with pytest.raises(scenario.ScenarioError, match=f"{solver} is not installed; install the package {package}"):
+    monkeypatch.setitem(sys.modules, "cvxopt", None)
+    with pytest.raises(
+        scenario.ScenarioError, match=r"file.yaml:\n.*schedule.solver: .*install pwfl with its extra `glpk`"
+    ):
         scenario.check_surroundings(study)
+    for solver in ("assignment", "HIGHS"):
+        scenario.check_surroundings(scenario.load(of_base({"schedule": {"solver": solver}}), "file.yaml"))
 
 
 def test_a_missing_data_folder_is_found_before_any_work(tmp_path):

@@ -114,7 +114,7 @@ def test_a_killed_and_resumed_cluster_run_equals_a_local_one(node, executor, tmp
         submit(node, cluster), cwd=cluster, env=environment(ROOT, executor), capture_output=True, text=True, check=False
     )
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
-    assert (cluster / "results/tiny/high/accuracy.html").exists()
+    assert (cluster / "results/tiny/high/accuracy.svg").exists()
     assert (cluster / "results/tiny/claims.csv").exists()
     files = sorted(
         path.relative_to(local) for top in ("store", "results") for path in local.glob(f"{top}/**/*.parquet")

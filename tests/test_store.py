@@ -13,7 +13,7 @@ from conftest import TINY, jobs, snakemake
 from pwfl import tables
 from pwfl.learning import datasets, sources
 from pwfl.runtime import prune, shards, store
-from pwfl.scenario import resolve
+from pwfl.scenario import load, resolve
 from pwfl.stages import STAGES
 
 pytestmark = pytest.mark.xdist_group("store")
@@ -55,7 +55,7 @@ def run(folder, config) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-REPORT = {"tables_multicell", "figures_multicell", "comparison"}
+REPORT = {"tables_multicell", "figures_multicell", "comparison", "page"}
 
 
 # What is shared.
@@ -260,12 +260,14 @@ def test_a_job_with_other_code_than_planned_refuses_to_run(monkeypatch):
 
 
 def test_a_report_whose_addresses_another_run_has_changed_is_refused(tmp_path):
-    one, two = (resolve(study(schedule={"gamma": gamma})["base"], {}) for gamma in (7.0, 8.0))
+    studies = [load(study(schedule={"gamma": gamma}), "study.yaml") for gamma in (7.0, 8.0)]
+    found = [store.addresses(planned.scenarios["one"]) for planned in studies]
+    one, two = (store.report(planned, "one", own) for planned, own in zip(studies, found, strict=True))
     path = str(tmp_path / "addresses.csv")
-    store.write_addresses(one, store.addresses(one), path)
-    store.check_addresses(path, store.report(one, store.addresses(one)))
+    store.write_addresses(studies[0].scenarios["one"], found[0], path)
+    store.check_addresses(path, one)
     with pytest.raises(store.StoreError, match=r"addresses.csv: names .* for account of RndSched, this report"):
-        store.check_addresses(path, store.report(two, store.addresses(two)))
+        store.check_addresses(path, two)
 
 
 def test_another_version_of_a_package_has_another_address(monkeypatch):

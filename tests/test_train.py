@@ -184,9 +184,10 @@ def scenario_tables(samples, scheduled, noise_std, realizations=range(1)):
     """The tables `train` reads: the same users in each realization."""
     n, users = len(realizations), range(len(samples))
     keys = {"realization": np.repeat(list(realizations), len(samples)), "user": [*users] * n}
+    sent = {"resource_block": [0 if s else None for s in scheduled] * n, "rate_bps": 1e5, "power_w": 1e-3}
     return {
         "users": pl.DataFrame(keys | {"samples": samples * n}),
-        "schedule": pl.DataFrame(keys | {"resource_block": [0 if s else None for s in scheduled] * n}),
+        "schedule": pl.DataFrame(keys | sent),
         "noise": pl.DataFrame(keys | {"noise_std": noise_std * n}, schema_overrides={"noise_std": pl.Float64}),
     }
 
@@ -391,7 +392,7 @@ def test_nobody_scheduled_keeps_the_start_weights(digits):
 
 def test_infeasible_noise_is_not_trained(digits):
     rows = history(digits, scenario_tables([5, 6], [True, True], [None, None]))
-    assert rows.rows() == [(0, 0, None, None, "noise_infeasible")]
+    assert rows.rows() == [(0, 0, None, None, "noise_infeasible", 0.0, 0.0)]  # nothing is sent
 
 
 @pytest.mark.parametrize("bad", [np.inf, np.nan])

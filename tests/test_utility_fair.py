@@ -393,6 +393,12 @@ def train(model, found, realizations: range):
     return stage_of.train(part(model, "train"), digits(), realizations, found)["history"]
 
 
+def shortened(vector, most):
+    """A vector in parts, scaled down to a norm of at most `most`."""
+    norm = math.sqrt(sum((part**2).sum() for part in vector))
+    return [part * min(1, most / norm) for part in vector]
+
+
 def plain_training(found, model, data, scheduler, compared_with):
     """The whole training of realization 0, written as the paper has it: float64, one device after the other."""
     devices = model.network.devices
@@ -442,12 +448,32 @@ def plain_training(found, model, data, scheduler, compared_with):
         results = [
             plain_loss_and_gradient(w, data.x_train[b], data.y_train[b]) for w, b in zip(local, batch, strict=True)
         ]
-        gradients = received([g for _, g in results], sent_noise[0])
+        own = [g for _, g in results]
+        if (clip_norm := model.training.clip_norm) is not None:
+            own = [
+                [
+                    np.mean(layer, axis=0)
+                    for layer in zip(
+                        *(
+                            shortened(plain_loss_and_gradient(w, data.x_train[[i]], data.y_train[[i]])[1], clip_norm)
+                            for i in b
+                        ),
+                        strict=True,
+                    )
+                ]
+                for w, b in zip(local, batch, strict=True)
+            ]
+        gradients = received(own, sent_noise[0])
         direction = [sum(g) / devices for g in zip(*gradients, strict=True)]
         updates = [
             plain_update(local[k], data.x_train[batch[k]], data.y_train[batch[k]], direction, j[k], 0.01)
             for k in range(devices)
         ]
+        if clip_norm is not None:
+            known = [[-0.01 * steps * part for part in direction] for steps in j]
+            changes = [[h - c for h, c in zip(*pair, strict=True)] for pair in zip(updates, known, strict=True)]
+            changes = [shortened(change, clip_norm / model.device.batch_size) for change in changes]
+            updates = [[c + h for c, h in zip(*pair, strict=True)] for pair in zip(known, changes, strict=True)]
         updates = received(updates, sent_noise[1])
         mean = [sum(h) / devices for h in zip(*updates, strict=True)]
         weights = [w + h for w, h in zip(weights, mean, strict=True)]
@@ -468,11 +494,14 @@ def plain_training(found, model, data, scheduler, compared_with):
         ("benchmark", "shared", "mean_update", "clean"),
         ("utility", "fair", "model", "clean"),
         ("utility", "fair", "mean_update", "noisy"),
+        ("utility", "fair", "mean_update", "noisy and clipped"),
     ],
 )
 def test_a_training_agrees_with_the_paper_written_out(scheduler, noise_scheme, compared_with, uploads):
     config = changed(changed(TINY, "privacy.sensitivity", 0.04), "utility.deviation", compared_with)
-    config = changed(config, "privacy.uploads", uploads)
+    config = changed(config, "privacy.uploads", uploads.split()[0])
+    if uploads == "noisy and clipped":  # some samples' gradients keep their length
+        config = changed(config, "training.clip_norm", 2.0)
     found, model = before_training(config, scheduler, noise_scheme)
     history = train(model, found, range(1))
     losses, deviation, j, energy = plain_training(found, model, digits(), scheduler, compared_with)
@@ -516,6 +545,67 @@ def test_a_record_can_move_the_model_by_more_than_the_sensitivity():
     after = [play(weights, tf.constant(a), tf.constant(b), steps, noise)[0] for a, b in ((x, y), replaced)]
     moved = math.sqrt(sum(float(tf.reduce_sum((a - b) ** 2)) for a, b in zip(*after, strict=True)))
     assert moved > DEFAULT.privacy.sensitivity
+
+
+NEIGHBOURS = 300
+
+
+def farthest(radius: float | None, vector: str) -> float:
+    """The greatest distance between what a device sends of two batches that differ in a record, by a random search.
+
+    Model, average gradient and number of iterations are the same for both: they are known.
+    """
+    generator, found = np.random.default_rng(5), []
+    updates = tf.function(local_steps.updates)
+    shapes, samples = ((5, 4), (1, 4), (4, 3), (1, 3)), 4
+
+    def normal(scale, *shape):
+        return scale * generator.standard_normal(shape)
+
+    for _ in range(NEIGHBOURS):
+        weights = [normal(10.0 ** generator.uniform(-2, 20 if vector == "gradient" else 1), *s) for s in shapes]
+        x = np.repeat(normal(10.0 ** generator.uniform(-2, 2), 1, samples, 5), 2, axis=0)
+        y = np.repeat(generator.integers(3, size=(1, samples)), 2, axis=0)
+        x[1, 0], y[1, 0] = -x[0, 0] * 10.0 ** generator.uniform(-1, 1), generator.integers(3)
+        batches = tf.constant(x, tf.float32), tf.constant(y, tf.int32)
+        model = [tf.constant(np.stack([w, w]), tf.float32) for w in weights]
+        rounding = 0.0
+        if vector == "gradient":
+            parts = local_steps.gradients(model, *batches, radius)
+        else:
+            direction = [tf.constant(normal(1.0, 1, *s), tf.float32) for s in shapes]
+            walk = direction, tf.constant([7, 7]), 0.3
+            parts = updates(model, *batches, *walk)
+            if radius is not None:
+                known = local_steps.straight(*walk)
+                parts = one_round.near(parts, known, radius)
+                rounding = (
+                    np.finfo(np.float32).eps * max(float(tf.reduce_max(tf.abs(k))) for k in known) * math.sqrt(39)
+                )
+        moved = math.sqrt(sum(((p[0] - p[1]).numpy().astype(float) ** 2).sum() for p in parts))
+        found.append(moved - rounding)
+    return np.max(np.nan_to_num(found, nan=np.inf))
+
+
+@pytest.mark.parametrize("vector", ["gradient", "update"])
+def test_no_record_moves_what_is_sent_by_more_than_its_sensitivity(vector):
+    for radius in (0.02, 3.0):
+        assert 1.7 * radius < farthest(radius, vector) <= 2 * radius * (1 + 1e-5)
+    assert farthest(None, vector) > 100
+
+
+def test_what_is_not_finite_counts_as_nothing_and_what_is_short_stays():
+    values = np.array([[3.0, 4.0], [0.3, 0.4], [np.inf, 1.0], [np.nan, 1.0], [3e30, 3e30], [0.0, 0.0]], np.float32)
+    kernel, bias = one_round.clipped([tf.constant(values[:, :1, None]), tf.constant(values[:, None, 1:])], 1.0)
+    np.testing.assert_allclose(
+        np.concatenate([kernel[:, 0], bias[:, 0]], axis=1), [[0.6, 0.8], [0.3, 0.4], *[[0, 0]] * 4], rtol=1e-6
+    )
+    # A sample whose gradient overflows on the way leaves that of the others alone.
+    weights = [tf.constant(np.full((1, *s), 1e30), tf.float32) for s in ((2, 4), (1, 4), (4, 3), (1, 3))]
+    x, y = tf.constant([[[0.0, -1.0], [1e30, 1e30]]]), tf.constant([[0, 1]])
+    alone = local_steps.gradients(weights, x[:, :1], y[:, :1], 0.1)
+    for found, expected in zip(local_steps.gradients(weights, x, y, 0.1), alone, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 # Accounting
@@ -586,6 +676,19 @@ def test_what_devices_send_is_accounted_for():
                 assert "not guaranteed: the sensitivity is observed, not enforced" in outcome["guarantee"]
             assert "access point" in noisy["observer"]
             assert "access point" not in clean["observer"]
+
+
+def test_noisy_uploads_that_are_clipped_have_a_guarantee():
+    config = {"system": "utility_fair", "realizations": 2, "training_realizations": 1, "privacy": {"uploads": "noisy"}}
+    (noisy, _), (clipped, model) = (
+        before_training(changed(config, "training.clip_norm", norm), "utility", "fair") for norm in (None, 0.3)
+    )
+    np.testing.assert_allclose(clipped["noise"]["upload_std"] / noisy["noise"]["upload_std"], 2 * 0.3 / 128 / 0.01)
+    assert clipped["noise"].drop("upload_std").equals(noisy["noise"].drop("upload_std"))
+    for outcome in account(model, clipped)["outcome"].rows(named=True):
+        assert outcome["guaranteed"]
+        assert outcome["guarantee"].startswith("guaranteed: all that a device sends is clipped and noisy")
+        assert outcome["epsilon_exact"] == outcome["epsilon_server"] == outcome["epsilon_worst_case"] < math.inf
 
 
 def test_the_server_learns_most_of_the_device_that_adds_least():
@@ -666,6 +769,9 @@ EDGES = {
     "some sit rounds out": {"device": {"max_power_dbm": -62.0}},
     "training diverges": {"privacy": {"sensitivity": 1e9}, "training": {"hidden_layers": [6, 6, 6, 6, 6]}},
     "noisy uploads": {"privacy": {"uploads": "noisy"}},
+    "clipped uploads, a target": {
+        "privacy": {"uploads": "noisy", "target_epsilon": 2.0}, "training": {"clip_norm": 0.3},
+    },
     "all pairs of schemes": {
         "schemes": [{"name": f"{s}, {n}", "scheduler": s, "noise": n}
                     for s in ("utility", "benchmark") for n in ("fair", "independent", "shared")]
@@ -775,7 +881,7 @@ READERS = {
     "radio.snr_gap_db": (9.0, {"schedule"}),
     "radio.update_bits": (9e5, {"schedule", "train", "account"}),
     "device.deadline_s": (0.8, {"schedule", "train"}),
-    "device.batch_size": (120, {"schedule", "train"}),
+    "device.batch_size": (120, {"schedule", "noise", "train", "audit"}),
     "device.sample_bits": (6000.0, {"schedule", "train"}),
     "device.seconds_per_bit": (7e-9, {"schedule", "train"}),
     "device.min_iterations": (11, {"schedule", "train"}),
@@ -791,13 +897,15 @@ READERS = {
     "data.samples_per_device": (5000, {"channel"}),
     "privacy.epsilon": (0.9, {"noise", "account"}),
     "privacy.delta": (1e-6, {"noise", "account"}),
+    "privacy.target_epsilon": (2.0, {"noise"}),
     "privacy.theta": (0.5, {"noise/fair"}),
     "privacy.sensitivity": (0.02, {"noise", "audit"}),
     "privacy.uploads": ("noisy", {"noise"}),
     "training.hidden_layers": ([9], {"train"}),
-    "training.rounds": (40, {"channel", "account", "audit"}),
+    "training.rounds": (40, {"channel", "noise", "account", "audit"}),
     "training.learning_rate": (0.02, {"train"}),
     "training.correction": (0.9, {"train"}),
+    "training.clip_norm": (0.5, {"noise", "train", "account", "audit"}),
     "training.evaluate_every": (4, {"train"}),
     "schemes": (
         [
@@ -822,7 +930,8 @@ def test_the_table_of_readers_names_every_parameter():
 def test_a_parameter_reaches_the_stages_that_read_it(parameter):
     value, expected = READERS[parameter]
     every = {f"{s}/{v}" if v else s for s in STAGES for v in VARIANTS.get(s, [None])}
-    assert readers("utility_fair", parameter, value) == {
+    base = {"privacy": {"uploads": "noisy"}} if parameter == "training.clip_norm" else {}
+    assert readers("utility_fair", parameter, value, base) == {
         stage for stage in every if expected & {stage, stage.partition("/")[0]}
     }
 
@@ -869,8 +978,8 @@ def test_the_page_names_functions_that_exist():
         utility: ("utility", "best_z", "beta_1_of"),
         copies: ("base_multiplier", "scaled", "deviations"),
         training: ("choose",),
-        one_round: ("round_function", "noisy_copies", "noisy_uploads"),
-        local_steps: ("updates",),
+        one_round: ("round_function", "noisy_copies", "noisy_uploads", "near"),
+        local_steps: ("updates", "gradients"),
     }.items():
         for name in names:
             assert callable(getattr(module, name))

@@ -58,7 +58,7 @@ def test_everything_the_report_promises_comes_out(done):
     for name in config["scenarios"]:
         report = folder / "results" / "tiny" / name
         for figure in [*shown.figures, *catalog.COMMON_FIGURES]:
-            assert all((report / f"{figure}.{kind}").stat().st_size > 1000 for kind in ("html", "png", "svg"))
+            assert all((report / f"{figure}.{kind}").stat().st_size > 1000 for kind in ("json", "png", "svg"))
         for table in [*shown.tables, *catalog.COMMON_TABLES, "parameters"]:
             assert (
                 pl.read_csv(report / f"{table}.csv").height == pl.read_parquet(report / f"{table}.parquet").height > 0
@@ -97,11 +97,14 @@ def test_the_report_builds_and_holds_figures_and_captions(done):
     assert result.returncode == 0, result.stdout + result.stderr
     page = (folder / "report.html").read_text()
     assert "Empirical distribution over realizations" in page
-    figures = len(registry.system("multicell").catalog.figures | catalog.COMMON_FIGURES)
-    assert page.count("data:image/png") == page.count("data:text/html") == 2 * figures
+    figures = 2 * len(registry.system("multicell").catalog.figures | catalog.COMMON_FIGURES)
+    compared = catalog.compared(registry.system("multicell").catalog, swept=False)
+    assert page.count('"data_uri": "data:image/svg') == figures + len(compared)
+    assert page.count("data:text/html") == 1  # the study's page
+    assert "data:text/csv" not in page
 
 
-REPORT = {"tables_multicell", "figures_multicell", "comparison"}
+REPORT = {"tables_multicell", "figures_multicell", "comparison", "page"}
 AUDIT = {"audit", *REPORT}
 ACCOUNT = {"account", *AUDIT}
 TRAIN = {"train", *REPORT}
@@ -135,6 +138,7 @@ RERUNS = {
     "privacy.max_noise_error": (0.5, CHANNEL),
     "privacy.min_noise": (3.4, CHANNEL),
     "privacy.delta": (1e-6, ACCOUNT),
+    "privacy.target_epsilon": (2.0, {"comparison", "page"}),  # no scheme asks for it; a comparison reads everything
     "schedule.gamma": (400.0, SCHEDULE),
     "schedule.solver": ("HIGHS", SCHEDULE),
     "training.hidden_layers": ([9], {*TRAIN, *ACCOUNT}),
@@ -198,7 +202,7 @@ def copy_of_project(tmp_path):
     ("file", "old", "new", "expected"),
     [
         ("systems/multicell/power.py", "fraction > 1", "fraction >= 1", SCHEDULE),
-        ("privacy/gaussian.py", "rounds / 2", "rounds * 0.5", ACCOUNT),
+        ("privacy/gaussian.py", "rounds / 2", "rounds * 0.5", NOISE),  # a scheme of noise calibrates with it
         ("privacy/lower_bounds.py", "tail = false_alarm / 2", "tail = false_alarm / 3", AUDIT),
         ("systems/multicell/power.py", "# ", "#  ", set()),
         ("systems/multicell/power.py", '"""Powers of', '"""The powers of', set()),
@@ -260,7 +264,7 @@ def test_a_mistake_in_the_config_stops_before_any_job(tmp_path, tiny_config):
 
 def test_a_target_of_a_scenario_that_does_not_exist_lists_those_that_do(done):
     folder, config = done
-    result = snakemake(folder, config, "results/tiny/lov/accuracy.html")
+    result = snakemake(folder, config, "results/tiny/lov/accuracy.svg")
     assert result.returncode == 1
     assert "there is no scenario 'lov'; did you mean 'low'?" in result.stdout + result.stderr
 

@@ -62,9 +62,10 @@ def simulate(config: str | Path | dict) -> StudyTables:
     study = _study(config)
     check_surroundings(study)
     known: Known = {}
-    scenarios = {name: _scenario_tables(scenario, known) for name, scenario in study.scenarios.items()}
+    scenarios = {name: _scenario_tables(study, name, known) for name in study.scenarios}
     compared = {
-        name: {"scenario": study.scenarios[name].part(None), **found.report} for name, found in scenarios.items()
+        name: {"scenario": study.scenarios[name].part(None), "point": study.place(name), **found.report}
+        for name, found in scenarios.items()
     }
     return StudyTables(scenarios, build.compare(compared))
 
@@ -126,9 +127,10 @@ def stage_tables(scenario, known: Known | None = None) -> dict[str, pl.DataFrame
     return {table: pl.concat(frames) for table, frames in merged.items()}
 
 
-def _scenario_tables(scenario, known: Known) -> ScenarioTables:
+def _scenario_tables(study: Study, name: str, known: Known) -> ScenarioTables:
+    scenario = study.scenarios[name]
     stages = stage_tables(scenario, known)
-    return ScenarioTables(stages, build.summarize(scenario.of_stage(REPORT), stages))
+    return ScenarioTables(stages, build.placed(build.summarize(scenario.of_stage(REPORT), stages), study.place(name)))
 
 
 def _of_stage(scenario, stage: str, variant: str | None, found: dict) -> dict[str, pl.DataFrame]:

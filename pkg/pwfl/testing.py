@@ -20,15 +20,17 @@ from pwfl import run, streams, tables
 from pwfl.api import stage_tables
 from pwfl.learning import sources
 from pwfl.report import build, theme
-from pwfl.report.catalog import COMMON_FIGURES, COMMON_TABLES
+from pwfl.report.catalog import COMMON_FIGURES, COMMON_TABLES, compared
 from pwfl.runtime import fingerprint, store
 from pwfl.scenario import ScenarioError, parameters, resolve
 from pwfl.scenario.common import Scenario
+from pwfl.scenario.sweep import Point
 from pwfl.stages import REPORT, STAGES, variants
 from pwfl.systems import registry
 
 REALIZATIONS = 3  # of the tiny scenario, of which TRAINED are trained
 TRAINED = 2
+RELATIVE = 1e-9  # by which sums over rounds may differ from one sum
 DRAWING = ("channel", "schedule", "noise", "train")  # stages whose draws are a realization's own
 
 Tables = dict[str, pl.DataFrame]
@@ -43,6 +45,7 @@ def check_system(name: str) -> pl.DataFrame:
 
     - Every stage's tables satisfy their schemas, whatever the shard size and the order of rows, to the bit.
     - Modules are there, no stage's module imports another stage's, and every number of the parameters has two bounds.
+    - What history says that a training has spent after all rounds is what outcome says.
     - A draw by `pwfl.streams` is of one stage, follows seed and realization, and matters; a second run is the same.
     - The guarantee follows delta, where there is one, and is infinite without noise (`silent` of the catalog).
     - Figures, tables and claims are those of the catalog, with captions; they build with one realization, and with
@@ -159,6 +162,7 @@ def _check_shards(model: Scenario, data) -> None:
         mixed = _before_training(model, scheme, everything, shuffled)
         mixed |= _account(model, {name: shuffled(frame) for name, frame in mixed.items()})
         mixed |= _history(model, data, {name: shuffled(frame) for name, frame in mixed.items()}, range(TRAINED))
+        _check_spent(scheme, whole)
         _same(whole, mixed, f"{scheme.name}: depends on the order of the rows that a stage is handed")
         for realization in everything:
             shard = range(realization, realization + 1)
@@ -168,6 +172,24 @@ def _check_shards(model: Scenario, data) -> None:
                 alone |= _history(model, data, alone, shard)
             own = {name: whole[name].filter(realization=realization) for name in alone}
             _same(own, alone, f"{scheme.name}: realization {realization} depends on the others of its shard")
+
+
+def _check_spent(scheme, found: Tables) -> None:
+    """After its last round, a training has spent what the outcome says."""
+    history, outcome = found["history"], found["outcome"]
+    if "round" not in history.columns:
+        return
+    costs = ("air_seconds", "transmit_energy_j")
+    last = history.join(outcome.select("realization", "rounds", *costs), on="realization")
+    last = last.filter(pl.col("round") == pl.col("rounds"))
+    for cost in costs:
+        after, stated = pl.col(f"{cost}_so_far"), pl.col(cost)
+        off = last.filter((after - stated).abs() > RELATIVE * stated)
+        for realization, spent, said in off.select("realization", after, stated).iter_rows():
+            raise CheckError(
+                f"{scheme.name}: realization {realization}: history's {cost}_so_far is {spent:g} after the last round, "
+                f"outcome's {cost} is {said:g}"
+            )
 
 
 def _same(expected: Tables, found: Tables, what: str) -> None:
@@ -321,17 +343,20 @@ def _check_report(model: Scenario) -> None:
         for figure, needed in (catalog.figures | COMMON_FIGURES).items():
             chart = build.figure(scenario, figure, {name: stages[name] for name in needed})
             _save(chart)
-        study = {name: {"scenario": case.part(None)} | found for name in ("one", "two")}
+        study = {
+            name: {"scenario": case.part(None), "point": Point("swept", {"seed": seed})} | found
+            for seed, name in enumerate(("one", "two"))
+        }
         claims = build.compare(study)["claims"]
         if strange := set(claims["holds"]) - {"yes", "no", "open"}:
             raise CheckError(f"claims: holds is {strange}, must be yes, no or open")
-        for figure in catalog.comparison_figures:
+        for figure in compared(catalog, swept=True):
             _save(build.comparison_figure(model.system, figure, study))
 
 
 def _save(chart) -> None:
     with TemporaryDirectory() as folder:
-        theme.save(chart, {kind: str(Path(folder, f"figure.{kind}")) for kind in ("html", "png", "svg")})
+        theme.save(chart, {kind: str(Path(folder, f"figure.{kind}")) for kind in ("json", "png", "svg")})
 
 
 def _stages_by_address(model: Scenario) -> dict[str, set[str]]:

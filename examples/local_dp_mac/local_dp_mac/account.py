@@ -38,6 +38,7 @@ def run(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
             rounds=pl.lit(scenario.training.rounds, pl.Int64),
             delta=scenario.privacy.delta,
             channel_uses=pl.col("slots").cast(float) * coordinates,
+            air_seconds=pl.lit(None, float),
             transmit_energy_j=pl.lit(None, float),
             link_budget=pl.lit("none: powers are factors of gradients, without a unit"),
             local_steps=1.0,

@@ -5,7 +5,9 @@ import polars as pl
 
 from pwfl.report import results, theme
 
-DIFFERS = "the receiver's noise counts as protection; powers have no unit, so there is no energy"
+DIFFERS = (
+    "the receiver's noise counts as protection; powers have no unit and there is no bandwidth: no energy, no seconds"
+)
 
 
 def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
@@ -22,9 +24,8 @@ def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFra
 
 def leakage(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     """Distribution of the epsilons of all devices' records."""
-    frame = theme.distribution(tables["leakage"], "epsilon")
-    chart = theme.cdf(frame, "epsilon", scenario, "What the server learns of a record", "")
-    return chart.encode(alt.X("epsilon:Q").scale(type="log").title("Epsilon of a record after all rounds"))
+    axis = "Epsilon of a record after all rounds"
+    return theme.cdf(tables["leakage"], "epsilon", scenario, "What the server learns of a record", axis, "devices")
 
 
 FIGURES = {"accuracy": results.accuracy, "loss": results.loss, "leakage": leakage}

@@ -57,10 +57,9 @@ class NoiseStatus(dy.Schema):
     status = dy.Enum(["devices_and_receiver", "receiver_only", "nobody"], nullable=False)
 
 
-class History(dy.Schema):
+class History(contract.History):
     """The server's model over the rounds (`train`)."""
 
-    realization = key("realization")
     round = key("rounds that were trained; 0 is the start")
     accuracy = dy.Float64(nullable=True, min=0, max=1, description="on the test set")
     loss = dy.Float64(nullable=True, min=0, description="mean cross-entropy on the test set, nats")

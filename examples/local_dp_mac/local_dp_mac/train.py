@@ -46,6 +46,8 @@ def trainer(scenario, data: datasets.Dataset, tables: dict[str, pl.DataFrame]) -
             pl.lit(realization).alias("realization"),
             "round",
             pl.when(finite).then(pl.col("accuracy", "loss").cast(pl.Float64)),
+            pl.lit(None, pl.Float64).alias("air_seconds_so_far"),  # no bandwidth
+            pl.lit(None, pl.Float64).alias("transmit_energy_j_so_far"),  # no unit
             pl.when(finite.all()).then(pl.lit("trained")).otherwise(pl.lit("diverged")).alias("status"),
         )
 

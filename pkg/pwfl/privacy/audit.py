@@ -2,7 +2,7 @@
 
 Each system's module runs the code that its training runs, on canary records instead of a data set,
 with the schedule and the noise of the realization whose worst record is worst off, and returns
-`Attack`s: what an observer's best test scores each canary with.
+`Attack` tuples: what an observer's best test scores each canary with.
 """
 
 import logging

@@ -27,6 +27,7 @@ MILLS_ERROR = 10 * ULP  # of `_mills`, relative, for x >= -0.7; half of it is se
 CLOSE = 0.5  # mu below which M(a) - M(b) is an integral
 # Derivatives of M are moments of a Gaussian's positive part: on a length CLOSE the rule is within 1e-16.
 NODES, WEIGHTS = leggauss(7)
+SLACK = 1e-9  # relative, of noise: more than what is rounded when its epsilon is found again
 STEPS = 60  # of Newton's method, and upward; usual are 6 and 1
 
 
@@ -141,6 +142,20 @@ def exact_multiplier(epsilon: np.ndarray, delta: float) -> np.ndarray:
     # From above: delta <= Phi(-a), and delta <= 1 - 2 Phi(-mu / 2), which it is at epsilon = 0.
     v = np.minimum(np.arcsinh(-ndtri(delta) / scale), np.log(scale) - np.log(np.sqrt(8) * erfinv(delta)))
     return (multiplier(_least(excess, v))[1] * (1 + 6 * ULP)).reshape(shape)
+
+
+def composed_multiplier(epsilon: float, delta: float, releases: int) -> float:
+    """The noise multiplier of each of some Gaussian releases that are worth `epsilon` together.
+
+    By `exact_epsilon` they are worth at most that, whatever is rounded on the way, and less by at most 1e-6 of it.
+
+    Examples
+    --------
+    >>> multiplier = composed_multiplier(2.0, 1e-5, releases=60)
+    >>> f"{float(exact_epsilon(zcdp(1.0, multiplier, 60), 1e-5)):.6f}"
+    '2.000000'
+    """
+    return float(exact_multiplier(epsilon, delta)) * releases**0.5 * (1 + SLACK)
 
 
 def _least(excess: Callable, v: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ the parameters that the stage reads.
 
 import polars as pl
 
-from pwfl.report import results, systems
+from pwfl.report import results, sweep_figures, sweeps, systems
 from pwfl.report.catalog import COMMON_FIGURES
 from pwfl.stages import MAKER
 from pwfl.systems import registry
@@ -33,27 +33,60 @@ def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFra
 
 
 def compare(study: dict[str, dict]) -> dict[str, pl.DataFrame]:
-    """The tables `systems`, `claims` and `summary` of a study.
+    """The tables of a study: `systems`, `claims`, `summary`, `outcomes` and `front`.
 
-    `study` maps each scenario's name to its `scenario`, with all parameters that any stage reads, and the tables of
-    its report.
+    `study` maps each scenario's name to its `scenario`, with all parameters that any stage reads, the tables of its
+    report, and its `point` (`Study.place`). Each has a column for each swept parameter.
     """
     present = sorted({content["scenario"].system for content in study.values()})
     claims = [registry.system(name).part("claims").claims(_of_system(study, name)) for name in present]
     summaries = [content["summary"].select(pl.lit(name).alias("scenario"), pl.all()) for name, content in study.items()]
+    outcomes = sweeps.outcomes(study)
+    places = {name: sweeps.point_of(study, name).values for name in study}
     return {
-        "systems": systems.table(study),
-        "claims": pl.concat(claims),
-        "summary": pl.concat(summaries, how="diagonal_relaxed"),
+        "systems": _placed(systems.table(study), places),
+        "claims": _placed(pl.concat(claims), places),
+        "summary": _placed(pl.concat(summaries, how="diagonal_relaxed"), places),
+        "outcomes": outcomes,
+        "front": sweeps.front(outcomes),
     }
+
+
+def placed(frames: dict[str, pl.DataFrame], point) -> dict[str, pl.DataFrame]:
+    """A scenario's tables with columns of its values of what the study sweeps, `Study.place`, in front."""
+    columns = sweeps.literals(point.values)
+    return {name: frame.select(*columns, pl.all()) for name, frame in frames.items()}
 
 
 def comparison_figure(system: str, name: str, study: dict[str, dict]):
     """The Altair chart `name` that compares a system's scenarios, or all of them for `systems`; see `compare`."""
     if system == "systems":
-        return systems.COMPARISON_FIGURES[name](study)
-    return registry.system(system).part("report").COMPARISON_FIGURES[name](_of_system(study, system))
+        plain = {one: content for one, content in study.items() if sweeps.point_of(study, one).of == one}
+        return sweep_figures.systems(study) if name == "epsilon" else systems.COMPARISON_FIGURES[name](plain or study)
+    own = registry.system(system).part("report")
+    draw = sweep_figures.FIGURES | (
+        own.COMPARISON_FIGURES if registry.system(system).catalog.comparison_figures else {}
+    )
+    return draw[name](_of_system(study, system))
+
+
+def choices(system: str, name: str, study: dict[str, dict]) -> dict:
+    """Charts that a reader may choose instead of a comparison figure, by label: other outcomes of a sweep."""
+    if system == "systems" or name not in sweep_figures.CHOICES:
+        return {}
+    return sweep_figures.CHOICES[name](_of_system(study, system))
 
 
 def _of_system(study: dict[str, dict], system: str) -> dict[str, dict]:
     return {name: content for name, content in study.items() if content["scenario"].system == system}
+
+
+def _placed(frame: pl.DataFrame, places: dict[str, dict]) -> pl.DataFrame:
+    """A table of several scenarios with a column for each swept parameter, after that of the scenario."""
+    rows = [pl.select(pl.lit(name).alias("scenario"), *sweeps.literals(values)) for name, values in places.items()]
+    values = pl.concat(rows, how="diagonal_relaxed")
+    keys = values.columns[1:]
+    frame = frame.drop(keys, strict=False)  # which a summary has from its scenario's report
+    first = frame.columns.index("scenario") + 1
+    order = [*frame.columns[:first], *keys, *frame.columns[first:]]
+    return frame.join(values, on="scenario", how="left", maintain_order="left").select(order)

@@ -1,6 +1,15 @@
 """What reports hold, without importing what draws them."""
 
 from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+
+class Outcome(NamedTuple):
+    """A number that a realization comes to: its name with its unit, and whether more or less of it is better."""
+
+    title: str
+    better: Literal["more", "less"]
+    format: str = "~g"
 
 
 @dataclass(frozen=True)
@@ -16,6 +25,8 @@ class Catalog:
         Table of a scenario's report -> caption.
     comparison_figures
         Figures that compare scenarios.
+    outcomes
+        Columns of the table `realizations` that points of a sweep are compared by, beside COMMON_OUTCOMES.
     reads
         A stage or a variant of one (`noise`, `noise/random`) -> the tables that it reads, where these are not all
         that `pwfl.stages` lists.
@@ -30,6 +41,7 @@ class Catalog:
     figures: dict[str, tuple[str, ...]]
     tables: dict[str, str]
     comparison_figures: tuple[str, ...] = ()
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
     reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
     colours: dict[tuple[str, str], str] = field(default_factory=dict)
     tiny: dict = field(default_factory=dict)
@@ -42,15 +54,36 @@ COMMON_TABLES = {
     "audit": "What attacks on the training path of each scheme find, in the realization whose worst record is worst "
     "off: lower bounds on epsilon, beside the epsilon that is stated for what the observer sees.",
 }
+COMMON_OUTCOMES = {
+    "accuracy": Outcome("Final test accuracy", "more", ".0%"),
+    "epsilon_exact": Outcome("Epsilon against the scheme's observer", "less"),
+    "epsilon_server": Outcome("Epsilon against the system's own server", "less"),
+    "channel_uses": Outcome("Symbols on air", "less", "~s"),
+    "transmit_energy_j": Outcome("Transmit energy (J)", "less"),
+    "local_steps": Outcome("Local gradient steps a round", "less"),
+}
 # Of a study: tables and their captions, and figures where there are several systems.
 COMPARISON = {
     "systems": "Every scheme of every scenario under common terms: final accuracy, and of which model; record-level "
     "epsilon under exact accounting, against all that the system's own server receives (whether that is guaranteed) "
-    "and against the observer whom the scheme reckons with; local steps; symbols on air; transmit energy, which "
-    "compares only where the link budget is the same.",
+    "and against the observer whom the scheme reckons with; local steps; symbols and seconds on air, which follow from "
+    "the scenario's bandwidth; transmit energy, which compares only where the link budget is the same.",
     "claims": "The paper's claims: where it makes them, what it prints, what was measured with its 95% interval over "
     "realizations, the band in which it must lie, and whether it does: yes, no, or open where the interval decides "
     "neither. What words were read as, and what is this project's choice, is on the system's page in docs/.",
     "summary": "The summaries of all scenarios of the study.",
+    "outcomes": "What every scheme of every scenario came to: mean over realizations with its 95% interval, least and "
+    "most, with the values of swept parameters.",
+    "front": "For every two outcomes of a system, the points of the study that nothing dominates: no other one is as "
+    "good in both, by its mean, and better in one.",
 }
 SYSTEMS_FIGURES = ("tradeoff",)
+SYSTEMS_SWEEP_FIGURES = ("epsilon",)  # of points of several systems
+# Of several scenarios of a system; captions stand in the workflow's folder report/.
+SWEEP_FIGURES = ("outcomes", "plane", "rounds")
+
+
+def compared(catalog: Catalog, swept: bool) -> tuple[str, ...]:
+    """The figures that compare scenarios of a system: its own, and those of sweeps as far as they apply."""
+    over_rounds = ("rounds",) if "accuracy" in catalog.figures else ()
+    return (*catalog.comparison_figures, *(("outcomes",) if swept else ()), "plane", *over_rounds)

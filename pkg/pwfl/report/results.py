@@ -1,10 +1,17 @@
 """What the reports of several systems take from the tables: final accuracies, mean curves."""
 
+import textwrap
+
 import altair as alt
+import numpy as np
 import polars as pl
 
 from pwfl.report import theme
 
+LABEL = 32  # letters of a label's lines
+CURVE_POINTS = 80  # of a scheme, at most
+PREFIXES = {"M": 1e6, "k": 1e3, "": 1.0, "m": 1e-3, "µ": 1e-6, "n": 1e-9}  # of units
+SQUEEZED = 0.1  # share of an axis below which a scheme asks for a logarithmic one
 KEPT = ("trained", "no_user_scheduled")  # trainings whose accuracy is a result
 
 
@@ -43,7 +50,17 @@ def accuracy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Mean test accuracy over rounds, with its confidence band."""
     frame, title = _curves(tables["history"], "accuracy", "Test accuracy")
     y = alt.Y(title="Test accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False))
-    return theme.band(frame, "accuracy", scenario, title, y)
+    return theme.band(frame, "accuracy", scenario, title, y, most=1.0, form=".2%")
+
+
+def accuracy_seconds(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+    """Mean test accuracy over the seconds on air, with its confidence band; see `spent`."""
+    return _over_spent(scenario, tables["history"], "air_seconds_so_far", "time on air", "s")
+
+
+def accuracy_joules(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+    """Mean test accuracy over the transmit energy of all users, with its confidence band; see `spent`."""
+    return _over_spent(scenario, tables["history"], "transmit_energy_j_so_far", "transmit energy of all users", "J")
 
 
 def loss(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
@@ -57,63 +74,150 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     frame = tables["audit"]
     drawn = frame.filter(pl.col("epsilon_upper").is_finite() & pl.col("epsilon_lower").is_not_null()).with_columns(
         best=pl.max_horizontal("epsilon_lower", "epsilon_lower_gaussian"),
-        attack=pl.format("{}: {}, delta {}", "scheme", "observer", "delta"),
+        attack=_attacks(),
     )
     left_out = frame.join(drawn, on=["scheme", "observer"], how="anti")["scheme"].unique(maintain_order=True)
-    canaries = f"{drawn['canaries'].min()} to {drawn['canaries'].max()} canaries an attack; " if len(drawn) else ""
-    alarm = frame["false_alarm"].first()
+    heading, axis = "Epsilon: stated, and found by attacks on the training path", "Epsilon"
+    if drawn.is_empty():
+        why = "no attack is defined" if frame.is_empty() else "nothing is sent, or nothing is hidden"
+        return theme.empty(why, axis, "Attack", heading)
+    fewest, most = drawn["canaries"].min(), drawn["canaries"].max()
+    deltas = ", ".join(f"{delta:.3g}" for delta in drawn["delta"].unique(maintain_order=True))
     subtitle = [
-        "no attack is defined" if alarm is None else f"{canaries}a lower bound is too high with probability {alarm:g}"
+        f"{fewest if fewest == most else f'{fewest} to {most}'} canaries an attack; delta = {deltas}",
+        f"a lower bound is too high with probability {frame['false_alarm'].first():g}",
     ]
     if len(left_out):
         subtitle.append("not drawn, since nothing is sent or nothing is hidden: " + ", ".join(left_out))
-    title = alt.TitleParams("Epsilon: stated, and found by attacks on the training path", subtitle=subtitle)
     names = {
         "epsilon_upper": "stated",
         "epsilon_lower_gaussian": "found, if noise is normal",
         "epsilon_lower": "found, whatever the noise's law",
     }
-    points = drawn.unpivot(list(names), index=["attack", "scheme", "observer"], value_name="epsilon").drop_nulls()
+    points = drawn.unpivot(
+        list(names), index=["attack", "scheme", "observer", "delta", "canaries"], value_name="epsilon"
+    ).drop_nulls()
     points = points.with_columns(value=pl.col("variable").replace_strict(names, return_dtype=pl.String))
-    order = drawn["attack"].to_list()
-    y = alt.Y("attack:N", title=None, sort=order, axis=alt.Axis(labelLimit=800))
-    x = alt.X("epsilon:Q", title="Epsilon", scale=alt.Scale(type="sqrt", zero=True), axis=alt.Axis(tickCount=6))
-    lines = (
+    lines = max(label.count("\n") + 1 for label in drawn["attack"])
+    y = alt.Y(
+        "attack:N",
+        title=None,
+        sort=drawn["attack"].to_list(),
+        axis=alt.Axis(labelLimit=400, labelExpr="split(datum.label, '\\n')", labelOffset=-7.5 * (lines - 1)),
+    )
+    scale = alt.Scale(type="sqrt", zero=True)
+    gaps = (
         alt.Chart(drawn)
         .mark_rule(color="#999")
-        .encode(x=alt.X("best:Q", scale=alt.Scale(type="sqrt", zero=True)), x2="epsilon_upper:Q", y=y)
+        .encode(x=alt.X("best:Q", scale=scale, title=axis), x2="epsilon_upper:Q", y=y)
     )
+    domain = list(names.values())
     marks = (
         alt.Chart(points)
         .mark_point(filled=True, size=90, opacity=1)
         .encode(
-            x=x,
+            x=alt.X("epsilon:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=6)),
             y=y,
             color=alt.Color(
-                "value:N",
-                title=None,
-                scale=alt.Scale(domain=list(names.values()), range=["#000000", "#0072B2", "#56B4E9"]),
+                "value:N", title=None, scale=alt.Scale(domain=domain, range=["#000000", "#0072B2", "#56B4E9"])
             ),
             shape=alt.Shape(
-                "value:N",
-                title=None,
-                scale=alt.Scale(domain=list(names.values()), range=["diamond", "triangle-right", "circle"]),
+                "value:N", title=None, scale=alt.Scale(domain=domain, range=["diamond", "triangle-right", "circle"])
             ),
-            tooltip=["scheme:N", "observer:N", "value:N", alt.Tooltip("epsilon:Q", format=".4g")],
+            tooltip=theme.tips(
+                {
+                    "scheme:N": "Scheme",
+                    "observer:N": "Observer",
+                    "delta:Q": ("Delta", "~g"),
+                    "canaries:Q": "Canaries",
+                    "value:N": "Which",
+                    "epsilon:Q": (axis, ".4g"),
+                }
+            ),
         )
     )
-    return alt.layer(lines, marks).properties(title=title, width=theme.WIDTH, height=alt.Step(34))
+    title = alt.TitleParams(heading, subtitle=subtitle)
+    return alt.layer(gaps, marks).properties(title=title, width=theme.WIDTH, height=alt.Step(14 * lines + 10))
+
+
+def _attacks() -> pl.Expr:
+    """Labels of attacks in lines of LABEL letters: the scheme, what is observed, and delta where there are several."""
+    text = pl.format("{}: {}", "scheme", "observer")
+    several = pl.format("{}, delta = {}", text, pl.col("delta").map_elements("{:.3g}".format, pl.String))
+    label = pl.when(pl.col("delta").n_unique() > 1).then(several).otherwise(text)
+    return label.map_elements(lambda whole: "\n".join(textwrap.wrap(whole, LABEL)), pl.String)
 
 
 COMMON_FIGURES = {"audit": audit}
 
 
-def _curves(history: pl.DataFrame, value: str, title: str) -> tuple[pl.DataFrame, alt.TitleParams]:
-    """Mean and interval of a column over realizations, round by round, and a title that says of how many."""
-    kept = history.filter(pl.col("status").cast(pl.String).is_in(KEPT))
-    left_out = history.filter(~pl.col("status").cast(pl.String).is_in(KEPT))
+def _over_spent(scenario, history: pl.DataFrame, column: str, what: str, unit: str) -> alt.LayerChart:
+    """Mean test accuracy over what has been spent, logarithmic where a linear axis would squeeze a scheme."""
+    kept, subtitle = _kept(history)
+    curves = spent(kept, column)
+    if free := [name for name in kept["scheme"].unique(maintain_order=True) if name not in set(curves["scheme"])]:
+        subtitle += f"; not drawn, as nothing is sent or it has no unit: {', '.join(free)}"
+    title = alt.TitleParams(
+        f"Test accuracy over {what}",
+        subtitle=[
+            subtitle,
+            "a training that has ended keeps its accuracy; a dot: all of the scheme have ended",
+        ],
+    )
+    ends = curves.group_by("scheme").agg(pl.col(column).max())[column]
+    prefix, factor = next(((p, f) for p, f in PREFIXES.items() if len(ends) and ends.max() >= f), ("", 1.0))
+    scale = alt.Scale(zero=True, nice=False)
+    if len(ends) and ends.min() < SQUEEZED * ends.max():
+        scale = alt.Scale(type="log", nice=False)
+        curves = curves.filter(pl.col(column) > 0)
+    x = alt.X(
+        f"{column}:Q",
+        title=f"{what.capitalize()} ({prefix}{unit})",
+        scale=scale,
+        axis=alt.Axis(format=".6~g", tickCount=8),
+    )
+    y = alt.Y(title="Test accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False))
+    frame = theme.means(curves, ["scheme", column], ["accuracy"]).with_columns(pl.col(column) / factor)
+    return theme.band(frame, "accuracy", scenario, title, y, x, steps=True, most=1.0, form=".2%")
+
+
+def spent(history: pl.DataFrame, column: str) -> pl.DataFrame:
+    """The accuracy that each training has come to when a common amount is spent, scheme by scheme.
+
+    Realizations spend differently, so each one's accuracy is a step function of `column`: that of its last
+    evaluation, which it also keeps when its training has ended. They are read where one of them was evaluated
+    (at CURVE_POINTS of these places, where there are more), from where all were evaluated once, up to where
+    the last one of the scheme has ended; nothing is said of what lies beyond. Schemes that spend nothing, or
+    nothing that has a unit, have no rows. Columns: scheme, realization, `column`, accuracy.
+    """
+    frames = []
+    found = history.select("scheme", "realization", "round", column, "accuracy").drop_nulls()
+    found = found.filter(pl.col(column).is_finite())
+    for _, frame in found.group_by("scheme", maintain_order=True):
+        start = frame.group_by("realization").agg(pl.col(column).min())[column].max()
+        places = frame.filter(pl.col(column) >= start)[column].unique().sort()
+        if places[-1] == 0:
+            continue
+        curve = frame.sort(column, "round")  # of rounds that cost nothing the last one counts
+        chosen = np.unique(np.linspace(0, len(places) - 1, min(len(places), CURVE_POINTS)).round().astype(int))
+        asked = frame.select("realization").unique(maintain_order=True).join(places[chosen].to_frame(), how="cross")
+        read = asked.sort(column).join_asof(curve, on=column, by="realization", check_sortedness=False)
+        frames.append(read.select("scheme", "realization", column, "accuracy"))
+    return pl.concat(frames) if frames else found.drop("round").clear()
+
+
+def _kept(history: pl.DataFrame) -> tuple[pl.DataFrame, str]:
+    """The rows of trainings whose accuracy is a result, and a subtitle that says of how many."""
+    is_kept = pl.col("status").cast(pl.String).is_in(KEPT)
+    kept, left_out = history.filter(is_kept), history.filter(~is_kept)
     count = kept["realization"].n_unique()
-    subtitle = f"mean and 95% confidence band over {count} realization{'s' * (count != 1)}"
+    subtitle = f"mean and 95% confidence band over {theme.counted(count)}"
     if len(left_out):
         subtitle += f"; left out: {left_out.select('scheme', 'realization').n_unique()} that diverged or had no noise"
+    return kept, subtitle
+
+
+def _curves(history: pl.DataFrame, value: str, title: str) -> tuple[pl.DataFrame, alt.TitleParams]:
+    """Mean and interval of a column over realizations, round by round, and a title that says of how many."""
+    kept, subtitle = _kept(history)
     return theme.means(kept, ["scheme", "round"], [value]), alt.TitleParams(title, subtitle=subtitle)

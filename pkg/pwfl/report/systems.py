@@ -8,10 +8,10 @@ import numpy as np
 import polars as pl
 from scipy.optimize import isotonic_regression
 
-from pwfl.report import theme
+from pwfl.report import printed, theme
 from pwfl.systems import registry
 
-MEANS = ["accuracy", "channel_uses", "transmit_energy_j", "local_steps"]
+MEANS = ["accuracy", "channel_uses", "air_seconds", "transmit_energy_j", "local_steps"]
 TERMS = [
     "accuracy_of",
     "delta",
@@ -36,7 +36,7 @@ def table(scenarios: dict[str, dict]) -> pl.DataFrame:
     `scenarios` is that of `report.compare`. Mean final accuracy with its 95% interval over
     realizations, how many trainings it is of and how many diverged; the largest and the least
     epsilon of a realization, for the system's own server and for the scheme's observer; means of
-    symbols on air, transmit energy and local steps; and the terms they hold under. What does not apply to
+    symbols and seconds on air, transmit energy and local steps; and the terms they hold under. What does not apply to
     a system, or has no unit in it, is null; the column `differs` says why.
     """
     frames = []
@@ -67,6 +67,7 @@ def table(scenarios: dict[str, dict]) -> pl.DataFrame:
                 *terms.columns[len(keys) : -len(TERMS)],
                 *_columns("local_steps"),
                 *_columns("channel_uses"),
+                *_columns("air_seconds"),
                 *_columns("transmit_energy_j"),
                 *TERMS,
                 pl.lit(registry.system(system).part("report").DIFFERS).alias("differs"),
@@ -101,12 +102,7 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
     drawn = drawn.with_columns(label_accuracy=pl.Series(accuracies[1] - places * pixel))
 
     chosen = alt.selection_point(fields=["system"], bind="legend")
-    base = alt.Chart(
-        drawn,
-        title=alt.TitleParams("All systems under common terms", subtitle=_subtitle(frame)),
-        width=theme.WIDTH,
-        height=height,
-    ).encode(
+    base = alt.Chart(drawn).encode(
         x=alt.X(
             "epsilon_server:Q",
             title="Record-level epsilon against the system's own server, whole training",
@@ -123,19 +119,27 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
     )
     scale = alt.Scale(domain=list(colours), range=list(colours.values()))
     coloured = base.encode(
-        color=alt.Color("system:N", title="System", scale=scale, legend=alt.Legend(**BELOW, columns=3))
+        color=alt.Color("system:N", title="System", scale=scale, legend=theme.legend("circle", **BELOW, columns=3))
     )
-    return alt.layer(*_labels(base, coloured), *_bars(coloured, drawn), _marks(base, scale)).add_params(chosen)
+    return (
+        alt.layer(*_labels(base, coloured), *_bars(coloured, drawn), _marks(base, scale))
+        .add_params(chosen)
+        .properties(
+            title=alt.TitleParams("All systems under common terms", subtitle=_subtitle(frame)),
+            width=theme.WIDTH,
+            height=height,
+        )
+    )
 
 
 def _labels(base: alt.Chart, coloured: alt.Chart) -> list[alt.Chart]:
     """The schemes' names beside the figure, and lines that lead to them."""
-    edge = alt.value(theme.WIDTH + 12)
+    edge = alt.value("width")
     return [
         coloured.mark_rule(strokeWidth=0.6).encode(x2=edge, y2="label_accuracy:Q"),
-        base.mark_text(align="left", dx=4, fontSize=12, color="#333").encode(
-            x=edge, y="label_accuracy:Q", text="label:N"
-        ),
+        base.mark_text(align="left", dx=6, fontSize=12, color="#333")
+        .encode(x=edge, y="label_accuracy:Q", text="label:N")
+        .properties(name=printed.BESIDE_LABELS),
     ]
 
 
@@ -155,14 +159,24 @@ def _bars(coloured: alt.Chart, drawn: pl.DataFrame) -> list[alt.Chart]:
 
 def _marks(base: alt.Chart, scale: alt.Scale) -> alt.Chart:
     """A mark for each scheme; what the axes do not say stands in its tooltip."""
-    formats = {
-        "epsilon_server": ".4g",
-        "epsilon_server_least": ".4g",
-        "epsilon_exact": ".4g",
-        "accuracy_mean": ".2%",
-        "channel_uses_mean": ".3s",
-        "local_steps_mean": ".3g",
-        "transmit_energy_j_mean": ".3s",
+    said = {
+        "system:N": "System",
+        "scenario:N": "Scenario",
+        "scheme:N": "Scheme",
+        "epsilon_server:Q": ("Epsilon against the server, largest", ".4g"),
+        "epsilon_server_least:Q": ("Epsilon against the server, least", ".4g"),
+        "epsilon_exact:Q": ("Epsilon against the scheme's observer", ".4g"),
+        "accuracy_mean:Q": ("Final test accuracy, mean", ".2%"),
+        "trainings:Q": "Trainings",
+        "channel_uses_mean:Q": ("Symbols on air", ".3s"),
+        "air_seconds_mean:Q": ("Seconds on air", ".3s"),
+        "local_steps_mean:Q": ("Local steps", ".3g"),
+        "transmit_energy_j_mean:Q": ("Transmit energy (J)", ".3s"),
+        "link_budget:N": "Link budget",
+        "accuracy_of:N": "Accuracy of",
+        "guarantee:N": "Guarantee",
+        "observer:N": "Observer",
+        "differs:N": "Differs in",
     }
     return base.mark_point(strokeWidth=2).encode(
         stroke=alt.Stroke("system:N", scale=scale, legend=None),
@@ -171,13 +185,9 @@ def _marks(base: alt.Chart, scale: alt.Scale) -> alt.Chart:
             "channel_uses_mean:Q",
             title="Symbols on air",
             scale=alt.Scale(type="log", range=[40, 400]),
-            legend=alt.Legend(**BELOW, format="~s", symbolFillColor="#888", symbolStrokeColor="#888"),
+            legend=theme.legend("circle", **BELOW, format="~s", symbolFillColor="#888", symbolStrokeColor="#888"),
         ),
-        tooltip=[
-            *("system:N", "scenario:N", "scheme:N"),
-            *(alt.Tooltip(f"{name}:Q", format=form) for name, form in formats.items()),
-            *(f"{name}:N" for name in ("link_budget", "accuracy_of", "guarantee", "observer", "differs")),
-        ],
+        tooltip=theme.tips(said),
     )
 
 
@@ -214,13 +224,19 @@ def _label() -> pl.Expr:
 
 def _subtitle(frame: pl.DataFrame) -> list[str]:
     """What the marks mean, and what is not drawn, for which reason."""
+    fewest, most = frame["trainings"].min(), frame["trainings"].max()
     lines = [
+        f"{fewest} to {most} trainings of each scheme" if fewest != most else f"{most} trainings of each scheme",
         "mark: largest epsilon of a realization, mean accuracy; bars: to the least epsilon, 95% interval of the mean",
         "dashed: to the epsilon against the observer that the scheme itself reckons with",
         "hollow: no guarantee, as a bound is not enforced, no noise is added, the server is taken not to know all, or "
         "the epsilon is that of a usual pair of records, not proved for every pair",
     ]
-    left_out = frame.drop_nulls("why").group_by("system", "scenario", "why", maintain_order=True).agg("scheme")
+    left_out = (
+        frame.drop_nulls("why")
+        .group_by("system", "scenario", "why", maintain_order=True)
+        .agg(pl.col("scheme").unique(maintain_order=True))
+    )
     for system, scenario, why, schemes in left_out.iter_rows():
         lines.append(f"not drawn, {why}: {system} ({scenario}), {'; '.join(schemes)}")
     return [part for line in lines for part in textwrap.wrap(line, LINE_LENGTH)]

@@ -1,18 +1,27 @@
 """One look for all figures: theme, colours, and the marks that several figures share."""
 
+import json
 from itertools import cycle
+from pathlib import Path
 
 import altair as alt
 import numpy as np
 import polars as pl
 from scipy.stats import t as student
 
+from pwfl.report import printed
 from pwfl.runtime.files import whole
 from pwfl.systems import registry
 
 CONFIDENCE = 0.95
 CDF_POINTS = 400
+DIGITS = 6  # of the numbers in a specification
+HIDDEN = 0.012  # share of an axis by which lines must differ to be told apart
+DASHES = [[1, 0], [7, 6], [2, 5]]  # of lines on lines
+SQUEEZED = 0.05  # share of an axis that is too little for a scheme
+DECADE = 10  # the least ratio of values that a logarithmic axis is for
 WIDTH, HEIGHT = 520, 340
+HEADER = alt.Header(labelFontSize=13, titleFontSize=13)  # of panels
 # Okabe and Ito's colours, told apart with any colour vision, a grey and an olive.
 PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#B8A800"]
 
@@ -29,6 +38,7 @@ def _theme() -> alt.theme.ThemeConfig:
         "gridColor": "#e6e6e6",
         "domainColor": "#888",
         "tickColor": "#888",
+        "labelFlush": False,  # labels stand at their ticks, at the ends of an axis, too
     }
     return {
         "config": {
@@ -50,21 +60,69 @@ def scheme_colours(scenario) -> dict[str, str]:
     return {s.name: own.get((s.scheduler, s.noise)) or next(free) for s in scenario.schemes}
 
 
-def scheme_colour(scenario, schemes=None) -> tuple[alt.Color, alt.Parameter, dict]:
+def scheme_colour(scenario, schemes=None, symbol: str = "stroke") -> tuple[alt.Color, alt.Parameter, dict]:
     """Colour by scheme, the selection that a click on the legend makes, and the opacity it sets.
 
-    `schemes` are those of the scenario that are drawn; None: all.
+    `schemes` are those of the scenario that are drawn; None: all. `symbol` is the legend's, by default a line.
     """
     shown = [scheme.name for scheme in (scenario.schemes if schemes is None else schemes)]
-    colours = {name: colour for name, colour in scheme_colours(scenario).items() if name in shown}
+    return named_colours({name: colour for name, colour in scheme_colours(scenario).items() if name in shown}, symbol)
+
+
+def named_colours(colours: dict[str, str], symbol: str = "stroke") -> tuple[alt.Color, alt.Parameter, dict]:
+    """Colour by the names of schemes, the selection that a click on the legend makes, and the opacity it sets."""
     chosen = alt.selection_point(fields=["scheme"], bind="legend")
     colour = alt.Color(
         "scheme:N",
         title="Scheme",
         scale=alt.Scale(domain=list(colours), range=list(colours.values())),
-        legend=alt.Legend(symbolOpacity=1),
+        legend=legend(symbol),
     )
     return colour, chosen, alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08))
+
+
+def legend(symbol: str = "stroke", **options) -> alt.Legend:
+    """A legend whose symbols look like the marks: lines, or dots of the shape `symbol`."""
+    return alt.Legend(symbolOpacity=1, symbolType=symbol, **options)
+
+
+def dashes(frame: pl.DataFrame, value: str, scenario, by: list[str]) -> dict[str, alt.StrokeDash]:
+    """The encoding that dashes lines which would hide another scheme's; none where no two coincide.
+
+    Lines of `value` over the columns `by` coincide where half their points differ by less than HIDDEN of the axis.
+    """
+    names = [scheme.name for scheme in scenario.schemes]
+    wide = frame.filter(pl.col(value).is_finite()).pivot("scheme", index=by, values=value, aggregate_function="first")
+    drawn = [name for name in names if name in wide.columns]
+    least = HIDDEN * ((frame[value].max() or 0.0) - (frame[value].min() or 0.0))
+    above = dict.fromkeys(drawn, 0)  # how many lines each one lies on
+    for k, name in enumerate(drawn):
+        for other in drawn[:k]:
+            apart = (wide[name] - wide[other]).abs()
+            if (apart <= least).sum() > 0.5 * min(wide[name].count(), wide[other].count()):
+                above[name] = max(above[name], above[other] + 1)
+    if not any(above.values()):
+        return {}
+    patterns = [DASHES[min(count, len(DASHES) - 1)] for count in above.values()]
+    scale = alt.Scale(domain=drawn, range=patterns)
+    return {"strokeDash": alt.StrokeDash("scheme:N", title="Scheme", scale=scale, legend=legend(symbolSize=500))}
+
+
+def tips(columns: dict[str, str | tuple[str, str]]) -> list[alt.Tooltip]:
+    """Tooltips with titles: column and its type, `rho:Q` -> title, or title and format."""
+    pairs = {column: said if isinstance(said, tuple) else (said, alt.Undefined) for column, said in columns.items()}
+    return [alt.Tooltip(column, title=title, format=form) for column, (title, form) in pairs.items()]
+
+
+def interval_tips(value: str, title: str, form: str = ".4g") -> list[alt.Tooltip]:
+    """Tooltips of the columns *_mean, *_low, *_high."""
+    said = {"mean": f"{title}, mean", "low": f"{title}, 95% from", "high": f"{title}, 95% to"}
+    return tips({f"{value}_{part}:Q": (text, form) for part, text in said.items()})
+
+
+def counted(number: int, what: str = "realization") -> str:
+    """A number of things in words: `1 realization`, `2 realizations`."""
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def distribution(frame: pl.DataFrame, value: str, by: str = "scheme") -> pl.DataFrame:
@@ -83,21 +141,45 @@ def distribution(frame: pl.DataFrame, value: str, by: str = "scheme") -> pl.Data
     return pl.concat(groups)
 
 
-def cdf(frame: pl.DataFrame, value: str, scenario, title: str, axis: str) -> alt.Chart:
-    """A chart of empirical distribution functions, one step line for each scheme."""
+def cdf(frame: pl.DataFrame, value: str, scenario, title: str, axis: str, of: str = "") -> alt.Chart:
+    """A chart of empirical distribution functions, one step line for each scheme, over realizations, or `of` them."""
     colour, chosen, opacity = scheme_colour(scenario)
+    logarithmic = is_squeezed(frame, value)
+    scale = alt.Scale(type="log", nice=False) if logarithmic else alt.Scale(zero=False)
+    found = frame.drop_nulls(value)
+    subtitle = f"distribution over {of + ' of ' if of else ''}{counted(found['realization'].n_unique())}"
+    drawn = distribution(found, value)
     return (
-        alt.Chart(distribution(frame, value), title=title, width=WIDTH, height=HEIGHT)
+        alt.Chart(drawn, title=alt.TitleParams(title, subtitle=subtitle), width=WIDTH, height=HEIGHT)
         .mark_line(interpolate="step-after")
         .encode(
-            x=alt.X(f"{value}:Q", title=axis, scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=8)),
+            x=alt.X(f"{value}:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=8, format=".6~g")),
             y=alt.Y("share:Q", title="Empirical CDF", scale=alt.Scale(domain=[0, 1])),
             color=colour,
             opacity=opacity,
-            tooltip=["scheme:N", alt.Tooltip(f"{value}:Q", format=".4g"), alt.Tooltip("share:Q", format=".1%")],
+            tooltip=tips({"scheme:N": "Scheme", f"{value}:Q": (axis, ".4g"), "share:Q": ("Share up to it", ".1%")}),
+            **dashes(_levels(found, value, logarithmic), value, scenario, ["share"]),
         )
         .add_params(chosen)
     )
+
+
+def _levels(frame: pl.DataFrame, value: str, logarithmic: bool) -> pl.DataFrame:
+    """Each scheme's quantiles of a column as they lie on its axis: points at which curves can be compared."""
+    place = pl.col(value).log10() if logarithmic else pl.col(value)
+    levels = np.linspace(0, 1, 51)
+    quantiles = [place.quantile(level).alias(f"{level:.2f}") for level in levels]
+    wide = frame.group_by("scheme", maintain_order=True).agg(quantiles)
+    return wide.unpivot(index="scheme", variable_name="share", value_name=value)
+
+
+def is_squeezed(frame: pl.DataFrame, value: str) -> bool:
+    """Whether 90% of a scheme's values would lie in SQUEEZED of a linear axis, and a logarithmic one shows them all."""
+    found = frame.filter(pl.col(value).is_finite())
+    if found.is_empty() or found[value].min() <= 0 or found[value].max() < DECADE * found[value].min():
+        return False
+    most = found.group_by("scheme").agg(pl.col(value).quantile(0.95) - pl.col(value).quantile(0.05))[value].min()
+    return most < SQUEEZED * (found[value].max() - found[value].min())
 
 
 def means(frame: pl.DataFrame, by: list[str], columns: list[str]) -> pl.DataFrame:
@@ -120,33 +202,134 @@ def means(frame: pl.DataFrame, by: list[str], columns: list[str]) -> pl.DataFram
     return groups.select(*by, *(f"{c}_{part}" for c in columns for part in ("mean", "low", "high")))
 
 
-def band(frame: pl.DataFrame, value: str, scenario, title: str | alt.TitleParams, y: alt.Y) -> alt.LayerChart:
-    """A chart of means over rounds with confidence bands, from columns round, scheme, *_mean, *_low, *_high.
+ROUNDS = alt.X("round:Q", title="Communication round")
 
-    `y` is the axis, without its field.
+
+def band(
+    frame: pl.DataFrame,
+    value: str,
+    scenario,
+    title: str | alt.TitleParams,
+    y: alt.Y,
+    x: alt.X = ROUNDS,
+    steps: bool = False,
+    least: float | None = 0.0,
+    most: float | None = None,
+    form: str = ".4g",
+) -> alt.LayerChart:
+    """A chart of means with confidence bands, from columns scheme, *_mean, *_low, *_high and that of `x`.
+
+    `y` is the axis, without its field. With `steps` a value holds until the next row, and a dot ends a scheme's line.
+    Bands end at `least` and `most`, which the value cannot leave.
     """
+    interpolate = "step-after" if steps else "linear"
     colour, chosen, opacity = scheme_colour(scenario)
-    base = alt.Chart(frame, title=title, width=WIDTH, height=HEIGHT).encode(
-        x=alt.X("round:Q", title="Communication round"), color=colour
-    )
+    frame = within(frame, value, least, most)
+    base = alt.Chart(frame).encode(x=x, color=colour)
     low, mean = y.copy(), y.copy()
     low.shorthand, mean.shorthand = f"{value}_low:Q", f"{value}_mean:Q"
-    area = base.mark_area().encode(
+    area = base.mark_area(interpolate=interpolate).encode(
         y=low,
         y2=f"{value}_high:Q",
         opacity=alt.when(chosen).then(alt.value(0.18)).otherwise(alt.value(0.02)),
     )
-    line = base.mark_line().encode(y=mean, opacity=opacity)
-    tips = [alt.Tooltip(f"{value}_{part}:Q", format=".4f") for part in ("mean", "low", "high")]
-    points = base.mark_circle(size=60).encode(y=mean, opacity=alt.value(0.0), tooltip=["scheme:N", "round:Q", *tips])
-    return (area + line + points).add_params(chosen)
+    dash = dashes(frame, f"{value}_mean", scenario, [x.shorthand.removesuffix(":Q")])
+    line = base.mark_line(interpolate=interpolate).encode(y=mean, opacity=opacity, **dash)
+    tooltip = [
+        *tips({"scheme:N": "Scheme", x.shorthand: (x["title"], "~g")}),
+        *interval_tips(value, y["title"], form),
+    ]
+    points = base.mark_circle(size=60).encode(y=mean, opacity=alt.value(0.0), tooltip=tooltip)
+    layers = [area, line, points]
+    if steps:
+        column = x.shorthand.removesuffix(":Q")
+        last = frame.filter(pl.col(column) == pl.col(column).max().over("scheme"))
+        layers.append(base.mark_circle(size=60).encode(y=mean, opacity=opacity).properties(data=last))
+    return alt.layer(*layers).add_params(chosen).properties(title=title, width=WIDTH, height=HEIGHT)
 
 
-def save(chart: alt.TopLevelMixin, paths: dict[str, str]) -> None:
-    """Write a chart to the files `html` (self-contained, interactive), `png` and `svg`."""
-    with whole(paths["html"]) as partial:
-        chart.save(partial, inline=True)
+def within(frame: pl.DataFrame, value: str, least: float | None = 0.0, most: float | None = None) -> pl.DataFrame:
+    """The table of `means` with intervals cut where the value cannot be."""
+    return frame.with_columns(pl.col(f"{value}_low", f"{value}_high").clip(least, most))
+
+
+def referenced(chart: alt.TopLevelMixin, value: float, text: str, axis: str, title: str) -> alt.LayerChart:
+    """The chart with a dashed line at a value of the axis `x` or `y`, and the words for it beside it.
+
+    `title` is the axis's.
+    """
+    data = alt.Chart(pl.DataFrame({"value": [value], "text": [text]}))
+    place = (alt.X if axis == "x" else alt.Y)("value:Q", title=title)
+    rule = data.mark_rule(strokeDash=[4, 4], color="#555").encode(**{axis: place}, tooltip=tips({"text:N": "Line"}))
+    if axis == "x":
+        words = data.mark_text(align="right", dx=-6, dy=-10, fontSize=12, color="#555").encode(
+            x=place, y=alt.value("height"), text="text:N"
+        )
+    else:
+        words = data.mark_text(align="right", dx=-6, dy=-8, fontSize=12, color="#555").encode(
+            y=place, x=alt.value("width"), text="text:N"
+        )
+    heading, chart = chart.title, chart.copy()
+    chart.title = alt.Undefined
+    return alt.layer(chart, rule, words).properties(title=heading, width=WIDTH, height=HEIGHT)
+
+
+def empty(why: str, x: str, y: str, title: str) -> alt.LayerChart:
+    """A figure that has nothing to draw: its axes, and in them the reason."""
+    frame = pl.DataFrame({"x": [0.5], "y": [0.5], "why": [why]})
+    unmarked = alt.Axis(labels=False, ticks=False, grid=False)
+    return (
+        alt.Chart(frame)
+        .mark_text(fontSize=13, color="#555")
+        .encode(
+            x=alt.X("x:Q", title=x, scale=alt.Scale(domain=[0, 1]), axis=unmarked),
+            y=alt.Y("y:Q", title=y, scale=alt.Scale(domain=[0, 1]), axis=unmarked),
+            text="why:N",
+        )
+        .properties(title=alt.TitleParams(title, subtitle=f"nothing drawn: {why}"), width=WIDTH, height=HEIGHT)
+    )
+
+
+def named(chart: alt.TopLevelMixin, scenario: str) -> alt.TopLevelMixin:
+    """The chart with the scenario's name in its subtitle, and its title as a description for who cannot see it."""
+    title = chart.title if isinstance(chart.title, alt.TitleParams) else alt.TitleParams(_text(chart.title))
+    given = title.subtitle if isinstance(title.subtitle, list) else [title.subtitle]
+    lines = [scenario, *(line for line in given if line is not alt.Undefined)]
+    title = title.copy()
+    title.subtitle = lines
+    return chart.properties(title=title, description=f"{_text(title.text)}; {'; '.join(lines)}")
+
+
+def save(chart: alt.TopLevelMixin, paths: dict[str, str], choices: dict[str, alt.TopLevelMixin] | None = None) -> None:
+    """Write a chart to the files `json` (its Vega-Lite specification), `png`, `svg`, and `pdf` where asked for.
+
+    The PDF is as wide as a column of print, see `printed`. `choices` are other charts that a reader may choose
+    instead, by label; they stand in the specification's metadata.
+    """
+    spec = _thrifty(chart)
+    if choices:
+        spec["usermeta"] = {"choices": {label: _thrifty(other) for label, other in choices.items()}}
+    with whole(paths["json"]) as partial:
+        Path(partial).write_text(json.dumps(spec, ensure_ascii=False), encoding="utf-8")
     with whole(paths["png"]) as partial:
         chart.save(partial, scale_factor=2)
     with whole(paths["svg"]) as partial:
         chart.save(partial)
+    if "pdf" in paths:
+        with whole(paths["pdf"]) as partial:
+            Path(partial).write_bytes(printed.pdf(chart.to_dict()))
+
+
+def _thrifty(chart: alt.TopLevelMixin) -> dict:
+    """A chart's specification, its numbers with as many digits as an eye can tell: pages hold many of them."""
+    spec = chart.to_dict()
+    for rows in spec.get("datasets", {}).values():
+        for row in rows:
+            row.update({key: float(f"{value:.{DIGITS}g}") for key, value in row.items() if isinstance(value, float)})
+    return spec
+
+
+def _text(title) -> str:
+    if title is alt.Undefined:
+        return ""
+    return " ".join(title) if isinstance(title, list) else str(title)

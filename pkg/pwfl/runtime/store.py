@@ -55,8 +55,12 @@ def dataset(name: str) -> dict:
     return _addressed({"stage": DATASET, "variant": name, **code(DATASET_CODE)})
 
 
-def report(scenario, found: dict) -> dict:
-    """What a scenario's report depends on: parameters, code, and the addresses of each scheme's stages."""
+def report(study, name: str, found: dict) -> dict:
+    """What the report of a study's scenario depends on: parameters, code, the addresses of each scheme's stages.
+
+    And where the scenario stands in the study's sweep.
+    """
+    scenario = study.scenarios[name]
     package = registry.system(scenario.system).package
     schemes = {
         scheme.name: {stage: of_scheme(found, stage, scheme)["address"] for stage in STAGES}
@@ -65,22 +69,31 @@ def report(scenario, found: dict) -> dict:
     return {
         "system": scenario.system,
         "stage": REPORT,
+        "scenario": name,
+        "point": list(study.place(name)),
         "parameters": scenario.of_stage(REPORT).plain(),
         "upstream": schemes,
         **code(f"{package}.{REPORT}", f"{package}.tables", "pwfl.report.build"),
     }
 
 
-def comparison(scenarios: dict) -> dict:
-    """What the comparison of a study's scenarios depends on: all parameters that any stage reads, and code."""
+def comparison(study) -> dict:
+    """What the comparison of a study's scenarios depends on: all parameters that any stage reads, sweeps, and code."""
+    scenarios = study.scenarios
     packages_of = dict.fromkeys(registry.system(scenario.system).package for scenario in scenarios.values())
     modules = [f"{package}.{module}" for package in packages_of for module in (REPORT, "claims")]
     return {
         "stage": "comparison",
         "systems": {name: scenario.system for name, scenario in scenarios.items()},
+        "points": {name: list(study.place(name)) for name in scenarios},
         "parameters": {name: scenario.part(None).plain() for name, scenario in scenarios.items()},
         **code("pwfl.report.build", *modules),
     }
+
+
+def page(study) -> dict:
+    """What a study's page depends on, besides the files that it shows."""
+    return {"stage": "page", "study": study.name, **code("pwfl.report.page")}
 
 
 @cache

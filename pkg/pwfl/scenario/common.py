@@ -28,6 +28,16 @@ def evaluate_every(default: int):
     return parameter(default, meaning, unit="rounds", stages="train", ge=1, le=10**6)
 
 
+def target_epsilon(stages: str, otherwise: str = "null: the paper's noise"):
+    """The parameter `target_epsilon` of a system that adds noise; the stages are those that read it."""
+    meaning = (
+        "epsilon_exact that the noise is set for, in each realization: of the record that is worst off, after all "
+        "rounds, at delta, against the observer that the table outcome names; it is reached from below, to 1e-4 of it; "
+        f"{otherwise}"
+    )
+    return parameter(None, meaning, stages=stages, ge=1e-2, le=100)
+
+
 # What the stages of all systems read, whatever the system's own modules do.
 READ_FOR_ALL = {"realizations": {"audit", REPORT}, "training_realizations": {REPORT}, "schemes": {REPORT}}
 
@@ -156,3 +166,7 @@ class Scenario(Section):
     def training_bytes(self) -> tuple[float, str]:
         """About how many bytes a training takes, and the keys that set them; of a system that does not say, nothing."""
         return 0.0, ""
+
+    def training_operations(self) -> float:
+        """About how many floating-point operations a realization's training takes; of a system that does not say, 0."""
+        return 0.0

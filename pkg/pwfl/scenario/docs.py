@@ -11,8 +11,8 @@ from typing import get_args, get_origin
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic_core import PydanticUndefined
 
-from pwfl.scenario import size
-from pwfl.scenario.fields import Section, parameters
+from pwfl.scenario import size, sweep
+from pwfl.scenario.fields import Section, parameters, stages_of
 from pwfl.systems import registry
 
 HEADER = """\
@@ -33,6 +33,20 @@ scenarios:               # what each changes; mappings merge key by key, lists r
 run: [few_blocks]        # optional: only these scenarios
 ```
 
+A grid of parameters makes a scenario of each of its points: `sweep`, in the base or in a scenario, maps keys with dots
+to lists of values, and means all combinations; a list of such mappings means the combinations of each. `sweep: []` in
+a scenario leaves it out of the base's sweep.
+
+```yaml
+base:
+  sweep: {schedule.gamma: [30, 300, 3000], radio.resource_blocks: [2, 4]}
+scenarios:
+  cells: {}              # six scenarios: cells,gamma=30,resource_blocks=2 to cells,gamma=3000,resource_blocks=4
+```
+
+What points have in common is computed once. Every table that compares scenarios has a column for each swept parameter;
+the figures of a single point are drawn when they are asked for (`snakemake results/STUDY/POINT/accuracy.svg`).
+
 `snakemake --configfile FILE` runs it; without a file, `config/config.yaml`. Single values can be set on the command
 line, merged over the file: `--config 'base={realizations: 20}' 'run=[few_blocks]'`; scenarios given there join those of
 the file. A value of the base that scenarios replace has no effect in them: Snakemake then prints a warning with their
@@ -49,6 +63,9 @@ Names of scenarios and of the study stand in names of files: letters, digits, `_
 more than 100,000 jobs, or with a job that takes more than 64 GiB of memory by a rough estimate from its sizes, is
 refused with the estimate; `allow_large: true`, beside `scenarios`, lets it through.
 
+`print: true`, beside `scenarios`, draws every figure also as PDF for a paper's column: 3.5 in wide, text of 8 pt, no
+title, Greek letters and powers of ten, lines and marks that are told apart in grey, too.
+
 What a stage computes lies in `store/STAGE/ADDRESS`, where the address is a digest of all that it depends on; scenarios
 that agree in it share it. The column *re-runs* names the stages in whose addresses a parameter stands: changed, they
 and the stages after them have other addresses, and are computed there unless they were before. `stage/variant` means:
@@ -63,6 +80,7 @@ def schema() -> dict:
         system = model.__name__  # prefixes the sections' names, which several systems use
         generated = model.model_json_schema(ref_template=f"#/$defs/{system}.{{model}}")
         definitions |= {f"{system}.{name}": section for name, section in generated.pop("$defs").items()}
+        generated["properties"][sweep.KEY] = _sweep(model)
         definitions[system] = generated
         scenarios.append({"$ref": f"#/$defs/{system}"})
     scenario = scenarios[0] if len(scenarios) == 1 else {"anyOf": scenarios}
@@ -79,12 +97,28 @@ def schema() -> dict:
                 "description": f"run it though it has more than {size.MAX_JOBS:,} jobs, or one that takes more than "
                 f"{size.MAX_BYTES // 2**30} GiB",
             },
+            "print": {
+                "type": "boolean",
+                "description": "draw every figure also for print: a PDF, 3.5 in wide, 8 pt, without title",
+            },
             "run": {"type": "array", "items": {"type": "string"}, "description": "the scenarios to run; default: all"},
             "base": scenario | {"description": "parameters of all scenarios"},
             "scenarios": {"type": "object", "minProperties": 1, "additionalProperties": scenario},
         },
         "$defs": definitions,
     }
+
+
+def _sweep(model: type[Section]) -> dict:
+    """The JSON Schema of a sweep over a system's parameters."""
+    keys = {
+        ".".join(path): {"type": "array", "minItems": 1, "description": field.description}
+        for path, field in parameters(model)
+        if path[0] not in sweep.UNSWEPT and stages_of(field)
+    }
+    grid = {"type": "object", "properties": keys, "additionalProperties": False}
+    meaning = "lists of values by key: their product; a list of such mappings: the union of their products"
+    return {"anyOf": [grid, {"type": "array", "items": grid}], "description": meaning}
 
 
 def readme() -> str:

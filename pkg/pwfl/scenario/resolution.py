@@ -20,14 +20,14 @@ def resolve(base: dict, override: dict) -> Scenario:
     Raises ScenarioError with a line `key: what is wrong` for each mistake.
     """
     merged = merge(base, override)
-    model = _model(merged)
+    model = model_of(merged)
     try:
         return model.model_validate(_numbers(merged, model))
     except ValidationError as error:
         raise ScenarioError("\n".join(explain(e, model) for e in error.errors())) from None
 
 
-def _model(content: dict) -> type[Scenario]:
+def model_of(content: dict) -> type[Scenario]:
     """The model of the system that a scenario names. Raises ScenarioError."""
     name, known = content.get("system", DEFAULT_SYSTEM), registry.systems()
     if not isinstance(name, str) or name not in known:
@@ -38,7 +38,7 @@ def _model(content: dict) -> type[Scenario]:
 def field_problems(base: dict) -> list[str]:
     """What is wrong with single values of a base, which as a whole need not be a scenario."""
     try:
-        model = _model(base)
+        model = model_of(base)
         model.model_validate(_numbers(base, model))
     except ScenarioError as error:
         return [str(error)]

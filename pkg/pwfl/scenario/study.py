@@ -1,23 +1,26 @@
 """Studies: what config files say, validated before anything runs.
 
 A config file holds `study` (its name), `base` (a scenario) and `scenarios` (name -> what differs
-from the base). Mappings merge key by key, everything else replaces.
+from the base). Mappings merge key by key, everything else replaces. Where a scenario or the base has a
+`sweep`, each of its points is a scenario of the study, named after the scenario and the point's values.
 """
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from math import ceil
 from pathlib import Path
 
 from pwfl.learning import sources
-from pwfl.scenario import size, written
+from pwfl.scenario import size, sweep, written
 from pwfl.scenario.common import Scenario
+from pwfl.scenario.fields import parameters, stages_of
 from pwfl.scenario.messages import ScenarioError, blame, did_you_mean, report, sets, shown
-from pwfl.scenario.resolution import field_problems, look_up, merge, resolve
+from pwfl.scenario.resolution import field_problems, look_up, merge, model_of, resolve
+from pwfl.stages import REPORT, STAGES, variants
 
-TOP_LEVEL = ("study", "run", "base", "scenarios", "allow_large")
+TOP_LEVEL = ("study", "run", "base", "scenarios", "allow_large", "print")
 
 
 COMMAND_LINE = "--config"
@@ -36,7 +39,19 @@ class Study:
     name: str
     source: str
     scenarios: dict[str, Scenario]
+    points: dict[str, sweep.Point] = field(default_factory=dict)  # the scenarios that are points of a sweep
     warnings: tuple[str, ...] = ()
+    print: bool = False  # whether every figure is also drawn for print
+
+    @property
+    def swept(self) -> list[str]:
+        """The keys of all parameters that a sweep varies, in the order of the config."""
+        return list(dict.fromkeys(key for point in self.points.values() for key in point.values))
+
+    def place(self, name: str) -> sweep.Point:
+        """Where a scenario stands among the others: whose point it is, its values of all parameters that are swept."""
+        of = self.points[name].of if name in self.points else name
+        return sweep.Point(of, {key: sweep.value_of(self.scenarios[name], key) for key in self.swept})
 
     def scenario(self, name: str) -> Scenario:
         """The scenario `name`; raises ScenarioError where there is none."""
@@ -84,7 +99,8 @@ def load(config: dict, source: str, files: dict | None = None) -> Study:
     ----------
     config
         Content of the file(s), `--config` merged over it: `study`, `base`, `scenarios`, and optionally `run`, the
-        names of the scenarios to run (default: all), and `allow_large`, for studies beyond the limits of `size`.
+        names of the scenarios to run (default: all), `allow_large`, for studies beyond the limits of `size`, and
+        `print`, for figures as PDF, too.
     source
         Names of the files, for messages.
     files
@@ -95,7 +111,7 @@ def load(config: dict, source: str, files: dict | None = None) -> Study:
     ScenarioError
         With one line for every mistake found in any scenario.
     """
-    problems, chosen = _find(config)
+    problems, asked = _find(config)
     if problems:
         own = problems if files is None else set(_find(files)[0])
         of_files = [problem for problem in problems if problem in own]
@@ -104,8 +120,13 @@ def load(config: dict, source: str, files: dict | None = None) -> Study:
             report(place, lines) for place, lines in ((source, of_files), (COMMAND_LINE, of_command_line)) if lines
         ]
         raise ScenarioError("\n".join(reports))
-    warnings = (*_shadowed(config, chosen, config if files is None else files), *_wasteful(chosen))
-    return Study(str(config.get("study", "study")), source, chosen, warnings)
+    chosen = {name: one.scenario for name, one in asked.items()}
+    points = {name: sweep.Point(one.name, one.point) for name, one in asked.items() if one.point}
+    first = {one.name: one.scenario for one in reversed(asked.values())}  # one point of each sweep stands for all
+    shadowed = _shadowed(config, asked, config if files is None else files)
+    warnings = (*shadowed, *_unread(first), *_wasteful(first))
+    for_print = bool(_flag(config.get("print", False)))
+    return Study(str(config.get("study", "study")), source, chosen, points, warnings, for_print)
 
 
 def check_surroundings(study: Study) -> None:
@@ -121,29 +142,78 @@ def check_surroundings(study: Study) -> None:
         raise ScenarioError(report(study.source, list(problems.values())))
 
 
-def _find(config: dict) -> tuple[list[str], dict[str, Scenario]]:
+@dataclass(frozen=True)
+class _Asked:
+    """A scenario as it is asked for: of which name in `scenarios`, with which point of a sweep and overrides."""
+
+    name: str
+    point: sweep.Values
+    override: dict
+    scenario: Scenario
+
+
+def _find(config: dict) -> tuple[list[str], dict[str, _Asked]]:
     """Everything that is wrong with a config, and the scenarios to run."""
     problems = _check_top_level(config)
     if problems:
         return problems, {}
-    scenarios, base = config["scenarios"], config.get("base", {})
-    run = config.get("run", list(scenarios))
-    for name in run:
-        if name not in scenarios:
-            problems.append(f"run: there is no scenario {name!r}{did_you_mean(name, scenarios)}")
-    resolved = {}
-    for name, override in scenarios.items():
-        try:
-            resolved[name] = resolve(base, override)
-        except ScenarioError as error:
-            problems += [blame(line, name, base, override) for line in str(error).splitlines()]
+    found: dict[str, _Asked] = {}
+    for name, override in config["scenarios"].items():
+        wrong, points = _points(name, config.get("base", {}), override)
+        problems += wrong
+        problems += [f"scenarios.{name}: the name {point} stands twice" for point in points if point in found]
+        found |= points
+    base = _without_sweep(config.get("base", {}))
     # What every scenario overrides is not seen above, and should be no less right.
-    for system in dict.fromkeys(model.system for model in resolved.values()):
+    for system in dict.fromkeys(asked.scenario.system for asked in found.values()):
         problems += [f"base.{line}" for line in field_problems({"system": system} | base)]
+    run, known = config.get("run", list(config["scenarios"])), {*config["scenarios"], *found}
+    for name in run:
+        if name not in known:
+            problems.append(f"run: there is no scenario {name!r}{did_you_mean(name, known)}")
     if problems:
         return list(dict.fromkeys(problems)), {}
-    chosen = {name: resolved[name] for name in run}
-    return ([] if _flag(config.get("allow_large", False)) else size.problems(chosen)), chosen
+    chosen = {point: asked for name in run for point, asked in found.items() if name in (asked.name, point)}
+    scenarios = {point: asked.scenario for point, asked in chosen.items()}
+    return ([] if _flag(config.get("allow_large", False)) else size.problems(scenarios)), chosen
+
+
+def _points(name: str, base: dict, override: dict) -> tuple[list[str], dict[str, _Asked]]:
+    """What is wrong with a scenario of a config, and the scenarios that its sweep makes of it, or itself."""
+    merged = merge(base, override)
+    grids = merged.pop(sweep.KEY, {})
+    plain, own = _without_sweep(base), _without_sweep(override)
+    try:
+        problems = sweep.problems(grids, model_of(merged))
+    except ScenarioError as error:
+        problems = [str(error)]
+    found = {}
+    for values in [] if problems else sweep.points(grids) or [{}]:
+        point = merge(own, sweep.nested(values))
+        try:
+            scenario = resolve(plain, point)
+        except ScenarioError as error:
+            for line in str(error).splitlines():
+                if any(line.startswith(f"{key}:") for key in values):
+                    problems.append(f"{sweep.KEY}: {line}")
+                else:
+                    problems.append(line + (f" (at {sweep.name(name, values)})" if values else ""))
+            continue
+        validated = {key: sweep.value_of(scenario, key) for key in values}
+        label = sweep.name(name, validated)
+        if label in found:
+            problems.append(f"{sweep.KEY}: the point {label} stands twice")
+        if len(label) > sweep.MAX_NAME:
+            problems.append(
+                f"{sweep.KEY}: the point {label} has a name of {len(label)} characters, and {sweep.MAX_NAME} are the "
+                "most of a folder's; shorten the scenario's, or sweep fewer parameters"
+            )
+        found[label] = _Asked(name, validated, point, scenario)
+    return [blame(line, name, base, override) for line in problems], found
+
+
+def _without_sweep(content: dict) -> dict:
+    return {key: value for key, value in content.items() if key != sweep.KEY}
 
 
 def _check_top_level(config: dict) -> list[str]:
@@ -172,26 +242,46 @@ def _check_top_level(config: dict) -> list[str]:
         if not isinstance(override, dict):
             hint = "; write {} for the base as it is" if override is None else ""
             problems.append(f"scenarios.{name}: must be a mapping of parameters, is {shown(override)}{hint}")
-    if _flag(config.get("allow_large", False)) is None:
-        problems.append(f"allow_large: must be true or false, is {shown(config['allow_large'])}")
+    for key in ("allow_large", "print"):
+        if _flag(config.get(key, False)) is None:
+            problems.append(f"{key}: must be true or false, is {shown(config[key])}")
     study = config.get("study", "study")
     if isinstance(study, bool) or not isinstance(study, str | int) or not NAME.fullmatch(str(study)):
         problems.append(f"study: {shown(study)} is no name; {NAME_RULE}")
     return problems
 
 
-def _shadowed(config: dict, chosen: dict[str, Scenario], files: dict) -> Iterator[str]:
+def _shadowed(config: dict, asked: dict[str, _Asked], files: dict) -> Iterator[str]:
     """A warning for each value of the base that scenarios to run replace: all do, or it came by --config."""
-    base, base_of_files = config.get("base", {}), files.get("base", {})
+    base, base_of_files = (_without_sweep(content.get("base", {})) for content in (config, files))
     for path, value in _leaves(base):
-        shadowing = [name for name in chosen if sets(config["scenarios"][name], path)]
+        shadowing = [one for one in asked.values() if sets(one.override, path)]
         given = not (sets(base_of_files, path) and look_up(base_of_files, path) == value)
-        if shadowing and (given or len(shadowing) == len(chosen)):
-            key = ".".join(path)
+        if shadowing and (given or len(shadowing) == len(asked)):
+            key, names = ".".join(path), list(dict.fromkeys(one.name for one in shadowing))
+            replacing = f"scenarios.{names[0]}.{key}"
+            if key in shadowing[0].point:
+                replacing = f"the sweep of {key}"
             yield (
-                f"{COMMAND_LINE + ': ' if given else ''}base.{key}: {value!r} has no effect in {', '.join(shadowing)}: "
-                f"scenarios.{shadowing[0]}.{key} replaces it"
+                f"{COMMAND_LINE + ': ' if given else ''}base.{key}: {value!r} has no effect in {', '.join(names)}: "
+                f"{replacing} replaces it"
             )
+
+
+def _unread(chosen: dict[str, Scenario]) -> Iterator[str]:
+    """A warning for each parameter that is set and that only schedulers or noise schemes read which no scheme has."""
+    for name, scenario in chosen.items():
+        read = {REPORT, *STAGES}
+        for scheme in scenario.schemes:
+            read |= {f"{stage}/{variant}" for stage, variant in variants(scheme.scheduler, scheme.noise).items()}
+        values = scenario.model_dump()
+        for path, declared in parameters(type(scenario)):
+            readers, value = stages_of(declared), look_up(values, path)
+            if readers and not readers & read and value != declared.default:
+                yield (
+                    f"scenarios.{name}: {'.'.join(path)}: {value!r} has no effect: it is read by "
+                    f"{', '.join(sorted(readers))}, which none of the schemes has"
+                )
 
 
 def _wasteful(chosen: dict[str, Scenario]) -> Iterator[str]:

@@ -114,6 +114,12 @@ class Outcome(dy.Schema):
     )
     delta = dy.Float64(nullable=False, min=0, max_exclusive=1)
     channel_uses = dy.Float64(nullable=True, min=0, description="symbols on air, all rounds; null: training decides")
+    air_seconds = dy.Float64(
+        nullable=True,
+        min=0,
+        description="seconds on air, all rounds, each as long as its slowest upload; null: no radio model, or training "
+        "decides",
+    )
     transmit_energy_j = dy.Float64(
         nullable=True, min=0, allow_inf=True, description="of all users, all rounds; null: no unit, or training decides"
     )
@@ -130,6 +136,18 @@ class Outcome(dy.Schema):
     sampling = dy.String(nullable=False)
     observer = dy.String(nullable=False)
     guarantee = dy.String(nullable=False)
+
+
+class History(dy.Schema):
+    """What each system's history says: what a training has spent by the end of a row's round."""
+
+    realization = key("realization")
+    air_seconds_so_far = dy.Float64(
+        nullable=True, min=0, description="the part of the outcome's air_seconds; null: no radio model"
+    )
+    transmit_energy_j_so_far = dy.Float64(
+        nullable=True, min=0, allow_inf=True, description="the part of the outcome's transmit_energy_j; null: no unit"
+    )
 
 
 class Audit(dy.Schema):

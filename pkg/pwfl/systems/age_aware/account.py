@@ -67,6 +67,7 @@ def run(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> dict[str, pl.D
             target_met=pl.col("epsilon_exact") <= pl.col("target_epsilon") * (1 + TOLERANCE),
             rounds=pl.lit(1),
             delta=pl.lit(0.0),
+            air_seconds=pl.lit(None, pl.Float64),
             transmit_energy_j=pl.lit(None, pl.Float64),
             **{name: pl.lit(term) for name, term in TERMS.items()},
         ),

@@ -1,5 +1,6 @@
 """Figures and tables of the system `age_aware`."""
 
+import textwrap
 from math import log10
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
 DIFFERS = (
     "One upload of a mean of a few numbers that change in time, no classifier, so no accuracy. epsilon is about the "
-    "data as they are when the model is used, older data were collected. No radio model, so no energy."
+    "data as they are when the model is used, older data were collected. No radio model, so no "
+    "seconds and no energy."
 )
 KEYS = ["scheme", "realization", "case"]
 AVERAGED = [
@@ -41,6 +43,8 @@ CURVES = {
 }
 LINE_COLOURS = ["#0072B2", "#009E73", "#D55E00"]
 EVERY = "all (T + 1)^N schedules"
+SEARCH = "Cost of finding the best schedule"
+TIMES = "When clients collect their data"
 NEGLIGIBLE = 1e-9  # total variation distances not worth a logarithmic axis
 SHOWN, PANEL = 3, 250  # chains or clients in a figure; width of a panel
 
@@ -58,7 +62,10 @@ def aging(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatC
     )
     picked = alt.selection_point(fields=["curve"], bind="legend")
     colour = alt.Color(
-        "curve:N", title="Delta(age)", scale=alt.Scale(domain=list(VARIATIONS.values()), range=LINE_COLOURS)
+        "curve:N",
+        title="Delta(age)",
+        legend=theme.legend(),
+        scale=alt.Scale(domain=list(VARIATIONS.values()), range=LINE_COLOURS),
     )
     panels = [
         alt.Chart(frame.filter(pl.col("chain") == chain), width=PANEL, height=PANEL, title=f"Chain {chain}")
@@ -68,20 +75,34 @@ def aging(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatC
             y=alt.Y("distance:Q", title="Total variation distance", scale=alt.Scale(type="log", nice=False)),
             color=colour,
             opacity=alt.when(picked).then(alt.value(1.0)).otherwise(alt.value(0.1)),
-            tooltip=["chain:N", "age:Q", "curve:N", alt.Tooltip("distance:Q", format=".4g")],
+            tooltip=theme.tips(
+                {
+                    "chain:N": "Chain",
+                    "age:Q": "Age (steps)",
+                    "curve:N": "Which",
+                    "distance:Q": ("Total variation distance", ".4g"),
+                }
+            ),
         )
         for chain in one_each["chain"]
     ]
-    return alt.hconcat(panels[0].add_params(picked), *panels[1:]).resolve_scale(y="shared")
+    title = alt.TitleParams(
+        "How fast a chain forgets",
+        subtitle="computed, without realizations; "
+        f"{len(panels)} of {theme.counted(first['chain'].n_unique(), 'chain')}",
+    )
+    return alt.hconcat(panels[0].add_params(picked), *panels[1:], title=title).resolve_scale(y="shared")
 
 
-def sweep(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatChart | alt.Chart:
+def sweep(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatChart | alt.LayerChart:
     """Fig. 2: loss difference over one client's collection time, the others fresh, and its bound."""
     frame = swept(tables)
     if frame.is_empty():
-        return _nothing("No scheme sweeps a client's collection time")
+        why = "no scheme sweeps a client's collection time"
+        return theme.empty(why, "Collection time t (steps)", "Loss difference (Wh²)", "One client's collection time")
     # One scheme is enough for the figure; the table holds all.
     frame = frame.filter(pl.col("scheme") == pl.col("scheme").first())
+    trained = tables["history"].filter(pl.col("scheme") == frame["scheme"][0])["realization"].n_unique()
     fresh = frame.filter(pl.col("swept_time") == pl.col("swept_time").max()).row(0, named=True)
     expected = "expected_loss_difference_wh2_mean"
     # The same scale for all: from what age can gain.
@@ -98,15 +119,12 @@ def sweep(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatC
     panels[0] = (panels[0][0].add_params(picked), panels[0][1])
     title = alt.TitleParams(
         f"One client's collection time, the others fresh, epsilon = {fresh['target_epsilon']:g} at T",
-        subtitle="diamonds: minima; what old data cost beyond the axis is cut off",
+        subtitle=f"simulated over {theme.counted(trained)}; diamonds: minima; "
+        "what old data cost beyond the axis is cut off",
     )
     users = frame["swept_user"].unique(maintain_order=True)
     columns = [alt.vconcat(*rows, title=f"Client {user}") for user, rows in zip(users, panels, strict=True)]
     return alt.hconcat(*columns, title=title)
-
-
-def _nothing(text: str) -> alt.Chart:
-    return alt.Chart(pl.DataFrame({"text": [text]})).mark_text(fontSize=14).encode(text="text:N")
 
 
 def _near(frame: pl.DataFrame, columns: list[str], title: str, room: float, picked: alt.Parameter) -> alt.LayerChart:
@@ -132,10 +150,18 @@ def _near(frame: pl.DataFrame, columns: list[str], title: str, room: float, pick
         "curve:N",
         title=None,
         scale=alt.Scale(domain=list(CURVES.values()), range=LINE_COLOURS),
-        legend=alt.Legend(symbolOpacity=1, symbolType="stroke"),
+        legend=theme.legend(),
     )
     shown = alt.when(picked).then(alt.value(1.0)).otherwise(alt.value(0.1))
-    tips = ["curve:N", "swept_time:Q", *(alt.Tooltip(f"{part}:Q", format=".4g") for part in ("mean", "low", "high"))]
+    tips = theme.tips(
+        {
+            "curve:N": "Which",
+            "swept_time:Q": "Collection time (steps)",
+            "mean:Q": (f"{title}, mean", ".4g"),
+            "low:Q": ("95% from", ".4g"),
+            "high:Q": ("95% to", ".4g"),
+        }
+    )
     base = alt.Chart(long, width=PANEL, height=190).encode(x=x, color=colour)
     band = base.mark_area(clip=True).encode(
         y=alt.Y("low:Q", scale=scale),
@@ -156,28 +182,50 @@ def loss(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.LayerChar
     """Fig. 3 (a): simulated loss difference over the privacy target."""
     scale = alt.Scale(type="symlog", constant=1, nice=False)
     frame = realizations(tables).drop_nulls("loss_difference_wh2")
+    means = theme.means(frame, ["scheme", "target_epsilon"], ["loss_difference_wh2"])
+    least, most = means["loss_difference_wh2_low"].min(), means["loss_difference_wh2_high"].max()
+    ticks = [] if least is None else _ticks(least, most)
     return _over_target(
         frame,
         "loss_difference_wh2",
         scenario,
         "Loss difference",
-        alt.Y(title="Simulated loss difference (Wh², symmetric log)", scale=scale),
+        alt.Y(
+            title="Simulated loss difference (Wh², symmetric log)",
+            scale=scale,
+            axis=alt.Axis(values=ticks or alt.Undefined, format=".6~g", labelOverlap="greedy"),
+        ),
     )
+
+
+def _ticks(least: float, most: float) -> list[float]:
+    """Round numbers of both signs on a symmetric logarithmic axis, linear up to about 1."""
+    sizes = [digit * 10.0**power for power in range(-1, 9) for digit in (1, 2, 5)]
+    small = 0.5 if max(abs(least), abs(most)) > 3 else 0.1
+    return [
+        x
+        for x in sorted([0.0, *sizes, *(-size for size in sizes)])
+        if (least <= x <= most and abs(x) >= small) or x == 0
+    ]
 
 
 def noise(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Fig. 3 (b): variance of the model's noise over the privacy target."""
     y = alt.Y(title="Noise power (Wh²)", scale=alt.Scale(type="log", nice=False))
-    return _over_target(realizations(tables), "noise_power_wh2", scenario, "Noise power", y)
+    frame = realizations(tables)
+    least = frame.filter(pl.col("noise_power_wh2") > 0)["noise_power_wh2"].min()
+    return _over_target(frame, "noise_power_wh2", scenario, "Noise power", y, least)
 
 
-def _over_target(frame: pl.DataFrame, value: str, scenario: "AgeAware", title: str, y: alt.Y) -> alt.LayerChart:
+def _over_target(
+    frame: pl.DataFrame, value: str, scenario: "AgeAware", title: str, y: alt.Y, least: float | None = None
+) -> alt.LayerChart:
     """Means over realizations with confidence bands, over the privacy target."""
     count = frame["realization"].n_unique()
-    means = theme.means(frame, ["scheme", "target_epsilon"], [value])
+    means = theme.within(theme.means(frame, ["scheme", "target_epsilon"], [value]), value, least)
     colour, chosen, opacity = theme.scheme_colour(scenario, [s for s in scenario.schemes if s.scheduler != "sweep"])
-    heading = alt.TitleParams(title, subtitle=f"mean and 95% confidence band over {count} realizations")
-    base = alt.Chart(means, title=heading, width=theme.WIDTH, height=theme.HEIGHT).encode(
+    heading = alt.TitleParams(title, subtitle=f"mean and 95% confidence band over {theme.counted(count)}")
+    base = alt.Chart(means).encode(
         x=alt.X("target_epsilon:Q", title="Privacy target epsilon at T", scale=alt.Scale(type="log", nice=False)),
         color=colour,
     )
@@ -190,15 +238,15 @@ def _over_target(frame: pl.DataFrame, value: str, scenario: "AgeAware", title: s
         y=mean,
         opacity=opacity,
         tooltip=[
-            "scheme:N",
-            "target_epsilon:Q",
-            *(alt.Tooltip(f"{value}_{part}:Q", format=".4g") for part in ("mean", "low", "high")),
+            *theme.tips({"scheme:N": "Scheme", "target_epsilon:Q": "Privacy target epsilon"}),
+            *theme.interval_tips(value, y["title"]),
         ],
+        **theme.dashes(means, f"{value}_mean", scenario, ["target_epsilon"]),
     )
-    return (area + line).add_params(chosen)
+    return alt.layer(area, line).add_params(chosen).properties(title=heading, width=theme.WIDTH, height=theme.HEIGHT)
 
 
-def times(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatChart | alt.Chart:
+def times(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatChart | alt.LayerChart:
     """Collection time of the first clients over the privacy target; of random schedules the mean."""
     frame = (
         not_swept(tables["leakage"], tables)
@@ -207,9 +255,12 @@ def times(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatC
         .agg(time=pl.col("collection_time").mean())
     )
     if frame.is_empty():
-        return _nothing("No scheme meets privacy targets")
+        why = "no scheme meets privacy targets"
+        return theme.empty(why, "Privacy target epsilon at T", "Collection time t (steps)", TIMES)
     horizon = (tables["leakage"]["collection_time"] + tables["leakage"]["age"]).max()
     colour, chosen, opacity = theme.scheme_colour(scenario, [s for s in scenario.schemes if s.scheduler != "sweep"])
+    # One legend: dashes that are alike in all panels.
+    dash = theme.dashes(frame, "time", scenario, ["user", "target_epsilon"])
     panels = [
         alt.Chart(part, width=PANEL, height=PANEL, title=f"Client {user}")
         .mark_line(point=True)
@@ -218,11 +269,24 @@ def times(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatC
             y=alt.Y("time:Q", title="Collection time t (steps)", scale=alt.Scale(domain=[0, horizon])),
             color=colour,
             opacity=opacity,
-            tooltip=["scheme:N", "target_epsilon:Q", alt.Tooltip("time:Q", format=".4g")],
+            tooltip=theme.tips(
+                {
+                    "scheme:N": "Scheme",
+                    "target_epsilon:Q": "Privacy target epsilon",
+                    "time:Q": ("Mean collection time (steps)", ".4g"),
+                }
+            ),
+            **dash,
         )
         for (user,), part in frame.group_by("user", maintain_order=True)
     ]
-    return alt.hconcat(panels[0].add_params(chosen), *panels[1:]).resolve_scale(y="shared")
+    clients = tables["leakage"]["user"].n_unique()
+    title = alt.TitleParams(
+        TIMES,
+        subtitle=f"{len(panels)} of {theme.counted(clients, 'client')}; "
+        f"means over {theme.counted(tables['leakage']['realization'].n_unique())}",
+    )
+    return alt.hconcat(panels[0].add_params(chosen), *panels[1:], title=title).resolve_scale(y="shared")
 
 
 def search(scenarios: dict[str, dict]) -> alt.Chart:
@@ -239,20 +303,54 @@ def search(scenarios: dict[str, dict]) -> alt.Chart:
     schema = {"scenario": pl.String, "clients": pl.Int64, "horizon": pl.Int64, "search": pl.String, "cost": pl.Float64}
     frame = pl.DataFrame(rows, schema=schema, orient="row").unique(maintain_order=True)
     names = [EVERY, *(f"search, {rule} noise" for _, rule in PROPOSED)]
+    if frame.is_empty():
+        return theme.empty("no scheme searches for a schedule", "Clients N", "Evaluations", SEARCH)
     colours = ["#7F7F7F", *(CATALOG.colours[pair] for pair in PROPOSED)]
     picked = alt.selection_point(fields=["search"], bind="legend")
+    sizes = frame.unique("scenario", maintain_order=True).iter_rows(named=True)
+    subtitle = "; ".join(f"{row['scenario']}: N = {row['clients']}, T = {row['horizon']}" for row in sizes)
+    most = frame["cost"].max()
     return (
-        alt.Chart(frame, width=theme.WIDTH, height=theme.HEIGHT, title="Cost of finding the best schedule")
-        .mark_line(point=alt.OverlayMarkDef(size=60))
+        alt.Chart(frame)
+        .mark_point(strokeWidth=2, filled=False)
         .encode(
-            x=alt.X("clients:Q", title="Clients N", scale=alt.Scale(type="log", nice=False, padding=20)),
-            y=alt.Y("cost:Q", title="Evaluations (log10, on a log axis)", scale=alt.Scale(type="log")),
-            color=alt.Color("search:N", title=None, scale=alt.Scale(domain=names, range=colours)),
-            strokeDash=alt.StrokeDash("horizon:N", title="Horizon T"),
+            x=alt.X(
+                "clients:Q",
+                title="Clients N",
+                scale=alt.Scale(type="log", nice=False, padding=40),
+                axis=alt.Axis(values=sorted(set(frame["clients"]))),
+            ),
+            y=alt.Y(
+                "cost:Q",
+                title="Evaluations (their exponents on a logarithmic axis)",
+                scale=alt.Scale(type="log", nice=False, padding=20),
+                axis=alt.Axis(
+                    values=[d * 10**p for p in range(3) for d in (1, 2, 5) if d * 10**p <= most],
+                    labelExpr="'1e' + datum.value",
+                ),
+            ),
+            color=alt.Color(
+                "search:N", title=None, scale=alt.Scale(domain=names, range=colours), legend=alt.Legend(symbolOpacity=1)
+            ),
+            # Hollow and of different sizes: nearly equal costs lie on each other.
+            shape=alt.Shape(
+                "search:N", title=None, scale=alt.Scale(domain=names, range=["square", "circle", "diamond"])
+            ),
+            size=alt.Size("search:N", legend=None, scale=alt.Scale(domain=names, range=[90, 60, 260])),
             opacity=alt.when(picked).then(alt.value(1.0)).otherwise(alt.value(0.1)),
-            tooltip=["scenario:N", "search:N", "clients:Q", "horizon:Q", alt.Tooltip("cost:Q", format=".2f")],
+            tooltip=theme.tips(
+                {
+                    "scenario:N": "Scenario",
+                    "search:N": "Search",
+                    "clients:Q": "Clients",
+                    "horizon:Q": "Horizon (steps)",
+                    "cost:Q": ("Evaluations, power of ten", ".2f"),
+                }
+            ),
         )
         .add_params(picked)
+        .properties(title=alt.TitleParams(SEARCH, subtitle=[*textwrap.wrap(subtitle, 90), "means over realizations"]))
+        .properties(width=theme.WIDTH, height=theme.HEIGHT)
     )
 
 

@@ -90,10 +90,9 @@ class NoiseStatus(dy.Schema):
     largest_scale_wh = dy.Float64(nullable=False, min=0)
 
 
-class History(dy.Schema):
+class History(contract.History):
     """Simulated loss difference (`train`): the model is trained and uploaded once."""
 
-    realization = key("realization")
     case = key("case")
     target_epsilon = _target()
     loss_difference_wh2 = dy.Float64(nullable=False, description="mean over the realization's draws of data and noise")

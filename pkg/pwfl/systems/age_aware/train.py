@@ -46,6 +46,10 @@ def trainer(scenario: "AgeAware", data: None, tables: dict[str, pl.DataFrame]) -
         ).mean(axis=0)
         log.info("realization %d: %d cases, %d draws", realization, len(losses), draws)
         cases = plan.select("realization", "case", "target_epsilon").unique().sort("case")
-        return cases.with_columns(loss_difference_wh2=pl.Series(losses))
+        return cases.with_columns(
+            loss_difference_wh2=pl.Series(losses),
+            air_seconds_so_far=pl.lit(None, pl.Float64),  # no radio model
+            transmit_energy_j_so_far=pl.lit(None, pl.Float64),
+        )
 
     return train

@@ -6,20 +6,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import polars as pl
 
-from pwfl.learning.datasets import SIZES
-from pwfl.learning.mlp import parameter_count
-from pwfl.radio.units import db_to_ratio, dbm_to_w
 from pwfl.systems.anonymous_oac import batches, sampled
+from pwfl.systems.anonymous_oac.costs import costs
 from pwfl.systems.anonymous_oac.mechanism import population, readings
 from pwfl.systems.anonymous_oac.schemes import NOISES, READINGS
 from pwfl.systems.anonymous_oac.tables import Leakage
-from pwfl.tables.arrays import beside
 
 if TYPE_CHECKING:
     from pwfl.systems.anonymous_oac.scenario import AnonymousOac
 
 ROUNDS_DRAWN, FAILURES_DRAWN = 12, 6  # points of a curve
-FLOAT_BITS = 32
 HIDDEN = "a record is in a batch with probability p q; nobody can infer which devices take part"
 SEEN = "a device takes part with probability p, seen by the observer; then a record is in its batch with probability q"
 SAMPLING = {
@@ -72,6 +68,7 @@ def run(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> dict[str, 
         "local_steps": 1.0,
         "guaranteed": False,  # not proved for every pair of records, and some schemes rest on hidden participation
         "sampling": SAMPLING[scheme],
+        "observer": OBSERVERS["orthogonal" if NOISES[scheme].local else "over_the_air"],
         "guarantee": GUARANTEES[scheme],
     }
     outcome = costs(scenario, tables).with_columns(
@@ -218,52 +215,3 @@ def received(channel: np.ndarray, estimates: np.ndarray, device: float, counted:
     amplitude = channel / estimates
     variance = device**2 * np.square(amplitude).mean(axis=1) + counted**2
     return np.sqrt(variance) / amplitude.max(axis=1)
-
-
-def costs(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Each realization's participants, records, symbols on air and transmit energy.
-
-    Over the air a round takes as many symbols as the model has parameters, however many send. Device
-    i inverts its channel, so sends (1 / |c_i|^2) (signal + noise); the signal's energy is at most that
-    of b_i gradients of norm L over b_t, or over what stands in its place. A unit of received energy is
-    worth what makes N0 the thermal noise. Orthogonally, each participant in turn sends 32 bits a parameter
-    at the given spectral efficiency, with the energy that Shannon's formula asks for.
-    """
-    radio, training = scenario.radio, scenario.training
-    size = SIZES[scenario.data.dataset]
-    dimension = parameter_count([size.features, *training.hidden_layers, size.classes])
-    rounds = training.rounds
-    thermal = dbm_to_w(radio.noise_density_dbm_hz) * db_to_ratio(radio.path_loss_db)  # J, for unit fading
-    keys = ["realization", "round"]
-    _, turns, fixed = NOISES[tables["noise"]["noise"][0]]  # who protects its own update sends it in turn
-    schedule = tables["schedule"].with_columns(total=pl.col("batch").sum().over(keys), participants=pl.len().over(keys))
-    sent = beside(schedule, tables["noise"], *keys).filter(pl.lit(fixed) | (pl.col("batch" if turns else "total") > 0))
-    symbols = dimension * FLOAT_BITS / radio.digital_efficiency
-    if turns:
-        energy = symbols * thermal * np.expm1(np.log(2) * radio.digital_efficiency) / pl.col("gain")
-    else:
-        signal = (pl.col("batch") / pl.col("divisor") * training.clip_norm) ** 2
-        noise = dimension * pl.col("noise_std") ** 2 / pl.col("participants")
-        scale = thermal / radio.noise_variance if radio.noise_variance else None
-        energy = (signal + noise) / pl.col("gain") * scale
-    each = sent.group_by("realization", maintain_order=True).agg(
-        participants=pl.len() / rounds,
-        records=pl.col("batch").sum() / rounds,
-        filled=pl.col("round").filter(pl.col("batch") > 0).n_unique(),
-        transmissions=pl.len(),
-        transmit_energy_j=energy.sum() if turns or radio.noise_variance else None,
-    )
-    uses = pl.col("transmissions") * symbols if turns else pl.lit(float(rounds * dimension))
-    return (
-        tables["users"]
-        .group_by("realization", maintain_order=True)
-        .agg(pl.col("samples").sum())
-        .join(each, on="realization", how="left", maintain_order="left")
-        .with_columns(pl.col("participants", "records", "filled", "transmissions").fill_null(0))
-        .with_columns(
-            rounds=pl.lit(rounds),
-            empty_rounds=rounds - pl.col("filled").cast(pl.Int64),
-            channel_uses=uses.cast(pl.Float64),
-            observer=pl.lit(OBSERVERS["orthogonal" if turns else "over_the_air"]),
-        )
-    )

@@ -7,6 +7,8 @@ CATALOG = Catalog(
         "composition": ("leakage",),
         "readings": ("leakage",),
         "accuracy": ("history",),
+        "accuracy_seconds": ("history",),
+        "accuracy_joules": ("history",),
         "loss": ("history",),
         "cost": ("outcome", "history"),
         "failures": ("leakage",),

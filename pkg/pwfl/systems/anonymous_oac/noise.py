@@ -41,10 +41,13 @@ def run(scenario: "AnonymousOac", scheme: str, tables: dict[str, pl.DataFrame]) 
 def _multiplier(scenario: "AnonymousOac", scheme: str, tables: dict[str, pl.DataFrame]) -> tuple[float, float, str]:
     """The noise multiplier, the epsilon it is to give, and how it was found.
 
-    All schemes get the epsilon that the paper's reading gives the configured multiplier.
+    All schemes get the target, each under its own reading, or without one the epsilon that the paper's reading gives
+    the configured multiplier.
     """
-    rounds, delta = scenario.training.rounds, scenario.privacy.delta
+    rounds, delta, target = scenario.training.rounds, scenario.privacy.delta, scenario.privacy.target_epsilon
     given, laws = scenario.privacy.noise_multiplier, readings(scenario, scheme, tables)
+    if target is not None:
+        return sampled.target_multiplier(target, laws[NOISES[scheme].reading], rounds, delta), target, "calibrated"
     epsilon = float(sampled.tight_epsilon(laws["anonymous"], given, [rounds], delta)[0])
     if not np.isfinite(epsilon):
         return given, epsilon, "no_guarantee"

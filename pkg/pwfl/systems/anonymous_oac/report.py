@@ -40,6 +40,8 @@ KNOWS = {
 }
 COLOURS = ["#D55E00", "#E69F00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#7F7F7F"]
 FAILED = "Failed devices"
+COMPUTED = "computed, without realizations"
+BESIDE = 1.12  # factor between schemes' places where they take as many symbols
 EPSILONS = (  # of the table `outcome`
     "epsilon_exact",
     "epsilon_server",
@@ -67,7 +69,8 @@ def composition(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> al
     )
     title = alt.TitleParams(
         "Privacy over the rounds",
-        subtitle=f"noise multiplier {privacy.noise_multiplier:g}, delta = {privacy.delta:g}, hidden participants",
+        subtitle=f"{COMPUTED}; noise multiplier {privacy.noise_multiplier:g}, delta = {privacy.delta:g}, "
+        "hidden participants",
     )
     return _curves(frame.with_columns(line=_text("p q = ", "sampling_rate")), title, "Sampling rate", COLOURS)
 
@@ -84,7 +87,7 @@ def readings(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> alt.C
         (reading != "anonymous") | (pl.col("sampling_rate") == p * q),
         (method == "tight") | (~noise_read & method.is_in(("proved", "opposite_records"))),
     )
-    subtitle = f"{scenario.schemes[0].name}: p = {p:g}, q = {q:g}"
+    subtitle = f"{COMPUTED}; {scenario.schemes[0].name}: p = {p:g}, q = {q:g}"
     subtitle += "".join(f", noise multiplier {multiplier:.4g}" for multiplier in own)
     title = alt.TitleParams("What the server may know", subtitle=subtitle)
     # What the noise's strength tells may change little: dashes let the line below be seen.
@@ -96,19 +99,25 @@ def cost(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> alt.Layer
     """Final accuracy over the symbols on air, all schemes equally private."""
     each = results.realizations(tables).drop_nulls("accuracy")
     frame = theme.means(each, ["scheme"], ["accuracy", "channel_uses", "noise_multiplier", "epsilon_exact"])
-    colour, chosen, opacity = theme.scheme_colour(scenario)
+    frame = theme.within(frame, "accuracy", 0.0, 1.0).with_columns(beside=_beside(frame["channel_uses_mean"]))
+    colour, chosen, opacity = theme.scheme_colour(scenario, symbol="diamond")
     delta = scenario.privacy.delta
     epsilon = frame["epsilon_exact_mean"].max() if len(frame) else np.nan
     title = alt.TitleParams(
         "Accuracy over spectrum at equal privacy",
-        subtitle=f"epsilon = {epsilon:.3g} at delta = {delta:g}; bars: 95% intervals of the mean",
+        subtitle=[
+            f"epsilon = {epsilon:.3g} at delta = {delta:g}; "
+            f"means over {theme.counted(each['realization'].n_unique())} and their 95% intervals",
+            "schemes that take as many symbols side by side",
+        ],
     )
-    base = alt.Chart(frame, title=title, width=theme.WIDTH, height=theme.HEIGHT).encode(
+    ticks = [digit * 10.0**power for power in range(3, 12) for digit in (1, 2, 5)]
+    base = alt.Chart(frame).encode(
         x=alt.X(
-            "channel_uses_mean:Q",
+            "beside:Q",
             title="Symbols on air, all rounds",
             scale=alt.Scale(type="log", padding=30),
-            axis=alt.Axis(format="~s"),
+            axis=alt.Axis(format="~s", values=ticks, labelOverlap="greedy", labelSeparation=8),
         ),
         color=colour,
         opacity=opacity,
@@ -120,13 +129,13 @@ def cost(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> alt.Layer
     points = base.mark_point(shape="diamond", size=260, filled=True, stroke="black", strokeWidth=1).encode(
         y=y,
         tooltip=[
-            "scheme:N",
-            alt.Tooltip("accuracy_mean:Q", format=".2%"),
-            alt.Tooltip("channel_uses_mean:Q", format=".3s"),
-            alt.Tooltip("noise_multiplier_mean:Q", format=".3f"),
+            *theme.tips({"scheme:N": "Scheme", "channel_uses_mean:Q": ("Symbols on air", ".3s")}),
+            *theme.interval_tips("accuracy", "Final test accuracy", ".2%"),
+            *theme.tips({"noise_multiplier_mean:Q": ("Noise multiplier", ".3f")}),
         ],
     )
-    return (bars + points).add_params(chosen)
+    chart = alt.layer(bars, points).add_params(chosen)
+    return chart.properties(title=title, width=theme.WIDTH, height=theme.HEIGHT)
 
 
 def failures(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> alt.Chart:
@@ -136,7 +145,9 @@ def failures(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> alt.C
     devices = max(1, round(network.devices * network.participation))
     return _robustness(
         frame.with_columns(line=pl.lit("noise shared by the devices")),
-        alt.TitleParams("Devices that fail to transmit", subtitle=f"of {devices} participants, in every round"),
+        alt.TitleParams(
+            "Devices that fail to transmit", subtitle=f"{COMPUTED}; of {devices} participants, in every round"
+        ),
         FAILED,
         alt.Scale(zero=True),
     )
@@ -152,13 +163,16 @@ def channel_estimate(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) 
     frame = _first_scheme(tables["leakage"]).filter(pl.col("quantity").cast(pl.String).is_in(names))
     line = pl.col("quantity").cast(pl.String).replace_strict(names)
     frame = frame.with_columns(line=line)
-    return _robustness(frame, "Manipulated channel estimates", "Factor k of the estimates", alt.Scale(type="log"))
+    title = alt.TitleParams("Manipulated channel estimates", subtitle=f"{COMPUTED}; the server scales what it tells")
+    return _robustness(frame, title, "Factor k of the estimates", alt.Scale(type="log"))
 
 
 FIGURES = {
     "composition": composition,
     "readings": readings,
     "accuracy": results.accuracy,
+    "accuracy_seconds": results.accuracy_seconds,
+    "accuracy_joules": results.accuracy_joules,
     "loss": results.loss,
     "cost": cost,
     "failures": failures,
@@ -169,7 +183,7 @@ FIGURES = {
 def summarize(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables summary, realizations, history, leakage and statuses of a scenario."""
     each = results.realizations(tables)
-    averaged = ["accuracy", "loss", "participants", "records", "channel_uses", "transmit_energy_j"]
+    averaged = ["accuracy", "loss", "participants", "records", "channel_uses", "air_seconds", "transmit_energy_j"]
     summary = each.group_by("scheme", maintain_order=True).agg(
         pl.len().alias("realizations"),
         pl.col("noise_multiplier", "reading", *EPSILONS).first(),
@@ -207,42 +221,61 @@ def _curves(frame: pl.DataFrame, title: alt.TitleParams, legend: str, colours: l
         alt.Chart(frame, title=title, width=theme.WIDTH, height=theme.HEIGHT)
         .mark_line()
         .encode(
-            x=alt.X("x:Q", title="Communication rounds", scale=alt.Scale(type="log")),
-            y=alt.Y("epsilon:Q", title="epsilon", scale=alt.Scale(type="log")),
-            color=alt.Color("line:N", title=legend, scale=alt.Scale(domain=lines, range=colours[: len(lines)])),
+            x=alt.X("x:Q", title="Communication rounds", scale=alt.Scale(type="log", nice=False)),
+            y=alt.Y("epsilon:Q", title="Epsilon", scale=alt.Scale(type="log", nice=False)),
+            color=alt.Color(
+                "line:N",
+                title=legend,
+                legend=theme.legend(),
+                scale=alt.Scale(domain=lines, range=colours[: len(lines)]),
+            ),
             strokeDash=alt.StrokeDash(
                 "method:N",
                 title="Accountant",
-                legend=alt.Legend(symbolSize=1500),
+                legend=theme.legend(symbolSize=1500),
                 scale=alt.Scale(domain=methods, range=[DASHES[method] for method in methods]),
             ),
             opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08)),
-            tooltip=["line:N", "method:N", alt.Tooltip("x:Q", title="rounds"), alt.Tooltip("epsilon:Q", format=".4g")],
+            tooltip=theme.tips(
+                {"line:N": legend, "method:N": "Accountant", "x:Q": "Rounds", "epsilon:Q": ("Epsilon", ".4g")}
+            ),
         )
         .add_params(chosen)
     )
 
 
-def _robustness(frame: pl.DataFrame, title: str | alt.TitleParams, axis: str, scale: alt.Scale) -> alt.Chart:
+def _robustness(frame: pl.DataFrame, title: alt.TitleParams, axis: str, scale: alt.Scale) -> alt.Chart:
     frame = frame.with_columns(epsilon=_finite("epsilon"))
     lines = frame["line"].unique(maintain_order=True).to_list()
     chosen = alt.selection_point(fields=["line"], bind="legend")
+    whole = frame["x"].unique().sort().cast(pl.Int64).to_list() if axis == FAILED else []  # no half devices
+    ticks = alt.Axis(values=whole[:: -(-len(whole) // 12)], format="d") if whole else alt.Axis()
     return (
         alt.Chart(frame, title=title, width=theme.WIDTH, height=theme.HEIGHT)
         .mark_line(point=True)
         .encode(
-            x=alt.X("x:Q", title=axis, axis=alt.Axis(tickMinStep=1 if axis == FAILED else 0)),
-            y=alt.Y("epsilon:Q", title="epsilon after all rounds", scale=scale),
+            x=alt.X("x:Q", title=axis, axis=ticks),
+            y=alt.Y("epsilon:Q", title="Epsilon after all rounds", scale=scale),
             color=alt.Color(
                 "line:N",
                 title="Scheme",
+                legend=theme.legend(),
                 scale=alt.Scale(domain=lines, range=["#009E73", "#D55E00", "#0072B2"][: len(lines)]),
             ),
             opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08)),
-            tooltip=["line:N", alt.Tooltip("x:Q", title=axis), alt.Tooltip("epsilon:Q", format=".4g")],
+            tooltip=theme.tips({"line:N": "Scheme", "x:Q": (axis, ".3~g"), "epsilon:Q": ("Epsilon", ".4g")}),
         )
         .add_params(chosen)
     )
+
+
+def _beside(values: pl.Series) -> pl.Series:
+    """Places on a logarithmic axis, a little apart where values are equal to a tenth."""
+    near = values.log10().round(1)
+    rank = (
+        near.to_frame("near").select(pl.int_range(pl.len()).over("near") - (pl.len().over("near") - 1) / 2).to_series()
+    )
+    return values * BESIDE**rank
 
 
 def _finite(column: str) -> pl.Expr:

@@ -27,6 +27,8 @@ INTERVAL, COARSE = 1e-4, 5e-4  # between points of a privacy loss: of results, o
 POINTS = 400_000  # of a privacy loss, at most: beyond, the interval widens, and the bound loosens
 TAIL = 10.0  # standard deviations of the noise that are looked at
 NEGLIGIBLE = 1e-6  # epsilon
+TOLERANCE = 1e-4  # of a target, relative
+STEPS = 20  # of the secant method; usual are 3
 LARGEST_LOSS = 2000.0  # of a round: what is worse counts as no guarantee
 REMOVE, ADD = AdjacencyType.REMOVE, AdjacencyType.ADD
 
@@ -221,14 +223,14 @@ def opposite_records(rate: float, epsilon: np.ndarray, multiplier: float) -> np.
     return np.clip(tails[0] - np.exp(epsilon) * tails[1], -np.expm1(np.minimum(epsilon, 0.0)), 1.0)
 
 
-def multiplier_for(epsilon: float, rates: Rates, rounds: int, delta: float) -> float:
+def multiplier_for(epsilon: float, rates: Rates, rounds: int, delta: float, interval: float = COARSE) -> float:
     """The noise multiplier whose `tight_epsilon` is `epsilon`, or NEGLIGIBLE if that is more.
 
     Raises ValueError where no multiplier between 0.1 and 10^5 is.
     """
 
     def excess(log_multiplier):
-        found = tight_epsilon(rates, np.exp(log_multiplier), [rounds], delta, COARSE)[0]
+        found = tight_epsilon(rates, np.exp(log_multiplier), [rounds], delta, interval)[0]
         return min(found, 1e9) - max(epsilon, NEGLIGIBLE)
 
     # From above, as small multipliers take long.
@@ -237,6 +239,28 @@ def multiplier_for(epsilon: float, rates: Rates, rounds: int, delta: float) -> f
     if first == 0:
         raise ValueError(f"no noise multiplier between 0.1 and 1e5 gives epsilon {epsilon:g} after {rounds} rounds")
     return float(np.exp(brentq(excess, edges[first], edges[first - 1], xtol=1e-5)))
+
+
+def target_multiplier(epsilon: float, rates: Rates, rounds: int, delta: float) -> float:
+    """The noise multiplier whose `tight_epsilon`, at the interval of results, is `epsilon` or up to TOLERANCE less.
+
+    Raises ValueError where no multiplier between 0.1 and 10^5 is.
+    """
+
+    def excess(log_multiplier):
+        found = tight_epsilon(rates, np.exp(log_multiplier), [rounds], delta)[0] / epsilon
+        return np.log(np.maximum(found, TOLERANCE)) + TOLERANCE / 2
+
+    # Few evaluations: these are what takes long. A wide interval finds where, and the secant method the rest.
+    x = np.log(multiplier_for(epsilon, rates, rounds, delta, max(COARSE, epsilon / 1000)))
+    value, slope = excess(x), -1.0
+    for _ in range(STEPS):
+        if abs(value) < TOLERANCE / 2:
+            return float(np.exp(x))
+        before, x = (x, value), x - value / slope
+        value = excess(x)
+        slope = (value - before[1]) / (x - before[0])
+    raise ArithmeticError(f"no noise multiplier was found that gives epsilon {epsilon:g} after {rounds} rounds")
 
 
 def advanced_composition(multiplier: float, rounds: np.ndarray, delta: float) -> np.ndarray:

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from pwfl.learning import datasets
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameter
-from pwfl.scenario.size import COPIES, FLOAT, FLOAT32, LINK_BYTES, layer_bytes, network_bytes
+from pwfl.scenario.size import COPIES, FLOAT, FLOAT32, LINK_BYTES, layer_bytes, network_bytes, training_operations
 from pwfl.systems.anonymous_oac.schemes import NOISES
 
 LEAST_NOISE = 1e-30  # variance of the channel's noise, besides 0
@@ -44,22 +44,31 @@ class Radio(Section):
         ge=0,
         le=1e6,
     )
+    bandwidth_hz: float = parameter(
+        180e3,
+        "bandwidth B of the channel, a symbol per second and hertz; the paper names none, this is an LTE resource "
+        "block's (3GPP TS 36.211)",
+        unit="Hz",
+        stages="train account",
+        ge=1,
+        le=1e12,
+    )
     noise_density_dbm_hz: float = parameter(
         -174.0,
         "thermal noise power density that N0 stands for; with the path loss it sets the scale of transmit energies",
         unit="dBm/Hz",
-        stages="account",
+        stages="train account",
         ge=-250,
         le=0,
     )
     path_loss_db: float = parameter(
-        100.0, "mean path loss of the co-located devices", unit="dB", stages="account", ge=0, le=300
+        100.0, "mean path loss of the co-located devices", unit="dB", stages="train account", ge=0, le=300
     )
     digital_efficiency: float = parameter(
         2.0,
         "spectral efficiency of orthogonal (digital) transmission",
         unit="bit/s/Hz",
-        stages="account",
+        stages="train account",
         ge=1e-3,
         le=20,
     )
@@ -83,12 +92,13 @@ class Privacy(Section):
 
     noise_multiplier: float = parameter(
         1.0,
-        "noise multiplier of the anonymous scheme: standard deviation over "
-        "sensitivity, sigma b / (2 L); the others get what makes them as private",
+        "noise multiplier of the anonymous scheme: standard deviation over sensitivity, sigma b / (2 L); the others "
+        "get what makes them as private; with target_epsilon, that of Fig. 1 alone",
         stages="noise account report",
         ge=1e-2,
         le=1e4,
     )
+    target_epsilon: float | None = common.target_epsilon(stages="noise")
     delta: float = parameter(
         1e-5, "delta of the (epsilon, delta) guarantee", stages="noise account report", ge=1e-100, lt=1
     )
@@ -171,6 +181,14 @@ class AnonymousOac(common.Scenario):
                 f"{self.network.devices * self.data.samples}, {self.data.dataset} has {available}; "
                 "lower data.samples or network.devices"
             )
+        target, delta = self.privacy.target_epsilon, self.privacy.delta
+        rate = self.network.participation * self.data.sampling
+        if target is not None and self.training.rounds * rate <= delta:
+            raise ValueError(
+                f"privacy.target_epsilon: {target:g} needs no noise: a record is in a batch of some round with a "
+                f"probability of at most {self.training.rounds * rate:.3g}, which is no more than privacy.delta: "
+                f"{delta:g}; lower delta"
+            )
         if 0 < self.radio.noise_variance < LEAST_NOISE:
             raise ValueError(
                 f"radio.noise_variance: {self.radio.noise_variance:g} stands for the thermal noise, beside which "
@@ -203,6 +221,11 @@ class AnonymousOac(common.Scenario):
             self, self.network.devices * self.data.samples
         )
         return needed + drawn * FLOAT32 * COPIES, "training.hidden_layers or training.rounds"
+
+    def training_operations(self) -> float:
+        """See `pwfl.scenario.common.Scenario`."""
+        drawn = self.network.devices * self.network.participation * self.data.samples * self.data.sampling
+        return training_operations(self, self.training.hidden_layers, self.training.rounds * drawn)
 
 
 MODEL = AnonymousOac

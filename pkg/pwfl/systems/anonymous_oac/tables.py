@@ -80,10 +80,9 @@ class NoiseStatus(dy.Schema):
     epsilon = epsilon("what it was calibrated to")
 
 
-class History(dy.Schema):
+class History(contract.History):
     """Test accuracy and loss over the rounds (`train`)."""
 
-    realization = key("realization")
     round = key("round")
     accuracy = dy.Float64(nullable=False, min=0, max=1)
     loss = dy.Float64(nullable=False, min=0, allow_inf=True, allow_nan=True)

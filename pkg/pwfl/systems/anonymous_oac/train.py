@@ -12,8 +12,8 @@ from pwfl import streams
 from pwfl.learning import datasets, engine
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.learning.partition import deal
+from pwfl.systems.anonymous_oac.costs import in_turn, spent
 from pwfl.systems.anonymous_oac.rounds import Sent, batches, history_function, mean_weights
-from pwfl.systems.anonymous_oac.schemes import NOISES
 from pwfl.tables.arrays import to_array
 
 if TYPE_CHECKING:
@@ -37,8 +37,9 @@ def trainer(
     widths = [size.features, *training.hidden_layers, size.classes]
     rounds = engine.evaluation_rounds(training.rounds, training.evaluate_every)
     history_of = history_function(widths, rounds, training, data)
-    in_turn = NOISES[tables["noise"]["noise"][0]].local  # digital: no error
-    channel_noise = np.float32(0.0 if in_turn else scenario.radio.noise_variance)
+    # In turn, uploads are digital: no error.
+    channel_noise = np.float32(0.0 if in_turn(tables) else scenario.radio.noise_variance)
+    costs = spent(scenario, tables)
     users = tables["users"].partition_by("realization", as_dict=True)
     schedule = tables["schedule"].partition_by("realization", as_dict=True)
     noise = tables["noise"].partition_by("realization", as_dict=True)
@@ -64,6 +65,7 @@ def trainer(
             status,
             history[-1][1],
         )
-        return pl.DataFrame([(realization, *row, status) for row in history], schema=engine.HISTORY, orient="row")
+        history = pl.DataFrame([(realization, *row, status) for row in history], schema=engine.HISTORY, orient="row")
+        return history.join(costs, on=("realization", "round"), how="left", maintain_order="left")
 
     return train

@@ -7,15 +7,14 @@ import numpy as np
 import polars as pl
 
 from pwfl.learning import datasets
-from pwfl.learning.mlp import parameter_count
 from pwfl.privacy.gaussian import classic_epsilon, exact_epsilon, tight_epsilon, zcdp
 from pwfl.systems.multicell.assigned import KEYS, assigned
+from pwfl.systems.multicell.costs import costs, model_size
 from pwfl.tables.arrays import beside, to_array
 
 if TYPE_CHECKING:
     from pwfl.systems.multicell.scenario import Convergence, Multicell
 
-FLOAT_BITS = 32
 TERMS = {
     "unit": "one training record of one user",
     "neighbouring_relation": "replace-one",
@@ -125,27 +124,6 @@ def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.
     return {"leakage": leakage, "outcome": outcome}
 
 
-def costs(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Symbols on air and transmit energy of each realization's training.
-
-    In every round each scheduled user sends 32 bits a parameter at its rate. Cells use a resource block
-    at the same time, so it is taken for as long as the slowest of them takes.
-    """
-    training = scenario.training
-    bits = FLOAT_BITS * model_size(scenario.data.dataset, training.hidden_layers) * training.rounds
-    sent = tables["schedule"].filter(pl.col("resource_block").is_not_null())
-    sent = sent.with_columns(seconds=bits / pl.col("rate_bps"))
-    blocks = sent.group_by("realization", "resource_block", maintain_order=True).agg(
-        symbols=pl.col("seconds").max() * scenario.radio.bandwidth_hz,
-        energy=(pl.col("seconds") * pl.col("power_w")).sum(),
-    )
-    total = blocks.group_by("realization", maintain_order=True).agg(
-        channel_uses=pl.col("symbols").sum(), transmit_energy_j=pl.col("energy").sum()
-    )
-    everyone = tables["users"].select("realization").unique(maintain_order=True)
-    return everyone.join(total, on="realization", how="left").with_columns(pl.exclude("realization").fill_null(0.0))
-
-
 def convergence_bound(
     samples: np.ndarray, scheduled: np.ndarray, noise_std: np.ndarray, dimension: int, constants: "Convergence"
 ) -> dict[str, np.ndarray]:
@@ -203,9 +181,3 @@ def premise(learning_rate: float, smoothness: float, hidden_layers: list[int]) -
     step = "met" if met else f"not met ({learning_rate:g}, not {1 / smoothness:g})"
     loss = "hidden layers" if hidden_layers else "softmax regression has no L2 term"
     return f"step size 1 / smoothness: {step}; strongly convex loss: not met ({loss})"
-
-
-def model_size(dataset: str, hidden_layers: list[int]) -> int:
-    """Number d of trained parameters."""
-    size = datasets.SIZES[dataset]
-    return parameter_count([size.features, *hidden_layers, size.classes])

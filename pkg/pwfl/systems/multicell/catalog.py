@@ -4,9 +4,11 @@ from pwfl.report.catalog import Catalog
 
 CATALOG = Catalog(
     figures={
-        "topology": ("users", "links"),
+        "topology": ("users", "links", "schedule"),
         "objective": ("outcome",),
         "accuracy": ("history",),
+        "accuracy_seconds": ("history",),
+        "accuracy_joules": ("history",),
         "loss": ("history",),
         "leakage": ("leakage",),
         "tradeoff": ("outcome", "history"),
@@ -23,6 +25,8 @@ CATALOG = Catalog(
         ("optimal", "random"): "#0072B2",
         ("optimal", "optimal"): "#009E73",
         ("random", "optimal"): "#CC79A7",
+        ("random", "target"): "#E69F00",
+        ("optimal", "target"): "#56B4E9",
     },
     tiny={
         "network": {"users": 12},

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from pwfl.privacy.gaussian import composed_multiplier
 from pwfl.systems.multicell.optimal_noise import optimal_noise
 from pwfl.tables.arrays import beside, to_array
 
@@ -18,7 +19,8 @@ def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> 
     Parameters
     ----------
     scheme
-        `random` (start values) or `optimal` (36).
+        `random` (start values), `optimal` (36), or `target`: every user's records get the same epsilon, so its noise
+        is in proportion to 1 / K_i, by (11). Nothing is asked of (21) and (22).
     tables
         `users` and `schedule`.
 
@@ -31,16 +33,21 @@ def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> 
     users = beside(tables["users"], tables["schedule"], *keys).sort(keys)
     realizations = users["realization"].unique(maintain_order=True)
     scheduled = to_array(users.with_columns(scheduled=pl.col("resource_block").is_not_null()), "scheduled", *keys)
+    multiplier = np.full(len(scheduled), np.nan)
+    status = np.full(len(scheduled), scheme, dtype=object)
     if scheme == "random":
         noise = np.where(scheduled, to_array(users, "start_noise_std", *keys), 0.0)
-        multiplier = np.full(len(noise), np.nan)
-        status = np.full(len(noise), "random", dtype=object)
+    elif scheme == "target":
+        privacy, training = scenario.privacy, scenario.training
+        sensitivity = 2 * training.clip_norm / to_array(users, "samples", *keys)
+        each = composed_multiplier(privacy.target_epsilon, privacy.delta, training.rounds)
+        noise = np.where(scheduled, each * sensitivity, 0.0)
     else:
         privacy = scenario.privacy
         noise, multiplier, feasible = optimal_noise(
             to_array(users, "samples", *keys), scheduled, privacy.max_noise_error, privacy.min_noise
         )
-        status = np.where(feasible, "optimal", "infeasible").astype(object)
+        status[~feasible] = "infeasible"
     status[~scheduled.any(axis=1)] = "no_user_scheduled"
     return {
         "noise": users.select("realization", "user").with_columns(noise_std=pl.Series(noise.ravel(), nan_to_null=True)),

@@ -17,11 +17,15 @@ DIFFERS = (
     "Several cells interfere; each scheduled user sends its own noisy gradient of all its records, "
     "digitally, to its station, which sees it. Unscheduled users' records are not learned from."
 )
+LEAKAGE = "Leakage rho of a user (zCDP)"
 DOTS = 100  # realizations shown one by one
+SIDE = 460  # of a map, in pixels
+CELL_COLOURS = ["#8DD3C7", "#8C564B", "#BEBADA", "#FB8072", "#1B5E20", "#B3DE69", "#FCCDE5"]  # none is a scheme's
+LINKS = 7  # of one user, the strongest ones
 
 
 def topology(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Fig. 3: cells, stations, users of the first realization, and the links of its first user."""
+    """Fig. 3: cells, stations, users of the first realization, and the strongest links of its first user."""
     network = scenario.network
     rings, radius = network.rings, network.cell_radius_m
     station = hexagons.stations(rings, radius)
@@ -37,6 +41,12 @@ def topology(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Laye
         }
     )
     stations = pl.DataFrame({"cell": np.arange(len(station)), "x_m": station[:, 0], "y_m": station[:, 1]})
+    scheduled = tables["schedule"].filter(pl.col("realization") == first).drop_nulls("resource_block")
+    by_user = scheduled.group_by("user", maintain_order=True).agg(
+        scheduled_by=pl.col("scheme").unique(maintain_order=True)
+    )
+    by_user = by_user.with_columns(pl.col("scheduled_by").list.join(", "))
+    users = users.join(by_user, on="user", how="left", maintain_order="left")
     chosen = users.row(0, named=True)
     links = (
         tables["links"]
@@ -45,12 +55,21 @@ def topology(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Laye
         .with_columns(
             user_x_m=pl.lit(chosen["x_m"]), user_y_m=pl.lit(chosen["y_m"]), gain_db=10 * pl.col("gain").log10()
         )
+        .sort("gain", descending=True, maintain_order=True)
+        .head(LINKS)
     )
     half = hexagons.half_side(rings, radius)
     limits = alt.Scale(domain=[-half, half], nice=False)
     x, y = alt.X("x_m:Q", title="x (m)", scale=limits), alt.Y("y_m:Q", title="y (m)", scale=limits)
-    colour = alt.Color("cell:N", title="Cell", scale=alt.Scale(domain=stations["cell"].to_list(), range=theme.PALETTE))
-    picked = alt.selection_point(fields=["cell"], bind="legend")
+    few = network.rings < 2  # of more, a legend has no room: stations have their numbers
+    colour = alt.Color(
+        "cell:N",
+        title="Cell",
+        scale=alt.Scale(domain=stations["cell"].to_list(), range=cell_colours(station, radius)),
+        legend=theme.legend("circle", symbolStrokeWidth=0.5) if few else None,
+    )
+    picked = alt.selection_point(fields=["cell"], bind="legend" if few else alt.Undefined)
+    shown = alt.when(picked)
     grid = alt.Chart(cells).mark_line(color="#999", strokeWidth=1).encode(x=x, y=y, detail="cell:N", order="corner:Q")
     lines = (
         alt.Chart(links)
@@ -60,17 +79,19 @@ def topology(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Laye
             y=y,
             x2="user_x_m:Q",
             y2="user_y_m:Q",
-            tooltip=[
-                "user:N",
-                "station:N",
-                alt.Tooltip("distance_m:Q", format=".0f"),
-                alt.Tooltip("gain_db:Q", format=".1f"),
-            ],
+            tooltip=theme.tips(
+                {
+                    "user:N": "User",
+                    "station:N": "Station",
+                    "distance_m:Q": ("Distance (m)", ".0f"),
+                    "gain_db:Q": ("Gain (dB)", ".1f"),
+                }
+            ),
         )
     )
     people = (
         alt.Chart(users)
-        .mark_circle(stroke="white", strokeWidth=0.5)
+        .mark_circle(stroke="#333", strokeWidth=0.5)
         .encode(
             x=x,
             y=y,
@@ -79,25 +100,54 @@ def topology(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Laye
                 "samples:Q",
                 title="Training samples",
                 scale=alt.Scale(range=[30, 400]),
-                legend=alt.Legend(symbolFillColor="#888", symbolStrokeColor="#888"),
+                legend=theme.legend("circle", symbolStrokeWidth=0.5, symbolFillColor="#888", symbolStrokeColor="#888"),
             ),
-            opacity=alt.when(picked).then(alt.value(0.9)).otherwise(alt.value(0.12)),
-            tooltip=[
-                "user:N",
-                "cell:N",
-                "samples:Q",
-                alt.Tooltip("x_m:Q", format=".0f"),
-                alt.Tooltip("y_m:Q", format=".0f"),
-            ],
+            opacity=shown.then(alt.value(1.0)).otherwise(alt.value(0.12)),
+            tooltip=theme.tips(
+                {
+                    "user:N": "User",
+                    "cell:N": "Cell",
+                    "samples:Q": "Training samples",
+                    "scheduled_by:N": "Scheduled by",
+                    "x_m:Q": ("x (m)", ".0f"),
+                    "y_m:Q": ("y (m)", ".0f"),
+                }
+            ),
         )
+    )
+    rings = (
+        alt.Chart(users.drop_nulls("scheduled_by"))
+        .mark_point(shape="circle", filled=False, size=420, color="black", strokeWidth=1.5)
+        .encode(x=x, y=y, opacity=shown.then(alt.value(1.0)).otherwise(alt.value(0.12)))
     )
     masts = (
         alt.Chart(stations)
-        .mark_point(shape="triangle-up", filled=True, size=150, color="black", opacity=1)
-        .encode(x=x, y=y, tooltip=[alt.Tooltip("cell:N", title="station")])
+        .mark_point(shape="triangle-up", filled=True, size=150 if few else 60, color="black", opacity=1)
+        .encode(x=x, y=y, tooltip=theme.tips({"cell:N": "Station"}))
     )
-    title = f"{len(users)} users, {len(station)} stations, links of user {chosen['user']}"
-    return (grid + lines + people + masts).add_params(picked).properties(width=460, height=460, title=title)
+    numbers = (
+        alt.Chart(stations).mark_text(dy=14 if few else 11, fontSize=10, color="black").encode(x, y, text="cell:N")
+    )
+    title = alt.TitleParams(
+        f"{len(users)} users, {len(station)} stations",
+        subtitle=[
+            f"realization {first}; triangles: stations; ringed: users whom a scheme schedules",
+            f"dashed: links of user {chosen['user']}" + ("" if few else f", the {LINKS} strongest"),
+        ],
+    )
+    side = SIDE if few else 1.5 * SIDE
+    layers = (grid, lines, people, rings, masts, numbers)
+    return alt.layer(*layers).add_params(picked).properties(width=side, height=side, title=title)
+
+
+def cell_colours(station: np.ndarray, radius: float) -> list[str]:
+    """A colour for each cell, of seven, so that cells which touch have different ones.
+
+    `station` holds the stations' places in metres, shape (cell, 2).
+    """
+    row = np.rint(station[:, 1] / (1.5 * radius))
+    column = np.rint(station[:, 0] / (np.sqrt(3) * radius) - row / 2)
+    return [CELL_COLOURS[k] for k in (column + 3 * row).astype(int) % len(CELL_COLOURS)]
 
 
 def objective(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Chart:
@@ -107,7 +157,7 @@ def objective(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Cha
         frame,
         "normalized",
         scenario,
-        f"Objective, gamma = {scenario.schedule.gamma:g}",
+        f"Scheduler's objective, gamma = {scenario.schedule.gamma:g}",
         "Objective (20) / number of samples",
     )
 
@@ -116,61 +166,60 @@ def leakage(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Layer
     """Fig. 5 (e), (f): distribution of rho over users and realizations, with the bound of (22)."""
     training, privacy = scenario.training, scenario.privacy
     bound = 2 * training.rounds * (training.clip_norm / privacy.min_noise) ** 2
-    rule = (
-        alt.Chart(pl.DataFrame({"rho": [bound], "bound": [f"bound by (22): {bound:.3g}"]}))
-        .mark_rule(strokeDash=[4, 4], color="#555")
-        .encode(x="rho:Q", tooltip="bound:N")
-    )
     chart = theme.cdf(
         tables["leakage"],
         "rho",
         scenario,
         f"Privacy leakage after {training.rounds} rounds",
-        "Leakage rho of a user (zCDP)",
+        LEAKAGE,
+        "scheduled users",
     )
-    return rule + chart
+    return theme.referenced(chart, bound, f"bound by (22): {bound:.3g}", "x", LEAKAGE)
 
 
 def tradeoff(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Final accuracy against the record-level epsilon of each trained realization."""
-    frame = realizations(tables).drop_nulls(["accuracy", "epsilon_exact"])
+    frame = realizations(tables).select("scheme", "realization", "accuracy", "epsilon_exact").drop_nulls()
     mean = frame.group_by("scheme", maintain_order=True).agg(pl.col("accuracy", "epsilon_exact").mean())
     count, shown = frame["realization"].n_unique(), frame.filter(pl.col("realization") < DOTS)
     title = alt.TitleParams(
         "Accuracy against privacy",
-        subtitle=f"dots: the first {min(count, DOTS)} realizations; diamonds: means over {count}",
+        subtitle=f"dots: the first {theme.counted(min(count, DOTS))}; diamonds: means over {count}",
     )
-    colour, chosen, opacity = theme.scheme_colour(scenario)
+    colour, chosen, opacity = theme.scheme_colour(scenario, symbol="circle")
     x = alt.X(
         "epsilon_exact:Q",
         title=f"Record-level epsilon at delta = {scenario.privacy.delta:g}",
         scale=alt.Scale(zero=False),
     )
     y = alt.Y("accuracy:Q", title="Final test accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False))
-    tips = ["scheme:N", alt.Tooltip("epsilon_exact:Q", format=".3f"), alt.Tooltip("accuracy:Q", format=".1%")]
+    tips = {"scheme:N": "Scheme", "epsilon_exact:Q": ("Epsilon", ".3f"), "accuracy:Q": ("Final test accuracy", ".1%")}
     points = (
-        alt.Chart(shown, width=theme.WIDTH, height=theme.HEIGHT, title=title)
+        alt.Chart(shown)
         .mark_circle(size=45)
         .encode(
             x=x,
             y=y,
             color=colour,
-            tooltip=["realization:N", *tips],
+            tooltip=theme.tips({"realization:N": "Realization"} | tips),
             opacity=alt.when(chosen).then(alt.value(0.55)).otherwise(alt.value(0.05)),
         )
     )
     means = (
         alt.Chart(mean)
         .mark_point(shape="diamond", size=260, filled=True, stroke="black", strokeWidth=1)
-        .encode(x=x, y=y, color=colour, tooltip=tips, opacity=opacity)
+        .encode(x=x, y=y, color=colour, tooltip=theme.tips(tips), opacity=opacity)
     )
-    return (points + means).add_params(chosen)
+    chart = alt.layer(points, means).add_params(chosen)
+    return chart.properties(title=title, width=theme.WIDTH, height=theme.HEIGHT)
 
 
 FIGURES = {
     "topology": topology,
     "objective": objective,
     "accuracy": results.accuracy,
+    "accuracy_seconds": results.accuracy_seconds,
+    "accuracy_joules": results.accuracy_joules,
     "loss": results.loss,
     "leakage": leakage,
     "tradeoff": tradeoff,

@@ -13,7 +13,7 @@ from pydantic import model_validator
 from pwfl.learning import datasets
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameter
-from pwfl.scenario.size import COPIES, FLOAT, LINK_BYTES, layer_bytes, network_bytes
+from pwfl.scenario.size import COPIES, FLOAT, LINK_BYTES, layer_bytes, network_bytes, training_operations
 
 MAX_PRIVACY_WEIGHT = 1e12  # of a user's leakage in the objective, in samples
 MAX_EFFICIENCY = 20  # bit/s per Hz that a minimum rate may ask for
@@ -42,7 +42,7 @@ class Radio(Section):
 
     resource_blocks: int = parameter(5, "resource blocks R of each cell", stages="channel schedule", ge=1, le=10**4)
     bandwidth_hz: float = parameter(
-        180e3, "bandwidth B of a resource block", unit="Hz", stages="schedule account", ge=1, le=1e12
+        180e3, "bandwidth B of a resource block", unit="Hz", stages="schedule train account", ge=1, le=1e12
     )
     noise_density_dbm_hz: float = parameter(
         -174.0, "thermal noise power density N0", unit="dBm/Hz", stages="schedule", ge=-250, le=0
@@ -106,7 +106,13 @@ class Privacy(Section):
         ge=1e-6,
         le=1e6,
     )
-    delta: float = parameter(1e-5, "delta of the (epsilon, delta) guarantee", stages="account report", ge=1e-100, lt=1)
+    delta: float = parameter(
+        1e-5, "delta of the (epsilon, delta) guarantee", stages="noise/target account report", ge=1e-100, lt=1
+    )
+    target_epsilon: float | None = common.target_epsilon(
+        stages="noise/target",
+        otherwise="only for schemes with `noise: target`, of every scheduled user's records alike",
+    )
 
 
 class Schedule(Section):
@@ -122,26 +128,25 @@ class Schedule(Section):
     solver: Literal["assignment", "GLPK_MI", "HIGHS"] = parameter(
         "assignment",
         "how a cell's program is solved: by its assignment structure, or by CVXPY with GLPK or HiGHS "
-        "(reference paths, same optimum, far slower)",
+        "(reference paths, same optimum, far slower; GLPK is the extra `glpk`)",
         stages="schedule/optimal",
     )
 
     def problems(self) -> list[str]:
-        """A solver that is not installed."""
-        package = {"GLPK_MI": "cvxopt", "HIGHS": "highspy"}.get(self.solver)
-        if package is None or find_spec(package):
+        """GLPK, where it is not installed."""
+        if self.solver != "GLPK_MI" or find_spec("cvxopt"):
             return []
-        return [f"solver: {self.solver} is not installed; install the package {package}, or use `assignment`"]
+        return ["solver: GLPK_MI is not installed; install pwfl with its extra `glpk`, or use `assignment` or `HIGHS`"]
 
 
 class Training(Section):
     """Federated learning (Algorithm 1)."""
 
     hidden_layers: list[common.Width] = common.hidden_layers([256, 256], stages="train account")
-    rounds: int = parameter(200, "rounds T", stages="train account audit report", ge=1, le=10**6)
+    rounds: int = parameter(200, "rounds T", stages="noise/target train account audit report", ge=1, le=10**6)
     learning_rate: float = parameter(0.05, "step size lambda", stages="train account", ge=1e-9, le=1e38)
     clip_norm: float = parameter(
-        10.0, "clipping norm L of a gradient", stages="train account audit report", ge=1e-6, le=1e6
+        10.0, "clipping norm L of a gradient", stages="noise/target train account audit report", ge=1e-6, le=1e6
     )
     clipping: Literal["per_sample", "per_user"] = parameter(
         "per_sample",
@@ -175,7 +180,11 @@ class Scheme(common.Scheme):
     """A pair of scheduler and noise scheme, and the name it has in figures and tables."""
 
     scheduler: Literal["random", "optimal"] = parameter(..., "Algorithm 2's or Algorithm 3's schedule")
-    noise: Literal["random", "optimal"] = parameter(..., "start values, or the optimum of (36)")
+    noise: Literal["random", "optimal", "target"] = parameter(
+        ...,
+        "start values; the optimum of (36); or what gives every scheduled user's records privacy.target_epsilon, "
+        "whether or not (21) and (22) hold",
+    )
 
 
 PAPER_SCHEMES = [
@@ -216,12 +225,26 @@ class Multicell(common.Scenario):
                 f"radio.min_rate_bps: {self.radio.min_rate_bps:g} is more than {limit:g}, {MAX_EFFICIENCY} bit/s for "
                 "every Hz of radio.bandwidth_hz; no link is that good"
             )
+        self._check_target()
         if self.convergence.strong_convexity > self.convergence.smoothness:
             raise ValueError(
                 f"convergence.strong_convexity: {self.convergence.strong_convexity} exceeds convergence.smoothness: "
                 f"{self.convergence.smoothness}; Assumption 5 needs mu <= L"
             )
         return self
+
+    def _check_target(self):
+        target, wanted = self.privacy.target_epsilon, [s.name for s in self.schemes if s.noise == "target"]
+        if wanted and target is None:
+            raise ValueError(
+                f"privacy.target_epsilon: is empty, and the scheme {wanted[0]!r} has `noise: target`; "
+                "give the epsilon that its noise is set for"
+            )
+        if wanted and self.training.clipping == "per_user":
+            raise ValueError(
+                f"training.clipping: per_user guarantees no leakage (11), so no noise has the epsilon that the scheme "
+                f"{wanted[0]!r} asks for; it needs `per_sample`"
+            )
 
     def _check_samples(self):
         data, users, privacy = self.data, self.network.users, self.privacy
@@ -272,6 +295,15 @@ class Multicell(common.Scenario):
             self, datasets.SIZES[self.data.dataset].train
         )
         return needed, "training.hidden_layers"
+
+    def training_operations(self) -> float:
+        """See `pwfl.scenario.common.Scenario`."""
+        cells = 3 * self.network.rings * (self.network.rings + 1) + 1
+        held = self.data.samples_total or self.network.users * (
+            self.data.samples_offset + exp(self.data.samples_log_mean + self.data.samples_log_sd**2 / 2)
+        )
+        share = min(1.0, cells * self.radio.resource_blocks / self.network.users)
+        return training_operations(self, self.training.hidden_layers, self.training.rounds * share * held)
 
 
 MODEL = Multicell

@@ -6,7 +6,7 @@ from pwfl.tables import contract
 from pwfl.tables.contract import key
 
 PROGRAM_STATUSES = ("random", "assignment", "integer_program", "infeasible_kept")
-NOISE_STATUSES = ("random", "optimal", "infeasible", "no_user_scheduled")
+NOISE_STATUSES = ("random", "optimal", "target", "infeasible", "no_user_scheduled")
 TRAINING_STATUSES = ("trained", "diverged", "no_user_scheduled", "noise_infeasible")
 
 
@@ -71,10 +71,9 @@ class NoiseStatus(dy.Schema):
     multiplier = dy.Float64(nullable=True, min_exclusive=0, description="kappa of (38), null where there is none")
 
 
-class History(dy.Schema):
+class History(contract.History):
     """Test accuracy and loss over the rounds (`train`)."""
 
-    realization = key("realization")
     round = key("round")
     accuracy = dy.Float64(nullable=True, min=0, max=1)
     loss = dy.Float64(nullable=True, min=0, allow_inf=True, allow_nan=True)

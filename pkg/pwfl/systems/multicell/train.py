@@ -13,6 +13,7 @@ from pwfl.learning import datasets, engine, network
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.learning.partition import deal
 from pwfl.systems.multicell.assigned import KEYS, assigned
+from pwfl.systems.multicell.costs import costs
 from pwfl.systems.multicell.rounds import aggregated_noise_std, history_function
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def trainer(
     rounds = engine.evaluation_rounds(training.rounds, training.evaluate_every)
     x_train, x_test, y_test = tf.constant(data.x_train), tf.constant(data.x_test), tf.constant(data.y_test)
     history_of = history_function(widths, rounds, training, x_test, y_test)
+    spent_of = costs(scenario, tables).rows_by_key("realization", named=True, unique=True)
     by_realization = assigned(tables).sort(KEYS).partition_by("realization", as_dict=True)
 
     def train(realization: int) -> pl.DataFrame:
@@ -70,6 +72,10 @@ def trainer(
             status,
             history[-1][1],
         )
-        return pl.DataFrame([(realization, *row, status) for row in history], schema=engine.HISTORY, orient="row")
+        history = pl.DataFrame([(realization, *row, status) for row in history], schema=engine.HISTORY, orient="row")
+        done, spent = pl.col("round") / training.rounds, spent_of[realization]
+        return history.with_columns(
+            air_seconds_so_far=done * spent["air_seconds"], transmit_energy_j_so_far=done * spent["transmit_energy_j"]
+        )
 
     return train

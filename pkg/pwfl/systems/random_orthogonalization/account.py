@@ -170,20 +170,13 @@ def leakages(
         Columns of the table `leakage`, each of shape (realization, user).
     """
     users = coupling["energy"].shape[-1]
-    weight = 2 * clip_norm * np.abs(coupling["coupling_real"]) / users
     claimed = 2 * clip_norm * coupling["energy"] / users
-
-    def mechanism(sensitivity: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
-        """Mu of a round; infinite where nothing is added."""
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            mu = sensitivity / noise_std[..., None]
-        return np.where(np.isnan(mu), np.inf, mu)
-
-    mu = mechanism(weight, noise["effective_noise_std"])
+    mu = mimo.update_mu(coupling["coupling_real"], noise["effective_noise_std"], clip_norm)
     mu_antennas = 2 * clip_norm * np.sqrt(coupling["visibility"])
-    printed = textbook_epsilon(mechanism(claimed, noise["effective_noise_std_printed"]), delta)
-    modulus = textbook_epsilon(mechanism(claimed, noise["effective_noise_std_modulus"]), delta)
-    closed_form = textbook_epsilon(mechanism(np.full(claimed.shape, 2 * clip_norm / users), mean_noise), delta)
+    printed = textbook_epsilon(mimo.mechanism_mu(claimed, noise["effective_noise_std_printed"]), delta)
+    modulus = textbook_epsilon(mimo.mechanism_mu(claimed, noise["effective_noise_std_modulus"]), delta)
+    expected = np.full(claimed.shape, 2 * clip_norm / users)
+    closed_form = textbook_epsilon(mimo.mechanism_mu(expected, mean_noise), delta)
     rho, rho_antennas = zcdp(mu, 1.0, 1), zcdp(mu_antennas, 1.0, 1)
     gaussian = exact_epsilon(rho, delta)
     rounds = {
@@ -235,6 +228,7 @@ def outcome(
         rounds=pl.lit(training.rounds),
         delta=pl.lit(delta),
         channel_uses=pl.lit(float(dimension * training.rounds)),
+        air_seconds=pl.lit(dimension * training.rounds / scenario.radio.bandwidth_hz),
         transmit_energy_j=pl.lit(None, pl.Float64),
         transmit_energy_bound=pl.col("transmit_energy_limit") * sent,
         **{name: pl.lit(term) for name, term in TERMS.items()},

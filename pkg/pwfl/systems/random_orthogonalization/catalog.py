@@ -5,6 +5,7 @@ from pwfl.report.catalog import Catalog
 CATALOG = Catalog(
     figures={
         "accuracy": ("history",),
+        "accuracy_seconds": ("history",),
         "leakage": ("leakage",),
         "tradeoff": ("outcome", "history"),
         "energy": ("history", "outcome"),

@@ -52,7 +52,7 @@ def readings(scenarios: dict[str, dict]) -> alt.FacetChart:
     noisy = [s.name for s in _schemes(scenarios) if s.noise == "fixed"] or table["scheme"].unique().to_list()
     frame = marks.reading_means(table.filter(pl.col("scheme").is_in(noisy)), ["scenario"])
     shown = [label for label in marks.READINGS.values() if label != marks.READINGS["epsilon_printed"]]
-    panels = alt.Facet("reading:N", title=None, header=marks.HEADER, sort=shown)
+    panels = alt.Facet("reading:N", title=None, header=theme.HEADER, sort=shown)
     return _panels(
         frame.filter(pl.col("reading").is_in(shown)),
         "users:Q",
@@ -74,19 +74,19 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.FacetChart:
     table = table.select(*index, *marks.OBSERVERS).drop_nulls("accuracy")
     long = table.unpivot(list(marks.OBSERVERS), index=index, variable_name="observer", value_name="epsilon")
     frame = long.filter(pl.col("epsilon").is_finite()).with_columns(pl.col("observer").replace(marks.OBSERVERS))
-    colour, chosen = _scenario_colour(names)
+    colour, chosen = _scenario_colour(names, "circle")
     x = marks.epsilon_axis(_first(scenarios), alt.X)
     shape = alt.Shape(
         "scheme:N",
         title="Scheme",
-        legend=marks.LEGEND,
+        legend=alt.Legend(symbolOpacity=1),
         scale=alt.Scale(domain=[scheme.name for scheme in _schemes(scenarios)], range=["circle", "diamond"]),
     )
     chart = marks.scatter(frame, "epsilon", ["scenario", "scheme", "observer"], x, colour, chosen).encode(shape=shape)
     title = alt.TitleParams("Accuracy against privacy after all rounds", subtitle=f"worst user; {marks.dots_of(frame)}")
     return (
         chart.properties(width=330, height=theme.HEIGHT)
-        .facet(column=alt.Column("observer:N", title=None, header=marks.HEADER, sort=list(marks.OBSERVERS.values())))
+        .facet(column=alt.Column("observer:N", title=None, header=theme.HEADER, sort=list(marks.OBSERVERS.values())))
         .resolve_scale(x="independent")
         .properties(title=title)
     )
@@ -98,18 +98,18 @@ FIGURES = {"accuracy": accuracy, "leakage": leakage, "readings": readings, "trad
 def _panels(frame, x, x_title, value, y, names, panels, title) -> alt.FacetChart:
     """Curves coloured by scenario, in panels."""
     colour, chosen = _scenario_colour(names)
-    curves = marks.curves(x, x_title, value, y, colour, chosen, ["scenario:N"])
+    curves = marks.curves(x, x_title, value, y, colour, chosen, {"scenario:N": "Scenario"})
     width = 330 if isinstance(panels, alt.Column) else 250
     chart = alt.layer(curves, data=frame).properties(width=width, height=theme.HEIGHT * width // 380)
     faceted = chart.facet(column=panels) if isinstance(panels, alt.Column) else chart.facet(panels, columns=3)
     return faceted.properties(title=title)
 
 
-def _scenario_colour(names: list[str]) -> tuple[alt.Color, alt.Parameter]:
+def _scenario_colour(names: list[str], symbol: str = "stroke") -> tuple[alt.Color, alt.Parameter]:
     chosen = alt.selection_point(fields=["scenario"], bind="legend")
     colours = [theme.PALETTE[k % len(theme.PALETTE)] for k in range(len(names))]
     colour = alt.Color(
-        "scenario:N", title="Scenario", legend=marks.LEGEND, scale=alt.Scale(domain=names, range=colours)
+        "scenario:N", title="Scenario", legend=theme.legend(symbol), scale=alt.Scale(domain=names, range=colours)
     )
     return colour, chosen
 

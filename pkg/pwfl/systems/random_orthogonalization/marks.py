@@ -21,8 +21,7 @@ READINGS = {
     "epsilon_antennas_rounds": "(d) all antennas, exact, all rounds",
 }
 OBSERVERS = {"epsilon_exact": "Observer of the server's updates", "epsilon_antennas_rounds": "Observer of all antennas"}
-LEGEND = alt.Legend(symbolOpacity=1)
-HEADER = alt.Header(labelFontSize=13)
+LEGEND = theme.legend()
 
 
 def trained(history: pl.DataFrame) -> pl.DataFrame:
@@ -32,19 +31,20 @@ def trained(history: pl.DataFrame) -> pl.DataFrame:
 
 def accuracies(history: pl.DataFrame, by: list[str]) -> pl.DataFrame:
     """Means of the test accuracy and their intervals from round 1 on; the start would stretch the axis."""
-    return theme.means(history.filter(pl.col("round") > 0), [*by, "round"], ["accuracy"])
+    means = theme.means(history.filter(pl.col("round") > 0), [*by, "round"], ["accuracy"])
+    return theme.within(means, "accuracy", 0.0, 1.0)
 
 
 def interval_of(frame: pl.DataFrame) -> str:
     """What curves and bands are, for a subtitle."""
     count = frame["realization"].n_unique()
-    return f"mean and 95% confidence band over {count} realization{'s' * (count != 1)}"
+    return f"mean and 95% confidence band over {theme.counted(count)}"
 
 
 def dots_of(frame: pl.DataFrame) -> str:
     """What dots and large marks are, for a subtitle."""
     count = frame["realization"].n_unique()
-    return f"dots: the first {min(count, DOTS)} realizations; large marks: means over {count}"
+    return f"dots: the first {theme.counted(min(count, DOTS))}; large marks: means over {count}"
 
 
 def epsilon_axis(scenario: "RandomOrthogonalization", channel=alt.Y, **scale):
@@ -69,10 +69,10 @@ def reading_means(table: pl.DataFrame, by: list[str]) -> pl.DataFrame:
         value_name="mean",
     )
     frame = theme.means(long.with_columns(pl.col("reading").replace(READINGS)), [*by, "reading", "users"], ["mean"])
-    return frame.filter(pl.col("mean_mean").is_finite())
+    return theme.within(frame.filter(pl.col("mean_mean").is_finite()), "mean")
 
 
-def curves(x: str, title: str, value: str, y: alt.Y, colour: alt.Color, chosen, tips: list[str]) -> alt.LayerChart:
+def curves(x: str, title: str, value: str, y: alt.Y, colour: alt.Color, chosen, tips: dict[str, str]) -> alt.LayerChart:
     """Mean lines with confidence bands over `x`, from columns *_mean, *_low, *_high; data come later."""
     base = alt.Chart().encode(x=alt.X(x, title=title), color=colour)
     low, mean = y.copy(), y.copy()
@@ -83,7 +83,7 @@ def curves(x: str, title: str, value: str, y: alt.Y, colour: alt.Color, chosen, 
     line = base.mark_line(point=alt.OverlayMarkDef(size=30)).encode(
         y=mean,
         opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08)),
-        tooltip=[*tips, x, *(alt.Tooltip(f"{value}_{part}:Q", format=".4g") for part in ("mean", "low", "high"))],
+        tooltip=[*theme.tips(tips | {x: title}), *theme.interval_tips(value, y["title"])],
     )
     return (area + line).add_params(chosen)
 
@@ -101,27 +101,25 @@ def scatter(frame, epsilon: str, by: list[str], x: alt.X, colour: alt.Color, cho
     x = x.copy()
     x.shorthand = f"{epsilon}:Q"
     y = alt.Y("accuracy:Q", title="Final test accuracy", axis=alt.Axis(format=".1%"), scale=alt.Scale(zero=False))
-    tips = [
-        *(f"{name}:N" for name in by),
-        alt.Tooltip(f"{epsilon}:Q", format=".2f"),
-        alt.Tooltip("accuracy:Q", format=".2%"),
-    ]
+    tips = {f"{name}:N": name.capitalize() for name in by}
+    tips |= {f"{epsilon}:Q": ("Epsilon", ".2f"), "accuracy:Q": ("Final test accuracy", ".2%")}
     base = alt.Chart().encode(x=x, y=y, color=colour)
     dots = (
         base.transform_filter("isValid(datum.realization)")
         .mark_point(filled=True, size=40)
         .encode(
-            opacity=alt.when(chosen).then(alt.value(0.45)).otherwise(alt.value(0.04)), tooltip=["realization:N", *tips]
+            opacity=alt.when(chosen).then(alt.value(0.45)).otherwise(alt.value(0.04)),
+            tooltip=theme.tips({"realization:N": "Realization"} | tips),
         )
     )
     large = (
         base.transform_filter("!isValid(datum.realization)")
         .mark_point(filled=True, size=200, stroke="black", strokeWidth=1)
-        .encode(opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08)), tooltip=tips)
+        .encode(opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08)), tooltip=theme.tips(tips))
     )
     return alt.layer(dots, large, data=data).add_params(chosen)
 
 
 def scheme_panels(schemes: "list[Scheme]") -> alt.Column:
     """A panel for each scheme, in the schemes' order."""
-    return alt.Column("scheme:N", title=None, header=HEADER, sort=[scheme.name for scheme in schemes])
+    return alt.Column("scheme:N", title=None, header=theme.HEADER, sort=[scheme.name for scheme in schemes])

@@ -5,10 +5,12 @@ h_j^H h_k alone. With CN(0, I) instead, and the further 1/M that (4) then needs,
 M times as large and divided by M: only the receiver's noise is M times weaker (`receiver_noise_std`).
 
 `couplings` are dicts of arrays of shape (..., user):
-    energy              ||h_k||^2
-    coupling_real       Re(h_s^H h_k), K times the weight of user k's signal in the server's update
-    coupling_modulus    |h_s^H h_k|
-    cross_energy        sum over j of |h_j^H h_k|^2, j = k included
+
+- energy: ||h_k||^2
+- coupling_real: Re(h_s^H h_k), K times the weight of user k's signal in the server's update
+- coupling_modulus: |h_s^H h_k|
+- cross_energy: sum over j of |h_j^H h_k|^2, j = k included
+
 with h_s the sum of all users' channels, so that ||h_s||^2 is the sum of coupling_real.
 """
 
@@ -134,6 +136,29 @@ def effective_noise(coupling: dict[str, np.ndarray], uplink: Uplink) -> dict[str
         "effective_noise_std_modulus": std("coupling_modulus", sum_energy),
         "effective_noise_std_printed": std("cross_energy", coupling["energy"].sum(axis=-1), power=1),
     }
+
+
+def update_mu(coupling_real: np.ndarray, noise_std: np.ndarray, clip_norm: float) -> np.ndarray:
+    """Gaussian DP parameter mu of the server's update of a round, for each user; infinite where nothing is added.
+
+    A record can turn its user's update around, so it moves the server's by up to 2 C |Re(h_s^H h_k)| / K.
+
+    Parameters
+    ----------
+    coupling_real
+        Shape (..., user).
+    noise_std
+        The `effective_noise_std`, shape (...,).
+    """
+    users = coupling_real.shape[-1]
+    return mechanism_mu(2 * clip_norm * np.abs(coupling_real) / users, noise_std)
+
+
+def mechanism_mu(sensitivity: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
+    """Sensitivity over noise, shapes (..., user) and (...,); infinite where nothing is added."""
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        mu = sensitivity / noise_std[..., None]
+    return np.where(np.isnan(mu), np.inf, mu)
 
 
 def mean_noise(users: int, antennas: int, uplink: Uplink) -> np.ndarray:

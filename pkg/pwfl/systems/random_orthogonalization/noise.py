@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from scipy.optimize import brentq
 
+from pwfl.privacy.gaussian import composed_multiplier, zcdp
 from pwfl.systems.random_orthogonalization import mimo
 from pwfl.tables.arrays import to_array
 
@@ -15,22 +17,64 @@ if TYPE_CHECKING:
 def run(scenario: "RandomOrthogonalization", scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The users' noise, and with the receiver's what the server's update of each round holds (5).
 
-    `scheme` is `fixed` (every user adds noise of the same variance) or `none`.
+    `scheme` is `fixed` (every user adds noise of the same variance in all rounds: the given one, or one for each
+    realization that the target asks for) or `none`.
     """
     schedule, radio = tables["schedule"], scenario.radio
     keys = ("realization", "round", "user")
     amplitude = to_array(schedule, "amplitude", *keys)[..., 0]
-    variance = scenario.privacy.noise_variance if scheme == "fixed" else 0.0
-    noise_std = np.full(amplitude.shape, np.sqrt(variance))
     receiver_std = mimo.receiver_noise_std(
         radio.receiver_noise_variance, radio.normalization, scenario.network.antennas
     )
     coupling = {name: to_array(schedule, name, *keys) for name in mimo.COUPLINGS}
+    variance, status = np.zeros(len(amplitude)), [scheme] * len(amplitude)
+    if scheme == "fixed" and scenario.privacy.target_epsilon is None:
+        variance[:] = scenario.privacy.noise_variance
+    elif scheme == "fixed":
+        privacy, clip_norm = scenario.privacy, scenario.training.clip_norm
+        mu = 1 / composed_multiplier(privacy.target_epsilon, privacy.delta, releases=1)
+        for row in range(len(variance)):
+            own = {name: values[row] for name, values in coupling.items()}
+            variance[row] = target_variance(own, receiver_std, amplitude[row], clip_norm, mu)
+        status = ["target" if v > 0 else "receiver_noise_suffices" for v in variance]
+    noise_std = np.broadcast_to(np.sqrt(variance)[:, None], amplitude.shape)
     effective = mimo.effective_noise(coupling, mimo.Uplink(noise_std, receiver_std, amplitude))
     rounds = schedule.select("realization", "round").unique(maintain_order=True)
     return {
         "noise": rounds.with_columns(
             pl.Series(name, values.ravel()) for name, values in ({"noise_std": noise_std} | effective).items()
         ),
-        "noise_status": rounds.select("realization").unique(maintain_order=True).with_columns(status=pl.lit(scheme)),
+        "noise_status": rounds.select(pl.col("realization").unique(maintain_order=True)).with_columns(
+            status=pl.Series(status)
+        ),
     }
+
+
+def target_variance(
+    coupling: dict[str, np.ndarray], receiver_std: float, amplitude: np.ndarray, clip_norm: float, mu: float
+) -> float:
+    """The least variance of the users' noise with which nobody's updates of all rounds have more than `mu`.
+
+    0 where the receiver's noise is enough. The rounds' channels are taken as known, those to come, too: users, who
+    know none, would have to be told, or to add more.
+
+    Parameters
+    ----------
+    coupling
+        As from `mimo.couplings`, shape (round, user).
+    amplitude
+        Shape (round,).
+    """
+
+    goal = zcdp(mu, 1.0, 1)
+
+    def share(variance: float, receiver_std: float = receiver_std) -> float:
+        """The goal over the largest zCDP parameter of a user: it grows with the noise, nearly in proportion."""
+        uplink = mimo.Uplink(np.full(len(amplitude), variance**0.5), receiver_std, amplitude)
+        std = mimo.effective_noise(coupling, uplink)["effective_noise_std"]
+        return goal / zcdp(mimo.update_mu(coupling["coupling_real"], std, clip_norm), 1.0, 1).sum(axis=0).max()
+
+    if share(0.0) >= 1:
+        return 0.0
+    enough = 2 / share(1.0, receiver_std=0.0)  # twice what is enough without the receiver's noise
+    return brentq(lambda variance: share(variance) - 1, 0.0, enough, xtol=1e-15 * enough)

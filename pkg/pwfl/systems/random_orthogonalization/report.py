@@ -27,7 +27,7 @@ def accuracy(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame
     title = alt.TitleParams(f"Test accuracy, M = {scenario.network.antennas}", subtitle=marks.interval_of(kept))
     y = alt.Y(title="Test accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False))
     frame = marks.accuracies(kept, ["scheme"])
-    return theme.band(frame, "accuracy", scenario, title, y)
+    return theme.band(frame, "accuracy", scenario, title, y, most=1.0, form=".2%")
 
 
 def leakage(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> alt.FacetChart:
@@ -49,7 +49,7 @@ def leakage(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]
         scale=alt.Scale(domain=list(shown.values()), range=theme.PALETTE[: len(shown)]),
     )
     curves = marks.curves(
-        "users:Q", "Users K", "mean", marks.epsilon_axis(scenario, type="log"), colour, chosen, ["reading:N"]
+        "users:Q", "Users K", "mean", marks.epsilon_axis(scenario, type="log"), colour, chosen, {"reading:N": "Reading"}
     )
     dashes = (
         alt.Chart()
@@ -79,7 +79,7 @@ def tradeoff(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame
         f"Accuracy against privacy, M = {scenario.network.antennas}",
         subtitle=f"after {scenario.training.rounds} rounds, worst user; {marks.dots_of(frame)}",
     )
-    colour, chosen, _ = theme.scheme_colour(scenario)
+    colour, chosen, _ = theme.scheme_colour(scenario, symbol="circle")
     x = marks.epsilon_axis(scenario, alt.X)
     return marks.scatter(frame, "epsilon_exact", ["scheme"], x, colour, chosen).properties(
         title=title, width=theme.WIDTH, height=theme.HEIGHT
@@ -91,15 +91,11 @@ def energy(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame])
     limit = tables["outcome"]["transmit_energy_limit"][0]
     kept = marks.trained(tables["history"]).drop_nulls("transmit_energy")
     kept = kept.with_columns(share=pl.col("transmit_energy") / limit)
-    title = alt.TitleParams("Transmit energy", subtitle=f"{marks.interval_of(kept)}; dashed: the paper's limit")
+    title = alt.TitleParams("Transmit energy", subtitle=marks.interval_of(kept))
     y = alt.Y(title="Energy of a round's signal / P", scale=alt.Scale(type="log"), axis=alt.Axis(format=".6~g"))
     frame = theme.means(kept, ["scheme", "round"], ["share"])
-    rule = (
-        alt.Chart(pl.DataFrame({"share_mean": [1.0]}))
-        .mark_rule(strokeDash=[4, 4], color="#555")
-        .encode(y=alt.Y("share_mean:Q", title="Energy of a round's signal / P"))
-    )
-    return theme.band(frame, "share", scenario, title, y) + rule
+    chart = theme.band(frame, "share", scenario, title, y, least=frame["share_mean"].min())
+    return theme.referenced(chart, 1.0, "the paper's limit P", "y", y["title"])
 
 
 def couplings(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> alt.Chart:
@@ -112,7 +108,7 @@ def couplings(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFram
     chosen = alt.selection_point(fields=["what"], bind="legend")
     title = alt.TitleParams(
         f"Weights of the users' updates, times K; M = {scenario.network.antennas}",
-        subtitle=f"all rounds and users of {tables['links']['realization'].n_unique()} realizations",
+        subtitle=f"all rounds and users of {theme.counted(tables['links']['realization'].n_unique())}",
     )
     return (
         alt.Chart(frame, title=title, width=theme.WIDTH, height=theme.HEIGHT)
@@ -121,10 +117,15 @@ def couplings(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFram
             x=alt.X("weight:Q", title="K times the weight of a user's update", scale=alt.Scale(zero=False)),
             y=alt.Y("share:Q", title="Empirical CDF", scale=alt.Scale(domain=[0, 1])),
             color=alt.Color(
-                "what:N", title=None, scale=alt.Scale(domain=list(labels.values()), range=theme.PALETTE[:2])
+                "what:N",
+                title=None,
+                legend=theme.legend(),
+                scale=alt.Scale(domain=list(labels.values()), range=theme.PALETTE[:2]),
             ),
             opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08)),
-            tooltip=["what:N", alt.Tooltip("weight:Q", format=".3f"), alt.Tooltip("share:Q", format=".1%")],
+            tooltip=theme.tips(
+                {"what:N": "Weight", "weight:Q": ("Times K", ".3f"), "share:Q": ("Share up to it", ".1%")}
+            ),
         )
         .add_params(chosen)
     )
@@ -133,6 +134,7 @@ def couplings(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFram
 COMPARISON_FIGURES = comparison.FIGURES
 FIGURES = {
     "accuracy": accuracy,
+    "accuracy_seconds": results.accuracy_seconds,
     "leakage": leakage,
     "tradeoff": tradeoff,
     "energy": energy,
@@ -155,6 +157,7 @@ def summarize(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFram
         *((pl.col("training") == status).sum().alias(status) for status in ("trained", "diverged")),
         pl.col(
             "channel_uses",
+            "air_seconds",
             "transmit_energy_limit",
             "transmit_energy_bound",
             "delta",

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from pwfl.learning import datasets
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameter
-from pwfl.scenario.size import COMPLEX, COPIES, FLOAT32, LINK_BYTES, network_bytes
+from pwfl.scenario.size import COMPLEX, COPIES, FLOAT32, LINK_BYTES, network_bytes, training_operations
 
 
 class Network(Section):
@@ -34,6 +34,15 @@ class Radio(Section):
     )
     receiver_noise_variance: float = parameter(
         1.0, "variance sigma_m^2 of the complex noise of an antenna", stages="noise account", ge=0, le=1e12
+    )
+    bandwidth_hz: float = parameter(
+        180e3,
+        "bandwidth B of the channel, a symbol per second and hertz; the paper names none, this is an LTE resource "
+        "block's (3GPP TS 36.211)",
+        unit="Hz",
+        stages="train account",
+        ge=1,
+        le=1e12,
     )
     normalization: Literal["I/M", "I"] = parameter(
         "I/M", "covariance of a channel; with I, the server divides (4) by M once more", stages="noise account report"
@@ -58,12 +67,15 @@ class Privacy(Section):
 
     noise_variance: float = parameter(
         0.1,
-        "variance sigma^2, per coordinate, of the noise a user adds to its update",
+        "variance sigma^2, per coordinate, of the noise a user adds to its update, unless target_epsilon sets it",
         stages="noise/fixed",
         ge=0,
         le=1e12,
     )
-    delta: float = parameter(1e-5, "delta of the (epsilon, delta) guarantee", stages="account report", ge=1e-100, lt=1)
+    target_epsilon: float | None = common.target_epsilon(stages="noise/fixed")
+    delta: float = parameter(
+        1e-5, "delta of the (epsilon, delta) guarantee", stages="noise/fixed account report", ge=1e-100, lt=1
+    )
     user_numbers: list[Annotated[int, Field(ge=1, le=10**6)]] = parameter(
         [10, 20, 30, 40, 50, 60, 70, 80, 90, 100],
         "numbers of users for which leakages are found besides network.users (Fig. 2)",
@@ -83,7 +95,7 @@ class Training(Section):
     batch_size: int = parameter(50, "samples in a mini-batch", unit="samples", stages="train audit", ge=1, le=10**6)
     learning_rate: float = parameter(0.1, "step size eta of the local steps", stages="train audit", ge=1e-9, le=1e38)
     clip_norm: float = parameter(
-        1.0, "bound C on the norm of a user's update", stages="train account audit", ge=1e-6, le=1e6
+        1.0, "bound C on the norm of a user's update", stages="noise/fixed train account audit", ge=1e-6, le=1e6
     )
 
 
@@ -91,7 +103,9 @@ class Scheme(common.Scheme):
     """A pair of scheduler and noise scheme, and the name it has in figures and tables."""
 
     scheduler: Literal["all"] = parameter(..., "all users transmit in every round")
-    noise: Literal["fixed", "none"] = parameter(..., "every user adds noise of privacy.noise_variance, or none")
+    noise: Literal["fixed", "none"] = parameter(
+        ..., "every user adds noise of privacy.noise_variance, or for privacy.target_epsilon; or none"
+    )
 
 
 SCHEMES = [
@@ -148,6 +162,12 @@ class RandomOrthogonalization(common.Scenario):
         return network_bytes(
             self, [], self.network.users
         ) + steps, "network.users, training.local_steps or training.batch_size"
+
+    def training_operations(self) -> float:
+        """See `pwfl.scenario.common.Scenario`."""
+        training = self.training
+        samples = training.rounds * self.network.users * training.local_steps * training.batch_size
+        return training_operations(self, [], samples)
 
 
 MODEL = RandomOrthogonalization

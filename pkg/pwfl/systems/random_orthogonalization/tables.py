@@ -9,7 +9,7 @@ from pwfl.tables import contract
 from pwfl.tables.contract import epsilon, key
 
 SCHEDULE_STATUSES = ("all",)
-NOISE_STATUSES = ("fixed", "none")
+NOISE_STATUSES = ("fixed", "target", "receiver_noise_suffices", "none")
 TRAINING_STATUSES = ("trained", "diverged")
 
 
@@ -65,10 +65,9 @@ class NoiseStatus(dy.Schema):
     status = dy.Enum(NOISE_STATUSES, nullable=False)
 
 
-class History(dy.Schema):
+class History(contract.History):
     """Test accuracy and loss over the rounds, and what the users send (`train`); round 0: the start."""
 
-    realization = key("realization")
     round = key("round")
     accuracy = dy.Float64(nullable=False, min=0, max=1)
     loss = dy.Float64(nullable=False, min=0, allow_inf=True, allow_nan=True)

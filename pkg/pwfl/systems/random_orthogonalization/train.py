@@ -32,6 +32,8 @@ HISTORY = {
     "update_norm": pl.Float64,
     "clipped_share": pl.Float64,
     "transmit_energy": pl.Float64,
+    "air_seconds_so_far": pl.Float64,
+    "transmit_energy_j_so_far": pl.Float64,
     "status": pl.String,
 }
 
@@ -81,6 +83,10 @@ def trainer(
             for name, values in (("update_norm", norm), ("clipped_share", clipped), ("transmit_energy", sent))
         }
         keys = {"realization": [realization] * (done + 1), "round": range(done + 1)}
-        return pl.DataFrame(keys | columns | {"status": [status] * (done + 1)}, schema=HISTORY)
+        spent = {
+            "air_seconds_so_far": [dimension * t / scenario.radio.bandwidth_hz for t in range(done + 1)],
+            "transmit_energy_j_so_far": [None] * (done + 1),  # signals have no unit
+        }
+        return pl.DataFrame(keys | columns | spent | {"status": [status] * (done + 1)}, schema=HISTORY)
 
     return train

@@ -6,18 +6,16 @@ import numpy as np
 import polars as pl
 
 from pwfl.privacy.gaussian import exact_epsilon, exact_multiplier
-from pwfl.systems.utility_fair import copies, link
+from pwfl.systems.utility_fair import copies, link, uploads
 from pwfl.tables.arrays import beside
 
 if TYPE_CHECKING:
     from pwfl.systems.utility_fair.scenario import Radio, UtilityFair
 
-SENT = 2  # vectors that a device sends in a round: gradient and update
 TERMS = {
     "unit": "one training record of one device",
     "neighbouring_relation": "replace-one",
     "sampling": "a fresh batch a round; no amplification by sampling is claimed",
-    "guaranteed": False,
     "accuracy_of": "the access point's model, which no device gets: copies carry noise",
     "link_budget": "radiated on channels without interference, path loss of network.max_distance_m at most, noise "
     "power as radio.noise reads it",
@@ -31,6 +29,7 @@ GUARANTEES = {
     "gradient reach the devices without noise; epsilons hold if neither did harm, at deviation 0, the least noise",
     "noisy": "not guaranteed: the sensitivity is observed, not enforced; epsilons hold if it bounds a gradient and an "
     "update",
+    "clipped": "guaranteed: all that a device sends is clipped and noisy, all else is computed of it",
 }
 
 
@@ -40,17 +39,18 @@ def run(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> dict[str, p
     A copy is a Gaussian release of the model, of sensitivity S_f by assumption. Deviations only add noise,
     so all copies are taken as if at deviation 0: nothing is understated for what training finds. The access point
     receives a gradient and an update of each device in each round. Noisy, they are such releases, too, and copies,
-    average gradients and deviation factors are computed of them: then epsilon_exact is that of what a device sends.
-    Clean, nothing is hidden from it.
+    average gradients and deviation factors are computed of them: then epsilon_exact is that of what a device sends,
+    guaranteed where it is clipped (see `uploads`). Clean, nothing is hidden from it.
     """
     privacy, rounds = scenario.privacy, scenario.training.rounds
     epsilon, delta, noisy_rounds = privacy.epsilon, privacy.delta, rounds - 1
     noise, schedule = tables["noise"], tables["schedule"]
     multiplier, theta = noise["noise_multiplier"].to_numpy(), noise["theta"].to_numpy()
-    uploads = "clean" if noise["upload_multiplier"].null_count() else "noisy"
+    sent = "clean" if noise["upload_multiplier"].null_count() else "noisy"
+    clipped = scenario.training.clip_norm is not None  # never of clean uploads
     with np.errstate(divide="ignore"):
         rho = 1 / (2 * multiplier**2)  # of one copy
-        rho_upload = SENT / (2 * noise["upload_multiplier"].fill_null(0.0).to_numpy() ** 2)  # of one round
+        rho_upload = uploads.SENT / (2 * noise["upload_multiplier"].fill_null(0.0).to_numpy() ** 2)  # of one round
     leakage = noise.select("realization", "device").with_columns(
         copies=pl.lit(noisy_rounds),
         noise_multiplier=pl.Series(multiplier),
@@ -87,34 +87,40 @@ def run(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> dict[str, p
     outcome = outcome.with_columns(
         epsilon_round=pl.Series(exact_epsilon(rho, delta)),
         epsilon_exact=pl.Series(exact_epsilon(noisy_rounds * rho, delta))
-        if uploads == "clean"
+        if sent == "clean"
         else pl.col("epsilon_server"),
-        epsilon_worst_case=pl.lit(np.inf),
+        epsilon_worst_case=pl.col("epsilon_server") if clipped else pl.lit(np.inf),
+        guaranteed=pl.lit(clipped),
         rounds=pl.lit(rounds),
         delta=pl.lit(delta),
-        observer=pl.lit(OBSERVERS[uploads]),
-        guarantee=pl.lit(GUARANTEES[uploads]),
+        observer=pl.lit(OBSERVERS[sent]),
+        guarantee=pl.lit(GUARANTEES["clipped" if clipped else sent]),
         **{name: pl.lit(term) for name, term in TERMS.items()},
     )
     return {"leakage": leakage, "outcome": outcome}
 
 
 def cost(schedule: pl.DataFrame, radio: "Radio") -> pl.DataFrame:
-    """Rounds sat out, symbols on air, radiated energy and mean iterations of each realization.
+    """Rounds sat out, symbols and seconds on air, radiated energy and mean iterations of each realization.
 
     What training decides is null. A transmission takes V ln 2 / (B Z) seconds, (8), so B times that many symbols.
+    Each device has a channel of its own: a round is on air until the last one has sent.
     """
     power = schedule["power_w"].to_numpy()
     z = link.log_snr(power, schedule["unit_power_w"].to_numpy())
     symbols = np.divide(radio.update_bits * np.log(2), z, out=np.zeros(len(z)), where=z != 0)
     decided = pl.col("power_w").is_not_null().all()
-    return (
-        schedule.with_columns(symbols=pl.Series(symbols), energy=pl.Series(symbols * power / radio.bandwidth_hz))
+    sent = schedule.with_columns(symbols=pl.Series(symbols), energy=pl.Series(symbols * power / radio.bandwidth_hz))
+    slowest = (
+        sent.group_by("realization", "round", maintain_order=True)
+        .agg(seconds=pl.col("symbols").nan_max() / radio.bandwidth_hz)
         .group_by("realization", maintain_order=True)
-        .agg(
-            rounds_out=(~pl.col("takes_part")).sum(),
-            channel_uses=pl.col("symbols").sum().fill_nan(None),
-            transmit_energy_j=pl.col("energy").sum().fill_nan(None),
-            local_steps=pl.when(decided).then(pl.col("max_iterations").filter("takes_part").mean()),
-        )
+        .agg(air_seconds=pl.col("seconds").sum().fill_nan(None))
     )
+    total = sent.group_by("realization", maintain_order=True).agg(
+        rounds_out=(~pl.col("takes_part")).sum(),
+        channel_uses=pl.col("symbols").sum().fill_nan(None),
+        transmit_energy_j=pl.col("energy").sum().fill_nan(None),
+        local_steps=pl.when(decided).then(pl.col("max_iterations").filter("takes_part").mean()),
+    )
+    return beside(total, slowest, "realization")

@@ -1,7 +1,7 @@
 """Audit of the system `utility_fair`: copies of models, or uploads, that are S_f apart, as the account assumes.
 
-Canary j moves the model, or what a device sends, by +-S_f / 2 along coordinate j. That a record cannot move
-it further is observed, not enforced, and not audited here.
+A canary moves the model, or what a device sends, by +-S_f / 2 along a coordinate of its own. That a record cannot
+move it further is observed, not enforced, and not audited here; where uploads are clipped, that of updates is.
 """
 
 from collections.abc import Iterator
@@ -12,8 +12,10 @@ import polars as pl
 import tensorflow as tf
 
 from pwfl import streams
+from pwfl.learning.linear import LARGE
 from pwfl.privacy.audit import Attack, coins, signs_of, worst
-from pwfl.systems.utility_fair.rounds import UPLOADS, noisy_copies, noisy_uploads
+from pwfl.systems.utility_fair import uploads
+from pwfl.systems.utility_fair.rounds import UPLOADS, clipped, noisy_copies, noisy_uploads
 
 if TYPE_CHECKING:
     from pwfl.systems.utility_fair.scenario import UtilityFair
@@ -36,26 +38,33 @@ def attacks(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> Iterato
         observer = "all devices' copies of every noisy round; models S_f apart"
     else:
         first, scores = upload_scores(scenario, noise["upload_std"].min(), generator)
-        observer = "a device's gradients and updates of every round; each S_f apart"
+        apart = "S_f apart" if scenario.training.clip_norm is None else "clipped"
+        observer = f"a device's gradients and updates of every round; each {apart}"
     yield Attack(realization, observer, outcome["delta"], outcome["epsilon_exact"], True, first.ravel(), scores.ravel())
 
 
 def upload_scores(scenario: "UtilityFair", std: float, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Coins and scores in several runs of all rounds of one device, whose uploads have noise of `std`.
+    """Coins and scores in several runs of all rounds of devices with a canary each, whose uploads have noise of `std`.
+
+    Where updates are clipped, a canary would move its device's by far more than it may.
 
     Returns
     -------
     Coins and scores, shape (run, canary).
     """
-    rounds, half = scenario.training.rounds, scenario.privacy.sensitivity / 2
+    rounds, clip_norm, batch_size = scenario.training.rounds, scenario.training.clip_norm, scenario.device.batch_size
+    half = uploads.sensitivity(clip_norm, batch_size, scenario.privacy.sensitivity) / 2
+    radius = uploads.radius(clip_norm, batch_size)
+    stds = np.full(WIDTH, std, np.float32)
 
     @tf.function
     def total(signs, keys):
-        sent, seen = [signs[None] * half], tf.zeros([WIDTH])
+        gradient, seen = [signs[:, None] * half], tf.zeros([WIDTH])
+        update = gradient if radius is None else clipped([LARGE * g for g in gradient], radius)
         for t in tf.range(1, rounds + 1):
-            for key in tf.unstack(keys):
+            for sent, key in zip((gradient, update), tf.unstack(keys), strict=True):
                 seed = tf.stack([key, tf.cast(t, tf.int64)])
-                seen += noisy_uploads(sent, tf.constant([std], tf.float32), seed)[0][0]
+                seen += noisy_uploads(sent, tf.constant(stds), seed)[0][:, 0]
         return seen
 
     def run(signs, number):

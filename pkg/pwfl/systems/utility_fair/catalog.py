@@ -9,6 +9,8 @@ CATALOG = Catalog(
         "energy": ("history", "schedule_status"),
         "power": ("history", "schedule_status"),
         "accuracy": ("history",),
+        "accuracy_seconds": ("history",),
+        "accuracy_joules": ("history",),
         "deviation": ("history",),
     },
     tables={

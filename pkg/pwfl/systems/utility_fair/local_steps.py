@@ -35,10 +35,22 @@ def losses(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
     return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(y, logits), axis=1)
 
 
-def gradients(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> Weights:
-    """Gradient of each device's loss by its weights, of the weights' shapes; arguments are those of `losses`."""
+def gradients(weights: Weights, x: tf.Tensor, y: tf.Tensor, radius: float | None = None) -> Weights:
+    """Gradient of each device's loss by its weights, of the weights' shapes; arguments are those of `losses`.
+
+    With a radius, a sample's share in its batch's mean is scaled down to at most that norm, and is nothing where it is
+    not finite.
+    """
     deltas, inputs = _backward(weights, _dense(x, weights), tf.one_hot(y, weights[-1].shape[-1]))
-    return _products([x, *inputs], deltas)
+    inputs = [x, *inputs]
+    if radius is not None:
+        # The gradient of a dense layer is the outer product of its input, and a 1, and the derivative by its output.
+        layers = zip(inputs, deltas, strict=True)
+        square = sum(_squares(d) * (_squares(a) + 1) for a, d in layers)
+        factor = tf.where(tf.math.is_finite(square), tf.minimum(1.0, radius * tf.math.rsqrt(square)), 0.0)
+        deltas = [tf.math.multiply_no_nan(d, factor) for d in deltas]
+        inputs = [tf.math.multiply_no_nan(a, tf.sign(factor)) for a in inputs]
+    return _products(inputs, deltas)
 
 
 def updates(
@@ -90,9 +102,20 @@ def updates(
         step,
         (tf.constant(0), start_output, tf.zeros_like(start_output), weights[2:]),
     )
-    travelled = step_size * tf.reshape(tf.cast(steps, tf.float32), device_axes)
-    first = [-g - travelled * d for g, d in zip(_products([x], [summed]), direction[:2], strict=True)]
+    known = straight(direction[:2], steps, step_size)
+    first = [k - g for k, g in zip(known, _products([x], [summed]), strict=True)]
     return first + [new - old for new, old in zip(upper, weights[2:], strict=True)]
+
+
+def straight(direction: Weights, steps: tf.Tensor, step_size: float) -> Weights:
+    """What each device's update would be if no gradient changed on the way: -eta j xi grad G; see `updates`."""
+    travelled = step_size * tf.reshape(tf.cast(steps, tf.float32), (tf.size(steps), 1, 1))
+    return [-travelled * d for d in direction]
+
+
+def _squares(rows: tf.Tensor) -> tf.Tensor:
+    """Squared norms of rows, shape (device, sample, 1)."""
+    return tf.reduce_sum(tf.square(rows), axis=-1, keepdims=True)
 
 
 def _dense(x: tf.Tensor, weights: Weights) -> tf.Tensor:

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from pwfl.systems.utility_fair import copies
+from pwfl.privacy.gaussian import composed_multiplier
+from pwfl.systems.utility_fair import copies, uploads
 
 if TYPE_CHECKING:
     from pwfl.systems.utility_fair.scenario import UtilityFair
@@ -16,26 +17,32 @@ def run(scenario: "UtilityFair", scheme: str, tables: dict[str, pl.DataFrame]) -
     `scheme` is `fair` (more noise the more a device deviates), `independent` (the same noise for all, in
     vectors of their own) or `shared` (one vector for all). Deviations are known in training alone. Noisy uploads
     have the noise of a copy at deviation 0: the paper's benchmark takes one (epsilon_g, delta_g) for both.
+
+    A target sets the noise of what the outcome's observer sees: of noisy uploads where there are any, while copies,
+    which are computed of them, keep that of epsilon_g; else of all copies together, at deviation 0, the least noise.
     """
-    privacy = scenario.privacy
-    base = copies.base_multiplier(privacy.epsilon, privacy.delta)
+    privacy, rounds, noisy = scenario.privacy, scenario.training.rounds, scenario.privacy.uploads == "noisy"
+    target, devices = privacy.target_epsilon, tables["users"].select("realization", "device")
+    copy = upload = copies.base_multiplier(privacy.epsilon, privacy.delta)
+    if target is not None and noisy:
+        upload = composed_multiplier(target, privacy.delta, uploads.SENT * rounds)
+    elif target is not None:
+        vectors = 1 if scheme == "shared" else devices["device"].n_unique()
+        copy = composed_multiplier(target, privacy.delta, vectors * (rounds - 1))
     theta = privacy.theta if scheme == "fair" else 0.0
-    upload = base if privacy.uploads == "noisy" else None
-    noise = (
-        tables["users"]
-        .select("realization", "device")
-        .with_columns(
-            noise_multiplier=pl.lit(base),
-            noise_std=pl.lit(base * privacy.sensitivity),
-            theta=pl.lit(theta),
-            noise_vector=pl.lit(0) if scheme == "shared" else pl.col("device"),
-            upload_multiplier=pl.lit(upload, pl.Float64),
-            upload_std=pl.lit(upload, pl.Float64) * privacy.sensitivity,
-        )
+    sent = pl.lit(upload if noisy else None, pl.Float64)
+    clip_norm, batch_size = scenario.training.clip_norm, scenario.device.batch_size
+    noise = devices.with_columns(
+        noise_multiplier=pl.lit(copy),
+        noise_std=pl.lit(copy * privacy.sensitivity),
+        theta=pl.lit(theta),
+        noise_vector=pl.lit(0) if scheme == "shared" else pl.col("device"),
+        upload_multiplier=sent,
+        upload_std=sent * uploads.sensitivity(clip_norm, batch_size, privacy.sensitivity),
     )
     status = noise.select(pl.col("realization").unique(maintain_order=True)).with_columns(
         status=pl.lit(scheme),
-        noise_multiplier=pl.lit(base),
-        largest_multiplier=pl.lit(copies.scaled(base, theta, 1.0)),
+        noise_multiplier=pl.lit(copy),
+        largest_multiplier=pl.lit(copies.scaled(copy, theta, 1.0)),
     )
     return {"noise": noise, "noise_status": status}

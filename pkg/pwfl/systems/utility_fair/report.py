@@ -1,5 +1,6 @@
 """Figures and tables of the system `utility_fair`."""
 
+import textwrap
 from typing import TYPE_CHECKING
 
 import altair as alt
@@ -17,6 +18,8 @@ DIFFERS = (
     "epsilon_exact is against devices that pool their copies. Nothing enforces the sensitivity."
 )
 KEYS = ["scheme", "realization"]
+DASHES = [[1, 0], [7, 6], [2, 5], [9, 3], [3, 3], [6, 2, 1, 2]]
+SHAPES = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross"]
 EPSILONS = [
     "epsilon_exact",
     "epsilon_server",
@@ -36,6 +39,7 @@ AVERAGED = [
     "accuracy",
     "test_loss",
     "channel_uses",
+    "air_seconds",
     "transmit_energy_j",
 ]
 
@@ -67,7 +71,18 @@ def accuracy(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.La
         "Test accuracy of the access point's model",
         "Test accuracy",
         alt.Axis(format=".0%"),
+        most=1.0,
     )
+
+
+def accuracy_seconds(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+    """Test accuracy of the access point's model, over the seconds on air."""
+    return results.accuracy_seconds(scenario, {"history": _of_rounds(tables["history"])})
+
+
+def accuracy_joules(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+    """Test accuracy of the access point's model, over the energy that all devices have radiated."""
+    return results.accuracy_joules(scenario, {"history": _of_rounds(tables["history"])})
 
 
 def energy(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
@@ -92,6 +107,7 @@ def deviation(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.C
         scenario,
         "How far devices' updates deviate",
         "Deviation factor E (15)",
+        "rounds and devices",
     )
 
 
@@ -102,6 +118,7 @@ def robustness(scenarios: dict[str, dict]) -> alt.VConcatChart:
     colour = alt.Color(
         "verdict:N",
         title="Claim",
+        legend=theme.legend("circle"),
         scale=alt.Scale(domain=list(verdicts.values()), range=["#0072B2", "#7F7F7F", "#D55E00"]),
     )
     panels = []
@@ -112,7 +129,15 @@ def robustness(scenarios: dict[str, dict]) -> alt.VConcatChart:
             most=pl.lit(claim.band.most),
         )
         base = alt.Chart(frame).encode(y=alt.Y("scenario:N", title=None, sort=list(scenarios)))
-        tips = ["scenario:N", "required:N", *(alt.Tooltip(f"{c}:Q", format=".4g") for c in ("measured", "low", "high"))]
+        tips = theme.tips(
+            {
+                "scenario:N": "Scenario",
+                "required:N": "Required",
+                "measured:Q": ("Measured", ".4g"),
+                "low:Q": ("95% from", ".4g"),
+                "high:Q": ("95% to", ".4g"),
+            }
+        )
         zero = alt.Scale(zero=False, padding=12)
         required = base.mark_bar(color="#e3e3e3", height=alt.RelativeBandSize(1)).encode(
             x=alt.X("least:Q", scale=zero, title=None), x2="most:Q"
@@ -121,7 +146,11 @@ def robustness(scenarios: dict[str, dict]) -> alt.VConcatChart:
         point = base.mark_circle(size=80, opacity=1).encode(x="measured:Q", color=colour, tooltip=tips)
         title = alt.TitleParams(claim.text, fontSize=13, offset=6)
         panels.append((required + interval + point).properties(width=theme.WIDTH, height=alt.Step(24), title=title))
-    return alt.vconcat(*panels, spacing=14).resolve_scale(color="shared")
+    counts = {name: content["realizations"]["realization"].n_unique() for name, content in scenarios.items()}
+    over = ", ".join(f"{name}: {theme.counted(count)}" for name, count in counts.items())
+    subtitle = ["dots and lines: measured, with 95% intervals; grey: where it must lie", *textwrap.wrap(over, 110)]
+    title = alt.TitleParams("The paper's claims in each scenario", subtitle=subtitle)
+    return alt.vconcat(*panels, spacing=14, title=title).resolve_scale(color="shared")
 
 
 FIGURES = {
@@ -130,6 +159,8 @@ FIGURES = {
     "energy": energy,
     "power": power,
     "accuracy": accuracy,
+    "accuracy_seconds": accuracy_seconds,
+    "accuracy_joules": accuracy_joules,
     "deviation": deviation,
 }
 COMPARISON_FIGURES = {"robustness": robustness}
@@ -164,7 +195,7 @@ def realizations(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> pl
     `loss` is the mean over devices and rounds from the second on, `loss_std` the mean over these rounds of the
     standard deviation over devices, `energy_j` a device's mean energy of a round, and `energy_std_j` the standard
     deviation over devices of their mean energies. A realization that diverged has none of them. Where training
-    decides on powers, symbols on air, radiated energy and local steps are those it came to.
+    decides on powers, symbols and seconds on air, radiated energy and local steps are those it came to.
     """
     history = tables["history"]
     last = history.group_by(KEYS, maintain_order=True).agg(
@@ -176,6 +207,7 @@ def realizations(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> pl
         .otherwise(pl.lit("trained")),
         transmit_s=pl.col("transmit_s").sum(),
         radiated_j=(pl.col("transmit_s") * pl.col("power_w")).sum(),
+        air_s=pl.col("air_seconds_so_far").max(),
         deviation=pl.col("deviation").mean(),
         iterations=pl.col("iterations").filter(pl.col("iterations") > 0).mean(),
     )
@@ -199,9 +231,10 @@ def realizations(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> pl
     return frame.with_columns(
         *(pl.when(sound).then(pl.col(name)) for name in measured),
         channel_uses=pl.coalesce("channel_uses", pl.when(sound).then(on_air)),
+        air_seconds=pl.coalesce("air_seconds", pl.when(sound).then(pl.col("air_s"))),
         transmit_energy_j=pl.coalesce("transmit_energy_j", pl.when(sound).then(pl.col("radiated_j"))),
         local_steps=pl.coalesce("local_steps", pl.when(sound).then(pl.col("iterations"))),
-    ).drop("transmit_s", "radiated_j", "iterations")
+    ).drop("transmit_s", "radiated_j", "air_s", "iterations")
 
 
 def devices(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
@@ -220,17 +253,27 @@ def _sound(history: pl.DataFrame) -> pl.DataFrame:
     return history.filter((pl.col("status") != "diverged").all().over(KEYS))
 
 
-def _curve(scenario: "UtilityFair", history: pl.DataFrame, value: pl.Expr, title: str, y: str, axis=alt.Undefined):
+def _of_rounds(history: pl.DataFrame) -> pl.DataFrame:
+    """The evaluated rounds, a row each, with the status of their training, as `results` takes them."""
+    diverged = (pl.col("status") == "diverged").any().over(KEYS)
+    status = pl.when(diverged).then(pl.lit("diverged")).otherwise(pl.lit("trained"))
+    rounds = history.with_columns(status=status).drop_nulls("accuracy")
+    return rounds.unique([*KEYS, "round"], keep="first", maintain_order=True)
+
+
+def _curve(
+    scenario: "UtilityFair", history: pl.DataFrame, value: pl.Expr, title: str, y: str, axis=alt.Undefined, most=None
+):
     """Mean over realizations of a value of each round, with its confidence band."""
     kept = _sound(history)
     rounds = kept.group_by(*KEYS, "round", maintain_order=True).agg(value=value)
     count = kept["realization"].n_unique()
     left_out = history.select(KEYS).n_unique() - kept.select(KEYS).n_unique()
-    subtitle = f"mean and 95% confidence band over {count} realization{'s' * (count != 1)}"
+    subtitle = f"mean and 95% confidence band over {theme.counted(count)}"
     subtitle += f"; left out: {left_out} that diverged" if left_out else ""
     frame = theme.means(rounds, ["scheme", "round"], ["value"])
     encoded = alt.Y(title=y, axis=axis, scale=alt.Scale(zero=False))
-    return theme.band(frame, "value", scenario, alt.TitleParams(title, subtitle=subtitle), encoded)
+    return theme.band(frame, "value", scenario, alt.TitleParams(title, subtitle=subtitle), encoded, most=most)
 
 
 def _over_path_loss(
@@ -238,21 +281,43 @@ def _over_path_loss(
 ) -> alt.LayerChart:
     """A dot for each device, scheme by scheme."""
     colour, chosen, opacity = theme.scheme_colour(scenario)
+    colour["legend"] = alt.Legend(symbolOpacity=1, symbolDash=[1, 0], symbolStrokeWidth=1.2)  # of marks, not lines
     count = frame.select(["realization", "device"]).n_unique()
-    subtitle = f"{count} devices of {frame['realization'].n_unique()} realizations"
+    subtitle = f"{theme.counted(count, 'device')} of {theme.counted(frame['realization'].n_unique())}"
+    subtitle += "; lines: least squares" if regression else ""
+    names = [scheme.name for scheme in scenario.schemes]
+    # Schemes with equal powers lie on each other: hollow marks of different shapes and sizes let all be seen.
+    shape = alt.Shape("scheme:N", title="Scheme", scale=alt.Scale(domain=names, range=SHAPES))
+    size = alt.Size(
+        "scheme:N", legend=None, scale=alt.Scale(domain=names, range=[30 + 110 * k for k in range(len(names))])
+    )
     x = alt.X("path_loss_db:Q", title="Path loss (dB)", scale=alt.Scale(zero=False))
     encoded = alt.Y(f"{column}:Q", title=y, scale=alt.Scale(zero=False))
-    tips = ["scheme:N", "realization:N", "device:N"]
-    tips += [alt.Tooltip(f"{name}:Q", format=".4g") for name in ("path_loss_db", column, "iterations")]
-    base = alt.Chart(frame, width=theme.WIDTH, height=theme.HEIGHT, title=alt.TitleParams(title, subtitle=subtitle))
-    dots = base.mark_circle(size=40).encode(
-        x=x,
-        y=encoded,
-        color=colour,
-        tooltip=tips,
-        opacity=alt.when(chosen).then(alt.value(0.55)).otherwise(alt.value(0.05)),
-    )
-    if not regression:
-        return alt.layer(dots).add_params(chosen)
-    line = base.transform_regression("path_loss_db", column, groupby=["scheme"]).mark_line()
-    return (dots + line.encode(x=x, y=encoded, color=colour, opacity=opacity)).add_params(chosen)
+    tips = {
+        "scheme:N": "Scheme",
+        "realization:N": "Realization",
+        "device:N": "Device",
+        "path_loss_db:Q": ("Path loss (dB)", ".4g"),
+        f"{column}:Q": (y, ".4g"),
+        "iterations:Q": ("Mean local iterations", ".4g"),
+    }
+    base = alt.Chart(frame)
+    layers = [
+        base.mark_point(filled=False, strokeWidth=1.2).encode(
+            x=x,
+            y=encoded,
+            color=colour,
+            shape=shape,
+            size=size,
+            tooltip=theme.tips(tips),
+            opacity=alt.when(chosen).then(alt.value(0.8)).otherwise(alt.value(0.05)),
+        )
+    ]
+    if regression:
+        line = base.transform_regression("path_loss_db", column, groupby=["scheme"])
+        line = line.mark_line(strokeWidth=2).encode(x=x, y=encoded, color=colour, opacity=opacity)
+        dash = alt.StrokeDash("scheme:N", legend=None, scale=alt.Scale(domain=names, range=DASHES))
+        layers.append(line.encode(strokeDash=dash))
+    chart = alt.layer(*layers).add_params(chosen)
+    heading = alt.TitleParams(title, subtitle=subtitle)
+    return chart.properties(title=heading, width=theme.WIDTH, height=theme.HEIGHT)

@@ -20,7 +20,7 @@ class Noise(NamedTuple):
     upload_seeds: tf.Tensor | None = None  # of gradients and of updates, int64, shape (2, 2)
 
 
-def round_function(step_size: float, correction: float, compared_with: str) -> Callable:
+def round_function(step_size: float, correction: float, compared_with: str, radius: float | None = None) -> Callable:
     """One round of all devices as a graph, traced once.
 
     Parameters
@@ -31,6 +31,8 @@ def round_function(step_size: float, correction: float, compared_with: str) -> C
         xi, the weight of the average gradient in a local iteration, (3).
     compared_with
         What updates are compared with, (15): `mean_update`, or the new `model`.
+    radius
+        What gradients and updates are clipped to, see `uploads`; None: nothing is clipped.
 
     Returns
     -------
@@ -45,12 +47,14 @@ def round_function(step_size: float, correction: float, compared_with: str) -> C
         share = tf.cast(iterations > 0, tf.float32)
         share = tf.math.divide_no_nan(share, tf.reduce_sum(share))
         losses = local_steps.losses(copied, x, y)
-        sent = local_steps.gradients(copied, x, y)
+        sent = local_steps.gradients(copied, x, y, radius)
         if noise.upload_std is not None:
             sent = noisy_uploads(sent, noise.upload_std, noise.upload_seeds[0])
         gradient = average(sent, share)
         direction = [correction * g[None] for g in gradient]
         update = local_steps.updates(copied, x, y, direction, iterations, step_size)
+        if radius is not None:
+            update = near(update, local_steps.straight(direction, iterations, step_size), radius)
         if noise.upload_std is not None:
             update = noisy_uploads(update, noise.upload_std, noise.upload_seeds[1])
         mean_update = average(update, share)
@@ -75,6 +79,19 @@ def noisy_copies(
     return [
         tf.reshape(w, shape) + tf.reshape(n, [-1, *shape]) for w, n, shape in zip(weights, noise, shapes, strict=True)
     ]
+
+
+def near(update: local_steps.Weights, known: local_steps.Weights, radius: float) -> local_steps.Weights:
+    """The devices' updates, (device, ...), at most `radius` from what is known of them."""
+    change = clipped([u - k for u, k in zip(update, known, strict=True)], radius)
+    return [k + c for k, c in zip(known, change, strict=True)]
+
+
+def clipped(parts: local_steps.Weights, clip_norm: float) -> local_steps.Weights:
+    """Each device's vector scaled down to a norm of at most `clip_norm`; one that is not finite becomes zero."""
+    norms = tf.norm(tf.concat([tf.reshape(p, [tf.shape(p)[0], -1]) for p in parts], axis=1), axis=1)
+    factor = tf.where(tf.math.is_finite(norms), tf.math.minimum(1.0, clip_norm / norms), 0.0)
+    return [tf.math.multiply_no_nan(p, tf.reshape(factor, [-1] + [1] * (p.shape.rank - 1))) for p in parts]
 
 
 def noisy_uploads(parts: local_steps.Weights, std: tf.Tensor, noise_seed: tf.Tensor) -> local_steps.Weights:

@@ -12,7 +12,7 @@ from pydantic import model_validator
 from pwfl.learning import datasets
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameter
-from pwfl.scenario.size import COPIES, FLOAT32, LINK_BYTES, layer_bytes, network_bytes
+from pwfl.scenario.size import COPIES, FLOAT32, LINK_BYTES, layer_bytes, network_bytes, training_operations
 from pwfl.systems.utility_fair import link
 
 MAX_ITERATIONS = 1e9  # of a device in a round
@@ -64,7 +64,7 @@ class Device(Section):
         0.75, "time T of a round for computing and transmitting", unit="s", stages="schedule train", ge=1e-9, le=1e6
     )
     batch_size: int = parameter(
-        128, "samples d of a round's batch", unit="samples", stages="schedule train", ge=1, le=10**6
+        128, "samples d of a round's batch", unit="samples", stages="schedule noise train audit", ge=1, le=10**6
     )
     sample_bits: float = parameter(6272.0, "size of a sample", unit="bit", stages="schedule train", ge=1, le=1e12)
     seconds_per_bit: float = parameter(
@@ -127,7 +127,14 @@ class Data(common.DataSource):
 class Privacy(Section):
     """The noise of a device's copy of the model, (14), and of what it sends, and what is accounted for."""
 
-    epsilon: float = parameter(0.95, "epsilon_g of a copy at deviation 0", stages="noise account", ge=1e-6, lt=1)
+    epsilon: float = parameter(
+        0.95,
+        "epsilon_g of a copy at deviation 0, and of a noisy upload, unless target_epsilon sets its noise",
+        stages="noise account",
+        ge=1e-6,
+        lt=1,
+    )
+    target_epsilon: float | None = common.target_epsilon(stages="noise")
     delta: float = parameter(
         1e-5, "delta_g, of a copy and of the whole training", stages="noise account", ge=1e-100, lt=1
     )
@@ -135,7 +142,11 @@ class Privacy(Section):
         0.6, "how much deviation adds noise: epsilon_g times 1 - theta E", stages="noise/fair", ge=0, le=0.999
     )
     sensitivity: float = parameter(
-        0.01, "sensitivity S_f of the model, observed and not enforced", stages="noise audit", ge=1e-9, le=1e9
+        0.01,
+        "sensitivity S_f of the model, and without training.clip_norm of what devices send; observed, not enforced",
+        stages="noise audit",
+        ge=1e-9,
+        le=1e9,
     )
     uploads: Literal["clean", "noisy"] = parameter(
         "clean",
@@ -149,10 +160,18 @@ class Training(Section):
     """Federated learning, (1)-(4)."""
 
     hidden_layers: list[common.Width] = common.hidden_layers([128, 64], stages="train")
-    rounds: int = parameter(50, "rounds", stages="channel account audit", ge=2, le=10**6)
+    rounds: int = parameter(50, "rounds", stages="channel noise account audit", ge=2, le=10**6)
     learning_rate: float = parameter(0.01, "step size eta of a local iteration", stages="train", ge=1e-9, le=1e38)
     correction: float = parameter(
         1.0, "weight xi of the average gradient in a local iteration, (3)", stages="train", ge=1e-9, le=1e6
+    )
+    clip_norm: float | None = parameter(
+        None,
+        "clipping norm C of a record's gradient; over batch_size, also of an update's distance from what is known of "
+        "it: with noisy uploads, a guarantee; null: nothing is clipped, as in the paper",
+        stages="noise train account audit",
+        ge=1e-6,
+        le=1e6,
     )
     evaluate_every: int = common.evaluate_every(5)
 
@@ -217,6 +236,11 @@ class UtilityFair(common.Scenario):
                 f"data.samples_per_device: {network.devices} devices would hold {held} samples, {data.dataset} has "
                 f"{available}; lower data.samples_per_device or network.devices"
             )
+        if self.training.clip_norm is not None and self.privacy.uploads == "clean":
+            raise ValueError(
+                f"training.clip_norm: {self.training.clip_norm:g} guarantees nothing while what devices send is clean; "
+                "set privacy.uploads to noisy, or leave the key out"
+            )
         self._check_deadline()
         return self
 
@@ -266,6 +290,11 @@ class UtilityFair(common.Scenario):
             needed + samples * self.device.batch_size * FLOAT32 * COPIES,
             "network.devices or device.batch_size",
         )
+
+    def training_operations(self) -> float:
+        """See `pwfl.scenario.common.Scenario`."""
+        samples = self.training.rounds * self.network.devices * self.device.batch_size * self.device.min_iterations
+        return training_operations(self, self.training.hidden_layers, samples)
 
 
 MODEL = UtilityFair

@@ -64,7 +64,9 @@ class Noise(dy.Schema):
     noise_std = dy.Float64(nullable=False, min_exclusive=0, description="at deviation 0, per coordinate")
     theta = dy.Float64(nullable=False, min=0, max_exclusive=1, description="0: deviation does not count")
     noise_vector = dy.Int64(nullable=False, min=0, description="devices with the same number share one draw")
-    upload_multiplier = dy.Float64(nullable=True, min_exclusive=0, description="(7); null: uploads are clean")
+    upload_multiplier = dy.Float64(
+        nullable=True, min_exclusive=0, description="(7), or for the target; null: uploads are clean"
+    )
     upload_std = dy.Float64(nullable=True, min_exclusive=0, description="per coordinate; null: uploads are clean")
 
 
@@ -77,10 +79,9 @@ class NoiseStatus(dy.Schema):
     largest_multiplier = dy.Float64(nullable=False, min_exclusive=0, description="(14) at deviation 1")
 
 
-class History(dy.Schema):
-    """Each device's round, and the access point's model after it, the same for all devices (`train`)."""
+class History(contract.History):
+    """Each device's round; what all have spent, and the access point's model, after it, the same for all (`train`)."""
 
-    realization = key("realization")
     round = key("round, from 1")
     device = key("device")
     loss = dy.Float64(nullable=False, min=0, allow_inf=True, allow_nan=True, description="of the copy, own batch")
@@ -96,7 +97,7 @@ class History(dy.Schema):
 
 
 class Leakage(dy.Schema):
-    """What a device's copies and uploads reveal of a record, if the sensitivity holds (`account`)."""
+    """What a device's copies and uploads reveal of a record, if sensitivities hold (`account`)."""
 
     realization = key("realization")
     device = key("device")
@@ -124,4 +125,4 @@ class Outcome(contract.Outcome):
     epsilon_round = epsilon("of all devices' copies of one round, exact")
     epsilon_device = epsilon("of one device's copies of the whole training, exact")
     epsilon_upload = epsilon("of what one device sends in a round, exact; infinite: clean")
-    epsilon_worst_case = epsilon("without a bound on the sensitivity")
+    epsilon_worst_case = epsilon("with no more bounds on sensitivities than are enforced")

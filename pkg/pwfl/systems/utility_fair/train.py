@@ -12,7 +12,7 @@ from pwfl import streams
 from pwfl.learning import datasets, network
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.learning.partition import deal
-from pwfl.systems.utility_fair import copies, link, utility
+from pwfl.systems.utility_fair import copies, link, uploads, utility
 from pwfl.systems.utility_fair.rounds import UPLOADS, Noise, round_function
 from pwfl.tables.arrays import beside
 
@@ -47,7 +47,8 @@ def trainer(
     widths = [size.features, *training.hidden_layers, size.classes]
     x_test, y_test = tf.constant(data.x_test), tf.constant(data.y_test)
     evaluate = tf.function(network.evaluate)
-    play = round_function(training.learning_rate, training.correction, scenario.utility.deviation)
+    radius = uploads.radius(training.clip_norm, batch)
+    play = round_function(training.learning_rate, training.correction, scenario.utility.deviation, radius)
     terms = utility.terms(scenario)
     samples_of, plans_of = (
         {realization: part for (realization,), part in frame.group_by("realization", maintain_order=True)}
@@ -60,11 +61,14 @@ def trainer(
         weights = [tf.constant(w) for w in glorot_uniform(widths, streams.generator(seed, "weights", realization))]
         keys = [streams.key(seed, purpose, realization) for purpose in ("noise", *UPLOADS)]
         beta_1, deviation, frames = np.ones(len(samples)), None, []
+        air_s, radiated_j = 0.0, 0.0
         last = plans["round"].max()
         evaluated = {1, last, *range(0, last, training.evaluate_every)}
         for (t,), plan in plans.group_by("round", maintain_order=True):
             choice = choose(plan, beta_1, terms)
             took_part = choice.iterations > 0
+            air_s += choice.transmit_s.max()  # each device has a channel of its own
+            radiated_j += (choice.transmit_s * choice.power_w).sum()
             multiplier, std = copy_noise(plan, deviation)
             rows = batches(streams.generator(seed, f"batches/{t}", realization), owned, batch)
             weights, losses, similarity = play(
@@ -88,6 +92,8 @@ def trainer(
                     power_w=pl.Series(choice.power_w),
                     transmit_s=pl.Series(choice.transmit_s),
                     energy_j=pl.Series(choice.energy_j),
+                    air_seconds_so_far=pl.lit(air_s),
+                    transmit_energy_j_so_far=pl.lit(radiated_j),
                     accuracy=pl.lit(tested[0], pl.Float64),
                     test_loss=pl.lit(tested[1], pl.Float64),
                     status=pl.lit("diverged" if not finite else "trained" if took_part.any() else "nobody_took_part"),

@@ -1,0 +1,10 @@
+# The image that a job of the workflow runs in, for `snakemake --executor kubernetes --container-image IMAGE`.
+# It has the versions of the lock files, as addresses of results follow from them.
+FROM python:3.12-slim
+WORKDIR /opt/pwfl
+COPY envs/requirements.lock envs/kubernetes.lock envs/
+RUN python -m pip install --no-cache-dir --require-hashes -r envs/requirements.lock
+RUN python -m pip install --no-cache-dir --require-hashes -r envs/kubernetes.lock
+COPY pyproject.toml README.md LICENSE ./
+COPY pkg pkg
+RUN python -m pip install --no-cache-dir --no-deps --no-build-isolation .

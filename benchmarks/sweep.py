@@ -1,0 +1,79 @@
+"""A sweep as one study against its points as studies of their own: CPU time, size of the report, a dry run."""
+
+import re
+import subprocess
+import sys
+import tempfile
+from copy import deepcopy
+from itertools import product
+from pathlib import Path
+
+import yaml
+from measure import pin_threads, row
+from workflow import COMMAND, DEFAULT, run
+
+pin_threads(1)
+
+GAMMA = [30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 3000.0, 6000.0]
+BLOCKS = [2, 3, 4]
+REALIZATIONS = 100
+SCHEMES = [
+    {"name": "RndSched", "scheduler": "random", "noise": "random"},
+    {"name": "OptSched", "scheduler": "optimal", "noise": "random"},
+    {"name": "OptSched+DP", "scheduler": "optimal", "noise": "optimal"},
+]
+
+
+def study(changes: dict) -> dict:
+    """The default study's base with three schemes and some changes, as one scenario."""
+    config = yaml.safe_load(DEFAULT.read_text())
+    shards = {"optimization": REALIZATIONS, "training": REALIZATIONS}
+    few = {"realizations": REALIZATIONS, "training_realizations": REALIZATIONS, "shards": shards, "schemes": SCHEMES}
+    return {"study": "sweep", "base": deepcopy(config["base"]) | few | changes, "scenarios": {"cells": {}}}
+
+
+def arguments(folder: Path, name: str, config: dict) -> list[str]:
+    """Arguments of a run of a config, which is written into the folder."""
+    path = folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(config))
+    return ["--configfile", str(path)]
+
+
+def separate(gamma: float, blocks: int) -> float:
+    """CPU seconds of one point as a study of its own."""
+    point = study({"schedule": {"gamma": gamma}, "radio": {"resource_blocks": blocks}})
+    with tempfile.TemporaryDirectory() as name:
+        return run(Path(name), 2, *arguments(Path(name), "point", point))[1]
+
+
+def report_mb(folder: Path, config: list[str]) -> float:
+    """Size of the report of a finished study, one HTML file."""
+    run(folder, 1, *config, "--report", "report.html")
+    return (folder / "report.html").stat().st_size / 1e6
+
+
+def rows() -> list[dict]:
+    """All rows of this module."""
+    grid = {"schedule.gamma": GAMMA, "radio.resource_blocks": BLOCKS}
+    with tempfile.TemporaryDirectory() as name:
+        swept = arguments(Path(name), "sweep", study({"sweep": grid}))
+        _, cpu = run(Path(name), 2, *swept)
+        size = report_mb(Path(name), swept)
+    alone = sum(separate(*point) for point in product(GAMMA, BLOCKS))
+    with tempfile.TemporaryDirectory() as name:
+        run(Path(name), 2, "--configfile", str(DEFAULT))
+        default = report_mb(Path(name), ["--configfile", str(DEFAULT)])
+    with tempfile.TemporaryDirectory() as name:
+        grid = {"schedule.gamma": [10.0 * (k + 1) for k in range(25)], "radio.resource_blocks": [2, 3, 4, 5]}
+        many = [*arguments(Path(name), "many", study({"sweep": grid})), "--dry-run"]
+        dry, _ = run(Path(name), 2, *many)
+        planned = subprocess.run([*COMMAND, "--directory", name, *many], check=True, capture_output=True, cwd=name)
+        jobs = int(re.search(rb"total +(\d+)", planned.stdout + planned.stderr)[1])
+    print(f"a dry run of 100 points: {jobs} jobs, {1000 * dry / jobs:.1f} ms a job", file=sys.stderr)
+    points = len(GAMMA) * len(BLOCKS)
+    return [
+        row(f"a sweep of {points} points, three schemes: CPU time", f"{points} studies", cpu, alone, 0.5, "lower"),
+        row("the report of the default study (MB)", "10 MB", default, 10.0, 1.0, "lower"),
+        row(f"the report of {points} points (MB)", "30 MB", size, 30.0, 1.0, "lower"),
+        row("a dry run of 100 points", "10 s", dry, 10.0, 1.0, "lower"),
+    ]

@@ -1,0 +1,35 @@
+"""The documentation as a site: `python docs/build_site.py FOLDER` makes FOLDER/html, strictly and without a network.
+
+Sphinx reads a copy of the pages, laid out as in the repository, so that a link leads where it does on a code host.
+"""
+
+import shutil
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+FILES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "CITATION.cff")
+FOLDERS = ("config", "docs", "examples")
+
+
+def build(folder: Path) -> int:
+    """Make the site; returns Sphinx's exit status, 1 where it warned of anything."""
+    from sphinx.cmd.build import build_main
+
+    source, html = folder / "source", folder / "html"
+    for old in (source, html):
+        shutil.rmtree(old, ignore_errors=True)
+    for name in FOLDERS:
+        ignored = shutil.ignore_patterns("__pycache__", "build", "*.egg-info")
+        shutil.copytree(ROOT / name, source / name, ignore=ignored)
+    for name in FILES:
+        shutil.copy(ROOT / name, source)
+    strict = ["--quiet", "--fail-on-warning", "--fresh-env", "--conf-dir", str(ROOT / "docs")]
+    status = build_main([*strict, "--doctree-dir", str(folder / "doctrees"), str(source), str(html)])
+    if not status:
+        shutil.copy(html / "README.html", html / "index.html")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(build(Path(sys.argv[1])))

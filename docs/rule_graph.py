@@ -1,0 +1,49 @@
+"""The rule graph in a Markdown file, redrawn: `snakemake --rulegraph dot | python docs/rule_graph.py README.md`."""
+
+import re
+import sys
+from pathlib import Path
+
+BLOCK = re.compile(r"(```mermaid\n).*?(```)", re.DOTALL)
+
+
+def mermaid(dot: str) -> str:
+    """Snakemake's graph of rules as Mermaid, which code hosts draw; always the same text for the same graph.
+
+    The target `all`, and arrows that follow from others, are left out.
+
+    Examples
+    --------
+    >>> print(mermaid('0[label = "all"] 1[label = "a"] 2[label = "b"] 3[label = "c"] 3 -> 2 2 -> 1 3 -> 1 1 -> 0'))
+    flowchart LR
+        b --> a
+        c --> b
+    <BLANKLINE>
+    """
+    names = {number: name for number, name in re.findall(r'(\d+)\[label = "(\w+)"', dot) if name != "all"}
+    after = {name: set() for name in names.values()}
+    for start, end in re.findall(r"(\d+) -> (\d+)", dot):
+        if start in names and end in names:
+            after[names[start]].add(names[end])
+
+    def reached(name):
+        return set().union(*({follower} | reached(follower) for follower in after[name]))
+
+    arrows = {
+        (name, follower)
+        for name, followers in after.items()
+        for follower in followers - set().union(*map(reached, followers))
+    }
+    alone = set(after) - {name for arrow in arrows for name in arrow}
+    rows = sorted(arrows | {(name,) for name in alone})
+    return "\n".join(["flowchart LR", *(f"    {' --> '.join(row)}" for row in rows), ""])
+
+
+if __name__ == "__main__":
+    path, graph = Path(sys.argv[1]), mermaid(sys.stdin.read())
+    if "-->" not in graph:
+        sys.exit("no graph of rules came from Snakemake")
+    text, found = BLOCK.subn(rf"\g<1>{graph}\g<2>", path.read_text(encoding="utf-8"))
+    if found != 1:
+        sys.exit(f"{path}: has {found} blocks of mermaid, not one")
+    path.write_text(text, encoding="utf-8")

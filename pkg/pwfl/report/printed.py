@@ -1,0 +1,321 @@
+"""Figures for print: a column wide, text of 8 pt, no title, symbols for words, told apart in grey, too.
+
+A specification of Vega-Lite becomes another one, whose pixels are points of the page.
+"""
+
+import re
+import textwrap
+from copy import deepcopy
+
+import vl_convert
+
+WIDTH, FONT = 252, 8  # points: 3.5 in
+LETTER = 4.2  # width of a letter in points, on average
+BESIDE = 36  # room beside a view for its y axis, in points
+LINE = 26  # letters of a panel's title
+BESIDE_LABELS = "labels_beside"  # a layer of labels that print has no room for: it gets numbers, and a key below
+DASHED = 200  # size of symbols in legends that show dashes
+SHRUNK = {"strokeWidth": 0.55, "size": 0.3, "dx": 0.6, "dy": 0.6, "thickness": 0.6}  # what marks say in pixels
+# The theme's colours with their hues and the CIE lightness, as far as it goes, evenly apart.
+COLOURS = {
+    "#000000": "#000000",
+    "#7F7F7F": "#1D1D1D",
+    "#0072B2": "#003554",
+    "#CC79A7": "#653C53",
+    "#B8A800": "#6B6200",
+    "#D55E00": "#C85800",
+    "#56B4E9": "#4998C5",
+    "#009E73": "#4EBB9E",
+    "#E69F00": "#EEBC4E",
+}
+LEAST_LIGHTNESS = 8.5  # by which any two of them differ, of 100 from black to white
+DASHES = [[1, 0], [4, 2], [1, 1.5], [6, 1.5, 1, 1.5], [9, 2], [3, 1, 1, 1, 1, 1], [2, 3], [7, 1, 3, 1]]
+SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-left", "triangle-right"]
+LETTERS = {"epsilon": "ε", "rho": "ρ", "delta": "δ", "gamma": "γ", "alpha": "α", "sigma": "σ", "lambda": "λ"}
+WORD = re.compile(rf"\b({'|'.join(LETTERS)})\b", re.IGNORECASE)
+POWER = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)e([+\-−]?)0*(\d+)\b")
+NAMES = {"field", "fields", "groupby", "filter", "as", "type", "name", "param", "views", "$schema", "calculate", "op"}
+TEXT = {"fontSize": FONT, "labelFontSize": FONT, "titleFontSize": FONT, "subtitleFontSize": FONT}
+CONFIG = {
+    "axis": TEXT
+    | {"titlePadding": 4, "labelPadding": 2, "tickSize": 3, "labelFlush": False, "labelLimit": WIDTH}
+    | {"gridWidth": 0.5, "domainWidth": 0.6, "tickWidth": 0.6},
+    "legend": TEXT
+    | {"orient": "bottom", "symbolStrokeWidth": 1.3, "symbolSize": 50, "labelLimit": WIDTH, "titlePadding": 2}
+    | {
+        "rowPadding": 1,
+        "offset": 4,
+        "columnPadding": 6,
+        "layout": {"bottom": {"direction": "vertical", "margin": 4, "bounds": "full"}},
+    },
+    "header": TEXT,
+    "title": TEXT | {"offset": 3, "fontWeight": "normal"},
+    "text": {"fontSize": FONT},
+    "line": {"strokeWidth": 1.3},
+    "rule": {"strokeWidth": 0.8},
+    "point": {"size": 18},
+}
+
+
+def specification(spec: dict) -> dict:
+    """The specification for print of a figure's specification."""
+    spec = _said(deepcopy(spec))
+    if any(view["encoding"].get("y", {}).get("type") == "nominal" for view in _views(spec)):  # whose labels are long
+        config_legend = {"layout": {"bottom": CONFIG["legend"]["layout"]["bottom"] | {"anchor": "end"}}}
+    else:
+        config_legend = {}
+    for gone in ("title", "description", "usermeta", "background"):
+        spec.pop(gone, None)
+    spec = _keyed(spec)
+    _arrange(spec)
+    _restyle(spec)
+    _tell_apart(spec)
+    config = spec.setdefault("config", {})
+    for part, options in CONFIG.items():
+        config[part] = config.get(part, {}) | options
+    config["legend"] |= config_legend
+    return _fitted(spec | {"padding": 1})
+
+
+def pdf(spec: dict) -> bytes:
+    """A figure's specification as a PDF of one page, a column wide."""
+    return vl_convert.svg_to_pdf(svg(spec))
+
+
+def svg(spec: dict) -> str:
+    """A figure's specification as the SVG that is printed."""
+    drawn = vl_convert.vegalite_to_svg(specification(spec))
+    return re.sub(r"(?<=>)[^<>]+(?=</text>|</tspan>)", lambda text: POWER.sub(_power, text[0]), drawn)
+
+
+def words(text: str) -> str:
+    """A text with Greek letters for their names."""
+    return WORD.sub(lambda found: "Δ" if found[0] == "Delta" else LETTERS[found[0].lower()], text).replace("^2", "²")
+
+
+def lightness(colour: str) -> float:
+    """The CIE lightness L* of a colour `#RRGGBB`, from 0 (black) to 100 (white)."""
+    parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    y = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return 116 * y ** (1 / 3) - 16 if y > (6 / 29) ** 3 else y * (29 / 3) ** 3
+
+
+def _power(found: re.Match) -> str:
+    """`2e-05` as SVG of 2·10⁻⁵; few fonts have the raised digits of Unicode."""
+    factor, sign, exponent = found.groups()
+    minus = "−" if sign in ("-", "−") else ""
+    raised = f'<tspan baseline-shift="super" font-size="{0.75 * FONT}px">{minus}{exponent}</tspan>'
+    return ("" if factor == "1" else f"{factor}·") + "10" + raised
+
+
+def _said(node, key: str = ""):
+    """A specification with other words and colours in all texts, in data, too; names of columns stay."""
+    if isinstance(node, dict):
+        return {
+            name: value if name in NAMES else _said(value, name) for name, value in node.items() if name != "tooltip"
+        }
+    if isinstance(node, list):
+        return [_said(value, key) for value in node]
+    if isinstance(node, str) and not key.endswith(("expr", "Expr")):
+        return COLOURS.get(node.upper()) or words(node)
+    return node
+
+
+def _keyed(spec: dict) -> dict:
+    """The specification with numbers for labels that stand beside a view, and their texts below it."""
+    layer = next((layer for layer in spec.get("layer", []) if layer.get("name") == BESIDE_LABELS), None)
+    if layer is None:
+        return spec
+    field, place = layer["encoding"]["text"]["field"], layer["encoding"]["y"]["field"]
+    rows = spec["datasets"][(layer.get("data") or spec["data"])["name"]]
+    key = []
+    for number, row in enumerate(sorted(rows, key=lambda row: -row[place]), 1):
+        key.append({"number": number, "text": f"{number}  {row[field]}"})
+        row[field] = str(number)
+    texts = {
+        "data": {"values": key},
+        "mark": {"type": "text", "align": "left", "fontSize": FONT},
+        "encoding": {
+            "x": {"value": 0},
+            "y": {"field": "number", "type": "ordinal", "axis": None},
+            "text": {"field": "text", "type": "nominal"},
+        },
+        "height": {"step": 16},
+        "width": 1,
+    }
+    top = {part: spec.pop(part) for part in ("$schema", "config", "datasets", "params") if part in spec}
+    return top | {"vconcat": [spec, texts], "spacing": 8}
+
+
+def _arrange(node: dict) -> None:
+    """At most two panels side by side."""
+    for child in node.get("layer", []):
+        child.pop("title", None)
+    if isinstance(node.get("title"), dict) and isinstance(node["title"].get("text"), str):
+        node["title"]["text"] = textwrap.wrap(node["title"]["text"], 2 * LINE)
+    for key in ("hconcat", "vconcat", "concat", "layer"):
+        for child in node.get(key, []):
+            _arrange(child)
+    if "hconcat" in node:
+        node |= {"concat": node.pop("hconcat"), "columns": 2, "spacing": 8}
+    if "facet" in node:
+        facet = node["facet"]
+        if set(facet) == {"column"}:
+            node["facet"] = facet["column"]
+        if "field" in node["facet"]:
+            node |= {"columns": 2, "spacing": 8}
+            lines = f"split(replace(datum.label, regexp('(.{{1,{LINE}}})( |$)', 'g'), '$1\\n'), '\\n')"
+            node["facet"]["header"] = (node["facet"].get("header") or {}) | {"labelExpr": lines}
+        _arrange(node["spec"])
+
+
+def _restyle(node) -> None:
+    """Smaller marks and text, titles of several lines, legends in columns."""
+    if isinstance(node, list):
+        for value in node:
+            _restyle(value)
+        return
+    if not isinstance(node, dict):
+        return
+    if isinstance(node.get("mark"), dict):
+        mark = node["mark"]
+        for parts in (mark, mark.get("point")):
+            if isinstance(parts, dict):
+                small = {key: parts[key] * factor for key, factor in SHRUNK.items() if _is_number(parts.get(key))}
+                parts.update(small | ({"fontSize": FONT} if "fontSize" in parts else {}))
+    for channel, encoding in node.get("encoding", {}).items():
+        for each in encoding if isinstance(encoding, list) else [encoding]:
+            _restyle_channel(channel, each)
+    for key, value in node.items():
+        if key in ("facet", "header") and isinstance(value, dict):
+            value |= {size: FONT for size in value if size in TEXT}
+        if key == "title" and isinstance(value, dict):
+            value |= {size: FONT for size in value if size in TEXT}
+        if key not in ("datasets", "config", "data"):
+            _restyle(value)
+
+
+def _restyle_channel(channel: str, encoding: dict) -> None:
+    if "field" not in encoding:
+        return
+    scale, axis = encoding.get("scale") or {}, encoding.get("axis") or {}
+    if channel in ("x", "y"):
+        if "labelOffset" in axis:
+            axis["labelOffset"] *= SHRUNK["dy"]
+        axis.pop("minExtent", None)
+        if isinstance(encoding.get("title"), str) and axis is not None:
+            encoding["title"] = textwrap.wrap(encoding["title"], 44 if channel == "x" else 30)
+        if encoding.get("type") == "quantitative" and encoding.get("axis", {}) is not None:
+            if "values" not in axis:
+                axis["tickCount"] = 5
+            encoding["axis"] = axis
+        if "padding" in scale:
+            scale["padding"] *= 0.35
+    elif channel in SHRUNK and isinstance(scale.get("range"), list):
+        scale["range"] = [size * SHRUNK[channel] for size in scale["range"]]
+    if isinstance(encoding.get("legend", {}), dict) and channel in ("color", "size", "shape", "strokeDash", "opacity"):
+        longest = max((len(str(name)) for name in scale.get("domain", ["a scheme of usual length"])), default=1)
+        columns = int(max(1, (WIDTH - BESIDE) // (LETTER * longest + 24)))
+        encoding["legend"] = encoding.get("legend", {}) | {
+            "orient": "bottom",
+            "direction": "horizontal",
+            "columns": columns,
+        }
+        encoding["legend"] |= {"symbolSize": DASHED if channel == "strokeDash" else CONFIG["legend"]["symbolSize"]}
+
+
+def _tell_apart(node: dict, lined: frozenset = frozenset()) -> None:
+    """Dashes for lines, and shapes for marks, that have only colours."""
+    lined = lined | {field for view in _views(node) if _kind(view) == "line" and (field := _coloured_by(view))}
+    views = _views(node)
+    for view in views:
+        encoding, kind, field = view["encoding"], _kind(view), _coloured_by(view)
+        if field is None:
+            continue
+        colour = encoding["color"]
+        if kind == "line" and encoding.get("strokeDash", colour)["field"] == field:
+            encoding["strokeDash"] = _copied(colour, DASHES)
+            colour["legend"] = encoding["strokeDash"]["legend"] = colour["legend"] | {"symbolSize": DASHED}
+        elif kind in ("point", "circle") and field not in lined and "shape" not in encoding:
+            view["mark"] = ({"filled": kind == "circle"} | _mark(view)) | {"type": "point"}
+            colour["legend"].pop("symbolType", None)
+            encoding["shape"] = _copied(colour, SHAPES)
+
+
+def _views(node: dict) -> list[dict]:
+    """All views that have a mark, with what they inherit of their colours."""
+    found = [node] if "mark" in node and "encoding" in node else []
+    for key in ("hconcat", "vconcat", "concat", "layer"):
+        for child in node.get(key, []):
+            found += _views(child)
+    return found + (_views(node["spec"]) if "spec" in node else [])
+
+
+def _mark(view: dict) -> dict:
+    return view["mark"] if isinstance(view["mark"], dict) else {"type": view["mark"]}
+
+
+def _kind(view: dict) -> str:
+    return _mark(view)["type"]
+
+
+def _coloured_by(view: dict) -> str | None:
+    """The field that a view's colours stand for, where they tell several things apart."""
+    colour = view["encoding"].get("color", {})
+    domain = (colour.get("scale") or {}).get("domain") or []
+    several = isinstance(domain, list) and len(domain) > 1 and isinstance(colour.get("legend"), dict)
+    return colour.get("field") if several and colour.get("type") == "nominal" else None
+
+
+def _copied(colour: dict, looks: list) -> dict:
+    domain = colour["scale"]["domain"]
+    copied = {key: deepcopy(colour[key]) for key in ("field", "type", "title", "legend") if key in colour}
+    return copied | {"scale": {"domain": domain, "range": [looks[k % len(looks)] for k in range(len(domain))]}}
+
+
+def _fitted(spec: dict) -> dict:
+    """The specification with views as wide as the page leaves room for."""
+    sizes, wide = [], []  # of views in pixels: (view, width, height)
+
+    def collect(node):
+        if isinstance(node.get("width"), int | float):
+            sizes.append((node, node["width"], node.get("height")))
+        if isinstance(node.get("height"), dict):
+            node["height"]["step"] *= 0.62
+        for key in ("vconcat", "concat", "layer"):
+            for child in node.get(key, []):
+                collect(child)
+        if "spec" in node:
+            collect(node["spec"])
+
+    collect(spec)
+
+    def rendered(factor: float) -> float:
+        for view, width, height in sizes:
+            view["width"] = round(width * factor, 1)
+            if isinstance(height, int | float):
+                view["height"] = round(height * factor, 1)
+        found = _width(vl_convert.vegalite_to_svg(spec))
+        wide.append((factor, found))
+        return found
+
+    rendered(0.25)
+    factor = 0.4
+    for _ in range(6):
+        if WIDTH - 2 <= rendered(factor) <= WIDTH:
+            break
+        (f0, w0), (f1, w1) = wide[-2:]
+        if w0 == w1 or f0 == f1:
+            break
+        factor = min(max(f1 + (WIDTH - 0.5 - w1) * (f1 - f0) / (w1 - w0), 0.08), 0.8)
+    spec["padding"] = {"left": 1, "top": 1, "bottom": 1, "right": 1 + max(0, WIDTH - wide[-1][1])}
+    return spec
+
+
+def _width(drawn: str) -> float:
+    return float(re.search(r'<svg[^>]*?width="([\d.]+)"', drawn)[1])
+
+
+def _is_number(value) -> bool:
+    return isinstance(value, int | float)

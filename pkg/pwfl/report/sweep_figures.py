@@ -1,0 +1,386 @@
+"""Figures of a sweep: outcomes over the swept parameter, the plane of two outcomes, curves over rounds.
+
+`study` is that of `report.build.compare`, of the scenarios of one system.
+"""
+
+import textwrap
+
+import altair as alt
+import polars as pl
+
+from pwfl.report import theme
+from pwfl.report.catalog import Outcome
+from pwfl.report.sweeps import (
+    KEYS,
+    efficient,
+    front,
+    literals,
+    losses,
+    outcomes,
+    outcomes_of,
+    pairs,
+    point_of,
+    swept_columns,
+)
+
+DECADE = 10  # values of which the largest is as many times the least lie on a logarithmic axis
+PANEL = 260
+FAILED = ("diverged", "noise_infeasible")  # trainings whose accuracy is no result
+ORDERED = alt.SchemeParams("viridis", extent=[0, 0.85])  # whose end is too light on white
+RINGS = "ringed: no other point is as good in both, by its means"
+
+
+def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.TopLevelMixin:
+    """An outcome over the swept parameter with its interval, a line a scheme; panels for other swept parameters.
+
+    Without a name, the first outcome of the system that there is.
+    """
+    study = points(study)
+    table = outcomes(study)
+    if table.is_empty():
+        return _no_outcome(study, "swept parameter", "outcome")
+    outcome = outcome or table["outcome"][0]
+    table = table.filter(pl.col("outcome") == outcome)
+    x, *others = varied(table)
+    known = _known(study)[outcome]
+    frame, names = _plottable(_side_by_side(table, x), [x, *others])
+    size = {"width": PANEL, "height": PANEL} if others else {"width": theme.WIDTH, "height": theme.HEIGHT}
+    colour, chosen, opacity = _scheme_colour(study)
+    base = (
+        alt.Chart(frame)
+        .encode(
+            x=_parameter_axis(table[x], "beside" if table[x].dtype.is_numeric() else names[x], x),
+            y=alt.Y("mean:Q", title=known.title, scale=_scale(table["mean"]), axis=alt.Axis(format=known.format)),
+            color=colour,
+            opacity=opacity,
+            detail=["sweep_of:N", *(f"{names[key]}:N" for key in others[2:])],
+            tooltip=[
+                *_which(names),
+                *(alt.Tooltip(f"{p}:Q", title=f"{known.title}, {p}", format=".4g") for p in ("mean", "low", "high")),
+                alt.Tooltip("realizations:Q", title="realizations"),
+            ],
+        )
+        .properties(**size)
+    )
+    if table["sweep_of"].n_unique() > 1:
+        base = base.encode(strokeDash=alt.StrokeDash("sweep_of:N", title="Scenario"))
+    whiskers = base.mark_rule(strokeWidth=1.5).encode(y="low:Q", y2="high:Q", strokeDash=alt.value([]))
+    layers = alt.layer(base.mark_line(), whiskers, base.mark_point(filled=True, size=55)).add_params(chosen)
+    title = alt.TitleParams(
+        f"{_system(study)}: {_small(known.title)} over {x}",
+        subtitle=f"mean and 95% interval over {_counts(table)}; schemes side by side",
+    )
+    facets = dict(zip(("column", "row"), others, strict=False))
+    if not facets:
+        return layers.properties(title=title)
+    panels = {side: alt.Facet(f"{names[key]}:O", title=key, header=theme.HEADER) for side, key in facets.items()}
+    return layers.facet(**panels).properties(title=title)
+
+
+def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) -> alt.LayerChart:
+    """Two outcomes of every point, a curve a scheme through the points of its sweep; rings: what nothing dominates.
+
+    Without names, the first two outcomes of the system that there are: accuracy over epsilon where it has both.
+    """
+    study = points(study)
+    table = outcomes(study)
+    if table.is_empty():
+        return _no_outcome(study, "outcome", "other outcome")
+    first = table["outcome"].unique(maintain_order=True).to_list()
+    x, y = x or first[min(1, len(first) - 1)], y or first[0]
+    known, swept = _known(study), varied(table)
+    index = [*KEYS, *swept_columns(table), "scheme", "target_epsilon"]
+    sides = [
+        table.filter(pl.col("outcome") == name).select(
+            *index, *(pl.col(part).alias(f"{axis}_{part}") for part in ("mean", "low", "high"))
+        )
+        for axis, name in (("x", x), ("y", y))
+    ]
+    both = sides[0].join(sides[1], on=index, nulls_equal=True, maintain_order="left")
+    finite = pl.col("x_mean").is_finite() & pl.col("y_mean").is_finite()
+    drawn, left_out = both.filter(finite), both.filter(~finite)["scheme"].unique(maintain_order=True)
+    best = efficient(losses(drawn["x_mean"], known[x]), losses(drawn["y_mean"], known[y]))
+    frame, names = _plottable(drawn.with_columns(best=pl.Series(best, dtype=pl.Boolean)), swept)
+    subtitle = [f"means and 95% intervals over {_counts(table.filter(pl.col('outcome').is_in([x, y])))}; {RINGS}"]
+    if len(left_out):
+        subtitle.append(f"not drawn, since infinite: {', '.join(left_out)}")
+    colour, chosen, opacity = _scheme_colour(study)
+    base = alt.Chart(frame).encode(
+        x=alt.X("x_mean:Q", title=known[x].title, scale=_scale(drawn["x_mean"]), axis=alt.Axis(format=known[x].format)),
+        y=alt.Y("y_mean:Q", title=known[y].title, scale=_scale(drawn["y_mean"]), axis=alt.Axis(format=known[y].format)),
+        color=colour,
+        opacity=opacity,
+        tooltip=[
+            *_which(names),
+            *(
+                alt.Tooltip(f"{axis}_{part}:Q", title=f"{known[name].title}, {part}", format=".4g")
+                for axis, name in (("x", x), ("y", y))
+                for part in ("mean", "low", "high")
+            ),
+        ],
+    )
+    curves = base.mark_line(strokeWidth=1.5).encode(
+        detail=["sweep_of:N", *(f"{names[key]}:N" for key in swept[1:])], order="place:Q"
+    )
+    dots = base.mark_point(filled=True, size=70)
+    if len(swept) > 1:
+        dots = dots.encode(shape=alt.Shape(f"{names[swept[1]]}:O", title=swept[1]))
+    rules = base.mark_rule(strokeWidth=1)
+    best = base.transform_filter("datum.best")
+    layers = [
+        curves,
+        rules.encode(x="x_low:Q", x2="x_high:Q"),
+        rules.encode(y="y_low:Q", y2="y_high:Q"),
+        dots,
+        best.mark_point(size=220, strokeWidth=1.5).encode(color=alt.value("#222")),
+    ]
+    if swept:
+        subtitle.append(f"numbers beside them: {swept[0]}")
+        for odd, dy in enumerate((10, -8)):  # neighbours' numbers on two sides
+            label = best.transform_filter(f"datum.place % 2 == {odd}").mark_text(
+                align="left", dx=11, dy=dy, fontSize=11
+            )
+            layers.append(label.encode(text=f"{names[swept[0]]}:N", color=alt.value("#222")))
+    heading = f"{_system(study)}: {_small(known[y].title)} over {_small(known[x].title)}"
+    title = alt.TitleParams(heading, subtitle=subtitle)
+    return alt.layer(*layers).add_params(chosen).properties(title=title, width=theme.WIDTH, height=theme.HEIGHT)
+
+
+def rounds(study: dict[str, dict]) -> alt.FacetChart:
+    """Mean test accuracy over rounds on shared axes, of the scenarios that are no points of a sweep, or of its points.
+
+    Scenarios: a panel for each, a line a scheme. Points: a panel a scheme, a line a point, its colour in the order of
+    the swept parameter.
+    """
+    plain = {name: content for name, content in study.items() if point_of(study, name).of == name}
+    study, by_point = (plain, False) if plain else (study, True)
+    frames = []
+    for name, content in study.items():
+        kept = content["history"].drop_nulls("accuracy").filter(~pl.col("status").cast(pl.String).is_in(FAILED))
+        kept = kept.unique(["scheme", "realization", "round"], keep="first", maintain_order=True)
+        curve = theme.means(kept, ["scheme", "round"], ["accuracy"])
+        place = point_of(study, name)
+        columns = [pl.lit(name).alias("scenario"), pl.lit(place.of).alias("sweep_of"), *literals(place.values)]
+        frames.append(curve.select(*columns, pl.all()))
+    table = pl.concat(frames, how="diagonal_relaxed")
+    if table.is_empty():
+        return theme.empty("nothing was trained", "Communication round", "Test accuracy", f"{_system(study)}: accuracy")
+    legend = alt.Legend(symbolOpacity=1, symbolType="stroke")
+    if by_point:
+        keys = table.columns[2 : table.columns.index("scheme")]
+        swept = _by_values(table, keys) or keys[:1]  # of which one point is left
+        names = {key: f"swept_{number}" for number, key in enumerate(swept)}
+        table = table.rename(names)
+        shades = alt.Scale(scheme=ORDERED) if table["swept_0"].dtype.is_numeric() else alt.Scale(range=theme.PALETTE)
+        colour = alt.Color("swept_0:O", title=swept[0], scale=shades, legend=legend)
+        schemes = list(dict.fromkeys(s.name for content in study.values() for s in content["scenario"].schemes))
+        panels = alt.Facet("scheme:N", title=None, sort=schemes, header=theme.HEADER)
+    else:
+        swept, (colour, _, _) = [], _scheme_colour(study)
+        panels = alt.Facet("scenario:N", title=None, sort=list(study), header=theme.HEADER)
+    base = alt.Chart(table.select(column for column in table.columns if "." not in column)).encode(
+        x=alt.X("round:Q", title="Communication round"),
+        color=colour,
+        detail=["scenario:N"],
+        tooltip=[
+            alt.Tooltip("scenario:N", title="scenario"),
+            alt.Tooltip("scheme:N", title="scheme"),
+            alt.Tooltip("round:Q", title="round"),
+            alt.Tooltip("accuracy_mean:Q", title="mean accuracy", format=".2%"),
+        ],
+    )
+    y = alt.Y("accuracy_mean:Q", title="Test accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False))
+    lines = base.mark_line().encode(y=y)
+    if len(swept) > 1:
+        lines = lines.encode(strokeDash=alt.StrokeDash("swept_1:N", title=swept[1], legend=legend))
+    band = base.mark_area(opacity=0.15).encode(y=alt.Y("accuracy_low:Q"), y2="accuracy_high:Q")
+    count = max(content["history"]["realization"].n_unique() for content in study.values())
+    title = alt.TitleParams(
+        f"{_system(study)}: test accuracy",
+        subtitle=f"mean and 95% confidence band over up to {count} realizations",
+    )
+    layers = alt.layer(band, lines).properties(width=PANEL, height=PANEL)
+    return layers.facet(facet=panels, columns=3).properties(title=title)
+
+
+def systems(study: dict[str, dict]) -> alt.LayerChart:
+    """Final accuracy over epsilon of all systems' points, a curve a system and scheme; the legend names observers."""
+    study = points(study)
+    table = outcomes(study)
+    index = ["system", "sweep_of", "scenario", "scheme"]
+    observers = pl.concat(
+        content["realizations"]
+        .group_by("scheme", maintain_order=True)
+        .agg(pl.col("observer", "guaranteed").first())
+        .with_columns(scenario=pl.lit(name))
+        for name, content in study.items()
+    )
+    wide = table.pivot("outcome", index=index, values=["mean", "low", "high"], maintain_order=True)
+    drawn = (
+        wide.join(observers, on=["scenario", "scheme"], maintain_order="left")
+        .filter(pl.col("mean_epsilon_exact").is_finite() & pl.col("mean_accuracy").is_finite())
+        .with_columns(line=pl.format("{}, {}", "system", "scheme"))
+        .sort("mean_epsilon_exact", maintain_order=True)
+        .with_columns(pl.col("low_accuracy", "high_accuracy").clip(0, 1))
+    )
+    colours = _family_colours(drawn.select("system", "line").unique(maintain_order=True).rows())
+    label = {
+        line: "|".join([line + ("" if guaranteed else " (no guarantee)"), *textwrap.wrap(f"observer {observer}", 48)])
+        for line, observer, guaranteed in drawn.select("line", "observer", "guaranteed").unique("line").iter_rows()
+    }
+    drawn = drawn.with_columns(line=pl.col("line").replace(label))
+    chosen = alt.selection_point(fields=["line"], bind="legend")
+    base = alt.Chart(drawn).encode(
+        x=alt.X(
+            "mean_epsilon_exact:Q",
+            title="Record-level epsilon, whole training",
+            scale=alt.Scale(type="log", nice=False, padding=15),
+            axis=alt.Axis(format="~g"),
+        ),
+        color=alt.Color(
+            "line:N",
+            title=None,
+            sort=[label[line] for line in colours],
+            scale=alt.Scale(domain=[label[line] for line in colours], range=list(colours.values())),
+            legend=alt.Legend(labelExpr="split(datum.label, '|')", labelLimit=400, symbolType="stroke", rowPadding=8),
+        ),
+        opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08)),
+        tooltip=[
+            alt.Tooltip("system:N", title="system"),
+            alt.Tooltip("scheme:N", title="scheme"),
+            alt.Tooltip("scenario:N", title="scenario"),
+            alt.Tooltip("mean_epsilon_exact:Q", title="epsilon", format=".4g"),
+            alt.Tooltip("mean_accuracy:Q", title="accuracy", format=".2%"),
+        ],
+    )
+    y = alt.Y("mean_accuracy:Q", title="Final test accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False))
+    whiskers = base.mark_rule(strokeWidth=1.5).encode(y="low_accuracy:Q", y2="high_accuracy:Q")
+    layers = alt.layer(base.mark_line().encode(y=y), whiskers, base.mark_point(filled=True, size=50).encode(y=y))
+    counts = _counts(table.filter(pl.col("outcome") == "accuracy"))
+    title = alt.TitleParams(
+        "What accuracy costs in privacy, in each system", subtitle=f"mean and 95% interval over {counts}"
+    )
+    return layers.add_params(chosen).properties(title=title, width=theme.WIDTH, height=1.3 * theme.HEIGHT)
+
+
+def _family_colours(lines: list[tuple[str, str]]) -> dict[str, str]:
+    """A colour for each line of a system: shades of the system's own."""
+    families: dict[str, list[str]] = {}
+    for system, line in lines:
+        families.setdefault(system, []).append(line)
+    shades = {}
+    for base, members in zip(theme.PALETTE, families.values(), strict=False):
+        red, green, blue = (int(base[k : k + 2], 16) for k in (1, 3, 5))
+        for place, line in enumerate(members):
+            light = 0.65 * place / max(len(members) - 1, 1)  # towards white
+            shades[line] = "#" + "".join(f"{round(c + (255 - c) * light):02x}" for c in (red, green, blue))
+    return shades
+
+
+def points(study: dict[str, dict]) -> dict[str, dict]:
+    """The scenarios that are points of sweeps; all of a study that has none."""
+    found = {name: content for name, content in study.items() if point_of(study, name).of != name}
+    return found or study
+
+
+def varied(table: pl.DataFrame) -> list[str]:
+    """The swept parameters that vary in a table of `outcomes`: numbers first, those of most values first."""
+    return _by_values(table, swept_columns(table))
+
+
+def _by_values(table: pl.DataFrame, keys: list[str]) -> list[str]:
+    several = [key for key in keys if table[key].n_unique() > 1]
+    return sorted(several, key=lambda key: (not table[key].dtype.is_numeric(), -table[key].n_unique()))
+
+
+def _plottable(table: pl.DataFrame, swept: list[str]) -> tuple[pl.DataFrame, dict[str, str]]:
+    """The rows in the order of the swept values, and names without dots, which Vega-Lite takes for paths."""
+    names = {key: f"swept_{number}" for number, key in enumerate(swept)}
+    others = {key: name for key in swept_columns(table) if (name := names.get(key))}
+    frame = table.sort(swept, maintain_order=True).rename(others)
+    return frame.drop([key for key in swept_columns(frame) if "." in key]).with_row_index("place"), names
+
+
+def _side_by_side(table: pl.DataFrame, x: str) -> pl.DataFrame:
+    """Adds places `beside` the values of a numeric parameter, each scheme's its own, a few pixels apart."""
+    if not table[x].dtype.is_numeric():
+        return table
+    schemes = table["scheme"].unique(maintain_order=True).to_list()
+    shift = table["scheme"].replace_strict({name: k - (len(schemes) - 1) / 2 for k, name in enumerate(schemes)})
+    values, step = table[x].cast(pl.Float64), 0.012
+    if _spans_decades(values):
+        return table.with_columns(beside=values * (values.max() / values.min()) ** (step * shift))
+    return table.with_columns(beside=values + (values.max() - values.min()) * step * shift)
+
+
+def _parameter_axis(values: pl.Series, name: str, title: str) -> alt.X:
+    kind = "Q" if values.dtype.is_numeric() else "O"
+    logarithmic = kind == "Q" and _spans_decades(values)
+    ticks = sorted(values.unique().drop_nulls()) if kind == "Q" and values.n_unique() <= 12 else alt.Undefined
+    scale = alt.Scale(type="log") if logarithmic else alt.Scale(zero=False) if kind == "Q" else alt.Undefined
+    return alt.X(f"{name}:{kind}", title=title, scale=scale, axis=alt.Axis(values=ticks, format="~g"))
+
+
+def _scale(values: pl.Series) -> alt.Scale:
+    return alt.Scale(type="log", nice=False) if _spans_decades(values) else alt.Scale(zero=False)
+
+
+def _spans_decades(values: pl.Series) -> bool:
+    found = (
+        values.drop_nulls().filter(values.drop_nulls().is_finite()) if values.dtype.is_float() else values.drop_nulls()
+    )
+    return len(found) > 0 and found.min() > 0 and found.max() >= DECADE * found.min()
+
+
+def _scheme_colour(study: dict[str, dict]) -> tuple[alt.Color, alt.Parameter, dict]:
+    colours: dict[str, str] = {}
+    for content in study.values():
+        colours = theme.scheme_colours(content["scenario"]) | colours
+    return theme.named_colours(colours)
+
+
+def _which(names: dict[str, str]) -> list[alt.Tooltip]:
+    return [
+        alt.Tooltip("scenario:N", title="scenario"),
+        alt.Tooltip("scheme:N", title="scheme"),
+        *(alt.Tooltip(f"{name}:N", title=key) for key, name in names.items()),
+    ]
+
+
+def _counts(table: pl.DataFrame) -> str:
+    least, most = table["realizations"].min(), table["realizations"].max()
+    return f"{most} realizations" if least == most else f"{least} to {most} realizations"
+
+
+def _system(study: dict[str, dict]) -> str:
+    return next(iter(study.values()))["scenario"].system
+
+
+def _known(study: dict[str, dict]) -> dict[str, Outcome]:
+    return outcomes_of(_system(study))
+
+
+def _no_outcome(study: dict[str, dict], x: str, y: str) -> alt.LayerChart:
+    return theme.empty("no scheme has an outcome", x, y, f"{_system(study)}: {y} over {x}")
+
+
+def _small(title: str) -> str:
+    return title[0].lower() + title[1:]
+
+
+def other_outcomes(study: dict[str, dict]) -> dict[str, alt.TopLevelMixin]:
+    """The charts of all outcomes over the swept parameter, by the outcomes' names."""
+    table = outcomes(points(study))
+    known = _known(study)
+    return {known[name].title: over_parameter(study, name) for name in table["outcome"].unique(maintain_order=True)}
+
+
+def other_planes(study: dict[str, dict]) -> dict[str, alt.LayerChart]:
+    """The charts of every two outcomes that vary, by their names."""
+    table = outcomes(points(study))
+    known = _known(study)
+    return {f"{known[y].title} over {_small(known[x].title)}": plane(study, x, y) for x, y in pairs(front(table))}
+
+
+CHOICES = {"outcomes": other_outcomes, "plane": other_planes}
+FIGURES = {"outcomes": over_parameter, "plane": plane, "rounds": rounds}

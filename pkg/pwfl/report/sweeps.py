@@ -1,0 +1,137 @@
+"""What a study's scenarios come to, point by point: outcomes, and the points that nothing dominates.
+
+`study` is that of `report.build.compare`: each scenario's content by its name, with its `point` where it is one of a
+sweep.
+"""
+
+from itertools import combinations
+
+import numpy as np
+import polars as pl
+
+from pwfl.report.catalog import COMMON_OUTCOMES, Outcome
+from pwfl.report.theme import means
+from pwfl.scenario.sweep import Point
+from pwfl.systems import registry
+
+KEYS = ["scenario", "system", "sweep_of"]
+PARTS = ("mean", "low", "high", "least", "most")
+
+
+def outcomes(study: dict[str, dict]) -> pl.DataFrame:
+    """What every scheme of every scenario came to: a row for each outcome.
+
+    Columns: scenario, system, the scenario whose sweep it is a point of, swept parameters by their dotted keys, scheme
+    (and its privacy target where it has several), outcome, mean over realizations with its 95% interval, least, most,
+    and of how many realizations.
+    """
+    frames = []
+    for name, content in study.items():
+        each, point = content["realizations"], point_of(study, name)
+        known = outcomes_of(content["scenario"].system)
+        if "target_epsilon" not in each.columns:
+            each = each.with_columns(target_epsilon=pl.lit(None, pl.Float64))
+        keys = ["scheme", "target_epsilon"]
+        columns = [column for column in known if column in each.columns]
+        averages = means(each, keys, columns)
+        extremes = each.group_by(keys, maintain_order=True).agg(
+            *(pl.col(c).min().alias(f"{c}_least") for c in columns),
+            *(pl.col(c).max().alias(f"{c}_most") for c in columns),
+            *(pl.col(c).count().alias(f"{c}_realizations") for c in columns),
+        )
+        wide = averages.join(extremes, on=keys, nulls_equal=True, maintain_order="left")
+        for column in columns:
+            frames.append(
+                wide.select(
+                    pl.lit(name).alias("scenario"),
+                    pl.lit(content["scenario"].system).alias("system"),
+                    pl.lit(point.of).alias("sweep_of"),
+                    *literals(point.values),
+                    *keys,
+                    pl.lit(column).alias("outcome"),
+                    *(pl.col(f"{column}_{part}").cast(pl.Float64).alias(part) for part in PARTS),
+                    pl.col(f"{column}_realizations").cast(pl.Int64).alias("realizations"),
+                ).filter(pl.col("realizations") > 0)
+            )
+    return pl.concat(frames, how="diagonal_relaxed")
+
+
+def front(table: pl.DataFrame) -> pl.DataFrame:
+    """The rows of `outcomes` that nothing dominates, for every two outcomes of a system.
+
+    A point is dominated by another one whose mean is as good in both outcomes, and better in one. Columns: `x` and
+    `y`, the outcomes; what says which point it is; `x_mean` and `y_mean`. Accuracy against epsilon comes first.
+    """
+    swept = swept_columns(table)
+    index = [*KEYS, *swept, "scheme", "target_epsilon"]
+    text, number = pl.lit(None, pl.String), pl.lit(None, pl.Float64)
+    none = table.clear().select(
+        text.alias("x"), text.alias("y"), *index, number.alias("x_mean"), number.alias("y_mean")
+    )
+    frames = [none]
+    for (system,), part in table.group_by("system", maintain_order=True):
+        known = outcomes_of(system)
+        wide = part.pivot("outcome", index=index, values="mean", maintain_order=True)
+        compared = [name for name in known if name in wide.columns and wide[name].n_unique() > 1]
+        for y, x in combinations(compared, 2):
+            both = wide.filter(pl.col(x).is_finite() & pl.col(y).is_finite())
+            kept = both.filter(efficient(losses(both[x], known[x]), losses(both[y], known[y])))
+            frames.append(
+                kept.select(
+                    pl.lit(x).alias("x"),
+                    pl.lit(y).alias("y"),
+                    *index,
+                    pl.col(x).alias("x_mean"),
+                    pl.col(y).alias("y_mean"),
+                ).sort("x_mean", maintain_order=True)
+            )
+    return pl.concat(frames)
+
+
+def efficient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Which of some points, of two losses each, no other one dominates: is as low in both, and lower in one.
+
+    Examples
+    --------
+    >>> efficient(np.array([1, 2, 2, 3]), np.array([5, 4, 6, 4])).tolist()
+    [True, True, False, False]
+    """
+    places = pl.DataFrame({"x": x, "y": y}).with_columns(least=pl.col("y").min().over("x"))
+    columns = places.group_by("x").agg(pl.col("least").first()).sort("x")
+    before = columns.with_columns(before=pl.col("least").cum_min().shift(1, fill_value=np.inf)).drop("least")
+    return (
+        places.join(before, on="x", how="left", maintain_order="left")
+        .select((pl.col("y") == pl.col("least")) & (pl.col("y") < pl.col("before")))
+        .to_series()
+        .to_numpy()
+    )
+
+
+def pairs(table: pl.DataFrame) -> list[tuple[str, str]]:
+    """The outcomes x and y that a table of `front` compares, in its order."""
+    return table.select("x", "y").unique(maintain_order=True).rows()
+
+
+def point_of(study: dict[str, dict], name: str) -> Point:
+    """Where a scenario stands in a study's sweeps; a study of one scenario need not say."""
+    return study[name].get("point", Point(name, {}))
+
+
+def literals(values: dict) -> list[pl.Expr]:
+    """Columns of a point's values; lists as text."""
+    return [pl.lit(str(value) if isinstance(value, list) else value).alias(key) for key, value in values.items()]
+
+
+def swept_columns(table: pl.DataFrame) -> list[str]:
+    """The columns of swept parameters in a table of `outcomes`."""
+    return table.columns[len(KEYS) : table.columns.index("scheme")]
+
+
+def outcomes_of(system: str) -> dict[str, Outcome]:
+    """The outcomes that points of a system are compared by."""
+    return COMMON_OUTCOMES | registry.system(system).catalog.outcomes
+
+
+def losses(values: pl.Series, outcome: Outcome) -> np.ndarray:
+    """Values of an outcome such that less is better."""
+    return values.to_numpy() * (-1 if outcome.better == "more" else 1)

@@ -1,0 +1,80 @@
+"""What a person sees of a run: every few seconds a line that says how far it is, and at the end what came out."""
+
+import logging
+import re
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import polars as pl
+
+SECONDS = 5.0  # between looks
+PATIENCE = 3  # looks without news after which a line is repeated
+TRAINED = re.compile(r"(\d+) of (\d+) trained, about (\d+) s left")
+RECENT = 120.0  # seconds for which the last line of a training's log counts
+
+
+class Progress(logging.Handler):
+    """Follows Snakemake's log for the jobs that start, and the logs of trainings for their realizations.
+
+    A thread prints a line to standard error every few seconds; one that says nothing new only now and then.
+    """
+
+    def __init__(self, logs: str | Path, jobs: int) -> None:
+        super().__init__()
+        self.logs, self.jobs, self.started, self.start = Path(logs), jobs, 0, time.time()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Count the jobs that a record says are started."""
+        if getattr(record, "event", None) == "job_started":
+            self.started += len(record.jobs)
+
+    def follow(self, logger: logging.Logger) -> None:
+        """Begin."""
+        logger.addHandler(self)
+        threading.Thread(target=self._print, daemon=True).start()
+
+    def _print(self) -> None:
+        last, silent = "", 0
+        while True:
+            time.sleep(SECONDS)
+            trained = training(self.logs, self.start)
+            line = f"{self.started} of {self.jobs} jobs started" + (f"; {trained}" if trained else "")
+            silent = 0 if line != last else silent + 1
+            if silent in (0, PATIENCE):
+                print(f"{time.time() - self.start:5.0f} s  {line}", file=sys.stderr, flush=True)
+                last, silent = line, 0
+
+
+def training(logs: Path, start: float) -> str:
+    """How far the trainings are that run now: how many jobs, realizations, and about how long they take yet."""
+    jobs, done, total, left = 0, 0, 0, 0
+    for path in logs.glob("train/*/*.log"):
+        written = path.stat().st_mtime
+        if written < start or written < time.time() - RECENT:
+            continue
+        found = TRAINED.findall(path.read_text(encoding="utf-8", errors="replace"))
+        if found and found[-1][0] != found[-1][1]:
+            numbers = [int(number) for number in found[-1]]
+            jobs, done, total, left = jobs + 1, done + numbers[0], total + numbers[1], max(left, numbers[2])
+    if not jobs:
+        return ""
+    return f"{jobs} training{'s' * (jobs > 1)} at {done} of {total} realizations, about {left} s left"
+
+
+def result(folder: str | Path) -> str:
+    """What a finished study's folder holds: where its page is, how many claims hold, what to do next; or nothing."""
+    page, claims = Path(folder, "index.html"), Path(folder, "claims.parquet")
+    if not page.exists():
+        return ""
+    holds = Counter(pl.read_parquet(claims, columns=["holds"])["holds"]) if claims.exists() else Counter()
+    of = (
+        f"{holds['yes']} hold, {holds['no']} do not, {holds['open']} are open" if holds else "none can be measured here"
+    )
+    return (
+        f"\nThe study is finished: open {page} in a browser.\n"
+        f"Claims of the papers: {of} ({folder}/claims.csv).\n"
+        "Next: change a value of the config and run again; only what depends on it is computed."
+    )

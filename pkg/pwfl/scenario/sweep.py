@@ -1,0 +1,115 @@
+"""Sweeps: grids of parameters over a scenario, each point of which is a scenario of its own.
+
+`sweep`, in the base or in a scenario, maps keys of parameters to lists of their values: the product of them all. A
+list of such mappings is the union of their products, as in scikit-learn's ParameterGrid.
+"""
+
+import re
+from collections import Counter
+from itertools import product
+from typing import NamedTuple
+
+from pwfl.scenario.fields import Section, is_section, parameters, stages_of
+from pwfl.scenario.messages import did_you_mean, shown
+
+KEY = "sweep"
+UNSWEPT = {  # what makes scenarios that no axis compares
+    "system": "write a scenario for each system",
+    "schemes": "list them all in `schemes`: a scenario compares them",
+}
+EXAMPLE = "as in `sweep: {schedule.gamma: [100, 1000], radio.resource_blocks: [3, 5]}`"
+MAX_NAME = 200  # characters of a point's name, a folder's
+MAX_POINTS = 10_000
+
+Values = dict[str, object]  # of a point, by dotted key
+
+
+class Point(NamedTuple):
+    """A point of a sweep: the scenario that is swept, and the values of this point."""
+
+    of: str
+    values: Values
+
+
+def problems(written, model: type[Section]) -> list[str]:
+    """What is wrong with what stands under `sweep`, apart from the values themselves; a line each."""
+    if not isinstance(written, dict | list) or not all(isinstance(grid, dict) for grid in _grids(written)):
+        return [f"{KEY}: must map keys to lists of values, or list such mappings, is {shown(written)}; {EXAMPLE}"]
+    known = {".".join(path): field for path, field in parameters(model)}
+    sections = {".".join(path[:end]) for path, _ in parameters(model) for end in range(1, len(path))}
+    found, count = [], 0
+    for grid in _grids(written):
+        size = 1
+        for key, values in grid.items():
+            if hint := UNSWEPT.get(str(key).split(".", maxsplit=1)[0]):
+                found.append(f"{KEY}: {key}: cannot be swept; {hint}")
+            elif key in sections:
+                inside = ", ".join(name for name in known if name.startswith(f"{key}."))
+                found.append(f"{KEY}: {key}: is a section; name one of its parameters, with the dot: {inside}")
+            elif key not in known:
+                found.append(f"{KEY}: {key}: unknown key{did_you_mean(key, known)}")
+            elif not stages_of(known[key]):
+                found.append(f"{KEY}: {key}: cannot be swept; results do not depend on it")
+            elif not isinstance(values, list) or not values:
+                found.append(f"{KEY}: {key}: must be a list of values, is {shown(values)}; {EXAMPLE}")
+            else:
+                size *= len(values)
+        count += size
+    if count > MAX_POINTS:
+        found.append(f"{KEY}: has {count:,} points, and {MAX_POINTS:,} are the most; sweep fewer values")
+    return found
+
+
+def points(written) -> list[Values]:
+    """The points of a sweep that has no `problems`, in the order of its values, the last key's changing fastest."""
+    return [
+        dict(zip(grid, values, strict=True)) for grid in _grids(written) for values in product(*grid.values()) if grid
+    ]
+
+
+def name(scenario: str, values: Values) -> str:
+    """A point's name: the scenario's and the values, each under the last part of its key where that is no other's."""
+    last = Counter(key.rpartition(".")[2] for key in values)
+    parts = [
+        f"{short if last[short := key.rpartition('.')[2]] == 1 else key}={text(value)}" for key, value in values.items()
+    ]
+    return ",".join([scenario, *parts])
+
+
+def text(value) -> str:
+    """A value as it stands in names: the shortest that says which number it is, in characters that folders may have."""
+    if isinstance(value, list):
+        return "x".join(map(text, value)) or "none"
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "true", False: "false"}[value]
+    if isinstance(value, float):
+        return repr(value).removesuffix(".0")
+    return re.sub(r"[^A-Za-z0-9_.+-]", "_", str(value))
+
+
+def nested(values: Values) -> dict:
+    """A point's values as a scenario writes them."""
+    content: dict = {}
+    for key, value in values.items():
+        *sections, last = key.split(".")
+        here = content
+        for section in sections:
+            here = here.setdefault(section, {})
+        here[last] = value
+    return content
+
+
+def value_of(scenario: Section, key: str):
+    """A scenario's value at a dotted key; None where its system has no such parameter."""
+    value = scenario
+    for part in key.split("."):
+        if part not in type(value).model_fields:
+            return None
+        value = getattr(value, part)
+        if not is_section(type(value)):
+            break
+    return value
+
+
+def _grids(written) -> list:
+    return written if isinstance(written, list) else [written]

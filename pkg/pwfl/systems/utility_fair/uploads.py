@@ -1,0 +1,25 @@
+"""What a device sends to the access point, and how far a record can move it.
+
+A device sends two vectors in a round (Sec. II of Alvi et al.), for a batch of d records. With a clipping norm C,
+
+- the gradient is a mean of gradients that are each clipped to C, so one record moves it by at most 2 C / d;
+- the update h lies at most C / d from -eta j xi grad G, which whoever knows the average gradient and the number j of
+  iterations knows: local steps carry a record's effect into all later gradients, so that no better bound on h is known
+  than on how far it may be from what is known anyway. Two such updates are at most 2 C / d apart.
+
+Both hold whatever the data, the model, and all that was sent before; j follows from channels and from what was sent.
+So noisy vectors compose as Gaussian mechanisms that are chosen adaptively. All else (average gradient, model, copies,
+deviations, iterations, powers) is computed of them, of channels, and of noise of its own: it reveals nothing more.
+"""
+
+SENT = 2  # vectors that a device sends in a round: gradient and update
+
+
+def radius(clip_norm: float | None, batch_size: int) -> float | None:
+    """C / d, half the distance by which a record can move a vector that is sent; None: nothing is clipped."""
+    return None if clip_norm is None else clip_norm / batch_size
+
+
+def sensitivity(clip_norm: float | None, batch_size: int, assumed: float) -> float:
+    """By how much a record can move a vector that is sent: twice the radius, or without clipping what is assumed."""
+    return assumed if clip_norm is None else 2 * clip_norm / batch_size

@@ -1,0 +1,236 @@
+"""Noise set for a target: what `account` states is the target, by formulas of the tests' own, too."""
+
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+import pytest
+from dp_accounting import GaussianDpEvent, NeighboringRelation, PoissonSampledDpEvent
+from dp_accounting.pld import PLDAccountant
+
+import pipeline
+from pipeline import finished, part
+from pwfl import run
+from pwfl.report import build, theme
+from pwfl.scenario import ScenarioError, load, resolve
+from pwfl.scenario.resolution import merge
+from pwfl.systems.multicell.catalog import CATALOG
+from test_delta import gaussian_epsilon
+
+SCENARIOS = {
+    "multicell": {
+        "network": {"users": 12}, "data": {"dataset": "digits", "samples_offset": 10, "samples_log_mean": 2.5},
+        "radio": {"resource_blocks": 2}, "privacy": {"min_noise": 3.5, "max_noise_error": 0.4},
+        "training": {"clip_norm": 1.5},
+        "schedule": {"gamma": 300.0},
+        "schemes": [{"name": s, "scheduler": s, "noise": "target"} for s in ("random", "optimal")],
+    },
+    "anonymous_oac": {
+        "network": {"devices": 6, "participation": 0.6}, "data": {"dataset": "digits", "samples": 20, "sampling": 0.3},
+        "privacy": {"curve_rates": [1.0], "estimate_scales": [1.0]},
+    },
+    "random_orthogonalization": {
+        "network": {"users": 4, "antennas": 8}, "radio": {"amplitude": 2.0, "receiver_noise_variance": 0.2},
+        "data": {"dataset": "digits", "samples_per_user": 60}, "privacy": {"user_numbers": []},
+        "training": {"clip_norm": 1.5},
+    },
+    "utility_fair": {"network": {"devices": 3}, "data": {"dataset": "digits", "samples_per_device": 200}},
+}  # fmt: skip
+ENFORCED = {"privacy": {"uploads": "noisy"}, "training": {"clip_norm": 0.3}}  # of `utility_fair`
+SCHEMES = [
+    ("multicell", "random", "target", {}),
+    ("multicell", "optimal", "target", {}),
+    ("random_orthogonalization", "all", "fixed", {}),
+    ("random_orthogonalization", "all", "fixed", {"radio": {"normalization": "I"}}),
+    ("utility_fair", "utility", "fair", {}),
+    ("utility_fair", "benchmark", "independent", {}),
+    ("utility_fair", "benchmark", "shared", {}),
+    ("utility_fair", "utility", "fair", {"privacy": {"uploads": "noisy"}}),
+    ("utility_fair", "benchmark", "shared", ENFORCED),
+]
+OVER_THE_AIR = [
+    ("over_the_air" if "local" not in noise else "orthogonal", noise)
+    for noise in ("anonymous", "identified", "local", "anonymous_fixed", "identified_fixed", "local_fixed")
+]
+REACHED = 1e-4  # relative, from below
+NOISE = {"multicell": "noise_std", "anonymous_oac": "noise_multiplier", "random_orthogonalization": "noise_std"}
+
+
+def tables(system: str, scheduler: str, scheme: str, *changes: dict) -> dict[str, pl.DataFrame]:
+    """All tables but those of training and the audit, of three realizations; not of the first, which makes curves."""
+    config, some = {"system": system, "realizations": 4, "training_realizations": 1}, range(1, 4)
+    for change in (SCENARIOS[system], *changes):
+        config = merge(config, change)
+    model = resolve(config, {})
+    found = finished(run.channel(part(model, "channel"), some), model)
+    found |= finished(run.schedule(part(model, "schedule", scheduler), scheduler, found), model)
+    found |= finished(run.noise(part(model, "noise", scheme), scheme, found), model)
+    return found | finished(run.account(part(model, "account"), found), model)
+
+
+def aim(target: float | None, delta: float = 1e-5, rounds: int = 12) -> dict:
+    return {"privacy": {"target_epsilon": target, "delta": delta}, "training": {"rounds": rounds}}
+
+
+def worst_mu(system: str, found: dict[str, pl.DataFrame], rounds: int, clip_norm: float | None) -> np.ndarray:
+    """Gaussian DP of the worst record, from the tables before accounting: its releases' (sensitivity / noise)^2 add."""
+    noise = found["noise"]
+    if system == "multicell":
+        users = noise.join(found["users"], on=["realization", "user"]).filter(pl.col("noise_std") > 0)
+        square = rounds * (2 * clip_norm / (pl.col("samples") * pl.col("noise_std"))) ** 2
+        return users.group_by("realization").agg(square.max()).sort("realization").to_series(1).sqrt().to_numpy()
+    if system == "random_orthogonalization":
+        of_round = found["schedule"].join(noise, on=["realization", "round"])
+        count = of_round["user"].n_unique()
+        moved = 2 * clip_norm * pl.col("coupling_real") / count / pl.col("effective_noise_std")
+        users = of_round.group_by("realization", "user").agg(moved.pow(2).sum().alias("square"))
+        return users.group_by("realization").agg(pl.col("square").max().sqrt()).sort("realization")["square"].to_numpy()
+    if noise["upload_multiplier"].null_count():
+        copies = noise.unique(["realization", "noise_vector"])
+        square = (rounds - 1) * pl.col("noise_multiplier").pow(-2).sum()
+    else:
+        copies, square = noise, 2 * rounds * pl.col("upload_multiplier").pow(-2).max()
+    return copies.group_by("realization").agg(square.sqrt()).sort("realization").to_series(1).to_numpy()
+
+
+@pytest.mark.parametrize(("system", "scheduler", "scheme", "changes"), SCHEMES)
+@pytest.mark.parametrize("target", [0.5, 2.0, 16.0])
+def test_the_worst_record_has_the_target(system, scheduler, scheme, changes, target):
+    for delta, rounds in ((1e-5, 12), (1e-9, 2), (0.01, 40)):
+        found = tables(system, scheduler, scheme, changes, aim(target, delta, rounds))
+        epsilon = found["outcome"]["epsilon_exact"].to_numpy()
+        assert (epsilon >= (1 - REACHED) * target).all()
+        assert (epsilon <= target).all()
+        clip_norm = SCENARIOS[system].get("training", {}).get("clip_norm")
+        for mu in worst_mu(system, found, rounds, clip_norm):
+            assert gaussian_epsilon(float(mu), delta) == pytest.approx(target, rel=1e-6)
+
+
+@pytest.mark.parametrize(("scheduler", "scheme"), OVER_THE_AIR)
+@pytest.mark.parametrize(("target", "delta", "rounds"), [(0.5, 1e-5, 30), (2.0, 1e-8, 2), (16.0, 1e-3, 60)])
+def test_every_scheme_over_the_air_has_the_target_under_its_own_reading(scheduler, scheme, target, delta, rounds):
+    found = tables("anonymous_oac", scheduler, scheme, aim(target, delta, rounds))
+    epsilon = found["outcome"]["epsilon_exact"]
+    assert (epsilon >= (1 - REACHED) * target).all()
+    assert (epsilon <= target).all()
+    assert set(found["noise_status"]["status"]) == {"calibrated"}
+    assert set(found["noise_status"]["epsilon"]) == {target}
+    if scheme == "anonymous":  # Poisson sampling, which the library has an accountant of
+        accountant = PLDAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE)
+        event = GaussianDpEvent(found["outcome"]["noise_multiplier"][0])
+        accountant.compose(PoissonSampledDpEvent(0.6 * 0.3, event), rounds)
+        assert accountant.get_epsilon(delta) == pytest.approx(target, rel=2 * REACHED)
+
+
+@pytest.mark.parametrize(
+    ("system", "scheduler", "scheme", "changes"), [*SCHEMES, ("anonymous_oac", *OVER_THE_AIR[0], {})]
+)
+def test_a_smaller_target_takes_more_noise(system, scheduler, scheme, changes):
+    column = NOISE.get(system) or ("upload_std" if changes else "noise_std")
+    noises = [tables(system, scheduler, scheme, changes, aim(t))["noise"][column] for t in (0.2, 0.8, 3.0)]
+    for more, less in pairwise(noises):
+        some = more > 0  # 0: not scheduled, nobody takes part
+        assert some.any()
+        assert (more > less).filter(some).all()
+
+
+def test_every_scheduled_user_of_a_cell_gets_the_same_epsilon():
+    found = tables("multicell", "random", "target", aim(2.0))
+    leakage = found["leakage"]
+    assert leakage["user"].n_unique() > 3
+    assert leakage["epsilon_exact"].is_between(2 * (1 - REACHED), 2).all()
+    users = found["noise"].join(found["users"], on=["realization", "user"])
+    sent = found["schedule"]["resource_block"].is_not_null()
+    product = (users["noise_std"] * users["samples"]).filter(sent)  # in inverse proportion
+    np.testing.assert_allclose(product, product[0], rtol=1e-12)
+    assert (users["noise_std"].filter(~sent) == 0).all()
+    # (21) and (22) are not asked for: the first is broken by much noise, the second by little.
+    assert tables("multicell", "random", "target", aim(0.1))["outcome"]["noise_error"].min() > 0.4
+    quiet = tables("multicell", "random", "target", aim(90.0))
+    assert (users["samples"] * quiet["noise"]["noise_std"]).filter(sent).max() < 3.5
+
+
+def test_antennas_whose_own_noise_is_enough_leave_none_to_the_users():
+    loud = {"radio": {"receiver_noise_variance": 1e6}}
+    found = tables("random_orthogonalization", "all", "fixed", loud, aim(2.0))
+    assert set(found["noise_status"]["status"]) == {"receiver_noise_suffices"}
+    assert (found["noise"]["noise_std"] == 0).all()
+    assert (found["outcome"]["epsilon_exact"] < 2).all()
+    assert not found["outcome"]["guaranteed"].any()
+    # Users add what is missing, of the same in all rounds; without the receiver's noise they add more.
+    some, none = (
+        tables("random_orthogonalization", "all", "fixed", {"radio": {"receiver_noise_variance": v}}, aim(2.0))
+        for v in (0.5, 0.0)
+    )
+    for found in (some, none):
+        assert set(found["noise_status"]["status"]) == {"target"}
+        assert (
+            found["noise"].group_by("realization").agg(pl.col("noise_std").n_unique())["noise_std"].to_list() == [1] * 3
+        )
+        assert found["outcome"]["guaranteed"].all()
+    assert (none["noise"]["noise_std"] > some["noise"]["noise_std"]).all()
+    without = tables("random_orthogonalization", "all", "none", aim(2.0))
+    assert (without["noise"]["noise_std"] == 0).all()
+
+
+def test_copies_keep_their_noise_where_that_of_uploads_is_set():
+    paper = tables("utility_fair", "utility", "fair", ENFORCED)["noise"]
+    found = tables("utility_fair", "utility", "fair", ENFORCED, aim(2.0, rounds=50))["noise"]
+    assert found.drop("upload_multiplier", "upload_std").equals(paper.drop("upload_multiplier", "upload_std"))
+    np.testing.assert_allclose(found["upload_std"], 2 * 0.3 / 128 * found["upload_multiplier"], rtol=1e-15)
+    assert (found["upload_multiplier"] > paper["upload_multiplier"]).all()
+
+
+@pytest.mark.parametrize(
+    ("system", "override", "expected"),
+    [
+        ("multicell", {"schemes": [{"name": "Equal", "scheduler": "random", "noise": "target"}]},
+         "privacy.target_epsilon: is empty, and the scheme 'Equal' has `noise: target`"),
+        ("multicell", {"privacy": {"target_epsilon": 2.0}, "training": {"clipping": "per_user"},
+                       "schemes": [{"name": "Equal", "scheduler": "random", "noise": "target"}]},
+         "base.training.clipping: per_user guarantees no leakage (11), so no noise has the epsilon that the scheme 'Equal'"),
+        ("multicell", {"privacy": {"target_epsilon": 0.0}},
+         "base.privacy.target_epsilon: 0.0 is wrong: input should be greater than or equal to 0.01"),
+        ("utility_fair", {"privacy": {"target_epsilon": 101}},
+         "base.privacy.target_epsilon: 101.0 is wrong: input should be less than or equal to 100"),
+        ("anonymous_oac", {"privacy": {"target_epsilon": 2.0, "delta": 0.1}, "training": {"rounds": 5}},
+         "base.privacy.target_epsilon: 2 needs no noise: a record is in a batch of some round with a probability of at most 0.05"),
+        ("utility_fair", {"training": {"clip_norm": 0.5}},
+         "base.training.clip_norm: 0.5 guarantees nothing while what devices send is clean"),
+        ("age_aware", {"privacy": {"target_epsilon": 2.0}},
+         "privacy.target_epsilon: unknown key; did you mean 'target_epsilons'?"),
+    ],
+)  # fmt: skip
+def test_a_target_that_cannot_be_is_named_before_work_starts(system, override, expected):
+    with pytest.raises(ScenarioError) as caught:
+        load({"base": {"system": system} | override, "scenarios": {"one": {}}}, "file.yaml")
+    assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("system", "scheduler", "reader"),
+    [("multicell", "random", "noise/target"), ("random_orthogonalization", "all", "noise/fixed")],
+)
+def test_a_target_that_no_scheme_asks_for_is_warned_of(system, scheduler, reader):
+    def warnings(noise, target):
+        schemes = [{"name": "One", "scheduler": scheduler, "noise": noise}]
+        base = {"system": system, "schemes": schemes, "privacy": {"target_epsilon": target}}
+        return load({"base": base, "scenarios": {"one": {}}}, "file.yaml").warnings
+
+    unread = {"multicell": "random", "random_orthogonalization": "none"}[system]
+    (warning,) = warnings(unread, 2.0)
+    expected = f"scenarios.one: privacy.target_epsilon: 2.0 has no effect: it is read by {reader}, which none"
+    assert warning.startswith(expected)
+    assert warnings(unread, None) == ()
+    assert warnings(reader.partition("/")[2], 2.0) == ()
+
+
+def test_reports_show_what_has_a_target():
+    config = SCENARIOS["multicell"] | {"system": "multicell", "realizations": 2, "training_realizations": 2}
+    settings, found = pipeline.run(merge(config, aim(2.0)))
+    frames = build.summarize(settings, found)
+    assert set(frames["statuses"].filter(stage="noise")["status"]) == {"target"}
+    for name, needed in CATALOG.figures.items():
+        build.figure(settings, name, {table: found[table] for table in needed}).to_dict(format="vega")
+    colours = theme.scheme_colours(settings)
+    assert set(colours.values()) == {CATALOG.colours[scheduler, "target"] for scheduler in ("random", "optimal")}

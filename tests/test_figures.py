@@ -1,0 +1,214 @@
+"""What every figure owes who looks at it: titles that say of how many, tooltips in words, nothing hidden; print."""
+
+import json
+import re
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+import pytest
+
+from conftest import TINY
+from pipeline import run
+from pwfl.report import build, printed, results, theme
+from pwfl.report.catalog import COMMON_FIGURES
+from pwfl.scenario import ScenarioError, load
+from pwfl.systems import registry
+from pwfl.systems.multicell import hexagons
+from pwfl.systems.multicell.report import CELL_COLOURS, cell_colours
+
+COUNTED = re.compile(r"\b\d+ (realization|training|canaries|user)|computed, without realizations|nothing drawn")
+
+
+@pytest.fixture(scope="module")
+def drawn() -> dict[str, dict]:
+    """The specifications of all figures of all systems' tiny scenarios, by system and name."""
+    found = {}
+    for system in registry.BUILT_IN:
+        catalog = registry.system(system).catalog
+        config = {"system": system, "realizations": 2, "training_realizations": 2} | catalog.tiny
+        scenario, tables = run(TINY["base"] | {"system": system} if system == "multicell" else config)
+        for name, needed in (catalog.figures | COMMON_FIGURES).items():
+            chart = build.figure(scenario, name, {table: tables[table] for table in needed})
+            found[f"{system}.{name}"] = theme.named(chart, "tiny").to_dict()
+    return found
+
+
+def views(node: dict, above: dict | None = None) -> list[dict]:
+    """All views of a specification that have a mark."""
+    found = [node] if "mark" in node else []
+    for key in ("hconcat", "vconcat", "concat", "layer"):
+        for child in node.get(key, []):
+            found += views(child)
+    return found + (views(node["spec"]) if "spec" in node else [])
+
+
+def mark(view: dict) -> str:
+    return view["mark"]["type"] if isinstance(view["mark"], dict) else view["mark"]
+
+
+def test_titles_say_of_what_scenario_and_how_many(drawn):
+    for name, spec in drawn.items():
+        title = spec["title"]
+        assert title["text"], name
+        assert title["subtitle"][0] == "tiny", name
+        assert COUNTED.search(" ".join([title["text"], *title["subtitle"]])), (name, title)
+
+
+def test_tooltips_are_in_words(drawn):
+    for name, spec in drawn.items():
+        tips = [tip for view in views(spec) for tip in view["encoding"].get("tooltip", [])]
+        assert all(tip.get("title") for tip in tips), (name, tips)
+        assert not any("_" in tip["title"] for tip in tips), (name, tips)
+
+
+def test_labels_stand_at_their_ticks(drawn):
+    assert all(spec["config"]["axis"]["labelFlush"] is False for spec in drawn.values())
+
+
+def test_legends_of_lines_show_lines(drawn):
+    lines = 0
+    for name, spec in drawn.items():
+        for view in views(spec):
+            legend = view["encoding"].get("color", {}).get("legend")
+            if mark(view) == "line" and legend is not None and name != "utility_fair.energy":
+                assert legend.get("symbolType") == "stroke", name
+                lines += 1
+    assert lines > 20
+
+
+def test_no_axis_counts_half_devices(drawn):
+    [view] = views(drawn["anonymous_oac.failures"])
+    axis = view["encoding"]["x"]["axis"]
+    assert axis["format"] == "d"
+    assert axis["values"] == [int(value) for value in axis["values"]] != []
+
+
+def test_bands_end_where_values_do():
+    frame = pl.DataFrame({"v_mean": [0.1, 0.98], "v_low": [-0.2, 0.9], "v_high": [0.4, 1.1]})
+    cut = theme.within(frame, "v", 0.0, 1.0)
+    assert cut["v_low"].to_list() == [0.0, 0.9]
+    assert cut["v_high"].to_list() == [0.4, 1.0]
+
+
+def test_a_squeezed_scheme_asks_for_a_logarithmic_axis():
+    wide = [0.1 + 0.1 * k for k in range(100)]
+    narrow = [0.1 + 0.001 * k for k in range(100)]
+    frame = pl.DataFrame({"scheme": ["a"] * 100 + ["b"] * 100, "v": wide + narrow, "realization": 0})
+    assert theme.is_squeezed(frame, "v")
+    assert not theme.is_squeezed(frame.filter(scheme="a"), "v")
+    assert not theme.is_squeezed(frame.with_columns(v=pl.col("v") - 0.1), "v")  # no logarithm of 0
+
+
+class Named:
+    """A scenario of three schemes, as far as dashes ask."""
+
+    schemes = tuple(type("Scheme", (), {"name": name, "scheduler": "", "noise": ""}) for name in "abc")
+    system = "multicell"
+
+
+def test_lines_on_lines_are_dashed():
+    rows = [(scheme, k, float(k) + (5 if scheme == "c" else 0)) for scheme in "abc" for k in range(9)]
+    frame = pl.DataFrame(rows, schema=["scheme", "round", "v"], orient="row")
+    scale = theme.dashes(frame, "v", Named, ["round"])["strokeDash"]["scale"].to_dict()
+    assert scale["range"] == [theme.DASHES[0], theme.DASHES[1], theme.DASHES[0]]
+    assert theme.dashes(frame.filter(pl.col("scheme") != "b"), "v", Named, ["round"]) == {}
+
+
+def test_distributions_on_distributions_are_dashed():
+    values = np.random.default_rng(5).normal(size=(2, 200))
+    columns = {"a": values[0], "b": values[0][::-1], "c": values[1] + 1}
+    rows = [(scheme, k, v) for scheme, column in columns.items() for k, v in enumerate(column)]
+    frame = pl.DataFrame(rows, schema=["scheme", "realization", "v"], orient="row")
+    scale = theme.cdf(frame, "v", Named, "title", "axis").to_dict()["encoding"]["strokeDash"]["scale"]
+    assert scale["range"] == [theme.DASHES[0], theme.DASHES[1], theme.DASHES[0]]
+    apart = theme.cdf(frame.filter(pl.col("scheme") != "b"), "v", Named, "title", "axis")
+    assert "strokeDash" not in apart.to_dict()["encoding"]
+
+
+def test_cells_have_colours_that_no_scheme_has(drawn):
+    assert not set(CELL_COLOURS) & {*theme.PALETTE, *registry.system("multicell").catalog.colours.values()}
+    spec = json.dumps(drawn["multicell.topology"])
+    assert all(colour in spec for colour in CELL_COLOURS)
+    assert "Scheduled by" in spec
+
+
+@pytest.mark.parametrize("rings", [1, 2, 5])
+def test_cells_that_touch_have_different_colours(rings):
+    radius = 500.0
+    station = hexagons.stations(rings, radius)
+    colours = np.array(cell_colours(station, radius))
+    distance = np.linalg.norm(station[:, None] - station, axis=-1)
+    touching = (distance > 0) & (distance < 1.1 * np.sqrt(3) * radius)
+    assert touching.sum(axis=1).max() == 6
+    assert not (touching & (colours[:, None] == colours)).any()
+
+
+def test_an_empty_figure_has_axes_and_says_why():
+    frame = theme.empty("no attack is defined", "Epsilon", "Attack", "Audit").to_dict()
+    assert frame["encoding"]["x"]["title"] == "Epsilon"
+    assert "no attack is defined" in frame["title"]["subtitle"]
+
+
+def test_the_audit_counts_canaries_once():
+    table = {"scheme": "s", "observer": "o" * 20 + " " + "p" * 20, "delta": 1e-5, "canaries": 4000, "false_alarm": 1e-4}
+    found = {"epsilon_upper": 3.0, "epsilon_lower": 1.0, "epsilon_lower_gaussian": 2.0}
+    spec = results.audit(None, {"audit": pl.DataFrame([table | found])}).to_dict()
+    assert spec["title"]["subtitle"][0].startswith("4000 canaries an attack")
+    assert max(len(line) for row in spec["datasets"].values() for line in row[0]["attack"].split("\n")) <= results.LABEL
+
+
+# Print.
+
+
+def width(pdf: bytes) -> float:
+    return float(re.search(rb"MediaBox ?\[ ?0 0 ([\d.]+)", pdf)[1])
+
+
+@pytest.mark.parametrize("system", registry.BUILT_IN)
+def test_printed_figures_are_a_column_wide_in_8_points_and_without_title(drawn, system):
+    for name, spec in drawn.items():
+        if not name.startswith(f"{system}."):
+            continue
+        svg = printed.svg(spec)
+        assert {float(size) for size in re.findall(r'font-size="([\d.]+)px"', svg)} <= {8.0, 6.0}, name  # 6: raised
+        assert ">tiny<" not in svg, name
+        assert not re.search(r">[^<]*(epsilon|rho\b|\de-\d)[^<]*<", svg), name
+        assert width(printed.pdf(spec)) == pytest.approx(252, abs=1), name
+
+
+def test_words_become_letters_and_powers():
+    assert printed.words("Record-level epsilon at delta = 1") == "Record-level ε at δ = 1"
+    assert printed.words("Leakage rho, threshold; Delta(age)") == "Leakage ρ, threshold; Δ(age)"
+    powers = [re.sub("<.*?>", "^", printed.POWER.sub(printed._power, text)) for text in ("1e-05", "2.5e+12", "1e200")]
+    assert powers == ["10^−5^", "2.5·10^12^", "10^200^"]
+    assert printed.POWER.sub("x", "deadbe1e5 file2e-3") == "deadbe1e5 file2e-3"
+
+
+def test_printed_colours_differ_in_grey():
+    assert printed.lightness("#000000") == 0
+    assert printed.lightness("#FFFFFF") == pytest.approx(100)
+    assert printed.lightness("#777777") == pytest.approx(50.03, abs=0.01)
+    assert set(printed.COLOURS) == {*theme.PALETTE, "#000000"}
+    own = {c for name in registry.BUILT_IN for c in registry.system(name).catalog.colours.values()}
+    assert own <= set(printed.COLOURS)
+    ordered = sorted(map(printed.lightness, printed.COLOURS.values()))
+    assert min(b - a for a, b in pairwise(ordered)) >= printed.LEAST_LIGHTNESS
+    assert ordered[-1] < 80  # seen on white
+
+
+def test_printed_lines_differ_in_dashes_and_marks_in_shapes(drawn):
+    lines = views(printed.specification(drawn["multicell.accuracy"]))
+    [dash] = [view["encoding"]["strokeDash"]["scale"] for view in lines if mark(view) == "line"]
+    assert len({tuple(one) for one in dash["range"]}) == len(dash["domain"]) == 3
+    marks = views(printed.specification(drawn["multicell.tradeoff"]))
+    assert all(len(set(view["encoding"]["shape"]["scale"]["range"])) == 3 for view in marks)
+
+
+def test_a_study_asks_for_print_by_true():
+    config = {"scenarios": {"one": TINY["base"]}}
+    assert not load(config, "file").print
+    assert load(config | {"print": True}, "file").print
+    assert load(config | {"print": "true"}, "file").print  # as --config hands it over
+    with pytest.raises(ScenarioError, match="print: must be true or false, is 'no way'"):
+        load(config | {"print": "no way"}, "file")

@@ -1,0 +1,140 @@
+"""A study's page: what it says, that it needs no network, and what a person can do with it in a browser."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import polars as pl
+import pytest
+
+import pwfl
+from conftest import TINY, need
+from pwfl import api, tables
+from pwfl.report import build, page, theme
+from pwfl.report.catalog import COMPARISON, SWEEP_FIGURES
+
+pytestmark = pytest.mark.xdist_group("page")
+
+# What a person does, one after the other, and what the page shows then.
+CLICKS = """
+const wait = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
+const until = async (what) => { for (let k = 0; k < 100 && !what(); k++) await wait(0.1); return what(); };
+addEventListener("load", async () => {
+  const seen = { errors: [] };
+  addEventListener("error", (event) => seen.errors.push(event.message));
+  try {
+    const figures = [...document.querySelectorAll("figure")];
+    for (const figure of figures) { figure.scrollIntoView(); await until(() => figure.querySelector("svg .mark-group")); }
+    seen.drawn = figures.filter((figure) => figure.querySelector("svg .mark-group")).length;
+    const choice = document.querySelector("figure select"), chart = choice.closest("figure");
+    const title = () => chart.querySelector("svg").textContent;
+    seen.before = title();
+    choice.value = String(choice.options.length - 1);
+    choice.dispatchEvent(new Event("change"));
+    await until(() => title() !== seen.before);
+    seen.after = title();
+    const heads = () => [...document.querySelectorAll("#The-study-claims table.dataTable thead th")];
+    await until(() => heads().length > 1);
+    const column = heads().findIndex((head) => head.textContent.startsWith("measured"));
+    const values = () => [...document.querySelectorAll("#The-study-claims table.dataTable tbody tr")].map((row) => row.cells[column].textContent);
+    heads()[column].click(); await wait(0.5);
+    seen.once = values();
+    heads()[column].click(); await wait(0.5);
+    seen.twice = values();
+    seen.legends = document.querySelectorAll("figure svg .role-legend-symbol path").length;
+    const summary = document.querySelector("#The-study-summary summary"); summary.click(); await wait(0.2);
+    seen.open = document.querySelector("#The-study-summary").open;
+    seen.links = [...document.querySelectorAll(".files a")].map((link) => decodeURI(link.getAttribute("href")));
+  } catch (error) { seen.errors.push(String(error)); }
+  const result = document.createElement("pre"); result.id = "seen"; result.textContent = JSON.stringify(seen); document.body.append(result);
+});
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A study's folder with its page, of a scenario and of a sweep."""
+    config = {
+        "base": TINY["base"] | {"realizations": 2, "training_realizations": 2},
+        "scenarios": {"plain": {}, "swept": {"sweep": {"schedule.gamma": [3, 300]}}},
+    }
+    folder = tmp_path_factory.mktemp("page")
+    study, found = api.load(config, "study.yaml"), pwfl.simulate(config)
+    compared = {
+        name: {"scenario": chosen.part(None), "point": study.place(name), **found.scenarios[name].report}
+        for name, chosen in study.scenarios.items()
+    }
+    for figure in SWEEP_FIGURES:
+        chart = build.comparison_figure("multicell", figure, compared)
+        paths = {kind: str(folder / f"multicell_{figure}.{kind}") for kind in ("json", "png", "svg")}
+        theme.save(chart, paths, build.choices("multicell", figure, compared))
+    for name in COMPARISON:
+        tables.write_report(found.comparison[name], folder / f"{name}.csv", folder / f"{name}.parquet")
+    text = "**A caption** of ``{{ snakemake.wildcards.scenario }}``."
+    part = {
+        "scenario": None,
+        "figures": [(f"multicell_{figure}", text) for figure in SWEEP_FIGURES],
+        "tables": list(COMPARISON.items()),
+    }
+    parts = [part, {"scenario": "plain", "system": "multicell", "figures": [], "tables": []}]
+    (folder / "index.html").write_text(page.of_files("study", parts, folder), encoding="utf-8")
+    return folder
+
+
+def test_the_page_says_what_holds_and_needs_no_network(folder):
+    text = (folder / "index.html").read_text(encoding="utf-8")
+    claims = pl.read_csv(folder / "claims.csv")
+    counts = {word: (claims["holds"] == word).sum() for word in ("yes", "no", "open")}
+    assert f"Of {len(claims)} claims" in text
+    assert f"{counts['yes']} hold, {counts['no']} do not, and {counts['open']} are open" in text
+    assert not re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=[\"']?http", text)
+    assert len(text) < 5_000_000
+
+
+def test_constants_stand_beside_a_table_once_and_empty_columns_nowhere():
+    frame = pl.DataFrame({"a": [1, 1, 2], "same": ["x"] * 3, "none": [None] * 3, "some": [None, 1.0, 1.0]})
+    assert frame.columns == ["a", "same", "none", "some"]
+    rest, constant = page.readable(frame)
+    assert rest.columns == ["a", "some"]
+    assert constant == {"same": "x"}
+    assert page.readable(frame.head(1))[1] == {}
+
+
+def test_text_of_a_study_cannot_become_markup(folder):
+    frame = pl.DataFrame({"scheme": ["</script><b>x"], "value": [1.0]})
+    spec = json.loads((folder / "multicell_plane.json").read_text())
+    spec["title"] = "</script><b>y"
+    figure, table = page.Figure("<i>", "", spec, []), page.Table("<u>", "<s>", frame, [])
+    text = page.render("<p>", [], [page.Part("<a>", "<a>", [figure], [table])])
+    for bad in ("</script><b>", "<title><p>", "<h3><i>", "<u>", "<s>"):
+        assert bad not in text
+
+
+def test_in_a_browser_figures_draw_choices_change_them_and_tables_sort(folder, tmp_path):
+    need("chromium")
+    copy = shutil.copytree(folder, tmp_path / "page")
+    index = copy / "index.html"
+    index.write_text(index.read_text(encoding="utf-8").replace("<head>", f"<head><script>{CLICKS}</script>", 1))
+    command = [
+        "chromium", "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
+        "--window-size=1250,1000", "--virtual-time-budget=60000", "--dump-dom", index.as_uri(),
+    ]  # fmt: skip
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
+    seen = json.loads(
+        re.search(r'<pre id="seen">(.*?)</pre>', shown, re.DOTALL)[1]
+        .replace("&gt;", ">")
+        .replace("&lt;", "<")
+        .replace("&amp;", "&")
+    )
+    assert seen["errors"] == []
+    assert seen["drawn"] == len(SWEEP_FIGURES)
+    assert seen["before"] != seen["after"]
+    assert seen["legends"] > 0
+    once, twice = ([float(value) for value in seen[order]] for order in ("once", "twice"))
+    assert len(set(once)) > 1
+    assert once == sorted(once)
+    assert twice == sorted(twice, reverse=True)
+    assert seen["open"]
+    assert seen["links"]
+    assert all((folder / link).is_file() for link in seen["links"])

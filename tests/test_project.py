@@ -1,0 +1,304 @@
+"""What stands around the code and could rot unseen: metadata, licences, links, rule graph, site, container image."""
+
+import fnmatch
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from html.parser import HTMLParser
+from importlib.metadata import PackageNotFoundError, distribution, distributions
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+from conftest import ROOT, environment, plugin, snakemake
+from pwfl.systems import registry
+
+sys.path.append(str(ROOT / "docs"))
+
+import rule_graph
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+README = (ROOT / "README.md").read_text()
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "config/README.md")),
+    *sorted(ROOT.glob("docs/*.md")),
+    *sorted(ROOT.glob("examples/*/README.md")),
+]
+
+
+def prose(page: Path) -> str:
+    """A page without its blocks of code."""
+    return re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(page: Path) -> set[str]:
+    """Where links into a page can lead: its headings, as code hosts name them."""
+    headings = re.findall(r"^#+ (.*)$", prose(page), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def locked(name: str) -> dict[str, str]:
+    """The versions of a lock file; those that differ by platform or Python are left out."""
+    return dict(re.findall(r"^([a-z0-9.-]+)==(\S+) \\$", (ROOT / f"envs/{name}.lock").read_text(), flags=re.MULTILINE))
+
+
+# The version and the papers.
+
+
+def test_the_version_is_the_same_everywhere():
+    newest = re.search(r"^## \[(\S+)\] - (\S+)$", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
+    assert (PROJECT["version"],) * 2 == (CITATION["version"], newest[1])
+    assert str(CITATION["date-released"]) == newest[2]
+
+
+def test_every_system_has_its_paper_among_the_references():
+    papers = {paper["notes"].removeprefix("The system ").rstrip("."): paper for paper in CITATION["references"]}
+    assert sorted(papers) == sorted(registry.BUILT_IN)
+    for system, paper in papers.items():
+        page = " ".join((ROOT / f"docs/{system}.md").read_text().split())
+        assert paper["title"] in page
+        assert [author for author in paper["authors"] if author["family-names"] not in page] == []
+
+
+# Licences.
+
+
+def needed(names: list[str], seen: set[str]) -> set[str]:
+    """The installed distributions that some need, themselves among them."""
+    for name in names:
+        if name not in seen:
+            try:
+                requirements = map(Requirement, distribution(name).requires or [])
+            except PackageNotFoundError:  # of another platform
+                continue
+            seen.add(name)
+            needed([r.name.lower() for r in requirements if r.marker is None or r.marker.evaluate({"extra": ""})], seen)
+    return seen
+
+
+def test_what_the_package_needs_is_not_under_the_gpl_but_what_its_extra_needs_is():
+    def licence(name: str) -> str:
+        found = distribution(name).metadata
+        kinds = [kind for kind in found.get_all("Classifier") or [] if kind.startswith("License")]
+        return "; ".join([found.get("License-Expression") or "", (found.get("License") or "")[:1000], *kinds])
+
+    gpl = re.compile(r"GNU General Public|(?<![LA])GPL")
+    alone = needed([Requirement(text).name for text in PROJECT["dependencies"]], set())
+    assert {"tensorflow", "snakemake", "cvxpy"} <= alone
+    # docutils is in the public domain, but for parts that nothing runs.
+    assert [name for name in sorted(alone - {"docutils"}) if gpl.search(licence(name))] == []
+    (glpk,) = map(Requirement, PROJECT["optional-dependencies"]["glpk"])
+    assert glpk.name not in alone
+    assert gpl.search(licence(glpk.name))
+
+
+def test_without_cvxopt_all_but_glpk_works():
+    code = """if True:
+        import sys
+        sys.modules["cvxopt"] = None  # as if it were not installed
+        import numpy as np
+        from pwfl.systems.multicell import reference
+        cell = np.array([1.0, 2.0]), np.zeros(2), 0.0, np.array([[0.5], [0.5]])
+        assert reference.solve(*cell, "HIGHS").tolist() == [-1, 0]
+        try:
+            reference.solve(*cell, "GLPK_MI")
+        except reference.SolverError as error:
+            sys.exit(f"refused: {error}")
+    """
+    result = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[-1].startswith("refused: GLPK_MI failed: The solver GLPK_MI is not installed")
+
+
+# The lock files.
+
+
+@pytest.mark.parametrize("name", ["requirements", "slurm", "storage", "kubernetes", "docs"])
+def test_lock_files_fit_the_metadata_and_each_other(name):
+    extras = PROJECT["optional-dependencies"]
+    asked = [*PROJECT["dependencies"], *extras["glpk"], *extras["dev"]] if name == "requirements" else extras[name]
+    text = (ROOT / f"envs/{name}.lock").read_text()
+    for requirement in map(Requirement, asked):
+        versions = re.findall(rf"^{requirement.name}==(\S+)", text, flags=re.MULTILINE | re.IGNORECASE)
+        assert versions, requirement
+        assert all(version in requirement.specifier for version in versions), requirement
+    ours = locked("requirements")
+    assert {key: at for key, at in locked(name).items() if ours.get(key, at) != at} == {}
+    assert "//" not in text  # no address of a registry
+
+
+# Links, commands and the rule graph.
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    broken = []
+    for target in re.findall(r"\]\((?!https?://)([^)\s]+)\)", prose(page)):
+        path, _, anchor = target.partition("#")
+        file = page.parent / path if path else page
+        if not file.exists() or (anchor and anchor not in anchors(file)):
+            broken.append(target)
+    assert broken == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_make_has_the_targets_that_pages_name(page):
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    named = re.findall(r"(?:^|`)make ([a-z-]+)", page.read_text(), flags=re.MULTILINE)
+    assert set(named) <= set(targets)
+
+
+def test_the_rule_graph_in_the_readme_is_current(tmp_path):
+    study = yaml.safe_load((ROOT / "config/config.yaml").read_text())
+    result = snakemake(tmp_path, study, "--rulegraph", "dot")
+    assert result.returncode == 0, result.stderr
+    drawn = rule_graph.BLOCK.search(README)[0]
+    assert drawn == f"```mermaid\n{rule_graph.mermaid(result.stdout)}```", "`make docs` draws it anew"
+
+
+# The container image: without Docker, its instructions are followed in a folder.
+
+
+def sent(path: str) -> bool:
+    """Whether .dockerignore lets a file or folder of the repository through: the last pattern that fits decides."""
+    through = True
+    for line in (ROOT / ".dockerignore").read_text().split():
+        if any(fnmatch.fnmatch(part, line.removeprefix("!")) for part in (path, path.partition("/")[0])):
+            through = line.startswith("!")
+    return through
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory):
+    """The folder that the Dockerfile fills; the package in `site-packages`, other packages only looked for."""
+    folder = tmp_path_factory.mktemp("image")
+    tools = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    for line in re.findall(r"^[A-Z].*$", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE):
+        instruction, _, what = line.partition(" ")
+        if instruction == "COPY":
+            *sources, to = what.split()
+            (folder / to).mkdir(exist_ok=True)
+            for source in sources:
+                assert sent(source), source
+                if (ROOT / source).is_dir():
+                    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+                    shutil.copytree(ROOT / source, folder / to, ignore=ignored, dirs_exist_ok=True)
+                else:
+                    shutil.copy(ROOT / source, folder / to)
+        elif instruction == "RUN":
+            how = {"PIP_DRY_RUN": "1"} if ".lock" in what else {"PIP_TARGET": str(folder / "site-packages")}
+            subprocess.run(["bash", "-euc", what], cwd=folder, env=os.environ | tools | how, check=True)
+        else:
+            assert instruction in ("FROM", "WORKDIR")
+    return folder
+
+
+def test_the_image_has_the_package_with_its_metadata(image):
+    site = image / "site-packages"
+    (found,) = (f for f in distributions(path=[str(site)]) if f.name == "pwfl")
+    assert (found.version, found.metadata["License-Expression"]) == (PROJECT["version"], "MIT")
+    assert found.metadata["Author"] == "the pwfl authors"
+    assert any(file.name == "LICENSE" for file in found.files)
+    modules = {path.relative_to(ROOT / "pkg") for path in (ROOT / "pkg").rglob("*") if path.suffix in (".py", ".rst")}
+    assert modules <= {path.relative_to(site) for path in site.rglob("*")}
+
+
+def test_snakemake_takes_the_kubernetes_command_of_the_readme(tmp_path):
+    (line,) = re.findall(r"^snakemake (--executor kubernetes .*?[^\\])$", README, flags=re.MULTILINE | re.DOTALL)
+    code = """if True:
+        import shlex, sys
+        from snakemake.cli import parse_args
+        from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
+        from snakemake_interface_storage_plugins.registry import StoragePluginRegistry
+        _, given = parse_args(shlex.split(sys.argv[1]))
+        ExecutorPluginRegistry().get_plugin(given.executor)
+        StoragePluginRegistry().get_plugin(given.default_storage_provider)
+    """
+    result = subprocess.run(
+        [sys.executable, "-c", code, line.replace("\\\n", " ")],
+        env=environment(ROOT, plugin("kubernetes", tmp_path)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+
+
+# The site.
+
+
+class References(HTMLParser):
+    """The addresses that a page refers to: `needed` to show it, `links` to follow; and its `anchors`."""
+
+    def __init__(self):
+        super().__init__()
+        self.needed, self.links, self.anchors = [], [], set()
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        self.anchors.add(attributes.get("id"))
+        if tag == "a":
+            self.links.append(attributes.get("href", ""))
+        elif tag in ("img", "script", "link", "iframe", "object"):
+            self.needed.append(attributes.get("src") or attributes.get("href") or attributes.get("data") or "")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The pages of the documentation's site, by their paths, made without a warning."""
+    folder = tmp_path_factory.mktemp("site")
+    tools = () if find_spec("furo") else (plugin("docs", folder / "tools"),)
+    result = subprocess.run(
+        [sys.executable, str(ROOT / "docs/build_site.py"), str(folder)],
+        env=environment(ROOT, *tools),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    pages = {}
+    for path in (folder / "html").rglob("*.html"):
+        pages[path] = References()
+        pages[path].feed(path.read_text())
+    return folder / "html", pages
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("site")  # made once
+def test_the_site_needs_no_network_and_its_links_lead_somewhere(site):
+    html, pages = site
+    assert {html / name for name in ("index.html", "CHANGELOG.html", "docs/without_snakemake.html")} <= set(pages)
+    broken = []
+    for path, page in pages.items():
+        assert [address for address in page.needed if re.match(r"(?:https?:)?//", address)] == []
+        for address in [*page.needed, *page.links]:
+            file, _, anchor = unquote(address).partition("#")
+            if re.match(r"[a-z]+:", file):
+                continue
+            to = (path.parent / file.partition("?")[0]).resolve() if file else path
+            to = to / "index.html" if to.is_dir() else to
+            if not to.exists() or (anchor and to in pages and anchor not in pages[to].anchors):
+                broken.append((path.name, address))
+    assert broken == []
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("site")  # made once
+def test_the_site_has_the_functions_that_pages_name_the_notebook_and_its_figure(site):
+    html, _ = site
+    multicell = (html / "docs/multicell.html").read_text()
+    assert 'href="../api/pwfl.systems.multicell.html#pwfl.systems.multicell.optimal_noise.optimal_noise"' in multicell
+    assert 'id="pwfl.api.simulate"' in (html / "api/pwfl.html").read_text()
+    notebook = (html / "docs/without_snakemake.html").read_text()
+    assert '<table border="1" class="dataframe' in notebook
+    assert ".svg" in notebook or "<svg" in notebook

@@ -1,0 +1,189 @@
+"""Sweeps: which scenarios a grid makes, what they are named, what comes of them, which points nothing dominates."""
+
+from itertools import product
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.model_selection import ParameterGrid
+
+import pwfl
+from conftest import snakemake
+from pwfl import scenario
+from pwfl.report import sweeps
+from pwfl.scenario import sweep
+
+AGING = {"system": "age_aware", "realizations": 2, "training_realizations": 1, "schedule": {"horizon": 4}}
+
+
+def study(base: dict, **scenarios: dict) -> scenario.Study:
+    return scenario.load({"base": base, "scenarios": scenarios or {"one": {}}}, "study.yaml")
+
+
+@pytest.mark.parametrize(
+    "grids",
+    [
+        {"schedule.gamma": [1.0, 10.0, 100.0]},
+        {"schedule.gamma": [1.0, 10.0], "radio.resource_blocks": [2, 3, 5]},
+        [{"schedule.gamma": [1.0, 2.0], "seed": [1, 2]}, {"radio.resource_blocks": [2, 3]}],
+    ],
+)
+def test_points_are_those_of_scikit_learns_grid(grids):
+    found = study({"sweep": grids})
+    expected = [dict(point) for point in ParameterGrid(grids)]
+    assert sorted(map(str, map(sorted, (p.values.items() for p in found.points.values())))) == sorted(
+        str(sorted(point.items())) for point in expected
+    )
+    for name, point in found.points.items():
+        assert point.of == "one"
+        assert all(sweep.value_of(found.scenarios[name], key) == value for key, value in point.values.items())
+
+
+def test_a_point_is_the_scenario_that_one_would_write_by_hand():
+    found = study({"network": {"users": 40}, "sweep": {"schedule.gamma": [7], "radio.resource_blocks": [3]}})
+    by_hand = scenario.resolve(
+        {"network": {"users": 40}}, {"schedule": {"gamma": 7.0}, "radio": {"resource_blocks": 3}}
+    )
+    assert list(found.scenarios) == ["one,gamma=7,resource_blocks=3"]
+    assert found.scenarios["one,gamma=7,resource_blocks=3"] == by_hand
+
+
+def test_names_tell_points_apart_and_say_which_they_are():
+    grids = {"training.hidden_layers": [[], [16, 8]], "schedule.gamma": [1e6, 0.25, "3e2"], "data.dataset": ["digits"]}
+    names = list(study({"data": {"samples_offset": 1}, "network": {"users": 9}, "sweep": grids}).scenarios)
+    assert names[:3] == [
+        "one,hidden_layers=none,gamma=1000000,dataset=digits",
+        "one,hidden_layers=none,gamma=0.25,dataset=digits",
+        "one,hidden_layers=none,gamma=300,dataset=digits",
+    ]
+    assert len(set(names)) == 6
+    twice = {"shape.size": 1, "hat.size": 2}
+    assert sweep.name("one", twice) == "one,shape.size=1,hat.size=2"
+
+
+def test_a_scenario_sweeps_beside_the_base_or_instead_of_it_or_not_at_all():
+    base = {"sweep": {"schedule.gamma": [1, 2]}}
+    found = study(
+        base, both={"sweep": {"radio.resource_blocks": [2]}}, other={"sweep": [{"seed": [4]}]}, none={"sweep": []}
+    )
+    assert list(found.scenarios) == [
+        "both,gamma=1,resource_blocks=2",
+        "both,gamma=2,resource_blocks=2",
+        "other,seed=4",
+        "none",
+    ]
+    assert found.swept == ["schedule.gamma", "radio.resource_blocks", "seed"]
+    assert found.place("none") == ("none", {"schedule.gamma": 1e6, "radio.resource_blocks": 5, "seed": 1})
+
+
+def test_scenarios_to_run_are_named_with_all_their_points_or_point_by_point():
+    config = {"base": {"sweep": {"schedule.gamma": [1, 2]}}, "scenarios": {"a": {}, "b": {}}}
+    assert list(scenario.load(config | {"run": ["b"]}, "f").scenarios) == ["b,gamma=1", "b,gamma=2"]
+    assert list(scenario.load(config | {"run": ["a,gamma=2", "b,gamma=1"]}, "f").scenarios) == [
+        "a,gamma=2",
+        "b,gamma=1",
+    ]
+    with pytest.raises(scenario.ScenarioError, match="run: there is no scenario 'a,gamma=3'; did you mean 'a,gamma="):
+        scenario.load(config | {"run": ["a,gamma=3"]}, "f")
+
+
+@pytest.mark.parametrize(
+    ("grids", "message"),
+    [
+        (3, "base.sweep: must map keys to lists of values, or list such mappings, is 3"),
+        ([3], r"base.sweep: must map keys to lists of values, or list such mappings, is \[3\]"),
+        ({"schedule.gama": [1]}, "base.sweep: schedule.gama: unknown key; did you mean 'schedule.gamma'"),
+        ({"schedule": [1]}, "base.sweep: schedule: is a section; name one of its parameters, with the dot: schedule.gamma"),
+        ({"schedule.gamma": 1}, "base.sweep: schedule.gamma: must be a list of values, is 1"),
+        ({"schedule.gamma": []}, "base.sweep: schedule.gamma: must be a list of values, is"),
+        ({"schedule.gamma": [1, -2]}, "base.sweep: schedule.gamma: -2.0 is wrong: input should be greater"),
+        ({"schedule.gamma": [1, "1.0"]}, "base.sweep: the point one,gamma=1 stands twice"),
+        ([{"seed": [1]}, {"seed": [2, 1]}], "base.sweep: the point one,seed=1 stands twice"),
+        ({"system": ["age_aware"]}, "base.sweep: system: cannot be swept; write a scenario for each system"),
+        ({"schemes": [[]]}, "base.sweep: schemes: cannot be swept; list them all"),
+        ({"shards.training": [1, 2]}, "base.sweep: shards.training: cannot be swept; results do not depend on it"),
+        ({"network.users": [20, 5000]}, r"one: data.samples_offset: 5000 users would hold .* \(at one,users=5000\)"),
+        ({"seed": list(range(20_000))}, "base.sweep: has 20,000 points, and 10,000 are the most"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_sweep_is_said_before_anything_runs(grids, message):
+    with pytest.raises(scenario.ScenarioError, match=message):
+        study({"sweep": grids})
+
+
+def test_a_value_that_the_sweep_replaces_is_told():
+    found = study({"schedule": {"gamma": 5.0}, "sweep": {"schedule.gamma": [1, 2]}})
+    assert "base.schedule.gamma: 5.0 has no effect in one: the sweep of schedule.gamma replaces it" in found.warnings
+
+
+def test_what_nothing_dominates_is_what_brute_force_finds():
+    generator = np.random.default_rng(0)
+    for size, values in product((1, 2, 7, 60), (3, 10, 10**6)):  # with many ties, and with none
+        x, y = generator.integers(values, size=(2, size)).astype(float)
+        as_good = (x[:, None] <= x) & (y[:, None] <= y)
+        dominated = (as_good & ((x[:, None] < x) | (y[:, None] < y))).any(axis=0)
+        assert np.array_equal(sweeps.efficient(x, y), ~dominated)
+
+
+@pytest.fixture(scope="module")
+def aging():
+    """A sweep of two parameters through all stages, and its config."""
+    config = {"base": AGING | {"sweep": {"schedule.horizon": [4, 6], "seed": [1, 2]}}, "scenarios": {"clients": {}}}
+    return pwfl.simulate(config), config
+
+
+def test_every_table_of_a_study_has_a_column_for_each_swept_parameter(aging):
+    found, _ = aging
+    for name, content in found.scenarios.items():
+        for table, frame in content.report.items():
+            assert frame.columns[:2] == ["schedule.horizon", "seed"], table
+            assert frame.select(pl.struct("schedule.horizon", "seed").n_unique()).item() <= 1
+            assert not len(frame) or f"horizon={frame['schedule.horizon'][0]},seed={frame['seed'][0]}" in name
+    for table, frame in found.comparison.items():
+        assert {"schedule.horizon", "seed"} <= set(frame.columns), table
+        values = frame.drop_nulls("seed").select("scenario", "schedule.horizon", "seed").unique()
+        assert all(name == f"clients,horizon={h},seed={s}" for name, h, s in values.iter_rows())
+
+
+def test_outcomes_are_means_over_the_realizations_of_a_point(aging):
+    found, _ = aging
+    rows = found.comparison["outcomes"].filter(pl.col("outcome") == "epsilon_exact")
+    assert len(rows)
+    for row in rows.iter_rows(named=True):
+        each = found.scenarios[row["scenario"]].report["realizations"]
+        each = each.filter((pl.col("scheme") == row["scheme"]) & (pl.col("target_epsilon") == row["target_epsilon"]))
+        values = each["epsilon_exact"].to_numpy()
+        assert row["mean"] == pytest.approx(values.mean())
+        assert (row["least"], row["most"], row["realizations"]) == (values.min(), values.max(), len(values))
+
+
+def test_the_front_holds_no_point_that_another_one_dominates_and_every_other(aging):
+    found, _ = aging
+    outcomes, front = found.comparison["outcomes"], found.comparison["front"]
+    assert len(front)
+    keys = ["scenario", "scheme", "target_epsilon"]
+    wide = outcomes.pivot("outcome", index=keys, values="mean")
+    for (x, y), part in front.group_by("x", "y"):
+        points = wide.filter(pl.col(x).is_finite() & pl.col(y).is_finite())
+        losses = np.array([sweeps.losses(points[name], sweeps.outcomes_of("age_aware")[name]) for name in (x, y)])
+        as_good = (losses[:, :, None] <= losses[:, None, :]).all(axis=0)
+        better = (losses[:, :, None] < losses[:, None, :]).any(axis=0)
+        expected = points.filter(~(as_good & better).any(axis=0)).select(keys)
+        assert set(expected.rows()) == set(part.select(keys).rows())
+
+
+def test_points_compute_once_what_they_have_in_common(tmp_path):
+    base = AGING | {"audit": {"canaries": 10}, "sweep": {"training.draws": [2, 3]}}
+    config = {"study": "common", "base": base, "scenarios": {"clients": {}}}
+    result = snakemake(tmp_path, config, "--cores", "2")
+    assert result.returncode == 0, result.stdout + result.stderr
+    computed = {stage: len(list((tmp_path / "store" / stage).iterdir())) for stage in ("channel", "schedule", "train")}
+    schemes = pl.read_csv(tmp_path / "results/common/clients,draws=2/addresses.csv")["scheme"].n_unique()
+    assert computed["channel"] == 1
+    assert computed["train"] == 2 * schemes
+    page = (tmp_path / "results/common/index.html").read_text(encoding="utf-8")
+    assert "clients,draws=3" in page
+    assert not list((tmp_path / "results/common/clients,draws=2").glob("*.svg"))
+    result = snakemake(tmp_path, config, "results/common/clients,draws=2/times.svg")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert list((tmp_path / "results/common/clients,draws=2").glob("*.svg"))
