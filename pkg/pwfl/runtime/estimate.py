@@ -29,7 +29,10 @@ def remaining(described: dict) -> str:
         return ""
     time = f"{seconds / 3600:,.1f} core-hours" if seconds > 3600 else f"{ceil(seconds / 60)} core-minutes"
     disk = f"{stored / 2**30:,.1f} GiB" if stored > 2**30 else f"{ceil(stored / 2**20)} MiB"
-    return f"Stages have {jobs:,} jobs to do, about {time} and {disk} in store/, give or take a factor of three; then the report"
+    return (
+        f"Stages have {jobs:,} jobs to do, about {time} and {disk} in store/, give or take a factor of three; then the "
+        "report"
+    )
 
 
 def _computed(folder: Path, stage: str) -> bool:
