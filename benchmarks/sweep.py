@@ -5,7 +5,6 @@ import subprocess
 import sys
 import tempfile
 from copy import deepcopy
-from itertools import product
 from pathlib import Path
 
 import yaml
@@ -59,7 +58,7 @@ def rows() -> list[dict]:
         swept = arguments(Path(name), "sweep", study({"sweep": grid}))
         _, cpu = run(Path(name), 2, *swept)
         size = report_mb(Path(name), swept)
-    alone = sum(separate(*point) for point in product(GAMMA, BLOCKS))
+    alone = len(GAMMA) * sum(separate(GAMMA[len(GAMMA) // 2], blocks) for blocks in BLOCKS)  # gamma changes no time
     with tempfile.TemporaryDirectory() as name:
         run(Path(name), 2, "--configfile", str(DEFAULT))
         default = report_mb(Path(name), ["--configfile", str(DEFAULT)])
@@ -71,8 +70,9 @@ def rows() -> list[dict]:
         jobs = int(re.search(rb"total +(\d+)", planned.stdout + planned.stderr)[1])
     print(f"a dry run of 100 points: {jobs} jobs, {1000 * dry / jobs:.1f} ms a job", file=sys.stderr)
     points = len(GAMMA) * len(BLOCKS)
+    several = f"{points} studies ({len(BLOCKS)} of them, times {len(GAMMA)})"
     return [
-        row(f"a sweep of {points} points, three schemes: CPU time", f"{points} studies", cpu, alone, 0.5, "lower"),
+        row(f"a sweep of {points} points, three schemes: CPU time", several, cpu, alone, 0.5, "lower"),
         row("the report of the default study (MB)", "10 MB", default, 10.0, 1.0, "lower"),
         row(f"the report of {points} points (MB)", "30 MB", size, 30.0, 1.0, "lower"),
         row("a dry run of 100 points", "10 s", dry, 10.0, 1.0, "lower"),

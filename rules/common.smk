@@ -17,7 +17,6 @@ from pwfl.stages import IMPORTED, IMPORTS, MAKER, STAGES
 from pwfl.systems import registry
 
 jobs.give_path(package)
-LARGE = 200  # jobs of which a study's size is told
 DEFAULT_CONFIG = "config/config.yaml"  # also under `--config` alone
 is_main = workflow.modifier.is_main_snakefile()  # not a module of another workflow
 
@@ -58,7 +57,7 @@ RESULTS = f"results/{study.name}"
 FORMATS = ("json", "png", "svg", *(("pdf",) if study.print else ()))  # of figures
 
 
-if workflow.is_main_process and is_main and (size := estimate.remaining(described, LARGE)):
+if workflow.is_main_process and is_main and (size := estimate.remaining(described)):
     logger.warning(size)
 
 

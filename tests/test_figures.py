@@ -10,7 +10,7 @@ import pytest
 
 from conftest import TINY
 from pipeline import run
-from pwfl.report import build, printed, results, theme
+from pwfl.report import build, printed, results, sweep_figures, theme
 from pwfl.report.catalog import COMMON_FIGURES
 from pwfl.scenario import ScenarioError, load
 from pwfl.systems import registry
@@ -127,6 +127,18 @@ def test_distributions_on_distributions_are_dashed():
     assert encoding["color"]["scale"]["domain"] == encoding["strokeDash"]["scale"]["domain"] == ["a", "b"]
     apart = theme.cdf(frame.filter(pl.col("scheme") != "b"), "v", Named, "title", "axis")
     assert "strokeDash" not in apart.to_dict()["encoding"]
+
+
+def test_ringed_points_on_each_other_share_a_number_and_no_other_does():
+    places = [0.0, 0.5, 0.505, 1.0]
+    frame = pl.DataFrame(
+        {"value": [1.0, 2.0, 5.5, 7.0], "x_mean": places, "y_mean": places, "best": [True] * 3 + [False]}
+    )
+    assert sweep_figures._numbers(frame, "value").to_list() == ["1", "2, 5.5", None, None]
+    apart = frame.with_columns(y_mean=pl.Series([0.0, 0.5, 0.6, 1.0]))
+    assert sweep_figures._numbers(apart, "value").to_list() == ["1", "2", "5.5", None]
+    decades = frame.with_columns(pl.Series("x_mean", [1.0, 1e3, 2e3, 1e4]))  # 0.075 of a logarithmic axis
+    assert sweep_figures._numbers(decades, "value").to_list() == ["1", "2", "5.5", None]
 
 
 def test_cells_have_colours_that_no_scheme_has(drawn):

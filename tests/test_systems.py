@@ -209,7 +209,7 @@ def test_the_figure_of_all_systems_names_everything(studied):
     labels = {row["label"] for row in of_kind(chart, "text", text="label")["rows"]}
     assert {"multicell, OptSched+DP", "random_orthogonalization, Private"} < labels
     assert "utility_fair (noisy_uploads), Proposed" in labels
-    subtitle = " ".join(parts(chart)[0]["title"]["subtitle"])
+    subtitle = " ".join(chart["title"]["subtitle"])
     assert "hollow" in subtitle
     copies = "utility_fair (fair_copies), Proposed; Benchmark; Benchmark, shared noise"
     assert f"not drawn, infinite epsilon against its own server: {copies}" in subtitle
@@ -230,9 +230,7 @@ def test_trainings_that_diverged_are_not_passed_over(studied):
     chart = systems.tradeoff(study).to_dict()
     labels = {row["label"] for row in of_kind(chart, "text", text="label")["rows"]}
     assert "multicell, OptSched, 1 of 2 diverged" in labels
-    assert "not drawn, every training diverged: multicell (cells), RndSched" in " ".join(
-        parts(chart)[0]["title"]["subtitle"]
-    )
+    assert "not drawn, every training diverged: multicell (cells), RndSched" in " ".join(chart["title"]["subtitle"])
     # A single training has no interval: it is left out, not drawn down to zero.
     assert "OptSched" not in {row["scheme"] for row in of_kind(chart, "rule", y="accuracy_low")["rows"]}
 

@@ -208,7 +208,7 @@ def copy_of_project(tmp_path):
     ("file", "old", "new", "expected"),
     [
         ("systems/multicell/power.py", "fraction > 1", "fraction >= 1", SCHEDULE),
-        ("privacy/gaussian.py", "rounds / 2", "rounds * 0.5", ACCOUNT),
+        ("privacy/gaussian.py", "rounds / 2", "rounds * 0.5", NOISE),  # a scheme of noise calibrates with it
         ("privacy/lower_bounds.py", "tail = false_alarm / 2", "tail = false_alarm / 3", AUDIT),
         ("systems/multicell/power.py", "# ", "#  ", set()),
         ("systems/multicell/power.py", '"""Powers of', '"""The powers of', set()),

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from pwfl.tables.units import unit
 
-SHOWN = 1000  # rows of a table on the page; its files hold all
+SHOWN = 100  # rows of a table on the page; its files hold all
 DIGITS = 4
 FORMATS = ("svg", "png", "pdf", "json")
 COMPARED = "All scenarios side by side. Click on a legend to choose schemes; point at a mark for its numbers."
@@ -175,7 +175,7 @@ def _table(part: str, table: Table) -> dict:
         show_dtypes=False,
         text_in_header_can_be_selected=False,  # a click on it sorts
         display_logo_when_loading=False,
-        lengthMenu=[10, 25, 100, SHOWN],
+        lengthMenu=[10, 25, SHOWN],
         maxBytes=0,
     )
     return {

@@ -29,7 +29,8 @@ COLOURS = {
     "#E69F00": "#EEBC4E",
 }
 LEAST_LIGHTNESS = 8.5  # by which any two of them differ, of 100 from black to white
-DASHES = [[1, 0], [4, 2], [1, 1.5], [6, 1.5, 1, 1.5], [9, 2], [3, 1, 1, 1, 1, 1], [2, 3], [7, 1, 3, 1]]
+SOLID = [1000, 0]  # not in pieces that can be seen
+DASHES = [SOLID, [4, 2], [1, 1.5], [6, 1.5, 1, 1.5], [9, 2], [3, 1, 1, 1, 1, 1], [2, 3], [7, 1, 3, 1]]
 SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-left", "triangle-right"]
 LETTERS = {"epsilon": "ε", "rho": "ρ", "delta": "δ", "gamma": "γ", "alpha": "α", "sigma": "σ", "lambda": "λ"}
 WORD = re.compile(rf"\b({'|'.join(LETTERS)})\b", re.IGNORECASE)
@@ -165,7 +166,7 @@ def _arrange(node: dict) -> None:
             node["facet"] = facet["column"]
         if "field" in node["facet"]:
             node |= {"columns": 2, "spacing": 8}
-            lines = f"split(replace(datum.label, regexp('(.{{1,{LINE}}})( |$)', 'g'), '$1\\n'), '\\n')"
+            lines = f"split(trim(replace(datum.label, regexp('(.{{1,{LINE}}})( |$)', 'g'), '$1\\n')), '\\n')"
             node["facet"]["header"] = (node["facet"].get("header") or {}) | {"labelExpr": lines}
         _arrange(node["spec"])
 
@@ -211,7 +212,7 @@ def _restyle_channel(channel: str, encoding: dict) -> None:
                 axis["tickCount"] = 5
             encoding["axis"] = axis
         if "padding" in scale:
-            scale["padding"] *= 0.35
+            scale["padding"] *= 0.6
     elif channel in SHRUNK and isinstance(scale.get("range"), list):
         scale["range"] = [size * SHRUNK[channel] for size in scale["range"]]
     if isinstance(encoding.get("legend", {}), dict) and channel in ("color", "size", "shape", "strokeDash", "opacity"):

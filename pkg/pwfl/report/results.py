@@ -9,7 +9,7 @@ import polars as pl
 from pwfl.report import theme
 
 LABEL = 32  # letters of a label's lines
-CURVE_POINTS = 300  # of a scheme, at most
+CURVE_POINTS = 80  # of a scheme, at most
 PREFIXES = {"M": 1e6, "k": 1e3, "": 1.0, "m": 1e-3, "µ": 1e-6, "n": 1e-9}  # of units
 SQUEEZED = 0.1  # share of an axis below which a scheme asks for a logarithmic one
 KEPT = ("trained", "no_user_scheduled")  # trainings whose accuracy is a result

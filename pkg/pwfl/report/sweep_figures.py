@@ -6,7 +6,9 @@
 import textwrap
 
 import altair as alt
+import numpy as np
 import polars as pl
+from scipy.sparse.csgraph import connected_components
 
 from pwfl.report import theme
 from pwfl.report.catalog import Outcome
@@ -25,6 +27,8 @@ from pwfl.report.sweeps import (
 
 DECADE = 10  # values of which the largest is as many times the least lie on a logarithmic axis
 PANEL = 260
+PATTERNS = alt.Scale(range=[theme.DASHES[0], [8, 4], [3, 3], [10, 3, 3, 3], [14, 4], [2, 7]])
+TOUCH = np.array([0.03, 0.04])  # shares of the axes within which points lie on each other
 FAILED = ("diverged", "noise_infeasible")  # trainings whose accuracy is no result
 ORDERED = alt.SchemeParams("viridis", extent=[0, 0.85])  # whose end is too light on white
 RINGS = "ringed: no other point is as good in both, by its means"
@@ -63,7 +67,7 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
         .properties(**size)
     )
     if table["sweep_of"].n_unique() > 1:
-        base = base.encode(strokeDash=alt.StrokeDash("sweep_of:N", title="Scenario"))
+        base = base.encode(strokeDash=alt.StrokeDash("sweep_of:N", title="Scenario", scale=PATTERNS))
     whiskers = base.mark_rule(strokeWidth=1.5).encode(y="low:Q", y2="high:Q", strokeDash=alt.value([]))
     layers = alt.layer(base.mark_line(), whiskers, base.mark_point(filled=True, size=55)).add_params(chosen)
     title = alt.TitleParams(
@@ -101,12 +105,16 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     drawn, left_out = both.filter(finite), both.filter(~finite)["scheme"].unique(maintain_order=True)
     best = efficient(losses(drawn["x_mean"], known[x]), losses(drawn["y_mean"], known[y]))
     frame, names = _plottable(drawn.with_columns(best=pl.Series(best, dtype=pl.Boolean)), swept)
+    if swept:
+        frame = frame.with_columns(_numbers(frame, names[swept[0]]))
     subtitle = [f"means and 95% intervals over {_counts(table.filter(pl.col('outcome').is_in([x, y])))}; {RINGS}"]
     if len(left_out):
         subtitle.append(f"not drawn, since infinite: {', '.join(left_out)}")
     colour, chosen, opacity = _scheme_colour(study)
+    across = _scale(drawn["x_mean"])
+    across.padding = 40  # room for numbers
     base = alt.Chart(frame).encode(
-        x=alt.X("x_mean:Q", title=known[x].title, scale=_scale(drawn["x_mean"]), axis=alt.Axis(format=known[x].format)),
+        x=alt.X("x_mean:Q", title=known[x].title, scale=across, axis=alt.Axis(format=known[x].format)),
         y=alt.Y("y_mean:Q", title=known[y].title, scale=_scale(drawn["y_mean"]), axis=alt.Axis(format=known[y].format)),
         color=colour,
         opacity=opacity,
@@ -135,12 +143,11 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
         best.mark_point(size=220, strokeWidth=1.5).encode(color=alt.value("#222")),
     ]
     if swept:
-        subtitle.append(f"numbers beside them: {swept[0]}")
-        for odd, dy in enumerate((10, -8)):  # neighbours' numbers on two sides
-            label = best.transform_filter(f"datum.place % 2 == {odd}").mark_text(
-                align="left", dx=11, dy=dy, fontSize=11
-            )
-            layers.append(label.encode(text=f"{names[swept[0]]}:N", color=alt.value("#222")))
+        subtitle.append(f"numbers above or below them: {swept[0]}")
+        for odd, dy in enumerate((17, -15)):  # neighbours' numbers on two sides
+            side = best.transform_filter(f"datum.numbers != null && datum.place % 2 == {odd}")
+            label = side.mark_text(dy=dy, fontSize=11)
+            layers.append(label.encode(text="numbers:N", color=alt.value("#222")))
     heading = f"{_system(study)}: {_small(known[y].title)} over {_small(known[x].title)}"
     title = alt.TitleParams(heading, subtitle=subtitle)
     return alt.layer(*layers).add_params(chosen).properties(title=title, width=theme.WIDTH, height=theme.HEIGHT)
@@ -192,7 +199,7 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
     y = alt.Y("accuracy_mean:Q", title="Test accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False))
     lines = base.mark_line().encode(y=y)
     if len(swept) > 1:
-        lines = lines.encode(strokeDash=alt.StrokeDash("swept_1:N", title=swept[1], legend=legend))
+        lines = lines.encode(strokeDash=alt.StrokeDash("swept_1:N", title=swept[1], legend=legend, scale=PATTERNS))
     band = base.mark_area(opacity=0.15).encode(y=alt.Y("accuracy_low:Q"), y2="accuracy_high:Q")
     count = max(content["history"]["realization"].n_unique() for content in study.values())
     title = alt.TitleParams(
@@ -299,6 +306,24 @@ def _plottable(table: pl.DataFrame, swept: list[str]) -> tuple[pl.DataFrame, dic
     others = {key: name for key in swept_columns(table) if (name := names.get(key))}
     frame = table.sort(swept, maintain_order=True).rename(others)
     return frame.drop([key for key in swept_columns(frame) if "." in key]).with_row_index("place"), names
+
+
+def _numbers(frame: pl.DataFrame, value: str) -> pl.Series:
+    """What stands above or below the ringed points: their values; of points on each other, at the first, all values."""
+    texts = [f"{v:g}" if isinstance(v, int | float) else v for v in frame[value]]
+    best = np.flatnonzero(frame["best"].to_numpy())
+    places = [
+        (pl.Series(np.log10(values)) if _spans_decades(values) else values).to_numpy()
+        for values in (frame["x_mean"], frame["y_mean"])
+    ]
+    shares = np.stack([place / (np.ptp(place) or 1.0) for place in places], axis=1)[best]
+    touch = (abs(shares[:, None] - shares) < TOUCH).all(axis=-1)
+    numbers: list[str | None] = [None] * len(frame)
+    _, groups = connected_components(touch)
+    for group in np.unique(groups):
+        together = best[groups == group]
+        numbers[together[0]] = ", ".join(dict.fromkeys(t for k in together if (t := texts[k]) is not None)) or None
+    return pl.Series("numbers", numbers, dtype=pl.String)
 
 
 def _side_by_side(table: pl.DataFrame, x: str) -> pl.DataFrame:

@@ -15,8 +15,9 @@ from pwfl.systems import registry
 
 CONFIDENCE = 0.95
 CDF_POINTS = 400
+DIGITS = 6  # of the numbers in a specification
 HIDDEN = 0.012  # share of an axis by which lines must differ to be told apart
-DASHES = [[1, 0], [7, 6], [2, 5]]  # of lines on lines
+DASHES = [[1000, 0], [7, 6], [2, 5]]  # of lines on lines
 SQUEEZED = 0.05  # share of an axis that is too little for a scheme
 DECADE = 10  # the least ratio of values that a logarithmic axis is for
 WIDTH, HEIGHT = 520, 340
@@ -306,9 +307,9 @@ def save(chart: alt.TopLevelMixin, paths: dict[str, str], choices: dict[str, alt
     The PDF is as wide as a column of print, see `printed`. `choices` are other charts that a reader may choose
     instead, by label; they stand in the specification's metadata.
     """
-    spec = chart.to_dict()
+    spec = _thrifty(chart)
     if choices:
-        spec["usermeta"] = {"choices": {label: other.to_dict() for label, other in choices.items()}}
+        spec["usermeta"] = {"choices": {label: _thrifty(other) for label, other in choices.items()}}
     with whole(paths["json"]) as partial:
         Path(partial).write_text(json.dumps(spec, ensure_ascii=False), encoding="utf-8")
     with whole(paths["png"]) as partial:
@@ -318,6 +319,15 @@ def save(chart: alt.TopLevelMixin, paths: dict[str, str], choices: dict[str, alt
     if "pdf" in paths:
         with whole(paths["pdf"]) as partial:
             Path(partial).write_bytes(printed.pdf(chart.to_dict()))
+
+
+def _thrifty(chart: alt.TopLevelMixin) -> dict:
+    """A chart's specification, its numbers with as many digits as an eye can tell: pages hold many of them."""
+    spec = chart.to_dict()
+    for rows in spec.get("datasets", {}).values():
+        for row in rows:
+            row.update({key: float(f"{value:.{DIGITS}g}") for key, value in row.items() if isinstance(value, float)})
+    return spec
 
 
 def _text(title) -> str:

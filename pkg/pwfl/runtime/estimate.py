@@ -1,5 +1,6 @@
-"""What a study still costs, told before a large one starts."""
+"""What a study still costs, told before it starts."""
 
+from math import ceil
 from pathlib import Path
 
 from pwfl.runtime import shards
@@ -8,8 +9,8 @@ from pwfl.scenario import size
 from pwfl.stages import IMPORTED, STAGES
 
 
-def remaining(described: dict, least: int) -> str:
-    """About what is still to be computed: jobs, core-hours, disk; nothing where fewer than `least` jobs are.
+def remaining(described: dict) -> str:
+    """About what the stages have still to compute: jobs, time on a core, disk; empty where there is nothing.
 
     Parameters
     ----------
@@ -24,11 +25,13 @@ def remaining(described: dict, least: int) -> str:
         missing = [s for s in shards.of(scenario, stage) if not _computed(home if s == shards.ALL else home / s, stage)]
         each = size.estimate(scenario, stage)
         jobs, seconds, stored = jobs + len(missing), seconds + each[0] * len(missing), stored + each[1] * len(missing)
-    if jobs < least:
+    if jobs == 0:
         return ""
+    time = f"{seconds / 3600:,.1f} core-hours" if seconds > 3600 else f"{ceil(seconds / 60)} core-minutes"
+    disk = f"{stored / 2**30:,.1f} GiB" if stored > 2**30 else f"{ceil(stored / 2**20)} MiB"
     return (
-        f"{jobs:,} jobs are still to be computed, which take about {seconds / 3600:,.1f} core-hours and "
-        f"{stored / 2**30:,.1f} GiB in store/, by a rough estimate from their sizes"
+        f"Stages have {jobs:,} jobs to do, about {time} and {disk} in store/, give or take a factor of three; then the "
+        "report"
     )
 
 

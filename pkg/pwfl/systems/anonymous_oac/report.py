@@ -27,7 +27,7 @@ METHODS = {
 DASHES = {
     "advanced composition": [1, 3],
     "Renyi DP (the paper's)": [6, 4],
-    "privacy loss distribution": [1, 0],
+    "privacy loss distribution": [1000, 0],
     "privacy loss distribution, noise read": [12, 8],
     "at most: any replaced record": [8, 3, 2, 3],
     "at least: opposite records": [2, 2],

@@ -208,7 +208,7 @@ def leakage(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Layer
 
 def tradeoff(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Final accuracy against the record-level epsilon of each trained realization."""
-    frame = realizations(tables).drop_nulls(["accuracy", "epsilon_exact"])
+    frame = realizations(tables).select("scheme", "realization", "accuracy", "epsilon_exact").drop_nulls()
     mean = frame.group_by("scheme", maintain_order=True).agg(pl.col("accuracy", "epsilon_exact").mean())
     count, shown = frame["realization"].n_unique(), frame.filter(pl.col("realization") < DOTS)
     title = alt.TitleParams(
