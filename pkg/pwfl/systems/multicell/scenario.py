@@ -173,7 +173,8 @@ class Privacy(Section):
     )
     target_epsilon: float | None = common.target_epsilon(
         stages="noise/target",
-        otherwise="only for schemes with `noise: target`, of every scheduled user's records alike",
+        otherwise="only for schemes with `noise: target`, of every scheduled user's records alike; with "
+        "coherence_rounds, of those who send in as many rounds as were planned",
     )
     planned_share: float = parameter(
         1.0,
