@@ -4,6 +4,7 @@
 """
 
 import textwrap
+from math import ceil, floor, log2
 
 import altair as alt
 import numpy as np
@@ -230,11 +231,17 @@ def systems(study: dict[str, dict]) -> alt.LayerChart:
         .sort("mean_epsilon_exact", maintain_order=True)
         .with_columns(pl.col("low_accuracy", "high_accuracy").clip(0, 1))
     )
-    colours = _family_colours(drawn.select("system", "line").unique(maintain_order=True).rows())
+    lines = drawn.select("system", "line").unique(maintain_order=True)
+    looks = _family_looks(table["system"].unique(maintain_order=True).to_list(), lines.rows())
     label = {
-        line: "|".join([line + ("" if guaranteed else " (no guarantee)"), *textwrap.wrap(f"observer {observer}", 48)])
+        line: "|".join([line + ("" if guaranteed else " (no guarantee)"), *textwrap.wrap(f"observer: {said}", 52)])
         for line, observer, guaranteed in drawn.select("line", "observer", "guaranteed").unique("line").iter_rows()
+        for said, *_ in [observer.split("; for ")]  # other columns have other observers
     }
+    domain = [label[line] for line in looks]
+    legend = alt.Legend(
+        labelExpr="split(datum.label, '|')", labelLimit=400, symbolType="stroke", rowPadding=8, symbolSize=500
+    )
     drawn = drawn.with_columns(line=pl.col("line").replace(label))
     chosen = alt.selection_point(fields=["line"], bind="legend")
     base = alt.Chart(drawn).encode(
@@ -242,14 +249,14 @@ def systems(study: dict[str, dict]) -> alt.LayerChart:
             "mean_epsilon_exact:Q",
             title="Record-level epsilon, whole training",
             scale=alt.Scale(type="log", nice=False, padding=15),
-            axis=alt.Axis(format="~g"),
+            axis=alt.Axis(format="~g", values=_doublings(drawn["mean_epsilon_exact"])),
         ),
         color=alt.Color(
             "line:N",
             title=None,
-            sort=[label[line] for line in colours],
-            scale=alt.Scale(domain=[label[line] for line in colours], range=list(colours.values())),
-            legend=alt.Legend(labelExpr="split(datum.label, '|')", labelLimit=400, symbolType="stroke", rowPadding=8),
+            sort=domain,
+            scale=alt.Scale(domain=domain, range=[colour for colour, _ in looks.values()]),
+            legend=legend,
         ),
         opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08)),
         tooltip=[
@@ -262,7 +269,16 @@ def systems(study: dict[str, dict]) -> alt.LayerChart:
     )
     y = alt.Y("mean_accuracy:Q", title="Final test accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False))
     whiskers = base.mark_rule(strokeWidth=1.5).encode(y="low_accuracy:Q", y2="high_accuracy:Q")
-    layers = alt.layer(base.mark_line().encode(y=y), whiskers, base.mark_point(filled=True, size=50).encode(y=y))
+    dash = alt.StrokeDash(
+        "line:N",
+        title=None,
+        sort=domain,
+        scale=alt.Scale(domain=domain, range=[pattern for _, pattern in looks.values()]),
+        legend=legend,
+    )
+    layers = alt.layer(
+        base.mark_line().encode(y=y, strokeDash=dash), whiskers, base.mark_point(filled=True, size=50).encode(y=y)
+    )
     counts = _counts(table.filter(pl.col("outcome") == "accuracy"))
     title = alt.TitleParams(
         "What accuracy costs in privacy, in each system", subtitle=f"mean and 95% interval over {counts}"
@@ -270,18 +286,24 @@ def systems(study: dict[str, dict]) -> alt.LayerChart:
     return layers.add_params(chosen).properties(title=title, width=theme.WIDTH, height=1.3 * theme.HEIGHT)
 
 
-def _family_colours(lines: list[tuple[str, str]]) -> dict[str, str]:
-    """A colour for each line of a system: shades of the system's own."""
-    families: dict[str, list[str]] = {}
-    for system, line in lines:
-        families.setdefault(system, []).append(line)
-    shades = {}
-    for base, members in zip(theme.PALETTE, families.values(), strict=False):
+def _family_looks(systems: list[str], lines: list[tuple[str, str]]) -> dict[str, tuple[str, list[int]]]:
+    """A colour and a dash pattern for each line of a system: shades of the system's own, as lines may coincide."""
+    looks = {}
+    for base, system in zip(theme.PALETTE, systems, strict=False):
+        members = [line for of, line in lines if of == system]
         red, green, blue = (int(base[k : k + 2], 16) for k in (1, 3, 5))
         for place, line in enumerate(members):
             light = 0.65 * place / max(len(members) - 1, 1)  # towards white
-            shades[line] = "#" + "".join(f"{round(c + (255 - c) * light):02x}" for c in (red, green, blue))
-    return shades
+            colour = "#" + "".join(f"{round(c + (255 - c) * light):02x}" for c in (red, green, blue))
+            looks[line] = (colour, theme.DASHES[min(place, len(theme.DASHES) - 1)])
+    return looks
+
+
+def _doublings(values: pl.Series) -> list[float]:
+    """Powers of 2 that span some positive values."""
+    if values.is_empty():
+        return []
+    return [2.0**k for k in range(floor(log2(values.min())), ceil(log2(values.max())) + 1)]
 
 
 def points(study: dict[str, dict]) -> dict[str, dict]:
