@@ -31,7 +31,7 @@ def per_sample_gradient(
     def of_sample(weights: Weights, row: tf.Tensor) -> Weights:
         with tf.GradientTape() as tape:
             tape.watch(weights)
-            loss = losses(weights, x[row][None], None if y is None else y[row][None])
+            loss = losses(weights, tf.gather(x, row[None]), None if y is None else tf.gather(y, row[None]))
         return tape.gradient(loss, weights, unconnected_gradients=tf.UnconnectedGradients.ZERO)
 
     def gradient(weights: Weights) -> tuple[Weights, tf.Tensor]:

@@ -210,7 +210,7 @@ def worth(classes: int) -> pl.Expr:
 
 
 def premise(training: "Training", smoothness: float) -> str:
-    """Which premises of Theorem 1 hold: its proof takes the step size 1 / L, (8) and (9), and a strongly convex loss."""
+    """Which premises of Theorem 1 hold: its proof takes step size 1 / L, averages (8), (9), a strongly convex loss."""
     if training.step == "snr":
         step = "not met (set by noise)"
     elif training.step_decay == "linear":

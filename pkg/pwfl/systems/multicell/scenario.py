@@ -168,8 +168,8 @@ class Privacy(Section):
     )
     bounds: Literal["noise", "multiplier"] = parameter(
         "noise",
-        "what max_noise_error and min_noise bound, and gamma weighs: noise; or noise multipliers K sigma / (L sqrt(T)), "
-        "by the noise that they are at Table I's L = 10 and T = 200: then all leakages stay what they are when "
+        "what max_noise_error and min_noise bound, and gamma weighs: noise; or multipliers K sigma / (L sqrt(T)), "
+        "given as the noise that they are at Table I's L = 10 and T = 200: then all leakages stay what they are when "
         "clip_norm or rounds change",
         stages="noise account report",
     )
