@@ -6,12 +6,15 @@ A model is a function `losses(weights, x, y)` that gives each sample's loss from
 
 from collections.abc import Callable
 from math import prod
+from typing import TYPE_CHECKING
 
-import keras
 import tensorflow as tf
 
 from pwfl.learning import cnn
 from pwfl.learning.engine import Gradient, Weights
+
+if TYPE_CHECKING:
+    import keras
 
 NUMBERS = 2**22  # of all samples' gradients in a block: 16 MiB, and a few times that in all
 BATCH = 1000  # samples evaluated at a time
@@ -52,7 +55,7 @@ def per_sample_gradient(
     return gradient
 
 
-def cross_entropy(model: keras.Model) -> Losses:
+def cross_entropy(model: "keras.Model") -> Losses:
     """A Keras classifier's loss; its outputs are logits, its weights those of `model.trainable_variables`.
 
     Raises
@@ -70,7 +73,7 @@ def cross_entropy(model: keras.Model) -> Losses:
     return losses
 
 
-def evaluate(model: keras.Model, weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def evaluate(model: "keras.Model", weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Accuracy and mean cross-entropy, in nats, float32 scalars, of a Keras classifier with these weights."""
     hits, loss = tf.constant(0.0), tf.constant(0.0)
     for first in tf.range(0, tf.shape(x)[0], BATCH):
@@ -83,8 +86,10 @@ def evaluate(model: keras.Model, weights: Weights, x: tf.Tensor, y: tf.Tensor) -
     return hits / samples, loss / samples
 
 
-def convolutional(features: int, classes: int) -> keras.Model:
+def convolutional(features: int, classes: int) -> "keras.Model":
     """The network of `cnn` in Keras."""
+    import keras  # takes seconds, which dense networks need not wait for
+
     side = round(features**0.5)
     stages = []
     for filters, kernel, padded in zip(cnn.FILTERS, cnn.KERNELS, cnn.padding(side), strict=True):
