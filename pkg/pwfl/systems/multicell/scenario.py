@@ -241,7 +241,7 @@ class Training(Section):
         0.05, "step size lambda, of the first round where steps fall", stages="train account", ge=1e-9, le=1e38
     )
     step_scale: float = parameter(
-        0.1,
+        0.07,
         "c of `step: snr`: with constant steps and weights by precision eta T L = c SNR, where SNR^2 is the sum of K^2 "
         "rho over the senders",
         stages="train",
