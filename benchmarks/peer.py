@@ -101,6 +101,8 @@ def check(train: Train, task: Task) -> None:
     def update(clip: float, noise: np.ndarray) -> np.ndarray:
         return flat(train(1, clip, noise)[0]) - start
 
+    # float32 weights resolve an update to some 1e-5 of it; and where maxima are pooled, near ties fall either way.
+    limit = 1e-3 if task.expected.size else 1e-4
     known = (
         dict(zip((task.clip, task.tight), task.expected, strict=True)) if task.expected.size else dense_updates(task)
     )
