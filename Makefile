@@ -29,7 +29,7 @@ benchmark: $(VENV)/installed
 	$(BIN)/python benchmarks/run.py
 
 # A training round against other frameworks, each in an environment of its own (pfl: Python 3.11 or 3.12); minutes.
-benchmark-peers: $(VENV)/installed .venv-pfl/installed .venv-flower/installed
+benchmark-peers: $(VENV)/installed .venv-pfl/installed .venv-flower/installed .venv-opacus/installed
 	$(BIN)/python benchmarks/peers.py
 
 # Whether the tests notice hundreds of faults, one at a time (benchmarks/mutants.toml); JOBS=4 at a time, WORDS=markov some.
@@ -53,7 +53,7 @@ lock:
 	set -e; for extra in slurm storage kubernetes docs; do \
 		$(PYTHON) -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['$$extra'], sep='\n')" \
 		| $(LOCK) --constraint envs/requirements.lock - --output-file envs/$$extra.lock; done
-	set -e; for peer in pfl flower; do sed -n 's/+cpu.*//p' envs/torch-cpu.lock \
+	set -e; for peer in pfl flower opacus; do sed -n 's/+cpu.*//p' envs/torch-cpu.lock \
 		| $(LOCK) --group benchmark-$$peer - --output-file envs/benchmark-$$peer.lock; done
 
 $(VENV)/installed: envs/requirements.lock pyproject.toml

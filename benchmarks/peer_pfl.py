@@ -6,6 +6,7 @@ from time import perf_counter
 import numpy as np
 import torch
 from peer import Task, Train
+from peer_torch import layers, weights_of
 from pfl.aggregate.simulate import SimulatedBackend
 from pfl.aggregate.weighting import WeightByDatapoints
 from pfl.algorithm.base import NNAlgorithmParams
@@ -52,16 +53,6 @@ class Clock(TrainingProcessCallback):
         return False, Metrics()
 
 
-def network(weights: list[np.ndarray]) -> Network:
-    """The network with these start weights; torch keeps kernels transposed."""
-    layers = []
-    for kernel, bias in zip(weights[::2], weights[1::2], strict=True):
-        layer = torch.nn.Linear(*kernel.shape)
-        layer.load_state_dict({"weight": torch.from_numpy(kernel.T), "bias": torch.from_numpy(bias)})
-        layers += [layer, torch.nn.ReLU()]
-    return Network(*layers[:-1])
-
-
 def session(task: Task, body: Callable[[Train, Task], list[float]]) -> list[float]:
     """What `body` returns, given training in pfl."""
     x, y = torch.from_numpy(task.x), torch.from_numpy(task.y).long()
@@ -76,7 +67,7 @@ def session(task: Task, body: Callable[[Train, Task], list[float]]) -> list[floa
             val_data=None,
             postprocessors=[mechanism, WeightByDatapoints()],
         )
-        net, clock = network(task.weights), Clock()
+        net, clock = Network(*layers(task.weights)), Clock()
         FederatedAveraging().run(
             algorithm_params=NNAlgorithmParams(
                 central_num_iterations=rounds,
@@ -92,6 +83,6 @@ def session(task: Task, body: Callable[[Train, Task], list[float]]) -> list[floa
             callbacks=[clock],
             send_metrics_to_platform=False,
         )
-        return [p.detach().numpy().T for p in net.parameters()], clock.ends
+        return weights_of(net), clock.ends
 
     return body(train, task)

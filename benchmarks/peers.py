@@ -1,13 +1,14 @@
 """One training round here against the same round in other frameworks for federated learning, on two threads.
 
-Run as `python benchmarks/peers.py` on a quiet machine; each framework runs in its own environment, .venv-NAME. A table
-on the screen and benchmarks/results/peers.parquet.
+Run as `python benchmarks/peers.py [pfl] [flower] [opacus]` on a quiet machine; default: all. Each framework runs in its
+own environment, .venv-NAME. A table on the screen and benchmarks/results/peers.parquet.
 """
 
 import json
 import os
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -18,21 +19,25 @@ from measure import pin_threads, row, seconds, thread_variables
 THREADS = 2
 pin_threads(THREADS)
 
+import numpy as np  # noqa: E402
 import peer  # noqa: E402
 import polars as pl  # noqa: E402
 import tensorflow as tf  # noqa: E402
 import training  # noqa: E402
+
+from pwfl.learning import autodiff  # noqa: E402
 
 FOLDER = Path(__file__).parent
 REPEATS = 3
 
 
 class Peer(NamedTuple):
-    """A framework's name, what the table calls it, the ratio wanted, and how it is started with how many threads."""
+    """A framework's name, what the table calls it, the ratio wanted, what it trains, how it is started, its threads."""
 
     name: str
     label: str
     target: float
+    workload: str = "paper's network"
     launcher: tuple[str, ...] = ()
     threads: int = THREADS
 
@@ -41,16 +46,55 @@ class Peer(NamedTuple):
 WORKERS = ("-m", "torch.distributed.run", "--nproc_per_node", str(THREADS))
 PEERS = [
     Peer("pfl", "pfl {} (torch), local noise", 4),
-    Peer("pfl", f"the same, {THREADS} workers of one thread", 4, WORKERS, 1),
+    Peer("pfl", f"the same, {THREADS} workers of one thread", 4, launcher=WORKERS, threads=1),
     Peer("flower", "Flower {} (Ray, torch), local noise", 7),
+    Peer("opacus", "Opacus {} (torch), samples clipped", 1, "small CNN, samples"),
+    Peer("pfl", "pfl {} (torch), users clipped", 1, "small CNN, users"),
 ]
 
 
-def here() -> float:
+def here(workload: str) -> float:
     """Seconds of a round of the engine."""
-    weights, x, y, samples, noise = training.workload()
-    (found,) = seconds(training.fused(weights, x, y, tf.constant(training.average_noise(samples, noise))))
-    return found / training.ROUNDS
+    if workload == "paper's network":
+        weights, x, y, samples, noise = training.workload()
+        (found,) = seconds(training.fused(weights, x, y, tf.constant(training.average_noise(samples, noise))))
+        return found / training.ROUNDS
+    weights, x, y, samples, noise = training.convolutional_workload()
+    one_round, _ = training.by_autodiff(weights, x, y, tf.constant(training.average_noise(samples, noise)))
+    return seconds(one_round, repeats=3)[0]
+
+
+def save(workload: str, path: str) -> None:
+    """Write a workload, and what a round of it without noise is where the peer cannot make it in NumPy."""
+    convolutional = workload != "paper's network"
+    weights, x, y, samples, noise = training.convolutional_workload() if convolutional else training.workload()
+    expected, tight = [], 0.0
+    if convolutional:
+        losses = autodiff.cross_entropy(autodiff.convolutional(training.WIDTHS[0], training.WIDTHS[-1]))
+        gradients, share = user_gradients(losses, weights, x, y, samples), samples / samples.sum()
+        norms = np.linalg.norm(gradients, axis=1)
+        tight = float(np.median(norms))  # clips half of the users, and nearly all samples
+        for clip in (training.CLIP, tight):
+            if workload.endswith("users"):
+                mean = (share * np.minimum(1, clip / norms)) @ gradients
+            else:
+                of_samples = tf.function(autodiff.per_sample_gradient(losses, x, y, tf.constant(clip, tf.float32)))
+                mean = peer.flat([g.numpy() for g in of_samples(weights)[0]])
+            expected.append(-training.STEP * mean)
+    arrays = {"x": x.numpy(), "y": y.numpy(), "samples": samples, "noise": noise, "expected": np.array(expected)}
+    constants = {"clip": training.CLIP, "step": training.STEP, "tight": tight}
+    peer.save(path, [w.numpy() for w in weights], **arrays, **constants)
+
+
+def user_gradients(losses, weights, x, y, samples) -> np.ndarray:
+    """Each user's mean gradient, shape (user, weight)."""
+    found = []
+    for first, stop in pairwise([0, *np.cumsum(samples)]):
+        with tf.GradientTape() as tape:
+            tape.watch(weights)
+            loss = tf.reduce_mean(losses(weights, x[first:stop], y[first:stop]))
+        found.append(peer.flat([g.numpy() for g in tape.gradient(loss, weights)]))
+    return np.stack(found)
 
 
 def output(command: list, environment: dict[str, str]):
@@ -61,36 +105,37 @@ def output(command: list, environment: dict[str, str]):
     return json.loads(found.stdout.splitlines()[-1])
 
 
-def rows() -> list[dict]:
+def rows(peers: list[Peer]) -> list[dict]:
     """A row for each peer, measured REPEATS times in turns with the engine."""
     with TemporaryDirectory() as folder:
-        path = f"{folder}/workload.npz"
-        weights, x, y, samples, noise = training.workload()
-        arrays = {"x": x.numpy(), "y": y.numpy(), "samples": samples, "noise": noise}
-        peer.save(path, [w.numpy() for w in weights], **arrays, clip=training.CLIP, step=training.STEP)
+        paths = {name: f"{folder}/{k}.npz" for k, name in enumerate({p.workload for p in peers})}
+        for workload, path in paths.items():
+            save(workload, path)
         environment = os.environ | {"FLWR_HOME": folder}
-        ours, theirs = [], [[] for _ in PEERS]
+        ours, theirs = {name: [] for name in paths}, [[] for _ in peers]
         for _ in range(REPEATS):
-            ours.append(output([sys.executable, "-c", "import peers; print(peers.here())"], environment))
-            for (name, _, _, launcher, threads), found in zip(PEERS, theirs, strict=True):
-                python = FOLDER.parent / f".venv-{name}" / "bin" / "python"
-                command = [python, *launcher, "peer.py", name, path]
-                found.append(output(command, environment | thread_variables(threads)))
+            for name, found in ours.items():
+                code = f"import peers; print(peers.here({name!r}))"
+                found.append(output([sys.executable, "-c", code], environment))
+            for p, found in zip(peers, theirs, strict=True):
+                python = FOLDER.parent / f".venv-{p.name}" / "bin" / "python"
+                command = [python, *p.launcher, "peer.py", p.name, paths[p.workload]]
+                found.append(output(command, environment | thread_variables(p.threads)))
     return [
         row(
-            f"training round, {THREADS} threads",
+            f"training round, {p.workload}, {THREADS} threads",
             p.label.format(found[0]["version"]),
-            median(ours),
+            median(ours[p.workload]),
             median(median(run["seconds"]) for run in found),
             p.target,
         )
-        for p, found in zip(PEERS, theirs, strict=True)
+        for p, found in zip(peers, theirs, strict=True)
     ]
 
 
 if __name__ == "__main__":
     pl.Config.set_tbl_cols(-1).set_fmt_str_lengths(60).set_tbl_width_chars(200)
-    table = pl.DataFrame(rows())
+    table = pl.DataFrame(rows([p for p in PEERS if p.name in (sys.argv[1:] or p.name)]))
     (FOLDER / "results").mkdir(exist_ok=True)
     table.write_parquet(FOLDER / "results" / "peers.parquet")
     print(table)

@@ -1,4 +1,4 @@
-"""One training round of the paper's network, 11,000 samples of 35 users, against its matrix products and others.
+"""One training round, 11,000 samples of 35 users: the paper's network against its matrix products, a small CNN.
 
 Run as `python benchmarks/training.py THREADS`; prints the rows as JSON.
 """
@@ -15,7 +15,7 @@ if __name__ == "__main__":
 import numpy as np
 import tensorflow as tf
 
-from pwfl.learning import engine, network
+from pwfl.learning import autodiff, cnn, engine, network
 from pwfl.learning.mlp import glorot_uniform
 
 WIDTHS, USERS, SAMPLES, ROUNDS = [784, 256, 256, 10], 35, 11_000, 5
@@ -34,6 +34,13 @@ def workload():
     return weights, x, y, samples, generator.uniform(1e-3, 1e-2, USERS).astype(np.float32)
 
 
+def convolutional_workload():
+    """The same, with start weights of the small convolutional network."""
+    _, *rest = workload()
+    generator = np.random.default_rng(3)
+    return [tf.constant(w) for w in cnn.glorot_uniform(WIDTHS[0], WIDTHS[-1], generator)], *rest
+
+
 def average_noise(samples, noise) -> float:
     """Standard deviation of the users' noise in their average, weighted by samples."""
     return float(np.sqrt(((samples * noise) ** 2).sum()) / samples.sum())
@@ -50,6 +57,27 @@ def fused(weights, x, y, noise):
         )
 
     return lambda: rounds(weights, x, y, noise)
+
+
+def by_autodiff(weights, x, y, noise):
+    """A round of the engine that takes any model, and the gradient of its mean loss alone: the floor."""
+    losses = autodiff.cross_entropy(autodiff.convolutional(WIDTHS[0], WIDTHS[-1]))
+
+    @tf.function
+    def one_round(weights, x, y, noise):
+        gradient = autodiff.per_sample_gradient(losses, x, y, tf.constant(CLIP))
+        return engine.train_rounds(
+            gradient, weights, tf.constant(STEP), noise, tf.constant(5, tf.int64), tf.constant(0), tf.constant(1)
+        )
+
+    @tf.function
+    def mean_gradient(weights, x, y):
+        with tf.GradientTape() as tape:
+            tape.watch(weights)
+            loss = tf.reduce_mean(losses(weights, x, y))
+        return tape.gradient(loss, weights)
+
+    return lambda: one_round(weights, x, y, noise), lambda: mean_gradient(weights, x, y)
 
 
 def matrix_products(weights, x):
@@ -124,7 +152,15 @@ def rows(threads: int) -> list[dict]:
         row(what, "its matrix products", ours / ROUNDS, floor / ROUNDS, 1.15, "lower"),
         row(what, "tf.function user by user", ours / ROUNDS, loop, 4),
     ]
-    return [*found[:1], memory_growth(weights, total)] if threads == 1 else found
+    if threads > 1:
+        return found
+    memory = memory_growth(weights, total)
+    weights, *_ = convolutional_workload()
+    ours, plain = seconds(*by_autodiff(weights, x, y, total), repeats=3)
+    convolutional = row(
+        "training round of a small CNN, 1 thread", "its gradient without clipping", ours, plain, 1.5, "lower"
+    )
+    return [found[0], memory, convolutional]
 
 
 if __name__ == "__main__":

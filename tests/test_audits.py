@@ -9,8 +9,9 @@ import tensorflow as tf
 
 from pipeline import part
 from pwfl import run, scenario
-from pwfl.learning import engine
+from pwfl.learning import autodiff, engine
 from pwfl.privacy import audit
+from pwfl.privacy.gaussian import exact_epsilon
 from pwfl.systems import registry
 from pwfl.systems.age_aware import rounds as age_aware
 from pwfl.systems.anonymous_oac import rounds as anonymous_oac
@@ -154,12 +155,12 @@ def halved_noise_multicell(monkeypatch):
 
 def doubled_clipping_multicell(monkeypatch):
     right = engine.per_sample_gradient
-    replace(monkeypatch, right, lambda b, x, y, clip: right(b, x, y, 2 * clip))
+    replace(monkeypatch, right, lambda b, x, y, clip, *counts: right(b, x, y, 2 * clip, *counts))
 
 
 def clipped_means_multicell(monkeypatch):
-    def wrong(backward, x, y, samples, training):
-        return engine.per_user_gradient(backward, x, y, tf.constant(training.clip_norm), samples)
+    def wrong(backward, x, y, samples, counts, training):
+        return engine.per_user_gradient(backward, x, y, tf.constant(training.clip_norm), samples, counts)
 
     replace(monkeypatch, multicell.clipped_gradient, wrong)
 
@@ -260,3 +261,59 @@ def test_more_canaries_bound_more_tightly(tables):
 
     few, many = found_with(100), found_with(4000)
     assert few < many
+
+
+SERVER = {"weights": "precision"}
+CNN = {"model": "cnn"}
+
+
+def weights_that_follow_the_data(monkeypatch):
+    # A user counts three times as much where its first record lies on the one side.
+    right = multicell.clipped_gradient
+
+    def wrong(model, x, y, samples, counts, training):
+        first = tf.gather(x, tf.cumsum(samples, exclusive=True))
+        return right(model, x, y, samples, counts * tf.where(first[:, 0] > 0, 3.0, 1.0), training)
+
+    replace(monkeypatch, right, wrong)
+
+
+def unclipped_samples_by_autodiff(monkeypatch):
+    right = autodiff.per_sample_gradient
+    monkeypatch.setattr(autodiff, "per_sample_gradient", lambda m, x, y, clip, n: right(m, x, y, 2 * clip, n))
+
+
+@pytest.mark.parametrize(
+    ("training", "coherence", "fault"),
+    [
+        (SERVER, None, weights_that_follow_the_data),
+        (SERVER, 10, weights_that_follow_the_data),
+        (SERVER, None, halved_noise_multicell),
+        (CNN, None, unclipped_samples_by_autodiff),
+        (SERVER | CNN, 10, weights_that_follow_the_data),
+    ],
+    ids=["precision", "precision, fading", "half the noise", "autodiff", "autodiff, precision, fading"],
+)
+def test_other_weights_and_models_are_audited_on_their_own_path(monkeypatch, training, coherence, fault):
+    changes = {"training": training, "radio": {"coherence_rounds": coherence}}
+    parameters, found = stages("multicell", changes)
+    frame = run.audit(parameters, found)["audit"]
+    assert set(frame["status"]) == {"consistent"}
+    assert 0.8 * frame["epsilon_upper"][0] < best(frame.row(0, named=True))
+    fault(monkeypatch)
+    assert "violated" in set(run.audit(parameters, found)["audit"]["status"])
+
+
+def test_a_users_share_of_the_sum_follows_its_weight():
+    # The sum's epsilon is that of its share, over the noise that all add: by hand, from the tables.
+    parameters, found = stages("multicell", {"training": SERVER})
+    row = run.audit(parameters, found)["audit"].row(1, named=True)
+    users = found["users"].join(found["noise"], on=["realization", "user"])
+    users = users.filter(realization=row["realization"]).filter(pl.col("noise_std") > 0)
+    samples, noise = users["samples"].to_numpy(), users["noise_std"].to_numpy()
+    rules = parameters.training
+    variance = 0.001 / samples + noise**2 / (2 * rules.rounds * rules.clip_norm**2)
+    weight = (1 / variance) / (1 / variance).sum()
+    worst = np.argmin(samples * noise)
+    rho = 2 * rules.rounds * (rules.clip_norm * weight[worst] / samples[worst]) ** 2 / ((weight * noise) ** 2).sum()
+    assert row["epsilon_upper"] == pytest.approx(float(exact_epsilon(rho, row["delta"])), rel=1e-9)

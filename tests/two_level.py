@@ -13,6 +13,7 @@ class User(NamedTuple):
     x: np.ndarray  # (samples, features)
     y: np.ndarray  # (samples,)
     noise_std: float
+    count: float | None = None  # as how many samples averages count it; None: as those it has
 
 
 def loss(weights, x, y):
@@ -80,7 +81,7 @@ def train(weights, cells, rounds, step_size, clip_norm, generator, user_gradient
         for users in cells:
             if users:
                 models = [local_model(weights, u, step_size, clip_norm, generator, user_gradient) for u in users]
-                samples = [len(u.x) for u in users]
+                samples = [len(u.x) if u.count is None else u.count for u in users]
                 stations.append(average(models, samples))  # (8)
                 counts.append(sum(samples))
         weights = average(stations, counts)  # (9)

@@ -52,7 +52,7 @@ def train_rounds(
     weights
         Those before the first round.
     step_size
-        float32 scalar.
+        float32, a scalar, or of shape (round,), by the rounds' numbers.
     noise_std
         Standard deviation per coordinate of the aggregated noise, float32 scalar.
     key
@@ -68,9 +68,33 @@ def train_rounds(
     for t in tf.range(first_round, first_round + rounds):
         mean, share = gradient(weights)
         update = [g + noise_std * n for g, n in zip(mean, normals(weights, key, t), strict=True)]
-        weights = [w - step_size * u for w, u in zip(weights, update, strict=True)]
+        step = step_size[t] if step_size.shape.rank else step_size
+        weights = [w - step * u for w, u in zip(weights, update, strict=True)]
         clipped += share
     return weights, clipped / tf.cast(rounds, tf.float32)
+
+
+def averaged_rounds(
+    gradient: Gradient,
+    state: tuple[Weights, Weights],
+    step_size: tf.Tensor,
+    noise_std: tf.Tensor,
+    key: tf.Tensor,
+    first_round: tf.Tensor,
+    rounds: tf.Tensor,
+    tail: int,
+) -> tuple[tuple[Weights, Weights], tf.Tensor]:
+    """As `train_rounds`, with the mean of the weights beside them: of those after each round from number `tail` on.
+
+    `state` is both; before that round the mean is the weights themselves.
+    """
+    (weights, average), clipped = state, tf.constant(0.0)
+    for t in tf.range(first_round, first_round + rounds):
+        weights, share = train_rounds(gradient, weights, step_size, noise_std, key, t, tf.constant(1))
+        rate = 1 / tf.cast(tf.maximum(t - tail + 1, 1), tf.float32)
+        average = [(1 - rate) * a + rate * w for a, w in zip(average, weights, strict=True)]
+        clipped += share
+    return (weights, average), clipped / tf.cast(rounds, tf.float32)
 
 
 def evaluation_rounds(rounds: int, every: int) -> list[int]:
@@ -129,7 +153,9 @@ def normals(weights: Weights, key: tf.Tensor, t: tf.Tensor) -> Weights:
     return [tf.reshape(part, w.shape) for part, w in zip(tf.split(draw, sizes), weights, strict=True)]
 
 
-def per_sample_gradient(backward: Backward, x: tf.Tensor, y: tf.Tensor | None, clip_norm: tf.Tensor) -> Gradient:
+def per_sample_gradient(
+    backward: Backward, x: tf.Tensor, y: tf.Tensor | None, clip_norm: tf.Tensor, counts: tf.Tensor | None = None
+) -> Gradient:
     """The mean over all samples of their loss's gradient, each clipped; and the share of them that is.
 
     Parameters
@@ -142,6 +168,8 @@ def per_sample_gradient(backward: Backward, x: tf.Tensor, y: tf.Tensor | None, c
         What the model compares with, shape (sample,); None where it needs nothing.
     clip_norm
         Bound on a gradient's L2 norm, float32 scalar.
+    counts
+        As how many each sample counts in the mean, float32, shape (sample,), of mean 1; None: each as one.
 
     Returns
     -------
@@ -160,7 +188,7 @@ def per_sample_gradient(backward: Backward, x: tf.Tensor, y: tf.Tensor | None, c
         squares = [x_squares[rows], *(_row_squares(a) for a in inputs[1:])]
         square = _sum([_row_squares(d) * (s + 1) for s, d in zip(squares, deltas, strict=True)])
         kept = clip_norm * tf.math.rsqrt(square)
-        factor = tf.minimum(1.0, kept) / tf.cast(samples, tf.float32)
+        factor = tf.minimum(1.0, kept) * (1.0 if counts is None else counts[rows]) / tf.cast(samples, tf.float32)
         return _weighted_gradients(inputs, deltas, factor), tf.math.count_nonzero(kept < 1, dtype=tf.float32)
 
     def gradient(weights: Weights) -> tuple[Weights, tf.Tensor]:
@@ -174,12 +202,18 @@ def per_sample_gradient(backward: Backward, x: tf.Tensor, y: tf.Tensor | None, c
 
 
 def per_user_gradient(
-    backward: Backward, x: tf.Tensor, y: tf.Tensor | None, clip_norm: tf.Tensor, samples: tf.Tensor
+    backward: Backward,
+    x: tf.Tensor,
+    y: tf.Tensor | None,
+    clip_norm: tf.Tensor,
+    samples: tf.Tensor,
+    counts: tf.Tensor | None = None,
 ) -> Gradient:
     """The average of the users' mean gradients, each clipped, weighted by their samples; and the share of them clipped.
 
     Parameters and result are those of `per_sample_gradient`, and `samples` the users' numbers of samples, int32, shape
-    (user,), whose rows follow each other in `x` and `y`.
+    (user,), whose rows follow each other in `x` and `y`. `counts` are of users, too: as how many each sample of one
+    counts.
     """
     stop = tf.cumsum(samples)
 
@@ -192,6 +226,7 @@ def per_user_gradient(
             summed = _weighted_gradients([a[rows] for a in inputs], [d[rows] for d in deltas], ones)
             norm = tf.linalg.global_norm(summed) / tf.cast(samples[user], tf.float32)
             factor = tf.minimum(1.0, clip_norm / norm) / tf.cast(tf.shape(x)[0], tf.float32)
+            factor *= 1.0 if counts is None else counts[user]
             total = [t + factor * g for t, g in zip(total, summed, strict=True)]
             clipped += tf.cast(norm > clip_norm, tf.float32)
         return total, clipped / tf.cast(tf.size(samples), tf.float32)

@@ -10,14 +10,15 @@ from pwfl.learning import datasets
 from pwfl.privacy.gaussian import classic_epsilon, exact_epsilon, tight_epsilon, zcdp
 from pwfl.systems.multicell.assigned import KEYS, assigned
 from pwfl.systems.multicell.bound import least_proven, upper_bound
-from pwfl.systems.multicell.costs import costs, model_size
+from pwfl.systems.multicell.costs import costs
 from pwfl.systems.multicell.interference import Uplink
 from pwfl.systems.multicell.intervals import planned
+from pwfl.systems.multicell.model import parameter_count
 from pwfl.systems.multicell.problem import ChosenNoise, GivenNoise
 from pwfl.tables.arrays import beside, to_array
 
 if TYPE_CHECKING:
-    from pwfl.systems.multicell.scenario import Convergence, Multicell
+    from pwfl.systems.multicell.scenario import Convergence, Multicell, Training
 
 TERMS = {
     "unit": "one training record of one user",
@@ -43,7 +44,8 @@ def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.
     the leakage where one record can turn the clipped mean around: sensitivity 2 L, not 2 L / K_i.
 
     A user leaks in the rounds in which it sends, and zCDP adds up over them. The objective and the left side of (21)
-    are those of the noise that each user would add if it sent in all rounds at the same budget; see `noise.run`.
+    are those of the noise that each user would add if it sent in all rounds at the same budget, in the units of the
+    bounds; see `noise.run`.
 
     Parameters
     ----------
@@ -84,7 +86,7 @@ def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.
         samples,
         scheduled,
         noise_std,
-        model_size(scenario.data.dataset, training.hidden_layers),
+        parameter_count(training, datasets.SIZES[scenario.data.dataset]),
         constants,
     )
     bounds = pl.DataFrame(
@@ -109,7 +111,7 @@ def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.
         )
         .with_columns(
             bound=worth(datasets.SIZES[scenario.data.dataset].classes),
-            bound_premise=pl.lit(premise(training.learning_rate, constants.smoothness, training.hidden_layers)),
+            bound_premise=pl.lit(premise(training, constants.smoothness)),
         )
         .pipe(beside, costs(scenario, tables), "realization")
         .with_columns(
@@ -156,7 +158,8 @@ def objectives(scenario: "Multicell", tables: dict[str, pl.DataFrame], frame: pl
     realization, objective, noise_error, objective_bound, objective_gap, proven_optimal.
     """
     count = frame["interval"].n_unique()
-    noise_std = pl.col("noise_std") / (planned(scenario.privacy, count) / count) ** 0.5  # if it sent in all rounds
+    scale = scenario.noise_scale() * (planned(scenario.privacy, count) / count) ** 0.5
+    noise_std = pl.col("noise_std") / scale  # as (20) and (21) have it, if it sent in all rounds
     weighted = pl.col("samples") * pl.col("scheduled")
     each = frame.group_by("realization", "interval", maintain_order=True).agg(
         known=pl.col("noise_std").is_not_null().all(),
@@ -269,9 +272,17 @@ def worth(classes: int) -> pl.Expr:
     )
 
 
-def premise(learning_rate: float, smoothness: float, hidden_layers: list[int]) -> str:
-    """Which premises of Theorem 1 hold: its proof takes the step size 1 / L and a strongly convex loss."""
-    met = isclose(learning_rate * smoothness, 1, rel_tol=1e-9)
-    step = "met" if met else f"not met ({learning_rate:g}, not {1 / smoothness:g})"
-    loss = "hidden layers" if hidden_layers else "softmax regression has no L2 term"
-    return f"step size 1 / smoothness: {step}; strongly convex loss: not met ({loss})"
+def premise(training: "Training", smoothness: float) -> str:
+    """Which premises of Theorem 1 hold: its proof takes step size 1 / L, averages (8), (9), a strongly convex loss."""
+    if training.step == "snr":
+        step = "not met (set by noise)"
+    elif training.step_decay == "linear":
+        step = "not met (falling)"
+    else:
+        rate = training.learning_rate
+        met = isclose(rate * smoothness, 1, rel_tol=1e-9)
+        step = "met" if met else f"not met ({rate:g}, not {1 / smoothness:g})"
+    hidden = training.model == "cnn" or training.hidden_layers
+    loss = "hidden layers" if hidden else "softmax regression has no L2 term"
+    found = f"step size 1 / smoothness: {step}; strongly convex loss: not met ({loss})"
+    return found if training.weights == "samples" else f"{found}; averages by samples: not met"

@@ -15,15 +15,16 @@ import polars as pl
 import tensorflow as tf
 
 from pwfl import streams
-from pwfl.learning.linear import LARGE, linear
+from pwfl.learning.linear import LARGE, linear, linear_losses
 from pwfl.privacy.audit import RUNS, Attack, coins, signs_of, worst
 from pwfl.privacy.gaussian import exact_epsilon, zcdp
 from pwfl.systems.multicell.assigned import KEYS, assigned
-from pwfl.systems.multicell.rounds import Senders, advance_function, aggregated_noise_std
+from pwfl.systems.multicell.rounds import Senders, advance_function
+from pwfl.systems.multicell.server import aggregated_noise_std, counts
 from pwfl.tables.arrays import to_array
 
 if TYPE_CHECKING:
-    from pwfl.systems.multicell.scenario import Multicell
+    from pwfl.systems.multicell.scenario import Multicell, Training
 
 WIDEST = 200  # canaries in one run
 
@@ -60,7 +61,7 @@ def attacks(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> Iterator[
 
     user, everyone = sent["user"][target], np.arange(len(samples))
     yield attack(everyone[[target]], f"user {user}'s upload of every round", upper)
-    share, std = in_sums(samples, scheduled, noise_std, target)
+    share, std = in_sums(training, samples, scheduled, noise_std, target)
     rho = zcdp(training.clip_norm * sensitivity[target] * share, std, training.rounds // len(scheduled)).sum()
     yield attack(
         everyone, f"sum of all uploads of every round, user {user}'s records", float(exact_epsilon(rho, delta))
@@ -68,16 +69,16 @@ def attacks(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> Iterator[
 
 
 def in_sums(
-    samples: np.ndarray, scheduled: np.ndarray, noise_std: np.ndarray, user: int
+    training: "Training", samples: np.ndarray, scheduled: np.ndarray, noise_std: np.ndarray, user: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """The share of a user's gradient in the sums of the intervals in which it sends, and their noise's deviations.
 
     Parameters are those of `canary_scores`.
     """
     own = scheduled[:, user]
-    share = samples[user] / (samples * scheduled[own]).sum(axis=1)
-    std = [aggregated_noise_std(samples, *both) for both in zip(scheduled[own], noise_std[own], strict=True)]
-    return share, np.array(std)
+    counted = counts(training, samples, scheduled, noise_std)[own]
+    std = [aggregated_noise_std(*each) for each in zip(counted, scheduled[own], noise_std[own], strict=True)]
+    return counted[:, user] / counted.sum(axis=1), np.array(std)
 
 
 def canary_scores(
@@ -111,10 +112,11 @@ def canary_scores(
     runs = min(-(-scenario.audit.canaries // width), RUNS)
     first = coins(generator, runs, width)
     keys = [streams.key(scenario.seed, "noise", run) for run in range(runs)]
-    share, std = in_sums(samples, scheduled, noise_std, user)
+    share, std = in_sums(training, samples, scheduled, noise_std, user)
     weight = tf.constant(share / std**2 / np.max(share / std**2), tf.float32)
     own = tf.constant(np.flatnonzero(scheduled[:, user]), tf.int32)
-    senders, coherence = Senders.of(samples, scheduled, noise_std), training.rounds // len(scheduled)
+    senders, coherence = Senders.of(training, samples, scheduled, noise_std), training.rounds // len(scheduled)
+    model = linear if training.model == "dense" else linear_losses
     before = samples[:user].sum()
     blank = [[before, samples.sum() - before - width], [0, 0]]
     canary = LARGE * training.clip_norm * np.eye(width, dtype=np.float32)
@@ -124,7 +126,7 @@ def canary_scores(
         def total(run):
             signs, key = run
             x = tf.pad(signs[:, None] * canary, blank)
-            advance = advance_function(linear, x, None, senders, len(scheduled), training, tf.constant(1.0), key)
+            advance = advance_function(model, x, None, senders, len(scheduled), training, tf.constant(1.0), key)
             start, score = [tf.zeros([width, 1]), tf.zeros(1)], tf.zeros(width)
             for k in tf.range(tf.size(own)):
                 (kernel, _), _ = advance(start, own[k] * coherence, tf.constant(coherence))

@@ -346,8 +346,7 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
 
 def _maxima(name: str, scenario: "Multicell", schemes: dict) -> list[tuple]:
     """The largest rho of a user in all realizations, in units of the bound that (22) sets."""
-    training, privacy = scenario.training, scenario.privacy
-    bound = 2 * training.rounds * (training.clip_norm / privacy.min_noise) ** 2
+    bound = scenario.leakage_bound()
     largest = {}
     for scheme in (RND, OPT_DP):
         values = schemes.get(scheme, {}).get(RHO_MAX, np.array([]))

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from pwfl.learning import datasets
-from pwfl.learning.mlp import parameter_count
 from pwfl.systems.multicell.assigned import KEYS, assigned, intervals
+from pwfl.systems.multicell.model import parameter_count
 
 if TYPE_CHECKING:
     from pwfl.systems.multicell.scenario import Multicell
@@ -29,7 +29,7 @@ def interval_costs(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> pl
     """
     training = scenario.training
     rounds = training.rounds // intervals(tables)
-    bits = FLOAT_BITS * model_size(scenario.data.dataset, training.hidden_layers) * rounds
+    bits = FLOAT_BITS * parameter_count(training, datasets.SIZES[scenario.data.dataset]) * rounds
     senders = assigned(tables).filter("scheduled").select(KEYS)
     sent = tables["schedule"].join(senders, on=KEYS, how="semi", maintain_order="left")
     sent = sent.with_columns(seconds=bits / pl.col("rate_bps"))
@@ -47,9 +47,3 @@ def interval_costs(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> pl
     every = tables["schedule"].select(rows).unique(maintain_order=True)
     found = every.join(total, on=rows, how="left", maintain_order="left")
     return found.with_columns(pl.exclude(rows).fill_null(0.0))
-
-
-def model_size(dataset: str, hidden_layers: list[int]) -> int:
-    """Number d of trained parameters."""
-    size = datasets.SIZES[dataset]
-    return parameter_count([size.features, *hidden_layers, size.classes])

@@ -21,7 +21,7 @@ def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> 
     Where the channel is drawn anew, each interval has its own. A scheme's noise is what a user would add if it sent in
     all T rounds, and stands for a leakage rho, its budget. A user who plans for n rounds spends rho / n in each, so it
     adds sqrt(n / T) times that noise; the scheduler lets it send in no more. Bounds (21) and (22) are on the noise
-    before that.
+    before that, and before it is scaled to the clipping norm and rounds (`privacy.bounds`).
 
     Parameters
     ----------
@@ -59,6 +59,8 @@ def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> 
             noise = allocate(scheme, samples, noise)
         status[~feasible] = "infeasible"
     status[~scheduled.any(axis=1)] = "no_user_scheduled"
+    if scheme != "target":
+        noise = noise * scenario.noise_scale()
     noise = noise * np.sqrt(planned(scenario.privacy, intervals) / intervals)
     rows = users.select("realization", "interval").unique(maintain_order=True)
     return {

@@ -193,13 +193,12 @@ def gap(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Chart:
 
 def leakage(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Fig. 5 (e), (f): distribution of rho over users and realizations, with the bound of (22)."""
-    training, privacy = scenario.training, scenario.privacy
-    bound = 2 * training.rounds * (training.clip_norm / privacy.min_noise) ** 2
+    bound = scenario.leakage_bound()
     chart = theme.cdf(
         tables["leakage"],
         "rho",
         scenario,
-        f"Privacy leakage after {training.rounds} rounds",
+        f"Privacy leakage after {scenario.training.rounds} rounds",
         LEAKAGE,
         "scheduled users",
     )

@@ -1,13 +1,15 @@
 """Rounds of Tavangaran et al. as one graph: clipped gradients, aggregated noise (Algorithm 1)."""
 
 from collections.abc import Callable
-from itertools import pairwise
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 import tensorflow as tf
 
-from pwfl.learning import engine, network
+from pwfl.learning import autodiff, datasets, engine, network
+from pwfl.systems.multicell.model import shapes
+from pwfl.systems.multicell.server import aggregated_noise_std, counts, tail_start
 
 if TYPE_CHECKING:
     from pwfl.systems.multicell.scenario import Training
@@ -22,57 +24,57 @@ class Senders(NamedTuple):
         Places of the senders' records, int32, shape (interval, None).
     samples
         The senders' K_i, int32, same shape.
+    counts
+        As how many the server counts each of a sender's records, float32, same shape.
     noise_std
         Standard deviation of the aggregated noise, float32, shape (interval,).
     """
 
     rows: tf.RaggedTensor
     samples: tf.RaggedTensor
+    counts: tf.RaggedTensor
     noise_std: tf.Tensor
 
     @classmethod
-    def of(cls, samples: np.ndarray, scheduled: np.ndarray, noise_std: np.ndarray) -> Self:
+    def of(cls, training: "Training", samples: np.ndarray, scheduled: np.ndarray, noise_std: np.ndarray) -> Self:
         """From the users' K_i, shape (user,), and who sends with which noise, shape (interval, user)."""
-        std = [aggregated_noise_std(samples, sends, noise) for sends, noise in zip(scheduled, noise_std, strict=True)]
+        counted = counts(training, samples, scheduled, noise_std)
+        std = [aggregated_noise_std(*each) for each in zip(counted, scheduled, noise_std, strict=True)]
         rows = [np.flatnonzero(np.repeat(sends, samples)) for sends in scheduled]
         own = [samples[sends] for sends in scheduled]
-        return cls(_ragged(rows), _ragged(own), tf.constant(std, tf.float32))
+        each = [(count / samples)[sends] for count, sends in zip(counted, scheduled, strict=True)]
+        return cls(
+            _ragged(rows, tf.int32), _ragged(own, tf.int32), _ragged(each, tf.float32), tf.constant(std, tf.float32)
+        )
 
 
-def _ragged(parts: list[np.ndarray]) -> tf.RaggedTensor:
+def _ragged(parts: list[np.ndarray], dtype: tf.DType) -> tf.RaggedTensor:
     lengths = [len(part) for part in parts]
-    return tf.RaggedTensor.from_row_lengths(
-        tf.constant(np.concatenate(parts), tf.int32), tf.constant(lengths, tf.int64)
-    )
-
-
-def aggregated_noise_std(samples: np.ndarray, scheduled: np.ndarray, noise_std: np.ndarray) -> float:
-    """Standard deviation, per coordinate, of the users' noise in the global gradient.
-
-    By (8) and (9) the server's average weighs user i by K_i / Ka: the square root of the sum of
-    (K_i sigma_i / Ka)^2 over scheduled users. 0 where nobody is scheduled; NaN if a user's noise is.
-
-    Examples
-    --------
-    >>> aggregated_noise_std(np.array([30, 10, 50]), np.array([True, True, False]), np.array([0.4, 1.6, 0.0]))
-    0.5
-    """
-    weighted = samples[scheduled] * noise_std[scheduled]
-    return float(np.sqrt((weighted**2).sum()) / max(samples[scheduled].sum(), 1))
+    return tf.RaggedTensor.from_row_lengths(tf.constant(np.concatenate(parts), dtype), tf.constant(lengths, tf.int64))
 
 
 def clipped_gradient(
-    backward: engine.Backward, x: tf.Tensor, y: tf.Tensor | None, samples: tf.Tensor, training: "Training"
+    model: engine.Backward | autodiff.Losses,
+    x: tf.Tensor,
+    y: tf.Tensor | None,
+    samples: tf.Tensor,
+    counts: tf.Tensor,
+    training: "Training",
 ) -> engine.Gradient:
-    """The users' gradients as the server averages them, clipped as `training` says; `samples` are the users' K_i."""
+    """The users' gradients as the server averages them, clipped as `training` says.
+
+    `model` is what `training.model` says: as the fused pass of `engine` takes it, or `autodiff`. `samples` are the
+    users' K_i, `counts` as how many each of their records counts.
+    """
     clip = tf.constant(training.clip_norm, tf.float32)
     if training.clipping == "per_user":
-        return engine.per_user_gradient(backward, x, y, clip, samples)
-    return engine.per_sample_gradient(backward, x, y, clip)
+        return engine.per_user_gradient(model, x, y, clip, samples, counts)
+    of_model = engine if training.model == "dense" else autodiff
+    return of_model.per_sample_gradient(model, x, y, clip, tf.repeat(counts, samples))
 
 
 def advance_function(
-    backward: engine.Backward,
+    model: engine.Backward | autodiff.Losses,
     x: tf.Tensor,
     y: tf.Tensor | None,
     senders: Senders,
@@ -80,13 +82,14 @@ def advance_function(
     training: "Training",
     step_size: tf.Tensor,
     key: tf.Tensor,
+    train_rounds: Callable = engine.train_rounds,
 ) -> Callable:
     """A function that trains some rounds, each with those who send in it; for use inside a graph.
 
     Parameters
     ----------
-    backward
-        The model.
+    model
+        As `clipped_gradient` takes it.
     x, y
         The records of all users who ever send, features of shape (sample, feature), classes of shape (sample,).
     senders
@@ -95,16 +98,18 @@ def advance_function(
         How many intervals there are, of as many rounds each.
     step_size, key
         As `engine.train_rounds` takes them.
+    train_rounds
+        That, or another function of its kind, on what `advance` hands on.
 
     Returns
     -------
     As `engine.history` takes it.
     """
     if intervals == 1:
-        gradient = clipped_gradient(backward, x, y, senders.samples[0], training)
+        gradient = clipped_gradient(model, x, y, senders.samples[0], senders.counts[0], training)
 
         def advance(weights, first, count):
-            return engine.train_rounds(gradient, weights, step_size, senders.noise_std[0], key, first, count)
+            return train_rounds(gradient, weights, step_size, senders.noise_std[0], key, first, count)
 
         return advance
     coherence = training.rounds // intervals
@@ -117,10 +122,8 @@ def advance_function(
             rounds = tf.minimum(first + count, (interval + 1) * coherence) - done
             rows, samples = senders.rows[interval], senders.samples[interval]
             sent = (tf.gather(x, rows), None if y is None else tf.gather(y, rows))
-            gradient = clipped_gradient(backward, *sent, samples, training)
-            weights, share = engine.train_rounds(
-                gradient, weights, step_size, senders.noise_std[interval], key, done, rounds
-            )
+            gradient = clipped_gradient(model, *sent, samples, senders.counts[interval], training)
+            weights, share = train_rounds(gradient, weights, step_size, senders.noise_std[interval], key, done, rounds)
             each = tf.cast(rounds * tf.size(samples if users else rows), tf.float32)
             clipped += tf.math.multiply_no_nan(share, each)  # an interval without senders has no share
             gradients += each
@@ -130,15 +133,28 @@ def advance_function(
     return advance_intervals
 
 
+def model_of(training: "Training", size: datasets.Size) -> tuple[engine.Backward | autodiff.Losses, Callable]:
+    """The model that `training` says, as `clipped_gradient` takes it, and a function that evaluates its weights."""
+    if training.model == "dense":
+        return network.backward, network.evaluate
+    model = autodiff.convolutional(size.features, size.classes)
+    return autodiff.cross_entropy(model), partial(autodiff.evaluate, model)
+
+
 def history_function(
-    widths: list[int], rounds: list[int], intervals: int, training: "Training", x_test: tf.Tensor, y_test: tf.Tensor
+    size: datasets.Size,
+    rounds: list[int],
+    intervals: int,
+    training: "Training",
+    x_test: tf.Tensor,
+    y_test: tf.Tensor,
 ) -> Callable:
     """A whole training as one graph, traced once for any numbers of users and samples.
 
     Parameters
     ----------
-    widths
-        Of the network's layers, input and output included.
+    size
+        That of the data set.
     rounds
         Those after which the model is evaluated.
     intervals
@@ -148,27 +164,34 @@ def history_function(
 
     Returns
     -------
-    A function of start weights, the records x and y of all users who ever send, `Senders`, and the key that determines
-    the noise. It returns test accuracies, losses and clipped shares after the given rounds, up to the first loss that
-    is not finite.
+    A function of start weights, the records x and y of all users who ever send, `Senders`, the rounds' step sizes,
+    shape (round,), and the key that determines the noise. It returns test accuracies, losses and clipped shares after
+    the given rounds, up to the first loss that is not finite.
     """
-    shapes = [shape for inputs, outputs in pairwise(widths) for shape in ((inputs, outputs), (outputs,))]
-    ragged = tf.RaggedTensorSpec([intervals, None], tf.int32)
+    model, evaluate = model_of(training, size)
+    ragged = {dtype: tf.RaggedTensorSpec([intervals, None], dtype) for dtype in (tf.int32, tf.float32)}
+    averaged = training.tail_average > 0
+    train_rounds = engine.train_rounds
+    if averaged:
+        train_rounds = partial(engine.averaged_rounds, tail=tail_start(training))
 
     @tf.function(
         input_signature=[
-            [tf.TensorSpec(shape, tf.float32) for shape in shapes],
-            tf.TensorSpec([None, widths[0]], tf.float32),
+            [tf.TensorSpec(shape, tf.float32) for shape in shapes(training, size)],
+            tf.TensorSpec([None, size.features], tf.float32),
             tf.TensorSpec([None], tf.int32),
-            Senders(ragged, ragged, tf.TensorSpec([intervals], tf.float32)),
+            Senders(ragged[tf.int32], ragged[tf.int32], ragged[tf.float32], tf.TensorSpec([intervals], tf.float32)),
+            tf.TensorSpec([training.rounds], tf.float32),
             tf.TensorSpec([], tf.int64),
         ]
     )
-    def history(weights, x, y, senders, key):
-        step_size = tf.constant(training.learning_rate, tf.float32)
-        advance = advance_function(network.backward, x, y, senders, intervals, training, step_size, key)
+    def history(weights, x, y, senders, step_sizes, key):
+        advance = advance_function(model, x, y, senders, intervals, training, step_sizes, key, train_rounds)
         return engine.history(
-            weights, tf.constant(rounds), advance, lambda weights: network.evaluate(weights, x_test, y_test)
+            (weights, weights) if averaged else weights,
+            tf.constant(rounds),
+            advance,
+            lambda state: evaluate(state[1] if averaged else state, x_test, y_test),
         )
 
     return history

@@ -6,12 +6,12 @@ Wireless Systems with Multiple Base Stations", with R = 5 and gamma = 1e6.
 
 from functools import lru_cache
 from importlib.util import find_spec
-from math import exp
+from math import exp, sqrt
 from typing import Literal, NamedTuple
 
 from pydantic import model_validator
 
-from pwfl.learning import datasets
+from pwfl.learning import cnn, datasets
 from pwfl.runtime import files, shards
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameter
@@ -24,6 +24,7 @@ POWER_LAW = ("path_loss_exponent", "fading_scale", "min_distance_m")  # paramete
 MAX_PRIVACY_WEIGHT = 1e12  # of a user's leakage in the objective, in samples
 MAX_EFFICIENCY = 20  # bit/s per Hz that a minimum rate may ask for
 FOR_NOISE = {"joint_noise": "optimal", "joint_snr": "equal_max"}  # schedulers, and what they are made for
+PAPER_CLIP_NORM, PAPER_ROUNDS = 10.0, 200  # L and T of Table I, which its bounds (21) and (22) are given for
 OPTIMIZED = " ".join(f"noise/{scheme}" for scheme in ("optimal", *ALLOCATIONS))  # noise that follows from (36)
 
 
@@ -168,6 +169,13 @@ class Privacy(Section):
         ge=1e-6,
         le=1e6,
     )
+    bounds: Literal["noise", "multiplier"] = parameter(
+        "noise",
+        "what max_noise_error and min_noise bound, and gamma weighs: noise; or multipliers K sigma / (L sqrt(T)), "
+        "given as the noise that they are at Table I's L = 10 and T = 200: then all leakages stay what they are when "
+        "clip_norm or rounds change",
+        stages="noise account report",
+    )
     delta: float = parameter(
         1e-5, "delta of the (epsilon, delta) guarantee", stages="noise/target account report", ge=1e-100, lt=1
     )
@@ -220,17 +228,60 @@ class Schedule(Section):
 class Training(Section):
     """Federated learning (Algorithm 1)."""
 
+    model: Literal["dense", "cnn"] = parameter(
+        "dense",
+        "what is trained: a fully connected network of hidden_layers; or a small one of two convolutions and two dense "
+        "layers, 26,010 parameters for MNIST",
+        stages="train account audit",
+    )
     hidden_layers: list[common.Width] = common.hidden_layers([256, 256], stages="train account")
     rounds: int = parameter(
-        200,
-        "rounds T; the channel depends on it only with coherence_rounds",
-        stages="channel noise/target train account audit report",
+        PAPER_ROUNDS,
+        "rounds T; the channel depends on it only with coherence_rounds, noise only with `bounds: multiplier`",
+        stages="channel noise train account audit report",
         ge=1,
         le=10**6,
     )
-    learning_rate: float = parameter(0.05, "step size lambda", stages="train account", ge=1e-9, le=1e38)
+    step: Literal["constant", "snr"] = parameter(
+        "constant",
+        "step size: learning_rate; or, from the round's signal-to-noise ratio, that with which the noise of all rounds "
+        "adds up to sqrt(2) step_scale in each weight",
+        stages="train account",
+    )
+    learning_rate: float = parameter(
+        0.05, "step size lambda, of the first round where steps fall", stages="train account", ge=1e-9, le=1e38
+    )
+    step_scale: float = parameter(
+        0.07,
+        "c of `step: snr`: with constant steps and weights by precision eta T L = c SNR, where SNR^2 is the sum of K^2 "
+        "rho over the senders",
+        stages="train",
+        ge=1e-6,
+        le=1e3,
+    )
+    step_decay: Literal["none", "linear"] = parameter(
+        "none", "steps stay as large as the first, or fall linearly, to 1 / T of it", stages="train account"
+    )
+    tail_average: float = parameter(
+        0.0,
+        "share of the rounds, the last ones, whose weights are averaged to the model that is evaluated; before them, "
+        "and with 0, the weights themselves are",
+        stages="train",
+        ge=0,
+        le=1,
+    )
+    weights: Literal["samples", "precision"] = parameter(
+        "samples",
+        "what the server weighs users by: their samples, (8) and (9); or the inverse variance of their noise, short of "
+        "counting a record for more than one without noise: 1 / (.001 / K + 1 / (K^2 rho))",
+        stages="train account audit",
+    )
     clip_norm: float = parameter(
-        10.0, "clipping norm L of a gradient", stages="noise/target train account audit report", ge=1e-6, le=1e6
+        PAPER_CLIP_NORM,
+        "clipping norm L of a gradient",
+        stages="noise train account audit report",
+        ge=1e-6,
+        le=1e6,
     )
     clipping: Literal["per_sample", "per_user"] = parameter(
         "per_sample",
@@ -321,6 +372,7 @@ class Multicell(common.Scenario):
                 "every Hz of radio.bandwidth_hz; no link is that good"
             )
         self._check_target()
+        self._check_training()
         self._check_coherence()
         for scheme in self.schemes:
             if scheme.scheduler in FOR_NOISE and scheme.noise == "random":
@@ -347,6 +399,19 @@ class Multicell(common.Scenario):
             raise ValueError(
                 f"training.clipping: per_user guarantees no leakage (11), so no noise has the epsilon that the scheme "
                 f"{wanted[0]!r} asks for; it needs `per_sample`"
+            )
+
+    def _check_training(self):
+        training = self.training
+        if training.model != "dense" and training.clipping == "per_user":
+            raise ValueError(
+                f"training.clipping: per_user is for `model: dense`; the engine of `model: {training.model}` clips "
+                "samples' gradients"
+            )
+        if training.tail_average > 0 and training.step_decay == "linear":
+            raise ValueError(
+                f"training.tail_average: {training.tail_average:g} averages the noise of steps that do not fall, and "
+                "`step_decay: linear` takes it back already; use one of the two"
             )
 
     def _check_coherence(self):
@@ -419,10 +484,28 @@ class Multicell(common.Scenario):
         coherence = self.radio.coherence_rounds
         return 1 if coherence is None else self.training.rounds // coherence
 
+    def noise_scale(self) -> float:
+        """Noise over that which the bounds (21) and (22) are of, and the objective (20)."""
+        if self.privacy.bounds == "noise":
+            return 1.0
+        return self.training.clip_norm / PAPER_CLIP_NORM * sqrt(self.training.rounds / PAPER_ROUNDS)
+
+    def leakage_bound(self) -> float:
+        """The largest rho that (22) allows, if a user sends in all rounds."""
+        training, least = self.training, self.noise_scale() * self.privacy.min_noise
+        return 2 * training.rounds * (training.clip_norm / least) ** 2
+
     def part(self, wanted: set[str] | None) -> "Multicell":
-        """See `pwfl.scenario.common.Scenario`. A channel that stays for all rounds does not depend on their number."""
+        """See `pwfl.scenario.common.Scenario`.
+
+        A channel that stays for all rounds does not depend on their number, nor does noise whose bounds are its own.
+        """
         section = super().part(wanted)
-        if wanted is not None and "channel" in wanted and self.radio.coherence_rounds is None:
+        if wanted is None:
+            return section
+        constant = "channel" in wanted and self.radio.coherence_rounds is None
+        bounded = "noise" in wanted and "noise/target" not in wanted and self.privacy.bounds == "noise"
+        if constant or bounded:
             section.__dict__.pop("training", None)
         return section
 
@@ -481,6 +564,11 @@ class Multicell(common.Scenario):
             found = dict.fromkeys((*drawn, *(f"radio.{key}" for key in (*POWER_LAW, "user_height_m"))), "channel.links")
         if self.radio.coherence_rounds is None:
             found["privacy.planned_share"] = "radio.coherence_rounds: null"
+        training = self.training
+        unread = "learning_rate" if training.step == "snr" else "step_scale"
+        found[f"training.{unread}"] = f"training.step: {training.step}"
+        if training.model != "dense":
+            found["training.hidden_layers"] = f"training.model: {training.model}"
         return found
 
     def table_bytes(self) -> tuple[float, float, str]:
@@ -494,6 +582,8 @@ class Multicell(common.Scenario):
 
     def training_bytes(self) -> tuple[float, str]:
         """See `pwfl.scenario.common.Scenario`."""
+        if self.training.model == "cnn":  # small, and its samples come in blocks
+            return network_bytes(self, [], 1), "data.dataset"
         needed = network_bytes(self, self.training.hidden_layers, 1) + layer_bytes(
             self, datasets.SIZES[self.data.dataset].train
         )
@@ -506,7 +596,10 @@ class Multicell(common.Scenario):
             self.data.samples_offset + exp(self.data.samples_log_mean + self.data.samples_log_sd**2 / 2)
         )
         share = min(self.privacy.planned_share, cells * self.radio.resource_blocks / self.network.users)
-        return training_operations(self, self.training.hidden_layers, self.training.rounds * share * held)
+        samples, size = self.training.rounds * share * held, datasets.SIZES[self.data.dataset]
+        if self.training.model == "cnn":
+            return 6.0 * samples * cnn.multiplications(size.features, size.classes)
+        return training_operations(self, self.training.hidden_layers, samples)
 
 
 class Held(NamedTuple):

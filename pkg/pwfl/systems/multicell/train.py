@@ -9,12 +9,13 @@ import polars as pl
 import tensorflow as tf
 
 from pwfl import streams
-from pwfl.learning import datasets, engine, network
-from pwfl.learning.mlp import glorot_uniform
+from pwfl.learning import datasets, engine
 from pwfl.learning.partition import deal
 from pwfl.systems.multicell.assigned import KEYS, assigned, intervals
 from pwfl.systems.multicell.costs import interval_costs
-from pwfl.systems.multicell.rounds import Senders, history_function
+from pwfl.systems.multicell.model import start_weights
+from pwfl.systems.multicell.rounds import Senders, history_function, model_of
+from pwfl.systems.multicell.server import step_sizes
 
 if TYPE_CHECKING:
     from pwfl.systems.multicell.scenario import Multicell
@@ -34,11 +35,11 @@ def trainer(
     """
     training, seed = scenario.training, scenario.seed
     size = datasets.SIZES[scenario.data.dataset]
-    widths = [size.features, *training.hidden_layers, size.classes]
     rounds = engine.evaluation_rounds(training.rounds, training.evaluate_every)
     x_train, x_test, y_test = tf.constant(data.x_train), tf.constant(data.x_test), tf.constant(data.y_test)
     count = intervals(tables)
-    history_of = history_function(widths, rounds, count, training, x_test, y_test)
+    _, evaluate = model_of(training, size)
+    history_of = history_function(size, rounds, count, training, x_test, y_test)
     spent_of = interval_costs(scenario, tables).partition_by("realization", as_dict=True)
     by_realization = assigned(tables).sort(KEYS).partition_by("realization", as_dict=True)
 
@@ -48,20 +49,23 @@ def trainer(
             users[name].to_numpy().reshape(count, -1) for name in ("samples", "scheduled", "noise_std")
         )
         samples, sends = samples[0], scheduled.any(axis=0)
-        weights = glorot_uniform(widths, streams.generator(seed, "weights", realization))
+        weights = start_weights(training, size, streams.generator(seed, "weights", realization))
         if np.isnan(noise_std).any():
             status, history = "noise_infeasible", [(0, None, None, None)]
         elif not scheduled.any():
-            accuracy, loss = (float(value) for value in network.evaluate(weights, x_test, y_test))
+            accuracy, loss = (float(value) for value in evaluate(weights, x_test, y_test))
             status, history = "no_user_scheduled", [(t, accuracy, loss, None) for t in rounds]
         else:
             owned = deal(size.train, samples, seed, realization)
             mine = np.concatenate([owned[user] for user in np.flatnonzero(sends)])
+            senders = Senders.of(training, samples[sends], scheduled[:, sends], noise_std[:, sends])
+            steps = step_sizes(training, senders.noise_std.numpy(), scheduled.any(axis=1))
             found = history_of(
                 [tf.constant(w) for w in weights],
                 x=tf.gather(x_train, mine),
                 y=tf.constant(data.y_train[mine]),
-                senders=Senders.of(samples[sends], scheduled[:, sends], noise_std[:, sends]),
+                senders=senders,
+                step_sizes=tf.constant(steps, tf.float32),
                 key=tf.constant(streams.key(seed, "noise", realization), tf.int64),
             )
             history = list(zip(rounds, *(values.numpy().tolist() for values in found), strict=False))

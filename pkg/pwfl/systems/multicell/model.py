@@ -1,0 +1,32 @@
+"""The model that users train: its size and start weights."""
+
+from itertools import pairwise
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pwfl.learning import cnn, datasets, mlp
+
+if TYPE_CHECKING:
+    from pwfl.systems.multicell.scenario import Training
+
+
+def shapes(training: "Training", size: datasets.Size) -> list[tuple[int, ...]]:
+    """Shapes of kernels and biases in turn."""
+    if training.model == "cnn":
+        return cnn.shapes(size.features, size.classes)
+    widths = [size.features, *training.hidden_layers, size.classes]
+    return [shape for inputs, outputs in pairwise(widths) for shape in ((inputs, outputs), (outputs,))]
+
+
+def parameter_count(training: "Training", size: datasets.Size) -> int:
+    """Number d of trained parameters."""
+    return sum(prod(shape) for shape in shapes(training, size))
+
+
+def start_weights(training: "Training", size: datasets.Size, generator: np.random.Generator) -> list[np.ndarray]:
+    """Arrays of these shapes: kernels Glorot uniform, biases zero."""
+    if training.model == "cnn":
+        return cnn.glorot_uniform(size.features, size.classes, generator)
+    return mlp.glorot_uniform([size.features, *training.hidden_layers, size.classes], generator)

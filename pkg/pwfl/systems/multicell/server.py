@@ -1,0 +1,104 @@
+"""What the server makes of the gradients: how it weighs users, and how far it steps."""
+
+from math import ceil
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from pwfl.systems.multicell.scenario import Training
+
+SAMPLING = 1e-3  # of a record's gradient by sampling, over that of a user's noise with K_i^2 rho_i = 1; see `counts`
+
+
+def counts(training: "Training", samples: np.ndarray, scheduled: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
+    """As how many samples the server's average counts each user; those who send in an interval count as all theirs.
+
+    `samples`: as K_i, (8) and (9). `precision`: in proportion to 1 / (SAMPLING / K_i + 1 / (K_i^2 rho_i)), with rho_i
+    what the user would spend if it sent in all rounds with this noise. 1 / (K_i^2 rho_i) is sigma_i^2 / (2 T L^2), so
+    without SAMPLING users count by the inverse of their noise's variance, and few count for all; with it, no record
+    counts for more than that of a user without noise, and where nobody has noise all count alike.
+
+    Parameters
+    ----------
+    samples
+        K_i, shape (user,).
+    scheduled, noise_std
+        Who sends, and sigma_i, shape (interval, user).
+
+    Returns
+    -------
+    Shape (interval, user), 0 where not scheduled.
+    """
+    own = samples * scheduled
+    if training.weights == "samples":
+        return own
+    noise = noise_std**2 / (2 * training.rounds * training.clip_norm**2)
+    precision = scheduled / (SAMPLING / samples + noise)
+    total = precision.sum(axis=1, keepdims=True)
+    return precision * np.divide(own.sum(axis=1, keepdims=True), total, where=total > 0, out=np.zeros_like(total))
+
+
+def aggregated_noise_std(counts: np.ndarray, scheduled: np.ndarray, noise_std: np.ndarray) -> float:
+    """Standard deviation, per coordinate, of the users' noise in the global gradient.
+
+    The square root of the sum of (w_i sigma_i)^2 over scheduled users, with w_i their counts' shares; K_i / Ka where
+    these are their samples, by (8) and (9). 0 where nobody is scheduled; NaN if a user's noise is.
+
+    Examples
+    --------
+    >>> aggregated_noise_std(np.array([30, 10, 50]), np.array([True, True, False]), np.array([0.4, 1.6, 0.0]))
+    0.5
+    """
+    weighted = counts[scheduled] * noise_std[scheduled]
+    return float(np.sqrt((weighted**2).sum()) / max(counts[scheduled].sum(), 1))
+
+
+def step_sizes(training: "Training", noise_std: np.ndarray, sending: np.ndarray) -> np.ndarray:
+    """Each round's step size eta_t, shape (round,).
+
+    `constant`: lambda. `snr`: so that the rounds' noise adds up to sqrt(2) c in each of the last weights, whatever T,
+    L and the users' weights are; each round adds as much where steps do not fall. With f_t a step's share of the first
+    one and s_t the deviation of the round's noise,
+
+        eta_t = sqrt(2) c f_t / (s_t sqrt(sum_t f_t^2)),
+
+    which for constant steps and weights of least variance, s = L sqrt(2 T) / SNR, is eta T L = c SNR with
+    SNR = sqrt(sum_i K_i^2 rho_i). It depends on the noise alone, so it costs no privacy.
+
+    Parameters
+    ----------
+    noise_std
+        Standard deviation of the aggregated noise, shape (interval,).
+    sending
+        Whether anybody sends, same shape.
+
+    Raises
+    ------
+    ValueError
+        If the rule `snr` is to follow from noise that is zero.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> rule = SimpleNamespace(step="snr", step_scale=0.1, step_decay="linear", rounds=4)
+    >>> eta = step_sizes(rule, np.array([0.3, 0.6]), np.array([True, True]))
+    >>> eta.round(4).tolist()
+    [0.3443, 0.2582, 0.0861, 0.043]
+    >>> float(np.sqrt(((eta * [0.3, 0.3, 0.6, 0.6]) ** 2).sum()).round(4))
+    0.1414
+    """
+    falling = 1 - np.arange(training.rounds) / training.rounds
+    shape = falling if training.step_decay == "linear" else np.ones(training.rounds)
+    if training.step == "constant":
+        return training.learning_rate * shape
+    if (sending & (noise_std == 0)).any():
+        raise ValueError("training.step: snr: the step follows from the noise, and the senders add none; use constant")
+    each = np.repeat(noise_std, training.rounds // len(noise_std))
+    scaled = np.sqrt(2) * training.step_scale / np.linalg.norm(shape) * shape
+    return np.divide(scaled, each, where=each > 0, out=np.zeros_like(each))
+
+
+def tail_start(training: "Training") -> int:
+    """The number of rounds before the first whose weights enter the average that is evaluated."""
+    return training.rounds - max(ceil(training.tail_average * training.rounds), 1)

@@ -1,0 +1,337 @@
+"""How the server weighs users and steps: formulas, the two-level algorithm, and the same leakage for other T and L."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+import pytest
+import tensorflow as tf
+from scipy import stats
+
+import two_level
+from pipeline import digits, part, stages
+from pwfl import run
+from pwfl.learning import datasets, engine
+from pwfl.learning.mlp import glorot_uniform
+from pwfl.privacy.gaussian import zcdp
+from pwfl.scenario import ScenarioError, resolve
+from pwfl.systems import registry
+from pwfl.systems.multicell import rounds, server
+
+FALSE_ALARM = 1e-6
+SAMPLES = np.array([12, 7, 20, 1, 16])
+SENDS = np.array([[True, True, False, True, True], [False, True, True, False, True]])
+NOISE = np.array([[0.5, 0.9, 0.0, 5.0, 0.4], [0.0, 0.2, 0.7, 0.0, 1.5]])
+
+
+def training(**changes):
+    settings = {"hidden_layers": [8], "rounds": 6, "learning_rate": 0.5, "clip_norm": 1.0} | changes
+    return resolve(registry.system("multicell").catalog.tiny, {"training": settings}).training
+
+
+def leakage(samples, noise_std, rules):
+    """rho of (11), as accounting has it."""
+    return zcdp(2 * rules.clip_norm / samples, noise_std, rules.rounds)
+
+
+# Weights
+
+
+def test_users_count_by_the_formula():
+    rules = training(weights="precision", rounds=60, clip_norm=0.5)
+    found = server.counts(rules, SAMPLES, SENDS, NOISE)
+    for interval, sends in enumerate(SENDS):
+        weight = np.zeros(5)
+        for user in np.flatnonzero(sends):
+            rho = leakage(SAMPLES[user], NOISE[interval, user], rules)
+            weight[user] = 1 / (0.001 / SAMPLES[user] + 1 / (SAMPLES[user] ** 2 * rho))
+        np.testing.assert_allclose(found[interval] / found[interval].sum(), weight / weight.sum(), rtol=1e-12)
+        assert found[interval].sum() == pytest.approx(SAMPLES[sends].sum(), rel=1e-12)
+
+
+def test_by_samples_users_count_as_theirs():
+    np.testing.assert_array_equal(server.counts(training(), SAMPLES, SENDS, NOISE), SAMPLES * SENDS)
+
+
+def test_users_without_noise_count_by_their_samples():
+    silent = np.zeros((1, 5))
+    everyone = np.full((1, 5), True)
+    found = server.counts(training(weights="precision"), SAMPLES, everyone, silent)
+    np.testing.assert_allclose(found, SAMPLES[None], rtol=1e-12)
+    one = np.array([[0.0, 0.9, 0.7, 5.0, 0.4]])  # only the first adds none
+    found = server.counts(training(weights="precision"), SAMPLES, everyone, one)
+    assert np.isfinite(found).all()
+    assert found[0, 0] / SAMPLES[0] == (found[0] / SAMPLES).max()  # a record of it counts most
+
+
+def test_where_nobody_sends_nobody_counts():
+    nobody = np.zeros((1, 5), bool)
+    found = server.counts(training(weights="precision"), SAMPLES, nobody, np.zeros((1, 5)))
+    np.testing.assert_array_equal(found, np.zeros((1, 5)))
+    assert server.aggregated_noise_std(found[0], nobody[0], np.zeros(5)) == 0
+
+
+def test_the_averages_noise_is_close_to_the_least():
+    rules = training(weights="precision")
+    generator = np.random.default_rng(1)
+    samples = generator.integers(50, 800, 30)
+    noise = 100 * generator.uniform(1, 6, 30) / samples
+    everyone = np.full(30, True)
+    found = server.counts(rules, samples, everyone[None], noise[None])[0]
+    least = (noise**-2.0).sum() ** -0.5
+    assert least <= server.aggregated_noise_std(found, everyone, noise) < 1.02 * least
+    assert server.aggregated_noise_std(samples, everyone, noise) > 1.3 * least
+
+
+# Steps
+
+
+def test_the_step_is_that_of_the_snr():
+    rules = training(weights="precision", step="snr", step_scale=0.12, rounds=60, clip_norm=0.5)
+    rho = leakage(SAMPLES[SENDS[0]], NOISE[0, SENDS[0]], rules)
+    least = (NOISE[0, SENDS[0]] ** -2.0).sum() ** -0.5
+    found = server.step_sizes(rules, np.array([least]), np.array([True]))
+    snr = math.sqrt((SAMPLES[SENDS[0]] ** 2 * rho).sum())
+    np.testing.assert_allclose(found * rules.rounds * rules.clip_norm, 0.12 * snr, rtol=1e-12)
+
+
+def noise_at_the_end(rules, noise_std):
+    """What the rounds' noise adds up to in each of many weights, by the engine."""
+    steps = tf.constant(server.step_sizes(rules, noise_std, noise_std > 0), tf.float32)
+    weights, coherence = [tf.zeros([200_000])], rules.rounds // len(noise_std)
+    for k, std in enumerate(noise_std):
+        weights, _ = engine.train_rounds(
+            lambda weights: ([tf.zeros_like(w) for w in weights], tf.constant(0.0)),
+            weights,
+            steps,
+            tf.constant(std, tf.float32),
+            tf.constant(3, tf.int64),
+            tf.constant(k * coherence),
+            tf.constant(coherence),
+        )
+    return weights[0].numpy().astype(float)
+
+
+def has_variance(values, std):
+    low, high = stats.chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], len(values))
+    return bool(low < (values**2).sum() / std**2 < high)
+
+
+@pytest.mark.parametrize("noise_std", [[0.7], [0.2, 1.5, 0.7]], ids=["static", "fading"])
+@pytest.mark.parametrize("decay", ["none", "linear"])
+@pytest.mark.parametrize("clip_norm", [0.5, 10.0])
+def test_the_noise_adds_up_to_what_the_rule_says(decay, noise_std, clip_norm):
+    rules = training(step="snr", step_scale=0.12, step_decay=decay, rounds=12, clip_norm=clip_norm)
+    found = noise_at_the_end(rules, np.array(noise_std))
+    assert has_variance(found, math.sqrt(2) * 0.12)
+    assert not has_variance(found, math.sqrt(2) * 0.123)
+
+
+def test_steps_fall_linearly_from_the_first():
+    found = server.step_sizes(training(step_decay="linear", rounds=4), np.array([0.0]), np.array([True]))
+    np.testing.assert_allclose(found, [0.5, 0.375, 0.25, 0.125])
+    found = server.step_sizes(training(step="snr", step_decay="linear", rounds=4), np.array([0.7]), np.array([True]))
+    np.testing.assert_allclose(found / found[0], [1, 0.75, 0.5, 0.25])
+
+
+def test_steps_of_intervals_follow_their_noise():
+    rules = training(step="snr", rounds=6)
+    found = server.step_sizes(rules, np.array([0.5, 0.0, 1.0]), np.array([True, False, True]))
+    assert found[0] == found[1] == 2 * found[4] == 2 * found[5]
+    assert found[2] == found[3] == 0
+    with pytest.raises(ValueError, match=r"training.step: snr: the step follows from the noise, and .* add none"):
+        server.step_sizes(rules, np.array([0.5, 0.0, 1.0]), np.array([True, True, True]))
+
+
+# Averages of weights
+
+
+def gradient_of_time(weights):
+    return [w + 1.0 for w in weights], tf.constant(0.5)
+
+
+def run_rounds(function, state, first, count, **more):
+    return function(
+        gradient_of_time,
+        state,
+        tf.constant([0.1, 0.3, 0.2, 0.4, 0.1, 0.2]),
+        tf.constant(0.3),
+        tf.constant(5, tf.int64),
+        tf.constant(first),
+        tf.constant(count),
+        **more,
+    )
+
+
+@pytest.mark.parametrize("tail", [0, 3, 5])
+def test_the_tail_is_averaged(tail):
+    start = [tf.constant([3.0, -1.0]), tf.constant([[2.0]])]
+    iterates, weights = [], start
+    for t in range(6):
+        weights, _ = run_rounds(engine.train_rounds, weights, t, 1)
+        iterates.append(weights)
+    (last, average), clipped = run_rounds(engine.averaged_rounds, (start, start), 0, 6, tail=tail)
+    for k in range(2):
+        np.testing.assert_array_equal(last[k], iterates[-1][k])
+        np.testing.assert_allclose(average[k], np.mean([w[k] for w in iterates[tail:]], axis=0), rtol=1e-6)
+    assert clipped == 0.5
+    parts = (start, start)
+    for first, stop in pairwise([0, 1, 4, 6]):
+        parts, _ = run_rounds(engine.averaged_rounds, parts, first, stop - first, tail=tail)
+        if stop <= tail:
+            np.testing.assert_array_equal(parts[1][0], iterates[stop - 1][0])
+    np.testing.assert_array_equal(parts[1][0], average[0])
+
+
+@pytest.mark.parametrize(("share", "rounds", "start"), [(0.5, 60, 30), (0.3, 10, 7), (1.0, 8, 0), (1e-9, 8, 7)])
+def test_the_tail_is_a_share_of_the_rounds(share, rounds, start):
+    assert server.tail_start(training(tail_average=share, rounds=rounds)) == start
+
+
+# The two-level algorithm
+
+
+@pytest.mark.parametrize("clipping", ["per_sample", "per_user"])
+@pytest.mark.parametrize("more", [{"step_decay": "linear"}, {"tail_average": 0.5}], ids=["falling", "averaged"])
+@pytest.mark.parametrize("intervals", [1, 2])
+def test_training_with_these_weights_and_steps_is_the_two_level_algorithm(intervals, more, clipping):
+    rules = training(weights="precision", step="snr", step_scale=2.0, clipping=clipping, **more)
+    data, size = digits(), datasets.SIZES["digits"]
+    sends, noise = SENDS[:intervals], NOISE[:intervals]
+    ever = sends.any(axis=0)  # whose records training is handed
+    senders = rounds.Senders.of(rules, SAMPLES[ever], sends[:, ever], noise[:, ever])
+    steps = server.step_sizes(rules, senders.noise_std.numpy(), sends.any(axis=1))
+    history_of = rounds.history_function(size, [0, 3, 5, 6], intervals, rules, data.x_test, data.y_test)
+    start = glorot_uniform([64, 8, 10], np.random.default_rng(4))
+    parts = np.split(np.arange(SAMPLES.sum()), SAMPLES.cumsum()[:-1])
+    handed = np.concatenate([mine for mine, sent in zip(parts, ever, strict=True) if sent])
+    _, losses, _ = history_of(
+        [tf.constant(w) for w in start],
+        x=tf.constant(data.x_train[handed]),
+        y=tf.constant(data.y_train[handed]),
+        senders=senders._replace(noise_std=tf.zeros(intervals)),
+        step_sizes=tf.constant(steps, tf.float32),
+        key=tf.constant(1, tf.int64),
+    )
+
+    clip = {"per_sample": two_level.mean_clipped_gradient, "per_user": two_level.clipped_mean_gradient}[clipping]
+    weights, iterates = start, [start]
+    for t in range(6):
+        interval = t * intervals // 6
+        cells = [[], []]
+        for user in np.flatnonzero(sends[interval]):
+            rho = leakage(SAMPLES[user], noise[interval, user], rules)
+            count = 1 / (0.001 / SAMPLES[user] + 1 / (SAMPLES[user] ** 2 * rho))
+            mine = parts[user]
+            cells[user % 2].append(two_level.User(data.x_train[mine], data.y_train[mine], 0.0, count))
+        weights = two_level.train(weights, cells, 1, steps[t], 1.0, np.random.default_rng(0), clip)
+        iterates.append(weights)
+    for t, loss in zip([0, 3, 5, 6], losses.numpy(), strict=True):
+        tail = iterates[4 : t + 1] if rules.tail_average and t > 3 else iterates[t : t + 1]
+        model = [np.mean(w, axis=0) for w in zip(*tail, strict=True)]
+        expected = float(two_level.loss(model, data.x_test.astype(float), data.y_test))
+        assert loss == pytest.approx(expected, rel=1e-5)
+
+
+# The same leakage for other rounds and clipping norms
+
+FADING = {"coherence_rounds": 20, "resource_blocks": 5}
+
+
+def leakages(changes):
+    model = resolve({"realizations": 3, "training_realizations": 1}, changes)
+    return {scheme.name: found for scheme, found in stages(model)}
+
+
+@pytest.mark.parametrize(
+    ("radio", "rounds", "clip_norm"), [({}, 60, 1.0), ({}, 10, 0.3), (FADING, 40, 1.0)], ids=["1", "0.3", "fading"]
+)
+def test_bounds_in_multipliers_leave_every_users_leakage(radio, rounds, clip_norm):
+    schemes = leakages({"radio": radio | ({"coherence_rounds": 100} if radio else {})})  # two intervals
+    other = {"training": {"rounds": rounds, "clip_norm": clip_norm}, "privacy": {"bounds": "multiplier"}}
+    same = leakages({"radio": radio} | other)
+    for name, found in schemes.items():
+        keys = ["realization", "user"]
+        assert found["leakage"].height > 70
+        assert found["leakage"].select(keys).equals(same[name]["leakage"].select(keys))
+        np.testing.assert_allclose(same[name]["leakage"]["rho"], found["leakage"]["rho"], rtol=1e-12, atol=0)
+        for column in ("objective", "noise_error", "rho_max", "epsilon_exact"):
+            np.testing.assert_allclose(same[name]["outcome"][column], found["outcome"][column], rtol=1e-11)
+        # The noise itself is another, and where it stays, the leakage does not.
+        assert (same[name]["noise"]["noise_std"] < found["noise"]["noise_std"]).sum() >= found["leakage"].height
+    unread = leakages({"radio": radio, "training": other["training"]})
+    assert unread["RndSched"]["leakage"]["rho"].max() < 0.5 * schemes["RndSched"]["leakage"]["rho"].max()
+
+
+def test_the_bound_on_leakage_stays_too():
+    paper = resolve({}, {}).leakage_bound()
+    assert paper == pytest.approx(4.0, rel=1e-12)
+    changes = {"training": {"rounds": 60, "clip_norm": 1.0}, "privacy": {"bounds": "multiplier"}}
+    assert resolve({}, changes).leakage_bound() == pytest.approx(paper, rel=1e-12)
+    assert resolve({}, {"training": changes["training"]}).leakage_bound() == pytest.approx(0.012, rel=1e-12)
+
+
+def test_noise_has_another_address_only_where_it_differs():
+    def noise(scheme, bounds, rounds):
+        changes = {"privacy": {"bounds": bounds, "target_epsilon": 3.0}, "training": {"rounds": rounds}}
+        return part(resolve({}, changes), "noise", scheme).plain()
+
+    assert noise("optimal", "noise", 200) == noise("optimal", "noise", 60)
+    assert noise("optimal", "multiplier", 200) != noise("optimal", "multiplier", 60)
+    assert noise("target", "noise", 200) != noise("target", "noise", 60)
+
+
+# Configs
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"tail_average": 0.5, "step_decay": "linear"},
+            "training.tail_average: 0.5 averages the noise of steps that do",
+        ),
+        ({"model": "cnn", "clipping": "per_user"}, "training.clipping: per_user is for `model: dense`"),
+    ],
+    ids=["average of falling steps", "users of a convolutional network"],
+)
+def test_what_makes_no_sense_together_is_refused(changes, message):
+    with pytest.raises(ScenarioError, match=message.replace("(", r"\(")):
+        resolve({}, {"training": changes})
+
+
+def test_what_has_no_effect_is_known():
+    idle = resolve({}, {"training": {"step": "snr", "model": "cnn"}}).idle()
+    assert idle["training.learning_rate"] == "training.step: snr"
+    assert idle["training.hidden_layers"] == "training.model: cnn"
+    assert "training.step_scale" not in idle
+    assert resolve({}, {}).idle()["training.step_scale"] == "training.step: constant"
+
+
+@pytest.mark.parametrize(
+    ("changes", "premise"),
+    [
+        ({}, "step size 1 / smoothness: met; strongly convex loss: not met (hidden layers)"),
+        ({"step": "snr"}, "step size 1 / smoothness: not met (set by noise); strongly"),
+        ({"step_decay": "linear"}, "step size 1 / smoothness: not met (falling); strongly"),
+        ({"weights": "precision"}, "(hidden layers); averages by samples: not met"),
+        ({"model": "cnn", "hidden_layers": []}, "not met (hidden layers)"),
+    ],
+    ids=["paper", "snr", "falling", "precision", "cnn"],
+)
+def test_theorem_1_says_which_premises_are_not_met(changes, premise):
+    tiny = registry.system("multicell").catalog.tiny
+    model = resolve(tiny | {"realizations": 1, "training_realizations": 1}, {"training": changes})
+    (_, found), *_ = stages(model)
+    assert premise in found["outcome"]["bound_premise"][0]
+
+
+def test_history_of_every_rule_meets_the_schema():
+    tiny = registry.system("multicell").catalog.tiny
+    changes = {"weights": "precision", "step": "snr", "tail_average": 0.5, "rounds": 4, "evaluate_every": 2}
+    model = resolve(tiny | {"realizations": 1, "training_realizations": 1}, {"training": changes})
+    (_, found), *_ = stages(model)
+    history = run.train(part(model, "train"), digits(), range(1), found)["history"]
+    assert history["round"].to_list() == [0, 1, 2, 4]
+    assert history.filter(pl.col("loss").is_finite()).height == 4
