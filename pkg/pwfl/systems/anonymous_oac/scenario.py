@@ -121,6 +121,8 @@ class Privacy(Section):
 class Training(Section):
     """Stochastic gradient descent (2)."""
 
+    features: common.Features = common.features(stages="train account")
+    directions: int | None = common.directions(stages="train account")
     hidden_layers: list[common.Width] = common.hidden_layers([64], stages="train account")
     rounds: int = parameter(
         1000, "rounds T", stages="channel schedule noise train account audit report", ge=1, le=10**6

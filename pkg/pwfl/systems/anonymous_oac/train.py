@@ -9,7 +9,7 @@ import polars as pl
 import tensorflow as tf
 
 from pwfl import streams
-from pwfl.learning import datasets, engine
+from pwfl.learning import datasets, engine, features
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.learning.partition import deal
 from pwfl.systems.anonymous_oac.costs import in_turn, spent
@@ -33,7 +33,7 @@ def trainer(
     all schemes. A loss that leaves the finite numbers ends a training; the column `status` says so.
     """
     training, seed = scenario.training, scenario.seed
-    size = datasets.SIZES[scenario.data.dataset]
+    size = features.size(scenario)
     widths = [size.features, *training.hidden_layers, size.classes]
     rounds = engine.evaluation_rounds(training.rounds, training.evaluate_every)
     history_of = history_function(widths, rounds, training, data)

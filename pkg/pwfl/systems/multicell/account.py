@@ -79,7 +79,7 @@ def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.
         samples,
         scheduled,
         noise_std,
-        model_size(scenario.data.dataset, training.hidden_layers),
+        model_size(scenario),
         constants,
     )
     bounds = pl.DataFrame(

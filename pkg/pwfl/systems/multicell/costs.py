@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from pwfl.learning import datasets
+from pwfl.learning import features
 from pwfl.learning.mlp import parameter_count
 from pwfl.systems.multicell.assigned import KEYS, assigned, intervals
 
@@ -29,7 +29,7 @@ def interval_costs(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> pl
     """
     training = scenario.training
     rounds = training.rounds // intervals(tables)
-    bits = FLOAT_BITS * model_size(scenario.data.dataset, training.hidden_layers) * rounds
+    bits = FLOAT_BITS * model_size(scenario) * rounds
     senders = assigned(tables).filter("scheduled").select(KEYS)
     sent = tables["schedule"].join(senders, on=KEYS, how="semi", maintain_order="left")
     sent = sent.with_columns(seconds=bits / pl.col("rate_bps"))
@@ -49,7 +49,7 @@ def interval_costs(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> pl
     return found.with_columns(pl.exclude(rows).fill_null(0.0))
 
 
-def model_size(dataset: str, hidden_layers: list[int]) -> int:
+def model_size(scenario: "Multicell") -> int:
     """Number d of trained parameters."""
-    size = datasets.SIZES[dataset]
-    return parameter_count([size.features, *hidden_layers, size.classes])
+    size = features.size(scenario)
+    return parameter_count([size.features, *scenario.training.hidden_layers, size.classes])

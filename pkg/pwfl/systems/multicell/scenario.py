@@ -209,6 +209,14 @@ class Schedule(Section):
 class Training(Section):
     """Federated learning (Algorithm 1)."""
 
+    features: common.Features = common.features(stages="train account")
+    directions: int | None = common.directions(stages="train account")
+    test_variants: bool = parameter(
+        False,
+        "predict by the mean of the probabilities of a test image and of 6 variants of it: turned, scaled and sheared "
+        "by a little in both ways",
+        stages="train",
+    )
     hidden_layers: list[common.Width] = common.hidden_layers([256, 256], stages="train account")
     rounds: int = parameter(
         200,
@@ -458,7 +466,7 @@ class Multicell(common.Scenario):
             found = dict.fromkeys((*drawn, *(f"radio.{key}" for key in (*POWER_LAW, "user_height_m"))), "channel.links")
         if self.radio.coherence_rounds is None:
             found["privacy.planned_share"] = "radio.coherence_rounds: null"
-        return found
+        return super().idle() | found
 
     def table_bytes(self) -> tuple[float, float, str]:
         """See `pwfl.scenario.common.Scenario`."""

@@ -9,7 +9,7 @@ import polars as pl
 import tensorflow as tf
 
 from pwfl import streams
-from pwfl.learning import datasets, engine, network
+from pwfl.learning import datasets, engine, features, network
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.learning.partition import deal
 from pwfl.systems.multicell.assigned import KEYS, assigned, intervals
@@ -33,7 +33,7 @@ def trainer(
     stops there. The column `status` says so.
     """
     training, seed = scenario.training, scenario.seed
-    size = datasets.SIZES[scenario.data.dataset]
+    size = features.size(scenario)
     widths = [size.features, *training.hidden_layers, size.classes]
     rounds = engine.evaluation_rounds(training.rounds, training.evaluate_every)
     x_train, x_test, y_test = tf.constant(data.x_train), tf.constant(data.x_test), tf.constant(data.y_test)

@@ -88,6 +88,8 @@ class Privacy(Section):
 class Training(Section):
     """Federated learning of softmax regression, from zero."""
 
+    features: common.Features = common.features(stages="train account")
+    directions: int | None = common.directions(stages="train account")
     rounds: int = parameter(14, "rounds T", stages="channel train account audit report", ge=1, le=10**6)
     local_steps: int = parameter(
         100, "mini-batch steps of a user in a round", stages="train account audit", ge=1, le=10**6

@@ -159,6 +159,8 @@ class Privacy(Section):
 class Training(Section):
     """Federated learning, (1)-(4)."""
 
+    features: common.Features = common.features(stages="train")
+    directions: int | None = common.directions(stages="train")
     hidden_layers: list[common.Width] = common.hidden_layers([128, 64], stages="train")
     rounds: int = parameter(50, "rounds", stages="channel noise account audit", ge=2, le=10**6)
     learning_rate: float = parameter(0.01, "step size eta of a local iteration", stages="train", ge=1e-9, le=1e38)

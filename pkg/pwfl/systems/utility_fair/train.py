@@ -9,7 +9,7 @@ import polars as pl
 import tensorflow as tf
 
 from pwfl import streams
-from pwfl.learning import datasets, network
+from pwfl.learning import datasets, features, network
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.learning.partition import deal
 from pwfl.systems.utility_fair import copies, link, uploads, utility
@@ -43,7 +43,7 @@ def trainer(
     ends there. The column `status` says so.
     """
     seed, training, batch = scenario.seed, scenario.training, scenario.device.batch_size
-    size = datasets.SIZES[scenario.data.dataset]
+    size = features.size(scenario)
     widths = [size.features, *training.hidden_layers, size.classes]
     x_test, y_test = tf.constant(data.x_test), tf.constant(data.y_test)
     evaluate = tf.function(network.evaluate)
