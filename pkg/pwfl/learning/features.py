@@ -87,16 +87,15 @@ class Asked(NamedTuple):
 
 def asked(scenario) -> Asked:
     """What a scenario's section `training` says; pixels where it says nothing."""
-    training = getattr(scenario, "training", None)
-    fields = getattr(type(training), "model_fields", {})
-    keys = dict(zip(("features", "directions", "test_variants"), Asked._fields, strict=True))
-    return Asked(**{name: getattr(training, key) for key, name in keys.items() if key in fields})
+    keys = {"features": PIXELS, "directions": None, "test_variants": False}
+    return Asked(*(_said(scenario, key, otherwise) for key, otherwise in keys.items()))
 
 
 def size(scenario) -> Size:
     """The size of a scenario's data set, with as many features as it asks for."""
-    dataset, wanted = scenario.data.dataset, asked(scenario)
-    return SIZES[dataset]._replace(features=width(wanted.kind, wanted.directions, dataset))
+    dataset = scenario.data.dataset
+    kind, directions = _said(scenario, "features", PIXELS), _said(scenario, "directions", None)
+    return SIZES[dataset]._replace(features=width(kind, directions, dataset))
 
 
 def of_file(path: str, scenario) -> Dataset:
@@ -128,6 +127,12 @@ def restore(path: str) -> tuple[np.ndarray, ...]:
     if content(arrays) != digest:
         raise DataError(f"{path}: was changed after it was written; {way_out}")
     return arrays
+
+
+def _said(scenario, key: str, otherwise):
+    """A parameter of a scenario's section `training`, where its system has such a one."""
+    training = getattr(scenario, "training", None)
+    return getattr(training, key) if key in getattr(type(training), "model_fields", ()) else otherwise
 
 
 def _scaled(x: np.ndarray) -> np.ndarray:

@@ -4,6 +4,7 @@ Fisher's linear discriminants of features of synthetic images. No image of anybo
 is a constant, with a digest that says which.
 """
 
+import logging
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -18,6 +19,8 @@ from pwfl.learning.datasets import content
 from pwfl.learning.features import GRIDS, MOST_DIRECTIONS
 from pwfl.learning.scattering import scattering
 from pwfl.runtime.files import whole
+
+log = logging.getLogger(__name__)
 
 SEED = 1
 CHUNK = 100  # figures drawn at a time
@@ -98,6 +101,7 @@ def discriminants(figures: Iterator[np.ndarray], recipe: Recipe) -> Projection:
 
 def store(projection: Projection, path: str) -> None:
     """Write a projection to an .npz file, which appears whole or not at all."""
+    log.info("projection to %d directions, SHA-256 %s", projection.directions.shape[1], projection.digest)
     with whole(path) as partial, open(partial, "wb") as file:
         np.savez(file, **projection._asdict())
 
