@@ -54,7 +54,9 @@ def by_definition(x, scales):
         return convolved(signal, coarse(low, 2**j))[:: 2 ** (scales - j), :: 2 ** (scales - j)].real
 
     def modulus(signal, j, at):
-        return np.abs(convolved(signal, coarse(wavelets[j, at[1]], 2 ** at[0])))[:: 2 ** (j - at[0]), :: 2 ** (j - at[0])]
+        return np.abs(convolved(signal, coarse(wavelets[j, at[1]], 2 ** at[0])))[
+            :: 2 ** (j - at[0]), :: 2 ** (j - at[0])
+        ]
 
     once = {(j, angle): modulus(x, j, (0, angle)) for j, angle in wavelets}
     found = [average(x, 0), *(average(signal, j) for (j, _), signal in once.items())]
