@@ -189,6 +189,14 @@ def test_a_projection_is_a_constant(learned, monkeypatch, tmp_path):
     assert projection.learn("strokes", 8).digest != learned.digest
 
 
+def test_figures_of_chunks_differ(monkeypatch):
+    monkeypatch.setitem(projection.RECIPES, "strokes", projection.RECIPES["strokes"]._replace(figures=4, copies=2))
+    monkeypatch.setattr(projection, "CHUNK", 2)
+    one, other = projection._features("strokes", 8)
+    assert one.shape == other.shape == (2, 2, 729)
+    assert not np.array_equal(one, other)
+
+
 # Variants of test images.
 
 
