@@ -1,6 +1,5 @@
 """Features that follow from an image alone: synthetic images, projections, variants, what is stored, what leaks."""
 
-
 import numpy as np
 import polars as pl
 import pytest
@@ -19,6 +18,7 @@ from pwfl.privacy import lower_bounds
 from pwfl.privacy.gaussian import exact_epsilon
 from pwfl.runtime import store
 from pwfl.scenario import ScenarioError, load, resolve
+from pwfl.systems import registry
 from pwfl.systems.multicell.costs import model_size
 
 BASE = TINY["base"]
@@ -405,6 +405,45 @@ def test_directions_without_a_projection_have_no_effect():
     )
     config["scenarios"]["one"]["training"]["features"] = "strokes"
     assert load(config, "study.yaml").warnings == ()
+
+
+# Constants are chosen on images that nobody holds.
+
+
+@pytest.mark.parametrize("kind", ["pixels", "scattering"])
+def test_validation_is_on_training_images_that_nobody_holds(kind):
+    plain = extraction.of(scenario(features=kind))
+    held = extraction.of(resolve(BASE, {"training": {"features": kind}, "data": {"validation": 300}}))
+    assert np.array_equal(held.x_train, plain.x_train[:-300])
+    assert np.array_equal(held.x_test, plain.x_train[-300:])
+    assert np.array_equal(np.concatenate([held.y_train, held.y_test]), plain.y_train)
+
+
+@pytest.mark.parametrize("system", ["multicell", "anonymous_oac", "random_orthogonalization", "utility_fair"])
+def test_no_test_image_enters_a_validation(system, monkeypatch):
+    base = {"system": system, "realizations": 1, "training_realizations": 1} | registry.system(system).catalog.tiny
+    base["schemes"] = [resolve(base, {}).schemes[0].model_dump()]
+    one = pwfl.simulate(base | {"data": base["data"] | {"validation": 200}})
+    plain = pwfl.simulate(base)
+    images = sources.load("digits")
+    monkeypatch.setattr(sources, "load", lambda *_: (*images[:2], 240 - images[2], images[3]))
+    sources._prepared.cache_clear()
+    other = pwfl.simulate(base | {"data": base["data"] | {"validation": 200}})
+    sources._prepared.cache_clear()
+    histories = [found.scenarios["scenario"].stages["history"] for found in (one, other, plain)]
+    assert histories[0].equals(histories[1])
+    assert not histories[0].equals(histories[2])
+
+
+def test_more_images_for_validation_than_there_are_is_refused():
+    with pytest.raises(
+        ScenarioError, match=r"data.samples_offset: 20 users would hold at least 200 samples, digits has 37"
+    ):
+        resolve(BASE, {"data": {"validation": 1400}})
+    with pytest.raises(
+        ScenarioError, match=r"training.test_variants: only test images have variants, and data.validation"
+    ):
+        resolve(BASE, {"training": {"test_variants": True}, "data": {"validation": 200}})
 
 
 # Training on them.

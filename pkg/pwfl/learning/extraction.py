@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from pwfl.learning import projection, sources
 from pwfl.learning.datasets import Dataset, content
-from pwfl.learning.features import DIRECTIONS, PIXELS, asked, chosen
+from pwfl.learning.features import DIRECTIONS, PIXELS, asked, chosen, validated
 from pwfl.runtime.files import whole
 
 CHUNK = 1000  # images at a time
@@ -110,9 +110,13 @@ def store(arrays: tuple[np.ndarray, ...], path: str, learned: projection.Project
 
 def of(scenario) -> Dataset | None:
     """What a scenario trains on, in this process; None where its users' data are simulated."""
-    if "data" not in type(scenario).model_fields or (wanted := asked(scenario)).pixels:
-        return sources.of(scenario)
-    return chosen(_extracted(scenario.data.dataset, scenario.data.folder, wanted.kind, wanted.variants), wanted)
+    if "data" not in type(scenario).model_fields:
+        return None
+    wanted, given = asked(scenario), scenario.data
+    if wanted.pixels:
+        return validated(sources.of(scenario), scenario)
+    extracted = _extracted(given.dataset, given.folder, wanted.kind, wanted.variants)
+    return validated(chosen(extracted, wanted), scenario)
 
 
 @lru_cache(maxsize=1)

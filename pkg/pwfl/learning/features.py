@@ -88,20 +88,28 @@ class Asked(NamedTuple):
 def asked(scenario) -> Asked:
     """What a scenario's section `training` says; pixels where it says nothing."""
     keys = {"features": PIXELS, "directions": None, "test_variants": False}
-    return Asked(*(_said(scenario, key, otherwise) for key, otherwise in keys.items()))
+    return Asked(*(_said(scenario, "training", key, otherwise) for key, otherwise in keys.items()))
 
 
 def size(scenario) -> Size:
     """The size of a scenario's data set, with as many features as it asks for."""
-    dataset = scenario.data.dataset
-    kind, directions = _said(scenario, "features", PIXELS), _said(scenario, "directions", None)
-    return SIZES[dataset]._replace(features=width(kind, directions, dataset))
+    kind, directions = (_said(scenario, "training", *key) for key in (("features", PIXELS), ("directions", None)))
+    return SIZES[scenario.data.dataset]._replace(features=width(kind, directions, scenario.data.dataset))
 
 
 def of_file(path: str, scenario) -> Dataset:
     """What a scenario trains on, from the file that was stored of it: of features, or of a data set."""
     wanted = asked(scenario)
-    return datasets.restore(path, scenario.data.dataset) if wanted.pixels else chosen(restore(path), wanted)
+    data = datasets.restore(path, scenario.data.dataset) if wanted.pixels else chosen(restore(path), wanted)
+    return validated(data, scenario)
+
+
+def validated(data: Dataset, scenario) -> Dataset:
+    """The data set with its last training samples in place of the test samples, as many as `data.validation` says."""
+    count = _said(scenario, "data", "validation", None)
+    if count is None:
+        return data
+    return Dataset(data.x_train[:-count], data.y_train[:-count], data.x_train[-count:], data.y_train[-count:])
 
 
 def chosen(arrays: tuple[np.ndarray, ...], wanted: Asked) -> Dataset:
@@ -129,10 +137,10 @@ def restore(path: str) -> tuple[np.ndarray, ...]:
     return arrays
 
 
-def _said(scenario, key: str, otherwise):
-    """A parameter of a scenario's section `training`, where its system has such a one."""
-    training = getattr(scenario, "training", None)
-    return getattr(training, key) if key in getattr(type(training), "model_fields", ()) else otherwise
+def _said(scenario, section: str, key: str, otherwise):
+    """A parameter of a scenario's section, where its system has such a one."""
+    owner = getattr(scenario, section, None)
+    return getattr(owner, key) if key in getattr(type(owner), "model_fields", ()) else otherwise
 
 
 def _scaled(x: np.ndarray) -> np.ndarray:

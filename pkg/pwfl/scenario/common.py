@@ -79,6 +79,21 @@ class DataSource(Section):
         None, "folder of the four IDX files (.gz or plain) of MNIST or Fashion-MNIST; without it Keras downloads them"
     )
 
+    validation: int | None = parameter(
+        None,
+        "training images, the last ones, that are dealt to nobody and take the place of the test images: to choose "
+        "constants by, at no privacy; null: none",
+        unit="samples",
+        stages="train",
+        ge=1,
+        le=10**6,
+    )
+
+    @property
+    def available(self) -> int:
+        """Training samples that users may hold."""
+        return datasets.SIZES[self.dataset].train - (self.validation or 0)
+
     def problems(self) -> list[str]:
         """A folder that does not hold the data."""
         try:

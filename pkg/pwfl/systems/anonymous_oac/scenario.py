@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from pwfl.learning import datasets
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameter
 from pwfl.scenario.size import COPIES, FLOAT, FLOAT32, LINK_BYTES, layer_bytes, network_bytes, training_operations
@@ -176,7 +175,7 @@ class AnonymousOac(common.Scenario):
 
     @model_validator(mode="after")
     def _consistent(self):
-        available = datasets.SIZES[self.data.dataset].train
+        available = self.data.available
         if self.network.devices * self.data.samples > available:
             raise ValueError(
                 f"data.samples: {self.network.devices} devices of {self.data.samples} records hold "

@@ -46,7 +46,7 @@ def trainer(
 
     def train(realization: int) -> pl.DataFrame:
         samples = to_array(users[realization,], "samples", "user")
-        owned = np.concatenate(deal(size.train, samples, seed, realization))
+        owned = np.concatenate(deal(len(data.x_train), samples, seed, realization))
         taken = schedule.get((realization,), tables["schedule"].clear())
         rows, stops = batches(taken, samples, training.rounds, streams.generator(seed, "records", realization))
         noise_std, divisor = (to_array(noise[realization,], name, "round") for name in ("noise_std", "divisor"))

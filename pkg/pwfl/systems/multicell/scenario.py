@@ -312,6 +312,11 @@ class Multicell(common.Scenario):
                 f"radio.min_rate_bps: {self.radio.min_rate_bps:g} is more than {limit:g}, {MAX_EFFICIENCY} bit/s for "
                 "every Hz of radio.bandwidth_hz; no link is that good"
             )
+        if self.training.test_variants and self.data.validation:
+            raise ValueError(
+                f"training.test_variants: only test images have variants, and data.validation: {self.data.validation} "
+                "takes their place; leave one of them out"
+            )
         self._check_target()
         self._check_coherence()
         if self.convergence.strong_convexity > self.convergence.smoothness:
@@ -368,7 +373,7 @@ class Multicell(common.Scenario):
 
     def _check_samples(self):
         data, users, privacy = self.data, self.network.users, self.privacy
-        available = datasets.SIZES[data.dataset].train
+        available = data.available
         if data.samples_total is not None and data.samples_total < users:
             raise ValueError(
                 f"data.samples_total: {data.samples_total} is less than network.users: {users}; every user has a sample"
@@ -449,7 +454,7 @@ class Multicell(common.Scenario):
                 self._check_samples()
             except ValueError as error:
                 return [str(error)]
-        elif held.samples > (available := datasets.SIZES[self.data.dataset].train):
+        elif held.samples > (available := self.data.available):
             return [
                 f"channel.users: {users}: realization {held.fullest} has {held.samples} samples, {self.data.dataset} "
                 f"has {available}"

@@ -55,7 +55,7 @@ def trainer(
             accuracy, loss = (float(value) for value in network.evaluate(weights, x_test, y_test))
             status, history = "no_user_scheduled", [(t, accuracy, loss, None) for t in rounds]
         else:
-            owned = deal(size.train, samples, seed, realization)
+            owned = deal(len(data.x_train), samples, seed, realization)
             mine = np.concatenate([owned[user] for user in np.flatnonzero(sends)])
             found = history_of(
                 [tf.constant(w) for w in weights],

@@ -63,7 +63,7 @@ def trainer(
 
     def train(realization: int) -> pl.DataFrame:
         row = rows[realization]
-        owned = deal(size.train, np.full(users, samples), seed, realization)
+        owned = deal(len(data.x_train), np.full(users, samples), seed, realization)
         accuracy, loss, norm, clipped, energy = (
             values.numpy().astype(float)
             for values in history_of(

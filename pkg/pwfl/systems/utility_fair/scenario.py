@@ -9,7 +9,6 @@ from typing import Literal
 
 from pydantic import model_validator
 
-from pwfl.learning import datasets
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameter
 from pwfl.scenario.size import COPIES, FLOAT32, LINK_BYTES, layer_bytes, network_bytes, training_operations
@@ -232,7 +231,7 @@ class UtilityFair(common.Scenario):
                 f"device.batch_size: {device.batch_size} exceeds data.samples_per_device: {data.samples_per_device}; "
                 "a batch holds no sample twice"
             )
-        held, available = network.devices * data.samples_per_device, datasets.SIZES[data.dataset].train
+        held, available = network.devices * data.samples_per_device, data.available
         if held > available:
             raise ValueError(
                 f"data.samples_per_device: {network.devices} devices would hold {held} samples, {data.dataset} has "

@@ -57,7 +57,7 @@ def trainer(
 
     def train(realization: int) -> pl.DataFrame:
         samples, plans = samples_of[realization]["samples"].to_numpy(), plans_of[realization]
-        owned = deal(size.train, samples, seed, realization)
+        owned = deal(len(data.x_train), samples, seed, realization)
         weights = [tf.constant(w) for w in glorot_uniform(widths, streams.generator(seed, "weights", realization))]
         keys = [streams.key(seed, purpose, realization) for purpose in ("noise", *UPLOADS)]
         beta_1, deviation, frames = np.ones(len(samples)), None, []
