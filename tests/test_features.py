@@ -419,20 +419,26 @@ def test_validation_is_on_training_images_that_nobody_holds(kind):
     assert np.array_equal(np.concatenate([held.y_train, held.y_test]), plain.y_train)
 
 
+def history(system: str, **sections) -> pl.DataFrame:
+    """A training of a system's tiny scenario."""
+    base = {"system": system, "realizations": 1, "training_realizations": 1} | registry.system(system).catalog.tiny
+    model = resolve(base, sections)
+    scheme, found = model.schemes[0], run.channel(part(model, "channel"), range(1))
+    found |= run.schedule(part(model, "schedule", scheme.scheduler), scheme.scheduler, found)
+    found |= run.noise(part(model, "noise", scheme.noise), scheme.noise, found)
+    return run.train(part(model, "train"), extraction.of(model), range(1), found)["history"]
+
+
 @pytest.mark.parametrize("system", ["multicell", "anonymous_oac", "random_orthogonalization", "utility_fair"])
 def test_no_test_image_enters_a_validation(system, monkeypatch):
-    base = {"system": system, "realizations": 1, "training_realizations": 1} | registry.system(system).catalog.tiny
-    base["schemes"] = [resolve(base, {}).schemes[0].model_dump()]
-    one = pwfl.simulate(base | {"data": base["data"] | {"validation": 200}})
-    plain = pwfl.simulate(base)
-    images = sources.load("digits")
+    held = {"data": {"validation": 200}}
+    one, plain, images = history(system, **held), history(system), sources.load("digits")
     monkeypatch.setattr(sources, "load", lambda *_: (*images[:2], 240 - images[2], images[3]))
     sources._prepared.cache_clear()
-    other = pwfl.simulate(base | {"data": base["data"] | {"validation": 200}})
+    other = history(system, **held)
     sources._prepared.cache_clear()
-    histories = [found.scenarios["scenario"].stages["history"] for found in (one, other, plain)]
-    assert histories[0].equals(histories[1])
-    assert not histories[0].equals(histories[2])
+    assert one.equals(other)
+    assert not one.equals(plain)
 
 
 def test_more_images_for_validation_than_there_are_is_refused():
@@ -446,32 +452,22 @@ def test_more_images_for_validation_than_there_are_is_refused():
         resolve(BASE, {"training": {"test_variants": True}, "data": {"validation": 200}})
 
 
-# Training on them.
+# What they are good for.
 
 
-def test_few_rounds_of_softmax_regression_learn_more_from_them_than_from_pixels(monkeypatch):
-    # Twenty-four users of 10 digits each, without noise: what the features know makes up for few records.
-    monkeypatch.setitem(projection.RECIPES, "strokes", projection.RECIPES["strokes"]._replace(figures=400, copies=8))
-    extraction._extracted.cache_clear()
-    extraction._learned.cache_clear()
+def test_a_few_digits_tell_more_by_what_strokes_know(digits, learned):
     accuracy = {}
-    for kind in ("pixels", "scattering", "strokes"):
-        found = {"dataset": "digits", "samples_offset": 10, "samples_log_mean": -9.0}
-        training = {"hidden_layers": [], "rounds": 30, "clip_norm": 5.0, "learning_rate": 1.0, "features": kind}
-        model = resolve(
-            {"data": found, "network": {"users": 24}, "privacy": {"max_noise_error": 1e6}}, {"training": training}
-        )
-        keys = {"realization": np.zeros(24, int), "user": np.arange(24)}
-        frames = {
-            "users": pl.DataFrame(keys | {"samples": [10] * 24}),
-            "schedule": pl.DataFrame(keys | {"resource_block": [0] * 24, "power_w": 0.01, "rate_bps": 1e5}),
-            "noise": pl.DataFrame(keys | {"noise_std": [0.0] * 24}),
-        }
-        history = run.train(part(model, "train"), extraction.of(model), range(1), frames)["history"]
-        accuracy[kind] = history["accuracy"][-1]
-    extraction._extracted.cache_clear()
-    extraction._learned.cache_clear()
-    assert accuracy["strokes"] > accuracy["pixels"]
+    for kind, own in (("pixels", None), ("scattering", None), ("strokes", learned)):
+        data = features.chosen(extraction.extract(digits, kind, False, own), features.Asked(kind, 60))
+        hits = []
+        for draw in range(20):
+            generator = np.random.default_rng(draw)
+            rows = [generator.choice(np.flatnonzero(data.y_train == digit), 3) for digit in range(10)]
+            means = data.x_train[np.array(rows)].mean(axis=1)
+            nearest = ((data.x_test[:, None] - means) ** 2).sum(axis=2).argmin(axis=1)
+            hits.append((nearest == data.y_test).mean())
+        accuracy[kind] = np.mean(hits)
+    assert accuracy["pixels"] + 0.02 < accuracy["scattering"] < accuracy["strokes"] - 0.01, accuracy
 
 
 def test_the_workflow_trains_on_what_simulate_does(tmp_path):
