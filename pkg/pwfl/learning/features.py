@@ -19,6 +19,7 @@ from pwfl.learning import datasets
 from pwfl.learning.datasets import SIZES, DataError, Dataset, Size, content
 
 PIXELS, SCATTERING = "pixels", "scattering"
+VARIANTS = 7  # of a test image, itself included, where they are asked for
 NORM = 3.0  # of a record's features: large beside a bias's input of 1, small beside the start weights
 
 
