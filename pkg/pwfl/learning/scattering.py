@@ -4,9 +4,9 @@
 
 for wavelets of scales 2^j, j < J, and ANGLES angles, j_1 < j_2, and a Gaussian phi of scale 2^J, at every 2^J-th pixel
 (Bruna and Mallat, 2013, "Invariant Scattering Convolution Networks"). Convolutions are circular. The wavelets are the
-Morlet wavelets of Andreux et al. (2020, "Kymatio: Scattering Transforms in Python"): a Gaussian envelope of width
-.8 2^j, four times as long along the wave as the slant says, around the frequency 3 pi / (4 2^j), minus what makes the
-sum zero. As there, a signal of scale 2^j is kept at every 2^j-th pixel only.
+Morlet wavelets of Andreux et al. (2020, "Kymatio: Scattering Transforms in Python"): a plane wave of frequency
+3 pi / (4 2^j) in a Gaussian envelope, .8 2^j wide along the wave and twice as wide across, less as much of the envelope
+as makes the sum zero. As there, a signal of scale 2^j is kept at every 2^j-th pixel only.
 """
 
 from functools import cache
@@ -16,8 +16,8 @@ from scipy import fft
 
 from pwfl.learning.features import ANGLES, paths
 
-SLANT = 4 / ANGLES  # how many times as long the envelope is along the wave as across
-WIDTH = 0.8  # of the envelope of the finest scale, in pixels
+SLANT = 4 / ANGLES  # width of a wavelet's envelope along the wave over that across
+WIDTH = 0.8  # of the envelope of the finest scale along the wave, in pixels
 FREQUENCY = 3 * np.pi / 4  # of the finest scale
 IMAGES = 32  # in a block, which stays in the cache
 
@@ -121,10 +121,9 @@ def _gabor(side: int, width: float, theta: float, frequency: float, slant: float
 
 def _coarse(spectrum: np.ndarray, halvings: int) -> np.ndarray:
     """A filter's spectrum for signals at every 2^halvings-th pixel: its frequencies below their highest one."""
-    side = len(spectrum)
-    kept = side // 2 ** (halvings + 1)
     if halvings == 0:
         return spectrum
+    side = len(spectrum)
+    kept = side // 2 ** (halvings + 1)
     places = np.r_[0:kept, side - kept : side]
-    coarse = spectrum[np.ix_(places, places)].copy()
-    return coarse
+    return spectrum[np.ix_(places, places)]
