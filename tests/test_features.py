@@ -10,7 +10,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import pwfl
 from conftest import TINY, jobs, snakemake
-from pipeline import part
+from pipeline import finished, part
 from pwfl import run
 from pwfl.learning import datasets, engine, extraction, features, network, projection, sources, synthetic
 from pwfl.learning.mlp import glorot_uniform
@@ -374,7 +374,7 @@ def test_what_is_computed_anew():
 
 @pytest.mark.parametrize(
     ("training", "width"),
-    [({}, 64), ({"features": "scattering"}, 729), ({"features": "strokes"}, 160), ({"features": "shapes"}, 400),
+    [({}, 64), ({"features": "scattering"}, 729), ({"features": "strokes"}, 160), ({"features": "shapes"}, 500),
      ({"features": "shapes", "directions": 33}, 33), ({"directions": 33}, 64)],
 )  # fmt: skip
 def test_sizes_follow_the_features(training, width):
@@ -480,8 +480,8 @@ def test_the_workflow_trains_on_what_simulate_does(tmp_path):
     left = pwfl.results(tmp_path / "results" / "tiny").scenarios["one"].stages
     left = {name: frame.drop("scheme", strict=False) for name, frame in left.items()}
     model = resolve(config["base"], config["scenarios"]["one"])
-    again = run.train(part(model, "train"), extraction.of(model), range(2), left)["history"]
-    assert left["history"].equals(again)
+    again = finished(run.train(part(model, "train"), extraction.of(model), range(2), left), model)
+    assert left["history"].equals(again["history"])
     values = {"training.features": ["scattering", "strokes", "shapes"], "training.test_variants": [False, True]}
     config["scenarios"] = {"one": {"sweep": values}}
     planned = jobs(snakemake(tmp_path, config, "--dry-run"))

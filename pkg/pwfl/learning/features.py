@@ -23,7 +23,7 @@ VARIANTS = 7  # of a test image, itself included, where they are asked for
 NORM = 3.0  # of a record's features: large beside a bias's input of 1, small beside the start weights
 
 
-DIRECTIONS = {"strokes": 160, "shapes": 400}  # of the projections, where nothing else is asked for
+DIRECTIONS = {"strokes": 160, "shapes": 500}  # of the projections, where nothing else is asked for
 MOST_DIRECTIONS = 500  # that a projection keeps
 
 
