@@ -7,6 +7,7 @@ min_version("9.20")
 
 include: "rules/common.smk"
 include: "rules/channel.smk"
+include: "rules/features.smk"
 include: "rules/schedule.smk"
 include: "rules/noise.smk"
 include: "rules/train.smk"

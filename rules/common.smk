@@ -125,11 +125,24 @@ def upstream(wildcards):
     if IMPORTED in description["upstream"]:
         address = description["upstream"][IMPORTED]
         files = {table: ancient(stored(table, address, shards.ALL)) for table in IMPORTS}
-    if store.DATASET in description["upstream"]:
-        address = description["upstream"][store.DATASET]
-        # What it holds is in its address, and checked when it is read.
-        files["data"] = ancient(rules.dataset.output.data.apply_wildcards({"address": address}))
+    for given in (store.DATASET, store.FEATURES):
+        if given in description["upstream"]:
+            files["data"] = made_before(given, wildcards)
     return files
+
+
+def made_before(given, wildcards):
+    """The file of a data set, of a projection or of features that a job takes.
+
+    What it holds is in its address, and checked when it is read.
+    """
+    address = at(wildcards)[0]["upstream"][given]
+    return ancient(getattr(rules, given).output[0].apply_wildcards({"address": address}))
+
+
+def images(wildcards):
+    """Inputs of a job that makes features: a data set, and a projection where there is one."""
+    return {given: made_before(given, wildcards) for given in at(wildcards)[0]["upstream"]}
 
 
 def outside(wildcards):

@@ -7,7 +7,7 @@ import polars as pl
 import yaml
 
 from pwfl import run, tables
-from pwfl.learning import sources
+from pwfl.learning import extraction
 from pwfl.report import build
 from pwfl.report.catalog import COMMON_TABLES, COMPARISON
 from pwfl.runtime import shards, store
@@ -138,7 +138,7 @@ def _of_stage(scenario, stage: str, variant: str | None, found: dict) -> dict[st
     own = scenario.of_stage(stage, variant)
     outside = run.imported(scenario.system, scenario.imports()) if stage == "channel" else {}
     if stage == "train":
-        made = [run.train(own, sources.of(scenario), range(scenario.training_realizations), found)]
+        made = [run.train(own, extraction.of(scenario), range(scenario.training_realizations), found)]
     elif stage == "audit":
         made = [run.audit(own, found)]
     else:

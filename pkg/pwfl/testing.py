@@ -18,7 +18,7 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from pwfl import run, streams, tables
 from pwfl.api import stage_tables
-from pwfl.learning import sources
+from pwfl.learning import extraction
 from pwfl.report import build, theme
 from pwfl.report.catalog import COMMON_FIGURES, COMMON_TABLES, compared
 from pwfl.runtime import fingerprint, store
@@ -73,7 +73,7 @@ def check_system(name: str) -> pl.DataFrame:
         {},
     )
     _check_modules(model)
-    data = sources.of(model)
+    data = extraction.of(model)
     _check_shards(model, data)
     _check_draws(model, data)
     _check_accounting(model)

@@ -18,7 +18,10 @@ class Size(NamedTuple):
 
 
 class Dataset(NamedTuple):
-    """Samples as float32 features in [0, 1], shape (n, features), and int32 labels, shape (n,)."""
+    """Samples as float32 features, shape (n, features), and int32 labels, shape (n,).
+
+    Test samples may come with variants, of shape (n, variant, features), over which predictions are averaged.
+    """
 
     x_train: np.ndarray
     y_train: np.ndarray
@@ -42,8 +45,8 @@ CONTENT = {  # SHA-256 of the arrays' bytes, in the order of Dataset's fields
 }
 
 
-def restore(path: str, dataset: str) -> Dataset:
-    """Read an .npz file that `store` wrote of a data set; see `prepared`.
+def read(path: str, dataset: str) -> tuple[np.ndarray, ...]:
+    """Read an .npz file that `sources.store` wrote of a data set: what `sources.load` returned.
 
     Raises DataError for a file that does not hold the data set, whole and in its order.
     """
@@ -54,11 +57,16 @@ def restore(path: str, dataset: str) -> Dataset:
         raise DataError(f"{path}: is no file of a data set: {error}; delete it, and Snakemake makes it anew") from None
     if content(arrays) != CONTENT[dataset]:
         raise DataError(f"{path}: does not hold {dataset} as it is; delete it, and Snakemake makes it anew: rm {path}")
-    return prepared(arrays)
+    return arrays
+
+
+def restore(path: str, dataset: str) -> Dataset:
+    """What `read` returns, as training takes it."""
+    return prepared(read(path, dataset))
 
 
 def prepared(arrays: tuple[np.ndarray, ...]) -> Dataset:
-    """What `load` returned as training takes it: features scaled to [0, 1]."""
+    """What `sources.load` returned as training takes it: grey levels scaled to [0, 1]."""
     x_train, y_train, x_test, y_test = arrays
     return Dataset(
         x_train.astype(np.float32) / 255,

@@ -1,5 +1,7 @@
 """The fully connected ReLU network with softmax cross-entropy, as the engine wants it."""
 
+import math
+
 import tensorflow as tf
 
 from pwfl.learning.engine import Weights
@@ -29,8 +31,18 @@ def backward(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[list[tf.Tens
 
 
 def evaluate(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Accuracy and mean cross-entropy, in nats, float32 scalars; arguments as for `backward`."""
-    _, logits = _forward(weights, x)
+    """Accuracy and mean cross-entropy, in nats, float32 scalars; arguments as for `backward`.
+
+    Where samples have variants, with features of shape (sample, variant, feature), the predicted probabilities are the
+    means of theirs.
+    """
+    if len(x.shape) == 3:
+        _, variants, features = x.shape
+        _, logits = _forward(weights, tf.reshape(x, [-1, features]))
+        each = tf.math.log_softmax(tf.reshape(logits, [-1, variants, logits.shape[1]]))
+        logits = tf.reduce_logsumexp(each, axis=1) - math.log(variants)
+    else:
+        _, logits = _forward(weights, x)
     hits = tf.equal(tf.argmax(logits, axis=1, output_type=tf.int32), y)
     loss = tf.nn.sparse_softmax_cross_entropy_with_logits(y, logits)
     return tf.reduce_mean(tf.cast(hits, tf.float32)), tf.reduce_mean(loss)

@@ -4,9 +4,8 @@ from math import ceil
 from pathlib import Path
 
 from pwfl.runtime import shards
-from pwfl.runtime.store import DATASET
 from pwfl.scenario import size
-from pwfl.stages import IMPORTED, STAGES
+from pwfl.stages import STAGES
 
 
 def remaining(described: dict) -> str:
@@ -19,7 +18,7 @@ def remaining(described: dict) -> str:
     """
     jobs, seconds, stored = 0, 0.0, 0.0
     for address, (description, scenario) in described.items():
-        if (stage := description["stage"]) in (DATASET, IMPORTED):
+        if (stage := description["stage"]) not in STAGES:
             continue
         home = Path("store", stage, address)
         missing = [s for s in shards.of(scenario, stage) if not _computed(home if s == shards.ALL else home / s, stage)]

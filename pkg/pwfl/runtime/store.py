@@ -8,16 +8,19 @@ import csv
 import hashlib
 import json
 from functools import cache
+from math import isqrt
 from pathlib import Path
 
+from pwfl.learning.datasets import SIZES
+from pwfl.learning.features import DIRECTIONS, asked
 from pwfl.runtime.files import content, whole
 from pwfl.runtime.fingerprint import fingerprint, packages
 from pwfl.stages import IMPORTED, MAKER, REPORT, STAGES, variants
 from pwfl.systems import registry
 
 DIGITS = 12  # of an address
-DATASET = "dataset"
-DATASET_CODE = "pwfl.learning.sources"
+DATASET, PROJECTION, FEATURES = "dataset", "projection", "features"
+GIVEN = (DATASET, PROJECTION, FEATURES, IMPORTED)  # what is made before the stages, for some
 
 
 class StoreError(RuntimeError):
@@ -31,7 +34,7 @@ def addresses(scenario) -> dict[tuple[str, str | None, str | None], dict]:
     """
     found = {}
     if "data" in type(scenario).model_fields:
-        found[DATASET, None, None] = dataset(scenario.data.dataset)
+        found |= {(given["stage"], None, None): given for given in data(scenario)}
     outside = {}
     if paths := scenario.imports():
         found[IMPORTED, None, None] = imported(scenario.system, paths)
@@ -54,9 +57,26 @@ def of_scheme(found: dict, stage: str, scheme) -> dict:
     return next(found[key] for key in wanted if key in found)
 
 
-def dataset(name: str) -> dict:
-    """The description of a data set's file."""
-    return _addressed({"stage": DATASET, "variant": name, **code(DATASET_CODE)})
+def data(scenario) -> list[dict]:
+    """The descriptions of what a scenario trains on: a data set's file; features, and the projection behind them.
+
+    A projection is learned from no data: its description names neither users nor a data set.
+    """
+    name, wanted = scenario.data.dataset, asked(scenario)
+    found = [_addressed({"stage": DATASET, "variant": name, **code("pwfl.learning.sources")})]
+    if wanted.pixels:
+        return found
+    if wanted.kind in DIRECTIONS:
+        side = isqrt(SIZES[name].features)
+        learned = {"stage": PROJECTION, "variant": wanted.kind, "parameters": {"side": side}}
+        found.append(_addressed(learned | code("pwfl.learning.projection")))
+    extracted = {
+        "stage": FEATURES,
+        "variant": wanted.kind,
+        "parameters": {"dataset": name, "variants": wanted.variants},
+        "upstream": {given["stage"]: given["address"] for given in found},
+    }
+    return [*found, _addressed(extracted | code("pwfl.learning.extraction"))]
 
 
 def imported(system: str, paths: dict[str, str]) -> dict:
@@ -146,7 +166,7 @@ def write_addresses(scenario, found: dict, path: str) -> None:
     """
     lines = ["scheme,stage,address,folder"]
     for scheme in scenario.schemes:
-        for stage in (DATASET, IMPORTED, *STAGES):
+        for stage in (*GIVEN, *STAGES):
             if stage in STAGES or (stage, None, None) in found:
                 address = of_scheme(found, stage, scheme)["address"]
                 lines.append(f'"{scheme.name}",{stage},{address},store/{stage}/{address}')
@@ -185,7 +205,7 @@ def _describe(scenario, stage: str, variant: str | None, before: dict[str, str])
     """The description of a stage's variant, given the addresses of the stages before it."""
     upstream = {MAKER[table] for table in registry.reads(scenario.system, stage, variant)}
     if stage == "train":
-        upstream |= {DATASET} & set(before)
+        upstream |= {FEATURES if FEATURES in before else DATASET} & set(before)
     if stage == "channel":
         upstream |= {IMPORTED} & set(before)
     package = registry.system(scenario.system).package
@@ -195,7 +215,7 @@ def _describe(scenario, stage: str, variant: str | None, before: dict[str, str])
             "stage": stage,
             "variant": variant,
             "parameters": scenario.of_stage(stage, variant).plain(),
-            "upstream": {name: before[name] for name in (DATASET, IMPORTED, *STAGES) if name in upstream},
+            "upstream": {name: before[name] for name in (*GIVEN, *STAGES) if name in upstream},
             **code(f"{package}.{stage}", f"{package}.tables"),
         }
     )

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self, get_args
 from pydantic import Field, model_validator
 
 from pwfl.learning import datasets, sources
+from pwfl.learning.features import DIRECTIONS, MOST_DIRECTIONS, asked
 from pwfl.scenario.fields import Section, parameter, parameters, stages_of
 from pwfl.stages import IMPORTED, REPORT, STAGES
 
@@ -14,12 +15,29 @@ NAME = {  # bounds of a name in tables and figures, which browsers and spreadshe
 }
 NAME_RULE = "use letters, digits, blanks and _ . , + - ( ) : /, beginning with a letter or digit, at most 60 of them"
 Width = Annotated[int, Field(ge=1, le=10**5)]  # of a network's layer
+Features = Literal["pixels", "scattering", "strokes", "shapes"]
 
 
 def hidden_layers(default: list[int], stages: str):
     """The parameter `hidden_layers` of a system that trains a network; the stages are those that read it."""
     meaning = "widths of the network's hidden ReLU layers; [] is softmax regression"
     return parameter(default, meaning, unit="units", stages=stages, max_length=100)
+
+
+def features(stages: str):
+    """The parameter `features` of a system that trains on images; the stages are those that read it."""
+    meaning = (
+        "what users train on: pixels; scattering coefficients; or these, projected to the directions that tell random "
+        "strokes, or textured shapes, from each other, which is knowledge of the task and no data (docs/features.md)"
+    )
+    return parameter("pixels", meaning, stages=stages)
+
+
+def directions(stages: str):
+    """The parameter `directions` of a system that trains on images; the stages are those that read it."""
+    own = " and ".join(f"{count} of {kind}" for kind, count in DIRECTIONS.items())
+    meaning = f"how many directions of a projection features have, those of largest eigenvalue first; null: {own}"
+    return parameter(None, meaning, stages=stages, ge=1, le=MOST_DIRECTIONS)
 
 
 def evaluate_every(default: int):
@@ -60,6 +78,21 @@ class DataSource(Section):
     folder: str | None = parameter(
         None, "folder of the four IDX files (.gz or plain) of MNIST or Fashion-MNIST; without it Keras downloads them"
     )
+
+    validation: int | None = parameter(
+        None,
+        "training images, the last ones, that are dealt to nobody and take the place of the test images: to choose "
+        "constants by, at no privacy; null: none",
+        unit="samples",
+        stages="train",
+        ge=1,
+        le=10**6,
+    )
+
+    @property
+    def available(self) -> int:
+        """Training samples that users may hold."""
+        return datasets.SIZES[self.dataset].train - (self.validation or 0)
 
     def problems(self) -> list[str]:
         """A folder that does not hold the data."""
@@ -166,7 +199,8 @@ class Scenario(Section):
 
     def idle(self) -> dict[str, str]:
         """Keys of parameters that have no effect because of another one, and what that is."""
-        return {}
+        kind = asked(self).kind
+        return {} if kind in DIRECTIONS else {"training.directions": f"training.features: {kind}"}
 
     def table_bytes(self) -> tuple[float, float, str]:
         """About how many bytes a job on tables takes: for each realization, besides, and the keys that set both.

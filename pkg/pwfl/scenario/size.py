@@ -7,7 +7,7 @@ core of a workstation.
 
 from math import ceil
 
-from pwfl.learning import datasets
+from pwfl.learning import features
 from pwfl.learning.mlp import parameter_count
 from pwfl.scenario.common import Scenario
 
@@ -72,17 +72,18 @@ def problems(scenarios: dict[str, Scenario]) -> list[str]:
 
 def network_bytes(s, hidden_layers: list[int], copies: int) -> float:
     """Bytes of the data set and of a network's weights."""
-    size = datasets.SIZES[s.data.dataset]
+    size = features.size(s)
     weights = parameter_count([size.features, *hidden_layers, size.classes]) * FLOAT32 * COPIES
-    return (size.train + size.test) * size.features * FLOAT32 * COPIES + weights * copies
+    tested = size.test * (features.VARIANTS if features.asked(s).variants else 1)
+    return (size.train + tested) * size.features * FLOAT32 * COPIES + weights * copies
 
 
 def layer_bytes(s, samples: int) -> float:
     """Bytes of all layers' inputs and derivatives of some samples."""
-    return samples * sum([datasets.SIZES[s.data.dataset].features, *s.training.hidden_layers]) * FLOAT32 * COPIES
+    return samples * sum([features.size(s).features, *s.training.hidden_layers]) * FLOAT32 * COPIES
 
 
 def training_operations(s, hidden_layers: list[int], samples: float) -> float:
     """Floating-point operations of the gradients of a network's loss at so many samples."""
-    size = datasets.SIZES[s.data.dataset]
+    size = features.size(s)
     return 6.0 * samples * parameter_count([size.features, *hidden_layers, size.classes])

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from pwfl.learning.datasets import SIZES
+from pwfl.learning import features
 from pwfl.learning.mlp import parameter_count
 from pwfl.radio.units import db_to_ratio, dbm_to_w
 from pwfl.systems.anonymous_oac.schemes import NOISES
@@ -112,5 +112,5 @@ def digital_symbols(scenario: "AnonymousOac") -> float:
 
 def model_size(scenario: "AnonymousOac") -> int:
     """Number of trained parameters."""
-    size = SIZES[scenario.data.dataset]
+    size = features.size(scenario)
     return parameter_count([size.features, *scenario.training.hidden_layers, size.classes])

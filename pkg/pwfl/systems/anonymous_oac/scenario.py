@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from pwfl.learning import datasets
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameter
 from pwfl.scenario.size import COPIES, FLOAT, FLOAT32, LINK_BYTES, layer_bytes, network_bytes, training_operations
@@ -121,6 +120,8 @@ class Privacy(Section):
 class Training(Section):
     """Stochastic gradient descent (2)."""
 
+    features: common.Features = common.features(stages="train account")
+    directions: int | None = common.directions(stages="train account")
     hidden_layers: list[common.Width] = common.hidden_layers([64], stages="train account")
     rounds: int = parameter(
         1000, "rounds T", stages="channel schedule noise train account audit report", ge=1, le=10**6
@@ -174,7 +175,7 @@ class AnonymousOac(common.Scenario):
 
     @model_validator(mode="after")
     def _consistent(self):
-        available = datasets.SIZES[self.data.dataset].train
+        available = self.data.available
         if self.network.devices * self.data.samples > available:
             raise ValueError(
                 f"data.samples: {self.network.devices} devices of {self.data.samples} records hold "

@@ -9,7 +9,7 @@ import polars as pl
 import tensorflow as tf
 
 from pwfl import streams
-from pwfl.learning import datasets, engine
+from pwfl.learning import datasets, engine, features
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.learning.partition import deal
 from pwfl.systems.anonymous_oac.costs import in_turn, spent
@@ -33,7 +33,7 @@ def trainer(
     all schemes. A loss that leaves the finite numbers ends a training; the column `status` says so.
     """
     training, seed = scenario.training, scenario.seed
-    size = datasets.SIZES[scenario.data.dataset]
+    size = features.size(scenario)
     widths = [size.features, *training.hidden_layers, size.classes]
     rounds = engine.evaluation_rounds(training.rounds, training.evaluate_every)
     history_of = history_function(widths, rounds, training, data)
@@ -46,7 +46,7 @@ def trainer(
 
     def train(realization: int) -> pl.DataFrame:
         samples = to_array(users[realization,], "samples", "user")
-        owned = np.concatenate(deal(size.train, samples, seed, realization))
+        owned = np.concatenate(deal(len(data.x_train), samples, seed, realization))
         taken = schedule.get((realization,), tables["schedule"].clear())
         rows, stops = batches(taken, samples, training.rounds, streams.generator(seed, "records", realization))
         noise_std, divisor = (to_array(noise[realization,], name, "round") for name in ("noise_std", "divisor"))

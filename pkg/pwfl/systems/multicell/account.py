@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from pwfl.learning import datasets
+from pwfl.learning import datasets, features
 from pwfl.privacy.gaussian import classic_epsilon, exact_epsilon, tight_epsilon, zcdp
 from pwfl.systems.multicell.assigned import KEYS, assigned
 from pwfl.systems.multicell.bound import least_proven, upper_bound
@@ -86,7 +86,7 @@ def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.
         samples,
         scheduled,
         noise_std,
-        parameter_count(training, datasets.SIZES[scenario.data.dataset]),
+        parameter_count(training, features.size(scenario)),
         constants,
     )
     bounds = pl.DataFrame(

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from pwfl.learning import datasets
+from pwfl.learning import features
 from pwfl.systems.multicell.assigned import KEYS, assigned, intervals
 from pwfl.systems.multicell.model import parameter_count
 
@@ -29,7 +29,7 @@ def interval_costs(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> pl
     """
     training = scenario.training
     rounds = training.rounds // intervals(tables)
-    bits = FLOAT_BITS * parameter_count(training, datasets.SIZES[scenario.data.dataset]) * rounds
+    bits = FLOAT_BITS * parameter_count(training, features.size(scenario)) * rounds
     senders = assigned(tables).filter("scheduled").select(KEYS)
     sent = tables["schedule"].join(senders, on=KEYS, how="semi", maintain_order="left")
     sent = sent.with_columns(seconds=bits / pl.col("rate_bps"))

@@ -234,6 +234,14 @@ class Training(Section):
         "layers, 26,010 parameters for MNIST",
         stages="train account audit",
     )
+    features: common.Features = common.features(stages="train account")
+    directions: int | None = common.directions(stages="train account")
+    test_variants: bool = parameter(
+        False,
+        "predict by the mean of the probabilities of a test image and of 6 variants of it: turned, scaled and sheared "
+        "by a little in both ways",
+        stages="train",
+    )
     hidden_layers: list[common.Width] = common.hidden_layers([256, 256], stages="train account")
     rounds: int = parameter(
         PAPER_ROUNDS,
@@ -371,6 +379,11 @@ class Multicell(common.Scenario):
                 f"radio.min_rate_bps: {self.radio.min_rate_bps:g} is more than {limit:g}, {MAX_EFFICIENCY} bit/s for "
                 "every Hz of radio.bandwidth_hz; no link is that good"
             )
+        if self.training.test_variants and self.data.validation:
+            raise ValueError(
+                f"training.test_variants: only test images have variants, and data.validation: {self.data.validation} "
+                "takes their place; leave one of them out"
+            )
         self._check_target()
         self._check_training()
         self._check_coherence()
@@ -407,6 +420,12 @@ class Multicell(common.Scenario):
             raise ValueError(
                 f"training.clipping: per_user is for `model: dense`; the engine of `model: {training.model}` clips "
                 "samples' gradients"
+            )
+        if training.model != "dense" and (training.features != "pixels" or training.test_variants):
+            key = "test_variants" if training.features == "pixels" else "features"
+            raise ValueError(
+                f"training.{key}: {getattr(training, key)} is for `model: dense`; `model: {training.model}` takes images "
+                "as they are"
             )
         if training.tail_average > 0 and training.step_decay == "linear":
             raise ValueError(
@@ -448,7 +467,7 @@ class Multicell(common.Scenario):
 
     def _check_samples(self):
         data, users, privacy = self.data, self.network.users, self.privacy
-        available = datasets.SIZES[data.dataset].train
+        available = data.available
         if data.samples_total is not None and data.samples_total < users:
             raise ValueError(
                 f"data.samples_total: {data.samples_total} is less than network.users: {users}; every user has a sample"
@@ -547,7 +566,7 @@ class Multicell(common.Scenario):
                 self._check_samples()
             except ValueError as error:
                 return [str(error)]
-        elif held.samples > (available := datasets.SIZES[self.data.dataset].train):
+        elif held.samples > (available := self.data.available):
             return [
                 f"channel.users: {users}: realization {held.fullest} has {held.samples} samples, {self.data.dataset} "
                 f"has {available}"
@@ -569,7 +588,7 @@ class Multicell(common.Scenario):
         found[f"training.{unread}"] = f"training.step: {training.step}"
         if training.model != "dense":
             found["training.hidden_layers"] = f"training.model: {training.model}"
-        return found
+        return super().idle() | found
 
     def table_bytes(self) -> tuple[float, float, str]:
         """See `pwfl.scenario.common.Scenario`."""

@@ -9,7 +9,7 @@ import polars as pl
 import tensorflow as tf
 
 from pwfl import streams
-from pwfl.learning import datasets, engine
+from pwfl.learning import datasets, engine, features
 from pwfl.learning.partition import deal
 from pwfl.systems.multicell.assigned import KEYS, assigned, intervals
 from pwfl.systems.multicell.costs import interval_costs
@@ -34,7 +34,7 @@ def trainer(
     stops there. The column `status` says so.
     """
     training, seed = scenario.training, scenario.seed
-    size = datasets.SIZES[scenario.data.dataset]
+    size = features.size(scenario)
     rounds = engine.evaluation_rounds(training.rounds, training.evaluate_every)
     x_train, x_test, y_test = tf.constant(data.x_train), tf.constant(data.x_test), tf.constant(data.y_test)
     count = intervals(tables)
@@ -56,7 +56,7 @@ def trainer(
             accuracy, loss = (float(value) for value in evaluate(weights, x_test, y_test))
             status, history = "no_user_scheduled", [(t, accuracy, loss, None) for t in rounds]
         else:
-            owned = deal(size.train, samples, seed, realization)
+            owned = deal(len(data.x_train), samples, seed, realization)
             mine = np.concatenate([owned[user] for user in np.flatnonzero(sends)])
             senders = Senders.of(training, samples[sends], scheduled[:, sends], noise_std[:, sends])
             steps = step_sizes(training, senders.noise_std.numpy(), scheduled.any(axis=1))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from pwfl.learning import datasets
+from pwfl.learning import features
 from pwfl.learning.mlp import parameter_count
 from pwfl.privacy.gaussian import exact_epsilon, textbook_epsilon, zcdp
 from pwfl.systems.random_orthogonalization import mimo
@@ -205,7 +205,7 @@ def outcome(
     at most C; the paper's limit alpha^2 = P leaves out the noise.
     """
     training, delta = scenario.training, scenario.privacy.delta
-    size = datasets.SIZES[scenario.data.dataset]
+    size = features.size(scenario)
     dimension = parameter_count([size.features, size.classes])
     samples = tables["users"].group_by("realization", maintain_order=True).agg(pl.col("samples").sum())
     limit = (

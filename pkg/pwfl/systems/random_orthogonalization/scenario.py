@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from pwfl.learning import datasets
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameter
 from pwfl.scenario.size import COMPLEX, COPIES, FLOAT32, LINK_BYTES, network_bytes, training_operations
@@ -88,6 +87,8 @@ class Privacy(Section):
 class Training(Section):
     """Federated learning of softmax regression, from zero."""
 
+    features: common.Features = common.features(stages="train account")
+    directions: int | None = common.directions(stages="train account")
     rounds: int = parameter(14, "rounds T", stages="channel train account audit report", ge=1, le=10**6)
     local_steps: int = parameter(
         100, "mini-batch steps of a user in a round", stages="train account audit", ge=1, le=10**6
@@ -132,7 +133,7 @@ class RandomOrthogonalization(common.Scenario):
     def _consistent(self):
         """Reject what no realization can satisfy."""
         users, samples = self.network.users, self.data.samples_per_user
-        available = datasets.SIZES[self.data.dataset].train
+        available = self.data.available
         if users * samples > available:
             raise ValueError(
                 f"data.samples_per_user: {users} users would hold {users * samples} samples, {self.data.dataset} has "

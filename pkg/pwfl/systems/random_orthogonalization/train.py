@@ -13,7 +13,7 @@ import polars as pl
 import tensorflow as tf
 
 from pwfl import streams
-from pwfl.learning import datasets
+from pwfl.learning import datasets, features
 from pwfl.learning.mlp import parameter_count
 from pwfl.learning.partition import deal
 from pwfl.systems.random_orthogonalization.rounds import history_function
@@ -48,7 +48,7 @@ def trainer(
     stops there; the column `status` says so.
     """
     training, seed = scenario.training, scenario.seed
-    size = datasets.SIZES[scenario.data.dataset]
+    size = features.size(scenario)
     dimension = parameter_count([size.features, size.classes])
     schedule, noise = tables["schedule"], tables["noise"]
     rows = {realization: row for row, realization in enumerate(noise["realization"].unique(maintain_order=True))}
@@ -63,7 +63,7 @@ def trainer(
 
     def train(realization: int) -> pl.DataFrame:
         row = rows[realization]
-        owned = deal(size.train, np.full(users, samples), seed, realization)
+        owned = deal(len(data.x_train), np.full(users, samples), seed, realization)
         accuracy, loss, norm, clipped, energy = (
             values.numpy().astype(float)
             for values in history_of(

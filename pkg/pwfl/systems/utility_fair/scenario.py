@@ -9,7 +9,6 @@ from typing import Literal
 
 from pydantic import model_validator
 
-from pwfl.learning import datasets
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameter
 from pwfl.scenario.size import COPIES, FLOAT32, LINK_BYTES, layer_bytes, network_bytes, training_operations
@@ -159,6 +158,8 @@ class Privacy(Section):
 class Training(Section):
     """Federated learning, (1)-(4)."""
 
+    features: common.Features = common.features(stages="train")
+    directions: int | None = common.directions(stages="train")
     hidden_layers: list[common.Width] = common.hidden_layers([128, 64], stages="train")
     rounds: int = parameter(50, "rounds", stages="channel noise account audit", ge=2, le=10**6)
     learning_rate: float = parameter(0.01, "step size eta of a local iteration", stages="train", ge=1e-9, le=1e38)
@@ -230,7 +231,7 @@ class UtilityFair(common.Scenario):
                 f"device.batch_size: {device.batch_size} exceeds data.samples_per_device: {data.samples_per_device}; "
                 "a batch holds no sample twice"
             )
-        held, available = network.devices * data.samples_per_device, datasets.SIZES[data.dataset].train
+        held, available = network.devices * data.samples_per_device, data.available
         if held > available:
             raise ValueError(
                 f"data.samples_per_device: {network.devices} devices would hold {held} samples, {data.dataset} has "

@@ -9,7 +9,7 @@ import polars as pl
 import tensorflow as tf
 
 from pwfl import streams
-from pwfl.learning import datasets, network
+from pwfl.learning import datasets, features, network
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.learning.partition import deal
 from pwfl.systems.utility_fair import copies, link, uploads, utility
@@ -43,7 +43,7 @@ def trainer(
     ends there. The column `status` says so.
     """
     seed, training, batch = scenario.seed, scenario.training, scenario.device.batch_size
-    size = datasets.SIZES[scenario.data.dataset]
+    size = features.size(scenario)
     widths = [size.features, *training.hidden_layers, size.classes]
     x_test, y_test = tf.constant(data.x_test), tf.constant(data.y_test)
     evaluate = tf.function(network.evaluate)
@@ -57,7 +57,7 @@ def trainer(
 
     def train(realization: int) -> pl.DataFrame:
         samples, plans = samples_of[realization]["samples"].to_numpy(), plans_of[realization]
-        owned = deal(size.train, samples, seed, realization)
+        owned = deal(len(data.x_train), samples, seed, realization)
         weights = [tf.constant(w) for w in glorot_uniform(widths, streams.generator(seed, "weights", realization))]
         keys = [streams.key(seed, purpose, realization) for purpose in ("noise", *UPLOADS)]
         beta_1, deviation, frames = np.ones(len(samples)), None, []

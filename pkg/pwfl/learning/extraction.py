@@ -1,0 +1,130 @@
+"""A data set's features, computed once: each image's from that image alone, so that no record shows in another's."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from math import isqrt
+
+import numpy as np
+from scipy.sparse import csr_array
+from threadpoolctl import threadpool_limits
+
+from pwfl.learning import projection, sources
+from pwfl.learning.datasets import Dataset, content
+from pwfl.learning.features import DIRECTIONS, PIXELS, asked, chosen, validated
+from pwfl.runtime.files import whole
+
+CHUNK = 1000  # images at a time
+ANGLE, SCALE, SHEAR = np.pi / 18, 0.08, 0.12  # of the variants
+
+
+def extract(
+    arrays: tuple[np.ndarray, ...], kind: str, variants: bool, learned: projection.Projection | None = None
+) -> tuple[np.ndarray, ...]:
+    """Features of a data set.
+
+    Parameters
+    ----------
+    arrays
+        What `sources.load` returned.
+    kind
+        Which features; see `pwfl.learning.features`.
+    variants
+        Whether test images come with variants.
+    learned
+        The projection, where the kind is one of DIRECTIONS.
+
+    Returns
+    -------
+    Features of the training images, float32, shape (image, feature), and their labels; of the test images, of shape
+    (image, feature), or (image, variant, feature) with the image itself first, and their labels.
+    """
+    x_train, y_train, x_test, y_test = arrays
+    side = isqrt(x_test.shape[1])
+
+    def of_images(images: np.ndarray) -> np.ndarray:
+        images = images.astype(np.float32) / 255
+        if kind == PIXELS:
+            return images
+        found = projection.coefficients(images.reshape(-1, side, side))
+        return found if learned is None else (found - learned.mean) @ learned.directions
+
+    def of_variants(images: np.ndarray) -> np.ndarray:
+        found = [of_images((warp @ images.T).T if warp is not None else images) for warp in (None, *warps(side))]
+        return np.stack(found, axis=1)
+
+    with threadpool_limits(1):  # so that no last digit depends on the number of cores
+        return _chunked(of_images, x_train), y_train, _chunked(of_variants if variants else of_images, x_test), y_test
+
+
+def warps(side: int) -> list[csr_array]:
+    """Maps of an image's pixels to those of variants: turned, scaled and sheared, each by a little in both ways.
+
+    Values between pixels are interpolated linearly, and outside of the image 0.
+    """
+    middle = (side - 1) / 2
+    y, x = np.mgrid[:side, :side].reshape(2, -1) - middle
+    found = []
+    for matrix in _matrices():
+        row, column = matrix @ [y, x] + middle
+        weights, places = [], []
+        for r, c in ((r, c) for r in (0, 1) for c in (0, 1)):
+            near_row, near_column = np.floor(row) + r, np.floor(column) + c
+            inside = (near_row >= 0) & (near_row < side) & (near_column >= 0) & (near_column < side)
+            weights.append(inside * (1 - abs(row - near_row)) * (1 - abs(column - near_column)))
+            places.append(np.where(inside, near_row * side + near_column, 0).astype(int))
+        pixels = np.tile(np.arange(side**2), 4)
+        entries = (np.concatenate(weights).astype(np.float32), (pixels, np.concatenate(places)))
+        found.append(csr_array(entries, shape=(side**2, side**2)))
+    return found
+
+
+def _matrices() -> list[np.ndarray]:
+    """Where a variant's pixel lies in the image, by (row, column) from its middle."""
+    found = []
+    for sign in (1, -1):
+        cosine, sine = np.cos(sign * ANGLE), np.sin(sign * ANGLE)
+        found.append(np.array([[cosine, -sine], [sine, cosine]]))
+        found.append(np.eye(2) * (1 + sign * SCALE))
+        found.append(np.array([[1, 0], [sign * SHEAR, 1]]))
+    return found
+
+
+def _chunked(function: Callable[[np.ndarray], np.ndarray], images: np.ndarray) -> np.ndarray:
+    first = function(images[:CHUNK])
+    found = np.empty((len(images), *first.shape[1:]), first.dtype)
+    found[:CHUNK] = first
+    for start in range(CHUNK, len(images), CHUNK):
+        found[start : start + CHUNK] = function(images[start : start + CHUNK])
+    return found
+
+
+def store(arrays: tuple[np.ndarray, ...], path: str, learned: projection.Projection | None = None) -> None:
+    """Write what `extract` returned to an .npz file, which appears whole or not at all.
+
+    Beside it stand a digest of it, and that of the projection.
+    """
+    digests = {"content": content(arrays)} | ({"projection": learned.digest} if learned else {})
+    with whole(path) as partial, open(partial, "wb") as file:
+        np.savez(file, **dict(zip(Dataset._fields, arrays, strict=True)), **digests)
+
+
+def of(scenario) -> Dataset | None:
+    """What a scenario trains on, in this process; None where its users' data are simulated."""
+    if "data" not in type(scenario).model_fields:
+        return None
+    wanted, given = asked(scenario), scenario.data
+    if wanted.pixels:
+        return validated(sources.of(scenario), scenario)
+    extracted = _extracted(given.dataset, given.folder, wanted.kind, wanted.variants)
+    return validated(chosen(extracted, wanted), scenario)
+
+
+@lru_cache(maxsize=1)
+def _extracted(dataset: str, folder: str | None, kind: str, variants: bool) -> tuple[np.ndarray, ...]:
+    # Scenarios of a study mostly share them.
+    images = sources.load(dataset, folder)
+    learned = _learned(kind, isqrt(images[0].shape[1])) if kind in DIRECTIONS else None
+    return extract(images, kind, variants, learned)
+
+
+_learned = lru_cache(projection.learn)

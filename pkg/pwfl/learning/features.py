@@ -1,0 +1,150 @@
+"""What users train on instead of pixels: features that follow from an image alone, and from no user's or test data.
+
+- `scattering`: roots of the image's scattering coefficients (`pwfl.learning.scattering`).
+- `strokes`, `shapes`: these, projected to the directions in which they tell synthetic glyphs, or textured shapes, from
+  each other in spite of deformations (`pwfl.learning.projection`). No image enters, but what their authors know about
+  handwriting and clothes does: knowledge of the task.
+
+`pwfl.learning.extraction` computes them, once for a data set.
+"""
+
+import zipfile
+import zlib
+from math import isqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from pwfl.learning import datasets
+from pwfl.learning.datasets import SIZES, DataError, Dataset, Size, content
+
+PIXELS, SCATTERING = "pixels", "scattering"
+VARIANTS = 7  # of a test image, itself included, where they are asked for
+NORM = 3.0  # of a record's features: large beside a bias's input of 1, small beside the start weights
+
+
+DIRECTIONS = {"strokes": 160, "shapes": 500}  # of the projections, where nothing else is asked for
+MOST_DIRECTIONS = 500  # that a projection keeps
+
+
+class Grid(NamedTuple):
+    """An image's pixels on a side with a black border, and the scales J of its scattering."""
+
+    side: int
+    scales: int
+
+
+GRIDS = {8: Grid(12, 2), 28: Grid(32, 3)}  # by pixels on a side without it
+ANGLES = 8  # of the wavelets
+
+
+def paths(scales: int) -> int:
+    """Number of scattering coefficients at a place, of order 0, 1 and 2.
+
+    Examples
+    --------
+    >>> paths(2), paths(3)
+    (81, 217)
+    """
+    return 1 + ANGLES * scales + ANGLES**2 * scales * (scales - 1) // 2
+
+
+def width(kind: str, directions: int | None, dataset: str) -> int:
+    """Number of features of a record.
+
+    Parameters
+    ----------
+    kind
+        `pixels`, `scattering`, or one of DIRECTIONS.
+    directions
+        How many a projection's are used; None: DIRECTIONS.
+
+    Examples
+    --------
+    >>> width("pixels", None, "mnist"), width("scattering", None, "mnist"), width("strokes", None, "mnist")
+    (784, 3472, 160)
+    """
+    if kind in DIRECTIONS:
+        return directions or DIRECTIONS[kind]
+    pixels = SIZES[dataset].features
+    if kind == PIXELS:
+        return pixels
+    side, scales = GRIDS[isqrt(pixels)]
+    return paths(scales) * (side >> scales) ** 2
+
+
+class Asked(NamedTuple):
+    """The features that a scenario asks for: their kind, how many directions, and whether test images have variants."""
+
+    kind: str = PIXELS
+    directions: int | None = None
+    variants: bool = False
+
+    @property
+    def pixels(self) -> bool:
+        """Whether they are the pixels of the images alone, which need no extraction."""
+        return self.kind == PIXELS and not self.variants
+
+
+def asked(scenario) -> Asked:
+    """What a scenario's section `training` says; pixels where it says nothing."""
+    keys = {"features": PIXELS, "directions": None, "test_variants": False}
+    return Asked(*(_said(scenario, "training", key, otherwise) for key, otherwise in keys.items()))
+
+
+def size(scenario) -> Size:
+    """The size of a scenario's data set, with as many features as it asks for."""
+    kind, directions = (_said(scenario, "training", *key) for key in (("features", PIXELS), ("directions", None)))
+    return SIZES[scenario.data.dataset]._replace(features=width(kind, directions, scenario.data.dataset))
+
+
+def of_file(path: str, scenario) -> Dataset:
+    """What a scenario trains on, from the file that was stored of it: of features, or of a data set."""
+    wanted = asked(scenario)
+    data = datasets.restore(path, scenario.data.dataset) if wanted.pixels else chosen(restore(path), wanted)
+    return validated(data, scenario)
+
+
+def validated(data: Dataset, scenario) -> Dataset:
+    """The data set with its last training samples in place of the test samples, as many as `data.validation` says."""
+    count = _said(scenario, "data", "validation", None)
+    if count is None:
+        return data
+    return Dataset(data.x_train[:-count], data.y_train[:-count], data.x_train[-count:], data.y_train[-count:])
+
+
+def chosen(arrays: tuple[np.ndarray, ...], wanted: Asked) -> Dataset:
+    """What `extraction.extract` returned as training takes it: of a projection the first directions, scaled to NORM."""
+    x_train, y_train, x_test, y_test = arrays
+    if wanted.kind != PIXELS:
+        kept = slice(width(*wanted[:2], "") if wanted.kind in DIRECTIONS else None)
+        x_train, x_test = (_scaled(x[..., kept]) for x in (x_train, x_test))
+    return Dataset(x_train, y_train.astype(np.int32), x_test, y_test.astype(np.int32))
+
+
+def restore(path: str) -> tuple[np.ndarray, ...]:
+    """Read an .npz file that `extraction.store` wrote: what `extraction.extract` returned.
+
+    Raises DataError for a file that is none or was changed.
+    """
+    way_out = f"delete it, and Snakemake makes it anew: rm {path}"
+    try:
+        with np.load(path) as found:
+            arrays, digest = tuple(found[name] for name in Dataset._fields), str(found["content"])
+    except (KeyError, OSError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(f"{path}: is no file of features: {error}; {way_out}") from None
+    if content(arrays) != digest:
+        raise DataError(f"{path}: was changed after it was written; {way_out}")
+    return arrays
+
+
+def _said(scenario, section: str, key: str, otherwise):
+    """A parameter of a scenario's section, where its system has such a one."""
+    owner = getattr(scenario, section, None)
+    return getattr(owner, key) if key in getattr(type(owner), "model_fields", ()) else otherwise
+
+
+def _scaled(x: np.ndarray) -> np.ndarray:
+    """Rows of norm NORM; what is blank stays so."""
+    norm = np.linalg.norm(x, axis=-1, keepdims=True)
+    return np.divide(NORM * x, norm, where=norm > 0, out=np.zeros_like(x))

@@ -1,0 +1,140 @@
+"""Directions in which figures differ from each other more than from deformed copies of themselves.
+
+Fisher's linear discriminants of features of synthetic images. No image of anybody enters: given the recipe, the result
+is a constant, with a digest that says which.
+"""
+
+import logging
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.sparse.linalg import eigsh
+from threadpoolctl import threadpool_limits
+
+from pwfl import streams
+from pwfl.learning import synthetic
+from pwfl.learning.datasets import content
+from pwfl.learning.features import GRIDS, MOST_DIRECTIONS
+from pwfl.learning.scattering import scattering
+from pwfl.runtime.files import whole
+
+log = logging.getLogger(__name__)
+
+SEED = 1
+CHUNK = 100  # figures drawn at a time
+
+
+class Recipe(NamedTuple):
+    """How directions are learned.
+
+    Attributes
+    ----------
+    figures, copies
+        How many figures are drawn, and how many deformed copies of each.
+    floor
+        What is added to the scatter within figures, in largest eigenvalues of the whole covariance.
+    exponent
+        Directions of eigenvalue lambda are scaled by lambda / (1 + lambda) to this power.
+    """
+
+    figures: int
+    copies: int
+    floor: float
+    exponent: float
+
+
+RECIPES = {"strokes": Recipe(4000, 16, 1e-4, 0.5), "shapes": Recipe(4000, 16, 1e-4, 0.25)}
+
+
+class Projection(NamedTuple):
+    """The map x -> (x - mean) directions.
+
+    Attributes
+    ----------
+    mean
+        Mean features of the synthetic images, float32, shape (feature,).
+    directions
+        In the order of falling eigenvalues, scaled by the recipe's power of them, float32, shape (feature, direction).
+    """
+
+    mean: np.ndarray
+    directions: np.ndarray
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of both arrays."""
+        return content(self)
+
+
+def learn(kind: str, side: int) -> Projection:
+    """The projection of one of RECIPES, for images with so many pixels on a side."""
+    with threadpool_limits(1):  # so that no last digit depends on the number of cores
+        return discriminants(_features(kind, side), RECIPES[kind])
+
+
+def discriminants(figures: Iterator[np.ndarray], recipe: Recipe) -> Projection:
+    """Fisher's directions of figures' features, given in chunks of float32, shape (figure, copy, feature).
+
+    S_b v = lambda (S_w + floor ev_max I) v, with the scatters of figures' means and of copies around them, and the
+    largest eigenvalue ev_max of S_b + S_w.
+    """
+    means, total, count = [], 0.0, 0
+    for chunk in figures:
+        rows = chunk.reshape(-1, chunk.shape[-1])
+        total, count = total + (rows.T @ rows).astype(float), count + len(rows)
+        means.append(chunk.mean(axis=1))
+    means = np.concatenate(means).astype(float)
+    mean = means.mean(axis=0)
+    between = means.T @ means / len(means) - np.outer(mean, mean)
+    total = total / count - np.outer(mean, mean)
+    features = len(mean)
+    largest = eigsh(total, 1, v0=np.ones(features), return_eigenvectors=False)[0]
+    within = total - between + recipe.floor * largest * np.eye(features)
+    kept = min(MOST_DIRECTIONS, features)
+    values, vectors = eigh(between, within, subset_by_index=[features - kept, features - 1])
+    values = np.maximum(values[::-1], 0)
+    directions = vectors[:, ::-1] * (values / (1 + values)) ** recipe.exponent
+    return Projection(mean.astype(np.float32), directions.astype(np.float32))
+
+
+def store(projection: Projection, path: str) -> None:
+    """Write a projection to an .npz file, which appears whole or not at all."""
+    log.info("projection to %d directions, SHA-256 %s", projection.directions.shape[1], projection.digest)
+    with whole(path) as partial, open(partial, "wb") as file:
+        np.savez(file, **projection._asdict())
+
+
+def restore(path: str) -> Projection:
+    """Read a projection that `store` wrote."""
+    with np.load(path) as found:
+        return Projection(**found)
+
+
+def coefficients(images: np.ndarray) -> np.ndarray:
+    """Roots of the scattering coefficients of images with a black border, scaled to norm 1.
+
+    Parameters
+    ----------
+    images
+        float32, shape (image, side, side), with a side of GRIDS.
+
+    Returns
+    -------
+    float32, shape (image, coefficient).
+    """
+    pixels = images.shape[-1]
+    side, scales = GRIDS[pixels]
+    border = ((side - pixels) // 2,) * 2
+    found = scattering(np.pad(images, ((0, 0), border, border)), scales).reshape(len(images), -1)
+    roots = np.sqrt(np.maximum(found, 0, out=found), out=found)  # rounding leaves some below zero
+    return roots / np.maximum(np.linalg.norm(roots, axis=1, keepdims=True), np.float32(1e-9))
+
+
+def _features(kind: str, side: int) -> Iterator[np.ndarray]:
+    recipe, draw = RECIPES[kind], getattr(synthetic, kind)
+    for chunk, first in enumerate(range(0, recipe.figures, CHUNK)):
+        figures = min(CHUNK, recipe.figures - first)
+        images = draw(figures, recipe.copies, side, streams.generator(SEED, kind, chunk))
+        yield coefficients(images.reshape(-1, side, side)).reshape(figures, recipe.copies, -1)

@@ -1,0 +1,489 @@
+"""Features that follow from an image alone: synthetic images, projections, variants, what is stored, what leaks."""
+
+import numpy as np
+import polars as pl
+import pytest
+import tensorflow as tf
+import yaml
+from scipy import stats
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+import pwfl
+from conftest import TINY, jobs, snakemake
+from pipeline import finished, part
+from pwfl import run
+from pwfl.learning import datasets, engine, extraction, features, network, projection, sources, synthetic
+from pwfl.learning.mlp import glorot_uniform
+from pwfl.privacy import lower_bounds
+from pwfl.privacy.gaussian import exact_epsilon
+from pwfl.runtime import store
+from pwfl.scenario import ScenarioError, load, resolve
+from pwfl.systems import registry
+from pwfl.systems.multicell.costs import model_size
+
+BASE = TINY["base"]
+
+
+def scenario(**training):
+    return resolve(BASE, {"training": training})
+
+
+def given(model) -> dict[str, dict]:
+    """The descriptions of what is made before the stages, and that of training."""
+    found = store.addresses(model)
+    train = next(description for (stage, *_), description in found.items() if stage == "train")
+    return {stage: found[stage, None, None] for stage in store.GIVEN if (stage, None, None) in found} | {"train": train}
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return sources.load("digits")
+
+
+@pytest.fixture(scope="module")
+def learned():
+    """A projection of few figures, for the digits."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(projection.RECIPES, "strokes", projection.RECIPES["strokes"]._replace(figures=60, copies=5))
+        return projection.learn("strokes", 8)
+
+
+# Synthetic images.
+
+
+@pytest.mark.parametrize("kind", projection.RECIPES)
+def test_images_are_grey_levels_that_follow_the_generator(kind):
+    draw = getattr(synthetic, kind)
+    images = draw(12, 3, 28, np.random.default_rng(1))
+    assert images.shape == (12, 3, 28, 28)
+    assert images.dtype == np.float32
+    assert images.min() == 0
+    assert 0.2 < images.max() <= 1
+    assert (images.max(axis=(2, 3)) > 0.05).all()  # no image is blank
+    assert np.array_equal(images, draw(12, 3, 28, np.random.default_rng(1)))
+    assert not np.array_equal(images, draw(12, 3, 28, np.random.default_rng(2)))
+
+
+@pytest.mark.parametrize("kind", projection.RECIPES)
+def test_copies_are_more_alike_than_figures(kind):
+    images = getattr(synthetic, kind)(40, 8, 28, np.random.default_rng(3)).reshape(40, 8, -1)
+    within = images.var(axis=1).sum(axis=1).mean()
+    assert images.mean(axis=1).var(axis=0).sum() > 0.3 * within
+    assert within > 0
+
+
+def test_strokes_are_bezier_curves():
+    controls = np.random.default_rng(4).normal(size=(3, 5, 2))
+    found = synthetic._bezier(controls)
+    times = (1 - np.cos(np.linspace(0, np.pi, synthetic.POINTS))) / 2
+    for curve, points in zip(controls, found, strict=True):
+        for t, point in zip(times, points, strict=True):
+            between = curve  # de Casteljau
+            while len(between) > 1:
+                between = (1 - t) * between[:-1] + t * between[1:]
+            np.testing.assert_allclose(point, between[0], atol=1e-12)
+
+
+def test_lines_are_as_wide_as_the_pen():
+    points = np.stack([np.linspace(-6, 6, 200), np.full(200, 2.0)], axis=1)  # down one column
+    [image] = synthetic._lines(points[None], np.array([1.25]), 21)
+    distance = abs(np.arange(-10, 11) - 2.0)
+    np.testing.assert_allclose(image[10], np.clip(1.75 - distance, 0, 1), atol=1e-3)
+    np.testing.assert_allclose(image[:3], 0, atol=1e-3)  # beyond its end
+
+
+def test_polygons_cover_what_lies_in_them():
+    generator = np.random.default_rng(5)
+    angles, radii = np.sort(generator.uniform(0, 2 * np.pi, (20, 6))), generator.uniform(3, 9, (20, 6))
+    corners = np.stack([radii * np.sin(angles), radii * np.cos(angles)], axis=-1) + generator.normal(size=(20, 1, 2))
+    axis = np.arange(24, dtype=np.float32) - np.float32(11.5)
+    found = synthetic._covered(corners.astype(np.float32), axis)
+    fine = np.arange(-12 + 1 / 40, 12, 1 / 20)  # 20 by 20 points in a pixel
+    for polygon, shares in zip(corners, found, strict=True):
+        inside = np.zeros((480, 480), bool)
+        for (row, column), (to_row, to_column) in zip(polygon, np.roll(polygon, -1, axis=0), strict=True):
+            crosses = (row <= fine) != (to_row <= fine)
+            at = column + (fine - row) * (to_column - column) / (to_row - row)
+            inside ^= crosses[:, None] & (fine < at[:, None])
+        expected = inside.reshape(24, 20, 24, 20).mean(axis=(1, 3))
+        assert abs(shares - expected).max() < 0.5  # corners
+        assert abs(shares - expected).mean() < 0.01
+        assert shares.sum() == pytest.approx(expected.sum(), rel=0.02)
+
+
+@pytest.mark.parametrize(("kind", "box"), [("strokes", synthetic.GLYPH), ("shapes", synthetic.SHAPE)])
+def test_figures_fill_their_box(kind, box):
+    generator = np.random.default_rng(6)
+    points, used = generator.normal(size=(9, 2, 3, 7, 2)), generator.random((9, 3)) < 0.7
+    used[:, 0] = True
+    fitted = synthetic._fitted(points, used, box)
+    for figure in range(9):
+        for copy in range(2):
+            drawn = fitted[figure, copy, used[figure]].reshape(-1, 2)
+            assert np.ptp(drawn, axis=0).max() == pytest.approx(box)
+            np.testing.assert_allclose(drawn.max(axis=0), -drawn.min(axis=0))
+
+
+def test_deformations_are_as_large_as_they_say():
+    generator = np.random.default_rng(7)
+    points = np.broadcast_to(np.eye(2), (4000, 1, 1, 2, 2))
+    (a, b), (c, d) = synthetic._deformed(points, generator, 0.2, 0.0, 0.0)[:, 0, 0].transpose(2, 1, 0)
+    angle = np.arctan2(c, a)
+    np.testing.assert_allclose([a, d], [np.cos(angle)] * 2, atol=1e-12)
+    np.testing.assert_allclose([-b, c], [np.sin(angle)] * 2, atol=1e-12)
+    assert stats.kstest(angle / 0.2, "norm").pvalue > 1e-6
+    (a, b), (c, d) = synthetic._deformed(points, generator, 0.0, 0.3, 0.1)[:, 0, 0].transpose(2, 1, 0)
+    for numbers in ((a - 1) / 0.1, (d - 1) / 0.1, c / 0.3):
+        assert stats.kstest(numbers, "norm").pvalue > 1e-6
+    np.testing.assert_allclose(b, 0, atol=1e-12)
+
+
+# The projection.
+
+
+def figures(generator, count, copies, width):
+    middle = generator.normal(size=(count, 1, width)) * np.linspace(2, 0.1, width)
+    return (middle + generator.normal(size=(count, copies, width)) @ generator.normal(size=(width, width)) / 4).astype(
+        "f"
+    )
+
+
+def test_directions_are_those_of_linear_discriminant_analysis():
+    sample = figures(np.random.default_rng(8), 40, 30, 6)
+    found = projection.discriminants(iter([sample[:25], sample[25:]]), projection.Recipe(40, 30, 0.0, 0.0))
+    rows, classes = sample.reshape(-1, 6).astype(float), np.repeat(range(40), 30)
+    oracle = LinearDiscriminantAnalysis(solver="eigen").fit(rows, classes)
+    np.testing.assert_allclose(found.mean, rows.mean(axis=0), atol=1e-5)
+    expected = oracle.scalings_[:, :6]
+    ratio = found.directions / expected
+    np.testing.assert_allclose(ratio, np.broadcast_to(ratio[0], ratio.shape), rtol=1e-2)  # but for their length
+    assert abs(ratio[0]) == pytest.approx(1, rel=1e-2)  # which is 1 in the scatter within figures
+
+
+def test_directions_solve_the_regularized_equation():
+    sample, recipe = figures(np.random.default_rng(9), 50, 8, 5), projection.Recipe(50, 8, 0.05, 0.5)
+    found = projection.discriminants(iter([sample]), recipe).directions.astype(float)
+    means = sample.mean(axis=1).astype(float)
+    between = np.cov(means.T, bias=True)
+    within = np.cov((sample - sample.mean(axis=1, keepdims=True)).reshape(-1, 5).T.astype(float), bias=True)
+    within += (
+        0.05
+        * np.linalg.eigvalsh(between + np.cov((sample - means[:, None]).reshape(-1, 5).T, bias=True))[-1]
+        * np.eye(5)
+    )
+    value = np.einsum("ik,ij,jk->k", found, between, found) / np.einsum("ik,ij,jk->k", found, within, found)
+    np.testing.assert_allclose(between @ found, within @ found * value, rtol=1e-2, atol=1e-3)
+    assert (np.diff(value) < 0).all()
+    np.testing.assert_allclose(np.einsum("ik,ij,jk->k", found, within, found), value / (1 + value), rtol=1e-2)
+
+
+def test_a_projection_is_a_constant(learned, monkeypatch, tmp_path):
+    monkeypatch.setitem(projection.RECIPES, "strokes", projection.RECIPES["strokes"]._replace(figures=60, copies=5))
+    again = projection.learn("strokes", 8)
+    assert again.digest == learned.digest
+    assert learned.directions.shape == (729, features.MOST_DIRECTIONS)
+    path = str(tmp_path / "projection.npz")
+    projection.store(learned, path)
+    assert projection.restore(path).digest == learned.digest
+    monkeypatch.setattr(projection, "SEED", 2)
+    assert projection.learn("strokes", 8).digest != learned.digest
+
+
+def test_figures_of_chunks_differ(monkeypatch):
+    monkeypatch.setitem(projection.RECIPES, "strokes", projection.RECIPES["strokes"]._replace(figures=4, copies=2))
+    monkeypatch.setattr(projection, "CHUNK", 2)
+    one, other = projection._features("strokes", 8)
+    assert one.shape == other.shape == (2, 2, 729)
+    assert not np.array_equal(one, other)
+
+
+# Variants of test images.
+
+
+def test_variants_are_turned_scaled_and_sheared_images():
+    side, ramp = 28, np.mgrid[:28, :28].reshape(2, -1) - 13.5
+    inside = (abs(ramp) < 10).all(axis=0)
+    slope = np.array([0.3, -0.7])
+    turn, angle = np.pi / 18, []
+    for warp in extraction.warps(side):
+        # A linear image is interpolated exactly, and says where its pixels come from.
+        image = np.stack([warp @ ramp[0].astype("f"), warp @ ramp[1].astype("f")])[:, inside]
+        matrix = image @ np.linalg.pinv(ramp[:, inside])
+        np.testing.assert_allclose(image, matrix @ ramp[:, inside], atol=1e-5)
+        np.testing.assert_allclose((warp @ (slope @ ramp).astype("f"))[inside], slope @ image, atol=1e-4)
+        angle.append(matrix)
+    rotation = [[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]]
+    expected = [rotation, np.eye(2) * 1.08, [[1, 0], [0.12, 1]]]
+    np.testing.assert_allclose(angle[:3], expected, atol=1e-5)
+    np.testing.assert_allclose(angle[3:], [np.transpose(rotation), np.eye(2) * 0.92, [[1, 0], [-0.12, 1]]], atol=1e-5)
+
+
+def test_what_lies_outside_of_an_image_is_black():
+    for warp in extraction.warps(28):
+        assert (warp @ np.ones(784, np.float32)).max() <= 1 + 1e-6
+        assert warp.min() >= 0
+    larger = extraction.warps(28)[1] @ np.ones(784, np.float32)  # its corners lie outside of the image
+    assert larger[0] == 0
+    assert larger.reshape(28, 28)[14, 14] == pytest.approx(1)
+
+
+def test_predictions_are_averaged_over_variants():
+    generator = np.random.default_rng(10)
+    weights = glorot_uniform([6, 5, 4], generator)
+    x, y = generator.normal(size=(30, 3, 6)).astype("f"), generator.integers(4, size=30).astype(np.int32)
+    accuracy, loss = (float(value) for value in network.evaluate(weights, tf.constant(x), tf.constant(y)))
+    hidden = np.maximum(x @ weights[0] + weights[1], 0)
+    logits = (hidden @ weights[2] + weights[3]).astype(float)
+    probability = (np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)).mean(axis=1)
+    assert accuracy == pytest.approx((probability.argmax(axis=1) == y).mean())
+    assert loss == pytest.approx(-np.log(probability[np.arange(30), y]).mean(), rel=1e-5)
+
+
+# No data but a record's own enters its features.
+
+
+@pytest.mark.parametrize("kind", ["pixels", "scattering", "strokes"])
+def test_changed_data_of_users_change_no_other_features(digits, learned, kind):
+    own = learned if kind == "strokes" else None
+    x_train, y_train, x_test, y_test = digits
+    theirs = np.random.default_rng(11).permutation(len(x_train))[:700]
+    changed, labels = x_train.copy(), y_train.copy()
+    changed[theirs], labels[theirs] = 240 - changed[theirs], 9 - labels[theirs]
+    before = extraction.extract(digits, kind, True, own)
+    after = extraction.extract((changed, labels, 240 - x_test, y_test), kind, True, own)
+    others = np.setdiff1d(np.arange(len(x_train)), theirs)
+    assert np.array_equal(before[0][others], after[0][others])
+    assert (before[0][theirs] != after[0][theirs]).any(axis=1).all()
+    before = extraction.extract((changed, labels, x_test, y_test), kind, True, own)[2]
+    assert np.array_equal(before, extraction.extract(digits, kind, True, own)[2])  # nor those of test images
+
+
+def test_a_projection_depends_on_no_data_and_no_scenario():
+    one = given(scenario(features="strokes"))["projection"]
+    assert one["parameters"] == {"side": 8}
+    assert "upstream" not in one
+    other = resolve(BASE, {"seed": 7, "network": {"users": 5}, "training": {"features": "strokes", "directions": 9}})
+    assert given(other)["projection"] == one
+    large = [
+        given(resolve(BASE | {"data": {"dataset": name}}, {"training": {"features": "strokes"}}))["projection"]
+        for name in ("mnist", "fashion_mnist")
+    ]
+    assert large[0] == large[1]
+    assert large[0]["parameters"] == {"side": 28}
+
+
+class Query:
+    """The gradient of a user's records that the server gets, clipped, as training computes it from their features."""
+
+    def __init__(self, learned, clip_norm: float):
+        self.learned, self.clip_norm = learned, tf.constant(clip_norm, tf.float32)
+        self.weights = [np.zeros((160, 10), np.float32), np.zeros(10, np.float32)]
+
+    def features(self, images: np.ndarray) -> np.ndarray:
+        arrays = (images, np.zeros(len(images)), images[:1], np.zeros(1))
+        return features.chosen(
+            extraction.extract(arrays, "strokes", False, self.learned), features.Asked("strokes", 160)
+        ).x_train
+
+    def __call__(self, images: np.ndarray) -> np.ndarray:
+        x, y = tf.constant(self.features(images)), tf.zeros(len(images), tf.int32)
+        mean, _ = engine.per_sample_gradient(network.backward, x, y, self.clip_norm)(self.weights)
+        return np.concatenate([part.numpy().ravel() for part in mean])
+
+
+class Leaky(Query):
+    """Features from which the user's mean is taken: every record's follow from all of the user's."""
+
+    def features(self, images: np.ndarray) -> np.ndarray:
+        found = super().features(images)
+        found = found - found.mean(axis=0)
+        return 3 * found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-9)
+
+
+def neighbours(digits) -> tuple[np.ndarray, np.ndarray]:
+    """A user's images, and the same with one replaced: all others are alike, which is what a mean tells most from."""
+    images = np.tile(digits[0][0], (40, 1))
+    return np.concatenate([images, digits[0][[1]]]), np.concatenate([images, 240 - digits[0][[1]]])
+
+
+@pytest.mark.parametrize(("query", "private"), [(Query, True), (Leaky, False)])
+def test_an_audit_tells_features_that_leak_a_users_mean(digits, learned, query, private):
+    clip, delta, runs, generator = 1.0, 1e-5, 4000, np.random.default_rng(12)
+    one, other = (query(learned, clip)(images) for images in neighbours(digits))
+    samples, multiplier = 41, 4.0  # K sigma / L
+    moved = np.linalg.norm(one - other)
+    assert (moved <= 2 * clip / samples * (1 + 1e-5)) == private
+    # The observer's best test: the noisy query along the difference of both.
+    first = generator.random(runs) < 0.5
+    along = np.where(first, moved / 2, -moved / 2)
+    scores = along / (multiplier * clip / samples) + generator.standard_normal(runs)
+    stated = exact_epsilon((2 / multiplier) ** 2 / 2, delta)  # of rho = mu^2 / 2
+    found = lower_bounds.gaussian_epsilon_lower(first, scores, delta)
+    assert (found <= stated) == private
+
+
+# What is stored, and where.
+
+
+def test_features_are_refused_once_they_are_changed(digits, learned, tmp_path):
+    path = str(tmp_path / "features.npz")
+    arrays = extraction.extract(digits, "strokes", True, learned)
+    extraction.store(arrays, path, learned)
+    with np.load(path) as found:
+        assert str(found["projection"]) == learned.digest
+        held = dict(found)
+    model = scenario(features="strokes", directions=12, test_variants=True)
+    data = features.of_file(path, part(model, "train"))
+    assert data.x_train.shape == (1437, 12)
+    assert data.x_test.shape == (360, features.VARIANTS, 12)
+    np.testing.assert_allclose(np.linalg.norm(data.x_train, axis=1), features.NORM, rtol=1e-5)
+    kept = arrays[0][:, :12]
+    np.testing.assert_allclose(data.x_train, features.NORM * kept / np.linalg.norm(kept, axis=1)[:, None], rtol=1e-5)
+    assert np.array_equal(data.y_train, digits[1])
+    held["x_train"][3, 4] += 1e-3
+    np.savez(path, **held)
+    with pytest.raises(datasets.DataError, match=r"features.npz: was changed after it was written; delete it, .*rm "):
+        features.restore(path)
+    (tmp_path / "features.npz").write_bytes(b"x")
+    with pytest.raises(datasets.DataError, match=r"features.npz: is no file of features: .*; delete it"):
+        features.restore(path)
+
+
+def test_pixels_are_what_they_were():
+    model = scenario()
+    assert set(given(model)) == {"dataset", "train"}
+    assert set(given(model)["train"]["upstream"]) >= {"dataset"}
+    for one, other in zip(extraction.of(model), datasets.prepared(sources.load("digits")), strict=True):
+        assert np.array_equal(one, other)
+        assert one.dtype == other.dtype
+
+
+def test_what_is_computed_anew():
+    one = given(scenario(features="strokes"))
+    assert set(one) == {"dataset", "projection", "features", "train"}
+    assert "dataset" not in one["train"]["upstream"]
+    fewer = given(scenario(features="strokes", directions=20))
+    assert fewer["features"] == one["features"]  # a sweep of directions takes them from one file
+    assert fewer["train"]["address"] != one["train"]["address"]
+    variants = given(scenario(features="strokes", test_variants=True))
+    assert variants["features"]["address"] != one["features"]["address"]
+    assert variants["projection"] == one["projection"]
+    assert set(given(scenario(features="scattering"))) == {"dataset", "features", "train"}
+    assert set(given(scenario(test_variants=True))) == {"dataset", "features", "train"}
+
+
+@pytest.mark.parametrize(
+    ("training", "width"),
+    [({}, 64), ({"features": "scattering"}, 729), ({"features": "strokes"}, 160), ({"features": "shapes"}, 500),
+     ({"features": "shapes", "directions": 33}, 33), ({"directions": 33}, 64)],
+)  # fmt: skip
+def test_sizes_follow_the_features(training, width):
+    model = scenario(**training)
+    assert features.size(model) == datasets.SIZES["digits"]._replace(features=width)
+    assert model_size(part(model, "account")) == width * 8 + 8 + 8 * 10 + 10  # what users send, and what it costs
+
+
+@pytest.mark.parametrize(
+    ("training", "expected"),
+    [
+        ({"features": "stroke"}, "training.features"),
+        ({"features": "strokes", "directions": 0}, "training.directions"),
+        ({"features": "strokes", "directions": 501}, "training.directions"),
+        ({"test_variants": 7}, "training.test_variants"),
+    ],
+)
+def test_what_no_features_are_is_named(training, expected):
+    with pytest.raises(ScenarioError, match=expected):
+        scenario(**training)
+
+
+def test_directions_without_a_projection_have_no_effect():
+    config = {"base": BASE, "scenarios": {"one": {"training": {"directions": 9}}}}
+    assert (
+        "scenarios.one: training.directions: 9 has no effect beside training.features: pixels"
+        in load(config, "study.yaml").warnings
+    )
+    config["scenarios"]["one"]["training"]["features"] = "strokes"
+    assert load(config, "study.yaml").warnings == ()
+
+
+# Constants are chosen on images that nobody holds.
+
+
+@pytest.mark.parametrize("kind", ["pixels", "scattering"])
+def test_validation_is_on_training_images_that_nobody_holds(kind):
+    plain = extraction.of(scenario(features=kind))
+    held = extraction.of(resolve(BASE, {"training": {"features": kind}, "data": {"validation": 300}}))
+    assert np.array_equal(held.x_train, plain.x_train[:-300])
+    assert np.array_equal(held.x_test, plain.x_train[-300:])
+    assert np.array_equal(np.concatenate([held.y_train, held.y_test]), plain.y_train)
+
+
+def history(system: str, **sections) -> pl.DataFrame:
+    """A training of a system's tiny scenario."""
+    base = {"system": system, "realizations": 1, "training_realizations": 1} | registry.system(system).catalog.tiny
+    model = resolve(base, sections)
+    scheme, found = model.schemes[0], run.channel(part(model, "channel"), range(1))
+    found |= run.schedule(part(model, "schedule", scheme.scheduler), scheme.scheduler, found)
+    found |= run.noise(part(model, "noise", scheme.noise), scheme.noise, found)
+    return run.train(part(model, "train"), extraction.of(model), range(1), found)["history"]
+
+
+@pytest.mark.parametrize("system", ["multicell", "anonymous_oac", "random_orthogonalization", "utility_fair"])
+def test_no_test_image_enters_a_validation(system, monkeypatch):
+    held = {"data": {"validation": 200}}
+    one, plain, images = history(system, **held), history(system), sources.load("digits")
+    monkeypatch.setattr(sources, "load", lambda *_: (*images[:2], 240 - images[2], images[3]))
+    sources._prepared.cache_clear()
+    other = history(system, **held)
+    sources._prepared.cache_clear()
+    assert one.equals(other)
+    assert not one.equals(plain)
+
+
+def test_more_images_for_validation_than_there_are_is_refused():
+    with pytest.raises(
+        ScenarioError, match=r"data.samples_offset: 20 users would hold at least 200 samples, digits has 37"
+    ):
+        resolve(BASE, {"data": {"validation": 1400}})
+    with pytest.raises(
+        ScenarioError, match=r"training.test_variants: only test images have variants, and data.validation"
+    ):
+        resolve(BASE, {"training": {"test_variants": True}, "data": {"validation": 200}})
+
+
+# What they are good for.
+
+
+def test_a_few_digits_tell_more_by_what_strokes_know(digits, learned):
+    accuracy = {}
+    for kind, own in (("pixels", None), ("scattering", None), ("strokes", learned)):
+        data = features.chosen(extraction.extract(digits, kind, False, own), features.Asked(kind, 60))
+        hits = []
+        for draw in range(20):
+            generator = np.random.default_rng(draw)
+            rows = [generator.choice(np.flatnonzero(data.y_train == digit), 3) for digit in range(10)]
+            means = data.x_train[np.array(rows)].mean(axis=1)
+            nearest = ((data.x_test[:, None] - means) ** 2).sum(axis=2).argmin(axis=1)
+            hits.append((nearest == data.y_test).mean())
+        accuracy[kind] = np.mean(hits)
+    assert accuracy["pixels"] + 0.02 < accuracy["scattering"] < accuracy["strokes"] - 0.01, accuracy
+
+
+def test_the_workflow_trains_on_what_simulate_does(tmp_path):
+    config = yaml.safe_load(yaml.safe_dump(TINY))
+    schemes = [{"name": "RndSched", "scheduler": "random", "noise": "random"}]
+    config["base"] |= {"realizations": 2, "training_realizations": 2, "schemes": schemes}
+    config["scenarios"] = {"one": {"training": {"features": "scattering", "test_variants": True}}}
+    result = snakemake(tmp_path, config)
+    assert result.returncode == 0, result.stdout + result.stderr
+    left = pwfl.results(tmp_path / "results" / "tiny").scenarios["one"].stages
+    left = {name: frame.drop("scheme", strict=False) for name, frame in left.items()}
+    model = resolve(config["base"], config["scenarios"]["one"])
+    again = finished(run.train(part(model, "train"), extraction.of(model), range(2), left), model)
+    assert left["history"].equals(again["history"])
+    values = {"training.features": ["scattering", "strokes", "shapes"], "training.test_variants": [False, True]}
+    config["scenarios"] = {"one": {"sweep": values}}
+    planned = jobs(snakemake(tmp_path, config, "--dry-run"))
+    assert (planned["projection"], planned["features"], planned["train"]) == (2, 5, 5)  # of 6, one was done
+    assert "dataset" not in planned
