@@ -391,7 +391,7 @@ TABLE_I = [
 def test_gaps_and_objectives_at_table_1(override, papers_gap, papers_objective):
     model = resolve({"realizations": 100, "training_realizations": 1, "schemes": PAPER + SCHEMES}, override)
     found = {scheme.name: tables for scheme, tables in stages(model)}
-    gap = {name: tables["outcome"]["objective_gap"].mean() * 100 for name, tables in found.items()}
+    gap = {name: (tables["outcome"]["objective_gap"] * 100).mean() for name, tables in found.items()}
     objective = {
         name: (tables["outcome"]["objective"] / tables["outcome"]["samples"]).mean() for name, tables in found.items()
     }

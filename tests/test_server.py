@@ -17,7 +17,7 @@ from pwfl.learning.mlp import glorot_uniform
 from pwfl.privacy.gaussian import zcdp
 from pwfl.scenario import ScenarioError, resolve
 from pwfl.systems import registry
-from pwfl.systems.multicell import rounds, server
+from pwfl.systems.multicell import model, rounds, server
 
 FALSE_ALARM = 1e-6
 SAMPLES = np.array([12, 7, 20, 1, 16])
@@ -293,12 +293,30 @@ def test_noise_has_another_address_only_where_it_differs():
             "training.tail_average: 0.5 averages the noise of steps that do",
         ),
         ({"model": "cnn", "clipping": "per_user"}, "training.clipping: per_user is for `model: dense`"),
+        ({"model": "cnn", "features": "strokes"}, "training.features: strokes is for `model: dense`"),
+        ({"model": "cnn", "test_variants": True}, "training.test_variants: True is for `model: dense`"),
+        ({"initial_weights": "zero"}, "training.initial_weights: zero is for softmax regression"),
+        ({"initial_weights": "zero", "model": "cnn"}, "training.initial_weights: zero is for softmax regression"),
     ],
-    ids=["average of falling steps", "users of a convolutional network"],
+    ids=[
+        "average of falling steps",
+        "users of a convolutional network",
+        "features for a convolutional network",
+        "variants for a convolutional network",
+        "layers that start alike",
+        "convolutions that start alike",
+    ],
 )
 def test_what_makes_no_sense_together_is_refused(changes, message):
     with pytest.raises(ScenarioError, match=message.replace("(", r"\(")):
         resolve({}, {"training": changes})
+
+
+def test_softmax_regression_can_start_from_nothing():
+    rules = training(hidden_layers=[], initial_weights="zero")
+    weights = model.start_weights(rules, datasets.SIZES["digits"], np.random.default_rng(1))
+    assert [w.shape for w in weights] == [(64, 10), (10,)]
+    assert not any(w.any() for w in weights)
 
 
 def test_what_has_no_effect_is_known():

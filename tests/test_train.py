@@ -15,12 +15,12 @@ from sklearn.metrics import accuracy_score, log_loss
 
 import two_level
 from graphs import operations, sums_up_in_place
-from pipeline import part
+from pipeline import on_one_channel, part
 from pwfl import run, streams, tables
 from pwfl.learning import datasets, engine, network, sources
 from pwfl.learning.mlp import glorot_uniform, parameter_count
 from pwfl.scenario import resolve
-from pwfl.systems.multicell.rounds import aggregated_noise_std, history_function
+from pwfl.systems.multicell.rounds import Senders, aggregated_noise_std, history_function
 
 FALSE_ALARM = 1e-6
 DEPTHS = [[64, 10], [64, 12, 10], [64, 9, 7, 10], [64, 6, 6, 6, 10]]
@@ -192,11 +192,12 @@ def scenario_tables(samples, scheduled, noise_std, realizations=range(1)):
     n, users = len(realizations), range(len(samples))
     keys = {"realization": np.repeat(list(realizations), len(samples)), "user": [*users] * n}
     sent = {"resource_block": [0 if s else None for s in scheduled] * n, "rate_bps": 1e5, "power_w": 1e-3}
-    return {
+    frames = {
         "users": pl.DataFrame(keys | {"samples": samples * n}),
         "schedule": pl.DataFrame(keys | sent),
         "noise": pl.DataFrame(keys | {"noise_std": noise_std * n}, schema_overrides={"noise_std": pl.Float64}),
     }
+    return on_one_channel(frames)
 
 
 def scenario(seed=1, **training):
@@ -575,16 +576,23 @@ def test_users_samples_are_disjoint(digits):
 # Resources
 
 
+def senders_of(training, samples):
+    """All users, who send in the only interval, with noise."""
+    everybody = np.ones((1, len(samples)), bool)
+    return Senders.of(training, np.array(samples), everybody, 0.1 * everybody)
+
+
 def test_the_round_is_traced_once_for_all_sizes(digits):
     test = tf.constant(digits.x_test), tf.constant(digits.y_test)
-    history = history_function([64, 8, 10], [0, 1, 3], scenario().training, *test)
+    training = scenario(rounds=3).training
+    history = history_function(datasets.SIZES["digits"], [0, 1, 3], 1, training, *test)
     for n in (3, 5, 8, 13, 21, 34):
         history(
             [tf.constant(w) for w in start_weights([64, 8, 10])],
             x=tf.constant(digits.x_train[:n]),
             y=tf.constant(digits.y_train[:n]),
-            samples=tf.ones(n, tf.int32),
-            noise_std=tf.constant(0.1),
+            senders=senders_of(training, [1] * n),
+            step_sizes=tf.fill([3], 0.1),
             key=tf.constant(n, tf.int64),
         )
     assert history.experimental_get_tracing_count() == 1
@@ -598,11 +606,13 @@ def test_no_sum_in_the_loop_of_rounds_needs_a_temporary_variable(widths, clippin
         tf.constant(generator.random((60, widths[0]), np.float32)),
         tf.constant(generator.integers(0, 10, 60), tf.int32),
     )
-    history_of = history_function(widths, [0, 1, 3], scenario(clipping=clipping).training, x, y)
+    training = scenario(rounds=3, hidden_layers=widths[1:-1], clipping=clipping).training
+    history_of = history_function(datasets.Size(60, 60, widths[0], 10), [0, 1, 3], 1, training, x, y)
     weights = [tf.constant(w) for w in glorot_uniform(widths, generator)]
+    senders = senders_of(training, [20, 40])
     found = operations(
         lambda: history_of(
-            weights, x=x, y=y, samples=tf.constant([20, 40]), noise_std=tf.constant(0.1), key=tf.constant(3, tf.int64)
+            weights, x=x, y=y, senders=senders, step_sizes=tf.fill([3], 0.1), key=tf.constant(3, tf.int64)
         )
     )
     assert "MatMul" in str(found)

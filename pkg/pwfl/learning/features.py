@@ -20,7 +20,7 @@ from pwfl.learning.datasets import SIZES, DataError, Dataset, Size, content
 
 PIXELS, SCATTERING = "pixels", "scattering"
 VARIANTS = 7  # of a test image, itself included, where they are asked for
-NORM = 3.0  # of a record's features: large beside a bias's input of 1, small beside the start weights
+NORM = 10.0  # of a record's features: large beside a bias's input of 1, as pixels' is
 
 
 DIRECTIONS = {"strokes": 160, "shapes": 500}  # of the projections, where nothing else is asked for

@@ -243,6 +243,12 @@ class Training(Section):
         stages="train",
     )
     hidden_layers: list[common.Width] = common.hidden_layers([256, 256], stages="train account")
+    initial_weights: Literal["glorot", "zero"] = parameter(
+        "glorot",
+        "weights before the first round: Glorot uniform kernels and zero biases; or all zero, for softmax regression, "
+        "which has random ones to unlearn",
+        stages="train",
+    )
     rounds: int = parameter(
         PAPER_ROUNDS,
         "rounds T; the channel depends on it only with coherence_rounds, noise only with `bounds: multiplier`",
@@ -424,8 +430,13 @@ class Multicell(common.Scenario):
         if training.model != "dense" and (training.features != "pixels" or training.test_variants):
             key = "test_variants" if training.features == "pixels" else "features"
             raise ValueError(
-                f"training.{key}: {getattr(training, key)} is for `model: dense`; `model: {training.model}` takes images "
-                "as they are"
+                f"training.{key}: {getattr(training, key)} is for `model: dense`; `model: {training.model}` takes "
+                "images as they are"
+            )
+        if training.initial_weights == "zero" and (training.model != "dense" or training.hidden_layers):
+            raise ValueError(
+                "training.initial_weights: zero is for softmax regression, `hidden_layers: []`; layers that start "
+                "alike learn alike"
             )
         if training.tail_average > 0 and training.step_decay == "linear":
             raise ValueError(
