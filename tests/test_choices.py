@@ -60,7 +60,8 @@ def base(system: str) -> dict:
     if system == "age_aware":
         content["schedule"] = content["schedule"] | {"times": [0, 1, 2]}  # for the scheduler `fixed`
     if system == "multicell":
-        content = merge(content, {"privacy": {"target_epsilon": 4.0}})  # for the noise `target`
+        # For the noise `target`, and for weights that start from zero.
+        content = merge(content, {"privacy": {"target_epsilon": 4.0}, "training": {"hidden_layers": []}})
     return content
 
 
@@ -71,9 +72,31 @@ def cases():
         yield from ((system, number) for number in range(max(map(len, plain))))
 
 
+def content_of(system: str, number: int) -> dict:
+    """A scenario of one value of each choice: another one for another number, or the next that goes with the others."""
+    content = base(system) | {"schemes": pairs(system) if number == 0 else pairs(system)[-1:]}
+    for path, values in reversed(CHOICES[system].items()):
+        if not path.startswith("schemes."):
+            first = number + len(path)  # so that each meets several of the others
+            each = (merge(content, part(path, values[(first + k) % len(values)])) for k in range(len(values)))
+            content = next(changed for changed in each if not refused(system, changed))
+    return content
+
+
 def test_all_kinds_of_choices_are_found():
     assert {"schedule.solver", "data.dataset", "training.clipping", "schemes.noise"} <= set(CHOICES["multicell"])
     assert CHOICES["age_aware"]["schedule.bound"] == ("paired", "separate")
+
+
+@pytest.mark.parametrize("system", CHOICES)
+def test_the_runs_take_every_value(system):
+    taken = [resolve({}, content_of(system, number)) for name, number in cases() if name == system]
+    for path, values in CHOICES[system].items():
+        if not path.startswith("schemes."):
+            section, *key = path.split(".")
+            assert {getattr(getattr(model, section), *key) if key else getattr(model, section) for model in taken} == {
+                *values
+            }
 
 
 @pytest.mark.parametrize(("system", "number"), list(cases()))
@@ -83,10 +106,7 @@ def test_each_value_of_each_choice_runs(system, number, monkeypatch):
     generator = np.random.default_rng(number)
     for dataset in ("mnist", "fashion_mnist"):
         monkeypatch.setitem(datasets.SIZES, dataset, size)
-    content = base(system) | {"schemes": pairs(system) if number == 0 else pairs(system)[-1:]}
-    for path, values in CHOICES[system].items():
-        if not path.startswith("schemes."):
-            content = merge(content, part(path, values[number % len(values)]))
+    content = content_of(system, number)
     if content.get("data", {}).get("dataset", "digits") != "digits":
         images = [generator.random((rows, size.features), np.float32) for rows in (size.train, size.test)]
         labels = [generator.integers(size.classes, size=len(x), dtype=np.int32) for x in images]

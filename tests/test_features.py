@@ -19,7 +19,7 @@ from pwfl.privacy.gaussian import exact_epsilon
 from pwfl.runtime import store
 from pwfl.scenario import ScenarioError, load, resolve
 from pwfl.systems import registry
-from pwfl.systems.multicell.costs import model_size
+from pwfl.systems.multicell.model import parameter_count
 
 BASE = TINY["base"]
 
@@ -380,7 +380,8 @@ def test_what_is_computed_anew():
 def test_sizes_follow_the_features(training, width):
     model = scenario(**training)
     assert features.size(model) == datasets.SIZES["digits"]._replace(features=width)
-    assert model_size(part(model, "account")) == width * 8 + 8 + 8 * 10 + 10  # what users send, and what it costs
+    size = features.size(part(model, "account"))
+    assert parameter_count(model.training, size) == width * 8 + 8 + 8 * 10 + 10  # what users send, and what it costs
 
 
 @pytest.mark.parametrize(
