@@ -77,7 +77,7 @@ def content_of(system: str, number: int) -> dict:
     content = base(system) | {"schemes": pairs(system) if number == 0 else pairs(system)[-1:]}
     for path, values in reversed(CHOICES[system].items()):
         if not path.startswith("schemes."):
-            first = number + len(path)  # so that each meets several of the others
+            first = number + len(path) // 2  # so that each meets several of the others
             each = (merge(content, part(path, values[(first + k) % len(values)])) for k in range(len(values)))
             content = next(changed for changed in each if not refused(system, changed))
     return content
