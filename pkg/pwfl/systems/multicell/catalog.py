@@ -42,7 +42,7 @@ CATALOG = Catalog(
         "data": {"dataset": "digits", "samples_offset": 10, "samples_log_mean": 2.5},
         "privacy": {"min_noise": 3.5, "max_noise_error": 0.4},
         "schedule": {"gamma": 300.0},
-        "training": {"hidden_layers": [4], "rounds": 2, "clip_norm": 1.0, "evaluate_every": 1},
+        "training": {"hidden_layers": [], "rounds": 2, "clip_norm": 1.0, "evaluate_every": 1},
         "audit": {"canaries": 50},
     },
     silent={"noise_std": 0.0},
