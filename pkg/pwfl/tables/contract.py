@@ -138,6 +138,16 @@ class Outcome(dy.Schema):
     guarantee = dy.String(nullable=False)
 
 
+def user_accuracy(description: str) -> dy.Float64:
+    """A column of what test accuracies by label come to, weighted by users' shares of labels."""
+    return dy.Float64(
+        nullable=True,
+        min=0,
+        max=1,
+        description=f"{description}, by each one's shares of labels; null: not evaluated, or a label has no test sample",
+    )
+
+
 class History(dy.Schema):
     """What each system's history says: what a training has spent by the end of a row's round."""
 
@@ -148,6 +158,14 @@ class History(dy.Schema):
     transmit_energy_j_so_far = dy.Float64(
         nullable=True, min=0, allow_inf=True, description="the part of the outcome's transmit_energy_j; null: no unit"
     )
+
+
+class UserHistory(History):
+    """What a model is worth to users who hold different labels, where it was evaluated; see `learning.partition`."""
+
+    user_accuracy = user_accuracy("mean over users of their accuracies")
+    user_accuracy_std = user_accuracy("their standard deviation")
+    user_accuracy_worst_tenth = user_accuracy("mean of the worst tenth of users, rounded up")
 
 
 def clipped_share():

@@ -149,8 +149,8 @@ def history_function(
     Returns
     -------
     A function of start weights, the records x and y of all users who ever send, `Senders`, and the key that determines
-    the noise. It returns test accuracies, losses and clipped shares after the given rounds, up to the first loss that
-    is not finite.
+    the noise. It returns test accuracies (`network.evaluate_labels`), losses and clipped shares after the given rounds, up
+    to the first loss that is not finite.
     """
     shapes = [shape for inputs, outputs in pairwise(widths) for shape in ((inputs, outputs), (outputs,))]
     ragged = tf.RaggedTensorSpec([intervals, None], tf.int32)
@@ -168,7 +168,7 @@ def history_function(
         step_size = tf.constant(training.learning_rate, tf.float32)
         advance = advance_function(network.backward, x, y, senders, intervals, training, step_size, key)
         return engine.history(
-            weights, tf.constant(rounds), advance, lambda weights: network.evaluate(weights, x_test, y_test)
+            weights, tf.constant(rounds), advance, lambda weights: network.evaluate_labels(weights, x_test, y_test)
         )
 
     return history

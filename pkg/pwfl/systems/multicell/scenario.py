@@ -132,6 +132,11 @@ class Data(common.DataSource):
     the claims depend on them.
     """
 
+    partition: Literal["quantity", "iid", "dirichlet", "shards"] = parameter(
+        "quantity",
+        f"{common.PARTITION}. `quantity` is `iid` where users hold different numbers of samples",
+        stages="train",
+    )
     samples_offset: int = parameter(
         50,
         "samples every user has at least: K = round(offset + lognormal)",
@@ -320,6 +325,11 @@ class Multicell(common.Scenario):
                 f"radio.min_rate_bps: {self.radio.min_rate_bps:g} is more than {limit:g}, {MAX_EFFICIENCY} bit/s for "
                 "every Hz of radio.bandwidth_hz; no link is that good"
             )
+        if self.data.partition == "iid" and self.data.samples_log_sd > 0:
+            raise ValueError(
+                f"data.partition: iid is of users alike, and data.samples_log_sd: {self.data.samples_log_sd:g} gives "
+                "them different numbers of samples; set that to 0, or take `quantity`"
+            )
         self._check_target()
         self._check_coherence()
         for scheme in self.schemes:
@@ -481,7 +491,7 @@ class Multicell(common.Scenario):
             found = dict.fromkeys((*drawn, *(f"radio.{key}" for key in (*POWER_LAW, "user_height_m"))), "channel.links")
         if self.radio.coherence_rounds is None:
             found["privacy.planned_share"] = "radio.coherence_rounds: null"
-        return found
+        return super().idle() | found
 
     def table_bytes(self) -> tuple[float, float, str]:
         """See `pwfl.scenario.common.Scenario`."""
