@@ -14,6 +14,7 @@ from time import monotonic
 import polars as pl
 
 from pwfl import tables
+from pwfl.learning import partition
 from pwfl.privacy import audit as audits
 from pwfl.stages import IMPORTED, STAGES
 from pwfl.systems import registry
@@ -66,7 +67,7 @@ def noise(scenario, scheme: str, found: Tables) -> Tables:
 
 
 def train(scenario, data, realizations: range, found: Tables, checkpoint=None) -> Tables:
-    """The table `history` of some realizations, which `users`, `schedule` and `noise` must cover.
+    """The tables `history` and `holdings` of some realizations, which `users`, `schedule` and `noise` must cover.
 
     Parameters
     ----------
@@ -88,7 +89,8 @@ def train(scenario, data, realizations: range, found: Tables, checkpoint=None) -
             checkpoint.save(histories)
         left = (monotonic() - start) / done * (len(missing) - done)
         log.info("%d of %d trained, about %.0f s left", done, len(missing), left)
-    return {"history": pl.concat([histories[realization] for realization in realizations])}
+    history = pl.concat([histories[realization] for realization in realizations])
+    return {"history": history, "holdings": _holdings(scenario, data, realizations, found["users"])}
 
 
 def account(scenario, found: Tables) -> Tables:
@@ -131,6 +133,23 @@ def _inputs(scenario, stage: str, found: Tables, variant: str | None = None) -> 
     wanted = registry.reads(scenario.system, stage, variant)
     return Handed(
         stage, {name: tables.ordered(found[name], tables.schema(scenario.system, name), name) for name in wanted}
+    )
+
+
+def _holdings(scenario, data, realizations: range, users: pl.DataFrame) -> pl.DataFrame:
+    """Who holds what, where the catalog says that `partition` deals it out."""
+    if not registry.system(scenario.system).catalog.deals:
+        return tables.schema(scenario.system, "holdings").create_empty()
+    users = tables.ordered(users, tables.schema(scenario.system, "users"), "users")
+    return pl.concat(
+        partition.holdings(
+            scenario.data,
+            data.y_train,
+            users.filter(realization=realization)["samples"].to_numpy(),
+            scenario.seed,
+            realization,
+        )
+        for realization in realizations
     )
 
 

@@ -9,6 +9,7 @@ meaning, so that falls on some users at random.
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 from pwfl import streams
 
@@ -123,6 +124,15 @@ def held(labels: np.ndarray, owned: list[np.ndarray], classes: int) -> np.ndarra
     return np.stack([np.bincount(labels[mine], minlength=classes) for mine in owned])
 
 
+def holdings(data: "DataSource", labels: np.ndarray, samples: np.ndarray, seed: int, realization: int) -> pl.DataFrame:
+    """Who holds what in a realization: rows (realization, user, label, samples); arguments are those of `deal_out`."""
+    counts = held(labels, deal_out(data, labels, samples, seed, realization), labels.max() + 1)
+    user, label = counts.nonzero()
+    return pl.DataFrame({"user": user, "label": label, "samples": counts[user, label]}).select(
+        pl.lit(realization, pl.Int64).alias("realization"), pl.all()
+    )
+
+
 def user_accuracies(by_label: np.ndarray, counts: np.ndarray) -> dict[str, np.ndarray]:
     """Mean, standard deviation and worst tenth, over users, of what a model's accuracy is to each of them.
 
@@ -143,8 +153,8 @@ def user_accuracies(by_label: np.ndarray, counts: np.ndarray) -> dict[str, np.nd
 
     Examples
     --------
-    >>> {name: float(value) for name, value in user_accuracies(np.array([0.5, 1.0]), np.array([[3, 0], [1, 1]])).items()}
-    {'user_accuracy': 0.625, 'user_accuracy_std': 0.125, 'user_accuracy_worst_tenth': 0.5}
+    >>> [float(column) for column in user_accuracies(np.array([0.5, 1.0]), np.array([[3, 0], [1, 1]])).values()]
+    [0.625, 0.125, 0.5]
     """
     each = np.sort(by_label @ (counts / counts.sum(axis=1, keepdims=True)).T, axis=-1)
     worst = each[..., : -(-each.shape[-1] // WORST)]

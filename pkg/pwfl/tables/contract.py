@@ -17,9 +17,9 @@ class TableError(ValueError):
 
 
 def schema(system: str, table: str) -> type[dy.Schema]:
-    """The schema of a system's table; that of `audit` is the same for all."""
-    if table == "audit":
-        return Audit
+    """The schema of a system's table; those of `audit` and `holdings` are the same for all."""
+    if table in COMMON:
+        return COMMON[table]
     return getattr(registry.system(system).part("tables"), "".join(part.capitalize() for part in table.split("_")))
 
 
@@ -144,7 +144,7 @@ def user_accuracy(description: str) -> dy.Float64:
         nullable=True,
         min=0,
         max=1,
-        description=f"{description}, by each one's shares of labels; null: not evaluated, or a label has no test sample",
+        description=f"{description}, by their shares of labels; null: not evaluated, or a label has no test sample",
     )
 
 
@@ -190,3 +190,15 @@ class Audit(dy.Schema):
     epsilon_lower = epsilon("found, whatever the noise's law; null: no scores", nullable=True)
     epsilon_lower_gaussian = epsilon("found, if the noise is normal; null: no scores, or other noise", nullable=True)
     false_alarm = dy.Float64(nullable=False, min=0, max=1, description="probability that a lower bound is too high")
+
+
+class Holdings(dy.Schema):
+    """Who holds what (`train`), the same for all schemes; of a system whose users hold no samples, nothing."""
+
+    realization = key("realization")
+    user = key("user, or device")
+    label = key("class of the samples")
+    samples = dy.Int64(nullable=False, min=1, description="training samples of the label that the user holds")
+
+
+COMMON = {"audit": Audit, "holdings": Holdings}  # tables of all systems

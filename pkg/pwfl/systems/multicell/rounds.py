@@ -149,8 +149,8 @@ def history_function(
     Returns
     -------
     A function of start weights, the records x and y of all users who ever send, `Senders`, and the key that determines
-    the noise. It returns test accuracies (`network.evaluate_labels`), losses and clipped shares after the given rounds, up
-    to the first loss that is not finite.
+    the noise. It returns test accuracies (`network.evaluate_labels`), losses and clipped shares after the given rounds,
+    up to the first loss that is not finite.
     """
     shapes = [shape for inputs, outputs in pairwise(widths) for shape in ((inputs, outputs), (outputs,))]
     ragged = tf.RaggedTensorSpec([intervals, None], tf.int32)
