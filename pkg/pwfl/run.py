@@ -89,8 +89,8 @@ def train(scenario, data, realizations: range, found: Tables, checkpoint=None) -
             checkpoint.save(histories)
         left = (monotonic() - start) / done * (len(missing) - done)
         log.info("%d of %d trained, about %.0f s left", done, len(missing), left)
-    history = pl.concat([histories[realization] for realization in realizations])
-    return {"history": history, "holdings": _holdings(scenario, data, realizations, found["users"])}
+    holdings = _holdings(scenario, data, realizations, found["users"])
+    return {"holdings": holdings, "history": pl.concat([histories[realization] for realization in realizations])}
 
 
 def account(scenario, found: Tables) -> Tables:
@@ -141,16 +141,8 @@ def _holdings(scenario, data, realizations: range, users: pl.DataFrame) -> pl.Da
     if not registry.system(scenario.system).catalog.deals:
         return tables.schema(scenario.system, "holdings").create_empty()
     users = tables.ordered(users, tables.schema(scenario.system, "users"), "users")
-    return pl.concat(
-        partition.holdings(
-            scenario.data,
-            data.y_train,
-            users.filter(realization=realization)["samples"].to_numpy(),
-            scenario.seed,
-            realization,
-        )
-        for realization in realizations
-    )
+    numbers = {number: part["samples"].to_numpy() for (number,), part in users.group_by("realization")}
+    return pl.concat(partition.holdings(scenario, data.y_train, numbers[number], number) for number in realizations)
 
 
 def _made(stage: str, made: Tables) -> Tables:

@@ -14,7 +14,7 @@ import polars as pl
 from pwfl import streams
 
 if TYPE_CHECKING:
-    from pwfl.scenario.common import DataSource
+    from pwfl.scenario.common import DataSource, Scenario
 
 WORST = 10  # one user in so many is among the worst
 USER_ACCURACIES = ("user_accuracy", "user_accuracy_std", "user_accuracy_worst_tenth")  # columns of histories
@@ -124,9 +124,10 @@ def held(labels: np.ndarray, owned: list[np.ndarray], classes: int) -> np.ndarra
     return np.stack([np.bincount(labels[mine], minlength=classes) for mine in owned])
 
 
-def holdings(data: "DataSource", labels: np.ndarray, samples: np.ndarray, seed: int, realization: int) -> pl.DataFrame:
-    """Who holds what in a realization: rows (realization, user, label, samples); arguments are those of `deal_out`."""
-    counts = held(labels, deal_out(data, labels, samples, seed, realization), labels.max() + 1)
+def holdings(scenario: "Scenario", labels: np.ndarray, samples: np.ndarray, realization: int) -> pl.DataFrame:
+    """Who holds what in a realization: rows (realization, user, label, samples); the rest is as for `deal_out`."""
+    owned = deal_out(scenario.data, labels, samples, scenario.seed, realization)
+    counts = held(labels, owned, labels.max() + 1)
     user, label = counts.nonzero()
     return pl.DataFrame({"user": user, "label": label, "samples": counts[user, label]}).select(
         pl.lit(realization, pl.Int64).alias("realization"), pl.all()

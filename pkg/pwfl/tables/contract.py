@@ -138,7 +138,7 @@ class Outcome(dy.Schema):
     guarantee = dy.String(nullable=False)
 
 
-def user_accuracy(description: str) -> dy.Float64:
+def of_users(description: str) -> dy.Float64:
     """A column of what test accuracies by label come to, weighted by users' shares of labels."""
     return dy.Float64(
         nullable=True,
@@ -163,9 +163,9 @@ class History(dy.Schema):
 class UserHistory(History):
     """What a model is worth to users who hold different labels, where it was evaluated; see `learning.partition`."""
 
-    user_accuracy = user_accuracy("mean over users of their accuracies")
-    user_accuracy_std = user_accuracy("their standard deviation")
-    user_accuracy_worst_tenth = user_accuracy("mean of the worst tenth of users, rounded up")
+    user_accuracy = of_users("mean over users of their accuracies")
+    user_accuracy_std = of_users("their standard deviation")
+    user_accuracy_worst_tenth = of_users("mean of the worst tenth of users, rounded up")
 
 
 def clipped_share():
