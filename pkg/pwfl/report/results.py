@@ -175,7 +175,7 @@ def holdings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
             color=alt.Color(
                 "share:Q",
                 title="Share of a user's samples",
-                scale=alt.Scale(domain=[0, 1], scheme="viridis", reverse=True),
+                scale=alt.Scale(domain=[0, 1], scheme="blues"),
                 legend=alt.Legend(format=".0%"),
             ),
             tooltip=theme.tips(
