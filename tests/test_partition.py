@@ -4,11 +4,15 @@ from collections import Counter
 from types import SimpleNamespace
 
 import numpy as np
+import polars as pl
 import pytest
 from scipy import stats
 
+import pipeline
 from pwfl.learning.partition import deal, deal_out, dirichlet_counts, held, holdings, user_accuracies
+from pwfl.report import build, results
 from pwfl.scenario import ScenarioError, common, load, resolve
+from pwfl.systems import registry
 
 FALSE_ALARM = 1e-6
 
@@ -183,6 +187,28 @@ def test_a_users_accuracy_is_that_on_test_samples_with_its_labels():
     assert found["user_accuracy_std"] == pytest.approx(np.sqrt(((each - each.mean()) ** 2).mean()), rel=1e-12)
     assert found["user_accuracy_worst_tenth"] == pytest.approx(sorted(each)[:3] @ np.full(3, 1 / 3), rel=1e-12)
     assert np.isnan(list(user_accuracies(np.array([0.5, np.nan]), np.array([[1, 1], [1, 0]])).values())).all()
+
+
+def test_all_schemes_train_on_the_same_deal_and_the_figure_shows_it():
+    tiny = registry.system("anonymous_oac").catalog.tiny
+    tiny |= {"system": "anonymous_oac", "realizations": 2, "training_realizations": 2}
+    data = tiny["data"] | {"partition": "dirichlet", "alpha": 0.01}
+    scenario, tables = pipeline.run(tiny | {"data": data})
+    _, blind = pipeline.run(tiny)
+    one, *others = (part.drop("scheme") for part in tables["holdings"].partition_by("scheme", maintain_order=True))
+    assert others
+    assert all(one.equals(other) for other in others)
+    held_by = (
+        one.group_by("realization", "user").agg(pl.col("samples").sum(), labels=pl.len()).sort("realization", "user")
+    )
+    assert held_by["samples"].equals(tables["users"]["samples"])
+    assert held_by["labels"].mean() < 3
+    ends = [results.realizations(found) for found in (tables, blind)]
+    assert (ends[0]["user_accuracy_std"] > 2 * ends[1]["user_accuracy_std"]).all()
+    drawn = build.figure(scenario, "holdings", {"holdings": tables["holdings"]}).to_dict()
+    (rows,) = drawn["datasets"].values()
+    assert len(rows) == len(one.filter(realization=0))
+    assert sum(row["share"] for row in rows) == pytest.approx(len(held_by) / 2)
 
 
 def test_what_no_partition_can_be_is_refused():
