@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import pipeline
-from pwfl.learning.partition import deal, deal_out, dirichlet_counts, held, holdings, user_accuracies
+from pwfl.learning.partition import deal, deal_out, dirichlet_counts, held, holdings, shard_counts, user_accuracies
 from pwfl.report import build, results
 from pwfl.scenario import ScenarioError, common, load, resolve
 from pwfl.systems import registry
@@ -151,6 +151,16 @@ def test_shards_are_as_many_samples_of_as_many_labels():
     everything = held(LABELS, deal_out(chosen(partition="shards"), LABELS, ALL, 1, 0), 10)
     # Of equal labels nobody gets more than two; what is left for the last user may be one.
     assert np.bincount(np.count_nonzero(everything, axis=1), minlength=4).tolist() in ([0, 0, 20, 0], [0, 1, 19, 0])
+
+
+def test_shards_are_of_labels_of_which_enough_is_left_as_long_as_there_are_some():
+    for seed in range(50):
+        (counts,) = shard_counts(np.random.default_rng(seed), 2, np.array([10]), np.array([9, 3, 9]))
+        assert counts.tolist() == [5, 0, 5]
+    (counts,) = shard_counts(np.random.default_rng(1), 3, np.array([71]), np.array([60, 60, 60]))
+    assert sorted(counts) == [23, 24, 24]
+    (counts,) = shard_counts(np.random.default_rng(1), 2, np.array([12]), np.array([7, 2, 4]))
+    assert counts.tolist() == [7, 1, 4]  # of both that it takes, all; the rest of the third
 
 
 def test_shards_fall_on_all_labels_alike():

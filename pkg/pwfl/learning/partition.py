@@ -107,7 +107,7 @@ def shard_counts(generator: np.random.Generator, labels_per_user: int, samples: 
             chosen = most_first[:labels_per_user]
         shard = wanted // labels_per_user + (np.arange(labels_per_user) < wanted % labels_per_user)
         took[chosen] = np.minimum(shard, left[chosen])
-        for label in (*chosen, *most_first):
+        for label in most_first:
             took[label] += min(left[label] - took[label], wanted - took.sum())
         left -= took
     return counts
