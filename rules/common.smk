@@ -150,19 +150,22 @@ def outside(wildcards):
     return {table: ancient(local(path)) for table, path in at(wildcards)[1].imports().items()}
 
 
-def scheme_files(table, wildcards):
-    """A table's files of all schemes, scheme after scheme, as many for each."""
+def scheme_files(table, wildcards, first=False):
+    """A table's files of all schemes, scheme after scheme, as many for each; or `first` the first shard's alone."""
     chosen = model(wildcards)
     stage, found = MAKER[table], planned[wildcards.scenario]
     return [
         stored(table, store.of_scheme(found, stage, scheme)["address"], shard)
         for scheme in chosen.schemes
-        for shard in shards.of(chosen, stage)
+        for shard in shards.of(chosen, stage)[: 1 if first else None]
     ]
 
 
 def figure_files(wildcards):
-    """The tables that a scenario's figures are drawn from, by name; those of the channel are the first shard's."""
+    """The tables that a scenario's figures are drawn from, by name.
+
+    Those of the channel and that of who holds what, which is drawn of one realization, are the first shard's.
+    """
     chosen = model(wildcards)
     figures = registry.system(chosen.system).catalog.figures | catalog.COMMON_FIGURES
     wanted = sorted({table for figure in figures.values() for table in figure})
@@ -170,7 +173,7 @@ def figure_files(wildcards):
         table: (
             scheme_files(table, wildcards)[:1]
             if MAKER[table] == "channel"
-            else scheme_files(table, wildcards)
+            else scheme_files(table, wildcards, first=table == "holdings")
         )
         for table in wanted
     }

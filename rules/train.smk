@@ -4,6 +4,7 @@ rule train:
         unpack(upstream),
     output:
         history="store/train/{address}/{shard}/history.parquet",
+        holdings="store/train/{address}/{shard}/holdings.parquet",
     log:
         "logs/train/{address}/{shard}.log",
     benchmark:

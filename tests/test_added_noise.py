@@ -34,7 +34,7 @@ def test_the_channels_noise_comes_to_that_of_uploads_over_the_air(monkeypatch, s
     def of_graph(widths, rounds, training, data):
         def history(weights, sent, key):
             seen.append(sent.noise_std.numpy())
-            return tf.zeros(len(rounds)), tf.zeros(len(rounds))
+            return tf.zeros((len(rounds), 11)), tf.zeros(len(rounds)), tf.zeros(len(rounds))
 
         return history
 
@@ -56,7 +56,7 @@ def test_the_server_of_many_antennas_hears_its_own_noise_and_users_pay_for_their
     def of_graph(users, samples, size, training, data):
         def history(owned, weight, noise_std, batch_key, noise_key):
             seen.append((weight.numpy(), noise_std.numpy()))
-            return tf.zeros(6), tf.zeros(6), tf.zeros(5), tf.zeros(5), tf.constant(update_energy)
+            return tf.zeros((6, 11)), tf.zeros(6), tf.zeros(5), tf.zeros(5), tf.constant(update_energy)
 
         return history
 

@@ -115,14 +115,16 @@ def test_evaluation_is_that_of_keras(monkeypatch):
     (model, weights), (x, y) = convolutional(8), images(8, 100)
     model.set_weights(weights)
     monkeypatch.setattr(autodiff, "BATCH", 30)
-    accuracy, loss = tf.function(lambda *given: autodiff.evaluate(model, *given))(
+    (accuracy, *by_label), loss = tf.function(lambda *given: autodiff.evaluate_labels(model, *given))(
         [tf.constant(w) for w in weights], x, y
     )
     logits = model(x)
     assert float(loss) == pytest.approx(
         float(keras.losses.SparseCategoricalCrossentropy(from_logits=True)(y, logits)), rel=1e-5
     )
-    assert float(accuracy) == pytest.approx(np.mean(np.argmax(logits, axis=1) == y))
+    hits = np.argmax(logits, axis=1) == y
+    assert float(accuracy) == pytest.approx(np.mean(hits))
+    assert np.array(by_label) == pytest.approx([np.mean(hits[y == label]) for label in range(10)])
 
 
 def test_a_model_whose_samples_depend_on_each_other_is_refused():

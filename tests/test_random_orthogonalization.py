@@ -730,7 +730,8 @@ def test_tables_keep_their_schemas(tmp_path):
 def test_evaluation_counts_hits():
     weights = tf.constant(np.eye(3, 4, dtype=np.float32))
     x = tf.constant([[2.0, 0, 0, 1], [0, 2.0, 0, 1], [0, 2.0, 0, 1]])
-    accuracy, loss = rounds.evaluate(weights, x, tf.constant([0, 1, 0])).numpy()
+    loss, accuracy, *by_label = rounds.evaluate(weights, x, tf.constant([0, 1, 0])).numpy()
     likely = math.exp(2) / (math.exp(2) + 2)
     assert accuracy == pytest.approx(2 / 3)
+    assert by_label == pytest.approx([1 / 2, 1, math.nan], nan_ok=True)
     assert loss == pytest.approx(-(2 * math.log(likely) + math.log((1 - likely) / 2)) / 3)

@@ -340,7 +340,9 @@ def test_what_has_no_effect_is_known():
 )
 def test_theorem_1_says_which_premises_are_not_met(changes, premise):
     tiny = registry.system("multicell").catalog.tiny
-    model = resolve(tiny | {"realizations": 1, "training_realizations": 1}, {"training": {"hidden_layers": [4]} | changes})
+    model = resolve(
+        tiny | {"realizations": 1, "training_realizations": 1}, {"training": {"hidden_layers": [4]} | changes}
+    )
     (_, found), *_ = stages(model)
     assert premise in found["outcome"]["bound_premise"][0]
 

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 import tensorflow as tf
 from scipy import stats
-from sklearn.metrics import accuracy_score, log_loss
+from sklearn.metrics import accuracy_score, log_loss, recall_score
 
 import two_level
 from graphs import operations, sums_up_in_place
@@ -146,6 +146,10 @@ def test_evaluation_is_that_of_scikit_learn(digits):
     probabilities = np.exp(logits - logits.max(axis=1, keepdims=True))
     probabilities /= probabilities.sum(axis=1, keepdims=True)
     assert float(loss) == pytest.approx(log_loss(digits.y_test, probabilities), rel=1e-5)
+    (overall, *by_label), again = network.evaluate_labels(weights, digits.x_test, digits.y_test)
+    assert (overall, again) == (accuracy, loss)
+    recall = recall_score(digits.y_test, logits.argmax(axis=1), average=None)
+    assert np.array(by_label) == pytest.approx(recall, abs=1e-6)
 
 
 # Algorithm 1
@@ -410,7 +414,7 @@ def test_nobody_scheduled_keeps_the_start_weights(digits):
 
 def test_infeasible_noise_is_not_trained(digits):
     rows = history(digits, scenario_tables([5, 6], [True, True], [None, None]))
-    assert rows.rows() == [(0, 0, None, None, None, "noise_infeasible", 0.0, 0.0)]  # nothing is sent
+    assert rows.rows() == [(0, 0, None, None, None, "noise_infeasible", *[None] * 3, 0.0, 0.0)]  # nothing is sent
 
 
 @pytest.mark.parametrize("bad", [np.inf, np.nan])

@@ -14,6 +14,7 @@ from time import monotonic
 import polars as pl
 
 from pwfl import tables
+from pwfl.learning import partition
 from pwfl.privacy import audit as audits
 from pwfl.stages import IMPORTED, STAGES
 from pwfl.systems import registry
@@ -66,7 +67,7 @@ def noise(scenario, scheme: str, found: Tables) -> Tables:
 
 
 def train(scenario, data, realizations: range, found: Tables, checkpoint=None) -> Tables:
-    """The table `history` of some realizations, which `users`, `schedule` and `noise` must cover.
+    """The tables `history` and `holdings` of some realizations, which `users`, `schedule` and `noise` must cover.
 
     Parameters
     ----------
@@ -88,7 +89,8 @@ def train(scenario, data, realizations: range, found: Tables, checkpoint=None) -
             checkpoint.save(histories)
         left = (monotonic() - start) / done * (len(missing) - done)
         log.info("%d of %d trained, about %.0f s left", done, len(missing), left)
-    return {"history": pl.concat([histories[realization] for realization in realizations])}
+    holdings = _holdings(scenario, data, realizations, found["users"])
+    return {"holdings": holdings, "history": pl.concat([histories[realization] for realization in realizations])}
 
 
 def account(scenario, found: Tables) -> Tables:
@@ -132,6 +134,15 @@ def _inputs(scenario, stage: str, found: Tables, variant: str | None = None) -> 
     return Handed(
         stage, {name: tables.ordered(found[name], tables.schema(scenario.system, name), name) for name in wanted}
     )
+
+
+def _holdings(scenario, data, realizations: range, users: pl.DataFrame) -> pl.DataFrame:
+    """Who holds what, where the catalog says that `partition` deals it out."""
+    if not registry.system(scenario.system).catalog.deals:
+        return tables.schema(scenario.system, "holdings").create_empty()
+    users = tables.ordered(users, tables.schema(scenario.system, "users"), "users")
+    numbers = {number: part["samples"].to_numpy() for (number,), part in users.group_by("realization")}
+    return pl.concat(partition.holdings(scenario, data.y_train, numbers[number], number) for number in realizations)
 
 
 def _made(stage: str, made: Tables) -> Tables:

@@ -18,7 +18,7 @@ STAGES = {
     "channel": Stage(("users", "links")),
     "schedule": Stage(("schedule", "schedule_status"), ("users", "links"), "scheduler"),
     "noise": Stage(("noise", "noise_status"), ("users", "schedule"), "noise"),
-    "train": Stage(("history",), ("users", "schedule", "noise")),
+    "train": Stage(("history", "holdings"), ("users", "schedule", "noise")),
     "account": Stage(("leakage", "outcome"), ("users", "schedule", "noise")),
     "audit": Stage(("audit",), ("users", "schedule", "noise", "leakage", "outcome")),
 }

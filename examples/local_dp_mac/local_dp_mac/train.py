@@ -31,7 +31,7 @@ def trainer(scenario, data: datasets.Dataset, tables: dict[str, pl.DataFrame]) -
 
     def train(realization: int) -> pl.DataFrame:
         samples = users.filter(realization=realization)["samples"].to_numpy()
-        mine = np.concatenate(partition.deal(size.train, samples, scenario.seed, realization))
+        mine = np.concatenate(partition.deal_out(scenario.data, data.y_train, samples, scenario.seed, realization))
         weights = mlp.glorot_uniform(widths, streams.generator(scenario.seed, "weights", realization))
         accuracy, loss, _ = run(
             [tf.constant(array, tf.float32) for array in weights],

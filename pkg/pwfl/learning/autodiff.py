@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from pwfl.learning import cnn
+from pwfl.learning import cnn, network
 from pwfl.learning.engine import Gradient, Weights
 
 if TYPE_CHECKING:
@@ -73,17 +73,14 @@ def cross_entropy(model: "keras.Model") -> Losses:
     return losses
 
 
-def evaluate(model: "keras.Model", weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Accuracy and mean cross-entropy, in nats, float32 scalars, of a Keras classifier with these weights."""
-    hits, loss = tf.constant(0.0), tf.constant(0.0)
-    for first in tf.range(0, tf.shape(x)[0], BATCH):
-        labels = y[first : first + BATCH]
-        logits, _ = model.stateless_call(weights, [], x[first : first + BATCH])
-        right = tf.equal(tf.argmax(logits, axis=1, output_type=tf.int32), labels)
-        hits += tf.math.count_nonzero(right, dtype=tf.float32)
-        loss += tf.reduce_sum(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
-    samples = tf.cast(tf.shape(x)[0], tf.float32)
-    return hits / samples, loss / samples
+def evaluate_labels(model: "keras.Model", weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """As `network.evaluate_labels`, of a Keras classifier with these weights."""
+    batches = -(-tf.shape(x)[0] // BATCH)
+    logits = tf.TensorArray(tf.float32, batches, infer_shape=False, element_shape=[None, *model.output_shape[1:]])
+    for batch in tf.range(batches):
+        outputs, _ = model.stateless_call(weights, [], x[batch * BATCH : (batch + 1) * BATCH])
+        logits = logits.write(batch, outputs)
+    return network.measured(logits.concat(), y)
 
 
 def convolutional(features: int, classes: int) -> "keras.Model":

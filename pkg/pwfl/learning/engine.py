@@ -125,13 +125,13 @@ def history(
     advance
         `advance(weights, first_round, rounds)` trains, and gives the rounds' mean clipped share, as `train_rounds`.
     evaluate
-        `evaluate(weights)` gives accuracy and loss.
+        `evaluate(weights)` gives accuracy, or several, in an array, and loss.
 
     Returns
     -------
-    Three float32 arrays, at most as long as `stops`.
+    Three float32 arrays, at most as long as `stops`; those of accuracies hold what `evaluate` gives.
     """
-    accuracies = tf.TensorArray(tf.float32, tf.size(stops), element_shape=[])
+    accuracies = tf.TensorArray(tf.float32, tf.size(stops))
     losses = tf.TensorArray(tf.float32, tf.size(stops), element_shape=[])
     shares = tf.TensorArray(tf.float32, tf.size(stops), element_shape=[])
     evaluated, done = tf.constant(0), tf.constant(0)

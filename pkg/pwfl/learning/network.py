@@ -36,16 +36,28 @@ def evaluate(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, t
     Where samples have variants, with features of shape (sample, variant, feature), the predicted probabilities are the
     means of theirs.
     """
-    if len(x.shape) == 3:
-        _, variants, features = x.shape
-        _, logits = _forward(weights, tf.reshape(x, [-1, features]))
-        each = tf.math.log_softmax(tf.reshape(logits, [-1, variants, logits.shape[1]]))
-        logits = tf.reduce_logsumexp(each, axis=1) - math.log(variants)
-    else:
+    accuracies, loss = evaluate_labels(weights, x, y)
+    return accuracies[0], loss
+
+
+def evaluate_labels(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """As `evaluate`, with the accuracies on the samples of each class after that on all, shape (1 + class,)."""
+    if len(x.shape) == 2:
         _, logits = _forward(weights, x)
-    hits = tf.equal(tf.argmax(logits, axis=1, output_type=tf.int32), y)
+        return measured(logits, y)
+    _, variants, features = x.shape
+    _, logits = _forward(weights, tf.reshape(x, [-1, features]))
+    each = tf.math.log_softmax(tf.reshape(logits, [-1, variants, logits.shape[1]]))
+    return measured(tf.reduce_logsumexp(each, axis=1) - math.log(variants), y)
+
+
+def measured(logits: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """What `evaluate_labels` returns, of outputs of shape (sample, class); NaN of a class without samples."""
+    hits = tf.cast(tf.equal(tf.argmax(logits, axis=1, output_type=tf.int32), y), tf.float32)
     loss = tf.nn.sparse_softmax_cross_entropy_with_logits(y, logits)
-    return tf.reduce_mean(tf.cast(hits, tf.float32)), tf.reduce_mean(loss)
+    classes = logits.shape[1]
+    right, count = (tf.math.unsorted_segment_sum(values, y, classes) for values in (hits, tf.ones_like(hits)))
+    return tf.concat([[tf.reduce_mean(hits)], right / count], axis=0), tf.reduce_mean(loss)
 
 
 def _forward(weights: Weights, x: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:

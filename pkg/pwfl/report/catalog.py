@@ -19,8 +19,8 @@ class Catalog:
     Attributes
     ----------
     figures
-        Figure -> the stages' tables that it is drawn from: `users` and `links` of the first shard, others of all
-        schemes. Captions stand in the system's folder captions/FIGURE.rst.
+        Figure -> the stages' tables that it is drawn from: `users`, `links` and `holdings` of the first shard, others
+        of all schemes. Captions stand in the system's folder captions/FIGURE.rst.
     tables
         Table of a scenario's report -> caption.
     comparison_figures
@@ -34,6 +34,8 @@ class Catalog:
         (scheduler, noise) -> colour; other schemes get one that is free.
     tiny
         A scenario that runs through all stages in seconds, for `pwfl.testing`.
+    deals
+        Whether users hold samples of a data set, as `pwfl.learning.partition.deal_out` deals them out.
     silent
         Columns of the table `noise`, and their values where no noise is added, for `pwfl.testing`.
     """
@@ -45,6 +47,7 @@ class Catalog:
     reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
     colours: dict[tuple[str, str], str] = field(default_factory=dict)
     tiny: dict = field(default_factory=dict)
+    deals: bool = False
     silent: dict[str, float] = field(default_factory=dict)
 
 

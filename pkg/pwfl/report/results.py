@@ -6,30 +6,32 @@ import altair as alt
 import numpy as np
 import polars as pl
 
+from pwfl.learning.partition import USER_ACCURACIES
 from pwfl.report import theme
 
 LABEL = 32  # letters of a label's lines
 CURVE_POINTS = 80  # of a scheme, at most
 PREFIXES = {"M": 1e6, "k": 1e3, "": 1.0, "m": 1e-3, "µ": 1e-6, "n": 1e-9}  # of units
+HOLDERS_WIDTH = 720  # of a figure with a column for each user, in pixels
 SQUEEZED = 0.1  # share of an axis below which a scheme asks for a logarithmic one
+FINAL = ("accuracy", "loss", *USER_ACCURACIES)  # what a training ends with
 KEPT = ("trained", "no_user_scheduled")  # trainings whose accuracy is a result
 
 
 def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """The outcome of each realization and scheme, with its final accuracy and loss where trained.
+    """The outcome of each realization and scheme, with its final accuracy, loss and accuracies of users where trained.
 
-    A realization that diverged has neither: its last numbers are no result. `training` says why.
+    A realization that diverged has none: its last numbers are no result. `training` says why.
     """
-    keys = ["scheme", "realization"]
-    last = (
-        tables["history"]
-        .group_by(keys, maintain_order=True)
-        .agg(pl.col("accuracy", "loss").sort_by("round").last(), training=pl.col("status").cast(pl.String).first())
+    keys, history = ["scheme", "realization"], tables["history"]
+    final = [column for column in FINAL if column in history.columns]
+    last = history.group_by(keys, maintain_order=True).agg(
+        pl.col(final).sort_by("round").last(), training=pl.col("status").cast(pl.String).first()
     )
     return (
         tables["outcome"]
         .join(last, on=keys, how="left", maintain_order="left")
-        .with_columns(pl.when(pl.col("training").is_in(KEPT)).then(pl.col("accuracy", "loss")))
+        .with_columns(pl.when(pl.col("training").is_in(KEPT)).then(pl.col(final)))
     )
 
 
@@ -149,6 +151,45 @@ def _attacks() -> pl.Expr:
 
 
 COMMON_FIGURES = {"audit": audit}
+
+
+def holdings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
+    """How many samples of each class each user of the first realization holds, users by the class they hold most of."""
+    frame = tables["holdings"].filter(pl.col("scheme") == pl.col("scheme").first(), realization=0)
+    users = frame.group_by("user").agg(
+        pl.col("samples").sum().alias("all"), pl.col("label").sort_by("samples", "label").last().alias("most")
+    )
+    users = users.sort("most", "all", "user").with_row_index("place").select("user", "all", "place")
+    frame = frame.join(users, on="user").with_columns(share=pl.col("samples") / pl.col("all"))
+    frame = frame.select("place", "label", "samples", "share", "user", "all").sort("place", "label")
+    title = alt.TitleParams(
+        "Who holds what",
+        subtitle=f"realization 0: {theme.counted(len(users), 'user')}, {users['all'].sum()} samples; all schemes alike",
+    )
+    return (
+        alt.Chart(frame)
+        .mark_rect()
+        .encode(
+            x=alt.X("place:O", title="User, by the class held most", axis=alt.Axis(labels=False, ticks=False)),
+            y=alt.Y("label:O", title="Class"),
+            color=alt.Color(
+                "share:Q",
+                title="Share of a user's samples",
+                scale=alt.Scale(domain=[0, 1], scheme="blues"),
+                legend=alt.Legend(format=".0%"),
+            ),
+            tooltip=theme.tips(
+                {
+                    "user:N": "User",
+                    "label:N": "Class",
+                    "samples:Q": "Training samples of the class",
+                    "share:Q": ("Share of the user's", ".1%"),
+                    "all:Q": "Training samples of the user",
+                }
+            ),
+        )
+        .properties(title=title, width=HOLDERS_WIDTH, height=alt.Step(22))
+    )
 
 
 def _over_spent(scenario, history: pl.DataFrame, column: str, what: str, unit: str) -> alt.LayerChart:

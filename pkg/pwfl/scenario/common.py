@@ -14,6 +14,11 @@ NAME = {  # bounds of a name in tables and figures, which browsers and spreadshe
     "max_length": 60,
 }
 NAME_RULE = "use letters, digits, blanks and _ . , + - ( ) : /, beginning with a letter or digit, at most 60 of them"
+PARTITION = (
+    "which training samples users hold, as many as they do: any; labels by proportions of their own, drawn from a "
+    "Dirichlet distribution; or few labels. No sample goes to two users"
+)
+OF_PARTITION = {"alpha": "dirichlet", "labels_per_user": "shards"}  # parameters that only one of them reads
 Width = Annotated[int, Field(ge=1, le=10**5)]  # of a network's layer
 Features = Literal["pixels", "scattering", "strokes", "shapes"]
 
@@ -78,7 +83,18 @@ class DataSource(Section):
     folder: str | None = parameter(
         None, "folder of the four IDX files (.gz or plain) of MNIST or Fashion-MNIST; without it Keras downloads them"
     )
-
+    partition: Literal["iid", "dirichlet", "shards"] = parameter("iid", PARTITION, stages="train")
+    alpha: float = parameter(
+        0.5,
+        "concentration of a user's proportions of labels, a label, with `dirichlet`: towards 0, one label a user; "
+        "towards infinity, `iid`",
+        stages="train",
+        ge=1e-3,
+        le=1e6,
+    )
+    labels_per_user: int = parameter(
+        2, "labels that a user's samples have, as many of each, with `shards`", stages="train", ge=1, le=1000
+    )
     validation: int | None = parameter(
         None,
         "training images, the last ones, that are dealt to nobody and take the place of the test images: to choose "
@@ -88,6 +104,15 @@ class DataSource(Section):
         ge=1,
         le=10**6,
     )
+
+    @model_validator(mode="after")
+    def _labels(self):
+        classes = datasets.SIZES[self.dataset].classes
+        if self.partition == "shards" and self.labels_per_user > classes:
+            raise ValueError(
+                f"labels_per_user: {self.labels_per_user} is more than the {classes} labels of {self.dataset}"
+            )
+        return self
 
     @property
     def available(self) -> int:
@@ -199,8 +224,12 @@ class Scenario(Section):
 
     def idle(self) -> dict[str, str]:
         """Keys of parameters that have no effect because of another one, and what that is."""
-        kind = asked(self).kind
-        return {} if kind in DIRECTIONS else {"training.directions": f"training.features: {kind}"}
+        kind, data = asked(self).kind, getattr(self, "data", None)
+        found = {} if kind in DIRECTIONS else {"training.directions": f"training.features: {kind}"}
+        if isinstance(data, DataSource):
+            others = (key for key, partition in OF_PARTITION.items() if partition != data.partition)
+            found |= {f"data.{key}": f"data.partition: {data.partition}" for key in others}
+        return found
 
     def table_bytes(self) -> tuple[float, float, str]:
         """About how many bytes a job on tables takes: for each realization, besides, and the keys that set both.

@@ -17,9 +17,9 @@ class TableError(ValueError):
 
 
 def schema(system: str, table: str) -> type[dy.Schema]:
-    """The schema of a system's table; that of `audit` is the same for all."""
-    if table == "audit":
-        return Audit
+    """The schema of a system's table; those of `audit` and `holdings` are the same for all."""
+    if table in COMMON:
+        return COMMON[table]
     return getattr(registry.system(system).part("tables"), "".join(part.capitalize() for part in table.split("_")))
 
 
@@ -138,6 +138,16 @@ class Outcome(dy.Schema):
     guarantee = dy.String(nullable=False)
 
 
+def of_users(description: str) -> dy.Float64:
+    """A column of what test accuracies by label come to, weighted by users' shares of labels."""
+    return dy.Float64(
+        nullable=True,
+        min=0,
+        max=1,
+        description=f"{description}, by their shares of labels; null: not evaluated, or a label has no test sample",
+    )
+
+
 class History(dy.Schema):
     """What each system's history says: what a training has spent by the end of a row's round."""
 
@@ -148,6 +158,14 @@ class History(dy.Schema):
     transmit_energy_j_so_far = dy.Float64(
         nullable=True, min=0, allow_inf=True, description="the part of the outcome's transmit_energy_j; null: no unit"
     )
+
+
+class UserHistory(History):
+    """What a model is worth to users who hold different labels, where it was evaluated; see `learning.partition`."""
+
+    user_accuracy = of_users("mean over users of their accuracies")
+    user_accuracy_std = of_users("their standard deviation")
+    user_accuracy_worst_tenth = of_users("mean of the worst tenth of users, rounded up")
 
 
 def clipped_share():
@@ -172,3 +190,15 @@ class Audit(dy.Schema):
     epsilon_lower = epsilon("found, whatever the noise's law; null: no scores", nullable=True)
     epsilon_lower_gaussian = epsilon("found, if the noise is normal; null: no scores, or other noise", nullable=True)
     false_alarm = dy.Float64(nullable=False, min=0, max=1, description="probability that a lower bound is too high")
+
+
+class Holdings(dy.Schema):
+    """Who holds what (`train`), the same for all schemes; of a system whose users hold no samples, nothing."""
+
+    realization = key("realization")
+    user = key("user, or device")
+    label = key("class of the samples")
+    samples = dy.Int64(nullable=False, min=1, description="training samples of the label that the user holds")
+
+
+COMMON = {"audit": Audit, "holdings": Holdings}  # tables of all systems

@@ -13,6 +13,7 @@ CATALOG = Catalog(
         "cost": ("outcome", "history"),
         "failures": ("leakage",),
         "channel_estimate": ("leakage",),
+        "holdings": ("holdings",),
     },
     tables={
         "summary": "For each scheme, final accuracy with its 95% interval, the guarantee under all readings of the "
@@ -38,5 +39,6 @@ CATALOG = Catalog(
         "training": {"hidden_layers": [4], "rounds": 2, "evaluate_every": 1},
         "audit": {"canaries": 50},
     },
+    deals=True,
     silent={"noise_std": 0.0, "noise_multiplier": 0.0},
 )

@@ -177,13 +177,14 @@ FIGURES = {
     "cost": cost,
     "failures": failures,
     "channel_estimate": channel_estimate,
+    "holdings": results.holdings,
 }
 
 
 def summarize(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables summary, realizations, history, leakage and statuses of a scenario."""
     each = results.realizations(tables)
-    averaged = ["accuracy", "loss", "participants", "records", "channel_uses", "air_seconds", "transmit_energy_j"]
+    averaged = [*results.FINAL, "participants", "records", "channel_uses", "air_seconds", "transmit_energy_j"]
     summary = each.group_by("scheme", maintain_order=True).agg(
         pl.len().alias("realizations"),
         pl.col("noise_multiplier", "reading", *EPSILONS).first(),

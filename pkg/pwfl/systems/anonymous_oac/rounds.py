@@ -134,7 +134,8 @@ def history_function(widths: list[int], rounds: list[int], training: "Training",
     """A whole training as one graph, traced once for batches of any size.
 
     Returns a function of start weights, of what a realization sends, and of the key of its noise. It
-    returns test accuracies, losses and clipped shares after the given rounds, up to the first loss that is not finite.
+    returns test accuracies (`network.evaluate_labels`), losses and clipped shares after the given rounds, up to the
+    first loss that is not finite.
     """
     step = Step(training.clip_norm, training.learning_rate)
     x, y, x_test, y_test = tf.constant(data.x_train), tf.constant(data.y_train), data.x_test, data.y_test
@@ -145,7 +146,7 @@ def history_function(widths: list[int], rounds: list[int], training: "Training",
             return train_rounds(network.backward, weights, x, y, sent, step, key, first, count)
 
         return engine.history(
-            weights, tf.constant(rounds), advance, lambda weights: network.evaluate(weights, x_test, y_test)
+            weights, tf.constant(rounds), advance, lambda weights: network.evaluate_labels(weights, x_test, y_test)
         )
 
     return history

@@ -80,7 +80,7 @@ class NoiseStatus(dy.Schema):
     epsilon = epsilon("what it was calibrated to")
 
 
-class History(contract.History):
+class History(contract.UserHistory):
     """Test accuracy and loss over the rounds (`train`)."""
 
     round = key("round")

@@ -9,9 +9,8 @@ import polars as pl
 import tensorflow as tf
 
 from pwfl import streams
-from pwfl.learning import datasets, engine, features
+from pwfl.learning import datasets, engine, features, partition
 from pwfl.learning.mlp import glorot_uniform
-from pwfl.learning.partition import deal
 from pwfl.systems.anonymous_oac.costs import in_turn, spent
 from pwfl.systems.anonymous_oac.rounds import Sent, batches, history_function, mean_weights
 from pwfl.tables.arrays import to_array
@@ -46,17 +45,18 @@ def trainer(
 
     def train(realization: int) -> pl.DataFrame:
         samples = to_array(users[realization,], "samples", "user")
-        owned = np.concatenate(deal(len(data.x_train), samples, seed, realization))
+        owned = partition.deal_out(scenario.data, data.y_train, samples, seed, realization)
         taken = schedule.get((realization,), tables["schedule"].clear())
         rows, stops = batches(taken, samples, training.rounds, streams.generator(seed, "records", realization))
         noise_std, divisor = (to_array(noise[realization,], name, "round") for name in ("noise_std", "divisor"))
         std = np.sqrt(noise_std.astype(np.float32) ** 2 + channel_noise)
         found = history_of(
             [tf.constant(w) for w in glorot_uniform(widths, streams.generator(seed, "weights", realization))],
-            sent=Sent.of(owned[rows], stops, mean_weights(stops, divisor), std),
+            sent=Sent.of(np.concatenate(owned)[rows], stops, mean_weights(stops, divisor), std),
             key=tf.constant(streams.key(seed, "noise", realization), tf.int64),
         )
-        history = list(zip(rounds, *(values.numpy().tolist() for values in found), strict=False))
+        accuracies, losses, shares = (values.numpy() for values in found)
+        history = list(zip(rounds, *(v.tolist() for v in (accuracies[:, 0], losses, shares)), strict=False))
         status = "trained" if np.isfinite(history[-1][2]) else "diverged"
         log.info(
             "realization %d: %.1f records a round, %s, accuracy %.4f",
@@ -66,7 +66,9 @@ def trainer(
             history[-1][1],
         )
         history = pl.DataFrame([(realization, *row, status) for row in history], schema=engine.HISTORY, orient="row")
-        history = history.with_columns(pl.col("clipped_share").fill_nan(None))  # before the first round
+        counts = partition.held(data.y_train, owned, size.classes)
+        history = history.with_columns(**partition.user_accuracies(accuracies[:, 1:], counts))
+        history = history.with_columns(pl.col("clipped_share", *partition.USER_ACCURACIES).fill_nan(None))
         return history.join(costs, on=("realization", "round"), how="left", maintain_order="left")
 
     return train

@@ -13,6 +13,7 @@ CATALOG = Catalog(
         "loss": ("history",),
         "leakage": ("leakage",),
         "tradeoff": ("outcome", "history"),
+        "holdings": ("holdings",),
     },
     tables={
         "summary": "For each scheme, means over realizations with 95% intervals, extremes of the leakage, and how many "
@@ -45,5 +46,6 @@ CATALOG = Catalog(
         "training": {"hidden_layers": [], "rounds": 2, "clip_norm": 1.0, "evaluate_every": 1},
         "audit": {"canaries": 50},
     },
+    deals=True,
     silent={"noise_std": 0.0},
 )

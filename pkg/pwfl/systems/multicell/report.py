@@ -252,6 +252,7 @@ FIGURES = {
     "loss": results.loss,
     "leakage": leakage,
     "tradeoff": tradeoff,
+    "holdings": results.holdings,
 }
 
 
@@ -264,8 +265,7 @@ def summarize(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[st
         "objective_gap",
         "scheduled",
         "scheduled_samples",
-        "accuracy",
-        "loss",
+        *results.FINAL,
         "rho_max",
         "rho_total",
         "epsilon_exact",

@@ -134,11 +134,11 @@ def advance_function(
 
 
 def model_of(training: "Training", size: datasets.Size) -> tuple[engine.Backward | autodiff.Losses, Callable]:
-    """The model that `training` says, as `clipped_gradient` takes it, and a function that evaluates its weights."""
+    """The model that `training` says, as `clipped_gradient` takes it, and its `network.evaluate_labels`."""
     if training.model == "dense":
-        return network.backward, network.evaluate
+        return network.backward, network.evaluate_labels
     model = autodiff.convolutional(size.features, size.classes)
-    return autodiff.cross_entropy(model), partial(autodiff.evaluate, model)
+    return autodiff.cross_entropy(model), partial(autodiff.evaluate_labels, model)
 
 
 def history_function(
@@ -165,8 +165,8 @@ def history_function(
     Returns
     -------
     A function of start weights, the records x and y of all users who ever send, `Senders`, the rounds' step sizes,
-    shape (round,), and the key that determines the noise. It returns test accuracies, losses and clipped shares after
-    the given rounds, up to the first loss that is not finite.
+    shape (round,), and the key that determines the noise. It returns test accuracies (`network.evaluate_labels`),
+    losses and clipped shares after the given rounds, up to the first loss that is not finite.
     """
     model, evaluate = model_of(training, size)
     ragged = {dtype: tf.RaggedTensorSpec([intervals, None], dtype) for dtype in (tf.int32, tf.float32)}

@@ -133,6 +133,11 @@ class Data(common.DataSource):
     the claims depend on them.
     """
 
+    partition: Literal["quantity", "iid", "dirichlet", "shards"] = parameter(
+        "quantity",
+        f"{common.PARTITION}. `quantity` is `iid` where users hold different numbers of samples",
+        stages="train",
+    )
     samples_offset: int = parameter(
         50,
         "samples every user has at least: K = round(offset + lognormal)",
@@ -389,6 +394,11 @@ class Multicell(common.Scenario):
             raise ValueError(
                 f"training.test_variants: only test images have variants, and data.validation: {self.data.validation} "
                 "takes their place; leave one of them out"
+            )
+        if self.data.partition == "iid" and self.data.samples_log_sd > 0:
+            raise ValueError(
+                f"data.partition: iid is of users alike, and data.samples_log_sd: {self.data.samples_log_sd:g} gives "
+                "them different numbers of samples; set that to 0, or take `quantity`"
             )
         self._check_target()
         self._check_training()

@@ -116,7 +116,7 @@ class NoiseStatus(dy.Schema):
     multiplier = dy.Float64(nullable=True, min_exclusive=0, description="kappa of (38), null where there is none")
 
 
-class History(contract.History):
+class History(contract.UserHistory):
     """Test accuracy and loss over the rounds (`train`)."""
 
     round = key("round")

@@ -9,8 +9,7 @@ import polars as pl
 import tensorflow as tf
 
 from pwfl import streams
-from pwfl.learning import datasets, engine, features
-from pwfl.learning.partition import deal
+from pwfl.learning import datasets, engine, features, partition
 from pwfl.systems.multicell.assigned import KEYS, assigned, intervals
 from pwfl.systems.multicell.costs import interval_costs
 from pwfl.systems.multicell.model import start_weights
@@ -49,14 +48,16 @@ def trainer(
             users[name].to_numpy().reshape(count, -1) for name in ("samples", "scheduled", "noise_std")
         )
         samples, sends = samples[0], scheduled.any(axis=0)
+        owned = partition.deal_out(scenario.data, data.y_train, samples, seed, realization)
         weights = start_weights(training, size, streams.generator(seed, "weights", realization))
         if np.isnan(noise_std).any():
+            accuracies = np.full((1, 1 + size.classes), np.nan)
             status, history = "noise_infeasible", [(0, None, None, None)]
         elif not scheduled.any():
-            accuracy, loss = (float(value) for value in evaluate(weights, x_test, y_test))
-            status, history = "no_user_scheduled", [(t, accuracy, loss, None) for t in rounds]
+            accuracies, loss = (value.numpy() for value in evaluate(weights, x_test, y_test))
+            accuracies = np.tile(accuracies, (len(rounds), 1))
+            status, history = "no_user_scheduled", [(t, float(accuracies[0, 0]), float(loss), None) for t in rounds]
         else:
-            owned = deal(len(data.x_train), samples, seed, realization)
             mine = np.concatenate([owned[user] for user in np.flatnonzero(sends)])
             senders = Senders.of(training, samples[sends], scheduled[:, sends], noise_std[:, sends])
             steps = step_sizes(training, senders.noise_std.numpy(), scheduled.any(axis=1))
@@ -68,7 +69,8 @@ def trainer(
                 step_sizes=tf.constant(steps, tf.float32),
                 key=tf.constant(streams.key(seed, "noise", realization), tf.int64),
             )
-            history = list(zip(rounds, *(values.numpy().tolist() for values in found), strict=False))
+            accuracies, losses, shares = (values.numpy() for values in found)
+            history = list(zip(rounds, *(v.tolist() for v in (accuracies[:, 0], losses, shares)), strict=False))
             status = "trained" if np.isfinite(history[-1][2]) else "diverged"
         log.info(
             "realization %d: %d users, %d samples, %s, accuracy %s",
@@ -79,7 +81,9 @@ def trainer(
             history[-1][1],
         )
         history = pl.DataFrame([(realization, *row, status) for row in history], schema=engine.HISTORY, orient="row")
-        history = history.with_columns(pl.col("clipped_share").fill_nan(None))  # before the first round
+        counts = partition.held(data.y_train, owned, size.classes)
+        history = history.with_columns(**partition.user_accuracies(accuracies[:, 1:], counts))
+        history = history.with_columns(pl.col("clipped_share", *partition.USER_ACCURACIES).fill_nan(None))
         return history.with_columns(
             so_far(history["round"].to_numpy(), training.rounds, spent_of[realization,][cost].to_numpy()).alias(
                 f"{cost}_so_far"

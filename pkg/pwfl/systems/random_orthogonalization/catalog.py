@@ -10,6 +10,7 @@ CATALOG = Catalog(
         "tradeoff": ("outcome", "history"),
         "energy": ("history", "outcome"),
         "couplings": ("links",),
+        "holdings": ("holdings",),
     },
     tables={
         "summary": "For each scheme, means over realizations with 95% intervals of accuracy, of the worst user's "
@@ -28,5 +29,6 @@ CATALOG = Catalog(
         "training": {"rounds": 2, "local_steps": 2, "batch_size": 8},
         "audit": {"canaries": 50},
     },
+    deals=True,
     silent={"noise_std": 0.0, "effective_noise_std": 0.0},
 )

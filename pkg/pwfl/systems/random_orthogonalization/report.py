@@ -139,6 +139,7 @@ FIGURES = {
     "tradeoff": tradeoff,
     "energy": energy,
     "couplings": couplings,
+    "holdings": results.holdings,
 }
 
 
@@ -168,7 +169,7 @@ def summarize(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFram
             "guarantee",
         ).first(),
     )
-    means = theme.means(each, ["scheme"], ["accuracy", "loss", *WORST, "understated", "transmit_energy"])
+    means = theme.means(each, ["scheme"], [*results.FINAL, *WORST, "understated", "transmit_energy"])
     return {
         "summary": summary.join(means, on="scheme", how="left", maintain_order="left"),
         "realizations": each,

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from pwfl.learning import datasets
+from pwfl.learning import datasets, network
 from pwfl.systems.random_orthogonalization import local_sgd
 
 if TYPE_CHECKING:
@@ -16,9 +16,9 @@ def history_function(users: int, samples: int, size: datasets.Size, training: "T
 
     Returns a function of the samples that each user owns, (user, sample), the updates' weights,
     (round, user), the standard deviations of the noise, (round,), and two keys. It returns, up to
-    the first loss that is not finite, test accuracies and losses after rounds 0, 1, ..., and for
-    rounds 1, ... means over users: norm of the update before clipping, whether it was clipped,
-    squared norm after it.
+    the first loss that is not finite, test accuracies (`network.evaluate_labels`) and losses after rounds
+    0, 1, ..., and for rounds 1, ... means over users: norm of the update before clipping, whether it
+    was clipped, squared norm after it.
     """
     rounds, clip_norm = training.rounds, training.clip_norm
     x_train, x_test = (local_sgd.with_bias(tf.constant(x)) for x in (data.x_train, data.x_test))
@@ -37,7 +37,7 @@ def history_function(users: int, samples: int, size: datasets.Size, training: "T
     def history(owned, weight, noise_std, batch_key, noise_key):
         x, y = tf.gather(x_train, owned), tf.gather(y_train, owned)
         weights = tf.zeros([size.classes, features])
-        tests = tf.TensorArray(tf.float32, rounds + 1, element_shape=[2])
+        tests = tf.TensorArray(tf.float32, rounds + 1, element_shape=[2 + size.classes])
         sent = tf.TensorArray(tf.float32, rounds, element_shape=[3])
         start = evaluate(weights, x_test, y_test)
         tests, done = tests.write(0, start), tf.constant(0)
@@ -51,10 +51,10 @@ def history_function(users: int, samples: int, size: datasets.Size, training: "T
             sent = sent.write(t, tf.reduce_mean(measured, axis=1))
             done = t + 1
             tests = tests.write(done, test)
-            if not tf.math.is_finite(test[1]):
+            if not tf.math.is_finite(test[0]):
                 break
-        accuracy, loss = tf.unstack(tests.stack()[: done + 1], axis=1)
-        return accuracy, loss, *tf.unstack(sent.stack()[:done], axis=1)
+        loss, accuracies = tf.split(tests.stack()[: done + 1], [1, 1 + size.classes], axis=1)
+        return accuracies, loss[:, 0], *tf.unstack(sent.stack()[:done], axis=1)
 
     return history
 
@@ -73,8 +73,6 @@ def clipped_updates(
 
 
 def evaluate(weights: tf.Tensor, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-    """Accuracy and mean cross-entropy of softmax regression, shape (2,)."""
-    outputs = tf.matmul(x, weights, transpose_b=True)
-    hits = tf.equal(tf.argmax(outputs, axis=1, output_type=tf.int32), y)
-    loss = tf.nn.sparse_softmax_cross_entropy_with_logits(y, outputs)
-    return tf.stack([tf.reduce_mean(tf.cast(hits, tf.float32)), tf.reduce_mean(loss)])
+    """Mean cross-entropy and accuracies (`network.evaluate_labels`) of softmax regression, shape (2 + class,)."""
+    accuracies, loss = network.measured(tf.matmul(x, weights, transpose_b=True), y)
+    return tf.concat([[loss], accuracies], axis=0)

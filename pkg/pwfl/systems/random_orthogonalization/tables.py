@@ -65,7 +65,7 @@ class NoiseStatus(dy.Schema):
     status = dy.Enum(NOISE_STATUSES, nullable=False)
 
 
-class History(contract.History):
+class History(contract.UserHistory):
     """Test accuracy and loss over the rounds, and what the users send (`train`); round 0: the start."""
 
     round = key("round")

@@ -13,9 +13,8 @@ import polars as pl
 import tensorflow as tf
 
 from pwfl import streams
-from pwfl.learning import datasets, features
+from pwfl.learning import datasets, features, partition
 from pwfl.learning.mlp import parameter_count
-from pwfl.learning.partition import deal
 from pwfl.systems.random_orthogonalization.rounds import history_function
 from pwfl.tables.arrays import to_array
 
@@ -29,6 +28,7 @@ HISTORY = {
     "round": pl.Int64,
     "accuracy": pl.Float64,
     "loss": pl.Float64,
+    **dict.fromkeys(partition.USER_ACCURACIES, pl.Float64),
     "update_norm": pl.Float64,
     "clipped_share": pl.Float64,
     "transmit_energy": pl.Float64,
@@ -63,8 +63,8 @@ def trainer(
 
     def train(realization: int) -> pl.DataFrame:
         row = rows[realization]
-        owned = deal(len(data.x_train), np.full(users, samples), seed, realization)
-        accuracy, loss, norm, clipped, energy = (
+        owned = partition.deal_out(scenario.data, data.y_train, np.full(users, samples), seed, realization)
+        accuracies, loss, norm, clipped, energy = (
             values.numpy().astype(float)
             for values in history_of(
                 owned=tf.constant(np.stack(owned), tf.int32),
@@ -77,16 +77,19 @@ def trainer(
         done = len(energy)
         sent = amplitude[row, :done] ** 2 * (energy + dimension * noise_std[row, :done] ** 2)
         status = "trained" if np.isfinite(loss[-1]) else "diverged"
-        log.info("realization %d: %s, accuracy %.4f", realization, status, accuracy[-1])
-        columns = {"accuracy": accuracy, "loss": loss} | {
+        log.info("realization %d: %s, accuracy %.4f", realization, status, accuracies[-1, 0])
+        counts = partition.held(data.y_train, owned, size.classes)
+        columns = {"accuracy": accuracies[:, 0], "loss": loss} | {
             name: [None, *values]  # nothing is sent before round 1
             for name, values in (("update_norm", norm), ("clipped_share", clipped), ("transmit_energy", sent))
         }
+        columns |= partition.user_accuracies(accuracies[:, 1:], counts)
         keys = {"realization": [realization] * (done + 1), "round": range(done + 1)}
         spent = {
             "air_seconds_so_far": [dimension * t / scenario.radio.bandwidth_hz for t in range(done + 1)],
             "transmit_energy_j_so_far": [None] * (done + 1),  # signals have no unit
         }
-        return pl.DataFrame(keys | columns | spent | {"status": [status] * (done + 1)}, schema=HISTORY)
+        history = pl.DataFrame(keys | columns | spent | {"status": [status] * (done + 1)}, schema=HISTORY)
+        return history.with_columns(pl.col(partition.USER_ACCURACIES).fill_nan(None))
 
     return train

@@ -12,6 +12,7 @@ CATALOG = Catalog(
         "accuracy_seconds": ("history",),
         "accuracy_joules": ("history",),
         "deviation": ("history",),
+        "holdings": ("holdings",),
     },
     tables={
         "summary": "For each scheme, means over realizations with 95% intervals: training loss of rounds 2 to the last "
@@ -43,5 +44,6 @@ CATALOG = Catalog(
         "training": {"hidden_layers": [4], "rounds": 2, "evaluate_every": 1},
         "audit": {"canaries": 50},
     },
+    deals=True,
     silent={"noise_std": 0.0, "noise_multiplier": 0.0, "upload_std": 0.0, "upload_multiplier": 0.0},
 )

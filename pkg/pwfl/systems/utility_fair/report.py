@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import altair as alt
 import polars as pl
 
+from pwfl.learning.partition import USER_ACCURACIES
 from pwfl.report import results, theme
 from pwfl.systems.utility_fair.claims import CLAIMS, claims
 
@@ -38,6 +39,7 @@ AVERAGED = [
     "deviation",
     "accuracy",
     "test_loss",
+    *USER_ACCURACIES,
     "channel_uses",
     "air_seconds",
     "transmit_energy_j",
@@ -162,6 +164,7 @@ FIGURES = {
     "accuracy_seconds": accuracy_seconds,
     "accuracy_joules": accuracy_joules,
     "deviation": deviation,
+    "holdings": results.holdings,
 }
 COMPARISON_FIGURES = {"robustness": robustness}
 
@@ -199,7 +202,7 @@ def realizations(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> pl
     """
     history = tables["history"]
     last = history.group_by(KEYS, maintain_order=True).agg(
-        pl.col("accuracy", "test_loss").sort_by("round").last(),
+        pl.col("accuracy", "test_loss", *USER_ACCURACIES).sort_by("round").last(),
         training=pl.when((pl.col("status") == "diverged").any())
         .then(pl.lit("diverged"))
         .when((pl.col("status") == "nobody_took_part").all())
@@ -226,7 +229,7 @@ def realizations(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> pl
     for part in (last, losses, energies):
         frame = frame.join(part, on=KEYS, how="left", maintain_order="left")
     sound = pl.col("training") != "diverged"
-    measured = ("accuracy", "test_loss", "loss", "loss_std", "energy_j", "energy_std_j", "deviation")
+    measured = ("accuracy", "test_loss", *USER_ACCURACIES, "loss", "loss_std", "energy_j", "energy_std_j", "deviation")
     on_air = pl.col("transmit_s") * scenario.radio.bandwidth_hz
     return frame.with_columns(
         *(pl.when(sound).then(pl.col(name)) for name in measured),

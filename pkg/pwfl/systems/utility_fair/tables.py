@@ -79,7 +79,7 @@ class NoiseStatus(dy.Schema):
     largest_multiplier = dy.Float64(nullable=False, min_exclusive=0, description="(14) at deviation 1")
 
 
-class History(contract.History):
+class History(contract.UserHistory):
     """Each device's round; what all have spent, and the access point's model, after it, the same for all (`train`)."""
 
     round = key("round, from 1")

@@ -9,9 +9,8 @@ import polars as pl
 import tensorflow as tf
 
 from pwfl import streams
-from pwfl.learning import datasets, features, network
+from pwfl.learning import datasets, features, network, partition
 from pwfl.learning.mlp import glorot_uniform
-from pwfl.learning.partition import deal
 from pwfl.systems.utility_fair import copies, link, uploads, utility
 from pwfl.systems.utility_fair.rounds import UPLOADS, Noise, round_function
 from pwfl.tables.arrays import beside
@@ -46,7 +45,7 @@ def trainer(
     size = features.size(scenario)
     widths = [size.features, *training.hidden_layers, size.classes]
     x_test, y_test = tf.constant(data.x_test), tf.constant(data.y_test)
-    evaluate = tf.function(network.evaluate)
+    evaluate = tf.function(network.evaluate_labels)
     radius = uploads.radius(training.clip_norm, batch)
     play = round_function(training.learning_rate, training.correction, scenario.utility.deviation, radius)
     terms = utility.terms(scenario)
@@ -57,7 +56,8 @@ def trainer(
 
     def train(realization: int) -> pl.DataFrame:
         samples, plans = samples_of[realization]["samples"].to_numpy(), plans_of[realization]
-        owned = deal(len(data.x_train), samples, seed, realization)
+        owned = partition.deal_out(scenario.data, data.y_train, samples, seed, realization)
+        counts = partition.held(data.y_train, owned, size.classes)
         weights = [tf.constant(w) for w in glorot_uniform(widths, streams.generator(seed, "weights", realization))]
         keys = [streams.key(seed, purpose, realization) for purpose in ("noise", *UPLOADS)]
         beta_1, deviation, frames = np.ones(len(samples)), None, []
@@ -82,7 +82,11 @@ def trainer(
             finite = np.isfinite(losses).all() and np.isfinite(similarity).all()
             deviation = copies.deviations(np.nan_to_num(similarity), took_part)
             beta_1 = utility.beta_1_of(deviation, choice.computing_j, terms.beta_2_j)
-            tested = [float(v) for v in evaluate(weights, x_test, y_test)] if t in evaluated else [None, None]
+            tested = {"accuracy": None, "test_loss": None} | dict.fromkeys(partition.USER_ACCURACIES)
+            if t in evaluated:
+                accuracies, test_loss = (value.numpy().astype(float) for value in evaluate(weights, x_test, y_test))
+                tested = {"accuracy": accuracies[0], "test_loss": test_loss}
+                tested |= partition.user_accuracies(accuracies[1:], counts)
             frames.append(
                 plan.select("realization", "round", "device").with_columns(
                     loss=pl.Series(losses),
@@ -94,15 +98,14 @@ def trainer(
                     energy_j=pl.Series(choice.energy_j),
                     air_seconds_so_far=pl.lit(air_s),
                     transmit_energy_j_so_far=pl.lit(radiated_j),
-                    accuracy=pl.lit(tested[0], pl.Float64),
-                    test_loss=pl.lit(tested[1], pl.Float64),
+                    **{name: pl.lit(value, pl.Float64) for name, value in tested.items()},
                     status=pl.lit("diverged" if not finite else "trained" if took_part.any() else "nobody_took_part"),
                 )
             )
             if not finite:
                 break
         log.info("realization %d: %d rounds, %s", realization, t, "trained" if finite else "diverged")
-        return pl.concat(frames)
+        return pl.concat(frames).with_columns(pl.col(partition.USER_ACCURACIES).fill_nan(None))
 
     return train
 
