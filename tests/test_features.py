@@ -232,10 +232,13 @@ def test_predictions_are_averaged_over_variants():
     weights = glorot_uniform([6, 5, 4], generator)
     x, y = generator.normal(size=(30, 3, 6)).astype("f"), generator.integers(4, size=30).astype(np.int32)
     accuracy, loss = (float(value) for value in network.evaluate(weights, tf.constant(x), tf.constant(y)))
+    (_, *by_label), _ = network.evaluate_labels(weights, tf.constant(x), tf.constant(y))
     hidden = np.maximum(x @ weights[0] + weights[1], 0)
     logits = (hidden @ weights[2] + weights[3]).astype(float)
     probability = (np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)).mean(axis=1)
-    assert accuracy == pytest.approx((probability.argmax(axis=1) == y).mean())
+    hits = probability.argmax(axis=1) == y
+    assert accuracy == pytest.approx(hits.mean())
+    assert np.array(by_label) == pytest.approx([hits[y == label].mean() for label in range(4)])
     assert loss == pytest.approx(-np.log(probability[np.arange(30), y]).mean(), rel=1e-5)
 
 
@@ -420,26 +423,43 @@ def test_validation_is_on_training_images_that_nobody_holds(kind):
     assert np.array_equal(np.concatenate([held.y_train, held.y_test]), plain.y_train)
 
 
-def history(system: str, **sections) -> pl.DataFrame:
-    """A training of a system's tiny scenario."""
+LEARNING = ["multicell", "anonymous_oac", "random_orthogonalization", "utility_fair"]
+
+
+def trained(system: str, **sections) -> dict[str, pl.DataFrame]:
+    """What a training of a system's tiny scenario makes."""
     base = {"system": system, "realizations": 1, "training_realizations": 1} | registry.system(system).catalog.tiny
     model = resolve(base, sections)
     scheme, found = model.schemes[0], run.channel(part(model, "channel"), range(1))
     found |= run.schedule(part(model, "schedule", scheme.scheduler), scheme.scheduler, found)
     found |= run.noise(part(model, "noise", scheme.noise), scheme.noise, found)
-    return run.train(part(model, "train"), extraction.of(model), range(1), found)["history"]
+    return run.train(part(model, "train"), extraction.of(model), range(1), found)
 
 
-@pytest.mark.parametrize("system", ["multicell", "anonymous_oac", "random_orthogonalization", "utility_fair"])
+@pytest.mark.parametrize("system", LEARNING)
 def test_no_test_image_enters_a_validation(system, monkeypatch):
     held = {"data": {"validation": 200}}
-    one, plain, images = history(system, **held), history(system), sources.load("digits")
+    images = sources.load("digits")
+    one, plain = trained(system, **held)["history"], trained(system)["history"]
     monkeypatch.setattr(sources, "load", lambda *_: (*images[:2], 240 - images[2], images[3]))
     sources._prepared.cache_clear()
-    other = history(system, **held)
+    other = trained(system, **held)["history"]
     sources._prepared.cache_clear()
     assert one.equals(other)
     assert not one.equals(plain)
+
+
+@pytest.mark.parametrize("system", LEARNING)
+def test_validation_images_are_dealt_to_nobody_whatever_their_labels(system, monkeypatch):
+    held = {"data": {"validation": 200, "partition": "dirichlet"}}
+    x_train, labels, *tests = sources.load("digits")
+    one, changed = trained(system, **held), np.append(labels[:-200], np.zeros_like(labels[-200:]))
+    monkeypatch.setattr(sources, "load", lambda *_: (x_train, changed, *tests))
+    sources._prepared.cache_clear()
+    other = trained(system, **held)
+    sources._prepared.cache_clear()
+    assert one["holdings"].equals(other["holdings"])
+    assert not one["history"].equals(other["history"])
 
 
 def test_more_images_for_validation_than_there_are_is_refused():

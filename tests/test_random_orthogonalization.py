@@ -599,11 +599,17 @@ READS = {
     "radio.normalization": ("I", "noise/fixed noise/none account report"),
     "data.dataset": ("fashion_mnist", "train account"),
     "data.folder": ("elsewhere", ""),
+    "data.partition": ("shards", "train"),
+    "data.alpha": (1.0, "train"),
+    "data.labels_per_user": (3, "train"),
+    "data.validation": (100, "train"),
     "data.samples_per_user": (100, "channel"),
     "privacy.noise_variance": (0.2, "noise/fixed"),
     "privacy.target_epsilon": (2.0, "noise/fixed"),
     "privacy.delta": (1e-6, "noise/fixed account report"),
     "privacy.user_numbers": ([5], "account"),
+    "training.features": ("strokes", "train account"),
+    "training.directions": (10, "train account"),
     "training.rounds": (5, "channel train account audit report"),
     "training.local_steps": (5, "train account audit"),
     "training.batch_size": (10, "train audit"),
@@ -621,7 +627,8 @@ def test_the_table_has_all_parameters():
 @pytest.mark.parametrize("path", READS)
 def test_a_parameter_is_handed_to_the_stages_that_read_it(path):
     value, stages = READS[path]
-    assert readers(SYSTEM, path, value, {"training_realizations": 3}) == set(stages.split())
+    base = {"training_realizations": 3, "data": {"samples_per_user": 500}}  # so that some are left for validation
+    assert readers(SYSTEM, path, value, base) == set(stages.split())
 
 
 # Report
