@@ -366,6 +366,33 @@ def test_every_claim_beyond_the_paper_holds_in_its_world_and_fails_in_its_opposi
     assert not table["source"].str.contains("Fig|Sec").any()
 
 
+LEARNERS = {  # of one setting: what differs from the paper's learning, and what accuracy gains
+    "paper": ({}, 0.0),
+    "steps": ({"step": "snr"}, 0.1),
+    "weights": ({"step": "snr", "weights": "precision"}, 0.12),
+    "features": ({"step": "snr", "weights": "precision", "features": "scattering"}, 0.14),
+    "variants": ({"step": "snr", "weights": "precision", "features": "scattering", "test_variants": True}, 0.16),
+}
+
+
+@pytest.mark.parametrize(("sign", "factor", "expected"), [(1, 1.0, "yes"), (-1, 1 + 1e-9, "no")])
+def test_every_claim_about_learning_holds_in_its_world_and_fails_in_its_opposite(sign, factor, expected):
+    key = (5, 1e6)
+    found = {}
+    for number, (name, (training, gain)) in enumerate(LEARNERS.items()):
+        columns = PAPER[key] | {"accuracy": tuple(a + sign * gain for a in PAPER[key]["accuracy"])}
+        (scenario,) = world({key: columns}, 100, training=training).values()
+        leakage = pl.col("rho_max", "rho_total") * factor**number  # the draws of `world` are the same each time
+        found[name] = scenario | {"realizations": scenario["realizations"].with_columns(leakage)}
+    table = multicell_claims.claims(found).filter(pl.col("claim").str.contains("^1[01]"))
+    kept = table.filter(pl.col("holds") != expected)
+    assert kept.is_empty(), kept.select("claim", "scenario", "measured", "low", "high", "required", "holds")
+    assert dict(table.group_by("scenario").len().iter_rows()) == {
+        **{f"{name} against paper": 4 for name in ("steps", "weights", "features", "variants")},
+        **dict.fromkeys(("weights against steps", "features against weights", "variants against features"), 3),
+    }
+
+
 def test_schemes_that_a_study_lacks_have_no_claims():
     table = multicell_claims.claims(world(PAPER, 100))
     assert not table["claim"].str.contains("^[6-9]").any()

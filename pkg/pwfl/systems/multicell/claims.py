@@ -10,6 +10,7 @@ import polars as pl
 from pwfl.learning import datasets
 from pwfl.report import claims as common
 from pwfl.report.claims import Band, Claim, difference, ratio
+from pwfl.scenario import sweep
 from pwfl.systems.multicell import hexagons
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ TRAININGS = 100  # realizations over which the paper's maxima of rho go
 ROUNDING = 1e-9
 FIG_4, FIG_5, FIG_5_LEAKAGE = "Sec. VI-A, Fig. 4", "Sec. VI-B, Fig. 5 a-d", "Sec. VI-B, Fig. 5 e, f"
 CONCLUSION = "Sec. VII"
+NAMED = ((RND, "RndSched"), (OPT, "OptSched"), (OPT_DP, "OptSched+DP"))
 LESS, MORE, MOST = Band(below=0), Band(above=0), Band(most=1)
 OBJECTIVE, RHO_MAX, RHO_MEDIAN = "objective_per_sample", "rho_max", "rho_median"  # columns
 GAP, RHO_TOTAL, SENDERS = "objective_gap", "rho_total", "scheduled"
@@ -66,6 +68,14 @@ def _gap_difference(means: np.ndarray) -> np.ndarray:
 
 def _mean(means: np.ndarray) -> np.ndarray:
     return means[0]
+
+
+def _of_accuracy(text: str) -> tuple[Comparison, ...]:
+    """A claim that setting 1's accuracy is above setting 0's, in each of the paper's schemes."""
+    return tuple(
+        Comparison(Claim(f"{text}, {name} (difference)", MORE, OWN), "accuracy", difference, ((1, scheme), (0, scheme)))
+        for scheme, name in NAMED
+    )
 
 
 def _here(*schemes: tuple[str, str]) -> tuple:
@@ -220,6 +230,12 @@ FADING = tuple(  # setting 1 draws the channel anew, setting 0 does not
         (f"final accuracy: higher if the channel is drawn anew, {name} (difference)", MORE, "accuracy", difference),
     )
 )
+LEARNING = _of_accuracy("10. final accuracy: above that of the paper's learning")  # which setting 0 has, and not 1
+INGREDIENTS = {  # parameter -> its value in setting 0, and claims about a setting 1 that differs in nothing else
+    "training.weights": ("samples", _of_accuracy("11. final accuracy: weights by precision above weights by samples")),
+    "training.features": ("pixels", _of_accuracy("11. final accuracy: fixed features above pixels")),
+    "training.test_variants": (False, _of_accuracy("11. final accuracy: variants of test images above them alone")),
+}
 FEW_BLOCKS = (  # one setting of small R
     Comparison(
         Claim(
@@ -297,10 +313,10 @@ MORE_BLOCKS = (  # setting 1 has the larger R
 def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
     """The claims as far as the scenarios and their schemes let them be measured.
 
-    Claims that compare settings pair scenarios that are equal in all but R and gamma, or in all but how long the
-    channel stays; those about few resource blocks (R = 5) are measured where the cells have blocks for at most half of
-    the users. Differences are paired by realization. A training that diverged, or for which no noise was feasible,
-    guesses (accuracy) and has an infinite loss.
+    Claims that compare settings pair scenarios that are equal in all but R and gamma, in all but how long the channel
+    stays, in all but how they train, or in all but one choice of it; those about few resource blocks (R = 5) are
+    measured where the cells have blocks for at most half of the users. Differences are paired by realization. A
+    training that diverged, or for which no noise was feasible, guesses (accuracy) and has an infinite loss.
 
     Parameters
     ----------
@@ -341,6 +357,16 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
         static = [name for name in names if scenarios[name]["scenario"].radio.coherence_rounds is None]
         for pair in product(static, (name for name in names if name not in static)):
             add(FADING, *pair)
+    for names in common.alike(scenarios, "training", "privacy.bounds"):
+        paper = [name for name in names if _learns_as_the_paper(scenarios[name]["scenario"])]
+        for pair in product(paper, (name for name in names if name not in paper)):
+            rows.append(_same_leakage(pair, *(data[name] for name in pair)))
+            add(LEARNING, *pair)
+    for key, (value, comparisons) in INGREDIENTS.items():
+        for names in common.alike(scenarios, key):
+            without = [name for name in names if sweep.value_of(scenarios[name]["scenario"], key) == value]
+            for pair in product(without, (name for name in names if name not in without)):
+                add(comparisons, *pair)
     return common.table(rows)
 
 
@@ -384,6 +410,24 @@ def _maxima(name: str, scenario: "Multicell", schemes: dict) -> list[tuple]:
     return [
         common.row(_with(claim, _caveat(scenario)), name, measure) for measure, claim in found if measure is not None
     ]
+
+
+def _same_leakage(pair: tuple[str, str], one: dict, other: dict) -> tuple:
+    """How far the leakage of two settings' realizations differs, in the schemes that both have."""
+    columns = [common.paired(one[s][c], other[s][c]) for s in one if s in other for c in (RHO_MAX, RHO_TOTAL)]
+    both = np.concatenate(columns, axis=1)
+    claim = Claim(
+        "10. largest rho, and sum of rho, of a realization: the paper's learning's (largest relative difference)",
+        Band(most=1e-12),
+        OWN,
+    )
+    apart = np.abs(both[1] / both[0] - 1).max(initial=0.0)
+    return common.row(claim, " against ".join(reversed(pair)), common.counted(apart, len(columns[0][0])))
+
+
+def _learns_as_the_paper(scenario: "Multicell") -> bool:
+    training = scenario.training
+    return (training.weights, training.step, training.features) == ("samples", "constant", "pixels")
 
 
 def _factor(largest: dict) -> common.Measure | None:
