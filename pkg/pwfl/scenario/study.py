@@ -269,7 +269,11 @@ def _shadowed(config: dict, asked: dict[str, _Asked], files: dict) -> Iterator[s
 
 
 def _unread(chosen: dict[str, Scenario]) -> Iterator[str]:
-    """A warning for each parameter that is set and that no scheme's scheduler or noise reads, or another one idles."""
+    """A warning for each value that no scheme's scheduler or noise reads, or that another parameter idles.
+
+    Not for one that has an effect in another scenario: a base is for all of them.
+    """
+    effective, found = set(), []
     for name, scenario in chosen.items():
         read = {REPORT, IMPORTED, *STAGES}
         for scheme in scenario.schemes:
@@ -277,13 +281,18 @@ def _unread(chosen: dict[str, Scenario]) -> Iterator[str]:
         values, idle = scenario.model_dump(), scenario.idle()
         for path, declared in parameters(type(scenario)):
             key, readers, value = ".".join(path), stages_of(declared), look_up(values, path)
-            if readers and not readers & read and value != declared.default:
-                yield (
-                    f"scenarios.{name}: {key}: {value!r} has no effect: it is read by "
-                    f"{', '.join(sorted(readers))}, which none of the schemes has"
-                )
-            elif key in idle and value != declared.default:
-                yield f"scenarios.{name}: {key}: {value!r} has no effect beside {idle[key]}"
+            if not readers or value == declared.default:
+                continue
+            if not readers & read:
+                names = ", ".join(sorted(readers))
+                found.append((name, key, value, f": it is read by {names}, which none of the schemes has"))
+            elif key in idle:
+                found.append((name, key, value, f" beside {idle[key]}"))
+            else:
+                effective.add((key, repr(value)))
+    for name, key, value, why in found:
+        if (key, repr(value)) not in effective:
+            yield f"scenarios.{name}: {key}: {value!r} has no effect{why}"
 
 
 def _wasteful(chosen: dict[str, Scenario]) -> Iterator[str]:
