@@ -14,7 +14,6 @@ from time import monotonic
 import polars as pl
 
 from pwfl import tables
-from pwfl.privacy import audit as audits
 from pwfl.stages import STAGES
 from pwfl.systems import registry
 
@@ -88,6 +87,8 @@ def account(scenario, found: Tables) -> Tables:
 
 def audit(scenario, found: Tables) -> Tables:
     """The table `audit`, from all tables of the earlier stages but `history`; they may hold more realizations."""
+    from pwfl.privacy import audit as audits  # here, as other stages would wait for scipy.stats
+
     with quiet_tensorflow():
         module = _module(scenario, "audit")
     asked = pl.col("realization") < scenario.realizations
