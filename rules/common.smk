@@ -57,8 +57,16 @@ RESULTS = f"results/{study.name}"
 FORMATS = ("json", "png", "svg", *(("pdf",) if study.print else ()))  # of figures
 
 
-if workflow.is_main_process and is_main and (size := estimate.remaining(described)):
-    logger.warning(size)
+# What `all` needs: audits of a sweep's points are made where they are asked for.
+due = {
+    description["address"]
+    for name, found in planned.items()
+    for description in found.values()
+    if description["stage"] != "audit" or name not in study.points
+}
+if workflow.is_main_process and is_main:
+    if size := estimate.remaining({address: described[address] for address in due}):
+        logger.warning(size)
 
 
 wildcard_constraints:
@@ -203,9 +211,10 @@ def addresses_file(name):
 listed = {name: addresses_file(name) for name in study.scenarios}
 
 
-def tables_of(system):
-    """The report's tables of a system's scenarios, with their captions."""
-    return registry.system(system).catalog.tables | catalog.COMMON_TABLES
+def tables_of(name):
+    """The tables of a scenario's report, with their captions; points of a sweep are audited where it is asked for."""
+    own = registry.system(study.scenarios[name].system).catalog.tables
+    return own if name in study.points else own | catalog.COMMON_TABLES
 
 
 def figures_of(system):
@@ -295,7 +304,7 @@ def page_parts():
                 "figures": [
                     (f"{name}/{f}", caption(system, f).read_text(encoding="utf-8")) for f in figures
                 ],
-                "tables": [(f"{name}/{t}", text) for t, text in tables_of(system).items()],
+                "tables": [(f"{name}/{t}", text) for t, text in tables_of(name).items()],
             }
         )
     return parts

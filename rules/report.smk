@@ -1,5 +1,6 @@
 # Figures, tables, claims.
 localrules:
+    audits,
     scenario,
 
 
@@ -37,10 +38,15 @@ for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()
             history=lambda wildcards: scheme_files("history", wildcards),
             leakage=lambda wildcards: scheme_files("leakage", wildcards),
             outcome=lambda wildcards: scheme_files("outcome", wildcards),
-            audit=lambda wildcards: scheme_files("audit", wildcards),
         output:
-            csv=[f"{RESULTS}/{{scenario}}/{table}.csv" for table in tables_of(system)],
-            parquet=[f"{RESULTS}/{{scenario}}/{table}.parquet" for table in tables_of(system)],
+            csv=expand(
+                f"{RESULTS}/{{{{scenario}}}}/{{table}}.csv",
+                table=registry.system(system).catalog.tables,
+            ),
+            parquet=expand(
+                f"{RESULTS}/{{{{scenario}}}}/{{table}}.parquet",
+                table=registry.system(system).catalog.tables,
+            ),
         log:
             f"logs/report/{study.name}/{{scenario}}/tables.log",
         benchmark:
@@ -55,7 +61,7 @@ for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()
             runtime=10,
         params:
             depends=report_depends,
-            captions=tables_of(system),
+            captions=registry.system(system).catalog.tables,
         message:
             "{wildcards.scenario}: tables"
         script:
@@ -94,13 +100,45 @@ for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()
             "../scripts/figures.py"
 
 
+rule audited:
+    "What a scenario's audit found."
+    input:
+        addresses=lambda wildcards: local(listed[wildcards.scenario]),
+        audit=lambda wildcards: scheme_files("audit", wildcards),
+    output:
+        csv=f"{RESULTS}/{{scenario}}/audit.csv",
+        parquet=f"{RESULTS}/{{scenario}}/audit.parquet",
+    log:
+        f"logs/report/{study.name}/{{scenario}}/audited.log",
+    benchmark:
+        f"logs/report/{study.name}/{{scenario}}/audited.tsv"
+    conda:
+        "../envs/environment.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=10,
+    params:
+        depends=report_depends,
+    message:
+        "{wildcards.scenario}: table of the audit"
+    script:
+        "../scripts/audited.py"
+
+
+rule audits:
+    "The audits of all scenarios, points of sweeps as well, which the whole study leaves out."
+    input:
+        expand(f"{RESULTS}/{{scenario}}/audit.csv", scenario=study.scenarios),
+
+
 rule comparison:
     "Tables and figures over all scenarios of the study: claims, outcomes, summary."
     input:
         [
             f"{RESULTS}/{name}/{table}.parquet"
             for name, chosen in study.scenarios.items()
-            for table in tables_of(chosen.system)
+            for table in registry.system(chosen.system).catalog.tables
         ],
     output:
         **drawn(

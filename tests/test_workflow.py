@@ -107,7 +107,7 @@ def test_the_report_builds_and_holds_figures_and_captions(done):
     assert "data:text/csv" not in page
 
 
-REPORT = {"tables_multicell", "figures_multicell", "comparison", "page"}
+REPORT = {"tables_multicell", "figures_multicell", "audited", "comparison", "page"}
 AUDIT = {"audit", *REPORT}
 ACCOUNT = {"account", *AUDIT}
 TRAIN = {"train", *REPORT}
@@ -191,6 +191,15 @@ def test_more_realizations_compute_only_the_new_ones(done):
 def test_another_name_of_the_study_only_reports(done):
     folder, config = done
     assert set(jobs(snakemake(folder, config | {"study": "other"}, "--dry-run"))) == {"scenario", *REPORT}
+
+
+def test_points_of_a_sweep_are_audited_where_it_is_asked_for(done):
+    folder, config = done
+    swept = config | {"scenarios": {"low": {"sweep": {"privacy.delta": [1e-4, 1e-6]}}}}
+    assert {"account", "page"} <= set(plain := jobs(snakemake(folder, swept, "--dry-run")))
+    assert not {"audit", "audited"} & set(plain)
+    found = jobs(snakemake(folder, swept, "--dry-run", "audits"))
+    assert (found["audit"], found["audited"]) == (2 * 4, 2)  # four schemes
 
 
 @pytest.fixture

@@ -22,7 +22,8 @@ Known = dict[tuple[str, int, int], dict[str, pl.DataFrame]]
 class ScenarioTables:
     """A scenario's tables by name: those of the stages (`users` ... `audit`), and those of its report.
 
-    Tables that differ from scheme to scheme have the scheme's name in their first column.
+    Tables that differ from scheme to scheme have the scheme's name in their first column. Points of a sweep have no
+    `audit`, unless a workflow was asked for it.
     """
 
     stages: dict[str, pl.DataFrame]
@@ -100,11 +101,13 @@ def _study(config: str | Path | dict) -> Study:
     return load(read([config]), str(config))
 
 
-def stage_tables(scenario, known: Known | None = None) -> dict[str, pl.DataFrame]:
-    """The tables of all stages of a scenario, as its report gets them: of all schemes, named in the first column.
+def stage_tables(scenario, stages=STAGES, known: Known | None = None) -> dict[str, pl.DataFrame]:
+    """The tables of a scenario's stages, as its report gets them: of all schemes, named in the first column.
 
     Parameters
     ----------
+    stages
+        Those to run; each needs the ones that it reads.
     known
         What was computed for other scenarios, by address and numbers of realizations; it is taken, and grows.
     """
@@ -113,7 +116,7 @@ def stage_tables(scenario, known: Known | None = None) -> dict[str, pl.DataFrame
     merged: dict[str, list[pl.DataFrame]] = {}
     for scheme in scenario.schemes:
         found: dict[str, pl.DataFrame] = {}
-        for stage in STAGES:
+        for stage in stages:
             description = store.of_scheme(described, stage, scheme)
             key = (description["address"], scenario.realizations, scenario.training_realizations)
             if key not in known:
@@ -129,7 +132,7 @@ def stage_tables(scenario, known: Known | None = None) -> dict[str, pl.DataFrame
 
 def _scenario_tables(study: Study, name: str, known: Known) -> ScenarioTables:
     scenario = study.scenarios[name]
-    stages = stage_tables(scenario, known)
+    stages = stage_tables(scenario, [s for s in STAGES if s != "audit" or name not in study.points], known)
     return ScenarioTables(stages, build.placed(build.summarize(scenario.of_stage(REPORT), stages), study.place(name)))
 
 
@@ -158,16 +161,17 @@ def _of_stage(scenario, stage: str, variant: str | None, found: dict) -> dict[st
 
 
 def _read_scenario(folder: Path, root: Path) -> ScenarioTables:
+    audited = (folder / "audit.parquet").exists()
     scenario = resolve({}, yaml.safe_load((folder / "scenario.yaml").read_text(encoding="utf-8")))
     upstream = store.read_addresses(str(folder / "addresses.csv"))
     paths: dict[str, list[str]] = {}
     for stage, made in STAGES.items():
-        for scheme in scenario.schemes:
+        for scheme in scenario.schemes if stage != "audit" or audited else ():
             home = root / "store" / stage / upstream[scheme.name][stage]
             inside = [home if name == shards.ALL else home / name for name in shards.of(scenario, stage)]
             for table in made.makes:
                 if stage != "channel" or not paths.get(table):
                     paths.setdefault(table, []).extend(str(place / f"{table}.parquet") for place in inside)
     stages = tables.read_schemes(paths, {"system": scenario.system, "upstream": upstream}, scenario)
-    wanted = registry.system(scenario.system).catalog.tables | COMMON_TABLES
+    wanted = [*registry.system(scenario.system).catalog.tables, *(COMMON_TABLES if audited else ())]
     return ScenarioTables(stages, {name: pl.read_parquet(folder / f"{name}.parquet") for name in wanted})

@@ -15,7 +15,6 @@ import polars as pl
 
 from pwfl import tables
 from pwfl.learning import partition
-from pwfl.privacy import audit as audits
 from pwfl.stages import IMPORTED, STAGES
 from pwfl.systems import registry
 
@@ -100,6 +99,8 @@ def account(scenario, found: Tables) -> Tables:
 
 def audit(scenario, found: Tables) -> Tables:
     """The table `audit`, from all tables of the earlier stages but `history`; they may hold more realizations."""
+    from pwfl.privacy import audit as audits  # here, as other stages would wait for scipy.stats
+
     with quiet_tensorflow():
         module = _module(scenario, "audit")
     asked = pl.col("realization") < scenario.realizations

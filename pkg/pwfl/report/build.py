@@ -7,7 +7,7 @@ the parameters that the stage reads.
 import polars as pl
 
 from pwfl.report import results, sweep_figures, sweeps, systems
-from pwfl.report.catalog import COMMON_FIGURES
+from pwfl.report.catalog import COMMON_FIGURES, COMMON_TABLES
 from pwfl.stages import MAKER
 from pwfl.systems import registry
 
@@ -27,9 +27,9 @@ def figure(scenario, name: str, tables: dict[str, pl.DataFrame]):
 
 
 def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The report's tables of a scenario, from the tables of all its schemes."""
+    """The report's tables of a scenario, from the tables of all its schemes; `audit` where it was audited."""
     own = registry.system(scenario.system).part("report").summarize(scenario, tables)
-    return own | {"audit": tables["audit"]}
+    return own | {name: tables[name] for name in COMMON_TABLES if name in tables}
 
 
 def compare(study: dict[str, dict]) -> dict[str, pl.DataFrame]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 CONFIDENCE = 0.95
 SCHEMA = {
@@ -196,8 +196,8 @@ def worst(function: Callable, values: np.ndarray, *, largest: bool = True) -> Me
         without = sign * function(means + (means - values) / (count - 1))  # one realization left out
     error = np.sqrt((count - 1) * without.var(-1))
     tail = (1 - CONFIDENCE) / 2
-    high = (centre + student.isf(tail, count - 1) * error).max()
-    low = (centre - student.isf(tail / len(centre), count - 1) * error).max()
+    high = (centre + stdtrit(count - 1, 1 - tail) * error).max()
+    low = (centre - stdtrit(count - 1, 1 - tail / len(centre)) * error).max()
     return Measure(value, *sorted([float(sign * low), float(sign * high)]), STUDENT, count)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from scipy.sparse.csgraph import connected_components
 
-from pwfl.report import theme
+from pwfl.report import printed, theme
 from pwfl.report.catalog import Outcome
 from pwfl.report.sweeps import (
     KEYS,
@@ -28,10 +28,12 @@ from pwfl.report.sweeps import (
 
 DECADE = 10  # values of which the largest is as many times the least lie on a logarithmic axis
 PANEL = 260
-PATTERNS = alt.Scale(range=[theme.DASHES[0], [8, 4], [3, 3], [10, 3, 3, 3], [14, 4], [2, 7]])
+PATTERNS = alt.Scale(range=[printed.SOLID, [8, 4], [3, 3], [10, 3, 3, 3], [14, 4], [2, 7]])
+SHAPES = alt.Scale(range=printed.SHAPES)
 TOUCH = np.array([0.03, 0.04])  # shares of the axes within which points lie on each other
 FAILED = ("diverged", "noise_infeasible")  # trainings whose accuracy is no result
 ORDERED = alt.SchemeParams("viridis", extent=[0, 0.85])  # whose end is too light on white
+OTHERS = "; for "  # in what an observer sees, before the observers of other columns
 RINGS = "ringed: no other point is as good in both, by its means"
 
 
@@ -68,7 +70,10 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
         .properties(**size)
     )
     if table["sweep_of"].n_unique() > 1:
-        base = base.encode(strokeDash=alt.StrokeDash("sweep_of:N", title="Scenario", scale=PATTERNS))
+        scenarios = table["sweep_of"].unique(maintain_order=True).to_list()
+        legend = theme.legend(symbolSize=500)
+        dash = alt.StrokeDash("sweep_of:N", title="Scenario", sort=scenarios, scale=PATTERNS, legend=legend)
+        base = base.encode(strokeDash=dash)
     whiskers = base.mark_rule(strokeWidth=1.5).encode(y="low:Q", y2="high:Q", strokeDash=alt.value([]))
     layers = alt.layer(base.mark_line(), whiskers, base.mark_point(filled=True, size=55)).add_params(chosen)
     title = alt.TitleParams(
@@ -132,7 +137,11 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
         detail=["sweep_of:N", *(f"{names[key]}:N" for key in swept[1:])], order="place:Q"
     )
     dots = base.mark_point(filled=True, size=70)
-    if len(swept) > 1:
+    if drawn["sweep_of"].n_unique() > 1:
+        scenarios = drawn["sweep_of"].unique(maintain_order=True).to_list()
+        curves = curves.encode(strokeDash=alt.StrokeDash("sweep_of:N", sort=scenarios, scale=PATTERNS, legend=None))
+        dots = dots.encode(shape=alt.Shape("sweep_of:N", title="Scenario", sort=scenarios, scale=SHAPES))
+    elif len(swept) > 1:
         dots = dots.encode(shape=alt.Shape(f"{names[swept[1]]}:O", title=swept[1]))
     rules = base.mark_rule(strokeWidth=1)
     best = base.transform_filter("datum.best")
@@ -233,15 +242,17 @@ def systems(study: dict[str, dict]) -> alt.LayerChart:
     )
     lines = drawn.select("system", "line").unique(maintain_order=True)
     looks = _family_looks(table["system"].unique(maintain_order=True).to_list(), lines.rows())
+    said = drawn.select("line", "guaranteed", pl.col("observer").str.split(OTHERS).list.first()).unique("line")
     label = {
-        line: "|".join([line + ("" if guaranteed else " (no guarantee)"), *textwrap.wrap(f"observer: {said}", 52)])
-        for line, observer, guaranteed in drawn.select("line", "observer", "guaranteed").unique("line").iter_rows()
-        for said, *_ in [observer.split("; for ")]  # other columns have other observers
+        line: "|".join([line + ("" if guaranteed else " (no guarantee)"), *textwrap.wrap(f"observer: {observer}", 52)])
+        for line, guaranteed, observer in said.iter_rows()
     }
     domain = [label[line] for line in looks]
     legend = alt.Legend(
         labelExpr="split(datum.label, '|')", labelLimit=400, symbolType="stroke", rowPadding=8, symbolSize=500
     )
+    shared = {"title": None, "sort": domain, "legend": legend}  # so that the two are one legend
+    colours, patterns = ([look[k] for look in looks.values()] for k in (0, 1))
     drawn = drawn.with_columns(line=pl.col("line").replace(label))
     chosen = alt.selection_point(fields=["line"], bind="legend")
     base = alt.Chart(drawn).encode(
@@ -251,13 +262,7 @@ def systems(study: dict[str, dict]) -> alt.LayerChart:
             scale=alt.Scale(type="log", nice=False, padding=15),
             axis=alt.Axis(format="~g", values=_doublings(drawn["mean_epsilon_exact"])),
         ),
-        color=alt.Color(
-            "line:N",
-            title=None,
-            sort=domain,
-            scale=alt.Scale(domain=domain, range=[colour for colour, _ in looks.values()]),
-            legend=legend,
-        ),
+        color=alt.Color("line:N", scale=alt.Scale(domain=domain, range=colours), **shared),
         opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08)),
         tooltip=[
             alt.Tooltip("system:N", title="system"),
@@ -269,13 +274,7 @@ def systems(study: dict[str, dict]) -> alt.LayerChart:
     )
     y = alt.Y("mean_accuracy:Q", title="Final test accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False))
     whiskers = base.mark_rule(strokeWidth=1.5).encode(y="low_accuracy:Q", y2="high_accuracy:Q")
-    dash = alt.StrokeDash(
-        "line:N",
-        title=None,
-        sort=domain,
-        scale=alt.Scale(domain=domain, range=[pattern for _, pattern in looks.values()]),
-        legend=legend,
-    )
+    dash = alt.StrokeDash("line:N", scale=alt.Scale(domain=domain, range=patterns), **shared)
     layers = alt.layer(
         base.mark_line().encode(y=y, strokeDash=dash), whiskers, base.mark_point(filled=True, size=50).encode(y=y)
     )

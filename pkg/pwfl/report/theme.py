@@ -7,7 +7,7 @@ from pathlib import Path
 import altair as alt
 import numpy as np
 import polars as pl
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from pwfl.report import printed
 from pwfl.runtime.files import whole
@@ -17,7 +17,7 @@ CONFIDENCE = 0.95
 CDF_POINTS = 400
 DIGITS = 6  # of the numbers in a specification
 HIDDEN = 0.012  # share of an axis by which lines must differ to be told apart
-DASHES = [[1000, 0], [7, 6], [2, 5]]  # of lines on lines
+DASHES = [printed.SOLID, [7, 6], [2, 5]]  # of lines on lines
 SQUEEZED = 0.05  # share of an axis that is too little for a scheme
 DECADE = 10  # the least ratio of values that a logarithmic axis is for
 WIDTH, HEIGHT = 520, 340
@@ -195,7 +195,7 @@ def means(frame: pl.DataFrame, by: list[str], columns: list[str]) -> pl.DataFram
     )
     for c in columns:
         count = groups[f"{c}_count"].to_numpy()
-        quantile = student.ppf((1 + CONFIDENCE) / 2, np.maximum(count - 1, 1))
+        quantile = stdtrit(np.maximum(count - 1, 1), (1 + CONFIDENCE) / 2)
         half = groups[f"{c}_std"] * pl.Series(quantile / np.sqrt(np.maximum(count, 1)))
         groups = groups.with_columns(
             (groups[f"{c}_mean"] - half).alias(f"{c}_low"), (groups[f"{c}_mean"] + half).alias(f"{c}_high")

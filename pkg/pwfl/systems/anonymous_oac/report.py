@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 
 from pwfl.report import results, theme
+from pwfl.report.printed import SOLID
 from pwfl.systems.anonymous_oac.schemes import READINGS
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ METHODS = {
 DASHES = {
     "advanced composition": [1, 3],
     "Renyi DP (the paper's)": [6, 4],
-    "privacy loss distribution": [1000, 0],
+    "privacy loss distribution": SOLID,
     "privacy loss distribution, noise read": [12, 8],
     "at most: any replaced record": [8, 3, 2, 3],
     "at least: opposite records": [2, 2],

@@ -8,6 +8,7 @@ import polars as pl
 
 from pwfl.learning.partition import USER_ACCURACIES
 from pwfl.report import results, theme
+from pwfl.report.printed import SOLID
 from pwfl.systems.utility_fair.claims import CLAIMS, claims
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ DIFFERS = (
     "epsilon_exact is against devices that pool their copies. Nothing enforces the sensitivity."
 )
 KEYS = ["scheme", "realization"]
-DASHES = [[1000, 0], [7, 6], [2, 5], [9, 3], [3, 3], [6, 2, 1, 2]]
+DASHES = [SOLID, [7, 6], [2, 5], [9, 3], [3, 3], [6, 2, 1, 2]]
 SHAPES = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross"]
 EPSILONS = [
     "epsilon_exact",
@@ -284,7 +285,7 @@ def _over_path_loss(
 ) -> alt.LayerChart:
     """A dot for each device, scheme by scheme."""
     colour, chosen, opacity = theme.scheme_colour(scenario)
-    colour["legend"] = alt.Legend(symbolOpacity=1, symbolDash=[1000, 0], symbolStrokeWidth=1.2)  # of marks, not lines
+    colour["legend"] = alt.Legend(symbolOpacity=1, symbolDash=SOLID, symbolStrokeWidth=1.2)  # of marks, not lines
     count = frame.select(["realization", "device"]).n_unique()
     subtitle = f"{theme.counted(count, 'device')} of {theme.counted(frame['realization'].n_unique())}"
     subtitle += "; lines: least squares" if regression else ""
