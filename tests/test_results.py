@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 
 from pipeline import part
+from pwfl.learning.partition import USER_ACCURACIES
 from pwfl.report import results
 from pwfl.scenario import resolve
 from pwfl.stages import REPORT
@@ -40,6 +41,7 @@ def made() -> dict[str, pl.DataFrame]:
     status = pl.DataFrame(keys | {"status": ["x", "x", "y"]})
     return {
         "history": pl.DataFrame(history, schema=["realization", "round", "accuracy", "loss", "status"], orient="row")
+        .with_columns(pl.col("accuracy").alias(column) for column in USER_ACCURACIES)
         .select(pl.lit("a").alias("scheme"), pl.all()),
         "outcome": outcome,
         "leakage": pl.DataFrame({"scheme": "a", "rho": [0.5, 4.0, 0.1]}),
