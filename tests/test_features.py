@@ -411,6 +411,15 @@ def test_directions_without_a_projection_have_no_effect():
     assert load(config, "study.yaml").warnings == ()
 
 
+def test_a_value_of_the_base_that_one_scenario_uses_is_not_reported_for_another():
+    base = BASE | {"training": BASE.get("training", {}) | {"directions": 9}}
+    config = {"base": base, "scenarios": {"one": {}, "two": {"training": {"features": "strokes"}}}}
+    assert load(config, "study.yaml").warnings == ()
+    config["scenarios"]["one"] = {"training": {"directions": 8}}
+    (warning,) = load(config, "study.yaml").warnings
+    assert warning.startswith("scenarios.one: training.directions: 8 has no effect")
+
+
 # Constants are chosen on images that nobody holds.
 
 

@@ -8,11 +8,12 @@ import numpy as np
 import polars as pl
 import pytest
 
+import pwfl
 from conftest import TINY
 from pipeline import run
 from pwfl.report import build, printed, results, sweep_figures, theme
 from pwfl.report.catalog import COMMON_FIGURES
-from pwfl.scenario import ScenarioError, load
+from pwfl.scenario import ScenarioError, load, resolve
 from pwfl.systems import registry
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.report import CELL_COLOURS, cell_colours
@@ -210,6 +211,38 @@ def test_printed_colours_differ_in_grey():
     ordered = sorted(map(printed.lightness, printed.COLOURS.values()))
     assert min(b - a for a, b in pairwise(ordered)) >= printed.LEAST_LIGHTNESS
     assert ordered[-1] < 80  # seen on white
+
+
+def test_schemes_whose_colour_is_taken_get_a_free_one():
+    schemes = [("optimal", "target"), ("optimal", "fill_up"), ("optimal", "random"), ("random", "equal_max")]
+    schemes = [{"name": "+".join(scheme), "scheduler": scheme[0], "noise": scheme[1]} for scheme in schemes]
+    settings = resolve({}, TINY["base"] | {"schemes": schemes, "privacy": {"target_epsilon": 1.0}})
+    colours = theme.scheme_colours(settings)
+    assert len(set(colours.values())) == len(schemes)
+    own = registry.system("multicell").catalog.colours
+    assert own["optimal", "fill_up"] == own["optimal", "target"] == colours["optimal+target"]
+    assert colours["optimal+random"] == own["optimal", "random"]
+
+
+def test_sweeps_of_several_scenarios_are_told_apart_by_shapes_and_dashes():
+    sweep = {"schedule.gamma": [3.0, 300.0]}
+    few = TINY["base"] | {"realizations": 2, "training_realizations": 2}
+    config = {"base": few, "scenarios": {"b": {"sweep": sweep}, "a": {"sweep": sweep, "training": {"rounds": 2}}}}
+    found, study = pwfl.simulate(config), load(config, "study.yaml")
+    contents = {
+        name: {"scenario": scenario.part(None), "point": study.place(name), **found.scenarios[name].report}
+        for name, scenario in study.scenarios.items()
+    }
+    for figure, channels in (("plane", ("strokeDash", "shape")), ("outcomes", ("strokeDash",))):
+        spec = build.comparison_figure("multicell", figure, contents).to_dict()
+        for channel in channels:
+            encoded = [
+                view["encoding"][channel]
+                for view in views(spec)
+                if "field" in view.get("encoding", {}).get(channel, {})
+            ]
+            assert encoded
+            assert all((one["field"], one["sort"]) == ("sweep_of", ["b", "a"]) for one in encoded)
 
 
 def test_printed_lines_differ_in_dashes_and_marks_in_shapes(drawn):

@@ -31,7 +31,7 @@ class Catalog:
         A stage or a variant of one (`noise`, `noise/random`) -> the tables that it reads, where these are not all
         that `pwfl.stages` lists.
     colours
-        (scheduler, noise) -> colour; other schemes get one that is free.
+        (scheduler, noise) -> colour; other schemes, and those whose colour an earlier one has, get one that is free.
     tiny
         A scenario that runs through all stages in seconds, for `pwfl.testing`.
     deals

@@ -56,8 +56,12 @@ def _theme() -> alt.theme.ThemeConfig:
 def scheme_colours(scenario) -> dict[str, str]:
     """The colour of each scheme of a scenario, by its name: the system's own, or one that is free."""
     own = registry.system(scenario.system).catalog.colours
-    free = cycle([colour for colour in PALETTE if colour not in own.values()] or PALETTE)
-    return {s.name: own.get((s.scheduler, s.noise)) or next(free) for s in scenario.schemes}
+    wanted = [own.get((s.scheduler, s.noise)) for s in scenario.schemes]
+    free = cycle([colour for colour in PALETTE if colour not in wanted] or PALETTE)
+    return {
+        scheme.name: colour if colour and colour not in wanted[:k] else next(free)
+        for k, (scheme, colour) in enumerate(zip(scenario.schemes, wanted, strict=True))
+    }
 
 
 def scheme_colour(scenario, schemes=None, symbol: str = "stroke") -> tuple[alt.Color, alt.Parameter, dict]:
