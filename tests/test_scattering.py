@@ -4,6 +4,9 @@ from itertools import product
 
 import numpy as np
 import pytest
+from kymatio.scattering2d import filter_bank as filters
+from kymatio.scattering2d.backend.numpy_backend import backend
+from kymatio.scattering2d.core.scattering2d import scattering2d
 
 from pwfl.learning.features import GRIDS, paths
 from pwfl.learning.scattering import scattering
@@ -78,10 +81,6 @@ def test_coefficients_are_those_of_the_definition(side, scales):
 
 @pytest.mark.parametrize("grid", GRIDS.values())
 def test_coefficients_are_kymatios(grid):
-    filters = pytest.importorskip("kymatio.scattering2d.filter_bank")
-    from kymatio.scattering2d.backend.numpy_backend import backend
-    from kymatio.scattering2d.core.scattering2d import scattering2d
-
     images = np.random.default_rng(2).random((3, grid.side, grid.side), np.float32)
     bank = filters.filter_bank(grid.side, grid.side, grid.scales, ANGLES)
     same = lambda x: x  # noqa: E731, no padding
