@@ -20,6 +20,9 @@ include: "rules/report.smk"
 onstart:
     hold_study()
     progress.Progress("logs", len(workflow.dag)).follow(logger)
+    # Its limit of jobs a second makes Snakemake 9 look for jobs once a second more with each job that ends.
+    if workflow.local_exec:
+        workflow.scheduler.job_rate_limiter = None
 
 
 onsuccess:
