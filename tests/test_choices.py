@@ -60,8 +60,9 @@ def base(system: str) -> dict:
     if system == "age_aware":
         content["schedule"] = content["schedule"] | {"times": [0, 1, 2]}  # for the scheduler `fixed`
     if system == "multicell":
-        # For the noise `target`, and for weights that start from zero.
-        content = merge(content, {"privacy": {"target_epsilon": 4.0}, "training": {"hidden_layers": []}})
+        # For the noise `target`, for weights that start from zero, and for `iid`.
+        needed = {"training": {"hidden_layers": []}, "data": {"samples_log_sd": 0.0}}
+        content = merge(content, {"privacy": {"target_epsilon": 4.0}} | needed)
     return content
 
 

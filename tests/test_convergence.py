@@ -12,7 +12,7 @@ from pwfl import run
 from pwfl.learning import sources
 from pwfl.scenario import resolve
 from pwfl.systems.multicell.account import convergence_bound, premise
-from pwfl.systems.multicell.scenario import Convergence
+from pwfl.systems.multicell.scenario import Convergence, Training
 
 FALSE_ALARM = 1e-6
 USERS, ROUNDS, CLASSES = 20, 60, 10
@@ -126,7 +126,7 @@ def test_at_table_i_the_bound_is_vacuous_whatever_the_constants(blocks, gamma):
         outcome = run.account(part(model, "account"), found)["outcome"]
         assert outcome["bound"].str.starts_with("vacuous: C1 >= 1").all()
         assert outcome["bound_limit"].is_infinite().all()
-        assert (outcome["bound_premise"] == premise(0.05, 20.0, [256, 256])).all()
+        assert (outcome["bound_premise"] == premise(model.training, 20.0)).all()
         # The step size fixes L = 20, and so C3. Alone it is more than the loss of a guess, so that no mu, xi1
         # and xi2 help; nor does softmax regression, which has fewer parameters: C3 is proportional to them.
         assert (outcome["c3"] > 100 * np.log(CLASSES)).all()
@@ -134,10 +134,10 @@ def test_at_table_i_the_bound_is_vacuous_whatever_the_constants(blocks, gamma):
 
 
 def test_premises_are_named():
-    assert premise(0.05, 20.0, []) == (
+    assert premise(Training(learning_rate=0.05, hidden_layers=[]), 20.0) == (
         "step size 1 / smoothness: met; strongly convex loss: not met (softmax regression has no L2 term)"
     )
-    assert premise(0.1, 20.0, [5]) == (
+    assert premise(Training(learning_rate=0.1, hidden_layers=[5]), 20.0) == (
         "step size 1 / smoothness: not met (0.1, not 0.05); strongly convex loss: not met (hidden layers)"
     )
 

@@ -47,7 +47,7 @@ def stages() -> dict[str, str]:
     [
         ("systems/multicell/power.py", "fraction > 1", "fraction >= 1", {"schedule"}),
         ("systems/multicell/integer_program.py", "EQUAL = 1e-12", "EQUAL = 1e-11", {"schedule"}),
-        ("systems/multicell/optimal_noise.py", "argsort", "argpartition", {"noise"}),
+        ("systems/multicell/optimal_noise.py", "argsort", "argpartition", {"schedule", "noise", "account"}),
         ("systems/multicell/hexagons.py", "np.sqrt(3)", "3**0.5", {"channel", "report"}),
         ("learning/engine.py", "import tensorflow as tf", "import tensorflow as tf\n\nONE = 1", {"train", "audit"}),
         ("privacy/lower_bounds.py", "ROUNDING = 1e-6", "ROUNDING = 1e-7", {"audit"}),

@@ -55,7 +55,7 @@ def run(folder, config) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-REPORT = {"tables_multicell", "figures_multicell", "comparison", "page"}
+REPORT = {"tables_multicell", "figures_multicell", "audited", "comparison", "page"}
 
 
 # What is shared.

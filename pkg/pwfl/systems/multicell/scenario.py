@@ -194,7 +194,7 @@ class Privacy(Section):
         "with coherence_rounds: share of the rounds that a user's budget is planned for, which is what its noise would "
         "leave it if it sent in all of them; it adds less noise, and stops when it has sent in as many",
         stages="schedule noise account",
-        gt=0,
+        ge=1e-6,
         le=1,
     )
 
