@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test lint docs docs-site lock benchmark benchmark-peers mutants
+.PHONY: run test test-slow lint docs docs-site lock benchmark benchmark-peers mutants
 
 run: $(VENV)/installed
 	$(BIN)/python -m pwfl.scenario $(CONFIG)
@@ -16,7 +16,11 @@ run: $(VENV)/installed
 # APT=no, which skips them.
 APT ?= yes
 test: $(VENV)/installed lint
-	PWFL_TEST_APT=$(APT) $(BIN)/python -m pytest --numprocesses 3 --dist loadgroup
+	PWFL_TEST_APT=$(APT) $(BIN)/python -m pytest --numprocesses 3 --dist loadgroup -m "not slow"
+
+# The tests that take minutes each: whole small studies, the documentation's site.
+test-slow: $(VENV)/installed
+	PWFL_TEST_APT=$(APT) $(BIN)/python -m pytest --numprocesses 3 --dist loadgroup -m slow
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .

@@ -24,7 +24,14 @@ def config_of(name: str) -> dict:
 
 
 @pytest.mark.xdist_group("small")  # each takes both cores
-@pytest.mark.parametrize("system", [system for system in SYSTEMS if system != "multicell"])
+@pytest.mark.parametrize(
+    "system",
+    [
+        pytest.param(system, marks=() if system == "utility_fair" else pytest.mark.slow)
+        for system in SYSTEMS
+        if system != "multicell"
+    ],
+)
 def test_the_small_study_of_a_system_runs_to_its_claims(tmp_path, system):
     config = config_of(f"{system}_small")
     config["base"] |= FEW

@@ -200,6 +200,7 @@ def test_edited_code_reruns_only_the_stages_that_run_it(done, copy_of_project, f
     assert set(jobs(result)) == expected
 
 
+@pytest.mark.slow
 def test_shard_sizes_and_cores_do_not_change_a_bit(done, tmp_path):
     folder, config = done
     other = changed(changed(config, "shards.optimization", 3), "shards.training", 1) | {"run": ["low"]}
