@@ -40,7 +40,7 @@ def outcome(found: dict[str, pl.DataFrame], realization: int) -> dict:
 @pytest.mark.parametrize("scheduler", ["random", "optimal"])
 def test_multicell_waits_for_the_slowest_user_and_pays_for_all(scheduler):
     model, found = trained("multicell", scheduler, "random")
-    bits = 32 * (64 * 4 + 4 + 4 * 10 + 10)
+    bits = 32 * (64 * 10 + 10)
     for realization in range(2):
         sent = found["schedule"].filter(pl.col("resource_block").is_not_null(), realization=realization)
         uploads = [(bits / rate, power) for rate, power in sent.select("rate_bps", "power_w").iter_rows()]
@@ -168,9 +168,9 @@ def test_a_history_that_does_not_end_at_the_outcome_is_found(monkeypatch):
     from pwfl.systems.multicell import train
 
     tiny = registry.system("multicell").catalog.tiny | {"system": "multicell", "realizations": 3}
-    model, original = resolve(tiny | {"training_realizations": 2}, {}), train.costs
+    model, original = resolve(tiny | {"training_realizations": 2}, {}), train.interval_costs
     late = {"air_seconds": pl.col("air_seconds") * 1.01}
-    monkeypatch.setattr(train, "costs", lambda *given: original(*given).with_columns(**late))
+    monkeypatch.setattr(train, "interval_costs", lambda *given: original(*given).with_columns(**late))
     with pytest.raises(testing.CheckError, match=r"history's air_seconds_so_far is .* outcome's air_seconds is"):
         testing._check_shards(model, digits())
 

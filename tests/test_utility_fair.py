@@ -895,12 +895,18 @@ READERS = {
     "data.dataset": ("fashion_mnist", {"train"}),
     "data.folder": ("elsewhere", set()),
     "data.samples_per_device": (5000, {"channel"}),
+    "data.partition": ("shards", {"train"}),
+    "data.alpha": (1.0, {"train"}),
+    "data.labels_per_user": (3, {"train"}),
+    "data.validation": (100, {"train"}),
     "privacy.epsilon": (0.9, {"noise", "account"}),
     "privacy.delta": (1e-6, {"noise", "account"}),
     "privacy.target_epsilon": (2.0, {"noise"}),
     "privacy.theta": (0.5, {"noise/fair"}),
     "privacy.sensitivity": (0.02, {"noise", "audit"}),
     "privacy.uploads": ("noisy", {"noise"}),
+    "training.features": ("scattering", {"train"}),
+    "training.directions": (10, {"train"}),
     "training.hidden_layers": ([9], {"train"}),
     "training.rounds": (40, {"channel", "noise", "account", "audit"}),
     "training.learning_rate": (0.02, {"train"}),
@@ -931,6 +937,8 @@ def test_a_parameter_reaches_the_stages_that_read_it(parameter):
     value, expected = READERS[parameter]
     every = {f"{s}/{v}" if v else s for s in STAGES for v in VARIANTS.get(s, [None])}
     base = {"privacy": {"uploads": "noisy"}} if parameter == "training.clip_norm" else {}
+    if parameter == "data.validation":  # some are left for it
+        base = {"data": {"samples_per_device": 5000}}
     assert readers("utility_fair", parameter, value, base) == {
         stage for stage in every if expected & {stage, stage.partition("/")[0]}
     }
