@@ -57,15 +57,15 @@ RESULTS = f"results/{study.name}"
 FORMATS = ("json", "png", "svg", *(("pdf",) if study.print else ()))  # of figures
 
 
-# What `all` needs: audits of a sweep's points are made where they are asked for.
-due = {
-    description["address"]
-    for name, found in planned.items()
-    for description in found.values()
-    if description["stage"] != "audit" or name not in study.points
-}
 if workflow.is_main_process and is_main:
-    if size := estimate.remaining({address: described[address] for address in due}):
+    # What `all` needs: audits of a sweep's points are made where they are asked for.
+    due = {
+        description["address"]: described[description["address"]]
+        for name, found in planned.items()
+        for description in found.values()
+        if description["stage"] != "audit" or name not in study.points
+    }
+    if size := estimate.remaining(due):
         logger.warning(size)
 
 

@@ -69,8 +69,7 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
         )
         .properties(**size)
     )
-    if table["sweep_of"].n_unique() > 1:
-        scenarios = table["sweep_of"].unique(maintain_order=True).to_list()
+    if len(scenarios := _sweeps(table)) > 1:
         legend = theme.legend(symbolSize=500)
         dash = alt.StrokeDash("sweep_of:N", title="Scenario", sort=scenarios, scale=PATTERNS, legend=legend)
         base = base.encode(strokeDash=dash)
@@ -137,8 +136,7 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
         detail=["sweep_of:N", *(f"{names[key]}:N" for key in swept[1:])], order="place:Q"
     )
     dots = base.mark_point(filled=True, size=70)
-    if drawn["sweep_of"].n_unique() > 1:
-        scenarios = drawn["sweep_of"].unique(maintain_order=True).to_list()
+    if len(scenarios := _sweeps(drawn)) > 1:
         curves = curves.encode(strokeDash=alt.StrokeDash("sweep_of:N", sort=scenarios, scale=PATTERNS, legend=None))
         dots = dots.encode(shape=alt.Shape("sweep_of:N", title="Scenario", sort=scenarios, scale=SHAPES))
     elif len(swept) > 1:
@@ -296,6 +294,11 @@ def _family_looks(systems: list[str], lines: list[tuple[str, str]]) -> dict[str,
             colour = "#" + "".join(f"{round(c + (255 - c) * light):02x}" for c in (red, green, blue))
             looks[line] = (colour, theme.DASHES[min(place, len(theme.DASHES) - 1)])
     return looks
+
+
+def _sweeps(table: pl.DataFrame) -> list[str]:
+    """The scenarios that a table of outcomes has points of, in its order."""
+    return table["sweep_of"].unique(maintain_order=True).to_list()
 
 
 def _doublings(values: pl.Series) -> list[float]:
