@@ -37,7 +37,7 @@ def compute_seconds() -> float:
     import pwfl
     from pwfl import api
     from pwfl.report import build, theme
-    from pwfl.report.catalog import COMMON_FIGURES
+    from pwfl.report.catalog import scenario_figures
     from pwfl.stages import REPORT
     from pwfl.systems import registry
 
@@ -45,7 +45,7 @@ def compute_seconds() -> float:
         study, found = api.load(config, "config.yaml"), pwfl.simulate(config)
         for name, chosen in study.scenarios.items():
             scenario = chosen.of_stage(REPORT)
-            for figure in registry.system(chosen.system).catalog.figures | COMMON_FIGURES:
+            for figure in scenario_figures(registry.system(chosen.system).catalog):
                 paths = {kind: f"{folder}/figure.{kind}" for kind in ("json", "png", "svg")}
                 theme.save(build.figure(scenario, figure, found.scenarios[name].stages), paths)
 

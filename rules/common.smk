@@ -174,9 +174,8 @@ def figure_files(wildcards):
 
     Those of the channel and that of who holds what, which is drawn of one realization, are the first shard's.
     """
-    chosen = model(wildcards)
-    figures = registry.system(chosen.system).catalog.figures | catalog.COMMON_FIGURES
-    wanted = sorted({table for figure in figures.values() for table in figure})
+    figures = figures_of(model(wildcards).system)
+    wanted = sorted({table for needed in figures.values() for table in needed})
     return {
         table: (
             scheme_files(table, wildcards)[:1]
@@ -219,7 +218,7 @@ def tables_of(name):
 
 def figures_of(system):
     """The figures of a system's scenarios, with the tables that they are drawn from."""
-    return registry.system(system).catalog.figures | catalog.COMMON_FIGURES
+    return catalog.scenario_figures(registry.system(system).catalog)
 
 
 def scenarios_of(system):

@@ -9,7 +9,7 @@ from pipeline import part, run
 from pwfl import run as stage_of
 from pwfl import scenario
 from pwfl.report import build
-from pwfl.report.catalog import COMMON_FIGURES, COMMON_TABLES, COMPARISON
+from pwfl.report.catalog import COMMON_TABLES, COMPARISON, scenario_figures
 from pwfl.scenario.resolution import merge
 from pwfl.systems.age_aware import age, age_profiles
 from pwfl.systems.age_aware import train as training
@@ -160,7 +160,7 @@ def reported(config):
 @pytest.mark.parametrize("edge", EDGES)
 def test_every_figure_and_table_is_made_in_edge_cases(edge):
     settings, tables, content = reported(merge(TINY, EDGES[edge]))
-    for name, needed in (CATALOG.figures | COMMON_FIGURES).items():
+    for name, needed in scenario_figures(CATALOG).items():
         chart = build.figure(settings, name, {table: tables[table] for table in needed})
         assert chart.to_dict(format="vega")["$schema"].startswith("https://vega.github.io")
     assert set(content) - {"scenario"} == set(CATALOG.tables | COMMON_TABLES)

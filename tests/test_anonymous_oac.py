@@ -16,7 +16,7 @@ from pwfl import scenario
 from pwfl.learning import network
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.report import build
-from pwfl.report.catalog import COMMON_FIGURES, COMMON_TABLES
+from pwfl.report.catalog import COMMON_TABLES, scenario_figures
 from pwfl.systems import registry
 from pwfl.systems.anonymous_oac import account, batches, sampled, train
 from pwfl.systems.anonymous_oac import rounds as oac
@@ -560,7 +560,7 @@ def test_every_figure_and_table_is_made_in_edge_cases(edge):
     catalog = registry.system("anonymous_oac").catalog
     config = small(**EDGES[edge])
     settings, tables = run(config)
-    for name, wanted in (catalog.figures | COMMON_FIGURES).items():
+    for name, wanted in scenario_figures(catalog).items():
         chart = build.figure(settings, name, {table: tables[table] for table in wanted})
         assert chart.to_dict(format="vega")["$schema"].startswith("https://vega.github.io")
     frames = build.summarize(settings, tables)

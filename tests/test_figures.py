@@ -12,7 +12,7 @@ import pwfl
 from conftest import TINY
 from pipeline import run
 from pwfl.report import build, printed, results, sweep_figures, theme
-from pwfl.report.catalog import COMMON_FIGURES
+from pwfl.report.catalog import scenario_figures
 from pwfl.scenario import ScenarioError, load, resolve
 from pwfl.systems import registry
 from pwfl.systems.multicell import hexagons
@@ -29,7 +29,7 @@ def drawn() -> dict[str, dict]:
         catalog = registry.system(system).catalog
         config = {"system": system, "realizations": 2, "training_realizations": 2} | catalog.tiny
         scenario, tables = run(TINY["base"] | {"system": system} if system == "multicell" else config)
-        for name, needed in (catalog.figures | COMMON_FIGURES).items():
+        for name, needed in scenario_figures(catalog).items():
             chart = build.figure(scenario, name, {table: tables[table] for table in needed})
             found[f"{system}.{name}"] = theme.named(chart, "tiny").to_dict()
     return found

@@ -235,7 +235,7 @@ def test_scenarios_of_the_command_line_join_those_of_the_default_file(folder):
     found = dry_run("--config", "scenarios={more: {radio: {resource_blocks: 3}}}", cwd=folder)
     for name in ("few_blocks", "many_blocks", "more"):
         assert f"{name}: tables" in found
-    assert found.count("channel of realizations 000000-000100") == 3  # start values are drawn among the blocks
+    assert found.count("channel of realizations 000000-000040") == 3  # start values are drawn among the blocks
     assert "data set digits" in found
     assert "mnist" not in found
 

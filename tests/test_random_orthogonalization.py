@@ -17,7 +17,7 @@ from pwfl import scenario, streams, tables
 from pwfl.learning import datasets
 from pwfl.privacy.gaussian import exact_epsilon, textbook_epsilon
 from pwfl.report import build
-from pwfl.report.catalog import COMMON_FIGURES, COMMON_TABLES, COMPARISON
+from pwfl.report.catalog import COMMON_TABLES, COMPARISON, scenario_figures
 from pwfl.systems import registry
 from pwfl.systems.random_orthogonalization import account, local_sgd, mimo, rounds
 from pwfl.systems.random_orthogonalization.claims import claims
@@ -649,7 +649,7 @@ EDGES = {
 def test_every_figure_and_table_is_made_in_edge_cases(edge):
     config, catalog = override(SMALL, EDGES[edge]), registry.system(SYSTEM).catalog
     parameters, found = run(config)
-    for name, needed in (catalog.figures | COMMON_FIGURES).items():
+    for name, needed in scenario_figures(catalog).items():
         assert build.figure(parameters, name, {table: found[table] for table in needed}).to_dict(format="vega")
     frames = build.summarize(parameters, found)
     assert set(frames) == set(catalog.tables | COMMON_TABLES)

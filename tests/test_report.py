@@ -8,7 +8,7 @@ import pytest
 
 from pipeline import run
 from pwfl.report import build, theme
-from pwfl.report.catalog import COMMON_FIGURES, COMMON_TABLES, COMPARISON
+from pwfl.report.catalog import COMMON_TABLES, COMPARISON, scenario_figures
 from pwfl.scenario import resolve
 from pwfl.scenario.resolution import merge
 from pwfl.systems import registry
@@ -45,7 +45,7 @@ EDGES = {
 def test_every_figure_and_table_is_made_in_edge_cases(base, edge):
     scenario, tables = run(merge(base, EDGES[edge]))
     catalog = registry.system("multicell").catalog
-    for name, figure in (catalog.figures | COMMON_FIGURES).items():
+    for name, figure in scenario_figures(catalog).items():
         chart = build.figure(scenario, name, {table: tables[table] for table in figure})
         assert chart.to_dict(format="vega")["$schema"].startswith("https://vega.github.io")
     frames = build.summarize(scenario, tables)

@@ -41,7 +41,7 @@ def test_the_small_study_of_a_system_runs_to_its_claims(tmp_path, system):
     shown = registry.system(system).catalog
     for name in config["scenarios"]:
         folder = tmp_path / "results" / config["study"] / name
-        for figure in [*shown.figures, *catalog.COMMON_FIGURES]:
+        for figure in catalog.scenario_figures(shown):
             assert all((folder / f"{figure}.{kind}").stat().st_size > 500 for kind in ("json", "png", "svg"))
         for table in [*shown.tables, *catalog.COMMON_TABLES]:
             rows = pl.read_parquet(folder / f"{table}.parquet").height

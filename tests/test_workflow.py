@@ -1,12 +1,14 @@
 """The whole workflow on a tiny study: what comes out, what re-runs, what a mistake says."""
 
 import re
+import shutil
 from pathlib import Path
 
 import polars as pl
 import pytest
 import yaml
 
+import pwfl
 from conftest import ROOT, jobs, need, plugin, snakemake
 from pwfl import tables
 from pwfl.report import catalog
@@ -60,7 +62,7 @@ def test_everything_the_report_promises_comes_out(done):
     shown = registry.system("multicell").catalog
     for name in config["scenarios"]:
         report = folder / "results" / "tiny" / name
-        for figure in [*shown.figures, *catalog.COMMON_FIGURES]:
+        for figure in catalog.scenario_figures(shown):
             assert all((report / f"{figure}.{kind}").stat().st_size > 1000 for kind in ("json", "png", "svg"))
         for table in [*shown.tables, *catalog.COMMON_TABLES, "parameters"]:
             assert (
@@ -100,11 +102,23 @@ def test_the_report_builds_and_holds_figures_and_captions(done):
     assert result.returncode == 0, result.stdout + result.stderr
     page = (folder / "report.html").read_text()
     assert "Empirical distribution over realizations" in page
-    figures = 2 * len(registry.system("multicell").catalog.figures | catalog.COMMON_FIGURES)
+    figures = 2 * len(catalog.scenario_figures(registry.system("multicell").catalog))
     compared = catalog.compared(registry.system("multicell").catalog, swept=False)
     assert page.count('"data_uri": "data:image/svg') == figures + len(compared)
     assert page.count("data:text/html") == 1  # the study's page
     assert "data:text/csv" not in page
+
+
+def test_results_leave_out_an_audit_of_other_parameters(done, tmp_path):
+    folder, config = done
+    for part in ("results", "store"):
+        shutil.copytree(folder / part, tmp_path / part)
+    shutil.rmtree(stored(tmp_path, config, "low", "audit", "OptSched"))  # as after a change that did not ask for it
+    found = pwfl.results(tmp_path / "results" / config["study"]).scenarios
+    assert "audit" in found["high"].stages
+    assert "audit" in found["high"].report
+    assert "audit" not in found["low"].stages
+    assert "audit" not in found["low"].report
 
 
 REPORT = {"tables_multicell", "figures_multicell", "audited", "comparison", "page"}

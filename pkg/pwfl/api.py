@@ -161,9 +161,11 @@ def _of_stage(scenario, stage: str, variant: str | None, found: dict) -> dict[st
 
 
 def _read_scenario(folder: Path, root: Path) -> ScenarioTables:
-    audited = (folder / "audit.parquet").exists()
     scenario = resolve({}, yaml.safe_load((folder / "scenario.yaml").read_text(encoding="utf-8")))
     upstream = store.read_addresses(str(folder / "addresses.csv"))
+    # A point's audit that was asked for once is of another address when the point was computed anew without it.
+    audits = [root / "store" / "audit" / stages["audit"] / "audit.parquet" for stages in upstream.values()]
+    audited = all(path.exists() for path in [folder / "audit.parquet", *audits])
     paths: dict[str, list[str]] = {}
     for stage, made in STAGES.items():
         for scheme in scenario.schemes if stage != "audit" or audited else ():

@@ -20,7 +20,7 @@ from pwfl import run, streams, tables
 from pwfl.api import stage_tables
 from pwfl.learning import extraction
 from pwfl.report import build, theme
-from pwfl.report.catalog import COMMON_FIGURES, COMMON_TABLES, compared
+from pwfl.report.catalog import COMMON_TABLES, compared, scenario_figures
 from pwfl.runtime import fingerprint, store
 from pwfl.scenario import ScenarioError, parameters, resolve
 from pwfl.scenario.common import Scenario
@@ -340,7 +340,7 @@ def _check_report(model: Scenario) -> None:
                 f"summarize and the catalog differ: summarize lacks {sorted(wanted - set(found)) or 'nothing'}, the "
                 f"catalog lacks {sorted(set(found) - wanted) or 'nothing'}"
             )
-        for figure, needed in (catalog.figures | COMMON_FIGURES).items():
+        for figure, needed in scenario_figures(catalog).items():
             chart = build.figure(scenario, figure, {name: stages[name] for name in needed})
             _save(chart)
         study = {

@@ -52,7 +52,7 @@ class Catalog:
 
 
 # Of all systems; captions stand in the workflow's folder report/.
-COMMON_FIGURES = {"audit": ("audit",)}
+COMMON_FIGURES = {"holdings": ("holdings",), "audit": ("audit",)}  # holdings: where samples are dealt out
 COMMON_TABLES = {
     "audit": "What attacks on the training path of each scheme find, in the realization whose worst record is worst "
     "off: lower bounds on epsilon, beside the epsilon that is stated for what the observer sees.",
@@ -84,6 +84,12 @@ SYSTEMS_FIGURES = ("tradeoff",)
 SYSTEMS_SWEEP_FIGURES = ("epsilon",)  # of points of several systems
 # Of several scenarios of a system; captions stand in the workflow's folder report/.
 SWEEP_FIGURES = ("outcomes", "plane", "rounds")
+
+
+def scenario_figures(catalog: Catalog) -> dict[str, tuple[str, ...]]:
+    """A scenario's figures, the system's own and the common ones, with the tables that they are drawn from."""
+    common = {name: needed for name, needed in COMMON_FIGURES.items() if name != "holdings" or catalog.deals}
+    return catalog.figures | common
 
 
 def compared(catalog: Catalog, swept: bool) -> tuple[str, ...]:

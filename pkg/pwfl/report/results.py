@@ -150,9 +150,6 @@ def _attacks() -> pl.Expr:
     return label.map_elements(lambda whole: "\n".join(textwrap.wrap(whole, LABEL)), pl.String)
 
 
-COMMON_FIGURES = {"audit": audit}
-
-
 def holdings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     """How many samples of each class each user of the first realization holds, users by the class they hold most of."""
     frame = tables["holdings"].filter(pl.col("scheme") == pl.col("scheme").first(), realization=0)

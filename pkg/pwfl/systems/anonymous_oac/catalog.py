@@ -13,7 +13,6 @@ CATALOG = Catalog(
         "cost": ("outcome", "history"),
         "failures": ("leakage",),
         "channel_estimate": ("leakage",),
-        "holdings": ("holdings",),
     },
     tables={
         "summary": "For each scheme, final accuracy with its 95% interval, the guarantee under all readings of the "

@@ -178,7 +178,6 @@ FIGURES = {
     "cost": cost,
     "failures": failures,
     "channel_estimate": channel_estimate,
-    "holdings": results.holdings,
 }
 
 

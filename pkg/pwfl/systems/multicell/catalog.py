@@ -13,7 +13,6 @@ CATALOG = Catalog(
         "loss": ("history",),
         "leakage": ("leakage",),
         "tradeoff": ("outcome", "history"),
-        "holdings": ("holdings",),
     },
     tables={
         "summary": "For each scheme, means over realizations with 95% intervals, extremes of the leakage, and how many "

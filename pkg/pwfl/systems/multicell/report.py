@@ -252,7 +252,6 @@ FIGURES = {
     "loss": results.loss,
     "leakage": leakage,
     "tradeoff": tradeoff,
-    "holdings": results.holdings,
 }
 
 

@@ -10,7 +10,6 @@ CATALOG = Catalog(
         "tradeoff": ("outcome", "history"),
         "energy": ("history", "outcome"),
         "couplings": ("links",),
-        "holdings": ("holdings",),
     },
     tables={
         "summary": "For each scheme, means over realizations with 95% intervals of accuracy, of the worst user's "

@@ -139,7 +139,6 @@ FIGURES = {
     "tradeoff": tradeoff,
     "energy": energy,
     "couplings": couplings,
-    "holdings": results.holdings,
 }
 
 

@@ -12,7 +12,6 @@ CATALOG = Catalog(
         "accuracy_seconds": ("history",),
         "accuracy_joules": ("history",),
         "deviation": ("history",),
-        "holdings": ("holdings",),
     },
     tables={
         "summary": "For each scheme, means over realizations with 95% intervals: training loss of rounds 2 to the last "

@@ -165,7 +165,6 @@ FIGURES = {
     "accuracy_seconds": accuracy_seconds,
     "accuracy_joules": accuracy_joules,
     "deviation": deviation,
-    "holdings": results.holdings,
 }
 COMPARISON_FIGURES = {"robustness": robustness}
 
