@@ -166,9 +166,26 @@ def noise() -> dict:
     return row("noise optimizer (36), a realization", "CVXPY + CLARABEL", fast / REALIZATIONS, slow / BASELINE, 100)
 
 
+def fading(scheduler: str) -> dict:
+    """Whole schedules of a channel drawn anew ten times, an interval of them, against those of a static channel."""
+    intervals, realizations = 10, range(REALIZATIONS // 2)
+
+    def schedules(coherence: int):
+        model = scenario.resolve({"radio": {"coherence_rounds": coherence}}, {})
+        tables = run.channel(model.of_stage("channel"), realizations)
+        own = model.of_stage("schedule", scheduler)
+        return lambda: run.schedule(own, scheduler, tables)
+
+    rounds = scenario.resolve({}, {}).training.rounds
+    ours, static = seconds(schedules(rounds // intervals), schedules(rounds), repeats=3)
+    name, count = f"scheduler {scheduler}, an interval of block fading", len(realizations)
+    return row(name, "a realization, static", ours / intervals / count, static / count, 1.2, better="lower")
+
+
 def rows() -> list[dict]:
     """All rows of this module."""
     settings = ((5, 1e6), (8, 1e7))
     schedulers = [(scheduler, *setting) for scheduler in ("joint", "joint_noise") for setting in settings]
     together = [found for each in schedulers for found in joint(*each)]
-    return [scheduling(5, 1e6, 100), scheduling(8, 1e7, 50), *together, powers(), noise()]
+    anew = [fading(scheduler) for scheduler in ("optimal", "joint", "joint_noise")]
+    return [scheduling(5, 1e6, 100), scheduling(8, 1e7, 50), *together, *anew, powers(), noise()]
