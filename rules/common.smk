@@ -295,15 +295,21 @@ def page_parts():
         }
     ]
     for name, system in systems.items():
-        figures = [] if name in study.points else figures_of(system)
+        point, tables = name in study.points, tables_of(name)
+        figures = [] if point else figures_of(system)
         parts.append(
             {
                 "scenario": name,
                 "system": system,
+                "point": point,
                 "figures": [
                     (f"{name}/{f}", caption(system, f).read_text(encoding="utf-8")) for f in figures
                 ],
-                "tables": [(f"{name}/{t}", text) for t, text in tables_of(name).items()],
+                "tables": [
+                    (f"{name}/{t}", text)
+                    for t, text in tables.items()
+                    if t == "summary" or not point
+                ],
             }
         )
     return parts

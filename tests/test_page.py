@@ -77,7 +77,7 @@ def folder(tmp_path_factory):
         "figures": [(f"multicell_{figure}", text) for figure in SWEEP_FIGURES],
         "tables": list(COMPARISON.items()),
     }
-    parts = [part, {"scenario": "plain", "system": "multicell", "figures": [], "tables": []}]
+    parts = [part, {"scenario": "plain", "system": "multicell", "point": False, "figures": [], "tables": []}]
     (folder / "index.html").write_text(page.of_files("study", parts, folder), encoding="utf-8")
     return folder
 

@@ -87,8 +87,8 @@ def of_files(study: str, parts: list[dict], folder: Path) -> str:
     Parameters
     ----------
     parts
-        Sections: the study's first, then one for each `scenario`, of a `system`; each with `figures`, pairs of a path
-        without suffix and the caption, and `tables`, pairs of the same kind.
+        Sections: the study's first, then one for each `scenario`, of a `system`, a `point` of a sweep or not; each
+        with `figures`, pairs of a path without suffix and the caption, and `tables`, pairs of the same kind.
     folder
         The study's, which the paths are in.
     """
@@ -110,7 +110,11 @@ def of_files(study: str, parts: list[dict], folder: Path) -> str:
             )
             for path, text in part["tables"]
         ]
-        text = f"A scenario of the system {part['system']}." if scenario else COMPARED
+        if scenario:
+            text = f"A {'point of a sweep' if part['point'] else 'scenario'} of the system {part['system']}."
+            text += f" What it came to realization by realization is in the folder {scenario}." if part["point"] else ""
+        else:
+            text = COMPARED
         made.append(Part(scenario or "The study", text, figures, tables))
     return render(study, _words(parts, made[0]), made)
 
