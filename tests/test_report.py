@@ -106,6 +106,12 @@ def test_the_summary_agrees_with_plain_averages(studied):
         assert row["epsilon_exact_mean"] < row["epsilon_tight_mean"] < row["epsilon_classic_mean"]
 
 
+def test_claims_of_a_scenario_that_is_there_twice_count_once(studied):
+    once = build.compare(studied)["claims"]
+    assert set(once["scenario"]) >= {"low", "high"}
+    assert build.compare(studied | {"again": studied["low"]})["claims"].equals(once)
+
+
 def test_the_summary_counts_realizations_that_exceed_the_noise_error(studied):
     for content in studied.values():
         limit = content["scenario"].privacy.max_noise_error

@@ -36,10 +36,12 @@ def compare(study: dict[str, dict]) -> dict[str, pl.DataFrame]:
     """The tables of a study: `systems`, `claims`, `summary`, `outcomes` and `front`.
 
     `study` maps each scenario's name to its `scenario`, with all parameters that any stage reads, the tables of its
-    report, and its `point` (`Study.place`). Each has a column for each swept parameter.
+    report, and its `point` (`Study.place`). Each has a column for each swept parameter. Claims are made once of
+    scenarios that are the same in everything, as a scenario and a point of another one's sweep may be.
     """
     present = sorted({content["scenario"].system for content in study.values()})
-    claims = [registry.system(name).part("claims").claims(_of_system(study, name)) for name in present]
+    different = _different(study)
+    claims = [registry.system(name).part("claims").claims(_of_system(different, name)) for name in present]
     summaries = [content["summary"].select(pl.lit(name).alias("scenario"), pl.all()) for name, content in study.items()]
     outcomes = sweeps.outcomes(study)
     places = {name: sweeps.point_of(study, name).values for name in study}
@@ -79,6 +81,14 @@ def choices(system: str, name: str, study: dict[str, dict]) -> dict:
 
 def _of_system(study: dict[str, dict], system: str) -> dict[str, dict]:
     return {name: content for name, content in study.items() if content["scenario"].system == system}
+
+
+def _different(study: dict[str, dict]) -> dict[str, dict]:
+    """The scenarios that are not the same in everything as an earlier one."""
+    first: dict[str, str] = {}
+    for name, content in study.items():
+        first.setdefault(repr(content["scenario"].plain()), name)
+    return {name: study[name] for name in first.values()}
 
 
 def _placed(frame: pl.DataFrame, places: dict[str, dict]) -> pl.DataFrame:
