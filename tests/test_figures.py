@@ -4,16 +4,19 @@ import json
 import re
 from itertools import pairwise
 
+import altair as alt
 import numpy as np
 import polars as pl
 import pytest
+import vl_convert
 
 import pwfl
 from conftest import TINY
 from pipeline import run
 from pwfl.report import build, printed, results, sweep_figures, theme
-from pwfl.report.catalog import scenario_figures
+from pwfl.report.catalog import COMMON_OUTCOMES, scenario_figures
 from pwfl.scenario import ScenarioError, load, resolve
+from pwfl.scenario.sweep import Point
 from pwfl.systems import registry
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.report import CELL_COLOURS, cell_colours
@@ -243,6 +246,36 @@ def test_sweeps_of_several_scenarios_are_told_apart_by_shapes_and_dashes():
             ]
             assert encoded
             assert all((one["field"], one["sort"]) == ("sweep_of", ["b", "a"]) for one in encoded)
+
+
+def test_scenarios_that_are_not_swept_have_planes_of_their_own_with_a_shape_each():
+    few = {"realizations": 2, "training_realizations": 2}
+    config = {"base": TINY["base"] | few, "scenarios": {"a": {}, "b": {"sweep": {"schedule.gamma": [3, 4]}}}}
+    found, study = pwfl.simulate(config), load(config, "study.yaml")
+    contents = {
+        name: {"scenario": scenario.part(None), "point": study.place(name), **found.scenarios[name].report}
+        for name, scenario in study.scenarios.items()
+    }
+    points = {name for name in contents if name != "a"}
+    plain = {f"a{k}": contents["a"] | {"point": Point(f"a{k}", {})} for k in range(len(printed.SHAPES))}
+    offered = build.choices("multicell", "plane", plain | {name: contents[name] for name in points})
+    titles = {title for title in offered if title.endswith("(scenarios that are not swept)")}
+    assert 0 < len(titles) < len(offered)
+    for title, chart in offered.items():
+        spec = chart.to_dict()
+        [rows] = spec["datasets"].values()
+        assert {row["scenario"] for row in rows} == (set(plain) if title in titles else points)
+        shapes = [one["encoding"]["shape"] for one in views(spec) if "shape" in one.get("encoding", {})]
+        assert len(shapes) == (title in titles)
+        assert all(len(set(one["scale"]["range"])) >= len(one["sort"]) for one in shapes)
+
+
+def test_an_axis_of_percent_has_no_label_twice():
+    data = pl.DataFrame({"x": [0.0, 1.0], "y": [0.960, 0.978]})
+    axis = alt.Axis(format=COMMON_OUTCOMES["accuracy"].format)
+    chart = alt.Chart(data).mark_point().encode(x="x:Q", y=alt.Y("y:Q", axis=axis, scale=alt.Scale(zero=False)))
+    labels = re.findall(r">([\d.]+%)<", vl_convert.vegalite_to_svg(chart.to_dict()))
+    assert len(labels) == len(set(labels)) > 3
 
 
 def test_printed_lines_differ_in_dashes_and_marks_in_shapes(drawn):

@@ -58,7 +58,7 @@ COMMON_TABLES = {
     "off: lower bounds on epsilon, beside the epsilon that is stated for what the observer sees.",
 }
 COMMON_OUTCOMES = {
-    "accuracy": Outcome("Final test accuracy", "more", ".0%"),
+    "accuracy": Outcome("Final test accuracy", "more", "~%"),
     "epsilon_exact": Outcome("Epsilon against the scheme's observer", "less"),
     "epsilon_server": Outcome("Epsilon against the system's own server", "less"),
     "channel_uses": Outcome("Symbols on air", "less", "~s"),

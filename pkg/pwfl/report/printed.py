@@ -31,7 +31,15 @@ COLOURS = {
 LEAST_LIGHTNESS = 8.5  # by which any two of them differ, of 100 from black to white
 SOLID = [1000, 0]  # not in pieces that can be seen
 DASHES = [SOLID, [4, 2], [1, 1.5], [6, 1.5, 1, 1.5], [9, 2], [3, 1, 1, 1, 1, 1], [2, 3], [7, 1, 3, 1], [1, 5], [9, 5]]
-SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-left", "triangle-right"]
+SHAPES = [
+    *("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-left", "triangle-right"),
+    "M0,-1L.24,-.32L.95,-.31L.38,.12L.59,.81L0,.4L-.59,.81L-.38,.12L-.95,-.31L-.24,-.32Z",  # star
+    "M-1,-.72L-.72,-1L0,-.28L.72,-1L1,-.72L.28,0L1,.72L.72,1L0,.28L-.72,1L-1,.72L-.28,0Z",  # saltire
+    *("M-1,-1L1,-1L-1,1L1,1Z", "M-1,-1L1,1L1,-1L-1,1Z"),  # hourglass, upright and lying
+    *("M-1,.5A1,1,0,0,1,1,.5Z", "M-1,-.5A1,1,0,0,0,1,-.5Z"),  # upper and lower half of a disc
+    *("M-.3,-1L.3,-1L.3,1L-.3,1Z", "M-1,-.3L1,-.3L1,.3L-1,.3Z"),  # bar, upright and lying
+    *("arrow", "wedge"),
+]
 LETTERS = {"epsilon": "ε", "rho": "ρ", "delta": "δ", "gamma": "γ", "alpha": "α", "sigma": "σ", "lambda": "λ"}
 WORD = re.compile(rf"\b({'|'.join(LETTERS)})\b", re.IGNORECASE)
 POWER = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)e([+\-−]?)0*(\d+)\b")

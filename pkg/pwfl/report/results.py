@@ -51,7 +51,7 @@ def statuses(tables: dict[str, pl.DataFrame], **others: pl.DataFrame) -> pl.Data
 def accuracy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Mean test accuracy over rounds, with its confidence band."""
     frame, title = _curves(tables["history"], "accuracy", "Test accuracy")
-    y = alt.Y(title="Test accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False))
+    y = alt.Y(title="Test accuracy", axis=alt.Axis(format="~%"), scale=alt.Scale(zero=False))
     return theme.band(frame, "accuracy", scenario, title, y, most=1.0, form=".2%")
 
 
@@ -173,7 +173,7 @@ def holdings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
                 "share:Q",
                 title="Share of a user's samples",
                 scale=alt.Scale(domain=[0, 1], scheme="blues"),
-                legend=alt.Legend(format=".0%"),
+                legend=alt.Legend(format="~%"),
             ),
             tooltip=theme.tips(
                 {
@@ -214,7 +214,7 @@ def _over_spent(scenario, history: pl.DataFrame, column: str, what: str, unit: s
         scale=scale,
         axis=alt.Axis(format=".6~g", tickCount=8),
     )
-    y = alt.Y(title="Test accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False))
+    y = alt.Y(title="Test accuracy", axis=alt.Axis(format="~%"), scale=alt.Scale(zero=False))
     frame = theme.means(curves, ["scheme", column], ["accuracy"]).with_columns(pl.col(column) / factor)
     return theme.band(frame, "accuracy", scenario, title, y, x, steps=True, most=1.0, form=".2%")
 

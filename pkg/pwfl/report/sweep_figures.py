@@ -204,7 +204,7 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
             alt.Tooltip("accuracy_mean:Q", title="mean accuracy", format=".2%"),
         ],
     )
-    y = alt.Y("accuracy_mean:Q", title="Test accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False))
+    y = alt.Y("accuracy_mean:Q", title="Test accuracy", axis=alt.Axis(format="~%"), scale=alt.Scale(zero=False))
     lines = base.mark_line().encode(y=y)
     if len(swept) > 1:
         lines = lines.encode(strokeDash=alt.StrokeDash("swept_1:N", title=swept[1], legend=legend, scale=PATTERNS))
@@ -270,7 +270,7 @@ def systems(study: dict[str, dict]) -> alt.LayerChart:
             alt.Tooltip("mean_accuracy:Q", title="accuracy", format=".2%"),
         ],
     )
-    y = alt.Y("mean_accuracy:Q", title="Final test accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False))
+    y = alt.Y("mean_accuracy:Q", title="Final test accuracy", axis=alt.Axis(format="~%"), scale=alt.Scale(zero=False))
     whiskers = base.mark_rule(strokeWidth=1.5).encode(y="low_accuracy:Q", y2="high_accuracy:Q")
     dash = alt.StrokeDash("line:N", scale=alt.Scale(domain=domain, range=patterns), **shared)
     layers = alt.layer(
@@ -425,10 +425,15 @@ def other_outcomes(study: dict[str, dict]) -> dict[str, alt.TopLevelMixin]:
 
 
 def other_planes(study: dict[str, dict]) -> dict[str, alt.LayerChart]:
-    """The charts of every two outcomes that vary, by their names."""
-    table = outcomes(points(study))
-    known = _known(study)
-    return {f"{known[y].title} over {_small(known[x].title)}": plane(study, x, y) for x, y in pairs(front(table))}
+    """The charts of every two outcomes that vary, by their names: of a sweep's points, and of what is not swept."""
+    known, swept = _known(study), points(study)
+    plain = {name: content for name, content in study.items() if name not in swept}
+    return {
+        f"{known[y].title} over {_small(known[x].title)}{note}": plane(some, x, y)
+        for some, note in ((swept, ""), (plain, " (scenarios that are not swept)"))
+        if some
+        for x, y in pairs(front(outcomes(some)))
+    }
 
 
 CHOICES = {"outcomes": other_outcomes, "plane": other_planes}

@@ -112,7 +112,7 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
         y=alt.Y(
             "accuracy_mean:Q",
             title="Final test accuracy",
-            axis=alt.Axis(format=".0%"),
+            axis=alt.Axis(format="~%"),
             scale=alt.Scale(domain=list(accuracies), nice=False),
         ),
         opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08)),

@@ -123,7 +123,7 @@ def cost(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> alt.Layer
         color=colour,
         opacity=opacity,
     )
-    y = alt.Y("accuracy_mean:Q", title="Final test accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False))
+    y = alt.Y("accuracy_mean:Q", title="Final test accuracy", axis=alt.Axis(format="~%"), scale=alt.Scale(zero=False))
     low = y.copy()
     low.shorthand = "accuracy_low:Q"
     bars = base.mark_rule(strokeWidth=2.5).encode(y=low, y2="accuracy_high:Q")

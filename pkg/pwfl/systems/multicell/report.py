@@ -220,7 +220,7 @@ def tradeoff(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Laye
         title=f"Record-level epsilon at delta = {scenario.privacy.delta:g}",
         scale=alt.Scale(zero=False),
     )
-    y = alt.Y("accuracy:Q", title="Final test accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False))
+    y = alt.Y("accuracy:Q", title="Final test accuracy", axis=alt.Axis(format="~%"), scale=alt.Scale(zero=False))
     tips = {"scheme:N": "Scheme", "epsilon_exact:Q": ("Epsilon", ".3f"), "accuracy:Q": ("Final test accuracy", ".1%")}
     points = (
         alt.Chart(shown)

@@ -17,7 +17,7 @@ def accuracy(scenarios: dict[str, dict]) -> alt.FacetChart:
     names, history = _stack(scenarios, "history")
     kept = marks.trained(history)
     frame = marks.accuracies(kept, ["scenario", "scheme"])
-    y = alt.Y(title="Test accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False))
+    y = alt.Y(title="Test accuracy", axis=alt.Axis(format="~%"), scale=alt.Scale(zero=False))
     return _panels(
         frame,
         "round:Q",

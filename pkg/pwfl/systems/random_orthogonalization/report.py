@@ -25,7 +25,7 @@ def accuracy(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame
     """Mean test accuracy over rounds."""
     kept = marks.trained(tables["history"])
     title = alt.TitleParams(f"Test accuracy, M = {scenario.network.antennas}", subtitle=marks.interval_of(kept))
-    y = alt.Y(title="Test accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False))
+    y = alt.Y(title="Test accuracy", axis=alt.Axis(format="~%"), scale=alt.Scale(zero=False))
     frame = marks.accuracies(kept, ["scheme"])
     return theme.band(frame, "accuracy", scenario, title, y, most=1.0, form=".2%")
 

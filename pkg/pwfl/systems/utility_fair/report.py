@@ -73,7 +73,7 @@ def accuracy(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.La
         pl.col("accuracy").first(),
         "Test accuracy of the access point's model",
         "Test accuracy",
-        alt.Axis(format=".0%"),
+        alt.Axis(format="~%"),
         most=1.0,
     )
 
