@@ -257,13 +257,17 @@ def test_scenarios_that_are_not_swept_have_planes_of_their_own_with_a_shape_each
         for name, scenario in study.scenarios.items()
     }
     points = {name for name in contents if name != "a"}
-    plain = {f"a{k}": contents["a"] | {"point": Point(f"a{k}", {})} for k in range(len(printed.SHAPES))}
+    plain = {
+        f"a{k}": contents["a"] | {"point": Point(f"a{k}", {"schedule.gamma": 1.0 + k})}
+        for k in range(len(printed.SHAPES))
+    }
     offered = build.choices("multicell", "plane", plain | {name: contents[name] for name in points})
     titles = {title for title in offered if title.endswith("(scenarios that are not swept)")}
     assert 0 < len(titles) < len(offered)
     for title, chart in offered.items():
         spec = chart.to_dict()
         [rows] = spec["datasets"].values()
+        assert ("numbers" in json.dumps(spec["title"])) == (title not in titles)
         assert {row["scenario"] for row in rows} == (set(plain) if title in titles else points)
         shapes = [one["encoding"]["shape"] for one in views(spec) if "shape" in one.get("encoding", {})]
         assert len(shapes) == (title in titles)

@@ -97,7 +97,7 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
         return _no_outcome(study, "outcome", "other outcome")
     first = table["outcome"].unique(maintain_order=True).to_list()
     x, y = x or first[min(1, len(first) - 1)], y or first[0]
-    known, swept = _known(study), varied(table)
+    known, swept = _known(study), varied(table) if _sweeping(study) else []
     index = [*KEYS, *swept_columns(table), "scheme", "target_epsilon"]
     sides = [
         table.filter(pl.col("outcome") == name).select(
@@ -310,8 +310,12 @@ def _doublings(values: pl.Series) -> list[float]:
 
 def points(study: dict[str, dict]) -> dict[str, dict]:
     """The scenarios that are points of sweeps; all of a study that has none."""
-    found = {name: content for name, content in study.items() if point_of(study, name).of != name}
-    return found or study
+    return {name: study[name] for name in _sweeping(study)} or study
+
+
+def _sweeping(study: dict[str, dict]) -> list[str]:
+    """The names of the scenarios that are points of sweeps."""
+    return [name for name in study if point_of(study, name).of != name]
 
 
 def varied(table: pl.DataFrame) -> list[str]:
