@@ -109,6 +109,8 @@ def test_polygons_cover_what_lies_in_them():
         assert abs(shares - expected).max() < 0.5  # corners
         assert abs(shares - expected).mean() < 0.01
         assert shares.sum() == pytest.approx(expected.sum(), rel=0.02)
+    other_way = synthetic._covered(corners[:, ::-1].astype(np.float32), axis)  # as a mirrored polygon goes
+    np.testing.assert_allclose(other_way, found, atol=1e-4)
 
 
 @pytest.mark.parametrize(("kind", "box"), [("strokes", synthetic.GLYPH), ("shapes", synthetic.SHAPE)])
@@ -119,8 +121,11 @@ def test_figures_fill_their_box(kind, box):
     fitted = synthetic._fitted(points, used, box)
     for figure in range(9):
         for copy in range(2):
-            drawn = fitted[figure, copy, used[figure]].reshape(-1, 2)
+            drawn, before = (part[figure, copy, used[figure]].reshape(-1, 2) for part in (fitted, points))
             assert np.ptp(drawn, axis=0).max() == pytest.approx(box)
+            np.testing.assert_allclose(
+                np.ptp(drawn, axis=0) / np.ptp(before, axis=0), box / np.ptp(before, axis=0).max()
+            )
             np.testing.assert_allclose(drawn.max(axis=0), -drawn.min(axis=0))
 
 
