@@ -168,7 +168,7 @@ def noise() -> dict:
 
 def fading(scheduler: str) -> dict:
     """Whole schedules of a channel drawn anew ten times, an interval of them, against those of a static channel."""
-    intervals, realizations = 10, range(REALIZATIONS // 2)
+    intervals, realizations = 5, range(REALIZATIONS)
 
     def schedules(coherence: int):
         model = scenario.resolve({"radio": {"coherence_rounds": coherence}}, {})
