@@ -167,7 +167,7 @@ def noise() -> dict:
 
 
 def fading(scheduler: str) -> dict:
-    """Whole schedules of a channel drawn anew ten times, an interval of them, against those of a static channel."""
+    """Whole schedules of a channel drawn anew, an interval of them, against those of a static channel."""
     intervals, realizations = 5, range(REALIZATIONS)
 
     def schedules(coherence: int):

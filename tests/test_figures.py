@@ -227,15 +227,20 @@ def test_schemes_whose_colour_is_taken_get_a_free_one():
     assert colours["optimal+random"] == own["optimal", "random"]
 
 
+def compared(config: dict) -> dict[str, dict]:
+    """The scenarios of a config, simulated, as `build.compare` takes them."""
+    found, study = pwfl.simulate(config), load(config, "study.yaml")
+    return {
+        name: {"scenario": scenario.part(None), "point": study.place(name), **found.scenarios[name].report}
+        for name, scenario in study.scenarios.items()
+    }
+
+
 def test_sweeps_of_several_scenarios_are_told_apart_by_shapes_and_dashes():
     sweep = {"schedule.gamma": [3.0, 300.0]}
     few = TINY["base"] | {"realizations": 2, "training_realizations": 2}
     config = {"base": few, "scenarios": {"b": {"sweep": sweep}, "a": {"sweep": sweep, "training": {"rounds": 2}}}}
-    found, study = pwfl.simulate(config), load(config, "study.yaml")
-    contents = {
-        name: {"scenario": scenario.part(None), "point": study.place(name), **found.scenarios[name].report}
-        for name, scenario in study.scenarios.items()
-    }
+    contents = compared(config)
     for figure, channels in (("plane", ("strokeDash", "shape")), ("outcomes", ("strokeDash",))):
         spec = build.comparison_figure("multicell", figure, contents).to_dict()
         for channel in channels:
@@ -251,11 +256,7 @@ def test_sweeps_of_several_scenarios_are_told_apart_by_shapes_and_dashes():
 def test_scenarios_that_are_not_swept_have_planes_of_their_own_with_a_shape_each():
     few = {"realizations": 2, "training_realizations": 2}
     config = {"base": TINY["base"] | few, "scenarios": {"a": {}, "b": {"sweep": {"schedule.gamma": [3, 4]}}}}
-    found, study = pwfl.simulate(config), load(config, "study.yaml")
-    contents = {
-        name: {"scenario": scenario.part(None), "point": study.place(name), **found.scenarios[name].report}
-        for name, scenario in study.scenarios.items()
-    }
+    contents = compared(config)
     points = {name for name in contents if name != "a"}
     plain = {
         f"a{k}": contents["a"] | {"point": Point(f"a{k}", {"schedule.gamma": 1.0 + k})}

@@ -20,6 +20,7 @@ from pwfl.report import build
 from pwfl.report.catalog import COMMON_TABLES, COMPARISON, scenario_figures
 from pwfl.runtime import store
 from pwfl.scenario.resolution import merge
+from pwfl.systems import registry
 from pwfl.systems.utility_fair import copies, link, local_steps, utility
 from pwfl.systems.utility_fair import rounds as one_round
 from pwfl.systems.utility_fair import train as training
@@ -825,6 +826,12 @@ def test_every_figure_and_table_is_made_in_edge_cases(edge):
             first = history.filter(pl.col("round") == 1)
             assert first["noise_multiplier"].null_count() == len(first)
             assert first.filter(scheme="Proposed")["loss"].equals(first.filter(scheme="Benchmark")["loss"])
+
+
+def test_figures_have_captions():
+    folder = registry.system("utility_fair").folder / "captions"
+    for name in [*CATALOG.figures, *CATALOG.comparison_figures]:
+        assert (folder / f"{name}.rst").read_text().startswith("**")
 
 
 def test_the_report_agrees_with_plain_sums():

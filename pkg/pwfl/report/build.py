@@ -63,8 +63,8 @@ def placed(frames: dict[str, pl.DataFrame], point) -> dict[str, pl.DataFrame]:
 def comparison_figure(system: str, name: str, study: dict[str, dict]):
     """The Altair chart `name` that compares a system's scenarios, or all of them for `systems`; see `compare`."""
     if system == "systems":
-        plain = {one: content for one, content in study.items() if sweeps.point_of(study, one).of == one}
-        return sweep_figures.systems(study) if name == "epsilon" else systems.COMPARISON_FIGURES[name](plain or study)
+        plain = sweep_figures.unswept(study) or study
+        return sweep_figures.systems(study) if name == "epsilon" else systems.COMPARISON_FIGURES[name](plain)
     own = registry.system(system).part("report")
     draw = sweep_figures.FIGURES | (
         own.COMPARISON_FIGURES if registry.system(system).catalog.comparison_figures else {}

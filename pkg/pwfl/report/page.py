@@ -19,6 +19,10 @@ from pwfl.tables.units import unit
 SHOWN = 100  # rows of a table on the page; its files hold all
 DIGITS = 4
 FORMATS = ("svg", "png", "pdf", "json")
+OF_SCENARIO = "A scenario of the system {system}."
+OF_POINT = (
+    "A point of a sweep of the system {system}. What it came to realization by realization is in the folder {scenario}."
+)
 COMPARED = "All scenarios side by side. Click on a legend to choose schemes; point at a mark for its numbers."
 
 
@@ -110,11 +114,8 @@ def of_files(study: str, parts: list[dict], folder: Path) -> str:
             )
             for path, text in part["tables"]
         ]
-        if scenario:
-            text = f"A {'point of a sweep' if part['point'] else 'scenario'} of the system {part['system']}."
-            text += f" What it came to realization by realization is in the folder {scenario}." if part["point"] else ""
-        else:
-            text = COMPARED
+        text = COMPARED if not scenario else OF_POINT if part["point"] else OF_SCENARIO
+        text = text.format(scenario=scenario, system=part.get("system"))
         made.append(Part(scenario or "The study", text, figures, tables))
     return render(study, _words(parts, made[0]), made)
 

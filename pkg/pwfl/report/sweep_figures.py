@@ -97,7 +97,7 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
         return _no_outcome(study, "outcome", "other outcome")
     first = table["outcome"].unique(maintain_order=True).to_list()
     x, y = x or first[min(1, len(first) - 1)], y or first[0]
-    known, swept = _known(study), varied(table) if _sweeping(study) else []
+    known, swept = _known(study), [] if unswept(study) else varied(table)
     index = [*KEYS, *swept_columns(table), "scheme", "target_epsilon"]
     sides = [
         table.filter(pl.col("outcome") == name).select(
@@ -167,7 +167,7 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
     Scenarios: a panel for each, a line a scheme. Points: a panel a scheme, a line a point, its colour in the order of
     the swept parameter.
     """
-    plain = {name: content for name, content in study.items() if point_of(study, name).of == name}
+    plain = unswept(study)
     study, by_point = (plain, False) if plain else (study, True)
     frames = []
     for name, content in study.items():
@@ -310,12 +310,13 @@ def _doublings(values: pl.Series) -> list[float]:
 
 def points(study: dict[str, dict]) -> dict[str, dict]:
     """The scenarios that are points of sweeps; all of a study that has none."""
-    return {name: study[name] for name in _sweeping(study)} or study
+    plain = unswept(study)
+    return {name: content for name, content in study.items() if name not in plain} or study
 
 
-def _sweeping(study: dict[str, dict]) -> list[str]:
-    """The names of the scenarios that are points of sweeps."""
-    return [name for name in study if point_of(study, name).of != name]
+def unswept(study: dict[str, dict]) -> dict[str, dict]:
+    """The scenarios that are no points of sweeps."""
+    return {name: content for name, content in study.items() if point_of(study, name).of == name}
 
 
 def varied(table: pl.DataFrame) -> list[str]:
