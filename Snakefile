@@ -26,6 +26,11 @@ onstart:
 
 
 onsuccess:
+    if missing := unfinished():
+        raise WorkflowError(
+            f"The run ended without these files, or with files of another plan: {', '.join(missing)}. Run again, "
+            "without --force or --forcerun, which make Snakemake skip other jobs."
+        )
     print(progress.result(RESULTS), file=sys.stderr)
 
 

@@ -1,6 +1,7 @@
 # What the rules share: the study, and which tables stand where in the store.
 import re
 import sys
+from functools import cache
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -11,10 +12,13 @@ if (package := Path(str(workflow.current_basedir)).parent / "pkg").is_dir():
     sys.path.insert(0, str(package))
 
 from pwfl import scenario
+from snakemake.settings.types import RerunTrigger
+
 from pwfl.report import catalog
-from pwfl.runtime import estimate, jobs, locks, progress, shards, store
+from pwfl.runtime import estimate, jobs, locks, made, progress, shards, store
 from pwfl.stages import IMPORTED, IMPORTS, MAKER, STAGES
 from pwfl.systems import registry
+from pwfl.workflow import reports
 
 jobs.give_path(package)
 DEFAULT_CONFIG = "config/config.yaml"  # also under `--config` alone
@@ -54,7 +58,40 @@ described = {
     for description in planned[name].values()
 }
 RESULTS = f"results/{study.name}"
-FORMATS = ("json", "png", "svg", *(("pdf",) if study.print else ()))  # of figures
+CAPTIONS = Path(str(workflow.current_basedir)).parent / "report"
+due_reports = reports.plan(
+    study, planned, CAPTIONS
+)  # record, in RESULTS -> what its job depends on
+
+
+def lies(path):
+    """Where a file of RESULTS lies, also as a module of another workflow."""
+    return workflow.modifier.path_modifier.replace_prefix(f"{RESULTS}/{path}")
+
+
+stored_elsewhere = (
+    workflow.storage_settings is not None
+    and workflow.storage_settings.default_storage_provider is not None
+)
+# Where files lie in a storage, records cannot be read now: then params decide, by Snakemake's memory.
+stale = {
+    path: lies(path)
+    for path, depends in due_reports.items()
+    if stored_elsewhere or not made.is_of(lies(path), depends)
+}
+
+
+@cache
+def let_content_decide():
+    """Run what is missing and what is of another plan, whatever the times of files say, and the command line.
+
+    Addresses name what stages' tables are of, and records what a report was made of, so inputs are `ancient`, and
+    what is stale is forced. Called by input functions, between Snakemake's reading of its settings and its decision.
+    """
+    if workflow.is_main_process:
+        workflow.dag_settings.rerun_triggers = {RerunTrigger.PARAMS}
+        if not stored_elsewhere:
+            workflow.dag.forcefiles.update(stale.values())
 
 
 if workflow.is_main_process and is_main:
@@ -111,9 +148,12 @@ def at(wildcards):
 
 
 def stored(table, address, shard):
-    """A table's file in the store."""
+    """A table's file in the store. What it is of stands in the address: whenever it was written, it is up to date."""
+    let_content_decide()
     maker = getattr(rules, MAKER[table])
-    return getattr(maker.output, table).apply_wildcards({"address": address, "shard": shard})
+    return ancient(
+        getattr(maker.output, table).apply_wildcards({"address": address, "shard": shard})
+    )
 
 
 def upstream(wildcards):
@@ -132,7 +172,7 @@ def upstream(wildcards):
     }
     if IMPORTED in description["upstream"]:
         address = description["upstream"][IMPORTED]
-        files = {table: ancient(stored(table, address, shards.ALL)) for table in IMPORTS}
+        files = {table: stored(table, address, shards.ALL) for table in IMPORTS}
     for given in (store.DATASET, store.FEATURES):
         if given in description["upstream"]:
             files["data"] = made_before(given, wildcards)
@@ -174,7 +214,7 @@ def figure_files(wildcards):
 
     Those of the channel and that of who holds what, which is drawn of one realization, are the first shard's.
     """
-    figures = figures_of(model(wildcards).system)
+    figures = reports.figures(model(wildcards).system)
     wanted = sorted({table for needed in figures.values() for table in needed})
     return {
         table: (
@@ -186,39 +226,48 @@ def figure_files(wildcards):
     }
 
 
-def report_depends(wildcards):
-    """The param `depends` of a scenario's report."""
-    name = wildcards.scenario
-    return store.report(study, name, planned[name])
+def of_report(job):
+    """The param `depends` of a job of a scenario's report: all that its result depends on, as `depends` of a stage's."""
+
+    def found(wildcards):
+        model(wildcards)  # an unknown scenario is an error
+        return due_reports[reports.record(job, wildcards.scenario)]
+
+    return found
 
 
-def addresses_file(name):
-    """A scenario's list of the addresses behind its report, an input of it.
+def from_reports(path, files):
+    """Inputs of a report's job, given by its record, from other jobs: files in RESULTS.
 
-    The main process writes it where it differs: should Snakemake's memory of params be lost, a report that is
-    older than a change of its addresses is still made anew.
+    Where it is not stale, they are no reason to run it, whenever they were written.
     """
-    path = workflow.modifier.path_modifier.replace_prefix(f"{RESULTS}/{name}/addresses.csv")
-    if workflow.is_main_process:
-        try:
-            store.write_addresses(study.scenarios[name], planned[name], path)
-        except OSError as error:
-            raise WorkflowError(f"{path}: cannot be written: {error.strerror}") from None
-    return path
+
+    def found(_):
+        let_content_decide()
+        paths = [f"{RESULTS}/{file}" for file in files]
+        return paths if path in stale else ancient(paths)
+
+    return found
 
 
-listed = {name: addresses_file(name) for name in study.scenarios}
+def nothing(_):
+    """The inputs of a job that has none."""
+    let_content_decide()
+    return []
 
 
-def tables_of(name):
-    """The tables of a scenario's report, with their captions; points of a sweep are audited where it is asked for."""
-    own = registry.system(study.scenarios[name].system).catalog.tables
-    return own if name in study.points else own | catalog.COMMON_TABLES
-
-
-def figures_of(system):
-    """The figures of a system's scenarios, with the tables that they are drawn from."""
-    return catalog.scenario_figures(registry.system(system).catalog)
+def unfinished():
+    """The files asked for that are not there, or not of this plan: none, at the end of a run that did all its work."""
+    if stored_elsewhere:
+        return []
+    wanted = {job: job.output or job.input for job in workflow.dag.targetjobs}
+    missing = {str(path) for paths in wanted.values() for path in paths if not Path(path).exists()}
+    for job in workflow.dag.jobs:
+        record = getattr(job.output, "made", None)
+        asked = any(not paths.isdisjoint(job.output) for paths in map(set, wanted.values()))
+        if record and asked and not made.is_of(record, job.params.depends):
+            missing.add(str(record))
+    return sorted(missing)
 
 
 def scenarios_of(system):
@@ -239,89 +288,23 @@ def scenarios_of(system):
     return own
 
 
-def caption(system, figure):
-    """The file of a figure's caption."""
-    if system == "systems" or figure in (*catalog.COMMON_FIGURES, *catalog.SWEEP_FIGURES):
-        return Path(str(workflow.current_basedir)).parent / "report" / f"{figure}.rst"
-    return registry.system(system).folder / "captions" / f"{figure}.rst"
-
-
 def drawn(path, figures, category):
-    """The output files of figures in all FORMATS, given as pairs of system and name.
+    """The output files of figures in all formats, given as pairs of system and name.
 
     `path` is a pattern of their paths without suffix. The report shows the SVG.
     """
 
     def entry(file, figure):
         return report(
-            file, caption=str(caption(*figure)), category=category, labels={"figure": figure[1]}
+            file,
+            caption=str(reports.caption(*figure, CAPTIONS)),
+            category=category,
+            labels={"figure": figure[1]},
         )
 
     files = {
-        kind: [f"{path.format(system=s, figure=f)}.{kind}" for s, f in figures] for kind in FORMATS
+        kind: [f"{path.format(system=s, figure=f)}.{kind}" for s, f in figures]
+        for kind in reports.formats(study)
     }
     files["svg"] = [entry(file, figure) for file, figure in zip(files["svg"], figures)]
     return files
-
-
-def comparison_figures():
-    """The figures that compare scenarios, as pairs of system and name: of one system, and of all."""
-    systems = [chosen.system for chosen in study.scenarios.values()]
-    swept = {study.scenarios[name].system for name in study.points}
-    compared = [
-        (system, figure)
-        for system in sorted(set(systems))
-        if systems.count(system) > 1
-        for figure in catalog.compared(registry.system(system).catalog, system in swept)
-    ]
-    if len(set(systems)) > 1:
-        compared += [("systems", figure) for figure in catalog.SYSTEMS_FIGURES]
-    if len(swept) > 1:
-        compared += [("systems", figure) for figure in catalog.SYSTEMS_SWEEP_FIGURES]
-    return compared
-
-
-def page_parts():
-    """What the study's page shows, section by section: figures and tables by their paths without suffix."""
-    systems = {name: chosen.system for name, chosen in study.scenarios.items()}
-    parts = [
-        {
-            "scenario": None,
-            "figures": [
-                (f"{system}_{f}", caption(system, f).read_text(encoding="utf-8"))
-                for system, f in comparison_figures()
-            ],
-            "tables": list(catalog.COMPARISON.items()),
-        }
-    ]
-    for name, system in systems.items():
-        point, tables = name in study.points, tables_of(name)
-        figures = [] if point else figures_of(system)
-        parts.append(
-            {
-                "scenario": name,
-                "system": system,
-                "point": point,
-                "figures": [
-                    (f"{name}/{f}", caption(system, f).read_text(encoding="utf-8")) for f in figures
-                ],
-                "tables": [
-                    (f"{name}/{t}", text)
-                    for t, text in tables.items()
-                    if t == "summary" or not point
-                ],
-            }
-        )
-    return parts
-
-
-def page_files():
-    """The files that the study's page is made of."""
-    kinds = {"figures": ("json", "svg"), "tables": ("parquet",)}
-    return [
-        f"{RESULTS}/{path}.{kind}"
-        for part in page_parts()
-        for what, suffixes in kinds.items()
-        for path, _ in part[what]
-        for kind in suffixes
-    ]

@@ -1,5 +1,7 @@
 rule projection:
     "What tells synthetic images from each other. It has no input: no image of anybody enters."
+    input:
+        nothing,
     output:
         projection="store/projection/{address}/projection.npz",
     log:

@@ -6,17 +6,19 @@ localrules:
 
 rule scenario:
     "A scenario with all defaults filled in."
+    input:
+        nothing,
     output:
         yaml=f"{RESULTS}/{{scenario}}/scenario.yaml",
         csv=f"{RESULTS}/{{scenario}}/parameters.csv",
         parquet=f"{RESULTS}/{{scenario}}/parameters.parquet",
+        made=f"{RESULTS}/{reports.record('scenario', '{scenario}')}",
     log:
         f"logs/report/{study.name}/{{scenario}}/scenario.log",
     conda:
         "../envs/environment.yaml"
     params:
-        resolved=lambda wildcards: model(wildcards).model_dump(),
-        code=store.code("pwfl.scenario.resolved")["code"],
+        depends=of_report("scenario"),
     message:
         "{wildcards.scenario}: resolved scenario"
     script:
@@ -32,7 +34,6 @@ for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()
         name:
             f"tables_{system}"
         input:
-            addresses=lambda wildcards: local(listed[wildcards.scenario]),
             schedule_status=lambda wildcards: scheme_files("schedule_status", wildcards),
             noise_status=lambda wildcards: scheme_files("noise_status", wildcards),
             history=lambda wildcards: scheme_files("history", wildcards),
@@ -47,6 +48,8 @@ for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()
                 f"{RESULTS}/{{{{scenario}}}}/{{table}}.parquet",
                 table=registry.system(system).catalog.tables,
             ),
+            addresses=f"{RESULTS}/{{scenario}}/addresses.csv",
+            made=f"{RESULTS}/{reports.record('tables', '{scenario}')}",
         log:
             f"logs/report/{study.name}/{{scenario}}/tables.log",
         benchmark:
@@ -60,8 +63,8 @@ for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()
             mem_mb=2000,
             runtime=10,
         params:
-            depends=report_depends,
-            captions=registry.system(system).catalog.tables,
+            depends=of_report("tables"),
+            tables=list(registry.system(system).catalog.tables),
         message:
             "{wildcards.scenario}: tables"
         script:
@@ -73,13 +76,13 @@ for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()
             f"figures_{system}"
         input:
             unpack(figure_files),
-            addresses=lambda wildcards: local(listed[wildcards.scenario]),
         output:
             **drawn(
                 f"{RESULTS}/{{{{scenario}}}}/{{figure}}",
-                [(system, figure) for figure in figures_of(system)],
+                [(system, figure) for figure in reports.figures(system)],
                 category="{scenario}",
             ),
+            made=f"{RESULTS}/{reports.record('figures', '{scenario}')}",
         log:
             f"logs/report/{study.name}/{{scenario}}/figures.log",
         benchmark:
@@ -93,7 +96,7 @@ for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()
             mem_mb=2000,
             runtime=10,
         params:
-            depends=report_depends,
+            depends=of_report("figures"),
         message:
             "{wildcards.scenario}: figures"
         script:
@@ -103,11 +106,11 @@ for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()
 rule audited:
     "What a scenario's audit found."
     input:
-        addresses=lambda wildcards: local(listed[wildcards.scenario]),
         audit=lambda wildcards: scheme_files("audit", wildcards),
     output:
         csv=f"{RESULTS}/{{scenario}}/audit.csv",
         parquet=f"{RESULTS}/{{scenario}}/audit.parquet",
+        made=f"{RESULTS}/{reports.record('audited', '{scenario}')}",
     log:
         f"logs/report/{study.name}/{{scenario}}/audited.log",
     benchmark:
@@ -119,7 +122,7 @@ rule audited:
         mem_mb=2000,
         runtime=10,
     params:
-        depends=report_depends,
+        depends=of_report("audited"),
     message:
         "{wildcards.scenario}: table of the audit"
     script:
@@ -135,19 +138,27 @@ rule audits:
 rule comparison:
     "Tables and figures over all scenarios of the study: claims, outcomes, summary."
     input:
-        [
-            f"{RESULTS}/{name}/{table}.parquet"
-            for name, chosen in study.scenarios.items()
-            for table in registry.system(chosen.system).catalog.tables
-        ],
+        tables=from_reports(
+            reports.record(reports.COMPARISON),
+            [
+                f"{name}/{table}.parquet"
+                for name, chosen in study.scenarios.items()
+                for table in registry.system(chosen.system).catalog.tables
+            ],
+        ),
+        made=from_reports(
+            reports.record(reports.COMPARISON),
+            [reports.record("tables", name) for name in study.scenarios],
+        ),
     output:
         **drawn(
             f"{RESULTS}/{{system}}_{{figure}}",
-            comparison_figures(),
+            reports.comparison_figures(study),
             category="Comparison",
         ),
         csv=expand(f"{RESULTS}/{{table}}.csv", table=catalog.COMPARISON),
         parquet=expand(f"{RESULTS}/{{table}}.parquet", table=catalog.COMPARISON),
+        made=f"{RESULTS}/{reports.record(reports.COMPARISON)}",
     log:
         f"logs/report/{study.name}/comparison.log",
     benchmark:
@@ -159,9 +170,8 @@ rule comparison:
         mem_mb=2000,
         runtime=10,
     params:
-        depends=store.comparison(study),
-        captions=catalog.COMPARISON,
-        figures=comparison_figures(),
+        depends=due_reports[reports.record(reports.COMPARISON)],
+        tables=list(catalog.COMPARISON),
     message:
         f"comparison of the scenarios of {study.name}"
     script:
@@ -171,14 +181,19 @@ rule comparison:
 rule page:
     "One file to open: what the study is, its claims, figures and tables, with links to the files beside it."
     input:
-        page_files(),
+        files=from_reports(reports.record(reports.PAGE), reports.page_files(study, CAPTIONS)),
+        made=from_reports(
+            reports.record(reports.PAGE),
+            [path for path in due_reports if reports.shown(study, path)],
+        ),
     output:
-        report(
+        html=report(
             f"{RESULTS}/index.html",
             caption="../report/page.rst",
             category="Study",
             labels={"figure": "all figures and tables, interactive"},
         ),
+        made=f"{RESULTS}/{reports.record(reports.PAGE)}",
     log:
         f"logs/report/{study.name}/page.log",
     benchmark:
@@ -190,8 +205,7 @@ rule page:
         mem_mb=2000,
         runtime=10,
     params:
-        depends=store.page(study),
-        parts=page_parts(),
+        depends=due_reports[reports.record(reports.PAGE)],
     message:
         f"page of {study.name}"
     script:

@@ -1,11 +1,11 @@
 from pwfl import tables
 from pwfl.report import build
-from pwfl.runtime import jobs, store
+from pwfl.runtime import jobs, made
 from pwfl.scenario.sweep import Point
 
 depends, output = snakemake.params.depends, snakemake.output
 scenario = jobs.start(snakemake.log[0], depends)
-paths = dict(snakemake.input.items())
-store.check_addresses(paths.pop("addresses"), depends)
-frames = build.placed(tables.read_schemes(paths, depends, scenario), Point(*depends["point"]))
-tables.write_report(frames["audit"], output.csv, output.parquet)
+inputs = tables.read_schemes(dict(snakemake.input.items()), depends, scenario)
+frame = build.placed(inputs, Point(*depends["point"]))["audit"]
+tables.write_report(frame, output.csv, output.parquet)
+made.record(output.made, depends, [output.csv, output.parquet])

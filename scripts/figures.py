@@ -2,14 +2,13 @@ from pathlib import Path
 
 from pwfl import tables
 from pwfl.report import build, theme
-from pwfl.runtime import jobs, store
+from pwfl.runtime import jobs, made
 
-depends, output = snakemake.params.depends, snakemake.output
+depends, output = snakemake.params.depends, dict(snakemake.output.items())
 scenario = jobs.start(snakemake.log[0], depends)
-paths = dict(snakemake.input.items())
-store.check_addresses(paths.pop("addresses"), depends)
-inputs = tables.read_schemes(paths, depends, scenario)
-kinds = dict(output.items())
-for k, spec in enumerate(output.json):
+inputs = tables.read_schemes(dict(snakemake.input.items()), depends, scenario)
+record = output.pop("made")
+for k, spec in enumerate(output["json"]):
     chart = theme.named(build.figure(scenario, Path(spec).stem, inputs), depends["scenario"])
-    theme.save(chart, {kind: files[k] for kind, files in kinds.items()})
+    theme.save(chart, {kind: files[k] for kind, files in output.items()})
+made.record(record, depends, [file for files in output.values() for file in files])

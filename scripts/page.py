@@ -1,12 +1,12 @@
 from pathlib import Path
 
 from pwfl.report import page
-from pwfl.runtime import jobs, store
+from pwfl.runtime import jobs, made
 from pwfl.runtime.files import whole
 
-depends, [output] = snakemake.params.depends, snakemake.output
-jobs.log_to(snakemake.log[0])
-store.check_code(depends)
-with whole(output) as partial:
-    text = page.of_files(depends["study"], snakemake.params.parts, Path(output).parent)
+depends, output = snakemake.params.depends, snakemake.output
+jobs.start(snakemake.log[0], depends)
+with whole(output.html) as partial:
+    text = page.of_files(depends["study"], depends["parts"], Path(output.html).parent)
     Path(partial).write_text(text, encoding="utf-8")
+made.record(output.made, depends, [output.html])

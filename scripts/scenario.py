@@ -1,8 +1,9 @@
 from pwfl import tables
-from pwfl.runtime import jobs
+from pwfl.runtime import jobs, made
 from pwfl.scenario import resolved
 
-jobs.log_to(snakemake.log[0])
-scenario, output = snakemake.params.resolved, snakemake.output
-resolved.save(scenario, output.yaml)
-tables.write_report(resolved.parameter_table(scenario), output.csv, output.parquet)
+depends, output = snakemake.params.depends, snakemake.output
+jobs.start(snakemake.log[0], depends)
+resolved.save(depends["resolved"], output.yaml)
+tables.write_report(resolved.parameter_table(depends["resolved"]), output.csv, output.parquet)
+made.record(output.made, depends, [output.yaml, output.csv, output.parquet])

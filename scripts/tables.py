@@ -1,13 +1,13 @@
 from pwfl import tables
 from pwfl.report import build
-from pwfl.runtime import jobs, store
+from pwfl.runtime import jobs, made, store
 from pwfl.scenario.sweep import Point
 
-depends = snakemake.params.depends
+depends, output = snakemake.params.depends, snakemake.output
 scenario = jobs.start(snakemake.log[0], depends)
-paths = dict(snakemake.input.items())
-store.check_addresses(paths.pop("addresses"), depends)
-frames = build.summarize(scenario, tables.read_schemes(paths, depends, scenario))
+frames = build.summarize(scenario, tables.read_schemes(dict(snakemake.input.items()), depends, scenario))
 frames = build.placed(frames, Point(*depends["point"]))
-for name, csv, parquet in zip(snakemake.params.captions, snakemake.output.csv, snakemake.output.parquet):
+for name, csv, parquet in zip(snakemake.params.tables, output.csv, output.parquet):
     tables.write_report(frames[name], csv, parquet)
+store.write_addresses(depends["addresses"], output.addresses)
+made.record(output.made, depends, [*output.csv, *output.parquet, output.addresses])

@@ -259,17 +259,6 @@ def test_a_job_with_other_code_than_planned_refuses_to_run(monkeypatch):
         store.check_code(description | {"packages": description["packages"] | {"numpy": "1.0"}})
 
 
-def test_a_report_whose_addresses_another_run_has_changed_is_refused(tmp_path):
-    studies = [load(study(schedule={"gamma": gamma}), "study.yaml") for gamma in (7.0, 8.0)]
-    found = [store.addresses(planned.scenarios["one"]) for planned in studies]
-    one, two = (store.report(planned, "one", own) for planned, own in zip(studies, found, strict=True))
-    path = str(tmp_path / "addresses.csv")
-    store.write_addresses(studies[0].scenarios["one"], found[0], path)
-    store.check_addresses(path, one)
-    with pytest.raises(store.StoreError, match=r"addresses.csv: names .* for account of RndSched, this report"):
-        store.check_addresses(path, two)
-
-
 def test_another_version_of_a_package_has_another_address(monkeypatch):
     before = addresses(study())
     monkeypatch.setattr(store, "packages", lambda *modules: {"tensorflow": "1.0"} if "train" in modules[0] else {})

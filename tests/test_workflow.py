@@ -12,8 +12,10 @@ import pwfl
 from conftest import ROOT, jobs, need, plugin, snakemake
 from pwfl import tables
 from pwfl.report import catalog
+from pwfl.runtime import made
 from pwfl.stages import STAGES
 from pwfl.systems import registry
+from pwfl.workflow import reports
 
 pytestmark = pytest.mark.xdist_group("workflow")  # one worker, so that one run serves all these tests
 
@@ -113,7 +115,8 @@ def test_results_leave_out_an_audit_of_other_parameters(done, tmp_path):
     folder, config = done
     for part in ("results", "store"):
         shutil.copytree(folder / part, tmp_path / part)
-    shutil.rmtree(stored(tmp_path, config, "low", "audit", "OptSched"))  # as after a change that did not ask for it
+    record = tmp_path / "results" / "tiny" / "low" / reports.record("audited")  # of a change that did not ask for one
+    made.record(str(record), {"upstream": {"OptSched": {"audit": "0123456789ab"}}}, [])
     found = pwfl.results(tmp_path / "results" / config["study"]).scenarios
     assert "audit" in found["high"].stages
     assert "audit" in found["high"].report
@@ -132,7 +135,7 @@ RERUNS = {  # one of a kind; for every parameter tests/reruns has the stages who
     "seed": (2, CHANNEL),
     "realizations": (6, CHANNEL - {"train"}),
     "training_realizations": (4, REPORT),  # shards are whole: the fourth is trained
-    "shards.optimization": (3, CHANNEL),
+    "shards.optimization": (3, CHANNEL - {"audited"}),
     "shards.training": (1, TRAIN - {"audited"}),
     "radio.bandwidth_hz": (200e3, SCHEDULE),
     "channel.links": ("links.csv", {"imported", *CHANNEL}),

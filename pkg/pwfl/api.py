@@ -10,10 +10,11 @@ from pwfl import run, tables
 from pwfl.learning import extraction
 from pwfl.report import build
 from pwfl.report.catalog import COMMON_TABLES, COMPARISON
-from pwfl.runtime import shards, store
+from pwfl.runtime import made, shards, store
 from pwfl.scenario import Study, check_surroundings, load, read, resolve
 from pwfl.stages import MAKER, REPORT, STAGES
 from pwfl.systems import registry
+from pwfl.workflow import reports
 
 Known = dict[tuple[str, int, int], dict[str, pl.DataFrame]]
 
@@ -83,7 +84,7 @@ def results(folder: str | Path) -> StudyTables:
     ------
     FileNotFoundError
         If the folder holds no finished scenario.
-    tables.TableError
+    tables.TableError, MadeError
         If a table is damaged or not the one that the report was made of.
     """
     folder = Path(folder)
@@ -91,7 +92,7 @@ def results(folder: str | Path) -> StudyTables:
     if not finished:
         raise FileNotFoundError(f"{folder}: holds no finished scenario (results/STUDY, of a workflow that ran)")
     found = {path.name: _read_scenario(path, folder.parent.parent) for path in finished}
-    compared = {name: pl.read_parquet(path) for name in COMPARISON if (path := folder / f"{name}.parquet").exists()}
+    compared = {name: tables.read_report(path) for name in COMPARISON if (path := folder / f"{name}.parquet").exists()}
     return StudyTables(found, compared)
 
 
@@ -161,19 +162,19 @@ def _of_stage(scenario, stage: str, variant: str | None, found: dict) -> dict[st
 
 
 def _read_scenario(folder: Path, root: Path) -> ScenarioTables:
-    scenario = resolve({}, yaml.safe_load((folder / "scenario.yaml").read_text(encoding="utf-8")))
-    upstream = store.read_addresses(str(folder / "addresses.csv"))
+    scenario = resolve({}, yaml.safe_load(made.content(folder / "scenario.yaml")))
+    upstream = store.read_addresses(made.content(folder / "addresses.csv"))
     # A point's audit that was asked for once is of another address when the point was computed anew without it.
-    audits = [root / "store" / "audit" / stages["audit"] / "audit.parquet" for stages in upstream.values()]
-    audited = all(path.exists() for path in [folder / "audit.parquet", *audits])
+    audits = made.upstream(str(folder / reports.record("audited")))
+    audited = audits == {scheme: {"audit": stages["audit"]} for scheme, stages in upstream.items()}
     paths: dict[str, list[str]] = {}
-    for stage, made in STAGES.items():
+    for stage, declared in STAGES.items():
         for scheme in scenario.schemes if stage != "audit" or audited else ():
             home = root / "store" / stage / upstream[scheme.name][stage]
             inside = [home if name == shards.ALL else home / name for name in shards.of(scenario, stage)]
-            for table in made.makes:
+            for table in declared.makes:
                 if stage != "channel" or not paths.get(table):
                     paths.setdefault(table, []).extend(str(place / f"{table}.parquet") for place in inside)
     stages = tables.read_schemes(paths, {"system": scenario.system, "upstream": upstream}, scenario)
     wanted = [*registry.system(scenario.system).catalog.tables, *(COMMON_TABLES if audited else ())]
-    return ScenarioTables(stages, {name: pl.read_parquet(folder / f"{name}.parquet") for name in wanted})
+    return ScenarioTables(stages, {name: tables.read_report(folder / f"{name}.parquet") for name in wanted})

@@ -14,6 +14,8 @@ from itables.javascript import generate_init_offline_itables_html
 from jinja2 import Template
 from markupsafe import Markup
 
+from pwfl.runtime import made
+from pwfl.tables import read_report
 from pwfl.tables.units import unit
 
 SHOWN = 100  # rows of a table on the page; its files hold all
@@ -95,29 +97,32 @@ def of_files(study: str, parts: list[dict], folder: Path) -> str:
         with `figures`, pairs of a path without suffix and the caption, and `tables`, pairs of the same kind.
     folder
         The study's, which the paths are in.
+
+    Raises
+    ------
+    MadeError
+        If a file is not as its job wrote it.
     """
-    made = []
+    shown = []
     for part in parts:
         scenario = part["scenario"] or ""
         figures = [
             Figure(
                 Path(path).name,
                 caption(text, scenario),
-                json.loads((folder / f"{path}.json").read_text(encoding="utf-8")),
+                json.loads(made.content(folder / f"{path}.json")),
                 [f"{path}.{kind}" for kind in FORMATS if (folder / f"{path}.{kind}").exists()],
             )
             for path, text in part["figures"]
         ]
         tables = [
-            Table(
-                Path(path).name, text, pl.read_parquet(folder / f"{path}.parquet"), [f"{path}.csv", f"{path}.parquet"]
-            )
+            Table(Path(path).name, text, read_report(folder / f"{path}.parquet"), [f"{path}.csv", f"{path}.parquet"])
             for path, text in part["tables"]
         ]
         text = COMPARED if not scenario else OF_POINT if part["point"] else OF_SCENARIO
         text = text.format(scenario=scenario, system=part.get("system"))
-        made.append(Part(scenario or "The study", text, figures, tables))
-    return render(study, _words(parts, made[0]), made)
+        shown.append(Part(scenario or "The study", text, figures, tables))
+    return render(study, _words(parts, shown[0]), shown)
 
 
 def _words(parts: list[dict], study: Part) -> list[str]:

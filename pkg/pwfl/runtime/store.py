@@ -8,6 +8,7 @@ import csv
 import hashlib
 import json
 from functools import cache
+from io import StringIO
 from math import isqrt
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from pwfl.learning.datasets import SIZES
 from pwfl.learning.features import DIRECTIONS, asked
 from pwfl.runtime.files import content, whole
 from pwfl.runtime.fingerprint import fingerprint, packages
-from pwfl.stages import IMPORTED, MAKER, REPORT, STAGES, variants
+from pwfl.stages import IMPORTED, MAKER, STAGES, variants
 from pwfl.systems import registry
 
 DIGITS = 12  # of an address
@@ -94,47 +95,6 @@ def imported(system: str, paths: dict[str, str]) -> dict:
     )
 
 
-def report(study, name: str, found: dict) -> dict:
-    """What the report of a study's scenario depends on: parameters, code, the addresses of each scheme's stages.
-
-    And where the scenario stands in the study's sweep.
-    """
-    scenario = study.scenarios[name]
-    package = registry.system(scenario.system).package
-    schemes = {
-        scheme.name: {stage: of_scheme(found, stage, scheme)["address"] for stage in STAGES}
-        for scheme in scenario.schemes
-    }
-    return {
-        "system": scenario.system,
-        "stage": REPORT,
-        "scenario": name,
-        "point": list(study.place(name)),
-        "parameters": scenario.of_stage(REPORT).plain(),
-        "upstream": schemes,
-        **code(f"{package}.{REPORT}", f"{package}.tables", "pwfl.report.build"),
-    }
-
-
-def comparison(study) -> dict:
-    """What the comparison of a study's scenarios depends on: all parameters that any stage reads, sweeps, and code."""
-    scenarios = study.scenarios
-    packages_of = dict.fromkeys(registry.system(scenario.system).package for scenario in scenarios.values())
-    modules = [f"{package}.{module}" for package in packages_of for module in (REPORT, "claims")]
-    return {
-        "stage": "comparison",
-        "systems": {name: scenario.system for name, scenario in scenarios.items()},
-        "points": {name: list(study.place(name)) for name in scenarios},
-        "parameters": {name: scenario.part(None).plain() for name, scenario in scenarios.items()},
-        **code("pwfl.report.build", *modules),
-    }
-
-
-def page(study) -> dict:
-    """What a study's page depends on, besides the files that it shows."""
-    return {"stage": "page", "study": study.name, **code("pwfl.report.page")}
-
-
 @cache
 def code(*modules: str) -> dict:
     """The part of a description that tells the code of some modules, and the packages that they use."""
@@ -159,46 +119,30 @@ def check_contents(description: dict, paths: dict[str, str]) -> None:
             raise StoreError(f"{path}: was changed after this job was planned; start the workflow again")
 
 
-def write_addresses(scenario, found: dict, path: str) -> None:
-    """Write the table of the addresses behind a scenario's report: scheme, stage, address, folder of its tables.
-
-    A file that says the same already keeps its time.
-    """
-    lines = ["scheme,stage,address,folder"]
-    for scheme in scenario.schemes:
-        for stage in (*GIVEN, *STAGES):
-            if stage in STAGES or (stage, None, None) in found:
-                address = of_scheme(found, stage, scheme)["address"]
-                lines.append(f'"{scheme.name}",{stage},{address},store/{stage}/{address}')
-    text, file = "\n".join(lines) + "\n", Path(path)
-    if not file.exists() or file.read_text(encoding="utf-8") != text:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with whole(path) as partial:
-            Path(partial).write_text(text, encoding="utf-8")
+def listing(scenario, found: dict) -> list[list[str]]:
+    """The addresses behind a scenario's report: rows of scheme, stage, address, and the folder of its tables."""
+    return [
+        [scheme.name, stage, address := of_scheme(found, stage, scheme)["address"], f"store/{stage}/{address}"]
+        for scheme in scenario.schemes
+        for stage in (*GIVEN, *STAGES)
+        if stage in STAGES or (stage, None, None) in found
+    ]
 
 
-def read_addresses(path: str) -> dict[str, dict[str, str]]:
+def write_addresses(rows: list[list[str]], path: str) -> None:
+    """Write the rows of `listing` to a CSV file."""
+    buffer = StringIO(newline="")
+    csv.writer(buffer, lineterminator="\n").writerows([["scheme", "stage", "address", "folder"], *rows])
+    with whole(path) as partial:
+        Path(partial).write_text(buffer.getvalue(), encoding="utf-8")
+
+
+def read_addresses(content: bytes) -> dict[str, dict[str, str]]:
     """The addresses in a file that `write_addresses` wrote, by scheme and stage."""
     found: dict[str, dict[str, str]] = {}
-    with open(path, encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            found.setdefault(row["scheme"], {})[row["stage"]] = row["address"]
+    for row in csv.DictReader(StringIO(content.decode("utf-8"), newline="")):
+        found.setdefault(row["scheme"], {})[row["stage"]] = row["address"]
     return found
-
-
-def check_addresses(path: str, description: dict) -> None:
-    """Raise StoreError where a report's list of addresses is not that of its description.
-
-    Another run of the study, with other parameters, has written it since this one was planned.
-    """
-    listed = read_addresses(path)
-    for scheme, stages in description["upstream"].items():
-        for stage, address in stages.items():
-            if (named := listed.get(scheme, {}).get(stage)) != address:
-                raise StoreError(
-                    f"{path}: names {named} for {stage} of {scheme}, this report was planned with {address}: another "
-                    "run of the study began since; start the workflow again"
-                )
 
 
 def _describe(scenario, stage: str, variant: str | None, before: dict[str, str]) -> dict:

@@ -2,7 +2,7 @@
 
 from pwfl.tables.arrays import beside, to_array, to_table
 from pwfl.tables.contract import TableError, finished, ordered, schema
-from pwfl.tables.files import read, read_all, read_schemes, write, write_all, write_report
+from pwfl.tables.files import read, read_all, read_report, read_schemes, write, write_all, write_report
 
 __all__ = [
     "TableError",
@@ -11,6 +11,7 @@ __all__ = [
     "ordered",
     "read",
     "read_all",
+    "read_report",
     "read_schemes",
     "schema",
     "to_array",

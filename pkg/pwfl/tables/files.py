@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import yaml
 
-from pwfl.runtime import files
+from pwfl.runtime import files, made
 from pwfl.stages import MAKER
 from pwfl.tables.contract import TableError, checked, finished, schema
 
@@ -118,6 +118,11 @@ def write_report(frame: pl.DataFrame, csv: str, parquet: str) -> None:
     """Write a table of the report, as CSV and Parquet files that appear whole or not at all."""
     for path, save in ((csv, frame.write_csv), (parquet, frame.write_parquet)):
         files.write(save, path)
+
+
+def read_report(path: str | Path) -> pl.DataFrame:
+    """Read a table of the report from a Parquet file. Raises MadeError where it is not as its job wrote it."""
+    return pl.read_parquet(made.content(path))
 
 
 def _read(table: str, path: str, system: str, address: str) -> pl.DataFrame:

@@ -1,0 +1,88 @@
+"""What a job of the report made, and out of what: a record beside its files, by which alone they are made anew or not.
+
+Reports lie under fixed names, so a name does not say what a file is of, as an address does. A record does: it holds a
+digest of all that the job's result depends on, and one of each file. Files' times play no part.
+"""
+
+import hashlib
+import json
+import os
+import shlex
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from pwfl.runtime.files import whole
+
+FOLDER = ".made"  # of the records, beside the files
+
+
+class MadeError(ValueError):
+    """A file of the report that is not what its job wrote; the message names it and the way out."""
+
+
+def digest(depends: Mapping) -> str:
+    """A digest of all that a job's result depends on: of plain values, in whichever order of their keys."""
+    return _sha256(json.dumps(depends, sort_keys=True).encode())
+
+
+def record(path: str, depends: Mapping, files: Iterable[str]) -> None:
+    """Write the record of a job's files, after them, to FOLDER/JOB.json in the folder that they lie in."""
+    held = {
+        "depends": digest(depends),
+        "upstream": depends.get("upstream", {}),
+        "files": {Path(file).name: _sha256(Path(file).read_bytes()) for file in files},
+    }
+    text = json.dumps(held | {"content": digest(held)}, indent=1)
+    with whole(path) as partial:
+        Path(partial).write_text(text + "\n", encoding="utf-8")
+
+
+def is_of(path: str, depends: Mapping) -> bool:
+    """Whether the record at `path` is of these dependencies, and the files that it lists are as they were written.
+
+    A file that is not there does not count: to make what is missing is the workflow's business.
+    """
+    held, folder = _held(path), Path(path).parent.parent
+    if held is None or held["depends"] != digest(depends):
+        return False
+    return all(
+        _sha256(file.read_bytes()) == written
+        for name, written in held["files"].items()
+        if (file := folder / name).is_file()
+    )
+
+
+def upstream(path: str) -> dict:
+    """The addresses that the files of a record were made of, by scheme and stage; empty where there is no record."""
+    held = _held(path)
+    return held["upstream"] if held else {}
+
+
+def content(path: str | Path) -> bytes:
+    """A report's file, as its job wrote it. Raises MadeError where it is not, or is in no record."""
+    path = Path(path)
+    try:
+        found = path.read_bytes()
+    except OSError as error:
+        raise MadeError(_message(path, f"cannot be read: {error.strerror}")) from None
+    records = [held for place in path.parent.glob(f"{FOLDER}/*.json") if (held := _held(str(place)))]
+    written = [held["files"][path.name] for held in records if path.name in held["files"]]
+    if _sha256(found) not in written:
+        raise MadeError(_message(path, "was changed after it was written" if written else "is in no record"))
+    return found
+
+
+def _held(path: str) -> dict | None:
+    try:
+        held = json.loads(Path(path).read_bytes())
+        return held if held.pop("content") == digest(held) else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _message(path: Path, what: str) -> str:
+    return f"{path} is damaged ({what}): delete it and run again: rm {shlex.quote(os.fspath(path))}"
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,1 @@
+"""What a study's jobs are, and what they depend on."""

@@ -1,0 +1,268 @@
+"""Content alone decides what runs: not files' times, not Snakemake's memory, not how Snakemake is called.
+
+The study is of `age_aware`, which needs no TensorFlow.
+"""
+
+import csv
+import hashlib
+import json
+import os
+import random
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import pwfl
+from conftest import ROOT, command, environment, jobs, snakemake
+from pwfl.runtime import made
+
+pytestmark = pytest.mark.xdist_group("content")
+
+CONFIG = {
+    "study": "small",
+    "base": {
+        "system": "age_aware",
+        "realizations": 2,
+        "training_realizations": 1,
+        "shards": {"optimization": 2},
+        "schedule": {"horizon": 4},
+        "schemes": [{"name": "drawn", "scheduler": "random", "noise": "constant"}],
+    },
+    "scenarios": {"one": {}},
+}
+OTHER = CONFIG | {"base": CONFIG["base"] | {"seed": 5}}
+PROJECT = ("Snakefile", "rules", "scripts", "pkg", "report", "envs", "config", "profiles")
+RESULTS = "results/small"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A copy of the project that a test may touch and edit, and put back."""
+    folder = tmp_path_factory.mktemp("project")
+    for name in PROJECT:
+        source = ROOT / name
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def done(project, tmp_path_factory):
+    """The folder of a finished run, not to be changed."""
+    folder = tmp_path_factory.mktemp("done")
+    result = snakemake(folder, CONFIG, "--cores", "2", project=project)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return folder
+
+
+@pytest.fixture
+def own(done, tmp_path):
+    """A copy of the finished run's files, with times of now, and without Snakemake's memory."""
+    for name in ("results", "store"):
+        shutil.copytree(done / name, tmp_path / name, copy_function=shutil.copy)
+    return tmp_path
+
+
+def planned(folder, project, config=CONFIG, *arguments: str) -> dict[str, int]:
+    return jobs(snakemake(folder, config, "--dry-run", *arguments, project=project))
+
+
+def run(folder, project, config=CONFIG) -> None:
+    result = snakemake(folder, config, "--cores", "2", project=project)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    """The content of every file of results and store."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for name in ("results", "store")
+        for path in sorted((folder / name).rglob("*"))
+        if path.is_file()
+    }
+
+
+def touch(*folders: Path) -> None:
+    """Give every file a time of its own around now, in no order."""
+    paths = [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
+    now, order = time.time(), random.Random(1)
+    for path in paths:
+        os.utime(path, (now, now - order.uniform(0, 1000)))
+
+
+def test_nothing_is_to_do_after_every_file_was_touched(done, project):
+    touch(done / "results", done / "store", *(project / name for name in PROJECT if (project / name).is_dir()))
+    assert planned(done, project) == {}
+
+
+def test_nothing_is_to_do_in_a_copy_without_times_and_without_memory(own, project):
+    assert planned(own, project) == {}
+
+
+def test_nothing_is_to_do_in_a_copy_with_snakemakes_memory_and_other_code_times(done, project, tmp_path):
+    shutil.copytree(done, tmp_path / "copy", copy_function=shutil.copy)
+    touch(project / "scripts", project / "rules")
+    assert planned(tmp_path / "copy", project) == {}
+
+
+@pytest.mark.parametrize("profile", ["default", "slurm"])
+def test_profiles_decide_alike(own, project, profile, tmp_path):
+    """With the profile's options; its executor, which needs a plugin, left out."""
+    text = (ROOT / "profiles" / profile / "config.yaml").read_text()
+    kept = "\n".join(line for line in text.splitlines() if not line.startswith(("executor", "slurm")))
+    (tmp_path / "profile").mkdir()
+    (tmp_path / "profile" / "config.yaml").write_text(kept)
+    touch(own / "results", own / "store")
+    call = [part for part in command(own, project) if part != "none"]
+    call.insert(call.index("--workflow-profile") + 1, str(tmp_path / "profile"))
+    snakemake(own, CONFIG, "--lint", project=project)  # writes the config
+    result = subprocess.run(
+        [*call, "--dry-run"], capture_output=True, text=True, cwd=own, env=environment(project), check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert "Nothing to be done" in result.stdout + result.stderr
+
+
+def test_a_data_set_that_was_touched_does_not_stop_a_new_study(own, project):
+    """A job upstream of what is missing that runs again must not hide it."""
+    touch(project / "scripts", own / "store")
+    found = planned(own, project, OTHER)
+    assert {"schedule", "noise", "train", "account", "audit", "tables_age_aware", "page"} <= set(found)
+
+
+def test_planning_writes_nothing(own, project):
+    before = hashes(own)
+    calls = [
+        ["--dry-run", "--config", "base={seed: 5}"], ["--lint"], ["--list"], ["--rulegraph", "dot"], ["--summary"],
+        ["--report", str(own / "report.html")], ["--unlock"],
+    ]  # fmt: skip
+    for arguments in calls:
+        result = snakemake(own, CONFIG, *arguments, project=project)
+        assert result.returncode == 0, (arguments, result.stdout + result.stderr)
+        assert hashes(own) == before, arguments
+    assert list(pwfl.results(own / RESULTS).scenarios) == ["one"]
+
+
+def test_a_parameter_there_and_back_ends_with_the_same_files(own, project):
+    before = hashes(own)
+    run(own, project, OTHER)
+    assert hashes(own)[f"{RESULTS}/one/realizations.csv"] != before[f"{RESULTS}/one/realizations.csv"]
+    assert set(planned(own, project)) == {
+        "scenario", "tables_age_aware", "figures_age_aware", "audited", "comparison", "page",
+    }  # fmt: skip
+    run(own, project)
+    after = hashes(own)
+    assert {path: after[path] for path in before} == before
+
+
+def test_an_edited_script_computes_anew_and_put_back_finds_what_was_there(own, project):
+    script = project / "scripts" / "page.py"
+    text = script.read_text()
+    script.write_text(text + "# a comment\n")
+    try:
+        assert planned(own, project) == {}
+    finally:
+        script.write_text(text)
+
+
+EDITS = {
+    "realizations.csv": {"tables_age_aware"},
+    "realizations.parquet": {"tables_age_aware"},
+    "addresses.csv": {"tables_age_aware"},
+    "scenario.yaml": {"scenario"},
+    "parameters.csv": {"scenario"},
+    "audit.csv": {"audited"},
+    "noise.svg": {"figures_age_aware"},
+    "../claims.csv": {"comparison"},
+    "../outcomes.parquet": {"comparison"},
+    "../index.html": {"page"},
+    ".made/tables.json": {"tables_age_aware"},
+    "../.made/page.json": {"page"},
+}
+
+
+def test_a_report_file_that_was_edited_is_made_anew(own, project):
+    """Each by its own job, and no other one."""
+    before = hashes(own)
+    for name, expected in EDITS.items():
+        path = own / RESULTS / "one" / name
+        content = path.read_bytes()
+        path.write_bytes(content.replace(b"0", b"1", 1) + b" ")
+        assert set(planned(own, project)) == expected, name
+        path.write_bytes(content)
+    for name in EDITS:
+        path = own / RESULTS / "one" / name
+        path.write_bytes(path.read_bytes() + b" ")
+    run(own, project)
+    assert hashes(own) == before
+
+
+def test_an_edited_table_is_refused_where_it_is_read(own):
+    path = own / RESULTS / "one" / "realizations.parquet"
+    frame = pl.read_parquet(path)
+    frame.with_columns(epsilon_exact=pl.lit(0.001)).write_parquet(path)
+    with pytest.raises(made.MadeError, match=r"realizations.parquet is damaged \(was changed after .*: rm .*parquet"):
+        pwfl.results(own / RESULTS)
+
+
+def test_a_flipped_bit_in_a_report_file_is_refused(own, tmp_path):
+    order = random.Random(1)
+    files = [path for path in sorted((own / RESULTS / "one").iterdir()) if path.is_file()]
+    for _ in range(300):
+        path = order.choice(files)
+        content = bytearray(path.read_bytes())
+        place = order.randrange(8 * len(content))
+        damaged = bytearray(content)
+        damaged[place // 8] ^= 1 << place % 8
+        if order.random() < 0.1:
+            damaged = damaged[: place // 8]
+        path.write_bytes(damaged)
+        with pytest.raises(made.MadeError, match="is damaged"):
+            made.content(path)
+        path.write_bytes(content)
+        assert made.content(path) == content
+
+
+def test_a_flipped_bit_in_a_record_makes_it_anew(tmp_path):
+    file, record = tmp_path / "table.csv", str(tmp_path / made.FOLDER / "tables.json")
+    file.write_text("a\n1\n")
+    Path(record).parent.mkdir()
+    depends = {"stage": "report", "upstream": {"drawn": {"audit": "0123456789ab"}}}
+    made.record(record, depends, [str(file)])
+    whole = Path(record).read_bytes()
+    assert made.is_of(record, depends)
+    assert json.loads(whole)["upstream"] == depends["upstream"]
+    order = random.Random(2)
+    for _ in range(300):
+        place = order.randrange(8 * len(whole))
+        damaged = bytearray(whole)
+        damaged[place // 8] ^= 1 << place % 8
+        Path(record).write_bytes(damaged if order.random() > 0.1 else whole[: place // 8])
+        if made.is_of(record, depends):  # blanks between values may change
+            assert json.loads(damaged) == json.loads(whole)
+    Path(record).write_bytes(whole)
+    assert not made.is_of(record, depends | {"stage": "page"})
+    file.write_text("a\n2\n")
+    assert not made.is_of(record, depends)
+    file.unlink()
+    assert made.is_of(record, depends)  # what is missing is made, whatever the record says
+
+
+def test_exit_0_means_that_every_target_exists(own, project):
+    """Snakemake leaves jobs out below one that is forced; what then lacks is named."""
+    (own / RESULTS / "index.html").unlink()
+    result = snakemake(own, CONFIG, "--forcerun", "channel", "--cores", "2", project=project)
+    assert result.returncode == 1
+    assert f"ended without these files, or with files of another plan: {RESULTS}/index.html" in result.stderr
+    run(own, project)
+    assert (own / RESULTS / "index.html").exists()
+
+
+def test_the_addresses_of_a_study_stand_beside_it(done):
+    with open(done / RESULTS / "one" / "addresses.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["stage"] for row in rows] == ["channel", "schedule", "noise", "train", "account", "audit"]
+    assert all((done / row["folder"]).is_dir() for row in rows)
