@@ -168,33 +168,18 @@ def test_an_edited_script_computes_anew_and_put_back_finds_what_was_there(own, p
         script.write_text(text)
 
 
-EDITS = {
-    "realizations.csv": {"tables_age_aware"},
-    "realizations.parquet": {"tables_age_aware"},
-    "addresses.csv": {"tables_age_aware"},
-    "scenario.yaml": {"scenario"},
-    "parameters.csv": {"scenario"},
-    "audit.csv": {"audited"},
-    "noise.svg": {"figures_age_aware"},
-    "../claims.csv": {"comparison"},
-    "../outcomes.parquet": {"comparison"},
-    "../index.html": {"page"},
-    ".made/tables.json": {"tables_age_aware"},
-    "../.made/page.json": {"page"},
-}
+EDITED = (
+    "one/realizations.csv", "one/addresses.csv", "one/parameters.csv", "one/audit.parquet", "one/noise.svg",
+    "claims.csv", "index.html", ".made/page.json",
+)  # fmt: skip
 
 
-def test_a_report_file_that_was_edited_is_made_anew(own, project):
-    """Each by its own job, and no other one."""
+def test_a_report_file_that_was_edited_is_made_anew_and_nothing_else(own, project):
     before = hashes(own)
-    for name, expected in EDITS.items():
-        path = own / RESULTS / "one" / name
-        content = path.read_bytes()
-        path.write_bytes(content.replace(b"0", b"1", 1) + b" ")
-        assert set(planned(own, project)) == expected, name
-        path.write_bytes(content)
-    for name in EDITS:
-        path = own / RESULTS / "one" / name
+    first, *others = (own / RESULTS / name for name in EDITED)
+    first.write_bytes(first.read_bytes() + b" ")
+    assert planned(own, project) == {"tables_age_aware": 1}
+    for path in others:
         path.write_bytes(path.read_bytes() + b" ")
     run(own, project)
     assert hashes(own) == before

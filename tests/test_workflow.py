@@ -223,11 +223,11 @@ def test_shard_sizes_and_cores_do_not_change_a_bit(done, tmp_path):
     other = changed(changed(config, "shards.optimization", 3), "shards.training", 1) | {"run": ["low"]}
     result = snakemake(tmp_path, other)
     assert result.returncode == 0, result.stdout + result.stderr
-    for stage, made in STAGES.items():
+    for stage, declared in STAGES.items():
         for scheme in ("RndSched", "OptSched+DP"):
             one, two = (stored(f, config, "low", stage, scheme) for f in (folder, tmp_path))
             assert one.name == two.name
-            for table in made.makes:
+            for table in declared.makes:
                 count = 3 if stage == "train" else 4
                 assert all_rows(one, table, count).equals(all_rows(two, table, count)), table
     for table in ("summary", "realizations", "history", "statuses", "audit"):
