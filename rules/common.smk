@@ -12,11 +12,12 @@ if (package := Path(str(workflow.current_basedir)).parent / "pkg").is_dir():
 
 from pwfl import scenario
 from pwfl.report import catalog
-from pwfl.runtime import estimate, jobs, locks, progress, shards, store
+from pwfl.runtime import estimate, jobs, locks, progress, shards, store, watch
 from pwfl.stages import IMPORTED, IMPORTS, MAKER, STAGES
 from pwfl.systems import registry
 
 jobs.give_path(package)
+watch.hand_over()
 DEFAULT_CONFIG = "config/config.yaml"  # also under `--config` alone
 is_main = workflow.modifier.is_main_snakefile()  # not a module of another workflow
 

@@ -1,3 +1,7 @@
+from pwfl.runtime import watch
+
+watch.start()
+
 from pwfl.learning import projection
 from pwfl.runtime import jobs
 

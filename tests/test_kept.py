@@ -3,6 +3,7 @@
 import hashlib
 import json
 import random
+import resource
 import zipfile
 from pathlib import Path
 
@@ -222,6 +223,22 @@ def test_a_label_out_of_reach_is_not_written(tmp_path):
     with pytest.raises(ValueError, match="its label does not stand among its last"):
         kept.write(str(tmp_path / "file"), {}, save)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_finds_no_room_leaves_the_old_one(stored):
+    path, made, read = stored
+    content = path.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for room in (0, 1, len(content) // 2, len(content) - 1):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+        try:
+            with pytest.raises(OSError, match="File too large"):
+                KINDS[path.name](path)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert [file.name for file in path.parent.iterdir()] == [path.name]
+    assert path.read_bytes() == content
+    assert same(read(), made)
 
 
 @pytest.mark.parametrize("damage", [b"", b"address: 000000000000\n", b"\xff\xfe", None])
