@@ -15,12 +15,13 @@ from pwfl import scenario
 from snakemake.settings.types import RerunTrigger
 
 from pwfl.report import catalog
-from pwfl.runtime import estimate, jobs, locks, made, progress, shards, store
+from pwfl.runtime import estimate, jobs, locks, made, progress, shards, store, watch
 from pwfl.stages import IMPORTED, IMPORTS, MAKER, STAGES
 from pwfl.systems import registry
 from pwfl.workflow import reports
 
 jobs.give_path(package)
+watch.hand_over()
 DEFAULT_CONFIG = "config/config.yaml"  # also under `--config` alone
 is_main = workflow.modifier.is_main_snakefile()  # not a module of another workflow
 

@@ -1,3 +1,7 @@
+from pwfl.runtime import watch
+
+watch.start()
+
 from pwfl import run, tables
 from pwfl.runtime import jobs
 

@@ -1,3 +1,7 @@
+from pwfl.runtime import watch
+
+watch.start()
+
 from pathlib import Path
 
 from pwfl.learning import sources
@@ -6,4 +10,4 @@ from pwfl.runtime import jobs
 depends = snakemake.params.depends
 jobs.start(snakemake.log[0], depends)
 folder = str(Path(snakemake.input[0]).parent) if snakemake.input else None
-sources.store(sources.load(depends["variant"], folder), snakemake.output.data)
+sources.store(sources.load(depends["variant"], folder), snakemake.output.data, depends)

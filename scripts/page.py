@@ -1,3 +1,7 @@
+from pwfl.runtime import watch
+
+watch.start()
+
 from pathlib import Path
 
 from pwfl.report import page

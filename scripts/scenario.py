@@ -1,3 +1,7 @@
+from pwfl.runtime import watch
+
+watch.start()
+
 from pwfl import tables
 from pwfl.runtime import jobs, made
 from pwfl.scenario import resolved

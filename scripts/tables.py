@@ -1,3 +1,7 @@
+from pwfl.runtime import watch
+
+watch.start()
+
 from pwfl import tables
 from pwfl.report import build
 from pwfl.runtime import jobs, made, store

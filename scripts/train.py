@@ -1,3 +1,7 @@
+from pwfl.runtime import watch
+
+watch.start()
+
 from pwfl import run, tables
 from pwfl.learning import features
 from pwfl.runtime import checkpoint, jobs, shards
@@ -5,7 +9,7 @@ from pwfl.runtime import checkpoint, jobs, shards
 depends = snakemake.params.depends
 scenario = jobs.start(snakemake.log[0], depends, snakemake.threads)
 paths = dict(snakemake.input.items())
-data = features.of_file(path, scenario) if (path := paths.pop("data", None)) else None
+data = features.of_file(path, scenario, depends["upstream"]) if (path := paths.pop("data", None)) else None
 saved = checkpoint.Checkpoint(snakemake.output.history, depends)
 inputs = tables.read_all(paths, depends)
 frames = run.train(scenario, data, range(*shards.bounds(snakemake.wildcards.shard)), inputs, saved)

@@ -18,7 +18,7 @@ import pytest
 
 import pwfl
 from conftest import ROOT, command, environment, jobs, snakemake
-from pwfl.runtime import made
+from pwfl.runtime import kept, made
 
 pytestmark = pytest.mark.xdist_group("content")
 
@@ -189,7 +189,9 @@ def test_an_edited_table_is_refused_where_it_is_read(own):
     path = own / RESULTS / "one" / "realizations.parquet"
     frame = pl.read_parquet(path)
     frame.with_columns(epsilon_exact=pl.lit(0.001)).write_parquet(path)
-    with pytest.raises(made.MadeError, match=r"realizations.parquet is damaged \(was changed after .*: rm .*parquet"):
+    with pytest.raises(
+        kept.DamagedError, match=r"realizations.parquet is damaged \(it was changed after .*: `rm .*parquet`"
+    ):
         pwfl.results(own / RESULTS)
 
 
@@ -205,7 +207,7 @@ def test_a_flipped_bit_in_a_report_file_is_refused(own, tmp_path):
         if order.random() < 0.1:
             damaged = damaged[: place // 8]
         path.write_bytes(damaged)
-        with pytest.raises(made.MadeError, match="is damaged"):
+        with pytest.raises(kept.DamagedError, match="is damaged"):
             made.content(path)
         path.write_bytes(content)
         assert made.content(path) == content

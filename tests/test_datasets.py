@@ -92,9 +92,10 @@ def test_the_workflow_learns_from_a_folder_of_idx_files(dataset, tmp_path):
 
 def test_what_is_stored_is_restored_as_numbers_in_the_unit_interval(folder, tmp_path, monkeypatch):
     arrays = sources.load("mnist", str(folder[0]))
-    sources.store(arrays, str(tmp_path / "data.npz"))
+    origin = {"stage": "dataset", "address": "a", "code": "", "packages": {}}
+    sources.store(arrays, str(tmp_path / "data.npz"), origin)
     monkeypatch.setitem(datasets.CONTENT, "mnist", datasets.content(arrays))
-    restored = datasets.restore(str(tmp_path / "data.npz"), "mnist")
+    restored = datasets.restore(str(tmp_path / "data.npz"), "mnist", "a")
     assert restored.x_train.dtype == np.float32
     assert np.array_equal(np.rint(restored.x_train * 255), arrays[0])
     assert np.array_equal(restored.y_test, arrays[3])

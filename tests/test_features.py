@@ -1,5 +1,8 @@
 """Features that follow from an image alone: synthetic images, projections, variants, what is stored, what leaks."""
 
+import json
+import zipfile
+
 import numpy as np
 import polars as pl
 import pytest
@@ -16,12 +19,13 @@ from pwfl.learning import datasets, engine, extraction, features, network, proje
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.privacy import lower_bounds
 from pwfl.privacy.gaussian import exact_epsilon
-from pwfl.runtime import store
+from pwfl.runtime import kept, store
 from pwfl.scenario import ScenarioError, load, resolve
 from pwfl.systems import registry
 from pwfl.systems.multicell.model import parameter_count
 
 BASE = TINY["base"]
+ORIGIN = {"stage": "", "address": "a", "code": "", "packages": {}}
 
 
 def scenario(**training):
@@ -188,8 +192,8 @@ def test_a_projection_is_a_constant(learned, monkeypatch, tmp_path):
     assert again.digest == learned.digest
     assert learned.directions.shape == (729, features.MOST_DIRECTIONS)
     path = str(tmp_path / "projection.npz")
-    projection.store(learned, path)
-    assert projection.restore(path).digest == learned.digest
+    projection.store(learned, path, ORIGIN)
+    assert projection.restore(path, "a").digest == learned.digest
     monkeypatch.setattr(projection, "SEED", 2)
     assert projection.learn("strokes", 8).digest != learned.digest
 
@@ -336,25 +340,19 @@ def test_an_audit_tells_features_that_leak_a_users_mean(digits, learned, query, 
 def test_features_are_refused_once_they_are_changed(digits, learned, tmp_path):
     path = str(tmp_path / "features.npz")
     arrays = extraction.extract(digits, "strokes", True, learned)
-    extraction.store(arrays, path, learned)
-    with np.load(path) as found:
-        assert str(found["projection"]) == learned.digest
-        held = dict(found)
+    extraction.store(arrays, path, ORIGIN, learned)
+    with zipfile.ZipFile(path) as archive:
+        assert json.loads(archive.comment)["projection"] == learned.digest
     model = scenario(features="strokes", directions=12, test_variants=True)
-    data = features.of_file(path, part(model, "train"))
+    data = features.of_file(path, part(model, "train"), {"features": "a"})
     assert data.x_train.shape == (1437, 12)
     assert data.x_test.shape == (360, features.VARIANTS, 12)
     np.testing.assert_allclose(np.linalg.norm(data.x_train, axis=1), features.NORM, rtol=1e-5)
-    kept = arrays[0][:, :12]
-    np.testing.assert_allclose(data.x_train, features.NORM * kept / np.linalg.norm(kept, axis=1)[:, None], rtol=1e-5)
+    used = arrays[0][:, :12]
+    np.testing.assert_allclose(data.x_train, features.NORM * used / np.linalg.norm(used, axis=1)[:, None], rtol=1e-5)
     assert np.array_equal(data.y_train, digits[1])
-    held["x_train"][3, 4] += 1e-3
-    np.savez(path, **held)
-    with pytest.raises(datasets.DataError, match=r"features.npz: was changed after it was written; delete it, .*rm "):
-        features.restore(path)
-    (tmp_path / "features.npz").write_bytes(b"x")
-    with pytest.raises(datasets.DataError, match=r"features.npz: is no file of features: .*; delete it"):
-        features.restore(path)
+    with pytest.raises(kept.DamagedError, match=r"features.npz is damaged \(it holds address a, must be b\): .*rm "):
+        features.of_file(path, part(model, "train"), {"features": "b"})
 
 
 def test_pixels_are_what_they_were():

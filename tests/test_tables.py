@@ -7,7 +7,7 @@ import pytest
 
 from pipeline import on_one_cell, part
 from pwfl import run, tables
-from pwfl.runtime import files
+from pwfl.runtime import files, kept
 from pwfl.scenario import resolve
 
 DESCRIPTION = {"system": "multicell", "address": "0123456789ab", "code": "c", "packages": {}}
@@ -62,14 +62,13 @@ def test_rows_are_written_in_the_order_of_their_keys(path, users):
         (lambda users: users.drop("samples"), "column 'samples' is missing"),
         (lambda users: users.with_columns(samples=pl.lit("x")), "column 'samples' holds String, must hold Int64"),
         (lambda users: users.reverse(), "rows are not in the order of realization, user"),
-        (lambda users: users.with_columns(samples=pl.col("samples") + 1), "was changed after it was written"),
+        (lambda users: users.with_columns(realization=pl.lit(1, pl.Int64)), "holds realization 1, must hold 0 to 0"),
     ],
 )
 def test_a_file_of_another_table_than_was_written_is_refused(path, users, damage, expected):
-    tables.write(users, "users", path, DESCRIPTION)
-    metadata = {"pwfl": pl.read_parquet_metadata(path)["pwfl"]}
-    damage(users).write_parquet(path, metadata=metadata)
-    with pytest.raises(tables.TableError, match=expected):
+    label = {"table": "users", "address": DESCRIPTION["address"], "realizations": [0, 1]}
+    kept.write_table(damage(users), path, label)
+    with pytest.raises(tables.TableError, match=f"{path} is damaged .*{expected}.*: `rm"):
         tables.read("users", path, READER)
 
 
@@ -84,21 +83,29 @@ def test_a_truncated_file_is_named(path, users, keep):
     tables.write(users, "users", path, DESCRIPTION)
     content = Path(path).read_bytes()
     Path(path).write_bytes(content[: keep if isinstance(keep, int) else int(keep * len(content))])
-    with pytest.raises(tables.TableError, match=r"users.parquet: is not a readable Parquet file"):
+    with pytest.raises(tables.TableError, match=r"users.parquet is damaged \(.*: delete it and run again: `rm "):
         tables.read("users", path, READER)
 
 
 def test_a_table_that_cannot_be_written_leaves_the_old_one(path, users, monkeypatch):
     tables.write(users, "users", path, DESCRIPTION)
-    whole = Path.write_bytes
+    full = OSError("no space left on device")
 
-    def fail_half_way(self, content):
-        whole(self, bytes(content)[: len(content) // 2])
-        raise OSError("no space left on device")
+    def fails(*arguments):
+        raise full
 
-    monkeypatch.setattr(Path, "write_bytes", fail_half_way)
+    def fails_half_way(self, content):
+        with open(self, "wb") as file:
+            file.write(bytes(content)[: len(content) // 2])
+        raise full
+
+    monkeypatch.setattr(kept, "_digest", fails)
     with pytest.raises(OSError, match="no space"):
         tables.write(users.with_columns(samples=pl.lit(7, pl.Int64)), "users", path, DESCRIPTION)
+    monkeypatch.setattr(Path, "write_bytes", fails_half_way)
+    with pytest.raises(OSError, match="no space"):
+        files.write(users.write_parquet, path)
+    monkeypatch.undo()
     assert tables.read("users", path, READER).equals(users)
     assert list(Path(path).parent.iterdir()) == [Path(path)]
 

@@ -29,8 +29,8 @@ DEPTHS = [[64, 10], [64, 12, 10], [64, 9, 7, 10], [64, 6, 6, 6, 10]]
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory):
     path = str(tmp_path_factory.mktemp("data") / "digits.npz")
-    sources.store(sources.load("digits"), path)
-    return datasets.restore(path, "digits")
+    sources.store(sources.load("digits"), path, {"stage": "dataset", "address": "a", "code": "", "packages": {}})
+    return datasets.restore(path, "digits", "a")
 
 
 def start_weights(widths, seed=0, scale=1.0):
@@ -479,8 +479,7 @@ from pwfl.learning import datasets, sources
 from test_train import history, many_users, scenario_tables
 
 folder = sys.argv[1]
-sources.store(sources.load("digits"), folder + "/digits.npz")
-digits = datasets.restore(folder + "/digits.npz", "digits")
+digits = datasets.prepared(sources.load("digits"))
 history(digits, many_users(range(3)), range(3)).write_parquet(folder + "/history.parquet")
 for trainings in (range(20), range(600)):
     users = scenario_tables([20, 30], [True, True], [0.1, 0.2], trainings)

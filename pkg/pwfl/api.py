@@ -84,7 +84,7 @@ def results(folder: str | Path) -> StudyTables:
     ------
     FileNotFoundError
         If the folder holds no finished scenario.
-    tables.TableError, MadeError
+    tables.TableError, DamagedError
         If a table is damaged or not the one that the report was made of.
     """
     folder = Path(folder)

@@ -1,11 +1,12 @@
 """The data sets users hold: their sizes, and their samples as training takes them."""
 
 import hashlib
-import zipfile
-import zlib
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+
+from pwfl.runtime import kept
 
 
 class Size(NamedTuple):
@@ -45,24 +46,25 @@ CONTENT = {  # SHA-256 of the arrays' bytes, in the order of Dataset's fields
 }
 
 
-def read(path: str, dataset: str) -> tuple[np.ndarray, ...]:
-    """Read an .npz file that `sources.store` wrote of a data set: what `sources.load` returned.
+def read(path: str, dataset: str, address: str) -> tuple[np.ndarray, ...]:
+    """Read an .npz file that `sources.store` wrote of a data set at an address: what `sources.load` returned.
 
-    Raises DataError for a file that does not hold the data set, whole and in its order.
+    Raises `kept.DamagedError` for a file that does not hold the data set, whole and in its order.
     """
-    try:
-        with np.load(path) as found:
-            arrays = tuple(found[name] for name in Dataset._fields)
-    except (KeyError, OSError, ValueError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(f"{path}: is no file of a data set: {error}; delete it, and Snakemake makes it anew") from None
+    arrays = kept.read_arrays(path, Dataset._fields, {"address": address})
     if content(arrays) != CONTENT[dataset]:
-        raise DataError(f"{path}: does not hold {dataset} as it is; delete it, and Snakemake makes it anew: rm {path}")
+        raise kept.damaged(path, f"it does not hold {dataset} as it is")
     return arrays
 
 
-def restore(path: str, dataset: str) -> Dataset:
+def restore(path: str, dataset: str, address: str) -> Dataset:
     """What `read` returns, as training takes it."""
-    return prepared(read(path, dataset))
+    return prepared(read(path, dataset, address))
+
+
+def label(description: Mapping) -> dict:
+    """What a file of data, features or a projection says of where it comes from."""
+    return {name: description[name] for name in ("stage", "address", "code", "packages")}
 
 
 def prepared(arrays: tuple[np.ndarray, ...]) -> Dataset:

@@ -1,6 +1,6 @@
 """A data set's features, computed once: each image's from that image alone, so that no record shows in another's."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from math import isqrt
 
@@ -9,9 +9,9 @@ from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
 from pwfl.learning import projection, sources
-from pwfl.learning.datasets import Dataset, content
+from pwfl.learning.datasets import Dataset, label
 from pwfl.learning.features import DIRECTIONS, PIXELS, asked, chosen, validated
-from pwfl.runtime.files import whole
+from pwfl.runtime import kept
 
 CHUNK = 1000  # images at a time
 ANGLE, SCALE, SHEAR = np.pi / 18, 0.08, 0.12  # of the variants
@@ -98,14 +98,15 @@ def _chunked(function: Callable[[np.ndarray], np.ndarray], images: np.ndarray) -
     return found
 
 
-def store(arrays: tuple[np.ndarray, ...], path: str, learned: projection.Projection | None = None) -> None:
+def store(
+    arrays: tuple[np.ndarray, ...], path: str, description: Mapping, learned: projection.Projection | None = None
+) -> None:
     """Write what `extract` returned to an .npz file, which appears whole or not at all.
 
-    Beside it stand a digest of it, and that of the projection.
+    Its label has the projection's digest, too.
     """
-    digests = {"content": content(arrays)} | ({"projection": learned.digest} if learned else {})
-    with whole(path) as partial, open(partial, "wb") as file:
-        np.savez(file, **dict(zip(Dataset._fields, arrays, strict=True)), **digests)
+    origin = label(description) | ({"projection": learned.digest} if learned else {})
+    kept.write_arrays(dict(zip(Dataset._fields, arrays, strict=True)), path, origin)
 
 
 def of(scenario) -> Dataset | None:

@@ -8,15 +8,15 @@
 `pwfl.learning.extraction` computes them, once for a data set.
 """
 
-import zipfile
-import zlib
+from collections.abc import Mapping
 from math import isqrt
 from typing import NamedTuple
 
 import numpy as np
 
 from pwfl.learning import datasets
-from pwfl.learning.datasets import SIZES, DataError, Dataset, Size, content
+from pwfl.learning.datasets import SIZES, Dataset, Size
+from pwfl.runtime import kept
 
 PIXELS, SCATTERING = "pixels", "scattering"
 VARIANTS = 7  # of a test image, itself included, where they are asked for
@@ -98,10 +98,24 @@ def size(scenario) -> Size:
     return SIZES[scenario.data.dataset]._replace(features=width(kind, directions, scenario.data.dataset))
 
 
-def of_file(path: str, scenario) -> Dataset:
-    """What a scenario trains on, from the file that was stored of it: of features, or of a data set."""
+def of_file(path: str, scenario, upstream: Mapping[str, str]) -> Dataset:
+    """What a scenario trains on, from the file that was stored of it: of features, or of a data set.
+
+    Parameters
+    ----------
+    upstream
+        The addresses of `features` or `dataset`.
+
+    Raises
+    ------
+    kept.DamagedError
+        For a file that is not what was stored at that address.
+    """
     wanted = asked(scenario)
-    data = datasets.restore(path, scenario.data.dataset) if wanted.pixels else chosen(restore(path), wanted)
+    if wanted.pixels:
+        data = datasets.restore(path, scenario.data.dataset, upstream["dataset"])
+    else:
+        data = chosen(restore(path, upstream["features"]), wanted)
     return validated(data, scenario)
 
 
@@ -122,20 +136,12 @@ def chosen(arrays: tuple[np.ndarray, ...], wanted: Asked) -> Dataset:
     return Dataset(x_train, y_train.astype(np.int32), x_test, y_test.astype(np.int32))
 
 
-def restore(path: str) -> tuple[np.ndarray, ...]:
-    """Read an .npz file that `extraction.store` wrote: what `extraction.extract` returned.
+def restore(path: str, address: str) -> tuple[np.ndarray, ...]:
+    """Read an .npz file that `extraction.store` wrote at an address: what `extraction.extract` returned.
 
-    Raises DataError for a file that is none or was changed.
+    Raises `kept.DamagedError` for any other file.
     """
-    way_out = f"delete it, and Snakemake makes it anew: rm {path}"
-    try:
-        with np.load(path) as found:
-            arrays, digest = tuple(found[name] for name in Dataset._fields), str(found["content"])
-    except (KeyError, OSError, ValueError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(f"{path}: is no file of features: {error}; {way_out}") from None
-    if content(arrays) != digest:
-        raise DataError(f"{path}: was changed after it was written; {way_out}")
-    return arrays
+    return kept.read_arrays(path, Dataset._fields, {"address": address})
 
 
 def _said(scenario, section: str, key: str, otherwise):

@@ -5,7 +5,7 @@ is a constant, with a digest that says which.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -15,10 +15,10 @@ from threadpoolctl import threadpool_limits
 
 from pwfl import streams
 from pwfl.learning import synthetic
-from pwfl.learning.datasets import content
+from pwfl.learning.datasets import content, label
 from pwfl.learning.features import GRIDS, MOST_DIRECTIONS
 from pwfl.learning.scattering import scattering
-from pwfl.runtime.files import whole
+from pwfl.runtime import kept
 
 log = logging.getLogger(__name__)
 
@@ -99,17 +99,15 @@ def discriminants(figures: Iterator[np.ndarray], recipe: Recipe) -> Projection:
     return Projection(mean.astype(np.float32), directions.astype(np.float32))
 
 
-def store(projection: Projection, path: str) -> None:
+def store(projection: Projection, path: str, description: Mapping) -> None:
     """Write a projection to an .npz file, which appears whole or not at all."""
     log.info("projection to %d directions, SHA-256 %s", projection.directions.shape[1], projection.digest)
-    with whole(path) as partial, open(partial, "wb") as file:
-        np.savez(file, **projection._asdict())
+    kept.write_arrays(projection._asdict(), path, label(description))
 
 
-def restore(path: str) -> Projection:
-    """Read a projection that `store` wrote."""
-    with np.load(path) as found:
-        return Projection(**found)
+def restore(path: str, address: str) -> Projection:
+    """Read a projection that `store` wrote at an address. Raises `kept.DamagedError` for any other file."""
+    return Projection(*kept.read_arrays(path, Projection._fields, {"address": address}))
 
 
 def coefficients(images: np.ndarray) -> np.ndarray:

@@ -4,13 +4,14 @@ import gzip
 import hashlib
 import struct
 import zlib
+from collections.abc import Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
 
-from pwfl.learning.datasets import CONTENT, SIZES, DataError, Dataset, content, prepared
-from pwfl.runtime.files import whole
+from pwfl.learning.datasets import CONTENT, SIZES, DataError, Dataset, content, label, prepared
+from pwfl.runtime import kept
 
 IDX_FILES = (
     "train-images-idx3-ubyte",
@@ -98,10 +99,9 @@ def idx_paths(folder: str) -> list[Path]:
     return paths
 
 
-def store(arrays: tuple[np.ndarray, ...], path: str) -> None:
+def store(arrays: tuple[np.ndarray, ...], path: str, description: Mapping) -> None:
     """Write what `load` returned to an .npz file, which appears whole or not at all."""
-    with whole(path) as partial, open(partial, "wb") as file:
-        np.savez(file, **dict(zip(Dataset._fields, arrays, strict=True)))
+    kept.write_arrays(dict(zip(Dataset._fields, arrays, strict=True)), path, label(description))
 
 
 def _load_digits():

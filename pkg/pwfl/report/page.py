@@ -100,7 +100,7 @@ def of_files(study: str, parts: list[dict], folder: Path) -> str:
 
     Raises
     ------
-    MadeError
+    DamagedError
         If a file is not as its job wrote it.
     """
     shown = []

@@ -5,7 +5,7 @@ from time import monotonic
 
 import polars as pl
 
-from pwfl.runtime import files
+from pwfl.runtime import kept
 
 SAVE_SECONDS = 5.0  # between two saves: writing must not cost more than what a kill would lose
 
@@ -19,12 +19,14 @@ class Checkpoint:
     def __init__(self, output: str, description: dict):
         self.saved = float("-inf")
         self.path = Path(output).with_suffix(f".checkpoint.{description['address']}")
+        shard = Path(output).parent.name
+        self.label = {"table": "checkpoint", "address": description["address"], "realizations": shard}
 
     def restore(self) -> dict[int, pl.DataFrame]:
-        """The histories saved so far, by realization."""
+        """The histories saved so far, by realization. Raises DamagedError for a file that is not what was saved."""
         if not self.path.exists():
             return {}
-        frame = pl.read_parquet(self.path)
+        frame = kept.read_table(str(self.path), self.label)
         return {realization: part for (realization,), part in frame.group_by("realization", maintain_order=True)}
 
     def save(self, histories: dict[int, pl.DataFrame]) -> None:
@@ -32,7 +34,7 @@ class Checkpoint:
         if monotonic() - self.saved < SAVE_SECONDS:
             return
         self.saved = monotonic()
-        files.write(pl.concat(histories.values()).write_parquet, str(self.path))
+        kept.write_table(pl.concat(histories.values()), str(self.path), self.label)
 
     def remove(self) -> None:
         """Delete this checkpoint."""

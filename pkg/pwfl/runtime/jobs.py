@@ -1,24 +1,16 @@
-"""What every job does first: send its output to its log, and end when the workflow does."""
+"""What every job does first, but for having itself watched: send its output to its log, refuse other code."""
 
 import logging
 import os
 import sys
-import threading
-import time
 from pathlib import Path
-
-import psutil
 
 from pwfl.runtime import store
 from pwfl.systems import registry
 
-log = logging.getLogger(__name__)
-
-WATCH_SECONDS = 1.0
-
 
 def start(log_path: str, description: dict, threads: int | None = None):
-    """Begin a job: log to its file, end when the workflow does, refuse other code than it was planned with.
+    """Begin a job: log to its file, refuse other code than it was planned with.
 
     Parameters
     ----------
@@ -58,11 +50,10 @@ def start_all(log_path: str, description: dict) -> dict:
 
 
 def log_to(log_path: str) -> None:
-    """Log to a file, and watch for the end of the Snakemake process that started this one.
+    """Log to a file.
 
-    Standard output and standard error go to the file, too, as file descriptors, so that what
-    libraries print in C++ arrives there. A killed Snakemake leaves its jobs behind; without the
-    watch they would go on writing where the resumed run writes.
+    Standard output and standard error go to the file, too, as file descriptors, so that what libraries print in C++
+    arrives there.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -71,8 +62,6 @@ def log_to(log_path: str) -> None:
     os.dup2(file, 2)
     os.close(file)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr, force=True)
-    if workflow := _workflow():
-        threading.Thread(target=_end_with, args=(workflow,), daemon=True).start()
 
 
 def give_path(package: Path) -> None:
@@ -86,29 +75,3 @@ def limit_tensorflow(threads: int) -> None:
     """Give TensorFlow some threads and fewer messages: to be called before its import, when it reads both."""
     os.environ["TF_NUM_INTRAOP_THREADS"] = os.environ["TF_NUM_INTEROP_THREADS"] = str(threads)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
-
-
-def _workflow() -> list[psutil.Process]:
-    """The ancestors up to the Snakemake process that started this one; none outside of a workflow."""
-    ancestors = psutil.Process().parents()
-    for count, process in enumerate(ancestors, 1):
-        try:
-            if any("snakemake" in part for part in process.cmdline()[:3]):
-                return ancestors[:count]
-        except psutil.Error:
-            break
-    return []
-
-
-def _end_with(ancestors: list[psutil.Process]) -> None:
-    while all(_alive(process) for process in ancestors):
-        time.sleep(WATCH_SECONDS)
-    log.error("the workflow that started this job is gone: stopping")
-    os._exit(1)
-
-
-def _alive(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False

@@ -6,18 +6,13 @@ digest of all that the job's result depends on, and one of each file. Files' tim
 
 import hashlib
 import json
-import os
-import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from pwfl.runtime.files import whole
+from pwfl.runtime.kept import damaged
 
 FOLDER = ".made"  # of the records, beside the files
-
-
-class MadeError(ValueError):
-    """A file of the report that is not what its job wrote; the message names it and the way out."""
 
 
 def digest(depends: Mapping) -> str:
@@ -59,16 +54,16 @@ def upstream(path: str) -> dict:
 
 
 def content(path: str | Path) -> bytes:
-    """A report's file, as its job wrote it. Raises MadeError where it is not, or is in no record."""
+    """A report's file, as its job wrote it. Raises DamagedError where it is not, or is in no record."""
     path = Path(path)
     try:
         found = path.read_bytes()
     except OSError as error:
-        raise MadeError(_message(path, f"cannot be read: {error.strerror}")) from None
+        raise damaged(path, f"it cannot be read: {error.strerror}") from None
     records = [held for place in path.parent.glob(f"{FOLDER}/*.json") if (held := _held(str(place)))]
     written = [held["files"][path.name] for held in records if path.name in held["files"]]
     if _sha256(found) not in written:
-        raise MadeError(_message(path, "was changed after it was written" if written else "is in no record"))
+        raise damaged(path, "it was changed after it was written" if written else "no record lists it")
     return found
 
 
@@ -78,10 +73,6 @@ def _held(path: str) -> dict | None:
         return held if held.pop("content") == digest(held) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-
-
-def _message(path: Path, what: str) -> str:
-    return f"{path} is damaged ({what}): delete it and run again: rm {shlex.quote(os.fspath(path))}"
 
 
 def _sha256(content: bytes) -> str:

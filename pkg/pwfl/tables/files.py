@@ -1,7 +1,5 @@
 """Parquet files of tables that say where they come from, and are refused where they do not belong."""
 
-import hashlib
-import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,13 +7,12 @@ from pathlib import Path
 import polars as pl
 import yaml
 
-from pwfl.runtime import files, made
+from pwfl.runtime import files, kept, made
 from pwfl.stages import MAKER
 from pwfl.tables.contract import TableError, checked, finished, schema
 
 log = logging.getLogger(__name__)
 
-METADATA = "pwfl"  # key of a Parquet file's metadata
 WHOLE = ("users", "outcome", "history", "schedule_status", "noise_status")  # have rows of every realization
 
 
@@ -35,18 +32,9 @@ def write(frame: pl.DataFrame, table: str, path: str, description: Mapping) -> N
         If the table violates its schema, has realizations that are not the file's, or lacks some.
     """
     frame = finished(frame, table, description["system"], path)
-    _check_realizations(frame, table, path)
-    provenance = {
-        "table": table,
-        "address": description["address"],
-        "code": description["code"],
-        "packages": description["packages"],
-        "realizations": _shard(path),
-        "rows": len(frame),
-        "content": _content(frame),
-    }
-    text = json.dumps(provenance)
-    files.write(lambda buffer: frame.write_parquet(buffer, metadata={METADATA: text}), path)
+    _check_realizations(frame, table, path, path)
+    provenance = {"code": description["code"], "packages": description["packages"]}
+    kept.write_table(frame, path, _label(table, path, description["address"]) | provenance)
     log.info("wrote %s: %d rows", path, len(frame))
 
 
@@ -61,8 +49,8 @@ def read(table: str, paths: str | list[str], description: Mapping) -> pl.DataFra
     Raises
     ------
     TableError
-        For a file that is no Parquet file, is another table, has another origin or other realizations than its name
-        says, was changed after it was written, or violates the schema. The message names the file and the way out.
+        For a file that cannot be read, was changed after it was written, is another table, has another origin or other
+        realizations than its name says, or violates the schema. The message names the file and the way out.
     """
     stage = MAKER[table]
     frames = [
@@ -121,43 +109,34 @@ def write_report(frame: pl.DataFrame, csv: str, parquet: str) -> None:
 
 
 def read_report(path: str | Path) -> pl.DataFrame:
-    """Read a table of the report from a Parquet file. Raises MadeError where it is not as its job wrote it."""
+    """Read a table of the report from a Parquet file. Raises DamagedError where it is not as its job wrote it."""
     return pl.read_parquet(made.content(path))
 
 
 def _read(table: str, path: str, system: str, address: str) -> pl.DataFrame:
-    way_out = f"delete it, and Snakemake makes it anew: rm {path}"
     try:
-        text = pl.read_parquet_metadata(path).get(METADATA)
-        frame = pl.read_parquet(path)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-        raise TableError(f"{path}: is not a readable Parquet file: {error}; {way_out}") from None
+        frame = kept.read_table(path, _label(table, path, address))
+    except kept.DamagedError as error:
+        raise TableError(str(error)) from None
     try:
-        found = _checked_provenance(text, table, path, address)
-        frame = checked(frame, schema(system, table), path)
-        _check_realizations(frame, table, path)
-        if found["rows"] != len(frame) or found["content"] != _content(frame):
-            raise TableError(f"{path}: was changed after it was written")
+        frame = checked(frame, schema(system, table), table)
+        _check_realizations(frame, table, path, table)
     except TableError as error:
-        raise TableError(f"{error}; {way_out}") from None
+        raise TableError(str(kept.damaged(path, str(error)))) from None
     return frame
 
 
+def _label(table: str, path: str, address: str) -> dict:
+    """What a table's file says of itself, and must say where it is read."""
+    return {"table": table, "address": address, "realizations": _shard(path)}
+
+
 def _explain(description: Mapping, path: Path) -> None:
-    """Write a description as YAML, for people, where it does not stand yet."""
-    if not path.exists():
+    """Write a description as YAML, for people, where it does not stand yet as it should."""
+    text = yaml.safe_dump(dict(description), sort_keys=False).encode()
+    if not path.is_file() or path.read_bytes() != text:
         with files.whole(str(path)) as partial:
-            Path(partial).write_text(yaml.safe_dump(dict(description), sort_keys=False), encoding="utf-8")
-
-
-def _checked_provenance(text: str | None, table: str, path: str, address: str) -> dict:
-    if text is None:
-        raise TableError(f"{path}: does not say where it comes from, so it is no table of this workflow")
-    found = json.loads(text)
-    for what, wanted in (("table", table), ("address", address), ("realizations", _shard(path))):
-        if found[what] != wanted:
-            raise TableError(f"{path}: holds {what} {found[what]}, must be {wanted}")
-    return found
+            Path(partial).write_bytes(text)
 
 
 def _shard(path: str) -> list[int] | None:
@@ -166,18 +145,11 @@ def _shard(path: str) -> list[int] | None:
     return [int(first), int(stop)] if dash and first.isdigit() and stop.isdigit() else None
 
 
-def _check_realizations(frame: pl.DataFrame, table: str, path: str) -> None:
+def _check_realizations(frame: pl.DataFrame, table: str, path: str, place: str) -> None:
     if (shard := _shard(path)) is None:
         return
     wanted, found = set(range(*shard)), set(frame["realization"].unique())
     if strange := sorted(found - wanted):
-        raise TableError(f"{path}: holds realization {strange[0]}, must hold {shard[0]} to {shard[1] - 1}")
+        raise TableError(f"{place}: holds realization {strange[0]}, must hold {shard[0]} to {shard[1] - 1}")
     if table in WHOLE and (missing := sorted(wanted - found)):
-        raise TableError(f"{path}: lacks realization {missing[0]}")
-
-
-def _content(frame: pl.DataFrame) -> str:
-    """A digest of a table's rows in their order."""
-    digest = hashlib.sha256(" ".join(frame.columns).encode())
-    digest.update(frame.rechunk().hash_rows(seed=0).to_numpy().tobytes())
-    return digest.hexdigest()[:16]
+        raise TableError(f"{place}: lacks realization {missing[0]}")

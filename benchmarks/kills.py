@@ -1,0 +1,192 @@
+"""Runs that are killed at random moments and resumed: what is left running, what says done and is not, what differs.
+
+    python benchmarks/kills.py [--kills 200]
+
+A small study runs in the real workflow. At a random moment Snakemake, a job or the whole group gets a KILL, TERM or
+INT; then the run is started again, and killed again, until it ends by itself; then another one begins.
+"""
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+import yaml
+
+ROOT = Path(__file__).parent.parent
+STUDY = {
+    "study": "kills",
+    "base": {
+        "system": "age_aware",
+        "realizations": 2,
+        "training_realizations": 2,
+        "schedule": {"horizon": 4},
+        "shards": {"optimization": 1, "training": 1},
+        "audit": {"canaries": 50},
+        "schemes": [{"name": "one", "scheduler": "random", "noise": "constant"}],
+    },
+    "scenarios": {"one": {}},
+}
+VICTIMS, SIGNALS = ("snakemake", "job", "group"), (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
+PATIENCE = 10.0  # seconds in which all processes must be gone, once Snakemake is
+LIMIT = 600.0  # seconds for Snakemake to end once it was told to
+
+
+class Fault(NamedTuple):
+    """What went wrong, and after which kills of the study."""
+
+    what: str
+    kills: tuple[str, ...]
+
+
+def start(folder: Path, cores: int = 2) -> subprocess.Popen:
+    """Start the study's workflow in a folder, in a group of processes of its own."""
+    (folder / "study.yaml").write_text(yaml.safe_dump(STUDY))
+    command = [
+        sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--directory", str(folder),
+        "--workflow-profile", "none", "--configfile", str(folder / "study.yaml"), "--cores", str(cores),
+        "--rerun-incomplete", "--nolock",
+    ]  # fmt: skip
+    with open(folder / "snakemake.log", "a") as log:
+        told = {"env": os.environ | {"PYTHONPATH": str(ROOT / "pkg")}, "cwd": folder, "stdin": subprocess.DEVNULL}
+        return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, **told)
+
+
+def processes(folder: Path, what: str = "") -> list[psutil.Process]:
+    """Processes that belong to a run in a folder, by their command lines."""
+    wanted = str(folder / what)
+    return [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if any(wanted in part for part in process.info["cmdline"] or []) and process.pid != os.getpid()
+    ]
+
+
+def kill(run: subprocess.Popen, folder: Path, victim: str, number: int) -> None:
+    """Send a signal to Snakemake, to the processes of a job, or to all in its group."""
+    jobs = processes(folder, ".snakemake/scripts") if victim == "job" else []
+    try:
+        if victim == "group":
+            os.killpg(run.pid, number)
+        elif jobs:
+            jobs[0].send_signal(number)
+        else:
+            run.send_signal(number)
+    except (ProcessLookupError, psutil.NoSuchProcess):
+        pass  # it has just ended
+
+
+def left(folder: Path) -> list[str]:
+    """Command lines of what still runs PATIENCE after the end of Snakemake; it is killed then."""
+    end = time.monotonic() + PATIENCE
+    while (found := processes(folder)) and time.monotonic() < end:
+        time.sleep(0.1)
+    lines = []
+    for process in found:
+        lines.append(" ".join(process.info["cmdline"])[-200:])
+        process.kill()
+    return lines
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The files of the store, whole ones."""
+    found = (folder / "store").rglob("*")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found if path.is_file() and whole(path)}
+
+
+def whole(path: Path) -> bool:
+    """Whether a file is none that a killed job had begun."""
+    return not path.name.startswith(".")
+
+
+def targets(folder: Path) -> set[str]:
+    """The files of the report."""
+    return {str(path.relative_to(folder)) for path in (folder / "results").rglob("*") if path.is_file() and whole(path)}
+
+
+def undisturbed(folder: Path) -> tuple[dict[str, bytes], set[str], float]:
+    """What a run leaves that nobody kills: the store's contents, the report's files; and how many seconds it takes."""
+    begin = time.monotonic()
+    if start(folder).wait():
+        raise RuntimeError((folder / "snakemake.log").read_text())
+    return contents(folder), targets(folder), time.monotonic() - begin
+
+
+def flaws(folder: Path, expected: dict[str, bytes], report: set[str]) -> list[str]:
+    """What a run that ended without error lacks, or has otherwise than an undisturbed one."""
+    found = contents(folder)
+    return [
+        *(f"exit 0 without {name}" for name in sorted((set(expected) - set(found)) | (report - targets(folder)))),
+        *(f"{name} differs" for name in sorted(set(found) & set(expected)) if found[name] != expected[name]),
+        *(f"{name} is left" for name in sorted(set(found) - set(expected))),
+    ]
+
+
+def disturbed(kills: int, root: Path, seed: int = 0) -> tuple[Counter, list[Fault]]:
+    """Kill runs so many times at random moments, and resume them.
+
+    Returns
+    -------
+    How often what was killed by which signal, how often a run was complete, and all that went wrong.
+    """
+    draw, counts, faults = random.Random(seed), Counter(), []
+    (root / "undisturbed").mkdir()
+    expected, report, seconds = undisturbed(root / "undisturbed")
+    folder, history = root / "run-0", ()
+    folder.mkdir()
+    for number in range(kills + 1):
+        run = start(folder)
+        if number < kills:
+            victim, sent = draw.choice(VICTIMS), draw.choice(SIGNALS)
+            try:
+                run.wait(draw.uniform(0, seconds))
+            except subprocess.TimeoutExpired:
+                kill(run, folder, victim, sent)
+                name = f"{victim} {sent.name}"
+                counts[name] += 1
+                history = (*history, name)
+        try:
+            status = run.wait(LIMIT)
+        except subprocess.TimeoutExpired:
+            faults.append(Fault("Snakemake does not end", history))
+            run.kill()
+            status = run.wait()
+        faults += [Fault(f"still there after {PATIENCE:.0f} s: {line}", history) for line in left(folder)]
+        if status == 0:
+            counts["complete"] += 1
+            faults += [Fault(what, history) for what in flaws(folder, expected, report)]
+            shutil.rmtree(folder)
+            folder, history = root / f"run-{number + 1}", ()
+            folder.mkdir()
+        elif number == kills:
+            faults.append(Fault("does not end without error when it is resumed", history))
+    return counts, faults
+
+
+def main() -> int:
+    """Kill, and print what came of it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as root:
+        counts, faults = disturbed(options.kills, Path(root), options.seed)
+    for name, count in sorted(counts.items()):
+        print(f"{count:5d}  {name}")
+    for fault in faults:
+        print(f"FAULT  {fault.what}, after {', '.join(fault.kills) or 'no kill'}")
+    print(f"{sum(counts.values()) - counts['complete']} kills, {len(faults)} faults")
+    return bool(faults)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

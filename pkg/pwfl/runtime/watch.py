@@ -1,0 +1,74 @@
+"""A job ends when the Snakemake that started it does, whatever it is doing then.
+
+A killed Snakemake leaves its jobs behind, and they would go on writing where the resumed run writes. So each process of
+Snakemake hands over its number, and a job's script, before it imports anything else, has itself watched.
+"""
+
+import atexit
+import os
+import select
+import signal
+import sys
+
+import psutil
+
+VARIABLE = "PWFL_WORKFLOW"  # environment variable: the process number of the Snakemake that starts jobs
+SECONDS = 1.0  # between looks
+
+
+def hand_over() -> None:
+    """Tell the jobs that this process starts which one it is."""
+    os.environ[VARIABLE] = str(os.getpid())
+
+
+def start() -> None:
+    """End this process now if the Snakemake that started it is gone, and as soon as it will be.
+
+    The watcher is a process beside this one: a thread would wait for the interpreter's lock, which some solvers of
+    linear algebra hold for minutes. It kills, and ends with this process. Outside of a workflow nothing is watched.
+    """
+    if VARIABLE not in os.environ:
+        return
+    job, workflow = os.getpid(), int(os.environ[VARIABLE])
+    if not _descends(job, workflow):
+        sys.exit(f"the workflow that started this job (process {workflow}) is gone: stopping")
+    ours, alive = os.pipe()
+    if watcher := os.fork():
+        os.close(ours)  # the other end stays open as long as this process lives
+        atexit.register(_end, watcher, alive)
+        return
+    try:
+        os.close(alive)
+        _watch(job, workflow, ours)
+    finally:
+        os._exit(0)
+
+
+def _watch(job: int, workflow: int, pipe: int) -> None:
+    """Wait until the job has ended, and its end of the pipe is closed, or kill it when it has lost its workflow."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the job may take its time to end by them
+        signal.signal(number, signal.SIG_IGN)
+    while not select.select([pipe], [], [], SECONDS)[0]:
+        if not _descends(job, workflow) and not select.select([pipe], [], [], 0)[0]:
+            os.kill(job, signal.SIGKILL)
+
+
+def _end(watcher: int, pipe: int) -> None:
+    """Let the watcher end, and see it off: who becomes its parent may not."""
+    os.close(pipe)
+    os.waitpid(watcher, 0)
+
+
+def _descends(process: int, ancestor: int) -> bool:
+    """Whether a process was started by another one, directly or not, that still lives.
+
+    Who loses its parent gets another one, so no start times need be compared, which follow a clock that is set.
+    """
+    try:
+        while process > 1:
+            process = psutil.Process(process).ppid()
+            if process == ancestor:
+                return True
+    except psutil.NoSuchProcess:
+        pass
+    return False

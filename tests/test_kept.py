@@ -1,0 +1,260 @@
+"""What is read back: no bit of a file changes unnoticed, and every refusal says how to come by the file anew."""
+
+import hashlib
+import json
+import random
+import resource
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import yaml
+
+from pwfl import run, tables
+from pwfl.learning import datasets, extraction, features, projection, sources
+from pwfl.runtime import kept
+from pwfl.runtime.checkpoint import Checkpoint
+from pwfl.scenario import resolve
+
+FLIPS = 300
+ADDRESS, SHARD = "0123456789ab", "000000-000001"
+DESCRIPTION = {
+    "address": ADDRESS,
+    "system": "multicell",
+    "stage": "channel",
+    "code": "fedcba9876543210",
+    "packages": {"numpy": "2.0"},
+}
+
+
+def drawn(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=shape).astype(np.float32)
+
+
+def table(path: Path):
+    users = run.channel(resolve({}, {}), range(1))["users"]
+    tables.write(users, "users", str(path), DESCRIPTION)
+    return users, lambda: tables.read("users", str(path), {"system": "multicell", "upstream": {"channel": ADDRESS}})
+
+
+def checkpoint(path: Path):
+    saved = Checkpoint(str(path.with_name("history.parquet")), DESCRIPTION)
+    histories = {k: pl.DataFrame({"realization": [k] * 50, "accuracy": drawn(50)}) for k in range(3)}
+    saved.save(histories)
+    return pl.concat(histories.values()), lambda: pl.concat(saved.restore().values())
+
+
+def learned(path: Path):
+    made = projection.Projection(drawn(40), drawn(40, 7))
+    projection.store(made, str(path), DESCRIPTION)
+    return made, lambda: projection.restore(str(path), ADDRESS)
+
+
+def extracted(path: Path):
+    labels = np.arange(20, dtype=np.uint8)
+    made = (drawn(20, 9), labels, drawn(5, 3, 9), labels[:5])
+    extraction.store(made, str(path), DESCRIPTION)
+    return made, lambda: features.restore(str(path), ADDRESS)
+
+
+def digits(path: Path):
+    made = sources.load("digits")
+    sources.store(made, str(path), DESCRIPTION)
+    return made, lambda: datasets.read(str(path), "digits", ADDRESS)
+
+
+KINDS = {
+    "users.parquet": table,
+    f"history.checkpoint.{ADDRESS}": checkpoint,
+    "projection.npz": learned,
+    "features.npz": extracted,
+    "data.npz": digits,
+}
+
+
+@pytest.fixture(params=KINDS)
+def stored(request, tmp_path):
+    """A file of each kind, what it holds, and the function that reads it."""
+    path = tmp_path / ADDRESS / SHARD / request.param
+    path.parent.mkdir(parents=True)
+    return path, *KINDS[request.param](path)
+
+
+def same(one, other) -> bool:
+    if isinstance(one, pl.DataFrame):
+        return one.equals(other)
+    return all(a.dtype == b.dtype and np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def refusal(path: Path, read) -> str:
+    """Why a file is refused; a test fails where it is taken, or where the error is another one."""
+    with pytest.raises((kept.DamagedError, tables.TableError)) as caught:
+        read()
+    message = str(caught.value)
+    assert message.startswith(f"{path} is damaged (")
+    assert message.endswith(f"): delete it and run again: `rm {path}`")
+    return message
+
+
+def test_what_is_stored_is_read(stored):
+    path, made, read = stored
+    assert same(read(), made)
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_no_bit_changes_unnoticed(stored):
+    path, _, read = stored
+    content, draw = path.read_bytes(), random.Random(1)
+    for _ in range(FLIPS):
+        place, bit = draw.randrange(len(content)), draw.randrange(8)
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :])
+        refusal(path, read)
+
+
+def test_no_bit_of_the_label_changes_unnoticed(stored):
+    path, _, read = stored
+    content, draw = path.read_bytes(), random.Random(2)
+    begin = content.rindex(b'{"sha256"')
+    for _ in range(FLIPS // 3):
+        place, bit = draw.randrange(begin, len(content)), draw.randrange(8)
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :])
+        refusal(path, read)
+
+
+def test_nothing_that_was_cut_is_taken(stored):
+    path, _, read = stored
+    content, draw = path.read_bytes(), random.Random(3)
+    for length in (0, 1, len(content) - 1, *(draw.randrange(len(content)) for _ in range(30))):
+        path.write_bytes(content[:length])
+        refusal(path, read)
+    path.write_bytes(content + b"x")
+    refusal(path, read)
+
+
+def test_what_is_no_file_is_refused(stored):
+    path, _, read = stored
+    path.unlink()
+    path.mkdir()
+    assert "cannot be read: Is a directory" in refusal(path, read)
+
+
+def test_a_file_of_another_address_is_refused(stored):
+    path, _, read = stored
+    content = path.read_bytes()
+    assert content.count(ADDRESS.encode()) == 1
+    path.write_bytes(resealed(content.replace(ADDRESS.encode(), b"ba9876543210")))
+    assert f"holds address ba9876543210, must be {ADDRESS}" in refusal(path, read)
+
+
+def test_a_file_without_a_label_is_refused(stored):
+    path, _, read = stored
+    if path.suffix == ".npz":
+        with np.load(path) as found:
+            held = dict(found)
+        np.savez(path, **held)
+    else:
+        pl.read_parquet(path).write_parquet(path)
+    assert "does not say where it comes from" in refusal(path, read)
+
+
+def resealed(content: bytes) -> bytes:
+    """A file's content with the digest that it should have: what a fault of the package could write."""
+    place = content.rindex(kept.SEAL) + len(kept.SEAL)
+    before, after = content[:place], content[place + kept.DIGITS :]
+    return before + hashlib.sha256(before + after).hexdigest().encode() + after
+
+
+@pytest.mark.parametrize(
+    ("name", "edit"),
+    [
+        ("users.parquet", lambda frame: frame.with_columns(samples=pl.col("samples") + 1)),
+        (f"history.checkpoint.{ADDRESS}", lambda frame: frame.with_columns(accuracy=pl.lit(0.999, pl.Float32))),
+    ],
+)
+def test_an_edited_table_is_refused_whatever_metadata_it_has(tmp_path, name, edit):
+    path = tmp_path / SHARD / name
+    path.parent.mkdir()
+    _, read = KINDS[name](path)
+    label = pl.read_parquet_metadata(path)
+    edit(pl.read_parquet(path)).write_parquet(path, metadata=label)
+    assert "was changed after it was written" in refusal(path, read)
+
+
+def test_an_edited_projection_is_refused(tmp_path):
+    path = tmp_path / "projection.npz"
+    made, read = learned(path)
+    with zipfile.ZipFile(path) as archive:
+        label = archive.comment
+    np.savez(path, mean=made.mean, directions=2 * made.directions)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.comment = label
+    assert "was changed after it was written" in refusal(path, read)
+
+
+def test_labels_say_where_files_come_from_to_other_programs(tmp_path):
+    path = tmp_path / SHARD / "users.parquet"
+    path.parent.mkdir()
+    users, _ = table(path)
+    assert pl.read_parquet(path).equals(users)
+    label = json.loads(pl.read_parquet_metadata(path)["pwfl"])
+    wanted = {"table": "users", "address": ADDRESS, "realizations": [0, 1]}
+    assert label.items() >= wanted.items()
+    learned(path)
+    with zipfile.ZipFile(path) as archive:
+        label = json.loads(archive.comment)
+        assert archive.testzip() is None
+    assert label.items() >= {"stage": "channel", "address": ADDRESS, "packages": {"numpy": "2.0"}}.items()
+
+
+def test_the_same_content_has_the_same_bytes(stored):
+    path, *_ = stored
+    content = path.read_bytes()
+    path.unlink()
+    KINDS[path.name](path)
+    assert path.read_bytes() == content
+
+
+def test_a_label_out_of_reach_is_not_written(tmp_path):
+    def save(file, text):
+        file.write(text.encode() + bytes(2 * kept.TAIL))
+
+    with pytest.raises(ValueError, match="its label does not stand among its last"):
+        kept.write(str(tmp_path / "file"), {}, save)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_finds_no_room_leaves_the_old_one(stored):
+    path, made, read = stored
+    content = path.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for room in (0, 1, len(content) // 2, len(content) - 1):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+        try:
+            with pytest.raises(OSError, match="File too large"):
+                KINDS[path.name](path)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert [file.name for file in path.parent.iterdir()] == [path.name]
+    assert path.read_bytes() == content
+    assert same(read(), made)
+
+
+@pytest.mark.parametrize("damage", [b"", b"address: 000000000000\n", b"\xff\xfe", None])
+def test_a_description_is_healed_by_the_next_job_at_its_address(tmp_path, damage):
+    path = tmp_path / ADDRESS / SHARD / "users.parquet"
+    path.parent.mkdir(parents=True)
+    users = run.channel(resolve({}, {}), range(1))["users"]
+    tables.write_all({"users": users}, {"users": str(path)}, DESCRIPTION)
+    description = tmp_path / ADDRESS / "description.yaml"
+    assert yaml.safe_load(description.read_text()) == DESCRIPTION
+    before = description.stat()
+    tables.write_all({"users": users}, {"users": str(path)}, DESCRIPTION)
+    assert description.stat().st_ino == before.st_ino  # left as it is
+    if damage is not None:
+        description.write_bytes(damage)
+    else:
+        description.unlink()
+    tables.write_all({"users": users}, {"users": str(path)}, DESCRIPTION)
+    assert yaml.safe_load(description.read_text()) == DESCRIPTION

@@ -1,0 +1,37 @@
+"""Runs of a small study that are killed at random moments and resumed: see `benchmarks/kills.py`, which kills 200."""
+
+import sys
+
+import pytest
+
+from conftest import ROOT
+
+sys.path.append(str(ROOT / "benchmarks"))
+
+import kills
+
+KILLS = 40
+pytestmark = pytest.mark.xdist_group("robust")
+
+
+@pytest.mark.slow
+def test_a_killed_run_leaves_nothing_running_and_what_says_done_is_done(tmp_path):
+    counts, faults = kills.disturbed(KILLS, tmp_path)
+    assert faults == []
+    assert counts.pop("complete") > 1
+    assert sum(counts.values()) > KILLS / 2
+    assert len(counts) > 6  # of nine ways
+
+
+def test_what_a_complete_run_lacks_or_has_otherwise_is_a_fault(tmp_path):
+    for name in ("store/a", "store/b", "store/.1.c", "results/d"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    expected = kills.contents(tmp_path)
+    assert kills.flaws(tmp_path, expected, {"results/d"}) == []
+    (tmp_path / "store/a").write_text("other")
+    (tmp_path / "store/b").rename(tmp_path / "store/e")
+    (tmp_path / "results/d").unlink()
+    assert kills.flaws(tmp_path, expected, {"results/d"}) == [
+        "exit 0 without results/d", "exit 0 without store/b", "store/a differs", "store/e is left",
+    ]  # fmt: skip
