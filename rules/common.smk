@@ -6,14 +6,13 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
+from snakemake.settings.types import RerunTrigger
 
 # A checkout works without installation.
 if (package := Path(str(workflow.current_basedir)).parent / "pkg").is_dir():
     sys.path.insert(0, str(package))
 
-from pwfl import scenario
-from snakemake.settings.types import RerunTrigger
-
+from pwfl import entrance, scenario
 from pwfl.report import catalog
 from pwfl.runtime import estimate, jobs, locks, made, progress, shards, store, watch
 from pwfl.stages import IMPORTED, IMPORTS, MAKER, STAGES
@@ -30,8 +29,8 @@ try:
     if workflow.is_main_process and is_main:  # jobs and modules get what was read
         arguments = workflow.config_settings.config_args or []
         written = scenario.read(workflow.configfiles or [DEFAULT_CONFIG], arguments)
-except scenario.ScenarioError as error:
-    raise WorkflowError(str(error)) from None
+except Exception as error:
+    raise WorkflowError(entrance.message(error)) from None
 
 if is_main and not workflow.configfiles:
 
@@ -45,13 +44,9 @@ try:
         scenario.check_surroundings(study)
         for warning in study.warnings:
             logger.warning(warning)
-except scenario.ScenarioError as error:
-    raise WorkflowError(str(error)) from None
-
-try:
     planned = {name: store.addresses(chosen) for name, chosen in study.scenarios.items()}
-except OSError as error:  # a file from outside
-    raise WorkflowError(str(error)) from None
+except Exception as error:
+    raise WorkflowError(entrance.message(error)) from None
 # Address -> what stands there, and one of the scenarios that it belongs to.
 described = {
     description["address"]: (description, study.scenarios[name])
@@ -60,9 +55,8 @@ described = {
 }
 RESULTS = f"results/{study.name}"
 CAPTIONS = Path(str(workflow.current_basedir)).parent / "report"
-due_reports = reports.plan(
-    study, planned, CAPTIONS
-)  # record, in RESULTS -> what its job depends on
+# Record, in RESULTS -> all that its job depends on.
+due_reports = reports.plan(study, planned, CAPTIONS)
 
 
 def lies(path):

@@ -49,7 +49,7 @@ def test_a_system_outside_of_the_package_does_so_too(name, tmp_path):
 def test_an_unknown_system_and_a_package_that_is_not_there_are_named(monkeypatch, capsys):
     assert testing.main(["multicel"]) == 1
     assert "there is no system 'multicel'; known are multicell, " in capsys.readouterr().err
-    monkeypatch.setattr(registry, "systems", lambda: {"lost": registry.System("lost", "nowhere_to_be_found")})
+    monkeypatch.setattr(registry, "claims", lambda: {"lost": ("nowhere_to_be_found",)})
     assert testing.main(["lost"]) == 1
     assert "system 'lost' has no module nowhere_to_be_found.catalog" in capsys.readouterr().err
 

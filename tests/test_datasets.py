@@ -2,6 +2,7 @@
 
 import gzip
 import struct
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,7 @@ def folder(tmp_path, monkeypatch):
         path = tmp_path / (name + ".gz" * (k % 2))
         path.write_bytes(gzip.compress(content) if k % 2 else content)
     monkeypatch.setitem(sources.SHA256, "mnist", tuple(hashlib.sha256(c).hexdigest() for c in contents))
+    monkeypatch.setattr(sources, "_shapes", lambda dataset: tuple(array.shape for array in arrays))
     return tmp_path, arrays
 
 
@@ -111,6 +113,18 @@ def test_what_is_stored_is_restored_as_numbers_in_the_unit_interval(folder, tmp_
         (lambda path: path.write_bytes(b"\x89PNG" + path.read_bytes()[4:]), "is not an IDX file of bytes with 3 axes"),
         (lambda path: path.write_bytes(b""), "is not an IDX file"),
         (lambda path: path.write_bytes(idx(np.zeros((6, 28, 28)))), "has SHA-256 .*, the original has"),
+        (
+            lambda path: path.write_bytes(idx(np.zeros((7, 28, 28)))),
+            r"holds .* shape \(7, 28, 28\), .* is \(6, 28, 28\)",
+        ),
+        (
+            lambda path: path.write_bytes(struct.pack(">4I", 0x0803, 2**31, 2**31, 4)),
+            "holds an array of shape .21474836",
+        ),
+        (
+            lambda path: path.write_bytes(struct.pack(">4I", 0x0803, 2**32 - 1, 1, 1)),
+            "holds an array of shape .42949672",
+        ),
     ],
 )
 def test_a_wrong_idx_file_is_named(folder, damage, expected):
@@ -128,6 +142,30 @@ def test_a_damaged_gzip_file_is_named(folder, damage):
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(datasets.DataError, match=r"train-labels-idx1-ubyte.gz: cannot be read"):
         sources.check("mnist", str(folder[0]))
+
+
+@pytest.mark.parametrize("header", [(6, 28, 28), (60_000, 28, 28)])
+def test_of_an_idx_file_that_unzips_to_more_no_more_is_read_than_the_data_set_has(folder, header):
+    path = folder[0] / (sources.IDX_FILES[0] + ".gz")
+    path.with_suffix("").unlink()
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(struct.pack(">4I", 0x0803, *header))
+        for _ in range(64):
+            file.write(bytes(2**20))
+    assert path.stat().st_size < 2**20
+    tracemalloc.start()
+    with pytest.raises(datasets.DataError, match=r"is truncated or too long|holds an array of shape"):
+        sources.check("mnist", str(folder[0]))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2**21  # of 64 MiB
+
+
+def test_the_arrays_of_a_data_set_have_its_sizes():
+    for name in sources.SHA256:
+        x_train, y_train, x_test, y_test = sources._shapes(name)
+        assert (x_train[0], x_test[0], np.prod(x_train[1:]), 10) == datasets.SIZES[name]
+        assert (y_train, y_test) == (x_train[:1], x_test[:1])
 
 
 def test_without_a_folder_keras_loads_the_data(monkeypatch):

@@ -7,11 +7,13 @@ import polars as pl
 import yaml
 
 from pwfl import run, tables
+from pwfl.entrance import located
 from pwfl.learning import extraction
 from pwfl.report import build
 from pwfl.report.catalog import COMMON_TABLES, COMPARISON
 from pwfl.runtime import made, shards, store
-from pwfl.scenario import Study, check_surroundings, load, read, resolve
+from pwfl.scenario import ScenarioError, Study, check_surroundings, load, read, resolve
+from pwfl.scenario.messages import shown
 from pwfl.stages import MAKER, REPORT, STAGES
 from pwfl.systems import registry
 from pwfl.workflow import reports
@@ -53,6 +55,8 @@ def simulate(config: str | Path | dict) -> StudyTables:
     ------
     ScenarioError
         For a config that cannot be run; the message names key, value and what would be right.
+    InternalError
+        For a fault of the program; the message says where its traceback is kept.
 
     Examples
     --------
@@ -61,15 +65,16 @@ def simulate(config: str | Path | dict) -> StudyTables:
     >>> found.scenarios["scenario"].stages["users"].columns[:3]
     ['realization', 'user', 'chain']
     """
-    study = _study(config)
-    check_surroundings(study)
-    known: Known = {}
-    scenarios = {name: _scenario_tables(study, name, known) for name in study.scenarios}
-    compared = {
-        name: {"scenario": study.scenarios[name].part(None), "point": study.place(name), **found.report}
-        for name, found in scenarios.items()
-    }
-    return StudyTables(scenarios, build.compare(compared))
+    with located():
+        study = _study(config)
+        check_surroundings(study)
+        known: Known = {}
+        scenarios = {name: _scenario_tables(study, name, known) for name in study.scenarios}
+        compared = {
+            name: {"scenario": study.scenarios[name].part(None), "point": study.place(name), **found.report}
+            for name, found in scenarios.items()
+        }
+        return StudyTables(scenarios, build.compare(compared))
 
 
 def results(folder: str | Path) -> StudyTables:
@@ -97,7 +102,9 @@ def results(folder: str | Path) -> StudyTables:
 
 
 def _study(config: str | Path | dict) -> Study:
-    if isinstance(config, dict):
+    if not isinstance(config, str | Path):
+        if not isinstance(config, dict):
+            raise ScenarioError(f"config: must be a file's path or a mapping, is {shown(config)}")
         return load(config if "scenarios" in config else {"scenarios": {"scenario": config}}, "config")
     return load(read([config]), str(config))
 

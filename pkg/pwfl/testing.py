@@ -18,6 +18,7 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from pwfl import run, streams, tables
 from pwfl.api import stage_tables
+from pwfl.entrance import command
 from pwfl.learning import extraction
 from pwfl.report import build, theme
 from pwfl.report.catalog import COMMON_TABLES, compared, scenario_figures
@@ -426,4 +427,4 @@ def main(names: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    command(main)

@@ -6,6 +6,7 @@ import struct
 import zlib
 from collections.abc import Mapping
 from functools import cache, lru_cache
+from math import isqrt, prod
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +47,8 @@ def load(dataset: str, folder: str | None = None) -> tuple[np.ndarray, np.ndarra
     if dataset == "digits":
         return _load_digits()
     if folder is not None:
-        return tuple(_read_idx(path, sha) for path, sha in zip(idx_paths(folder), SHA256[dataset], strict=True))
+        expected = zip(idx_paths(folder), SHA256[dataset], _shapes(dataset), strict=True)
+        return tuple(_read_idx(path, sha, shape) for path, sha, shape in expected)
     from keras import datasets
 
     try:
@@ -114,20 +116,36 @@ def _load_digits():
     return images[:n], labels[:n], images[n:], labels[n:]
 
 
-def _read_idx(path: Path, sha256: str) -> np.ndarray:
-    """The array in an IDX file of bytes, first axis kept."""
+def _shapes(dataset: str) -> tuple[tuple[int, ...], ...]:
+    """The shapes of a data set's arrays, in the order of IDX_FILES."""
+    size = SIZES[dataset]
+    image = (isqrt(size.features),) * 2
+    return (size.train, *image), (size.train,), (size.test, *image), (size.test,)
+
+
+def _read_idx(path: Path, sha256: str, shape: tuple[int, ...]) -> np.ndarray:
+    """The array of bytes in an IDX file, which must have a shape; first axis kept.
+
+    No more is read than such an array has, as some kilobytes may unzip to terabytes.
+    """
+    start, size = struct.pack(f">I{len(shape)}I", 0x0800 + len(shape), *shape), prod(shape)
     try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            header = file.read(len(start))
+            if len(header) < len(start) or header[:4] != start[:4]:
+                kind = f"an IDX file of bytes with {len(shape)} axes"
+                raise DataError(f"{path}: is not {kind} (it does not start with 0x{start[:4].hex()})")
+            if header != start:
+                found = struct.unpack_from(f">{len(shape)}I", header, 4)
+                raise DataError(f"{path}: holds an array of shape {found}, the original's is {shape}")
+            body = file.read(size + 1)
     except (EOFError, OSError, zlib.error) as error:
         raise DataError(f"{path}: cannot be read: {error}") from None
-    axes = 3 if "idx3" in path.name else 1
-    magic = 0x0800 + axes
-    if len(content) < 4 + 4 * axes or struct.unpack_from(">I", content)[0] != magic:
-        raise DataError(f"{path}: is not an IDX file of bytes with {axes} axes (it does not start with {magic:#010x})")
-    shape = struct.unpack_from(f">{axes}I", content, 4)
-    body = len(content) - 4 - 4 * axes
-    if body != np.prod(shape):
-        raise DataError(f"{path}: is truncated or too long: header says {np.prod(shape)} bytes, {body} follow")
-    if (found := hashlib.sha256(content).hexdigest()) != sha256:
+    if len(body) != size:
+        follow = "more" if len(body) > size else len(body)
+        raise DataError(f"{path}: is truncated or too long: header says {size} bytes, {follow} follow")
+    digest = hashlib.sha256(header)
+    digest.update(body)
+    if (found := digest.hexdigest()) != sha256:
         raise DataError(f"{path}: has SHA-256 {found}, the original has {sha256}")
-    return np.frombuffer(content, np.uint8, offset=4 + 4 * axes).reshape(shape[0], -1).squeeze()
+    return np.frombuffer(body, np.uint8).reshape(shape[0], -1).squeeze()

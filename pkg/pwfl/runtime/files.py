@@ -1,7 +1,9 @@
 """Files that appear whole or not at all."""
 
+import errno
 import hashlib
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -34,10 +36,26 @@ def write(save: Callable[[BytesIO], None], path: str) -> None:
         Path(partial).write_bytes(buffer.getbuffer())
 
 
+def regular(path: str | Path) -> str | Path:
+    """The path, where a regular file is: a device or a pipe may never end.
+
+    Raises OSError where something else is; FileNotFoundError where nothing is.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except ValueError as error:  # of characters that no name has
+        raise OSError(errno.EINVAL, str(error), str(path)) from None
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    return path
+
+
 def content(path: str) -> str:
     """A digest of a file's content. Raises OSError, which names the file, where it cannot be read."""
     try:
-        status = os.stat(path)
+        status = os.stat(regular(path))
         return _digest(path, status.st_mtime_ns, status.st_size)
     except OSError as error:
         raise OSError(f"{path}: cannot be read: {error.strerror}") from None

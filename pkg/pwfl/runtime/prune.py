@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pwfl import scenario
+from pwfl.entrance import command, message
 from pwfl.runtime import store
 
 YOUNG_SECONDS = 3600.0  # what is younger may belong to a run that has just begun
@@ -37,15 +38,21 @@ def unused(root: Path, kept: set[str], now: float) -> list[Path]:
         folder
         for folder in sorted((root / "store").glob("*/*"))
         if folder.is_dir()
+        and not linked(folder)
         and folder.name not in kept
         and f"/{folder.name}/" not in locked
-        and now - max(path.stat().st_mtime for path in (folder, *folder.rglob("*"))) > YOUNG_SECONDS
+        and now - max(path.lstat().st_mtime for path in (folder, *folder.rglob("*"))) > YOUNG_SECONDS
     ]
 
 
+def linked(folder: Path) -> bool:
+    """Whether an address's folder, or its stage's, is a symbolic link: somebody else's, which is left alone."""
+    return folder.is_symlink() or folder.parent.is_symlink()
+
+
 def size(folder: Path) -> int:
-    """Bytes of all files in a folder."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    """Bytes of all files in a folder; of symbolic links, which may lead anywhere, their own."""
+    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_symlink() or path.is_file())
 
 
 def delete(folder: Path) -> None:
@@ -67,8 +74,10 @@ def main(arguments: list[str]) -> int:
     try:
         found = unused(Path(), used(options.configs), time.time())
     except (scenario.ScenarioError, OSError) as error:
-        print(error, file=sys.stderr)
+        print(message(error), file=sys.stderr)
         return 1
+    for folder in filter(linked, sorted(Path("store").glob("*/*"))):
+        print(f"{folder}: is a symbolic link, or its folder is one; it is left alone", file=sys.stderr)
     total = 0
     for folder in found:
         bytes_ = size(folder)
@@ -81,4 +90,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    command(main)

@@ -7,17 +7,13 @@ than that; this names file and line.
 import sys
 
 from pwfl import scenario
+from pwfl.entrance import command
 
 
 def main(paths: list[str]) -> int:
-    """Print what is wrong with the study of some files, or its scenarios; the exit status."""
-    try:
-        files = scenario.read(paths)
-        study = scenario.load(files, ", ".join(paths))
-        scenario.check_surroundings(study)
-    except scenario.ScenarioError as error:
-        print(error, file=sys.stderr)
-        return 1
+    """Print the scenarios of the study of some files. Raises ScenarioError with what is wrong with it."""
+    study = scenario.load(scenario.read(paths), ", ".join(paths))
+    scenario.check_surroundings(study)
     for warning in study.warnings:
         print(warning, file=sys.stderr)
     print(f"{study.source}: study {study.name} of {', '.join(study.scenarios)}")
@@ -25,4 +21,4 @@ def main(paths: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    command(main)

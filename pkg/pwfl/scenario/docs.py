@@ -4,13 +4,13 @@ Run as `python -m pwfl.scenario.docs CONFIG_FOLDER`.
 """
 
 import json
-import sys
 from pathlib import Path
 from typing import get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic_core import PydanticUndefined
 
+from pwfl.entrance import command
 from pwfl.scenario import size, sweep
 from pwfl.scenario.fields import Section, parameters, stages_of
 from pwfl.systems import registry
@@ -59,9 +59,12 @@ Files are read strictly: a key that stands twice, `010` or `0x10` or `1:30` (8, 
 without running anything, and names the line of a mistake in its syntax, of which `snakemake --configfile FILE` says
 only that there is one: it reads the file before the workflow does.
 
-Names of scenarios and of the study stand in names of files: letters, digits, `_`, `.` and `-`, at most 100. A study of
-more than 100,000 jobs, or with a job that takes more than 64 GiB of memory by a rough estimate from its sizes, is
-refused with the estimate; `allow_large: true`, beside `scenarios`, lets it through.
+Names of scenarios and of the study stand in names of files: letters, digits, `_`, `.` and `-`, at most 100. A
+scenario's does not end as files of the study do, beside which its folder stands (`.csv`, `.html` ...). A path does not
+begin with `=`, `+`, `-` or `@`, which spreadsheets that open `parameters.csv` take for a formula: write `./=name`.
+
+A study of more than 100,000 jobs, or with a job that takes more than 64 GiB of memory by a rough estimate from its
+sizes, is refused with the estimate; `allow_large: true`, beside `scenarios`, lets it through.
 
 `print: true`, beside `scenarios`, draws every figure also as PDF for a paper's column: 3.5 in wide, text of 8 pt, no
 title, Greek letters and powers of ten, lines and marks that are told apart in grey, too.
@@ -198,11 +201,13 @@ def _limits(metadata) -> list[str]:
     ]
 
 
-def main(folder: str) -> None:
+def main(arguments: list[str]) -> int:
     """Write both files into a folder."""
+    (folder,) = arguments
     Path(folder, "schema.json").write_text(json.dumps(schema(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     Path(folder, "README.md").write_text(readme(), encoding="utf-8")
+    return 0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    command(main)

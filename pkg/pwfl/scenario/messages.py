@@ -61,7 +61,10 @@ def did_you_mean(word: str, known) -> str:
 
 def shown(value) -> str:
     """A value in a message: as YAML's null is called there, and not longer than a line."""
-    text = "empty" if value is None else repr(value)
+    try:
+        text = "empty" if value is None else repr(value)
+    except (ValueError, RecursionError):  # of a number of more digits than Python writes, of brackets without end
+        return "a value too long to be shown"
     return text if len(text) <= 120 else f"{text[:100]}... ({len(text)} characters)"
 
 

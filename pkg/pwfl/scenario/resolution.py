@@ -1,17 +1,21 @@
 """A scenario out of a config: what differs merged into the base, defaults filled in, validated."""
 
 import re
+from functools import cache, reduce
 from typing import get_args, get_origin
 
 from pydantic import ValidationError
 
 from pwfl.scenario.common import Scenario
-from pwfl.scenario.fields import Section
-from pwfl.scenario.messages import ScenarioError, did_you_mean, explain
+from pwfl.scenario.fields import Section, parameters
+from pwfl.scenario.messages import ScenarioError, did_you_mean, explain, shown
 from pwfl.systems import registry
 
 DEFAULT_SYSTEM = "multicell"
 NUMBER = re.compile(r"[-+]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][-+]?\d+)?", re.ASCII)
+WORDS = {"true": True, "True": True, "false": False, "False": False, "null": None}
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")  # surrogates are what UTF-8 has no bytes for
+FORMULA = ("=", "+", "-", "@")
 
 
 def resolve(base: dict, override: dict) -> Scenario:
@@ -22,24 +26,34 @@ def resolve(base: dict, override: dict) -> Scenario:
     merged = merge(base, override)
     model = model_of(merged)
     try:
-        return model.model_validate(_numbers(merged, model))
+        found = model.model_validate(_typed(merged, model))
     except ValidationError as error:
         raise ScenarioError("\n".join(explain(e, model) for e in error.errors())) from None
+    if strange := _strange_texts(found):
+        raise ScenarioError("\n".join(strange))
+    return found
 
 
 def model_of(content: dict) -> type[Scenario]:
     """The model of the system that a scenario names. Raises ScenarioError."""
-    name, known = content.get("system", DEFAULT_SYSTEM), registry.systems()
-    if not isinstance(name, str) or name not in known:
-        raise ScenarioError(f"system: there is no system {name!r}{did_you_mean(str(name), known)}")
-    return known[name].model
+    name = content.get("system", DEFAULT_SYSTEM)
+    try:
+        known = registry.claims()
+        if not isinstance(name, str) or name not in known:
+            raise ScenarioError(f"system: there is no system {shown(name)}{did_you_mean(shown(name), known)}")
+        model = registry.system(name).model
+    except registry.RegistryError as error:
+        raise ScenarioError(f"system: {error}") from error
+    if not (isinstance(model, type) and issubclass(model, Scenario)):
+        raise ScenarioError(f"system: {name!r}: its MODEL is no pwfl.scenario.common.Scenario, but {shown(model)}")
+    return model
 
 
 def field_problems(base: dict) -> list[str]:
     """What is wrong with single values of a base, which as a whole need not be a scenario."""
     try:
         model = model_of(base)
-        model.model_validate(_numbers(base, model))
+        model.model_validate(_typed(base, model))
     except ScenarioError as error:
         return [str(error)]
     except ValidationError as error:
@@ -56,24 +70,52 @@ def merge(base: dict, override: dict) -> dict:
     return merged
 
 
-def _numbers(value, kind):
-    """A config's value with its numbers in the types that the model wants.
+def _typed(value, kind):
+    """A config's value with its numbers, truth values and nulls in the types that the model wants.
 
     `1`, `1.0`, and text such as `1e6` (so YAML 1.1 reads it) or `6` (so Snakemake hands over nested
-    values of --config) mean the same number. What is no number stays, for the model to refuse.
+    values of --config) mean the same number; so do `true`, `false` and `null` and these words as text, where a
+    parameter may be one. What is none stays, for the model to refuse.
     """
     if isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, Section):
         fields = kind.model_fields
-        return {key: _numbers(v, fields[key].annotation) if key in fields else v for key, v in value.items()}
+        return {key: _typed(v, fields[key].annotation) if key in fields else v for key, v in value.items()}
     lists = [k for k in (kind, *get_args(kind)) if get_origin(k) is list]  # `list[...]`, or `list[...] | None`
     if isinstance(value, list) and lists:
-        return [_numbers(v, get_args(lists[0])[0]) for v in value]
+        return [_typed(v, get_args(lists[0])[0]) for v in value]
     kinds = {(get_origin(k) and get_args(k)[0]) or k for k in (get_args(kind) or [kind])}
-    if isinstance(value, str) and kinds & {int, float} and NUMBER.fullmatch(value):
-        value = float(value) if re.search("[.eE]", value) else int(value)
-    if float in kinds and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
+    if isinstance(value, str) and value in WORDS and type(WORDS[value]) in kinds:
+        return WORDS[value]
+    try:
+        if isinstance(value, str) and kinds & {int, float} and NUMBER.fullmatch(value):
+            value = float(value) if re.search("[.eE]", value) else int(value)
+        if float in kinds and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+    except (ValueError, OverflowError):  # of more digits than Python reads, or a float has
+        pass
     return value
+
+
+def _strange_texts(scenario: Scenario) -> list[str]:
+    """A line for each free text, a path, that no file can have or that is more than text to a spreadsheet.
+
+    Parameters are written to CSV files as they are.
+    """
+    found = []
+    for path in _texts(type(scenario)):
+        value = reduce(getattr, path, scenario) or ""
+        key = f"{'.'.join(path)}: {shown(value)}"
+        if character := UNPRINTABLE.search(value):
+            found.append(f"{key} is wrong: it holds the character {ord(character[0]):#06x}")
+        elif value.startswith(FORMULA):
+            found.append(f"{key} is wrong: spreadsheets take it for a formula; write ./ before it")
+    return found
+
+
+@cache
+def _texts(model: type[Section]) -> list[tuple[str, ...]]:
+    """The parts of the keys of parameters that are any text."""
+    return [path for path, field in parameters(model) if str in (field.annotation, *get_args(field.annotation))]
 
 
 def look_up(values: dict, path: tuple[str, ...]):

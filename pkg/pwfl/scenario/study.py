@@ -6,7 +6,7 @@ from the base). Mappings merge key by key, everything else replaces. Where a sce
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from math import ceil
@@ -32,6 +32,9 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")  # stands in names of file
 NAME_RULE = "use letters, digits, '_', '.' and '-', beginning with a letter or digit, at most 100 of them"
 
 
+SUFFIXES = (".csv", ".html", ".json", ".log", ".parquet", ".pdf", ".png", ".svg", ".tsv")  # of a study's files and logs
+
+
 @dataclass(frozen=True)
 class Study:
     """The scenarios of one config file that are to be run."""
@@ -42,6 +45,7 @@ class Study:
     points: dict[str, sweep.Point] = field(default_factory=dict)  # the scenarios that are points of a sweep
     warnings: tuple[str, ...] = ()
     print: bool = False  # whether every figure is also drawn for print
+    files: dict | None = None  # content of the files without --config, where that is known
 
     @property
     def swept(self) -> list[str]:
@@ -113,20 +117,14 @@ def load(config: dict, source: str, files: dict | None = None) -> Study:
     """
     problems, asked = _find(config)
     if problems:
-        own = problems if files is None else set(_find(files)[0])
-        of_files = [problem for problem in problems if problem in own]
-        of_command_line = [problem for problem in problems if problem not in own]
-        reports = [
-            report(place, lines) for place, lines in ((source, of_files), (COMMAND_LINE, of_command_line)) if lines
-        ]
-        raise ScenarioError("\n".join(reports))
+        raise _refused(problems, problems if files is None else _find(files)[0], source)
     chosen = {name: one.scenario for name, one in asked.items()}
     points = {name: sweep.Point(one.name, one.point) for name, one in asked.items() if one.point}
     first = {one.name: one.scenario for one in reversed(asked.values())}  # one point of each sweep stands for all
     shadowed = _shadowed(config, asked, config if files is None else files)
     warnings = (*shadowed, *_unread(first), *_wasteful(first))
     for_print = bool(_flag(config.get("print", False)))
-    return Study(str(config.get("study", "study")), source, chosen, points, warnings, for_print)
+    return Study(str(config.get("study", "study")), source, chosen, points, warnings, for_print, files)
 
 
 def check_surroundings(study: Study) -> None:
@@ -134,12 +132,27 @@ def check_surroundings(study: Study) -> None:
 
     Raises ScenarioError with one line for everything that is missing or not what it should be.
     """
-    problems = {}
-    for name, scenario in study.scenarios.items():
+    if problems := _lacking(study.scenarios):
+        own = problems
+        if study.files is not None:
+            own = _lacking({name: one.scenario for name, one in _find(study.files)[1].items()})
+        raise _refused(problems.values(), [line for problem, line in problems.items() if problem in own], study.source)
+
+
+def _lacking(scenarios: dict[str, Scenario]) -> dict[str, str]:
+    """What scenarios need besides themselves and do not find, each problem once, with the first one's name."""
+    found = {}
+    for name, scenario in scenarios.items():
         for problem in scenario.problems():
-            problems.setdefault(problem, f"scenarios.{name}: {problem}")
-    if problems:
-        raise ScenarioError(report(study.source, list(problems.values())))
+            found.setdefault(problem, f"scenarios.{name}: {problem}")
+    return found
+
+
+def _refused(problems: Iterable[str], of_files: Iterable[str], source: str) -> ScenarioError:
+    """An error with all problems of a config; what its files alone have is theirs, the others --config's."""
+    own = set(of_files)
+    places = {source: [p for p in problems if p in own], COMMAND_LINE: [p for p in problems if p not in own]}
+    return ScenarioError("\n".join(report(place, lines) for place, lines in places.items() if lines))
 
 
 @dataclass(frozen=True)
@@ -217,6 +230,8 @@ def _without_sweep(content: dict) -> dict:
 
 
 def _check_top_level(config: dict) -> list[str]:
+    if not isinstance(config, dict):
+        return [f"must be a mapping, with `scenarios:` among its keys, is {shown(config)}"]
     problems = []
     for key in config:
         if key not in TOP_LEVEL:
@@ -232,12 +247,19 @@ def _check_top_level(config: dict) -> list[str]:
         problems.append(f"run: must be a list of scenario names, is {shown(run)}")
     elif not run:
         problems.append("run: names no scenario; leave it out to run all")
+    else:
+        problems += [f"run: {shown(name)} is no name of a scenario" for name in run if not isinstance(name, str)]
     for name, override in config["scenarios"].items():
         if not (isinstance(name, str) and NAME.fullmatch(name)):
             problems.append(f"scenarios: {shown(name)} is no name; {NAME_RULE}")
         if name == "comparison":
             problems.append(
                 "scenarios: 'comparison' is the folder of comparisons, results/comparison; take another name"
+            )
+        if isinstance(name, str) and name.lower().endswith(SUFFIXES):
+            problems.append(
+                f"scenarios: {shown(name)} ends as files of the study do, among which a scenario's folders lie "
+                f"(results/STUDY/claims.csv); take a name without {Path(name).suffix}"
             )
         if not isinstance(override, dict):
             hint = "; write {} for the base as it is" if override is None else ""
@@ -253,10 +275,10 @@ def _check_top_level(config: dict) -> list[str]:
 
 def _shadowed(config: dict, asked: dict[str, _Asked], files: dict) -> Iterator[str]:
     """A warning for each value of the base that scenarios to run replace: all do, or it came by --config."""
-    base, base_of_files = (_without_sweep(content.get("base", {})) for content in (config, files))
+    base = _without_sweep(config.get("base", {}))
     for path, value in _leaves(base):
         shadowing = [one for one in asked.values() if sets(one.override, path)]
-        given = not (sets(base_of_files, path) and look_up(base_of_files, path) == value)
+        given = not _says(files, ("base", *path), value)
         if shadowing and (given or len(shadowing) == len(asked)):
             key, names = ".".join(path), list(dict.fromkeys(one.name for one in shadowing))
             replacing = f"scenarios.{names[0]}.{key}"
@@ -305,6 +327,15 @@ def _wasteful(chosen: dict[str, Scenario]) -> Iterator[str]:
                     f"scenarios.{name}: shards.{stage}: {size} computes {computed} realizations where {count} are "
                     f"asked for, as shards are whole; lower it to {count} or less"
                 )
+
+
+def _says(content, path: tuple[str, ...], value) -> bool:
+    """Whether a config, right or wrong, has a value at a key's parts."""
+    for key in path:
+        if not (isinstance(content, dict) and key in content):
+            return False
+        content = content[key]
+    return content == value
 
 
 def _leaves(content: dict, prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:

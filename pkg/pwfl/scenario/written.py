@@ -1,7 +1,8 @@
 """Config files and `--config` as they are written: what YAML refuses, and what it would take for something else.
 
 YAML 1.1, as PyYAML and Snakemake read it, lets the last of two equal keys win, and takes `010` for 8, `1:30` for
-90, `on` for true and `2026-11-21` for a date. Each is an error here, with its line.
+90, `on` for true and `2026-11-21` for a date. Each is an error here, with its line. So is what says more than a config
+can need: some lines of aliases of aliases come to billions of values.
 """
 
 import json
@@ -10,10 +11,13 @@ from pathlib import Path
 
 import yaml
 
+from pwfl.runtime.files import regular
+
 NUMBER_LIKE = re.compile(
     r"[-+]?(0[0-9_]+|0[box][0-9a-fA-F_]+|[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?|[0-9][0-9.]*_[0-9_.]*)"
 )
 TRUTHS = ("true", "True", "false", "False")
+MOST_CHARACTERS = 1_000_000  # of a document with its aliases written out, one more for each value, list and mapping
 
 
 class WrittenError(ValueError):
@@ -23,7 +27,7 @@ class WrittenError(ValueError):
 def read(path: str | Path) -> dict:
     """Content of a config file, YAML or JSON. Raises WrittenError, with lines that begin with the line's number."""
     try:
-        content = Path(path).read_bytes()
+        content = Path(regular(path)).read_bytes()
     except FileNotFoundError:
         raise WrittenError("there is no such file") from None
     except OSError as error:
@@ -47,14 +51,15 @@ def parse(text: str, typed: bool = True):
     try:
         json.loads(text)
         text = text.replace("\t", " ")  # which JSON may indent with, and YAML may not
-    except ValueError:
+    except (ValueError, RecursionError):
         pass
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         if node is None:
             return None
         if flaws := _flaws(node, typed):
-            raise WrittenError("\n".join(dict.fromkeys(flaws)))
+            raise WrittenError("\n".join(flaws))
+        _check_size(node, {})
         return yaml.load(text, Loader=yaml.SafeLoader if typed else yaml.BaseLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -66,45 +71,95 @@ def parse(text: str, typed: bool = True):
         raise WrittenError(f"line {line}: holds the character {error.character:#06x}, which YAML forbids") from None
     except WrittenError:
         raise
-    except (ValueError, RecursionError) as error:  # a value that does not fit its tag; a thousand brackets
+    except RecursionError as error:  # a thousand brackets
         raise WrittenError(f"line 1: is no YAML: {error}") from None
 
 
-def _flaws(node: yaml.Node, typed: bool, above: tuple[yaml.Node, ...] = ()) -> list[str]:
+def _flaws(node: yaml.Node, typed: bool) -> list[str]:
     """A line for each part of a YAML document that would be read as something else than it seems."""
-    if node in above:
-        return [f"line {node.start_mark.line + 1}: refers to itself"]
-    if isinstance(node, yaml.ScalarNode):
-        flaw = _scalar_flaw(node, typed)
-        return [f"line {node.start_mark.line + 1}: {flaw}"] if flaw else []
-    above = (*above, node)
-    if isinstance(node, yaml.SequenceNode):
-        return [flaw for part in node.value for flaw in _flaws(part, typed, above)]
-    flaws, lines = [], {}
-    for key, value in node.value:
-        line = key.start_mark.line + 1
-        if not isinstance(key, yaml.ScalarNode):
-            flaws.append(f"line {line}: a key must be text")
-        elif key.value in lines:
-            flaws.append(f"line {line}: {key.value}: stands twice, first in line {lines[key.value]}")
+    flaws, seen = [], {}  # a node that aliases name is one object, looked at once; False: not yet to its end
+
+    def look(node: yaml.Node) -> None:
+        line = node.start_mark.line + 1
+        if id(node) in seen:
+            if not seen[id(node)]:
+                flaws.append(f"line {line}: refers to itself")
+            return
+        seen[id(node)] = False
+        if isinstance(node, yaml.ScalarNode):
+            if flaw := _scalar_flaw(node, typed):
+                flaws.append(f"line {line}: {flaw}")
+        elif isinstance(node, yaml.SequenceNode):
+            for part in node.value:
+                look(part)
         else:
-            lines[key.value] = line
-            flaws += _flaws(key, typed, above)
-        flaws += _flaws(value, typed, above)
-    return flaws
+            lines = {}
+            for key, value in node.value:
+                at = key.start_mark.line + 1
+                if not isinstance(key, yaml.ScalarNode):
+                    flaws.append(f"line {at}: a key must be text")
+                elif key.value in lines:
+                    flaws.append(f"line {at}: {key.value}: stands twice, first in line {lines[key.value]}")
+                else:
+                    lines[key.value] = at
+                    look(key)
+                look(value)
+        seen[id(node)] = True
+
+    look(node)
+    return list(dict.fromkeys(flaws))
+
+
+def _check_size(node: yaml.Node, known: dict[int, int]) -> int:
+    """How many characters a node of a document without flaws has, its aliases written out.
+
+    Raises WrittenError, with the line of the innermost node that has too many. `known` are sizes of nodes by their
+    `id`, so that one which many aliases name is counted by a look.
+    """
+    if id(node) not in known:
+        if isinstance(node, yaml.ScalarNode):
+            size = 1 + len(node.value)
+        elif isinstance(node, yaml.SequenceNode):
+            size = 1 + sum(_check_size(part, known) for part in node.value)
+        else:
+            size = 1 + sum(_check_size(part, known) for pair in node.value for part in pair)
+        if size > MOST_CHARACTERS:
+            raise WrittenError(
+                f"line {node.start_mark.line + 1}: comes to {size:,} characters with its aliases (*) written out, and "
+                f"{MOST_CHARACTERS:,} are the most of a config"
+            )
+        known[id(node)] = size
+    return known[id(node)]
 
 
 def _scalar_flaw(node: yaml.ScalarNode, typed: bool) -> str | None:
     """What is misleading about a plain scalar; quoted ones are text."""
     text, kind = node.value, node.tag.rpartition(":")[2]
+    if typed and (misfit := _misfit(node)):
+        return misfit
     if node.style is not None:
         return None
     if NUMBER_LIKE.fullmatch(text):
-        found = yaml.safe_load(text)
-        taken = f"is {'text' if isinstance(found, str) else found} in YAML" if typed else "is no decimal number"
-        return f"{text} {taken}; write numbers in decimal digits without leading zeros, and quote text"
+        found = yaml.safe_load(text) if len(text) <= 40 else "another number"
+        taken = f"is {'text' if found == text else found} in YAML" if typed else "is no decimal number"
+        return f"{text[:40]} {taken}; write numbers in decimal digits without leading zeros, and quote text"
     if typed and kind == "bool" and text not in TRUTHS:
         return f"{text} is {json.dumps(yaml.safe_load(text))} in YAML; quote it if it is text"
     if typed and kind == "timestamp":
         return f"{text} is a date in YAML; quote it"
     return None
+
+
+def _misfit(node: yaml.ScalarNode) -> str | None:
+    """Why a scalar, plain or quoted, has no value: its tag is not for it, or Python does not read so many digits."""
+    try:
+        yaml.SafeLoader("").construct_object(node)
+    except yaml.MarkedYAMLError:  # of an unknown tag: said with its line when all is read
+        return None
+    except Exception:  # of any kind: constructors take for granted that a scalar looks as its tag says
+        return f"is no YAML: {_short(node.value)} is no {node.tag.replace('tag:yaml.org,2002:', '!!')}"
+    return None
+
+
+def _short(text: str) -> str:
+    return repr(text) if len(text) <= 40 else f"{text[:20]!r}... ({len(text)} characters)"

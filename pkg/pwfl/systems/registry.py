@@ -13,6 +13,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 
+from pwfl.entrance import described
 from pwfl.stages import STAGES
 
 GROUP = "pwfl.systems"
@@ -33,15 +34,23 @@ class System:
     def part(self, module: str) -> ModuleType:
         """A module of the system: `scenario`, `catalog`, `tables`, one of a stage's name, or `claims`.
 
-        Raises RegistryError where the package or the module is not there.
+        Raises RegistryError where the package or the module is not there, or cannot be imported.
         """
         path = f"{self.package}.{module}"
         try:
             return import_module(path)
-        except ModuleNotFoundError as error:
-            if error.name and f"{path}.".startswith(f"{error.name}."):
+        except (Exception, SystemExit) as error:  # whatever code of somebody else does
+            name = getattr(error, "name", None) if isinstance(error, ModuleNotFoundError) else None
+            if name and f"{path}.".startswith(f"{name}."):
                 raise RegistryError(f"system {self.name!r} has no module {path}: {error}") from None
-            raise  # something that the module itself imports
+            raise RegistryError(f"system {self.name!r}: {path} cannot be imported: {described(error)}") from error
+
+    def _declared(self, module: str, what: str):
+        """What a module of the system must declare. Raises RegistryError."""
+        try:
+            return getattr(self.part(module), what)
+        except AttributeError:
+            raise RegistryError(f"system {self.name!r}: {self.package}.{module} declares no {what}") from None
 
     @property
     def folder(self) -> Path:
@@ -51,12 +60,12 @@ class System:
     @property
     def model(self):
         """The scenario's model, a subclass of `pwfl.scenario.common.Scenario`."""
-        return self.part("scenario").MODEL
+        return self._declared("scenario", "MODEL")
 
     @property
     def catalog(self):
         """What the system's stages read and its reports show, a `pwfl.report.catalog.Catalog`."""
-        return self.part("catalog").CATALOG
+        return self._declared("catalog", "CATALOG")
 
 
 def reads(name: str, stage: str, variant: str | None = None) -> tuple[str, ...]:
@@ -66,20 +75,30 @@ def reads(name: str, stage: str, variant: str | None = None) -> tuple[str, ...]:
 
 
 @cache
+def claims() -> dict[str, tuple[str, ...]]:
+    """The packages that claim each system's name; a name is nobody's where there are several.
+
+    Raises RegistryError where what is installed cannot be listed.
+    """
+    found = {name: [f"pwfl.systems.{name}"] for name in BUILT_IN}
+    try:
+        points = entry_points(group=GROUP)
+    except Exception as error:  # of a damaged installation
+        raise RegistryError(f"entry points of installed packages cannot be read: {described(error)}") from error
+    for point in points:
+        found.setdefault(point.name, []).append(point.value)
+    return {name: tuple(dict.fromkeys(packages)) for name, packages in found.items()}
+
+
 def systems() -> dict[str, System]:
-    """All systems by name. Raises RegistryError where two packages claim a name."""
-    found = {name: f"pwfl.systems.{name}" for name in BUILT_IN}
-    for point in entry_points(group=GROUP):
-        if found.setdefault(point.name, point.value) != point.value:
-            raise RegistryError(
-                f"system {point.name!r} is claimed by the packages {found[point.name]} and {point.value}; uninstall one"
-            )
-    return {name: System(name, package) for name, package in found.items()}
+    """All systems by name, without names that several packages claim."""
+    return {name: System(name, packages[0]) for name, packages in claims().items() if len(packages) == 1}
 
 
 def system(name: str) -> System:
-    """The system of a name. Raises RegistryError, with the known names, where there is none."""
-    try:
-        return systems()[name]
-    except KeyError:
-        raise RegistryError(f"there is no system {name!r}; known are {', '.join(systems())}") from None
+    """The system of a name. Raises RegistryError where there is none, with the known names, or more than one."""
+    if name not in claims():
+        raise RegistryError(f"there is no system {name!r}; known are {', '.join(claims())}")
+    if len(packages := claims()[name]) > 1:
+        raise RegistryError(f"system {name!r} is claimed by the packages {' and '.join(packages)}; uninstall one")
+    return System(name, packages[0])

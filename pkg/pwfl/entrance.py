@@ -1,0 +1,60 @@
+"""What a command, the Snakefile and `pwfl.simulate` say when something goes wrong.
+
+Errors that this package defines say what is wrong and where, and those of the system name a file. Whatever else
+arrives at an entrance is no mistake in a config, and is told as what it is: internal.
+"""
+
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+PACKAGE = "pwfl"
+
+
+class InternalError(RuntimeError):
+    """A fault of the program; the message says where its traceback is kept."""
+
+
+@contextmanager
+def located() -> Iterator[None]:
+    """Let errors of a block that say what is wrong pass as they are; others become InternalError."""
+    try:
+        yield
+    except Exception as error:
+        if _speaks(error) or isinstance(error, OSError):
+            raise
+        raise InternalError(message(error)) from error
+
+
+def command(main: Callable[[list[str]], int]) -> None:
+    """Run a command with the arguments of this process, and end the process with its status, or with a message."""
+    try:
+        status = main(sys.argv[1:])
+    except Exception as error:
+        print(message(error), file=sys.stderr)
+        status = 1
+    sys.exit(status)
+
+
+def message(error: Exception) -> str:
+    """What is wrong, and where; the traceback of an internal error goes to a file, which is named."""
+    if _speaks(error):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    with tempfile.NamedTemporaryFile("w", prefix="pwfl-", suffix=".log", delete=False, encoding="utf-8") as log:
+        log.write("".join(traceback.format_exception(error)))
+    return f"internal error, no mistake in a config: {described(error)}; its traceback is in {log.name}"
+
+
+def described(error: BaseException) -> str:
+    """An error's kind and words, on a line, and the file and line that it comes from."""
+    words = " ".join(f"{type(error).__name__}: {error}".split())
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{words} ({frames[-1].filename}, line {frames[-1].lineno})" if frames else words
+
+
+def _speaks(error: Exception) -> bool:
+    return type(error).__module__.partition(".")[0] == PACKAGE

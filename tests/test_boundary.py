@@ -1,0 +1,419 @@
+"""What comes from outside: nothing hangs, nothing is taken for more than it says, nothing ends in a raw traceback."""
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import pytest
+import yaml
+from annotated_types import Ge, Gt, Le, Lt
+from snakemake.cli import parse_config
+
+import pwfl
+from conftest import TINY, environment, snakemake
+from pwfl import entrance, scenario
+from pwfl.report import catalog
+from pwfl.runtime import files, prune
+from pwfl.scenario import parameters, resolve, resolved
+from pwfl.scenario.__main__ import main as check
+from pwfl.systems import registry
+
+FEW = "scenarios: {one: {}}\n"
+
+
+@contextmanager
+def within(seconds: float):
+    """Fail where a block takes longer."""
+
+    def stop(*_):
+        pytest.fail(f"takes more than {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+# Files that never end, or come to more than they look.
+
+
+def bomb(item: str, begin: str, end: str, depth: int = 8) -> str:
+    """YAML whose last line has 9^depth values: each line names the one before nine times."""
+    lines = [f"base: &a0 {begin}{', '.join(item.format(k=k, of='x') for k in range(9))}{end}"]
+    for level in range(1, depth):
+        inside = ", ".join(item.format(k=k, of=f"*a{level - 1}") for k in range(9))
+        lines.append(f"k{level}: &a{level} {begin}{inside}{end}")
+    return "\n".join(lines) + "\n" + FEW
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (bomb("{of}", "[", "]"), 6),
+        (bomb("k{k}: {of}", "{", "}"), 6),
+        ("base: &a0 {x: 1}\n" + "".join(f"k{n}: &a{n} {{<<: [{9 * f'*a{n - 1}, '}]}}\n" for n in range(1, 9)) + FEW, 7),
+        (f"a: &a {'x' * 10_000}\nb: [{1000 * '*a, '}]\n" + FEW, 2),
+    ],
+    ids=["lists", "maps", "merged", "text"],
+)
+def test_aliases_that_come_to_millions_are_refused_at_once(tmp_path, content, line):
+    path = tmp_path / "study.yaml"
+    path.write_text(content)
+    with (
+        within(5),
+        pytest.raises(scenario.ScenarioError, match=rf"line {line}: comes to [\d,]+ characters with its al"),
+    ):
+        scenario.read([path])
+
+
+def test_aliases_that_share_a_part_are_read(tmp_path):
+    path = tmp_path / "study.yaml"
+    path.write_text("base: &b {seed: 1}\nscenarios: {one: *b, two: {<<: [*b, *b], realizations: 3}}\n")
+    assert scenario.read([path])["scenarios"]["two"] == {"seed": 1, "realizations": 3}
+
+
+def test_only_regular_files_are_opened(tmp_path):
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    for path in ("/dev/zero", str(pipe)):
+        with within(5), pytest.raises(OSError, match="is no regular file"):
+            files.content(path)
+        with within(5), pytest.raises(scenario.ScenarioError, match="cannot be read: it is no regular file"):
+            scenario.read([path])
+        config = {"scenarios": {"one": {"channel": {"links": path}}}}
+        with within(5), pytest.raises(scenario.ScenarioError, match=r"channel.links: .*it is no regular file"):
+            scenario.check_surroundings(scenario.load(config, "file.yaml"))
+
+
+# What is no value.
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ([], "file.yaml:\n  must be a mapping, with `scenarios:` among its keys, is []"),
+        (None, "file.yaml:\n  must be a mapping"),
+        ({"run": [["one"]], "scenarios": {"one": {}}}, "run: ['one'] is no name of a scenario"),
+        ({"run": [{}], "scenarios": {"one": {}}}, "run: {} is no name of a scenario"),
+        ({"run": [None], "scenarios": {"one": {}}}, "run: empty is no name of a scenario"),
+        ({"base": {"seed": "7" * 5000}, "scenarios": {"one": {}}}, "base.seed: '7777"),
+        ({"base": {"seed": 10**5000}, "scenarios": {"one": {}}}, "base.seed: a value too long to be shown is wrong"),
+        ({"base": {"schedule": {"gamma": 10**400}}, "scenarios": {"one": {}}}, "base.schedule.gamma: 1000"),
+        ({"base": {"channel": {"links": "a\0b.csv"}}, "scenarios": {"one": {}}}, "base.channel.links: 'a\\x00b.csv' is wrong: it holds the character 0x0000"),
+        ({"base": {"system": 10**5000}, "scenarios": {"one": {}}}, "base.system: there is no system a value too long"),
+    ],
+)  # fmt: skip
+def test_what_is_no_value_is_named(config, expected):
+    with pytest.raises(scenario.ScenarioError) as caught:
+        scenario.load(config, "file.yaml")
+    assert expected in str(caught.value)
+
+
+def test_a_path_that_no_file_can_have_is_an_error_of_the_system():
+    with pytest.raises(OSError, match="embedded null byte"):
+        files.content("a\0b.csv")
+
+
+@pytest.mark.parametrize("config", [[], None, 3, object()])
+def test_simulate_takes_a_path_or_a_mapping(config):
+    with pytest.raises(scenario.ScenarioError, match="config: must be a file's path or a mapping, is"):
+        pwfl.simulate(config)
+
+
+ODD = [
+    *(None, "", "x", "\0", "a\0b", "\ud800", "=1+1", "null", "true", "1e400", "7" * 5000, True, b"x", object(), 1j),
+    *([], [[]], [[[[1]]]], {}, {"a": 1}, {1: 2}, {None: None}, [None], ["x"], [{}], [math.nan], [10**400], (1,), {1}),
+    *(0, -1, 1, 0.5, -0.5, math.nan, math.inf, -math.inf, 10**400, -(10**400), 10**5000, 2**63, 2**64, 1e308, 5e-324),
+]
+
+
+def around(field) -> list:
+    """Values at a parameter's bounds, and just beyond."""
+    bounds = [
+        getattr(bound, name)
+        for bound in field.metadata
+        for kind, name in ((Ge, "ge"), (Gt, "gt"), (Le, "le"), (Lt, "lt"))
+        if isinstance(bound, kind)
+    ]
+    beside = [(x - 1, x, x + 1, math.nextafter(x, math.inf), math.nextafter(x, -math.inf)) for x in bounds]
+    return [value for values in beside for value in values]
+
+
+@pytest.mark.parametrize("system", registry.systems())
+def test_every_parameter_takes_a_value_or_refuses_it_by_name(system):
+    model = registry.system(system).model
+    known, tried, refused = {".".join(path) for path, _ in parameters(model)}, 0, 0
+    for path, field in parameters(model):
+        key = ".".join(path)
+        for value in [*ODD, *around(field)]:
+            override, tried = value, tried + 1
+            for part in reversed(path):
+                override = {part: override}
+            try:
+                resolve({"system": system}, override)
+            except scenario.ScenarioError as error:
+                refused += 1
+                for line in str(error).splitlines():
+                    # A number can be right by itself and wrong beside another parameter, which is named then.
+                    beside = type(value) in (int, float) and line.split(":")[0] in known
+                    assert line.startswith((f"{key}:", f"{key}.")) or beside, (key, line)
+    assert tried > 900
+    assert tried / 2 < refused < tried
+
+
+# Text that is a formula to a spreadsheet.
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "=HYPERLINK(1)", "\t=1", "a\nb", "\r=1", "\x7f"])
+def test_texts_that_spreadsheets_take_for_more_are_refused(text):
+    for content in ({"data": {"folder": text}}, {"channel": {"users": text}}):
+        (section,), (key,) = content, next(iter(content.values()))
+        with pytest.raises(scenario.ScenarioError, match=rf"^{section}\.{key}: .* is wrong: "):
+            resolve(content, {})
+
+
+def test_numbers_and_paths_are_written_as_they_are():
+    model = resolve({"data": {"folder": "./=1+1"}}, {})
+    table = resolved.parameter_table(model.model_dump())
+    values = dict(table.select("parameter", "value").iter_rows())
+    assert values["data.folder"] == "./=1+1"
+    assert all(float(value) < 0 for value in values.values() if value.startswith("-"))
+    assert "-174.0" in values.values()
+
+
+# Values of the command line.
+
+
+def test_the_command_line_sets_truth_values_and_nulls(tmp_path):
+    base = TINY["base"] | {"channel": {"links": "links.csv"}}
+    files = TINY | {"base": base}
+    given = parse_config(["base={training: {test_variants: true}, channel: {links: null}, data: {validation: null}}"])
+    config = yaml.safe_load(yaml.safe_dump(files))
+    from snakemake.utils import update_config
+
+    update_config(config, given)
+    study = scenario.load(config, "file.yaml", files)
+    chosen = study.scenarios["low"]
+    assert (chosen.training.test_variants, chosen.channel.links, chosen.data.validation) == (True, None, None)
+    assert resolve(base, {"training": {"test_variants": "false"}}).training.test_variants is False
+    for word in ("yes", "1", "TRUE ", "null"):
+        with pytest.raises(
+            scenario.ScenarioError, match=r"training.test_variants: .* is wrong: input should be a valid b"
+        ):
+            resolve(base, {"training": {"test_variants": word}})
+
+
+def test_a_file_that_the_command_line_names_is_missed_there(tmp_path):
+    there = {"base": TINY["base"], "scenarios": {"one": {}}}
+    named = {"base": TINY["base"] | {"channel": {"links": "no.csv"}}, "scenarios": {"one": {}}}
+    for written, place in ((there, "--config"), (named, "file.yaml"), (None, "file.yaml")):
+        with pytest.raises(scenario.ScenarioError) as caught:
+            scenario.check_surroundings(scenario.load(named, "file.yaml", written))
+        assert str(caught.value).startswith(f"{place}:\n  scenarios.one: channel.links: no.csv")
+    both = {**named, "scenarios": {"one": {}, "two": {"channel": {"links": "neither.csv"}}}}
+    with pytest.raises(scenario.ScenarioError) as caught:
+        scenario.check_surroundings(scenario.load(both, "file.yaml", named))
+    assert "file.yaml:\n  scenarios.one: channel.links: no.csv" in str(caught.value)
+    assert "--config:\n  scenarios.two: channel.links: neither.csv" in str(caught.value)
+
+
+@pytest.mark.parametrize("written", [None, [], 3, {"training": []}])
+def test_a_base_that_the_command_line_mends_is_no_trouble(written):
+    config = {"base": {"training": {"rounds": 3}}, "scenarios": {"one": {}}}
+    assert scenario.load(config, "file.yaml", config | {"base": written}).scenarios["one"].training.rounds == 3
+
+
+# Names of scenarios.
+
+
+def test_no_scenario_has_the_name_of_a_file_of_its_study():
+    figures = [("systems", figure) for figure in (*catalog.SYSTEMS_FIGURES, *catalog.SYSTEMS_SWEEP_FIGURES)]
+    for system in registry.systems():
+        figures += [(system, figure) for figure in catalog.compared(registry.system(system).catalog, True)]
+    names = [f"{system}_{figure}.{kind}" for system, figure in figures for kind in ("json", "png", "svg", "pdf")]
+    names += [f"{table}.{kind}" for table in catalog.COMPARISON for kind in ("csv", "parquet")]
+    names += ["index.html", "Index.HTML", "comparison.log", "comparison.tsv", "page.log", "page.tsv"]
+    for name in names:
+        with pytest.raises(scenario.ScenarioError, match=f"scenarios: '{name}' ends as files of the study do"):
+            scenario.load({"scenarios": {name: {}}}, "file.yaml")
+    for name in ("claims", "index", "csv", "a.csv.b", "gamma_0.5", "html"):
+        assert scenario.load({"scenarios": {name: {}}}, "file.yaml").scenarios
+
+
+# Systems of other packages.
+
+
+def package(folder, name: str, entry: str, **modules: str) -> None:
+    """A package in a folder as if it were installed, with an entry point of the group of systems."""
+    (folder / f"{name}-1.dist-info").mkdir(parents=True)
+    (folder / f"{name}-1.dist-info" / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+    (folder / f"{name}-1.dist-info" / "entry_points.txt").write_text(f"[pwfl.systems]\n{entry}\n")
+    (folder / name).mkdir()
+    for module, content in {"__init__": "", **modules}.items():
+        (folder / name / f"{module}.py").write_text(content)
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """A folder of packages that the registry finds, and no test after."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+    registry.claims.cache_clear()
+    yield folder
+    registry.claims.cache_clear()
+    for name in [name for name in sys.modules if name.partition(".")[0].startswith("broken")]:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    ("entry", "content", "expected"),
+    [
+        ("mine = nowhere_at_all", "", "has no module nowhere_at_all.scenario"),
+        ("mine = broken_one", None, "has no module broken_one.scenario"),
+        ("mine = broken_one:attribute", "", "has no module broken_one:attribute.scenario"),
+        ("mine = .", "", "cannot be imported"),
+        ("mine =", "", "cannot be imported"),
+        ("mine = broken_one", "raise RuntimeError('on\\npurpose')", "cannot be imported: RuntimeError: on purpose ("),
+        ("mine = broken_one", "import sys; sys.exit('over')", "cannot be imported: SystemExit: over ("),
+        ("mine = broken_one", "def (", "cannot be imported: SyntaxError"),
+        ("mine = broken_one", "import not_installed", "cannot be imported: ModuleNotFoundError: No module named 'not_in"),
+        ("mine = broken_one", "", "declares no MODEL"),
+        ("mine = broken_one", "MODEL = 3", "its MODEL is no pwfl.scenario.common.Scenario, but 3"),
+        ("mine = broken_one", "class MODEL: pass", "its MODEL is no pwfl.scenario.common.Scenario, but <class"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_system_of_another_package_is_said(
+    installed, tmp_path, capsys, monkeypatch, entry, content, expected
+):
+    package(installed, "broken_one", entry, **({} if content is None else {"scenario": content}))
+    path = tmp_path / "study.yaml"
+    path.write_text("base: {system: mine}\n" + FEW)
+    monkeypatch.setattr(sys, "argv", ["scenario", str(path)])
+    with pytest.raises(SystemExit) as ended:
+        entrance.command(check)
+    said = capsys.readouterr().err
+    assert ended.value.code == 1
+    assert said.startswith(
+        f"{path}:\n  base.system: system 'mine'" if "MODEL is" not in expected else f"{path}:\n  base.system: 'mine'"
+    )
+    assert expected in said
+    path.write_text(FEW)
+    assert check([str(path)]) == 0  # of the system that needs no other package
+
+
+def test_entry_points_that_cannot_be_read_are_named(installed, tmp_path):
+    package(installed, "broken_one", "nothing at all")
+    with pytest.raises(
+        scenario.ScenarioError, match=r"base.system: entry points of installed packages cannot be read: "
+    ):
+        scenario.load({"base": {"system": "age_aware"}, "scenarios": {"one": {}}}, "file.yaml")
+
+
+def test_two_packages_that_claim_a_name_block_its_studies_alone(installed):
+    package(installed, "broken_one", "mine = broken_one")
+    package(installed, "broken_two", "mine = broken_two\nage_aware = broken_two")
+    for name in ("mine", "age_aware"):
+        with pytest.raises(scenario.ScenarioError, match=f"base.system: system '{name}' is claimed by the packages"):
+            scenario.load({"base": {"system": name}, "scenarios": {"one": {}}}, "file.yaml")
+    assert scenario.load({"base": {"system": "multicell"}, "scenarios": {"one": {}}}, "file.yaml")
+    assert {"mine", "age_aware"}.isdisjoint(registry.systems())
+
+
+# What is said at the entrances.
+
+
+def test_an_internal_error_says_so_and_where_its_traceback_is(monkeypatch, tmp_path, capsys):
+    def fails(*_):
+        return {}["missing"]
+
+    monkeypatch.setattr(entrance.tempfile, "tempdir", str(tmp_path))
+    assert entrance.message(FileNotFoundError(2, "gone", "x")) == "x: gone"
+    assert entrance.message(registry.RegistryError("as it is")) == "as it is"
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr("pwfl.api.load", fails)
+    with pytest.raises(entrance.InternalError) as caught:
+        pwfl.simulate({})
+    assert isinstance(caught.value.__cause__, KeyError)
+    monkeypatch.setattr(sys, "argv", ["command"])
+    with pytest.raises(SystemExit) as ended:
+        entrance.command(fails)
+    assert ended.value.code == 1
+    for said in (str(caught.value), capsys.readouterr().err.strip()):
+        assert said.startswith("internal error, no mistake in a config: KeyError: 'missing' (")
+        assert "test_boundary.py, line" in said
+        log = said.rpartition("its traceback is in ")[2]
+        with open(log, encoding="utf-8") as file:
+            assert 'return {}["missing"]' in file.read()
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_the_workflow_says_what_is_internal(tmp_path):
+    fails = [
+        "from pydantic import model_validator",
+        "from pwfl.systems.age_aware.scenario import AgeAware",
+        "class MODEL(AgeAware):",
+        "    system: str = 'mine'",
+        "    @model_validator(mode='after')",
+        "    def _fail(self):",
+        "        return {}['missing']",
+    ]
+    package(tmp_path / "site", "broken_three", "mine = broken_three", scenario="\n".join(fails))
+    config = {"base": {"system": "mine"}, "scenarios": {"one": {}}}
+    result = snakemake(tmp_path / "run", config, "--dry-run", plugins=(tmp_path / "site",))
+    said = result.stdout + result.stderr
+    assert result.returncode == 1
+    assert ":\ninternal error, no mistake in a config: KeyError: 'missing'" in said
+    assert "Traceback" not in said
+    log = said.rpartition("its traceback is in ")[2].split()[0]
+    assert os.path.exists(log)
+    os.remove(log)
+
+
+@pytest.mark.parametrize("module", ["scenario", "scenario.docs", "testing", "runtime.prune"])
+def test_commands_say_what_is_wrong_without_a_traceback(module, tmp_path):
+    (tmp_path / "store").mkdir()
+    result = subprocess.run(
+        [sys.executable, "-m", f"pwfl.{module}", str(tmp_path / "nowhere")],
+        capture_output=True, text=True, cwd=tmp_path, env=environment(), check=False,
+    )  # fmt: skip
+    assert result.returncode == 1
+    assert str(tmp_path / "nowhere") in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+# What is pruned.
+
+
+def test_symbolic_links_in_the_store_are_left_alone(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "0123").mkdir(parents=True)
+    (elsewhere / "0123" / "kept.parquet").write_bytes(b"12345")
+    for folder in ("store/channel/aaaa", "store/train"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "store/channel/aaaa/links.parquet").symlink_to(elsewhere / "0123" / "kept.parquet")
+    (tmp_path / "store/channel/aaaa/gone.parquet").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "store/channel/aaaa/folder").symlink_to(elsewhere)
+    (tmp_path / "store/train/bbbb").symlink_to(elsewhere / "0123")
+    (tmp_path / "store/train/cccc").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "store/noise").symlink_to(elsewhere)
+    (tmp_path / "c.yaml").write_text(FEW)
+    later = time.time() + 2 * prune.YOUNG_SECONDS
+    monkeypatch.setattr(prune.time, "time", lambda: later)
+    assert prune.main(["c.yaml", "--delete"]) == 0
+    said = capsys.readouterr()
+    for path in ("store/train/bbbb", "store/train/cccc", "store/noise/0123"):
+        assert f"{path}: is a symbolic link, or its folder is one; it is left alone" in said.err
+    assert "in 1 folders deleted" in said.out
+    assert [path.name for path in (tmp_path / "store/channel").iterdir()] == []
+    assert sorted(path.name for path in (tmp_path / "store/train").iterdir()) == ["bbbb", "cccc"]
+    assert (tmp_path / "store/noise").is_symlink()
+    assert (elsewhere / "0123" / "kept.parquet").read_bytes() == b"12345"

@@ -1,0 +1,186 @@
+"""Every command that README, CONTRIBUTING and docs name: run, dry where it is long, or taken by the program's parser."""
+
+import re
+import shlex
+import subprocess
+import sys
+from functools import cache
+from glob import glob
+from importlib.util import find_spec
+
+import pytest
+import yaml
+from snakemake.cli import parse_args, parse_config
+from snakemake.utils import update_config
+
+from conftest import ROOT, TINY, environment
+from pwfl import scenario
+from pwfl.runtime import prune
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
+PROGRAMS = ("snakemake", "python -m", "make", "pip", "pytest", "docker")
+PLACEHOLDERS = {
+    "FILE": "study.yaml",
+    "STUDY": "mine",
+    "POINT": "one,gamma=30",
+    "SYSTEM": "age_aware",
+    "NAME": "age_aware",
+}
+STUDY = {
+    "study": "mine",
+    "base": TINY["base"] | {"schedule": {}},
+    "scenarios": {"one": {"sweep": {"schedule.gamma": [30, 300]}}},
+}
+LONG = ("--report", "--sdm", "--unlock", "--rulegraph", "--workflow-profile", "--executor")  # or of other machines
+PLUGINS = ("kubernetes", "cluster-generic")  # whose options only a plugin that is not installed knows
+
+
+def commands() -> list[list[str]]:
+    """The commands of all pages, as words: of blocks of shell, line by line, and of code in prose."""
+    found = {}
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for block in re.findall(r"^```(?:sh|shell|bash|console)\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE):
+            for line in block.replace("\\\n", " ").splitlines():
+                found[tuple(shlex.split(line.removeprefix("$ "), comments=True))] = page.name
+        prose = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+        for span in re.findall(r"`([^`]+)`", prose):
+            if span.startswith(tuple(f"{program} " for program in PROGRAMS)):
+                found[tuple(shlex.split(" ".join(span.split())))] = page.name
+    return [list(words) for words in found if words]
+
+
+def filled(word: str) -> str:
+    """A word with names in the place of its placeholders."""
+    return re.sub(r"\b(" + "|".join(PLACEHOLDERS) + r")\b", lambda name: PLACEHOLDERS[name[0]], word)
+
+
+def options(words: list[str], name: str) -> list[str]:
+    """The words after an option, up to the next one: what Snakemake takes for its values."""
+    if name not in words:
+        return []
+    after = words[words.index(name) + 1 :]
+    return after[: next((k for k, word in enumerate(after) if word.startswith("-")), len(after))]
+
+
+def kind(words: list[str]) -> str:
+    """How a command is tried; empty for one that is of no known kind."""
+    program = words[0].removeprefix(".venv/bin/")
+    if program == "snakemake":
+        if {word for word in words if word.startswith("-")} & set(LONG):
+            return "parsed by Snakemake"
+        return "dry run"
+    if program == "python" and words[1] == "-m":
+        return {"pwfl.runtime.prune": "prune", "pwfl.scenario": "checked", "pwfl.testing": "module"}.get(words[2], "")
+    return {"make": "make", "pip": "pip", "pytest": "files", "docker": "files", "source": "files"}.get(program, "")
+
+
+COMMANDS = commands()
+
+
+def of(*kinds: str) -> list[list[str]]:
+    return [words for words in COMMANDS if kind(words) in kinds]
+
+
+def test_every_command_is_of_a_kind_that_is_tried():
+    assert [words for words in COMMANDS if not kind(words)] == []
+    assert {kind(words) for words in COMMANDS} >= {"dry run", "parsed by Snakemake", "prune", "make", "pip", "module"}
+    assert len(of("dry run")) > 15
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder like that of the project, with a study of somebody's, in which commands are run as they are written."""
+    path = tmp_path_factory.mktemp("project")
+    for name in ("Snakefile", "config", "envs", "pkg", "profiles", "report", "rules", "scripts"):
+        (path / name).symlink_to(ROOT / name)
+    (path / "study.yaml").write_text(yaml.safe_dump(STUDY))
+    return path
+
+
+def shape(words: list[str]) -> tuple[str, ...]:
+    """A Snakemake command without what its config says: the studies are checked one by one, their runs are alike."""
+    kept = [word for word in map(filled, words[1:]) if word != "--dry-run"]
+    if given := options(kept, "--config"):
+        at = kept.index("--config")
+        del kept[at : at + 1 + len(given)]
+    if len(given := options(kept, "--configfile")) == 1:
+        kept[kept.index(given[0])] = "study.yaml"
+    return tuple(kept)
+
+
+@pytest.mark.parametrize("words", sorted({shape(words) for words in of("dry run")}), ids=" ".join)
+def test_snakemake_runs_it(words, folder):
+    result = subprocess.run(
+        [sys.executable, "-m", "snakemake", *words, "--dry-run"],
+        capture_output=True, text=True, cwd=folder, env=environment(), check=False,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@cache
+def content(path: str) -> dict:
+    return scenario.read([path])
+
+
+@pytest.mark.parametrize("words", of("dry run", "parsed by Snakemake"), ids=" ".join)
+def test_snakemake_and_the_study_take_its_options(words, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    kept = list(map(filled, words[1:]))
+    if (executor := options(kept, "--executor")) and executor[0] in PLUGINS:
+        kept = kept[: kept.index("--executor")]  # the rest is the plugin's; that of Kubernetes has a test of its own
+    if profile := options(kept, "--workflow-profile"):  # whose executor is a plugin, too
+        assert (folder / profile[0] / "config.yaml").is_file()
+        kept[kept.index(profile[0])] = "none"
+    _, given = parse_args(kept)
+    files = list(map(str, given.configfile or ["config/config.yaml"]))
+    assert all(path.endswith(".yaml") for path in files), "--configfile takes all that follows for files"
+    written = {}
+    for path in files:
+        update_config(written, content(path))
+    config = yaml.safe_load(yaml.safe_dump(written))
+    update_config(config, parse_config(given.config))
+    assert scenario.load(config, ", ".join(files), written).warnings == ()
+
+
+@pytest.mark.parametrize("words", of("prune", "checked", "module"), ids=" ".join)
+def test_python_runs_it(words, folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    arguments = [path for word in map(filled, words[3:]) for path in (sorted(glob(word)) if "*" in word else [word])]
+    if words[2] == "pwfl.runtime.prune":
+        (folder / "store").mkdir(exist_ok=True)
+        assert prune.main(arguments) == 0
+        assert "in 0 folders" in capsys.readouterr().out
+    elif words[2] == "pwfl.scenario":
+        from pwfl.scenario import __main__ as command
+
+        assert command.main(arguments) == 0
+        assert "study mine of one,gamma=30, one,gamma=300" in capsys.readouterr().out
+    else:  # half a minute a system, which has tests of its own
+        assert find_spec(words[2])
+        assert arguments == ["age_aware"]
+
+
+@pytest.mark.parametrize("words", of("make"), ids=" ".join)
+def test_make_knows_it(words):
+    result = subprocess.run([*words, "--dry-run"], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("words", of("pip"), ids=" ".join)
+def test_pip_takes_it(words):
+    from pip._internal.commands import create_command
+
+    given, _ = create_command("install").parse_args(words[2:])
+    assert words[1] == "install"
+    assert all((ROOT / path).is_file() for path in given.requirements)
+
+
+@pytest.mark.parametrize("words", of("files"), ids=" ".join)
+def test_what_it_names_is_there(words):
+    if words[0] == "docker":
+        assert (ROOT / "Dockerfile").is_file()
+    elif words[0] == "pytest":
+        assert all((ROOT / path).is_file() for path in words[1:])
+    else:
+        assert words == ["source", ".venv/bin/activate"]
