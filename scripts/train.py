@@ -7,7 +7,7 @@ from pwfl.learning import features
 from pwfl.runtime import checkpoint, jobs, shards
 
 depends = snakemake.params.depends
-scenario = jobs.start(snakemake.log[0], depends, snakemake.threads)
+scenario = jobs.start(snakemake.log[0], depends)
 paths = dict(snakemake.input.items())
 data = features.of_file(path, scenario, depends["upstream"]) if (path := paths.pop("data", None)) else None
 saved = checkpoint.Checkpoint(snakemake.output.history, depends)

@@ -1,4 +1,7 @@
-"""Fixtures that several test modules share."""
+"""Fixtures that several test modules share, and what tests of bits rest on: one thread of TensorFlow.
+
+Test modules use TensorFlow before what they test does, which is too late to have it take one thread.
+"""
 
 import os
 import shutil
@@ -8,6 +11,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+
+from pwfl.runtime import threads
+
+threads.before_tensorflow()
 
 ROOT = Path(__file__).parent.parent
 

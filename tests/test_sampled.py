@@ -1,6 +1,7 @@
 """Accounting of sampled Gaussian mechanisms: the reference values, and other ways to each of them."""
 
 import math
+import warnings
 
 import mpmath
 import numpy as np
@@ -81,6 +82,17 @@ def test_renyi_of_known_participation_averages_the_likelihood_ratio():
     moments = [0.8 + 0.2 * math.exp((a - 1) * d) for a, d in zip(sampled.ORDERS[:20], divergence[:20], strict=True)]
     expected = np.log(moments) / (sampled.ORDERS[:20] - 1)
     np.testing.assert_allclose(sampled.revealed(0.2, divergence)[:20], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("multiplier", [0.0, 1e-200])
+@pytest.mark.parametrize("rate", [1.0, 0.3, 1e-6])
+def test_renyi_without_noise_is_infinite_and_no_warning(rate, multiplier):
+    divergence = sampled.renyi(rate, multiplier)
+    with warnings.catch_warnings(action="error"):
+        known = sampled.revealed(0.2, divergence)
+        epsilon = sampled.renyi_epsilon(known, [1, 10], DELTA)
+    for found in (divergence, known, epsilon):
+        assert (found == np.inf).all()
 
 
 @pytest.mark.parametrize(("participation", "rounds", "multiplier"), [(0.1, 1000, 1.0), (0.5, 30, 2.0), (0.9, 5, 0.8)])

@@ -14,7 +14,7 @@ from conftest import TINY, jobs, snakemake
 from pwfl import tables
 from pwfl.learning import datasets, sources
 from pwfl.runtime import kept, prune, shards, store
-from pwfl.scenario import load, resolve
+from pwfl.scenario import resolve
 from pwfl.stages import STAGES
 
 pytestmark = pytest.mark.xdist_group("store")

@@ -44,7 +44,9 @@ class StudyTables:
 def simulate(config: str | Path | dict) -> StudyTables:
     """Run a study in this process, without files.
 
-    The tables are those of the workflow, to the bit. What scenarios and schemes share is computed once.
+    The tables are those of the workflow on this machine, to the bit: trainings take one thread. A process that computed
+    with more threads of TensorFlow before keeps them, and is warned that the last bits of trainings can differ. What
+    scenarios and schemes share is computed once.
 
     Parameters
     ----------

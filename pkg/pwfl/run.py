@@ -15,6 +15,7 @@ import polars as pl
 
 from pwfl import tables
 from pwfl.learning import partition
+from pwfl.runtime import threads
 from pwfl.stages import IMPORTED, STAGES
 from pwfl.systems import registry
 
@@ -111,7 +112,11 @@ def audit(scenario, found: Tables) -> Tables:
 
 @contextmanager
 def quiet_tensorflow() -> Iterator[None]:
-    """Keep TensorFlow from writing to standard error while it is imported, which a level of logging does not."""
+    """Keep TensorFlow from writing to standard error while it is imported, which a level of logging does not.
+
+    It has one thread from then on, so that bits depend on no number of cores.
+    """
+    threads.before_tensorflow()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     sys.stderr.flush()
@@ -123,6 +128,7 @@ def quiet_tensorflow() -> Iterator[None]:
     finally:
         os.dup2(kept, 2)
         os.close(kept)
+    threads.limit_tensorflow()
 
 
 def _module(scenario, stage: str):

@@ -9,7 +9,7 @@ from pwfl.runtime import store
 from pwfl.systems import registry
 
 
-def start(log_path: str, description: dict, threads: int | None = None):
+def start(log_path: str, description: dict):
     """Begin a job: log to its file, refuse other code than it was planned with.
 
     Parameters
@@ -18,8 +18,6 @@ def start(log_path: str, description: dict, threads: int | None = None):
         The job's log.
     description
         All that its result depends on; see `pwfl.runtime.store`.
-    threads
-        Those that TensorFlow may use, in jobs that import it (later).
 
     Returns
     -------
@@ -31,8 +29,6 @@ def start(log_path: str, description: dict, threads: int | None = None):
         If code or packages changed since the workflow was planned.
     """
     log_to(log_path)
-    if threads:
-        limit_tensorflow(threads)
     store.check_code(description)
     if "system" not in description:
         return None
@@ -61,6 +57,7 @@ def log_to(log_path: str) -> None:
     os.dup2(file, 1)
     os.dup2(file, 2)
     os.close(file)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # what TensorFlow warns of stands in the log
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr, force=True)
 
 
@@ -69,9 +66,3 @@ def give_path(package: Path) -> None:
     if package.is_dir():
         before = os.environ.get("PYTHONPATH")
         os.environ["PYTHONPATH"] = os.pathsep.join([str(package), *([before] if before else [])])
-
-
-def limit_tensorflow(threads: int) -> None:
-    """Give TensorFlow some threads and fewer messages: to be called before its import, when it reads both."""
-    os.environ["TF_NUM_INTRAOP_THREADS"] = os.environ["TF_NUM_INTEROP_THREADS"] = str(threads)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")

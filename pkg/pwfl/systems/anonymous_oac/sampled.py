@@ -45,7 +45,10 @@ class Rates(NamedTuple):
 
 
 def renyi(rate: float, multiplier: float) -> np.ndarray:
-    """Renyi DP of a Poisson-sampled round at ORDERS (Mironov, Talwar and Zhang, 2019, Sec. 3.3)."""
+    """Renyi DP of a Poisson-sampled round at ORDERS (Mironov, Talwar and Zhang, 2019, Sec. 3.3).
+
+    Infinite without noise.
+    """
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         precision = 1 / np.square(multiplier)
         if rate == 1:
@@ -53,7 +56,8 @@ def renyi(rate: float, multiplier: float) -> np.ndarray:
         k = np.arange(ORDERS[-1] + 1)
         left = np.maximum(ORDERS[:, None] - k, 0)
         terms = gammaln(ORDERS[:, None] + 1) - gammaln(k + 1) - gammaln(left + 1)
-        terms = terms + k * np.log(rate) + left * np.log1p(-rate) + k * (k - 1) / 2 * precision
+        loss = np.where(k > 1, k * (k - 1) / 2 * precision, 0.0)  # none of k < 2, where there is no noise, either
+        terms = terms + k * np.log(rate) + left * np.log1p(-rate) + loss
     return logsumexp(np.where(k <= ORDERS[:, None], terms, -np.inf), axis=1) / (ORDERS - 1)
 
 
@@ -71,7 +75,7 @@ def renyi_epsilon(divergence: np.ndarray, rounds: np.ndarray, delta: float) -> n
     The least of rounds divergence(alpha) + ln(1 / delta) / (alpha - 1) over the orders.
     """
     total = np.multiply.outer(np.asarray(rounds, float), divergence) - np.log(delta) / (ORDERS - 1)
-    return np.where(np.isnan(total), np.inf, total).min(axis=-1)
+    return total.min(axis=-1)
 
 
 def renyi_closed_form(rate: float, multiplier: float) -> np.ndarray:

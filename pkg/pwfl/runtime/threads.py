@@ -1,0 +1,50 @@
+"""One thread for TensorFlow, and the kernels that it chooses: the last bits of its sums depend on both.
+
+A sum that threads share is added up in another order than one thread's, and oneDNN's kernels add up in another order
+than Eigen's. So training does not take from the environment how many threads there are, nor which kernels.
+"""
+
+import os
+import sys
+import warnings
+from functools import cache
+
+INSIDE, BETWEEN = "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"  # of an operation; of several
+KERNELS = "TF_ENABLE_ONEDNN_OPTS"
+
+
+def before_tensorflow() -> None:
+    """Set in the environment what TensorFlow reads when it is imported and first used.
+
+    Nothing where it is imported already: what it read then cannot be told from what stands there now.
+    """
+    if "tensorflow" not in sys.modules:
+        os.environ |= {INSIDE: "1", BETWEEN: "1"}
+        os.environ.pop(KERNELS, None)
+
+
+def limit_tensorflow() -> None:
+    """Give TensorFlow one thread, where it is imported; warn once where that comes too late."""
+    if "tensorflow" not in sys.modules:
+        return
+    threading = sys.modules["tensorflow"].config.threading
+    try:
+        threading.set_intra_op_parallelism_threads(1)
+        threading.set_inter_op_parallelism_threads(1)
+    except RuntimeError:  # it has computed before; how many threads it does that with, it does not say
+        asked = threading.get_intra_op_parallelism_threads() or os.environ.get(INSIDE, "one for each core")
+        if str(asked) != "1":
+            _warn(f"TensorFlow has computed in this process before, with other threads than one ({asked})")
+    if KERNELS in os.environ:
+        _warn(f"TensorFlow was imported in this process before, with {KERNELS}={os.environ[KERNELS]}")
+
+
+@cache  # once a process
+def _warn(what: str) -> None:
+    warnings.warn(
+        f"{what}: the last bits of what is trained here can differ from the workflow's, and from another machine's. "
+        f"Train in a process of its own, before anything else uses TensorFlow, or start this one with "
+        f"{INSIDE}=1 and without {KERNELS}.",
+        RuntimeWarning,
+        stacklevel=3,
+    )

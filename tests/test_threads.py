@@ -1,0 +1,125 @@
+"""Training gives the same bytes whatever threads and kernels the environment asks TensorFlow for.
+
+Each in a process of its own, as a process keeps the threads that it began with: the tests' own has one (conftest.py).
+"""
+
+import os
+import subprocess
+import sys
+import warnings
+from itertools import product
+
+import pytest
+import tensorflow as tf
+
+from conftest import TINY, environment
+from pwfl.runtime import threads
+
+CONFIG = {
+    **TINY["base"],
+    "realizations": 1,
+    "training_realizations": 1,
+    "shards": {},
+    "schemes": [{"name": "RndSched", "scheduler": "random", "noise": "random"}],
+}
+# Sums so long that two threads share them, and steps so large that a last bit of them moves the weights; then a history
+# and an audit, of shorter ones, which oneDNN adds up in another order.
+TRAINING = f"""
+import hashlib
+import numpy as np
+import pwfl
+from pwfl import run
+with run.quiet_tensorflow():
+    import tensorflow as tf
+    from pwfl.learning import engine, network
+
+generator = np.random.default_rng(1)
+x, kernel, last = (generator.normal(size=size).astype("f") for size in ((20_000, 64), (64, 64), (64, 10)))
+y = generator.integers(10, size=len(x)).astype("i")
+
+@tf.function
+def trained(weights):
+    gradient = engine.per_sample_gradient(network.backward, tf.constant(x), tf.constant(y), tf.constant(1.0))
+    step, silent, key, first, rounds = 100.0, 0.0, tf.constant(4, tf.int64), tf.constant(0), tf.constant(2)
+    return engine.train_rounds(gradient, weights, tf.constant(step), tf.constant(silent), key, first, rounds)[0]
+
+weights = trained([kernel / 8, np.zeros(64, "f"), last / 8, np.zeros(10, "f")])
+print(hashlib.sha256(b"".join(w.numpy().tobytes() for w in weights)).hexdigest())
+found = pwfl.simulate({CONFIG!r}).scenarios["scenario"].stages
+for table in ("history", "audit"):
+    print(hashlib.sha256(found[table].write_csv(float_precision=17).encode()).hexdigest())
+"""
+ASKED = [(1, None), (2, None), (4, "0"), (2, "1")]  # threads; whether oneDNN's kernels, None: as TensorFlow likes
+GRID = [
+    pytest.param(*case, marks=pytest.mark.slow) for case in product((1, 2, 4), (None, "0", "1")) if case not in ASKED
+]
+
+
+def trained(tmp_path, count: int | None, kernels: str | None) -> str:
+    """What TRAINING prints in a process whose environment asks for threads and kernels."""
+    program = tmp_path / "training.py"  # a file: tf.function reads its source
+    program.write_text(TRAINING)
+    asked = {threads.INSIDE: count, threads.BETWEEN: count, threads.KERNELS: kernels}
+    clean = {name: value for name, value in environment().items() if name not in asked}
+    clean |= {name: str(value) for name, value in asked.items() if value is not None}
+    return subprocess.run(
+        [sys.executable, "-W", "error::RuntimeWarning", str(program)],
+        env=clean,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    """What a process gives that asks for one thread."""
+    return trained(tmp_path_factory.mktemp("expected"), *ASKED[0])
+
+
+@pytest.mark.parametrize(("count", "kernels"), [*ASKED[1:], *GRID])
+def test_training_takes_one_thread_whatever_is_asked_for(expected, tmp_path, count, kernels):
+    assert trained(tmp_path, count, kernels) == expected
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """TensorFlow as it is in this process, which has computed, with nothing said in the environment."""
+    tf.zeros(1)
+    threads._warn.cache_clear()
+    for name in (threads.INSIDE, threads.BETWEEN, threads.KERNELS):
+        monkeypatch.delenv(name, raising=False)
+    yield monkeypatch
+    threads._warn.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({threads.INSIDE: "4"}, r"has computed in this process before, .*\(4\): .* TF_NUM_INTRAOP_THREADS=1"),
+        ({}, r"with other threads than one \(one for each core\): the last bits .* can differ"),
+        (
+            {threads.INSIDE: "1", threads.KERNELS: "0"},
+            "was imported in this process before, with TF_ENABLE_ONEDNN_OPTS=0",
+        ),
+    ],
+)
+def test_a_process_that_has_other_threads_or_kernels_is_told_once(started, asked, expected):
+    for name, value in asked.items():
+        started.setenv(name, value)
+    with pytest.warns(RuntimeWarning, match=expected):
+        threads.limit_tensorflow()
+    with warnings.catch_warnings(action="error"):
+        threads.limit_tensorflow()
+
+
+def test_a_process_that_began_with_one_thread_is_told_nothing(started):
+    started.setenv(threads.INSIDE, "1")
+    with warnings.catch_warnings(action="error"):
+        threads.limit_tensorflow()
+
+
+def test_what_tensorflow_read_is_not_rewritten_later(started):
+    started.setenv(threads.INSIDE, "4")
+    threads.before_tensorflow()
+    assert os.environ[threads.INSIDE] == "4"
