@@ -3,16 +3,17 @@
 from pipeline import part
 from pwfl import stages
 from pwfl.scenario import resolve
+from pwfl.scenario.values import plain
 
 STAGES = (*stages.STAGES, stages.REPORT)
 
 
 def slices(model) -> dict[str, dict]:
     """The parameters each stage, or stage/variant, is handed."""
-    found = {stage: part(model, stage).plain() for stage in STAGES if stage not in ("schedule", "noise")}
+    found = {stage: plain(part(model, stage)) for stage in STAGES if stage not in ("schedule", "noise")}
     for scheme in model.schemes:
         for stage, variant in (("schedule", scheme.scheduler), ("noise", scheme.noise)):
-            found[f"{stage}/{variant}"] = part(model, stage, variant).plain()
+            found[f"{stage}/{variant}"] = plain(part(model, stage, variant))
     return found
 
 

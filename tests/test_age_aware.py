@@ -11,6 +11,7 @@ from pwfl import scenario
 from pwfl.report import build
 from pwfl.report.catalog import COMMON_TABLES, COMPARISON, scenario_figures
 from pwfl.scenario.resolution import merge
+from pwfl.scenario.values import plain, replaced
 from pwfl.systems.age_aware import age, age_profiles
 from pwfl.systems.age_aware import train as training
 from pwfl.systems.age_aware.catalog import CATALOG
@@ -105,7 +106,7 @@ def slices(config):
     model = scenario.resolve(config, {})
     variants = {"schedule": list(PAIRS), "noise": ["constant", "adaptive"]}
     return {
-        f"{stage}/{variant}" if variant else stage: part(model, stage, variant).plain()
+        f"{stage}/{variant}" if variant else stage: plain(part(model, stage, variant))
         for stage in STAGES
         for variant in variants.get(stage, [None])
     }
@@ -428,8 +429,8 @@ def test_claims_hold_and_are_said_not_to_where_they_do_not(tiny):
     assert (table["low"] <= table["measured"] + 1e-12).all()
     assert (table["measured"] <= table["high"] + 1e-12).all()
     names = {"random, constant noise": "proposed, adaptive noise", "proposed, adaptive noise": "random, constant noise"}
-    swapped = [own.model_copy(update={"name": names.get(own.name, own.name)}) for own in tiny["scenario"].schemes]
-    table = claims({"tiny": tiny | {"scenario": tiny["scenario"].model_copy(update={"schemes": swapped})}})
+    swapped = [replaced(own, "name", names.get(own.name, own.name)) for own in tiny["scenario"].schemes]
+    table = claims({"tiny": tiny | {"scenario": replaced(tiny["scenario"], "schemes", swapped)}})
     assert "yes" not in set(table.filter(pl.col("claim").str.starts_with("1"))["holds"])
     each = tiny["realizations"].with_columns(
         pl.col("epsilon_exact") * 2, pl.col("^.*_bound_wh2$") * 0, pl.col("epsilon_understated") * 0.1

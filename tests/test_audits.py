@@ -12,6 +12,7 @@ from pwfl import run, scenario
 from pwfl.learning import autodiff, engine
 from pwfl.privacy import audit
 from pwfl.privacy.gaussian import exact_epsilon
+from pwfl.scenario.values import replaced
 from pwfl.systems import registry
 from pwfl.systems.age_aware import rounds as age_aware
 from pwfl.systems.anonymous_oac import rounds as anonymous_oac
@@ -134,7 +135,7 @@ def test_the_same_scenario_is_audited_alike_and_another_seed_is_not(tables, syst
     parameters, found = tables[system]
     once, again = (run.audit(parameters, found)["audit"] for _ in range(2))
     assert once.equals(again)
-    other = run.audit(parameters.model_copy(update={"seed": 2}), found)["audit"]
+    other = run.audit(replaced(parameters, "seed", 2), found)["audit"]
     assert not once["epsilon_lower"].equals(other["epsilon_lower"])
 
 
@@ -174,7 +175,7 @@ def unclipped_updates_random_orthogonalization(monkeypatch):
     right = random_orthogonalization.clipped_updates
 
     def wrong(weights, x, y, batches, training, derivative):
-        return right(weights, x, y, batches, training.model_copy(update={"clip_norm": 2.0}), derivative)
+        return right(weights, x, y, batches, replaced(training, "clip_norm", 2.0), derivative)
 
     replace(monkeypatch, right, wrong)
 
@@ -256,8 +257,7 @@ def test_more_canaries_bound_more_tightly(tables):
     parameters, found = tables["multicell"]
 
     def found_with(canaries):
-        wanted = parameters.audit.model_copy(update={"canaries": canaries})
-        return run.audit(parameters.model_copy(update={"audit": wanted}), found)["audit"]["epsilon_lower_gaussian"][0]
+        return run.audit(replaced(parameters, "audit.canaries", canaries), found)["audit"]["epsilon_lower_gaussian"][0]
 
     few, many = found_with(100), found_with(4000)
     assert few < many

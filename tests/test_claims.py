@@ -9,6 +9,7 @@ from pwfl.report import claims
 from pwfl.report.claims import Band, Claim, Measure, difference, ratio
 from pwfl.scenario import resolve
 from pwfl.scenario.resolution import merge
+from pwfl.scenario.values import plain
 from pwfl.systems.anonymous_oac import claims as anonymous_oac_claims
 from pwfl.systems.multicell import claims as multicell_claims
 from pwfl.systems.random_orthogonalization import claims as random_orthogonalization_claims
@@ -540,7 +541,7 @@ def test_every_claim_of_random_orthogonalization_can_hold_and_fail(expected):
     assert set(table.filter(pl.col("claim").str.starts_with("3."))["scenario"]) == {"many against few"}
     # A third scenario that differs in more than M is compared with none of both.
     third = found["few"] | {
-        "scenario": described(**merge(found["few"]["scenario"].plain(), {"privacy": {"noise_variance": 1.0}}))
+        "scenario": described(**merge(plain(found["few"]["scenario"]), {"privacy": {"noise_variance": 1.0}}))
     }
     again = random_orthogonalization_claims.claims(found | {"third": third})
     assert set(again.filter(pl.col("claim").str.starts_with("3."))["scenario"]) == {"many against few"}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pwfl import stages as table
 from pwfl.runtime import fingerprint
 from stages import STAGES
 
@@ -17,13 +18,14 @@ STAGE = "pwfl.systems.multicell"
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """A copy of the package's sources, and a function that changes one of them."""
-    shutil.copytree(SOURCES, tmp_path / "pwfl")
-    monkeypatch.setattr(fingerprint, "__file__", str(tmp_path / "pwfl/runtime/fingerprint.py"))
+    """A copy of the package's sources and of the scripts, and a function that changes one of them."""
+    shutil.copytree(SOURCES, tmp_path / "pkg/pwfl")
+    shutil.copytree(SOURCES.parent.parent / "scripts", tmp_path / "scripts")
+    monkeypatch.setattr(fingerprint, "__file__", str(tmp_path / "pkg/pwfl/runtime/fingerprint.py"))
     caches = [getattr(fingerprint, name) for name in ("fingerprint", "packages", "_closure", "_read", "_path")]
 
     def change(file, old, new):
-        path = tmp_path / "pwfl" / file
+        path = tmp_path / file if file.startswith("scripts/") else tmp_path / "pkg/pwfl" / file
         text = path.read_text()
         assert old in text
         path.write_text(text.replace(old, new))
@@ -39,7 +41,10 @@ def package(tmp_path, monkeypatch):
 
 
 def stages() -> dict[str, str]:
-    return {stage: fingerprint.fingerprint(f"{STAGE}.{stage}", f"{STAGE}.tables") for stage in STAGES}
+    """As the descriptions of the stages have it."""
+    work = {name: (stage.work, *fingerprint.script(name)) for name, stage in table.STAGES.items()}
+    work["report"] = ("pwfl.report.build",)
+    return {stage: fingerprint.fingerprint(f"{STAGE}.{stage}", f"{STAGE}.tables", *work[stage]) for stage in STAGES}
 
 
 @pytest.mark.parametrize(
@@ -56,7 +61,15 @@ def stages() -> dict[str, str]:
         ("systems/multicell/tables.py", "nullable=False", "nullable=True", set(STAGES)),
         ("systems/multicell/scenario.py", "500.0", "501.0", set()),  # parameters stand in the address themselves
         ("systems/age_aware/age.py", "return", "yield", set()),
-        ("run.py", "monotonic()", "monotonic() + 1", set()),  # calls the stages and counts the time
+        ("systems/multicell/bounds.py", "PAPER_ROUNDS = 10.0", "PAPER_ROUNDS = 5.0", {"noise", "account", "report"}),
+        ("learning/partition.py", 'data.partition == "dirichlet"', "True", {"train", "report"}),
+        ("work/channel.py", 'closed="left"', 'closed="both"', {"channel"}),
+        ("work/train.py", "checkpoint.save(histories)", "pass", {"train"}),
+        ("work/audit.py", "< values.realizations", "<= values.realizations", {"audit"}),
+        ("work/stage.py", "super().__init__(found)", "super().__init__()", set(STAGES) - {"report"}),
+        ("scenario/values.py", "is not declared", "is undeclared", set(STAGES)),
+        ("scripts/train.py", "saved.remove()", "pass", {"train"}),
+        ("run.py", "monotonic()", "monotonic() + 1", set()),  # keeps time and logs
     ],
 )
 def test_a_stage_changes_with_the_modules_it_imports_and_no_other(package, file, old, new, changed):
@@ -70,6 +83,7 @@ def test_a_stage_changes_with_the_modules_it_imports_and_no_other(package, file,
     ("file", "old", "new"),
     [
         ("systems/multicell/power.py", '"""Transmit powers', '"""The transmit powers'),
+        ("scripts/train.py", "from pwfl import", "# A comment.\nfrom pwfl import"),
         ("systems/multicell/power.py", "    Parameters\n", "    Arguments\n"),
         ("systems/multicell/assignment.py", "def solve(", "# A comment.\n\n\ndef solve("),
         ("systems/multicell/channel.py", "MAX_ATTEMPTS = 1000", "MAX_ATTEMPTS = (\n    1000\n)"),

@@ -23,7 +23,7 @@ AREAS = {
     *(f"systems/age_aware/{module}.py" for module in ("markov", "age")), "systems/random_orthogonalization/mimo.py",
     *(f"runtime/{module}.py" for module in ("store", "shards", "prune", "fingerprint")),
     *(f"tables/{module}.py" for module in ("contract", "files", "arrays")), "scenario/fields.py", "systems/registry.py",
-    "run.py", "streams.py", "learning/sources.py", "privacy/gaussian.py", "report/claims.py",
+    "work/train.py", "streams.py", "learning/sources.py", "privacy/gaussian.py", "report/claims.py",
 }  # fmt: skip
 
 

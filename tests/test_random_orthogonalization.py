@@ -18,6 +18,7 @@ from pwfl.learning import datasets
 from pwfl.privacy.gaussian import exact_epsilon, textbook_epsilon
 from pwfl.report import build
 from pwfl.report.catalog import COMMON_TABLES, COMPARISON, scenario_figures
+from pwfl.scenario.values import replaced
 from pwfl.systems import registry
 from pwfl.systems.random_orthogonalization import account, local_sgd, mimo, rounds
 from pwfl.systems.random_orthogonalization.claims import claims
@@ -710,7 +711,7 @@ def test_claims_say_what_was_measured_and_whether_it_holds(studied):
 def test_claims_that_cannot_be_measured_are_left_out(studied):
     assert {claim[0] for claim in claims({"m4": studied["m4"]})["claim"]} == {"1", "2", "4", "5"}
     whole = studied["m4"]["scenario"]
-    silent = whole.model_copy(update={"schemes": [scheme for scheme in whole.schemes if scheme.noise == "none"]})
+    silent = replaced(whole, "schemes", [scheme for scheme in whole.schemes if scheme.noise == "none"])
     assert claims({"m4": studied["m4"] | {"scenario": silent}}).is_empty()
 
 

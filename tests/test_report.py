@@ -11,6 +11,7 @@ from pwfl.report import build, theme
 from pwfl.report.catalog import COMMON_TABLES, COMPARISON, scenario_figures
 from pwfl.scenario import resolve
 from pwfl.scenario.resolution import merge
+from pwfl.scenario.values import replaced
 from pwfl.systems import registry
 from pwfl.systems.multicell.claims import claims
 
@@ -158,8 +159,8 @@ def test_a_claim_that_does_not_hold_is_said_so(studied):
     other = {"RndSched": "OptSched", "OptSched": "RndSched"}
     swapped = {}
     for name, content in studied.items():
-        schemes = [s.model_copy(update={"name": other.get(s.name, s.name)}) for s in content["scenario"].schemes]
-        swapped[name] = content | {"scenario": content["scenario"].model_copy(update={"schemes": schemes})}
+        schemes = [replaced(s, "name", other.get(s.name, s.name)) for s in content["scenario"].schemes]
+        swapped[name] = content | {"scenario": replaced(content["scenario"], "schemes", schemes)}
     first = claims(swapped).row(0, named=True)
     assert first["measured"] > 0
     assert first["holds"] in ("no", "open")

@@ -16,6 +16,7 @@ from pwfl.learning import datasets, engine
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.privacy.gaussian import zcdp
 from pwfl.scenario import ScenarioError, resolve
+from pwfl.scenario.values import plain
 from pwfl.systems import registry
 from pwfl.systems.multicell import model, rounds, server
 
@@ -275,7 +276,7 @@ def test_the_bound_on_leakage_stays_too():
 def test_noise_has_another_address_only_where_it_differs():
     def noise(scheme, bounds, rounds):
         changes = {"privacy": {"bounds": bounds, "target_epsilon": 3.0}, "training": {"rounds": rounds}}
-        return part(resolve({}, changes), "noise", scheme).plain()
+        return plain(part(resolve({}, changes), "noise", scheme))
 
     assert noise("optimal", "noise", 200) == noise("optimal", "noise", 60)
     assert noise("optimal", "multiplier", 200) != noise("optimal", "multiplier", 60)

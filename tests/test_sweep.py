@@ -12,6 +12,7 @@ from conftest import snakemake
 from pwfl import scenario
 from pwfl.report import sweeps
 from pwfl.scenario import sweep
+from pwfl.scenario.values import value_of
 
 AGING = {"system": "age_aware", "realizations": 2, "training_realizations": 1, "schedule": {"horizon": 4}}
 
@@ -36,7 +37,7 @@ def test_points_are_those_of_scikit_learns_grid(grids):
     )
     for name, point in found.points.items():
         assert point.of == "one"
-        assert all(sweep.value_of(found.scenarios[name], key) == value for key, value in point.values.items())
+        assert all(value_of(found.scenarios[name], key) == value for key, value in point.values.items())
 
 
 def test_a_point_is_the_scenario_that_one_would_write_by_hand():

@@ -73,7 +73,7 @@ def simulate(config: str | Path | dict) -> StudyTables:
         known: Known = {}
         scenarios = {name: _scenario_tables(study, name, known) for name in study.scenarios}
         compared = {
-            name: {"scenario": study.scenarios[name].part(None), "point": study.place(name), **found.report}
+            name: {"scenario": study.scenarios[name].part(), "point": study.place(name), **found.report}
             for name, found in scenarios.items()
         }
         return StudyTables(scenarios, build.compare(compared))

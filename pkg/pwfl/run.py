@@ -1,7 +1,7 @@
-"""The stages' work, by the module of a system: what a job does, what `simulate` does, without files.
+"""The stages as a job and `simulate` call them, without files: here are times, logs and quiet; the work is `pwfl.work`.
 
-Each function is handed the part of a scenario that its stage is declared to read, and returns tables by name. The
-tables that come in are put into the order of their keys first, so that results do not depend on it.
+Each function is handed the parameters that its stage is declared to read, and returns tables by name. This module is
+in no address, so nothing that it does may change a table.
 """
 
 import logging
@@ -9,64 +9,42 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from time import monotonic
 
-import polars as pl
-
-from pwfl import tables
-from pwfl.learning import partition
 from pwfl.runtime import threads
-from pwfl.stages import IMPORTED, STAGES
-from pwfl.systems import registry
+from pwfl.scenario.values import Values
+from pwfl.work import channel as of_channel
+from pwfl.work import stage
+from pwfl.work.stage import Tables
 
 log = logging.getLogger(__name__)
-
-Tables = dict[str, pl.DataFrame]
-
-
-class Handed(dict):
-    """The tables that a stage is handed; asking for another one says where it would be declared."""
-
-    def __init__(self, stage: str, found: Tables):
-        super().__init__(found)
-        self.stage = stage
-
-    def __missing__(self, table: str):
-        """Raise KeyError for a table that the stage does not read."""
-        raise KeyError(
-            f"stage {self.stage} uses the table {table!r}, which it is not handed: it reads {', '.join(self)}; if "
-            f"{table!r} is of an earlier stage, add it to `reads` in the system's catalog"
-        )
 
 
 def imported(system: str, paths: Mapping[str, str]) -> Tables:
     """Tables from outside, checked, by the files that hold them; none where there are none."""
-    return registry.system(system).part(IMPORTED).run(paths) if paths else {}
+    return of_channel.imported(system, paths)
 
 
-def channel(scenario, realizations: range, outside: Tables | None = None) -> Tables:
+def channel(values: Values, realizations: range, outside: Tables | None = None) -> Tables:
     """The tables `users` and `links` of some consecutive realizations; made of tables `imported`, where there are any.
 
     These may hold more realizations.
     """
-    asked = pl.col("realization").is_between(realizations.start, realizations.stop, closed="left")
-    handed = [{name: frame.filter(asked) for name, frame in outside.items()}] if outside else []
-    return _made("channel", _module(scenario, "channel").run(scenario, realizations, *handed))
+    return of_channel.run(values, realizations, outside)
 
 
-def schedule(scenario, scheduler: str, found: Tables) -> Tables:
+def schedule(values: Values, scheduler: str, found: Tables) -> Tables:
     """The tables `schedule` and `schedule_status`, from `users` and `links`."""
-    handed = _inputs(scenario, "schedule", found, scheduler)
-    return _made("schedule", _module(scenario, "schedule").run(scenario, scheduler, handed))
+    return stage.run(values, "schedule", found, scheduler)
 
 
-def noise(scenario, scheme: str, found: Tables) -> Tables:
+def noise(values: Values, scheme: str, found: Tables) -> Tables:
     """The tables `noise` and `noise_status`, from `users` and `schedule`."""
-    handed = _inputs(scenario, "noise", found, scheme)
-    return _made("noise", _module(scenario, "noise").run(scenario, scheme, handed))
+    return stage.run(values, "noise", found, scheme)
 
 
-def train(scenario, data, realizations: range, found: Tables, checkpoint=None) -> Tables:
+def train(values: Values, data, realizations: range, found: Tables, checkpoint=None) -> Tables:
     """The tables `history` and `holdings` of some realizations, which `users`, `schedule` and `noise` must cover.
 
     Parameters
@@ -76,38 +54,26 @@ def train(scenario, data, realizations: range, found: Tables, checkpoint=None) -
     checkpoint
         A `Checkpoint`: realizations that it holds are not trained again, and it grows with each one.
     """
+    from pwfl.work import train as of_train  # here, as other stages would wait
+
     with quiet_tensorflow():
-        module = _module(scenario, "train")
-    trained = module.trainer(scenario, data, _inputs(scenario, "train", found))
-    histories = checkpoint.restore() if checkpoint else {}
-    missing = [realization for realization in realizations if realization not in histories]
-    log.info("%d of %d realizations to train", len(missing), len(realizations))
-    start = monotonic()
-    for done, realization in enumerate(missing, 1):
-        histories[realization] = trained(realization)
-        if checkpoint:
-            checkpoint.save(histories)
-        left = (monotonic() - start) / done * (len(missing) - done)
-        log.info("%d of %d trained, about %.0f s left", done, len(missing), left)
-    holdings = _holdings(scenario, data, realizations, found["users"])
-    return {"holdings": holdings, "history": pl.concat([histories[realization] for realization in realizations])}
+        stage.module(values.system, "train")
+    told = partial(_told, asked=len(realizations))
+    return of_train.run(values, data, realizations, found, checkpoint, told)
 
 
-def account(scenario, found: Tables) -> Tables:
+def account(values: Values, found: Tables) -> Tables:
     """The tables `leakage` and `outcome`, from `users`, `schedule` and `noise`."""
-    return _made("account", _module(scenario, "account").run(scenario, _inputs(scenario, "account", found)))
+    return stage.run(values, "account", found)
 
 
-def audit(scenario, found: Tables) -> Tables:
+def audit(values: Values, found: Tables) -> Tables:
     """The table `audit`, from all tables of the earlier stages but `history`; they may hold more realizations."""
-    from pwfl.privacy import audit as audits  # here, as other stages would wait for scipy.stats
+    from pwfl.work import audit as of_audit  # here, as other stages would wait for scipy.stats
 
     with quiet_tensorflow():
-        module = _module(scenario, "audit")
-    asked = pl.col("realization") < scenario.realizations
-    handed = _inputs(scenario, "audit", found)
-    own = Handed("audit", {name: frame.filter(asked) for name, frame in handed.items()})
-    return {"audit": audits.table(module.attacks(scenario, own))}
+        stage.module(values.system, "audit")
+    return of_audit.run(values, found)
 
 
 @contextmanager
@@ -131,30 +97,11 @@ def quiet_tensorflow() -> Iterator[None]:
     threads.limit_tensorflow()
 
 
-def _module(scenario, stage: str):
-    return registry.system(scenario.system).part(stage)
-
-
-def _inputs(scenario, stage: str, found: Tables, variant: str | None = None) -> Tables:
-    """The tables that a stage's variant reads by its catalog, in the order of their keys."""
-    wanted = registry.reads(scenario.system, stage, variant)
-    return Handed(
-        stage, {name: tables.ordered(found[name], tables.schema(scenario.system, name), name) for name in wanted}
-    )
-
-
-def _holdings(scenario, data, realizations: range, users: pl.DataFrame) -> pl.DataFrame:
-    """Who holds what, where the catalog says that `partition` deals it out."""
-    if not registry.system(scenario.system).catalog.deals:
-        return tables.schema(scenario.system, "holdings").create_empty()
-    users = tables.ordered(users, tables.schema(scenario.system, "users"), "users")
-    numbers = {number: part["samples"].to_numpy() for (number,), part in users.group_by("realization")}
-    return pl.concat(partition.holdings(scenario, data.y_train, numbers[number], number) for number in realizations)
-
-
-def _made(stage: str, made: Tables) -> Tables:
-    """What a stage returned. Raises TypeError where that is not its tables by name."""
-    if not isinstance(made, dict) or set(made) != set(STAGES[stage].makes):
-        found = sorted(made) if isinstance(made, dict) else type(made).__name__
-        raise TypeError(f"stage {stage} must return a dict of the tables {STAGES[stage].makes}, returned {found}")
-    return made
+def _told(missing: list[int], asked: int) -> Iterator[int]:
+    """The realizations that are to be trained, with lines in the log on how long it takes."""
+    log.info("%d of %d realizations to train", len(missing), asked)
+    start = monotonic()
+    for done, realization in enumerate(missing, 1):
+        yield realization
+        left = (monotonic() - start) / done * (len(missing) - done)
+        log.info("%d of %d trained, about %.0f s left", done, len(missing), left)

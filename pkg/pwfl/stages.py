@@ -6,21 +6,23 @@ from typing import NamedTuple
 class Stage(NamedTuple):
     """The tables that a stage makes and those of earlier stages that it reads.
 
-    `variant` is the part of a scheme, `scheduler` or `noise`, that tells the stage's variants apart.
+    `variant` is the part of a scheme, `scheduler` or `noise`, that tells the stage's variants apart; `work` the module
+    that calls the system's own.
     """
 
     makes: tuple[str, ...]
     reads: tuple[str, ...] = ()
     variant: str | None = None
+    work: str = "pwfl.work.stage"
 
 
 STAGES = {
-    "channel": Stage(("users", "links")),
+    "channel": Stage(("users", "links"), work="pwfl.work.channel"),
     "schedule": Stage(("schedule", "schedule_status"), ("users", "links"), "scheduler"),
     "noise": Stage(("noise", "noise_status"), ("users", "schedule"), "noise"),
-    "train": Stage(("history", "holdings"), ("users", "schedule", "noise")),
+    "train": Stage(("history", "holdings"), ("users", "schedule", "noise"), work="pwfl.work.train"),
     "account": Stage(("leakage", "outcome"), ("users", "schedule", "noise")),
-    "audit": Stage(("audit",), ("users", "schedule", "noise", "leakage", "outcome")),
+    "audit": Stage(("audit",), ("users", "schedule", "noise", "leakage", "outcome"), work="pwfl.work.audit"),
 }
 REPORT = "report"
 IMPORTED = "imported"  # what some channels are made of: tables from outside, checked

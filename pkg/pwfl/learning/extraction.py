@@ -111,7 +111,7 @@ def store(
 
 def of(scenario) -> Dataset | None:
     """What a scenario trains on, in this process; None where its users' data are simulated."""
-    if "data" not in type(scenario).model_fields:
+    if not hasattr(scenario, "data"):
         return None
     wanted, given = asked(scenario), scenario.data
     if wanted.pixels:

@@ -146,8 +146,7 @@ def restore(path: str, address: str) -> tuple[np.ndarray, ...]:
 
 def _said(scenario, section: str, key: str, otherwise):
     """A parameter of a scenario's section, where its system has such a one."""
-    owner = getattr(scenario, section, None)
-    return getattr(owner, key) if key in getattr(type(owner), "model_fields", ()) else otherwise
+    return getattr(getattr(scenario, section, None), key, otherwise)
 
 
 def _scaled(x: np.ndarray) -> np.ndarray:

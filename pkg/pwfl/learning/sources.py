@@ -66,7 +66,7 @@ def load(dataset: str, folder: str | None = None) -> tuple[np.ndarray, np.ndarra
 
 def of(scenario) -> Dataset | None:
     """The data set that a scenario trains on, as training takes it; None where its users' data are simulated."""
-    if "data" not in type(scenario).model_fields:
+    if not hasattr(scenario, "data"):
         return None
     return _prepared(scenario.data.dataset, scenario.data.folder)
 

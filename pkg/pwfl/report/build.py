@@ -87,7 +87,7 @@ def _different(study: dict[str, dict]) -> dict[str, dict]:
     """The scenarios that are not the same in everything as an earlier one."""
     first: dict[str, str] = {}
     for name, content in study.items():
-        first.setdefault(repr(content["scenario"].plain()), name)
+        first.setdefault(repr(content["scenario"]), name)
     return {name: study[name] for name in first.values()}
 
 

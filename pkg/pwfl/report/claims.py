@@ -12,6 +12,8 @@ import numpy as np
 import polars as pl
 from scipy.special import stdtrit
 
+from pwfl.scenario.values import plain
+
 CONFIDENCE = 0.95
 SCHEMA = {
     "claim": pl.String,
@@ -229,7 +231,7 @@ def alike(scenarios: dict[str, dict], *keys: str) -> list[list[str]]:
     """Groups of scenarios that are equal in all parameters but the keys `section.key`, or `key` of the scenario."""
     groups = []
     for name, content in scenarios.items():
-        rest = content["scenario"].plain()
+        rest = plain(content["scenario"])
         for *section, key in (path.split(".") for path in keys):
             (rest.get(section[0], {}) if section else rest).pop(key, None)
         for others, names in groups:

@@ -9,15 +9,17 @@ from importlib.util import find_spec
 from pathlib import Path
 
 SHARED = "pwfl"
+SCRIPTS = "scripts"  # the folder of the workflow's scripts, and of their names SCRIPTS/STAGE.py
 
 
 @cache
 def fingerprint(*modules: str) -> str:
     """Hex digest of the syntax trees, without docstrings, of modules and all they import of their own package and pwfl.
 
-    Modules are named in full (`pwfl.systems.multicell.schedule`). Comments, formatting and docstrings do not count,
-    nor does what is imported for type annotations only; other packages' versions are those of `packages`. The digest
-    is the same under all versions of Python that parse the code.
+    Modules are named in full (`pwfl.systems.multicell.schedule`); scripts of the workflow, whose imports are not
+    followed, as `script` does. Comments, formatting and docstrings do not count, nor does what is imported for type
+    annotations only; other packages' versions are those of `packages`. The digest is the same under all versions of
+    Python that parse the code.
     """
     digest = hashlib.sha256()
     for module in sorted(_closure(modules)):
@@ -32,9 +34,15 @@ def packages(*modules: str) -> dict[str, str]:
     return {name: _version(name) for name in sorted(names) if _version(name)}
 
 
-def imports(module: str) -> frozenset[str]:
-    """The modules of its own package and of pwfl that a module imports, directly or not, itself among them."""
-    return _closure((module,))
+def script(stage: str) -> tuple[str, ...]:
+    """The name of the workflow's script of a stage; none where the package is installed without the workflow."""
+    name = f"{SCRIPTS}/{stage}.py"
+    return (name,) if _path(name) else ()
+
+
+def imports(*modules: str) -> frozenset[str]:
+    """The modules of their own packages and of pwfl that modules import, directly or not, themselves among them."""
+    return _closure(modules)
 
 
 @cache
@@ -54,6 +62,8 @@ def _read(module: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     """A module's syntax tree as text, the modules that it imports and count as code, and other packages' names."""
     tree = ast.parse(_path(module).read_text(encoding="utf-8"))
     _strip(tree)
+    if module.startswith(f"{SCRIPTS}/"):
+        return _text(tree), (), ()
     own, others = {SHARED, module.partition(".")[0]}, []
     imported = []
     for node in ast.walk(tree):
@@ -100,6 +110,9 @@ def _text(node) -> str:
 @cache
 def _path(module: str) -> Path | None:
     """The file of a module; parents are not imported, but for packages outside pwfl, to find their folder."""
+    if module.startswith(f"{SCRIPTS}/"):
+        path = Path(__file__).parents[3] / module
+        return path if path.is_file() else None
     top, *parts = module.split(".")
     if top == SHARED:
         folder = Path(__file__).parent.parent

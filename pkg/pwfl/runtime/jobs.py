@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 from pwfl.runtime import store
-from pwfl.systems import registry
+from pwfl.scenario.values import Values
 
 
-def start(log_path: str, description: dict):
+def start(log_path: str, description: dict) -> Values | None:
     """Begin a job: log to its file, refuse other code than it was planned with.
 
     Parameters
@@ -21,7 +21,7 @@ def start(log_path: str, description: dict):
 
     Returns
     -------
-    The part of the scenario that the job's stage reads; None where it belongs to no system.
+    The parameters that the job's stage reads; None where it belongs to no system.
 
     Raises
     ------
@@ -32,17 +32,14 @@ def start(log_path: str, description: dict):
     store.check_code(description)
     if "system" not in description:
         return None
-    return registry.system(description["system"]).model.restored(description["parameters"])
+    return Values(description["parameters"])
 
 
-def start_all(log_path: str, description: dict) -> dict:
+def start_all(log_path: str, description: dict) -> dict[str, Values]:
     """As `start`, for a job on all scenarios of a study, whose parameters it returns by their names."""
     log_to(log_path)
     store.check_code(description)
-    return {
-        name: registry.system(system).model.restored(description["parameters"][name])
-        for name, system in description["systems"].items()
-    }
+    return {name: Values(description["parameters"][name]) for name in description["systems"]}
 
 
 def log_to(log_path: str) -> None:

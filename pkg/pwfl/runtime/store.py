@@ -15,7 +15,8 @@ from pathlib import Path
 from pwfl.learning.datasets import SIZES
 from pwfl.learning.features import DIRECTIONS, asked
 from pwfl.runtime.files import content, whole
-from pwfl.runtime.fingerprint import fingerprint, packages
+from pwfl.runtime.fingerprint import fingerprint, packages, script
+from pwfl.scenario.values import plain
 from pwfl.stages import IMPORTED, MAKER, STAGES, variants
 from pwfl.systems import registry
 
@@ -64,20 +65,20 @@ def data(scenario) -> list[dict]:
     A projection is learned from no data: its description names neither users nor a data set.
     """
     name, wanted = scenario.data.dataset, asked(scenario)
-    found = [_addressed({"stage": DATASET, "variant": name, **code("pwfl.learning.sources")})]
+    found = [_addressed({"stage": DATASET, "variant": name, **code("pwfl.learning.sources", *script(DATASET))})]
     if wanted.pixels:
         return found
     if wanted.kind in DIRECTIONS:
         side = isqrt(SIZES[name].features)
         learned = {"stage": PROJECTION, "variant": wanted.kind, "parameters": {"side": side}}
-        found.append(_addressed(learned | code("pwfl.learning.projection")))
+        found.append(_addressed(learned | code("pwfl.learning.projection", *script(PROJECTION))))
     extracted = {
         "stage": FEATURES,
         "variant": wanted.kind,
         "parameters": {"dataset": name, "variants": wanted.variants},
         "upstream": {given["stage"]: given["address"] for given in found},
     }
-    return [*found, _addressed(extracted | code("pwfl.learning.extraction"))]
+    return [*found, _addressed(extracted | code("pwfl.learning.extraction", *script(FEATURES)))]
 
 
 def imported(system: str, paths: dict[str, str]) -> dict:
@@ -90,7 +91,7 @@ def imported(system: str, paths: dict[str, str]) -> dict:
             "variant": None,
             "parameters": {},
             "contents": {table: content(path) for table, path in paths.items()},
-            **code(f"{package}.{IMPORTED}", f"{package}.tables"),
+            **code(f"{package}.{IMPORTED}", f"{package}.tables", STAGES["channel"].work, *script(IMPORTED)),
         }
     )
 
@@ -158,9 +159,9 @@ def _describe(scenario, stage: str, variant: str | None, before: dict[str, str])
             "system": scenario.system,
             "stage": stage,
             "variant": variant,
-            "parameters": scenario.of_stage(stage, variant).plain(),
+            "parameters": plain(scenario.of_stage(stage, variant)),
             "upstream": {name: before[name] for name in (*GIVEN, *STAGES) if name in upstream},
-            **code(f"{package}.{stage}", f"{package}.tables"),
+            **code(f"{package}.{stage}", f"{package}.tables", STAGES[stage].work, *script(stage)),
         }
     )
 

@@ -1,12 +1,13 @@
 """What the scenarios of all systems have in common."""
 
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 
 from pwfl.learning import datasets, sources
 from pwfl.learning.features import DIRECTIONS, MOST_DIRECTIONS, asked
-from pwfl.scenario.fields import Section, parameter, parameters, stages_of
+from pwfl.scenario.fields import Section, parameter, parameters, selected, stages_of, unless_of
+from pwfl.scenario.values import Values
 from pwfl.stages import IMPORTED, REPORT, STAGES
 
 NAME = {  # bounds of a name in tables and figures, which browsers and spreadsheets open
@@ -63,6 +64,8 @@ def target_epsilon(stages: str, otherwise: str = "null: the paper's noise"):
 
 # What the stages of all systems read, whatever the system's own modules do.
 READ_FOR_ALL = {"realizations": {"audit", REPORT}, "training_realizations": {REPORT}, "schemes": {REPORT}}
+# What the images that are trained on follow from, in systems that have it.
+OF_TRAIN = ("training.features", "training.directions", "training.test_variants", "data.validation")
 
 
 class Shards(Section):
@@ -197,21 +200,28 @@ class Scenario(Section):
         for name, stage in STAGES.items():
             if stage.variant:
                 known |= {f"{name}/{variant}" for variant in get_args(scheme.model_fields[stage.variant].annotation)}
-        for path, field in parameters(cls):
+        declared = {".".join(path): field for path, field in parameters(cls)}
+        for key, field in declared.items():
             if strange := stages_of(field) - known:
                 raise TypeError(
-                    f"{cls.__name__}: {'.'.join(path)} is declared to be read by {', '.join(sorted(strange))}; "
+                    f"{cls.__name__}: {key} is declared to be read by {', '.join(sorted(strange))}; "
                     f"known are {', '.join(sorted(known))}"
                 )
+            if key in OF_TRAIN and "train" not in stages_of(field):
+                raise TypeError(f"{cls.__name__}: {key} must be declared to be read by train, too")
+            for stage, (other, _) in unless_of(field).items():
+                if other not in declared or not {stage} <= stages_of(field) & stages_of(declared[other]):
+                    raise TypeError(
+                        f"{cls.__name__}: {key} is declared not to be read by {stage} unless {other} has a value; "
+                        f"{stage} must be declared to read both"
+                    )
 
-    def part(self, wanted: set[str] | None) -> Self:
-        """The scenario with only those parameters that are read by one of the wanted stages (None: by any)."""
-        section = super().part(wanted)
-        section.__dict__["system"] = self.system
-        return section
+    def part(self, wanted: set[str] | None = None) -> Values:
+        """The values of those parameters that are read by one of the wanted stages (None: by any)."""
+        return Values(selected(self, wanted, self) | {"system": self.system})
 
-    def of_stage(self, stage: str, variant: str | None = None) -> Self:
-        """The part of the scenario that a stage, or a variant of one, is declared to read."""
+    def of_stage(self, stage: str, variant: str | None = None) -> Values:
+        """What a stage, or a variant of one, is handed: the parameters that it is declared to read."""
         return self.part({stage, f"{stage}/{variant}"})
 
     def imports(self) -> dict[str, str]:

@@ -18,6 +18,7 @@ from pwfl.scenario.common import Scenario
 from pwfl.scenario.fields import parameters, stages_of
 from pwfl.scenario.messages import ScenarioError, blame, did_you_mean, report, sets, shown
 from pwfl.scenario.resolution import field_problems, look_up, merge, model_of, resolve
+from pwfl.scenario.values import value_of
 from pwfl.stages import IMPORTED, REPORT, STAGES, variants
 
 TOP_LEVEL = ("study", "run", "base", "scenarios", "allow_large", "print")
@@ -55,7 +56,7 @@ class Study:
     def place(self, name: str) -> sweep.Point:
         """Where a scenario stands among the others: whose point it is, its values of all parameters that are swept."""
         of = self.points[name].of if name in self.points else name
-        return sweep.Point(of, {key: sweep.value_of(self.scenarios[name], key) for key in self.swept})
+        return sweep.Point(of, {key: value_of(self.scenarios[name], key) for key in self.swept})
 
     def scenario(self, name: str) -> Scenario:
         """The scenario `name`; raises ScenarioError where there is none."""
@@ -212,7 +213,7 @@ def _points(name: str, base: dict, override: dict) -> tuple[list[str], dict[str,
                 else:
                     problems.append(line + (f" (at {sweep.name(name, values)})" if values else ""))
             continue
-        validated = {key: sweep.value_of(scenario, key) for key in values}
+        validated = {key: value_of(scenario, key) for key in values}
         label = sweep.name(name, validated)
         if label in found:
             problems.append(f"{sweep.KEY}: the point {label} stands twice")

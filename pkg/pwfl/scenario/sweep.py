@@ -9,7 +9,7 @@ from collections import Counter
 from itertools import product
 from typing import NamedTuple
 
-from pwfl.scenario.fields import Section, is_section, parameters, stages_of
+from pwfl.scenario.fields import Section, parameters, stages_of
 from pwfl.scenario.messages import did_you_mean, shown
 
 KEY = "sweep"
@@ -97,18 +97,6 @@ def nested(values: Values) -> dict:
             here = here.setdefault(section, {})
         here[last] = value
     return content
-
-
-def value_of(scenario: Section, key: str):
-    """A scenario's value at a dotted key; None where its system has no such parameter."""
-    value = scenario
-    for part in key.split("."):
-        if part not in type(value).model_fields:
-            return None
-        value = getattr(value, part)
-        if not is_section(type(value)):
-            break
-    return value
 
 
 def _grids(written) -> list:

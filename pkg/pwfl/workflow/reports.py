@@ -9,11 +9,12 @@ from pathlib import Path
 
 from pwfl.report import catalog
 from pwfl.runtime import made, shards, store
+from pwfl.runtime.fingerprint import script
 from pwfl.scenario import Study
+from pwfl.scenario.values import plain
 from pwfl.stages import REPORT, STAGES
 from pwfl.systems import registry
 
-OF_SCENARIO = ("scenario", "tables", "figures", "audited")
 COMPARISON, PAGE = "comparison", "page"
 UNAUDITED = tuple(stage for stage in STAGES if stage != "audit")
 READS = {"tables": UNAUDITED, "figures": tuple(STAGES), "audited": ("audit",)}  # stages, by job
@@ -42,10 +43,13 @@ def plan(study: Study, planned: Mapping[str, dict], captions: Path) -> dict[str,
     """
     found: dict[str, dict] = {}
     for name, scenario in study.scenarios.items():
-        resolved = {"stage": "scenario", "resolved": scenario.model_dump(), **store.code("pwfl.scenario.resolved")}
-        found[record("scenario", name)] = resolved
-        for job, stages in READS.items():
-            found[record(job, name)] = of_scenario(study, name, planned[name], stages)
+        found[record("scenario", name)] = {
+            "stage": "scenario",
+            "resolved": scenario.model_dump(),
+            **store.code("pwfl.scenario.resolved", *script("scenario")),
+        }
+        for job in READS:
+            found[record(job, name)] = of_scenario(study, name, planned[name], job)
         found[record("tables", name)]["addresses"] = store.listing(scenario, planned[name])
     tables = {name: made.digest(found[record("tables", name)]) for name in study.scenarios}
     found[record(COMPARISON)] = comparison(study) | {"upstream": tables}
@@ -54,31 +58,31 @@ def plan(study: Study, planned: Mapping[str, dict], captions: Path) -> dict[str,
         "study": study.name,
         "parts": page_parts(study, captions),
         "upstream": {path: made.digest(depends) for path, depends in found.items() if shown(study, path)},
-        **store.code("pwfl.report.page"),
+        **store.code("pwfl.report.page", *script(PAGE)),
     }
     return found
 
 
-def of_scenario(study: Study, name: str, addresses: dict, stages: tuple[str, ...]) -> dict:
+def of_scenario(study: Study, name: str, addresses: dict, job: str) -> dict:
     """What a job of a scenario's report depends on: parameters, code, the addresses and shards of each scheme's stages.
 
     And where the scenario stands in the study's sweep.
     """
-    scenario = study.scenarios[name]
+    scenario, stages = study.scenarios[name], READS[job]
     package = registry.system(scenario.system).package
     return {
         "system": scenario.system,
         "stage": REPORT,
         "scenario": name,
         "point": list(study.place(name)),
-        "parameters": scenario.of_stage(REPORT).plain(),
+        "parameters": plain(scenario.of_stage(REPORT)),
         "upstream": {
             scheme.name: {stage: store.of_scheme(addresses, stage, scheme)["address"] for stage in stages}
             for scheme in scenario.schemes
         },
         "shards": {stage: shards.of(scenario, stage) for stage in stages},
         "formats": formats(study),
-        **store.code(f"{package}.{REPORT}", f"{package}.tables", "pwfl.report.build"),
+        **store.code(f"{package}.{REPORT}", f"{package}.tables", "pwfl.report.build", *script(job)),
     }
 
 
@@ -91,10 +95,10 @@ def comparison(study: Study) -> dict:
         "stage": COMPARISON,
         "systems": {name: scenario.system for name, scenario in scenarios.items()},
         "points": {name: list(study.place(name)) for name in scenarios},
-        "parameters": {name: scenario.part(None).plain() for name, scenario in scenarios.items()},
+        "parameters": {name: plain(scenario.part()) for name, scenario in scenarios.items()},
         "figures": [list(figure) for figure in comparison_figures(study)],
         "formats": formats(study),
-        **store.code("pwfl.report.build", *modules),
+        **store.code("pwfl.report.build", *modules, *script(COMPARISON)),
     }
 
 

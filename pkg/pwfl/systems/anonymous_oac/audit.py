@@ -17,6 +17,7 @@ import tensorflow as tf
 from pwfl import streams
 from pwfl.learning.linear import LARGE, linear
 from pwfl.privacy.audit import Attack, coins, signs_of, worst
+from pwfl.scenario.values import replaced
 from pwfl.systems.anonymous_oac import participation, sampled
 from pwfl.systems.anonymous_oac.mechanism import readings, strengths
 from pwfl.systems.anonymous_oac.rounds import Sent, Step, batches, mean_weights, train_rounds
@@ -57,7 +58,7 @@ def attacks(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> Iterat
     local, wanted = NOISES[scheme].local, scenario.audit.canaries
     # A device's own upload is seen in a network of one device.
     devices = 1 if local else scenario.network.devices
-    alone = scenario.model_copy(update={"network": scenario.network.model_copy(update={"devices": devices})})
+    alone = replaced(scenario, "network.devices", devices)
     runs = min(-(-wanted // devices), LOCAL_RUNS) if local else -(-wanted // devices)
     first = coins(streams.generator(scenario.seed, "audit", outcome["realization"]), runs, devices)
     signs, play = signs_of(first), play_function(devices, scenario.training.clip_norm, multiplier)

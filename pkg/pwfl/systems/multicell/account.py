@@ -8,8 +8,10 @@ import polars as pl
 
 from pwfl.learning import datasets, features
 from pwfl.privacy.gaussian import classic_epsilon, exact_epsilon, tight_epsilon, zcdp
+from pwfl.scenario.values import replaced
 from pwfl.systems.multicell.assigned import KEYS, assigned
 from pwfl.systems.multicell.bound import least_proven, upper_bound
+from pwfl.systems.multicell.bounds import noise_scale
 from pwfl.systems.multicell.costs import costs
 from pwfl.systems.multicell.interference import Uplink
 from pwfl.systems.multicell.intervals import planned
@@ -81,7 +83,7 @@ def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.
 
     constants = scenario.convergence
     if constants.xi1 is None:
-        constants = constants.model_copy(update={"xi1": clip**2})  # which makes Assumption 6 true
+        constants = replaced(constants, "xi1", clip**2)  # which makes Assumption 6 true
     bound = convergence_bound(
         samples,
         scheduled,
@@ -158,7 +160,7 @@ def objectives(scenario: "Multicell", tables: dict[str, pl.DataFrame], frame: pl
     realization, objective, noise_error, objective_bound, objective_gap, proven_optimal.
     """
     count = frame["interval"].n_unique()
-    scale = scenario.noise_scale() * (planned(scenario.privacy, count) / count) ** 0.5
+    scale = noise_scale(scenario) * (planned(scenario.privacy, count) / count) ** 0.5
     noise_std = pl.col("noise_std") / scale  # as (20) and (21) have it, if it sent in all rounds
     weighted = pl.col("samples") * pl.col("scheduled")
     each = frame.group_by("realization", "interval", maintain_order=True).agg(

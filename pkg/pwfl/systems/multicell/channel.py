@@ -11,7 +11,7 @@ from pwfl.learning import datasets
 from pwfl.radio.path_loss import link_gain, rayleigh_power
 from pwfl.radio.units import db_to_ratio, dbm_to_w
 from pwfl.systems.multicell import hexagons, urban
-from pwfl.systems.multicell.intervals import round_robin
+from pwfl.systems.multicell.intervals import intervals, round_robin
 from pwfl.tables.arrays import to_array, to_table
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def gains(scenario: "Multicell", realizations: range, distance_m: np.ndarray) ->
     """
     seed, radio, shape = scenario.seed, scenario.radio, distance_m.shape[1:]
     # A stream for each interval: its channel is the same whatever their number.
-    purposes = ["fading", *(f"fading/{interval}" for interval in range(1, scenario.intervals()))]
+    purposes = ["fading", *(f"fading/{interval}" for interval in range(1, intervals(scenario)))]
     uniform = np.stack([streams.uniforms(seed, purpose, realizations, shape) for purpose in purposes], axis=1)
     if radio.path_loss == "power_law":
         fading = rayleigh_power(uniform, radio.fading_scale)

@@ -10,8 +10,9 @@ import polars as pl
 from pwfl.learning import datasets
 from pwfl.report import claims as common
 from pwfl.report.claims import Band, Claim, difference, ratio
-from pwfl.scenario import sweep
+from pwfl.scenario.values import value_of
 from pwfl.systems.multicell import hexagons
+from pwfl.systems.multicell.bounds import leakage_bound
 
 if TYPE_CHECKING:
     from pwfl.systems.multicell.scenario import Multicell
@@ -364,7 +365,7 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
             add(LEARNING, *pair)
     for key, (value, comparisons) in INGREDIENTS.items():
         for names in common.alike(scenarios, key):
-            without = [name for name in names if sweep.value_of(scenarios[name]["scenario"], key) == value]
+            without = [name for name in names if value_of(scenarios[name]["scenario"], key) == value]
             for pair in product(without, (name for name in names if name not in without)):
                 add(comparisons, *pair)
     return common.table(rows)
@@ -372,7 +373,7 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
 
 def _maxima(name: str, scenario: "Multicell", schemes: dict) -> list[tuple]:
     """The largest rho of a user in all realizations, in units of the bound that (22) sets."""
-    bound = scenario.leakage_bound()
+    bound = leakage_bound(scenario)
     largest = {}
     for scheme in (RND, OPT_DP):
         values = schemes.get(scheme, {}).get(RHO_MAX, np.array([]))

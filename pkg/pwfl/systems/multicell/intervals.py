@@ -9,9 +9,15 @@ from pwfl import streams
 
 if TYPE_CHECKING:
     from pwfl.systems.multicell.interference import Uplink
-    from pwfl.systems.multicell.scenario import Privacy
+    from pwfl.systems.multicell.scenario import Multicell, Privacy
 
 ROUNDING = 1e-9  # of a planned number of intervals
+
+
+def intervals(scenario: "Multicell") -> int:
+    """How many intervals of rounds there are in which the channel stays."""
+    coherence = scenario.radio.coherence_rounds
+    return 1 if coherence is None else scenario.training.rounds // coherence
 
 
 def planned(privacy: "Privacy", intervals: int) -> int:

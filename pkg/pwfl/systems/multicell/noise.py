@@ -7,6 +7,7 @@ import polars as pl
 
 from pwfl.privacy.gaussian import composed_multiplier
 from pwfl.systems.multicell.allocation import allocate
+from pwfl.systems.multicell.bounds import noise_scale
 from pwfl.systems.multicell.intervals import planned
 from pwfl.systems.multicell.optimal_noise import optimal_noise
 from pwfl.tables.arrays import beside, to_array
@@ -60,7 +61,7 @@ def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> 
         status[~feasible] = "infeasible"
     status[~scheduled.any(axis=1)] = "no_user_scheduled"
     if scheme != "target":
-        noise = noise * scenario.noise_scale()
+        noise = noise * noise_scale(scenario)
     noise = noise * np.sqrt(planned(scenario.privacy, intervals) / intervals)
     rows = users.select("realization", "interval").unique(maintain_order=True)
     return {

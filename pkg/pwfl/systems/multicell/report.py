@@ -8,6 +8,7 @@ import polars as pl
 
 from pwfl.report import results, theme
 from pwfl.systems.multicell import hexagons
+from pwfl.systems.multicell.bounds import leakage_bound
 from pwfl.tables.arrays import beside
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ def gap(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Chart:
 
 def leakage(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Fig. 5 (e), (f): distribution of rho over users and realizations, with the bound of (22)."""
-    bound = scenario.leakage_bound()
+    bound = leakage_bound(scenario)
     chart = theme.cdf(
         tables["leakage"],
         "rho",

@@ -6,7 +6,7 @@ Wireless Systems with Multiple Base Stations", with R = 5 and gamma = 1e6.
 
 from functools import lru_cache
 from importlib.util import find_spec
-from math import exp, sqrt
+from math import exp
 from typing import Literal, NamedTuple
 
 from pydantic import model_validator
@@ -19,12 +19,14 @@ from pwfl.scenario.size import COPIES, FLOAT, LINK_BYTES, layer_bytes, network_b
 from pwfl.stages import IMPORTED, IMPORTS
 from pwfl.systems.multicell import hexagons, urban
 from pwfl.systems.multicell.allocation import ALLOCATIONS
+from pwfl.systems.multicell.bounds import PAPER_CLIP_NORM, PAPER_ROUNDS
+from pwfl.systems.multicell.intervals import intervals
 
 POWER_LAW = ("path_loss_exponent", "fading_scale", "min_distance_m")  # parameters that only this path loss reads
 MAX_PRIVACY_WEIGHT = 1e12  # of a user's leakage in the objective, in samples
 MAX_EFFICIENCY = 20  # bit/s per Hz that a minimum rate may ask for
 FOR_NOISE = {"joint_noise": "optimal", "joint_snr": "equal_max"}  # schedulers, and what they are made for
-PAPER_CLIP_NORM, PAPER_ROUNDS = 10.0, 200  # L and T of Table I, which its bounds (21) and (22) are given for
+BOUNDED = ("privacy.bounds", "noise")  # with it, noise depends on neither rounds nor clip_norm
 OPTIMIZED = " ".join(f"noise/{scheme}" for scheme in ("optimal", *ALLOCATIONS))  # noise that follows from (36)
 
 
@@ -257,7 +259,8 @@ class Training(Section):
     rounds: int = parameter(
         PAPER_ROUNDS,
         "rounds T; the channel depends on it only with coherence_rounds, noise only with `bounds: multiplier`",
-        stages="channel noise train account audit report",
+        stages="channel noise noise/target train account audit report",
+        unless={"channel": ("radio.coherence_rounds", None), "noise": BOUNDED},
         ge=1,
         le=10**6,
     )
@@ -298,7 +301,8 @@ class Training(Section):
     clip_norm: float = parameter(
         PAPER_CLIP_NORM,
         "clipping norm L of a gradient",
-        stages="noise train account audit report",
+        stages="noise noise/target train account audit report",
+        unless={"noise": BOUNDED},
         ge=1e-6,
         le=1e6,
     )
@@ -519,36 +523,6 @@ class Multicell(common.Scenario):
                 "or give users more samples"
             )
 
-    def intervals(self) -> int:
-        """How many intervals of rounds there are in which the channel stays."""
-        coherence = self.radio.coherence_rounds
-        return 1 if coherence is None else self.training.rounds // coherence
-
-    def noise_scale(self) -> float:
-        """Noise over that which the bounds (21) and (22) are of, and the objective (20)."""
-        if self.privacy.bounds == "noise":
-            return 1.0
-        return self.training.clip_norm / PAPER_CLIP_NORM * sqrt(self.training.rounds / PAPER_ROUNDS)
-
-    def leakage_bound(self) -> float:
-        """The largest rho that (22) allows, if a user sends in all rounds."""
-        training, least = self.training, self.noise_scale() * self.privacy.min_noise
-        return 2 * training.rounds * (training.clip_norm / least) ** 2
-
-    def part(self, wanted: set[str] | None) -> "Multicell":
-        """See `pwfl.scenario.common.Scenario`.
-
-        A channel that stays for all rounds does not depend on their number, nor does noise whose bounds are its own.
-        """
-        section = super().part(wanted)
-        if wanted is None:
-            return section
-        constant = "channel" in wanted and self.radio.coherence_rounds is None
-        bounded = "noise" in wanted and "noise/target" not in wanted and self.privacy.bounds == "noise"
-        if constant or bounded:
-            section.__dict__.pop("training", None)
-        return section
-
     def imports(self) -> dict[str, str]:
         """See `pwfl.scenario.common.Scenario`."""
         if self.channel.links is None:
@@ -616,9 +590,9 @@ class Multicell(common.Scenario):
         cells = 3 * self.network.rings * (self.network.rings + 1) + 1
         couplings = self.radio.resource_blocks * cells**2 * FLOAT * COPIES
         keys = "network.rings, network.users or radio.resource_blocks"
-        if self.intervals() > 1:
+        if intervals(self) > 1:
             keys = f"{keys}, or raise radio.coherence_rounds"
-        return self.intervals() * (cells * self.network.users * LINK_BYTES + couplings), 0, keys
+        return intervals(self) * (cells * self.network.users * LINK_BYTES + couplings), 0, keys
 
     def training_bytes(self) -> tuple[float, str]:
         """See `pwfl.scenario.common.Scenario`."""

@@ -1,0 +1,56 @@
+"""A stage that makes tables of tables: `schedule`, `noise`, `account`; and what the others share with it."""
+
+import polars as pl
+
+from pwfl import tables
+from pwfl.scenario.values import Values
+from pwfl.stages import STAGES
+from pwfl.systems import registry
+
+Tables = dict[str, pl.DataFrame]
+
+
+class Handed(dict):
+    """The tables that a stage is handed; asking for another one says where it would be declared."""
+
+    def __init__(self, stage: str, found: Tables):
+        super().__init__(found)
+        self.stage = stage
+
+    def __missing__(self, table: str):
+        """Raise KeyError for a table that the stage does not read."""
+        raise KeyError(
+            f"stage {self.stage} uses the table {table!r}, which it is not handed: it reads {', '.join(self)}; if "
+            f"{table!r} is of an earlier stage, add it to `reads` in the system's catalog"
+        )
+
+
+def run(values: Values, stage: str, found: Tables, variant: str | None = None) -> Tables:
+    """The tables of a stage, or of a variant of one, from those of earlier stages."""
+    inputs = handed(values.system, stage, found, variant)
+    arguments = (variant, inputs) if variant else (inputs,)
+    return checked(stage, module(values.system, stage).run(values, *arguments))
+
+
+def module(system: str, name: str):
+    """A module of a system."""
+    return registry.system(system).part(name)
+
+
+def handed(system: str, stage: str, found: Tables, variant: str | None = None) -> Handed:
+    """The tables that a stage's variant reads by its catalog, in the order of their keys, whichever they came in."""
+    wanted = registry.reads(system, stage, variant)
+    return Handed(stage, {name: ordered(system, name, found) for name in wanted})
+
+
+def ordered(system: str, name: str, found: Tables) -> pl.DataFrame:
+    """A table in the order of its keys."""
+    return tables.ordered(found[name], tables.schema(system, name), name)
+
+
+def checked(stage: str, made: Tables) -> Tables:
+    """What a stage returned. Raises TypeError where that is not its tables by name."""
+    if not isinstance(made, dict) or set(made) != set(STAGES[stage].makes):
+        found = sorted(made) if isinstance(made, dict) else type(made).__name__
+        raise TypeError(f"stage {stage} must return a dict of the tables {STAGES[stage].makes}, returned {found}")
+    return made
