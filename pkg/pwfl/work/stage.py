@@ -2,10 +2,10 @@
 
 import polars as pl
 
-from pwfl import tables
 from pwfl.scenario.values import Values
 from pwfl.stages import STAGES
 from pwfl.systems import registry
+from pwfl.tables import contract
 
 Tables = dict[str, pl.DataFrame]
 
@@ -45,7 +45,7 @@ def handed(system: str, stage: str, found: Tables, variant: str | None = None) -
 
 def ordered(system: str, name: str, found: Tables) -> pl.DataFrame:
     """A table in the order of its keys."""
-    return tables.ordered(found[name], tables.schema(system, name), name)
+    return contract.ordered(found[name], contract.schema(system, name), name)
 
 
 def checked(stage: str, made: Tables) -> Tables:

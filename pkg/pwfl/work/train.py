@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable
 
 import polars as pl
 
-from pwfl import tables
 from pwfl.learning import partition
 from pwfl.scenario.values import Values
 from pwfl.systems import registry
+from pwfl.tables import contract
 from pwfl.work.stage import Tables, handed, module, ordered
 
 
@@ -39,7 +39,7 @@ def run(
 def holdings(values: Values, data, realizations: range, found: Tables) -> pl.DataFrame:
     """Who holds what, where the catalog says that `partition` deals it out."""
     if not registry.system(values.system).catalog.deals:
-        return tables.schema(values.system, "holdings").create_empty()
+        return contract.schema(values.system, "holdings").create_empty()
     users = ordered(values.system, "users", found)
     numbers = {number: part["samples"].to_numpy() for (number,), part in users.group_by("realization")}
     return pl.concat(partition.holdings(values, data.y_train, numbers[number], number) for number in realizations)
