@@ -51,19 +51,19 @@ def channel(scenario, realizations: range, outside: Tables | None = None) -> Tab
     """
     asked = pl.col("realization").is_between(realizations.start, realizations.stop, closed="left")
     handed = [{name: frame.filter(asked) for name, frame in outside.items()}] if outside else []
-    return _made("channel", _module(scenario, "channel").run(scenario, realizations, *handed))
+    return _run(scenario, "channel", realizations, *handed)
 
 
 def schedule(scenario, scheduler: str, found: Tables) -> Tables:
     """The tables `schedule` and `schedule_status`, from `users` and `links`."""
     handed = _inputs(scenario, "schedule", found, scheduler)
-    return _made("schedule", _module(scenario, "schedule").run(scenario, scheduler, handed))
+    return _run(scenario, "schedule", scheduler, handed)
 
 
 def noise(scenario, scheme: str, found: Tables) -> Tables:
     """The tables `noise` and `noise_status`, from `users` and `schedule`."""
     handed = _inputs(scenario, "noise", found, scheme)
-    return _made("noise", _module(scenario, "noise").run(scenario, scheme, handed))
+    return _run(scenario, "noise", scheme, handed)
 
 
 def train(scenario, data, realizations: range, found: Tables, checkpoint=None) -> Tables:
@@ -84,7 +84,8 @@ def train(scenario, data, realizations: range, found: Tables, checkpoint=None) -
     log.info("%d of %d realizations to train", len(missing), len(realizations))
     start = monotonic()
     for done, realization in enumerate(missing, 1):
-        histories[realization] = trained(realization)
+        with threads.one_of_blas():
+            histories[realization] = trained(realization)
         if checkpoint:
             checkpoint.save(histories)
         left = (monotonic() - start) / done * (len(missing) - done)
@@ -95,7 +96,7 @@ def train(scenario, data, realizations: range, found: Tables, checkpoint=None) -
 
 def account(scenario, found: Tables) -> Tables:
     """The tables `leakage` and `outcome`, from `users`, `schedule` and `noise`."""
-    return _made("account", _module(scenario, "account").run(scenario, _inputs(scenario, "account", found)))
+    return _run(scenario, "account", _inputs(scenario, "account", found))
 
 
 def audit(scenario, found: Tables) -> Tables:
@@ -107,7 +108,8 @@ def audit(scenario, found: Tables) -> Tables:
     asked = pl.col("realization") < scenario.realizations
     handed = _inputs(scenario, "audit", found)
     own = Handed("audit", {name: frame.filter(asked) for name, frame in handed.items()})
-    return {"audit": audits.table(module.attacks(scenario, own))}
+    with threads.one_of_blas():
+        return {"audit": audits.table(module.attacks(scenario, own))}
 
 
 @contextmanager
@@ -152,8 +154,11 @@ def _holdings(scenario, data, realizations: range, users: pl.DataFrame) -> pl.Da
     return pl.concat(partition.holdings(scenario, data.y_train, numbers[number], number) for number in realizations)
 
 
-def _made(stage: str, made: Tables) -> Tables:
-    """What a stage returned. Raises TypeError where that is not its tables by name."""
+def _run(scenario, stage: str, *arguments) -> Tables:
+    """What a stage returns. Raises TypeError where that is not its tables by name."""
+    module = _module(scenario, stage)
+    with threads.one_of_blas():
+        made = module.run(scenario, *arguments)
     if not isinstance(made, dict) or set(made) != set(STAGES[stage].makes):
         found = sorted(made) if isinstance(made, dict) else type(made).__name__
         raise TypeError(f"stage {stage} must return a dict of the tables {STAGES[stage].makes}, returned {found}")
