@@ -378,6 +378,16 @@ def test_a_missed_target_is_said_so():
     assert outcome["target_met"].to_list() == (outcome["case"] == 0).to_list()
 
 
+@pytest.mark.parametrize(("more", "met"), [(1e-12, True), (1e-7, False), (0.2, False)])
+def test_a_target_is_missed_by_more_than_what_is_rounded(more, met):
+    tables, model = stage_tables(TINY, "random", "adaptive")
+    exact = account(model, tables)["outcome"]["epsilon_exact"]
+    weak = tables["noise"].with_columns(pl.col("classical_epsilon") * (1 + more))
+    outcome = account(model, tables | {"noise": weak})["outcome"]
+    assert (outcome["epsilon_exact"] > exact * (1 + more / 2)).all()
+    assert set(outcome["target_met"]) == {met}
+
+
 def test_the_profiles_of_a_chain_are_what_they_say():
     horizon, count, samples = 6, 3, 7
     generator = np.random.default_rng(3)

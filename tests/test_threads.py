@@ -1,6 +1,6 @@
-"""Training gives the same bytes whatever threads and kernels the environment asks TensorFlow for.
+"""The same bytes whatever threads the environment asks for, and whatever kernels of TensorFlow.
 
-Each in a process of its own, as a process keeps the threads that it began with: the tests' own has one (conftest.py).
+Trainings are each in a process of their own, which keeps the threads that it began with: the tests' has one (conftest.py).
 """
 
 import os
@@ -11,9 +11,12 @@ from itertools import product
 
 import pytest
 import tensorflow as tf
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from conftest import TINY, environment
+from pwfl import run
 from pwfl.runtime import threads
+from pwfl.scenario import resolve
 
 CONFIG = {
     **TINY["base"],
@@ -80,6 +83,18 @@ def expected(tmp_path_factory):
 @pytest.mark.parametrize(("count", "kernels"), [*ASKED[1:], *GRID])
 def test_training_takes_one_thread_whatever_is_asked_for(expected, tmp_path, count, kernels):
     assert trained(tmp_path, count, kernels) == expected
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_stages_take_one_thread_of_blas(count):
+    model = resolve({"system": "random_orthogonalization", "network": {"users": 100, "antennas": 64}}, {})
+    part = model.of_stage("channel")
+    with threadpool_limits(1):
+        expected = run.channel(part, range(2))
+    with threadpool_limits(count):
+        found = run.channel(part, range(2))
+        assert {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"} == {count}
+    assert found["links"].equals(expected["links"])
 
 
 @pytest.fixture

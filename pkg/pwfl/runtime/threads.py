@@ -1,7 +1,7 @@
-"""One thread for TensorFlow, and the kernels that it chooses: the last bits of its sums depend on both.
+"""One thread, wherever results are promised to the bit: a sum that threads share is added up in another order.
 
-A sum that threads share is added up in another order than one thread's, and oneDNN's kernels add up in another order
-than Eigen's. So training does not take from the environment how many threads there are, nor which kernels.
+TensorFlow's kernels by oneDNN and by Eigen, too, add up in different orders. So neither how many threads there are is
+taken from the environment, nor which kernels.
 """
 
 import os
@@ -9,8 +9,15 @@ import sys
 import warnings
 from functools import cache
 
+from threadpoolctl import threadpool_limits
+
 INSIDE, BETWEEN = "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"  # of an operation; of several
 KERNELS = "TF_ENABLE_ONEDNN_OPTS"
+
+
+def one_of_blas() -> threadpool_limits:
+    """A context in which products of matrices take one thread, in libraries that are loaded when it begins."""
+    return threadpool_limits(1)
 
 
 def before_tensorflow() -> None:
