@@ -64,6 +64,14 @@ def error_of(config: dict) -> str:
     return str(caught.value)
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_star_in_a_path_is_part_of_a_name(folder, kind):
+    table = pl.read_csv("links.csv")
+    for name, frame in (("l*", table), ("l2", table.with_columns(gain=1e-9))):
+        getattr(frame, f"write_{kind}")(f"{name}.{kind}")
+    assert imported.run({LINKS: f"l*.{kind}"})[LINKS]["gain"].equals(table["gain"])
+
+
 # What is refused before any work.
 
 

@@ -91,8 +91,10 @@ def _frame(path: str) -> pl.DataFrame:
         raise TableError(f"{path}: must be a .parquet or a .csv file")
     if not Path(path).is_file():
         raise TableError(f"{path}: there is no such file")
-    try:
-        return pl.read_parquet(path) if path.endswith(".parquet") else pl.read_csv(path, infer_schema_length=None)
+    try:  # `*` in a path is part of a name: the address is of one file's content
+        if path.endswith(".parquet"):
+            return pl.read_parquet(path, glob=False)
+        return pl.read_csv(path, infer_schema_length=None, glob=False)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise TableError(f"{path}: cannot be read: {error}") from None
 
