@@ -1,4 +1,4 @@
-"""Every value of every choice in the scenario models runs once, from channel to tables of results."""
+"""Every value of every choice in the scenario models runs once, from channel to claims; addresses name its code."""
 
 from itertools import product
 from typing import Literal, get_args, get_origin
@@ -14,6 +14,7 @@ from pwfl.scenario.fields import Section
 from pwfl.scenario.resolution import merge
 from pwfl.systems import registry
 from pwfl.systems.anonymous_oac import sampled
+from pwfl.watching import watched
 from test_bounds import SMALL, part
 
 
@@ -119,7 +120,11 @@ def test_each_value_of_each_choice_runs(system, number, monkeypatch):
     for kind, recipe in projection.RECIPES.items():
         monkeypatch.setitem(projection.RECIPES, kind, recipe._replace(figures=60, copies=4))
     content["system"] = system
-    scenario, tables = pipeline.run(content)
+    model = resolve({}, content)
+    with watched(model):
+        scenario, tables = pipeline.run(content)
+        frames = build.summarize(scenario, {name: tables[name] for name in tables if name not in ("users", "links")})
+        compared = build.compare({"one": {"scenario": model.part()} | frames})
     assert set(tables["history"]["scheme"]) == {scheme["name"] for scheme in content["schemes"]}
-    frames = build.summarize(scenario, {name: tables[name] for name in tables if name not in ("users", "links")})
     assert any(len(frame) for frame in frames.values())
+    assert len(compared["outcomes"])

@@ -17,8 +17,10 @@ from pwfl.learning.mlp import glorot_uniform
 from pwfl.privacy.gaussian import zcdp
 from pwfl.scenario import ScenarioError, resolve
 from pwfl.scenario.values import plain
+from pwfl.stages import REPORT
 from pwfl.systems import registry
 from pwfl.systems.multicell import model, rounds, server
+from pwfl.systems.multicell.bounds import leakage_bound
 
 FALSE_ALARM = 1e-6
 SAMPLES = np.array([12, 7, 20, 1, 16])
@@ -266,11 +268,13 @@ def test_bounds_in_multipliers_leave_every_users_leakage(radio, rounds, clip_nor
 
 
 def test_the_bound_on_leakage_stays_too():
-    paper = resolve({}, {}).leakage_bound()
+    paper = leakage_bound(part(resolve({}, {}), REPORT))
     assert paper == pytest.approx(4.0, rel=1e-12)
     changes = {"training": {"rounds": 60, "clip_norm": 1.0}, "privacy": {"bounds": "multiplier"}}
-    assert resolve({}, changes).leakage_bound() == pytest.approx(paper, rel=1e-12)
-    assert resolve({}, {"training": changes["training"]}).leakage_bound() == pytest.approx(0.012, rel=1e-12)
+    assert leakage_bound(part(resolve({}, changes), REPORT)) == pytest.approx(paper, rel=1e-12)
+    assert leakage_bound(part(resolve({}, {"training": changes["training"]}), REPORT)) == pytest.approx(
+        0.012, rel=1e-12
+    )
 
 
 def test_noise_has_another_address_only_where_it_differs():

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import get_args, get_origin
@@ -28,6 +29,7 @@ from pwfl.scenario.common import Scenario
 from pwfl.scenario.sweep import Point
 from pwfl.stages import REPORT, STAGES, variants
 from pwfl.systems import registry
+from pwfl.watching import UnnamedCodeError, watched
 
 REALIZATIONS = 3  # of the tiny scenario, of which TRAINED are trained
 TRAINED = 2
@@ -45,6 +47,7 @@ def check_system(name: str) -> pl.DataFrame:
     """Run a system's tiny scenario (`tiny` of its catalog) through all stages, and check what every system owes.
 
     - Every stage's tables satisfy their schemas, whatever the shard size and the order of rows, to the bit.
+    - The address of a stage, of the report and of claims names all code of pwfl and of the system that they run.
     - Modules are there, no stage's module imports another stage's, and every number of the parameters has two bounds.
     - What history says that a training has spent after all rounds is what outcome says.
     - A draw by `pwfl.streams` is of one stage, follows seed and realization, and matters; a second run is the same.
@@ -78,7 +81,13 @@ def check_system(name: str) -> pl.DataFrame:
     _check_shards(model, data)
     _check_draws(model, data)
     _check_accounting(model)
-    _check_report(model)
+    try:
+        with watched(model):
+            _check_report(model)
+            if others := _other_schemes(model):
+                stage_tables(_allowed(model, others), [stage for stage in STAGES if stage not in ("train", "audit")])
+    except UnnamedCodeError as error:
+        raise CheckError(str(error)) from None
     return reruns(model)
 
 
@@ -96,6 +105,30 @@ def reruns(model: Scenario) -> pl.DataFrame:
         moved = [stage for stage in after if before.get(stage, set()) != after[stage]]
         rows.append((".".join(path), str(value), " ".join(moved)))
     return pl.DataFrame(rows, schema=["parameter", "changed_to", "stages"], orient="row")
+
+
+def _other_schemes(model: Scenario) -> list[dict]:
+    """Schemes of the schedulers and noise schemes that the model's do not have, as far as its parameters allow them."""
+    fields = get_args(type(model).model_fields["schemes"].annotation)[0].model_fields
+    known = {part: get_args(fields[part].annotation) for part in ("scheduler", "noise")}
+    missing = {(part, value) for part, values in known.items() for value in values}
+    missing -= {(part, getattr(scheme, part)) for scheme in model.schemes for part in known}
+    found = []
+    for scheduler, noise in product(*known.values()):
+        new = missing & {("scheduler", scheduler), ("noise", noise)}
+        scheme = {"name": f"{scheduler} and {noise}", "scheduler": scheduler, "noise": noise}
+        if new and _allowed(model, [scheme]):
+            found.append(scheme)
+            missing -= new
+    return found
+
+
+def _allowed(model: Scenario, schemes: list[dict]) -> Scenario | None:
+    """The scenario with other schemes; None where it cannot have them."""
+    try:
+        return resolve(model.model_dump() | {"schemes": schemes}, {})
+    except ScenarioError:
+        return None
 
 
 def _finished(made: Tables, model: Scenario) -> Tables:
@@ -345,7 +378,7 @@ def _check_report(model: Scenario) -> None:
             chart = build.figure(scenario, figure, {name: stages[name] for name in needed})
             _save(chart)
         study = {
-            name: {"scenario": case.part(None), "point": Point("swept", {"seed": seed})} | found
+            name: {"scenario": case.part(), "point": Point("swept", {"seed": seed})} | found
             for seed, name in enumerate(("one", "two"))
         }
         claims = build.compare(study)["claims"]
@@ -367,7 +400,7 @@ def _stages_by_address(model: Scenario) -> dict[str, set[str]]:
         stage, variant = description["stage"], description["variant"]
         name = f"{stage}/{variant}" if stage in STAGES and STAGES[stage].variant else stage
         found.setdefault(name, set()).add(description["address"])
-    return found | {REPORT: {str(model.of_stage(REPORT).plain())}}
+    return found | {REPORT: {str(model.of_stage(REPORT))}}
 
 
 def _changed(model: Scenario, path: tuple[str, ...], field) -> tuple[object, Scenario] | None:
