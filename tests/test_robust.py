@@ -203,7 +203,7 @@ def test_a_truncated_table_is_found_and_made_anew(tmp_path, study, undisturbed):
     table.write_bytes(table.read_bytes()[:-200])
     result = snakemake(folder, study)
     assert result.returncode == 1
-    assert "noise.parquet is damaged (it does not say where it comes from)" in result.stdout + result.stderr
+    assert f"{table.relative_to(folder)} is damaged (" in result.stdout + result.stderr
     result = snakemake(folder, study, "--forcerun", str(table.relative_to(folder)))
     assert result.returncode == 0, result.stdout + result.stderr
     assert_equal_tables(folder, undisturbed)

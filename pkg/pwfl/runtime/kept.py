@@ -12,12 +12,14 @@ import shlex
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from io import BytesIO
-from typing import BinaryIO, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 import numpy as np
-import polars as pl
 
 from pwfl.runtime import files
+
+if TYPE_CHECKING:
+    import polars as pl
 
 METADATA = "pwfl"  # key of a Parquet file's metadata
 SEAL, DIGITS = b'{"sha256": "', 64  # how a label begins, and the digest's length
@@ -89,7 +91,7 @@ def read(path: str, expected: Mapping, load: Callable[[BinaryIO], Kept]) -> Kept
         raise damaged(path, f"it cannot be read: {error.strerror or error}") from None
 
 
-def write_table(frame: pl.DataFrame, path: str, label: Mapping) -> None:
+def write_table(frame: "pl.DataFrame", path: str, label: Mapping) -> None:
     """Write a table to a Parquet file, with its label."""
 
     def save(file: BinaryIO, text: str) -> None:
@@ -100,8 +102,10 @@ def write_table(frame: pl.DataFrame, path: str, label: Mapping) -> None:
     write(path, label, save)
 
 
-def read_table(path: str, expected: Mapping) -> pl.DataFrame:
+def read_table(path: str, expected: Mapping) -> "pl.DataFrame":
     """Read a table that `write_table` wrote; see `read`."""
+    import polars as pl  # here, as the workflow's start, which reads no table, would wait for it
+
     return read(path, expected, lambda file: pl.read_parquet(file.read()))
 
 
