@@ -183,6 +183,15 @@ def test_random_orthogonalization_by_its_formulas(delta):
         np.testing.assert_allclose(leakage.filter(users=3)[column], expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize("system", ["multicell", "random_orthogonalization", "utility_fair"])
+def test_the_samples_of_an_outcome_are_those_of_all_users(system):
+    found = accounted(system, 1e-5)
+    users = found["users"].group_by("realization", maintain_order=True).agg(pl.col("samples").sum())
+    expected = found["outcome"].select("realization").join(users, on="realization", how="left", maintain_order="left")
+    assert found["outcome"]["samples"].to_list() == expected["samples"].to_list()
+    assert (users["samples"] > 1).all()
+
+
 @pytest.mark.parametrize("delta", DELTAS)
 def test_utility_fair_by_its_formulas(delta):
     found = accounted("utility_fair", delta)
