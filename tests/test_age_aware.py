@@ -347,8 +347,9 @@ def test_audit_of_the_noise_that_training_adds(monkeypatch):
     assert np.abs(correlation).max() * np.sqrt(added.shape[1]) < 6.5  # 7140 pairs at 1e-6 in all
 
 
-def test_the_account_is_the_formula_of_the_tables():
-    tables, _ = stage_tables(TINY, "random", "constant")
+@pytest.mark.parametrize("rule", ["constant", "adaptive"])
+def test_the_account_is_the_formula_of_the_tables(rule):
+    tables, _ = stage_tables(TINY, "random", rule)
     row = tables["leakage"].join(tables["links"], on=["realization", "user", "collection_time"])
     for name, distance in (
         ("exact", "total_variation"),
@@ -359,8 +360,15 @@ def test_the_account_is_the_formula_of_the_tables():
             row[f"epsilon_{name}"], age.age_epsilon(row["epsilon_classical"].to_numpy(), row[distance].to_numpy())
         )
     outcome = tables["outcome"]
-    worst = tables["leakage"].group_by("realization", "case", maintain_order=True).agg(pl.col("epsilon_exact").max())
-    assert outcome["epsilon_exact"].equals(worst["epsilon_exact"])
+    worst = (
+        tables["leakage"]
+        .group_by("realization", "case", maintain_order=True)
+        .agg(pl.col("^epsilon_.*$").max(), understated=(pl.col("epsilon_exact") / pl.col("epsilon_unsafe")).max())
+    )
+    for name in ("exact", "bound", "classical", "unsafe"):
+        assert outcome[f"epsilon_{name}"].equals(worst[f"epsilon_{name}"])
+    assert outcome["epsilon_server"].equals(outcome["epsilon_classical"])
+    np.testing.assert_allclose(outcome["epsilon_understated"], worst["understated"], rtol=1e-12)
     noisy = tables["noise"].join(tables["users"].select("realization", "user", "samples"), on=["realization", "user"])
     power = noisy.group_by("realization", "case", maintain_order=True).agg(
         power=(2 * (pl.col("samples") / pl.col("samples").sum() * pl.col("noise_scale_wh")) ** 2).sum()

@@ -286,6 +286,12 @@ def test_numbers_are_the_same_in_any_block(seed, start, before, count, shape):
     assert ((block > 0) & (block < 1)).all()
 
 
+def test_numbers_are_never_zero(monkeypatch):
+    zeros = type("Zeros", (), {"__init__": lambda self, bits: None, "random": lambda self, shape: np.zeros(shape)})
+    monkeypatch.setattr(np.random, "Generator", zeros)
+    assert (streams.uniforms(3, "p", range(2), (5,)) == 2.0**-54).all()  # half of the least that is drawn
+
+
 def test_numbers_are_uniform():
     numbers = streams.uniforms(3, "p", range(1000), (101,)).ravel()
     assert stats.kstest(numbers, "uniform").pvalue > FALSE_ALARM

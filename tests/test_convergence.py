@@ -44,6 +44,17 @@ def test_a_quadratic_attains_the_bound_on_the_noise():
     assert found["bound_limit"] == found["c3"]
 
 
+def test_of_several_intervals_each_constant_is_the_largest():
+    scheduled = np.array([[[True, False, True], [True, True, False], [False, False, True]]])
+    samples = np.broadcast_to([60, 90, 75], scheduled.shape)
+    noise_std = np.where(scheduled, [2.0, 1.0, 0.5], 0.0)
+    given = Convergence.model_construct(smoothness=8.0, strong_convexity=0.5, xi1=3.0, xi2=0.7)
+    whole = convergence_bound(samples, scheduled, noise_std, 4, given)
+    alone = [convergence_bound(samples[:, [k]], scheduled[:, [k]], noise_std[:, [k]], 4, given) for k in range(3)]
+    for name in ("c1", "c2", "c3"):
+        assert whole[name] == max(each[name] for each in alone) > min(each[name] for each in alone)
+
+
 def softmax_regression(l2, left_out, least_noise, draws=3):
     """Gaps of Algorithm 1, mean over draws, and the theorem's bound on them, both of shape (ROUNDS + 1,).
 

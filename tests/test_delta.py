@@ -183,6 +183,26 @@ def test_random_orthogonalization_by_its_formulas(delta):
         np.testing.assert_allclose(leakage.filter(users=3)[column], expected, rtol=1e-9)
 
 
+def test_random_orthogonalization_guarantees_what_has_noise_in_every_round_however_little():
+    found = accounted("random_orthogonalization", 1e-5)
+    numbers = {"system": "random_orthogonalization", "realizations": 2, "training_realizations": 1}
+    model = resolve(numbers | CONFIGS["random_orthogonalization"], {})
+    silent = (pl.col("realization") == 1) & (pl.col("round") == 2)
+    noise = found["noise"].with_columns(noise_std=pl.when(silent).then(0.0).otherwise(1e-3))
+    outcome = run.account(part(model, "account"), found | {"noise": noise})["outcome"]
+    assert outcome["guaranteed"].to_list() == [True, False]
+    assert outcome["guarantee"].str.starts_with("not guaranteed").to_list() == [False, True]
+
+
+@pytest.mark.parametrize("system", ["multicell", "random_orthogonalization", "utility_fair"])
+def test_the_samples_of_an_outcome_are_those_of_all_users(system):
+    found = accounted(system, 1e-5)
+    users = found["users"].group_by("realization", maintain_order=True).agg(pl.col("samples").sum())
+    expected = found["outcome"].select("realization").join(users, on="realization", how="left", maintain_order="left")
+    assert found["outcome"]["samples"].to_list() == expected["samples"].to_list()
+    assert (users["samples"] > 1).all()
+
+
 @pytest.mark.parametrize("delta", DELTAS)
 def test_utility_fair_by_its_formulas(delta):
     found = accounted("utility_fair", delta)

@@ -179,6 +179,15 @@ def test_rho_counts_the_rounds_in_which_a_user_sends_within_its_budget(scheduler
     assert (stopped > 10) == (share < 1)
 
 
+def test_the_worst_case_adds_up_over_the_intervals_in_which_a_user_sends():
+    model = scenario(2, 1.0)
+    found = stages(model, "random", "random", range(4))
+    clipped = resolve(model.model_dump(), {"training": {"clipping": "per_user"}})
+    leakage = run.account(part(clipped, "account"), found)["leakage"]
+    samples = leakage.join(found["users"], on=["realization", "user"], how="left", maintain_order="left")["samples"]
+    np.testing.assert_allclose(leakage["rho_worst_case"], leakage["rho"] * samples**2, rtol=1e-12)
+
+
 @pytest.mark.parametrize("share", [1.0, 0.5])
 @pytest.mark.parametrize(("scheduler", "noise"), SCHEMES)
 def test_each_interval_is_scheduled_and_accounted_for_as_a_static_channel_is(scheduler, noise, share):

@@ -127,6 +127,16 @@ def test_shards_are_blocks_of_a_fixed_grid():
     assert shards.names(10, 5) == ["000000-000005", "000005-000010"]
     assert shards.covering(3, 6, 4) == ["000000-000004", "000004-000008"]
     assert shards.bounds("000004-000008") == (4, 8)
+    assert shards.names(2, 1) == ["000000-000001", "000001-000002"]
+
+
+def test_shards_are_of_the_trained_where_training_is_and_one_for_the_audit():
+    numbers = {"realizations": 9, "training_realizations": 4}
+    model = resolve(numbers | {"shards": {"optimization": 5, "training": 2}, "audit": {"canaries": 50}}, {})
+    found = {stage: shards.of(model, stage) for stage in STAGES}
+    assert found.pop("audit") == ["all"]
+    assert found.pop("train") == ["000000-000002", "000002-000004"]
+    assert set(map(tuple, found.values())) == {("000000-000005", "000005-000010")}
 
 
 # What is refused: the first tables of the random scheme, as a job of the noise stage reads them.
