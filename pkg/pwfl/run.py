@@ -14,6 +14,7 @@ from time import monotonic
 
 from pwfl.runtime import threads
 from pwfl.scenario.values import Values
+from pwfl.systems import registry
 from pwfl.work import channel as of_channel
 from pwfl.work import stage
 from pwfl.work.stage import Tables
@@ -31,20 +32,17 @@ def channel(values: Values, realizations: range, outside: Tables | None = None) 
 
     These may hold more realizations.
     """
-    with _one_thread(values, "channel"):
-        return of_channel.run(values, realizations, outside)
+    return of_channel.run(values, realizations, outside)
 
 
 def schedule(values: Values, scheduler: str, found: Tables) -> Tables:
     """The tables `schedule` and `schedule_status`, from `users` and `links`."""
-    with _one_thread(values, "schedule"):
-        return stage.run(values, "schedule", found, scheduler)
+    return stage.run(values, "schedule", found, scheduler)
 
 
 def noise(values: Values, scheme: str, found: Tables) -> Tables:
     """The tables `noise` and `noise_status`, from `users` and `schedule`."""
-    with _one_thread(values, "noise"):
-        return stage.run(values, "noise", found, scheme)
+    return stage.run(values, "noise", found, scheme)
 
 
 def train(values: Values, data, realizations: range, found: Tables, checkpoint=None) -> Tables:
@@ -60,16 +58,14 @@ def train(values: Values, data, realizations: range, found: Tables, checkpoint=N
     from pwfl.work import train as of_train  # here, as other stages would wait
 
     with quiet_tensorflow():
-        stage.module(values.system, "train")
+        registry.system(values.system).part("train")
     told = partial(_told, asked=len(realizations))
-    with _one_thread(values, "train"):
-        return of_train.run(values, data, realizations, found, checkpoint, told)
+    return of_train.run(values, data, realizations, found, checkpoint, told)
 
 
 def account(values: Values, found: Tables) -> Tables:
     """The tables `leakage` and `outcome`, from `users`, `schedule` and `noise`."""
-    with _one_thread(values, "account"):
-        return stage.run(values, "account", found)
+    return stage.run(values, "account", found)
 
 
 def audit(values: Values, found: Tables) -> Tables:
@@ -77,9 +73,8 @@ def audit(values: Values, found: Tables) -> Tables:
     from pwfl.work import audit as of_audit  # here, as other stages would wait for scipy.stats
 
     with quiet_tensorflow():
-        stage.module(values.system, "audit")
-    with _one_thread(values, "audit"):
-        return of_audit.run(values, found)
+        registry.system(values.system).part("audit")
+    return of_audit.run(values, found)
 
 
 @contextmanager
@@ -101,14 +96,6 @@ def quiet_tensorflow() -> Iterator[None]:
         os.dup2(kept, 2)
         os.close(kept)
     threads.limit_tensorflow()
-
-
-@contextmanager
-def _one_thread(values: Values, name: str) -> Iterator[None]:
-    """Let a stage compute with one thread of BLAS, in all libraries that its module loads."""
-    stage.module(values.system, name)
-    with threads.one_of_blas():
-        yield
 
 
 def _told(missing: list[int], asked: int) -> Iterator[int]:

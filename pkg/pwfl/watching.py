@@ -17,6 +17,7 @@ from pwfl.scenario import load
 from pwfl.scenario.common import Scenario
 from pwfl.stages import IMPORTED, REPORT, STAGES
 from pwfl.systems import registry
+from pwfl.workflow import reports
 
 UNNAMED = {"pwfl.run"}  # time, logs and quiet
 PARTS = {"figure": REPORT, "summarize": REPORT, "compare": "comparison", "comparison_figure": "comparison"}  # of build
@@ -56,7 +57,7 @@ def _described(scenario: Scenario) -> dict[str, list[str]]:
     """The modules that the description of each stage names, by stage; scripts among them."""
     addresses = store.addresses(scenario)
     study = load({"study": "watched", "scenarios": {"one": scenario.model_dump()}}, "watched")
-    found = [*addresses.values(), store.report(study, "one", addresses), store.comparison(study)]
+    found = [*addresses.values(), reports.of_scenario(study, "one", addresses, "tables"), reports.comparison(study)]
     return {description["stage"]: description["modules"] for description in found}
 
 

@@ -11,5 +11,6 @@ def run(values: Values, found: Tables) -> Tables:
     """The table `audit`, from all tables of the earlier stages but `history`; they may hold more realizations."""
     asked = pl.col("realization") < values.realizations
     inputs = handed(values.system, "audit", found)
-    own = Handed("audit", {name: frame.filter(asked) for name, frame in inputs.items()})
-    return {"audit": audit.table(module(values.system, "audit").attacks(values, own))}
+    inputs = Handed("audit", {name: frame.filter(asked) for name, frame in inputs.items()})
+    with module(values.system, "audit") as own:
+        return {"audit": audit.table(own.attacks(values, inputs))}

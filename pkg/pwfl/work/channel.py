@@ -11,11 +11,15 @@ from pwfl.work.stage import Tables, checked, module
 
 def imported(system: str, paths: Mapping[str, str]) -> Tables:
     """Tables from outside, checked, by the files that hold them; none where there are none."""
-    return module(system, IMPORTED).run(paths) if paths else {}
+    if not paths:
+        return {}
+    with module(system, IMPORTED) as own:
+        return own.run(paths)
 
 
 def run(values: Values, realizations: range, outside: Tables | None = None) -> Tables:
     """The tables `users` and `links` of some consecutive realizations; `outside` may hold more of them."""
     asked = pl.col("realization").is_between(realizations.start, realizations.stop, closed="left")
     handed = [{name: frame.filter(asked) for name, frame in outside.items()}] if outside else []
-    return checked("channel", module(values.system, "channel").run(values, realizations, *handed))
+    with module(values.system, "channel") as own:
+        return checked("channel", own.run(values, realizations, *handed))

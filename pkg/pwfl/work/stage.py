@@ -1,7 +1,12 @@
 """A stage that makes tables of tables: `schedule`, `noise`, `account`; and what the others share with it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+
 import polars as pl
 
+from pwfl.runtime import threads
 from pwfl.scenario.values import Values
 from pwfl.stages import STAGES
 from pwfl.systems import registry
@@ -29,12 +34,16 @@ def run(values: Values, stage: str, found: Tables, variant: str | None = None) -
     """The tables of a stage, or of a variant of one, from those of earlier stages."""
     inputs = handed(values.system, stage, found, variant)
     arguments = (variant, inputs) if variant else (inputs,)
-    return checked(stage, module(values.system, stage).run(values, *arguments))
+    with module(values.system, stage) as own:
+        return checked(stage, own.run(values, *arguments))
 
 
-def module(system: str, name: str):
-    """A module of a system."""
-    return registry.system(system).part(name)
+@contextmanager
+def module(system: str, name: str) -> Iterator[ModuleType]:
+    """A module of a system, for work with one thread of BLAS in all libraries that it loads."""
+    own = registry.system(system).part(name)
+    with threads.one_of_blas():
+        yield own
 
 
 def handed(system: str, stage: str, found: Tables, variant: str | None = None) -> Handed:

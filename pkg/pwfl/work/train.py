@@ -23,13 +23,14 @@ def run(
 
     `steps` is handed the realizations that the checkpoint lacks, and yields them one after the other.
     """
-    trained = module(values.system, "train").trainer(values, data, handed(values.system, "train", found))
     histories = checkpoint.restore() if checkpoint else {}
     missing = [realization for realization in realizations if realization not in histories]
-    for realization in steps(missing):
-        histories[realization] = trained(realization)
-        if checkpoint:
-            checkpoint.save(histories)
+    with module(values.system, "train") as own:
+        trained = own.trainer(values, data, handed(values.system, "train", found))
+        for realization in steps(missing):
+            histories[realization] = trained(realization)
+            if checkpoint:
+                checkpoint.save(histories)
     return {
         "holdings": holdings(values, data, realizations, found),
         "history": pl.concat([histories[realization] for realization in realizations]),
