@@ -45,6 +45,9 @@ try:
         for warning in study.warnings:
             logger.warning(warning)
     planned = {name: store.addresses(chosen) for name, chosen in study.scenarios.items()}
+    CAPTIONS = Path(str(workflow.current_basedir)).parent / "report"
+    # Record, in RESULTS -> all that its job depends on.
+    due_reports = reports.plan(study, planned, CAPTIONS)
 except Exception as error:
     raise WorkflowError(entrance.message(error)) from None
 # Address -> what stands there, and one of the scenarios that it belongs to.
@@ -54,9 +57,6 @@ described = {
     for description in planned[name].values()
 }
 RESULTS = f"results/{study.name}"
-CAPTIONS = Path(str(workflow.current_basedir)).parent / "report"
-# Record, in RESULTS -> all that its job depends on.
-due_reports = reports.plan(study, planned, CAPTIONS)
 
 
 def lies(path):
@@ -68,11 +68,12 @@ stored_elsewhere = (
     workflow.storage_settings is not None
     and workflow.storage_settings.default_storage_provider is not None
 )
-# Where files lie in a storage, records cannot be read now: then params decide, by Snakemake's memory.
+# The main process decides, jobs do not. Where files lie in a storage, records cannot be read now: then params decide, by
+# Snakemake's memory.
 stale = {
     path: lies(path)
     for path, depends in due_reports.items()
-    if stored_elsewhere or not made.is_of(lies(path), depends)
+    if workflow.is_main_process and (stored_elsewhere or not made.is_of(lies(path), depends))
 }
 
 
