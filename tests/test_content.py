@@ -216,7 +216,6 @@ def test_a_flipped_bit_in_a_report_file_is_refused(own, tmp_path):
 def test_a_flipped_bit_in_a_record_makes_it_anew(tmp_path):
     file, record = tmp_path / "table.csv", str(tmp_path / made.FOLDER / "tables.json")
     file.write_text("a\n1\n")
-    Path(record).parent.mkdir()
     depends = {"stage": "report", "upstream": {"drawn": {"audit": "0123456789ab"}}}
     made.record(record, depends, [str(file)])
     whole = Path(record).read_bytes()

@@ -347,7 +347,7 @@ def test_the_longest_names_make_files_that_can_be_written(tmp_path):
     config = TINY | {"study": name, "scenarios": {name: {}}}
     result = conftest.snakemake(tmp_path, config, f"results/{name}/{name}/scenario.yaml")
     assert result.returncode == 0, result.stdout + result.stderr
-    assert (tmp_path / f"results/{name}/{name}/addresses.csv").exists()
+    assert (tmp_path / f"results/{name}/{name}/parameters.parquet").exists()
 
 
 def test_the_limits_that_the_documentation_names_are_those_of_the_code():

@@ -13,6 +13,8 @@ from conftest import TINY, need
 from pwfl import api, tables
 from pwfl.report import build, page, theme
 from pwfl.report.catalog import COMPARISON, SWEEP_FIGURES
+from pwfl.runtime import made
+from pwfl.workflow import reports
 
 pytestmark = pytest.mark.xdist_group("page")
 
@@ -71,6 +73,8 @@ def folder(tmp_path_factory):
         theme.save(chart, paths, build.choices("multicell", figure, compared))
     for name in COMPARISON:
         tables.write_report(found.comparison[name], folder / f"{name}.csv", folder / f"{name}.parquet")
+    files = [str(path) for path in folder.iterdir()]
+    made.record(str(folder / reports.record("comparison")), {}, files)
     text = "**A caption** of ``{{ snakemake.wildcards.scenario }}``."
     part = {
         "scenario": None,

@@ -127,7 +127,7 @@ def test_results_leave_out_an_audit_of_other_parameters(done, tmp_path):
 REPORT = {"tables_multicell", "figures_multicell", "audited", "comparison", "page"}
 AUDIT = {"audit", *REPORT}
 ACCOUNT = {"account", *AUDIT}
-TRAIN = {"train", *REPORT}
+TRAIN = {"train", *REPORT} - {"audited"}
 NOISE = {"noise", "train", *ACCOUNT}
 SCHEDULE = {"schedule", *NOISE}
 CHANNEL = {"channel", *SCHEDULE}
@@ -136,7 +136,7 @@ RERUNS = {  # one of a kind; for every parameter tests/reruns has the stages who
     "realizations": (6, CHANNEL - {"train"}),
     "training_realizations": (4, REPORT),  # shards are whole: the fourth is trained
     "shards.optimization": (3, CHANNEL - {"audited"}),
-    "shards.training": (1, TRAIN - {"audited"}),
+    "shards.training": (1, TRAIN),
     "radio.bandwidth_hz": (200e3, SCHEDULE),
     "channel.links": ("links.csv", {"imported", *CHANNEL}),
     "data.dataset": ("mnist", {"dataset", *CHANNEL}),

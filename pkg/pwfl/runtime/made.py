@@ -28,6 +28,7 @@ def record(path: str, depends: Mapping, files: Iterable[str]) -> None:
         "files": {Path(file).name: _sha256(Path(file).read_bytes()) for file in files},
     }
     text = json.dumps(held | {"content": digest(held)}, indent=1)
+    Path(path).parent.mkdir(exist_ok=True)
     with whole(path) as partial:
         Path(partial).write_text(text + "\n", encoding="utf-8")
 
