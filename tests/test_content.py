@@ -220,6 +220,7 @@ def test_a_flipped_bit_in_a_record_makes_it_anew(tmp_path):
     made.record(record, depends, [str(file)])
     whole = Path(record).read_bytes()
     assert made.is_of(record, depends)
+    assert made.is_of(record, dict(reversed(depends.items())))
     assert json.loads(whole)["upstream"] == depends["upstream"]
     order = random.Random(2)
     for _ in range(300):

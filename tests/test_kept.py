@@ -258,3 +258,15 @@ def test_a_description_is_healed_by_the_next_job_at_its_address(tmp_path, damage
         description.unlink()
     tables.write_all({"users": users}, {"users": str(path)}, DESCRIPTION)
     assert yaml.safe_load(description.read_text()) == DESCRIPTION
+
+
+def test_a_command_to_delete_a_file_works_for_any_name():
+    assert "`rm 'a table.parquet'`" in str(kept.damaged("a table.parquet", "cut"))
+
+
+def test_arrays_may_hold_what_begins_a_label(tmp_path):
+    array = np.frombuffer(kept.SEAL + b"0" * kept.DIGITS, np.uint8)
+    path = str(tmp_path / "data.npz")
+    kept.write_arrays({"x": array}, path, {"address": "0123456789ab"})
+    (found,) = kept.read_arrays(path, ["x"], {"address": "0123456789ab"})
+    assert (found == array).all()
