@@ -256,12 +256,15 @@ def unfinished():
     """The files asked for that are not there, or not of this plan: none, at the end of a run that did all its work."""
     if stored_elsewhere:
         return []
-    wanted = {job: job.output or job.input for job in workflow.dag.targetjobs}
-    missing = {str(path) for paths in wanted.values() for path in paths if not Path(path).exists()}
+    asked = {path for job in workflow.dag.targetjobs for path in job.output or job.input}
+    missing = {str(path) for path in asked if not Path(path).exists()}
     for job in workflow.dag.jobs:
         record = getattr(job.output, "made", None)
-        asked = any(not paths.isdisjoint(job.output) for paths in map(set, wanted.values()))
-        if record and asked and not made.is_of(record, job.params.depends):
+        if (
+            record
+            and not asked.isdisjoint(job.output)
+            and not made.is_of(record, job.params.depends)
+        ):
             missing.add(str(record))
     return sorted(missing)
 
