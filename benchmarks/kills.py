@@ -48,13 +48,13 @@ class Fault(NamedTuple):
     kills: tuple[str, ...]
 
 
-def start(folder: Path, cores: int = 2) -> subprocess.Popen:
+def start(folder: Path, *arguments: str) -> subprocess.Popen:
     """Start the study's workflow in a folder, in a group of processes of its own."""
     (folder / "study.yaml").write_text(yaml.safe_dump(STUDY))
     command = [
         sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--directory", str(folder),
-        "--workflow-profile", "none", "--configfile", str(folder / "study.yaml"), "--cores", str(cores),
-        "--rerun-incomplete", "--nolock",
+        "--workflow-profile", "none", "--configfile", str(folder / "study.yaml"), "--cores", "2",
+        "--nolock", *arguments,
     ]  # fmt: skip
     with open(folder / "snakemake.log", "a") as log:
         told = {"env": os.environ | {"PYTHONPATH": str(ROOT / "pkg")}, "cwd": folder, "stdin": subprocess.DEVNULL}
@@ -144,13 +144,14 @@ def disturbed(kills: int, root: Path, seed: int = 0) -> tuple[Counter, list[Faul
     folder, history = root / "run-0", ()
     folder.mkdir()
     for number in range(kills + 1):
-        run = start(folder)
+        run, killed = start(folder, *draw.choice(((), ("--rerun-incomplete",)))), False
         if number < kills:
             victim, sent = draw.choice(VICTIMS), draw.choice(SIGNALS)
             try:
                 run.wait(draw.uniform(0, seconds))
             except subprocess.TimeoutExpired:
                 kill(run, folder, victim, sent)
+                killed = True
                 name = f"{victim} {sent.name}"
                 counts[name] += 1
                 history = (*history, name)
@@ -167,7 +168,7 @@ def disturbed(kills: int, root: Path, seed: int = 0) -> tuple[Counter, list[Faul
             shutil.rmtree(folder)
             folder, history = root / f"run-{number + 1}", ()
             folder.mkdir()
-        elif number == kills:
+        elif not killed:
             faults.append(Fault("does not end without error when it is resumed", history))
     return counts, faults
 

@@ -82,12 +82,15 @@ def let_content_decide():
     """Run what is missing and what is of another plan, whatever the times of files say, and the command line.
 
     Addresses name what stages' tables are of, and records what a report was made of, so inputs are `ancient`, and
-    what is stale is forced. Called by input functions, between Snakemake's reading of its settings and its decision.
+    what is stale is forced. Files appear whole or not at all, so Snakemake's marks of jobs that were killed tell nothing;
+    by --rerun-incomplete it would force such jobs, and leave out all below them. Called by input functions, between
+    Snakemake's reading of its settings and its decision.
     """
     if workflow.is_main_process:
         workflow.dag_settings.rerun_triggers = {RerunTrigger.PARAMS}
         if not stored_elsewhere:
             workflow.dag.forcefiles.update(stale.values())
+            workflow.dag.ignore_incomplete = True
 
 
 if workflow.is_main_process and is_main:

@@ -3,6 +3,7 @@
 The study is of `age_aware`, which needs no TensorFlow.
 """
 
+import base64
 import csv
 import hashlib
 import json
@@ -236,6 +237,17 @@ def test_a_flipped_bit_in_a_record_makes_it_anew(tmp_path):
     assert not made.is_of(record, depends)
     file.unlink()
     assert made.is_of(record, depends)  # what is missing is made, whatever the record says
+
+
+def test_a_job_that_was_killed_when_its_file_was_whole_is_not_run_again(done, project, tmp_path):
+    """Snakemake would force it, and leave out the jobs below it that have not run yet."""
+    shutil.copytree(done, tmp_path / "copy", copy_function=shutil.copy)
+    for table in (done / "store/noise").rglob("*.parquet"):
+        name = base64.urlsafe_b64encode(str(table.relative_to(done)).encode()).decode()
+        (tmp_path / "copy/.snakemake/incomplete" / name).write_text('{"external_jobid": null}')
+    (tmp_path / "copy" / RESULTS / "index.html").unlink()
+    for arguments in [(), ("--rerun-incomplete",)]:
+        assert planned(tmp_path / "copy", project, CONFIG, *arguments) == {"page": 1}
 
 
 def test_exit_0_means_that_every_target_exists(own, project):

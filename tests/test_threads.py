@@ -11,6 +11,7 @@ from itertools import product
 
 import pytest
 import tensorflow as tf
+from tensorflow.python.eager import context
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from conftest import TINY, environment
@@ -108,7 +109,7 @@ def test_stages_take_one_thread_of_blas(count):
 def started(monkeypatch):
     """TensorFlow in a process that has computed, with no number of threads set, in the environment either."""
     tf.zeros(1)
-    monkeypatch.setattr(tf.config.threading, "get_intra_op_parallelism_threads", lambda: 0)
+    monkeypatch.setattr(context.context(), "_intra_op_parallelism_threads", None)  # what tests before this one set
     threads._warn.cache_clear()
     for name in (threads.INSIDE, threads.BETWEEN, threads.KERNELS):
         monkeypatch.delenv(name, raising=False)
