@@ -276,9 +276,9 @@ def installed(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("entry", "content", "expected"),
     [
-        ("mine = nowhere_at_all", "", "has no module nowhere_at_all.scenario"),
-        ("mine = broken_one", None, "has no module broken_one.scenario"),
-        ("mine = broken_one:attribute", "", "has no module broken_one:attribute.scenario"),
+        ("mine = nowhere_at_all", "", "has no module nowhere_at_all.parameters"),
+        ("mine = broken_one", None, "has no module broken_one.parameters"),
+        ("mine = broken_one:attribute", "", "has no module broken_one:attribute.parameters"),
         ("mine = .", "", "cannot be imported"),
         ("mine =", "", "cannot be imported"),
         ("mine = broken_one", "raise RuntimeError('on\\npurpose')", "cannot be imported: RuntimeError: on purpose ("),
@@ -293,7 +293,7 @@ def installed(tmp_path, monkeypatch):
 def test_what_is_wrong_with_a_system_of_another_package_is_said(
     installed, tmp_path, capsys, monkeypatch, entry, content, expected
 ):
-    package(installed, "broken_one", entry, **({} if content is None else {"scenario": content}))
+    package(installed, "broken_one", entry, **({} if content is None else {"parameters": content}))
     path = tmp_path / "study.yaml"
     path.write_text("base: {system: mine}\n" + FEW)
     monkeypatch.setattr(sys, "argv", ["scenario", str(path)])
@@ -356,16 +356,14 @@ def test_an_internal_error_says_so_and_where_its_traceback_is(monkeypatch, tmp_p
 
 
 def test_the_workflow_says_what_is_internal(tmp_path):
-    fails = [
-        "from pydantic import model_validator",
-        "from pwfl.systems.age_aware.scenario import AgeAware",
+    model = [
+        "from pwfl.systems.age_aware.parameters import AgeAware",
         "class MODEL(AgeAware):",
         "    system: str = 'mine'",
-        "    @model_validator(mode='after')",
-        "    def _fail(self):",
-        "        return {}['missing']",
     ]
-    package(tmp_path / "site", "broken_three", "mine = broken_three", scenario="\n".join(fails))
+    fails = "def consistent(scenario):\n    return {}['missing']"
+    modules = {"parameters": "\n".join(model), "checks": fails}
+    package(tmp_path / "site", "broken_three", "mine = broken_three", **modules)
     config = {"base": {"system": "mine"}, "scenarios": {"one": {}}}
     result = snakemake(tmp_path / "run", config, "--dry-run", plugins=(tmp_path / "site",))
     said = result.stdout + result.stderr

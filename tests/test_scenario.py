@@ -15,7 +15,7 @@ from pwfl.scenario.fields import Section, parameter
 from pwfl.scenario.values import UndeclaredError, Values, plain, replaced
 from pwfl.stages import STAGES
 from pwfl.systems import registry
-from pwfl.systems.multicell.scenario import Multicell
+from pwfl.systems.multicell.parameters import Multicell
 
 
 def error_of(config) -> str:

@@ -7,11 +7,10 @@ reach its accuracy. Signals and noise have no units there, and none here.
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameter
-from pwfl.scenario.size import COMPLEX, COPIES, FLOAT32, LINK_BYTES, network_bytes, training_operations
 
 
 class Network(Section):
@@ -34,15 +33,7 @@ class Radio(Section):
     receiver_noise_variance: float = parameter(
         1.0, "variance sigma_m^2 of the complex noise of an antenna", stages="noise account", ge=0, le=1e12
     )
-    bandwidth_hz: float = parameter(
-        180e3,
-        "bandwidth B of the channel, a symbol per second and hertz; the paper names none, this is an LTE resource "
-        "block's (3GPP TS 36.211)",
-        unit="Hz",
-        stages="train account",
-        ge=1,
-        le=1e12,
-    )
+    bandwidth_hz: float = common.resource_block_hz(stages="train account")
     normalization: Literal["I/M", "I"] = parameter(
         "I/M", "covariance of a channel; with I, the server divides (4) by M once more", stages="noise account report"
     )
@@ -51,11 +42,7 @@ class Radio(Section):
 class Data(common.DataSource):
     """What the users hold and learn."""
 
-    dataset: Literal["digits", "mnist", "fashion_mnist"] = parameter(
-        "mnist",
-        "data set: MNIST, Fashion-MNIST, or scikit-learn's digits (ships with it, needs no download)",
-        stages="train account",
-    )
+    dataset: common.Dataset = common.dataset(stages="train account")
     samples_per_user: int = parameter(
         600, "training samples of a user, drawn without replacement", unit="samples", stages="channel", ge=1, le=10**6
     )
@@ -72,9 +59,7 @@ class Privacy(Section):
         le=1e12,
     )
     target_epsilon: float | None = common.target_epsilon(stages="noise/fixed")
-    delta: float = parameter(
-        1e-5, "delta of the (epsilon, delta) guarantee", stages="noise/fixed account report", ge=1e-100, lt=1
-    )
+    delta: float = common.delta(stages="noise/fixed account report")
     user_numbers: list[Annotated[int, Field(ge=1, le=10**6)]] = parameter(
         [10, 20, 30, 40, 50, 60, 70, 80, 90, 100],
         "numbers of users for which leakages are found besides network.users (Fig. 2)",
@@ -118,57 +103,14 @@ SCHEMES = [
 class RandomOrthogonalization(common.Scenario):
     """A scenario of the system `random_orthogonalization`."""
 
-    system: Literal["random_orthogonalization"] = parameter("random_orthogonalization", "the system simulated")
-    seed: int = parameter(1, "seed of every random draw", stages="channel train account audit", ge=0, lt=2**63)
+    system: Literal["random_orthogonalization"] = common.system("random_orthogonalization")
+    seed: int = common.seed(stages="channel train account audit")
     network: Network = Network()
     radio: Radio = Radio()
     data: Data = Data()
     privacy: Privacy = Privacy()
     training: Training = Training()
-    schemes: list[Scheme] = parameter(
-        SCHEMES, "the schemes compared; a list replaces the default one", stages="report", min_length=1
-    )
-
-    @model_validator(mode="after")
-    def _consistent(self):
-        """Reject what no realization can satisfy."""
-        users, samples = self.network.users, self.data.samples_per_user
-        available = self.data.available
-        if users * samples > available:
-            raise ValueError(
-                f"data.samples_per_user: {users} users would hold {users * samples} samples, {self.data.dataset} has "
-                f"{available}; lower data.samples_per_user to {available // users} or less, or network.users"
-            )
-        if self.training.batch_size > samples:
-            raise ValueError(
-                f"training.batch_size: {self.training.batch_size} is more than data.samples_per_user: {samples}; "
-                "a mini-batch holds a sample at most once"
-            )
-        numbers = self.privacy.user_numbers
-        if twice := next((number for number in numbers if numbers.count(number) > 1), None):
-            raise ValueError(f"privacy.user_numbers: {twice} stands twice; name each number of users once")
-        return self
-
-    def table_bytes(self) -> tuple[float, float, str]:
-        """See `pwfl.scenario.common.Scenario`."""
-        largest = max([self.network.users, *self.privacy.user_numbers])
-        channels = largest * max(largest, self.network.antennas) * COMPLEX * COPIES  # of one realization
-        sizes = self.network.users + sum(self.privacy.user_numbers)
-        rows = self.training.rounds * sizes * LINK_BYTES
-        return rows, channels, "network.users, network.antennas, privacy.user_numbers or training.rounds"
-
-    def training_bytes(self) -> tuple[float, str]:
-        """See `pwfl.scenario.common.Scenario`."""
-        steps = self.network.users * self.training.local_steps * self.training.batch_size * FLOAT32 * COPIES
-        return network_bytes(
-            self, [], self.network.users
-        ) + steps, "network.users, training.local_steps or training.batch_size"
-
-    def training_operations(self) -> float:
-        """See `pwfl.scenario.common.Scenario`."""
-        training = self.training
-        samples = training.rounds * self.network.users * training.local_steps * training.batch_size
-        return training_operations(self, [], samples)
+    schemes: list[Scheme] = common.schemes(SCHEMES)
 
 
 MODEL = RandomOrthogonalization

@@ -2,9 +2,6 @@
 
 from typing import Literal
 
-from pydantic import model_validator
-
-from pwfl.learning import datasets, mlp
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameter
 
@@ -42,7 +39,7 @@ class Privacy(Section):
         ge=1e-9,
         le=1e6,
     )
-    delta: float = parameter(1e-5, "delta of the (epsilon, delta) guarantee", stages="account", ge=1e-100, lt=1)
+    delta: float = common.delta(stages="account")
 
 
 class Training(Section):
@@ -69,7 +66,7 @@ class Scheme(common.Scheme):
 class LocalDpMac(common.Scenario):
     """A scenario of the system `local_dp_mac`."""
 
-    system: Literal["local_dp_mac"] = parameter("local_dp_mac", "the system simulated")
+    system: Literal["local_dp_mac"] = common.system("local_dp_mac")
     network: Network = Network()
     radio: Radio = Radio()
     data: Data = Data()
@@ -85,28 +82,6 @@ class LocalDpMac(common.Scenario):
         stages="report",
         min_length=1,
     )
-
-    @model_validator(mode="after")
-    def _consistent(self):
-        """Refuse what cannot be run."""
-        needed, there = self.network.devices * self.data.samples, datasets.SIZES[self.data.dataset].train
-        if needed > there:
-            raise ValueError(
-                f"data.samples: {self.network.devices} devices need {needed} records, {self.data.dataset} has {there}; "
-                f"at most {there // self.network.devices} each are there"
-            )
-        return self
-
-    def table_bytes(self) -> tuple[float, float, str]:
-        """Bytes of a realization's tables: some arrays with an entry for each round and device."""
-        return 300.0 * self.training.rounds * self.network.devices, 0.0, "training.rounds, network.devices"
-
-    def training_bytes(self) -> tuple[float, str]:
-        """Bytes of a training: features, activations and derivatives in float32, and some copies of the weights."""
-        size = datasets.SIZES[self.data.dataset]
-        widths = [size.features, *self.training.hidden_layers, size.classes]
-        samples = self.network.devices * self.data.samples + size.test
-        return 8.0 * samples * sum(widths) + 20.0 * mlp.parameter_count(widths), "data.samples, training.hidden_layers"
 
 
 MODEL = LocalDpMac

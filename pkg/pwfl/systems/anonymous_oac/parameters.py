@@ -6,14 +6,11 @@ Computation". The paper trains nothing; what training needs is chosen here.
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameter
-from pwfl.scenario.size import COPIES, FLOAT, FLOAT32, LINK_BYTES, layer_bytes, network_bytes, training_operations
-from pwfl.systems.anonymous_oac.schemes import NOISES
 
-LEAST_NOISE = 1e-30  # variance of the channel's noise, besides 0
 Rate = Annotated[float, Field(ge=1e-9, le=1)]
 Noise = Literal["anonymous", "identified", "local", "anonymous_fixed", "identified_fixed", "local_fixed"]
 
@@ -43,15 +40,7 @@ class Radio(Section):
         ge=0,
         le=1e6,
     )
-    bandwidth_hz: float = parameter(
-        180e3,
-        "bandwidth B of the channel, a symbol per second and hertz; the paper names none, this is an LTE resource "
-        "block's (3GPP TS 36.211)",
-        unit="Hz",
-        stages="train account",
-        ge=1,
-        le=1e12,
-    )
+    bandwidth_hz: float = common.resource_block_hz(stages="train account")
     noise_density_dbm_hz: float = parameter(
         -174.0,
         "thermal noise power density that N0 stands for; with the path loss it sets the scale of transmit energies",
@@ -98,9 +87,7 @@ class Privacy(Section):
         le=1e4,
     )
     target_epsilon: float | None = common.target_epsilon(stages="noise")
-    delta: float = parameter(
-        1e-5, "delta of the (epsilon, delta) guarantee", stages="noise account report", ge=1e-100, lt=1
-    )
+    delta: float = common.delta(stages="noise account report")
     curve_rates: list[Rate] = parameter(
         [1.0, 0.5, 0.1, 0.01],
         "sampling rates p q whose epsilon over the rounds is drawn (Fig. 1)",
@@ -156,77 +143,15 @@ SCHEMES = [
 class AnonymousOac(common.Scenario):
     """A scenario of the system `anonymous_oac`."""
 
-    system: Literal["anonymous_oac"] = parameter("anonymous_oac", "the system simulated")
-    seed: int = parameter(1, "seed of every random draw", stages="channel schedule train audit", ge=0, lt=2**63)
-    realizations: int = parameter(
-        10, "realizations that are scheduled, noised and accounted for", stages="audit report", ge=1, le=10**9
-    )
-    training_realizations: int = parameter(
-        10, "how many of them, from the first on, are trained", stages="report", ge=1, le=10**9
-    )
+    system: Literal["anonymous_oac"] = common.system("anonymous_oac")
+    seed: int = common.seed(stages="channel schedule train audit")
+    realizations: int = common.realizations(10)
     network: Network = Network()
     radio: Radio = Radio()
     data: Data = Data()
     privacy: Privacy = Privacy()
     training: Training = Training()
-    schemes: list[Scheme] = parameter(
-        SCHEMES, "the schemes compared; a list replaces the default one", stages="report", min_length=1
-    )
-
-    @model_validator(mode="after")
-    def _consistent(self):
-        available = self.data.available
-        if self.network.devices * self.data.samples > available:
-            raise ValueError(
-                f"data.samples: {self.network.devices} devices of {self.data.samples} records hold "
-                f"{self.network.devices * self.data.samples}, {self.data.dataset} has {available}; "
-                "lower data.samples or network.devices"
-            )
-        target, delta = self.privacy.target_epsilon, self.privacy.delta
-        rate = self.network.participation * self.data.sampling
-        if target is not None and self.training.rounds * rate <= delta:
-            raise ValueError(
-                f"privacy.target_epsilon: {target:g} needs no noise: a record is in a batch of some round with a "
-                f"probability of at most {self.training.rounds * rate:.3g}, which is no more than privacy.delta: "
-                f"{delta:g}; lower delta"
-            )
-        if 0 < self.radio.noise_variance < LEAST_NOISE:
-            raise ValueError(
-                f"radio.noise_variance: {self.radio.noise_variance:g} stands for the thermal noise, beside which "
-                f"transmit energies would be no numbers; 0, or at least {LEAST_NOISE:g}"
-            )
-        for scheme in self.schemes:
-            if NOISES[scheme.noise].local != (scheme.scheduler == "orthogonal"):
-                raise ValueError(
-                    f"schemes: {scheme.scheduler} + {scheme.noise} is no system: noise `local` and `local_fixed` go "
-                    "with scheduler `orthogonal`, the others with `over_the_air`"
-                )
-        return self
-
-    def table_bytes(self) -> tuple[float, float, str]:
-        """See `pwfl.scenario.common.Scenario`."""
-        drawn = self.training.rounds * self.network.devices  # at once, of one realization
-        rows = drawn * self.network.participation * LINK_BYTES
-        return rows, drawn * FLOAT * COPIES, "network.devices or training.rounds"
-
-    def training_bytes(self) -> tuple[float, str]:
-        """See `pwfl.scenario.common.Scenario`."""
-        drawn = (
-            self.training.rounds
-            * self.network.devices
-            * self.network.participation
-            * self.data.samples
-            * self.data.sampling
-        )
-        needed = network_bytes(self, self.training.hidden_layers, 1) + layer_bytes(
-            self, self.network.devices * self.data.samples
-        )
-        return needed + drawn * FLOAT32 * COPIES, "training.hidden_layers or training.rounds"
-
-    def training_operations(self) -> float:
-        """See `pwfl.scenario.common.Scenario`."""
-        drawn = self.network.devices * self.network.participation * self.data.samples * self.data.sampling
-        return training_operations(self, self.training.hidden_layers, self.training.rounds * drawn)
+    schemes: list[Scheme] = common.schemes(SCHEMES)
 
 
 MODEL = AnonymousOac

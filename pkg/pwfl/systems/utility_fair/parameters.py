@@ -4,19 +4,10 @@ Defaults are Table I of Alvi, Hong and Durrani, "Federated Learning Cost Dispari
 its claims can come out: a deadline of 0.75 s, 0 dBW, -174 dBm of noise in all.
 """
 
-from math import log
 from typing import Literal
-
-from pydantic import model_validator
 
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameter
-from pwfl.scenario.size import COPIES, FLOAT32, LINK_BYTES, layer_bytes, network_bytes, training_operations
-from pwfl.systems.utility_fair import link
-
-MAX_ITERATIONS = 1e9  # of a device in a round
-MAX_LEARNED = 700  # computing energies beta_2 in a round: exp of more overflows
-UNIFORM_BITS = 53  # a fade is never stronger than the uniform numbers it is made of allow
 
 
 class Network(Section):
@@ -113,11 +104,7 @@ class Utility(Section):
 class Data(common.DataSource):
     """What the devices hold and learn."""
 
-    dataset: Literal["digits", "mnist", "fashion_mnist"] = parameter(
-        "mnist",
-        "data set: MNIST, Fashion-MNIST, or scikit-learn's digits (ships with it, needs no download)",
-        stages="train",
-    )
+    dataset: common.Dataset = common.dataset(stages="train")
     samples_per_device: int = parameter(
         6000, "training samples of each device, dealt at random", unit="samples", stages="channel", ge=1, le=10**6
     )
@@ -200,7 +187,7 @@ PAPER_SCHEMES = [
 class UtilityFair(common.Scenario):
     """A scenario of the system `utility_fair`."""
 
-    system: Literal["utility_fair"] = parameter("utility_fair", "the system simulated")
+    system: Literal["utility_fair"] = common.system("utility_fair")
     network: Network = Network()
     radio: Radio = Radio()
     device: Device = Device()
@@ -208,94 +195,7 @@ class UtilityFair(common.Scenario):
     data: Data = Data()
     privacy: Privacy = Privacy()
     training: Training = Training()
-    schemes: list[Scheme] = parameter(
-        PAPER_SCHEMES, "the schemes compared; a list replaces the default one", stages="report", min_length=1
-    )
-
-    @model_validator(mode="after")
-    def _consistent(self):
-        """Reject what no realization can satisfy, and what Theorem 2 does not cover."""
-        network, device, data = self.network, self.device, self.data
-        if network.min_distance_m > network.max_distance_m:
-            raise ValueError(
-                f"network.min_distance_m: {network.min_distance_m:g} exceeds network.max_distance_m: "
-                f"{network.max_distance_m:g}; devices lie between the two"
-            )
-        if device.computing_power_w < device.circuit_power_w:
-            raise ValueError(
-                f"device.computing_power_w: {device.computing_power_w:g} is below device.circuit_power_w: "
-                f"{device.circuit_power_w:g}; (27) may then have several roots, so computing must draw at least as much"
-            )
-        if device.batch_size > data.samples_per_device:
-            raise ValueError(
-                f"device.batch_size: {device.batch_size} exceeds data.samples_per_device: {data.samples_per_device}; "
-                "a batch holds no sample twice"
-            )
-        held, available = network.devices * data.samples_per_device, data.available
-        if held > available:
-            raise ValueError(
-                f"data.samples_per_device: {network.devices} devices would hold {held} samples, {data.dataset} has "
-                f"{available}; lower data.samples_per_device or network.devices"
-            )
-        if self.training.clip_norm is not None and self.privacy.uploads == "clean":
-            raise ValueError(
-                f"training.clip_norm: {self.training.clip_norm:g} guarantees nothing while what devices send is clean; "
-                "set privacy.uploads to noisy, or leave the key out"
-            )
-        self._check_deadline()
-        return self
-
-    def _check_deadline(self):
-        """Reject a deadline or a power with which no device could ever take part."""
-        radio, device = self.radio, self.device
-        limits = link.limits(radio, device)
-        least = link.least_z(limits)
-        computing_s = limits.min_iterations * limits.iteration_s
-        if least == float("inf"):
-            raise ValueError(
-                f"device.deadline_s: {limits.deadline_s:g} leaves no time to transmit after device.min_iterations: "
-                f"{limits.min_iterations} iterations, which take {computing_s:.3g} s; raise the one or lower the other"
-            )
-        most_iterations = limits.deadline_s / limits.iteration_s
-        if most_iterations > MAX_ITERATIONS:
-            raise ValueError(
-                f"device.deadline_s: {limits.deadline_s:g} leaves time for {most_iterations:.3g} iterations of "
-                f"{limits.iteration_s:.3g} s, at most {MAX_ITERATIONS:g}; lower it, or raise device.batch_size, "
-                "device.sample_bits or device.seconds_per_bit"
-            )
-        computing_j = limits.deadline_s * device.computing_power_w
-        if computing_j > MAX_LEARNED * self.utility.beta_2_j:
-            raise ValueError(
-                f"utility.beta_2_j: {self.utility.beta_2_j:g} is nothing beside the {computing_j:.3g} J that computing "
-                f"for the whole device.deadline_s takes: exp of their ratio is no number; raise it to "
-                f"{computing_j / MAX_LEARNED:.3g} or more"
-            )
-        strongest_fade = 2 * radio.fading_scale**2 * UNIFORM_BITS * log(2)
-        best_gain = strongest_fade * link.path_gain(self.network.min_distance_m, radio)
-        if least > link.log_snr(limits.max_power_w, link.unit_power_w(best_gain, radio)):
-            raise ValueError(
-                f"device.max_power_dbm: {device.max_power_dbm:g} reaches the access point from no distance, even "
-                f"in the strongest fade: after device.min_iterations: {limits.min_iterations} no time is left in "
-                f"device.deadline_s: {limits.deadline_s:g}; raise the power or the deadline"
-            )
-
-    def table_bytes(self) -> tuple[float, float, str]:
-        """See `pwfl.scenario.common.Scenario`."""
-        return self.training.rounds * self.network.devices * LINK_BYTES, 0, "network.devices or training.rounds"
-
-    def training_bytes(self) -> tuple[float, str]:
-        """See `pwfl.scenario.common.Scenario`."""
-        samples = self.network.devices * self.device.batch_size
-        needed = network_bytes(self, self.training.hidden_layers, self.network.devices) + layer_bytes(self, samples)
-        return (
-            needed + samples * self.device.batch_size * FLOAT32 * COPIES,
-            "network.devices or device.batch_size",
-        )
-
-    def training_operations(self) -> float:
-        """See `pwfl.scenario.common.Scenario`."""
-        samples = self.training.rounds * self.network.devices * self.device.batch_size * self.device.min_iterations
-        return training_operations(self, self.training.hidden_layers, samples)
+    schemes: list[Scheme] = common.schemes(PAPER_SCHEMES)
 
 
 MODEL = UtilityFair
