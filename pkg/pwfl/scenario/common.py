@@ -1,8 +1,9 @@
 """What the scenarios of all systems have in common."""
 
+from collections.abc import Sequence
 from typing import Annotated, Literal, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field, create_model, model_validator
 
 from pwfl.learning import datasets
 from pwfl.learning.features import DIRECTIONS, MOST_DIRECTIONS
@@ -19,7 +20,20 @@ PARTITION = (
     "which training samples users hold, as many as they do: any; labels by proportions of their own, drawn from a "
     "Dirichlet distribution; or few labels. No sample goes to two users"
 )
+# Bounds that are the same wherever a quantity of the kind stands.
+Count = Annotated[int, Field(ge=1, le=10**6)]  # of users, samples, rounds
 Width = Annotated[int, Field(ge=1, le=10**5)]  # of a network's layer
+Positive = Annotated[float, Field(ge=1e-9, le=1e9)]
+Scale = Annotated[float, Field(ge=1e-6, le=1e6)]  # of amplitudes and norms
+StepSize = Annotated[float, Field(ge=1e-9, le=1e38)]
+Distance = Annotated[float, Field(ge=1e-3, le=1e6)]  # m
+Frequency = Annotated[float, Field(ge=1e3, le=1e13)]  # Hz
+Bandwidth = Annotated[float, Field(ge=1, le=1e12)]  # Hz
+PowerDbm = Annotated[float, Field(ge=-100, le=100)]
+NoiseDensity = Annotated[float, Field(ge=-250, le=0)]  # dBm/Hz
+Exponent = Annotated[float, Field(ge=0, le=6)]  # of a distance in a path loss
+FadingScale = Annotated[float, Field(ge=1e-3, le=1e3)]
+
 Dataset = Literal["digits", "mnist", "fashion_mnist"]
 Features = Literal["pixels", "scattering", "strokes", "shapes"]
 
@@ -27,25 +41,15 @@ Features = Literal["pixels", "scattering", "strokes", "shapes"]
 # Parameters that systems share but for who reads them, or for a default.
 
 
-def system(name: str):
-    """The parameter `system` of a system of this name."""
-    return parameter(name, "the system simulated")
-
-
-def seed(stages: str):
+def _seed(stages: str):
     """The parameter `seed`; the stages are those that draw."""
     return parameter(1, "seed of every random draw", stages=stages, ge=0, lt=2**63)
 
 
-def realizations(default: int):
+def _realizations(default: int):
     """The parameter `realizations`."""
     meaning = "realizations that are scheduled, noised and accounted for"
     return parameter(default, meaning, stages="audit report", ge=1, le=10**9)
-
-
-def schemes(default: list["Scheme"], meaning: str = "the schemes compared; a list replaces the default one"):
-    """The parameter `schemes`."""
-    return parameter(default, meaning, stages="report", min_length=1)
 
 
 def dataset(stages: str):
@@ -175,11 +179,11 @@ class Scheme(Section):
 
 
 class Scenario(Section):
-    """A scenario of any system; each has `schemes` and sections of its own besides."""
+    """A scenario of any system; each has `schemes` and sections of its own besides, as `scenario` makes it."""
 
     system: str = parameter(..., "the system simulated")
-    seed: int = seed(stages="channel train audit")
-    realizations: int = realizations(100)
+    seed: int = _seed("channel train audit")
+    realizations: int = _realizations(100)
     training_realizations: int = parameter(
         10, "how many of them, from the first on, are trained", stages="report", ge=1, le=10**9
     )
@@ -225,3 +229,41 @@ class Scenario(Section):
     def of_stage(self, stage: str, variant: str | None = None) -> Values:
         """What a stage, or a variant of one, is handed: the parameters that it is declared to read."""
         return self.part({stage, f"{stage}/{variant}"})
+
+
+def scenario(
+    name: str,
+    *,
+    sections: Sequence[type[Section]],
+    schemes: Sequence[Scheme],
+    draws: str = "channel train audit",
+    realizations: int = 100,
+) -> type[Scenario]:
+    """The model of a system's scenarios.
+
+    Parameters
+    ----------
+    name
+        The system's.
+    sections
+        Its parameters; a section is found under its class's name in lower case: `Network` under `network`.
+    schemes
+        Those that are compared where a config lists none, of the system's own subclass of Scheme.
+    draws
+        The stages that draw random numbers, as `parameter` has them.
+    realizations
+        How many there are where a config does not say.
+    """
+    declared = parameter(
+        list(schemes), "the schemes compared; a list replaces the default one", stages="report", min_length=1
+    )
+    return create_model(
+        name.title().replace("_", ""),
+        __base__=Scenario,
+        __doc__=f"A scenario of the system `{name}`.",
+        system=(Literal[name], parameter(name, "the system simulated")),
+        seed=(int, _seed(draws)),
+        realizations=(int, _realizations(realizations)),
+        **{section.__name__.lower(): (section, section()) for section in sections},
+        schemes=(list[type(schemes[0])], declared),
+    )

@@ -75,12 +75,8 @@ class Schedule(Section):
     sweep_epsilon: float = parameter(
         0.3, "privacy target of the scheduler `sweep` (Fig. 2)", stages="schedule/sweep", ge=1e-6, le=100
     )
-    sweep_clients: int = parameter(
-        3,
-        "how many clients, from the first on, are swept, one after the other",
-        stages="schedule/sweep",
-        ge=1,
-        le=10**6,
+    sweep_clients: common.Count = parameter(
+        3, "how many clients, from the first on, are swept, one after the other", stages="schedule/sweep"
     )
 
 
@@ -113,9 +109,7 @@ class Privacy(Section):
 class Training(Section):
     """The simulation of data and noise."""
 
-    draws: int = parameter(
-        100, "draws of all data and noise that a realization averages over", stages="train", ge=1, le=10**6
-    )
+    draws: common.Count = parameter(100, "draws of all data and noise that a realization averages over", stages="train")
 
 
 class Scheme(common.Scheme):
@@ -133,27 +127,17 @@ class Scheme(common.Scheme):
     )
 
 
-PAPER_SCHEMES = [
-    Scheme(name="random, constant noise", scheduler="random", noise="constant"),
-    Scheme(name="random, adaptive noise", scheduler="random", noise="adaptive"),
-    Scheme(name="proposed, constant noise", scheduler="bound_constant", noise="constant"),
-    Scheme(name="proposed, adaptive noise", scheduler="bound_adaptive", noise="adaptive"),
-    Scheme(name="simulated optimum, constant noise", scheduler="simulated_constant", noise="constant"),
-    Scheme(name="simulated optimum, adaptive noise", scheduler="simulated_adaptive", noise="adaptive"),
-    Scheme(name="sweep", scheduler="sweep", noise="adaptive"),
-]
-
-
-class AgeAware(common.Scenario):
-    """A scenario of the system `age_aware`."""
-
-    system: Literal["age_aware"] = common.system("age_aware")
-    seed: int = common.seed(stages="schedule/random train audit")
-    clients: Clients = Clients()
-    schedule: Schedule = Schedule()
-    privacy: Privacy = Privacy()
-    training: Training = Training()
-    schemes: list[Scheme] = common.schemes(PAPER_SCHEMES)
-
-
-MODEL = AgeAware
+AgeAware = MODEL = common.scenario(
+    "age_aware",
+    sections=[Clients, Schedule, Privacy, Training],
+    schemes=[
+        Scheme(name="random, constant noise", scheduler="random", noise="constant"),
+        Scheme(name="random, adaptive noise", scheduler="random", noise="adaptive"),
+        Scheme(name="proposed, constant noise", scheduler="bound_constant", noise="constant"),
+        Scheme(name="proposed, adaptive noise", scheduler="bound_adaptive", noise="adaptive"),
+        Scheme(name="simulated optimum, constant noise", scheduler="simulated_constant", noise="constant"),
+        Scheme(name="simulated optimum, adaptive noise", scheduler="simulated_adaptive", noise="adaptive"),
+        Scheme(name="sweep", scheduler="sweep", noise="adaptive"),
+    ],
+    draws="schedule/random train audit",
+)

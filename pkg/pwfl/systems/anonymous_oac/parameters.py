@@ -18,8 +18,8 @@ Noise = Literal["anonymous", "identified", "local", "anonymous_fixed", "identifi
 class Network(Section):
     """Who takes part (Sec. III)."""
 
-    devices: int = parameter(
-        100, "devices N, with equal numbers of records", stages="channel schedule audit report", ge=1, le=10**6
+    devices: common.Count = parameter(
+        100, "devices N, with equal numbers of records", stages="channel schedule audit report"
     )
     participation: float = parameter(
         0.1,
@@ -41,13 +41,11 @@ class Radio(Section):
         le=1e6,
     )
     bandwidth_hz: float = common.resource_block_hz(stages="train account")
-    noise_density_dbm_hz: float = parameter(
+    noise_density_dbm_hz: common.NoiseDensity = parameter(
         -174.0,
         "thermal noise power density that N0 stands for; with the path loss it sets the scale of transmit energies",
         unit="dBm/Hz",
         stages="train account",
-        ge=-250,
-        le=0,
     )
     path_loss_db: float = parameter(
         100.0, "mean path loss of the co-located devices", unit="dB", stages="train account", ge=0, le=300
@@ -65,7 +63,7 @@ class Radio(Section):
 class Data(common.DataSource):
     """What the devices hold and learn."""
 
-    samples: int = parameter(600, "records of each device", unit="samples", stages="channel audit", ge=1, le=10**6)
+    samples: common.Count = parameter(600, "records of each device", unit="samples", stages="channel audit")
     sampling: float = parameter(
         0.1,
         "probability q that a participant takes a record into its batch",
@@ -110,12 +108,10 @@ class Training(Section):
     features: common.Features = common.features(stages="train account")
     directions: int | None = common.directions(stages="train account")
     hidden_layers: list[common.Width] = common.hidden_layers([64], stages="train account")
-    rounds: int = parameter(
-        1000, "rounds T", stages="channel schedule noise train account audit report", ge=1, le=10**6
-    )
-    learning_rate: float = parameter(0.5, "step size eta", stages="train", ge=1e-9, le=1e38)
-    clip_norm: float = parameter(
-        1.0, "clipping norm L of a record's gradient", stages="noise train account audit", ge=1e-6, le=1e6
+    rounds: common.Count = parameter(1000, "rounds T", stages="channel schedule noise train account audit report")
+    learning_rate: common.StepSize = parameter(0.5, "step size eta", stages="train")
+    clip_norm: common.Scale = parameter(
+        1.0, "clipping norm L of a record's gradient", stages="noise train account audit"
     )
     evaluate_every: int = common.evaluate_every(20)
 
@@ -133,25 +129,14 @@ class Scheme(common.Scheme):
     )
 
 
-SCHEMES = [
-    Scheme(name="Anonymous OAC", scheduler="over_the_air", noise="anonymous"),
-    Scheme(name="OAC, participation known", scheduler="over_the_air", noise="identified"),
-    Scheme(name="Orthogonal", scheduler="orthogonal", noise="local"),
-]
-
-
-class AnonymousOac(common.Scenario):
-    """A scenario of the system `anonymous_oac`."""
-
-    system: Literal["anonymous_oac"] = common.system("anonymous_oac")
-    seed: int = common.seed(stages="channel schedule train audit")
-    realizations: int = common.realizations(10)
-    network: Network = Network()
-    radio: Radio = Radio()
-    data: Data = Data()
-    privacy: Privacy = Privacy()
-    training: Training = Training()
-    schemes: list[Scheme] = common.schemes(SCHEMES)
-
-
-MODEL = AnonymousOac
+AnonymousOac = MODEL = common.scenario(
+    "anonymous_oac",
+    sections=[Network, Radio, Data, Privacy, Training],
+    schemes=[
+        Scheme(name="Anonymous OAC", scheduler="over_the_air", noise="anonymous"),
+        Scheme(name="OAC, participation known", scheduler="over_the_air", noise="identified"),
+        Scheme(name="Orthogonal", scheduler="orthogonal", noise="local"),
+    ],
+    draws="channel schedule train audit",
+    realizations=10,
+)

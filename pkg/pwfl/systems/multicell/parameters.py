@@ -24,9 +24,7 @@ class Network(Section):
         ge=0,
         le=20,
     )
-    users: int = parameter(
-        100, "users, uniform in the square that bounds the hexagons", stages="channel", ge=1, le=10**6
-    )
+    users: common.Count = parameter(100, "users, uniform in the square that bounds the hexagons", stages="channel")
     cell_radius_m: float = parameter(
         500.0, "radius of a cell, centre to corner", unit="m", stages="channel report", ge=1, le=1e6
     )
@@ -38,14 +36,14 @@ class Radio(Section):
     resource_blocks: int = parameter(
         5, "resource blocks R of each cell", stages="channel schedule account", ge=1, le=10**4
     )
-    bandwidth_hz: float = parameter(
-        180e3, "bandwidth B of a resource block", unit="Hz", stages="schedule train account", ge=1, le=1e12
+    bandwidth_hz: common.Bandwidth = parameter(
+        180e3, "bandwidth B of a resource block", unit="Hz", stages="schedule train account"
     )
-    noise_density_dbm_hz: float = parameter(
-        -174.0, "thermal noise power density N0", unit="dBm/Hz", stages="schedule account", ge=-250, le=0
+    noise_density_dbm_hz: common.NoiseDensity = parameter(
+        -174.0, "thermal noise power density N0", unit="dBm/Hz", stages="schedule account"
     )
-    max_power_dbm: float = parameter(
-        10.0, "maximum transmit power Pmax of a user", unit="dBm", stages="channel schedule account", ge=-100, le=100
+    max_power_dbm: common.PowerDbm = parameter(
+        10.0, "maximum transmit power Pmax of a user", unit="dBm", stages="channel schedule account"
     )
     min_rate_bps: float = parameter(
         100e3, "minimum uplink rate Rmin of a scheduled user", unit="bit/s", stages="schedule account", ge=1e-9, le=1e13
@@ -59,7 +57,7 @@ class Radio(Section):
         ge=1,
         le=10**6,
     )
-    frequency_hz: float = parameter(2.45e9, "uplink centre frequency f", unit="Hz", stages="channel", ge=1e3, le=1e13)
+    frequency_hz: common.Frequency = parameter(2.45e9, "uplink centre frequency f", unit="Hz", stages="channel")
     path_loss: Literal["power_law", "uma", "umi"] = parameter(
         "power_law",
         "path loss: the paper's (17), a power of the distance; or that of 3GPP TR 38.901 for outdoor users, urban "
@@ -67,31 +65,19 @@ class Radio(Section):
         "fading, Rayleigh fading of mean power 1, distances cut below at 10 m",
         stages="channel",
     )
-    path_loss_exponent: float = parameter(
-        3.0, "exponent of the distance in the path loss `power_law`", stages="channel", ge=0, le=6
+    path_loss_exponent: common.Exponent = parameter(
+        3.0, "exponent of the distance in the path loss `power_law`", stages="channel"
     )
-    fading_scale: float = parameter(
+    fading_scale: common.FadingScale = parameter(
         1.0,
         "scale of the Rayleigh fading amplitude l, whose mean power is twice its square, with `power_law`",
         stages="channel",
-        ge=1e-3,
-        le=1e3,
     )
-    min_distance_m: float = parameter(
-        1.0,
-        "distances to a station are cut below at this, with `power_law`",
-        unit="m",
-        stages="channel",
-        ge=1e-3,
-        le=1e6,
+    min_distance_m: common.Distance = parameter(
+        1.0, "distances to a station are cut below at this, with `power_law`", unit="m", stages="channel"
     )
     user_height_m: float = parameter(
-        1.5,
-        "height of the users above ground, with `uma` and `umi`",
-        unit="m",
-        stages="channel",
-        ge=1.5,
-        le=22.5,
+        1.5, "height of the users above ground, with `uma` and `umi`", unit="m", stages="channel", ge=1.5, le=22.5
     )
 
 
@@ -146,19 +132,15 @@ class Data(common.DataSource):
 class Privacy(Section):
     """Bounds on the differential-privacy noise, and the delta of the guarantee."""
 
-    max_noise_error: float = parameter(
+    max_noise_error: common.Positive = parameter(
         12.0,
         "bound Vmax on the weighted mean noise variance, (21)",
         stages=f"channel schedule {OPTIMIZED} account report",
-        ge=1e-9,
-        le=1e9,
     )
-    min_noise: float = parameter(
+    min_noise: common.Scale = parameter(
         100.0,
         "lower bound Nmin of samples times noise standard deviation, (22)",
         stages=f"channel schedule/joint_noise schedule/joint_snr {OPTIMIZED} account report",
-        ge=1e-6,
-        le=1e6,
     )
     bounds: Literal["noise", "multiplier"] = parameter(
         "noise",
@@ -232,13 +214,11 @@ class Training(Section):
         "which has random ones to unlearn",
         stages="train",
     )
-    rounds: int = parameter(
+    rounds: common.Count = parameter(
         200,
         "rounds T; the channel depends on it only with coherence_rounds, noise only with `bounds: multiplier`",
         stages="channel noise noise/target train account audit report",
         unless={"channel": ("radio.coherence_rounds", None), "noise": BOUNDED},
-        ge=1,
-        le=10**6,
     )
     step: Literal["constant", "snr"] = parameter(
         "constant",
@@ -246,8 +226,8 @@ class Training(Section):
         "adds up to sqrt(2) step_scale in each weight",
         stages="train account",
     )
-    learning_rate: float = parameter(
-        0.05, "step size lambda, of the first round where steps fall", stages="train account", ge=1e-9, le=1e38
+    learning_rate: common.StepSize = parameter(
+        0.05, "step size lambda, of the first round where steps fall", stages="train account"
     )
     step_scale: float = parameter(
         0.07,
@@ -274,13 +254,11 @@ class Training(Section):
         "counting a record for more than one without noise: 1 / (.001 / K + 1 / (K^2 rho))",
         stages="train account audit",
     )
-    clip_norm: float = parameter(
+    clip_norm: common.Scale = parameter(
         10.0,
         "clipping norm L of a gradient",
         stages="noise noise/target train account audit report",
         unless={"noise": BOUNDED},
-        ge=1e-6,
-        le=1e6,
     )
     clipping: Literal["per_sample", "per_user"] = parameter(
         "per_sample",
@@ -294,15 +272,13 @@ class Training(Section):
 class Convergence(Section):
     """Constants of Theorem 1's bound, taken as given: no premise is checked but that on the step size."""
 
-    smoothness: float = parameter(
+    smoothness: common.Positive = parameter(
         20.0,
         "Lipschitz constant of the global loss's gradient (Assumption 3); the proof takes 1 / learning_rate",
         stages="account",
-        ge=1e-9,
-        le=1e9,
     )
-    strong_convexity: float = parameter(
-        1.0, "strong convexity mu of the global loss (Assumption 4)", stages="account", ge=1e-9, le=1e9
+    strong_convexity: common.Positive = parameter(
+        1.0, "strong convexity mu of the global loss (Assumption 4)", stages="account"
     )
     xi1: float | None = parameter(
         None, "xi1 of Assumption 6; null: the square of clip_norm, which makes it true", stages="account", ge=0, le=1e9
@@ -327,27 +303,13 @@ class Scheme(common.Scheme):
     )
 
 
-PAPER_SCHEMES = [
-    Scheme(name="RndSched", scheduler="random", noise="random"),
-    Scheme(name="OptSched", scheduler="optimal", noise="random"),
-    Scheme(name="OptSched+DP", scheduler="optimal", noise="optimal"),
-]
-
-
-class Multicell(common.Scenario):
-    """A scenario of the system `multicell`."""
-
-    system: Literal["multicell"] = common.system("multicell")
-    seed: int = common.seed(stages="channel schedule train audit")
-    network: Network = Network()
-    radio: Radio = Radio()
-    channel: Channel = Channel()
-    data: Data = Data()
-    privacy: Privacy = Privacy()
-    schedule: Schedule = Schedule()
-    training: Training = Training()
-    convergence: Convergence = Convergence()
-    schemes: list[Scheme] = common.schemes(PAPER_SCHEMES)
-
-
-MODEL = Multicell
+Multicell = MODEL = common.scenario(
+    "multicell",
+    sections=[Network, Radio, Channel, Data, Privacy, Schedule, Training, Convergence],
+    schemes=[
+        Scheme(name="RndSched", scheduler="random", noise="random"),
+        Scheme(name="OptSched", scheduler="optimal", noise="random"),
+        Scheme(name="OptSched+DP", scheduler="optimal", noise="optimal"),
+    ],
+    draws="channel schedule train audit",
+)

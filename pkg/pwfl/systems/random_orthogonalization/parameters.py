@@ -16,19 +16,15 @@ from pwfl.scenario.fields import Section, parameter
 class Network(Section):
     """Users and the server's antennas."""
 
-    users: int = parameter(100, "users K, each with one antenna", stages="channel", ge=1, le=10**6)
-    antennas: int = parameter(256, "antennas M of the server", stages="channel noise account report", ge=1, le=10**6)
+    users: common.Count = parameter(100, "users K, each with one antenna", stages="channel")
+    antennas: common.Count = parameter(256, "antennas M of the server", stages="channel noise account report")
 
 
 class Radio(Section):
     """The uplink (1)-(4)."""
 
-    amplitude: float = parameter(
-        3.0,
-        "amplitude alpha of every user's signal; the paper sets its square to the power limit P",
-        stages="schedule",
-        ge=1e-6,
-        le=1e6,
+    amplitude: common.Scale = parameter(
+        3.0, "amplitude alpha of every user's signal; the paper sets its square to the power limit P", stages="schedule"
     )
     receiver_noise_variance: float = parameter(
         1.0, "variance sigma_m^2 of the complex noise of an antenna", stages="noise account", ge=0, le=1e12
@@ -43,8 +39,8 @@ class Data(common.DataSource):
     """What the users hold and learn."""
 
     dataset: common.Dataset = common.dataset(stages="train account")
-    samples_per_user: int = parameter(
-        600, "training samples of a user, drawn without replacement", unit="samples", stages="channel", ge=1, le=10**6
+    samples_per_user: common.Count = parameter(
+        600, "training samples of a user, drawn without replacement", unit="samples", stages="channel"
     )
 
 
@@ -74,14 +70,12 @@ class Training(Section):
 
     features: common.Features = common.features(stages="train account")
     directions: int | None = common.directions(stages="train account")
-    rounds: int = parameter(14, "rounds T", stages="channel train account audit report", ge=1, le=10**6)
-    local_steps: int = parameter(
-        100, "mini-batch steps of a user in a round", stages="train account audit", ge=1, le=10**6
-    )
-    batch_size: int = parameter(50, "samples in a mini-batch", unit="samples", stages="train audit", ge=1, le=10**6)
-    learning_rate: float = parameter(0.1, "step size eta of the local steps", stages="train audit", ge=1e-9, le=1e38)
-    clip_norm: float = parameter(
-        1.0, "bound C on the norm of a user's update", stages="noise/fixed train account audit", ge=1e-6, le=1e6
+    rounds: common.Count = parameter(14, "rounds T", stages="channel train account audit report")
+    local_steps: common.Count = parameter(100, "mini-batch steps of a user in a round", stages="train account audit")
+    batch_size: common.Count = parameter(50, "samples in a mini-batch", unit="samples", stages="train audit")
+    learning_rate: common.StepSize = parameter(0.1, "step size eta of the local steps", stages="train audit")
+    clip_norm: common.Scale = parameter(
+        1.0, "bound C on the norm of a user's update", stages="noise/fixed train account audit"
     )
 
 
@@ -94,23 +88,12 @@ class Scheme(common.Scheme):
     )
 
 
-SCHEMES = [
-    Scheme(name="Private", scheduler="all", noise="fixed"),
-    Scheme(name="No privacy noise", scheduler="all", noise="none"),
-]
-
-
-class RandomOrthogonalization(common.Scenario):
-    """A scenario of the system `random_orthogonalization`."""
-
-    system: Literal["random_orthogonalization"] = common.system("random_orthogonalization")
-    seed: int = common.seed(stages="channel train account audit")
-    network: Network = Network()
-    radio: Radio = Radio()
-    data: Data = Data()
-    privacy: Privacy = Privacy()
-    training: Training = Training()
-    schemes: list[Scheme] = common.schemes(SCHEMES)
-
-
-MODEL = RandomOrthogonalization
+RandomOrthogonalization = MODEL = common.scenario(
+    "random_orthogonalization",
+    sections=[Network, Radio, Data, Privacy, Training],
+    schemes=[
+        Scheme(name="Private", scheduler="all", noise="fixed"),
+        Scheme(name="No privacy noise", scheduler="all", noise="none"),
+    ],
+    draws="channel train account audit",
+)

@@ -13,28 +13,24 @@ from pwfl.scenario.fields import Section, parameter
 class Network(Section):
     """Where the devices are: uniform in distance from the access point."""
 
-    devices: int = parameter(10, "machine-type devices K", stages="channel", ge=1, le=10**6)
-    min_distance_m: float = parameter(50.0, "least distance r of a device", unit="m", stages="channel", ge=1e-3, le=1e6)
-    max_distance_m: float = parameter(
-        200.0, "greatest distance r of a device", unit="m", stages="channel", ge=1e-3, le=1e6
-    )
+    devices: common.Count = parameter(10, "machine-type devices K", stages="channel")
+    min_distance_m: common.Distance = parameter(50.0, "least distance r of a device", unit="m", stages="channel")
+    max_distance_m: common.Distance = parameter(200.0, "greatest distance r of a device", unit="m", stages="channel")
 
 
 class Radio(Section):
     """The uplink, (8)-(9), a channel of its own for each device."""
 
-    frequency_hz: float = parameter(32e6, "centre frequency f_c", unit="Hz", stages="channel", ge=1e3, le=1e13)
-    path_loss_exponent: float = parameter(
-        4.0, "exponent alpha of the distance in the path loss", stages="channel", ge=0, le=6
+    frequency_hz: common.Frequency = parameter(32e6, "centre frequency f_c", unit="Hz", stages="channel")
+    path_loss_exponent: common.Exponent = parameter(
+        4.0, "exponent alpha of the distance in the path loss", stages="channel"
     )
-    fading_scale: float = parameter(
-        1.0, "scale of the Rayleigh fading amplitude |h|", stages="channel", ge=1e-3, le=1e3
+    fading_scale: common.FadingScale = parameter(1.0, "scale of the Rayleigh fading amplitude |h|", stages="channel")
+    bandwidth_hz: common.Bandwidth = parameter(
+        250e3, "bandwidth B of a device's channel", unit="Hz", stages="schedule train account report"
     )
-    bandwidth_hz: float = parameter(
-        250e3, "bandwidth B of a device's channel", unit="Hz", stages="schedule train account report", ge=1, le=1e12
-    )
-    noise_density_dbm_hz: float = parameter(
-        -174.0, "thermal noise power density N0", unit="dBm/Hz", stages="schedule", ge=-250, le=0
+    noise_density_dbm_hz: common.NoiseDensity = parameter(
+        -174.0, "thermal noise power density N0", unit="dBm/Hz", stages="schedule"
     )
     noise: Literal["as_printed", "thermal"] = parameter(
         "as_printed",
@@ -53,8 +49,8 @@ class Device(Section):
     deadline_s: float = parameter(
         0.75, "time T of a round for computing and transmitting", unit="s", stages="schedule train", ge=1e-9, le=1e6
     )
-    batch_size: int = parameter(
-        128, "samples d of a round's batch", unit="samples", stages="schedule noise train audit", ge=1, le=10**6
+    batch_size: common.Count = parameter(
+        128, "samples d of a round's batch", unit="samples", stages="schedule noise train audit"
     )
     sample_bits: float = parameter(6272.0, "size of a sample", unit="bit", stages="schedule train", ge=1, le=1e12)
     seconds_per_bit: float = parameter(
@@ -63,8 +59,8 @@ class Device(Section):
     min_iterations: int = parameter(
         10, "least number j_min of local iterations", stages="schedule train", ge=1, le=10**9
     )
-    max_power_dbm: float = parameter(
-        30.0, "maximum transmit power P_max", unit="dBm", stages="schedule train", ge=-100, le=100
+    max_power_dbm: common.PowerDbm = parameter(
+        30.0, "maximum transmit power P_max", unit="dBm", stages="schedule train"
     )
     amplifier_efficiency: float = parameter(
         0.45, "efficiency rho of the power amplifier", stages="train", ge=1e-6, le=1
@@ -78,21 +74,11 @@ class Device(Section):
 class Utility(Section):
     """What a device maximizes, (18), and how it predicts its deviation, (16)."""
 
-    energy_scale_j: float = parameter(
-        0.5,
-        "varrho: the energy beyond which a round costs more than it is worth",
-        unit="J",
-        stages="train",
-        ge=1e-9,
-        le=1e9,
+    energy_scale_j: common.Positive = parameter(
+        0.5, "varrho: the energy beyond which a round costs more than it is worth", unit="J", stages="train"
     )
-    beta_2_j: float = parameter(
-        0.5,
-        "computing energy beta_2 in which the predicted deviation falls by 1/e",
-        unit="J",
-        stages="train",
-        ge=1e-9,
-        le=1e9,
+    beta_2_j: common.Positive = parameter(
+        0.5, "computing energy beta_2 in which the predicted deviation falls by 1/e", unit="J", stages="train"
     )
     deviation: Literal["mean_update", "model"] = parameter(
         "mean_update",
@@ -105,8 +91,8 @@ class Data(common.DataSource):
     """What the devices hold and learn."""
 
     dataset: common.Dataset = common.dataset(stages="train")
-    samples_per_device: int = parameter(
-        6000, "training samples of each device, dealt at random", unit="samples", stages="channel", ge=1, le=10**6
+    samples_per_device: common.Count = parameter(
+        6000, "training samples of each device, dealt at random", unit="samples", stages="channel"
     )
 
 
@@ -127,12 +113,10 @@ class Privacy(Section):
     theta: float = parameter(
         0.6, "how much deviation adds noise: epsilon_g times 1 - theta E", stages="noise/fair", ge=0, le=0.999
     )
-    sensitivity: float = parameter(
+    sensitivity: common.Positive = parameter(
         0.01,
         "sensitivity S_f of the model, and without training.clip_norm of what devices send; observed, not enforced",
         stages="noise audit",
-        ge=1e-9,
-        le=1e9,
     )
     uploads: Literal["clean", "noisy"] = parameter(
         "clean",
@@ -149,7 +133,7 @@ class Training(Section):
     directions: int | None = common.directions(stages="train")
     hidden_layers: list[common.Width] = common.hidden_layers([128, 64], stages="train")
     rounds: int = parameter(50, "rounds", stages="channel noise account audit", ge=2, le=10**6)
-    learning_rate: float = parameter(0.01, "step size eta of a local iteration", stages="train", ge=1e-9, le=1e38)
+    learning_rate: common.StepSize = parameter(0.01, "step size eta of a local iteration", stages="train")
     correction: float = parameter(
         1.0, "weight xi of the average gradient in a local iteration, (3)", stages="train", ge=1e-9, le=1e6
     )
@@ -177,25 +161,12 @@ class Scheme(common.Scheme):
     )
 
 
-PAPER_SCHEMES = [
-    Scheme(name="Proposed", scheduler="utility", noise="fair"),
-    Scheme(name="Benchmark", scheduler="benchmark", noise="independent"),
-    Scheme(name="Benchmark, shared noise", scheduler="benchmark", noise="shared"),
-]
-
-
-class UtilityFair(common.Scenario):
-    """A scenario of the system `utility_fair`."""
-
-    system: Literal["utility_fair"] = common.system("utility_fair")
-    network: Network = Network()
-    radio: Radio = Radio()
-    device: Device = Device()
-    utility: Utility = Utility()
-    data: Data = Data()
-    privacy: Privacy = Privacy()
-    training: Training = Training()
-    schemes: list[Scheme] = common.schemes(PAPER_SCHEMES)
-
-
-MODEL = UtilityFair
+UtilityFair = MODEL = common.scenario(
+    "utility_fair",
+    sections=[Network, Radio, Device, Utility, Data, Privacy, Training],
+    schemes=[
+        Scheme(name="Proposed", scheduler="utility", noise="fair"),
+        Scheme(name="Benchmark", scheduler="benchmark", noise="independent"),
+        Scheme(name="Benchmark, shared noise", scheduler="benchmark", noise="shared"),
+    ],
+)
