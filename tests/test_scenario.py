@@ -11,10 +11,11 @@ from conftest import ROOT
 from pipeline import part
 from pwfl import scenario
 from pwfl.scenario import docs, resolved
-from pwfl.scenario.fields import Section, parameter
+from pwfl.scenario.fields import Section, parameter, stages_of
 from pwfl.scenario.values import UndeclaredError, Values, plain, replaced
 from pwfl.stages import STAGES
 from pwfl.systems import registry
+from pwfl.systems.multicell import allocation, bounds, urban
 from pwfl.systems.multicell.parameters import Multicell
 
 
@@ -39,6 +40,19 @@ def test_defaults_are_table_one():
     assert (model.radio.max_power_dbm, model.radio.min_rate_bps, model.radio.resource_blocks) == (10, 100e3, 5)
     assert (model.privacy.max_noise_error, model.privacy.min_noise) == (12, 100)
     assert (model.training.rounds, model.training.learning_rate, model.training.clip_norm) == (200, 0.05, 10)
+
+
+def test_what_parameters_repeat_of_modules_that_compute_is_the_same():
+    # Parameters import no such module, as an edit of parameters would otherwise compute anew what imports both.
+    declared = {".".join(path): field for path, field in scenario.parameters(Multicell)}
+    assert (declared["training.rounds"].default, declared["training.clip_norm"].default) == (
+        bounds.PAPER_ROUNDS,
+        bounds.PAPER_CLIP_NORM,
+    )
+    height = declared["radio.user_height_m"].metadata
+    assert (height[0].ge, height[1].le) == urban.USER_HEIGHT_M
+    optimized = {f"noise/{scheme}" for scheme in ("optimal", *allocation.ALLOCATIONS)}
+    assert stages_of(declared["privacy.min_noise"]) >= optimized
 
 
 def test_overrides_merge_mappings_and_replace_the_rest():

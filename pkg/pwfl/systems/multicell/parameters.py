@@ -1,7 +1,8 @@
 """Parameters of the system `multicell`: several base stations, inter-cell interference.
 
 Defaults are Table I of Tavangaran et al., "On Differential Privacy for Federated Learning in
-Wireless Systems with Multiple Base Stations", with R = 5 and gamma = 1e6.
+Wireless Systems with Multiple Base Stations", with R = 5 and gamma = 1e6. In each section, what goes beyond
+the paper stands last; the section `Channel` is all beyond it.
 """
 
 from typing import Literal
@@ -48,23 +49,7 @@ class Radio(Section):
     min_rate_bps: float = parameter(
         100e3, "minimum uplink rate Rmin of a scheduled user", unit="bit/s", stages="schedule account", ge=1e-9, le=1e13
     )
-    coherence_rounds: int | None = parameter(
-        None,
-        "rounds for which the channel stays before it is drawn anew, a divisor of training.rounds: positions stay, "
-        "Rayleigh fading, schedule, powers and noise are new; null: it stays for all rounds",
-        unit="rounds",
-        stages="channel",
-        ge=1,
-        le=10**6,
-    )
     frequency_hz: common.Frequency = parameter(2.45e9, "uplink centre frequency f", unit="Hz", stages="channel")
-    path_loss: Literal["power_law", "uma", "umi"] = parameter(
-        "power_law",
-        "path loss: the paper's (17), a power of the distance; or that of 3GPP TR 38.901 for outdoor users, urban "
-        "macro (stations 25 m high) or urban micro, street canyon (10 m): line of sight by its probability, shadow "
-        "fading, Rayleigh fading of mean power 1, distances cut below at 10 m",
-        stages="channel",
-    )
     path_loss_exponent: common.Exponent = parameter(
         3.0, "exponent of the distance in the path loss `power_law`", stages="channel"
     )
@@ -76,25 +61,26 @@ class Radio(Section):
     min_distance_m: common.Distance = parameter(
         1.0, "distances to a station are cut below at this, with `power_law`", unit="m", stages="channel"
     )
+
+    # Beyond the paper.
+    coherence_rounds: int | None = parameter(
+        None,
+        "rounds for which the channel stays before it is drawn anew, a divisor of training.rounds: positions stay, "
+        "Rayleigh fading, schedule, powers and noise are new; null: it stays for all rounds",
+        unit="rounds",
+        stages="channel",
+        ge=1,
+        le=10**6,
+    )
+    path_loss: Literal["power_law", "uma", "umi"] = parameter(
+        "power_law",
+        "path loss: the paper's (17), a power of the distance; or that of 3GPP TR 38.901 for outdoor users, urban "
+        "macro (stations 25 m high) or urban micro, street canyon (10 m): line of sight by its probability, shadow "
+        "fading, Rayleigh fading of mean power 1, distances cut below at 10 m",
+        stages="channel",
+    )
     user_height_m: float = parameter(
         1.5, "height of the users above ground, with `uma` and `umi`", unit="m", stages="channel", ge=1.5, le=22.5
-    )
-
-
-class Channel(Section):
-    """Channels from outside: of a ray tracer, a system simulator, or measurements (docs/multicell.md)."""
-
-    links: str | None = parameter(
-        None,
-        "table of gains, a .parquet or .csv file that every job can read, with the columns realization, station, user "
-        "(each numbered from 0) and gain (of power, a ratio, not in dB); null: drawn by `network` and `radio`",
-        stages=IMPORTED,
-    )
-    users: str | None = parameter(
-        None,
-        "table of their users, likewise, with the columns realization, user and any of: x_m and y_m; cell (the serving "
-        "station); samples; null: positions unknown, served by the strongest station, samples drawn by `data`",
-        stages=IMPORTED,
     )
 
 
@@ -142,6 +128,9 @@ class Privacy(Section):
         "lower bound Nmin of samples times noise standard deviation, (22)",
         stages=f"channel schedule/joint_noise schedule/joint_snr {OPTIMIZED} account report",
     )
+    delta: float = common.delta(stages="noise/target account report")
+
+    # Beyond the paper.
     bounds: Literal["noise", "multiplier"] = parameter(
         "noise",
         "what max_noise_error and min_noise bound, and gamma weighs: noise; or multipliers K sigma / (L sqrt(T)), "
@@ -149,7 +138,6 @@ class Privacy(Section):
         "clip_norm or rounds change",
         stages="noise account report",
     )
-    delta: float = common.delta(stages="noise/target account report")
     target_epsilon: float | None = common.target_epsilon(
         stages="noise/target",
         otherwise="only for schemes with `noise: target`, of every scheduled user's records alike; with "
@@ -181,6 +169,8 @@ class Schedule(Section):
         "(reference paths, same optimum, far slower; GLPK is the extra `glpk`)",
         stages="schedule/optimal",
     )
+
+    # Beyond the paper.
     searches: int = parameter(
         32,
         "searches of the schedulers of all cells in a realization that is not proven optimal",
@@ -193,6 +183,25 @@ class Schedule(Section):
 class Training(Section):
     """Federated learning (Algorithm 1)."""
 
+    hidden_layers: list[common.Width] = common.hidden_layers([256, 256], stages="train account")
+    rounds: common.Count = parameter(
+        200,
+        "rounds T; the channel depends on it only with coherence_rounds, noise only with `bounds: multiplier`",
+        stages="channel noise noise/target train account audit report",
+        unless={"channel": ("radio.coherence_rounds", None), "noise": BOUNDED},
+    )
+    learning_rate: common.StepSize = parameter(
+        0.05, "step size lambda, of the first round where steps fall", stages="train account"
+    )
+    clip_norm: common.Scale = parameter(
+        10.0,
+        "clipping norm L of a gradient",
+        stages="noise noise/target train account audit report",
+        unless={"noise": BOUNDED},
+    )
+    evaluate_every: int = common.evaluate_every(5)
+
+    # Beyond the paper.
     model: Literal["dense", "cnn"] = parameter(
         "dense",
         "what is trained: a fully connected network of hidden_layers; or a small one of two convolutions and two dense "
@@ -207,27 +216,17 @@ class Training(Section):
         "by a little in both ways",
         stages="train",
     )
-    hidden_layers: list[common.Width] = common.hidden_layers([256, 256], stages="train account")
     initial_weights: Literal["glorot", "zero"] = parameter(
         "glorot",
         "weights before the first round: Glorot uniform kernels and zero biases; or all zero, for softmax regression, "
         "which has random ones to unlearn",
         stages="train",
     )
-    rounds: common.Count = parameter(
-        200,
-        "rounds T; the channel depends on it only with coherence_rounds, noise only with `bounds: multiplier`",
-        stages="channel noise noise/target train account audit report",
-        unless={"channel": ("radio.coherence_rounds", None), "noise": BOUNDED},
-    )
     step: Literal["constant", "snr"] = parameter(
         "constant",
         "step size: learning_rate; or, from the round's signal-to-noise ratio, that with which the noise of all rounds "
         "adds up to sqrt(2) step_scale in each weight",
         stages="train account",
-    )
-    learning_rate: common.StepSize = parameter(
-        0.05, "step size lambda, of the first round where steps fall", stages="train account"
     )
     step_scale: float = parameter(
         0.07,
@@ -254,19 +253,12 @@ class Training(Section):
         "counting a record for more than one without noise: 1 / (.001 / K + 1 / (K^2 rho))",
         stages="train account audit",
     )
-    clip_norm: common.Scale = parameter(
-        10.0,
-        "clipping norm L of a gradient",
-        stages="noise noise/target train account audit report",
-        unless={"noise": BOUNDED},
-    )
     clipping: Literal["per_sample", "per_user"] = parameter(
         "per_sample",
         "what is clipped to the norm: every sample's gradient, or a user's mean gradient "
         "(then the leakage (11) is not guaranteed)",
         stages="train account audit",
     )
-    evaluate_every: int = common.evaluate_every(5)
 
 
 class Convergence(Section):
@@ -284,6 +276,23 @@ class Convergence(Section):
         None, "xi1 of Assumption 6; null: the square of clip_norm, which makes it true", stages="account", ge=0, le=1e9
     )
     xi2: float = parameter(1.0, "xi2 of Assumption 6", stages="account", ge=1, le=1e9)
+
+
+class Channel(Section):
+    """Channels from outside: of a ray tracer, a system simulator, or measurements (docs/multicell.md)."""
+
+    links: str | None = parameter(
+        None,
+        "table of gains, a .parquet or .csv file that every job can read, with the columns realization, station, user "
+        "(each numbered from 0) and gain (of power, a ratio, not in dB); null: drawn by `network` and `radio`",
+        stages=IMPORTED,
+    )
+    users: str | None = parameter(
+        None,
+        "table of their users, likewise, with the columns realization, user and any of: x_m and y_m; cell (the serving "
+        "station); samples; null: positions unknown, served by the strongest station, samples drawn by `data`",
+        stages=IMPORTED,
+    )
 
 
 class Scheme(common.Scheme):
