@@ -18,7 +18,7 @@ from conftest import TINY, environment, snakemake
 from pwfl import entrance, scenario
 from pwfl.report import catalog
 from pwfl.runtime import files, prune
-from pwfl.scenario import parameters, resolve, resolved
+from pwfl.scenario import checks, parameters, resolve, resolved, size
 from pwfl.scenario.__main__ import main as check
 from pwfl.systems import registry
 
@@ -286,6 +286,7 @@ def installed(tmp_path, monkeypatch):
         ("mine = broken_one", "def (", "cannot be imported: SyntaxError"),
         ("mine = broken_one", "import not_installed", "cannot be imported: ModuleNotFoundError: No module named 'not_in"),
         ("mine = broken_one", "", "declares no MODEL"),
+        ("mine = broken_one", "from pwfl.systems.age_aware.parameters import MODEL", "has no module broken_one.checks"),
         ("mine = broken_one", "MODEL = 3", "its MODEL is no pwfl.scenario.common.Scenario, but 3"),
         ("mine = broken_one", "class MODEL: pass", "its MODEL is no pwfl.scenario.common.Scenario, but <class"),
     ],
@@ -307,6 +308,16 @@ def test_what_is_wrong_with_a_system_of_another_package_is_said(
     assert expected in said
     path.write_text(FEW)
     assert check([str(path)]) == 0  # of the system that needs no other package
+
+
+def test_a_system_may_leave_out_all_checks(installed):
+    model = "from pwfl.systems.age_aware.parameters import AgeAware\nclass MODEL(AgeAware):\n    system: str = 'mine'"
+    package(installed, "broken_four", "mine = broken_four", parameters=model, checks="")
+    chosen = scenario.resolve({"system": "mine", "clients": {"number": 5}}, {})
+    assert (checks.problems(chosen), checks.imports(chosen), size.memory(chosen)["training"]) == ([], {}, (0.0, ""))
+    assert checks.idle(chosen) == {"training.directions": "training.features: pixels"}
+    with pytest.raises(scenario.ScenarioError, match="only realizations that exist can be trained"):
+        scenario.resolve({"system": "mine", "realizations": 3}, {})
 
 
 def test_entry_points_that_cannot_be_read_are_named(installed, tmp_path):
