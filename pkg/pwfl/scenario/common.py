@@ -25,6 +25,7 @@ Count = Annotated[int, Field(ge=1, le=10**6)]  # of users, samples, rounds
 Width = Annotated[int, Field(ge=1, le=10**5)]  # of a network's layer
 Positive = Annotated[float, Field(ge=1e-9, le=1e9)]
 Scale = Annotated[float, Field(ge=1e-6, le=1e6)]  # of amplitudes and norms
+Variance = Annotated[float, Field(ge=0, le=1e12)]
 StepSize = Annotated[float, Field(ge=1e-9, le=1e38)]
 Distance = Annotated[float, Field(ge=1e-3, le=1e6)]  # m
 Frequency = Annotated[float, Field(ge=1e3, le=1e13)]  # Hz

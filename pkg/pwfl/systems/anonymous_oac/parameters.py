@@ -21,12 +21,10 @@ class Network(Section):
     devices: common.Count = parameter(
         100, "devices N, with equal numbers of records", stages="channel schedule audit report"
     )
-    participation: float = parameter(
+    participation: Rate = parameter(
         0.1,
         "probability p that a device's channel is good enough in a round",
         stages="channel noise account audit report",
-        ge=1e-9,
-        le=1,
     )
 
 
@@ -64,12 +62,10 @@ class Data(common.DataSource):
     """What the devices hold and learn."""
 
     samples: common.Count = parameter(600, "records of each device", unit="samples", stages="channel audit")
-    sampling: float = parameter(
+    sampling: Rate = parameter(
         0.1,
         "probability q that a participant takes a record into its batch",
         stages="schedule noise account audit report",
-        ge=1e-9,
-        le=1,
     )
 
 

@@ -5,9 +5,7 @@ Federated Learning", with M = 256, and for training, of which the paper says lit
 reach its accuracy. Signals and noise have no units there, and none here.
 """
 
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Literal
 
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameter
@@ -26,8 +24,8 @@ class Radio(Section):
     amplitude: common.Scale = parameter(
         3.0, "amplitude alpha of every user's signal; the paper sets its square to the power limit P", stages="schedule"
     )
-    receiver_noise_variance: float = parameter(
-        1.0, "variance sigma_m^2 of the complex noise of an antenna", stages="noise account", ge=0, le=1e12
+    receiver_noise_variance: common.Variance = parameter(
+        1.0, "variance sigma_m^2 of the complex noise of an antenna", stages="noise account"
     )
     bandwidth_hz: float = common.resource_block_hz(stages="train account")
     normalization: Literal["I/M", "I"] = parameter(
@@ -47,16 +45,14 @@ class Data(common.DataSource):
 class Privacy(Section):
     """The users' noise, and how its privacy is measured."""
 
-    noise_variance: float = parameter(
+    noise_variance: common.Variance = parameter(
         0.1,
         "variance sigma^2, per coordinate, of the noise a user adds to its update, unless target_epsilon sets it",
         stages="noise/fixed",
-        ge=0,
-        le=1e12,
     )
     target_epsilon: float | None = common.target_epsilon(stages="noise/fixed")
     delta: float = common.delta(stages="noise/fixed account report")
-    user_numbers: list[Annotated[int, Field(ge=1, le=10**6)]] = parameter(
+    user_numbers: list[common.Count] = parameter(
         [10, 20, 30, 40, 50, 60, 70, 80, 90, 100],
         "numbers of users for which leakages are found besides network.users (Fig. 2)",
         unit="users",
