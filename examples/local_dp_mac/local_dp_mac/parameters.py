@@ -26,7 +26,7 @@ class Radio(Section):
 class Data(common.DataSource):
     """What the devices hold and learn."""
 
-    samples: int = parameter(70, "records of each device", unit="samples", stages="channel", ge=1, le=1_000_000)
+    samples: common.Count = parameter(70, "records of each device", unit="samples", stages="channel")
 
 
 class Privacy(Section):
@@ -45,12 +45,10 @@ class Privacy(Section):
 class Training(Section):
     """Gradient descent on all records of all devices."""
 
-    hidden_layers: list[int] = common.hidden_layers([], "train account")
-    rounds: int = parameter(60, "rounds T", stages="channel train account", ge=1, le=1_000_000)
-    learning_rate: float = parameter(2.0, "step size", stages="train", ge=1e-9, le=1e38)
-    clip_norm: float = parameter(
-        1.0, "clipping norm L of a record's gradient", stages="train account audit", ge=1e-6, le=1e6
-    )
+    hidden_layers: list[common.Width] = common.hidden_layers([], "train account")
+    rounds: common.Count = parameter(60, "rounds T", stages="channel train account")
+    learning_rate: common.StepSize = parameter(2.0, "step size", stages="train")
+    clip_norm: common.Scale = parameter(1.0, "clipping norm L of a record's gradient", stages="train account audit")
     evaluate_every: int = common.evaluate_every(5)
 
 
