@@ -1,7 +1,9 @@
 """Scenarios: merging, resolution, clear errors, what each stage reads, generated documents."""
 
+import ast
 import json
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -10,6 +12,7 @@ from pydantic import ValidationError
 from conftest import ROOT
 from pipeline import part
 from pwfl import scenario
+from pwfl.runtime.fingerprint import imports
 from pwfl.scenario import docs, resolved
 from pwfl.scenario.fields import Section, parameter, stages_of
 from pwfl.scenario.values import UndeclaredError, Values, plain, replaced
@@ -53,6 +56,17 @@ def test_what_parameters_repeat_of_modules_that_compute_is_the_same():
     assert (height[0].ge, height[1].le) == urban.USER_HEIGHT_M
     optimized = {f"noise/{scheme}" for scheme in ("optimal", *allocation.ALLOCATIONS)}
     assert stages_of(declared["privacy.min_noise"]) >= optimized
+
+
+@pytest.mark.parametrize("system", registry.BUILT_IN)
+def test_parameters_are_declarations_that_no_stage_runs(system):
+    package = registry.system(system).package
+    declared, checked = f"{package}.parameters", f"{package}.checks"
+    assert {module for module in imports(declared) if module.startswith(package)} == {declared}
+    tree = ast.parse(Path(registry.system(system).part("parameters").__file__).read_text(encoding="utf-8"))
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    for stage, of in STAGES.items():
+        assert imports(f"{package}.{stage}", f"{package}.tables", of.work).isdisjoint({declared, checked})
 
 
 def test_overrides_merge_mappings_and_replace_the_rest():
