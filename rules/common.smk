@@ -194,7 +194,7 @@ def images(wildcards):
 
 def outside(wildcards):
     """Files from outside, by the tables that they hold. What they hold is in the address."""
-    return {table: ancient(local(path)) for table, path in at(wildcards)[1].imports().items()}
+    return {table: ancient(local(path)) for table, path in scenario.checks.imports(at(wildcards)[1]).items()}
 
 
 def scheme_files(table, wildcards, first=False):

@@ -15,7 +15,7 @@ rule train:
     # order of additions, so the last digits, do not depend on the number of cores.
     threads: 1
     resources:
-        mem_mb=lambda wildcards: max(3000, int(at(wildcards)[1].training_bytes()[0] / 2**20)),
+        mem_mb=lambda wildcards: max(3000, int(scenario.checks.training_bytes(at(wildcards)[1])[0] / 2**20)),
         runtime=240,
     params:
         depends=depends,

@@ -15,8 +15,9 @@ from pwfl.scenario.values import plain, replaced
 from pwfl.systems.age_aware import age, age_profiles
 from pwfl.systems.age_aware import train as training
 from pwfl.systems.age_aware.catalog import CATALOG
+from pwfl.systems.age_aware.checks import PAIRS
 from pwfl.systems.age_aware.claims import claims
-from pwfl.systems.age_aware.scenario import PAIRS, AgeAware
+from pwfl.systems.age_aware.parameters import AgeAware
 from stages import STAGES
 
 TINY = {

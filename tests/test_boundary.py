@@ -18,7 +18,7 @@ from conftest import TINY, environment, snakemake
 from pwfl import entrance, scenario
 from pwfl.report import catalog
 from pwfl.runtime import files, prune
-from pwfl.scenario import parameters, resolve, resolved
+from pwfl.scenario import checks, parameters, resolve, resolved, size
 from pwfl.scenario.__main__ import main as check
 from pwfl.systems import registry
 
@@ -276,9 +276,9 @@ def installed(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("entry", "content", "expected"),
     [
-        ("mine = nowhere_at_all", "", "has no module nowhere_at_all.scenario"),
-        ("mine = broken_one", None, "has no module broken_one.scenario"),
-        ("mine = broken_one:attribute", "", "has no module broken_one:attribute.scenario"),
+        ("mine = nowhere_at_all", "", "has no module nowhere_at_all.parameters"),
+        ("mine = broken_one", None, "has no module broken_one.parameters"),
+        ("mine = broken_one:attribute", "", "has no module broken_one:attribute.parameters"),
         ("mine = .", "", "cannot be imported"),
         ("mine =", "", "cannot be imported"),
         ("mine = broken_one", "raise RuntimeError('on\\npurpose')", "cannot be imported: RuntimeError: on purpose ("),
@@ -286,6 +286,7 @@ def installed(tmp_path, monkeypatch):
         ("mine = broken_one", "def (", "cannot be imported: SyntaxError"),
         ("mine = broken_one", "import not_installed", "cannot be imported: ModuleNotFoundError: No module named 'not_in"),
         ("mine = broken_one", "", "declares no MODEL"),
+        ("mine = broken_one", "from pwfl.systems.age_aware.parameters import MODEL", "has no module broken_one.checks"),
         ("mine = broken_one", "MODEL = 3", "its MODEL is no pwfl.scenario.common.Scenario, but 3"),
         ("mine = broken_one", "class MODEL: pass", "its MODEL is no pwfl.scenario.common.Scenario, but <class"),
     ],
@@ -293,7 +294,7 @@ def installed(tmp_path, monkeypatch):
 def test_what_is_wrong_with_a_system_of_another_package_is_said(
     installed, tmp_path, capsys, monkeypatch, entry, content, expected
 ):
-    package(installed, "broken_one", entry, **({} if content is None else {"scenario": content}))
+    package(installed, "broken_one", entry, **({} if content is None else {"parameters": content}))
     path = tmp_path / "study.yaml"
     path.write_text("base: {system: mine}\n" + FEW)
     monkeypatch.setattr(sys, "argv", ["scenario", str(path)])
@@ -307,6 +308,16 @@ def test_what_is_wrong_with_a_system_of_another_package_is_said(
     assert expected in said
     path.write_text(FEW)
     assert check([str(path)]) == 0  # of the system that needs no other package
+
+
+def test_a_system_may_leave_out_all_checks(installed):
+    model = "from pwfl.systems.age_aware.parameters import AgeAware\nclass MODEL(AgeAware):\n    system: str = 'mine'"
+    package(installed, "broken_four", "mine = broken_four", parameters=model, checks="")
+    chosen = scenario.resolve({"system": "mine", "clients": {"number": 5}}, {})
+    assert (checks.problems(chosen), checks.imports(chosen), size.memory(chosen)["training"]) == ([], {}, (0.0, ""))
+    assert checks.idle(chosen) == {"training.directions": "training.features: pixels"}
+    with pytest.raises(scenario.ScenarioError, match="only realizations that exist can be trained"):
+        scenario.resolve({"system": "mine", "realizations": 3}, {})
 
 
 def test_entry_points_that_cannot_be_read_are_named(installed, tmp_path):
@@ -356,16 +367,14 @@ def test_an_internal_error_says_so_and_where_its_traceback_is(monkeypatch, tmp_p
 
 
 def test_the_workflow_says_what_is_internal(tmp_path):
-    fails = [
-        "from pydantic import model_validator",
-        "from pwfl.systems.age_aware.scenario import AgeAware",
+    model = [
+        "from pwfl.systems.age_aware.parameters import AgeAware",
         "class MODEL(AgeAware):",
         "    system: str = 'mine'",
-        "    @model_validator(mode='after')",
-        "    def _fail(self):",
-        "        return {}['missing']",
     ]
-    package(tmp_path / "site", "broken_three", "mine = broken_three", scenario="\n".join(fails))
+    fails = "def consistent(scenario):\n    return {}['missing']"
+    modules = {"parameters": "\n".join(model), "checks": fails}
+    package(tmp_path / "site", "broken_three", "mine = broken_three", **modules)
     config = {"base": {"system": "mine"}, "scenarios": {"one": {}}}
     result = snakemake(tmp_path / "run", config, "--dry-run", plugins=(tmp_path / "site",))
     said = result.stdout + result.stderr

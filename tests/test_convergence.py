@@ -12,7 +12,7 @@ from pwfl import run
 from pwfl.learning import sources
 from pwfl.scenario import resolve
 from pwfl.systems.multicell.account import convergence_bound, premise
-from pwfl.systems.multicell.scenario import Convergence, Training
+from pwfl.systems.multicell.parameters import Convergence, Training
 
 FALSE_ALARM = 1e-6
 USERS, ROUNDS, CLASSES = 20, 60, 10

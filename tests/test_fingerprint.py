@@ -59,7 +59,7 @@ def stages() -> dict[str, str]:
         ("report/theme.py", "CDF_POINTS = 400", "CDF_POINTS = 500", {"report"}),
         ("tables/contract.py", "keys.sort(order)", "keys.sort(*order)", set(STAGES)),
         ("systems/multicell/tables.py", "nullable=False", "nullable=True", set(STAGES)),
-        ("systems/multicell/scenario.py", "500.0", "501.0", set()),  # parameters stand in the address themselves
+        ("systems/multicell/parameters.py", "500.0", "501.0", set()),  # parameters stand in the address themselves
         ("systems/age_aware/age.py", "return", "yield", set()),
         ("systems/multicell/bounds.py", "PAPER_ROUNDS = 10.0", "PAPER_ROUNDS = 5.0", {"noise", "account", "report"}),
         ("learning/partition.py", 'data.partition == "dirichlet"', "True", {"train", "report"}),

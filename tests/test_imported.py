@@ -16,7 +16,7 @@ from pipeline import part
 from pwfl import run as stage_of
 from pwfl import tables
 from pwfl.runtime import prune, store
-from pwfl.scenario import ScenarioError, check_surroundings, load, resolve
+from pwfl.scenario import ScenarioError, check_surroundings, checks, load, resolve
 from pwfl.stages import REPORT, STAGES
 from pwfl.systems.multicell import imported, report
 
@@ -179,7 +179,7 @@ def test_laws_that_files_replace_are_not_checked_and_those_that_they_do_not_are(
     law = {"data": {"dataset": "digits", "samples_offset": 500}}
     with pytest.raises(ScenarioError, match=r"data.samples_offset: 12 users would hold at least 6000"):
         resolve(scenario(**law), {})
-    assert resolve(scenario(users="users.csv", **law), {}).problems() == []
+    assert checks.problems(resolve(scenario(users="users.csv", **law), {})) == []
     change("users.csv", lambda f: f.drop("samples"))
     assert "data.samples_offset: 12 users would hold at least 6000" in error_of(scenario(users="users.csv", **law))
 
@@ -197,7 +197,7 @@ def test_parameters_without_effect_are_named(folder):
 
 def channel(config: dict, realizations: range) -> dict[str, pl.DataFrame]:
     model = resolve(config, {})
-    made = stage_of.channel(part(model, "channel"), realizations, stage_of.imported("multicell", model.imports()))
+    made = stage_of.channel(part(model, "channel"), realizations, stage_of.imported("multicell", checks.imports(model)))
     return {name: tables.finished(frame, name, "multicell") for name, frame in made.items()}
 
 
@@ -307,7 +307,7 @@ def test_a_sweep_compares_files(folder):
     config = {"scenarios": {"one": scenario() | {"sweep": {"channel.links": ["links.csv", "other.csv"]}}}}
     study = load(config, "study.yaml")
     assert list(study.scenarios) == ["one,links=links.csv", "one,links=other.csv"]
-    assert [found.imports() for found in study.scenarios.values()] == [{LINKS: "links.csv"}, {LINKS: "other.csv"}]
+    assert [checks.imports(found) for found in study.scenarios.values()] == [{LINKS: "links.csv"}, {LINKS: "other.csv"}]
 
 
 def test_nothing_is_pruned_while_a_file_is_missing(folder, capsys):

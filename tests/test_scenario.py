@@ -1,7 +1,9 @@
 """Scenarios: merging, resolution, clear errors, what each stage reads, generated documents."""
 
+import ast
 import json
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -10,12 +12,14 @@ from pydantic import ValidationError
 from conftest import ROOT
 from pipeline import part
 from pwfl import scenario
+from pwfl.runtime.fingerprint import imports
 from pwfl.scenario import docs, resolved
-from pwfl.scenario.fields import Section, parameter
+from pwfl.scenario.fields import Section, parameter, stages_of
 from pwfl.scenario.values import UndeclaredError, Values, plain, replaced
 from pwfl.stages import STAGES
 from pwfl.systems import registry
-from pwfl.systems.multicell.scenario import Multicell
+from pwfl.systems.multicell import allocation, bounds, urban
+from pwfl.systems.multicell.parameters import Multicell
 
 
 def error_of(config) -> str:
@@ -39,6 +43,30 @@ def test_defaults_are_table_one():
     assert (model.radio.max_power_dbm, model.radio.min_rate_bps, model.radio.resource_blocks) == (10, 100e3, 5)
     assert (model.privacy.max_noise_error, model.privacy.min_noise) == (12, 100)
     assert (model.training.rounds, model.training.learning_rate, model.training.clip_norm) == (200, 0.05, 10)
+
+
+def test_what_parameters_repeat_of_modules_that_compute_is_the_same():
+    # Parameters import no such module, as an edit of parameters would otherwise compute anew what imports both.
+    declared = {".".join(path): field for path, field in scenario.parameters(Multicell)}
+    assert (declared["training.rounds"].default, declared["training.clip_norm"].default) == (
+        bounds.PAPER_ROUNDS,
+        bounds.PAPER_CLIP_NORM,
+    )
+    height = declared["radio.user_height_m"].metadata
+    assert (height[0].ge, height[1].le) == urban.USER_HEIGHT_M
+    optimized = {f"noise/{scheme}" for scheme in ("optimal", *allocation.ALLOCATIONS)}
+    assert stages_of(declared["privacy.min_noise"]) >= optimized
+
+
+@pytest.mark.parametrize("system", registry.BUILT_IN)
+def test_parameters_are_declarations_that_no_stage_runs(system):
+    package = registry.system(system).package
+    declared, checked = f"{package}.parameters", f"{package}.checks"
+    assert {module for module in imports(declared) if module.startswith(package)} == {declared}
+    tree = ast.parse(Path(registry.system(system).part("parameters").__file__).read_text(encoding="utf-8"))
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    for stage, of in STAGES.items():
+        assert imports(f"{package}.{stage}", f"{package}.tables", of.work).isdisjoint({declared, checked})
 
 
 def test_overrides_merge_mappings_and_replace_the_rest():

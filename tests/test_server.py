@@ -15,7 +15,7 @@ from pwfl import run
 from pwfl.learning import datasets, engine
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.privacy.gaussian import zcdp
-from pwfl.scenario import ScenarioError, resolve
+from pwfl.scenario import ScenarioError, checks, resolve
 from pwfl.scenario.values import plain
 from pwfl.stages import REPORT
 from pwfl.systems import registry
@@ -325,11 +325,11 @@ def test_softmax_regression_can_start_from_nothing():
 
 
 def test_what_has_no_effect_is_known():
-    idle = resolve({}, {"training": {"step": "snr", "model": "cnn"}}).idle()
+    idle = checks.idle(resolve({}, {"training": {"step": "snr", "model": "cnn"}}))
     assert idle["training.learning_rate"] == "training.step: snr"
     assert idle["training.hidden_layers"] == "training.model: cnn"
     assert "training.step_scale" not in idle
-    assert resolve({}, {}).idle()["training.step_scale"] == "training.step: constant"
+    assert checks.idle(resolve({}, {}))["training.step_scale"] == "training.step: constant"
 
 
 @pytest.mark.parametrize(

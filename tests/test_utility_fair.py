@@ -25,7 +25,7 @@ from pwfl.systems.utility_fair import copies, link, local_steps, utility
 from pwfl.systems.utility_fair import rounds as one_round
 from pwfl.systems.utility_fair import train as training
 from pwfl.systems.utility_fair.catalog import CATALOG
-from pwfl.systems.utility_fair.scenario import UtilityFair
+from pwfl.systems.utility_fair.parameters import UtilityFair
 from stages import STAGES, readers
 
 FALSE_ALARM = 1e-6

@@ -10,7 +10,7 @@ import pytest
 from pwfl import run, testing
 from pwfl.api import stage_tables
 from pwfl.report import build
-from pwfl.scenario import resolve
+from pwfl.scenario import checks, resolve
 from pwfl.stages import REPORT
 from pwfl.systems import registry
 from pwfl.systems.age_aware import account as age_aware_account
@@ -34,7 +34,7 @@ def multicell():
 
 def as_method(function):
     """A function as it would run if it stood in the module of the scenario's model."""
-    return FunctionType(function.__code__, function.__globals__ | {"__name__": "pwfl.systems.multicell.scenario"})
+    return FunctionType(function.__code__, function.__globals__ | {"__name__": "pwfl.systems.multicell.parameters"})
 
 
 def run_again(model, stages: dict, tables: dict) -> None:
@@ -65,7 +65,7 @@ def test_a_function_in_the_models_module_is_found(multicell, monkeypatch, stage,
     assert owner.__name__ in seen[stage]
     monkeypatch.setattr(module, name, as_method(getattr(module, name)))
     with (
-        pytest.raises(UnnamedCodeError, match=rf"^{stage} runs pwfl.systems.multicell.scenario.{name}, of which"),
+        pytest.raises(UnnamedCodeError, match=rf"^{stage} runs pwfl.systems.multicell.parameters.{name}, of which"),
         watched(multicell[0]),
     ):
         run_again(*multicell)
@@ -97,14 +97,12 @@ def helper(monkeypatch):
     return module
 
 
-def test_a_method_of_the_scenario_is_found_by_the_check_of_a_system(aging, monkeypatch):
+def test_a_check_that_a_stage_runs_is_found_by_the_check_of_a_system(aging, monkeypatch):
     model, calling = aging
     for other in ("_check_shards", "_check_draws", "_check_accounting"):  # which take most of its time
         monkeypatch.setattr(testing, other, lambda *_: None)
-    calling(model.table_bytes)
-    with pytest.raises(
-        testing.CheckError, match=r"^account runs pwfl.systems.age_aware.scenario.AgeAware.table_bytes,"
-    ):
+    calling(lambda: checks.table_bytes(model))
+    with pytest.raises(testing.CheckError, match=r"^account runs .*pwfl.systems.age_aware.checks.table_bytes"):
         testing.check_system("age_aware")
 
 

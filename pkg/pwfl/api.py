@@ -12,7 +12,7 @@ from pwfl.learning import extraction
 from pwfl.report import build
 from pwfl.report.catalog import COMMON_TABLES, COMPARISON
 from pwfl.runtime import made, shards, store
-from pwfl.scenario import ScenarioError, Study, check_surroundings, load, read, resolve
+from pwfl.scenario import ScenarioError, Study, check_surroundings, checks, load, read, resolve
 from pwfl.scenario.messages import shown
 from pwfl.stages import MAKER, REPORT, STAGES
 from pwfl.systems import registry
@@ -149,7 +149,7 @@ def _scenario_tables(study: Study, name: str, known: Known) -> ScenarioTables:
 def _of_stage(scenario, stage: str, variant: str | None, found: dict) -> dict[str, pl.DataFrame]:
     """A stage's tables of all realizations, made shard by shard, as they come back from files."""
     own = scenario.of_stage(stage, variant)
-    outside = run.imported(scenario.system, scenario.imports()) if stage == "channel" else {}
+    outside = run.imported(scenario.system, checks.imports(scenario)) if stage == "channel" else {}
     if stage == "train":
         made = [run.train(own, extraction.of(scenario), range(scenario.training_realizations), found)]
     elif stage == "audit":

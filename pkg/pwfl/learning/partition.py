@@ -6,15 +6,10 @@ left, so where all samples are dealt, the last users get labels that they would 
 meaning, so that falls on some users at random.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 
 from pwfl import streams
-
-if TYPE_CHECKING:
-    from pwfl.scenario.common import DataSource, Scenario
 
 WORST = 10  # one user in so many is among the worst
 USER_ACCURACIES = ("user_accuracy", "user_accuracy_std", "user_accuracy_worst_tenth")  # columns of histories
@@ -51,12 +46,10 @@ def deal(available: int, samples: np.ndarray, seed: int, realization: int) -> li
     return np.split(order, samples.cumsum())[:-1]
 
 
-def deal_out(
-    data: "DataSource", labels: np.ndarray, samples: np.ndarray, seed: int, realization: int
-) -> list[np.ndarray]:
-    """The same as `data.partition` says; `labels` are those of the training samples, from 0, shape (sample,).
+def deal_out(data, labels: np.ndarray, samples: np.ndarray, seed: int, realization: int) -> list[np.ndarray]:
+    """The same as the section `data` of a scenario says.
 
-    Within a label, samples go to users at random.
+    `labels` are those of the training samples, from 0, shape (sample,). Within a label, samples go to users at random.
     """
     taken = deal(len(labels), samples, seed, realization)
     if data.partition in ("iid", "quantity"):
@@ -124,7 +117,7 @@ def held(labels: np.ndarray, owned: list[np.ndarray], classes: int) -> np.ndarra
     return np.stack([np.bincount(labels[mine], minlength=classes) for mine in owned])
 
 
-def holdings(scenario: "Scenario", labels: np.ndarray, samples: np.ndarray, realization: int) -> pl.DataFrame:
+def holdings(scenario, labels: np.ndarray, samples: np.ndarray, realization: int) -> pl.DataFrame:
     """Who holds what in a realization: rows (realization, user, label, samples); the rest is as for `deal_out`."""
     owned = deal_out(scenario.data, labels, samples, scenario.seed, realization)
     counts = held(labels, owned, labels.max() + 1)

@@ -51,6 +51,8 @@ class Catalog:
     silent: dict[str, float] = field(default_factory=dict)
 
 
+# Of systems that train a network, with the stages' tables that they are drawn from.
+ACCURACY_FIGURES = dict.fromkeys(("accuracy", "accuracy_seconds", "accuracy_joules"), ("history",))
 # Of all systems; captions stand in the workflow's folder report/.
 COMMON_FIGURES = {"holdings": ("holdings",), "audit": ("audit",)}  # holdings: where samples are dealt out
 COMMON_TABLES = {

@@ -1,11 +1,26 @@
-"""What a study still costs, told before it starts."""
+"""What a study still costs, told before it starts: by what jobs of the same stages took that ran here before."""
 
+import csv
+from collections import Counter, defaultdict
 from math import ceil
 from pathlib import Path
+from statistics import median
+from typing import NamedTuple
 
 from pwfl.runtime import shards
-from pwfl.scenario import size
 from pwfl.stages import STAGES
+
+MOST = 200  # jobs of a stage that are looked at
+
+
+class Cost(NamedTuple):
+    """What a job takes: seconds on a core, and bytes of its tables on disk."""
+
+    seconds: float
+    stored: float
+
+
+GUESS = Cost(10.0, 2**20)  # of a job of a stage that never ran here
 
 
 def remaining(described: dict) -> str:
@@ -16,22 +31,59 @@ def remaining(described: dict) -> str:
     described
         Address -> its description, and a scenario that it belongs to.
     """
-    jobs, seconds, stored = 0, 0.0, 0.0
+    missing = Counter()
     for address, (description, scenario) in described.items():
-        if (stage := description["stage"]) not in STAGES:
-            continue
-        home = Path("store", stage, address)
-        missing = [s for s in shards.of(scenario, stage) if not _computed(home if s == shards.ALL else home / s, stage)]
-        each = size.estimate(scenario, stage)
-        jobs, seconds, stored = jobs + len(missing), seconds + each[0] * len(missing), stored + each[1] * len(missing)
-    if jobs == 0:
+        if (stage := description["stage"]) in STAGES:
+            home = Path("store", stage, address)
+            folders = [home if shard == shards.ALL else home / shard for shard in shards.of(scenario, stage)]
+            missing[stage, scenario.system] += sum(not _computed(folder, stage) for folder in folders)
+    if not (jobs := missing.total()):
         return ""
+    before = {stage: measured(stage) for stage in STAGES}
+    costs = {job: typical(before[job[0]], job[1]) for job in missing}
+    seconds = sum(count * costs[job].seconds for job, count in missing.items())
+    stored = sum(count * costs[job].stored for job, count in missing.items())
     time = f"{seconds / 3600:,.1f} core-hours" if seconds > 3600 else f"{ceil(seconds / 60)} core-minutes"
     disk = f"{stored / 2**30:,.1f} GiB" if stored > 2**30 else f"{ceil(stored / 2**20)} MiB"
-    return (
-        f"Stages have {jobs:,} jobs to do, about {time} and {disk} in store/, give or take a factor of three; then the "
-        "report"
-    )
+    guessed = [
+        stage for stage in STAGES if not before[stage] and any(missing[job] for job in missing if job[0] == stage)
+    ]
+    basis = f", with {GUESS.seconds:g} s a job of {', '.join(guessed)}, as none ran here before" if guessed else ""
+    return f"Stages have {jobs:,} jobs to do, about {time} and {disk} in store/{basis}; then the report"
+
+
+def measured(stage: str) -> dict[str, list[Cost]]:
+    """What jobs of a stage took that ran here and whose tables are there, by system."""
+    found = defaultdict(list)
+    # Addresses are digests, so the first ones are a random sample.
+    for path in sorted(Path("logs", stage).rglob("*.tsv"))[:MOST]:
+        place = Path("store", path.relative_to("logs").with_suffix(""))
+        if (seconds := _seconds(path)) is not None and _computed(place, stage):
+            stored = sum(table.stat().st_size for table in place.glob("*.parquet"))
+            found[_system(Path(*place.parts[:3]))].append(Cost(seconds, stored))
+    return found
+
+
+def typical(before: dict[str, list[Cost]], system: str) -> Cost:
+    """The median cost of a stage's jobs of a system; where there are none, of all systems', or else a guess."""
+    jobs = before.get(system) or [job for jobs in before.values() for job in jobs]
+    return Cost(*(median(each) for each in zip(*jobs, strict=True))) if jobs else GUESS
+
+
+def _seconds(path: Path) -> float | None:
+    """The seconds in a benchmark file of Snakemake; None where it holds none."""
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            return float(next(csv.DictReader(file, delimiter="\t"))["s"])
+    except (OSError, StopIteration, KeyError, TypeError, ValueError):
+        return None
+
+
+def _system(home: Path) -> str:
+    """The system whose tables lie at an address, by their description; empty where there is none."""
+    path = home / "description.yaml"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else ()
+    return next((line.partition(": ")[2] for line in lines if line.startswith("system: ")), "")
 
 
 def _computed(folder: Path, stage: str) -> bool:

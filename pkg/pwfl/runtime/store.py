@@ -16,6 +16,7 @@ from pwfl.learning.datasets import SIZES
 from pwfl.learning.features import DIRECTIONS, asked
 from pwfl.runtime.files import content, whole
 from pwfl.runtime.fingerprint import fingerprint, packages, script
+from pwfl.scenario import checks
 from pwfl.scenario.values import plain
 from pwfl.stages import IMPORTED, MAKER, STAGES, variants
 from pwfl.systems import registry
@@ -38,7 +39,7 @@ def addresses(scenario) -> dict[tuple[str, str | None, str | None], dict]:
     if "data" in type(scenario).model_fields:
         found |= {(given["stage"], None, None): given for given in data(scenario)}
     outside = {}
-    if paths := scenario.imports():
+    if paths := checks.imports(scenario):
         found[IMPORTED, None, None] = imported(scenario.system, paths)
         outside[IMPORTED] = found[IMPORTED, None, None]["address"]
     found["channel", None, None] = _describe(scenario, "channel", None, outside)

@@ -1,11 +1,12 @@
 """What the scenarios of all systems have in common."""
 
+from collections.abc import Sequence
 from typing import Annotated, Literal, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field, create_model, model_validator
 
-from pwfl.learning import datasets, sources
-from pwfl.learning.features import DIRECTIONS, MOST_DIRECTIONS, asked
+from pwfl.learning import datasets
+from pwfl.learning.features import DIRECTIONS, MOST_DIRECTIONS
 from pwfl.scenario.fields import Section, parameter, parameters, selected, stages_of, unless_of
 from pwfl.scenario.values import Values
 from pwfl.stages import IMPORTED, REPORT, STAGES
@@ -19,9 +20,43 @@ PARTITION = (
     "which training samples users hold, as many as they do: any; labels by proportions of their own, drawn from a "
     "Dirichlet distribution; or few labels. No sample goes to two users"
 )
-OF_PARTITION = {"alpha": "dirichlet", "labels_per_user": "shards"}  # parameters that only one of them reads
+# Bounds that are the same wherever a quantity of the kind stands.
+Count = Annotated[int, Field(ge=1, le=10**6)]  # of users, samples, rounds
 Width = Annotated[int, Field(ge=1, le=10**5)]  # of a network's layer
+Positive = Annotated[float, Field(ge=1e-9, le=1e9)]
+Scale = Annotated[float, Field(ge=1e-6, le=1e6)]  # of amplitudes and norms
+Variance = Annotated[float, Field(ge=0, le=1e12)]
+StepSize = Annotated[float, Field(ge=1e-9, le=1e38)]
+Distance = Annotated[float, Field(ge=1e-3, le=1e6)]  # m
+Frequency = Annotated[float, Field(ge=1e3, le=1e13)]  # Hz
+Bandwidth = Annotated[float, Field(ge=1, le=1e12)]  # Hz
+PowerDbm = Annotated[float, Field(ge=-100, le=100)]
+NoiseDensity = Annotated[float, Field(ge=-250, le=0)]  # dBm/Hz
+Exponent = Annotated[float, Field(ge=0, le=6)]  # of a distance in a path loss
+FadingScale = Annotated[float, Field(ge=1e-3, le=1e3)]
+
+Dataset = Literal["digits", "mnist", "fashion_mnist"]
 Features = Literal["pixels", "scattering", "strokes", "shapes"]
+
+
+# Parameters that systems share but for who reads them, or for a default.
+
+
+def _seed(stages: str):
+    """The parameter `seed`; the stages are those that draw."""
+    return parameter(1, "seed of every random draw", stages=stages, ge=0, lt=2**63)
+
+
+def _realizations(default: int):
+    """The parameter `realizations`."""
+    meaning = "realizations that are scheduled, noised and accounted for"
+    return parameter(default, meaning, stages="audit report", ge=1, le=10**9)
+
+
+def dataset(stages: str):
+    """The parameter `dataset` of a system that trains on images; the stages are those that read it."""
+    meaning = "data set: MNIST, Fashion-MNIST, or scikit-learn's digits (ships with it, needs no download)"
+    return parameter("mnist", meaning, stages=stages)
 
 
 def hidden_layers(default: list[int], stages: str):
@@ -62,6 +97,20 @@ def target_epsilon(stages: str, otherwise: str = "null: the paper's noise"):
     return parameter(None, meaning, stages=stages, ge=1e-2, le=100)
 
 
+def delta(stages: str):
+    """The parameter `delta` of a system with a guarantee; the stages are those that read it."""
+    return parameter(1e-5, "delta of the (epsilon, delta) guarantee", stages=stages, ge=1e-100, lt=1)
+
+
+def resource_block_hz(stages: str):
+    """The parameter `bandwidth_hz` of a system whose paper names none; the stages are those that read it."""
+    meaning = (
+        "bandwidth B of the channel, a symbol per second and hertz; the paper names none, this is an LTE resource "
+        "block's (3GPP TS 36.211)"
+    )
+    return parameter(180e3, meaning, unit="Hz", stages=stages, ge=1, le=1e12)
+
+
 # What the stages of all systems read, whatever the system's own modules do.
 READ_FOR_ALL = {"realizations": {"audit", REPORT}, "training_realizations": {REPORT}, "schemes": {REPORT}}
 # What the images that are trained on follow from, in systems that have it.
@@ -78,11 +127,7 @@ class Shards(Section):
 class DataSource(Section):
     """What is learned."""
 
-    dataset: Literal["digits", "mnist", "fashion_mnist"] = parameter(
-        "mnist",
-        "data set: MNIST, Fashion-MNIST, or scikit-learn's digits (ships with it, needs no download)",
-        stages="channel train account",
-    )
+    dataset: Dataset = dataset(stages="channel train account")
     folder: str | None = parameter(
         None, "folder of the four IDX files (.gz or plain) of MNIST or Fashion-MNIST; without it Keras downloads them"
     )
@@ -117,19 +162,6 @@ class DataSource(Section):
             )
         return self
 
-    @property
-    def available(self) -> int:
-        """Training samples that users may hold."""
-        return datasets.SIZES[self.dataset].train - (self.validation or 0)
-
-    def problems(self) -> list[str]:
-        """A folder that does not hold the data."""
-        try:
-            sources.check(self.dataset, self.folder)
-        except datasets.DataError as error:
-            return [f"folder: {error}"]
-        return []
-
 
 class Audit(Section):
     """Attacks on the training path, whose success bounds epsilon from below."""
@@ -148,41 +180,16 @@ class Scheme(Section):
 
 
 class Scenario(Section):
-    """A scenario of any system; each has `schemes` and sections of its own besides."""
+    """A scenario of any system; each has `schemes` and sections of its own besides, as `scenario` makes it."""
 
     system: str = parameter(..., "the system simulated")
-    seed: int = parameter(1, "seed of every random draw", stages="channel train audit", ge=0, lt=2**63)
-    realizations: int = parameter(
-        100, "realizations that are scheduled, noised and accounted for", stages="audit report", ge=1, le=10**9
-    )
+    seed: int = _seed("channel train audit")
+    realizations: int = _realizations(100)
     training_realizations: int = parameter(
         10, "how many of them, from the first on, are trained", stages="report", ge=1, le=10**9
     )
     shards: Shards = Shards()
     audit: Audit = Audit()
-
-    @model_validator(mode="after")
-    def _common(self):
-        if self.training_realizations > self.realizations:
-            raise ValueError(
-                f"training_realizations: {self.training_realizations} is more than realizations: {self.realizations}; "
-                "only realizations that exist can be trained"
-            )
-        for keys in (("name",), ("scheduler", "noise")):
-            values = [tuple(getattr(scheme, key) for key in keys) for scheme in self.schemes]
-            twice = next((value for value in values if values.count(value) > 1), None)
-            if twice:
-                raise ValueError(f"schemes: {' and '.join(keys)} {' + '.join(twice)} stands twice; it must be unique")
-        return self
-
-    def problems(self) -> list[str]:
-        """What the scenario needs besides itself and does not find, a line `key: problem` each."""
-        return [
-            f"{key}.{problem}"
-            for key, section in self
-            if isinstance(section, Section)
-            for problem in section.problems()
-        ]
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs):
@@ -224,34 +231,40 @@ class Scenario(Section):
         """What a stage, or a variant of one, is handed: the parameters that it is declared to read."""
         return self.part({stage, f"{stage}/{variant}"})
 
-    def imports(self) -> dict[str, str]:
-        """Files of tables from outside that the channel is made of, by the tables' names.
 
-        Those of a system that has any are checked and read by `run(paths)` of its module `imported`; its `channel.run`
-        is handed them as a third argument.
-        """
-        return {}
+def scenario(
+    name: str,
+    *,
+    sections: Sequence[type[Section]],
+    schemes: Sequence[Scheme],
+    draws: str = "channel train audit",
+    realizations: int = 100,
+) -> type[Scenario]:
+    """The model of a system's scenarios.
 
-    def idle(self) -> dict[str, str]:
-        """Keys of parameters that have no effect because of another one, and what that is."""
-        kind, data = asked(self).kind, getattr(self, "data", None)
-        found = {} if kind in DIRECTIONS else {"training.directions": f"training.features: {kind}"}
-        if isinstance(data, DataSource):
-            others = (key for key, partition in OF_PARTITION.items() if partition != data.partition)
-            found |= {f"data.{key}": f"data.partition: {data.partition}" for key in others}
-        return found
-
-    def table_bytes(self) -> tuple[float, float, str]:
-        """About how many bytes a job on tables takes: for each realization, besides, and the keys that set both.
-
-        Of a system that does not say, nothing.
-        """
-        return 0.0, 0.0, ""
-
-    def training_bytes(self) -> tuple[float, str]:
-        """About how many bytes a training takes, and the keys that set them; of a system that does not say, nothing."""
-        return 0.0, ""
-
-    def training_operations(self) -> float:
-        """About how many floating-point operations a realization's training takes; of a system that does not say, 0."""
-        return 0.0
+    Parameters
+    ----------
+    name
+        The system's.
+    sections
+        Its parameters; a section is found under its class's name in lower case: `Network` under `network`.
+    schemes
+        Those that are compared where a config lists none, of the system's own subclass of Scheme.
+    draws
+        The stages that draw random numbers, as `parameter` has them.
+    realizations
+        How many there are where a config does not say.
+    """
+    declared = parameter(
+        list(schemes), "the schemes compared; a list replaces the default one", stages="report", min_length=1
+    )
+    return create_model(
+        name.title().replace("_", ""),
+        __base__=Scenario,
+        __doc__=f"A scenario of the system `{name}`.",
+        system=(Literal[name], parameter(name, "the system simulated")),
+        seed=(int, _seed(draws)),
+        realizations=(int, _realizations(realizations)),
+        **{section.__name__.lower(): (section, section()) for section in sections},
+        schemes=(list[type(schemes[0])], declared),
+    )

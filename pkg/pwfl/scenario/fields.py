@@ -13,10 +13,6 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
-    def problems(self) -> list[str]:
-        """What the parameters name and this machine lacks, a line `key: problem` each."""
-        return []
-
 
 def parameter(
     default,

@@ -6,6 +6,7 @@ from typing import get_args, get_origin
 
 from pydantic import ValidationError
 
+from pwfl.scenario import checks
 from pwfl.scenario.common import Scenario
 from pwfl.scenario.fields import Section, parameters
 from pwfl.scenario.messages import ScenarioError, did_you_mean, explain, shown
@@ -29,6 +30,10 @@ def resolve(base: dict, override: dict) -> Scenario:
         found = model.model_validate(_typed(merged, model))
     except ValidationError as error:
         raise ScenarioError("\n".join(explain(e, model) for e in error.errors())) from None
+    try:
+        checks.consistent(found)
+    except ValueError as error:
+        raise ScenarioError(str(error)) from None
     if strange := _strange_texts(found):
         raise ScenarioError("\n".join(strange))
     return found
@@ -41,11 +46,13 @@ def model_of(content: dict) -> type[Scenario]:
         known = registry.claims()
         if not isinstance(name, str) or name not in known:
             raise ScenarioError(f"system: there is no system {shown(name)}{did_you_mean(shown(name), known)}")
-        model = registry.system(name).model
+        system = registry.system(name)
+        model = system.model
+        if not (isinstance(model, type) and issubclass(model, Scenario)):
+            raise ScenarioError(f"system: {name!r}: its MODEL is no pwfl.scenario.common.Scenario, but {shown(model)}")
+        system.part("checks")
     except registry.RegistryError as error:
         raise ScenarioError(f"system: {error}") from error
-    if not (isinstance(model, type) and issubclass(model, Scenario)):
-        raise ScenarioError(f"system: {name!r}: its MODEL is no pwfl.scenario.common.Scenario, but {shown(model)}")
     return model
 
 

@@ -1,24 +1,20 @@
-"""How large a study is before it runs: its jobs, the memory of the largest one, core-hours and disk.
+"""How large a study is before it runs: its jobs, and the memory of the largest one.
 
 Rough, from sizes alone, so that a slip of some zeros is told from a large study: bytes a row were measured as the
-growth of a process's peak memory with its tables, and are those of the stage that took most. Seconds are those of a
-core of a workstation.
+growth of a process's peak memory with its tables, and are those of the stage that took most.
 """
 
 from math import ceil
 
 from pwfl.learning import features
 from pwfl.learning.mlp import parameter_count
+from pwfl.scenario import checks
 from pwfl.scenario.common import Scenario
 
 MAX_JOBS = 100_000  # Snakemake takes a minute or two to plan as many
 MAX_BYTES = 64 * 2**30  # of a job
 FLOAT, FLOAT32, COMPLEX = 8, 4, 16
 COPIES = 4  # of an array, by temporaries and gradients
-START_SECONDS = {"train": 6.0, "audit": 8.0}  # of a job: interpreter and imports, and an audit's attacks
-OTHER_SECONDS = 2.5
-OPERATIONS = 4e10  # of training in a second; measured 2e10 to 6e10
-STORED = 0.1  # bytes on disk of one in memory
 LINK_BYTES = 180  # a row of `links` and what schedule, noise and account make of it; measured 150 to 165
 
 
@@ -33,22 +29,12 @@ def jobs(scenario: Scenario) -> int:
 
 def memory(scenario: Scenario) -> dict[str, tuple[float, str]]:
     """About how many bytes a job takes, and the keys that set it: of the stages on tables, and of training."""
-    rows, each, keys = scenario.table_bytes()
-    trained, training_keys = scenario.training_bytes()
+    rows, each, keys = checks.table_bytes(scenario)
+    trained, training_keys = checks.training_bytes(scenario)
     return {
         "tables": (scenario.shards.optimization * rows + each, f"shards.optimization, {keys}"),
         "training": (trained, training_keys),
     }
-
-
-def estimate(scenario: Scenario, stage: str) -> tuple[float, float]:
-    """About how many core-seconds and bytes on disk a job of a stage takes."""
-    seconds, rows = START_SECONDS.get(stage, OTHER_SECONDS), 0.0
-    if stage == "train":
-        seconds += scenario.shards.training * scenario.training_operations() / OPERATIONS
-    elif stage != "audit":
-        rows = scenario.shards.optimization * scenario.table_bytes()[0] * STORED
-    return seconds, rows
 
 
 def problems(scenarios: dict[str, Scenario]) -> list[str]:
@@ -81,9 +67,3 @@ def network_bytes(s, hidden_layers: list[int], copies: int) -> float:
 def layer_bytes(s, samples: int) -> float:
     """Bytes of all layers' inputs and derivatives of some samples."""
     return samples * sum([features.size(s).features, *s.training.hidden_layers]) * FLOAT32 * COPIES
-
-
-def training_operations(s, hidden_layers: list[int], samples: float) -> float:
-    """Floating-point operations of the gradients of a network's loss at so many samples."""
-    size = features.size(s)
-    return 6.0 * samples * parameter_count([size.features, *hidden_layers, size.classes])

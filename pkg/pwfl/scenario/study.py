@@ -13,7 +13,7 @@ from math import ceil
 from pathlib import Path
 
 from pwfl.learning import sources
-from pwfl.scenario import size, sweep, written
+from pwfl.scenario import checks, size, sweep, written
 from pwfl.scenario.common import Scenario
 from pwfl.scenario.fields import parameters, stages_of
 from pwfl.scenario.messages import ScenarioError, blame, did_you_mean, report, sets, shown
@@ -144,7 +144,7 @@ def _lacking(scenarios: dict[str, Scenario]) -> dict[str, str]:
     """What scenarios need besides themselves and do not find, each problem once, with the first one's name."""
     found = {}
     for name, scenario in scenarios.items():
-        for problem in scenario.problems():
+        for problem in checks.problems(scenario):
             found.setdefault(problem, f"scenarios.{name}: {problem}")
     return found
 
@@ -301,7 +301,7 @@ def _unread(chosen: dict[str, Scenario]) -> Iterator[str]:
         read = {REPORT, IMPORTED, *STAGES}
         for scheme in scenario.schemes:
             read |= {f"{stage}/{variant}" for stage, variant in variants(scheme.scheduler, scheme.noise).items()}
-        values, idle = scenario.model_dump(), scenario.idle()
+        values, idle = scenario.model_dump(), checks.idle(scenario)
         for path, declared in parameters(type(scenario)):
             key, readers, value = ".".join(path), stages_of(declared), look_up(values, path)
             if not readers or value == declared.default:

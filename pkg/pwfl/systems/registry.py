@@ -32,7 +32,7 @@ class System:
     package: str
 
     def part(self, module: str) -> ModuleType:
-        """A module of the system: `scenario`, `catalog`, `tables`, one of a stage's name, or `claims`.
+        """A module of the system: `parameters`, `checks`, `catalog`, `tables`, one of a stage's name, or `claims`.
 
         Raises RegistryError where the package or the module is not there, or cannot be imported.
         """
@@ -60,7 +60,7 @@ class System:
     @property
     def model(self):
         """The scenario's model, a subclass of `pwfl.scenario.common.Scenario`."""
-        return self._declared("scenario", "MODEL")
+        return self._declared("parameters", "MODEL")
 
     @property
     def catalog(self):

@@ -99,10 +99,33 @@ def epsilon(description: str, nullable: bool = False) -> dy.Float64:
     return dy.Float64(nullable=nullable, min=0, allow_inf=True, description=description)
 
 
-class Outcome(dy.Schema):
-    """What each system's outcome says of a realization: its guarantee and its cost, under which terms."""
+class PerRealization(dy.Schema):
+    """The key of what is told of each realization."""
 
     realization = key("realization")
+
+
+class PerUser(PerRealization):
+    """Keys of what is told of each user."""
+
+    user = key("user, device or client")
+
+
+class PerRound(PerRealization):
+    """Keys of what is told of each round."""
+
+    round = key("round, from 1")
+
+
+class PerUserRound(PerRound):
+    """Keys of what is told of each user in each round."""
+
+    user = key("user, device or client")
+
+
+class Outcome(PerRealization):
+    """What each system's outcome says of a realization: its guarantee and its cost, under which terms."""
+
     samples = dy.Int64(nullable=False, min=1, description="training records of all users")
     rounds = dy.Int64(nullable=False, min=1)
     epsilon_exact = epsilon("of the worst record, after all rounds, at delta; null: nobody sends", nullable=True)
@@ -148,10 +171,9 @@ def of_users(description: str) -> dy.Float64:
     )
 
 
-class History(dy.Schema):
+class History(PerRealization):
     """What each system's history says: what a training has spent by the end of a row's round."""
 
-    realization = key("realization")
     air_seconds_so_far = dy.Float64(
         nullable=True, min=0, description="the part of the outcome's air_seconds; null: no radio model"
     )
@@ -192,11 +214,9 @@ class Audit(dy.Schema):
     false_alarm = dy.Float64(nullable=False, min=0, max=1, description="probability that a lower bound is too high")
 
 
-class Holdings(dy.Schema):
+class Holdings(PerUser):
     """Who holds what (`train`), the same for all schemes; of a system whose users hold no samples, nothing."""
 
-    realization = key("realization")
-    user = key("user, or device")
     label = key("class of the samples")
     samples = dy.Int64(nullable=False, min=1, description="training samples of the label that the user holds")
 

@@ -10,7 +10,7 @@ from pwfl.systems.age_aware.age_profiles import profiles
 from pwfl.tables.arrays import beside, to_array
 
 if TYPE_CHECKING:
-    from pwfl.systems.age_aware.scenario import AgeAware
+    from pwfl.systems.age_aware.parameters import AgeAware
 
 TERMS = {
     "unit": "one training record of one client",

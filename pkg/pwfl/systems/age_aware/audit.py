@@ -18,7 +18,7 @@ from pwfl.systems.age_aware import markov
 from pwfl.systems.age_aware.rounds import Clients, sample_means, uploads
 
 if TYPE_CHECKING:
-    from pwfl.systems.age_aware.scenario import AgeAware
+    from pwfl.systems.age_aware.parameters import AgeAware
 
 CHAINS = 100  # simulated for each score asked for: they are cheap, and count where they end in one of two states
 DECIMALS = 6  # of a score: the last digits of noisy floating-point numbers tell more than real numbers do

@@ -8,7 +8,7 @@ import polars as pl
 from pwfl.systems.age_aware import age_profiles, markov
 
 if TYPE_CHECKING:
-    from pwfl.systems.age_aware.scenario import AgeAware
+    from pwfl.systems.age_aware.parameters import AgeAware
 
 
 def run(scenario: "AgeAware", realizations: range) -> dict[str, pl.DataFrame]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from pwfl.systems.age_aware.scenario import Chain
+    from pwfl.systems.age_aware.parameters import Chain
 
 TOLERANCE = 1e-9  # by which probabilities may miss a sum of one
 

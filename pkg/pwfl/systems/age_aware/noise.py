@@ -8,7 +8,7 @@ from pwfl.systems.age_aware import age
 from pwfl.tables.arrays import beside
 
 if TYPE_CHECKING:
-    from pwfl.systems.age_aware.scenario import AgeAware
+    from pwfl.systems.age_aware.parameters import AgeAware
 
 
 def run(scenario: "AgeAware", scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:

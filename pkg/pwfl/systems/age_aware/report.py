@@ -12,7 +12,7 @@ from pwfl.systems.age_aware.catalog import CATALOG
 from pwfl.systems.age_aware.claims import PROPOSED
 
 if TYPE_CHECKING:
-    from pwfl.systems.age_aware.scenario import AgeAware
+    from pwfl.systems.age_aware.parameters import AgeAware
 
 DIFFERS = (
     "One upload of a mean of a few numbers that change in time, no classifier, so no accuracy. epsilon is about the "

@@ -10,7 +10,7 @@ from pwfl.systems.age_aware import age, age_search, loss_difference
 from pwfl.tables.arrays import to_array
 
 if TYPE_CHECKING:
-    from pwfl.systems.age_aware.scenario import AgeAware
+    from pwfl.systems.age_aware.parameters import AgeAware
 
 KEYS = ("realization", "user")
 PENALTIES = {"paired": loss_difference.paired_penalty, "separate": loss_difference.separate_penalty}

@@ -16,11 +16,21 @@ def _target() -> dy.Float64:
     return dy.Float64(nullable=False, min_exclusive=0, description="privacy target at T")
 
 
-class Users(dy.Schema):
+class PerCase(contract.PerRealization):
+    """Keys of what is told of each case."""
+
+    case = key("case")
+
+
+class PerClient(PerCase):
+    """Keys of what is told of each client in each case."""
+
+    user = key("client")
+
+
+class Users(contract.PerUser):
     """The clients: what their data follow, how many samples they take (`channel`)."""
 
-    realization = key("realization")
-    user = key("client")
     chain = dy.String(nullable=False)
     samples = dy.Int64(nullable=False, min=1, description="n_k")
     sensitivity_wh = dy.Float64(nullable=False, min_exclusive=0, description="l1 sensitivity of the samples' mean")
@@ -29,11 +39,9 @@ class Users(dy.Schema):
     transition = dy.List(dy.List(dy.Float64(nullable=False, min=0, max=1), nullable=False), nullable=False)
 
 
-class Links(dy.Schema):
+class Links(contract.PerUser):
     """What data collected at each time tell at T, for each client (`channel`); see `age_profiles.profiles`."""
 
-    realization = key("realization")
-    user = key("client")
     collection_time = key("t")
     age = dy.Int64(nullable=False, min=0, description="T - t")
     total_variation = dy.Float64(nullable=False, min=0, max=1, description="Delta(T - t)")
@@ -45,22 +53,17 @@ class Links(dy.Schema):
     variance_wh2 = dy.Float64(nullable=False, min=0)
 
 
-class Schedule(dy.Schema):
+class Schedule(PerClient):
     """When each client collects, and what that asks of its mechanism (`schedule`)."""
 
-    realization = key("realization")
-    case = key("case")
-    user = key("client")
     target_epsilon = _target()
     collection_time = dy.Int64(nullable=False, min=0, description="t_k")
     required_epsilon = epsilon("what the classical mechanism must supply (4)")
 
 
-class ScheduleStatus(dy.Schema):
+class ScheduleStatus(PerCase):
     """How each schedule was found (`schedule`)."""
 
-    realization = key("realization")
-    case = key("case")
     target_epsilon = _target()
     swept_user = dy.Int64(nullable=True, min=0, description="client whose time is swept; null: no sweep")
     swept_time = dy.Int64(nullable=True, min=0)
@@ -70,21 +73,16 @@ class ScheduleStatus(dy.Schema):
     log10_schedules = dy.Float64(nullable=False, min=0, description="of how many schedules it chose, log10")
 
 
-class Noise(dy.Schema):
+class Noise(PerClient):
     """Each client's mechanism (`noise`)."""
 
-    realization = key("realization")
-    case = key("case")
-    user = key("client")
     classical_epsilon = epsilon("epsilon_C, about the data at t_k")
     noise_scale_wh = dy.Float64(nullable=False, min=0, description="b_k of the Laplace noise")
 
 
-class NoiseStatus(dy.Schema):
+class NoiseStatus(PerCase):
     """Each realization's noise rule and its extremes (`noise`)."""
 
-    realization = key("realization")
-    case = key("case")
     status = dy.Enum(NOISE_STATUSES, nullable=False)
     least_classical_epsilon = epsilon("least epsilon_C over clients")
     largest_scale_wh = dy.Float64(nullable=False, min=0)
@@ -98,12 +96,9 @@ class History(contract.History):
     loss_difference_wh2 = dy.Float64(nullable=False, description="mean over the realization's draws of data and noise")
 
 
-class Leakage(dy.Schema):
+class Leakage(PerClient):
     """The privacy that each client's records are left with (`account`)."""
 
-    realization = key("realization")
-    case = key("case")
-    user = key("client")
     target_epsilon = _target()
     collection_time = dy.Int64(nullable=False, min=0)
     age = dy.Int64(nullable=False, min=0)

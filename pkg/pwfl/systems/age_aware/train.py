@@ -11,7 +11,7 @@ from pwfl.systems.age_aware.rounds import Clients, final_means, loss_differences
 from pwfl.tables.arrays import beside, to_array
 
 if TYPE_CHECKING:
-    from pwfl.systems.age_aware.scenario import AgeAware
+    from pwfl.systems.age_aware.parameters import AgeAware
 
 KEYS = ("realization", "case", "user")
 

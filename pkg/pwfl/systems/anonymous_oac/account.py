@@ -13,7 +13,7 @@ from pwfl.systems.anonymous_oac.schemes import NOISES, READINGS
 from pwfl.systems.anonymous_oac.tables import Leakage
 
 if TYPE_CHECKING:
-    from pwfl.systems.anonymous_oac.scenario import AnonymousOac
+    from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 
 ROUNDS_DRAWN, FAILURES_DRAWN = 12, 6  # points of a curve
 HIDDEN = "a record is in a batch with probability p q; nobody can infer which devices take part"

@@ -25,7 +25,7 @@ from pwfl.systems.anonymous_oac.schemes import NOISES, READINGS
 from pwfl.tables.arrays import to_array
 
 if TYPE_CHECKING:
-    from pwfl.systems.anonymous_oac.scenario import AnonymousOac
+    from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 
 TELLING_DELTA = 0.05
 LOCAL_RUNS = 1000  # of networks of one device, at most

@@ -1,14 +1,12 @@
 """What the reports of `anonymous_oac` show, and its schemes' colours."""
 
-from pwfl.report.catalog import Catalog
+from pwfl.report.catalog import ACCURACY_FIGURES, Catalog
 
 CATALOG = Catalog(
     figures={
         "composition": ("leakage",),
         "readings": ("leakage",),
-        "accuracy": ("history",),
-        "accuracy_seconds": ("history",),
-        "accuracy_joules": ("history",),
+        **ACCURACY_FIGURES,
         "loss": ("history",),
         "cost": ("outcome", "history"),
         "failures": ("leakage",),

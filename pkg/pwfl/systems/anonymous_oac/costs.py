@@ -12,7 +12,7 @@ from pwfl.systems.anonymous_oac.schemes import NOISES
 from pwfl.tables.arrays import beside, to_table
 
 if TYPE_CHECKING:
-    from pwfl.systems.anonymous_oac.scenario import AnonymousOac
+    from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 
 FLOAT_BITS = 32
 KEYS = ("realization", "round")

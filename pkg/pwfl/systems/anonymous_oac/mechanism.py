@@ -9,7 +9,7 @@ from pwfl.systems.anonymous_oac import batches, sampled
 from pwfl.systems.anonymous_oac.schemes import NOISES
 
 if TYPE_CHECKING:
-    from pwfl.systems.anonymous_oac.scenario import AnonymousOac
+    from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 
 
 def strengths(

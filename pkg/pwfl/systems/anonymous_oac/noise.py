@@ -10,7 +10,7 @@ from pwfl.systems.anonymous_oac.mechanism import readings, strengths
 from pwfl.systems.anonymous_oac.schemes import NOISES
 
 if TYPE_CHECKING:
-    from pwfl.systems.anonymous_oac.scenario import AnonymousOac
+    from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 
 
 def run(scenario: "AnonymousOac", scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:

@@ -10,7 +10,7 @@ from pwfl import streams
 from pwfl.tables.arrays import beside, to_table
 
 if TYPE_CHECKING:
-    from pwfl.systems.anonymous_oac.scenario import AnonymousOac
+    from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 
 
 def draw(scenario: "AnonymousOac", realizations: range) -> dict[str, pl.DataFrame]:

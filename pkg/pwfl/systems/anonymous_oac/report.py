@@ -11,7 +11,7 @@ from pwfl.report.printed import SOLID
 from pwfl.systems.anonymous_oac.schemes import READINGS
 
 if TYPE_CHECKING:
-    from pwfl.systems.anonymous_oac.scenario import AnonymousOac
+    from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 
 DIFFERS = (
     "One cell; batches of random devices, updates add up on air and share their noise. The guarantee of "

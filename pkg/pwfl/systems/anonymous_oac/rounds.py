@@ -10,7 +10,7 @@ from pwfl.learning import datasets, engine, network
 from pwfl.learning.engine import Backward, Weights
 
 if TYPE_CHECKING:
-    from pwfl.systems.anonymous_oac.scenario import Training
+    from pwfl.systems.anonymous_oac.parameters import Training
 
 DRAWN = 10_000  # batches drawn at once
 

@@ -7,7 +7,7 @@ import polars as pl
 from pwfl.systems.anonymous_oac import participation
 
 if TYPE_CHECKING:
-    from pwfl.systems.anonymous_oac.scenario import AnonymousOac
+    from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 
 
 def run(scenario: "AnonymousOac", scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:

@@ -16,38 +16,29 @@ QUANTITIES = (
 METHODS = ("advanced_composition", "renyi", "tight", "proved", "opposite_records")
 
 
-class Users(dy.Schema):
+class Users(contract.PerUser):
     """The devices (`channel`)."""
 
-    realization = key("realization")
-    user = key("device")
     samples = dy.Int64(nullable=False, min=1, description="records it holds")
 
 
-class Links(dy.Schema):
+class Links(contract.PerUserRound):
     """The channels that are good enough to take part over, round by round (`channel`)."""
 
-    realization = key("realization")
-    round = key("round, from 1")
-    user = key("device")
     gain = dy.Float64(nullable=False, min=0, description="fading power gain |c|^2, mean 1 over all devices")
 
 
-class Schedule(dy.Schema):
+class Schedule(contract.PerUserRound):
     """Who takes part in a round, with how many records (`schedule`)."""
 
-    realization = key("realization")
-    round = key("round, from 1")
-    user = key("device")
     gain = dy.Float64(nullable=False, min=0, description="fading power gain |c|^2")
     slot = dy.Int64(nullable=True, min=0, description="place in the order of transmission; null: all at once")
     batch = dy.Int64(nullable=False, min=0, description="records in its batch")
 
 
-class ScheduleStatus(dy.Schema):
+class ScheduleStatus(contract.PerRealization):
     """How rounds turned out (`schedule`)."""
 
-    realization = key("realization")
     status = dy.Enum(("over_the_air", "orthogonal"), nullable=False)
     rounds = dy.Int64(nullable=False, min=1)
     empty_rounds = dy.Int64(nullable=False, min=0, description="rounds in which no record was in any batch")
@@ -55,11 +46,9 @@ class ScheduleStatus(dy.Schema):
     records = dy.Float64(nullable=False, min=0, description="mean of b_t")
 
 
-class Noise(dy.Schema):
+class Noise(contract.PerRound):
     """Privacy noise that each round's update carries (`noise`)."""
 
-    realization = key("realization")
-    round = key("round, from 1")
     noise_std = dy.Float64(nullable=False, min=0, description="per coordinate of the update; 0 in a silent round")
     divisor = dy.Float64(nullable=False, min=0, description="of the sum of clipped gradients; 0 in a silent round")
     noise_multiplier = dy.Float64(
@@ -71,10 +60,9 @@ class Noise(dy.Schema):
     reading = dy.Enum(list(READINGS), nullable=False, description="under which the noise was set")
 
 
-class NoiseStatus(dy.Schema):
+class NoiseStatus(contract.PerRealization):
     """How each realization's noise multiplier was found (`noise`)."""
 
-    realization = key("realization")
     status = dy.Enum(("given", "calibrated", "no_guarantee"), nullable=False)
     noise_multiplier = dy.Float64(nullable=False, min_exclusive=0)
     epsilon = epsilon("what it was calibrated to")
@@ -90,10 +78,9 @@ class History(contract.UserHistory):
     status = dy.Enum(("trained", "diverged"), nullable=False)
 
 
-class Leakage(dy.Schema):
+class Leakage(contract.PerRealization):
     """epsilon over rounds, failed devices and channel estimates (`account`); of realization 0, alike for all."""
 
-    realization = key("realization")
     quantity = dy.Enum(QUANTITIES, primary_key=True, description="what `x` is")
     reading = dy.Enum(list(READINGS), primary_key=True, description="what the observer knows")
     x = dy.Float64(primary_key=True, min=0)

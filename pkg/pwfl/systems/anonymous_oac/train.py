@@ -16,7 +16,7 @@ from pwfl.systems.anonymous_oac.rounds import Sent, batches, history_function, m
 from pwfl.tables.arrays import to_array
 
 if TYPE_CHECKING:
-    from pwfl.systems.anonymous_oac.scenario import AnonymousOac
+    from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from pwfl.systems.multicell.problem import ChosenNoise, GivenNoise
 from pwfl.tables.arrays import beside, to_array
 
 if TYPE_CHECKING:
-    from pwfl.systems.multicell.scenario import Convergence, Multicell, Training
+    from pwfl.systems.multicell.parameters import Convergence, Multicell, Training
 
 TERMS = {
     "unit": "one training record of one user",

@@ -24,7 +24,7 @@ from pwfl.systems.multicell.server import aggregated_noise_std, counts
 from pwfl.tables.arrays import to_array
 
 if TYPE_CHECKING:
-    from pwfl.systems.multicell.scenario import Multicell, Training
+    from pwfl.systems.multicell.parameters import Multicell, Training
 
 WIDEST = 200  # canaries in one run
 

@@ -4,7 +4,7 @@ from math import sqrt
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pwfl.systems.multicell.scenario import Multicell
+    from pwfl.systems.multicell.parameters import Multicell
 
 PAPER_CLIP_NORM, PAPER_ROUNDS = 10.0, 200  # L and T of Table I, which its bounds (21) and (22) are given for
 

@@ -1,15 +1,13 @@
 """What the reports of `multicell` show, and its schemes' colours."""
 
-from pwfl.report.catalog import Catalog
+from pwfl.report.catalog import ACCURACY_FIGURES, Catalog
 
 CATALOG = Catalog(
     figures={
         "topology": ("users", "links", "schedule"),
         "objective": ("outcome",),
         "gap": ("outcome",),
-        "accuracy": ("history",),
-        "accuracy_seconds": ("history",),
-        "accuracy_joules": ("history",),
+        **ACCURACY_FIGURES,
         "loss": ("history",),
         "leakage": ("leakage",),
         "tradeoff": ("outcome", "history"),

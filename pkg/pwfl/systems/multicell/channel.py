@@ -15,7 +15,7 @@ from pwfl.systems.multicell.intervals import intervals, round_robin
 from pwfl.tables.arrays import to_array, to_table
 
 if TYPE_CHECKING:
-    from pwfl.systems.multicell.scenario import Data, Multicell
+    from pwfl.systems.multicell.parameters import Data, Multicell
 
 KEYS = ("realization", "user")
 MAX_ATTEMPTS = 1000

@@ -9,7 +9,7 @@ from pwfl.systems.multicell.assigned import KEYS, assigned, intervals
 from pwfl.systems.multicell.model import parameter_count
 
 if TYPE_CHECKING:
-    from pwfl.systems.multicell.scenario import Multicell
+    from pwfl.systems.multicell.parameters import Multicell
 
 FLOAT_BITS = 32
 

@@ -11,7 +11,7 @@ from pwfl.radio.units import dbm_to_w
 from pwfl.tables.arrays import to_array
 
 if TYPE_CHECKING:
-    from pwfl.systems.multicell.scenario import Radio
+    from pwfl.systems.multicell.parameters import Radio
 
 
 @dataclass(frozen=True)

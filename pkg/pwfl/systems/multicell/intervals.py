@@ -9,7 +9,7 @@ from pwfl import streams
 
 if TYPE_CHECKING:
     from pwfl.systems.multicell.interference import Uplink
-    from pwfl.systems.multicell.scenario import Multicell, Privacy
+    from pwfl.systems.multicell.parameters import Multicell, Privacy
 
 ROUNDING = 1e-9  # of a planned number of intervals
 

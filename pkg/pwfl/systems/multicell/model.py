@@ -9,7 +9,7 @@ import numpy as np
 from pwfl.learning import cnn, datasets, mlp
 
 if TYPE_CHECKING:
-    from pwfl.systems.multicell.scenario import Training
+    from pwfl.systems.multicell.parameters import Training
 
 
 def shapes(training: "Training", size: datasets.Size) -> list[tuple[int, ...]]:

@@ -13,7 +13,7 @@ from pwfl.systems.multicell.optimal_noise import optimal_noise
 from pwfl.tables.arrays import beside, to_array
 
 if TYPE_CHECKING:
-    from pwfl.systems.multicell.scenario import Multicell
+    from pwfl.systems.multicell.parameters import Multicell
 
 
 def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:

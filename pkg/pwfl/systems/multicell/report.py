@@ -12,7 +12,7 @@ from pwfl.systems.multicell.bounds import leakage_bound
 from pwfl.tables.arrays import beside
 
 if TYPE_CHECKING:
-    from pwfl.systems.multicell.scenario import Multicell, Network
+    from pwfl.systems.multicell.parameters import Multicell, Network
 
 DIFFERS = (
     "Several cells interfere; each scheduled user sends its own noisy gradient of all its records, "

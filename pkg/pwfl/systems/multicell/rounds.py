@@ -12,7 +12,7 @@ from pwfl.systems.multicell.model import shapes
 from pwfl.systems.multicell.server import aggregated_noise_std, counts, tail_start
 
 if TYPE_CHECKING:
-    from pwfl.systems.multicell.scenario import Training
+    from pwfl.systems.multicell.parameters import Training
 
 
 class Senders(NamedTuple):

@@ -15,7 +15,7 @@ from pwfl.systems.multicell.problem import ChosenNoise, GivenNoise
 from pwfl.tables.arrays import to_array, to_table
 
 if TYPE_CHECKING:
-    from pwfl.systems.multicell.scenario import Multicell
+    from pwfl.systems.multicell.parameters import Multicell
 
 KEYS = ("realization", "user")
 RATE_TOLERANCE = 1e-6  # by which a rate may miss Rmin, relative

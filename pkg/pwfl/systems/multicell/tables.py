@@ -11,16 +11,15 @@ NOISE_STATUSES = ("random", "optimal", *ALLOCATIONS, "target", "infeasible", "no
 TRAINING_STATUSES = ("trained", "diverged", "no_user_scheduled", "noise_infeasible")
 
 
-def interval() -> dy.Int64:
-    """The key of what differs between the intervals in which the channel stays."""
-    return key("interval of rounds in which the channel stays; 0: all rounds, where it is drawn once")
+class PerInterval(contract.PerRealization):
+    """Keys of what differs between the intervals in which the channel stays."""
+
+    interval = key("interval of rounds in which the channel stays; 0: all rounds, where it is drawn once")
 
 
-class Users(dy.Schema):
+class Users(contract.PerUser):
     """Where each user is, its samples, its start values (`channel`)."""
 
-    realization = key("realization")
-    user = key("user")
     x_m = dy.Float64(nullable=True, description="null: from outside, unknown")
     y_m = dy.Float64(nullable=True)
     cell = dy.Int64(nullable=False, min=0, description="nearest station; from outside: as given, or the strongest")
@@ -32,11 +31,9 @@ class Users(dy.Schema):
     )
 
 
-class Links(dy.Schema):
+class Links(PerInterval):
     """The link of each user to each station, in each interval in which the channel stays (`channel`)."""
 
-    realization = key("realization")
-    interval = interval()
     station = key("station")
     user = key("user")
     distance_m = dy.Float64(nullable=True, min=0, description="null: from outside, unknown")
@@ -44,34 +41,29 @@ class Links(dy.Schema):
     line_of_sight = dy.Bool(nullable=True, description="null: the path loss knows no such thing")
 
 
-class ImportedLinks(dy.Schema):
+class ImportedLinks(contract.PerRealization):
     """Gains from outside (`imported`)."""
 
-    realization = key("realization")
     station = key("station")
     user = key("user")
     gain = dy.Float64(nullable=False, min_exclusive=0, description="power gain h_i,s")
 
 
-class ImportedUsers(dy.Schema):
+class ImportedUsers(contract.PerUser):
     """Users from outside (`imported`); nulls: not given."""
 
-    realization = key("realization")
-    user = key("user")
     x_m = dy.Float64(nullable=True)
     y_m = dy.Float64(nullable=True)
     cell = dy.Int64(nullable=False, min=0)
     samples = dy.Int64(nullable=True, min=1)
 
 
-class Schedule(dy.Schema):
+class Schedule(PerInterval):
     """Each user's resource block, power and rate (`schedule`); nulls: not scheduled.
 
     Assigned blocks have powers (35), with which some rates stay below Rmin; those users lose their block.
     """
 
-    realization = key("realization")
-    interval = interval()
     user = key("user")
     resource_block = dy.Int64(nullable=True, min=0)
     power_w = dy.Float64(nullable=False, min=0)
@@ -80,14 +72,12 @@ class Schedule(dy.Schema):
     assigned_power_w = dy.Float64(nullable=False, min=0, description="power (35) on it")
 
 
-class ScheduleStatus(dy.Schema):
+class ScheduleStatus(PerInterval):
     """How each cell's program ended, before powers and unscheduling (`schedule`).
 
     Of the schedulers of all cells, whether the schedule is proven optimal.
     """
 
-    realization = key("realization")
-    interval = interval()
     cell = key("cell")
     status = dy.Enum(PROGRAM_STATUSES, nullable=False)
     users = dy.Int64(nullable=False, min=0, description="users of the cell")
@@ -95,22 +85,18 @@ class ScheduleStatus(dy.Schema):
     unscheduled = dy.Int64(nullable=False, min=0, description="of these, users who lost it for their rate (26)")
 
 
-class Noise(dy.Schema):
+class Noise(PerInterval):
     """Each user's noise (`noise`): 0 where not scheduled, null where no noise is feasible."""
 
-    realization = key("realization")
-    interval = interval()
     user = key("user")
     noise_std = dy.Float64(
         nullable=True, min=0, allow_inf=True, description="sigma_i, per coordinate; infinite: has no leakage to spend"
     )
 
 
-class NoiseStatus(dy.Schema):
+class NoiseStatus(PerInterval):
     """How each interval's noise was found (`noise`)."""
 
-    realization = key("realization")
-    interval = interval()
     status = dy.Enum(NOISE_STATUSES, nullable=False)
     noise = dy.String(nullable=False, description="the noise scheme")
     multiplier = dy.Float64(nullable=True, min_exclusive=0, description="kappa of (38), null where there is none")
@@ -126,11 +112,9 @@ class History(contract.UserHistory):
     status = dy.Enum(TRAINING_STATUSES, nullable=False)
 
 
-class Leakage(dy.Schema):
+class Leakage(contract.PerUser):
     """The privacy that each scheduled user's records are left with (`account`)."""
 
-    realization = key("realization")
-    user = key("user")
     rho = dy.Float64(nullable=False, min_exclusive=0, allow_inf=True, description="zCDP (11)")
     mu = dy.Float64(nullable=False, min_exclusive=0, allow_inf=True, description="Gaussian DP")
     epsilon_exact = dy.Float64(nullable=False, min=0, allow_inf=True)

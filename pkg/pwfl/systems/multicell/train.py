@@ -17,7 +17,7 @@ from pwfl.systems.multicell.rounds import Senders, history_function, model_of
 from pwfl.systems.multicell.server import step_sizes
 
 if TYPE_CHECKING:
-    from pwfl.systems.multicell.scenario import Multicell
+    from pwfl.systems.multicell.parameters import Multicell
 
 log = logging.getLogger(__name__)
 

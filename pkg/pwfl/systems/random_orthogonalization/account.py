@@ -17,7 +17,7 @@ from pwfl.systems.random_orthogonalization import mimo
 from pwfl.tables.arrays import beside, to_array
 
 if TYPE_CHECKING:
-    from pwfl.systems.random_orthogonalization.scenario import RandomOrthogonalization
+    from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
 
 TERMS = {
     "unit": "one training record of one user; holds for all records of the user together",

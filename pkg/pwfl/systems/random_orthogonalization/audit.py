@@ -20,7 +20,7 @@ from pwfl.systems.random_orthogonalization.rounds import clipped_updates
 from pwfl.tables.arrays import to_array
 
 if TYPE_CHECKING:
-    from pwfl.systems.random_orthogonalization.scenario import RandomOrthogonalization
+    from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
 
 LARGE = 1e5  # norm of a user's update, in clipping norms
 NEARLY = 0.95  # of the worst user's mu

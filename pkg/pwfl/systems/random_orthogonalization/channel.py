@@ -9,7 +9,7 @@ from pwfl.systems.random_orthogonalization import mimo
 from pwfl.tables.arrays import to_table
 
 if TYPE_CHECKING:
-    from pwfl.systems.random_orthogonalization.scenario import RandomOrthogonalization
+    from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
 
 
 def run(scenario: "RandomOrthogonalization", realizations: range) -> dict[str, pl.DataFrame]:

@@ -9,7 +9,7 @@ from pwfl.report import theme
 from pwfl.systems.random_orthogonalization import marks
 
 if TYPE_CHECKING:
-    from pwfl.systems.random_orthogonalization.scenario import RandomOrthogonalization, Scheme
+    from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization, Scheme
 
 
 def accuracy(scenarios: dict[str, dict]) -> alt.FacetChart:

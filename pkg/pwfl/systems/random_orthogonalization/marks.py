@@ -8,7 +8,7 @@ import polars as pl
 from pwfl.report import theme
 
 if TYPE_CHECKING:
-    from pwfl.systems.random_orthogonalization.scenario import RandomOrthogonalization, Scheme
+    from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization, Scheme
 
 DOTS = 100  # realizations shown one by one
 READINGS = {

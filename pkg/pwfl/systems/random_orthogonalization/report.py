@@ -9,7 +9,7 @@ from pwfl.report import results, theme
 from pwfl.systems.random_orthogonalization import comparison, marks
 
 if TYPE_CHECKING:
-    from pwfl.systems.random_orthogonalization.scenario import RandomOrthogonalization
+    from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
 
 DIFFERS = (
     "Many antennas, all users at once, many local steps a round; each user's whole update is protected, "

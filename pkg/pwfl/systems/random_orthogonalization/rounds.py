@@ -8,7 +8,7 @@ from pwfl.learning import datasets, network
 from pwfl.systems.random_orthogonalization import local_sgd
 
 if TYPE_CHECKING:
-    from pwfl.systems.random_orthogonalization.scenario import Training
+    from pwfl.systems.random_orthogonalization.parameters import Training
 
 
 def history_function(users: int, samples: int, size: datasets.Size, training: "Training", data: datasets.Dataset):

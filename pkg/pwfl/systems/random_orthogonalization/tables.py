@@ -13,18 +13,15 @@ NOISE_STATUSES = ("fixed", "target", "receiver_noise_suffices", "none")
 TRAINING_STATUSES = ("trained", "diverged")
 
 
-class Users(dy.Schema):
+class Users(contract.PerUser):
     """What each user holds (`channel`)."""
 
-    realization = key("realization")
-    user = key("user")
     samples = dy.Int64(nullable=False, min=1, description="training samples")
 
 
-class Links(dy.Schema):
+class Links(contract.PerRealization):
     """What the server's update takes of each user's channel in each round (`channel`); see `mimo`."""
 
-    realization = key("realization")
     round = dy.Int64(primary_key=True, min=1, description="round")
     user = key("user")
     energy = dy.Float64(nullable=False, min=0, description="||h_k||^2")
@@ -39,18 +36,16 @@ class Schedule(Links):
     amplitude = dy.Float64(nullable=False, min_exclusive=0, description="alpha, the same for all users of a round")
 
 
-class ScheduleStatus(dy.Schema):
+class ScheduleStatus(contract.PerRealization):
     """Who transmits (`schedule`)."""
 
-    realization = key("realization")
     status = dy.Enum(SCHEDULE_STATUSES, nullable=False)
     transmitting = dy.Int64(nullable=False, min=1, description="users in every round")
 
 
-class Noise(dy.Schema):
+class Noise(contract.PerRealization):
     """The users' noise and the server's in each round, standard deviations per coordinate (`noise`)."""
 
-    realization = key("realization")
     round = dy.Int64(primary_key=True, min=1, description="round")
     noise_std = dy.Float64(nullable=False, min=0, description="sigma of every user's noise")
     effective_noise_std = dy.Float64(nullable=False, min=0, description="of the noise in the server's update")
@@ -58,10 +53,9 @@ class Noise(dy.Schema):
     effective_noise_std_printed = dy.Float64(nullable=False, min=0, description="by (5) as printed")
 
 
-class NoiseStatus(dy.Schema):
+class NoiseStatus(contract.PerRealization):
     """How each realization's noise was set (`noise`)."""
 
-    realization = key("realization")
     status = dy.Enum(NOISE_STATUSES, nullable=False)
 
 
@@ -85,13 +79,12 @@ class History(contract.UserHistory):
     status = dy.Enum(TRAINING_STATUSES, nullable=False)
 
 
-class Leakage(dy.Schema):
+class Leakage(contract.PerRealization):
     """Each user's leakage in networks of several numbers of users (`account`), in several readings.
 
     Those of one round are means over the rounds.
     """
 
-    realization = key("realization")
     users = dy.Int64(primary_key=True, min=1, description="users K of the network")
     user = key("user")
     epsilon_closed_form = epsilon("(6) with ||h_k||^2 = 1 and the closed form of (5)'s mean")

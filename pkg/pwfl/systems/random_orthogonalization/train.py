@@ -19,7 +19,7 @@ from pwfl.systems.random_orthogonalization.rounds import history_function
 from pwfl.tables.arrays import to_array
 
 if TYPE_CHECKING:
-    from pwfl.systems.random_orthogonalization.scenario import RandomOrthogonalization
+    from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from pwfl.systems.utility_fair import copies, link, uploads
 from pwfl.tables.arrays import beside
 
 if TYPE_CHECKING:
-    from pwfl.systems.utility_fair.scenario import Radio, UtilityFair
+    from pwfl.systems.utility_fair.parameters import Radio, UtilityFair
 
 TERMS = {
     "unit": "one training record of one device",

@@ -18,7 +18,7 @@ from pwfl.systems.utility_fair import uploads
 from pwfl.systems.utility_fair.rounds import UPLOADS, clipped, noisy_copies, noisy_uploads
 
 if TYPE_CHECKING:
-    from pwfl.systems.utility_fair.scenario import UtilityFair
+    from pwfl.systems.utility_fair.parameters import UtilityFair
 
 WIDTH = 500  # canaries in one run
 

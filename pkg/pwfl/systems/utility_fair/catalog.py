@@ -1,6 +1,6 @@
 """What the reports of `utility_fair` show, and its schemes' colours."""
 
-from pwfl.report.catalog import Catalog
+from pwfl.report.catalog import ACCURACY_FIGURES, Catalog
 
 CATALOG = Catalog(
     figures={
@@ -8,9 +8,7 @@ CATALOG = Catalog(
         "spread": ("history",),
         "energy": ("history", "schedule_status"),
         "power": ("history", "schedule_status"),
-        "accuracy": ("history",),
-        "accuracy_seconds": ("history",),
-        "accuracy_joules": ("history",),
+        **ACCURACY_FIGURES,
         "deviation": ("history",),
     },
     tables={

@@ -11,7 +11,7 @@ from pwfl.systems.utility_fair import link
 from pwfl.tables.arrays import to_table
 
 if TYPE_CHECKING:
-    from pwfl.systems.utility_fair.scenario import UtilityFair
+    from pwfl.systems.utility_fair.parameters import UtilityFair
 
 
 def run(scenario: "UtilityFair", realizations: range) -> dict[str, pl.DataFrame]:

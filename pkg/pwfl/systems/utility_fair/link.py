@@ -12,7 +12,7 @@ from pwfl.radio.path_loss import link_gain
 from pwfl.radio.units import dbm_to_w
 
 if TYPE_CHECKING:
-    from pwfl.systems.utility_fair.scenario import Device, Radio
+    from pwfl.systems.utility_fair.parameters import Device, Radio
 
 
 class Limits(NamedTuple):

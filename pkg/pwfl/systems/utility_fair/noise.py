@@ -8,7 +8,7 @@ from pwfl.privacy.gaussian import composed_multiplier
 from pwfl.systems.utility_fair import copies, uploads
 
 if TYPE_CHECKING:
-    from pwfl.systems.utility_fair.scenario import UtilityFair
+    from pwfl.systems.utility_fair.parameters import UtilityFair
 
 
 def run(scenario: "UtilityFair", scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:

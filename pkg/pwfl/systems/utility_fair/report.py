@@ -12,7 +12,7 @@ from pwfl.report.printed import SOLID
 from pwfl.systems.utility_fair.claims import CLAIMS, claims
 
 if TYPE_CHECKING:
-    from pwfl.systems.utility_fair.scenario import UtilityFair
+    from pwfl.systems.utility_fair.parameters import UtilityFair
 
 DIFFERS = (
     "Noisy are the copies of the model that devices get, so not the access point's, which accuracies are of. Unless "

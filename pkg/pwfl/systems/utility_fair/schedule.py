@@ -12,7 +12,7 @@ from pwfl.systems.utility_fair import link
 from pwfl.tables.arrays import beside
 
 if TYPE_CHECKING:
-    from pwfl.systems.utility_fair.scenario import UtilityFair
+    from pwfl.systems.utility_fair.parameters import UtilityFair
 
 ENDS = {"utility": "chosen_in_training", "benchmark": "full_power"}
 

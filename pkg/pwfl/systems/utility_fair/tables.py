@@ -10,34 +10,38 @@ NOISE_STATUSES = ("fair", "independent", "shared")
 TRAINING_STATUSES = ("trained", "diverged", "nobody_took_part")
 
 
-class Users(dy.Schema):
+class PerDevice(contract.PerRealization):
+    """Keys of what is told of each device."""
+
+    device = key("device")
+
+
+class PerDeviceRound(contract.PerRound):
+    """Keys of what is told of each device in each round."""
+
+    device = key("device")
+
+
+class Users(PerDevice):
     """Where each device is, and its samples (`channel`)."""
 
-    realization = key("realization")
-    device = key("device")
     distance_m = dy.Float64(nullable=False, min_exclusive=0, description="r")
     path_loss_db = dy.Float64(nullable=False, description="r^alpha / kappa, without fading")
     samples = dy.Int64(nullable=False, min=1, description="training samples")
 
 
-class Links(dy.Schema):
+class Links(PerDeviceRound):
     """The link of each device in each round (`channel`)."""
 
-    realization = key("realization")
-    round = key("round, from 1")
-    device = key("device")
     gain = dy.Float64(nullable=False, min_exclusive=0, description="power gain kappa |h|^2 r^-alpha")
 
 
-class Schedule(dy.Schema):
+class Schedule(PerDeviceRound):
     """What each device can do in each round, and its power (`schedule`).
 
     Iterations fill what the power leaves of the deadline.
     """
 
-    realization = key("realization")
-    round = key("round, from 1")
-    device = key("device")
     unit_power_w = dy.Float64(nullable=False, min_exclusive=0, description="sigma^2 Gamma / gain")
     min_power_w = dy.Float64(nullable=False, min=0, allow_inf=True, description="P_min (20)")
     max_iterations = dy.Int64(nullable=False, min=0, description="j_max (21) rounded down")
@@ -45,21 +49,17 @@ class Schedule(dy.Schema):
     power_w = dy.Float64(nullable=True, min=0, description="0: sits the round out, null: chosen in training")
 
 
-class ScheduleStatus(dy.Schema):
+class ScheduleStatus(PerDevice):
     """Who decides over each device's rounds, and how many it sits out (`schedule`)."""
 
-    realization = key("realization")
-    device = key("device")
     status = dy.Enum(SCHEDULE_STATUSES, nullable=False)
     path_loss_db = dy.Float64(nullable=False)
     rounds_out = dy.Int64(nullable=False, min=0, description="rounds the device sits out")
 
 
-class Noise(dy.Schema):
+class Noise(PerDevice):
     """The noise of each device's copies of the model, and of each vector that it sends (`noise`)."""
 
-    realization = key("realization")
-    device = key("device")
     noise_multiplier = dy.Float64(nullable=False, min_exclusive=0, description="(14) at deviation 0")
     noise_std = dy.Float64(nullable=False, min_exclusive=0, description="at deviation 0, per coordinate")
     theta = dy.Float64(nullable=False, min=0, max_exclusive=1, description="0: deviation does not count")
@@ -70,10 +70,9 @@ class Noise(dy.Schema):
     upload_std = dy.Float64(nullable=True, min_exclusive=0, description="per coordinate; null: uploads are clean")
 
 
-class NoiseStatus(dy.Schema):
+class NoiseStatus(contract.PerRealization):
     """Which noise each realization's copies get (`noise`)."""
 
-    realization = key("realization")
     status = dy.Enum(NOISE_STATUSES, nullable=False)
     noise_multiplier = dy.Float64(nullable=False, min_exclusive=0, description="(14) at deviation 0")
     largest_multiplier = dy.Float64(nullable=False, min_exclusive=0, description="(14) at deviation 1")
@@ -96,11 +95,9 @@ class History(contract.UserHistory):
     status = dy.Enum(TRAINING_STATUSES, nullable=False, description="of the round")
 
 
-class Leakage(dy.Schema):
+class Leakage(PerDevice):
     """What a device's copies and uploads reveal of a record, if sensitivities hold (`account`)."""
 
-    realization = key("realization")
-    device = key("device")
     copies = dy.Int64(nullable=False, min=1, description="noisy copies in the training")
     noise_multiplier = dy.Float64(nullable=False, min_exclusive=0, description="least, at deviation 0")
     largest_multiplier = dy.Float64(nullable=False, min_exclusive=0, description="at deviation 1")

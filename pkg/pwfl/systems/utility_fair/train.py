@@ -16,7 +16,7 @@ from pwfl.systems.utility_fair.rounds import UPLOADS, Noise, round_function
 from pwfl.tables.arrays import beside
 
 if TYPE_CHECKING:
-    from pwfl.systems.utility_fair.scenario import UtilityFair
+    from pwfl.systems.utility_fair.parameters import UtilityFair
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from pwfl.systems.utility_fair import link
 from pwfl.systems.utility_fair.link import Consumption, Limits
 
 if TYPE_CHECKING:
-    from pwfl.systems.utility_fair.scenario import UtilityFair
+    from pwfl.systems.utility_fair.parameters import UtilityFair
 
 
 class Terms(NamedTuple):

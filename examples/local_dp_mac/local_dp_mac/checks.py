@@ -1,0 +1,27 @@
+"""What parameters of the system `local_dp_mac` must satisfy together, and the memory that its jobs take."""
+
+from local_dp_mac.parameters import LocalDpMac
+from pwfl.learning import datasets, mlp
+
+
+def consistent(scenario: LocalDpMac) -> None:
+    """Refuse what cannot be run."""
+    devices, there = scenario.network.devices, datasets.SIZES[scenario.data.dataset].train
+    if (needed := devices * scenario.data.samples) > there:
+        raise ValueError(
+            f"data.samples: {devices} devices need {needed} records, {scenario.data.dataset} has {there}; "
+            f"at most {there // devices} each are there"
+        )
+
+
+def table_bytes(scenario: LocalDpMac) -> tuple[float, float, str]:
+    """Bytes of a realization's tables: some arrays with an entry for each round and device."""
+    return 300.0 * scenario.training.rounds * scenario.network.devices, 0.0, "training.rounds, network.devices"
+
+
+def training_bytes(scenario: LocalDpMac) -> tuple[float, str]:
+    """Bytes of a training: features, activations and derivatives in float32, and some copies of the weights."""
+    size = datasets.SIZES[scenario.data.dataset]
+    widths = [size.features, *scenario.training.hidden_layers, size.classes]
+    samples = scenario.network.devices * scenario.data.samples + size.test
+    return 8.0 * samples * sum(widths) + 20.0 * mlp.parameter_count(widths), "data.samples, training.hidden_layers"

@@ -1,0 +1,72 @@
+"""Parameters of a scenario of the system `local_dp_mac`."""
+
+from typing import Literal
+
+from pwfl.scenario import common
+from pwfl.scenario.fields import Section, parameter
+
+
+class Network(Section):
+    """Who takes part."""
+
+    devices: int = parameter(20, "devices K, all of which send in every round", stages="channel report", ge=1, le=10000)
+
+
+class Radio(Section):
+    """The Gaussian multiple-access channel, with Rayleigh fading that is drawn anew in each round."""
+
+    max_power: float = parameter(
+        1.0, "largest squared factor P by which a device scales its gradient", stages="schedule", ge=1e-9, le=1e9
+    )
+    noise_variance: float = parameter(
+        1e-4, "variance N0 of the receiver's noise for each coordinate", stages="noise", ge=0, le=1e6
+    )
+
+
+class Data(common.DataSource):
+    """What the devices hold and learn."""
+
+    samples: common.Count = parameter(70, "records of each device", unit="samples", stages="channel")
+
+
+class Privacy(Section):
+    """The devices' noise, and the delta of the guarantee."""
+
+    noise_std: float = parameter(
+        0.05,
+        "standard deviation sigma of a device's noise for each coordinate of its mean gradient",
+        stages="noise/gaussian",
+        ge=1e-9,
+        le=1e6,
+    )
+    delta: float = common.delta(stages="account")
+
+
+class Training(Section):
+    """Gradient descent on all records of all devices."""
+
+    hidden_layers: list[common.Width] = common.hidden_layers([], "train account")
+    rounds: common.Count = parameter(60, "rounds T", stages="channel train account")
+    learning_rate: common.StepSize = parameter(2.0, "step size", stages="train")
+    clip_norm: common.Scale = parameter(1.0, "clipping norm L of a record's gradient", stages="train account audit")
+    evaluate_every: int = common.evaluate_every(5)
+
+
+class Scheme(common.Scheme):
+    """A way to transmit and the noise that goes with it."""
+
+    scheduler: Literal["over_the_air", "orthogonal"] = parameter(
+        ..., "who sends when: all at once, so that gradients add up on air, or one device after the other"
+    )
+    noise: Literal["gaussian", "none"] = parameter(..., "noise of each device: Gaussian, or only the receiver's")
+
+
+LocalDpMac = MODEL = common.scenario(
+    "local_dp_mac",
+    sections=[Network, Radio, Data, Privacy, Training],
+    schemes=[
+        Scheme(name="Over the air", scheduler="over_the_air", noise="gaussian"),
+        Scheme(name="Orthogonal", scheduler="orthogonal", noise="gaussian"),
+        Scheme(name="Over the air, receiver noise only", scheduler="over_the_air", noise="none"),
+    ],
+)

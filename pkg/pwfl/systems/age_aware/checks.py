@@ -1,0 +1,113 @@
+"""What parameters of the system `age_aware` must satisfy together, and the memory that its jobs take."""
+
+from math import log10, prod
+
+import numpy as np
+
+from pwfl.scenario.size import COPIES, FLOAT, LINK_BYTES
+from pwfl.systems.age_aware import age, markov
+from pwfl.systems.age_aware.parameters import AgeAware, Chain
+
+AGE_BYTES = 540  # a row of `users` over its times and what the stages make of it; see `LINK_BYTES`
+MAX_SCHEDULES = 10**7  # that the schedulers simulated_* enumerate
+RULES = ("constant", "adaptive")  # of noise
+PAIRS = dict.fromkeys(("random", "fixed", "sweep"), RULES) | {  # the rules that go with a scheduler
+    f"{search}_{rule}": (rule,) for search in ("bound", "simulated") for rule in RULES
+}
+
+
+def consistent(scenario: AgeAware) -> None:
+    """Refuse chains that are none, targets that no schedule meets, times and schemes that do not fit."""
+    _check_states(scenario)
+    for chain in scenario.clients.chains:
+        _check_chain(scenario, chain)
+    _check_targets(scenario)
+    _check_schemes(scenario)
+
+
+def _check_states(scenario: AgeAware) -> None:
+    states, names = scenario.clients.states_wh, [chain.name for chain in scenario.clients.chains]
+    if len(set(states)) < len(states):
+        raise ValueError(f"clients.states_wh: {states} holds a value twice; states must differ")
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ValueError(f"clients.chains: the name {twice!r} stands twice; it must be unique")
+
+
+def _check_chain(scenario: AgeAware, chain: Chain) -> None:
+    def refuse(flaw: str):
+        raise ValueError(f"clients.chains: chain {chain.name!r}: {flaw}")
+
+    states = len(scenario.clients.states_wh)
+    if (chain.matrix is None) == (chain.up is None or chain.down is None):
+        refuse("needs either both up and down, or matrix")
+    if chain.matrix is not None and (chain.up is not None or chain.down is not None):
+        refuse("has a matrix, so it takes neither up nor down")
+    if chain.matrix is not None and [len(row) for row in chain.matrix] != [states] * states:
+        refuse(f"matrix must have {states} rows of {states} entries, one for each of clients.states_wh")
+    if chain.matrix is None and states > 2 and chain.up + chain.down > 1:
+        refuse(
+            f"up + down = {chain.up + chain.down:g} leaves a middle state the probability "
+            f"{1 - chain.up - chain.down:g} of staying, below 0; up + down must not exceed 1"
+        )
+    if flaw := markov.matrix_flaw(markov.transition_of(chain, states)):
+        refuse(flaw)
+    if chain.start is not None:
+        if len(chain.start) != states:
+            refuse(f"start has {len(chain.start)} entries, clients.states_wh has {states}; they must be as many")
+        if flaw := markov.law_flaw(np.array(chain.start)):
+            refuse(f"start is no probability distribution: it {flaw}")
+
+
+def _check_targets(scenario: AgeAware) -> None:
+    targets, limit = scenario.privacy.target_epsilons, scenario.privacy.min_classical_epsilon
+    if len(set(targets)) < len(targets):
+        raise ValueError(f"privacy.target_epsilons: {targets} holds a value twice; targets must differ")
+    for chain in scenario.clients.chains[: scenario.clients.number]:
+        transition, start = markov.chain_of(chain, len(scenario.clients.states_wh))
+        kernels = markov.reverse_kernels(transition, start, scenario.schedule.horizon)
+        most = age.required_epsilon(min(targets), markov.total_variation(kernels).min())
+        if most < limit:
+            raise ValueError(
+                f"privacy.target_epsilons: {min(targets):g} is met by no schedule: even for its oldest data, "
+                f"chain {chain.name!r} may use an epsilon_C of at most {most:.4g}, below privacy."
+                f"min_classical_epsilon: {limit:g}; raise the target or schedule.horizon, or lower the limit"
+            )
+
+
+def _check_schemes(scenario: AgeAware) -> None:
+    times, number, horizon = scenario.schedule.times, scenario.clients.number, scenario.schedule.horizon
+    for client, time in enumerate(times):
+        if not 0 <= time <= horizon:
+            raise ValueError(
+                f"schedule.times: client {client} would collect at {time}, outside 0..{horizon} (schedule.horizon)"
+            )
+    schedulers = {scheme.scheduler for scheme in scenario.schemes}
+    if len(times) != number and (times or "fixed" in schedulers):
+        raise ValueError(f"schedule.times: has {len(times)} times for {number} clients; give one for each client")
+    for scheme in scenario.schemes:
+        if scheme.noise not in PAIRS[scheme.scheduler]:
+            raise ValueError(
+                f"schemes: {scheme.name!r}: the scheduler {scheme.scheduler} finds the best times for "
+                f"{' '.join(PAIRS[scheme.scheduler])} noise, not for {scheme.noise} noise"
+            )
+    enumerated = schedulers & {"simulated_constant", "simulated_adaptive"}
+    if enumerated and number * log10(horizon + 1) > log10(MAX_SCHEDULES):
+        raise ValueError(
+            f"schemes: the schedulers simulated_* enumerate all {horizon + 1}^{number} schedules, at most "
+            f"{MAX_SCHEDULES:g}; leave them out, or lower clients.number or schedule.horizon"
+        )
+
+
+def table_bytes(scenario: AgeAware) -> tuple[float, float, str]:
+    """See `pwfl.scenario.checks`."""
+    times, number = scenario.schedule.horizon + 1, scenario.clients.number
+    kernels = len(scenario.clients.chains) * times * len(scenario.clients.states_wh) ** 2 * FLOAT * COPIES
+    cases = max(len(scenario.privacy.target_epsilons), min(scenario.schedule.sweep_clients, number) * times)
+    return number * (times * AGE_BYTES + cases * LINK_BYTES), kernels, "clients.number or schedule.horizon"
+
+
+def training_bytes(scenario: AgeAware) -> tuple[float, str]:
+    """See `pwfl.scenario.checks`."""
+    states, times = len(scenario.clients.states_wh), scenario.schedule.horizon + 1
+    shape = (scenario.training.draws, scenario.clients.number, times + states)
+    return prod(shape) * FLOAT * COPIES, "clients.number, schedule.horizon or training.draws"

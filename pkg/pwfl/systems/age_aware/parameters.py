@@ -1,0 +1,143 @@
+"""Parameters of the system `age_aware`: when clients whose data age should collect them.
+
+Defaults follow Sec. IV-A of Lin et al., "Age Aware Scheduling for Differentially-Private Federated Learning".
+The chains and start laws of its three clients are lost; those here are chosen so that Fig. 2 shows both of its
+cases, a client that had better collect fresh data and clients that had better not.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from pwfl.scenario import common
+from pwfl.scenario.fields import Section, parameter
+
+Probability = Annotated[float, Field(ge=0, le=1)]
+State = Annotated[float, Field(ge=-1e9, le=1e9)]  # Wh
+Time = Annotated[int, Field(ge=0, le=1000)]
+
+
+class Chain(Section):
+    """How one kind of client's data change."""
+
+    name: str = parameter(..., "name of the chain in tables and figures", **common.NAME)
+    up: Probability | None = parameter(None, "probability p of going to the next higher state")
+    down: Probability | None = parameter(None, "probability q of going to the next lower state")
+    matrix: list[list[Probability]] | None = parameter(None, "rows of a transition matrix, instead of up and down")
+    start: list[Probability] | None = parameter(None, "law of the first state; null: the stationary law")
+    samples: int = parameter(100, "samples n_k that a client takes", ge=1, le=10**9)
+
+
+PAPER_CHAINS = [
+    Chain(name="slow", up=0.05, down=0.05, start=[0.7, 0.2, 0.1, 0.0]),
+    Chain(name="medium", up=0.3, down=0.3, start=[0.7, 0.2, 0.1, 0.0]),
+    Chain(name="fast", up=0.4, down=0.3, start=[0.4, 0.3, 0.2, 0.1]),
+]
+
+
+class Clients(Section):
+    """The clients and their data (Sec. IV-A)."""
+
+    number: int = parameter(3, "clients N; client k has chain k modulo their number", stages="channel", ge=1, le=10**9)
+    states_wh: list[State] = parameter(
+        [20.0, 50.0, 100.0, 200.0],
+        "values that the data take",
+        unit="Wh",
+        stages="channel",
+        min_length=2,
+        max_length=100,
+    )
+    chains: list[Chain] = parameter(
+        PAPER_CHAINS,
+        "the chains, each with name, up and down (or matrix, a list of rows), start (null: stationary), "
+        "samples n_k; a list replaces the default one",
+        stages="channel",
+        min_length=1,
+        max_length=10**4,
+    )
+
+
+class Schedule(Section):
+    """When clients may collect their data."""
+
+    horizon: int = parameter(
+        20, "deployment time T; clients collect at t = 0..T", stages="channel train account audit", ge=1, le=1000
+    )
+    bound: Literal["paired", "separate"] = parameter(
+        "paired",
+        "what the schedulers bound_* minimize: Theorem 1 for the difference of the losses, or the looser one "
+        "of the paper's appendix, term by term",
+        stages="schedule/bound_constant schedule/bound_adaptive",
+    )
+    times: list[Time] = parameter(
+        [], "collection time of each client, for the scheduler `fixed`", stages="schedule/fixed"
+    )
+    sweep_epsilon: float = parameter(
+        0.3, "privacy target of the scheduler `sweep` (Fig. 2)", stages="schedule/sweep", ge=1e-6, le=100
+    )
+    sweep_clients: common.Count = parameter(
+        3, "how many clients, from the first on, are swept, one after the other", stages="schedule/sweep"
+    )
+
+
+TARGETED = " ".join(
+    f"schedule/{scheduler}"
+    for scheduler in ("random", "bound_constant", "bound_adaptive", "simulated_constant", "simulated_adaptive")
+)
+
+
+class Privacy(Section):
+    """What is asked of the mechanisms."""
+
+    target_epsilons: list[Annotated[float, Field(ge=1e-6, le=100)]] = parameter(
+        [0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5],
+        "age-dependent epsilons that must be met at T, one case each",
+        stages=f"{TARGETED} schedule/fixed",
+        min_length=1,
+        max_length=100,
+    )
+    min_classical_epsilon: float = parameter(
+        0.0,
+        "least epsilon_C that a client's mechanism may have, so a limit on its noise; times that need less are "
+        "not chosen",
+        stages=TARGETED,
+        ge=0,
+        le=1e3,
+    )
+
+
+class Training(Section):
+    """The simulation of data and noise."""
+
+    draws: common.Count = parameter(100, "draws of all data and noise that a realization averages over", stages="train")
+
+
+class Scheme(common.Scheme):
+    """A pair of scheduler and noise rule, and the name it has in figures and tables."""
+
+    scheduler: Literal[
+        "random", "fixed", "sweep", "bound_constant", "bound_adaptive", "simulated_constant", "simulated_adaptive"
+    ] = parameter(
+        ...,
+        "random or fixed times, Fig. 2's sweep, or the minimum of the bound or of the expected loss difference "
+        "under a noise rule",
+    )
+    noise: Literal["constant", "adaptive"] = parameter(
+        ..., "one epsilon_C for all clients, or for each the one that its age asks for (4)"
+    )
+
+
+AgeAware = MODEL = common.scenario(
+    "age_aware",
+    sections=[Clients, Schedule, Privacy, Training],
+    schemes=[
+        Scheme(name="random, constant noise", scheduler="random", noise="constant"),
+        Scheme(name="random, adaptive noise", scheduler="random", noise="adaptive"),
+        Scheme(name="proposed, constant noise", scheduler="bound_constant", noise="constant"),
+        Scheme(name="proposed, adaptive noise", scheduler="bound_adaptive", noise="adaptive"),
+        Scheme(name="simulated optimum, constant noise", scheduler="simulated_constant", noise="constant"),
+        Scheme(name="simulated optimum, adaptive noise", scheduler="simulated_adaptive", noise="adaptive"),
+        Scheme(name="sweep", scheduler="sweep", noise="adaptive"),
+    ],
+    draws="schedule/random train audit",
+)

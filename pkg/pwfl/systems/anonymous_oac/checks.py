@@ -1,0 +1,53 @@
+"""What parameters of the system `anonymous_oac` must satisfy together, and the memory that its jobs take."""
+
+from pwfl.scenario.checks import available
+from pwfl.scenario.size import COPIES, FLOAT, FLOAT32, LINK_BYTES, layer_bytes, network_bytes
+from pwfl.systems.anonymous_oac.parameters import AnonymousOac
+from pwfl.systems.anonymous_oac.schemes import NOISES
+
+LEAST_NOISE = 1e-30  # variance of the channel's noise, besides 0
+
+
+def consistent(scenario: AnonymousOac) -> None:
+    """Refuse what no realization can satisfy, and schemes that are none."""
+    devices, samples = scenario.network.devices, scenario.data.samples
+    if devices * samples > (most := available(scenario.data)):
+        raise ValueError(
+            f"data.samples: {devices} devices of {samples} records hold {devices * samples}, {scenario.data.dataset} "
+            f"has {most}; "
+            "lower data.samples or network.devices"
+        )
+    target, delta = scenario.privacy.target_epsilon, scenario.privacy.delta
+    rate = scenario.network.participation * scenario.data.sampling
+    if target is not None and scenario.training.rounds * rate <= delta:
+        raise ValueError(
+            f"privacy.target_epsilon: {target:g} needs no noise: a record is in a batch of some round with a "
+            f"probability of at most {scenario.training.rounds * rate:.3g}, which is no more than privacy.delta: "
+            f"{delta:g}; lower delta"
+        )
+    if 0 < scenario.radio.noise_variance < LEAST_NOISE:
+        raise ValueError(
+            f"radio.noise_variance: {scenario.radio.noise_variance:g} stands for the thermal noise, beside which "
+            f"transmit energies would be no numbers; 0, or at least {LEAST_NOISE:g}"
+        )
+    for scheme in scenario.schemes:
+        if NOISES[scheme.noise].local != (scheme.scheduler == "orthogonal"):
+            raise ValueError(
+                f"schemes: {scheme.scheduler} + {scheme.noise} is no system: noise `local` and `local_fixed` go "
+                "with scheduler `orthogonal`, the others with `over_the_air`"
+            )
+
+
+def table_bytes(scenario: AnonymousOac) -> tuple[float, float, str]:
+    """See `pwfl.scenario.checks`."""
+    drawn = scenario.training.rounds * scenario.network.devices  # at once, of one realization
+    rows = drawn * scenario.network.participation * LINK_BYTES
+    return rows, drawn * FLOAT * COPIES, "network.devices or training.rounds"
+
+
+def training_bytes(scenario: AnonymousOac) -> tuple[float, str]:
+    """See `pwfl.scenario.checks`."""
+    held = scenario.network.devices * scenario.data.samples
+    drawn = scenario.training.rounds * held * scenario.network.participation * scenario.data.sampling
+    needed = network_bytes(scenario, scenario.training.hidden_layers, 1) + layer_bytes(scenario, held)
+    return needed + drawn * FLOAT32 * COPIES, "training.hidden_layers or training.rounds"

@@ -1,0 +1,138 @@
+"""Parameters of the system `anonymous_oac`: anonymous over-the-air computation.
+
+Hasircioglu and Gunduz, "Private Wireless Federated Learning with Anonymous Over-the-Air
+Computation". The paper trains nothing; what training needs is chosen here.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from pwfl.scenario import common
+from pwfl.scenario.fields import Section, parameter
+
+Rate = Annotated[float, Field(ge=1e-9, le=1)]
+Noise = Literal["anonymous", "identified", "local", "anonymous_fixed", "identified_fixed", "local_fixed"]
+
+
+class Network(Section):
+    """Who takes part (Sec. III)."""
+
+    devices: common.Count = parameter(
+        100, "devices N, with equal numbers of records", stages="channel schedule audit report"
+    )
+    participation: Rate = parameter(
+        0.1,
+        "probability p that a device's channel is good enough in a round",
+        stages="channel noise account audit report",
+    )
+
+
+class Radio(Section):
+    """The multiple-access channel."""
+
+    noise_variance: float = parameter(
+        5e-6,
+        "variance N0 of the channel's noise for each coordinate of the update",
+        stages="train account",
+        ge=0,
+        le=1e6,
+    )
+    bandwidth_hz: float = common.resource_block_hz(stages="train account")
+    noise_density_dbm_hz: common.NoiseDensity = parameter(
+        -174.0,
+        "thermal noise power density that N0 stands for; with the path loss it sets the scale of transmit energies",
+        unit="dBm/Hz",
+        stages="train account",
+    )
+    path_loss_db: float = parameter(
+        100.0, "mean path loss of the co-located devices", unit="dB", stages="train account", ge=0, le=300
+    )
+    digital_efficiency: float = parameter(
+        2.0,
+        "spectral efficiency of orthogonal (digital) transmission",
+        unit="bit/s/Hz",
+        stages="train account",
+        ge=1e-3,
+        le=20,
+    )
+
+
+class Data(common.DataSource):
+    """What the devices hold and learn."""
+
+    samples: common.Count = parameter(600, "records of each device", unit="samples", stages="channel audit")
+    sampling: Rate = parameter(
+        0.1,
+        "probability q that a participant takes a record into its batch",
+        stages="schedule noise account audit report",
+    )
+
+
+class Privacy(Section):
+    """Differential-privacy noise and what is reported of it."""
+
+    noise_multiplier: float = parameter(
+        1.0,
+        "noise multiplier of the anonymous scheme: standard deviation over sensitivity, sigma b / (2 L); the others "
+        "get what makes them as private; with target_epsilon, that of Fig. 1 alone",
+        stages="noise account report",
+        ge=1e-2,
+        le=1e4,
+    )
+    target_epsilon: float | None = common.target_epsilon(stages="noise")
+    delta: float = common.delta(stages="noise account report")
+    curve_rates: list[Rate] = parameter(
+        [1.0, 0.5, 0.1, 0.01],
+        "sampling rates p q whose epsilon over the rounds is drawn (Fig. 1)",
+        stages="account report",
+        min_length=1,
+        max_length=100,
+    )
+    estimate_scales: list[Rate] = parameter(
+        [0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0],
+        "factors k by which the server scales the devices' channel estimates, drawn against epsilon",
+        stages="account",
+        min_length=1,
+        max_length=100,
+    )
+
+
+class Training(Section):
+    """Stochastic gradient descent (2)."""
+
+    features: common.Features = common.features(stages="train account")
+    directions: int | None = common.directions(stages="train account")
+    hidden_layers: list[common.Width] = common.hidden_layers([64], stages="train account")
+    rounds: common.Count = parameter(1000, "rounds T", stages="channel schedule noise train account audit report")
+    learning_rate: common.StepSize = parameter(0.5, "step size eta", stages="train")
+    clip_norm: common.Scale = parameter(
+        1.0, "clipping norm L of a record's gradient", stages="noise train account audit"
+    )
+    evaluate_every: int = common.evaluate_every(20)
+
+
+class Scheme(common.Scheme):
+    """A way to transmit, the noise that goes with it, and the name it has in figures and tables."""
+
+    scheduler: Literal["over_the_air", "orthogonal"] = parameter(
+        ..., "all participants at once, the channel adds up; or one after the other, the server sees each update"
+    )
+    noise: Noise = parameter(
+        ...,
+        "noise that is enough while participation is hidden; while it can be inferred; that each device "
+        "needs for itself; `_fixed`: of a strength that does not tell the batch's size",
+    )
+
+
+AnonymousOac = MODEL = common.scenario(
+    "anonymous_oac",
+    sections=[Network, Radio, Data, Privacy, Training],
+    schemes=[
+        Scheme(name="Anonymous OAC", scheduler="over_the_air", noise="anonymous"),
+        Scheme(name="OAC, participation known", scheduler="over_the_air", noise="identified"),
+        Scheme(name="Orthogonal", scheduler="orthogonal", noise="local"),
+    ],
+    draws="channel schedule train audit",
+    realizations=10,
+)

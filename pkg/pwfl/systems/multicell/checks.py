@@ -1,0 +1,297 @@
+"""What parameters of the system `multicell` must satisfy together, what they need of the machine, and of its memory."""
+
+from functools import lru_cache
+from importlib.util import find_spec
+from math import exp
+from typing import NamedTuple
+
+from pwfl.learning import datasets
+from pwfl.runtime import files, shards
+from pwfl.scenario.checks import available
+from pwfl.scenario.size import COPIES, FLOAT, LINK_BYTES, layer_bytes, network_bytes
+from pwfl.stages import IMPORTS
+from pwfl.systems.multicell import hexagons, urban
+from pwfl.systems.multicell.intervals import intervals
+from pwfl.systems.multicell.parameters import Multicell
+
+POWER_LAW = ("path_loss_exponent", "fading_scale", "min_distance_m")  # parameters that only this path loss reads
+MAX_PRIVACY_WEIGHT = 1e12  # of a user's leakage in the objective, in samples
+MAX_EFFICIENCY = 20  # bit/s per Hz that a minimum rate may ask for
+FOR_NOISE = {"joint_noise": "optimal", "joint_snr": "equal_max"}  # schedulers, and what they are made for
+
+
+def consistent(scenario: Multicell) -> None:
+    """Refuse what no realization can satisfy."""
+    if scenario.channel.users is None:  # else it is checked with what they hold
+        _check_samples(scenario)
+    if scenario.channel.links is None:
+        _check_path_loss(scenario)
+    _check_limits(scenario)
+    _check_data(scenario)
+    _check_target(scenario)
+    _check_training(scenario)
+    _check_coherence(scenario)
+    _check_schemes(scenario)
+    _check_convergence(scenario)
+
+
+def _check_limits(scenario: Multicell) -> None:
+    schedule, radio, least = scenario.schedule, scenario.radio, scenario.privacy.min_noise
+    if schedule.gamma > (most := MAX_PRIVACY_WEIGHT * least**2):
+        raise ValueError(
+            f"schedule.gamma: {schedule.gamma:g} weighs one user's leakage, up to gamma / Nmin^2, so much "
+            f"that samples no longer count beside it in (20); at most {most:g} at privacy.min_noise: {least:g}"
+        )
+    if radio.min_rate_bps > (limit := MAX_EFFICIENCY * radio.bandwidth_hz):
+        raise ValueError(
+            f"radio.min_rate_bps: {radio.min_rate_bps:g} is more than {limit:g}, {MAX_EFFICIENCY} bit/s for "
+            "every Hz of radio.bandwidth_hz; no link is that good"
+        )
+
+
+def _check_data(scenario: Multicell) -> None:
+    data = scenario.data
+    if scenario.training.test_variants and data.validation:
+        raise ValueError(
+            f"training.test_variants: only test images have variants, and data.validation: {data.validation} "
+            "takes their place; leave one of them out"
+        )
+    if data.partition == "iid" and data.samples_log_sd > 0:
+        raise ValueError(
+            f"data.partition: iid is of users alike, and data.samples_log_sd: {data.samples_log_sd:g} gives "
+            "them different numbers of samples; set that to 0, or take `quantity`"
+        )
+
+
+def _check_target(scenario: Multicell) -> None:
+    target, wanted = scenario.privacy.target_epsilon, [s.name for s in scenario.schemes if s.noise == "target"]
+    if wanted and target is None:
+        raise ValueError(
+            f"privacy.target_epsilon: is empty, and the scheme {wanted[0]!r} has `noise: target`; "
+            "give the epsilon that its noise is set for"
+        )
+    if wanted and scenario.training.clipping == "per_user":
+        raise ValueError(
+            f"training.clipping: per_user guarantees no leakage (11), so no noise has the epsilon that the scheme "
+            f"{wanted[0]!r} asks for; it needs `per_sample`"
+        )
+
+
+def _check_training(scenario: Multicell) -> None:
+    training = scenario.training
+    if training.model != "dense" and training.clipping == "per_user":
+        raise ValueError(
+            f"training.clipping: per_user is for `model: dense`; the engine of `model: {training.model}` clips "
+            "samples' gradients"
+        )
+    if training.model != "dense" and (training.features != "pixels" or training.test_variants):
+        key = "test_variants" if training.features == "pixels" else "features"
+        raise ValueError(
+            f"training.{key}: {getattr(training, key)} is for `model: dense`; `model: {training.model}` takes "
+            "images as they are"
+        )
+    if training.initial_weights == "zero" and (training.model != "dense" or training.hidden_layers):
+        raise ValueError(
+            "training.initial_weights: zero is for softmax regression, `hidden_layers: []`; layers that start "
+            "alike learn alike"
+        )
+    if training.tail_average > 0 and training.step_decay == "linear":
+        raise ValueError(
+            f"training.tail_average: {training.tail_average:g} averages the noise of steps that do not fall, and "
+            "`step_decay: linear` takes it back already; use one of the two"
+        )
+
+
+def _check_coherence(scenario: Multicell) -> None:
+    coherence, rounds = scenario.radio.coherence_rounds, scenario.training.rounds
+    if coherence is None:
+        return
+    if rounds % coherence:
+        raise ValueError(
+            f"radio.coherence_rounds: {coherence} is no divisor of training.rounds: {rounds}; budgets are planned "
+            "for whole intervals of as many rounds each"
+        )
+    if scenario.channel.links is not None:
+        raise ValueError(
+            f"radio.coherence_rounds: {coherence} draws channels anew, those of channel.links are of all rounds; "
+            "leave one of them empty"
+        )
+
+
+def _check_schemes(scenario: Multicell) -> None:
+    for scheme in scenario.schemes:
+        if scheme.scheduler in FOR_NOISE and scheme.noise == "random":
+            raise ValueError(
+                f"schemes: {scheme.name!r} has `scheduler: {scheme.scheduler}`, whose schedule keeps (21) with the "
+                f"noise of (36), not with start values; give it `noise: {FOR_NOISE[scheme.scheduler]}`, or take "
+                "`scheduler: joint`"
+            )
+
+
+def _check_convergence(scenario: Multicell) -> None:
+    strong_convexity, smoothness = scenario.convergence.strong_convexity, scenario.convergence.smoothness
+    if strong_convexity > smoothness:
+        raise ValueError(
+            f"convergence.strong_convexity: {strong_convexity} exceeds convergence.smoothness: {smoothness}; "
+            "Assumption 5 needs mu <= L"
+        )
+
+
+def _check_path_loss(scenario: Multicell) -> None:
+    if scenario.radio.path_loss == "power_law":
+        return
+    standard, network = f"radio.path_loss: {scenario.radio.path_loss}, of 3GPP TR 38.901,", scenario.network
+    low, high = urban.FREQUENCY_HZ
+    if not low <= scenario.radio.frequency_hz <= high:
+        raise ValueError(
+            f"radio.frequency_hz: {scenario.radio.frequency_hz:g} is not between {low:g} and {high:g}, where "
+            f"{standard} holds"
+        )
+    farthest = hexagons.farthest(network.rings, network.cell_radius_m)
+    if farthest > urban.DISTANCE_M[1]:
+        raise ValueError(
+            f"network.cell_radius_m: {network.cell_radius_m:g} with network.rings: {network.rings} lets a user be "
+            f"{farthest:.0f} m from a station, and {standard} holds up to {urban.DISTANCE_M[1]:g} m; lower one"
+        )
+
+
+def _check_samples(scenario: Multicell) -> None:
+    data, users, privacy = scenario.data, scenario.network.users, scenario.privacy
+    most = available(data)
+    if data.samples_total is not None and data.samples_total < users:
+        raise ValueError(
+            f"data.samples_total: {data.samples_total} is less than network.users: {users}; every user has a sample"
+        )
+    least = data.samples_total or users * max(data.samples_offset, 1)
+    if least > most:
+        key = "data.samples_total" if data.samples_total else "data.samples_offset"
+        raise ValueError(
+            f"{key}: {users} users would hold at least {least} samples, {data.dataset} has {most}; "
+            f"lower {key}" + ("" if data.samples_total else " or network.users")
+        )
+    mean = data.samples_offset + exp(data.samples_log_mean + data.samples_log_sd**2 / 2)
+    if data.samples_total:
+        mean = data.samples_total / users
+    if users * mean > most:
+        raise ValueError(
+            f"data.samples_log_mean: {users} users would hold {users * mean:.4g} samples on average, "
+            f"{data.dataset} has {most}; lower data.samples_log_mean, data.samples_log_sd, "
+            "data.samples_offset or network.users, or set data.samples_total"
+        )
+    if (least_variance := (privacy.min_noise / mean) ** 2) > privacy.max_noise_error:
+        raise ValueError(
+            f"privacy.min_noise: {privacy.min_noise:g} makes start values that cannot meet (21): even the least "
+            f"noise has variance {least_variance:.3g} at the mean of {mean:.3g} samples a user, above "
+            f"privacy.max_noise_error: {privacy.max_noise_error:g}; lower min_noise, raise max_noise_error "
+            "or give users more samples"
+        )
+
+
+def imports(scenario: Multicell) -> dict[str, str]:
+    """See `pwfl.scenario.checks`."""
+    if scenario.channel.links is None:
+        return {}
+    paths = dict(zip(IMPORTS, (scenario.channel.links, scenario.channel.users), strict=True))
+    return {table: path for table, path in paths.items() if path is not None}
+
+
+def problems(scenario: Multicell) -> list[str]:
+    """See `pwfl.scenario.checks`."""
+    found = []
+    if scenario.schedule.solver == "GLPK_MI" and not find_spec("cvxopt"):
+        found = [
+            "schedule.solver: GLPK_MI is not installed; install pwfl with its extra `glpk`, or use `assignment` or "
+            "`HIGHS`"
+        ]
+    return found + _channel_problems(scenario)
+
+
+class Held(NamedTuple):
+    """What files of channels from outside hold: realizations, users, and samples of the realization with most."""
+
+    realizations: int
+    users: int
+    samples: int | None
+    fullest: int
+
+
+@lru_cache
+def _held(contents: tuple[tuple[str, str, str], ...]) -> Held:
+    """What files hold, given as table, path and digest: scenarios of a study mostly share them."""
+    from pwfl.systems.multicell import imported
+
+    users = imported.run({table: path for table, path, _ in contents})[imported.USERS]
+    totals = users.group_by("realization", maintain_order=True).sum()["samples"]
+    most = None if users["samples"].null_count() else totals.max()
+    return Held(len(totals), users["user"].n_unique(), most, totals.arg_max())
+
+
+def _channel_problems(scenario: Multicell) -> list[str]:
+    """What is wrong with channels from outside, or does not fit the scenario."""
+    from pwfl.tables import TableError
+
+    links, users = scenario.channel.links, scenario.channel.users
+    if links is None:
+        return [] if users is None else [f"channel.users: {users}: needs gains, a table channel.links of its users"]
+    try:
+        held = _held(tuple((table, path, files.content(path)) for table, path in imports(scenario).items()))
+    except (OSError, TableError) as error:
+        return [f"channel.{'users' if str(error).startswith(f'{users}:') else 'links'}: {error}"]
+    if scenario.network.users != held.users:
+        return [f"network.users: {scenario.network.users} must be the {held.users} of {links}"]
+    if scenario.realizations > held.realizations:
+        return [f"realizations: {scenario.realizations} are more than the {held.realizations} of {links}"]
+    trained = shards.bounds(shards.of(scenario, "train")[-1])[1]
+    needed = shards.covering(0, max(trained, scenario.realizations), scenario.shards.optimization)
+    if (count := shards.bounds(needed[-1])[1]) > held.realizations:
+        return [
+            f"shards.optimization: {scenario.shards.optimization} (and shards.training: {scenario.shards.training}) "
+            f"take {count} realizations, as shards are whole, and {links} has {held.realizations}; lower them"
+        ]
+    if held.samples is None:
+        try:
+            _check_samples(scenario)
+        except ValueError as error:
+            return [str(error)]
+    elif held.samples > (most := available(scenario.data)):
+        return [
+            f"channel.users: {users}: realization {held.fullest} has {held.samples} samples, {scenario.data.dataset} "
+            f"has {most}"
+        ]
+    return []
+
+
+def idle(scenario: Multicell) -> dict[str, str]:
+    """See `pwfl.scenario.checks`."""
+    standard = scenario.radio.path_loss != "power_law"
+    reason = f"radio.path_loss: {scenario.radio.path_loss}"
+    found = {f"radio.{key}": reason for key in (POWER_LAW if standard else ("user_height_m",))}
+    if scenario.channel.links is not None:
+        drawn = ("network.rings", "network.cell_radius_m", "radio.path_loss", "radio.frequency_hz")
+        found = dict.fromkeys((*drawn, *(f"radio.{key}" for key in (*POWER_LAW, "user_height_m"))), "channel.links")
+    if scenario.radio.coherence_rounds is None:
+        found["privacy.planned_share"] = "radio.coherence_rounds: null"
+    training = scenario.training
+    unread = "learning_rate" if training.step == "snr" else "step_scale"
+    found[f"training.{unread}"] = f"training.step: {training.step}"
+    if training.model != "dense":
+        found["training.hidden_layers"] = f"training.model: {training.model}"
+    return found
+
+
+def table_bytes(scenario: Multicell) -> tuple[float, float, str]:
+    """See `pwfl.scenario.checks`."""
+    cells = 3 * scenario.network.rings * (scenario.network.rings + 1) + 1
+    couplings = scenario.radio.resource_blocks * cells**2 * FLOAT * COPIES
+    keys = "network.rings, network.users or radio.resource_blocks"
+    if intervals(scenario) > 1:
+        keys = f"{keys}, or raise radio.coherence_rounds"
+    return intervals(scenario) * (cells * scenario.network.users * LINK_BYTES + couplings), 0, keys
+
+
+def training_bytes(scenario: Multicell) -> tuple[float, str]:
+    """See `pwfl.scenario.checks`."""
+    if scenario.training.model == "cnn":  # small, and its samples come in blocks
+        return network_bytes(scenario, [], 1), "data.dataset"
+    layers = layer_bytes(scenario, datasets.SIZES[scenario.data.dataset].train)
+    return network_bytes(scenario, scenario.training.hidden_layers, 1) + layers, "training.hidden_layers"

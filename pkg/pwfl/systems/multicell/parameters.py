@@ -1,0 +1,324 @@
+"""Parameters of the system `multicell`: several base stations, inter-cell interference.
+
+Defaults are Table I of Tavangaran et al., "On Differential Privacy for Federated Learning in
+Wireless Systems with Multiple Base Stations", with R = 5 and gamma = 1e6. In each section, what goes beyond
+the paper stands last; the section `Channel` is all beyond it.
+"""
+
+from typing import Literal
+
+from pwfl.scenario import common
+from pwfl.scenario.fields import Section, parameter
+from pwfl.stages import IMPORTED
+
+BOUNDED = ("privacy.bounds", "noise")  # with it, noise depends on neither rounds nor clip_norm
+OPTIMIZED = "noise/optimal noise/equal_sum noise/equal_max noise/fill_up"  # noise that follows from (36)
+
+
+class Network(Section):
+    """Where stations and users are (Sec. VI-A)."""
+
+    rings: int = parameter(
+        1,
+        "rings of hexagonal cells around the central one: 0, 1, 2 give 1, 7, 19 cells",
+        stages="channel report",
+        ge=0,
+        le=20,
+    )
+    users: common.Count = parameter(100, "users, uniform in the square that bounds the hexagons", stages="channel")
+    cell_radius_m: float = parameter(
+        500.0, "radius of a cell, centre to corner", unit="m", stages="channel report", ge=1, le=1e6
+    )
+
+
+class Radio(Section):
+    """The uplink (eq. 17, 18)."""
+
+    resource_blocks: int = parameter(
+        5, "resource blocks R of each cell", stages="channel schedule account", ge=1, le=10**4
+    )
+    bandwidth_hz: common.Bandwidth = parameter(
+        180e3, "bandwidth B of a resource block", unit="Hz", stages="schedule train account"
+    )
+    noise_density_dbm_hz: common.NoiseDensity = parameter(
+        -174.0, "thermal noise power density N0", unit="dBm/Hz", stages="schedule account"
+    )
+    max_power_dbm: common.PowerDbm = parameter(
+        10.0, "maximum transmit power Pmax of a user", unit="dBm", stages="channel schedule account"
+    )
+    min_rate_bps: float = parameter(
+        100e3, "minimum uplink rate Rmin of a scheduled user", unit="bit/s", stages="schedule account", ge=1e-9, le=1e13
+    )
+    frequency_hz: common.Frequency = parameter(2.45e9, "uplink centre frequency f", unit="Hz", stages="channel")
+    path_loss_exponent: common.Exponent = parameter(
+        3.0, "exponent of the distance in the path loss `power_law`", stages="channel"
+    )
+    fading_scale: common.FadingScale = parameter(
+        1.0,
+        "scale of the Rayleigh fading amplitude l, whose mean power is twice its square, with `power_law`",
+        stages="channel",
+    )
+    min_distance_m: common.Distance = parameter(
+        1.0, "distances to a station are cut below at this, with `power_law`", unit="m", stages="channel"
+    )
+
+    # Beyond the paper.
+    coherence_rounds: int | None = parameter(
+        None,
+        "rounds for which the channel stays before it is drawn anew, a divisor of training.rounds: positions stay, "
+        "Rayleigh fading, schedule, powers and noise are new; null: it stays for all rounds",
+        unit="rounds",
+        stages="channel",
+        ge=1,
+        le=10**6,
+    )
+    path_loss: Literal["power_law", "uma", "umi"] = parameter(
+        "power_law",
+        "path loss: the paper's (17), a power of the distance; or that of 3GPP TR 38.901 for outdoor users, urban "
+        "macro (stations 25 m high) or urban micro, street canyon (10 m): line of sight by its probability, shadow "
+        "fading, Rayleigh fading of mean power 1, distances cut below at 10 m",
+        stages="channel",
+    )
+    user_height_m: float = parameter(
+        1.5, "height of the users above ground, with `uma` and `umi`", unit="m", stages="channel", ge=1.5, le=22.5
+    )
+
+
+class Data(common.DataSource):
+    """What the users hold and learn. The law of sample counts is this project's, Table I has none (docs/multicell.md).
+
+    The defaults, 50 + LN(4, 1) or about 14,000 samples of 100 users, were calibrated; `config/samples.yaml` shows how
+    the claims depend on them.
+    """
+
+    partition: Literal["quantity", "iid", "dirichlet", "shards"] = parameter(
+        "quantity",
+        f"{common.PARTITION}. `quantity` is `iid` where users hold different numbers of samples",
+        stages="train",
+    )
+    samples_offset: int = parameter(
+        50,
+        "samples every user has at least: K = round(offset + lognormal)",
+        unit="samples",
+        stages="channel",
+        ge=0,
+        le=10**6,
+    )
+    samples_log_mean: float = parameter(
+        4.0, "mean of the logarithm of the lognormal part", stages="channel", ge=-20, le=20
+    )
+    samples_log_sd: float = parameter(
+        1.0, "standard deviation of the logarithm of the lognormal part", stages="channel", ge=0, le=5
+    )
+    samples_total: int | None = parameter(
+        None, "scale the users' samples to this total; null: as drawn", unit="samples", stages="channel", ge=1, le=10**6
+    )
+
+
+class Privacy(Section):
+    """Bounds on the differential-privacy noise, and the delta of the guarantee."""
+
+    max_noise_error: common.Positive = parameter(
+        12.0,
+        "bound Vmax on the weighted mean noise variance, (21)",
+        stages=f"channel schedule {OPTIMIZED} account report",
+    )
+    min_noise: common.Scale = parameter(
+        100.0,
+        "lower bound Nmin of samples times noise standard deviation, (22)",
+        stages=f"channel schedule/joint_noise schedule/joint_snr {OPTIMIZED} account report",
+    )
+    delta: float = common.delta(stages="noise/target account report")
+
+    # Beyond the paper.
+    bounds: Literal["noise", "multiplier"] = parameter(
+        "noise",
+        "what max_noise_error and min_noise bound, and gamma weighs: noise; or multipliers K sigma / (L sqrt(T)), "
+        "given as the noise that they are at Table I's L = 10 and T = 200: then all leakages stay what they are when "
+        "clip_norm or rounds change",
+        stages="noise account report",
+    )
+    target_epsilon: float | None = common.target_epsilon(
+        stages="noise/target",
+        otherwise="only for schemes with `noise: target`, of every scheduled user's records alike; with "
+        "coherence_rounds, of those who send in as many rounds as were planned",
+    )
+    planned_share: float = parameter(
+        1.0,
+        "with coherence_rounds: share of the rounds that a user's budget is planned for, which is what its noise would "
+        "leave it if it sent in all of them; it adds less noise, and stops when it has sent in as many",
+        stages="schedule noise account",
+        ge=1e-6,
+        le=1,
+    )
+
+
+class Schedule(Section):
+    """The schedulers: the paper's optimal one (30)-(34), and those of all cells together."""
+
+    gamma: float = parameter(
+        1e6,
+        "weight gamma of the privacy term in the objective (20)",
+        stages="schedule/optimal schedule/joint schedule/joint_noise account report",
+        ge=0,
+        le=1e15,
+    )
+    solver: Literal["assignment", "GLPK_MI", "HIGHS"] = parameter(
+        "assignment",
+        "how a cell's program is solved: by its assignment structure, or by CVXPY with GLPK or HiGHS "
+        "(reference paths, same optimum, far slower; GLPK is the extra `glpk`)",
+        stages="schedule/optimal",
+    )
+
+    # Beyond the paper.
+    searches: int = parameter(
+        32,
+        "searches of the schedulers of all cells in a realization that is not proven optimal",
+        stages="schedule/joint schedule/joint_noise schedule/joint_snr",
+        ge=0,
+        le=10**4,
+    )
+
+
+class Training(Section):
+    """Federated learning (Algorithm 1)."""
+
+    hidden_layers: list[common.Width] = common.hidden_layers([256, 256], stages="train account")
+    rounds: common.Count = parameter(
+        200,
+        "rounds T; the channel depends on it only with coherence_rounds, noise only with `bounds: multiplier`",
+        stages="channel noise noise/target train account audit report",
+        unless={"channel": ("radio.coherence_rounds", None), "noise": BOUNDED},
+    )
+    learning_rate: common.StepSize = parameter(
+        0.05, "step size lambda, of the first round where steps fall", stages="train account"
+    )
+    clip_norm: common.Scale = parameter(
+        10.0,
+        "clipping norm L of a gradient",
+        stages="noise noise/target train account audit report",
+        unless={"noise": BOUNDED},
+    )
+    evaluate_every: int = common.evaluate_every(5)
+
+    # Beyond the paper.
+    model: Literal["dense", "cnn"] = parameter(
+        "dense",
+        "what is trained: a fully connected network of hidden_layers; or a small one of two convolutions and two dense "
+        "layers, 26,010 parameters for MNIST",
+        stages="train account audit",
+    )
+    features: common.Features = common.features(stages="train account")
+    directions: int | None = common.directions(stages="train account")
+    test_variants: bool = parameter(
+        False,
+        "predict by the mean of the probabilities of a test image and of 6 variants of it: turned, scaled and sheared "
+        "by a little in both ways",
+        stages="train",
+    )
+    initial_weights: Literal["glorot", "zero"] = parameter(
+        "glorot",
+        "weights before the first round: Glorot uniform kernels and zero biases; or all zero, for softmax regression, "
+        "which has random ones to unlearn",
+        stages="train",
+    )
+    step: Literal["constant", "snr"] = parameter(
+        "constant",
+        "step size: learning_rate; or, from the round's signal-to-noise ratio, that with which the noise of all rounds "
+        "adds up to sqrt(2) step_scale in each weight",
+        stages="train account",
+    )
+    step_scale: float = parameter(
+        0.07,
+        "c of `step: snr`: with constant steps and weights by precision eta T L = c SNR, where SNR^2 is the sum of K^2 "
+        "rho over the senders",
+        stages="train",
+        ge=1e-6,
+        le=1e3,
+    )
+    step_decay: Literal["none", "linear"] = parameter(
+        "none", "steps stay as large as the first, or fall linearly, to 1 / T of it", stages="train account"
+    )
+    tail_average: float = parameter(
+        0.0,
+        "share of the rounds, the last ones, whose weights are averaged to the model that is evaluated; before them, "
+        "and with 0, the weights themselves are",
+        stages="train",
+        ge=0,
+        le=1,
+    )
+    weights: Literal["samples", "precision"] = parameter(
+        "samples",
+        "what the server weighs users by: their samples, (8) and (9); or the inverse variance of their noise, short of "
+        "counting a record for more than one without noise: 1 / (.001 / K + 1 / (K^2 rho))",
+        stages="train account audit",
+    )
+    clipping: Literal["per_sample", "per_user"] = parameter(
+        "per_sample",
+        "what is clipped to the norm: every sample's gradient, or a user's mean gradient "
+        "(then the leakage (11) is not guaranteed)",
+        stages="train account audit",
+    )
+
+
+class Convergence(Section):
+    """Constants of Theorem 1's bound, taken as given: no premise is checked but that on the step size."""
+
+    smoothness: common.Positive = parameter(
+        20.0,
+        "Lipschitz constant of the global loss's gradient (Assumption 3); the proof takes 1 / learning_rate",
+        stages="account",
+    )
+    strong_convexity: common.Positive = parameter(
+        1.0, "strong convexity mu of the global loss (Assumption 4)", stages="account"
+    )
+    xi1: float | None = parameter(
+        None, "xi1 of Assumption 6; null: the square of clip_norm, which makes it true", stages="account", ge=0, le=1e9
+    )
+    xi2: float = parameter(1.0, "xi2 of Assumption 6", stages="account", ge=1, le=1e9)
+
+
+class Channel(Section):
+    """Channels from outside: of a ray tracer, a system simulator, or measurements (docs/multicell.md)."""
+
+    links: str | None = parameter(
+        None,
+        "table of gains, a .parquet or .csv file that every job can read, with the columns realization, station, user "
+        "(each numbered from 0) and gain (of power, a ratio, not in dB); null: drawn by `network` and `radio`",
+        stages=IMPORTED,
+    )
+    users: str | None = parameter(
+        None,
+        "table of their users, likewise, with the columns realization, user and any of: x_m and y_m; cell (the serving "
+        "station); samples; null: positions unknown, served by the strongest station, samples drawn by `data`",
+        stages=IMPORTED,
+    )
+
+
+class Scheme(common.Scheme):
+    """A pair of scheduler and noise scheme, and the name it has in figures and tables."""
+
+    scheduler: Literal["random", "optimal", "joint", "joint_noise", "joint_snr"] = parameter(
+        ...,
+        "Algorithm 2's or Algorithm 3's schedule; all cells together, at the start values' noise; all cells and the "
+        "noise together, for the noise that (36) adds; or all cells, for the greatest sum of K_i^2, the squared "
+        "signal-to-noise ratio of an aggregate with its best weights where everyone has the same rho",
+    )
+    noise: Literal["random", "optimal", "equal_sum", "equal_max", "fill_up", "target"] = parameter(
+        ...,
+        "start values; the optimum of (36); the sum of leakages that this leaves, or its maximum, for everyone alike; "
+        "as many users of most samples at the maximum as the sum pays for; or what gives every scheduled user's "
+        "records privacy.target_epsilon, whether or not (21) and (22) hold",
+    )
+
+
+Multicell = MODEL = common.scenario(
+    "multicell",
+    sections=[Network, Radio, Channel, Data, Privacy, Schedule, Training, Convergence],
+    schemes=[
+        Scheme(name="RndSched", scheduler="random", noise="random"),
+        Scheme(name="OptSched", scheduler="optimal", noise="random"),
+        Scheme(name="OptSched+DP", scheduler="optimal", noise="optimal"),
+    ],
+    draws="channel schedule train audit",
+)

@@ -1,0 +1,40 @@
+"""What parameters of the system `random_orthogonalization` must satisfy together, and the memory that its jobs take."""
+
+from pwfl.scenario.checks import available
+from pwfl.scenario.size import COMPLEX, COPIES, FLOAT32, LINK_BYTES, network_bytes
+from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
+
+
+def consistent(scenario: RandomOrthogonalization) -> None:
+    """Reject what no realization can satisfy."""
+    users, samples = scenario.network.users, scenario.data.samples_per_user
+    most = available(scenario.data)
+    if users * samples > most:
+        raise ValueError(
+            f"data.samples_per_user: {users} users would hold {users * samples} samples, {scenario.data.dataset} has "
+            f"{most}; lower data.samples_per_user to {most // users} or less, or network.users"
+        )
+    if scenario.training.batch_size > samples:
+        raise ValueError(
+            f"training.batch_size: {scenario.training.batch_size} is more than data.samples_per_user: {samples}; "
+            "a mini-batch holds a sample at most once"
+        )
+    numbers = scenario.privacy.user_numbers
+    if twice := next((number for number in numbers if numbers.count(number) > 1), None):
+        raise ValueError(f"privacy.user_numbers: {twice} stands twice; name each number of users once")
+
+
+def table_bytes(scenario: RandomOrthogonalization) -> tuple[float, float, str]:
+    """See `pwfl.scenario.checks`."""
+    largest = max([scenario.network.users, *scenario.privacy.user_numbers])
+    channels = largest * max(largest, scenario.network.antennas) * COMPLEX * COPIES  # of one realization
+    sizes = scenario.network.users + sum(scenario.privacy.user_numbers)
+    rows = scenario.training.rounds * sizes * LINK_BYTES
+    return rows, channels, "network.users, network.antennas, privacy.user_numbers or training.rounds"
+
+
+def training_bytes(scenario: RandomOrthogonalization) -> tuple[float, str]:
+    """See `pwfl.scenario.checks`."""
+    users, training = scenario.network.users, scenario.training
+    steps = users * training.local_steps * training.batch_size * FLOAT32 * COPIES
+    return network_bytes(scenario, [], users) + steps, "network.users, training.local_steps or training.batch_size"

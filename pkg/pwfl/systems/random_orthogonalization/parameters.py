@@ -1,0 +1,95 @@
+"""Parameters of the system `random_orthogonalization`: massive MIMO, no channel knowledge at the users.
+
+Defaults are those of Fig. 2 of ul Zuhra et al., "Random Orthogonalization for Private Wireless
+Federated Learning", with M = 256, and for training, of which the paper says little, settings that
+reach its accuracy. Signals and noise have no units there, and none here.
+"""
+
+from typing import Literal
+
+from pwfl.scenario import common
+from pwfl.scenario.fields import Section, parameter
+
+
+class Network(Section):
+    """Users and the server's antennas."""
+
+    users: common.Count = parameter(100, "users K, each with one antenna", stages="channel")
+    antennas: common.Count = parameter(256, "antennas M of the server", stages="channel noise account report")
+
+
+class Radio(Section):
+    """The uplink (1)-(4)."""
+
+    amplitude: common.Scale = parameter(
+        3.0, "amplitude alpha of every user's signal; the paper sets its square to the power limit P", stages="schedule"
+    )
+    receiver_noise_variance: common.Variance = parameter(
+        1.0, "variance sigma_m^2 of the complex noise of an antenna", stages="noise account"
+    )
+    bandwidth_hz: float = common.resource_block_hz(stages="train account")
+    normalization: Literal["I/M", "I"] = parameter(
+        "I/M", "covariance of a channel; with I, the server divides (4) by M once more", stages="noise account report"
+    )
+
+
+class Data(common.DataSource):
+    """What the users hold and learn."""
+
+    dataset: common.Dataset = common.dataset(stages="train account")
+    samples_per_user: common.Count = parameter(
+        600, "training samples of a user, drawn without replacement", unit="samples", stages="channel"
+    )
+
+
+class Privacy(Section):
+    """The users' noise, and how its privacy is measured."""
+
+    noise_variance: common.Variance = parameter(
+        0.1,
+        "variance sigma^2, per coordinate, of the noise a user adds to its update, unless target_epsilon sets it",
+        stages="noise/fixed",
+    )
+    target_epsilon: float | None = common.target_epsilon(stages="noise/fixed")
+    delta: float = common.delta(stages="noise/fixed account report")
+    user_numbers: list[common.Count] = parameter(
+        [10, 20, 30, 40, 50, 60, 70, 80, 90, 100],
+        "numbers of users for which leakages are found besides network.users (Fig. 2)",
+        unit="users",
+        stages="account",
+        max_length=100,
+    )
+
+
+class Training(Section):
+    """Federated learning of softmax regression, from zero."""
+
+    features: common.Features = common.features(stages="train account")
+    directions: int | None = common.directions(stages="train account")
+    rounds: common.Count = parameter(14, "rounds T", stages="channel train account audit report")
+    local_steps: common.Count = parameter(100, "mini-batch steps of a user in a round", stages="train account audit")
+    batch_size: common.Count = parameter(50, "samples in a mini-batch", unit="samples", stages="train audit")
+    learning_rate: common.StepSize = parameter(0.1, "step size eta of the local steps", stages="train audit")
+    clip_norm: common.Scale = parameter(
+        1.0, "bound C on the norm of a user's update", stages="noise/fixed train account audit"
+    )
+
+
+class Scheme(common.Scheme):
+    """A pair of scheduler and noise scheme, and the name it has in figures and tables."""
+
+    scheduler: Literal["all"] = parameter(..., "all users transmit in every round")
+    noise: Literal["fixed", "none"] = parameter(
+        ..., "every user adds noise of privacy.noise_variance, or for privacy.target_epsilon; or none"
+    )
+
+
+RandomOrthogonalization = MODEL = common.scenario(
+    "random_orthogonalization",
+    sections=[Network, Radio, Data, Privacy, Training],
+    schemes=[
+        Scheme(name="Private", scheduler="all", noise="fixed"),
+        Scheme(name="No privacy noise", scheduler="all", noise="none"),
+    ],
+    draws="channel train account audit",
+)

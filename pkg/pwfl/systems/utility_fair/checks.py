@@ -1,0 +1,92 @@
+"""What parameters of the system `utility_fair` must satisfy together, and the memory that its jobs take."""
+
+from math import log
+
+from pwfl.scenario.checks import available
+from pwfl.scenario.size import COPIES, FLOAT32, LINK_BYTES, layer_bytes, network_bytes
+from pwfl.systems.utility_fair import link
+from pwfl.systems.utility_fair.parameters import UtilityFair
+
+MAX_ITERATIONS = 1e9  # of a device in a round
+MAX_LEARNED = 700  # computing energies beta_2 in a round: exp of more overflows
+UNIFORM_BITS = 53  # a fade is never stronger than the uniform numbers it is made of allow
+
+
+def consistent(scenario: UtilityFair) -> None:
+    """Reject what no realization can satisfy, and what Theorem 2 does not cover."""
+    network, device, data = scenario.network, scenario.device, scenario.data
+    if network.min_distance_m > network.max_distance_m:
+        raise ValueError(
+            f"network.min_distance_m: {network.min_distance_m:g} exceeds network.max_distance_m: "
+            f"{network.max_distance_m:g}; devices lie between the two"
+        )
+    if device.computing_power_w < device.circuit_power_w:
+        raise ValueError(
+            f"device.computing_power_w: {device.computing_power_w:g} is below device.circuit_power_w: "
+            f"{device.circuit_power_w:g}; (27) may then have several roots, so computing must draw at least as much"
+        )
+    if device.batch_size > data.samples_per_device:
+        raise ValueError(
+            f"device.batch_size: {device.batch_size} exceeds data.samples_per_device: {data.samples_per_device}; "
+            "a batch holds no sample twice"
+        )
+    held, most = network.devices * data.samples_per_device, available(data)
+    if held > most:
+        raise ValueError(
+            f"data.samples_per_device: {network.devices} devices would hold {held} samples, {data.dataset} has "
+            f"{most}; lower data.samples_per_device or network.devices"
+        )
+    if scenario.training.clip_norm is not None and scenario.privacy.uploads == "clean":
+        raise ValueError(
+            f"training.clip_norm: {scenario.training.clip_norm:g} guarantees nothing while what devices send is clean; "
+            "set privacy.uploads to noisy, or leave the key out"
+        )
+    _check_deadline(scenario)
+
+
+def _check_deadline(scenario: UtilityFair) -> None:
+    """Reject a deadline or a power with which no device could ever take part."""
+    radio, device = scenario.radio, scenario.device
+    limits = link.limits(radio, device)
+    least = link.least_z(limits)
+    computing_s = limits.min_iterations * limits.iteration_s
+    if least == float("inf"):
+        raise ValueError(
+            f"device.deadline_s: {limits.deadline_s:g} leaves no time to transmit after device.min_iterations: "
+            f"{limits.min_iterations} iterations, which take {computing_s:.3g} s; raise the one or lower the other"
+        )
+    most_iterations = limits.deadline_s / limits.iteration_s
+    if most_iterations > MAX_ITERATIONS:
+        raise ValueError(
+            f"device.deadline_s: {limits.deadline_s:g} leaves time for {most_iterations:.3g} iterations of "
+            f"{limits.iteration_s:.3g} s, at most {MAX_ITERATIONS:g}; lower it, or raise device.batch_size, "
+            "device.sample_bits or device.seconds_per_bit"
+        )
+    computing_j = limits.deadline_s * device.computing_power_w
+    if computing_j > MAX_LEARNED * scenario.utility.beta_2_j:
+        raise ValueError(
+            f"utility.beta_2_j: {scenario.utility.beta_2_j:g} is nothing beside the {computing_j:.3g} J that computing "
+            f"for the whole device.deadline_s takes: exp of their ratio is no number; raise it to "
+            f"{computing_j / MAX_LEARNED:.3g} or more"
+        )
+    strongest_fade = 2 * radio.fading_scale**2 * UNIFORM_BITS * log(2)
+    best_gain = strongest_fade * link.path_gain(scenario.network.min_distance_m, radio)
+    if least > link.log_snr(limits.max_power_w, link.unit_power_w(best_gain, radio)):
+        raise ValueError(
+            f"device.max_power_dbm: {device.max_power_dbm:g} reaches the access point from no distance, even "
+            f"in the strongest fade: after device.min_iterations: {limits.min_iterations} no time is left in "
+            f"device.deadline_s: {limits.deadline_s:g}; raise the power or the deadline"
+        )
+
+
+def table_bytes(scenario: UtilityFair) -> tuple[float, float, str]:
+    """See `pwfl.scenario.checks`."""
+    return scenario.training.rounds * scenario.network.devices * LINK_BYTES, 0, "network.devices or training.rounds"
+
+
+def training_bytes(scenario: UtilityFair) -> tuple[float, str]:
+    """See `pwfl.scenario.checks`."""
+    devices, batch = scenario.network.devices, scenario.device.batch_size
+    networks = network_bytes(scenario, scenario.training.hidden_layers, devices)
+    batches = layer_bytes(scenario, devices * batch) + devices * batch**2 * FLOAT32 * COPIES
+    return networks + batches, "network.devices or device.batch_size"

@@ -1,0 +1,172 @@
+"""Parameters of the system `utility_fair`: devices that differ in what a round costs them, one cell.
+
+Defaults are Table I of Alvi, Hong and Durrani, "Federated Learning Cost Disparity for IoT Devices", read so that
+its claims can come out: a deadline of 0.75 s, 0 dBW, -174 dBm of noise in all.
+"""
+
+from typing import Literal
+
+from pwfl.scenario import common
+from pwfl.scenario.fields import Section, parameter
+
+
+class Network(Section):
+    """Where the devices are: uniform in distance from the access point."""
+
+    devices: common.Count = parameter(10, "machine-type devices K", stages="channel")
+    min_distance_m: common.Distance = parameter(50.0, "least distance r of a device", unit="m", stages="channel")
+    max_distance_m: common.Distance = parameter(200.0, "greatest distance r of a device", unit="m", stages="channel")
+
+
+class Radio(Section):
+    """The uplink, (8)-(9), a channel of its own for each device."""
+
+    frequency_hz: common.Frequency = parameter(32e6, "centre frequency f_c", unit="Hz", stages="channel")
+    path_loss_exponent: common.Exponent = parameter(
+        4.0, "exponent alpha of the distance in the path loss", stages="channel"
+    )
+    fading_scale: common.FadingScale = parameter(1.0, "scale of the Rayleigh fading amplitude |h|", stages="channel")
+    bandwidth_hz: common.Bandwidth = parameter(
+        250e3, "bandwidth B of a device's channel", unit="Hz", stages="schedule train account report"
+    )
+    noise_density_dbm_hz: common.NoiseDensity = parameter(
+        -174.0, "thermal noise power density N0", unit="dBm/Hz", stages="schedule"
+    )
+    noise: Literal["as_printed", "thermal"] = parameter(
+        "as_printed",
+        "noise power: N0 of one hertz, under which the paper's claims come out, or N0 B",
+        stages="schedule",
+    )
+    snr_gap_db: float = parameter(9.8, "gap Gamma of modulation and coding", unit="dB", stages="schedule", ge=0, le=60)
+    update_bits: float = parameter(
+        875e3, "size V of an update", unit="bit", stages="schedule train account", ge=1, le=1e15
+    )
+
+
+class Device(Section):
+    """What a device can do and draws, (5), (10), (13)."""
+
+    deadline_s: float = parameter(
+        0.75, "time T of a round for computing and transmitting", unit="s", stages="schedule train", ge=1e-9, le=1e6
+    )
+    batch_size: common.Count = parameter(
+        128, "samples d of a round's batch", unit="samples", stages="schedule noise train audit"
+    )
+    sample_bits: float = parameter(6272.0, "size of a sample", unit="bit", stages="schedule train", ge=1, le=1e12)
+    seconds_per_bit: float = parameter(
+        7.5e-9, "time tau to process a bit in an iteration", unit="s", stages="schedule train", ge=1e-15, le=1e3
+    )
+    min_iterations: int = parameter(
+        10, "least number j_min of local iterations", stages="schedule train", ge=1, le=10**9
+    )
+    max_power_dbm: common.PowerDbm = parameter(
+        30.0, "maximum transmit power P_max", unit="dBm", stages="schedule train"
+    )
+    amplifier_efficiency: float = parameter(
+        0.45, "efficiency rho of the power amplifier", stages="train", ge=1e-6, le=1
+    )
+    circuit_power_w: float = parameter(
+        0.0825, "power P_cir of the radio's circuit while it transmits", unit="W", stages="train", ge=0, le=1e6
+    )
+    computing_power_w: float = parameter(0.096, "power P_cp while computing", unit="W", stages="train", ge=1e-9, le=1e6)
+
+
+class Utility(Section):
+    """What a device maximizes, (18), and how it predicts its deviation, (16)."""
+
+    energy_scale_j: common.Positive = parameter(
+        0.5, "varrho: the energy beyond which a round costs more than it is worth", unit="J", stages="train"
+    )
+    beta_2_j: common.Positive = parameter(
+        0.5, "computing energy beta_2 in which the predicted deviation falls by 1/e", unit="J", stages="train"
+    )
+    deviation: Literal["mean_update", "model"] = parameter(
+        "mean_update",
+        "what a device's update is compared with, (15): the mean update, or, as printed, the model",
+        stages="train",
+    )
+
+
+class Data(common.DataSource):
+    """What the devices hold and learn."""
+
+    dataset: common.Dataset = common.dataset(stages="train")
+    samples_per_device: common.Count = parameter(
+        6000, "training samples of each device, dealt at random", unit="samples", stages="channel"
+    )
+
+
+class Privacy(Section):
+    """The noise of a device's copy of the model, (14), and of what it sends, and what is accounted for."""
+
+    epsilon: float = parameter(
+        0.95,
+        "epsilon_g of a copy at deviation 0, and of a noisy upload, unless target_epsilon sets its noise",
+        stages="noise account",
+        ge=1e-6,
+        lt=1,
+    )
+    target_epsilon: float | None = common.target_epsilon(stages="noise")
+    delta: float = parameter(
+        1e-5, "delta_g, of a copy and of the whole training", stages="noise account", ge=1e-100, lt=1
+    )
+    theta: float = parameter(
+        0.6, "how much deviation adds noise: epsilon_g times 1 - theta E", stages="noise/fair", ge=0, le=0.999
+    )
+    sensitivity: common.Positive = parameter(
+        0.01,
+        "sensitivity S_f of the model, and without training.clip_norm of what devices send; observed, not enforced",
+        stages="noise audit",
+    )
+    uploads: Literal["clean", "noisy"] = parameter(
+        "clean",
+        "what devices send: gradients and updates as they are, or, in the paper's words, with noise of their "
+        "own, here that of epsilon_g and delta_g on each",
+        stages="noise",
+    )
+
+
+class Training(Section):
+    """Federated learning, (1)-(4)."""
+
+    features: common.Features = common.features(stages="train")
+    directions: int | None = common.directions(stages="train")
+    hidden_layers: list[common.Width] = common.hidden_layers([128, 64], stages="train")
+    rounds: int = parameter(50, "rounds", stages="channel noise account audit", ge=2, le=10**6)
+    learning_rate: common.StepSize = parameter(0.01, "step size eta of a local iteration", stages="train")
+    correction: float = parameter(
+        1.0, "weight xi of the average gradient in a local iteration, (3)", stages="train", ge=1e-9, le=1e6
+    )
+    clip_norm: float | None = parameter(
+        None,
+        "clipping norm C of a record's gradient; over batch_size, also of an update's distance from what is known of "
+        "it: with noisy uploads, a guarantee; null: nothing is clipped, as in the paper",
+        stages="noise train account audit",
+        ge=1e-6,
+        le=1e6,
+    )
+    evaluate_every: int = common.evaluate_every(5)
+
+
+class Scheme(common.Scheme):
+    """A pair of a device's policy and an access point's noise, and the name it has in figures and tables."""
+
+    scheduler: Literal["utility", "benchmark"] = parameter(
+        ..., "a device's policy: maximum utility (Theorem 2), or full power and as many iterations as fit"
+    )
+    noise: Literal["fair", "independent", "shared"] = parameter(
+        ...,
+        "noise of the devices' copies: by their deviation (14); the same for all, in vectors of their own; "
+        "one vector for all, as the paper words its benchmark",
+    )
+
+
+UtilityFair = MODEL = common.scenario(
+    "utility_fair",
+    sections=[Network, Radio, Device, Utility, Data, Privacy, Training],
+    schemes=[
+        Scheme(name="Proposed", scheduler="utility", noise="fair"),
+        Scheme(name="Benchmark", scheduler="benchmark", noise="independent"),
+        Scheme(name="Benchmark, shared noise", scheduler="benchmark", noise="shared"),
+    ],
+)
