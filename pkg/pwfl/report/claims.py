@@ -1,11 +1,11 @@
-"""What the claims of all systems share: bands that decide them, measures with intervals, the table's schema.
+"""One engine for the claims of all systems: declared, measured from named series, decided by a band.
 
-A claim is a sentence and the band in which a number must lie for it to hold. Its measure is either
+A claim is a sentence and the band in which a number must lie for it to hold. The number is either
 counted (not random, or a fact about the realizations at hand) or an estimate with a 95% interval over
 realizations. An estimate decides only by its whole interval.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -78,12 +78,30 @@ class Band(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A sentence, where the paper has it and with which number, and the band of what is measured."""
+    """A sentence, and how it is measured and decided.
+
+    Attributes
+    ----------
+    text
+        The sentence. `text` and `source` may have fields in braces, which `measure` fills in.
+    band
+        Where the number must lie.
+    source
+        Where the paper says it, or that it does not.
+    printed
+        The paper's number or words.
+    series
+        Names of what is measured.
+    statistic
+        The measure of what these names stand for; None where they do not let it be measured.
+    """
 
     text: str
     band: Band
     source: str
     printed: str | None = None
+    series: tuple[Hashable, ...] = ()
+    statistic: "Callable[..., Measure | None] | None" = None
 
 
 class Measure(NamedTuple):
@@ -109,6 +127,28 @@ class Measure(NamedTuple):
     interval: str
     realizations: int | None
     shown: bool = True
+
+
+def measure(claims: Iterable[Claim], where: str, series: dict, **fields: str) -> list[tuple]:
+    """The rows of claims about a scenario, or several, as far as there is what they are measured from.
+
+    Parameters
+    ----------
+    where
+        What the rows name as scenario.
+    series
+        What the names in `Claim.series` stand for; a claim has no row if one is not there, or None.
+    fields
+        Values of the fields in texts and sources.
+    """
+    rows = []
+    for claim in claims:
+        values = [series.get(name) for name in claim.series]
+        measured = None if any(value is None for value in values) else claim.statistic(*values)
+        if measured is not None:
+            filled = claim._replace(text=claim.text.format(**fields), source=claim.source.format(**fields))
+            rows.append(row(filled, where, measured))
+    return rows
 
 
 def row(claim: Claim, scenario: str, measure: Measure) -> tuple:
@@ -215,6 +255,26 @@ def maximum(values: np.ndarray, enough: int, bound: float | None = None) -> Meas
         kind = f"{COUNTED}; a further one exceeds it at 1 in {count + 1}"
         return Measure(value, value, value, kind, count, shown=False)
     return Measure(value, value, bound, f"one-sided: the maximum of fewer realizations than {enough}", count)
+
+
+def of_means(function: Callable) -> Callable[..., Measure | None]:
+    """The statistic `estimate` of series by realization, as far as all have a value."""
+
+    def statistic(*series: np.ndarray) -> Measure | None:
+        values = paired(*series)
+        return estimate(function, values) if values.shape[1] else None
+
+    return statistic
+
+
+def worst_of_means(function: Callable, *, largest: bool = True) -> Callable[..., Measure]:
+    """The statistic `worst` of series, each of shape (case, realization)."""
+    return lambda *series: worst(function, np.stack(series), largest=largest)
+
+
+def first(means: np.ndarray) -> np.ndarray:
+    """The first mean itself."""
+    return means[0]
 
 
 def difference(means: np.ndarray) -> np.ndarray:

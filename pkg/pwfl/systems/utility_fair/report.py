@@ -125,7 +125,7 @@ def robustness(scenarios: dict[str, dict]) -> alt.VConcatChart:
         scale=alt.Scale(domain=list(verdicts.values()), range=["#0072B2", "#7F7F7F", "#D55E00"]),
     )
     panels = []
-    for claim, _, _ in CLAIMS:
+    for claim in CLAIMS:
         frame = measured.filter(pl.col("claim") == claim.text).with_columns(
             verdict=pl.col("holds").replace_strict(verdicts),
             least=pl.lit(claim.band.least),
