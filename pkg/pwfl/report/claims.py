@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from scipy.special import stdtrit
 
+from pwfl.learning import datasets
 from pwfl.scenario.values import plain
 
 CONFIDENCE = 0.95
@@ -33,6 +34,7 @@ ONE = "none: one realization"
 NOT_RANDOM = "none: not random"
 COUNTED = "none: a fact about these realizations"
 INFINITE = "none: a value is not finite"
+LOSSES = ("loss", "loss_std")  # columns that are infinite where training failed
 FAILED = ("diverged", "noise_infeasible")  # trainings that count against their scheme
 
 
@@ -78,30 +80,25 @@ class Band(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A sentence, and how it is measured and decided.
+    """A sentence, where it stands, and how it is measured and decided.
 
     Attributes
     ----------
     text
-        The sentence. `text` and `source` may have fields in braces, which `measure` fills in.
+        The sentence. It and `source` may have fields in braces, which `measure` fills in.
     band
         Where the number must lie.
-    source
-        Where the paper says it, or that it does not.
-    printed
-        The paper's number or words.
-    series
-        Names of what is measured.
-    statistic
-        The measure of what these names stand for; None where they do not let it be measured.
+    source, printed
+        Where the paper says it, or that it does not, and its number or words.
+    measured
+        The measure by named series; None where they do not let the claim be measured.
     """
 
     text: str
     band: Band
     source: str
     printed: str | None = None
-    series: tuple[Hashable, ...] = ()
-    statistic: "Callable[..., Measure | None] | None" = None
+    measured: "Callable[[dict], Measure | None] | None" = None
 
 
 class Measure(NamedTuple):
@@ -130,44 +127,57 @@ class Measure(NamedTuple):
 
 
 def measure(claims: Iterable[Claim], where: str, series: dict, **fields: str) -> list[tuple]:
-    """The rows of claims about a scenario, or several, as far as there is what they are measured from.
+    """The rows of claims about a scenario, or about several, as far as their series let them be measured.
 
     Parameters
     ----------
     where
         What the rows name as scenario.
     series
-        What the names in `Claim.series` stand for; a claim has no row if one is not there, or None.
+        Values by name, as `by` looks them up.
     fields
         Values of the fields in texts and sources.
     """
     rows = []
     for claim in claims:
-        values = [series.get(name) for name in claim.series]
-        measured = None if any(value is None for value in values) else claim.statistic(*values)
-        if measured is not None:
+        if (measured := claim.measured(series)) is not None:
             filled = claim._replace(text=claim.text.format(**fields), source=claim.source.format(**fields))
             rows.append(row(filled, where, measured))
     return rows
 
 
-def row(claim: Claim, scenario: str, measure: Measure) -> tuple:
+def by(statistic: Callable[..., Measure | None], *names: Hashable) -> Callable[[dict], Measure | None]:
+    """How a claim is measured: by a statistic of the series of these names, where there are all of them."""
+
+    def measured(series: dict) -> Measure | None:
+        values = [series.get(name) for name in names]
+        return None if any(value is None for value in values) else statistic(*values)
+
+    return measured
+
+
+def by_means(function: Callable, *names: Hashable) -> Callable[[dict], Measure | None]:
+    """How a claim is measured: by the `estimate` of series by realization, of those realizations that all have."""
+
+    def statistic(*series: np.ndarray) -> Measure | None:
+        values = paired(*series)
+        return estimate(function, values) if values.shape[1] else None
+
+    return by(statistic, *names)
+
+
+def known(measured: Measure) -> Callable[[dict], Measure]:
+    """How a claim is measured that was declared when its measure was known."""
+    return lambda series: measured
+
+
+def row(claim: Claim, scenario: str, measured: Measure) -> tuple:
     """A row of the table of claims, columns SCHEMA."""
-    value = None if np.isnan(measure.value) else measure.value
-    low, high = (measure.low, measure.high) if measure.shown else (None, None)
-    return (
-        claim.text,
-        scenario,
-        claim.source,
-        claim.printed,
-        value,
-        low,
-        high,
-        measure.interval,
-        str(claim.band),
-        verdict(measure, claim.band),
-        measure.realizations,
-    )
+    value = None if np.isnan(measured.value) else measured.value
+    ends = (measured.low, measured.high) if measured.shown else (None, None)
+    decided, count = verdict(measured, claim.band), measured.realizations
+    named = (claim.text, scenario, claim.source, claim.printed)
+    return (*named, value, *ends, measured.interval, str(claim.band), decided, count)
 
 
 def verdict(measure: Measure, band: Band) -> str:
@@ -257,21 +267,6 @@ def maximum(values: np.ndarray, enough: int, bound: float | None = None) -> Meas
     return Measure(value, value, bound, f"one-sided: the maximum of fewer realizations than {enough}", count)
 
 
-def of_means(function: Callable) -> Callable[..., Measure | None]:
-    """The statistic `estimate` of series by realization, as far as all have a value."""
-
-    def statistic(*series: np.ndarray) -> Measure | None:
-        values = paired(*series)
-        return estimate(function, values) if values.shape[1] else None
-
-    return statistic
-
-
-def worst_of_means(function: Callable, *, largest: bool = True) -> Callable[..., Measure]:
-    """The statistic `worst` of series, each of shape (case, realization)."""
-    return lambda *series: worst(function, np.stack(series), largest=largest)
-
-
 def first(means: np.ndarray) -> np.ndarray:
     """The first mean itself."""
     return means[0]
@@ -301,6 +296,22 @@ def alike(scenarios: dict[str, dict], *keys: str) -> list[list[str]]:
         else:
             groups.append((rest, [name]))
     return [names for _, names in groups]
+
+
+def by_scheme(scenario, frame: pl.DataFrame, columns: Iterable[str]) -> dict[tuple, np.ndarray]:
+    """Series by realization of every scheme's rows, named by (scheduler, noise) and column; null is NaN."""
+    series = {}
+    for scheme in scenario.schemes:
+        own = frame.filter(pl.col("scheme") == scheme.name).sort("realization")
+        for column in columns:
+            if column == "accuracy":
+                values = accuracies(own, datasets.SIZES[scenario.data.dataset].classes)
+            elif column in LOSSES:
+                values = losses(own, column)
+            else:
+                values = own[column].cast(pl.Float64).to_numpy()
+            series[(scheme.scheduler, scheme.noise), column] = values
+    return series
 
 
 def accuracies(frame: pl.DataFrame, classes: int) -> np.ndarray:

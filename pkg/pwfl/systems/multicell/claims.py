@@ -1,15 +1,29 @@
 """Claims about the system `multicell`, the paper's and this project's, measured on the scenarios of a study."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import permutations, product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from pwfl.learning import datasets
-from pwfl.report import claims as common
-from pwfl.report.claims import Band, Claim, difference, ratio
+from pwfl.report.claims import (
+    Band,
+    Claim,
+    Measure,
+    alike,
+    by,
+    by_means,
+    by_scheme,
+    counted,
+    difference,
+    first,
+    maximum,
+    measure,
+    paired,
+    ratio,
+    table,
+)
 from pwfl.scenario.values import value_of
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.bounds import leakage_bound
@@ -20,18 +34,16 @@ if TYPE_CHECKING:
 RND, OPT, OPT_DP = ("random", "random"), ("optimal", "random"), ("optimal", "optimal")
 JOINT, JOINT_DP, JOINT_SNR = ("joint", "random"), ("joint_noise", "optimal"), ("joint_snr", "equal_max")
 EQUAL_SUM, FILL_UP = ("optimal", "equal_sum"), ("optimal", "fill_up")
+NAMED = ((RND, "RndSched"), (OPT, "OptSched"), (OPT_DP, "OptSched+DP"))
 SIMILAR, SLIGHT = 0.05, 0.05  # accuracies this close are read as similar, a loss of this much as slight
 SIMILAR_LOSS, SLIGHT_LOSS = 1.1, 1.1  # the same of losses, as ratios
 TRAININGS = 100  # realizations over which the paper's maxima of rho go
 ROUNDING = 1e-9
 FIG_4, FIG_5, FIG_5_LEAKAGE = "Sec. VI-A, Fig. 4", "Sec. VI-B, Fig. 5 a-d", "Sec. VI-B, Fig. 5 e, f"
 CONCLUSION = "Sec. VII"
-NAMED = ((RND, "RndSched"), (OPT, "OptSched"), (OPT_DP, "OptSched+DP"))
-LESS, MORE, MOST = Band(below=0), Band(above=0), Band(most=1)
-OBJECTIVE, RHO_MAX, RHO_MEDIAN = "objective_per_sample", "rho_max", "rho_median"  # columns
-GAP, RHO_TOTAL, SENDERS = "objective_gap", "rho_total", "scheduled"
-LEAKAGES = (RHO_MAX, RHO_MEDIAN, RHO_TOTAL)
 OWN = "not the paper's: docs/multicell.md"
+PER_USER = "; (11) is not guaranteed: clipping per_user"  # what must be said beside a leakage then
+LESS, MORE, MOST = Band(below=0), Band(above=0), Band(most=1)
 SAME = Band(least=1 - 1e-6, most=1 + 1e-6)
 FADING_KEYS = (  # by which scenarios may differ whose channels are drawn anew, or not
     "radio.coherence_rounds",
@@ -40,275 +52,267 @@ FADING_KEYS = (  # by which scenarios may differ whose channels are drawn anew, 
     "realizations",
     "training_realizations",
 )
-
-
-class Comparison(NamedTuple):
-    """A claim that compares schemes by means over realizations.
-
-    Attributes
-    ----------
-    claim
-        What is claimed.
-    column
-        The quantity, a column of the report's table `realizations`.
-    function
-        Takes the quantity's means, one of each series.
-    series
-        Pairs of a setting's place, 0 where the claim is about one setting, and a scheme.
-    """
-
-    claim: Claim
-    column: str
-    function: Callable
-    series: tuple[tuple[int, tuple[str, str]], ...]
+# Quantities of a realization: in words, and the column of the report's table `realizations`.
+OBJECTIVE = ("mean objective per sample", "objective_per_sample")
+GAP = ("mean gap to the bound", "objective_gap")
+ACCURACY, LOSS = ("final accuracy", "accuracy"), ("final loss", "loss")
+FEW_ACCURACY, FEW_LOSS = ("final accuracy, few blocks", "accuracy"), ("final loss, few blocks", "loss")
+RHO_MAX, RHO_MEDIAN = ("largest rho of a realization", "rho_max"), ("median rho of a realization", "rho_median")
+RHO_TOTAL = ("sum of rho of a realization", "rho_total")
+SENDERS = ("users who ever send", "scheduled")
+SHARE = "share of the bound"  # of the largest rho of a realization
+LEAKAGES = ("rho_max", "rho_median", "rho_total")
+COLUMNS = ("objective_per_sample", "objective_gap", "scheduled", *LEAKAGES, "accuracy", "loss")
 
 
 def _gap_difference(means: np.ndarray) -> np.ndarray:
     return means[0] - means[1] - (means[2] - means[3])
 
 
-def _mean(means: np.ndarray) -> np.ndarray:
-    return means[0]
+def _compared(
+    number: int,
+    quantity: tuple[str, str],
+    function: Callable,
+    text: str,
+    band: Band,
+    source: str,
+    series: Iterable[tuple[int, tuple[str, str]]],
+    printed: str | None = None,
+) -> Claim:
+    """A claim about a function of a quantity's means in some series.
 
-
-def _of_accuracy(text: str) -> tuple[Comparison, ...]:
-    """A claim that setting 1's accuracy is above setting 0's, in each of the paper's schemes."""
-    return tuple(
-        Comparison(Claim(f"{text}, {name} (difference)", MORE, OWN), "accuracy", difference, ((1, scheme), (0, scheme)))
-        for scheme, name in NAMED
-    )
+    A series is a setting's place, 0 where the claim is about one setting, and a scheme.
+    """
+    words, column = quantity
+    kind = {difference: " (difference)", ratio: " (ratio)"}.get(function, "")
+    source += "{caveat}" if column in LEAKAGES else ""
+    measured = by_means(function, *((place, scheme, column) for place, scheme in series))
+    return Claim(f"{number}. {words}: {text}{kind}", band, source, printed, measured)
 
 
 def _here(*schemes: tuple[str, str]) -> tuple:
+    """Series of schemes in one setting."""
     return tuple((0, scheme) for scheme in schemes)
 
 
+def _step(*schemes: tuple[str, str]) -> tuple:
+    """Series of schemes from setting 1 to setting 0."""
+    return tuple((place, scheme) for place in (1, 0) for scheme in schemes)
+
+
+def _more_accurate(number: int, text: str) -> tuple[Claim, ...]:
+    """Claims that setting 1's accuracy is above setting 0's, in each of the paper's schemes."""
+    return tuple(
+        _compared(number, ACCURACY, difference, f"{text}, {name}", MORE, OWN, _step(scheme)) for scheme, name in NAMED
+    )
+
+
+def _maximum(shares: np.ndarray) -> Measure | None:
+    """The largest rho of a user in all realizations, in units of the bound that (22) sets."""
+    shares = shares[~np.isnan(shares)]
+    return maximum(shares, TRAININGS, 1 + ROUNDING) if len(shares) else None
+
+
+def _factor(of_random: np.ndarray, of_optimal: np.ndarray) -> Measure | None:
+    """RndSched's maximum over OptSched+DP's: of fewer realizations than the paper's, either may still grow."""
+    one, other = _maximum(of_random), _maximum(of_optimal)
+    if one is None or other is None:
+        return None
+    value, count = one.value / other.value, one.realizations
+    if count < TRAININGS:
+        return Measure(value, None, None, f"none: maxima of fewer realizations than {TRAININGS}", count)
+    return counted(value, count)
+
+
+def _apart(series: dict) -> Measure | None:
+    """How far the leakage of two settings' realizations differs, in the schemes that both have."""
+    columns = [
+        paired(values, series[1, scheme, column])
+        for (place, scheme, column), values in series.items()
+        if place == 0 and column in ("rho_max", "rho_total") and (1, scheme, column) in series
+    ]
+    if not columns:
+        return None
+    both = np.concatenate(columns, axis=1)
+    return counted(np.abs(both[1] / both[0] - 1).max(initial=0.0), len(columns[0][0]))
+
+
+SLIGHTLY_LESS, SLIGHTLY_MORE = Band(least=-SLIGHT, below=0), Band(above=1, most=SLIGHT_LOSS)
+NOT_WORSE = "OptSched+DP similar to RndSched or better"
 WITHIN = (  # one setting
-    Comparison(
-        Claim("1. mean objective per sample: OptSched below RndSched (difference)", LESS, FIG_4),
-        OBJECTIVE,
+    _compared(1, OBJECTIVE, difference, "OptSched below RndSched", LESS, FIG_4, _here(OPT, RND)),
+    _compared(1, OBJECTIVE, difference, "OptSched+DP below OptSched", LESS, FIG_4, _here(OPT_DP, OPT)),
+    _compared(3, ACCURACY, difference, "OptSched above RndSched", MORE, FIG_5, _here(OPT, RND)),
+    _compared(3, LOSS, difference, "OptSched below RndSched", LESS, FIG_5, _here(OPT, RND)),
+    _compared(
+        3,
+        ACCURACY,
         difference,
-        _here(OPT, RND),
-    ),
-    Comparison(
-        Claim("1. mean objective per sample: OptSched+DP below OptSched (difference)", LESS, FIG_4),
-        OBJECTIVE,
-        difference,
+        "OptSched+DP slightly degrades OptSched",
+        SLIGHTLY_LESS,
+        FIG_5,
         _here(OPT_DP, OPT),
+        "slightly",
     ),
-    Comparison(
-        Claim("3. final accuracy: OptSched above RndSched (difference)", MORE, FIG_5),
-        "accuracy",
-        difference,
-        _here(OPT, RND),
+    _compared(
+        3, LOSS, ratio, "OptSched+DP slightly degrades OptSched", SLIGHTLY_MORE, FIG_5, _here(OPT_DP, OPT), "slightly"
     ),
-    Comparison(
-        Claim("3. final loss: OptSched below RndSched (difference)", LESS, FIG_5),
-        "loss",
-        difference,
-        _here(OPT, RND),
-    ),
-    Comparison(
-        Claim(
-            "3. final accuracy: OptSched+DP slightly degrades OptSched (difference)",
-            Band(least=-SLIGHT, below=0),
-            FIG_5,
-            "slightly",
-        ),
-        "accuracy",
-        difference,
-        _here(OPT_DP, OPT),
-    ),
-    Comparison(
-        Claim(
-            "3. final loss: OptSched+DP slightly degrades OptSched (ratio)",
-            Band(above=1, most=SLIGHT_LOSS),
-            FIG_5,
-            "slightly",
-        ),
-        "loss",
-        ratio,
-        _here(OPT_DP, OPT),
-    ),
-    Comparison(
-        Claim(
-            "5. median rho of a realization: OptSched+DP leaks less than OptSched (difference)",
-            LESS,
-            FIG_5_LEAKAGE,
-            "substantially reduces",
-        ),
+    _compared(
+        5,
         RHO_MEDIAN,
         difference,
+        "OptSched+DP leaks less than OptSched",
+        LESS,
+        FIG_5_LEAKAGE,
         _here(OPT_DP, OPT),
+        "substantially reduces",
     ),
-    Comparison(
-        Claim(
-            "5. median rho of a realization: OptSched leaks less than RndSched (difference)",
-            LESS,
-            CONCLUSION,
-            "if gamma is set properly",
-        ),
+    _compared(
+        5,
         RHO_MEDIAN,
         difference,
+        "OptSched leaks less than RndSched",
+        LESS,
+        CONCLUSION,
         _here(OPT, RND),
+        "if gamma is set properly",
+    ),
+    Claim(
+        "4. largest rho of RndSched: about the bound of (22) (share of it)",
+        Band(least=0.9, most=1 + ROUNDING),
+        FIG_5_LEAKAGE + "{caveat}",
+        "around 4, the bound with Table I",
+        by(_maximum, (0, RND, SHARE)),
+    ),
+    Claim(
+        "4. largest rho of OptSched+DP: about an eighth of the bound of (22) (share of it)",
+        Band(least=0.1, most=0.15),
+        FIG_5_LEAKAGE + "{caveat}",
+        "around 0.5, the bound is 4",
+        by(_maximum, (0, OPT_DP, SHARE)),
+    ),
+    Claim(
+        "4. largest rho: RndSched over OptSched+DP, at least (factor)",
+        Band(least=8),
+        CONCLUSION + "{caveat}",
+        "a factor of 8, from 4 to 0.5",
+        by(_factor, (0, RND, SHARE), (0, OPT_DP, SHARE)),
     ),
 )
 BEYOND = (  # one setting, schemes that are not the paper's
-    Comparison(
-        Claim("6. mean objective per sample: all cells together below OptSched (difference)", LESS, OWN),
-        OBJECTIVE,
-        difference,
-        _here(JOINT, OPT),
+    _compared(6, OBJECTIVE, difference, "all cells together below OptSched", LESS, OWN, _here(JOINT, OPT)),
+    _compared(
+        6, OBJECTIVE, difference, "all cells and noise together below OptSched+DP", LESS, OWN, _here(JOINT_DP, OPT_DP)
     ),
-    Comparison(
-        Claim("6. mean objective per sample: all cells and noise together below OptSched+DP (difference)", LESS, OWN),
-        OBJECTIVE,
-        difference,
-        _here(JOINT_DP, OPT_DP),
+    _compared(6, GAP, first, "all cells together at most 0.05 %", Band(most=5e-4), OWN, _here(JOINT)),
+    _compared(6, GAP, first, "all cells and noise together at most 0.05 %", Band(most=5e-4), OWN, _here(JOINT_DP)),
+    _compared(
+        6, ACCURACY, difference, "all cells and noise together above OptSched+DP", MORE, OWN, _here(JOINT_DP, OPT_DP)
     ),
-    *(
-        Comparison(Claim(f"6. mean gap to the bound: {which} at most 0.05 %", Band(most=5e-4), OWN), GAP, _mean, series)
-        for which, series in (
-            ("all cells together", _here(JOINT)),
-            ("all cells and noise together", _here(JOINT_DP)),
-        )
+    _compared(
+        7, RHO_TOTAL, ratio, "the same if everyone of OptSched+DP has equal rho", SAME, OWN, _here(EQUAL_SUM, OPT_DP)
     ),
-    Comparison(
-        Claim("6. final accuracy: all cells and noise together above OptSched+DP (difference)", MORE, OWN),
-        "accuracy",
-        difference,
-        _here(JOINT_DP, OPT_DP),
-    ),
-    Comparison(
-        Claim("7. sum of rho of a realization: the same if everyone of OptSched+DP has equal rho (ratio)", SAME, OWN),
-        RHO_TOTAL,
-        ratio,
-        _here(EQUAL_SUM, OPT_DP),
-    ),
-    Comparison(
-        Claim(
-            "7. largest rho of a realization: a fifth lower, or more, if everyone of OptSched+DP has equal rho (ratio)",
-            Band(most=0.8),
-            OWN,
-        ),
+    _compared(
+        7,
         RHO_MAX,
         ratio,
+        "a fifth lower, or more, if everyone of OptSched+DP has equal rho",
+        Band(most=0.8),
+        OWN,
         _here(EQUAL_SUM, OPT_DP),
     ),
-    Comparison(
-        Claim("7. final accuracy: higher if everyone of OptSched+DP has equal rho (difference)", MORE, OWN),
-        "accuracy",
-        difference,
-        _here(EQUAL_SUM, OPT_DP),
+    _compared(
+        7, ACCURACY, difference, "higher if everyone of OptSched+DP has equal rho", MORE, OWN, _here(EQUAL_SUM, OPT_DP)
     ),
-    Comparison(
-        Claim(
-            "7. final accuracy: higher if those of most samples have OptSched+DP's largest rho (difference)", MORE, OWN
-        ),
-        "accuracy",
+    _compared(
+        7,
+        ACCURACY,
         difference,
+        "higher if those of most samples have OptSched+DP's largest rho",
+        MORE,
+        OWN,
         _here(FILL_UP, OPT_DP),
     ),
-    Comparison(
-        Claim("8. largest rho of a realization: scheduled by squared samples at most OptSched+DP's (ratio)", MOST, OWN),
-        RHO_MAX,
-        ratio,
-        _here(JOINT_SNR, OPT_DP),
+    _compared(
+        8, RHO_MAX, ratio, "scheduled by squared samples at most OptSched+DP's", MOST, OWN, _here(JOINT_SNR, OPT_DP)
     ),
-    Comparison(
-        Claim("8. final accuracy: scheduled by squared samples above OptSched+DP (difference)", MORE, OWN),
-        "accuracy",
-        difference,
-        _here(JOINT_SNR, OPT_DP),
+    _compared(
+        8, ACCURACY, difference, "scheduled by squared samples above OptSched+DP", MORE, OWN, _here(JOINT_SNR, OPT_DP)
     ),
 )
-FADING = tuple(  # setting 1 draws the channel anew, setting 0 does not
-    Comparison(Claim(f"9. {text}", band, OWN), column, function, ((1, scheme), (0, scheme)))
-    for scheme, name in ((OPT_DP, "OptSched+DP"), (JOINT_DP, "all cells and noise together"))
-    for text, band, column, function in (
-        (f"users who ever send: more if the channel is drawn anew, {name} (difference)", MORE, SENDERS, difference),
-        (f"largest rho of a realization: no larger if the channel is drawn anew, {name} (ratio)", MOST, RHO_MAX, ratio),
-        (f"final accuracy: higher if the channel is drawn anew, {name} (difference)", MORE, "accuracy", difference),
-    )
-)
-LEARNING = _of_accuracy("10. final accuracy: above that of the paper's learning")  # which setting 0 has, and not 1
-INGREDIENTS = {  # parameter -> its value in setting 0, and claims about a setting 1 that differs in nothing else
-    "training.weights": ("samples", _of_accuracy("11. final accuracy: weights by precision above weights by samples")),
-    "training.features": ("pixels", _of_accuracy("11. final accuracy: fixed features above pixels")),
-    "training.test_variants": (False, _of_accuracy("11. final accuracy: variants of test images above them alone")),
-}
 FEW_BLOCKS = (  # one setting of small R
-    Comparison(
-        Claim(
-            "3. final accuracy, few blocks: OptSched above RndSched by more than 6 points (difference)",
-            Band(above=0.06),
-            CONCLUSION,
-            "over 6%",
-        ),
-        "accuracy",
+    _compared(
+        3,
+        FEW_ACCURACY,
         difference,
+        "OptSched above RndSched by more than 6 points",
+        Band(above=0.06),
+        CONCLUSION,
         _here(OPT, RND),
+        "over 6%",
     ),
-    Comparison(
-        Claim(
-            "3. final accuracy, few blocks: OptSched+DP similar to RndSched or better (difference)",
-            Band(least=-SIMILAR),
-            FIG_5,
-            "similar or even better",
-        ),
-        "accuracy",
+    _compared(
+        3,
+        FEW_ACCURACY,
         difference,
+        NOT_WORSE,
+        Band(least=-SIMILAR),
+        FIG_5,
         _here(OPT_DP, RND),
+        "similar or even better",
     ),
-    Comparison(
-        Claim(
-            "3. final loss, few blocks: OptSched+DP similar to RndSched or better (ratio)",
-            Band(most=SIMILAR_LOSS),
-            FIG_5,
-            "similar or even better",
-        ),
-        "loss",
-        ratio,
-        _here(OPT_DP, RND),
+    _compared(
+        3, FEW_LOSS, ratio, NOT_WORSE, Band(most=SIMILAR_LOSS), FIG_5, _here(OPT_DP, RND), "similar or even better"
     ),
 )
 LARGER_GAMMA = (  # setting 1 has the larger gamma
-    Comparison(
-        Claim(
-            "2. mean objective per sample: gap from OptSched to OptSched+DP wider at larger gamma (difference)",
-            MORE,
-            "Fig. 4",
-        ),
+    _compared(
+        2,
         OBJECTIVE,
         _gap_difference,
-        ((1, OPT), (1, OPT_DP), (0, OPT), (0, OPT_DP)),
+        "gap from OptSched to OptSched+DP wider at larger gamma (difference)",
+        MORE,
+        "Fig. 4",
+        _step(OPT, OPT_DP),
     ),
-    Comparison(
-        Claim("2. mean objective per sample: OptSched+DP lower at larger gamma (difference)", LESS, FIG_4),
-        OBJECTIVE,
-        difference,
-        ((1, OPT_DP), (0, OPT_DP)),
-    ),
-    Comparison(
-        Claim("5. median rho of a realization: OptSched leaks less at larger gamma (difference)", LESS, FIG_5_LEAKAGE),
-        RHO_MEDIAN,
-        difference,
-        ((1, OPT), (0, OPT)),
-    ),
+    _compared(2, OBJECTIVE, difference, "OptSched+DP lower at larger gamma", LESS, FIG_4, _step(OPT_DP)),
+    _compared(5, RHO_MEDIAN, difference, "OptSched leaks less at larger gamma", LESS, FIG_5_LEAKAGE, _step(OPT)),
 )
 MORE_BLOCKS = (  # setting 1 has the larger R
-    Comparison(
-        Claim(
-            "2. mean objective per sample: RndSched closer to OptSched at larger R (difference of gaps)",
-            LESS,
-            FIG_4,
-            "slightly closer",
-        ),
+    _compared(
+        2,
         OBJECTIVE,
         _gap_difference,
-        ((1, RND), (1, OPT), (0, RND), (0, OPT)),
+        "RndSched closer to OptSched at larger R (difference of gaps)",
+        LESS,
+        FIG_4,
+        _step(RND, OPT),
+        "slightly closer",
     ),
 )
+FADING = tuple(  # setting 1 draws the channel anew, setting 0 does not
+    _compared(9, quantity, function, f"{text} if the channel is drawn anew, {name}", band, OWN, _step(scheme))
+    for scheme, name in ((OPT_DP, "OptSched+DP"), (JOINT_DP, "all cells and noise together"))
+    for quantity, function, text, band in (
+        (SENDERS, difference, "more", MORE),
+        (RHO_MAX, ratio, "no larger", MOST),
+        (ACCURACY, difference, "higher", MORE),
+    )
+)
+LEARNING = (  # setting 0 learns as the paper does, setting 1 does not
+    *_more_accurate(10, "above that of the paper's learning"),
+    Claim(
+        "10. largest rho, and sum of rho, of a realization: the paper's learning's (largest relative difference)",
+        Band(most=1e-12),
+        OWN,
+        measured=_apart,
+    ),
+)
+INGREDIENTS = {  # parameter -> its value in setting 0, and claims about a setting 1 that differs in nothing else
+    "training.weights": ("samples", _more_accurate(11, "weights by precision above weights by samples")),
+    "training.features": ("pixels", _more_accurate(11, "fixed features above pixels")),
+    "training.test_variants": (False, _more_accurate(11, "variants of test images above them alone")),
+}
 
 
 def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
@@ -324,130 +328,54 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
     scenarios
         A scenario's name -> `scenario` (all that any stage reads) and `realizations` (the report's table).
     """
-    data = {name: _by_scheme(content) for name, content in scenarios.items()}
+    data = {name: _series(content) for name, content in scenarios.items()}
+    settings = {name: content["scenario"] for name, content in scenarios.items()}
     rows = []
 
-    def add(comparisons: tuple[Comparison, ...], *names: str) -> None:
+    def add(claims: tuple[Claim, ...], *names: str) -> None:
         """Claims about settings, by their names."""
-        for claim, column, function, series in comparisons:
-            found = [data[names[k]].get(scheme) for k, scheme in series]
-            if any(columns is None for columns in found):
-                continue
-            values = common.paired(*(columns[column] for columns in found))
-            if not values.shape[1]:
-                continue
-            where = " against ".join(dict.fromkeys(names[k] for k, _ in series))
-            caveat = _caveat(scenarios[names[0]]["scenario"]) if column in LEAKAGES else ""
-            rows.append(common.row(_with(claim, caveat), where, common.estimate(function, values)))
+        series = {(place, *key): values for place, name in enumerate(names) for key, values in data[name].items()}
+        caveat = PER_USER if settings[names[0]].training.clipping == "per_user" else ""
+        rows.extend(measure(claims, " against ".join(reversed(names)), series, caveat=caveat))
 
-    for name, content in scenarios.items():
+    for name, setting in settings.items():
         add(WITHIN + BEYOND, name)
-        if _few_blocks(content["scenario"]):
+        if _few_blocks(setting):
             add(FEW_BLOCKS, name)
-        rows += _maxima(name, content["scenario"], data[name])
-    for names in common.alike(scenarios, "radio.resource_blocks", "schedule.gamma"):
-        settings = [(name, *_setting(scenarios[name]["scenario"])) for name in names]
-        for (one, blocks, gamma), (other, more, larger) in permutations(settings, 2):
-            if more < blocks or larger < gamma:
-                continue
-            if larger > gamma:
+    for names in alike(scenarios, "radio.resource_blocks", "schedule.gamma"):
+        for one, other in permutations(names, 2):
+            blocks, gamma = _blocks_and_gamma(settings[one])
+            more, larger = _blocks_and_gamma(settings[other])
+            if more >= blocks and larger > gamma:
                 add(LARGER_GAMMA, one, other)
-            if more > blocks:
+            if more > blocks and larger >= gamma:
                 add(MORE_BLOCKS, one, other)
-    for names in common.alike(scenarios, *FADING_KEYS):
-        static = [name for name in names if scenarios[name]["scenario"].radio.coherence_rounds is None]
-        for pair in product(static, (name for name in names if name not in static)):
-            add(FADING, *pair)
-    for names in common.alike(scenarios, "training", "privacy.bounds"):
-        paper = [name for name in names if _learns_as_the_paper(scenarios[name]["scenario"])]
-        for pair in product(paper, (name for name in names if name not in paper)):
-            rows.append(_same_leakage(pair, *(data[name] for name in pair)))
-            add(LEARNING, *pair)
+
+    def add_pairs(claims: tuple[Claim, ...], keys: Iterable[str], is_first: Callable[["Multicell"], bool]) -> None:
+        """Claims about pairs of settings that are equal in all but some keys, of which the first are told by them."""
+        for names in alike(scenarios, *keys):
+            first = [name for name in names if is_first(settings[name])]
+            for pair in product(first, (name for name in names if name not in first)):
+                add(claims, *pair)
+
+    add_pairs(FADING, FADING_KEYS, lambda setting: setting.radio.coherence_rounds is None)
+    add_pairs(LEARNING, ("training", "privacy.bounds"), _learns_as_the_paper)
     for key, (value, comparisons) in INGREDIENTS.items():
-        for names in common.alike(scenarios, key):
-            without = [name for name in names if value_of(scenarios[name]["scenario"], key) == value]
-            for pair in product(without, (name for name in names if name not in without)):
-                add(comparisons, *pair)
-    return common.table(rows)
+        add_pairs(comparisons, (key,), lambda setting, key=key, value=value: value_of(setting, key) == value)
+    return table(rows)
 
 
-def _maxima(name: str, scenario: "Multicell", schemes: dict) -> list[tuple]:
-    """The largest rho of a user in all realizations, in units of the bound that (22) sets."""
-    bound = leakage_bound(scenario)
-    largest = {}
-    for scheme in (RND, OPT_DP):
-        values = schemes.get(scheme, {}).get(RHO_MAX, np.array([]))
-        if len(values := values[~np.isnan(values)] / bound):
-            largest[scheme] = common.maximum(values, TRAININGS, 1 + ROUNDING)
-    found = [
-        (
-            largest.get(RND),
-            Claim(
-                "4. largest rho of RndSched: about the bound of (22) (share of it)",
-                Band(least=0.9, most=1 + ROUNDING),
-                FIG_5_LEAKAGE,
-                "around 4, the bound with Table I",
-            ),
-        ),
-        (
-            largest.get(OPT_DP),
-            Claim(
-                "4. largest rho of OptSched+DP: about an eighth of the bound of (22) (share of it)",
-                Band(least=0.1, most=0.15),
-                FIG_5_LEAKAGE,
-                "around 0.5, the bound is 4",
-            ),
-        ),
-        (
-            _factor(largest),
-            Claim(
-                "4. largest rho: RndSched over OptSched+DP, at least (factor)",
-                Band(least=8),
-                CONCLUSION,
-                "a factor of 8, from 4 to 0.5",
-            ),
-        ),
-    ]
-    return [
-        common.row(_with(claim, _caveat(scenario)), name, measure) for measure, claim in found if measure is not None
-    ]
-
-
-def _same_leakage(pair: tuple[str, str], one: dict, other: dict) -> tuple:
-    """How far the leakage of two settings' realizations differs, in the schemes that both have."""
-    columns = [common.paired(one[s][c], other[s][c]) for s in one if s in other for c in (RHO_MAX, RHO_TOTAL)]
-    both = np.concatenate(columns, axis=1)
-    claim = Claim(
-        "10. largest rho, and sum of rho, of a realization: the paper's learning's (largest relative difference)",
-        Band(most=1e-12),
-        OWN,
-    )
-    apart = np.abs(both[1] / both[0] - 1).max(initial=0.0)
-    return common.row(claim, " against ".join(reversed(pair)), common.counted(apart, len(columns[0][0])))
+def _series(content: dict) -> dict:
+    """Each scheme's columns, and its largest rhos as shares of the bound that (22) sets."""
+    series = by_scheme(content["scenario"], content["realizations"], COLUMNS)
+    bound = leakage_bound(content["scenario"])
+    shares = {(scheme, SHARE): values / bound for (scheme, column), values in series.items() if column == "rho_max"}
+    return series | shares
 
 
 def _learns_as_the_paper(scenario: "Multicell") -> bool:
     training = scenario.training
     return (training.weights, training.step, training.features) == ("samples", "constant", "pixels")
-
-
-def _factor(largest: dict) -> common.Measure | None:
-    """RndSched's maximum over OptSched+DP's: of fewer realizations than the paper's, either may still grow."""
-    if len(largest) < 2:
-        return None
-    value, count = largest[RND].value / largest[OPT_DP].value, largest[RND].realizations
-    if count < TRAININGS:
-        return common.Measure(value, None, None, f"none: maxima of fewer realizations than {TRAININGS}", count)
-    return common.counted(value, count)
-
-
-def _with(claim: Claim, caveat: str) -> Claim:
-    return claim._replace(source=claim.source + caveat)
-
-
-def _caveat(scenario: "Multicell") -> str:
-    """What must be said beside a leakage."""
-    return "; (11) is not guaranteed: clipping per_user" if scenario.training.clipping == "per_user" else ""
 
 
 def _few_blocks(scenario: "Multicell") -> bool:
@@ -457,20 +385,5 @@ def _few_blocks(scenario: "Multicell") -> bool:
     return 2 * cells * scenario.radio.resource_blocks <= network.users
 
 
-def _setting(scenario: "Multicell") -> tuple[int, float]:
-    """R and gamma."""
+def _blocks_and_gamma(scenario: "Multicell") -> tuple[int, float]:
     return scenario.radio.resource_blocks, scenario.schedule.gamma
-
-
-def _by_scheme(content: dict) -> dict[tuple[str, str], dict[str, np.ndarray]]:
-    """The columns of each scheme, in the order of realizations; null is NaN."""
-    classes = datasets.SIZES[content["scenario"].data.dataset].classes
-    result = {}
-    for scheme in content["scenario"].schemes:
-        frame = content["realizations"].filter(pl.col("scheme") == scheme.name).sort("realization")
-        result[scheme.scheduler, scheme.noise] = {
-            **{c: frame[c].cast(pl.Float64).to_numpy() for c in (OBJECTIVE, GAP, SENDERS, *LEAKAGES)},
-            "accuracy": common.accuracies(frame, classes),
-            "loss": common.losses(frame),
-        }
-    return result

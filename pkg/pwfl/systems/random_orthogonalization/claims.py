@@ -10,11 +10,12 @@ from pwfl.report.claims import (
     Measure,
     accuracies,
     alike,
+    by,
     counted,
     estimate,
     first,
     measure,
-    of_means,
+    paired,
     ratio,
     table,
     worst,
@@ -39,13 +40,18 @@ def _mean(values: np.ndarray) -> Measure | None:
 
 
 def _if_finite(statistic):
-    """The statistic of series of finite values; others are not measured."""
-    return lambda *series: statistic(*series) if np.isfinite(series).all() else None
+    """The statistic of a series of finite values; others are not measured."""
+    return lambda series: statistic(series) if np.isfinite(series).all() else None
 
 
 def _change_in_users(leakage: np.ndarray) -> Measure | None:
     """The largest change of the mean from one number of users to the next."""
     return worst(lambda means: np.diff(means, axis=0), leakage) if len(leakage) > 1 else None
+
+
+def _change(many: np.ndarray, few: np.ndarray) -> Measure | None:
+    values = paired(many, few)
+    return estimate(lambda means: ratio(means) - 1, values) if np.isfinite(values).all() else None
 
 
 def _deviation(ratios: np.ndarray) -> Measure:
@@ -59,43 +65,37 @@ CLAIMS = (
         Band(least=ACCURACY),
         "Fig. 1",
         "89% in less than 15 iterations",
-        ("accuracy",),
-        _mean,
+        by(_mean, "accuracy"),
     ),
     Claim(
         "2. leakage (6) falls in K (largest change of the mean from one K to the next)",
         Band(below=0),
         "Fig. 2",
-        series=("printed",),
-        statistic=_if_finite(_change_in_users),
+        measured=by(_if_finite(_change_in_users), "printed"),
     ),
     Claim(
         "2. leakage (6), mean over channels, against its closed form (largest relative deviation)",
         Band(most=MONTE_CARLO),
         BEYOND,
-        series=("printed over closed form",),
-        statistic=_if_finite(_deviation),
+        measured=by(_if_finite(_deviation), "printed over closed form"),
     ),
     Claim(
         "4. Theorem 1: (6) is no less than the exact epsilon of the round (share of users and rounds)",
         Band(least=1),
         "Theorem 1",
-        series=("covered", "realizations"),
-        statistic=counted,
+        measured=by(counted, "covered", "realizations"),
     ),
     Claim(
         "4. Theorem 1, if all antennas are observed: exact epsilon of a round over (6) (factor)",
         Band(most=1),
         BEYOND,
-        series=("antennas over printed",),
-        statistic=_if_finite(_mean),
+        measured=by(_if_finite(_mean), "antennas over printed"),
     ),
     Claim(
         "5. transmit energy of a user in a round over its limit P = alpha^2 (factor)",
         Band(most=1),
         "the power constraint P",
-        series=("energy over limit",),
-        statistic=_if_finite(_mean),
+        measured=by(_if_finite(_mean), "energy over limit"),
     ),
 )
 MORE_ANTENNAS = tuple(  # from the scenario of fewest antennas to that of most
@@ -103,8 +103,7 @@ MORE_ANTENNAS = tuple(  # from the scenario of fewest antennas to that of most
         f"3. leakage rises in M, at K = {{users}}: {reading} (relative change)",
         Band(above=0),
         "Fig. 2" if column == "epsilon_printed" else BEYOND,
-        series=((1, column), (0, column)),
-        statistic=_if_finite(of_means(lambda means: ratio(means) - 1)),
+        measured=by(_change, (1, column), (0, column)),
     )
     for column, reading in IN_ANTENNAS.items()
 )

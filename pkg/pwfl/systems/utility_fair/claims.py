@@ -2,12 +2,12 @@
 
 import polars as pl
 
-from pwfl.report.claims import Band, Claim, first, losses, measure, of_means, ratio, table
+from pwfl.report.claims import Band, Claim, by_means, by_scheme, first, measure, ratio, table
 
 PROPOSED, INDEPENDENT, SHARED = ("utility", "fair"), ("benchmark", "independent"), ("benchmark", "shared")
 UPLOADS = {"clean": "uploads clean, this project's reading", "noisy": "uploads noisy, as the paper says"}
-LOSSES = ("loss", "loss_std")  # infinite where training diverged
 SUMS = ("ones", "path_loss_db", "energy_mj", "path_loss_squared", "path_loss_energy")
+COLUMNS = ("loss", "loss_std", "energy_j", "energy_std_j", *SUMS)
 
 
 def _excess(means):
@@ -31,56 +31,49 @@ CLAIMS = (
         Band(least=0.04, most=0.10),
         "Sec. IV, Fig. 1; independent noise is this project's reading; {uploads}",
         "6.26%",
-        ((PROPOSED, "loss"), (INDEPENDENT, "loss")),
-        of_means(_excess),
+        by_means(_excess, (PROPOSED, "loss"), (INDEPENDENT, "loss")),
     ),
     Claim(
         "1. mean training loss, rounds 2 to last: Proposed above Benchmark with shared noise (share)",
         Band(least=0.04, most=0.10),
         "Sec. IV, Fig. 1; shared noise is what the paper says; {uploads}",
         "6.26%",
-        ((PROPOSED, "loss"), (SHARED, "loss")),
-        of_means(_excess),
+        by_means(_excess, (PROPOSED, "loss"), (SHARED, "loss")),
     ),
     Claim(
         "1. standard deviation over devices of the training loss, Proposed",
         Band(least=0.09, most=0.16),
         "Sec. IV, Fig. 1; {uploads}",
         "around 0.103",
-        ((PROPOSED, "loss_std"),),
-        of_means(first),
+        by_means(first, (PROPOSED, "loss_std")),
     ),
     Claim(
         "2. mean energy of a round over path loss, Proposed (slope, mJ/dB)",
         Band(least=-0.02, most=0.02),
         "Sec. IV, Fig. 2; {uploads}",
         "almost flat",
-        tuple((PROPOSED, column) for column in SUMS),
-        of_means(_slope),
+        by_means(_slope, *((PROPOSED, column) for column in SUMS)),
     ),
     Claim(
         "2. mean energy of a round over path loss, Benchmark (slope, mJ/dB)",
         Band(least=1.6, most=2.2),
         "Sec. IV, Fig. 2; the size is this project's; {uploads}",
         "significantly increases",
-        tuple((INDEPENDENT, column) for column in SUMS),
-        of_means(_slope),
+        by_means(_slope, *((INDEPENDENT, column) for column in SUMS)),
     ),
     Claim(
         "3. mean energy of a round: Proposed below Benchmark (share)",
         Band(least=0.10, most=0.145),
         "Sec. IV; {uploads}",
         "about 12.17%",
-        ((PROPOSED, "energy_j"), (INDEPENDENT, "energy_j")),
-        of_means(_saving),
+        by_means(_saving, (PROPOSED, "energy_j"), (INDEPENDENT, "energy_j")),
     ),
     Claim(
         "3. standard deviation over devices of the mean energy: Proposed below Benchmark (share)",
         Band(least=0.99, most=1),
         "Sec. IV; {uploads}",
         "99%",
-        ((PROPOSED, "energy_std_j"), (INDEPENDENT, "energy_std_j")),
-        of_means(_saving),
+        by_means(_saving, (PROPOSED, "energy_std_j"), (INDEPENDENT, "energy_std_j")),
     ),
 )
 
@@ -93,12 +86,13 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
     """
     rows = []
     for name, content in scenarios.items():
-        rows += measure(CLAIMS, name, _series(content), uploads=UPLOADS[content["scenario"].privacy.uploads])
+        series = by_scheme(content["scenario"], _realizations(content), COLUMNS)
+        rows += measure(CLAIMS, name, series, uploads=UPLOADS[content["scenario"].privacy.uploads])
     return table(rows)
 
 
-def _series(content: dict) -> dict:
-    """(Scheme, column) -> its realizations, in order, with the sums that the regression on path loss needs."""
+def _realizations(content: dict) -> pl.DataFrame:
+    """The realizations with the sums that the regression on path loss needs."""
     x, y = pl.col("path_loss_db"), 1000 * pl.col("energy_j")
     sums = (
         content["devices"]
@@ -111,10 +105,4 @@ def _series(content: dict) -> dict:
             path_loss_energy=(x * y).sum(),
         )
     )
-    frame = content["realizations"].join(sums, on=["scheme", "realization"], how="left").sort("realization")
-    series = {}
-    for scheme in content["scenario"].schemes:
-        own, pair = frame.filter(pl.col("scheme") == scheme.name), (scheme.scheduler, scheme.noise)
-        series |= {(pair, column): losses(own, column) for column in LOSSES}
-        series |= {(pair, c): own[c].cast(pl.Float64).to_numpy() for c in (*SUMS, "energy_j", "energy_std_j")}
-    return series
+    return content["realizations"].join(sums, on=["scheme", "realization"], how="left")
