@@ -79,51 +79,25 @@ class Band(NamedTuple):
         return ", ".join(f"{signs[end]} {value:g}" for end, value in self._asdict().items() if value is not None)
 
 
-class Claim(NamedTuple):
-    """A sentence, where it stands, and how it is measured and decided.
+class Measure(NamedTuple):
+    """A number and the interval that decides with it."""
 
-    Attributes
-    ----------
-    text
-        The sentence. It and `source` may have fields in braces, which `measure` fills in.
-    band
-        Where the number must lie.
-    source, printed
-        Where the paper says it, or that it does not, and its number or words.
-    measured
-        The measure by named series; None where they do not let the claim be measured.
-    """
+    value: float  # NaN: undefined
+    low: float | None  # the interval's ends; None: no bound on that side is known
+    high: float | None
+    interval: str  # what kind of interval it is, or why there is none
+    realizations: int | None  # how many it was measured in; None: no draw enters
+    shown: bool = True  # whether tables show the ends; not those of a number that decides by itself
+
+
+class Claim(NamedTuple):
+    """A sentence, and how it is measured and decided; text and source may have fields in braces, see `measure`."""
 
     text: str
-    band: Band
-    source: str
-    printed: str | None = None
-    measured: "Callable[[dict], Measure | None] | None" = None
-
-
-class Measure(NamedTuple):
-    """A number and the interval that decides with it.
-
-    Attributes
-    ----------
-    value
-        The number; NaN: undefined.
-    low, high
-        The interval's ends; None: no bound on that side is known.
-    interval
-        What kind of interval it is, or why there is none.
-    realizations
-        How many it was measured in; None: no draw enters.
-    shown
-        Whether tables show the ends; not those of a number that decides by itself.
-    """
-
-    value: float
-    low: float | None
-    high: float | None
-    interval: str
-    realizations: int | None
-    shown: bool = True
+    band: Band  # where the number must lie
+    source: str  # where the paper says it, or that it does not
+    printed: str | None = None  # the paper's number or words
+    measured: Callable[[dict], Measure | None] | None = None  # by named series; None if they do not let it be measured
 
 
 def measure(claims: Iterable[Claim], where: str, series: dict, **fields: str) -> list[tuple]:
@@ -219,8 +193,8 @@ def estimate(function: Callable, values: np.ndarray) -> Measure:
 
     Examples
     --------
-    >>> found = estimate(difference, [[3.0, 5.0, 4.0], [1.0, 2.0, 3.0]])
-    >>> found.value, round(found.low, 3), round(found.high, 3)
+    >>> mean = estimate(difference, [[3.0, 5.0, 4.0], [1.0, 2.0, 3.0]])
+    >>> mean.value, round(mean.low, 3), round(mean.high, 3)
     (2.0, -0.484, 4.484)
     """
     return worst(lambda means: function(means)[None], values)

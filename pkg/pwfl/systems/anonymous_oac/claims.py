@@ -35,8 +35,12 @@ def _extremes(epsilon: pl.Series) -> Measure | None:
     return _ratio(epsilon.max(), epsilon.min()) if len(epsilon) else None
 
 
+def _after_paper_rounds(rounds: int, epsilon: float) -> Measure | None:
+    return fixed(epsilon) if rounds >= PAPER_ROUNDS else None
+
+
 # Epsilons are named by method, reading, participation and sampling rate; those at the scenario's own, by the reading.
-PRIVACY = (
+CLAIMS = (
     Claim(
         "1. Renyi DP accounts better than advanced composition at p q = 1 (ratio of epsilons)",
         Band(above=1),
@@ -54,40 +58,29 @@ PRIVACY = (
         )
         for reading, words in READINGS.items()
     ),
-)
-ALL_ROUNDS = tuple(
-    Claim(
-        f"2. epsilon after all rounds is more than 100 at p q = {rate:g} ({words})",
-        Band(above=100),
-        "Sec. V, Fig. 1",
-        "more than 100",
-        by(fixed, (method, "anonymous", 1.0, rate)),
-    )
-    for rate in (1.0, 0.5)
-    for method, words in (("renyi", "the paper's accountant"), ("tight", "exact accounting"))
-)
-SAMPLED = tuple(  # where p < 1
-    Claim(
-        f"4. device sampling amplifies like record sampling, Lemma 3, even where {words} (ratio of epsilons)",
-        Band(most=1 + CLOSE),
-        BEYOND,
-        measured=by(_ratio, reading, "anonymous"),
-    )
-    for reading, words in (
-        ("anonymous_read", "the batch's size is read off the noise"),
-        ("identified", "participation can be inferred"),
-    )
-)
-FAILURES = (
-    Claim(
-        "5. failing devices degrade epsilon gracefully ({failed} of {participants} participants, ratio)",
-        Band(most=GRACEFUL),
-        "Lemma 4",
-        "gracefully",
-        by(_ratio, "some failed", "none failed"),
+    *(
+        Claim(
+            f"2. epsilon after all rounds is more than 100 at p q = {rate:g} ({words})",
+            Band(above=100),
+            "Sec. V, Fig. 1",
+            "more than 100",
+            by(_after_paper_rounds, "rounds", (method, "anonymous", 1.0, rate)),
+        )
+        for rate in (1.0, 0.5)
+        for method, words in (("renyi", "the paper's accountant"), ("tight", "exact accounting"))
     ),
-)
-ESTIMATES = (
+    *(
+        Claim(
+            f"4. device sampling amplifies like record sampling, Lemma 3, even where {words} (ratio of epsilons)",
+            Band(most=1 + CLOSE),
+            BEYOND,
+            measured=by(_ratio, reading, "sampled"),
+        )
+        for reading, words in (
+            ("anonymous_read", "the batch's size is read off the noise"),
+            ("identified", "participation can be inferred"),
+        )
+    ),
     *(
         Claim(
             f"6. epsilon does not depend on the server's channel estimates, {whose} (largest over least)",
@@ -106,31 +99,38 @@ ESTIMATES = (
         "Sec. IV-C",
         measured=by(_ratio, "least estimates", "greatest estimates"),
     ),
+    *(
+        Claim(
+            f"7. final accuracy at equal privacy: {words} (difference)",
+            band,
+            BEYOND,
+            measured=by_means(difference, *((scheme, "accuracy") for scheme in pair)),
+        )
+        for words, band, *pair in (
+            ("anonymous OAC above OAC with known participation", Band(above=0), ANONYMOUS, IDENTIFIED),
+            ("OAC with known participation above orthogonal transmission", Band(above=0), IDENTIFIED, ORTHOGONAL),
+            *(
+                (
+                    f"{words}, noise of fixed strength not below noise that follows the batch",
+                    Band(least=0),
+                    (scheduler, f"{noise}_fixed"),
+                    (scheduler, noise),
+                )
+                for words, (scheduler, noise) in (
+                    ("anonymous OAC", ANONYMOUS),
+                    ("OAC with known participation", IDENTIFIED),
+                    ("orthogonal", ORTHOGONAL),
+                )
+            ),
+        )
+    ),
 )
-ACCURACIES = tuple(
-    Claim(
-        f"7. final accuracy at equal privacy: {words} (difference)",
-        band,
-        BEYOND,
-        measured=by_means(difference, *((scheme, "accuracy") for scheme in pair)),
-    )
-    for words, band, *pair in (
-        ("anonymous OAC above OAC with known participation", Band(above=0), ANONYMOUS, IDENTIFIED),
-        ("OAC with known participation above orthogonal transmission", Band(above=0), IDENTIFIED, ORTHOGONAL),
-        *(
-            (
-                f"{words}, noise of fixed strength not below noise that follows the batch",
-                Band(least=0),
-                (scheduler, f"{noise}_fixed"),
-                (scheduler, noise),
-            )
-            for words, (scheduler, noise) in (
-                ("anonymous OAC", ANONYMOUS),
-                ("OAC with known participation", IDENTIFIED),
-                ("orthogonal", ORTHOGONAL),
-            )
-        ),
-    )
+FAILURES = Claim(
+    "5. failing devices degrade epsilon gracefully ({failed} of {participants} participants, ratio)",
+    Band(most=GRACEFUL),
+    "Lemma 4",
+    "gracefully",
+    by(_ratio, "some failed", "none failed"),
 )
 
 
@@ -143,18 +143,13 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
     rows = []
     for name, content in scenarios.items():
         scenario = content["scenario"]
-        rows += measure(PRIVACY, name, epsilons := _epsilons(content))
-        if scenario.training.rounds >= PAPER_ROUNDS:
-            rows += measure(ALL_ROUNDS, name, epsilons)
-        if scenario.network.participation < 1:
-            rows += measure(SAMPLED, name, epsilons)
+        accuracies = by_scheme(scenario, content["realizations"], ("accuracy",))
+        rows += measure(CLAIMS, name, _epsilons(content) | _manipulated(content) | accuracies)
         participants = max(1, round(scenario.network.devices * scenario.network.participation))
         failed = _leakage(content, "failed_devices").sort("x")
         for k in {1, len(failed) - 1} if len(failed) > 1 else ():
             series = {"some failed": failed["epsilon"][k], "none failed": failed["epsilon"][0]}
-            rows += measure(FAILURES, name, series, failed=f"{failed['x'][k]:g}", participants=participants)
-        rows += measure(ESTIMATES, name, _estimates(content))
-        rows += measure(ACCURACIES, name, by_scheme(scenario, content["realizations"], ("accuracy",)))
+            rows += measure([FAILURES], name, series, failed=f"{failed['x'][k]:g}", participants=participants)
     return table(rows)
 
 
@@ -168,10 +163,11 @@ def _epsilons(content: dict) -> dict:
     for reading in READINGS:
         rates = (p, q) if schemes.READINGS[reading].participation else (1.0, p * q)
         epsilon[reading] = epsilon.get(("tight", reading, *rates))
-    return epsilon
+    sampled = {"sampled": epsilon["anonymous"]} if p < 1 else {}
+    return epsilon | sampled | {"rounds": scenario.training.rounds}
 
 
-def _estimates(content: dict) -> dict:
+def _manipulated(content: dict) -> dict:
     """Sec. IV-C: epsilon where the server manipulates channel estimates."""
     quantities = ("estimate_scale", "estimate_scale_of_one_device")
     series = {quantity: _leakage(content, quantity)["epsilon"] for quantity in quantities}

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from itertools import permutations, product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -34,16 +34,19 @@ if TYPE_CHECKING:
 RND, OPT, OPT_DP = ("random", "random"), ("optimal", "random"), ("optimal", "optimal")
 JOINT, JOINT_DP, JOINT_SNR = ("joint", "random"), ("joint_noise", "optimal"), ("joint_snr", "equal_max")
 EQUAL_SUM, FILL_UP = ("optimal", "equal_sum"), ("optimal", "fill_up")
-NAMED = ((RND, "RndSched"), (OPT, "OptSched"), (OPT_DP, "OptSched+DP"))
 SIMILAR, SLIGHT = 0.05, 0.05  # accuracies this close are read as similar, a loss of this much as slight
 SIMILAR_LOSS, SLIGHT_LOSS = 1.1, 1.1  # the same of losses, as ratios
 TRAININGS = 100  # realizations over which the paper's maxima of rho go
 ROUNDING = 1e-9
-FIG_4, FIG_5, FIG_5_LEAKAGE = "Sec. VI-A, Fig. 4", "Sec. VI-B, Fig. 5 a-d", "Sec. VI-B, Fig. 5 e, f"
+FIG_4, FIG_5, FIG_5_EF = "Sec. VI-A, Fig. 4", "Sec. VI-B, Fig. 5 a-d", "Sec. VI-B, Fig. 5 e, f"
 CONCLUSION = "Sec. VII"
+EVEN_BETTER, EQUAL_RHO = "similar or even better", "everyone of OptSched+DP has equal rho"
 OWN = "not the paper's: docs/multicell.md"
 PER_USER = "; (11) is not guaranteed: clipping per_user"  # what must be said beside a leakage then
 LESS, MORE, MOST = Band(below=0), Band(above=0), Band(most=1)
+SLIGHTLY_LESS, SLIGHTLY_MORE = Band(least=-SLIGHT, below=0), Band(above=1, most=SLIGHT_LOSS)
+NOT_WORSE, NOT_WORSE_LOSS = Band(least=-SIMILAR), Band(most=SIMILAR_LOSS)
+SIX_POINTS = Band(above=0.06)
 SAME = Band(least=1 - 1e-6, most=1 + 1e-6)
 FADING_KEYS = (  # by which scenarios may differ whose channels are drawn anew, or not
     "radio.coherence_rounds",
@@ -52,14 +55,6 @@ FADING_KEYS = (  # by which scenarios may differ whose channels are drawn anew, 
     "realizations",
     "training_realizations",
 )
-# Quantities of a realization: in words, and the column of the report's table `realizations`.
-OBJECTIVE = ("mean objective per sample", "objective_per_sample")
-GAP = ("mean gap to the bound", "objective_gap")
-ACCURACY, LOSS = ("final accuracy", "accuracy"), ("final loss", "loss")
-FEW_ACCURACY, FEW_LOSS = ("final accuracy, few blocks", "accuracy"), ("final loss, few blocks", "loss")
-RHO_MAX, RHO_MEDIAN = ("largest rho of a realization", "rho_max"), ("median rho of a realization", "rho_median")
-RHO_TOTAL = ("sum of rho of a realization", "rho_total")
-SENDERS = ("users who ever send", "scheduled")
 SHARE = "share of the bound"  # of the largest rho of a realization
 LEAKAGES = ("rho_max", "rho_median", "rho_total")
 COLUMNS = ("objective_per_sample", "objective_gap", "scheduled", *LEAKAGES, "accuracy", "loss")
@@ -69,41 +64,46 @@ def _gap_difference(means: np.ndarray) -> np.ndarray:
     return means[0] - means[1] - (means[2] - means[3])
 
 
-def _compared(
-    number: int,
-    quantity: tuple[str, str],
-    function: Callable,
-    text: str,
-    band: Band,
-    source: str,
-    series: Iterable[tuple[int, tuple[str, str]]],
-    printed: str | None = None,
-) -> Claim:
-    """A claim about a function of a quantity's means in some series.
+class Quantity(NamedTuple):
+    """A number of each realization: its column, its words, and the function of its means that a claim is about."""
 
-    A series is a setting's place, 0 where the claim is about one setting, and a scheme.
+    column: str
+    words: str
+    function: Callable = difference
+
+
+OBJECTIVE = Quantity("objective_per_sample", "mean objective per sample")
+GAPS = OBJECTIVE._replace(function=_gap_difference)
+GAP = Quantity("objective_gap", "mean gap to the bound", first)
+ACCURACY, FEW_ACCURACY = (Quantity("accuracy", f"final accuracy{where}") for where in ("", ", few blocks"))
+LOSS, LOSS_RATIO = (Quantity("loss", "final loss", function) for function in (difference, ratio))
+FEW_LOSS = Quantity("loss", "final loss, few blocks", ratio)
+RHO_MEDIAN = Quantity("rho_median", "median rho of a realization")
+RHO_MAX = Quantity("rho_max", "largest rho of a realization", ratio)
+RHO_TOTAL = Quantity("rho_total", "sum of rho of a realization", ratio)
+SENDERS = Quantity("scheduled", "users who ever send")
+
+
+def _declared(places: tuple[int, ...], *rows: tuple) -> tuple[Claim, ...]:
+    """Claims of rows (number, quantity, words, band, source, what is printed, schemes).
+
+    They compare the schemes in one setting or, with places (1, 0), those of setting 1 with those of setting 0.
     """
-    words, column = quantity
-    kind = {difference: " (difference)", ratio: " (ratio)"}.get(function, "")
-    source += "{caveat}" if column in LEAKAGES else ""
-    measured = by_means(function, *((place, scheme, column) for place, scheme in series))
-    return Claim(f"{number}. {words}: {text}{kind}", band, source, printed, measured)
+    claims = []
+    for number, quantity, words, band, source, printed, *schemes in rows:
+        kind = {difference: " (difference)", ratio: " (ratio)"}.get(quantity.function, "")
+        caveat = "{caveat}" if quantity.column in LEAKAGES else ""
+        series = [(place, scheme, quantity.column) for place, scheme in product(places, schemes)]
+        text, measured = f"{number}. {quantity.words}: {words}{kind}", by_means(quantity.function, *series)
+        claims.append(Claim(text, band, source + caveat, printed, measured))
+    return tuple(claims)
 
 
-def _here(*schemes: tuple[str, str]) -> tuple:
-    """Series of schemes in one setting."""
-    return tuple((0, scheme) for scheme in schemes)
-
-
-def _step(*schemes: tuple[str, str]) -> tuple:
-    """Series of schemes from setting 1 to setting 0."""
-    return tuple((place, scheme) for place in (1, 0) for scheme in schemes)
-
-
-def _more_accurate(number: int, text: str) -> tuple[Claim, ...]:
+def _more_accurate(number: int, words: str) -> tuple[Claim, ...]:
     """Claims that setting 1's accuracy is above setting 0's, in each of the paper's schemes."""
-    return tuple(
-        _compared(number, ACCURACY, difference, f"{text}, {name}", MORE, OWN, _step(scheme)) for scheme, name in NAMED
+    named = ((RND, "RndSched"), (OPT, "OptSched"), (OPT_DP, "OptSched+DP"))
+    return _declared(
+        (1, 0), *((number, ACCURACY, f"{words}, {name}", MORE, OWN, None, scheme) for scheme, name in named)
     )
 
 
@@ -137,57 +137,29 @@ def _apart(series: dict) -> Measure | None:
     return counted(np.abs(both[1] / both[0] - 1).max(initial=0.0), len(columns[0][0]))
 
 
-SLIGHTLY_LESS, SLIGHTLY_MORE = Band(least=-SLIGHT, below=0), Band(above=1, most=SLIGHT_LOSS)
-NOT_WORSE = "OptSched+DP similar to RndSched or better"
 WITHIN = (  # one setting
-    _compared(1, OBJECTIVE, difference, "OptSched below RndSched", LESS, FIG_4, _here(OPT, RND)),
-    _compared(1, OBJECTIVE, difference, "OptSched+DP below OptSched", LESS, FIG_4, _here(OPT_DP, OPT)),
-    _compared(3, ACCURACY, difference, "OptSched above RndSched", MORE, FIG_5, _here(OPT, RND)),
-    _compared(3, LOSS, difference, "OptSched below RndSched", LESS, FIG_5, _here(OPT, RND)),
-    _compared(
-        3,
-        ACCURACY,
-        difference,
-        "OptSched+DP slightly degrades OptSched",
-        SLIGHTLY_LESS,
-        FIG_5,
-        _here(OPT_DP, OPT),
-        "slightly",
-    ),
-    _compared(
-        3, LOSS, ratio, "OptSched+DP slightly degrades OptSched", SLIGHTLY_MORE, FIG_5, _here(OPT_DP, OPT), "slightly"
-    ),
-    _compared(
-        5,
-        RHO_MEDIAN,
-        difference,
-        "OptSched+DP leaks less than OptSched",
-        LESS,
-        FIG_5_LEAKAGE,
-        _here(OPT_DP, OPT),
-        "substantially reduces",
-    ),
-    _compared(
-        5,
-        RHO_MEDIAN,
-        difference,
-        "OptSched leaks less than RndSched",
-        LESS,
-        CONCLUSION,
-        _here(OPT, RND),
-        "if gamma is set properly",
+    *_declared(
+        (0,),
+        (1, OBJECTIVE, "OptSched below RndSched", LESS, FIG_4, None, OPT, RND),
+        (1, OBJECTIVE, "OptSched+DP below OptSched", LESS, FIG_4, None, OPT_DP, OPT),
+        (3, ACCURACY, "OptSched above RndSched", MORE, FIG_5, None, OPT, RND),
+        (3, LOSS, "OptSched below RndSched", LESS, FIG_5, None, OPT, RND),
+        (3, ACCURACY, "OptSched+DP slightly degrades OptSched", SLIGHTLY_LESS, FIG_5, "slightly", OPT_DP, OPT),
+        (3, LOSS_RATIO, "OptSched+DP slightly degrades OptSched", SLIGHTLY_MORE, FIG_5, "slightly", OPT_DP, OPT),
+        (5, RHO_MEDIAN, "OptSched+DP leaks less than OptSched", LESS, FIG_5_EF, "substantially reduces", OPT_DP, OPT),
+        (5, RHO_MEDIAN, "OptSched leaks less than RndSched", LESS, CONCLUSION, "if gamma is set properly", OPT, RND),
     ),
     Claim(
         "4. largest rho of RndSched: about the bound of (22) (share of it)",
         Band(least=0.9, most=1 + ROUNDING),
-        FIG_5_LEAKAGE + "{caveat}",
+        FIG_5_EF + "{caveat}",
         "around 4, the bound with Table I",
         by(_maximum, (0, RND, SHARE)),
     ),
     Claim(
         "4. largest rho of OptSched+DP: about an eighth of the bound of (22) (share of it)",
         Band(least=0.1, most=0.15),
-        FIG_5_LEAKAGE + "{caveat}",
+        FIG_5_EF + "{caveat}",
         "around 0.5, the bound is 4",
         by(_maximum, (0, OPT_DP, SHARE)),
     ),
@@ -199,105 +171,43 @@ WITHIN = (  # one setting
         by(_factor, (0, RND, SHARE), (0, OPT_DP, SHARE)),
     ),
 )
-BEYOND = (  # one setting, schemes that are not the paper's
-    _compared(6, OBJECTIVE, difference, "all cells together below OptSched", LESS, OWN, _here(JOINT, OPT)),
-    _compared(
-        6, OBJECTIVE, difference, "all cells and noise together below OptSched+DP", LESS, OWN, _here(JOINT_DP, OPT_DP)
-    ),
-    _compared(6, GAP, first, "all cells together at most 0.05 %", Band(most=5e-4), OWN, _here(JOINT)),
-    _compared(6, GAP, first, "all cells and noise together at most 0.05 %", Band(most=5e-4), OWN, _here(JOINT_DP)),
-    _compared(
-        6, ACCURACY, difference, "all cells and noise together above OptSched+DP", MORE, OWN, _here(JOINT_DP, OPT_DP)
-    ),
-    _compared(
-        7, RHO_TOTAL, ratio, "the same if everyone of OptSched+DP has equal rho", SAME, OWN, _here(EQUAL_SUM, OPT_DP)
-    ),
-    _compared(
-        7,
-        RHO_MAX,
-        ratio,
-        "a fifth lower, or more, if everyone of OptSched+DP has equal rho",
-        Band(most=0.8),
-        OWN,
-        _here(EQUAL_SUM, OPT_DP),
-    ),
-    _compared(
-        7, ACCURACY, difference, "higher if everyone of OptSched+DP has equal rho", MORE, OWN, _here(EQUAL_SUM, OPT_DP)
-    ),
-    _compared(
-        7,
-        ACCURACY,
-        difference,
-        "higher if those of most samples have OptSched+DP's largest rho",
-        MORE,
-        OWN,
-        _here(FILL_UP, OPT_DP),
-    ),
-    _compared(
-        8, RHO_MAX, ratio, "scheduled by squared samples at most OptSched+DP's", MOST, OWN, _here(JOINT_SNR, OPT_DP)
-    ),
-    _compared(
-        8, ACCURACY, difference, "scheduled by squared samples above OptSched+DP", MORE, OWN, _here(JOINT_SNR, OPT_DP)
-    ),
+BEYOND = _declared(  # one setting, schemes that are not the paper's
+    (0,),
+    (6, OBJECTIVE, "all cells together below OptSched", LESS, OWN, None, JOINT, OPT),
+    (6, OBJECTIVE, "all cells and noise together below OptSched+DP", LESS, OWN, None, JOINT_DP, OPT_DP),
+    (6, GAP, "all cells together at most 0.05 %", Band(most=5e-4), OWN, None, JOINT),
+    (6, GAP, "all cells and noise together at most 0.05 %", Band(most=5e-4), OWN, None, JOINT_DP),
+    (6, ACCURACY, "all cells and noise together above OptSched+DP", MORE, OWN, None, JOINT_DP, OPT_DP),
+    (7, RHO_TOTAL, f"the same if {EQUAL_RHO}", SAME, OWN, None, EQUAL_SUM, OPT_DP),
+    (7, RHO_MAX, f"a fifth lower, or more, if {EQUAL_RHO}", Band(most=0.8), OWN, None, EQUAL_SUM, OPT_DP),
+    (7, ACCURACY, f"higher if {EQUAL_RHO}", MORE, OWN, None, EQUAL_SUM, OPT_DP),
+    (7, ACCURACY, "higher if those of most samples have OptSched+DP's largest rho", MORE, OWN, None, FILL_UP, OPT_DP),
+    (8, RHO_MAX, "scheduled by squared samples at most OptSched+DP's", MOST, OWN, None, JOINT_SNR, OPT_DP),
+    (8, ACCURACY, "scheduled by squared samples above OptSched+DP", MORE, OWN, None, JOINT_SNR, OPT_DP),
 )
-FEW_BLOCKS = (  # one setting of small R
-    _compared(
-        3,
-        FEW_ACCURACY,
-        difference,
-        "OptSched above RndSched by more than 6 points",
-        Band(above=0.06),
-        CONCLUSION,
-        _here(OPT, RND),
-        "over 6%",
-    ),
-    _compared(
-        3,
-        FEW_ACCURACY,
-        difference,
-        NOT_WORSE,
-        Band(least=-SIMILAR),
-        FIG_5,
-        _here(OPT_DP, RND),
-        "similar or even better",
-    ),
-    _compared(
-        3, FEW_LOSS, ratio, NOT_WORSE, Band(most=SIMILAR_LOSS), FIG_5, _here(OPT_DP, RND), "similar or even better"
-    ),
+FEW_BLOCKS = _declared(  # one setting of small R
+    (0,),
+    (3, FEW_ACCURACY, "OptSched above RndSched by more than 6 points", SIX_POINTS, CONCLUSION, "over 6%", OPT, RND),
+    (3, FEW_ACCURACY, "OptSched+DP similar to RndSched or better", NOT_WORSE, FIG_5, EVEN_BETTER, OPT_DP, RND),
+    (3, FEW_LOSS, "OptSched+DP similar to RndSched or better", NOT_WORSE_LOSS, FIG_5, EVEN_BETTER, OPT_DP, RND),
 )
-LARGER_GAMMA = (  # setting 1 has the larger gamma
-    _compared(
-        2,
-        OBJECTIVE,
-        _gap_difference,
-        "gap from OptSched to OptSched+DP wider at larger gamma (difference)",
-        MORE,
-        "Fig. 4",
-        _step(OPT, OPT_DP),
-    ),
-    _compared(2, OBJECTIVE, difference, "OptSched+DP lower at larger gamma", LESS, FIG_4, _step(OPT_DP)),
-    _compared(5, RHO_MEDIAN, difference, "OptSched leaks less at larger gamma", LESS, FIG_5_LEAKAGE, _step(OPT)),
+LARGER_GAMMA = _declared(  # setting 1 has the larger gamma
+    (1, 0),
+    (2, GAPS, "gap from OptSched to OptSched+DP wider at larger gamma (difference)", MORE, "Fig. 4", None, OPT, OPT_DP),
+    (2, OBJECTIVE, "OptSched+DP lower at larger gamma", LESS, FIG_4, None, OPT_DP),
+    (5, RHO_MEDIAN, "OptSched leaks less at larger gamma", LESS, FIG_5_EF, None, OPT),
 )
-MORE_BLOCKS = (  # setting 1 has the larger R
-    _compared(
-        2,
-        OBJECTIVE,
-        _gap_difference,
-        "RndSched closer to OptSched at larger R (difference of gaps)",
-        LESS,
-        FIG_4,
-        _step(RND, OPT),
-        "slightly closer",
-    ),
+MORE_BLOCKS = _declared(  # setting 1 has the larger R
+    (1, 0),
+    (2, GAPS, "RndSched closer to OptSched at larger R (difference of gaps)", LESS, FIG_4, "slightly closer", RND, OPT),
 )
-FADING = tuple(  # setting 1 draws the channel anew, setting 0 does not
-    _compared(9, quantity, function, f"{text} if the channel is drawn anew, {name}", band, OWN, _step(scheme))
-    for scheme, name in ((OPT_DP, "OptSched+DP"), (JOINT_DP, "all cells and noise together"))
-    for quantity, function, text, band in (
-        (SENDERS, difference, "more", MORE),
-        (RHO_MAX, ratio, "no larger", MOST),
-        (ACCURACY, difference, "higher", MORE),
-    )
+FADING = _declared(  # setting 1 draws the channel anew, setting 0 does not
+    (1, 0),
+    *(
+        (9, quantity, f"{words} if the channel is drawn anew, {name}", band, OWN, None, scheme)
+        for scheme, name in ((OPT_DP, "OptSched+DP"), (JOINT_DP, "all cells and noise together"))
+        for quantity, words, band in ((SENDERS, "more", MORE), (RHO_MAX, "no larger", MOST), (ACCURACY, "higher", MORE))
+    ),
 )
 LEARNING = (  # setting 0 learns as the paper does, setting 1 does not
     *_more_accurate(10, "above that of the paper's learning"),
