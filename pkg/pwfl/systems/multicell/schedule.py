@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from pwfl.systems.multicell import assignment
+from pwfl.systems.multicell import assignment, objective
 from pwfl.systems.multicell.interference import Uplink, interference, members, occupants, rates
 from pwfl.systems.multicell.intervals import planned, redrawn_blocks, uniforms
 from pwfl.systems.multicell.joint import joint_blocks
@@ -109,7 +109,7 @@ def start_blocks(users: pl.DataFrame) -> np.ndarray:
 def loads(scenario: "Multicell", users: pl.DataFrame) -> np.ndarray:
     """What each user adds to (21) with its start noise, K_i (sigma_i^2 - Vmax), shape (realization, user)."""
     samples, noise_std = (to_array(users, name, *KEYS) for name in ("samples", "start_noise_std"))
-    return samples * (noise_std**2 - scenario.privacy.max_noise_error)
+    return objective.load(samples, noise_std, scenario.privacy.max_noise_error)
 
 
 def optimal_blocks(
@@ -128,7 +128,7 @@ def optimal_blocks(
     """
     block, power_w = start.copy(), to_array(users, "start_power_w", *KEYS)
     samples, noise_std = (to_array(users, name, *KEYS) for name in ("samples", "start_noise_std"))
-    value, load = samples - scenario.schedule.gamma / (samples * noise_std) ** 2, loads(scenario, users)
+    value, load = objective.value(samples, noise_std, scenario.schedule.gamma), loads(scenario, users)
     required = uplink.sinr / uplink.max_power_w  # times disturbance over gain: the required power over Pmax
     count, cells = len(block), uplink.cells
     status = np.empty((count, cells), dtype=object)
@@ -185,7 +185,7 @@ def blocks_of_all_cells(
     elif scheduler == "joint_noise":
         problem = ChosenNoise(samples, scenario.schedule.gamma, privacy.max_noise_error, privacy.min_noise)
     else:  # the least noise meets (21)
-        problem = GivenNoise(samples**2.0, privacy.min_noise**2 / samples - privacy.max_noise_error * samples)
+        problem = GivenNoise(samples**2.0, objective.least_load(samples, privacy.max_noise_error, privacy.min_noise))
     purpose = "schedule" if interval == 0 else f"schedule/{interval}"
     shape = (scenario.schedule.searches, uplink.cells + uplink.blocks + 1)
     block, proven = joint_blocks(uplink, problem, uniforms(scenario.seed, purpose, uplink.realizations, shape))
