@@ -53,6 +53,12 @@ def _theme() -> alt.theme.ThemeConfig:
     }
 
 
+@alt.theme.register("pwfl_print", enable=False)
+def _print_theme() -> alt.theme.ThemeConfig:
+    config = _theme()["config"]
+    return {"config": config | {part: config.get(part, {}) | options for part, options in printed.CONFIG.items()}}
+
+
 def scheme_colours(scenario) -> dict[str, str]:
     """The colour of each scheme of a scenario, by its name: the system's own, or one that is free."""
     own = registry.system(scenario.system).catalog.colours
@@ -322,7 +328,7 @@ def save(chart: alt.TopLevelMixin, paths: dict[str, str], choices: dict[str, alt
         chart.save(partial)
     if "pdf" in paths:
         with whole(paths["pdf"]) as partial:
-            Path(partial).write_bytes(printed.pdf(chart.to_dict()))
+            Path(partial).write_bytes(printed.pdf(chart))
 
 
 def _thrifty(chart: alt.TopLevelMixin) -> dict:
