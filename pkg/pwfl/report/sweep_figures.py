@@ -13,6 +13,7 @@ from scipy.sparse.csgraph import connected_components
 
 from pwfl.report import printed, theme
 from pwfl.report.catalog import Outcome
+from pwfl.report.claims import FAILED
 from pwfl.report.sweeps import (
     KEYS,
     efficient,
@@ -26,12 +27,10 @@ from pwfl.report.sweeps import (
     swept_columns,
 )
 
-DECADE = 10  # values of which the largest is as many times the least lie on a logarithmic axis
 PANEL = 260
 PATTERNS = alt.Scale(range=[printed.SOLID, [8, 4], [3, 3], [10, 3, 3, 3], [14, 4], [2, 7]])
 SHAPES = alt.Scale(range=printed.SHAPES)
 TOUCH = np.array([0.03, 0.04])  # shares of the axes within which points lie on each other
-FAILED = ("diverged", "noise_infeasible")  # trainings whose accuracy is no result
 ORDERED = alt.SchemeParams("viridis", extent=[0, 0.85])  # whose end is too light on white
 OTHERS = "; for "  # in what an observer sees, before the observers of other columns
 RINGS = "ringed: no other point is as good in both, by its means"
@@ -63,8 +62,8 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
             detail=["sweep_of:N", *(f"{names[key]}:N" for key in others[2:])],
             tooltip=[
                 *_which(names),
-                *(alt.Tooltip(f"{p}:Q", title=f"{known.title}, {p}", format=".4g") for p in ("mean", "low", "high")),
-                alt.Tooltip("realizations:Q", title="realizations"),
+                *theme.tips({f"{part}:Q": (f"{known.title}, {part}", ".4g") for part in ("mean", "low", "high")}),
+                *theme.tips({"realizations:Q": "realizations"}),
             ],
         )
         .properties(**size)
@@ -125,10 +124,12 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
         opacity=opacity,
         tooltip=[
             *_which(names),
-            *(
-                alt.Tooltip(f"{axis}_{part}:Q", title=f"{known[name].title}, {part}", format=".4g")
-                for axis, name in (("x", x), ("y", y))
-                for part in ("mean", "low", "high")
+            *theme.tips(
+                {
+                    f"{axis}_{part}:Q": (f"{known[name].title}, {part}", ".4g")
+                    for axis, name in (("x", x), ("y", y))
+                    for part in ("mean", "low", "high")
+                }
             ),
         ],
     )
@@ -158,7 +159,7 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
             layers.append(label.encode(text="numbers:N", color=alt.value("#222")))
     heading = f"{_system(study)}: {_small(known[y].title)} over {_small(known[x].title)}"
     title = alt.TitleParams(heading, subtitle=subtitle)
-    return alt.layer(*layers).add_params(chosen).properties(title=title, width=theme.WIDTH, height=theme.HEIGHT)
+    return theme.sized(alt.layer(*layers).add_params(chosen), title)
 
 
 def rounds(study: dict[str, dict]) -> alt.FacetChart:
@@ -180,7 +181,7 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
     table = pl.concat(frames, how="diagonal_relaxed")
     if table.is_empty():
         return theme.empty("nothing was trained", "Communication round", "Test accuracy", f"{_system(study)}: accuracy")
-    legend = alt.Legend(symbolOpacity=1, symbolType="stroke")
+    legend = theme.legend()
     if by_point:
         keys = table.columns[2 : table.columns.index("scheme")]
         swept = _by_values(table, keys) or keys[:1]  # of which one point is left
@@ -197,14 +198,16 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
         x=alt.X("round:Q", title="Communication round"),
         color=colour,
         detail=["scenario:N"],
-        tooltip=[
-            alt.Tooltip("scenario:N", title="scenario"),
-            alt.Tooltip("scheme:N", title="scheme"),
-            alt.Tooltip("round:Q", title="round"),
-            alt.Tooltip("accuracy_mean:Q", title="mean accuracy", format=".2%"),
-        ],
+        tooltip=theme.tips(
+            {
+                "scenario:N": "scenario",
+                "scheme:N": "scheme",
+                "round:Q": "round",
+                "accuracy_mean:Q": ("mean accuracy", ".2%"),
+            }
+        ),
     )
-    y = alt.Y("accuracy_mean:Q", title="Test accuracy", axis=alt.Axis(format="~%"), scale=alt.Scale(zero=False))
+    y = theme.accuracy_axis("accuracy_mean:Q")
     lines = base.mark_line().encode(y=y)
     if len(swept) > 1:
         lines = lines.encode(strokeDash=alt.StrokeDash("swept_1:N", title=swept[1], legend=legend, scale=PATTERNS))
@@ -261,16 +264,18 @@ def systems(study: dict[str, dict]) -> alt.LayerChart:
             axis=alt.Axis(format="~g", values=_doublings(drawn["mean_epsilon_exact"])),
         ),
         color=alt.Color("line:N", scale=alt.Scale(domain=domain, range=colours), **shared),
-        opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08)),
-        tooltip=[
-            alt.Tooltip("system:N", title="system"),
-            alt.Tooltip("scheme:N", title="scheme"),
-            alt.Tooltip("scenario:N", title="scenario"),
-            alt.Tooltip("mean_epsilon_exact:Q", title="epsilon", format=".4g"),
-            alt.Tooltip("mean_accuracy:Q", title="accuracy", format=".2%"),
-        ],
+        opacity=theme.faded(chosen),
+        tooltip=theme.tips(
+            {
+                "system:N": "system",
+                "scheme:N": "scheme",
+                "scenario:N": "scenario",
+                "mean_epsilon_exact:Q": ("epsilon", ".4g"),
+                "mean_accuracy:Q": ("accuracy", ".2%"),
+            }
+        ),
     )
-    y = alt.Y("mean_accuracy:Q", title="Final test accuracy", axis=alt.Axis(format="~%"), scale=alt.Scale(zero=False))
+    y = theme.accuracy_axis("mean_accuracy:Q", "Final test accuracy")
     whiskers = base.mark_rule(strokeWidth=1.5).encode(y="low_accuracy:Q", y2="high_accuracy:Q")
     dash = alt.StrokeDash("line:N", scale=alt.Scale(domain=domain, range=patterns), **shared)
     layers = alt.layer(
@@ -380,10 +385,9 @@ def _scale(values: pl.Series) -> alt.Scale:
 
 
 def _spans_decades(values: pl.Series) -> bool:
-    found = (
-        values.drop_nulls().filter(values.drop_nulls().is_finite()) if values.dtype.is_float() else values.drop_nulls()
-    )
-    return len(found) > 0 and found.min() > 0 and found.max() >= DECADE * found.min()
+    finite = values.drop_nulls()
+    finite = finite.filter(finite.is_finite()) if values.dtype.is_float() else finite
+    return len(finite) > 0 and finite.min() > 0 and finite.max() >= theme.DECADE * finite.min()
 
 
 def _scheme_colour(study: dict[str, dict]) -> tuple[alt.Color, alt.Parameter, dict]:
@@ -394,11 +398,8 @@ def _scheme_colour(study: dict[str, dict]) -> tuple[alt.Color, alt.Parameter, di
 
 
 def _which(names: dict[str, str]) -> list[alt.Tooltip]:
-    return [
-        alt.Tooltip("scenario:N", title="scenario"),
-        alt.Tooltip("scheme:N", title="scheme"),
-        *(alt.Tooltip(f"{name}:N", title=key) for key, name in names.items()),
-    ]
+    swept = {f"{name}:N": key for key, name in names.items()}
+    return theme.tips({"scenario:N": "scenario", "scheme:N": "scheme"} | swept)
 
 
 def _counts(table: pl.DataFrame) -> str:

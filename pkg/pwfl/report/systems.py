@@ -115,7 +115,7 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
             axis=alt.Axis(format="~%"),
             scale=alt.Scale(domain=list(accuracies), nice=False),
         ),
-        opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08)),
+        opacity=theme.faded(chosen),
     )
     scale = alt.Scale(domain=list(colours), range=list(colours.values()))
     coloured = base.encode(
