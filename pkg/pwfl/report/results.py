@@ -252,9 +252,9 @@ def spent(history: pl.DataFrame, column: str) -> pl.DataFrame:
     nothing that has a unit, have no rows. Columns: scheme, realization, `column`, accuracy.
     """
     frames = []
-    found = history.select("scheme", "realization", "round", column, "accuracy").drop_nulls()
-    found = found.filter(pl.col(column).is_finite())
-    for _, frame in found.group_by("scheme", maintain_order=True):
+    evaluated = history.select("scheme", "realization", "round", column, "accuracy").drop_nulls()
+    evaluated = evaluated.filter(pl.col(column).is_finite())
+    for _, frame in evaluated.group_by("scheme", maintain_order=True):
         start = frame.group_by("realization").agg(pl.col(column).min())[column].max()
         places = frame.filter(pl.col(column) >= start)[column].unique().sort()
         if places[-1] == 0:
@@ -264,7 +264,7 @@ def spent(history: pl.DataFrame, column: str) -> pl.DataFrame:
         asked = frame.select("realization").unique(maintain_order=True).join(places[chosen].to_frame(), how="cross")
         read = asked.sort(column).join_asof(curve, on=column, by="realization", check_sortedness=False)
         frames.append(read.select("scheme", "realization", column, "accuracy"))
-    return pl.concat(frames) if frames else found.drop("round").clear()
+    return pl.concat(frames) if frames else evaluated.drop("round").clear()
 
 
 def _kept(history: pl.DataFrame) -> tuple[pl.DataFrame, str]:

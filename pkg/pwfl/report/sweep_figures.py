@@ -50,23 +50,23 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
     x, *others = varied(table)
     known = _known(study)[outcome]
     frame, names = _plottable(_side_by_side(table, x), [x, *others])
-    size = {"width": PANEL, "height": PANEL} if others else {"width": theme.WIDTH, "height": theme.HEIGHT}
+    width, height = (PANEL, PANEL) if others else (theme.WIDTH, theme.HEIGHT)
     colour, chosen, opacity = _scheme_colour(study)
     base = (
         alt.Chart(frame)
         .encode(
             x=_parameter_axis(table[x], "beside" if table[x].dtype.is_numeric() else names[x], x),
-            y=alt.Y("mean:Q", title=known.title, scale=_scale(table["mean"]), axis=alt.Axis(format=known.format)),
+            y=_outcome_axis(alt.Y, "mean", known, table["mean"]),
             color=colour,
             opacity=opacity,
             detail=["sweep_of:N", *(f"{names[key]}:N" for key in others[2:])],
             tooltip=[
                 *_which(names),
-                *theme.tips({f"{part}:Q": (f"{known.title}, {part}", ".4g") for part in ("mean", "low", "high")}),
+                *_outcome_tips("", known),
                 *theme.tips({"realizations:Q": "realizations"}),
             ],
         )
-        .properties(**size)
+        .properties(width=width, height=height)
     )
     if len(scenarios := _sweeps(table)) > 1:
         legend = theme.legend(symbolSize=500)
@@ -115,23 +115,14 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     if len(left_out):
         subtitle.append(f"not drawn, since infinite: {', '.join(left_out)}")
     colour, chosen, opacity = _scheme_colour(study)
-    across = _scale(drawn["x_mean"])
-    across.padding = 40  # room for numbers
+    across = _outcome_axis(alt.X, "x_mean", known[x], drawn["x_mean"])
+    across["scale"].padding = 40  # room for numbers
     base = alt.Chart(frame).encode(
-        x=alt.X("x_mean:Q", title=known[x].title, scale=across, axis=alt.Axis(format=known[x].format)),
-        y=alt.Y("y_mean:Q", title=known[y].title, scale=_scale(drawn["y_mean"]), axis=alt.Axis(format=known[y].format)),
+        x=across,
+        y=_outcome_axis(alt.Y, "y_mean", known[y], drawn["y_mean"]),
         color=colour,
         opacity=opacity,
-        tooltip=[
-            *_which(names),
-            *theme.tips(
-                {
-                    f"{axis}_{part}:Q": (f"{known[name].title}, {part}", ".4g")
-                    for axis, name in (("x", x), ("y", y))
-                    for part in ("mean", "low", "high")
-                }
-            ),
-        ],
+        tooltip=[*_which(names), *_outcome_tips("x_", known[x]), *_outcome_tips("y_", known[y])],
     )
     curves = base.mark_line(strokeWidth=1.5).encode(
         detail=["sweep_of:N", *(f"{names[key]}:N" for key in swept[1:])], order="place:Q"
@@ -378,6 +369,15 @@ def _parameter_axis(values: pl.Series, name: str, title: str) -> alt.X:
     ticks = sorted(values.unique().drop_nulls()) if kind == "Q" and values.n_unique() <= 12 else alt.Undefined
     scale = alt.Scale(type="log") if logarithmic else alt.Scale(zero=False) if kind == "Q" else alt.Undefined
     return alt.X(f"{name}:{kind}", title=title, scale=scale, axis=alt.Axis(values=ticks, format="~g"))
+
+
+def _outcome_axis(channel, field: str, outcome: Outcome, values: pl.Series) -> alt.X | alt.Y:
+    return channel(f"{field}:Q", title=outcome.title, scale=_scale(values), axis=alt.Axis(format=outcome.format))
+
+
+def _outcome_tips(prefix: str, outcome: Outcome) -> list[alt.Tooltip]:
+    """Tooltips of the columns mean, low and high behind a prefix."""
+    return theme.tips({f"{prefix}{part}:Q": (f"{outcome.title}, {part}", ".4g") for part in ("mean", "low", "high")})
 
 
 def _scale(values: pl.Series) -> alt.Scale:

@@ -244,9 +244,9 @@ def _subtitle(frame: pl.DataFrame) -> list[str]:
 
 def _domain(values: pl.DataFrame) -> tuple[float, float]:
     """Ends of an axis that leave some room around all finite values."""
-    found = values.to_numpy().astype(float)
-    found = found[np.isfinite(found)]
-    low, high = (found.min(), found.max()) if found.size else (0.0, 1.0)
+    finite = values.to_numpy().astype(float)
+    finite = finite[np.isfinite(finite)]
+    low, high = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
     room = 0.06 * (high - low) or 0.05
     return float(low - room), float(high + room)
 

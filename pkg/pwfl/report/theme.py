@@ -155,13 +155,13 @@ def distribution(frame: pl.DataFrame, value: str, by: str = "scheme") -> pl.Data
 
 def cdf(frame: pl.DataFrame, value: str, scenario, title: str, axis: str, of: str = "") -> alt.Chart:
     """A chart of empirical distribution functions, one step line for each scheme, over realizations, or `of` them."""
-    found = frame.drop_nulls(value)
-    having = set(found["scheme"])  # one legend tells colours and dashes: those of the schemes that have values
+    present = frame.drop_nulls(value)
+    having = set(present["scheme"])  # one legend tells colours and dashes: those of the schemes that have values
     colour, chosen, opacity = scheme_colour(scenario, [s for s in scenario.schemes if s.name in having] or None)
     logarithmic = is_squeezed(frame, value)
     scale = alt.Scale(type="log", nice=False) if logarithmic else alt.Scale(zero=False)
-    subtitle = f"distribution over {of + ' of ' if of else ''}{counted(found['realization'].n_unique())}"
-    drawn = distribution(found, value)
+    subtitle = f"distribution over {of + ' of ' if of else ''}{counted(present['realization'].n_unique())}"
+    drawn = distribution(present, value)
     return (
         alt.Chart(drawn, title=alt.TitleParams(title, subtitle=subtitle), width=WIDTH, height=HEIGHT)
         .mark_line(interpolate="step-after")
@@ -171,7 +171,7 @@ def cdf(frame: pl.DataFrame, value: str, scenario, title: str, axis: str, of: st
             color=colour,
             opacity=opacity,
             tooltip=tips({"scheme:N": "Scheme", f"{value}:Q": (axis, ".4g"), "share:Q": ("Share up to it", ".1%")}),
-            **dashes(_levels(found, value, logarithmic), value, scenario, ["share"]),
+            **dashes(_levels(present, value, logarithmic), value, scenario, ["share"]),
         )
         .add_params(chosen)
     )
@@ -188,11 +188,11 @@ def _levels(frame: pl.DataFrame, value: str, logarithmic: bool) -> pl.DataFrame:
 
 def is_squeezed(frame: pl.DataFrame, value: str) -> bool:
     """Whether 90% of a scheme's values would lie in SQUEEZED of a linear axis, and a logarithmic one shows them all."""
-    found = frame.filter(pl.col(value).is_finite())
-    if found.is_empty() or found[value].min() <= 0 or found[value].max() < DECADE * found[value].min():
+    finite = frame.filter(pl.col(value).is_finite())
+    if finite.is_empty() or finite[value].min() <= 0 or finite[value].max() < DECADE * finite[value].min():
         return False
-    most = found.group_by("scheme").agg(pl.col(value).quantile(0.95) - pl.col(value).quantile(0.05))[value].min()
-    return most < SQUEEZED * (found[value].max() - found[value].min())
+    most = finite.group_by("scheme").agg(pl.col(value).quantile(0.95) - pl.col(value).quantile(0.05))[value].min()
+    return most < SQUEEZED * (finite[value].max() - finite[value].min())
 
 
 def means(frame: pl.DataFrame, by: list[str], columns: list[str]) -> pl.DataFrame:

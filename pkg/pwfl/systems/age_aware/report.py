@@ -283,9 +283,9 @@ def search(scenarios: dict[str, dict]) -> alt.Chart:
     rows = []
     for name, content in scenarios.items():
         for scheme in content["scenario"].schemes:
-            found = content["summary"].filter(pl.col("scheme") == scheme.name).head(1)
-            if (scheme.scheduler, scheme.noise) in PROPOSED and len(found):
-                row = found.row(0, named=True)
+            summary = content["summary"].filter(pl.col("scheme") == scheme.name)
+            if (scheme.scheduler, scheme.noise) in PROPOSED and len(summary):
+                row = summary.row(0, named=True)
                 size = (name, row["clients"], row["horizon"])
                 rows.append((*size, f"search, {scheme.noise} noise", log10(row["evaluations"])))
                 rows.append((*size, EVERY, row["log10_schedules"]))

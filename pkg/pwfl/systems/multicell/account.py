@@ -305,5 +305,5 @@ def premise(training: "Training", smoothness: float) -> str:
         step = "met" if met else f"not met ({rate:g}, not {1 / smoothness:g})"
     hidden = training.model == "cnn" or training.hidden_layers
     loss = "hidden layers" if hidden else "softmax regression has no L2 term"
-    found = f"step size 1 / smoothness: {step}; strongly convex loss: not met ({loss})"
-    return found if training.weights == "samples" else f"{found}; averages by samples: not met"
+    premises = f"step size 1 / smoothness: {step}; strongly convex loss: not met ({loss})"
+    return premises if training.weights == "samples" else f"{premises}; averages by samples: not met"

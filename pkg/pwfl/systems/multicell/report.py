@@ -184,10 +184,10 @@ def gap(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Chart:
     """Distribution of the objective's gap to what no schedule goes below."""
     title = "Gap of the objective (20) to its lower bound"
     heading = f"Schedules against what none goes below, gamma = {scenario.schedule.gamma:g}"
-    found = tables["outcome"].filter(pl.col("objective_gap").is_finite())
+    finite = tables["outcome"].filter(pl.col("objective_gap").is_finite())
     scale = alt.Scale(type="symlog", constant=GAP_LINEAR, nice=False)  # optimal schedules, too, whose gap is 0
     ticks = alt.Axis(values=[0, *(GAP_LINEAR * 10.0**k for k in range(7))], format=".4~%")
-    return theme.cdf(found, "objective_gap", scenario, heading, title).encode(
+    return theme.cdf(finite, "objective_gap", scenario, heading, title).encode(
         x=alt.X("objective_gap:Q", title=title, scale=scale, axis=ticks)
     )
 

@@ -47,19 +47,19 @@ def run(scenario: "Multicell", scheduler: str, tables: dict[str, pl.DataFrame]) 
     channels = tables["links"].partition_by("interval", maintain_order=True)
     load, most = loads(scenario, users), planned(scenario.privacy, len(channels))
     sent = np.zeros(load.shape, int)  # in how many intervals so far
-    found = []
+    results = []
     for interval, links in enumerate(channels):
         able = sent < most
         uplink = Uplink.of(scenario.radio, users, links).heard(able)
         start = start_blocks(users)
         if interval > 0:
             start = redrawn_blocks(scenario.seed, interval, uplink, np.where(able, load, np.inf))
-        found.append(of_interval(scenario, scheduler, interval, uplink, users, start))
-        sent += found[-1][0]["resource_block"] >= 0
+        results.append(of_interval(scenario, scheduler, interval, uplink, users, start))
+        sent += results[-1][0]["resource_block"] >= 0
     schedule, programs = (
-        {name: np.stack([of[k][name] for of in found], axis=1) for name in found[0][k]} for k in range(2)
+        {name: np.stack([result[k][name] for result in results], axis=1) for name in results[0][k]} for k in range(2)
     )
-    keys = {"realization": uplink.realizations, "interval": range(len(found))}
+    keys = {"realization": uplink.realizations, "interval": range(len(results))}
     schedule = to_table(keys | {"user": range(load.shape[1])}, **schedule)
     programs = to_table(keys | {"cell": range(uplink.cells)}, **programs)
     return {

@@ -125,5 +125,5 @@ def _first(scenarios: dict[str, dict]) -> "RandomOrthogonalization":
 
 def _schemes(scenarios: dict[str, dict]) -> "list[Scheme]":
     """The schemes of all scenarios, each name once."""
-    found = [scheme for content in scenarios.values() for scheme in content["scenario"].schemes]
-    return list({scheme.name: scheme for scheme in found}.values())
+    schemes = [scheme for content in scenarios.values() for scheme in content["scenario"].schemes]
+    return list({scheme.name: scheme for scheme in schemes}.values())
