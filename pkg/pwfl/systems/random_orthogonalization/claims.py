@@ -85,17 +85,20 @@ CLAIMS = (
         "Theorem 1",
         measured=by(counted, "covered", "realizations"),
     ),
-    Claim(
-        "4. Theorem 1, if all antennas are observed: exact epsilon of a round over (6) (factor)",
-        Band(most=1),
-        BEYOND,
-        measured=by(_if_finite(_mean), "antennas over printed"),
-    ),
-    Claim(
-        "5. transmit energy of a user in a round over its limit P = alpha^2 (factor)",
-        Band(most=1),
-        "the power constraint P",
-        measured=by(_if_finite(_mean), "energy over limit"),
+    *(
+        Claim(f"{text} (factor)", Band(most=1), source, measured=by(_if_finite(_mean), name))
+        for name, source, text in (
+            (
+                "antennas over printed",
+                BEYOND,
+                "4. Theorem 1, if all antennas are observed: exact epsilon of a round over (6)",
+            ),
+            (
+                "energy over limit",
+                "the power constraint P",
+                "5. transmit energy of a user in a round over its limit P = alpha^2",
+            ),
+        )
     ),
 )
 MORE_ANTENNAS = tuple(  # from the scenario of fewest antennas to that of most

@@ -6,6 +6,7 @@ from pwfl.report.claims import Band, Claim, by_means, by_scheme, first, measure,
 
 PROPOSED, INDEPENDENT, SHARED = ("utility", "fair"), ("benchmark", "independent"), ("benchmark", "shared")
 UPLOADS = {"clean": "uploads clean, this project's reading", "noisy": "uploads noisy, as the paper says"}
+SIZE = "; the size is this project's"
 SUMS = ("ones", "path_loss_db", "energy_mj", "path_loss_squared", "path_loss_energy")
 COLUMNS = ("loss", "loss_std", "energy_j", "energy_std_j", *SUMS)
 
@@ -26,19 +27,18 @@ def _slope(means):
 
 
 CLAIMS = (
-    Claim(
-        "1. mean training loss, rounds 2 to last: Proposed above Benchmark with independent noise (share)",
-        Band(least=0.04, most=0.10),
-        "Sec. IV, Fig. 1; independent noise is this project's reading; {uploads}",
-        "6.26%",
-        by_means(_excess, (PROPOSED, "loss"), (INDEPENDENT, "loss")),
-    ),
-    Claim(
-        "1. mean training loss, rounds 2 to last: Proposed above Benchmark with shared noise (share)",
-        Band(least=0.04, most=0.10),
-        "Sec. IV, Fig. 1; shared noise is what the paper says; {uploads}",
-        "6.26%",
-        by_means(_excess, (PROPOSED, "loss"), (SHARED, "loss")),
+    *(
+        Claim(
+            f"1. mean training loss, rounds 2 to last: Proposed above Benchmark with {noise} noise (share)",
+            Band(least=0.04, most=0.10),
+            f"Sec. IV, Fig. 1; {noise} noise is {whose}; {{uploads}}",
+            "6.26%",
+            by_means(_excess, (PROPOSED, "loss"), (benchmark, "loss")),
+        )
+        for noise, benchmark, whose in (
+            ("independent", INDEPENDENT, "this project's reading"),
+            ("shared", SHARED, "what the paper says"),
+        )
     ),
     Claim(
         "1. standard deviation over devices of the training loss, Proposed",
@@ -47,33 +47,31 @@ CLAIMS = (
         "around 0.103",
         by_means(first, (PROPOSED, "loss_std")),
     ),
-    Claim(
-        "2. mean energy of a round over path loss, Proposed (slope, mJ/dB)",
-        Band(least=-0.02, most=0.02),
-        "Sec. IV, Fig. 2; {uploads}",
-        "almost flat",
-        by_means(_slope, *((PROPOSED, column) for column in SUMS)),
+    *(
+        Claim(
+            f"2. mean energy of a round over path loss, {title} (slope, mJ/dB)",
+            band,
+            f"Sec. IV, Fig. 2{remark}; {{uploads}}",
+            printed,
+            by_means(_slope, *((scheme, column) for column in SUMS)),
+        )
+        for title, scheme, band, remark, printed in (
+            ("Proposed", PROPOSED, Band(least=-0.02, most=0.02), "", "almost flat"),
+            ("Benchmark", INDEPENDENT, Band(least=1.6, most=2.2), SIZE, "significantly increases"),
+        )
     ),
-    Claim(
-        "2. mean energy of a round over path loss, Benchmark (slope, mJ/dB)",
-        Band(least=1.6, most=2.2),
-        "Sec. IV, Fig. 2; the size is this project's; {uploads}",
-        "significantly increases",
-        by_means(_slope, *((INDEPENDENT, column) for column in SUMS)),
-    ),
-    Claim(
-        "3. mean energy of a round: Proposed below Benchmark (share)",
-        Band(least=0.10, most=0.145),
-        "Sec. IV; {uploads}",
-        "about 12.17%",
-        by_means(_saving, (PROPOSED, "energy_j"), (INDEPENDENT, "energy_j")),
-    ),
-    Claim(
-        "3. standard deviation over devices of the mean energy: Proposed below Benchmark (share)",
-        Band(least=0.99, most=1),
-        "Sec. IV; {uploads}",
-        "99%",
-        by_means(_saving, (PROPOSED, "energy_std_j"), (INDEPENDENT, "energy_std_j")),
+    *(
+        Claim(
+            f"3. {quantity}: Proposed below Benchmark (share)",
+            band,
+            "Sec. IV; {uploads}",
+            printed,
+            by_means(_saving, (PROPOSED, column), (INDEPENDENT, column)),
+        )
+        for quantity, column, band, printed in (
+            ("mean energy of a round", "energy_j", Band(least=0.10, most=0.145), "about 12.17%"),
+            ("standard deviation over devices of the mean energy", "energy_std_j", Band(least=0.99, most=1), "99%"),
+        )
     ),
 )
 
