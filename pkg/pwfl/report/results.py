@@ -106,10 +106,9 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     if drawn.is_empty():
         why = "no attack is defined" if frame.is_empty() else "nothing is sent, or nothing is hidden"
         return theme.empty(why, axis, "Attack", heading)
-    fewest, most = drawn["canaries"].min(), drawn["canaries"].max()
     deltas = ", ".join(f"{delta:.3g}" for delta in drawn["delta"].unique(maintain_order=True))
     subtitle = [
-        f"{fewest if fewest == most else f'{fewest} to {most}'} canaries an attack; delta = {deltas}",
+        f"{theme.ranged(drawn['canaries'], 'canaries')} an attack; delta = {deltas}",
         f"a lower bound is too high with probability {frame['false_alarm'].first():g}",
     ]
     if len(left_out):

@@ -3,9 +3,6 @@
 `study` is that of `report.build.compare`, of the scenarios of one system.
 """
 
-import textwrap
-from math import ceil, floor, log2
-
 import altair as alt
 import numpy as np
 import polars as pl
@@ -24,7 +21,9 @@ from pwfl.report.sweeps import (
     outcomes_of,
     pairs,
     point_of,
+    points,
     swept_columns,
+    unswept,
 )
 
 PANEL = 260
@@ -32,7 +31,6 @@ PATTERNS = alt.Scale(range=[printed.SOLID, [8, 4], [3, 3], [10, 3, 3, 3], [14, 4
 SHAPES = alt.Scale(range=printed.SHAPES)
 TOUCH = np.array([0.03, 0.04])  # shares of the axes within which points lie on each other
 ORDERED = alt.SchemeParams("viridis", extent=[0, 0.85])  # whose end is too light on white
-OTHERS = "; for "  # in what an observer sees, before the observers of other columns
 RINGS = "ringed: no other point is as good in both, by its means"
 
 
@@ -76,7 +74,7 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
     layers = alt.layer(base.mark_line(), whiskers, base.mark_point(filled=True, size=55)).add_params(chosen)
     title = alt.TitleParams(
         f"{_system(study)}: {_small(known.title)} over {x}",
-        subtitle=f"mean and 95% interval over {_counts(table)}; schemes side by side",
+        subtitle=f"mean and 95% interval over {theme.ranged(table['realizations'])}; schemes side by side",
     )
     facets = dict(zip(("column", "row"), others, strict=False))
     if not facets:
@@ -111,7 +109,8 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     frame, names = _plottable(drawn.with_columns(best=pl.Series(best, dtype=pl.Boolean)), swept)
     if swept:
         frame = frame.with_columns(_numbers(frame, names[swept[0]]))
-    subtitle = [f"means and 95% intervals over {_counts(table.filter(pl.col('outcome').is_in([x, y])))}; {RINGS}"]
+    counts = theme.ranged(table.filter(pl.col("outcome").is_in([x, y]))["realizations"])
+    subtitle = [f"means and 95% intervals over {counts}; {RINGS}"]
     if len(left_out):
         subtitle.append(f"not drawn, since infinite: {', '.join(left_out)}")
     colour, chosen, opacity = _scheme_colour(study)
@@ -212,107 +211,9 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
     return layers.facet(facet=panels, columns=3).properties(title=title)
 
 
-def systems(study: dict[str, dict]) -> alt.LayerChart:
-    """Final accuracy over epsilon of all systems' points, a curve a system and scheme; the legend names observers."""
-    study = points(study)
-    table = outcomes(study)
-    index = ["system", "sweep_of", "scenario", "scheme"]
-    observers = pl.concat(
-        content["realizations"]
-        .group_by("scheme", maintain_order=True)
-        .agg(pl.col("observer", "guaranteed").first())
-        .with_columns(scenario=pl.lit(name))
-        for name, content in study.items()
-    )
-    wide = table.pivot("outcome", index=index, values=["mean", "low", "high"], maintain_order=True)
-    drawn = (
-        wide.join(observers, on=["scenario", "scheme"], maintain_order="left")
-        .filter(pl.col("mean_epsilon_exact").is_finite() & pl.col("mean_accuracy").is_finite())
-        .with_columns(line=pl.format("{}, {}", "system", "scheme"))
-        .sort("mean_epsilon_exact", maintain_order=True)
-        .with_columns(pl.col("low_accuracy", "high_accuracy").clip(0, 1))
-    )
-    lines = drawn.select("system", "line").unique(maintain_order=True)
-    looks = _family_looks(table["system"].unique(maintain_order=True).to_list(), lines.rows())
-    said = drawn.select("line", "guaranteed", pl.col("observer").str.split(OTHERS).list.first()).unique("line")
-    label = {
-        line: "|".join([line + ("" if guaranteed else " (no guarantee)"), *textwrap.wrap(f"observer: {observer}", 52)])
-        for line, guaranteed, observer in said.iter_rows()
-    }
-    domain = [label[line] for line in looks]
-    legend = alt.Legend(
-        labelExpr="split(datum.label, '|')", labelLimit=400, symbolType="stroke", rowPadding=8, symbolSize=500
-    )
-    shared = {"title": None, "sort": domain, "legend": legend}  # so that the two are one legend
-    colours, patterns = ([look[k] for look in looks.values()] for k in (0, 1))
-    drawn = drawn.with_columns(line=pl.col("line").replace(label))
-    chosen = alt.selection_point(fields=["line"], bind="legend")
-    base = alt.Chart(drawn).encode(
-        x=alt.X(
-            "mean_epsilon_exact:Q",
-            title="Record-level epsilon, whole training",
-            scale=alt.Scale(type="log", nice=False, padding=15),
-            axis=alt.Axis(format="~g", values=_doublings(drawn["mean_epsilon_exact"])),
-        ),
-        color=alt.Color("line:N", scale=alt.Scale(domain=domain, range=colours), **shared),
-        opacity=theme.faded(chosen),
-        tooltip=theme.tips(
-            {
-                "system:N": "system",
-                "scheme:N": "scheme",
-                "scenario:N": "scenario",
-                "mean_epsilon_exact:Q": ("epsilon", ".4g"),
-                "mean_accuracy:Q": ("accuracy", ".2%"),
-            }
-        ),
-    )
-    y = theme.accuracy_axis("mean_accuracy:Q", "Final test accuracy")
-    whiskers = base.mark_rule(strokeWidth=1.5).encode(y="low_accuracy:Q", y2="high_accuracy:Q")
-    dash = alt.StrokeDash("line:N", scale=alt.Scale(domain=domain, range=patterns), **shared)
-    layers = alt.layer(
-        base.mark_line().encode(y=y, strokeDash=dash), whiskers, base.mark_point(filled=True, size=50).encode(y=y)
-    )
-    counts = _counts(table.filter(pl.col("outcome") == "accuracy"))
-    title = alt.TitleParams(
-        "What accuracy costs in privacy, in each system", subtitle=f"mean and 95% interval over {counts}"
-    )
-    return layers.add_params(chosen).properties(title=title, width=theme.WIDTH, height=1.3 * theme.HEIGHT)
-
-
-def _family_looks(systems: list[str], lines: list[tuple[str, str]]) -> dict[str, tuple[str, list[int]]]:
-    """A colour and a dash pattern for each line of a system: shades of the system's own, as lines may coincide."""
-    looks = {}
-    for base, system in zip(theme.PALETTE, systems, strict=False):
-        members = [line for of, line in lines if of == system]
-        red, green, blue = (int(base[k : k + 2], 16) for k in (1, 3, 5))
-        for place, line in enumerate(members):
-            light = 0.65 * place / max(len(members) - 1, 1)  # towards white
-            colour = "#" + "".join(f"{round(c + (255 - c) * light):02x}" for c in (red, green, blue))
-            looks[line] = (colour, theme.DASHES[min(place, len(theme.DASHES) - 1)])
-    return looks
-
-
 def _sweeps(table: pl.DataFrame) -> list[str]:
     """The scenarios that a table of outcomes has points of, in its order."""
     return table["sweep_of"].unique(maintain_order=True).to_list()
-
-
-def _doublings(values: pl.Series) -> list[float]:
-    """Powers of 2 that span some positive values."""
-    if values.is_empty():
-        return []
-    return [2.0**k for k in range(floor(log2(values.min())), ceil(log2(values.max())) + 1)]
-
-
-def points(study: dict[str, dict]) -> dict[str, dict]:
-    """The scenarios that are points of sweeps; all of a study that has none."""
-    plain = unswept(study)
-    return {name: content for name, content in study.items() if name not in plain} or study
-
-
-def unswept(study: dict[str, dict]) -> dict[str, dict]:
-    """The scenarios that are no points of sweeps."""
-    return {name: content for name, content in study.items() if point_of(study, name).of == name}
 
 
 def varied(table: pl.DataFrame) -> list[str]:
@@ -400,11 +301,6 @@ def _scheme_colour(study: dict[str, dict]) -> tuple[alt.Color, alt.Parameter, di
 def _which(names: dict[str, str]) -> list[alt.Tooltip]:
     swept = {f"{name}:N": key for key, name in names.items()}
     return theme.tips({"scenario:N": "scenario", "scheme:N": "scheme"} | swept)
-
-
-def _counts(table: pl.DataFrame) -> str:
-    least, most = table["realizations"].min(), table["realizations"].max()
-    return f"{most} realizations" if least == most else f"{least} to {most} realizations"
 
 
 def _system(study: dict[str, dict]) -> str:

@@ -137,6 +137,12 @@ def counted(number: int, what: str = "realization") -> str:
     return f"{number} {what}{'s' * (number != 1)}"
 
 
+def ranged(counts: pl.Series, what: str = "realizations") -> str:
+    """Numbers of things that may differ in words: `5 realizations`, `3 to 5 realizations`."""
+    least, most = counts.min(), counts.max()
+    return f"{most} {what}" if least == most else f"{least} to {most} {what}"
+
+
 def distribution(frame: pl.DataFrame, value: str, by: str = "scheme") -> pl.DataFrame:
     """Points of the empirical distribution function of a column, at most CDF_POINTS a group.
 
