@@ -162,7 +162,7 @@ def _bars(coloured: alt.Chart, drawn: pl.DataFrame) -> list[alt.Chart]:
 
 def _marks(base: alt.Chart, scale: alt.Scale) -> alt.Chart:
     """A mark for each scheme; what the axes do not say stands in its tooltip."""
-    said = {
+    columns = {
         "system:N": "System",
         "scenario:N": "Scenario",
         "scheme:N": "Scheme",
@@ -190,7 +190,7 @@ def _marks(base: alt.Chart, scale: alt.Scale) -> alt.Chart:
             scale=alt.Scale(type="log", range=[40, 400]),
             legend=theme.legend("circle", **BELOW, format="~s", symbolFillColor="#888", symbolStrokeColor="#888"),
         ),
-        tooltip=theme.tips(said),
+        tooltip=theme.tips(columns),
     )
 
 

@@ -122,14 +122,14 @@ def dashes(frame: pl.DataFrame, value: str, scenario, by: list[str]) -> dict[str
 
 def tips(columns: dict[str, str | tuple[str, str]]) -> list[alt.Tooltip]:
     """Tooltips with titles: column and its type, `rho:Q` -> title, or title and format."""
-    pairs = {column: said if isinstance(said, tuple) else (said, alt.Undefined) for column, said in columns.items()}
+    pairs = {column: label if isinstance(label, tuple) else (label, alt.Undefined) for column, label in columns.items()}
     return [alt.Tooltip(column, title=title, format=form) for column, (title, form) in pairs.items()]
 
 
 def interval_tips(value: str, title: str, form: str = ".4g") -> list[alt.Tooltip]:
     """Tooltips of the columns *_mean, *_low, *_high."""
-    said = {"mean": f"{title}, mean", "low": f"{title}, 95% from", "high": f"{title}, 95% to"}
-    return tips({f"{value}_{part}:Q": (text, form) for part, text in said.items()})
+    labels = {"mean": f"{title}, mean", "low": f"{title}, 95% from", "high": f"{title}, 95% to"}
+    return tips({f"{value}_{part}:Q": (text, form) for part, text in labels.items()})
 
 
 def counted(number: int, what: str = "realization") -> str:

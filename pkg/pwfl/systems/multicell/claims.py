@@ -42,7 +42,7 @@ FIG_4, FIG_5, FIG_5_EF = "Sec. VI-A, Fig. 4", "Sec. VI-B, Fig. 5 a-d", "Sec. VI-
 CONCLUSION = "Sec. VII"
 EVEN_BETTER, EQUAL_RHO = "similar or even better", "everyone of OptSched+DP has equal rho"
 OWN = "not the paper's: docs/multicell.md"
-PER_USER = "; (11) is not guaranteed: clipping per_user"  # what must be said beside a leakage then
+PER_USER = "; (11) is not guaranteed: clipping per_user"  # the caveat of claims about leakage
 LESS, MORE, MOST = Band(below=0), Band(above=0), Band(most=1)
 SLIGHTLY_LESS, SLIGHTLY_MORE = Band(least=-SLIGHT, below=0), Band(above=1, most=SLIGHT_LOSS)
 NOT_WORSE, NOT_WORSE_LOSS = Band(least=-SIMILAR), Band(most=SIMILAR_LOSS)
