@@ -95,14 +95,7 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     first = table["outcome"].unique(maintain_order=True).to_list()
     x, y = x or first[min(1, len(first) - 1)], y or first[0]
     known, swept = _known(study), [] if unswept(study) else varied(table)
-    index = [*KEYS, *swept_columns(table), "scheme", "target_epsilon"]
-    sides = [
-        table.filter(pl.col("outcome") == name).select(
-            *index, *(pl.col(part).alias(f"{axis}_{part}") for part in ("mean", "low", "high"))
-        )
-        for axis, name in (("x", x), ("y", y))
-    ]
-    both = sides[0].join(sides[1], on=index, nulls_equal=True, maintain_order="left")
+    both = _both(table, x, y)
     finite = pl.col("x_mean").is_finite() & pl.col("y_mean").is_finite()
     drawn, left_out = both.filter(finite), both.filter(~finite)["scheme"].unique(maintain_order=True)
     best = efficient(losses(drawn["x_mean"], known[x]), losses(drawn["y_mean"], known[y]))
@@ -133,23 +126,41 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     elif len(swept) > 1:
         dots = dots.encode(shape=alt.Shape(f"{names[swept[1]]}:O", title=swept[1]))
     rules = base.mark_rule(strokeWidth=1)
-    best = base.transform_filter("datum.best")
+    ringed = base.transform_filter("datum.best")
     layers = [
         curves,
         rules.encode(x="x_low:Q", x2="x_high:Q"),
         rules.encode(y="y_low:Q", y2="y_high:Q"),
         dots,
-        best.mark_point(size=220, strokeWidth=1.5).encode(color=alt.value("#222")),
+        ringed.mark_point(size=220, strokeWidth=1.5).encode(color=alt.value("#222")),
     ]
     if swept:
         subtitle.append(f"numbers above or below them: {swept[0]}")
-        for odd, dy in enumerate((17, -15)):  # neighbours' numbers on two sides
-            side = best.transform_filter(f"datum.numbers != null && datum.place % 2 == {odd}")
-            label = side.mark_text(dy=dy, fontSize=11)
-            layers.append(label.encode(text="numbers:N", color=alt.value("#222")))
+        layers += _number_labels(ringed)
     heading = f"{_system(study)}: {_small(known[y].title)} over {_small(known[x].title)}"
     title = alt.TitleParams(heading, subtitle=subtitle)
     return theme.sized(alt.layer(*layers).add_params(chosen), title)
+
+
+def _both(table: pl.DataFrame, x: str, y: str) -> pl.DataFrame:
+    """Means and intervals of two outcomes of each point, columns x_mean ... y_high."""
+    index = [*KEYS, *swept_columns(table), "scheme", "target_epsilon"]
+    sides = [
+        table.filter(pl.col("outcome") == name).select(
+            *index, *(pl.col(part).alias(f"{axis}_{part}") for part in ("mean", "low", "high"))
+        )
+        for axis, name in (("x", x), ("y", y))
+    ]
+    return sides[0].join(sides[1], on=index, nulls_equal=True, maintain_order="left")
+
+
+def _number_labels(ringed: alt.Chart) -> list[alt.Chart]:
+    """The numbers of ringed points, neighbours' on two sides."""
+    sides = []
+    for odd, dy in enumerate((17, -15)):
+        side = ringed.transform_filter(f"datum.numbers != null && datum.place % 2 == {odd}")
+        sides.append(side.mark_text(dy=dy, fontSize=11).encode(text="numbers:N", color=alt.value("#222")))
+    return sides
 
 
 def rounds(study: dict[str, dict]) -> alt.FacetChart:
@@ -160,15 +171,7 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
     """
     plain = unswept(study)
     study, by_point = (plain, False) if plain else (study, True)
-    frames = []
-    for name, content in study.items():
-        kept = content["history"].drop_nulls("accuracy").filter(~pl.col("status").cast(pl.String).is_in(FAILED))
-        kept = kept.unique(["scheme", "realization", "round"], keep="first", maintain_order=True)
-        curve = theme.means(kept, ["scheme", "round"], ["accuracy"])
-        place = point_of(study, name)
-        columns = [pl.lit(name).alias("scenario"), pl.lit(place.of).alias("sweep_of"), *literals(place.values)]
-        frames.append(curve.select(*columns, pl.all()))
-    table = pl.concat(frames, how="diagonal_relaxed")
+    table = _curves(study)
     if table.is_empty():
         return theme.empty("nothing was trained", "Communication round", "Test accuracy", f"{_system(study)}: accuracy")
     legend = theme.legend()
@@ -214,6 +217,19 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
 def _sweeps(table: pl.DataFrame) -> list[str]:
     """The scenarios that a table of outcomes has points of, in its order."""
     return table["sweep_of"].unique(maintain_order=True).to_list()
+
+
+def _curves(study: dict[str, dict]) -> pl.DataFrame:
+    """Mean accuracies over rounds with their intervals, by scenario, its place in a sweep, and scheme."""
+    frames = []
+    for name, content in study.items():
+        kept = content["history"].drop_nulls("accuracy").filter(~pl.col("status").cast(pl.String).is_in(FAILED))
+        kept = kept.unique(["scheme", "realization", "round"], keep="first", maintain_order=True)
+        curve = theme.means(kept, ["scheme", "round"], ["accuracy"])
+        place = point_of(study, name)
+        columns = [pl.lit(name).alias("scenario"), pl.lit(place.of).alias("sweep_of"), *literals(place.values)]
+        frames.append(curve.select(*columns, pl.all()))
+    return pl.concat(frames, how="diagonal_relaxed")
 
 
 def varied(table: pl.DataFrame) -> list[str]:
