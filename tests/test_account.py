@@ -17,6 +17,7 @@ from pipeline import on_one_cell, part
 from pwfl import run, tables
 from pwfl.privacy import gaussian
 from pwfl.scenario import resolve
+from pwfl.systems.multicell import objective
 
 DELTA = 1e-5
 EPSILONS = [gaussian.exact_epsilon, gaussian.tight_epsilon, gaussian.classic_epsilon]
@@ -358,3 +359,20 @@ def test_costs_are_counted_user_by_user():
 def test_where_nobody_is_scheduled_nothing_is_on_air():
     row = accounted({0: [(100, False, 0.0)]}, {})["outcome"].row(0, named=True)
     assert row["channel_uses"] == row["transmit_energy_j"] == 0
+
+
+def test_the_objective_of_users_is_what_their_values_take_off_and_the_noise_constraint_what_their_loads_add():
+    generator, gamma, limit = np.random.default_rng(6), 300.0, 0.2
+    samples, noise = generator.uniform(5, 50, 30), generator.uniform(0.1, 0.6, 30)
+    scheduled = generator.uniform(size=30) < 0.5
+    frame = pl.DataFrame({"samples": samples, "scheduled": scheduled, "noise_std": noise})
+    total, error = frame.select(
+        total=objective.total(pl.col("noise_std"), gamma), error=objective.noise_error(pl.col("noise_std"))
+    ).row(0)
+    terms = [gamma / (k * s) ** 2 if a else k for k, a, s in frame.iter_rows()]  # (20), term by term
+    assert total == pytest.approx(sum(terms), rel=1e-12)
+    assert total == pytest.approx(samples.sum() - objective.value(samples, noise, gamma)[scheduled].sum(), rel=1e-12)
+    left = sum(k * s**2 for k, a, s in frame.iter_rows() if a) - limit * sum(k for k, a, _ in frame.iter_rows() if a)
+    assert objective.load(samples, noise, limit)[scheduled].sum() == pytest.approx(left, rel=1e-9)
+    assert error == pytest.approx(left / samples[scheduled].sum() + limit, rel=1e-12)
+    assert objective.least_load(samples, limit, 3.5) == pytest.approx(objective.load(samples, 3.5 / samples, limit))

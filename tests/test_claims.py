@@ -63,6 +63,25 @@ def test_a_number_without_an_interval_decides_by_itself_and_says_so():
     assert claims.verdict(claims.fixed(np.nan), Band(above=100)) == "open"
 
 
+def test_a_claim_is_measured_where_there_is_all_that_it_names_and_says_what_it_was_asked():
+    claim = Claim("a less b, {place}", Band(most=1), "Sec. {section}", None, claims.by_means(difference, "a", "b"))
+    series = {"a": np.array([3.0, np.nan, 5.0]), "b": np.array([1.0, 2.0, 3.0, 9.0])}
+    [line] = claims.measure([claim], "one", series, place="here", section="V")
+    line = dict(zip(claims.SCHEMA, line, strict=True))
+    assert [line[key] for key in ("claim", "source", "scenario", "printed")] == [
+        "a less b, here",
+        "Sec. V",
+        "one",
+        None,
+    ]
+    assert (line["measured"], line["realizations"], line["required"]) == (2.0, 2, "<= 1")
+    lacking = ({"a": series["a"]}, series | {"b": None}, series | {"b": np.array([np.nan])})
+    assert not any(claims.measure([claim], "one", some, place="", section="") for some in lacking)
+    zero = claim._replace(measured=claims.by(claims.counted, "share", "count"))
+    [line] = claims.measure([zero], "one", {"share": 0.0, "count": 7}, place="", section="")
+    assert line[-2:] == ("yes", 7)
+
+
 def test_intervals_of_means_and_paired_differences_are_students():
     values = np.random.default_rng(1).lognormal(size=(2, 6))
     for function, sample in ((lambda m: m[0], values[0]), (difference, values[0] - values[1])):

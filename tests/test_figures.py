@@ -25,8 +25,8 @@ COUNTED = re.compile(r"\b\d+ (realization|training|canaries|user)|computed, with
 
 
 @pytest.fixture(scope="module")
-def drawn() -> dict[str, dict]:
-    """The specifications of all figures of all systems' tiny scenarios, by system and name."""
+def charts() -> dict[str, alt.TopLevelMixin]:
+    """All figures of all systems' tiny scenarios, by system and name."""
     found = {}
     for system in registry.BUILT_IN:
         catalog = registry.system(system).catalog
@@ -34,8 +34,14 @@ def drawn() -> dict[str, dict]:
         scenario, tables = run(TINY["base"] | {"system": system} if system == "multicell" else config)
         for name, needed in scenario_figures(catalog).items():
             chart = build.figure(scenario, name, {table: tables[table] for table in needed})
-            found[f"{system}.{name}"] = theme.named(chart, "tiny").to_dict()
+            found[f"{system}.{name}"] = theme.named(chart, "tiny")
     return found
+
+
+@pytest.fixture(scope="module")
+def drawn(charts) -> dict[str, dict]:
+    """The specifications of `charts`."""
+    return {name: chart.to_dict() for name, chart in charts.items()}
 
 
 def views(node: dict, above: dict | None = None) -> list[dict]:
@@ -185,15 +191,15 @@ def width(pdf: bytes) -> float:
 
 
 @pytest.mark.parametrize("system", registry.BUILT_IN)
-def test_printed_figures_are_a_column_wide_in_8_points_and_without_title(drawn, system):
-    for name, spec in drawn.items():
+def test_printed_figures_are_a_column_wide_in_8_points_and_without_title(charts, system):
+    for name, chart in charts.items():
         if not name.startswith(f"{system}."):
             continue
-        svg = printed.svg(spec)
+        svg = printed.svg(chart)
         assert {float(size) for size in re.findall(r'font-size="([\d.]+)px"', svg)} <= {8.0, 6.0}, name  # 6: raised
         assert ">tiny<" not in svg, name
         assert not re.search(r">[^<]*(epsilon|rho\b|\de-\d)[^<]*<", svg), name
-        assert width(printed.pdf(spec)) == pytest.approx(252, abs=1), name
+        assert width(printed.pdf(chart)) == pytest.approx(252, abs=1), name
 
 
 def test_words_become_letters_and_powers():
@@ -204,15 +210,32 @@ def test_words_become_letters_and_powers():
     assert printed.POWER.sub("x", "deadbe1e5 file2e-3") == "deadbe1e5 file2e-3"
 
 
+LEAST_LIGHTNESS = 8.5  # by which any two printed colours differ, of 100 from black to white
+
+
+def lightness(colour: str) -> float:
+    """The CIE lightness L* of a colour `#RRGGBB`, from 0 (black) to 100 (white)."""
+    parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    y = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return 116 * y ** (1 / 3) - 16 if y > (6 / 29) ** 3 else y * (29 / 3) ** 3
+
+
+def test_what_is_printed_leaves_the_figures_theme_as_it_was(charts, drawn):
+    printed.specification(charts["multicell.accuracy"])
+    assert alt.theme.active == "pwfl"
+    assert charts["multicell.accuracy"].to_dict()["config"] == drawn["multicell.accuracy"]["config"]
+
+
 def test_printed_colours_differ_in_grey():
-    assert printed.lightness("#000000") == 0
-    assert printed.lightness("#FFFFFF") == pytest.approx(100)
-    assert printed.lightness("#777777") == pytest.approx(50.03, abs=0.01)
+    assert lightness("#000000") == 0
+    assert lightness("#FFFFFF") == pytest.approx(100)
+    assert lightness("#777777") == pytest.approx(50.03, abs=0.01)
     assert set(printed.COLOURS) == {*theme.PALETTE, "#000000"}
     own = {c for name in registry.BUILT_IN for c in registry.system(name).catalog.colours.values()}
     assert own <= set(printed.COLOURS)
-    ordered = sorted(map(printed.lightness, printed.COLOURS.values()))
-    assert min(b - a for a, b in pairwise(ordered)) >= printed.LEAST_LIGHTNESS
+    ordered = sorted(map(lightness, printed.COLOURS.values()))
+    assert min(b - a for a, b in pairwise(ordered)) >= LEAST_LIGHTNESS
     assert ordered[-1] < 80  # seen on white
 
 
@@ -283,11 +306,11 @@ def test_an_axis_of_percent_has_no_label_twice():
     assert len(labels) == len(set(labels)) > 3
 
 
-def test_printed_lines_differ_in_dashes_and_marks_in_shapes(drawn):
-    lines = views(printed.specification(drawn["multicell.accuracy"]))
+def test_printed_lines_differ_in_dashes_and_marks_in_shapes(charts):
+    lines = views(printed.specification(charts["multicell.accuracy"]))
     [dash] = [view["encoding"]["strokeDash"]["scale"] for view in lines if mark(view) == "line"]
     assert len({tuple(one) for one in dash["range"]}) == len(dash["domain"]) == 3
-    marks = views(printed.specification(drawn["multicell.tradeoff"]))
+    marks = views(printed.specification(charts["multicell.tradeoff"]))
     assert all(len(set(view["encoding"]["shape"]["scale"]["range"])) == 3 for view in marks)
 
 

@@ -63,8 +63,7 @@ def placed(frames: dict[str, pl.DataFrame], point) -> dict[str, pl.DataFrame]:
 def comparison_figure(system: str, name: str, study: dict[str, dict]):
     """The Altair chart `name` that compares a system's scenarios, or all of them for `systems`; see `compare`."""
     if system == "systems":
-        plain = sweep_figures.unswept(study) or study
-        return sweep_figures.systems(study) if name == "epsilon" else systems.COMPARISON_FIGURES[name](plain)
+        return systems.COMPARISON_FIGURES[name](study)
     own = registry.system(system).part("report")
     draw = sweep_figures.FIGURES | (
         own.COMPARISON_FIGURES if registry.system(system).catalog.comparison_figures else {}

@@ -1,17 +1,18 @@
-"""What the claims of all systems share: bands that decide them, measures with intervals, the table's schema.
+"""One engine for the claims of all systems: declared, measured from named series, decided by a band.
 
-A claim is a sentence and the band in which a number must lie for it to hold. Its measure is either
+A claim is a sentence and the band in which a number must lie for it to hold. The number is either
 counted (not random, or a fact about the realizations at hand) or an estimate with a 95% interval over
 realizations. An estimate decides only by its whole interval.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 from scipy.special import stdtrit
 
+from pwfl.learning import datasets
 from pwfl.scenario.values import plain
 
 CONFIDENCE = 0.95
@@ -33,6 +34,7 @@ ONE = "none: one realization"
 NOT_RANDOM = "none: not random"
 COUNTED = "none: a fact about these realizations"
 INFINITE = "none: a value is not finite"
+LOSSES = ("loss", "loss_std")  # columns that are infinite where training failed
 FAILED = ("diverged", "noise_infeasible")  # trainings that count against their scheme
 
 
@@ -77,57 +79,79 @@ class Band(NamedTuple):
         return ", ".join(f"{signs[end]} {value:g}" for end, value in self._asdict().items() if value is not None)
 
 
+class Measure(NamedTuple):
+    """A number and the interval that decides with it."""
+
+    value: float  # NaN: undefined
+    low: float | None  # the interval's ends; None: no bound on that side is known
+    high: float | None
+    interval: str  # what kind of interval it is, or why there is none
+    realizations: int | None  # how many it was measured in; None: no draw enters
+    shown: bool = True  # whether tables show the ends; not those of a number that decides by itself
+
+
 class Claim(NamedTuple):
-    """A sentence, where the paper has it and with which number, and the band of what is measured."""
+    """A sentence, and how it is measured and decided; text and source may have fields in braces, see `measure`."""
 
     text: str
-    band: Band
-    source: str
-    printed: str | None = None
+    band: Band  # where the number must lie
+    source: str  # where the paper says it, or that it does not
+    printed: str | None = None  # the paper's number or words
+    measured: Callable[[dict], Measure | None] | None = None  # by named series; None if they do not let it be measured
 
 
-class Measure(NamedTuple):
-    """A number and the interval that decides with it.
+def measure(claims: Iterable[Claim], where: str, series: dict, **fields: str) -> list[tuple]:
+    """The rows of claims about a scenario, or about several, as far as their series let them be measured.
 
-    Attributes
+    Parameters
     ----------
-    value
-        The number; NaN: undefined.
-    low, high
-        The interval's ends; None: no bound on that side is known.
-    interval
-        What kind of interval it is, or why there is none.
-    realizations
-        How many it was measured in; None: no draw enters.
-    shown
-        Whether tables show the ends; not those of a number that decides by itself.
+    where
+        What the rows name as scenario.
+    series
+        Values by name, as `by` looks them up.
+    fields
+        Values of the fields in texts and sources.
     """
+    rows = []
+    for claim in claims:
+        if (measured := claim.measured(series)) is not None:
+            filled = claim._replace(text=claim.text.format(**fields), source=claim.source.format(**fields))
+            rows.append(row(filled, where, measured))
+    return rows
 
-    value: float
-    low: float | None
-    high: float | None
-    interval: str
-    realizations: int | None
-    shown: bool = True
+
+def by(statistic: Callable[..., Measure | None], *names: Hashable) -> Callable[[dict], Measure | None]:
+    """How a claim is measured: by a statistic of the series of these names, where there are all of them."""
+
+    def measured(series: dict) -> Measure | None:
+        values = [series.get(name) for name in names]
+        return None if any(value is None for value in values) else statistic(*values)
+
+    return measured
 
 
-def row(claim: Claim, scenario: str, measure: Measure) -> tuple:
+def by_means(function: Callable, *names: Hashable) -> Callable[[dict], Measure | None]:
+    """How a claim is measured: by the `estimate` of series by realization, of those realizations that all have."""
+
+    def statistic(*series: np.ndarray) -> Measure | None:
+        values = paired(*series)
+        return estimate(function, values) if values.shape[1] else None
+
+    return by(statistic, *names)
+
+
+def known(measured: Measure) -> Callable[[dict], Measure]:
+    """How a claim is measured that was declared when its measure was known."""
+    return lambda series: measured
+
+
+def row(claim: Claim, scenario: str, measured: Measure) -> tuple:
     """A row of the table of claims, columns SCHEMA."""
-    value = None if np.isnan(measure.value) else measure.value
-    low, high = (measure.low, measure.high) if measure.shown else (None, None)
-    return (
-        claim.text,
-        scenario,
-        claim.source,
-        claim.printed,
-        value,
-        low,
-        high,
-        measure.interval,
-        str(claim.band),
-        verdict(measure, claim.band),
-        measure.realizations,
-    )
+    value = None if np.isnan(measured.value) else measured.value
+    ends = (measured.low, measured.high) if measured.shown else (None, None)
+    decided, count = verdict(measured, claim.band), measured.realizations
+    named = (claim.text, scenario, claim.source, claim.printed)
+    return (*named, value, *ends, measured.interval, str(claim.band), decided, count)
 
 
 def verdict(measure: Measure, band: Band) -> str:
@@ -169,8 +193,8 @@ def estimate(function: Callable, values: np.ndarray) -> Measure:
 
     Examples
     --------
-    >>> found = estimate(difference, [[3.0, 5.0, 4.0], [1.0, 2.0, 3.0]])
-    >>> found.value, round(found.low, 3), round(found.high, 3)
+    >>> mean = estimate(difference, [[3.0, 5.0, 4.0], [1.0, 2.0, 3.0]])
+    >>> mean.value, round(mean.low, 3), round(mean.high, 3)
     (2.0, -0.484, 4.484)
     """
     return worst(lambda means: function(means)[None], values)
@@ -217,6 +241,11 @@ def maximum(values: np.ndarray, enough: int, bound: float | None = None) -> Meas
     return Measure(value, value, bound, f"one-sided: the maximum of fewer realizations than {enough}", count)
 
 
+def first(means: np.ndarray) -> np.ndarray:
+    """The first mean itself."""
+    return means[0]
+
+
 def difference(means: np.ndarray) -> np.ndarray:
     """The first mean less the second."""
     return means[0] - means[1]
@@ -241,6 +270,22 @@ def alike(scenarios: dict[str, dict], *keys: str) -> list[list[str]]:
         else:
             groups.append((rest, [name]))
     return [names for _, names in groups]
+
+
+def by_scheme(scenario, frame: pl.DataFrame, columns: Iterable[str]) -> dict[tuple, np.ndarray]:
+    """Series by realization of every scheme's rows, named by (scheduler, noise) and column; null is NaN."""
+    series = {}
+    for scheme in scenario.schemes:
+        own = frame.filter(pl.col("scheme") == scheme.name).sort("realization")
+        for column in columns:
+            if column == "accuracy":
+                values = accuracies(own, datasets.SIZES[scenario.data.dataset].classes)
+            elif column in LOSSES:
+                values = losses(own, column)
+            else:
+                values = own[column].cast(pl.Float64).to_numpy()
+            series[(scheme.scheduler, scheme.noise), column] = values
+    return series
 
 
 def accuracies(frame: pl.DataFrame, classes: int) -> np.ndarray:

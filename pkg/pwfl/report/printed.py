@@ -1,12 +1,15 @@
 """Figures for print: a column wide, text of 8 pt, no title, symbols for words, told apart in grey, too.
 
-A specification of Vega-Lite becomes another one, whose pixels are points of the page.
+The theme `pwfl_print`, made of CONFIG, sets what themes can. The rest, what charts set themselves and what depends on
+their legends and labels, is rewritten in their Vega-Lite specifications. Pixels are points of the page.
 """
 
 import re
 import textwrap
+from collections.abc import Iterator
 from copy import deepcopy
 
+import altair as alt
 import vl_convert
 
 WIDTH, FONT = 252, 8  # points: 3.5 in
@@ -28,7 +31,6 @@ COLOURS = {
     "#009E73": "#4EBB9E",
     "#E69F00": "#EEBC4E",
 }
-LEAST_LIGHTNESS = 8.5  # by which any two of them differ, of 100 from black to white
 SOLID = [1000, 0]  # not in pieces that can be seen
 DASHES = [SOLID, [4, 2], [1, 1.5], [6, 1.5, 1, 1.5], [9, 2], [3, 1, 1, 1, 1, 1], [2, 3], [7, 1, 3, 1], [1, 5], [9, 5]]
 SHAPES = [
@@ -66,66 +68,54 @@ CONFIG = {
 }
 
 
-def specification(spec: dict) -> dict:
-    """The specification for print of a figure's specification."""
-    spec = _said(deepcopy(spec))
+def specification(chart: alt.TopLevelMixin) -> dict:
+    """The specification of a figure for print."""
+    with alt.theme.enable("pwfl_print"):
+        spec = _reworded(chart.to_dict())
     if any(view["encoding"].get("y", {}).get("type") == "nominal" for view in _views(spec)):  # whose labels are long
-        config_legend = {"layout": {"bottom": CONFIG["legend"]["layout"]["bottom"] | {"anchor": "end"}}}
-    else:
-        config_legend = {}
+        legend = spec["config"]["legend"]
+        legend["layout"] = {"bottom": legend["layout"]["bottom"] | {"anchor": "end"}}
     for gone in ("title", "description", "usermeta", "background"):
         spec.pop(gone, None)
     spec = _keyed(spec)
-    _arrange(spec)
-    _restyle(spec)
+    for node in _nodes(spec):
+        _arrange(node)
+        _shrink(node)
     _tell_apart(spec)
-    config = spec.setdefault("config", {})
-    for part, options in CONFIG.items():
-        config[part] = config.get(part, {}) | options
-    config["legend"] |= config_legend
-    return _fitted(spec | {"padding": 1})
+    return _fitted(spec)
 
 
-def pdf(spec: dict) -> bytes:
-    """A figure's specification as a PDF of one page, a column wide."""
-    return vl_convert.svg_to_pdf(svg(spec))
+def pdf(chart: alt.TopLevelMixin) -> bytes:
+    """A figure as a PDF of one page, a column wide."""
+    return vl_convert.svg_to_pdf(svg(chart))
 
 
-def svg(spec: dict) -> str:
-    """A figure's specification as the SVG that is printed."""
-    drawn = vl_convert.vegalite_to_svg(specification(spec))
+def svg(chart: alt.TopLevelMixin) -> str:
+    """A figure as the SVG that is printed."""
+    drawn = vl_convert.vegalite_to_svg(specification(chart))
     return re.sub(r"(?<=>)[^<>]+(?=</text>|</tspan>)", lambda text: POWER.sub(_power, text[0]), drawn)
 
 
 def words(text: str) -> str:
     """A text with Greek letters for their names."""
-    return WORD.sub(lambda found: "Δ" if found[0] == "Delta" else LETTERS[found[0].lower()], text).replace("^2", "²")
+    return WORD.sub(lambda name: "Δ" if name[0] == "Delta" else LETTERS[name[0].lower()], text).replace("^2", "²")
 
 
-def lightness(colour: str) -> float:
-    """The CIE lightness L* of a colour `#RRGGBB`, from 0 (black) to 100 (white)."""
-    parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
-    y = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    return 116 * y ** (1 / 3) - 16 if y > (6 / 29) ** 3 else y * (29 / 3) ** 3
-
-
-def _power(found: re.Match) -> str:
+def _power(number: re.Match) -> str:
     """`2e-05` as SVG of 2·10⁻⁵; few fonts have the raised digits of Unicode."""
-    factor, sign, exponent = found.groups()
+    factor, sign, exponent = number.groups()
     minus = "−" if sign in ("-", "−") else ""
     raised = f'<tspan baseline-shift="super" font-size="{0.75 * FONT}px">{minus}{exponent}</tspan>'
     return ("" if factor == "1" else f"{factor}·") + "10" + raised
 
 
-def _said(node, key: str = ""):
+def _reworded(node, key: str = ""):
     """A specification with other words and colours in all texts, in data, too; names of columns stay."""
     if isinstance(node, dict):
-        return {
-            name: value if name in NAMES else _said(value, name) for name, value in node.items() if name != "tooltip"
-        }
+        kept = {name: value for name, value in node.items() if name != "tooltip"}
+        return {name: value if name in NAMES else _reworded(value, name) for name, value in kept.items()}
     if isinstance(node, list):
-        return [_said(value, key) for value in node]
+        return [_reworded(value, key) for value in node]
     if isinstance(node, str) and not key.endswith(("expr", "Expr")):
         return COLOURS.get(node.upper()) or words(node)
     return node
@@ -157,55 +147,56 @@ def _keyed(spec: dict) -> dict:
     return top | {"vconcat": [spec, texts], "spacing": 8}
 
 
+def _nodes(node: dict) -> Iterator[dict]:
+    """All views of a specification and what they are composed of, from above; each may be changed when it comes."""
+    yield node
+    for key in ("hconcat", "vconcat", "concat", "layer"):
+        for child in node.get(key, []):
+            yield from _nodes(child)
+    if "spec" in node:
+        yield from _nodes(node["spec"])
+
+
+def _views(spec: dict) -> list[dict]:
+    """All views that have a mark."""
+    return [node for node in _nodes(spec) if "mark" in node and "encoding" in node]
+
+
 def _arrange(node: dict) -> None:
-    """At most two panels side by side."""
+    """At most two panels side by side, titles of several lines."""
     for child in node.get("layer", []):
         child.pop("title", None)
     if isinstance(node.get("title"), dict) and isinstance(node["title"].get("text"), str):
         node["title"]["text"] = textwrap.wrap(node["title"]["text"], 2 * LINE)
-    for key in ("hconcat", "vconcat", "concat", "layer"):
-        for child in node.get(key, []):
-            _arrange(child)
     if "hconcat" in node:
         node |= {"concat": node.pop("hconcat"), "columns": 2, "spacing": 8}
     if "facet" in node:
-        facet = node["facet"]
-        if set(facet) == {"column"}:
-            node["facet"] = facet["column"]
+        if set(node["facet"]) == {"column"}:
+            node["facet"] = node["facet"]["column"]
         if "field" in node["facet"]:
             node |= {"columns": 2, "spacing": 8}
             lines = f"split(trim(replace(datum.label, regexp('(.{{1,{LINE}}})( |$)', 'g'), '$1\\n')), '\\n')"
             node["facet"]["header"] = (node["facet"].get("header") or {}) | {"labelExpr": lines}
-        _arrange(node["spec"])
 
 
-def _restyle(node) -> None:
-    """Smaller marks and text, titles of several lines, legends in columns."""
-    if isinstance(node, list):
-        for value in node:
-            _restyle(value)
-        return
-    if not isinstance(node, dict):
-        return
-    if isinstance(node.get("mark"), dict):
-        mark = node["mark"]
-        for parts in (mark, mark.get("point")):
-            if isinstance(parts, dict):
-                small = {key: parts[key] * factor for key, factor in SHRUNK.items() if _is_number(parts.get(key))}
-                parts.update(small | ({"fontSize": FONT} if "fontSize" in parts else {}))
+def _shrink(node: dict) -> None:
+    """Smaller marks and text than the chart itself sets, legends in columns."""
+    mark = node.get("mark")
+    for parts in (mark, mark.get("point")) if isinstance(mark, dict) else ():
+        if isinstance(parts, dict):
+            small = {key: parts[key] * factor for key, factor in SHRUNK.items() if _is_number(parts.get(key))}
+            parts.update(small | ({"fontSize": FONT} if "fontSize" in parts else {}))
     for channel, encoding in node.get("encoding", {}).items():
         for each in encoding if isinstance(encoding, list) else [encoding]:
-            _restyle_channel(channel, each)
-    for key, value in node.items():
-        if key in ("facet", "header") and isinstance(value, dict):
-            value |= {size: FONT for size in value if size in TEXT}
-        if key == "title" and isinstance(value, dict):
-            value |= {size: FONT for size in value if size in TEXT}
-        if key not in ("datasets", "config", "data"):
-            _restyle(value)
+            _shrink_channel(channel, each)
+    facets = node.get("facet", {})
+    headers = [facet["header"] for facet in (facets, *facets.values()) if isinstance(facet, dict) and "header" in facet]
+    for texts in (node.get("title"), *headers):
+        if isinstance(texts, dict):
+            texts |= {size: FONT for size in texts if size in TEXT}
 
 
-def _restyle_channel(channel: str, encoding: dict) -> None:
+def _shrink_channel(channel: str, encoding: dict) -> None:
     if "field" not in encoding:
         return
     scale, axis = encoding.get("scale") or {}, encoding.get("axis") or {}
@@ -213,7 +204,7 @@ def _restyle_channel(channel: str, encoding: dict) -> None:
         if "labelOffset" in axis:
             axis["labelOffset"] *= SHRUNK["dy"]
         axis.pop("minExtent", None)
-        if isinstance(encoding.get("title"), str) and axis is not None:
+        if isinstance(encoding.get("title"), str):
             encoding["title"] = textwrap.wrap(encoding["title"], 44 if channel == "x" else 30)
         if encoding.get("type") == "quantitative" and encoding.get("axis", {}) is not None:
             if "values" not in axis:
@@ -226,20 +217,16 @@ def _restyle_channel(channel: str, encoding: dict) -> None:
     if isinstance(encoding.get("legend", {}), dict) and channel in ("color", "size", "shape", "strokeDash", "opacity"):
         longest = max((len(str(name)) for name in scale.get("domain", ["a scheme of usual length"])), default=1)
         columns = int(max(1, (WIDTH - BESIDE) // (LETTER * longest + 24)))
-        encoding["legend"] = encoding.get("legend", {}) | {
-            "orient": "bottom",
-            "direction": "horizontal",
-            "columns": columns,
-        }
-        encoding["legend"] |= {"symbolSize": DASHED if channel == "strokeDash" else CONFIG["legend"]["symbolSize"]}
+        size = DASHED if channel == "strokeDash" else CONFIG["legend"]["symbolSize"]
+        encoding["legend"] = encoding.get("legend", {}) | {"columns": columns, "symbolSize": size}
 
 
-def _tell_apart(node: dict, lined: frozenset = frozenset()) -> None:
+def _tell_apart(spec: dict) -> None:
     """Dashes for lines, and shapes for marks, that have only colours."""
-    lined = lined | {field for view in _views(node) if _kind(view) == "line" and (field := _coloured_by(view))}
-    views = _views(node)
+    views = _views(spec)
+    lined = {_coloured_by(view) for view in views if _mark(view)["type"] == "line"}
     for view in views:
-        encoding, kind, field = view["encoding"], _kind(view), _coloured_by(view)
+        encoding, kind, field = view["encoding"], _mark(view)["type"], _coloured_by(view)
         if field is None:
             continue
         colour = encoding["color"]
@@ -252,21 +239,8 @@ def _tell_apart(node: dict, lined: frozenset = frozenset()) -> None:
             encoding["shape"] = _copied(colour, SHAPES)
 
 
-def _views(node: dict) -> list[dict]:
-    """All views that have a mark, with what they inherit of their colours."""
-    found = [node] if "mark" in node and "encoding" in node else []
-    for key in ("hconcat", "vconcat", "concat", "layer"):
-        for child in node.get(key, []):
-            found += _views(child)
-    return found + (_views(node["spec"]) if "spec" in node else [])
-
-
 def _mark(view: dict) -> dict:
     return view["mark"] if isinstance(view["mark"], dict) else {"type": view["mark"]}
-
-
-def _kind(view: dict) -> str:
-    return _mark(view)["type"]
 
 
 def _coloured_by(view: dict) -> str | None:
@@ -285,29 +259,22 @@ def _copied(colour: dict, looks: list) -> dict:
 
 def _fitted(spec: dict) -> dict:
     """The specification with views as wide as the page leaves room for."""
-    sizes, wide = [], []  # of views in pixels: (view, width, height)
-
-    def collect(node):
+    sizes, wide = [], []  # of views in pixels: (view, width, height); factor and width of what was rendered
+    for node in _nodes(spec):
         if isinstance(node.get("width"), int | float):
             sizes.append((node, node["width"], node.get("height")))
         if isinstance(node.get("height"), dict):
             node["height"]["step"] *= 0.62
-        for key in ("vconcat", "concat", "layer"):
-            for child in node.get(key, []):
-                collect(child)
-        if "spec" in node:
-            collect(node["spec"])
 
-    collect(spec)
+    spec["padding"] = 1
 
     def rendered(factor: float) -> float:
         for view, width, height in sizes:
             view["width"] = round(width * factor, 1)
             if isinstance(height, int | float):
                 view["height"] = round(height * factor, 1)
-        found = _width(vl_convert.vegalite_to_svg(spec))
-        wide.append((factor, found))
-        return found
+        wide.append((factor, _width(vl_convert.vegalite_to_svg(spec))))
+        return wide[-1][1]
 
     rendered(0.25)
     factor = 0.4

@@ -15,6 +15,7 @@ PREFIXES = {"M": 1e6, "k": 1e3, "": 1.0, "m": 1e-3, "µ": 1e-6, "n": 1e-9}  # of
 HOLDERS_WIDTH = 720  # of a figure with a column for each user, in pixels
 SQUEEZED = 0.1  # share of an axis below which a scheme asks for a logarithmic one
 FINAL = ("accuracy", "loss", *USER_ACCURACIES)  # what a training ends with
+TERMS = ("delta", "unit", "neighbouring_relation", "sampling", "observer", "guarantee")
 KEPT = ("trained", "no_user_scheduled")  # trainings whose accuracy is a result
 
 
@@ -35,6 +36,29 @@ def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     )
 
 
+def summary(each: pl.DataFrame, averaged: list[str], *columns: pl.Expr) -> pl.DataFrame:
+    """A row for each scheme: its realizations, other columns, the terms of its guarantee, and means with intervals.
+
+    Parameters
+    ----------
+    each
+        A row for each realization and scheme.
+    averaged
+        Columns of it whose means are shown.
+    columns
+        What else is made of the rows of a scheme.
+    """
+    rows = each.group_by("scheme", maintain_order=True).agg(
+        pl.len().alias("realizations"), *columns, pl.col(TERMS).first()
+    )
+    return rows.join(theme.means(each, ["scheme"], averaged), on="scheme", how="left", maintain_order="left")
+
+
+def trainings(*status: str) -> list[pl.Expr]:
+    """How many trainings ended with each status, by column."""
+    return [(pl.col("training") == name).sum().alias(name) for name in status]
+
+
 def statuses(tables: dict[str, pl.DataFrame], **others: pl.DataFrame) -> pl.DataFrame:
     """How often each status occurs in the stages schedule and noise, and in other frames by their stage."""
     frames = {"schedule": tables["schedule_status"], "noise": tables["noise_status"]} | others
@@ -51,8 +75,7 @@ def statuses(tables: dict[str, pl.DataFrame], **others: pl.DataFrame) -> pl.Data
 def accuracy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Mean test accuracy over rounds, with its confidence band."""
     frame, title = _curves(tables["history"], "accuracy", "Test accuracy")
-    y = alt.Y(title="Test accuracy", axis=alt.Axis(format="~%"), scale=alt.Scale(zero=False))
-    return theme.band(frame, "accuracy", scenario, title, y, most=1.0, form=".2%")
+    return theme.band(frame, "accuracy", scenario, title, theme.accuracy_axis(), most=1.0, form=".2%")
 
 
 def accuracy_seconds(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
@@ -83,10 +106,9 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     if drawn.is_empty():
         why = "no attack is defined" if frame.is_empty() else "nothing is sent, or nothing is hidden"
         return theme.empty(why, axis, "Attack", heading)
-    fewest, most = drawn["canaries"].min(), drawn["canaries"].max()
     deltas = ", ".join(f"{delta:.3g}" for delta in drawn["delta"].unique(maintain_order=True))
     subtitle = [
-        f"{fewest if fewest == most else f'{fewest} to {most}'} canaries an attack; delta = {deltas}",
+        f"{theme.ranged(drawn['canaries'], 'canaries')} an attack; delta = {deltas}",
         f"a lower bound is too high with probability {frame['false_alarm'].first():g}",
     ]
     if len(left_out):
@@ -214,7 +236,7 @@ def _over_spent(scenario, history: pl.DataFrame, column: str, what: str, unit: s
         scale=scale,
         axis=alt.Axis(format=".6~g", tickCount=8),
     )
-    y = alt.Y(title="Test accuracy", axis=alt.Axis(format="~%"), scale=alt.Scale(zero=False))
+    y = theme.accuracy_axis()
     frame = theme.means(curves, ["scheme", column], ["accuracy"]).with_columns(pl.col(column) / factor)
     return theme.band(frame, "accuracy", scenario, title, y, x, steps=True, most=1.0, form=".2%")
 
@@ -229,9 +251,9 @@ def spent(history: pl.DataFrame, column: str) -> pl.DataFrame:
     nothing that has a unit, have no rows. Columns: scheme, realization, `column`, accuracy.
     """
     frames = []
-    found = history.select("scheme", "realization", "round", column, "accuracy").drop_nulls()
-    found = found.filter(pl.col(column).is_finite())
-    for _, frame in found.group_by("scheme", maintain_order=True):
+    evaluated = history.select("scheme", "realization", "round", column, "accuracy").drop_nulls()
+    evaluated = evaluated.filter(pl.col(column).is_finite())
+    for _, frame in evaluated.group_by("scheme", maintain_order=True):
         start = frame.group_by("realization").agg(pl.col(column).min())[column].max()
         places = frame.filter(pl.col(column) >= start)[column].unique().sort()
         if places[-1] == 0:
@@ -241,15 +263,14 @@ def spent(history: pl.DataFrame, column: str) -> pl.DataFrame:
         asked = frame.select("realization").unique(maintain_order=True).join(places[chosen].to_frame(), how="cross")
         read = asked.sort(column).join_asof(curve, on=column, by="realization", check_sortedness=False)
         frames.append(read.select("scheme", "realization", column, "accuracy"))
-    return pl.concat(frames) if frames else found.drop("round").clear()
+    return pl.concat(frames) if frames else evaluated.drop("round").clear()
 
 
 def _kept(history: pl.DataFrame) -> tuple[pl.DataFrame, str]:
     """The rows of trainings whose accuracy is a result, and a subtitle that says of how many."""
     is_kept = pl.col("status").cast(pl.String).is_in(KEPT)
     kept, left_out = history.filter(is_kept), history.filter(~is_kept)
-    count = kept["realization"].n_unique()
-    subtitle = f"mean and 95% confidence band over {theme.counted(count)}"
+    subtitle = theme.band_over(kept["realization"].n_unique())
     if len(left_out):
         subtitle += f"; left out: {left_out.select('scheme', 'realization').n_unique()} that diverged or had no noise"
     return kept, subtitle

@@ -3,9 +3,6 @@
 `study` is that of `report.build.compare`, of the scenarios of one system.
 """
 
-import textwrap
-from math import ceil, floor, log2
-
 import altair as alt
 import numpy as np
 import polars as pl
@@ -13,6 +10,7 @@ from scipy.sparse.csgraph import connected_components
 
 from pwfl.report import printed, theme
 from pwfl.report.catalog import Outcome
+from pwfl.report.claims import FAILED
 from pwfl.report.sweeps import (
     KEYS,
     efficient,
@@ -23,17 +21,16 @@ from pwfl.report.sweeps import (
     outcomes_of,
     pairs,
     point_of,
+    points,
     swept_columns,
+    unswept,
 )
 
-DECADE = 10  # values of which the largest is as many times the least lie on a logarithmic axis
 PANEL = 260
 PATTERNS = alt.Scale(range=[printed.SOLID, [8, 4], [3, 3], [10, 3, 3, 3], [14, 4], [2, 7]])
 SHAPES = alt.Scale(range=printed.SHAPES)
 TOUCH = np.array([0.03, 0.04])  # shares of the axes within which points lie on each other
-FAILED = ("diverged", "noise_infeasible")  # trainings whose accuracy is no result
 ORDERED = alt.SchemeParams("viridis", extent=[0, 0.85])  # whose end is too light on white
-OTHERS = "; for "  # in what an observer sees, before the observers of other columns
 RINGS = "ringed: no other point is as good in both, by its means"
 
 
@@ -51,23 +48,23 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
     x, *others = varied(table)
     known = _known(study)[outcome]
     frame, names = _plottable(_side_by_side(table, x), [x, *others])
-    size = {"width": PANEL, "height": PANEL} if others else {"width": theme.WIDTH, "height": theme.HEIGHT}
+    width, height = (PANEL, PANEL) if others else (theme.WIDTH, theme.HEIGHT)
     colour, chosen, opacity = _scheme_colour(study)
     base = (
         alt.Chart(frame)
         .encode(
             x=_parameter_axis(table[x], "beside" if table[x].dtype.is_numeric() else names[x], x),
-            y=alt.Y("mean:Q", title=known.title, scale=_scale(table["mean"]), axis=alt.Axis(format=known.format)),
+            y=_outcome_axis(alt.Y, "mean", known, table["mean"]),
             color=colour,
             opacity=opacity,
             detail=["sweep_of:N", *(f"{names[key]}:N" for key in others[2:])],
             tooltip=[
                 *_which(names),
-                *(alt.Tooltip(f"{p}:Q", title=f"{known.title}, {p}", format=".4g") for p in ("mean", "low", "high")),
-                alt.Tooltip("realizations:Q", title="realizations"),
+                *_outcome_tips("", known),
+                *theme.tips({"realizations:Q": "realizations"}),
             ],
         )
-        .properties(**size)
+        .properties(width=width, height=height)
     )
     if len(scenarios := _sweeps(table)) > 1:
         legend = theme.legend(symbolSize=500)
@@ -77,7 +74,7 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
     layers = alt.layer(base.mark_line(), whiskers, base.mark_point(filled=True, size=55)).add_params(chosen)
     title = alt.TitleParams(
         f"{_system(study)}: {_small(known.title)} over {x}",
-        subtitle=f"mean and 95% interval over {_counts(table)}; schemes side by side",
+        subtitle=f"mean and 95% interval over {theme.ranged(table['realizations'])}; schemes side by side",
     )
     facets = dict(zip(("column", "row"), others, strict=False))
     if not facets:
@@ -98,39 +95,26 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     first = table["outcome"].unique(maintain_order=True).to_list()
     x, y = x or first[min(1, len(first) - 1)], y or first[0]
     known, swept = _known(study), [] if unswept(study) else varied(table)
-    index = [*KEYS, *swept_columns(table), "scheme", "target_epsilon"]
-    sides = [
-        table.filter(pl.col("outcome") == name).select(
-            *index, *(pl.col(part).alias(f"{axis}_{part}") for part in ("mean", "low", "high"))
-        )
-        for axis, name in (("x", x), ("y", y))
-    ]
-    both = sides[0].join(sides[1], on=index, nulls_equal=True, maintain_order="left")
+    both = _both(table, x, y)
     finite = pl.col("x_mean").is_finite() & pl.col("y_mean").is_finite()
     drawn, left_out = both.filter(finite), both.filter(~finite)["scheme"].unique(maintain_order=True)
     best = efficient(losses(drawn["x_mean"], known[x]), losses(drawn["y_mean"], known[y]))
     frame, names = _plottable(drawn.with_columns(best=pl.Series(best, dtype=pl.Boolean)), swept)
     if swept:
         frame = frame.with_columns(_numbers(frame, names[swept[0]]))
-    subtitle = [f"means and 95% intervals over {_counts(table.filter(pl.col('outcome').is_in([x, y])))}; {RINGS}"]
+    counts = theme.ranged(table.filter(pl.col("outcome").is_in([x, y]))["realizations"])
+    subtitle = [f"means and 95% intervals over {counts}; {RINGS}"]
     if len(left_out):
         subtitle.append(f"not drawn, since infinite: {', '.join(left_out)}")
     colour, chosen, opacity = _scheme_colour(study)
-    across = _scale(drawn["x_mean"])
-    across.padding = 40  # room for numbers
+    across = _outcome_axis(alt.X, "x_mean", known[x], drawn["x_mean"])
+    across["scale"].padding = 40  # room for numbers
     base = alt.Chart(frame).encode(
-        x=alt.X("x_mean:Q", title=known[x].title, scale=across, axis=alt.Axis(format=known[x].format)),
-        y=alt.Y("y_mean:Q", title=known[y].title, scale=_scale(drawn["y_mean"]), axis=alt.Axis(format=known[y].format)),
+        x=across,
+        y=_outcome_axis(alt.Y, "y_mean", known[y], drawn["y_mean"]),
         color=colour,
         opacity=opacity,
-        tooltip=[
-            *_which(names),
-            *(
-                alt.Tooltip(f"{axis}_{part}:Q", title=f"{known[name].title}, {part}", format=".4g")
-                for axis, name in (("x", x), ("y", y))
-                for part in ("mean", "low", "high")
-            ),
-        ],
+        tooltip=[*_which(names), *_outcome_tips("x_", known[x]), *_outcome_tips("y_", known[y])],
     )
     curves = base.mark_line(strokeWidth=1.5).encode(
         detail=["sweep_of:N", *(f"{names[key]}:N" for key in swept[1:])], order="place:Q"
@@ -142,23 +126,41 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     elif len(swept) > 1:
         dots = dots.encode(shape=alt.Shape(f"{names[swept[1]]}:O", title=swept[1]))
     rules = base.mark_rule(strokeWidth=1)
-    best = base.transform_filter("datum.best")
+    ringed = base.transform_filter("datum.best")
     layers = [
         curves,
         rules.encode(x="x_low:Q", x2="x_high:Q"),
         rules.encode(y="y_low:Q", y2="y_high:Q"),
         dots,
-        best.mark_point(size=220, strokeWidth=1.5).encode(color=alt.value("#222")),
+        ringed.mark_point(size=220, strokeWidth=1.5).encode(color=alt.value("#222")),
     ]
     if swept:
         subtitle.append(f"numbers above or below them: {swept[0]}")
-        for odd, dy in enumerate((17, -15)):  # neighbours' numbers on two sides
-            side = best.transform_filter(f"datum.numbers != null && datum.place % 2 == {odd}")
-            label = side.mark_text(dy=dy, fontSize=11)
-            layers.append(label.encode(text="numbers:N", color=alt.value("#222")))
+        layers += _number_labels(ringed)
     heading = f"{_system(study)}: {_small(known[y].title)} over {_small(known[x].title)}"
     title = alt.TitleParams(heading, subtitle=subtitle)
-    return alt.layer(*layers).add_params(chosen).properties(title=title, width=theme.WIDTH, height=theme.HEIGHT)
+    return theme.sized(alt.layer(*layers).add_params(chosen), title)
+
+
+def _both(table: pl.DataFrame, x: str, y: str) -> pl.DataFrame:
+    """Means and intervals of two outcomes of each point, columns x_mean ... y_high."""
+    index = [*KEYS, *swept_columns(table), "scheme", "target_epsilon"]
+    sides = [
+        table.filter(pl.col("outcome") == name).select(
+            *index, *(pl.col(part).alias(f"{axis}_{part}") for part in ("mean", "low", "high"))
+        )
+        for axis, name in (("x", x), ("y", y))
+    ]
+    return sides[0].join(sides[1], on=index, nulls_equal=True, maintain_order="left")
+
+
+def _number_labels(ringed: alt.Chart) -> list[alt.Chart]:
+    """The numbers of ringed points, neighbours' on two sides."""
+    sides = []
+    for odd, dy in enumerate((17, -15)):
+        side = ringed.transform_filter(f"datum.numbers != null && datum.place % 2 == {odd}")
+        sides.append(side.mark_text(dy=dy, fontSize=11).encode(text="numbers:N", color=alt.value("#222")))
+    return sides
 
 
 def rounds(study: dict[str, dict]) -> alt.FacetChart:
@@ -169,18 +171,10 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
     """
     plain = unswept(study)
     study, by_point = (plain, False) if plain else (study, True)
-    frames = []
-    for name, content in study.items():
-        kept = content["history"].drop_nulls("accuracy").filter(~pl.col("status").cast(pl.String).is_in(FAILED))
-        kept = kept.unique(["scheme", "realization", "round"], keep="first", maintain_order=True)
-        curve = theme.means(kept, ["scheme", "round"], ["accuracy"])
-        place = point_of(study, name)
-        columns = [pl.lit(name).alias("scenario"), pl.lit(place.of).alias("sweep_of"), *literals(place.values)]
-        frames.append(curve.select(*columns, pl.all()))
-    table = pl.concat(frames, how="diagonal_relaxed")
+    table = _curves(study)
     if table.is_empty():
         return theme.empty("nothing was trained", "Communication round", "Test accuracy", f"{_system(study)}: accuracy")
-    legend = alt.Legend(symbolOpacity=1, symbolType="stroke")
+    legend = theme.legend()
     if by_point:
         keys = table.columns[2 : table.columns.index("scheme")]
         swept = _by_values(table, keys) or keys[:1]  # of which one point is left
@@ -197,14 +191,16 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
         x=alt.X("round:Q", title="Communication round"),
         color=colour,
         detail=["scenario:N"],
-        tooltip=[
-            alt.Tooltip("scenario:N", title="scenario"),
-            alt.Tooltip("scheme:N", title="scheme"),
-            alt.Tooltip("round:Q", title="round"),
-            alt.Tooltip("accuracy_mean:Q", title="mean accuracy", format=".2%"),
-        ],
+        tooltip=theme.tips(
+            {
+                "scenario:N": "scenario",
+                "scheme:N": "scheme",
+                "round:Q": "round",
+                "accuracy_mean:Q": ("mean accuracy", ".2%"),
+            }
+        ),
     )
-    y = alt.Y("accuracy_mean:Q", title="Test accuracy", axis=alt.Axis(format="~%"), scale=alt.Scale(zero=False))
+    y = theme.accuracy_axis("accuracy_mean:Q")
     lines = base.mark_line().encode(y=y)
     if len(swept) > 1:
         lines = lines.encode(strokeDash=alt.StrokeDash("swept_1:N", title=swept[1], legend=legend, scale=PATTERNS))
@@ -218,105 +214,22 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
     return layers.facet(facet=panels, columns=3).properties(title=title)
 
 
-def systems(study: dict[str, dict]) -> alt.LayerChart:
-    """Final accuracy over epsilon of all systems' points, a curve a system and scheme; the legend names observers."""
-    study = points(study)
-    table = outcomes(study)
-    index = ["system", "sweep_of", "scenario", "scheme"]
-    observers = pl.concat(
-        content["realizations"]
-        .group_by("scheme", maintain_order=True)
-        .agg(pl.col("observer", "guaranteed").first())
-        .with_columns(scenario=pl.lit(name))
-        for name, content in study.items()
-    )
-    wide = table.pivot("outcome", index=index, values=["mean", "low", "high"], maintain_order=True)
-    drawn = (
-        wide.join(observers, on=["scenario", "scheme"], maintain_order="left")
-        .filter(pl.col("mean_epsilon_exact").is_finite() & pl.col("mean_accuracy").is_finite())
-        .with_columns(line=pl.format("{}, {}", "system", "scheme"))
-        .sort("mean_epsilon_exact", maintain_order=True)
-        .with_columns(pl.col("low_accuracy", "high_accuracy").clip(0, 1))
-    )
-    lines = drawn.select("system", "line").unique(maintain_order=True)
-    looks = _family_looks(table["system"].unique(maintain_order=True).to_list(), lines.rows())
-    said = drawn.select("line", "guaranteed", pl.col("observer").str.split(OTHERS).list.first()).unique("line")
-    label = {
-        line: "|".join([line + ("" if guaranteed else " (no guarantee)"), *textwrap.wrap(f"observer: {observer}", 52)])
-        for line, guaranteed, observer in said.iter_rows()
-    }
-    domain = [label[line] for line in looks]
-    legend = alt.Legend(
-        labelExpr="split(datum.label, '|')", labelLimit=400, symbolType="stroke", rowPadding=8, symbolSize=500
-    )
-    shared = {"title": None, "sort": domain, "legend": legend}  # so that the two are one legend
-    colours, patterns = ([look[k] for look in looks.values()] for k in (0, 1))
-    drawn = drawn.with_columns(line=pl.col("line").replace(label))
-    chosen = alt.selection_point(fields=["line"], bind="legend")
-    base = alt.Chart(drawn).encode(
-        x=alt.X(
-            "mean_epsilon_exact:Q",
-            title="Record-level epsilon, whole training",
-            scale=alt.Scale(type="log", nice=False, padding=15),
-            axis=alt.Axis(format="~g", values=_doublings(drawn["mean_epsilon_exact"])),
-        ),
-        color=alt.Color("line:N", scale=alt.Scale(domain=domain, range=colours), **shared),
-        opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08)),
-        tooltip=[
-            alt.Tooltip("system:N", title="system"),
-            alt.Tooltip("scheme:N", title="scheme"),
-            alt.Tooltip("scenario:N", title="scenario"),
-            alt.Tooltip("mean_epsilon_exact:Q", title="epsilon", format=".4g"),
-            alt.Tooltip("mean_accuracy:Q", title="accuracy", format=".2%"),
-        ],
-    )
-    y = alt.Y("mean_accuracy:Q", title="Final test accuracy", axis=alt.Axis(format="~%"), scale=alt.Scale(zero=False))
-    whiskers = base.mark_rule(strokeWidth=1.5).encode(y="low_accuracy:Q", y2="high_accuracy:Q")
-    dash = alt.StrokeDash("line:N", scale=alt.Scale(domain=domain, range=patterns), **shared)
-    layers = alt.layer(
-        base.mark_line().encode(y=y, strokeDash=dash), whiskers, base.mark_point(filled=True, size=50).encode(y=y)
-    )
-    counts = _counts(table.filter(pl.col("outcome") == "accuracy"))
-    title = alt.TitleParams(
-        "What accuracy costs in privacy, in each system", subtitle=f"mean and 95% interval over {counts}"
-    )
-    return layers.add_params(chosen).properties(title=title, width=theme.WIDTH, height=1.3 * theme.HEIGHT)
-
-
-def _family_looks(systems: list[str], lines: list[tuple[str, str]]) -> dict[str, tuple[str, list[int]]]:
-    """A colour and a dash pattern for each line of a system: shades of the system's own, as lines may coincide."""
-    looks = {}
-    for base, system in zip(theme.PALETTE, systems, strict=False):
-        members = [line for of, line in lines if of == system]
-        red, green, blue = (int(base[k : k + 2], 16) for k in (1, 3, 5))
-        for place, line in enumerate(members):
-            light = 0.65 * place / max(len(members) - 1, 1)  # towards white
-            colour = "#" + "".join(f"{round(c + (255 - c) * light):02x}" for c in (red, green, blue))
-            looks[line] = (colour, theme.DASHES[min(place, len(theme.DASHES) - 1)])
-    return looks
-
-
 def _sweeps(table: pl.DataFrame) -> list[str]:
     """The scenarios that a table of outcomes has points of, in its order."""
     return table["sweep_of"].unique(maintain_order=True).to_list()
 
 
-def _doublings(values: pl.Series) -> list[float]:
-    """Powers of 2 that span some positive values."""
-    if values.is_empty():
-        return []
-    return [2.0**k for k in range(floor(log2(values.min())), ceil(log2(values.max())) + 1)]
-
-
-def points(study: dict[str, dict]) -> dict[str, dict]:
-    """The scenarios that are points of sweeps; all of a study that has none."""
-    plain = unswept(study)
-    return {name: content for name, content in study.items() if name not in plain} or study
-
-
-def unswept(study: dict[str, dict]) -> dict[str, dict]:
-    """The scenarios that are no points of sweeps."""
-    return {name: content for name, content in study.items() if point_of(study, name).of == name}
+def _curves(study: dict[str, dict]) -> pl.DataFrame:
+    """Mean accuracies over rounds with their intervals, by scenario, its place in a sweep, and scheme."""
+    frames = []
+    for name, content in study.items():
+        kept = content["history"].drop_nulls("accuracy").filter(~pl.col("status").cast(pl.String).is_in(FAILED))
+        kept = kept.unique(["scheme", "realization", "round"], keep="first", maintain_order=True)
+        curve = theme.means(kept, ["scheme", "round"], ["accuracy"])
+        place = point_of(study, name)
+        columns = [pl.lit(name).alias("scenario"), pl.lit(place.of).alias("sweep_of"), *literals(place.values)]
+        frames.append(curve.select(*columns, pl.all()))
+    return pl.concat(frames, how="diagonal_relaxed")
 
 
 def varied(table: pl.DataFrame) -> list[str]:
@@ -375,15 +288,23 @@ def _parameter_axis(values: pl.Series, name: str, title: str) -> alt.X:
     return alt.X(f"{name}:{kind}", title=title, scale=scale, axis=alt.Axis(values=ticks, format="~g"))
 
 
+def _outcome_axis(channel, field: str, outcome: Outcome, values: pl.Series) -> alt.X | alt.Y:
+    return channel(f"{field}:Q", title=outcome.title, scale=_scale(values), axis=alt.Axis(format=outcome.format))
+
+
+def _outcome_tips(prefix: str, outcome: Outcome) -> list[alt.Tooltip]:
+    """Tooltips of the columns mean, low and high behind a prefix."""
+    return theme.tips({f"{prefix}{part}:Q": (f"{outcome.title}, {part}", ".4g") for part in ("mean", "low", "high")})
+
+
 def _scale(values: pl.Series) -> alt.Scale:
     return alt.Scale(type="log", nice=False) if _spans_decades(values) else alt.Scale(zero=False)
 
 
 def _spans_decades(values: pl.Series) -> bool:
-    found = (
-        values.drop_nulls().filter(values.drop_nulls().is_finite()) if values.dtype.is_float() else values.drop_nulls()
-    )
-    return len(found) > 0 and found.min() > 0 and found.max() >= DECADE * found.min()
+    finite = values.drop_nulls()
+    finite = finite.filter(finite.is_finite()) if values.dtype.is_float() else finite
+    return len(finite) > 0 and finite.min() > 0 and finite.max() >= theme.DECADE * finite.min()
 
 
 def _scheme_colour(study: dict[str, dict]) -> tuple[alt.Color, alt.Parameter, dict]:
@@ -394,16 +315,8 @@ def _scheme_colour(study: dict[str, dict]) -> tuple[alt.Color, alt.Parameter, di
 
 
 def _which(names: dict[str, str]) -> list[alt.Tooltip]:
-    return [
-        alt.Tooltip("scenario:N", title="scenario"),
-        alt.Tooltip("scheme:N", title="scheme"),
-        *(alt.Tooltip(f"{name}:N", title=key) for key, name in names.items()),
-    ]
-
-
-def _counts(table: pl.DataFrame) -> str:
-    least, most = table["realizations"].min(), table["realizations"].max()
-    return f"{most} realizations" if least == most else f"{least} to {most} realizations"
+    swept = {f"{name}:N": key for key, name in names.items()}
+    return theme.tips({"scenario:N": "scenario", "scheme:N": "scheme"} | swept)
 
 
 def _system(study: dict[str, dict]) -> str:

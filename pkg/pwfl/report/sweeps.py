@@ -117,6 +117,17 @@ def point_of(study: dict[str, dict], name: str) -> Point:
     return study[name].get("point", Point(name, {}))
 
 
+def points(study: dict[str, dict]) -> dict[str, dict]:
+    """The scenarios that are points of sweeps; all of a study that has none."""
+    plain = unswept(study)
+    return {name: content for name, content in study.items() if name not in plain} or study
+
+
+def unswept(study: dict[str, dict]) -> dict[str, dict]:
+    """The scenarios that are no points of sweeps."""
+    return {name: content for name, content in study.items() if point_of(study, name).of == name}
+
+
 def literals(values: dict) -> list[pl.Expr]:
     """Columns of a point's values; lists as text."""
     return [pl.lit(str(value) if isinstance(value, list) else value).alias(key) for key, value in values.items()]

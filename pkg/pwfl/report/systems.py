@@ -2,6 +2,7 @@
 
 import textwrap
 from itertools import cycle
+from math import ceil, floor, log2
 
 import altair as alt
 import numpy as np
@@ -9,6 +10,7 @@ import polars as pl
 from scipy.optimize import isotonic_regression
 
 from pwfl.report import printed, theme
+from pwfl.report.sweeps import outcomes, points, unswept
 from pwfl.systems import registry
 
 MEANS = ["accuracy", "channel_uses", "air_seconds", "transmit_energy_j", "local_steps"]
@@ -27,6 +29,7 @@ TERMS = [
 BELOW = {"orient": "bottom", "direction": "horizontal"}  # of legends
 LABEL_STEP = 17  # pixels from one label to the next
 NEGLIGIBLE = 1e-3  # relative difference of two epsilons that are drawn as one
+OTHERS = "; for "  # in what an observer sees, before the observers of other columns
 LINE_LENGTH = 135  # characters of the title's lines
 
 
@@ -81,13 +84,13 @@ def _columns(value: str) -> list[str]:
 
 
 def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
-    """Final accuracy over the record-level epsilon against each system's own server.
+    """Final accuracy over the record-level epsilon against each system's own server, of what is no point of a sweep.
 
     A mark stands at the largest epsilon of a realization, a bar reaches to the least; vertical bars are 95%
     intervals of the mean accuracy. A dashed line leads to the epsilon of the scheme's own observer, where that is
     another one. Hollow marks have no guarantee. What has no place is named in the subtitle, with the reason.
     """
-    frame = table(scenarios).with_columns(why=_why_not_drawn(), label=_label())
+    frame = table(unswept(scenarios) or scenarios).with_columns(why=_why_not_drawn(), label=_label())
     colours = dict(zip(frame["system"].unique(maintain_order=True), cycle(theme.PALETTE), strict=False))
     drawn = frame.filter(pl.col("why").is_null()).with_columns(
         pl.col("accuracy_low", "accuracy_high").clip(0, 1),
@@ -115,7 +118,7 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
             axis=alt.Axis(format="~%"),
             scale=alt.Scale(domain=list(accuracies), nice=False),
         ),
-        opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08)),
+        opacity=theme.faded(chosen),
     )
     scale = alt.Scale(domain=list(colours), range=list(colours.values()))
     coloured = base.encode(
@@ -159,7 +162,7 @@ def _bars(coloured: alt.Chart, drawn: pl.DataFrame) -> list[alt.Chart]:
 
 def _marks(base: alt.Chart, scale: alt.Scale) -> alt.Chart:
     """A mark for each scheme; what the axes do not say stands in its tooltip."""
-    said = {
+    columns = {
         "system:N": "System",
         "scenario:N": "Scenario",
         "scheme:N": "Scheme",
@@ -187,7 +190,7 @@ def _marks(base: alt.Chart, scale: alt.Scale) -> alt.Chart:
             scale=alt.Scale(type="log", range=[40, 400]),
             legend=theme.legend("circle", **BELOW, format="~s", symbolFillColor="#888", symbolStrokeColor="#888"),
         ),
-        tooltip=theme.tips(said),
+        tooltip=theme.tips(columns),
     )
 
 
@@ -224,9 +227,8 @@ def _label() -> pl.Expr:
 
 def _subtitle(frame: pl.DataFrame) -> list[str]:
     """What the marks mean, and what is not drawn, for which reason."""
-    fewest, most = frame["trainings"].min(), frame["trainings"].max()
     lines = [
-        f"{fewest} to {most} trainings of each scheme" if fewest != most else f"{most} trainings of each scheme",
+        f"{theme.ranged(frame['trainings'], 'trainings')} of each scheme",
         "mark: largest epsilon of a realization, mean accuracy; bars: to the least epsilon, 95% interval of the mean",
         "dashed: to the epsilon against the observer that the scheme itself reckons with",
         "hollow: no guarantee, as a bound is not enforced, no noise is added, the server is taken not to know all, or "
@@ -244,9 +246,9 @@ def _subtitle(frame: pl.DataFrame) -> list[str]:
 
 def _domain(values: pl.DataFrame) -> tuple[float, float]:
     """Ends of an axis that leave some room around all finite values."""
-    found = values.to_numpy().astype(float)
-    found = found[np.isfinite(found)]
-    low, high = (found.min(), found.max()) if found.size else (0.0, 1.0)
+    finite = values.to_numpy().astype(float)
+    finite = finite[np.isfinite(finite)]
+    low, high = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
     room = 0.06 * (high - low) or 0.05
     return float(low - room), float(high + room)
 
@@ -260,4 +262,93 @@ def spread(places: np.ndarray, step: float, limit: float) -> np.ndarray:
     return moved
 
 
-COMPARISON_FIGURES = {"tradeoff": tradeoff}
+def epsilon(study: dict[str, dict]) -> alt.LayerChart:
+    """Final accuracy over epsilon of all systems' points, a curve a system and scheme; the legend names observers."""
+    study = points(study)
+    each = outcomes(study)
+    observers = pl.concat(
+        content["realizations"]
+        .group_by("scheme", maintain_order=True)
+        .agg(pl.col("observer", "guaranteed").first())
+        .with_columns(scenario=pl.lit(name))
+        for name, content in study.items()
+    )
+    index = ["system", "sweep_of", "scenario", "scheme"]
+    wide = each.pivot("outcome", index=index, values=["mean", "low", "high"], maintain_order=True)
+    drawn = (
+        wide.join(observers, on=["scenario", "scheme"], maintain_order="left")
+        .filter(pl.col("mean_epsilon_exact").is_finite() & pl.col("mean_accuracy").is_finite())
+        .with_columns(line=pl.format("{}, {}", "system", "scheme"))
+        .sort("mean_epsilon_exact", maintain_order=True)
+        .with_columns(pl.col("low_accuracy", "high_accuracy").clip(0, 1))
+    )
+    lines = drawn.select("system", "line").unique(maintain_order=True)
+    looks = _family_looks(each["system"].unique(maintain_order=True).to_list(), lines.rows())
+    label = _line_labels(drawn)
+    domain = [label[line] for line in looks]
+    legend = alt.Legend(
+        labelExpr="split(datum.label, '|')", labelLimit=400, symbolType="stroke", rowPadding=8, symbolSize=500
+    )
+    shared = {"title": None, "sort": domain, "legend": legend}  # so that the two are one legend
+    colours, patterns = ([look[k] for look in looks.values()] for k in (0, 1))
+    chosen = alt.selection_point(fields=["line"], bind="legend")
+    base = alt.Chart(drawn.with_columns(pl.col("line").replace(label))).encode(
+        x=alt.X(
+            "mean_epsilon_exact:Q",
+            title="Record-level epsilon, whole training",
+            scale=alt.Scale(type="log", nice=False, padding=15),
+            axis=alt.Axis(format="~g", values=_doublings(drawn["mean_epsilon_exact"])),
+        ),
+        color=alt.Color("line:N", scale=alt.Scale(domain=domain, range=colours), **shared),
+        opacity=theme.faded(chosen),
+        tooltip=theme.tips(
+            {
+                "system:N": "system",
+                "scheme:N": "scheme",
+                "scenario:N": "scenario",
+                "mean_epsilon_exact:Q": ("epsilon", ".4g"),
+                "mean_accuracy:Q": ("accuracy", ".2%"),
+            }
+        ),
+    )
+    y = theme.accuracy_axis("mean_accuracy:Q", "Final test accuracy")
+    whiskers = base.mark_rule(strokeWidth=1.5).encode(y="low_accuracy:Q", y2="high_accuracy:Q")
+    dash = alt.StrokeDash("line:N", scale=alt.Scale(domain=domain, range=patterns), **shared)
+    layers = alt.layer(
+        base.mark_line().encode(y=y, strokeDash=dash), whiskers, base.mark_point(filled=True, size=50).encode(y=y)
+    )
+    subtitle = f"mean and 95% interval over {theme.ranged(each.filter(outcome='accuracy')['realizations'])}"
+    title = alt.TitleParams("What accuracy costs in privacy, in each system", subtitle=subtitle)
+    return layers.add_params(chosen).properties(title=title, width=theme.WIDTH, height=1.3 * theme.HEIGHT)
+
+
+def _line_labels(drawn: pl.DataFrame) -> dict[str, str]:
+    """What the legend says of each line, in lines that | parts: whether it is guaranteed, and its observer."""
+    rows = drawn.select("line", "guaranteed", pl.col("observer").str.split(OTHERS).list.first()).unique("line")
+    return {
+        line: "|".join([line + ("" if guaranteed else " (no guarantee)"), *textwrap.wrap(f"observer: {observer}", 52)])
+        for line, guaranteed, observer in rows.iter_rows()
+    }
+
+
+def _family_looks(systems: list[str], lines: list[tuple[str, str]]) -> dict[str, tuple[str, list[int]]]:
+    """A colour and a dash pattern for each line of a system: shades of the system's own, as lines may coincide."""
+    looks = {}
+    for base, system in zip(theme.PALETTE, systems, strict=False):
+        members = [line for of, line in lines if of == system]
+        red, green, blue = (int(base[k : k + 2], 16) for k in (1, 3, 5))
+        for place, line in enumerate(members):
+            light = 0.65 * place / max(len(members) - 1, 1)  # towards white
+            colour = "#" + "".join(f"{round(c + (255 - c) * light):02x}" for c in (red, green, blue))
+            looks[line] = (colour, theme.DASHES[min(place, len(theme.DASHES) - 1)])
+    return looks
+
+
+def _doublings(values: pl.Series) -> list[float]:
+    """Powers of 2 that span some positive values."""
+    if values.is_empty():
+        return []
+    return [2.0**k for k in range(floor(log2(values.min())), ceil(log2(values.max())) + 1)]
+
+
+COMPARISON_FIGURES = {"tradeoff": tradeoff, "epsilon": epsilon}

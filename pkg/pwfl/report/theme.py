@@ -53,6 +53,12 @@ def _theme() -> alt.theme.ThemeConfig:
     }
 
 
+@alt.theme.register("pwfl_print", enable=False)
+def _print_theme() -> alt.theme.ThemeConfig:
+    config = _theme()["config"]
+    return {"config": config | {part: config.get(part, {}) | options for part, options in printed.CONFIG.items()}}
+
+
 def scheme_colours(scenario) -> dict[str, str]:
     """The colour of each scheme of a scenario, by its name: the system's own, or one that is free."""
     own = registry.system(scenario.system).catalog.colours
@@ -73,16 +79,18 @@ def scheme_colour(scenario, schemes=None, symbol: str = "stroke") -> tuple[alt.C
     return named_colours({name: colour for name, colour in scheme_colours(scenario).items() if name in shown}, symbol)
 
 
-def named_colours(colours: dict[str, str], symbol: str = "stroke") -> tuple[alt.Color, alt.Parameter, dict]:
-    """Colour by the names of schemes, the selection that a click on the legend makes, and the opacity it sets."""
-    chosen = alt.selection_point(fields=["scheme"], bind="legend")
-    colour = alt.Color(
-        "scheme:N",
-        title="Scheme",
-        scale=alt.Scale(domain=list(colours), range=list(colours.values())),
-        legend=legend(symbol),
-    )
-    return colour, chosen, alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08))
+def named_colours(
+    colours: dict[str, str], symbol: str = "stroke", field: str = "scheme", title: str | None = "Scheme"
+) -> tuple[alt.Color, alt.Parameter, dict]:
+    """Colour by a field's names, the selection that a click on the legend makes, and the opacity it sets."""
+    chosen = alt.selection_point(fields=[field], bind="legend")
+    scale = alt.Scale(domain=list(colours), range=list(colours.values()))
+    return alt.Color(f"{field}:N", title=title, scale=scale, legend=legend(symbol)), chosen, faded(chosen)
+
+
+def faded(chosen: alt.Parameter, shown: float = 1.0, hidden: float = 0.08) -> dict:
+    """The opacity of marks that a selection has, and of others."""
+    return alt.when(chosen).then(alt.value(shown)).otherwise(alt.value(hidden))
 
 
 def legend(symbol: str = "stroke", **options) -> alt.Legend:
@@ -114,19 +122,25 @@ def dashes(frame: pl.DataFrame, value: str, scenario, by: list[str]) -> dict[str
 
 def tips(columns: dict[str, str | tuple[str, str]]) -> list[alt.Tooltip]:
     """Tooltips with titles: column and its type, `rho:Q` -> title, or title and format."""
-    pairs = {column: said if isinstance(said, tuple) else (said, alt.Undefined) for column, said in columns.items()}
+    pairs = {column: label if isinstance(label, tuple) else (label, alt.Undefined) for column, label in columns.items()}
     return [alt.Tooltip(column, title=title, format=form) for column, (title, form) in pairs.items()]
 
 
 def interval_tips(value: str, title: str, form: str = ".4g") -> list[alt.Tooltip]:
     """Tooltips of the columns *_mean, *_low, *_high."""
-    said = {"mean": f"{title}, mean", "low": f"{title}, 95% from", "high": f"{title}, 95% to"}
-    return tips({f"{value}_{part}:Q": (text, form) for part, text in said.items()})
+    labels = {"mean": f"{title}, mean", "low": f"{title}, 95% from", "high": f"{title}, 95% to"}
+    return tips({f"{value}_{part}:Q": (text, form) for part, text in labels.items()})
 
 
 def counted(number: int, what: str = "realization") -> str:
     """A number of things in words: `1 realization`, `2 realizations`."""
     return f"{number} {what}{'s' * (number != 1)}"
+
+
+def ranged(counts: pl.Series, what: str = "realizations") -> str:
+    """Numbers of things that may differ in words: `5 realizations`, `3 to 5 realizations`."""
+    least, most = counts.min(), counts.max()
+    return f"{most} {what}" if least == most else f"{least} to {most} {what}"
 
 
 def distribution(frame: pl.DataFrame, value: str, by: str = "scheme") -> pl.DataFrame:
@@ -147,13 +161,13 @@ def distribution(frame: pl.DataFrame, value: str, by: str = "scheme") -> pl.Data
 
 def cdf(frame: pl.DataFrame, value: str, scenario, title: str, axis: str, of: str = "") -> alt.Chart:
     """A chart of empirical distribution functions, one step line for each scheme, over realizations, or `of` them."""
-    found = frame.drop_nulls(value)
-    having = set(found["scheme"])  # one legend tells colours and dashes: those of the schemes that have values
+    present = frame.drop_nulls(value)
+    having = set(present["scheme"])  # one legend tells colours and dashes: those of the schemes that have values
     colour, chosen, opacity = scheme_colour(scenario, [s for s in scenario.schemes if s.name in having] or None)
     logarithmic = is_squeezed(frame, value)
     scale = alt.Scale(type="log", nice=False) if logarithmic else alt.Scale(zero=False)
-    subtitle = f"distribution over {of + ' of ' if of else ''}{counted(found['realization'].n_unique())}"
-    drawn = distribution(found, value)
+    subtitle = f"distribution over {of + ' of ' if of else ''}{counted(present['realization'].n_unique())}"
+    drawn = distribution(present, value)
     return (
         alt.Chart(drawn, title=alt.TitleParams(title, subtitle=subtitle), width=WIDTH, height=HEIGHT)
         .mark_line(interpolate="step-after")
@@ -163,7 +177,7 @@ def cdf(frame: pl.DataFrame, value: str, scenario, title: str, axis: str, of: st
             color=colour,
             opacity=opacity,
             tooltip=tips({"scheme:N": "Scheme", f"{value}:Q": (axis, ".4g"), "share:Q": ("Share up to it", ".1%")}),
-            **dashes(_levels(found, value, logarithmic), value, scenario, ["share"]),
+            **dashes(_levels(present, value, logarithmic), value, scenario, ["share"]),
         )
         .add_params(chosen)
     )
@@ -180,11 +194,11 @@ def _levels(frame: pl.DataFrame, value: str, logarithmic: bool) -> pl.DataFrame:
 
 def is_squeezed(frame: pl.DataFrame, value: str) -> bool:
     """Whether 90% of a scheme's values would lie in SQUEEZED of a linear axis, and a logarithmic one shows them all."""
-    found = frame.filter(pl.col(value).is_finite())
-    if found.is_empty() or found[value].min() <= 0 or found[value].max() < DECADE * found[value].min():
+    finite = frame.filter(pl.col(value).is_finite())
+    if finite.is_empty() or finite[value].min() <= 0 or finite[value].max() < DECADE * finite[value].min():
         return False
-    most = found.group_by("scheme").agg(pl.col(value).quantile(0.95) - pl.col(value).quantile(0.05))[value].min()
-    return most < SQUEEZED * (found[value].max() - found[value].min())
+    most = finite.group_by("scheme").agg(pl.col(value).quantile(0.95) - pl.col(value).quantile(0.05))[value].min()
+    return most < SQUEEZED * (finite[value].max() - finite[value].min())
 
 
 def means(frame: pl.DataFrame, by: list[str], columns: list[str]) -> pl.DataFrame:
@@ -210,6 +224,28 @@ def means(frame: pl.DataFrame, by: list[str], columns: list[str]) -> pl.DataFram
 ROUNDS = alt.X("round:Q", title="Communication round")
 
 
+def accuracy_axis(field: str = "", title: str = "Test accuracy") -> alt.Y:
+    """An axis of accuracies in percent, that need not begin at 0."""
+    return alt.Y(field or alt.Undefined, title=title, axis=alt.Axis(format="~%"), scale=alt.Scale(zero=False))
+
+
+def sized(chart: alt.TopLevelMixin, title: str | alt.TitleParams) -> alt.TopLevelMixin:
+    """The chart with its title, in the size of most figures."""
+    return chart.properties(title=title, width=WIDTH, height=HEIGHT)
+
+
+def mean_and_band(base: alt.Chart, value: str, y: alt.Y, chosen: alt.Parameter, **mark) -> tuple[alt.Chart, alt.Y]:
+    """The confidence band of a mean, from columns *_low and *_high, and the axis of *_mean; `y` has no field."""
+    low, mean = y.copy(), y.copy()
+    low.shorthand, mean.shorthand = f"{value}_low:Q", f"{value}_mean:Q"
+    return base.mark_area(**mark).encode(y=low, y2=f"{value}_high:Q", opacity=faded(chosen, 0.18, 0.02)), mean
+
+
+def band_over(count: int) -> str:
+    """What curves and bands are, for a subtitle."""
+    return f"mean and 95% confidence band over {counted(count)}"
+
+
 def band(
     frame: pl.DataFrame,
     value: str,
@@ -231,13 +267,7 @@ def band(
     colour, chosen, opacity = scheme_colour(scenario)
     frame = within(frame, value, least, most)
     base = alt.Chart(frame).encode(x=x, color=colour)
-    low, mean = y.copy(), y.copy()
-    low.shorthand, mean.shorthand = f"{value}_low:Q", f"{value}_mean:Q"
-    area = base.mark_area(interpolate=interpolate).encode(
-        y=low,
-        y2=f"{value}_high:Q",
-        opacity=alt.when(chosen).then(alt.value(0.18)).otherwise(alt.value(0.02)),
-    )
+    area, mean = mean_and_band(base, value, y, chosen, interpolate=interpolate)
     dash = dashes(frame, f"{value}_mean", scenario, [x.shorthand.removesuffix(":Q")])
     line = base.mark_line(interpolate=interpolate).encode(y=mean, opacity=opacity, **dash)
     tooltip = [
@@ -250,7 +280,7 @@ def band(
         column = x.shorthand.removesuffix(":Q")
         last = frame.filter(pl.col(column) == pl.col(column).max().over("scheme"))
         layers.append(base.mark_circle(size=60).encode(y=mean, opacity=opacity).properties(data=last))
-    return alt.layer(*layers).add_params(chosen).properties(title=title, width=WIDTH, height=HEIGHT)
+    return sized(alt.layer(*layers).add_params(chosen), title)
 
 
 def within(frame: pl.DataFrame, value: str, least: float | None = 0.0, most: float | None = None) -> pl.DataFrame:
@@ -266,37 +296,25 @@ def referenced(chart: alt.TopLevelMixin, value: float, text: str, axis: str, tit
     data = alt.Chart(pl.DataFrame({"value": [value], "text": [text]}))
     place = (alt.X if axis == "x" else alt.Y)("value:Q", title=title)
     rule = data.mark_rule(strokeDash=[4, 4], color="#555").encode(**{axis: place}, tooltip=tips({"text:N": "Line"}))
-    if axis == "x":
-        words = data.mark_text(align="right", dx=-6, dy=-10, fontSize=12, color="#555").encode(
-            x=place, y=alt.value("height"), text="text:N"
-        )
-    else:
-        words = data.mark_text(align="right", dx=-6, dy=-8, fontSize=12, color="#555").encode(
-            y=place, x=alt.value("width"), text="text:N"
-        )
+    at_end = {"y": alt.value("height")} if axis == "x" else {"x": alt.value("width")}
+    words = data.mark_text(align="right", dx=-6, dy=-10 if axis == "x" else -8, fontSize=12, color="#555")
+    words = words.encode(**{axis: place}, **at_end, text="text:N")
     heading, chart = chart.title, chart.copy()
     chart.title = alt.Undefined
-    return alt.layer(chart, rule, words).properties(title=heading, width=WIDTH, height=HEIGHT)
+    return sized(alt.layer(chart, rule, words), heading)
 
 
 def empty(why: str, x: str, y: str, title: str) -> alt.LayerChart:
     """A figure that has nothing to draw: its axes, and in them the reason."""
     frame = pl.DataFrame({"x": [0.5], "y": [0.5], "why": [why]})
-    unmarked = alt.Axis(labels=False, ticks=False, grid=False)
-    return (
-        alt.Chart(frame)
-        .mark_text(fontSize=13, color="#555")
-        .encode(
-            x=alt.X("x:Q", title=x, scale=alt.Scale(domain=[0, 1]), axis=unmarked),
-            y=alt.Y("y:Q", title=y, scale=alt.Scale(domain=[0, 1]), axis=unmarked),
-            text="why:N",
-        )
-        .properties(title=alt.TitleParams(title, subtitle=f"nothing drawn: {why}"), width=WIDTH, height=HEIGHT)
-    )
+    shared = {"scale": alt.Scale(domain=[0, 1]), "axis": alt.Axis(labels=False, ticks=False, grid=False)}
+    axes = {"x": alt.X("x:Q", title=x, **shared), "y": alt.Y("y:Q", title=y, **shared)}
+    chart = alt.Chart(frame).mark_text(fontSize=13, color="#555").encode(**axes, text="why:N")
+    return sized(chart, alt.TitleParams(title, subtitle=f"nothing drawn: {why}"))
 
 
 def named(chart: alt.TopLevelMixin, scenario: str) -> alt.TopLevelMixin:
-    """The chart with the scenario's name in its subtitle, and its title as a description for who cannot see it."""
+    """The chart with the scenario's name in its subtitle, and its title as the description for screen readers."""
     title = chart.title if isinstance(chart.title, alt.TitleParams) else alt.TitleParams(_text(chart.title))
     given = title.subtitle if isinstance(title.subtitle, list) else [title.subtitle]
     lines = [scenario, *(line for line in given if line is not alt.Undefined)]
@@ -311,9 +329,9 @@ def save(chart: alt.TopLevelMixin, paths: dict[str, str], choices: dict[str, alt
     The PDF is as wide as a column of print, see `printed`. `choices` are other charts that a reader may choose
     instead, by label; they stand in the specification's metadata.
     """
-    spec = _thrifty(chart)
+    spec = _rounded(chart)
     if choices:
-        spec["usermeta"] = {"choices": {label: _thrifty(other) for label, other in choices.items()}}
+        spec["usermeta"] = {"choices": {label: _rounded(other) for label, other in choices.items()}}
     with whole(paths["json"]) as partial:
         Path(partial).write_text(json.dumps(spec, ensure_ascii=False), encoding="utf-8")
     with whole(paths["png"]) as partial:
@@ -322,11 +340,11 @@ def save(chart: alt.TopLevelMixin, paths: dict[str, str], choices: dict[str, alt
         chart.save(partial)
     if "pdf" in paths:
         with whole(paths["pdf"]) as partial:
-            Path(partial).write_bytes(printed.pdf(chart.to_dict()))
+            Path(partial).write_bytes(printed.pdf(chart))
 
 
-def _thrifty(chart: alt.TopLevelMixin) -> dict:
-    """A chart's specification, its numbers with as many digits as an eye can tell: pages hold many of them."""
+def _rounded(chart: alt.TopLevelMixin) -> dict:
+    """A chart's specification, its numbers with as many digits as an eye can tell: a page holds many of them."""
     spec = chart.to_dict()
     for rows in spec.get("datasets", {}).values():
         for row in rows:

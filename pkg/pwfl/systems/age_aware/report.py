@@ -60,13 +60,8 @@ def aging(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatC
         .with_columns(pl.col("curve").replace(VARIATIONS))
         .filter(pl.col("distance") > NEGLIGIBLE)
     )
-    picked = alt.selection_point(fields=["curve"], bind="legend")
-    colour = alt.Color(
-        "curve:N",
-        title="Delta(age)",
-        legend=theme.legend(),
-        scale=alt.Scale(domain=list(VARIATIONS.values()), range=LINE_COLOURS),
-    )
+    colours = dict(zip(VARIATIONS.values(), LINE_COLOURS, strict=True))
+    colour, picked, _ = theme.named_colours(colours, field="curve", title="Delta(age)")
     panels = [
         alt.Chart(frame.filter(pl.col("chain") == chain), width=PANEL, height=PANEL, title=f"Chain {chain}")
         .mark_line(point=alt.OverlayMarkDef(size=18))
@@ -74,7 +69,7 @@ def aging(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatC
             x=alt.X("age:Q", title="Age T - t (steps)"),
             y=alt.Y("distance:Q", title="Total variation distance", scale=alt.Scale(type="log", nice=False)),
             color=colour,
-            opacity=alt.when(picked).then(alt.value(1.0)).otherwise(alt.value(0.1)),
+            opacity=theme.faded(picked, hidden=0.1),
             tooltip=theme.tips(
                 {
                     "chain:N": "Chain",
@@ -107,12 +102,15 @@ def sweep(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatC
     expected = "expected_loss_difference_wh2_mean"
     # The same scale for all: from what age can gain.
     room = max(fresh[expected] - frame[expected].min(), abs(fresh[expected]) / 10, 1e-9)
-    picked = alt.selection_point(fields=["curve"], bind="legend")
+    colour, picked, _ = theme.named_colours(
+        dict(zip(CURVES.values(), LINE_COLOURS, strict=True)), field="curve", title=None
+    )
+    drawn = (
+        (["loss_difference_wh2", "expected_loss_difference_wh2"], "Loss difference (Wh²)"),
+        (["paired_bound_wh2"], "Bound on it (Wh²)"),
+    )
     panels = [
-        (
-            _near(part, ["loss_difference_wh2", "expected_loss_difference_wh2"], "Loss difference (Wh²)", room, picked),
-            _near(part, ["paired_bound_wh2"], "Bound on it (Wh²)", room, picked),
-        )
+        tuple(_near(part, columns, title, room, colour, picked) for columns, title in drawn)
         for _, part in frame.group_by("swept_user", maintain_order=True)
     ]
     # All panels share the legend's selection, which belongs to the first one.
@@ -127,7 +125,9 @@ def sweep(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatC
     return alt.hconcat(*columns, title=title)
 
 
-def _near(frame: pl.DataFrame, columns: list[str], title: str, room: float, picked: alt.Parameter) -> alt.LayerChart:
+def _near(
+    frame: pl.DataFrame, columns: list[str], title: str, room: float, colour: alt.Color, picked: alt.Parameter
+) -> alt.LayerChart:
     """Curves of one swept client, on an axis that reaches twice `room` below and thrice above all clients fresh."""
     closed = columns[-1]
     fresh = frame.sort("swept_time")[f"{closed}_mean"][-1]
@@ -146,13 +146,7 @@ def _near(frame: pl.DataFrame, columns: list[str], title: str, room: float, pick
     )
     scale = alt.Scale(domain=[fresh - 2 * room, fresh + 3 * room], nice=False)
     y = alt.Y("mean:Q", title=title, scale=scale)
-    colour = alt.Color(
-        "curve:N",
-        title=None,
-        scale=alt.Scale(domain=list(CURVES.values()), range=LINE_COLOURS),
-        legend=theme.legend(),
-    )
-    shown = alt.when(picked).then(alt.value(1.0)).otherwise(alt.value(0.1))
+    shown = theme.faded(picked, hidden=0.1)
     tips = theme.tips(
         {
             "curve:N": "Which",
@@ -166,7 +160,7 @@ def _near(frame: pl.DataFrame, columns: list[str], title: str, room: float, pick
     band = base.mark_area(clip=True).encode(
         y=alt.Y("low:Q", scale=scale),
         y2="high:Q",
-        opacity=alt.when(picked).then(alt.value(0.2)).otherwise(alt.value(0.02)),
+        opacity=theme.faded(picked, 0.2, 0.02),
     )
     line = base.mark_line(clip=True).encode(y=y, tooltip=tips, opacity=shown)
     best = long.filter(pl.col("curve") == CURVES[closed]).sort("mean").head(1)
@@ -221,19 +215,14 @@ def _over_target(
     frame: pl.DataFrame, value: str, scenario: "AgeAware", title: str, y: alt.Y, least: float | None = None
 ) -> alt.LayerChart:
     """Means over realizations with confidence bands, over the privacy target."""
-    count = frame["realization"].n_unique()
     means = theme.within(theme.means(frame, ["scheme", "target_epsilon"], [value]), value, least)
     colour, chosen, opacity = theme.scheme_colour(scenario, [s for s in scenario.schemes if s.scheduler != "sweep"])
-    heading = alt.TitleParams(title, subtitle=f"mean and 95% confidence band over {theme.counted(count)}")
+    heading = alt.TitleParams(title, subtitle=theme.band_over(frame["realization"].n_unique()))
     base = alt.Chart(means).encode(
         x=alt.X("target_epsilon:Q", title="Privacy target epsilon at T", scale=alt.Scale(type="log", nice=False)),
         color=colour,
     )
-    low, mean = y.copy(), y.copy()
-    low.shorthand, mean.shorthand = f"{value}_low:Q", f"{value}_mean:Q"
-    area = base.mark_area().encode(
-        y=low, y2=f"{value}_high:Q", opacity=alt.when(chosen).then(alt.value(0.18)).otherwise(alt.value(0.02))
-    )
+    area, mean = theme.mean_and_band(base, value, y, chosen)
     line = base.mark_line(point=True).encode(
         y=mean,
         opacity=opacity,
@@ -243,7 +232,7 @@ def _over_target(
         ],
         **theme.dashes(means, f"{value}_mean", scenario, ["target_epsilon"]),
     )
-    return alt.layer(area, line).add_params(chosen).properties(title=heading, width=theme.WIDTH, height=theme.HEIGHT)
+    return theme.sized(alt.layer(area, line).add_params(chosen), heading)
 
 
 def times(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatChart | alt.LayerChart:
@@ -294,9 +283,9 @@ def search(scenarios: dict[str, dict]) -> alt.Chart:
     rows = []
     for name, content in scenarios.items():
         for scheme in content["scenario"].schemes:
-            found = content["summary"].filter(pl.col("scheme") == scheme.name).head(1)
-            if (scheme.scheduler, scheme.noise) in PROPOSED and len(found):
-                row = found.row(0, named=True)
+            summary = content["summary"].filter(pl.col("scheme") == scheme.name)
+            if (scheme.scheduler, scheme.noise) in PROPOSED and len(summary):
+                row = summary.row(0, named=True)
                 size = (name, row["clients"], row["horizon"])
                 rows.append((*size, f"search, {scheme.noise} noise", log10(row["evaluations"])))
                 rows.append((*size, EVERY, row["log10_schedules"]))
@@ -337,7 +326,7 @@ def search(scenarios: dict[str, dict]) -> alt.Chart:
                 "search:N", title=None, scale=alt.Scale(domain=names, range=["square", "circle", "diamond"])
             ),
             size=alt.Size("search:N", legend=None, scale=alt.Scale(domain=names, range=[90, 60, 260])),
-            opacity=alt.when(picked).then(alt.value(1.0)).otherwise(alt.value(0.1)),
+            opacity=theme.faded(picked, hidden=0.1),
             tooltip=theme.tips(
                 {
                     "scenario:N": "Scenario",
@@ -374,7 +363,7 @@ def summarize(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> dict[str
                 pl.col("epsilon_understated").max(),
                 (~pl.col("target_met")).sum().alias("target_missed"),
                 pl.col("channel_uses").mean(),
-                pl.col("delta", "unit", "neighbouring_relation", "sampling", "observer", "guarantee").first(),
+                pl.col(results.TERMS).first(),
             ),
             on=keys,
             maintain_order="left",

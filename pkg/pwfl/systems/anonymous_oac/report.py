@@ -123,9 +123,7 @@ def cost(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> alt.Layer
         color=colour,
         opacity=opacity,
     )
-    y = alt.Y("accuracy_mean:Q", title="Final test accuracy", axis=alt.Axis(format="~%"), scale=alt.Scale(zero=False))
-    low = y.copy()
-    low.shorthand = "accuracy_low:Q"
+    y, low = (theme.accuracy_axis(f"accuracy_{part}:Q", "Final test accuracy") for part in ("mean", "low"))
     bars = base.mark_rule(strokeWidth=2.5).encode(y=low, y2="accuracy_high:Q")
     points = base.mark_point(shape="diamond", size=260, filled=True, stroke="black", strokeWidth=1).encode(
         y=y,
@@ -135,8 +133,7 @@ def cost(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> alt.Layer
             *theme.tips({"noise_multiplier_mean:Q": ("Noise multiplier", ".3f")}),
         ],
     )
-    chart = alt.layer(bars, points).add_params(chosen)
-    return chart.properties(title=title, width=theme.WIDTH, height=theme.HEIGHT)
+    return theme.sized(alt.layer(bars, points).add_params(chosen), title)
 
 
 def failures(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> alt.Chart:
@@ -184,15 +181,13 @@ FIGURES = {
 def summarize(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables summary, realizations, history, leakage and statuses of a scenario."""
     each = results.realizations(tables)
-    averaged = [*results.FINAL, "participants", "records", "channel_uses", "air_seconds", "transmit_energy_j"]
-    summary = each.group_by("scheme", maintain_order=True).agg(
-        pl.len().alias("realizations"),
+    summary = results.summary(
+        each,
+        [*results.FINAL, "participants", "records", "channel_uses", "air_seconds", "transmit_energy_j"],
         pl.col("noise_multiplier", "reading", *EPSILONS).first(),
         pl.col("empty_rounds").sum(),
-        *((pl.col("training") == status).sum().alias(status) for status in ("trained", "diverged")),
-        pl.col("delta", "unit", "neighbouring_relation", "sampling", "observer", "guarantee").first(),
+        *results.trainings("trained", "diverged"),
     )
-    summary = summary.join(theme.means(each, ["scheme"], averaged), on="scheme", how="left", maintain_order="left")
     return {
         "summary": summary,
         "realizations": each,
@@ -216,27 +211,22 @@ def _curves(frame: pl.DataFrame, title: alt.TitleParams, legend: str, colours: l
     frame = frame.with_columns(
         method=pl.col("method").cast(pl.String).replace_strict(METHODS), epsilon=_finite("epsilon")
     )
-    lines, methods = (frame[name].unique(maintain_order=True).to_list() for name in ("line", "method"))
-    chosen = alt.selection_point(fields=["line"], bind="legend")
+    methods = frame["method"].unique(maintain_order=True).to_list()
+    colour, chosen, opacity = _line_colours(frame, colours, legend)
     return (
         alt.Chart(frame, title=title, width=theme.WIDTH, height=theme.HEIGHT)
         .mark_line()
         .encode(
             x=alt.X("x:Q", title="Communication rounds", scale=alt.Scale(type="log", nice=False)),
             y=alt.Y("epsilon:Q", title="Epsilon", scale=alt.Scale(type="log", nice=False)),
-            color=alt.Color(
-                "line:N",
-                title=legend,
-                legend=theme.legend(),
-                scale=alt.Scale(domain=lines, range=colours[: len(lines)]),
-            ),
+            color=colour,
             strokeDash=alt.StrokeDash(
                 "method:N",
                 title="Accountant",
                 legend=theme.legend(symbolSize=1500),
                 scale=alt.Scale(domain=methods, range=[DASHES[method] for method in methods]),
             ),
-            opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08)),
+            opacity=opacity,
             tooltip=theme.tips(
                 {"line:N": legend, "method:N": "Accountant", "x:Q": "Rounds", "epsilon:Q": ("Epsilon", ".4g")}
             ),
@@ -245,10 +235,15 @@ def _curves(frame: pl.DataFrame, title: alt.TitleParams, legend: str, colours: l
     )
 
 
+def _line_colours(frame: pl.DataFrame, colours: list[str], title: str) -> tuple[alt.Color, alt.Parameter, dict]:
+    """A colour for each `line`, the selection of lines, and the opacity it sets."""
+    lines = frame["line"].unique(maintain_order=True)
+    return theme.named_colours(dict(zip(lines, colours, strict=False)), field="line", title=title)
+
+
 def _robustness(frame: pl.DataFrame, title: alt.TitleParams, axis: str, scale: alt.Scale) -> alt.Chart:
     frame = frame.with_columns(epsilon=_finite("epsilon"))
-    lines = frame["line"].unique(maintain_order=True).to_list()
-    chosen = alt.selection_point(fields=["line"], bind="legend")
+    colour, chosen, opacity = _line_colours(frame, ["#009E73", "#D55E00", "#0072B2"], "Scheme")
     whole = frame["x"].unique().sort().cast(pl.Int64).to_list() if axis == FAILED else []  # no half devices
     ticks = alt.Axis(values=whole[:: -(-len(whole) // 12)], format="d") if whole else alt.Axis()
     return (
@@ -257,13 +252,8 @@ def _robustness(frame: pl.DataFrame, title: alt.TitleParams, axis: str, scale: a
         .encode(
             x=alt.X("x:Q", title=axis, axis=ticks),
             y=alt.Y("epsilon:Q", title="Epsilon after all rounds", scale=scale),
-            color=alt.Color(
-                "line:N",
-                title="Scheme",
-                legend=theme.legend(),
-                scale=alt.Scale(domain=lines, range=["#009E73", "#D55E00", "#0072B2"][: len(lines)]),
-            ),
-            opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08)),
+            color=colour,
+            opacity=opacity,
             tooltip=theme.tips({"line:N": "Scheme", "x:Q": (axis, ".3~g"), "epsilon:Q": ("Epsilon", ".4g")}),
         )
         .add_params(chosen)

@@ -9,6 +9,7 @@ import polars as pl
 from pwfl.learning import datasets, features
 from pwfl.privacy.gaussian import classic_epsilon, exact_epsilon, tight_epsilon, zcdp
 from pwfl.scenario.values import replaced
+from pwfl.systems.multicell import objective
 from pwfl.systems.multicell.assigned import KEYS, assigned
 from pwfl.systems.multicell.bound import least_proven, upper_bound
 from pwfl.systems.multicell.bounds import noise_scale
@@ -41,14 +42,6 @@ GUARANTEES = {
 def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Leakage of each scheduled user, and each realization's objective, guarantee and bound.
 
-    A record's guarantee is its user's; that of the system is the worst, so `rho_max` and the
-    epsilons in `outcome` are maxima over users. `rho_worst_case`, with `per_user` clipping only, is
-    the leakage where one record can turn the clipped mean around: sensitivity 2 L, not 2 L / K_i.
-
-    A user leaks in the rounds in which it sends, and zCDP adds up over them. The objective and the left side of (21)
-    are those of the noise that each user would add if it sent in all rounds at the same budget, in the units of the
-    bounds; see `noise.run`.
-
     Parameters
     ----------
     tables
@@ -58,21 +51,47 @@ def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.
     -------
     The tables `leakage` and `outcome`.
     """
-    training = scenario.training
-    delta = scenario.privacy.delta
-    clip, rounds, clipping = training.clip_norm, training.rounds, training.clipping
-
     frame = assigned(tables)
+    leakage = leakages(scenario, frame)
+    outcome = participation(frame)
+    for part in (objectives(scenario, tables, frame), convergence(scenario, frame)):
+        outcome = beside(outcome, part, "realization")
+    return {
+        "leakage": leakage,
+        "outcome": outcome.join(guarantees(scenario, leakage), on="realization", how="left", maintain_order="left")
+        .pipe(beside, costs(scenario, tables), "realization")
+        .with_columns(
+            epsilon_server=pl.col("epsilon_exact"), **{name: pl.lit(term) for name, term in terms(scenario).items()}
+        ),
+    }
+
+
+def leakages(scenario: "Multicell", frame: pl.DataFrame) -> pl.DataFrame:
+    """Leakage (11) of each user who ever sends, and the guarantees that follow from it.
+
+    A user leaks in the rounds in which it sends, and zCDP adds up over them. `rho_worst_case`, with `per_user` clipping
+    only, is the leakage where one record can turn the clipped mean around: sensitivity 2 L, not 2 L / K_i.
+
+    Parameters
+    ----------
+    frame
+        That of `assigned`.
+
+    Returns
+    -------
+    realization, user, rho, mu, epsilon_exact, epsilon_tight, epsilon_classic, rho_worst_case.
+    """
+    delta, clip = scenario.privacy.delta, scenario.training.clip_norm
     samples, scheduled, noise_std = (to_array(frame, name, *KEYS) for name in ("samples", "scheduled", "noise_std"))
     sends = scheduled & ~np.isnan(noise_std)
-    added, rounds_each = np.where(sends, noise_std, np.inf), rounds // sends.shape[1]
     ever = sends.any(axis=1)
+    added, rounds_each = np.where(sends, noise_std, np.inf), scenario.training.rounds // sends.shape[1]
     rho = zcdp(2 * clip / samples, added, rounds_each).sum(axis=1)[ever]
     worst_case = zcdp(2 * clip, added, rounds_each).sum(axis=1)[ever]
-    if clipping == "per_sample":
+    if scenario.training.clipping == "per_sample":
         worst_case = np.full(len(rho), np.nan)
     keys = frame.select("realization", "user").unique(maintain_order=True)
-    leakage = keys.filter(pl.Series(ever.ravel())).with_columns(
+    return keys.filter(pl.Series(ever.ravel())).with_columns(
         rho=pl.Series(rho),
         mu=pl.Series(np.sqrt(2 * rho)),
         epsilon_exact=pl.Series(exact_epsilon(rho, delta)),
@@ -81,51 +100,52 @@ def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.
         rho_worst_case=pl.Series(worst_case, nan_to_null=True),
     )
 
-    constants = scenario.convergence
-    if constants.xi1 is None:
-        constants = replaced(constants, "xi1", clip**2)  # which makes Assumption 6 true
-    bound = convergence_bound(
-        samples,
-        scheduled,
-        noise_std,
-        parameter_count(training, features.size(scenario)),
-        constants,
-    )
-    bounds = pl.DataFrame(
-        {"realization": frame["realization"].unique().sort()}
-        | {name: pl.Series(values, nan_to_null=True) for name, values in bound.items()}
-    )
-    outcome = beside(participation(frame), objectives(scenario, tables, frame), "realization")
+
+def guarantees(scenario: "Multicell", leakage: pl.DataFrame) -> pl.DataFrame:
+    """Each realization's guarantee: that of the user who leaks most. Realizations in which nobody sends have no row.
+
+    A record's guarantee is its user's, so `rho_max` and the epsilons are maxima over users.
+    """
+    epsilons = ("epsilon_exact", "epsilon_tight", "epsilon_classic")
     worst = leakage.group_by("realization", maintain_order=True).agg(
         rho_total=pl.col("rho").sum(),
         rho_max=pl.col("rho").max(),
         rho_median=pl.col("rho").median(),
         rho_worst_case=pl.col("rho_worst_case").max(),
-        **{name: pl.col(name).max() for name in ("epsilon_exact", "epsilon_tight", "epsilon_classic")},
+        **{name: pl.col(name).max() for name in epsilons},
     )
-    outcome = (
-        beside(outcome, bounds, "realization")
-        .join(worst, on="realization", how="left", maintain_order="left")  # which lacks those where nobody sends
-        .with_columns(
-            epsilon_worst_case=pl.when(pl.col("rho_worst_case").is_not_null()).then(
-                pl.col("rho_worst_case").map_batches(lambda rho: pl.Series(exact_epsilon(rho, delta)), pl.Float64)
-            )
-        )
-        .with_columns(
-            bound=worth(datasets.SIZES[scenario.data.dataset].classes),
-            bound_premise=pl.lit(premise(training, constants.smoothness)),
-        )
-        .pipe(beside, costs(scenario, tables), "realization")
-        .with_columns(
-            delta=pl.lit(delta), rounds=pl.lit(rounds), **{name: pl.lit(term) for name, term in TERMS.items()}
-        )
-        .with_columns(
-            epsilon_server=pl.col("epsilon_exact"),
-            guaranteed=pl.lit(clipping == "per_sample"),
-            guarantee=pl.lit(GUARANTEES[clipping]),
-        )
+    epsilon = pl.col("rho_worst_case").map_batches(
+        lambda rho: pl.Series(exact_epsilon(rho, scenario.privacy.delta)), pl.Float64
     )
-    return {"leakage": leakage, "outcome": outcome}
+    return worst.with_columns(epsilon_worst_case=pl.when(pl.col("rho_worst_case").is_not_null()).then(epsilon))
+
+
+def convergence(scenario: "Multicell", frame: pl.DataFrame) -> pl.DataFrame:
+    """Theorem 1's constants and bound for each realization, and what they say; `frame` is that of `assigned`."""
+    training, constants = scenario.training, scenario.convergence
+    if constants.xi1 is None:
+        constants = replaced(constants, "xi1", training.clip_norm**2)  # which makes Assumption 6 true
+    columns = (to_array(frame, name, *KEYS) for name in ("samples", "scheduled", "noise_std"))
+    bound = convergence_bound(*columns, parameter_count(training, features.size(scenario)), constants)
+    return pl.DataFrame(
+        {"realization": frame["realization"].unique().sort()}
+        | {name: pl.Series(values, nan_to_null=True) for name, values in bound.items()}
+    ).with_columns(
+        bound=bound_in_words(datasets.SIZES[scenario.data.dataset].classes),
+        bound_premise=pl.lit(premise(training, constants.smoothness)),
+    )
+
+
+def terms(scenario: "Multicell") -> dict[str, object]:
+    """The terms under which a scenario's guarantees and costs hold, by the columns of `outcome`."""
+    clipping = scenario.training.clipping
+    return {
+        "delta": scenario.privacy.delta,
+        "rounds": scenario.training.rounds,
+        **TERMS,
+        "guaranteed": clipping == "per_sample",
+        "guarantee": GUARANTEES[clipping],
+    }
 
 
 def participation(frame: pl.DataFrame) -> pl.DataFrame:
@@ -145,8 +165,9 @@ def participation(frame: pl.DataFrame) -> pl.DataFrame:
 def objectives(scenario: "Multicell", tables: dict[str, pl.DataFrame], frame: pl.DataFrame) -> pl.DataFrame:
     """Objective (20) of each realization, how far it is from its bound, and the left side of (21).
 
-    Of several intervals, (20) and its bound are means, the left side of (21) is the largest. Objective and left side
-    are null where an interval has no feasible noise.
+    The objective and the left side of (21) are those of the noise that each user would add if it sent in all rounds at
+    the same budget, in the units of the bounds; see `noise.run`. Both are null where an interval has no feasible noise.
+    Of several intervals, (20) and its bound are means, the left side of (21) is the largest.
 
     Parameters
     ----------
@@ -162,13 +183,11 @@ def objectives(scenario: "Multicell", tables: dict[str, pl.DataFrame], frame: pl
     count = frame["interval"].n_unique()
     scale = noise_scale(scenario) * (planned(scenario.privacy, count) / count) ** 0.5
     noise_std = pl.col("noise_std") / scale  # as (20) and (21) have it, if it sent in all rounds
-    weighted = pl.col("samples") * pl.col("scheduled")
     each = frame.group_by("realization", "interval", maintain_order=True).agg(
         known=pl.col("noise_std").is_not_null().all(),
         samples=pl.col("samples").sum(),
-        objective=(pl.col("samples") - weighted).sum()
-        + scenario.schedule.gamma * (pl.col("samples") * noise_std).filter("scheduled").pow(-2).sum(),
-        noise_error=pl.when(pl.col("scheduled").any()).then((weighted * noise_std.pow(2)).sum() / weighted.sum()),
+        objective=objective.total(noise_std, scenario.schedule.gamma),
+        noise_error=objective.noise_error(noise_std),
     )
     most = values_bound(scenario, tables).ravel()
     proven = pl.col("samples") - pl.col("objective") >= pl.Series(least_proven(most))
@@ -260,7 +279,7 @@ def convergence_bound(
     return {"c1": c1, "c2": c2, "c3": c3, "bound_limit": limit}
 
 
-def worth(classes: int) -> pl.Expr:
+def bound_in_words(classes: int) -> pl.Expr:
     """What Theorem 1's bound says, in words. ln(classes) is the loss of equal probabilities, nothing learned."""
     guess = log(classes)
     return (
@@ -286,5 +305,5 @@ def premise(training: "Training", smoothness: float) -> str:
         step = "met" if met else f"not met ({rate:g}, not {1 / smoothness:g})"
     hidden = training.model == "cnn" or training.hidden_layers
     loss = "hidden layers" if hidden else "softmax regression has no L2 term"
-    found = f"step size 1 / smoothness: {step}; strongly convex loss: not met ({loss})"
-    return found if training.weights == "samples" else f"{found}; averages by samples: not met"
+    premises = f"step size 1 / smoothness: {step}; strongly convex loss: not met ({loss})"
+    return premises if training.weights == "samples" else f"{premises}; averages by samples: not met"

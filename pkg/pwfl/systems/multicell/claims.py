@@ -1,15 +1,29 @@
 """Claims about the system `multicell`, the paper's and this project's, measured on the scenarios of a study."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import permutations, product
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
 
-from pwfl.learning import datasets
-from pwfl.report import claims as common
-from pwfl.report.claims import Band, Claim, difference, ratio
+from pwfl.report.claims import (
+    Band,
+    Claim,
+    Measure,
+    alike,
+    by,
+    by_means,
+    by_scheme,
+    counted,
+    difference,
+    first,
+    maximum,
+    measure,
+    paired,
+    ratio,
+    table,
+)
 from pwfl.scenario.values import value_of
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.bounds import leakage_bound
@@ -24,14 +38,15 @@ SIMILAR, SLIGHT = 0.05, 0.05  # accuracies this close are read as similar, a los
 SIMILAR_LOSS, SLIGHT_LOSS = 1.1, 1.1  # the same of losses, as ratios
 TRAININGS = 100  # realizations over which the paper's maxima of rho go
 ROUNDING = 1e-9
-FIG_4, FIG_5, FIG_5_LEAKAGE = "Sec. VI-A, Fig. 4", "Sec. VI-B, Fig. 5 a-d", "Sec. VI-B, Fig. 5 e, f"
+FIG_4, FIG_5, FIG_5_EF = "Sec. VI-A, Fig. 4", "Sec. VI-B, Fig. 5 a-d", "Sec. VI-B, Fig. 5 e, f"
 CONCLUSION = "Sec. VII"
-NAMED = ((RND, "RndSched"), (OPT, "OptSched"), (OPT_DP, "OptSched+DP"))
-LESS, MORE, MOST = Band(below=0), Band(above=0), Band(most=1)
-OBJECTIVE, RHO_MAX, RHO_MEDIAN = "objective_per_sample", "rho_max", "rho_median"  # columns
-GAP, RHO_TOTAL, SENDERS = "objective_gap", "rho_total", "scheduled"
-LEAKAGES = (RHO_MAX, RHO_MEDIAN, RHO_TOTAL)
+EVEN_BETTER, EQUAL_RHO = "similar or even better", "everyone of OptSched+DP has equal rho"
 OWN = "not the paper's: docs/multicell.md"
+PER_USER = "; (11) is not guaranteed: clipping per_user"  # the caveat of claims about leakage
+LESS, MORE, MOST = Band(below=0), Band(above=0), Band(most=1)
+SLIGHTLY_LESS, SLIGHTLY_MORE = Band(least=-SLIGHT, below=0), Band(above=1, most=SLIGHT_LOSS)
+NOT_WORSE, NOT_WORSE_LOSS = Band(least=-SIMILAR), Band(most=SIMILAR_LOSS)
+SIX_POINTS = Band(above=0.06)
 SAME = Band(least=1 - 1e-6, most=1 + 1e-6)
 FADING_KEYS = (  # by which scenarios may differ whose channels are drawn anew, or not
     "radio.coherence_rounds",
@@ -40,275 +55,174 @@ FADING_KEYS = (  # by which scenarios may differ whose channels are drawn anew, 
     "realizations",
     "training_realizations",
 )
-
-
-class Comparison(NamedTuple):
-    """A claim that compares schemes by means over realizations.
-
-    Attributes
-    ----------
-    claim
-        What is claimed.
-    column
-        The quantity, a column of the report's table `realizations`.
-    function
-        Takes the quantity's means, one of each series.
-    series
-        Pairs of a setting's place, 0 where the claim is about one setting, and a scheme.
-    """
-
-    claim: Claim
-    column: str
-    function: Callable
-    series: tuple[tuple[int, tuple[str, str]], ...]
+SHARE = "share of the bound"  # of the largest rho of a realization
+LEAKAGES = ("rho_max", "rho_median", "rho_total")
+COLUMNS = ("objective_per_sample", "objective_gap", "scheduled", *LEAKAGES, "accuracy", "loss")
 
 
 def _gap_difference(means: np.ndarray) -> np.ndarray:
     return means[0] - means[1] - (means[2] - means[3])
 
 
-def _mean(means: np.ndarray) -> np.ndarray:
-    return means[0]
+class Quantity(NamedTuple):
+    """A number of each realization: its column, its words, and the function of its means that a claim is about."""
+
+    column: str
+    words: str
+    function: Callable = difference
 
 
-def _of_accuracy(text: str) -> tuple[Comparison, ...]:
-    """A claim that setting 1's accuracy is above setting 0's, in each of the paper's schemes."""
-    return tuple(
-        Comparison(Claim(f"{text}, {name} (difference)", MORE, OWN), "accuracy", difference, ((1, scheme), (0, scheme)))
-        for scheme, name in NAMED
+OBJECTIVE = Quantity("objective_per_sample", "mean objective per sample")
+GAPS = OBJECTIVE._replace(function=_gap_difference)
+GAP = Quantity("objective_gap", "mean gap to the bound", first)
+ACCURACY, FEW_ACCURACY = (Quantity("accuracy", f"final accuracy{where}") for where in ("", ", few blocks"))
+LOSS, LOSS_RATIO = (Quantity("loss", "final loss", function) for function in (difference, ratio))
+FEW_LOSS = Quantity("loss", "final loss, few blocks", ratio)
+RHO_MEDIAN = Quantity("rho_median", "median rho of a realization")
+RHO_MAX = Quantity("rho_max", "largest rho of a realization", ratio)
+RHO_TOTAL = Quantity("rho_total", "sum of rho of a realization", ratio)
+SENDERS = Quantity("scheduled", "users who ever send")
+
+
+def _declared(places: tuple[int, ...], *rows: tuple) -> tuple[Claim, ...]:
+    """Claims of rows (number, quantity, words, band, source, what is printed, schemes).
+
+    They compare the schemes in one setting or, with places (1, 0), those of setting 1 with those of setting 0.
+    """
+    claims = []
+    for number, quantity, words, band, source, printed, *schemes in rows:
+        kind = {difference: " (difference)", ratio: " (ratio)"}.get(quantity.function, "")
+        caveat = "{caveat}" if quantity.column in LEAKAGES else ""
+        series = [(place, scheme, quantity.column) for place, scheme in product(places, schemes)]
+        text, measured = f"{number}. {quantity.words}: {words}{kind}", by_means(quantity.function, *series)
+        claims.append(Claim(text, band, source + caveat, printed, measured))
+    return tuple(claims)
+
+
+def _more_accurate(number: int, words: str) -> tuple[Claim, ...]:
+    """Claims that setting 1's accuracy is above setting 0's, in each of the paper's schemes."""
+    named = ((RND, "RndSched"), (OPT, "OptSched"), (OPT_DP, "OptSched+DP"))
+    return _declared(
+        (1, 0), *((number, ACCURACY, f"{words}, {name}", MORE, OWN, None, scheme) for scheme, name in named)
     )
 
 
-def _here(*schemes: tuple[str, str]) -> tuple:
-    return tuple((0, scheme) for scheme in schemes)
+def _maximum(shares: np.ndarray) -> Measure | None:
+    """The largest rho of a user in all realizations, in units of the bound that (22) sets."""
+    shares = shares[~np.isnan(shares)]
+    return maximum(shares, TRAININGS, 1 + ROUNDING) if len(shares) else None
+
+
+def _factor(of_random: np.ndarray, of_optimal: np.ndarray) -> Measure | None:
+    """RndSched's maximum over OptSched+DP's: of fewer realizations than the paper's, either may still grow."""
+    one, other = _maximum(of_random), _maximum(of_optimal)
+    if one is None or other is None:
+        return None
+    value, count = one.value / other.value, one.realizations
+    if count < TRAININGS:
+        return Measure(value, None, None, f"none: maxima of fewer realizations than {TRAININGS}", count)
+    return counted(value, count)
+
+
+def _apart(series: dict) -> Measure | None:
+    """How far the leakage of two settings' realizations differs, in the schemes that both have."""
+    columns = [
+        paired(values, series[1, scheme, column])
+        for (place, scheme, column), values in series.items()
+        if place == 0 and column in ("rho_max", "rho_total") and (1, scheme, column) in series
+    ]
+    if not columns:
+        return None
+    both = np.concatenate(columns, axis=1)
+    return counted(np.abs(both[1] / both[0] - 1).max(initial=0.0), len(columns[0][0]))
 
 
 WITHIN = (  # one setting
-    Comparison(
-        Claim("1. mean objective per sample: OptSched below RndSched (difference)", LESS, FIG_4),
-        OBJECTIVE,
-        difference,
-        _here(OPT, RND),
+    *_declared(
+        (0,),
+        (1, OBJECTIVE, "OptSched below RndSched", LESS, FIG_4, None, OPT, RND),
+        (1, OBJECTIVE, "OptSched+DP below OptSched", LESS, FIG_4, None, OPT_DP, OPT),
+        (3, ACCURACY, "OptSched above RndSched", MORE, FIG_5, None, OPT, RND),
+        (3, LOSS, "OptSched below RndSched", LESS, FIG_5, None, OPT, RND),
+        (3, ACCURACY, "OptSched+DP slightly degrades OptSched", SLIGHTLY_LESS, FIG_5, "slightly", OPT_DP, OPT),
+        (3, LOSS_RATIO, "OptSched+DP slightly degrades OptSched", SLIGHTLY_MORE, FIG_5, "slightly", OPT_DP, OPT),
+        (5, RHO_MEDIAN, "OptSched+DP leaks less than OptSched", LESS, FIG_5_EF, "substantially reduces", OPT_DP, OPT),
+        (5, RHO_MEDIAN, "OptSched leaks less than RndSched", LESS, CONCLUSION, "if gamma is set properly", OPT, RND),
     ),
-    Comparison(
-        Claim("1. mean objective per sample: OptSched+DP below OptSched (difference)", LESS, FIG_4),
-        OBJECTIVE,
-        difference,
-        _here(OPT_DP, OPT),
+    Claim(
+        "4. largest rho of RndSched: about the bound of (22) (share of it)",
+        Band(least=0.9, most=1 + ROUNDING),
+        FIG_5_EF + "{caveat}",
+        "around 4, the bound with Table I",
+        by(_maximum, (0, RND, SHARE)),
     ),
-    Comparison(
-        Claim("3. final accuracy: OptSched above RndSched (difference)", MORE, FIG_5),
-        "accuracy",
-        difference,
-        _here(OPT, RND),
+    Claim(
+        "4. largest rho of OptSched+DP: about an eighth of the bound of (22) (share of it)",
+        Band(least=0.1, most=0.15),
+        FIG_5_EF + "{caveat}",
+        "around 0.5, the bound is 4",
+        by(_maximum, (0, OPT_DP, SHARE)),
     ),
-    Comparison(
-        Claim("3. final loss: OptSched below RndSched (difference)", LESS, FIG_5),
-        "loss",
-        difference,
-        _here(OPT, RND),
-    ),
-    Comparison(
-        Claim(
-            "3. final accuracy: OptSched+DP slightly degrades OptSched (difference)",
-            Band(least=-SLIGHT, below=0),
-            FIG_5,
-            "slightly",
-        ),
-        "accuracy",
-        difference,
-        _here(OPT_DP, OPT),
-    ),
-    Comparison(
-        Claim(
-            "3. final loss: OptSched+DP slightly degrades OptSched (ratio)",
-            Band(above=1, most=SLIGHT_LOSS),
-            FIG_5,
-            "slightly",
-        ),
-        "loss",
-        ratio,
-        _here(OPT_DP, OPT),
-    ),
-    Comparison(
-        Claim(
-            "5. median rho of a realization: OptSched+DP leaks less than OptSched (difference)",
-            LESS,
-            FIG_5_LEAKAGE,
-            "substantially reduces",
-        ),
-        RHO_MEDIAN,
-        difference,
-        _here(OPT_DP, OPT),
-    ),
-    Comparison(
-        Claim(
-            "5. median rho of a realization: OptSched leaks less than RndSched (difference)",
-            LESS,
-            CONCLUSION,
-            "if gamma is set properly",
-        ),
-        RHO_MEDIAN,
-        difference,
-        _here(OPT, RND),
+    Claim(
+        "4. largest rho: RndSched over OptSched+DP, at least (factor)",
+        Band(least=8),
+        CONCLUSION + "{caveat}",
+        "a factor of 8, from 4 to 0.5",
+        by(_factor, (0, RND, SHARE), (0, OPT_DP, SHARE)),
     ),
 )
-BEYOND = (  # one setting, schemes that are not the paper's
-    Comparison(
-        Claim("6. mean objective per sample: all cells together below OptSched (difference)", LESS, OWN),
-        OBJECTIVE,
-        difference,
-        _here(JOINT, OPT),
-    ),
-    Comparison(
-        Claim("6. mean objective per sample: all cells and noise together below OptSched+DP (difference)", LESS, OWN),
-        OBJECTIVE,
-        difference,
-        _here(JOINT_DP, OPT_DP),
-    ),
+BEYOND = _declared(  # one setting, schemes that are not the paper's
+    (0,),
+    (6, OBJECTIVE, "all cells together below OptSched", LESS, OWN, None, JOINT, OPT),
+    (6, OBJECTIVE, "all cells and noise together below OptSched+DP", LESS, OWN, None, JOINT_DP, OPT_DP),
+    (6, GAP, "all cells together at most 0.05 %", Band(most=5e-4), OWN, None, JOINT),
+    (6, GAP, "all cells and noise together at most 0.05 %", Band(most=5e-4), OWN, None, JOINT_DP),
+    (6, ACCURACY, "all cells and noise together above OptSched+DP", MORE, OWN, None, JOINT_DP, OPT_DP),
+    (7, RHO_TOTAL, f"the same if {EQUAL_RHO}", SAME, OWN, None, EQUAL_SUM, OPT_DP),
+    (7, RHO_MAX, f"a fifth lower, or more, if {EQUAL_RHO}", Band(most=0.8), OWN, None, EQUAL_SUM, OPT_DP),
+    (7, ACCURACY, f"higher if {EQUAL_RHO}", MORE, OWN, None, EQUAL_SUM, OPT_DP),
+    (7, ACCURACY, "higher if those of most samples have OptSched+DP's largest rho", MORE, OWN, None, FILL_UP, OPT_DP),
+    (8, RHO_MAX, "scheduled by squared samples at most OptSched+DP's", MOST, OWN, None, JOINT_SNR, OPT_DP),
+    (8, ACCURACY, "scheduled by squared samples above OptSched+DP", MORE, OWN, None, JOINT_SNR, OPT_DP),
+)
+FEW_BLOCKS = _declared(  # one setting of small R
+    (0,),
+    (3, FEW_ACCURACY, "OptSched above RndSched by more than 6 points", SIX_POINTS, CONCLUSION, "over 6%", OPT, RND),
+    (3, FEW_ACCURACY, "OptSched+DP similar to RndSched or better", NOT_WORSE, FIG_5, EVEN_BETTER, OPT_DP, RND),
+    (3, FEW_LOSS, "OptSched+DP similar to RndSched or better", NOT_WORSE_LOSS, FIG_5, EVEN_BETTER, OPT_DP, RND),
+)
+LARGER_GAMMA = _declared(  # setting 1 has the larger gamma
+    (1, 0),
+    (2, GAPS, "gap from OptSched to OptSched+DP wider at larger gamma (difference)", MORE, "Fig. 4", None, OPT, OPT_DP),
+    (2, OBJECTIVE, "OptSched+DP lower at larger gamma", LESS, FIG_4, None, OPT_DP),
+    (5, RHO_MEDIAN, "OptSched leaks less at larger gamma", LESS, FIG_5_EF, None, OPT),
+)
+MORE_BLOCKS = _declared(  # setting 1 has the larger R
+    (1, 0),
+    (2, GAPS, "RndSched closer to OptSched at larger R (difference of gaps)", LESS, FIG_4, "slightly closer", RND, OPT),
+)
+FADING = _declared(  # setting 1 draws the channel anew, setting 0 does not
+    (1, 0),
     *(
-        Comparison(Claim(f"6. mean gap to the bound: {which} at most 0.05 %", Band(most=5e-4), OWN), GAP, _mean, series)
-        for which, series in (
-            ("all cells together", _here(JOINT)),
-            ("all cells and noise together", _here(JOINT_DP)),
-        )
-    ),
-    Comparison(
-        Claim("6. final accuracy: all cells and noise together above OptSched+DP (difference)", MORE, OWN),
-        "accuracy",
-        difference,
-        _here(JOINT_DP, OPT_DP),
-    ),
-    Comparison(
-        Claim("7. sum of rho of a realization: the same if everyone of OptSched+DP has equal rho (ratio)", SAME, OWN),
-        RHO_TOTAL,
-        ratio,
-        _here(EQUAL_SUM, OPT_DP),
-    ),
-    Comparison(
-        Claim(
-            "7. largest rho of a realization: a fifth lower, or more, if everyone of OptSched+DP has equal rho (ratio)",
-            Band(most=0.8),
-            OWN,
-        ),
-        RHO_MAX,
-        ratio,
-        _here(EQUAL_SUM, OPT_DP),
-    ),
-    Comparison(
-        Claim("7. final accuracy: higher if everyone of OptSched+DP has equal rho (difference)", MORE, OWN),
-        "accuracy",
-        difference,
-        _here(EQUAL_SUM, OPT_DP),
-    ),
-    Comparison(
-        Claim(
-            "7. final accuracy: higher if those of most samples have OptSched+DP's largest rho (difference)", MORE, OWN
-        ),
-        "accuracy",
-        difference,
-        _here(FILL_UP, OPT_DP),
-    ),
-    Comparison(
-        Claim("8. largest rho of a realization: scheduled by squared samples at most OptSched+DP's (ratio)", MOST, OWN),
-        RHO_MAX,
-        ratio,
-        _here(JOINT_SNR, OPT_DP),
-    ),
-    Comparison(
-        Claim("8. final accuracy: scheduled by squared samples above OptSched+DP (difference)", MORE, OWN),
-        "accuracy",
-        difference,
-        _here(JOINT_SNR, OPT_DP),
+        (9, quantity, f"{words} if the channel is drawn anew, {name}", band, OWN, None, scheme)
+        for scheme, name in ((OPT_DP, "OptSched+DP"), (JOINT_DP, "all cells and noise together"))
+        for quantity, words, band in ((SENDERS, "more", MORE), (RHO_MAX, "no larger", MOST), (ACCURACY, "higher", MORE))
     ),
 )
-FADING = tuple(  # setting 1 draws the channel anew, setting 0 does not
-    Comparison(Claim(f"9. {text}", band, OWN), column, function, ((1, scheme), (0, scheme)))
-    for scheme, name in ((OPT_DP, "OptSched+DP"), (JOINT_DP, "all cells and noise together"))
-    for text, band, column, function in (
-        (f"users who ever send: more if the channel is drawn anew, {name} (difference)", MORE, SENDERS, difference),
-        (f"largest rho of a realization: no larger if the channel is drawn anew, {name} (ratio)", MOST, RHO_MAX, ratio),
-        (f"final accuracy: higher if the channel is drawn anew, {name} (difference)", MORE, "accuracy", difference),
-    )
+LEARNING = (  # setting 0 learns as the paper does, setting 1 does not
+    *_more_accurate(10, "above that of the paper's learning"),
+    Claim(
+        "10. largest rho, and sum of rho, of a realization: the paper's learning's (largest relative difference)",
+        Band(most=1e-12),
+        OWN,
+        measured=_apart,
+    ),
 )
-LEARNING = _of_accuracy("10. final accuracy: above that of the paper's learning")  # which setting 0 has, and not 1
 INGREDIENTS = {  # parameter -> its value in setting 0, and claims about a setting 1 that differs in nothing else
-    "training.weights": ("samples", _of_accuracy("11. final accuracy: weights by precision above weights by samples")),
-    "training.features": ("pixels", _of_accuracy("11. final accuracy: fixed features above pixels")),
-    "training.test_variants": (False, _of_accuracy("11. final accuracy: variants of test images above them alone")),
+    "training.weights": ("samples", _more_accurate(11, "weights by precision above weights by samples")),
+    "training.features": ("pixels", _more_accurate(11, "fixed features above pixels")),
+    "training.test_variants": (False, _more_accurate(11, "variants of test images above them alone")),
 }
-FEW_BLOCKS = (  # one setting of small R
-    Comparison(
-        Claim(
-            "3. final accuracy, few blocks: OptSched above RndSched by more than 6 points (difference)",
-            Band(above=0.06),
-            CONCLUSION,
-            "over 6%",
-        ),
-        "accuracy",
-        difference,
-        _here(OPT, RND),
-    ),
-    Comparison(
-        Claim(
-            "3. final accuracy, few blocks: OptSched+DP similar to RndSched or better (difference)",
-            Band(least=-SIMILAR),
-            FIG_5,
-            "similar or even better",
-        ),
-        "accuracy",
-        difference,
-        _here(OPT_DP, RND),
-    ),
-    Comparison(
-        Claim(
-            "3. final loss, few blocks: OptSched+DP similar to RndSched or better (ratio)",
-            Band(most=SIMILAR_LOSS),
-            FIG_5,
-            "similar or even better",
-        ),
-        "loss",
-        ratio,
-        _here(OPT_DP, RND),
-    ),
-)
-LARGER_GAMMA = (  # setting 1 has the larger gamma
-    Comparison(
-        Claim(
-            "2. mean objective per sample: gap from OptSched to OptSched+DP wider at larger gamma (difference)",
-            MORE,
-            "Fig. 4",
-        ),
-        OBJECTIVE,
-        _gap_difference,
-        ((1, OPT), (1, OPT_DP), (0, OPT), (0, OPT_DP)),
-    ),
-    Comparison(
-        Claim("2. mean objective per sample: OptSched+DP lower at larger gamma (difference)", LESS, FIG_4),
-        OBJECTIVE,
-        difference,
-        ((1, OPT_DP), (0, OPT_DP)),
-    ),
-    Comparison(
-        Claim("5. median rho of a realization: OptSched leaks less at larger gamma (difference)", LESS, FIG_5_LEAKAGE),
-        RHO_MEDIAN,
-        difference,
-        ((1, OPT), (0, OPT)),
-    ),
-)
-MORE_BLOCKS = (  # setting 1 has the larger R
-    Comparison(
-        Claim(
-            "2. mean objective per sample: RndSched closer to OptSched at larger R (difference of gaps)",
-            LESS,
-            FIG_4,
-            "slightly closer",
-        ),
-        OBJECTIVE,
-        _gap_difference,
-        ((1, RND), (1, OPT), (0, RND), (0, OPT)),
-    ),
-)
 
 
 def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
@@ -324,130 +238,54 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
     scenarios
         A scenario's name -> `scenario` (all that any stage reads) and `realizations` (the report's table).
     """
-    data = {name: _by_scheme(content) for name, content in scenarios.items()}
+    data = {name: _series(content) for name, content in scenarios.items()}
+    settings = {name: content["scenario"] for name, content in scenarios.items()}
     rows = []
 
-    def add(comparisons: tuple[Comparison, ...], *names: str) -> None:
+    def add(claims: tuple[Claim, ...], *names: str) -> None:
         """Claims about settings, by their names."""
-        for claim, column, function, series in comparisons:
-            found = [data[names[k]].get(scheme) for k, scheme in series]
-            if any(columns is None for columns in found):
-                continue
-            values = common.paired(*(columns[column] for columns in found))
-            if not values.shape[1]:
-                continue
-            where = " against ".join(dict.fromkeys(names[k] for k, _ in series))
-            caveat = _caveat(scenarios[names[0]]["scenario"]) if column in LEAKAGES else ""
-            rows.append(common.row(_with(claim, caveat), where, common.estimate(function, values)))
+        series = {(place, *key): values for place, name in enumerate(names) for key, values in data[name].items()}
+        caveat = PER_USER if settings[names[0]].training.clipping == "per_user" else ""
+        rows.extend(measure(claims, " against ".join(reversed(names)), series, caveat=caveat))
 
-    for name, content in scenarios.items():
+    for name, setting in settings.items():
         add(WITHIN + BEYOND, name)
-        if _few_blocks(content["scenario"]):
+        if _few_blocks(setting):
             add(FEW_BLOCKS, name)
-        rows += _maxima(name, content["scenario"], data[name])
-    for names in common.alike(scenarios, "radio.resource_blocks", "schedule.gamma"):
-        settings = [(name, *_setting(scenarios[name]["scenario"])) for name in names]
-        for (one, blocks, gamma), (other, more, larger) in permutations(settings, 2):
-            if more < blocks or larger < gamma:
-                continue
-            if larger > gamma:
+    for names in alike(scenarios, "radio.resource_blocks", "schedule.gamma"):
+        for one, other in permutations(names, 2):
+            blocks, gamma = _blocks_and_gamma(settings[one])
+            more, larger = _blocks_and_gamma(settings[other])
+            if more >= blocks and larger > gamma:
                 add(LARGER_GAMMA, one, other)
-            if more > blocks:
+            if more > blocks and larger >= gamma:
                 add(MORE_BLOCKS, one, other)
-    for names in common.alike(scenarios, *FADING_KEYS):
-        static = [name for name in names if scenarios[name]["scenario"].radio.coherence_rounds is None]
-        for pair in product(static, (name for name in names if name not in static)):
-            add(FADING, *pair)
-    for names in common.alike(scenarios, "training", "privacy.bounds"):
-        paper = [name for name in names if _learns_as_the_paper(scenarios[name]["scenario"])]
-        for pair in product(paper, (name for name in names if name not in paper)):
-            rows.append(_same_leakage(pair, *(data[name] for name in pair)))
-            add(LEARNING, *pair)
+
+    def add_pairs(claims: tuple[Claim, ...], keys: Iterable[str], is_first: Callable[["Multicell"], bool]) -> None:
+        """Claims about pairs of settings that are equal in all but some keys, of which the first are told by them."""
+        for names in alike(scenarios, *keys):
+            first = [name for name in names if is_first(settings[name])]
+            for pair in product(first, (name for name in names if name not in first)):
+                add(claims, *pair)
+
+    add_pairs(FADING, FADING_KEYS, lambda setting: setting.radio.coherence_rounds is None)
+    add_pairs(LEARNING, ("training", "privacy.bounds"), _learns_as_the_paper)
     for key, (value, comparisons) in INGREDIENTS.items():
-        for names in common.alike(scenarios, key):
-            without = [name for name in names if value_of(scenarios[name]["scenario"], key) == value]
-            for pair in product(without, (name for name in names if name not in without)):
-                add(comparisons, *pair)
-    return common.table(rows)
+        add_pairs(comparisons, (key,), lambda setting, key=key, value=value: value_of(setting, key) == value)
+    return table(rows)
 
 
-def _maxima(name: str, scenario: "Multicell", schemes: dict) -> list[tuple]:
-    """The largest rho of a user in all realizations, in units of the bound that (22) sets."""
-    bound = leakage_bound(scenario)
-    largest = {}
-    for scheme in (RND, OPT_DP):
-        values = schemes.get(scheme, {}).get(RHO_MAX, np.array([]))
-        if len(values := values[~np.isnan(values)] / bound):
-            largest[scheme] = common.maximum(values, TRAININGS, 1 + ROUNDING)
-    found = [
-        (
-            largest.get(RND),
-            Claim(
-                "4. largest rho of RndSched: about the bound of (22) (share of it)",
-                Band(least=0.9, most=1 + ROUNDING),
-                FIG_5_LEAKAGE,
-                "around 4, the bound with Table I",
-            ),
-        ),
-        (
-            largest.get(OPT_DP),
-            Claim(
-                "4. largest rho of OptSched+DP: about an eighth of the bound of (22) (share of it)",
-                Band(least=0.1, most=0.15),
-                FIG_5_LEAKAGE,
-                "around 0.5, the bound is 4",
-            ),
-        ),
-        (
-            _factor(largest),
-            Claim(
-                "4. largest rho: RndSched over OptSched+DP, at least (factor)",
-                Band(least=8),
-                CONCLUSION,
-                "a factor of 8, from 4 to 0.5",
-            ),
-        ),
-    ]
-    return [
-        common.row(_with(claim, _caveat(scenario)), name, measure) for measure, claim in found if measure is not None
-    ]
-
-
-def _same_leakage(pair: tuple[str, str], one: dict, other: dict) -> tuple:
-    """How far the leakage of two settings' realizations differs, in the schemes that both have."""
-    columns = [common.paired(one[s][c], other[s][c]) for s in one if s in other for c in (RHO_MAX, RHO_TOTAL)]
-    both = np.concatenate(columns, axis=1)
-    claim = Claim(
-        "10. largest rho, and sum of rho, of a realization: the paper's learning's (largest relative difference)",
-        Band(most=1e-12),
-        OWN,
-    )
-    apart = np.abs(both[1] / both[0] - 1).max(initial=0.0)
-    return common.row(claim, " against ".join(reversed(pair)), common.counted(apart, len(columns[0][0])))
+def _series(content: dict) -> dict:
+    """Each scheme's columns, and its largest rhos as shares of the bound that (22) sets."""
+    series = by_scheme(content["scenario"], content["realizations"], COLUMNS)
+    bound = leakage_bound(content["scenario"])
+    shares = {(scheme, SHARE): values / bound for (scheme, column), values in series.items() if column == "rho_max"}
+    return series | shares
 
 
 def _learns_as_the_paper(scenario: "Multicell") -> bool:
     training = scenario.training
     return (training.weights, training.step, training.features) == ("samples", "constant", "pixels")
-
-
-def _factor(largest: dict) -> common.Measure | None:
-    """RndSched's maximum over OptSched+DP's: of fewer realizations than the paper's, either may still grow."""
-    if len(largest) < 2:
-        return None
-    value, count = largest[RND].value / largest[OPT_DP].value, largest[RND].realizations
-    if count < TRAININGS:
-        return common.Measure(value, None, None, f"none: maxima of fewer realizations than {TRAININGS}", count)
-    return common.counted(value, count)
-
-
-def _with(claim: Claim, caveat: str) -> Claim:
-    return claim._replace(source=claim.source + caveat)
-
-
-def _caveat(scenario: "Multicell") -> str:
-    """What must be said beside a leakage."""
-    return "; (11) is not guaranteed: clipping per_user" if scenario.training.clipping == "per_user" else ""
 
 
 def _few_blocks(scenario: "Multicell") -> bool:
@@ -457,20 +295,5 @@ def _few_blocks(scenario: "Multicell") -> bool:
     return 2 * cells * scenario.radio.resource_blocks <= network.users
 
 
-def _setting(scenario: "Multicell") -> tuple[int, float]:
-    """R and gamma."""
+def _blocks_and_gamma(scenario: "Multicell") -> tuple[int, float]:
     return scenario.radio.resource_blocks, scenario.schedule.gamma
-
-
-def _by_scheme(content: dict) -> dict[tuple[str, str], dict[str, np.ndarray]]:
-    """The columns of each scheme, in the order of realizations; null is NaN."""
-    classes = datasets.SIZES[content["scenario"].data.dataset].classes
-    result = {}
-    for scheme in content["scenario"].schemes:
-        frame = content["realizations"].filter(pl.col("scheme") == scheme.name).sort("realization")
-        result[scheme.scheduler, scheme.noise] = {
-            **{c: frame[c].cast(pl.Float64).to_numpy() for c in (OBJECTIVE, GAP, SENDERS, *LEAKAGES)},
-            "accuracy": common.accuracies(frame, classes),
-            "loss": common.losses(frame),
-        }
-    return result

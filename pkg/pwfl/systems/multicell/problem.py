@@ -9,6 +9,7 @@ from typing import Protocol, Self
 
 import numpy as np
 
+from pwfl.systems.multicell import objective
 from pwfl.systems.multicell.optimal_noise import optimal_noise
 
 EXACT = 1e-12  # of the sum of loads, by which rounding may miss the budget
@@ -35,8 +36,8 @@ class Problem(Protocol):
 class GivenNoise:
     """Users of given values and loads.
 
-    With noise sigma_i, (20) has value K_i - gamma / (K_i sigma_i)^2 and (21) load K_i (sigma_i^2 - Vmax). Any other
-    values do; with loads of zero, there is no budget.
+    Those of (20) and (21) are `objective.value` and `objective.load`. Any others do; with loads of zero, there is no
+    budget.
 
     Attributes
     ----------
@@ -50,7 +51,7 @@ class GivenNoise:
     @classmethod
     def of(cls, samples: np.ndarray, noise_std: np.ndarray, gamma: float, max_error: float) -> Self:
         """Problem (20), (21) for users' samples and noise, shape (row, user)."""
-        return cls(samples - gamma / (samples * noise_std) ** 2, samples * (noise_std**2 - max_error))
+        return cls(objective.value(samples, noise_std, gamma), objective.load(samples, noise_std, max_error))
 
     @property
     def least_load(self) -> np.ndarray:
@@ -95,7 +96,7 @@ class ChosenNoise:
     @property
     def least_load(self) -> np.ndarray:
         """See `Problem`."""
-        return self.min_noise**2 / self.samples - self.max_error * self.samples
+        return objective.least_load(self.samples, self.max_error, self.min_noise)
 
     def rows(self, chosen: np.ndarray) -> Self:
         """See `Problem`."""
@@ -118,5 +119,5 @@ class ChosenNoise:
         """See `Problem`."""
         noise_std, _, feasible = optimal_noise(self.samples, scheduled, self.max_error, self.min_noise)
         with np.errstate(divide="ignore", invalid="ignore"):
-            leakage = self.gamma / (self.samples * noise_std) ** 2
-        return np.where(feasible, np.where(scheduled, self.samples - leakage, 0.0).sum(axis=1), -np.inf)
+            values = objective.value(self.samples, noise_std, self.gamma)
+        return np.where(feasible, np.where(scheduled, values, 0.0).sum(axis=1), -np.inf)

@@ -60,7 +60,7 @@ def topology(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Laye
         legend=theme.legend("circle", symbolStrokeWidth=0.5) if few else None,
     )
     picked = alt.selection_point(fields=["cell"], bind="legend" if few else alt.Undefined)
-    shown = alt.when(picked)
+    opacity = theme.faded(picked, hidden=0.12)
     people = (
         alt.Chart(users)
         .mark_circle(stroke="#333", strokeWidth=0.5)
@@ -74,7 +74,7 @@ def topology(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Laye
                 scale=alt.Scale(range=[30, 400]),
                 legend=theme.legend("circle", symbolStrokeWidth=0.5, symbolFillColor="#888", symbolStrokeColor="#888"),
             ),
-            opacity=shown.then(alt.value(1.0)).otherwise(alt.value(0.12)),
+            opacity=opacity,
             tooltip=theme.tips(
                 {
                     "user:N": "User",
@@ -90,7 +90,7 @@ def topology(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Laye
     rings = (
         alt.Chart(users.drop_nulls("scheduled_by"))
         .mark_point(shape="circle", filled=False, size=420, color="black", strokeWidth=1.5)
-        .encode(x=x, y=y, opacity=shown.then(alt.value(1.0)).otherwise(alt.value(0.12)))
+        .encode(x=x, y=y, opacity=opacity)
     )
     layers, subtitle = [people, rings], f"realization {first}; ringed: users whom a scheme schedules"
     if located:
@@ -184,10 +184,10 @@ def gap(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Chart:
     """Distribution of the objective's gap to what no schedule goes below."""
     title = "Gap of the objective (20) to its lower bound"
     heading = f"Schedules against what none goes below, gamma = {scenario.schedule.gamma:g}"
-    found = tables["outcome"].filter(pl.col("objective_gap").is_finite())
+    finite = tables["outcome"].filter(pl.col("objective_gap").is_finite())
     scale = alt.Scale(type="symlog", constant=GAP_LINEAR, nice=False)  # optimal schedules, too, whose gap is 0
     ticks = alt.Axis(values=[0, *(GAP_LINEAR * 10.0**k for k in range(7))], format=".4~%")
-    return theme.cdf(found, "objective_gap", scenario, heading, title).encode(
+    return theme.cdf(finite, "objective_gap", scenario, heading, title).encode(
         x=alt.X("objective_gap:Q", title=title, scale=scale, axis=ticks)
     )
 
@@ -221,7 +221,7 @@ def tradeoff(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Laye
         title=f"Record-level epsilon at delta = {scenario.privacy.delta:g}",
         scale=alt.Scale(zero=False),
     )
-    y = alt.Y("accuracy:Q", title="Final test accuracy", axis=alt.Axis(format="~%"), scale=alt.Scale(zero=False))
+    y = theme.accuracy_axis("accuracy:Q", "Final test accuracy")
     tips = {"scheme:N": "Scheme", "epsilon_exact:Q": ("Epsilon", ".3f"), "accuracy:Q": ("Final test accuracy", ".1%")}
     points = (
         alt.Chart(shown)
@@ -231,7 +231,7 @@ def tradeoff(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Laye
             y=y,
             color=colour,
             tooltip=theme.tips({"realization:N": "Realization"} | tips),
-            opacity=alt.when(chosen).then(alt.value(0.55)).otherwise(alt.value(0.05)),
+            opacity=theme.faded(chosen, 0.55, 0.05),
         )
     )
     means = (
@@ -239,8 +239,7 @@ def tradeoff(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Laye
         .mark_point(shape="diamond", size=260, filled=True, stroke="black", strokeWidth=1)
         .encode(x=x, y=y, color=colour, tooltip=theme.tips(tips), opacity=opacity)
     )
-    chart = alt.layer(points, means).add_params(chosen)
-    return chart.properties(title=title, width=theme.WIDTH, height=theme.HEIGHT)
+    return theme.sized(alt.layer(points, means).add_params(chosen), title)
 
 
 FIGURES = {
@@ -272,24 +271,21 @@ def summarize(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[st
         "epsilon_tight",
         "epsilon_classic",
     ]
-    summary = each.group_by("scheme", maintain_order=True).agg(
-        pl.len().alias("realizations"),
+    summary = results.summary(
+        each,
+        averaged,
         pl.col("objective_gap").max().alias("objective_gap_maximum"),
         pl.col("proven_optimal").sum(),
         pl.col("rho_max").max().alias("rho_maximum"),
         pl.col("epsilon_exact").max().alias("epsilon_maximum"),
         pl.col("rho_worst_case", "epsilon_worst_case").max(),
         (pl.col("noise_error") > limit).sum().alias("noise_error_exceeded"),
-        *((pl.col("training") == status).sum().alias(status) for status in ("trained", "diverged", "noise_infeasible")),
+        *results.trainings("trained", "diverged", "noise_infeasible"),
         (pl.col("scheduled") == 0).sum().alias("no_user_scheduled"),
-        pl.col("delta", "unit", "neighbouring_relation", "sampling", "observer", "guarantee").first(),
     )
     median = tables["leakage"].group_by("scheme", maintain_order=True).agg(rho_median=pl.col("rho").median())
-    parts = [theme.means(each, ["scheme"], averaged), median]
-    for part in parts:
-        summary = summary.join(part, on="scheme", how="left", maintain_order="left")
     return {
-        "summary": summary,
+        "summary": summary.join(median, on="scheme", how="left", maintain_order="left"),
         "realizations": each,
         "history": tables["history"],
         "statuses": results.statuses(tables),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from pwfl.systems.multicell import assignment
+from pwfl.systems.multicell import assignment, objective
 from pwfl.systems.multicell.interference import Uplink, interference, members, occupants, rates
 from pwfl.systems.multicell.intervals import planned, redrawn_blocks, uniforms
 from pwfl.systems.multicell.joint import joint_blocks
@@ -47,19 +47,19 @@ def run(scenario: "Multicell", scheduler: str, tables: dict[str, pl.DataFrame]) 
     channels = tables["links"].partition_by("interval", maintain_order=True)
     load, most = loads(scenario, users), planned(scenario.privacy, len(channels))
     sent = np.zeros(load.shape, int)  # in how many intervals so far
-    found = []
+    results = []
     for interval, links in enumerate(channels):
         able = sent < most
         uplink = Uplink.of(scenario.radio, users, links).heard(able)
         start = start_blocks(users)
         if interval > 0:
             start = redrawn_blocks(scenario.seed, interval, uplink, np.where(able, load, np.inf))
-        found.append(of_interval(scenario, scheduler, interval, uplink, users, start))
-        sent += found[-1][0]["resource_block"] >= 0
+        results.append(of_interval(scenario, scheduler, interval, uplink, users, start))
+        sent += results[-1][0]["resource_block"] >= 0
     schedule, programs = (
-        {name: np.stack([of[k][name] for of in found], axis=1) for name in found[0][k]} for k in range(2)
+        {name: np.stack([result[k][name] for result in results], axis=1) for name in results[0][k]} for k in range(2)
     )
-    keys = {"realization": uplink.realizations, "interval": range(len(found))}
+    keys = {"realization": uplink.realizations, "interval": range(len(results))}
     schedule = to_table(keys | {"user": range(load.shape[1])}, **schedule)
     programs = to_table(keys | {"cell": range(uplink.cells)}, **programs)
     return {
@@ -109,7 +109,7 @@ def start_blocks(users: pl.DataFrame) -> np.ndarray:
 def loads(scenario: "Multicell", users: pl.DataFrame) -> np.ndarray:
     """What each user adds to (21) with its start noise, K_i (sigma_i^2 - Vmax), shape (realization, user)."""
     samples, noise_std = (to_array(users, name, *KEYS) for name in ("samples", "start_noise_std"))
-    return samples * (noise_std**2 - scenario.privacy.max_noise_error)
+    return objective.load(samples, noise_std, scenario.privacy.max_noise_error)
 
 
 def optimal_blocks(
@@ -128,7 +128,7 @@ def optimal_blocks(
     """
     block, power_w = start.copy(), to_array(users, "start_power_w", *KEYS)
     samples, noise_std = (to_array(users, name, *KEYS) for name in ("samples", "start_noise_std"))
-    value, load = samples - scenario.schedule.gamma / (samples * noise_std) ** 2, loads(scenario, users)
+    value, load = objective.value(samples, noise_std, scenario.schedule.gamma), loads(scenario, users)
     required = uplink.sinr / uplink.max_power_w  # times disturbance over gain: the required power over Pmax
     count, cells = len(block), uplink.cells
     status = np.empty((count, cells), dtype=object)
@@ -185,7 +185,7 @@ def blocks_of_all_cells(
     elif scheduler == "joint_noise":
         problem = ChosenNoise(samples, scenario.schedule.gamma, privacy.max_noise_error, privacy.min_noise)
     else:  # the least noise meets (21)
-        problem = GivenNoise(samples**2.0, privacy.min_noise**2 / samples - privacy.max_noise_error * samples)
+        problem = GivenNoise(samples**2.0, objective.least_load(samples, privacy.max_noise_error, privacy.min_noise))
     purpose = "schedule" if interval == 0 else f"schedule/{interval}"
     shape = (scenario.schedule.searches, uplink.cells + uplink.blocks + 1)
     block, proven = joint_blocks(uplink, problem, uniforms(scenario.seed, purpose, uplink.realizations, shape))

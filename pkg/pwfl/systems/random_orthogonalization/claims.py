@@ -4,8 +4,22 @@ import numpy as np
 import polars as pl
 
 from pwfl.learning import datasets
-from pwfl.report import claims as common
-from pwfl.report.claims import Band, Claim, ratio
+from pwfl.report.claims import (
+    Band,
+    Claim,
+    Measure,
+    accuracies,
+    alike,
+    by,
+    counted,
+    estimate,
+    first,
+    measure,
+    paired,
+    ratio,
+    table,
+    worst,
+)
 from pwfl.tables.arrays import to_array
 
 ROUND, ACCURACY = 14, 0.885  # "89% in less than 15 communication rounds"
@@ -21,6 +35,83 @@ IN_ANTENNAS = {
 }
 
 
+def _mean(values: np.ndarray) -> Measure | None:
+    return estimate(first, values[None]) if len(values) else None
+
+
+def _if_finite(statistic):
+    """The statistic of a series of finite values; others are not measured."""
+    return lambda series: statistic(series) if np.isfinite(series).all() else None
+
+
+def _change_in_users(leakage: np.ndarray) -> Measure | None:
+    """The largest change of the mean from one number of users to the next."""
+    return worst(lambda means: np.diff(means, axis=0), leakage) if len(leakage) > 1 else None
+
+
+def _change(many: np.ndarray, few: np.ndarray) -> Measure | None:
+    values = paired(many, few)
+    return estimate(lambda means: ratio(means) - 1, values) if np.isfinite(values).all() else None
+
+
+def _deviation(ratios: np.ndarray) -> Measure:
+    """The largest deviation of a mean ratio from 1."""
+    return worst(lambda means: np.concatenate([means - 1, 1 - means]), ratios)
+
+
+CLAIMS = (
+    Claim(
+        f"1. mean accuracy after {ROUND} rounds: 89% (88.5% or more)",
+        Band(least=ACCURACY),
+        "Fig. 1",
+        "89% in less than 15 iterations",
+        by(_mean, "accuracy"),
+    ),
+    Claim(
+        "2. leakage (6) falls in K (largest change of the mean from one K to the next)",
+        Band(below=0),
+        "Fig. 2",
+        measured=by(_if_finite(_change_in_users), "printed"),
+    ),
+    Claim(
+        "2. leakage (6), mean over channels, against its closed form (largest relative deviation)",
+        Band(most=MONTE_CARLO),
+        BEYOND,
+        measured=by(_if_finite(_deviation), "printed over closed form"),
+    ),
+    Claim(
+        "4. Theorem 1: (6) is no less than the exact epsilon of the round (share of users and rounds)",
+        Band(least=1),
+        "Theorem 1",
+        measured=by(counted, "covered", "realizations"),
+    ),
+    *(
+        Claim(f"{text} (factor)", Band(most=1), source, measured=by(_if_finite(_mean), name))
+        for name, source, text in (
+            (
+                "antennas over printed",
+                BEYOND,
+                "4. Theorem 1, if all antennas are observed: exact epsilon of a round over (6)",
+            ),
+            (
+                "energy over limit",
+                "the power constraint P",
+                "5. transmit energy of a user in a round over its limit P = alpha^2",
+            ),
+        )
+    ),
+)
+MORE_ANTENNAS = tuple(  # from the scenario of fewest antennas to that of most
+    Claim(
+        f"3. leakage rises in M, at K = {{users}}: {reading} (relative change)",
+        Band(above=0),
+        "Fig. 2" if column == "epsilon_printed" else BEYOND,
+        measured=by(_change, (1, column), (0, column)),
+    )
+    for column, reading in IN_ANTENNAS.items()
+)
+
+
 def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
     """The claims as far as the scenarios let them be measured, with the readings that decide them.
 
@@ -29,110 +120,43 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
     all else, at the largest number of users of both. A training that diverged guesses.
     """
     noisy = {name: content for name, content in scenarios.items() if _scheme(content)}
-    ordered = sorted(noisy, key=lambda name: noisy[name]["scenario"].network.antennas)
+    ordered = {name: noisy[name] for name in sorted(noisy, key=lambda name: _antennas(noisy[name]))}
     rows = []
-    for name in ordered:
-        for claim, measure in _of_one(noisy[name]):
-            rows.append(common.row(claim, name, measure))
-    for names in common.alike({name: noisy[name] for name in ordered}, "network.antennas"):
-        few, many = names[0], names[-1]
-        for claim, measure in _in_antennas(noisy[few], noisy[many]):
-            rows.append(common.row(claim, f"{many} against {few}", measure))
-    return common.table(rows)
+    for name, content in ordered.items():
+        rows += measure(CLAIMS, name, _series(content))
+    for names in alike(ordered, "network.antennas"):
+        pair = [ordered[names[0]], ordered[names[-1]]]
+        tables = [_of_scheme(content, "leakage") for content in pair]
+        shared = set(tables[0]["users"]) & set(tables[1]["users"])
+        if shared and _antennas(pair[0]) != _antennas(pair[1]):
+            users = max(shared)
+            series = {
+                (k, column): to_array(leakage.filter(users=users), column, "realization")
+                for k, leakage in enumerate(tables)
+                for column in IN_ANTENNAS
+            }
+            rows += measure(MORE_ANTENNAS, f"{names[-1]} against {names[0]}", series, users=users)
+    return table(rows)
 
 
-def _of_one(content: dict):
-    """Claims about one scenario, and their measures."""
+def _series(content: dict) -> dict:
+    """What the claims about one scenario are measured from; `printed` and its ratio by number of users."""
     classes = datasets.SIZES[content["scenario"].data.dataset].classes
-    at_round = _of_scheme(content, "history").filter(round=ROUND).rename({"status": "training"})
-    accuracy = common.accuracies(at_round, classes)
-    if len(accuracy):
-        yield (
-            Claim(
-                f"1. mean accuracy after {ROUND} rounds: 89% (88.5% or more)",
-                Band(least=ACCURACY),
-                "Fig. 1",
-                "89% in less than 15 iterations",
-            ),
-            common.estimate(_first, accuracy[None]),
-        )
-    printed, formula = (_by_users(content, column) for column in ("epsilon_printed", "epsilon_closed_form"))
-    if np.isfinite(printed).all():  # without any noise it is infinite
-        if len(printed) > 1:
-            yield (
-                Claim(
-                    "2. leakage (6) falls in K (largest change of the mean from one K to the next)",
-                    Band(below=0),
-                    "Fig. 2",
-                ),
-                common.worst(lambda means: np.diff(means, axis=0), printed),
-            )
-        yield (
-            Claim(
-                "2. leakage (6), mean over channels, against its closed form (largest relative deviation)",
-                Band(most=MONTE_CARLO),
-                BEYOND,
-            ),
-            common.worst(lambda means: np.concatenate([means - 1, 1 - means]), printed / formula),
-        )
-    each = _of_scheme(content, "realizations")
-    yield (
-        Claim(
-            "4. Theorem 1: (6) is no less than the exact epsilon of the round (share of users and rounds)",
-            Band(least=1),
-            "Theorem 1",
-        ),
-        common.counted(1 - each["understated"].mean(), len(each)),
+    each, leakage, history = (_of_scheme(content, name) for name in ("realizations", "leakage", "history"))
+    printed, closed_form = (
+        to_array(leakage, column, "users", "realization") for column in ("epsilon_printed", "epsilon_closed_form")
     )
-    own = _of_scheme(content, "leakage").filter(users=each["users"][0])
-    yield from _finite_mean(
-        Claim(
-            "4. Theorem 1, if all antennas are observed: exact epsilon of a round over (6) (factor)",
-            Band(most=1),
-            BEYOND,
-        ),
-        (own["epsilon_antennas"] / own["epsilon_printed"]).to_numpy(),
-    )
-    yield from _finite_mean(
-        Claim(
-            "5. transmit energy of a user in a round over its limit P = alpha^2 (factor)",
-            Band(most=1),
-            "the power constraint P",
-        ),
-        (each["transmit_energy"] / each["transmit_energy_limit"]).drop_nulls().to_numpy(),
-    )
-
-
-def _in_antennas(few: dict, many: dict):
-    """How leakage changes from few antennas to many, in each reading."""
-    shared = set(_of_scheme(few, "leakage")["users"]) & set(_of_scheme(many, "leakage")["users"])
-    if _antennas(few) == _antennas(many) or not shared:
-        return
-    users = max(shared)
-    for column, reading in IN_ANTENNAS.items():
-        pair = [
-            to_array(_of_scheme(content, "leakage").filter(users=users), column, "realization")
-            for content in (many, few)
-        ]
-        values = common.paired(*pair)
-        if np.isfinite(values).all():
-            yield (
-                Claim(
-                    f"3. leakage rises in M, at K = {users}: {reading} (relative change)",
-                    Band(above=0),
-                    "Fig. 2" if column == "epsilon_printed" else BEYOND,
-                ),
-                common.estimate(lambda means: ratio(means) - 1, values),
-            )
-
-
-def _finite_mean(claim: Claim, values: np.ndarray):
-    if len(values) and np.isfinite(values).all():
-        yield claim, common.estimate(_first, values[None])
-
-
-def _first(means: np.ndarray) -> np.ndarray:
-    return means[0]
+    own = leakage.filter(users=each["users"][0])
+    finite = np.isfinite(printed).all()  # without any noise it is infinite
+    return {
+        "accuracy": accuracies(history.filter(round=ROUND).rename({"status": "training"}), classes),
+        "printed": printed,
+        "printed over closed form": printed / closed_form if finite else None,
+        "covered": 1 - each["understated"].mean(),
+        "realizations": len(each),
+        "antennas over printed": (own["epsilon_antennas"] / own["epsilon_printed"]).to_numpy(),
+        "energy over limit": (each["transmit_energy"] / each["transmit_energy_limit"]).drop_nulls().to_numpy(),
+    }
 
 
 def _antennas(content: dict) -> int:
@@ -146,8 +170,3 @@ def _scheme(content: dict) -> str | None:
 
 def _of_scheme(content: dict, table: str) -> pl.DataFrame:
     return content[table].filter(scheme=_scheme(content))
-
-
-def _by_users(content: dict, column: str) -> np.ndarray:
-    """A column of the table `leakage`, shape (number of users, realization)."""
-    return to_array(_of_scheme(content, "leakage"), column, "users", "realization")

@@ -17,7 +17,7 @@ def accuracy(scenarios: dict[str, dict]) -> alt.FacetChart:
     names, history = _stack(scenarios, "history")
     kept = marks.trained(history)
     frame = marks.accuracies(kept, ["scenario", "scheme"])
-    y = alt.Y(title="Test accuracy", axis=alt.Axis(format="~%"), scale=alt.Scale(zero=False))
+    y = theme.accuracy_axis()
     return _panels(
         frame,
         "round:Q",
@@ -106,11 +106,8 @@ def _panels(frame, x, x_title, value, y, names, panels, title) -> alt.FacetChart
 
 
 def _scenario_colour(names: list[str], symbol: str = "stroke") -> tuple[alt.Color, alt.Parameter]:
-    chosen = alt.selection_point(fields=["scenario"], bind="legend")
-    colours = [theme.PALETTE[k % len(theme.PALETTE)] for k in range(len(names))]
-    colour = alt.Color(
-        "scenario:N", title="Scenario", legend=theme.legend(symbol), scale=alt.Scale(domain=names, range=colours)
-    )
+    colours = {name: theme.PALETTE[k % len(theme.PALETTE)] for k, name in enumerate(names)}
+    colour, chosen, _ = theme.named_colours(colours, symbol, "scenario", "Scenario")
     return colour, chosen
 
 
@@ -128,5 +125,5 @@ def _first(scenarios: dict[str, dict]) -> "RandomOrthogonalization":
 
 def _schemes(scenarios: dict[str, dict]) -> "list[Scheme]":
     """The schemes of all scenarios, each name once."""
-    found = [scheme for content in scenarios.values() for scheme in content["scenario"].schemes]
-    return list({scheme.name: scheme for scheme in found}.values())
+    schemes = [scheme for content in scenarios.values() for scheme in content["scenario"].schemes]
+    return list({scheme.name: scheme for scheme in schemes}.values())

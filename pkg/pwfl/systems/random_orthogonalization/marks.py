@@ -21,7 +21,6 @@ READINGS = {
     "epsilon_antennas_rounds": "(d) all antennas, exact, all rounds",
 }
 OBSERVERS = {"epsilon_exact": "Observer of the server's updates", "epsilon_antennas_rounds": "Observer of all antennas"}
-LEGEND = theme.legend()
 
 
 def trained(history: pl.DataFrame) -> pl.DataFrame:
@@ -37,8 +36,7 @@ def accuracies(history: pl.DataFrame, by: list[str]) -> pl.DataFrame:
 
 def interval_of(frame: pl.DataFrame) -> str:
     """What curves and bands are, for a subtitle."""
-    count = frame["realization"].n_unique()
-    return f"mean and 95% confidence band over {theme.counted(count)}"
+    return theme.band_over(frame["realization"].n_unique())
 
 
 def dots_of(frame: pl.DataFrame) -> str:
@@ -75,14 +73,10 @@ def reading_means(table: pl.DataFrame, by: list[str]) -> pl.DataFrame:
 def curves(x: str, title: str, value: str, y: alt.Y, colour: alt.Color, chosen, tips: dict[str, str]) -> alt.LayerChart:
     """Mean lines with confidence bands over `x`, from columns *_mean, *_low, *_high; data come later."""
     base = alt.Chart().encode(x=alt.X(x, title=title), color=colour)
-    low, mean = y.copy(), y.copy()
-    low.shorthand, mean.shorthand = f"{value}_low:Q", f"{value}_mean:Q"
-    area = base.mark_area().encode(
-        y=low, y2=f"{value}_high:Q", opacity=alt.when(chosen).then(alt.value(0.18)).otherwise(alt.value(0.02))
-    )
+    area, mean = theme.mean_and_band(base, value, y, chosen)
     line = base.mark_line(point=alt.OverlayMarkDef(size=30)).encode(
         y=mean,
-        opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08)),
+        opacity=theme.faded(chosen),
         tooltip=[*theme.tips(tips | {x: title}), *theme.interval_tips(value, y["title"])],
     )
     return (area + line).add_params(chosen)
@@ -108,14 +102,14 @@ def scatter(frame, epsilon: str, by: list[str], x: alt.X, colour: alt.Color, cho
         base.transform_filter("isValid(datum.realization)")
         .mark_point(filled=True, size=40)
         .encode(
-            opacity=alt.when(chosen).then(alt.value(0.45)).otherwise(alt.value(0.04)),
+            opacity=theme.faded(chosen, 0.45, 0.04),
             tooltip=theme.tips({"realization:N": "Realization"} | tips),
         )
     )
     large = (
         base.transform_filter("!isValid(datum.realization)")
         .mark_point(filled=True, size=200, stroke="black", strokeWidth=1)
-        .encode(opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08)), tooltip=theme.tips(tips))
+        .encode(opacity=theme.faded(chosen), tooltip=theme.tips(tips))
     )
     return alt.layer(dots, large, data=data).add_params(chosen)
 

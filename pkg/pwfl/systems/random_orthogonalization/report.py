@@ -25,9 +25,8 @@ def accuracy(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame
     """Mean test accuracy over rounds."""
     kept = marks.trained(tables["history"])
     title = alt.TitleParams(f"Test accuracy, M = {scenario.network.antennas}", subtitle=marks.interval_of(kept))
-    y = alt.Y(title="Test accuracy", axis=alt.Axis(format="~%"), scale=alt.Scale(zero=False))
     frame = marks.accuracies(kept, ["scheme"])
-    return theme.band(frame, "accuracy", scenario, title, y, most=1.0, form=".2%")
+    return theme.band(frame, "accuracy", scenario, title, theme.accuracy_axis(), most=1.0, form=".2%")
 
 
 def leakage(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> alt.FacetChart:
@@ -41,13 +40,8 @@ def leakage(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]
     formula = table.group_by("scheme", "users", maintain_order=True).agg(pl.col("epsilon_closed_form").first())
     formula = formula.filter(pl.col("epsilon_closed_form").is_finite()).with_columns(part=pl.lit("formula"))
     frame = pl.concat([frame.with_columns(part=pl.lit("reading")), formula], how="diagonal")
-    chosen = alt.selection_point(fields=["reading"], bind="legend")
-    colour = alt.Color(
-        "reading:N",
-        title="Mean over users",
-        legend=marks.LEGEND,
-        scale=alt.Scale(domain=list(shown.values()), range=theme.PALETTE[: len(shown)]),
-    )
+    colours = dict(zip(shown.values(), theme.PALETTE, strict=False))
+    colour, chosen, _ = theme.named_colours(colours, field="reading", title="Mean over users")
     curves = marks.curves(
         "users:Q", "Users K", "mean", marks.epsilon_axis(scenario, type="log"), colour, chosen, {"reading:N": "Reading"}
     )
@@ -81,9 +75,7 @@ def tradeoff(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame
     )
     colour, chosen, _ = theme.scheme_colour(scenario, symbol="circle")
     x = marks.epsilon_axis(scenario, alt.X)
-    return marks.scatter(frame, "epsilon_exact", ["scheme"], x, colour, chosen).properties(
-        title=title, width=theme.WIDTH, height=theme.HEIGHT
-    )
+    return theme.sized(marks.scatter(frame, "epsilon_exact", ["scheme"], x, colour, chosen), title)
 
 
 def energy(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
@@ -105,7 +97,8 @@ def couplings(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFram
         labels = {name: f"{label}, over M" for name, label in labels.items()}
     long = tables["links"].unpivot(list(labels), variable_name="what", value_name="weight")
     frame = theme.distribution(long.with_columns(pl.col("what").replace(labels)), "weight", by="what")
-    chosen = alt.selection_point(fields=["what"], bind="legend")
+    colours = dict(zip(labels.values(), theme.PALETTE, strict=False))
+    colour, chosen, opacity = theme.named_colours(colours, field="what", title=None)
     title = alt.TitleParams(
         f"Weights of the users' updates, times K; M = {scenario.network.antennas}",
         subtitle=f"all rounds and users of {theme.counted(tables['links']['realization'].n_unique())}",
@@ -116,13 +109,8 @@ def couplings(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFram
         .encode(
             x=alt.X("weight:Q", title="K times the weight of a user's update", scale=alt.Scale(zero=False)),
             y=alt.Y("share:Q", title="Empirical CDF", scale=alt.Scale(domain=[0, 1])),
-            color=alt.Color(
-                "what:N",
-                title=None,
-                legend=theme.legend(),
-                scale=alt.Scale(domain=list(labels.values()), range=theme.PALETTE[:2]),
-            ),
-            opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.08)),
+            color=colour,
+            opacity=opacity,
             tooltip=theme.tips(
                 {"what:N": "Weight", "weight:Q": ("Times K", ".3f"), "share:Q": ("Share up to it", ".1%")}
             ),
@@ -148,29 +136,18 @@ FIGURES = {
 def summarize(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables summary, realizations, history, leakage and statuses of a scenario."""
     each = realizations(tables)
-    summary = each.group_by("scheme", maintain_order=True).agg(
-        pl.len().alias("realizations"),
+    summary = results.summary(
+        each,
+        [*results.FINAL, *WORST, "understated", "transmit_energy"],
         pl.col("users").first(),
         pl.lit(scenario.network.antennas).alias("antennas"),
         pl.col("epsilon_exact").max().alias("epsilon_maximum"),
         pl.col("epsilon_antennas_rounds").max().alias("epsilon_antennas_maximum"),
-        *((pl.col("training") == status).sum().alias(status) for status in ("trained", "diverged")),
-        pl.col(
-            "channel_uses",
-            "air_seconds",
-            "transmit_energy_limit",
-            "transmit_energy_bound",
-            "delta",
-            "unit",
-            "neighbouring_relation",
-            "sampling",
-            "observer",
-            "guarantee",
-        ).first(),
+        *results.trainings("trained", "diverged"),
+        pl.col("channel_uses", "air_seconds", "transmit_energy_limit", "transmit_energy_bound").first(),
     )
-    means = theme.means(each, ["scheme"], [*results.FINAL, *WORST, "understated", "transmit_energy"])
     return {
-        "summary": summary.join(means, on="scheme", how="left", maintain_order="left"),
+        "summary": summary,
         "realizations": each,
         "history": tables["history"],
         "leakage": leakages(tables),

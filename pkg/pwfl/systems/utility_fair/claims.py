@@ -1,26 +1,14 @@
 """The paper's claims about the system `utility_fair`, measured on the scenarios of a study."""
 
-from collections.abc import Callable
-from typing import NamedTuple
-
-import numpy as np
 import polars as pl
 
-from pwfl.report import claims as common
-from pwfl.report.claims import Band, Claim, ratio
+from pwfl.report.claims import Band, Claim, by_means, by_scheme, first, measure, ratio, table
 
 PROPOSED, INDEPENDENT, SHARED = ("utility", "fair"), ("benchmark", "independent"), ("benchmark", "shared")
 UPLOADS = {"clean": "uploads clean, this project's reading", "noisy": "uploads noisy, as the paper says"}
-LOSSES = ("loss", "loss_std")  # infinite where training diverged
+SIZE = "; the size is this project's"
 SUMS = ("ones", "path_loss_db", "energy_mj", "path_loss_squared", "path_loss_energy")
-
-
-class Measured(NamedTuple):
-    """A claim, and what is measured for it: a function of the means of columns of schemes."""
-
-    claim: Claim
-    series: list[tuple[tuple[str, str], str]]  # (scheme, column)
-    function: Callable[[np.ndarray], np.ndarray]
+COLUMNS = ("loss", "loss_std", "energy_j", "energy_std_j", *SUMS)
 
 
 def _excess(means):
@@ -32,88 +20,60 @@ def _saving(means):
     return 1 - ratio(means)
 
 
-def _mean(means):
-    return means[0]
-
-
 def _slope(means):
     """Slope of the regression of energy on path loss over all devices, from means of realizations' sums."""
     count, x, y, xx, xy = means
     return (count * xy - x * y) / (count * xx - x * x)
 
 
-CLAIMS = [
-    Measured(
+CLAIMS = (
+    *(
         Claim(
-            "1. mean training loss, rounds 2 to last: Proposed above Benchmark with independent noise (share)",
+            f"1. mean training loss, rounds 2 to last: Proposed above Benchmark with {noise} noise (share)",
             Band(least=0.04, most=0.10),
-            "Sec. IV, Fig. 1; independent noise is this project's reading",
+            f"Sec. IV, Fig. 1; {noise} noise is {whose}; {{uploads}}",
             "6.26%",
-        ),
-        [(PROPOSED, "loss"), (INDEPENDENT, "loss")],
-        _excess,
+            by_means(_excess, (PROPOSED, "loss"), (benchmark, "loss")),
+        )
+        for noise, benchmark, whose in (
+            ("independent", INDEPENDENT, "this project's reading"),
+            ("shared", SHARED, "what the paper says"),
+        )
     ),
-    Measured(
+    Claim(
+        "1. standard deviation over devices of the training loss, Proposed",
+        Band(least=0.09, most=0.16),
+        "Sec. IV, Fig. 1; {uploads}",
+        "around 0.103",
+        by_means(first, (PROPOSED, "loss_std")),
+    ),
+    *(
         Claim(
-            "1. mean training loss, rounds 2 to last: Proposed above Benchmark with shared noise (share)",
-            Band(least=0.04, most=0.10),
-            "Sec. IV, Fig. 1; shared noise is what the paper says",
-            "6.26%",
-        ),
-        [(PROPOSED, "loss"), (SHARED, "loss")],
-        _excess,
+            f"2. mean energy of a round over path loss, {title} (slope, mJ/dB)",
+            band,
+            f"Sec. IV, Fig. 2{remark}; {{uploads}}",
+            printed,
+            by_means(_slope, *((scheme, column) for column in SUMS)),
+        )
+        for title, scheme, band, remark, printed in (
+            ("Proposed", PROPOSED, Band(least=-0.02, most=0.02), "", "almost flat"),
+            ("Benchmark", INDEPENDENT, Band(least=1.6, most=2.2), SIZE, "significantly increases"),
+        )
     ),
-    Measured(
+    *(
         Claim(
-            "1. standard deviation over devices of the training loss, Proposed",
-            Band(least=0.09, most=0.16),
-            "Sec. IV, Fig. 1",
-            "around 0.103",
-        ),
-        [(PROPOSED, "loss_std")],
-        _mean,
+            f"3. {quantity}: Proposed below Benchmark (share)",
+            band,
+            "Sec. IV; {uploads}",
+            printed,
+            by_means(_saving, (PROPOSED, column), (INDEPENDENT, column)),
+        )
+        for quantity, column, band, printed in (
+            ("mean energy of a round", "energy_j", Band(least=0.10, most=0.145), "about 12.17%"),
+            ("standard deviation over devices of the mean energy", "energy_std_j", Band(least=0.99, most=1), "99%"),
+        )
     ),
-    Measured(
-        Claim(
-            "2. mean energy of a round over path loss, Proposed (slope, mJ/dB)",
-            Band(least=-0.02, most=0.02),
-            "Sec. IV, Fig. 2",
-            "almost flat",
-        ),
-        [(PROPOSED, column) for column in SUMS],
-        _slope,
-    ),
-    Measured(
-        Claim(
-            "2. mean energy of a round over path loss, Benchmark (slope, mJ/dB)",
-            Band(least=1.6, most=2.2),
-            "Sec. IV, Fig. 2; the size is this project's",
-            "significantly increases",
-        ),
-        [(INDEPENDENT, column) for column in SUMS],
-        _slope,
-    ),
-    Measured(
-        Claim(
-            "3. mean energy of a round: Proposed below Benchmark (share)",
-            Band(least=0.10, most=0.145),
-            "Sec. IV",
-            "about 12.17%",
-        ),
-        [(PROPOSED, "energy_j"), (INDEPENDENT, "energy_j")],
-        _saving,
-    ),
-    Measured(
-        Claim(
-            "3. standard deviation over devices of the mean energy: Proposed below Benchmark (share)",
-            Band(least=0.99, most=1),
-            "Sec. IV",
-            "99%",
-        ),
-        [(PROPOSED, "energy_std_j"), (INDEPENDENT, "energy_std_j")],
-        _saving,
-    ),
-]
+)
 
 
 def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
@@ -124,25 +84,13 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
     """
     rows = []
     for name, content in scenarios.items():
-        data = _by_scheme(content)
-        for claim, series, function in CLAIMS:
-            if not all(scheme in data for scheme, _ in series):
-                continue
-            values = common.paired(*(_values(data[scheme], column) for scheme, column in series))
-            if values.shape[1]:
-                source = f"{claim.source}; {UPLOADS[content['scenario'].privacy.uploads]}"
-                rows.append(common.row(claim._replace(source=source), name, common.estimate(function, values)))
-    return common.table(rows)
+        series = by_scheme(content["scenario"], _realizations(content), COLUMNS)
+        rows += measure(CLAIMS, name, series, uploads=UPLOADS[content["scenario"].privacy.uploads])
+    return table(rows)
 
 
-def _values(frame: pl.DataFrame, column: str) -> np.ndarray:
-    if column in LOSSES:
-        return common.losses(frame, column)
-    return frame.get_column(column).cast(pl.Float64).to_numpy()
-
-
-def _by_scheme(content: dict) -> dict[tuple[str, str], pl.DataFrame]:
-    """Each scheme's realizations, in order, with the sums that the regression on path loss needs."""
+def _realizations(content: dict) -> pl.DataFrame:
+    """The realizations with the sums that the regression on path loss needs."""
     x, y = pl.col("path_loss_db"), 1000 * pl.col("energy_j")
     sums = (
         content["devices"]
@@ -155,8 +103,4 @@ def _by_scheme(content: dict) -> dict[tuple[str, str], pl.DataFrame]:
             path_loss_energy=(x * y).sum(),
         )
     )
-    frame = content["realizations"].join(sums, on=["scheme", "realization"], how="left").sort("realization")
-    return {
-        (scheme.scheduler, scheme.noise): frame.filter(pl.col("scheme") == scheme.name)
-        for scheme in content["scenario"].schemes
-    }
+    return content["realizations"].join(sums, on=["scheme", "realization"], how="left")

@@ -20,7 +20,7 @@ DIFFERS = (
     "epsilon_exact is against devices that pool their copies. Nothing enforces the sensitivity."
 )
 KEYS = ["scheme", "realization"]
-DASHES = [SOLID, [7, 6], [2, 5], [9, 3], [3, 3], [6, 2, 1, 2]]
+DASHES = [*theme.DASHES, [9, 3], [3, 3], [6, 2, 1, 2]]
 SHAPES = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross"]
 EPSILONS = [
     "epsilon_exact",
@@ -125,7 +125,7 @@ def robustness(scenarios: dict[str, dict]) -> alt.VConcatChart:
         scale=alt.Scale(domain=list(verdicts.values()), range=["#0072B2", "#7F7F7F", "#D55E00"]),
     )
     panels = []
-    for claim, _, _ in CLAIMS:
+    for claim in CLAIMS:
         frame = measured.filter(pl.col("claim") == claim.text).with_columns(
             verdict=pl.col("holds").replace_strict(verdicts),
             least=pl.lit(claim.band.least),
@@ -172,14 +172,13 @@ COMPARISON_FIGURES = {"robustness": robustness}
 def summarize(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The report's tables of a scenario, as `catalog` names them."""
     each = realizations(scenario, tables)
-    summary = each.group_by("scheme", maintain_order=True).agg(
-        pl.len().alias("realizations"),
-        *((pl.col("training") == status).sum().alias(status) for status in ("trained", "diverged", "nobody_took_part")),
+    summary = results.summary(
+        each,
+        AVERAGED,
+        *results.trainings("trained", "diverged", "nobody_took_part"),
         pl.col("rounds_out").sum(),
         pl.col(EPSILONS).max(),
-        pl.col("delta", "unit", "neighbouring_relation", "sampling", "observer", "guarantee").first(),
     )
-    summary = summary.join(theme.means(each, ["scheme"], AVERAGED), on="scheme", how="left", maintain_order="left")
     return {
         "summary": summary,
         "realizations": each,
@@ -270,9 +269,8 @@ def _curve(
     """Mean over realizations of a value of each round, with its confidence band."""
     kept = _sound(history)
     rounds = kept.group_by(*KEYS, "round", maintain_order=True).agg(value=value)
-    count = kept["realization"].n_unique()
     left_out = history.select(KEYS).n_unique() - kept.select(KEYS).n_unique()
-    subtitle = f"mean and 95% confidence band over {theme.counted(count)}"
+    subtitle = theme.band_over(kept["realization"].n_unique())
     subtitle += f"; left out: {left_out} that diverged" if left_out else ""
     frame = theme.means(rounds, ["scheme", "round"], ["value"])
     encoded = alt.Y(title=y, axis=axis, scale=alt.Scale(zero=False))
@@ -313,7 +311,7 @@ def _over_path_loss(
             shape=shape,
             size=size,
             tooltip=theme.tips(tips),
-            opacity=alt.when(chosen).then(alt.value(0.8)).otherwise(alt.value(0.05)),
+            opacity=theme.faded(chosen, 0.8, 0.05),
         )
     ]
     if regression:
@@ -321,6 +319,4 @@ def _over_path_loss(
         line = line.mark_line(strokeWidth=2).encode(x=x, y=encoded, color=colour, opacity=opacity)
         dash = alt.StrokeDash("scheme:N", legend=None, scale=alt.Scale(domain=names, range=DASHES))
         layers.append(line.encode(strokeDash=dash))
-    chart = alt.layer(*layers).add_params(chosen)
-    heading = alt.TitleParams(title, subtitle=subtitle)
-    return chart.properties(title=heading, width=theme.WIDTH, height=theme.HEIGHT)
+    return theme.sized(alt.layer(*layers).add_params(chosen), alt.TitleParams(title, subtitle=subtitle))
