@@ -5,11 +5,13 @@ Test modules use TensorFlow before what they test does, which is too late to hav
 
 import fcntl
 import os
+import re
 import resource
 import shutil
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -58,8 +60,34 @@ SMALL = {
 }
 
 
+# What takes long to start, or to train: files of tests that name none of this are marked `fast`.
+SLOW_WORDS = re.compile(
+    r"tensorflow|cvxpy|subprocess|psutil|snakemake|planned\(|simulate\(|stage_tables|\brun\.(train|audit)"
+    r"|pwfl import .*\btesting\b|from pwfl.testing|pipeline import .*\brun\b|learning import .*\b(engine|network)\b"
+)
+
+LONG = ("test_choices.py", "test_convergence.py", "test_delta.py", "test_equal_privacy.py")  # nor are these
+
+
+@cache
+def is_fast(path: Path) -> bool:
+    if path.parent != ROOT / "tests" or path.name in LONG:
+        return False
+    return SLOW_WORDS.search(path.read_text(encoding="utf-8")) is None
+
+
+def pytest_ignore_collect(collection_path, config):
+    """With `-m fast`, do not even import what is not: TensorFlow alone takes seconds."""
+    if config.getoption("markexpr") == "fast" and collection_path.is_file():
+        return not is_fast(collection_path) or None
+    return None
+
+
 def pytest_collection_modifyitems(items):
-    """The cluster's test, the longest of those that belong to no group of several, starts early."""
+    """Mark what is fast; the cluster's test, the longest of those that belong to no group of several, starts early."""
+    for item in items:
+        if is_fast(item.path) and not item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.fast)
     items.sort(key=lambda item: item.get_closest_marker("slurm") is None)
 
 
