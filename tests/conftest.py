@@ -158,7 +158,7 @@ def finished(tmp_path_factory):
     with open(top / "finished.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
-            run(top / "running", SMALL)
+            workflow(top / "running", SMALL)
             (top / "running").rename(folder)
     return folder
 
@@ -278,7 +278,7 @@ def jobs(result: subprocess.CompletedProcess) -> dict[str, int]:
     return {rule: count for rule, count in counts.items() if rule not in ("total", "all")}
 
 
-def run(folder: Path, config: dict, *arguments: str, **options) -> None:
+def workflow(folder: Path, config: dict, *arguments: str, **options) -> None:
     """Run the workflow, which must succeed."""
     result = snakemake(folder, config, "--cores", "2", *arguments, **options)
     assert result.returncode == 0, result.stdout + result.stderr

@@ -19,7 +19,7 @@ import pytest
 
 import conftest
 import pwfl
-from conftest import REPORT, ROOT, SMALL, changed, command, copy_of_project, environment, planned, run, snakemake
+from conftest import REPORT, ROOT, SMALL, changed, command, copy_of_project, environment, planned, snakemake, workflow
 from pwfl.runtime import kept, made
 
 OTHER = changed(SMALL, "training.draws", 7)
@@ -106,10 +106,10 @@ def test_planning_writes_nothing(own, project):
 
 def test_a_parameter_there_and_back_ends_with_the_same_files(own):
     before = hashes(own)
-    run(own, OTHER)
+    workflow(own, OTHER)
     assert hashes(own)[f"{RESULTS}/one/history.csv"] != before[f"{RESULTS}/one/history.csv"]
     assert set(planned(own, SMALL)) == {"scenario", *REPORT} - {"audited"}
-    run(own, SMALL)
+    workflow(own, SMALL)
     after = hashes(own)
     assert {path: after[path] for path in before} == before
 
@@ -137,7 +137,7 @@ def test_a_report_file_that_was_edited_is_made_anew_and_nothing_else(own):
     assert planned(own, SMALL) == {"tables_age_aware": 1}
     for path in others:
         path.write_bytes(path.read_bytes() + b" ")
-    run(own, SMALL)
+    workflow(own, SMALL)
     assert hashes(own) == before
 
 
@@ -211,7 +211,7 @@ def test_exit_0_means_that_every_target_exists(own):
     result = snakemake(own, SMALL, "--forcerun", "channel", "--cores", "2")
     assert result.returncode == 1
     assert f"ended without these files, or with files of another plan: {RESULTS}/index.html" in result.stderr
-    run(own, SMALL)
+    workflow(own, SMALL)
     assert (own / RESULTS / "index.html").exists()
 
 

@@ -11,8 +11,7 @@ import yaml
 from scipy import stats
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from conftest import TINY, planned
-from conftest import run as workflow
+from conftest import TINY, planned, workflow
 from pipeline import finished, part
 from pwfl import run
 from pwfl.learning import datasets, engine, extraction, features, network, projection, sources, synthetic

@@ -15,7 +15,7 @@ import polars as pl
 import psutil
 import pytest
 
-from conftest import SMALL, changed, command, environment, run, snakemake, write_config
+from conftest import SMALL, changed, command, environment, snakemake, workflow, write_config
 from pwfl import tables
 from pwfl.runtime import files, locks, store
 from pwfl.scenario import resolve
@@ -96,7 +96,7 @@ def test_killed_at_random_moments_and_resumed_the_run_ends_the_same(tmp_path, fi
         wait_until(lambda: not jobs_of(tmp_path), 10)  # they notice that they are orphans
         unlock = [*command(tmp_path), "--unlock"]
         subprocess.run(unlock, cwd=tmp_path, env=environment(), capture_output=True, check=True)
-    run(tmp_path, SMALL, "--rerun-incomplete", *TARGETS)
+    workflow(tmp_path, SMALL, "--rerun-incomplete", *TARGETS)
     assert_as_undisturbed(tmp_path, finished)
     assert not list(tmp_path.glob("store/**/*.checkpoint.*"))
 
@@ -131,7 +131,7 @@ def test_a_second_run_in_the_same_folder_is_refused_even_where_the_first_was_unl
     wait_until(lambda: not jobs_of(own), 60)
     users = file_of(LONG, "users", "channel")
     (own / users).unlink()
-    run(own, LONG, "--rerun-incomplete", users)  # a dead owner holds nothing
+    workflow(own, LONG, "--rerun-incomplete", users)  # a dead owner holds nothing
 
 
 def test_a_lock_is_held_by_one_process_and_ends_with_it(tmp_path):
@@ -157,7 +157,7 @@ def test_a_file_from_the_future_is_named_and_changes_no_table(own, finished):
     assert result.returncode == 1
     assert f"than input {users}" in result.stdout + result.stderr
     os.utime(own / users)
-    run(own, SMALL, *again)
+    workflow(own, SMALL, *again)
     assert pl.read_parquet(own / history).equals(pl.read_parquet(finished / history))
 
 
@@ -190,7 +190,7 @@ def test_a_full_disk_is_said_and_leaves_no_partial_file(tmp_path, finished, moun
     for path, table in tables_of(tmp_path).items():
         assert table.equals(pl.read_parquet(finished / path)), path
     subprocess.run(["mount", "-o", "remount,size=64m", str(tmp_path / "store")], check=True)
-    run(tmp_path, SMALL, "--rerun-incomplete", *TARGETS)
+    workflow(tmp_path, SMALL, "--rerun-incomplete", *TARGETS)
     assert_as_undisturbed(tmp_path, finished)
 
 

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 import yaml
 
-from conftest import REPORT, SMALL, TINY, changed, planned, run, snakemake
+from conftest import REPORT, SMALL, TINY, changed, planned, snakemake, workflow
 from pwfl import tables
 from pwfl.learning import datasets, sources
 from pwfl.runtime import kept, prune, shards, store
@@ -55,7 +55,7 @@ def two(finished, tmp_path_factory):
     """The folder of the finished run, in which a study that trains otherwise ran, too."""
     folder = shutil.copytree(finished, tmp_path_factory.mktemp("two") / "run", copy_function=shutil.copy2)
     assert set(planned(folder, OTHER)) == {"train", "scenario", *REPORT}
-    run(folder, OTHER)
+    workflow(folder, OTHER)
     return folder
 
 
@@ -90,7 +90,7 @@ def test_more_realizations_compute_the_missing_ones_whatever_the_shards(tmp_path
         sizes |= {"shards": {"optimization": 5, "training": 5}, "schemes": SMALL["base"]["schemes"][:1]}
         return SMALL | {"base": SMALL["base"] | sizes}
 
-    run(tmp_path, asking(3, 2))
+    workflow(tmp_path, asking(3, 2))
     assert set(pl.read_csv(tmp_path / "results/small/one/realizations.csv")["realization"]) == {0, 1, 2}
     assert set(pl.read_csv(tmp_path / "results/small/one/history.csv")["realization"]) == {0, 1}
     found = planned(tmp_path, asking(10, 10))
@@ -223,7 +223,7 @@ def test_swapped_files_stop_the_workflow_are_named_and_made_anew(own):
     )
     assert f"rm {two.relative_to(own)}" in output
     two.unlink()
-    run(own, SMALL, target)
+    workflow(own, SMALL, target)
     assert (two.read_bytes(), (own / target).read_bytes()) == (right, outcome)
 
 

@@ -8,7 +8,7 @@ import pytest
 from sklearn.model_selection import ParameterGrid
 
 import pwfl
-from conftest import run as workflow
+from conftest import workflow
 from pwfl import scenario
 from pwfl.report import sweeps
 from pwfl.scenario import sweep

@@ -8,8 +8,7 @@ import yaml
 from scipy import optimize
 
 import pwfl
-from conftest import ROOT, TINY, planned
-from conftest import run as workflow
+from conftest import ROOT, TINY, planned, workflow
 from pipeline import run
 from pwfl.report import build, catalog, systems, theme
 from pwfl.scenario import load, resolve

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 import pwfl
-from conftest import ROOT, SMALL, TINY, changed, copy_of_project, need, planned, plugin, run, snakemake
+from conftest import ROOT, SMALL, TINY, changed, copy_of_project, need, planned, plugin, snakemake, workflow
 from pwfl import scenario, tables
 from pwfl.report import catalog
 from pwfl.runtime import made, store
@@ -59,7 +59,7 @@ def test_a_finished_run_has_nothing_to_do(own):
 
 
 def test_the_report_builds_and_holds_figures_and_captions(own):
-    run(own, SMALL, "--report", "report.html")
+    workflow(own, SMALL, "--report", "report.html")
     page = (own / "report.html").read_text()
     assert "Simulated loss difference between the private aged model and the fresh one" in page
     assert page.count('"data_uri": "data:image/svg') == len(
@@ -208,7 +208,7 @@ def test_jobs_get_along_with_declared_files_in_a_storage(finished, tmp_path):
     storage = tmp_path / "storage"
     storage.mkdir()
     arguments = ["--default-storage-provider", "fs", "--default-storage-prefix", str(storage), "--shared-fs-usage"]
-    run(tmp_path / "run", SMALL, *arguments, "source-cache", plugins=(plugin("storage", tmp_path / "plugin"),))
+    workflow(tmp_path / "run", SMALL, *arguments, "source-cache", plugins=(plugin("storage", tmp_path / "plugin"),))
     assert not (tmp_path / "run" / "store").exists()
     assert (storage / "results" / "small" / "claims.csv").exists()
     paths = sorted(path.relative_to(storage) for path in storage.glob("store/**/*.parquet"))
