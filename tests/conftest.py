@@ -14,6 +14,7 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
+import polars as pl
 import pytest
 import yaml
 
@@ -287,6 +288,23 @@ def workflow(folder: Path, config: dict, *arguments: str, **options) -> None:
 def planned(folder: Path, config: dict, *arguments: str, **options) -> dict[str, int]:
     """What the workflow would run: rule -> number of jobs."""
     return jobs(snakemake(folder, config, "--dry-run", *arguments, **options))
+
+
+ONE = changed(SMALL, "schemes", SMALL["base"]["schemes"][:1])  # of SMALL the first scheme alone
+
+
+def assert_one_is_as_in_small(folder: Path, finished: Path) -> None:
+    """A run of ONE, left in a folder, has the tables of the finished run of SMALL."""
+    paths = sorted(path.relative_to(folder) for path in folder.glob("store/**/*.parquet"))
+    assert len(paths) > 15
+    for path in paths:
+        assert pl.read_parquet(folder / path).equals(pl.read_parquet(finished / path)), path
+    for table in ("summary", "realizations", "history", "audit"):
+        path = f"results/small/one/{table}.parquet"
+        expected = pl.read_parquet(finished / path).filter(scheme="drawn")
+        assert pl.read_parquet(folder / path).equals(expected), path
+    assert (folder / "results/small/one/loss.svg").exists()
+    assert (folder / "results/small/claims.csv").exists()
 
 
 REPORT = {"tables_age_aware", "figures_age_aware", "audited", "comparison", "page"}  # SMALL's jobs in results/

@@ -104,7 +104,7 @@ def test_killed_at_random_moments_and_resumed_the_run_ends_the_same(tmp_path, fi
 @pytest.mark.parametrize("seconds", [0.0, 0.5, 4.0])
 def test_an_orphaned_job_ends_by_itself(own, seconds):
     with started(own, LONG, file_of(LONG, "history", "train")):
-        wait_until(lambda: any("train.py" in part for p in jobs_of(own) for part in p.info["cmdline"]), 60)
+        wait_until(lambda: any("train.py" in part for p in jobs_of(own) for part in p.info["cmdline"]), 180)
         time.sleep(seconds)  # 0: before its first line; 4: it computes
         assert jobs_of(own)
     wait_until(lambda: not jobs_of(own), 10)
@@ -114,7 +114,7 @@ def test_a_second_run_in_the_same_folder_is_refused_even_where_the_first_was_unl
     history = file_of(LONG, "history", "train")
     log = own / history.replace("store", "logs").replace("/history.parquet", ".log")
     with started(own, LONG, history) as first:
-        wait_until(lambda: log.exists() and "to train" in log.read_text(), 60)
+        wait_until(lambda: log.exists() and "to train" in log.read_text(), 180)
         second = snakemake(own, LONG, "--rerun-incomplete")
         assert second.returncode == 1
         assert "Directory cannot be locked" in second.stdout + second.stderr

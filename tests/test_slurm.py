@@ -8,10 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-import polars as pl
 import pytest
 
-from conftest import ROOT, SMALL, changed, environment, need, plugin, write_config
+from conftest import ONE, ROOT, assert_one_is_as_in_small, environment, need, plugin, write_config
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 
@@ -85,8 +84,7 @@ def submit(holder, folder, *arguments) -> list[str]:
 
 
 def test_a_killed_and_resumed_cluster_run_equals_a_local_one(node, executor, finished, tmp_path):
-    config = changed(SMALL, "schemes", SMALL["base"]["schemes"][:1])
-    write_config(tmp_path, config)
+    write_config(tmp_path, ONE)
     with open(tmp_path / "first.log", "w") as log:
         first = subprocess.Popen(
             submit(node, tmp_path), cwd=tmp_path, env=environment(ROOT, executor), stdout=log, stderr=log
@@ -112,13 +110,4 @@ def test_a_killed_and_resumed_cluster_run_equals_a_local_one(node, executor, fin
         check=False,
     )
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
-    assert (tmp_path / "results/small/one/loss.svg").exists()
-    assert (tmp_path / "results/small/claims.csv").exists()
-    files = sorted(path.relative_to(tmp_path) for path in tmp_path.glob("store/**/*.parquet"))
-    assert len(files) > 15
-    for path in files:
-        assert pl.read_parquet(tmp_path / path).equals(pl.read_parquet(finished / path)), path
-    for table in ("summary", "realizations", "history", "audit"):
-        path = f"results/small/one/{table}.parquet"
-        expected = pl.read_parquet(finished / path).filter(scheme="drawn")
-        assert pl.read_parquet(tmp_path / path).equals(expected), path
+    assert_one_is_as_in_small(tmp_path, finished)

@@ -8,7 +8,20 @@ import pytest
 import yaml
 
 import pwfl
-from conftest import ROOT, SMALL, TINY, changed, copy_of_project, need, planned, plugin, snakemake, workflow
+from conftest import (
+    ONE,
+    ROOT,
+    SMALL,
+    TINY,
+    assert_one_is_as_in_small,
+    changed,
+    copy_of_project,
+    need,
+    planned,
+    plugin,
+    snakemake,
+    workflow,
+)
 from pwfl import scenario, tables
 from pwfl.report import catalog
 from pwfl.runtime import made, store
@@ -208,13 +221,9 @@ def test_jobs_get_along_with_declared_files_in_a_storage(finished, tmp_path):
     storage = tmp_path / "storage"
     storage.mkdir()
     arguments = ["--default-storage-provider", "fs", "--default-storage-prefix", str(storage), "--shared-fs-usage"]
-    workflow(tmp_path / "run", SMALL, *arguments, "source-cache", plugins=(plugin("storage", tmp_path / "plugin"),))
+    workflow(tmp_path / "run", ONE, *arguments, "source-cache", plugins=(plugin("storage", tmp_path / "plugin"),))
     assert not (tmp_path / "run" / "store").exists()
-    assert (storage / "results" / "small" / "claims.csv").exists()
-    paths = sorted(path.relative_to(storage) for path in storage.glob("store/**/*.parquet"))
-    assert len(paths) > 30
-    for path in [*paths, *(f"results/small/one/{table}.parquet" for table in ("summary", "history", "audit"))]:
-        assert pl.read_parquet(storage / path).equals(pl.read_parquet(finished / path)), path
+    assert_one_is_as_in_small(storage, finished)
 
 
 def test_a_mistake_in_the_config_stops_before_any_job(tmp_path, tiny_config):
