@@ -133,12 +133,6 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.write_line(f"{seconds:7.1f} {test}")
 
 
-@pytest.fixture
-def tiny_config():
-    """A fresh copy of the tiny study's config."""
-    return yaml.safe_load(yaml.safe_dump(TINY))
-
-
 def changed(config: dict, path: str, value) -> dict:
     """The config with the parameter at a dotted path of its base set."""
     config = yaml.safe_load(yaml.safe_dump(config))

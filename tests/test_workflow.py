@@ -226,8 +226,8 @@ def test_jobs_get_along_with_declared_files_in_a_storage(finished, tmp_path):
     assert_one_is_as_in_small(storage, finished)
 
 
-def test_a_mistake_in_the_config_stops_before_any_job(tmp_path, tiny_config):
-    result = snakemake(tmp_path, changed(tiny_config, "radio.resource_block", 3))
+def test_a_mistake_in_the_config_stops_before_any_job(tmp_path):
+    result = snakemake(tmp_path, changed(TINY, "radio.resource_block", 3))
     output = result.stdout + result.stderr
     assert result.returncode == 1
     assert "study.yaml:\n  base.radio.resource_block: unknown key; did you mean 'resource_blocks'?" in output
@@ -249,8 +249,8 @@ def test_a_target_at_an_address_that_the_study_does_not_use_says_so(done):
     assert "nothing of the study tiny has the address 0123456789ab" in result.stdout + result.stderr
 
 
-def test_start_values_that_keep_failing_are_named_by_the_stage(tmp_path, tiny_config):
-    config = changed(tiny_config, "privacy.max_noise_error", 0.02)
+def test_start_values_that_keep_failing_are_named_by_the_stage(tmp_path):
+    config = changed(TINY, "privacy.max_noise_error", 0.02)
     result = snakemake(tmp_path, config, "--until", "channel")
     assert result.returncode == 1
     logs = [path.read_text() for path in tmp_path.glob("logs/channel/*/*.log")]
