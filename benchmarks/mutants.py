@@ -74,7 +74,9 @@ def replacements(node: ast.AST) -> Iterator[str]:
 
 
 def sites(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes below one in which a change changes what is computed: not those of annotations, nor of text."""
+    """The nodes below one in which a change changes what is computed: not annotations, text, nor `strict=True`."""
+    if isinstance(node, ast.keyword) and node.arg == "strict":
+        return
     for name, value in ast.iter_fields(node):
         if name not in ("annotation", "returns", "decorator_list") and not isinstance(node, ast.JoinedStr):
             for child in value if isinstance(value, list) else [value]:

@@ -46,9 +46,9 @@ def test_each_kind_of_change_is_made(source, expected):
 @pytest.mark.parametrize(
     "source",
     ["'text'", "def f(a: int | None) -> int | None:\n    'text'", "x: int | str", "f'{a + 1} of {b}'", "return_ = None",
-     "def f():\n    return None", "@f(1)\ndef g():\n    pass"],
+     "def f():\n    return None", "@f(1)\ndef g():\n    pass", "x = zip(a, b, strict=True)"],
 )  # fmt: skip
-def test_text_annotations_and_decorators_are_left(source):
+def test_text_annotations_decorators_and_checks_of_lengths_are_left(source):
     assert changes(source) == set()
 
 
