@@ -18,7 +18,7 @@ APT ?= yes
 test: $(VENV)/installed lint
 	PWFL_TEST_APT=$(APT) $(BIN)/python -m pytest --numprocesses 3 --dist loadgroup -m "not slow"
 
-# The tests that take minutes each: whole small studies, the documentation's site.
+# The tests that take minutes each: a whole small study of each system, many kills, the documentation's site.
 test-slow: $(VENV)/installed
 	PWFL_TEST_APT=$(APT) $(BIN)/python -m pytest --numprocesses 3 --dist loadgroup -m slow
 
@@ -36,8 +36,9 @@ benchmark: $(VENV)/installed
 benchmark-peers: $(VENV)/installed .venv-pfl/installed .venv-flower/installed .venv-opacus/installed
 	$(BIN)/python benchmarks/peers.py
 
-# Whether the tests notice hundreds of faults, one at a time (benchmarks/mutants.toml); JOBS=4 at a time, WORDS=markov some.
+# Whether the tests notice small changes of modules: WORDS=markov of some, else of those that differ from the last commit.
 JOBS ?= 1
+WORDS ?= $(shell git diff --name-only HEAD -- pkg/pwfl)
 mutants: $(VENV)/installed
 	$(BIN)/python benchmarks/mutants.py --jobs $(JOBS) $(WORDS)
 

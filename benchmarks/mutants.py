@@ -1,163 +1,171 @@
-"""Whether the tests notice faults: each of mutants.toml in a copy of the package, and the tests that must fail there.
+"""Whether the tests notice faults: small changes of modules, one at a time, each in a copy of the project.
 
-Run as `python benchmarks/mutants.py [--jobs N] [WORD ...]`; words choose mutants whose module, change or text holds
-one of them. Writes benchmarks/results/mutants.csv and prints the survivors. What stands in mutants.jsonl beside it for
-the same change, module and test files is not run again; delete it to begin anew. The tests that failed are run once
-without a fault: those that fail there, too, have killed nothing.
+Run as `python benchmarks/mutants.py [--jobs N] [--most N] WORD ...`; words choose modules of the package by path.
+Prints what survives; ends with 1 where survivors.toml does not say why. What stands there is known by module, line and
+change, so that edits of other lines leave it alone.
 """
 
 import argparse
-import hashlib
-import json
+import ast
 import os
+import random
 import re
-import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 import tomllib
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from time import perf_counter
 from typing import NamedTuple
 
-import polars as pl
 from measure import thread_variables
 
 FOLDER = Path(__file__).parent
-ROOT, PACKAGE = FOLDER.parent, FOLDER.parent / "pkg" / "pwfl"
-TABLE, RESULTS = FOLDER / "mutants.toml", FOLDER / "results"
-TIMEOUT = 600  # seconds, after which a mutant that hangs counts as killed
-KILLED, SURVIVED, UNTESTED, ANYWAY = "killed", "survived", "no test ran", "fails without a fault, too"
+ROOT = FOLDER.parent
+PACKAGE = Path("pkg/pwfl")
+IGNORED = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "results", "logs", "store")
+FILES = 3  # test files that a module's mutants are tried with
+LIMIT = 1200  # seconds, after which a mutant that hangs counts as killed
+
+PAIRS = (
+    (ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.In, ast.NotIn), (ast.Is, ast.IsNot),
+    (ast.And, ast.Or), (ast.Add, ast.Sub), (ast.Mult, ast.Div), (ast.BitAnd, ast.BitOr),
+)  # fmt: skip
+SWAPS = {a: b for pair in PAIRS for a, b in (pair, pair[::-1])} | dict.fromkeys(
+    (ast.FloorDiv, ast.Mod, ast.Pow), ast.Mult
+)
 
 
 class Mutant(NamedTuple):
-    """A fault: what stands in a module exactly once, what takes its place, what that breaks, tests that must fail."""
+    """A change: in which line of a module, without indentation; what was there, and what takes its place."""
 
-    module: str
+    line: str
     old: str
     new: str
-    breaks: str
-    tests: str  # arguments of pytest, files without their folder
-    survives: str | None  # why no test notices
+    source: str  # of the whole module
 
 
-def mutants() -> list[Mutant]:
-    """The table's rows."""
-    table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
-    tests = table.pop("tests")
-    return [
-        Mutant(module, row["old"], row["new"], row["breaks"], row.get("tests", tests[module]), row.get("survives"))
-        for module, rows in table.items()
-        for row in rows
-    ]
+def replacements(node: ast.AST) -> Iterator[str]:
+    """What may take the place of a node, as source."""
+    match node:
+        case ast.Compare(left, [*ops], others):
+            for at, op in enumerate(ops):
+                yield f"({ast.unparse(ast.Compare(left, [*ops[:at], SWAPS[type(op)](), *ops[at + 1 :]], others))})"
+        case ast.BinOp(left, op, right) if type(op) in SWAPS:
+            yield f"({ast.unparse(ast.BinOp(left, SWAPS[type(op)](), right))})"
+        case ast.BoolOp(op, values):
+            yield f"({ast.unparse(ast.BoolOp(SWAPS[type(op)](), values))})"
+        case ast.UnaryOp(ast.Not() | ast.USub(), operand):
+            yield f"({ast.unparse(operand)})"
+        case ast.Constant(bool(value)):
+            yield str(not value)
+        case ast.Constant(int(value) | float(value)):
+            yield f"({2 * value + 1})"
+        case ast.IfExp(test, body, other):
+            yield f"({ast.unparse(ast.IfExp(test, other, body))})"
+        case ast.Return(ast.AST() as value) if ast.unparse(value) != "None":
+            yield "return None"
+        case ast.Raise() | ast.AugAssign() | ast.Expr(ast.Call()):
+            yield "pass"
+        case ast.Continue() | ast.Break():
+            yield "break" if isinstance(node, ast.Continue) else "continue"
 
 
-def flaw(mutant: Mutant) -> str | None:
-    """Why a row of the table is none, or no longer; None where it is fine."""
-    path = PACKAGE / mutant.module
-    if not path.is_file():
-        return f"{mutant.module}: there is no such module"
-    if (count := path.read_text(encoding="utf-8").count(mutant.old)) != 1:
-        return f"{mutant.module}: {mutant.old!r} stands there {count} times, not once"
-    if missing := [name for name in files(mutant) if not (ROOT / "tests" / name).is_file()]:
-        return f"{mutant.module}: {mutant.old!r}: there is no tests/{missing[0]}"
-    return None
+def sites(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes below one in which a change changes what is computed: not annotations, text, nor `strict=True`."""
+    if isinstance(node, ast.keyword) and node.arg == "strict":
+        return
+    for name, value in ast.iter_fields(node):
+        if name not in ("annotation", "returns", "decorator_list") and not isinstance(node, ast.JoinedStr):
+            for child in value if isinstance(value, list) else [value]:
+                if isinstance(child, ast.AST):
+                    yield child
+                    yield from sites(child)
 
 
-def files(mutant: Mutant) -> list[str]:
-    """The test files that a mutant names."""
-    return [word.partition("::")[0] for word in shlex.split(mutant.tests) if ".py" in word]
+def mutants(source: str) -> list[Mutant]:
+    """All mutants of a module's source."""
+    content = source.encode()
+    lines = content.splitlines(keepends=True)
+    starts = [sum(map(len, lines[:number])) for number in range(len(lines))]
+    found = []
+    for node in sites(ast.parse(source)):
+        for new in replacements(node):
+            begin = starts[node.lineno - 1] + node.col_offset
+            end = starts[node.end_lineno - 1] + node.end_col_offset
+            changed = (content[:begin] + new.encode() + content[end:]).decode()
+            found.append(Mutant(lines[node.lineno - 1].decode().strip(), ast.unparse(node), new, changed))
+    return found
 
 
-def digest(mutant: Mutant) -> str:
-    """Of what a result depends on in the first place: the change, its module and its tests' files."""
-    found = hashlib.sha256(repr((mutant.module, mutant.old, mutant.new, mutant.tests)).encode())
-    for path in (PACKAGE / mutant.module, *(ROOT / "tests" / name for name in files(mutant))):
-        found.update(path.read_bytes())
-    return found.hexdigest()[:16]
+def tests_of(module: str) -> list[str]:
+    """The test files that bear the name of a module's package or its own, and those that name it most often.
+
+    Of the files that import it, that is, or where there are none, its package: stages are loaded by name.
+    """
+    texts = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests").glob("test_*.py"))}
+    parts = ["pwfl", *Path(module.removesuffix("__init__.py").removesuffix(".py")).parts]
+    found = [test for part in parts[-2:] if (test := f"test_{part}.py") in texts]
+    for depth in range(len(parts), 0, -1):
+        *folders, name = map(re.escape, parts[:depth])
+        package = r"\.".join(folders)
+        imported = re.compile(rf"from {package} import (\([^)]*|.*)\b{name}\b|(from|import) {package}\.?{name}\b")
+        if count := {test: text.count(parts[-1]) for test, text in texts.items() if imported.search(text)}:
+            found += sorted(count, key=count.get, reverse=True)
+            break
+    return [f"tests/{test}" for test in dict.fromkeys(found)][:FILES]
 
 
-def try_out(mutant: Mutant) -> dict:
-    """Whether a mutant's tests fail, the first that does, and how long they take."""
-    start = perf_counter()
+def run_tests(tests: list[str], module: str = "", source: str = "") -> str:
+    """The first test that fails in a copy of the project, in which a module may have another source; empty: none."""
     with tempfile.TemporaryDirectory(prefix="mutant") as folder:
-        copy = Path(folder, "pwfl")
-        shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-        module = copy / mutant.module
-        module.write_text(module.read_text(encoding="utf-8").replace(mutant.old, mutant.new), encoding="utf-8")
-        arguments = [f"tests/{word}" if ".py" in word else word for word in shlex.split(mutant.tests)]
+        copy = shutil.copytree(ROOT, Path(folder, "project"), ignore=IGNORED)
+        if module:
+            (copy / PACKAGE / module).write_text(source, encoding="utf-8")
+        command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "--exitfirst", "-p", "no:cacheprovider"]
+        command += [f"--basetemp={folder}/tests", "-m", "not slow and not slurm", *tests]
+        told = {"PYTHONPATH": str(copy / "pkg"), "PYTHONDONTWRITEBYTECODE": "1"} | thread_variables(1)
         try:
-            code, failed = run_tests(folder, "--exitfirst", *arguments)
-            result = {0: SURVIVED, 1: KILLED, 5: UNTESTED}.get(code, f"pytest ended with {code}")
+            run = subprocess.run(
+                command, cwd=copy, env=os.environ | told, capture_output=True, text=True, timeout=LIMIT, check=False
+            )
         except subprocess.TimeoutExpired:
-            result, failed = KILLED, []
-    return {"result": result, "test": (failed or [None])[0], "seconds": round(perf_counter() - start, 1)}
-
-
-def run_tests(package_folder: str, *arguments: str, timeout: float | None = TIMEOUT) -> tuple[int, list[str]]:
-    """pytest's exit status and the tests that failed, with the package that lies in a folder."""
-    command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider", *arguments]
-    environment = os.environ | {"PYTHONPATH": package_folder, "PYTHONDONTWRITEBYTECODE": "1"} | thread_variables(1)
-    run = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=timeout, check=False
-    )
-    return run.returncode, re.findall(r"^(?:FAILED|ERROR) (tests/.*?)(?: - .*)?$", run.stdout, re.MULTILINE)
-
-
-def failing_anyway(tests: set[str]) -> set[str]:
-    """Which tests fail without a fault."""
-    if not tests:
-        return set()
-    code, failed = run_tests(str(PACKAGE.parent), *sorted(tests), timeout=None)
-    if code not in (0, 1):
-        sys.exit(f"the tests that failed cannot be run without a fault: pytest ended with {code}")
-    return set(failed)
+            return "time limit"
+    if run.returncode == 0:
+        return ""
+    failed = re.search(r"^(?:FAILED|ERROR) (tests/.*?)(?: - .*)?$", run.stdout, re.MULTILINE)
+    return failed[1] if failed else f"pytest ended with {run.returncode}"
 
 
 def main() -> int:
-    """Try out the mutants chosen; 1 where one survives of which the table does not say why."""
+    """Try out mutants of the modules chosen."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")
-    parser.add_argument("words", nargs="*", help="mutants whose module, change or text holds one of these words")
+    parser.add_argument("--most", type=int, default=40, help="mutants of a module, drawn at random where it has more")
+    parser.add_argument("words", nargs="*", help="modules whose path holds one of these words")
     options = parser.parse_args()
-    table = mutants()
-    if flaws := [found for mutant in table if (found := flaw(mutant))]:
-        sys.exit("\n".join(flaws))
-    chosen = [m for m in table if not options.words or any(w in " ".join(m[:4]) for w in options.words)]
-
-    RESULTS.mkdir(exist_ok=True)
-    record = RESULTS / "mutants.jsonl"
-    known = {}
-    if record.exists():
-        known = {row["digest"]: row for line in record.read_text().splitlines() for row in [json.loads(line)]}
-    keys = {mutant: digest(mutant) for mutant in chosen}
-    todo = [mutant for mutant in chosen if keys[mutant] not in known]
-    with ThreadPoolExecutor(options.jobs) as pool, open(record, "a") as file:
-        tried = {pool.submit(try_out, mutant): mutant for mutant in todo}
-        try:
-            for count, future in enumerate(as_completed(tried), 1):
-                mutant, row = tried[future], {"digest": keys[tried[future]]} | future.result()
-                known[row["digest"]] = row
-                if row["result"] in (KILLED, SURVIVED):
-                    print(json.dumps(row), file=file, flush=True)
-                done = f"{count}/{len(todo)} {row['result']}, {row['seconds']} s"
-                print(f"{done}: {mutant.module}: {mutant.breaks}", flush=True)
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-    rows = [mutant._asdict() | known[keys[mutant]] for mutant in chosen]
-    anyway = failing_anyway({row["test"] for row in rows if row["test"]})
-    rows = [row | {"result": ANYWAY} if row["test"] in anyway else row for row in rows]
-    pl.DataFrame(rows, infer_schema_length=None).drop("digest").write_csv(RESULTS / "mutants.csv")
-    alive = [row for row in rows if row["result"] != KILLED]
-    for row in alive:
-        print(f"{row['result']}: {row['module']}: {row['breaks']} ({row['survives'] or 'UNEXPLAINED'})")
-    seconds = sum(row["seconds"] for row in rows)
-    killed = len(rows) - len(alive)
-    print(f"{len(rows)} mutants, {killed} killed, {len(alive)} not; {seconds / 60:.0f} minutes of tests")
-    return int(any(row["result"] != SURVIVED or not row["survives"] for row in alive))
+    argued, unexplained = tomllib.loads((FOLDER / "survivors.toml").read_text(encoding="utf-8")), 0
+    for path in sorted((ROOT / PACKAGE).rglob("*.py")):
+        module = str(path.relative_to(ROOT / PACKAGE))
+        all_of_them, tests = mutants(path.read_text(encoding="utf-8")), tests_of(module)
+        chosen = random.Random(module).sample(all_of_them, min(options.most, len(all_of_them)))
+        if not chosen or not any(word in str(PACKAGE / module) for word in options.words):
+            continue
+        if failed := run_tests(tests):
+            sys.exit(f"{module}: without a fault, too, there fails {failed}")
+        with ThreadPoolExecutor(options.jobs) as pool:
+            tried = pool.map(lambda mutant, of=module, by=tests: run_tests(by, of, mutant.source), chosen)
+            survivors = [mutant for mutant, failed in zip(chosen, tried, strict=True) if not failed]
+        known = {(row["line"], row["old"], row["new"]): row["why"] for row in argued.get(module, [])}
+        for mutant in survivors:
+            why = known.get(mutant[:3])
+            unexplained += why is None
+            print(f"{module}: {mutant.line!r}: {mutant.old!r} -> {mutant.new!r} survives ({why or 'UNEXPLAINED'})")
+        killed = len(chosen) - len(survivors)
+        print(f"{module}: {killed} of {len(chosen)} killed, of {len(all_of_them)} that there are", flush=True)
+    return int(unexplained > 0)
 
 
 if __name__ == "__main__":

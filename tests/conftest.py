@@ -3,12 +3,18 @@
 Test modules use TensorFlow before what they test does, which is too late to have it take one thread.
 """
 
+import fcntl
 import os
+import re
+import resource
 import shutil
 import subprocess
 import sys
+from collections import Counter
+from functools import cache
 from pathlib import Path
 
+import polars as pl
 import pytest
 import yaml
 
@@ -36,16 +42,134 @@ TINY = {
     "scenarios": {"low": {}, "high": {"schedule": {"gamma": 3000.0}, "shards": {"optimization": 4, "training": 4}}},
 }
 
+# A study of the workflow itself, of a system that needs no TensorFlow, which would take most of a job's time.
+SMALL = {
+    "study": "small",
+    "base": {
+        "system": "age_aware",
+        "realizations": 4,
+        "training_realizations": 3,
+        "shards": {"optimization": 2, "training": 2},
+        "audit": {"canaries": 50},
+        "schedule": {"horizon": 4, "times": [1, 2, 3]},
+        "schemes": [
+            {"name": "drawn", "scheduler": "random", "noise": "constant"},
+            {"name": "fixed", "scheduler": "fixed", "noise": "constant"},
+        ],
+    },
+    "scenarios": {"one": {}},
+}
+
+
+# What takes long to start, or to train: files of tests that name none of this are marked `fast`.
+SLOW_WORDS = re.compile(
+    r"tensorflow|cvxpy|subprocess|psutil|snakemake|planned\(|simulate\(|stage_tables|\brun\.(train|audit)"
+    r"|pwfl import .*\btesting\b|from pwfl.testing|pipeline import .*\brun\b|learning import .*\b(engine|network)\b"
+)
+
+LONG = ("test_choices.py", "test_convergence.py", "test_delta.py", "test_equal_privacy.py")  # nor are these
+
+
+@cache
+def is_fast(path: Path) -> bool:
+    if path.parent != ROOT / "tests" or path.name in LONG:
+        return False
+    return SLOW_WORDS.search(path.read_text(encoding="utf-8")) is None
+
+
+def pytest_ignore_collect(collection_path, config):
+    """With `-m fast`, do not even import what is not: TensorFlow alone takes seconds."""
+    if config.getoption("markexpr") == "fast" and collection_path.is_file():
+        return not is_fast(collection_path) or None
+    return None
+
 
 def pytest_collection_modifyitems(items):
-    """The cluster's test, the longest of those that belong to no group of several, starts early."""
+    """Mark what is fast; the cluster's test, the longest of those that belong to no group of several, starts early."""
+    for item in items:
+        if is_fast(item.path) and not item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.fast)
     items.sort(key=lambda item: item.get_closest_marker("slurm") is None)
 
 
+# What tests cost: seconds of the processor, of pytest's process and of those that it started and that have ended.
+COSTLIEST = 20  # tests that are listed at the end
+spent = Counter()
+COUNTED = pytest.StashKey[float]()
+
+
+def cpu_seconds() -> float:
+    """What this process and its children have used up to now."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Begin to count; a fixture of several tests is charged to the first."""
+    item.stash[COUNTED] = cpu_seconds()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    """Write into each phase's report what was used since the one before."""
+    report = yield
+    now = cpu_seconds()
+    report.user_properties.append(("cpu_seconds", now - item.stash[COUNTED]))
+    item.stash[COUNTED] = now
+    return report
+
+
+def pytest_runtest_logreport(report):
+    """Add up a test's phases, wherever they ran."""
+    spent[report.nodeid] += dict(report.user_properties).get("cpu_seconds", 0.0)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """List the tests that took most, and what all took together, starts and collection included."""
+    terminalreporter.section(f"seconds of CPU: {cpu_seconds():.0f}, of which the {COSTLIEST} costliest tests took")
+    for test, seconds in spent.most_common(COSTLIEST):
+        terminalreporter.write_line(f"{seconds:7.1f} {test}")
+
+
+def changed(config: dict, path: str, value) -> dict:
+    """The config with the parameter at a dotted path of its base set."""
+    config = yaml.safe_load(yaml.safe_dump(config))
+    here = config["base"]
+    *sections, key = path.split(".")
+    for section in sections:
+        here = here.setdefault(section, {})
+    here[key] = value
+    return config
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory):
+    """The folder of a finished run of SMALL, one for all of xdist's workers: to be copied, not to be changed."""
+    top = tmp_path_factory.getbasetemp()
+    top = top.parent if "PYTEST_XDIST_WORKER" in os.environ else top
+    folder = top / "finished"
+    with open(top / "finished.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            workflow(top / "running", SMALL)
+            (top / "running").rename(folder)
+    return folder
+
+
 @pytest.fixture
-def tiny_config():
-    """A fresh copy of the tiny study's config."""
-    return yaml.safe_load(yaml.safe_dump(TINY))
+def own(finished, tmp_path):
+    """A copy of the finished run, with the files' times, as Snakemake left it."""
+    return shutil.copytree(finished, tmp_path / "own", copy_function=shutil.copy2)
+
+
+def copy_of_project(folder: Path) -> Path:
+    """The project's files in a folder, where a test may edit them."""
+    for name in ("Snakefile", "rules", "scripts", "pkg", "report", "envs", "config", "profiles"):
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, folder / name)
+    return folder
 
 
 # Programs that tests need, by the Debian packages that they are installed from.
@@ -147,3 +271,34 @@ def jobs(result: subprocess.CompletedProcess) -> dict[str, int]:
     table = text.split("Job stats:\n", 1)[1].split("\n\n", 1)[0].splitlines()[2:]
     counts = {line.split()[0]: int(line.split()[1]) for line in table}
     return {rule: count for rule, count in counts.items() if rule not in ("total", "all")}
+
+
+def workflow(folder: Path, config: dict, *arguments: str, **options) -> None:
+    """Run the workflow, which must succeed."""
+    result = snakemake(folder, config, "--cores", "2", *arguments, **options)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def planned(folder: Path, config: dict, *arguments: str, **options) -> dict[str, int]:
+    """What the workflow would run: rule -> number of jobs."""
+    return jobs(snakemake(folder, config, "--dry-run", *arguments, **options))
+
+
+ONE = changed(SMALL, "schemes", SMALL["base"]["schemes"][:1])  # of SMALL the first scheme alone
+
+
+def assert_one_is_as_in_small(folder: Path, finished: Path) -> None:
+    """A run of ONE, left in a folder, has the tables of the finished run of SMALL."""
+    paths = sorted(path.relative_to(folder) for path in folder.glob("store/**/*.parquet"))
+    assert len(paths) > 15
+    for path in paths:
+        assert pl.read_parquet(folder / path).equals(pl.read_parquet(finished / path)), path
+    for table in ("summary", "realizations", "history", "audit"):
+        path = f"results/small/one/{table}.parquet"
+        expected = pl.read_parquet(finished / path).filter(scheme="drawn")
+        assert pl.read_parquet(folder / path).equals(expected), path
+    assert (folder / "results/small/one/loss.svg").exists()
+    assert (folder / "results/small/claims.csv").exists()
+
+
+REPORT = {"tables_age_aware", "figures_age_aware", "audited", "comparison", "page"}  # SMALL's jobs in results/

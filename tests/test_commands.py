@@ -180,6 +180,8 @@ def test_pip_takes_it(words):
 def test_what_it_names_is_there(words):
     if words[0] == "docker":
         assert (ROOT / "Dockerfile").is_file()
+    elif words[:2] == ["pytest", "-m"]:
+        assert f'"{words[2]}: ' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")  # among the markers
     elif words[0] == "pytest":
         assert all((ROOT / path).is_file() for path in words[1:])
     else:

@@ -17,63 +17,27 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import conftest
 import pwfl
-from conftest import ROOT, command, environment, jobs, snakemake
+from conftest import REPORT, ROOT, SMALL, changed, command, copy_of_project, environment, planned, snakemake, workflow
 from pwfl.runtime import kept, made
 
-pytestmark = pytest.mark.xdist_group("content")
-
-CONFIG = {
-    "study": "small",
-    "base": {
-        "system": "age_aware",
-        "realizations": 2,
-        "training_realizations": 1,
-        "shards": {"optimization": 2},
-        "schedule": {"horizon": 4},
-        "schemes": [{"name": "drawn", "scheduler": "random", "noise": "constant"}],
-    },
-    "scenarios": {"one": {}},
-}
-OTHER = CONFIG | {"base": CONFIG["base"] | {"seed": 5}}
-PROJECT = ("Snakefile", "rules", "scripts", "pkg", "report", "envs", "config", "profiles")
+OTHER = changed(SMALL, "training.draws", 7)
 RESULTS = "results/small"
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
     """A copy of the project that a test may touch and edit, and put back."""
-    folder = tmp_path_factory.mktemp("project")
-    for name in PROJECT:
-        source = ROOT / name
-        (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / name)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def done(project, tmp_path_factory):
-    """The folder of a finished run, not to be changed."""
-    folder = tmp_path_factory.mktemp("done")
-    result = snakemake(folder, CONFIG, "--cores", "2", project=project)
-    assert result.returncode == 0, result.stdout + result.stderr
-    return folder
+    return copy_of_project(tmp_path_factory.mktemp("project"))
 
 
 @pytest.fixture
-def own(done, tmp_path):
+def own(finished, tmp_path):
     """A copy of the finished run's files, with times of now, and without Snakemake's memory."""
     for name in ("results", "store"):
-        shutil.copytree(done / name, tmp_path / name, copy_function=shutil.copy)
+        shutil.copytree(finished / name, tmp_path / name, copy_function=shutil.copy)
     return tmp_path
-
-
-def planned(folder, project, config=CONFIG, *arguments: str) -> dict[str, int]:
-    return jobs(snakemake(folder, config, "--dry-run", *arguments, project=project))
-
-
-def run(folder, project, config=CONFIG) -> None:
-    result = snakemake(folder, config, "--cores", "2", project=project)
-    assert result.returncode == 0, result.stdout + result.stderr
 
 
 def hashes(folder: Path) -> dict[str, str]:
@@ -87,26 +51,19 @@ def hashes(folder: Path) -> dict[str, str]:
 
 
 def touch(*folders: Path) -> None:
-    """Give every file a time of its own around now, in no order."""
+    """Give every file a time of its own in the last ten years, in no order."""
     paths = [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
     now, order = time.time(), random.Random(1)
     for path in paths:
-        os.utime(path, (now, now - order.uniform(0, 1000)))
+        os.utime(path, (now, now - order.uniform(0, 10) * 365 * 86400))
 
 
-def test_nothing_is_to_do_after_every_file_was_touched(done, project):
-    touch(done / "results", done / "store", *(project / name for name in PROJECT if (project / name).is_dir()))
-    assert planned(done, project) == {}
-
-
-def test_nothing_is_to_do_in_a_copy_without_times_and_without_memory(own, project):
-    assert planned(own, project) == {}
-
-
-def test_nothing_is_to_do_in_a_copy_with_snakemakes_memory_and_other_code_times(done, project, tmp_path):
-    shutil.copytree(done, tmp_path / "copy", copy_function=shutil.copy)
-    touch(project / "scripts", project / "rules")
-    assert planned(tmp_path / "copy", project) == {}
+@pytest.mark.parametrize("memory", ["with", "without"])
+def test_nothing_is_to_do_after_every_file_was_touched(own, finished, project, memory):
+    if memory == "with":
+        shutil.copytree(finished / ".snakemake", own / ".snakemake")
+    touch(own / "results", own / "store", *(path for path in project.iterdir() if path.is_dir()))
+    assert planned(own, SMALL, project=project) == {}
 
 
 @pytest.mark.parametrize("profile", ["default", "slurm"])
@@ -119,7 +76,7 @@ def test_profiles_decide_alike(own, project, profile, tmp_path):
     touch(own / "results", own / "store")
     call = [part for part in command(own, project) if part != "none"]
     call.insert(call.index("--workflow-profile") + 1, str(tmp_path / "profile"))
-    snakemake(own, CONFIG, "--lint", project=project)  # writes the config
+    conftest.write_config(own, SMALL)
     result = subprocess.run(
         [*call, "--dry-run"], capture_output=True, text=True, cwd=own, env=environment(project), check=False
     )
@@ -127,10 +84,10 @@ def test_profiles_decide_alike(own, project, profile, tmp_path):
     assert "Nothing to be done" in result.stdout + result.stderr
 
 
-def test_a_data_set_that_was_touched_does_not_stop_a_new_study(own, project):
+def test_a_table_that_was_touched_does_not_stop_a_new_study(own, project):
     """A job upstream of what is missing that runs again must not hide it."""
     touch(project / "scripts", own / "store")
-    found = planned(own, project, OTHER)
+    found = planned(own, changed(SMALL, "seed", 5), project=project)
     assert {"schedule", "noise", "train", "account", "audit", "tables_age_aware", "page"} <= set(found)
 
 
@@ -141,20 +98,18 @@ def test_planning_writes_nothing(own, project):
         ["--report", str(own / "report.html")], ["--unlock"],
     ]  # fmt: skip
     for arguments in calls:
-        result = snakemake(own, CONFIG, *arguments, project=project)
+        result = snakemake(own, SMALL, *arguments, project=project)
         assert result.returncode == 0, (arguments, result.stdout + result.stderr)
         assert hashes(own) == before, arguments
     assert list(pwfl.results(own / RESULTS).scenarios) == ["one"]
 
 
-def test_a_parameter_there_and_back_ends_with_the_same_files(own, project):
+def test_a_parameter_there_and_back_ends_with_the_same_files(own):
     before = hashes(own)
-    run(own, project, OTHER)
-    assert hashes(own)[f"{RESULTS}/one/realizations.csv"] != before[f"{RESULTS}/one/realizations.csv"]
-    assert set(planned(own, project)) == {
-        "scenario", "tables_age_aware", "figures_age_aware", "audited", "comparison", "page",
-    }  # fmt: skip
-    run(own, project)
+    workflow(own, OTHER)
+    assert hashes(own)[f"{RESULTS}/one/history.csv"] != before[f"{RESULTS}/one/history.csv"]
+    assert set(planned(own, SMALL)) == {"scenario", *REPORT} - {"audited"}
+    workflow(own, SMALL)
     after = hashes(own)
     assert {path: after[path] for path in before} == before
 
@@ -164,7 +119,7 @@ def test_an_edited_script_computes_anew_and_put_back_finds_what_was_there(own, p
     text = script.read_text()
     script.write_text(text + "# a comment\n")
     try:
-        assert planned(own, project) == {}
+        assert planned(own, SMALL, project=project) == {}
     finally:
         script.write_text(text)
 
@@ -175,14 +130,14 @@ EDITED = (
 )  # fmt: skip
 
 
-def test_a_report_file_that_was_edited_is_made_anew_and_nothing_else(own, project):
+def test_a_report_file_that_was_edited_is_made_anew_and_nothing_else(own):
     before = hashes(own)
     first, *others = (own / RESULTS / name for name in EDITED)
     first.write_bytes(first.read_bytes() + b" ")
-    assert planned(own, project) == {"tables_age_aware": 1}
+    assert planned(own, SMALL) == {"tables_age_aware": 1}
     for path in others:
         path.write_bytes(path.read_bytes() + b" ")
-    run(own, project)
+    workflow(own, SMALL)
     assert hashes(own) == before
 
 
@@ -239,29 +194,30 @@ def test_a_flipped_bit_in_a_record_makes_it_anew(tmp_path):
     assert made.is_of(record, depends)  # what is missing is made, whatever the record says
 
 
-def test_a_job_that_was_killed_when_its_file_was_whole_is_not_run_again(done, project, tmp_path):
+def test_a_job_that_was_killed_when_its_file_was_whole_is_not_run_again(own, finished):
     """Snakemake would force it, and leave out the jobs below it that have not run yet."""
-    shutil.copytree(done, tmp_path / "copy", copy_function=shutil.copy)
-    for table in (done / "store/noise").rglob("*.parquet"):
-        name = base64.urlsafe_b64encode(str(table.relative_to(done)).encode()).decode()
-        (tmp_path / "copy/.snakemake/incomplete" / name).write_text('{"external_jobid": null}')
-    (tmp_path / "copy" / RESULTS / "index.html").unlink()
+    shutil.copytree(finished / ".snakemake", own / ".snakemake")
+    for table in (own / "store/noise").rglob("*.parquet"):
+        name = base64.urlsafe_b64encode(str(table.relative_to(own)).encode()).decode()
+        (own / ".snakemake/incomplete" / name).write_text('{"external_jobid": null}')
+    (own / RESULTS / "index.html").unlink()
     for arguments in [(), ("--rerun-incomplete",)]:
-        assert planned(tmp_path / "copy", project, CONFIG, *arguments) == {"page": 1}
+        assert planned(own, SMALL, *arguments) == {"page": 1}
 
 
-def test_exit_0_means_that_every_target_exists(own, project):
+def test_exit_0_means_that_every_target_exists(own):
     """Snakemake leaves jobs out below one that is forced; what then lacks is named."""
     (own / RESULTS / "index.html").unlink()
-    result = snakemake(own, CONFIG, "--forcerun", "channel", "--cores", "2", project=project)
+    result = snakemake(own, SMALL, "--forcerun", "channel", "--cores", "2")
     assert result.returncode == 1
     assert f"ended without these files, or with files of another plan: {RESULTS}/index.html" in result.stderr
-    run(own, project)
+    workflow(own, SMALL)
     assert (own / RESULTS / "index.html").exists()
 
 
-def test_the_addresses_of_a_study_stand_beside_it(done):
-    with open(done / RESULTS / "one" / "addresses.csv", newline="") as file:
+def test_the_addresses_of_a_study_stand_beside_it(finished):
+    with open(finished / RESULTS / "one" / "addresses.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [row["stage"] for row in rows] == ["channel", "schedule", "noise", "train", "account", "audit"]
-    assert all((done / row["folder"]).is_dir() for row in rows)
+    stages = ["channel", "schedule", "noise", "train", "account", "audit"]
+    assert [(row["scheme"], row["stage"]) for row in rows] == [(n, s) for n in ("drawn", "fixed") for s in stages]
+    assert all((finished / row["folder"]).is_dir() for row in rows)

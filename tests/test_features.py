@@ -11,8 +11,7 @@ import yaml
 from scipy import stats
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-import pwfl
-from conftest import TINY, jobs, snakemake
+from conftest import TINY, planned, workflow
 from pipeline import finished, part
 from pwfl import run
 from pwfl.learning import datasets, engine, extraction, features, network, projection, sources, synthetic
@@ -508,15 +507,13 @@ def test_the_workflow_trains_on_what_simulate_does(tmp_path):
     schemes = [{"name": "RndSched", "scheduler": "random", "noise": "random"}]
     config["base"] |= {"realizations": 2, "training_realizations": 2, "schemes": schemes}
     config["scenarios"] = {"one": {"training": {"features": "scattering", "test_variants": True}}}
-    result = snakemake(tmp_path, config)
-    assert result.returncode == 0, result.stdout + result.stderr
-    left = pwfl.results(tmp_path / "results" / "tiny").scenarios["one"].stages
-    left = {name: frame.drop("scheme", strict=False) for name, frame in left.items()}
+    workflow(tmp_path, config, "--until", "train")
+    left = {path.stem: pl.read_parquet(path) for path in tmp_path.glob("store/*/*/*/*.parquet")}
     model = resolve(config["base"], config["scenarios"]["one"])
     again = finished(run.train(part(model, "train"), extraction.of(model), range(2), left), model)
     assert left["history"].equals(again["history"])
     values = {"training.features": ["scattering", "strokes", "shapes"], "training.test_variants": [False, True]}
     config["scenarios"] = {"one": {"sweep": values}}
-    planned = jobs(snakemake(tmp_path, config, "--dry-run"))
-    assert (planned["projection"], planned["features"], planned["train"]) == (2, 5, 5)  # of 6, one was done
-    assert "dataset" not in planned
+    found = planned(tmp_path, config)
+    assert (found["projection"], found["features"], found["train"]) == (2, 5, 5)  # of 6, one was done
+    assert "dataset" not in found

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 
@@ -10,7 +9,7 @@ import polars as pl
 import pytest
 import yaml
 
-from conftest import ROOT, TINY, environment
+from conftest import ROOT, SMALL, changed, copy_of_project, environment
 
 pytestmark = pytest.mark.xdist_group("module")
 
@@ -24,7 +23,7 @@ use rule * from wireless as wireless_*
 
 rule count:
     default_target: True
-    input: "radio/results/tiny/one/summary.csv"
+    input: "radio/results/small/one/summary.csv"
     output: "lines.txt"
     shell: "wc -l < {{input}} > {{output}}"
 """
@@ -43,50 +42,38 @@ def run(folder, *arguments, env=None) -> subprocess.CompletedProcess:
     )
 
 
-def small() -> dict:
-    config = yaml.safe_load(yaml.safe_dump(TINY)) | {"scenarios": {"one": {}}}
-    scheme = {"name": "RndSched", "scheduler": "random", "noise": "random"}
-    config["base"] |= {"realizations": 2, "training_realizations": 1, "schemes": [scheme]}
-    return config
+FEW = SMALL | {"base": SMALL["base"] | {"realizations": 2, "schemes": SMALL["base"]["schemes"][:1]}}
+FEW["base"] |= {"training_realizations": 1}
 
 
 def test_another_workflow_imports_this_one_with_a_config_of_its_own(tmp_path):
     (tmp_path / "Snakefile").write_text(OUTER)
-    (tmp_path / "outer.yaml").write_text(yaml.safe_dump({"wireless": small(), "other": 3}))
+    (tmp_path / "outer.yaml").write_text(yaml.safe_dump({"wireless": FEW, "other": 3}))
     result = run(tmp_path, "--configfile", "outer.yaml")
     assert result.returncode == 0, result.stdout + result.stderr
-    assert (tmp_path / "lines.txt").read_text().strip() == "2"
-    assert pl.read_csv(tmp_path / "radio/results/tiny/one/summary.csv")["scheme"].to_list() == ["RndSched"]
+    assert (tmp_path / "lines.txt").read_text().strip() == "8"  # seven targets, and the names of columns
+    assert pl.read_csv(tmp_path / "radio/results/small/one/summary.csv")["scheme"].unique().to_list() == ["drawn"]
     assert list(tmp_path.glob("radio/store/train/*/000000-000002/history.parquet"))
     assert "Nothing to be done" in run(tmp_path, "--configfile", "outer.yaml", "--dry-run").stdout
 
 
 def test_a_mistake_in_a_modules_config_is_named(tmp_path):
     (tmp_path / "Snakefile").write_text(OUTER)
-    wrong = small()
-    wrong["base"]["radio"]["resource_block"] = 3
+    wrong = changed(FEW, "schedule.horizont", 3)
     (tmp_path / "outer.yaml").write_text(yaml.safe_dump({"wireless": wrong}))
     result = run(tmp_path, "--configfile", "outer.yaml")
     assert result.returncode == 1
-    expected = "the module's config:\n  base.radio.resource_block: unknown key; did you mean 'resource_blocks'?"
+    expected = "the module's config:\n  base.schedule.horizont: unknown key; did you mean 'horizon'?"
     assert expected in result.stdout + result.stderr
 
 
-@pytest.fixture
-def checkout(tmp_path):
-    """The project's files in another folder, and the config of a small study."""
-    (tmp_path / "checkout").mkdir()
-    for name in ("Snakefile", "rules", "scripts", "pkg", "report", "envs", "config"):
-        source = ROOT / name
-        (shutil.copytree if source.is_dir() else shutil.copy)(source, tmp_path / "checkout" / name)
-    (tmp_path / "study.yaml").write_text(yaml.safe_dump(small()))
-    return tmp_path / "checkout"
-
-
-def test_a_checkout_runs_its_own_code_whatever_is_installed(checkout, tmp_path):
-    own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    module = checkout / "pkg/pwfl/systems/multicell/channel.py"
+def test_a_checkout_runs_its_own_code_whatever_is_installed(tmp_path):
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    module = copy_of_project(checkout) / "pkg/pwfl/systems/age_aware/channel.py"
     module.write_text(module.read_text() + '\n\nraise RuntimeError("the checkout\'s own code runs")\n')
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(FEW))
+    own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     arguments = ("--snakefile", str(checkout / "Snakefile"), "--configfile", "study.yaml", "--until", "channel")
     result = run(tmp_path, *arguments, "--show-failed-logs", env=own)
     assert result.returncode == 1
@@ -100,7 +87,7 @@ def test_the_oldest_snakemake_that_is_declared_parses_the_workflow(tmp_path):
     result = subprocess.run([*install, f"snakemake=={oldest}.*"], capture_output=True, text=True, check=False)
     if result.returncode:
         pytest.skip(f"Snakemake {oldest} cannot be installed: {result.stderr.strip().splitlines()[-1:]}")
-    (tmp_path / "study.yaml").write_text(yaml.safe_dump(small()))
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(FEW))
     env = environment(ROOT, tmp_path / "old")
     assert run(tmp_path, "--version", env=env).stdout.startswith(oldest)
     result = run(tmp_path, "--snakefile", str(ROOT / "Snakefile"), "--configfile", "study.yaml", "--dry-run", env=env)

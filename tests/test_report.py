@@ -1,11 +1,13 @@
 """Figures, summaries and claims, also where there is little or nothing to show."""
 
 import json
+from copy import deepcopy
 
 import numpy as np
 import polars as pl
 import pytest
 
+from conftest import TINY
 from pipeline import run
 from pwfl.report import build, theme
 from pwfl.report.catalog import COMMON_TABLES, COMPARISON, scenario_figures
@@ -22,8 +24,8 @@ def whole(config: dict):
 
 
 @pytest.fixture
-def base(tiny_config):
-    return tiny_config["base"]
+def base():
+    return deepcopy(TINY["base"])
 
 
 EDGES = {
@@ -72,8 +74,6 @@ def test_every_figure_and_table_is_made_in_edge_cases(base, edge):
 @pytest.fixture(scope="module")
 def studied():
     """The tiny study's two scenarios, as `build.compare` takes them."""
-    from conftest import TINY
-
     found = {}
     for name, changes in TINY["scenarios"].items():
         config = merge(TINY["base"], changes)

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -15,14 +15,14 @@ import polars as pl
 import psutil
 import pytest
 
-from conftest import command, environment, snakemake, write_config
+from conftest import SMALL, changed, command, environment, snakemake, workflow, write_config
 from pwfl import tables
 from pwfl.runtime import files, locks, store
 from pwfl.scenario import resolve
 
 pytestmark = pytest.mark.xdist_group("robust")
 
-KILLS = 10
+LONG = changed(SMALL, "training.draws", 10**6)  # a job of training takes minutes
 
 
 def tables_of(folder: Path) -> dict[Path, pl.DataFrame]:
@@ -30,17 +30,23 @@ def tables_of(folder: Path) -> dict[Path, pl.DataFrame]:
     return {path.relative_to(folder): pl.read_parquet(path) for path in found}
 
 
-def assert_equal_tables(folder: Path, expected: Path) -> None:
-    found, wanted = tables_of(folder), tables_of(expected)
-    assert set(found) == set(wanted)
-    for path, table in wanted.items():
-        assert found[path].equals(table), path
+def file_of(config: dict, table: str, stage: str) -> str:
+    """The first of a stage's tables, of the first scheme."""
+    scenario = resolve(config["base"], {})
+    address = store.of_scheme(store.addresses(scenario), stage, scenario.schemes[0])["address"]
+    return f"store/{stage}/{address}/000000-000002/{table}.parquet"
 
 
-def address(config: dict, stage: str) -> str:
-    """The address of a stage's tables of the random scheme, in the scenario `low`."""
-    scenario = resolve(config["base"], config["scenarios"]["low"])
-    return store.of_scheme(store.addresses(scenario), stage, scenario.schemes[0])["address"]
+TARGETS = [file_of(SMALL, "outcome", "account"), file_of(SMALL, "history", "train")]
+KILLS = 3
+
+
+def assert_as_undisturbed(folder: Path, finished: Path) -> None:
+    """TARGETS are there, and all tables are those of a run that nothing happened to."""
+    found = tables_of(folder)
+    assert set(map(Path, TARGETS)) < set(found)
+    for path, table in found.items():
+        assert table.equals(pl.read_parquet(finished / path)), path
 
 
 def jobs_of(folder: Path) -> list[psutil.Process]:
@@ -50,22 +56,6 @@ def jobs_of(folder: Path) -> list[psutil.Process]:
         if any(str(folder / ".snakemake" / "scripts") in part for part in process.info["cmdline"] or []):
             found.append(process)
     return found
-
-
-@pytest.fixture(scope="module")
-def study():
-    """One scenario of the tiny study, of small shards: many points to be killed at."""
-    from conftest import TINY
-
-    return TINY | {"run": ["low"]}
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory, study):
-    folder = tmp_path_factory.mktemp("undisturbed")
-    result = snakemake(folder, study, "--cores", "2")
-    assert result.returncode == 0, result.stdout + result.stderr
-    return folder
 
 
 @contextmanager
@@ -91,65 +81,57 @@ def wait_until(condition, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("victim", ["snakemake", "job"])
-def test_killed_at_random_moments_and_resumed_the_run_ends_the_same(tmp_path, study, undisturbed, victim):
+def test_killed_at_random_moments_and_resumed_the_run_ends_the_same(tmp_path, finished, victim):
+    """Of a few jobs; test_kills.py does so with whole runs."""
     moments = random.Random(7 if victim == "job" else 8)
-    for _ in range(KILLS // 2):
-        with started(tmp_path, study) as run:
-            time.sleep(2 + 5 * moments.random())
+    for _ in range(KILLS):
+        with started(tmp_path, SMALL, *TARGETS) as first:
+            time.sleep(2 + 3 * moments.random())
             if victim == "job":
                 for process in jobs_of(tmp_path)[:1]:
                     process.kill()
-                run.send_signal(signal.SIGTERM)
-                run.wait()
+                first.send_signal(signal.SIGTERM)
+                with suppress(subprocess.TimeoutExpired):  # a signal while it selects jobs makes Snakemake hang
+                    first.wait(20)
         wait_until(lambda: not jobs_of(tmp_path), 10)  # they notice that they are orphans
-        subprocess.run(
-            [*command(tmp_path), "--unlock"], cwd=tmp_path, env=environment(), capture_output=True, check=True
-        )
-    result = snakemake(tmp_path, study, "--rerun-incomplete", "--cores", "2")
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert_equal_tables(tmp_path, undisturbed)
+        unlock = [*command(tmp_path), "--unlock"]
+        subprocess.run(unlock, cwd=tmp_path, env=environment(), capture_output=True, check=True)
+    workflow(tmp_path, SMALL, "--rerun-incomplete", *TARGETS)
+    assert_as_undisturbed(tmp_path, finished)
     assert not list(tmp_path.glob("store/**/*.checkpoint.*"))
 
 
-@pytest.mark.parametrize("seconds", [0.0, 0.5, 1.5, 8.0])
-def test_an_orphaned_job_ends_by_itself(tmp_path, study, seconds):
-    config = study | {"base": study["base"] | {"training": study["base"]["training"] | {"rounds": 10**6}}}
-    job = f"store/train/{address(config, 'train')}/000000-000002/history.parquet"
-    with started(tmp_path, config, job):
-        wait_until(lambda: any("train.py" in part for p in jobs_of(tmp_path) for part in p.info["cmdline"]), 180)
-        time.sleep(seconds)  # 0: before its first line; 8: it trains
-        assert jobs_of(tmp_path)
-    wait_until(lambda: not jobs_of(tmp_path), 10)
+@pytest.mark.parametrize("seconds", [0.0, 0.5, 4.0])
+def test_an_orphaned_job_ends_by_itself(own, seconds):
+    with started(own, LONG, file_of(LONG, "history", "train")):
+        wait_until(lambda: any("train.py" in part for p in jobs_of(own) for part in p.info["cmdline"]), 180)
+        time.sleep(seconds)  # 0: before its first line; 4: it computes
+        assert jobs_of(own)
+    wait_until(lambda: not jobs_of(own), 10)
 
 
-def test_a_second_run_in_the_same_folder_is_refused(tmp_path, study):
-    with started(tmp_path, study):
-        wait_until(lambda: list((tmp_path / ".snakemake").glob("locks/*")), 60)
-        second = snakemake(tmp_path, study, "--rerun-incomplete")
-    assert second.returncode == 1
-    assert "Directory cannot be locked" in second.stdout + second.stderr
-
-
-def test_a_second_run_is_refused_even_where_the_first_was_unlocked(tmp_path, study):
-    config = study | {"base": study["base"] | {"training": study["base"]["training"] | {"rounds": 10**6}}}
-    job = f"train/{address(config, 'train')}/000000-000002"
-    log = tmp_path / "logs" / f"{job}.log"
-    with started(tmp_path, config, f"store/{job}/history.parquet") as run:
+def test_a_second_run_in_the_same_folder_is_refused_even_where_the_first_was_unlocked(own):
+    history = file_of(LONG, "history", "train")
+    log = own / history.replace("store", "logs").replace("/history.parquet", ".log")
+    with started(own, LONG, history) as first:
         wait_until(lambda: log.exists() and "to train" in log.read_text(), 180)
-        unlock = [*command(tmp_path), "--unlock"]
-        subprocess.run(unlock, cwd=tmp_path, env=environment(), capture_output=True, check=True)
-        assert not list((tmp_path / ".snakemake").glob("locks/*"))
-        second = snakemake(tmp_path, config, "--rerun-incomplete")
+        second = snakemake(own, LONG, "--rerun-incomplete")
+        assert second.returncode == 1
+        assert "Directory cannot be locked" in second.stdout + second.stderr
+        unlock = [*command(own), "--unlock"]
+        subprocess.run(unlock, cwd=own, env=environment(), capture_output=True, check=True)
+        assert not list((own / ".snakemake").glob("locks/*"))
+        second = snakemake(own, LONG, "--rerun-incomplete")
         said = second.stdout + second.stderr
         assert second.returncode == 1
-        assert f"tiny: process {run.pid} on " in said
+        assert f"small: process {first.pid} on " in said
         assert "Traceback" not in said
-        assert jobs_of(tmp_path)
-        assert run.poll() is None
-    wait_until(lambda: not jobs_of(tmp_path), 60)
-    target = f"store/channel/{address(config, 'channel')}/000000-000002/users.parquet"
-    result = snakemake(tmp_path, config, "--rerun-incomplete", target)  # a dead owner holds nothing
-    assert result.returncode == 0, result.stdout + result.stderr
+        assert jobs_of(own)
+        assert first.poll() is None
+    wait_until(lambda: not jobs_of(own), 60)
+    users = file_of(LONG, "users", "channel")
+    (own / users).unlink()
+    workflow(own, LONG, "--rerun-incomplete", users)  # a dead owner holds nothing
 
 
 def test_a_lock_is_held_by_one_process_and_ends_with_it(tmp_path):
@@ -167,49 +149,16 @@ def test_a_lock_is_held_by_one_process_and_ends_with_it(tmp_path):
     locks.hold(["b"], str(tmp_path))
 
 
-def test_a_clock_that_was_behind_changes_no_table(tmp_path, study, undisturbed):
-    folder = tmp_path / "run"
-    shutil.copytree(undisturbed, folder, symlinks=True)
-    moments = random.Random(3)
-    for path in sorted([*folder.glob("results/**/*"), *folder.glob("store/**/*")]):
-        if path.is_file():
-            moment = time.time() - moments.uniform(0, 10) * 365 * 86400
-            os.utime(path, (moment, moment))
-    result = snakemake(folder, study)
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert_equal_tables(folder, undisturbed)
-
-
-def test_a_file_from_the_future_is_named_and_changes_no_table(tmp_path, study, undisturbed):
-    folder = tmp_path / "run"
-    shutil.copytree(undisturbed, folder, symlinks=True)
-    [data] = folder.glob("store/dataset/*/data.npz")
-    os.utime(data, (time.time() + 86400, time.time() + 86400))
-    [history] = folder.glob(f"store/train/{address(study, 'train')}/000000-000002/history.parquet")
-    again = ("--forcerun", str(history.relative_to(folder)))
-    result = snakemake(folder, study, *again)
+def test_a_file_from_the_future_is_named_and_changes_no_table(own, finished):
+    users, history = file_of(SMALL, "users", "channel"), file_of(SMALL, "history", "train")
+    os.utime(own / users, (time.time() + 86400, time.time() + 86400))
+    again = ("--forcerun", history, history)
+    result = snakemake(own, SMALL, *again)
     assert result.returncode == 1
-    assert f"than input {data.relative_to(folder)}" in result.stdout + result.stderr
-    os.utime(data)
-    result = snakemake(folder, study, *again)
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert_equal_tables(folder, undisturbed)
-
-
-def test_a_truncated_table_is_found_and_made_anew(tmp_path, study, undisturbed):
-    folder = tmp_path / "run"
-    shutil.copytree(undisturbed, folder, symlinks=True)
-    table = folder / f"store/noise/{address(study, 'noise')}/000000-000002/noise.parquet"
-    table.write_bytes(table.read_bytes()[:-200])
-    shutil.rmtree(folder / "store/account")  # whose jobs read it
-    shutil.rmtree(folder / "results")
-    result = snakemake(folder, study)
-    assert result.returncode == 1
-    assert f"{table.relative_to(folder)} is damaged (" in result.stdout + result.stderr
-    table.unlink()
-    result = snakemake(folder, study)
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert_equal_tables(folder, undisturbed)
+    assert f"than input {users}" in result.stdout + result.stderr
+    os.utime(own / users)
+    workflow(own, SMALL, *again)
+    assert pl.read_parquet(own / history).equals(pl.read_parquet(finished / history))
 
 
 needs_mounts = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("mount"), reason="mounting needs root")
@@ -233,17 +182,16 @@ def mounted(tmp_path):
 
 
 @needs_mounts
-def test_a_full_disk_is_said_and_leaves_no_partial_file(tmp_path, study, undisturbed, mounted):
-    mounted(tmp_path / "store", "-t", "tmpfs", "-o", "size=256k", "tmpfs")
-    result = snakemake(tmp_path, study)
+def test_a_full_disk_is_said_and_leaves_no_partial_file(tmp_path, finished, mounted):
+    mounted(tmp_path / "store", "-t", "tmpfs", "-o", "size=64k", "tmpfs")
+    result = snakemake(tmp_path, SMALL, *TARGETS)
     assert result.returncode == 1
     assert "No space left on device" in result.stdout + result.stderr
     for path, table in tables_of(tmp_path).items():
-        assert table.equals(pl.read_parquet(undisturbed / path)), path
+        assert table.equals(pl.read_parquet(finished / path)), path
     subprocess.run(["mount", "-o", "remount,size=64m", str(tmp_path / "store")], check=True)
-    result = snakemake(tmp_path, study, "--rerun-incomplete", "--cores", "2")
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert_equal_tables(tmp_path, undisturbed)
+    workflow(tmp_path, SMALL, "--rerun-incomplete", *TARGETS)
+    assert_as_undisturbed(tmp_path, finished)
 
 
 @needs_mounts
@@ -262,8 +210,8 @@ def test_a_table_that_finds_no_room_says_so_wherever_the_disk_ends(tmp_path, mou
 
 @needs_mounts
 @pytest.mark.parametrize("name", ["results", "store"])
-def test_a_read_only_folder_is_said_at_once(tmp_path, study, mounted, name):
+def test_a_read_only_folder_is_said_at_once(tmp_path, mounted, name):
     mounted(tmp_path / name, "-t", "tmpfs", "-o", "ro", "tmpfs")
-    result = snakemake(tmp_path, study)
+    result = snakemake(tmp_path, SMALL)
     assert result.returncode == 1
     assert "Read-only file system" in result.stdout + result.stderr

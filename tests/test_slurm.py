@@ -8,11 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-import polars as pl
 import pytest
-import yaml
 
-from conftest import ROOT, environment, need, plugin, snakemake
+from conftest import ONE, ROOT, assert_one_is_as_in_small, environment, need, plugin, write_config
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 
@@ -75,7 +73,7 @@ def inside(holder, *command, check=True, **options) -> subprocess.CompletedProce
 
 
 def submit(holder, folder, *arguments) -> list[str]:
-    """A command line that runs the tiny study's scenario `high` on the node."""
+    """A command line that runs a study on the node."""
     return [
         "nsenter", f"--mount=/proc/{holder.pid}/ns/mnt", "--",
         sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--directory", str(folder),
@@ -85,23 +83,16 @@ def submit(holder, folder, *arguments) -> list[str]:
     ]  # fmt: skip
 
 
-def test_a_killed_and_resumed_cluster_run_equals_a_local_one(node, executor, tmp_path, tiny_config):
-    config = tiny_config | {"run": ["high"]}
-    config["base"]["shards"]["training"] = 2
-    local, cluster = tmp_path / "local", tmp_path / "cluster"
-    result = snakemake(local, config)
-    assert result.returncode == 0, result.stdout + result.stderr
-
-    cluster.mkdir()
-    (cluster / "study.yaml").write_text(yaml.safe_dump(config))
-    with open(cluster / "first.log", "w") as log:
+def test_a_killed_and_resumed_cluster_run_equals_a_local_one(node, executor, finished, tmp_path):
+    write_config(tmp_path, ONE)
+    with open(tmp_path / "first.log", "w") as log:
         first = subprocess.Popen(
-            submit(node, cluster), cwd=cluster, env=environment(ROOT, executor), stdout=log, stderr=log
+            submit(node, tmp_path), cwd=tmp_path, env=environment(ROOT, executor), stdout=log, stderr=log
         )
         deadline = time.monotonic() + 240
-        while not list(cluster.glob("store/schedule/*/*/schedule.parquet")):
-            assert first.poll() is None, (cluster / "first.log").read_text()
-            assert time.monotonic() < deadline, (cluster / "first.log").read_text()
+        while not list(tmp_path.glob("store/schedule/*/*/schedule.parquet")):
+            assert first.poll() is None, (tmp_path / "first.log").read_text()
+            assert time.monotonic() < deadline, (tmp_path / "first.log").read_text()
             time.sleep(0.5)
         first.kill()
         first.wait()
@@ -109,16 +100,14 @@ def test_a_killed_and_resumed_cluster_run_equals_a_local_one(node, executor, tmp
     while inside(node, "squeue", "--noheader").stdout.strip():
         time.sleep(1)
 
-    subprocess.run([*submit(node, cluster), "--unlock"], cwd=cluster, env=environment(ROOT, executor), check=True)
+    subprocess.run([*submit(node, tmp_path), "--unlock"], cwd=tmp_path, env=environment(ROOT, executor), check=True)
     resumed = subprocess.run(
-        submit(node, cluster), cwd=cluster, env=environment(ROOT, executor), capture_output=True, text=True, check=False
+        submit(node, tmp_path),
+        cwd=tmp_path,
+        env=environment(ROOT, executor),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
-    assert (cluster / "results/tiny/high/accuracy.svg").exists()
-    assert (cluster / "results/tiny/claims.csv").exists()
-    files = sorted(
-        path.relative_to(local) for top in ("store", "results") for path in local.glob(f"{top}/**/*.parquet")
-    )
-    assert files
-    for path in files:
-        assert pl.read_parquet(cluster / path).equals(pl.read_parquet(local / path)), path
+    assert_one_is_as_in_small(tmp_path, finished)

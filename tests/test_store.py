@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 import yaml
 
-from conftest import TINY, jobs, snakemake
+from conftest import REPORT, SMALL, TINY, changed, planned, snakemake, workflow
 from pwfl import tables
 from pwfl.learning import datasets, sources
 from pwfl.runtime import kept, prune, shards, store
@@ -20,52 +20,24 @@ from pwfl.stages import STAGES
 pytestmark = pytest.mark.xdist_group("store")
 
 
-def study(name: str = "tiny", **base) -> dict:
-    """The tiny study of one scenario, with sections of its base replaced key by key."""
-    config = yaml.safe_load(yaml.safe_dump(TINY)) | {"study": name, "scenarios": {"one": {}}}
-    for key, value in base.items():
-        config["base"][key] = config["base"].get(key, {}) | value if isinstance(value, dict) else value
-    return config
-
-
-@pytest.fixture(scope="module")
-def done(tmp_path_factory):
-    """The folder of a finished run of that study, not to be changed."""
-    folder = tmp_path_factory.mktemp("store")
-    result = snakemake(folder, study(), "--cores", "2")
-    assert result.returncode == 0, result.stdout + result.stderr
-    return folder
-
-
-@pytest.fixture
-def own(done, tmp_path):
-    """A copy of the finished run, with the files' times, as Snakemake left it."""
-    return shutil.copytree(done, tmp_path / "run", copy_function=shutil.copy2)
-
-
 def addresses(config: dict) -> dict:
     return store.addresses(resolve(config["base"], {}))
 
 
-def planned(folder, config) -> dict[str, int]:
-    return jobs(snakemake(folder, config, "--dry-run"))
-
-
-def run(folder, config) -> None:
-    result = snakemake(folder, config, "--cores", "2")
-    assert result.returncode == 0, result.stdout + result.stderr
-
-
-REPORT = {"tables_multicell", "figures_multicell", "audited", "comparison", "page"}
+@pytest.fixture(scope="module")
+def done(finished):
+    """The first tables of the channel, and what a job of the noise stage that reads them says of itself."""
+    found = addresses(SMALL)
+    folder = finished / "store/channel" / found["channel", None, None]["address"] / "000000-000002"
+    return folder, found["noise", "random", "constant"]
 
 
 # What is shared.
 
 
 def test_a_sweep_of_gamma_computes_what_no_gamma_enters_once(tmp_path):
-    config = study()
-    config["scenarios"] = {f"gamma_{gamma}": {"schedule": {"gamma": float(gamma)}} for gamma in (1, 10, 100, 300, 999)}
-    found = planned(tmp_path, config)
+    scenarios = {f"gamma_{gamma}": {"schedule": {"gamma": float(gamma)}} for gamma in (1, 10, 100, 300, 999)}
+    found = planned(tmp_path, TINY | {"scenarios": scenarios})
     shards_ = 2  # of optimization, and of training
     assert found["dataset"] == 1
     assert found["channel"] == shards_
@@ -75,18 +47,27 @@ def test_a_sweep_of_gamma_computes_what_no_gamma_enters_once(tmp_path):
     assert found["tables_multicell"] == 5
 
 
-def test_a_study_takes_what_another_one_computed_and_leaves_its_results(own):
-    before = {path: path.read_bytes() for path in own.glob("results/tiny/**/*.csv")}
-    other = study("other", privacy={"delta": 1e-7})
-    assert set(planned(own, other)) == {"account", "audit", "scenario", *REPORT}
-    run(own, other)
-    assert {path: path.read_bytes() for path in own.glob("results/tiny/**/*.csv")} == before
-    assert (own / "results/other/one/summary.csv").exists()
-    assert planned(own, study()) == {}
+OTHER = changed(SMALL, "training.draws", 7) | {"study": "other"}
+
+
+@pytest.fixture(scope="module")
+def two(finished, tmp_path_factory):
+    """The folder of the finished run, in which a study that trains otherwise ran, too."""
+    folder = shutil.copytree(finished, tmp_path_factory.mktemp("two") / "run", copy_function=shutil.copy2)
+    assert set(planned(folder, OTHER)) == {"train", "scenario", *REPORT}
+    workflow(folder, OTHER)
+    return folder
+
+
+def test_a_study_takes_what_another_one_computed_and_leaves_its_results(two, finished):
+    before = {path.relative_to(finished): path.read_bytes() for path in finished.glob("results/small/**/*.csv")}
+    assert {path.relative_to(two): path.read_bytes() for path in two.glob("results/small/**/*.csv")} == before
+    assert (two / "results/other/one/summary.csv").exists()
+    assert planned(two, SMALL) == {}
 
 
 def test_a_scheme_that_reads_less_has_the_same_address_for_every_gamma():
-    one, two = addresses(study()), addresses(study(schedule={"gamma": 7.0}))
+    one, two = addresses(TINY), addresses(changed(TINY, "schedule.gamma", 7.0))
     same = {key for key in one if one[key]["address"] == two[key]["address"]}
     assert {key for key in one if key not in same and key[0] in ("schedule", "noise", "train")} == {
         key for key in one if key[1] == "optimal" and key[0] in ("schedule", "noise", "train")
@@ -99,26 +80,21 @@ def test_a_scheme_that_reads_less_has_the_same_address_for_every_gamma():
 
 def test_with_snakemakes_memory_lost_nothing_stale_is_taken(own):
     shutil.rmtree(own / ".snakemake")
-    found = planned(own, study(privacy={"delta": 1e-7}))
-    assert {"account", "audit", *REPORT} <= set(found)
-    assert not {"channel", "schedule", "noise", "train"} & set(found)
-
-
-def test_with_snakemakes_memory_lost_results_that_are_right_stay(own):
-    shutil.rmtree(own / ".snakemake")
-    assert set(planned(own, study())) <= {"scenario", *REPORT}
+    found = planned(own, changed(SMALL, "training.draws", 8))
+    assert set(found) == {"train", "scenario", *REPORT} - {"audited"}
 
 
 def test_more_realizations_compute_the_missing_ones_whatever_the_shards(tmp_path):
     def asking(realizations: int, training: int) -> dict:
-        counts = {"realizations": realizations, "training_realizations": training}
-        return study(shards={"optimization": 5, "training": 5}, **counts)
+        sizes = {"realizations": realizations, "training_realizations": training}
+        sizes |= {"shards": {"optimization": 5, "training": 5}, "schemes": SMALL["base"]["schemes"][:1]}
+        return SMALL | {"base": SMALL["base"] | sizes}
 
-    run(tmp_path, asking(3, 2))
-    assert set(pl.read_csv(tmp_path / "results/tiny/one/realizations.csv")["realization"]) == {0, 1, 2}
-    assert set(pl.read_csv(tmp_path / "results/tiny/one/history.csv")["realization"]) == {0, 1}
+    workflow(tmp_path, asking(3, 2))
+    assert set(pl.read_csv(tmp_path / "results/small/one/realizations.csv")["realization"]) == {0, 1, 2}
+    assert set(pl.read_csv(tmp_path / "results/small/one/history.csv")["realization"]) == {0, 1}
     found = planned(tmp_path, asking(10, 10))
-    assert (found["channel"], found["train"], found["account"]) == (1, 3, 3)  # of the second shard alone
+    assert (found["channel"], found["train"], found["account"]) == (1, 1, 1)  # of the second shard alone
     assert set(planned(tmp_path, asking(4, 4))) == {"audit", "scenario", *REPORT}
 
 
@@ -148,9 +124,8 @@ def tampered(done, tmp_path):
 
     The copy's digest is right: what is refused here is what no digest tells.
     """
-    found = addresses(study())
-    channel, reader = found["channel", None, None], found["noise", "random", "random"]
-    source = done / "store" / "channel" / channel["address"] / "000000-000002" / "users.parquet"
+    folder, reader = done
+    source = folder / "users.parquet"
 
     def read(change=lambda frame: frame, origin=MappingProxyType({}), shard="000000-000002", table="users"):
         path = tmp_path / shard / "users.parquet"
@@ -205,18 +180,16 @@ def test_a_table_of_another_shard_is_refused(tampered):
 
 
 def test_a_table_of_no_known_origin_is_refused(done, tmp_path):
-    reader = addresses(study())["noise", "random", "random"]
     path = tmp_path / "users.parquet"
     pl.DataFrame({"a": [1]}).write_parquet(path)
     with pytest.raises(tables.TableError, match="does not say where it comes from"):
-        tables.read("users", str(path), reader)
+        tables.read("users", str(path), done[1])
 
 
 @pytest.mark.parametrize("damage", ["empty", "text", "cut", "middle", "footer", "folder", "missing"])
 def test_a_damaged_file_is_named_with_the_way_out(done, tmp_path, damage):
-    found = addresses(study())
-    source = done / "store/channel" / found["channel", None, None]["address"] / "000000-000002" / "users.parquet"
-    content = bytearray(source.read_bytes())
+    folder, reader = done
+    content = bytearray((folder / "users.parquet").read_bytes())
     if damage == "middle":
         content[len(content) // 3 : len(content) // 3 + 40] = bytes(40)
     if damage == "footer":
@@ -228,18 +201,20 @@ def test_a_damaged_file_is_named_with_the_way_out(done, tmp_path, damage):
     elif damage != "missing":
         path.write_bytes({"empty": b"", "text": b"x" * 500, "cut": content[:-100]}.get(damage, content))
     with pytest.raises(tables.TableError, match=f"{path} is damaged .*: delete it and run again: `rm"):
-        tables.read("users", str(path), found["noise", "random", "random"])
+        tables.read("users", str(path), reader)
 
 
-def test_swapped_files_stop_the_workflow_and_are_named(own):
-    found = addresses(study())
-    one, two = (own / "store/noise" / found["noise", "optimal", noise]["address"] / "000000-000002/noise.parquet"
-                for noise in ("random", "optimal"))  # fmt: skip
+def test_swapped_files_stop_the_workflow_are_named_and_made_anew(own):
+    found = addresses(SMALL)
+    one, two = (own / "store/noise" / found["noise", scheduler, "constant"]["address"] / "000000-000002/noise.parquet"
+                for scheduler in ("random", "fixed"))  # fmt: skip
+    right = two.read_bytes()
     shutil.copy2(one, two)
-    account = found["account", "optimal", "optimal"]["address"]
+    account = found["account", "fixed", "constant"]["address"]
     target = f"store/account/{account}/000000-000002/outcome.parquet"
+    outcome = (own / target).read_bytes()
     (own / target).unlink()
-    result = snakemake(own, study(), target)
+    result = snakemake(own, SMALL, target)
     assert result.returncode == 1
     output = result.stdout + result.stderr
     assert (
@@ -248,8 +223,8 @@ def test_swapped_files_stop_the_workflow_and_are_named(own):
     )
     assert f"rm {two.relative_to(own)}" in output
     two.unlink()
-    result = snakemake(own, study(), target)
-    assert result.returncode == 0, result.stdout + result.stderr
+    workflow(own, SMALL, target)
+    assert (two.read_bytes(), (own / target).read_bytes()) == (right, outcome)
 
 
 @pytest.mark.parametrize(
@@ -268,7 +243,7 @@ def test_a_changed_data_set_is_refused_wherever_it_is_read(tmp_path, name, damag
 
 
 def test_a_job_with_other_code_than_planned_refuses_to_run(monkeypatch):
-    description = addresses(study())["channel", None, None]
+    description = addresses(SMALL)["channel", None, None]
     store.check_code(description)
     with pytest.raises(store.StoreError, match="the code of channel changed after this job was planned"):
         store.check_code(description | {"code": "0123456789abcdef"})
@@ -277,13 +252,13 @@ def test_a_job_with_other_code_than_planned_refuses_to_run(monkeypatch):
 
 
 def test_another_version_of_a_package_has_another_address(monkeypatch):
-    before = addresses(study())
+    before = addresses(TINY)
     monkeypatch.setattr(store, "packages", lambda *modules: {"tensorflow": "1.0"} if "train" in modules[0] else {})
     store.code.cache_clear()
-    one = addresses(study())
+    one = addresses(TINY)
     monkeypatch.setattr(store, "packages", lambda *modules: {"tensorflow": "2.0"} if "train" in modules[0] else {})
     store.code.cache_clear()
-    two = addresses(study())
+    two = addresses(TINY)
     store.code.cache_clear()
     assert {key[0] for key in one if one[key]["address"] != two[key]["address"]} == {"train"}
     assert "tensorflow" in before["train", "random", "random"]["packages"]
@@ -293,25 +268,24 @@ def test_another_version_of_a_package_has_another_address(monkeypatch):
 # What is pruned.
 
 
-def test_a_parameter_there_and_back_only_reports_until_its_tables_are_pruned(own, monkeypatch, capsys):
-    kept, other = study(), study(schedule={"gamma": 7.0})
-    run(own, other)
-    assert set(planned(own, kept)) <= {"scenario", *REPORT}
-    monkeypatch.chdir(own)
-    (own / "kept.yaml").write_text(yaml.safe_dump(kept))
-    (own / "other.yaml").write_text(yaml.safe_dump(other))
+def test_tables_of_no_study_are_pruned_once_they_are_an_hour_old(two, tmp_path, monkeypatch, capsys):
+    folder = shutil.copytree(two, tmp_path / "run", copy_function=shutil.copy2)
+    monkeypatch.chdir(folder)
+    (folder / "kept.yaml").write_text(yaml.safe_dump(SMALL))
+    (folder / "other.yaml").write_text(yaml.safe_dump(OTHER))
     assert prune.main(["kept.yaml"]) == 0
     assert "in 0 folders unused" in capsys.readouterr().out  # all is younger than an hour
     later = time.time() + 2 * prune.YOUNG_SECONDS
     monkeypatch.setattr(prune.time, "time", lambda: later)
     assert prune.main(["kept.yaml", "other.yaml"]) == 0
     assert "in 0 folders unused" in capsys.readouterr().out
-    strangers = {d["address"] for d in addresses(other).values()} - {d["address"] for d in addresses(kept).values()}
+    strangers = {d["address"] for d in addresses(OTHER).values()} - {d["address"] for d in addresses(SMALL).values()}
+    assert strangers
     assert prune.main(["kept.yaml", "--delete"]) == 0
     listed = capsys.readouterr().out
     assert all(address in listed for address in strangers)
-    assert {path.name for path in own.glob("store/*/*")} == {d["address"] for d in addresses(kept).values()}
-    assert set(planned(own, kept)) <= {"scenario", *REPORT}
+    assert {path.name for path in folder.glob("store/*/*")} == {d["address"] for d in addresses(SMALL).values()}
+    assert planned(folder, SMALL) == {}
 
 
 def test_what_a_running_workflow_has_locked_is_not_pruned(tmp_path):
@@ -336,7 +310,7 @@ def test_prune_says_what_is_wrong_with_a_config(tmp_path, monkeypatch, capsys):
 
 
 def test_every_stage_has_an_address_for_every_scheme():
-    found = addresses(study())
-    for scheme in resolve(study()["base"], {}).schemes:
+    found = addresses(TINY)
+    for scheme in resolve(TINY["base"], {}).schemes:
         assert all(store.of_scheme(found, stage, scheme)["stage"] == stage for stage in STAGES)
     assert len({description["address"] for description in found.values()}) == len(found)

@@ -8,7 +8,7 @@ import yaml
 from scipy import optimize
 
 import pwfl
-from conftest import ROOT, jobs, snakemake
+from conftest import ROOT, TINY, planned, workflow
 from pipeline import run
 from pwfl.report import build, catalog, systems, theme
 from pwfl.scenario import load, resolve
@@ -23,27 +23,28 @@ def config_of(name: str) -> dict:
     return yaml.safe_load((ROOT / "config" / f"{name}.yaml").read_text())
 
 
-@pytest.mark.xdist_group("small")  # each takes both cores
-@pytest.mark.parametrize(
-    "system",
-    [
-        pytest.param(system, marks=() if system == "utility_fair" else pytest.mark.slow)
-        for system in SYSTEMS
-        if system != "multicell"
-    ],
-)
-def test_the_small_study_of_a_system_runs_to_its_claims(tmp_path, system):
+def small_study(system: str) -> dict:
+    """The study of a system that comes along, of fewer realizations; of multicell the tests' own."""
+    if system == "multicell":
+        return TINY
     config = config_of(f"{system}_small")
     config["base"] |= FEW
     config["scenarios"] = {name: (own or {}) | FEW for name, own in config["scenarios"].items()}
-    result = snakemake(tmp_path, config, "--cores", "2")
-    assert result.returncode == 0, result.stdout + result.stderr
+    return config
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("small")  # each takes both cores
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_the_small_study_of_a_system_runs_to_its_claims(tmp_path, system):
+    config = small_study(system)
+    workflow(tmp_path, config)
     shown = registry.system(system).catalog
     for name in config["scenarios"]:
         folder = tmp_path / "results" / config["study"] / name
         for figure in catalog.scenario_figures(shown):
             assert all((folder / f"{figure}.{kind}").stat().st_size > 500 for kind in ("json", "png", "svg"))
-        for table in [*shown.tables, *catalog.COMMON_TABLES]:
+        for table in [*shown.tables, *catalog.COMMON_TABLES, "parameters"]:
             rows = pl.read_parquet(folder / f"{table}.parquet").height
             assert rows == pl.read_csv(folder / f"{table}.csv", infer_schema_length=None).height
             assert rows > 0 or table == "sweep"  # a scenario may have no scheme that sweeps
@@ -55,7 +56,7 @@ def test_the_small_study_of_a_system_runs_to_its_claims(tmp_path, system):
     if len(config["scenarios"]) > 1:
         for figure in shown.comparison_figures:
             assert (compared / f"{system}_{figure}.png").stat().st_size > 1000
-    assert jobs(snakemake(tmp_path, config, "--dry-run")) == {}
+    assert planned(tmp_path, config) == {}
     name = next(iter(config["scenarios"]))
     left = pwfl.results(tmp_path / "results" / config["study"]).scenarios[name]
     again = pwfl.simulate(config | {"run": [name]}).scenarios[name]
