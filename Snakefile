@@ -13,12 +13,25 @@ include: "rules/noise.smk"
 include: "rules/train.smk"
 include: "rules/account.smk"
 include: "rules/audit.smk"
+include: "rules/figures.smk"
 include: "rules/report.smk"
+
+
+from pwfl.runtime import locks
+from pwfl.workflow import progress
+
+
+wildcard_constraints:
+    scenario=reports.ANY_SCENARIO,
+    address=r"[0-9a-f]+",
+    shard=r"\d+-\d+",
 
 
 # Not before jobs start: dry runs, reports and --unlock go beside a run.
 onstart:
-    hold_study()
+    with entrance.told(WorkflowError):
+        locks.hold([study.name], ".snakemake/pwfl")  # until this process ends
+    watch.answer_in_a_thread()
     progress.Progress("logs", len(workflow.dag)).follow(logger)
     # Its limit of jobs a second makes Snakemake 9 look for jobs once a second more with each job that ends.
     if workflow.local_exec:
@@ -26,7 +39,13 @@ onstart:
 
 
 onsuccess:
-    if missing := unfinished():
+    asked = {str(file) for job in workflow.dag.targetjobs for file in job.output or job.input}
+    made_of = {
+        job.output.made: job.params.depends
+        for job in workflow.dag.jobs
+        if "made" in job.output.keys() and not asked.isdisjoint(job.output)
+    }
+    if by_records and (missing := reports.unfinished(asked, made_of)):
         raise WorkflowError(
             f"The run ended without these files, or with files of another plan: {', '.join(missing)}. Run again, "
             "without --force or --forcerun, which make Snakemake skip other jobs."

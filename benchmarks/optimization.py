@@ -10,13 +10,15 @@ pin_threads(1)
 import cvxpy as cp  # noqa: E402
 import numpy as np  # noqa: E402
 
-from pwfl import run, scenario  # noqa: E402
+from pwfl import scenario  # noqa: E402
 from pwfl.systems.multicell import power, schedule  # noqa: E402
 from pwfl.systems.multicell.bound import upper_bound  # noqa: E402
 from pwfl.systems.multicell.interference import Uplink  # noqa: E402
 from pwfl.systems.multicell.optimal_noise import optimal_noise  # noqa: E402
 from pwfl.systems.multicell.problem import ChosenNoise, GivenNoise  # noqa: E402
 from pwfl.tables import to_array  # noqa: E402
+from pwfl.work.stage import Task  # noqa: E402
+from pwfl.workflow.execution import execute  # noqa: E402
 
 REALIZATIONS, BASELINE = 100, 3  # the baselines are so slow that a few realizations must do
 GAP, MOST_SECONDS = 5e-4, 0.010  # of the schedulers of all cells: mean gap to the bound, and time for a realization
@@ -25,7 +27,7 @@ GAP, MOST_SECONDS = 5e-4, 0.010  # of the schedulers of all cells: mean gap to t
 def case(blocks: int, gamma: float):
     """The scheduler's part of Table I with these blocks and this weight, its users and links."""
     model = scenario.resolve({"radio": {"resource_blocks": blocks}, "schedule": {"gamma": gamma}}, {})
-    tables = run.channel(model.of_stage("channel"), range(REALIZATIONS))
+    tables = execute(Task("channel", model.of_stage("channel"), None, range(REALIZATIONS)), {})
     return (
         model.of_stage("schedule", "optimal"),
         tables["users"],
@@ -172,9 +174,9 @@ def fading(scheduler: str) -> dict:
 
     def schedules(coherence: int):
         model = scenario.resolve({"radio": {"coherence_rounds": coherence}}, {})
-        tables = run.channel(model.of_stage("channel"), realizations)
+        tables = execute(Task("channel", model.of_stage("channel"), None, realizations), {})
         own = model.of_stage("schedule", scheduler)
-        return lambda: run.schedule(own, scheduler, tables)
+        return lambda: execute(Task("schedule", own, scheduler), tables)
 
     rounds = scenario.resolve({}, {}).training.rounds
     ours, static = seconds(schedules(rounds // intervals), schedules(rounds), repeats=3)

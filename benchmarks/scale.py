@@ -14,14 +14,16 @@ JOINT = ("cells", "resource blocks")  # by which the scheduler of all cells is m
 SHARD = 100  # realizations of a job
 JOB = """
 import json, resource, sys, time
-from pwfl import run, scenario
+from pwfl import scenario
+from pwfl.work.stage import Task
+from pwfl.workflow.execution import execute
 overrides, realizations, size = json.loads(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 model, scheduler = scenario.resolve(overrides, {}), sys.argv[4]
 def shard(first, stop):
-    tables = run.channel(model.of_stage("channel"), range(first, stop))
-    tables |= run.schedule(model.of_stage("schedule", scheduler), scheduler, tables)
-    tables |= run.noise(model.of_stage("noise", "optimal"), "optimal", tables)
-    run.account(model.of_stage("account"), tables)
+    tables = execute(Task("channel", model.of_stage("channel"), None, range(first, stop)), {})
+    tables |= execute(Task("schedule", model.of_stage("schedule", scheduler), scheduler), tables)
+    tables |= execute(Task("noise", model.of_stage("noise", "optimal"), "optimal"), tables)
+    execute(Task("account", model.of_stage("account")), tables)
 shard(0, min(realizations, size))
 start = time.perf_counter()
 for first in range(0, realizations, size):

@@ -1,7 +1,7 @@
 rule account:
     "The privacy that each user is left with."
     input:
-        unpack(upstream),
+        unpack(inputs()),
     output:
         leakage="store/account/{address}/{shard}/leakage.parquet",
         outcome="store/account/{address}/{shard}/outcome.parquet",
@@ -16,8 +16,8 @@ rule account:
         mem_mb=1000,
         runtime=10,
     params:
-        depends=depends,
+        depends=depends(),
     message:
         "{params.depends[system]}: privacy of realizations {wildcards.shard} ({wildcards.address})"
     script:
-        "../scripts/account.py"
+        "../scripts/stage.py"

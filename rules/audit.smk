@@ -1,7 +1,7 @@
 rule audit:
     "What an attack on the code that trains finds, beside the privacy that account states."
     input:
-        unpack(upstream),
+        unpack(inputs()),
     output:
         audit="store/audit/{address}/audit.parquet",
     log:
@@ -15,8 +15,8 @@ rule audit:
         mem_mb=3000,
         runtime=30,
     params:
-        depends=depends,
+        depends=depends(),
     message:
         "{params.depends[system]}: audit of the privacy ({wildcards.address})"
     script:
-        "../scripts/audit.py"
+        "../scripts/stage.py"

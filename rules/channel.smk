@@ -1,9 +1,9 @@
 rule dataset:
     "The images and labels that users learn, as one file."
     input:
-        lambda wildcards: ancient(study.idx_files(depends(wildcards)["variant"])),
+        unpack(inputs()),
     output:
-        data="store/dataset/{address}/data.npz",
+        dataset="store/dataset/{address}/dataset.npz",
     log:
         "logs/dataset/{address}.log",
     benchmark:
@@ -16,17 +16,17 @@ rule dataset:
         mem_mb=2000,
         runtime=10,
     params:
-        depends=depends,
+        depends=depends(),
     message:
         "data set {params.depends[variant]}"
     script:
-        "../scripts/dataset.py"
+        "../scripts/stage.py"
 
 
 rule imported:
     "Channels from outside, checked."
     input:
-        unpack(outside),
+        unpack(inputs()),
     output:
         imported_links="store/imported/{address}/imported_links.parquet",
         imported_users="store/imported/{address}/imported_users.parquet",
@@ -41,17 +41,17 @@ rule imported:
         mem_mb=2000,
         runtime=10,
     params:
-        depends=depends,
+        depends=depends(),
     message:
         "{params.depends[system]}: channels from outside ({wildcards.address})"
     script:
-        "../scripts/imported.py"
+        "../scripts/stage.py"
 
 
 rule channel:
     "Where users are, what links and data they have."
     input:
-        unpack(upstream),
+        unpack(inputs()),
     output:
         users="store/channel/{address}/{shard}/users.parquet",
         links="store/channel/{address}/{shard}/links.parquet",
@@ -66,8 +66,8 @@ rule channel:
         mem_mb=1000,
         runtime=10,
     params:
-        depends=depends,
+        depends=depends(),
     message:
         "{params.depends[system]}: channel of realizations {wildcards.shard} ({wildcards.address})"
     script:
-        "../scripts/channel.py"
+        "../scripts/stage.py"

@@ -1,7 +1,7 @@
 rule projection:
     "What tells synthetic images from each other. It has no input: no image of anybody enters."
     input:
-        nothing,
+        unpack(inputs()),
     output:
         projection="store/projection/{address}/projection.npz",
     log:
@@ -15,17 +15,17 @@ rule projection:
         mem_mb=3000,
         runtime=30,
     params:
-        depends=depends,
+        depends=depends(),
     message:
         "projection learned from synthetic {params.depends[variant]} ({wildcards.address})"
     script:
-        "../scripts/projection.py"
+        "../scripts/stage.py"
 
 
 rule features:
     "A data set's features, of all its images."
     input:
-        unpack(images),
+        unpack(inputs()),
     output:
         features="store/features/{address}/features.npz",
     log:
@@ -39,8 +39,8 @@ rule features:
         mem_mb=4000,
         runtime=60,
     params:
-        depends=depends,
+        depends=depends(),
     message:
         "features {params.depends[variant]} of {params.depends[parameters][dataset]} ({wildcards.address})"
     script:
-        "../scripts/features.py"
+        "../scripts/stage.py"

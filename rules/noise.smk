@@ -1,7 +1,7 @@
 rule noise:
     "How much differential-privacy noise each user adds."
     input:
-        unpack(upstream),
+        unpack(inputs()),
     output:
         noise="store/noise/{address}/{shard}/noise.parquet",
         noise_status="store/noise/{address}/{shard}/noise_status.parquet",
@@ -16,8 +16,8 @@ rule noise:
         mem_mb=1000,
         runtime=10,
     params:
-        depends=depends,
+        depends=depends(),
     message:
         "{params.depends[system]}: {params.depends[variant]} noise of realizations {wildcards.shard} ({wildcards.address})"
     script:
-        "../scripts/noise.py"
+        "../scripts/stage.py"

@@ -1,4 +1,8 @@
 # Figures, tables, claims.
+from pwfl.report import catalog
+from pwfl.systems import registry
+
+
 localrules:
     audits,
     scenario,
@@ -7,7 +11,7 @@ localrules:
 rule scenario:
     "A scenario with all defaults filled in."
     input:
-        nothing,
+        unpack(inputs("scenario")),
     output:
         yaml=f"{RESULTS}/{{scenario}}/scenario.yaml",
         csv=f"{RESULTS}/{{scenario}}/parameters.csv",
@@ -18,7 +22,7 @@ rule scenario:
     conda:
         "../envs/environment.yaml"
     params:
-        depends=of_report("scenario"),
+        depends=depends("scenario"),
     message:
         "{wildcards.scenario}: resolved scenario"
     script:
@@ -34,11 +38,7 @@ for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()
         name:
             f"tables_{system}"
         input:
-            schedule_status=lambda wildcards: scheme_files("schedule_status", wildcards),
-            noise_status=lambda wildcards: scheme_files("noise_status", wildcards),
-            history=lambda wildcards: scheme_files("history", wildcards),
-            leakage=lambda wildcards: scheme_files("leakage", wildcards),
-            outcome=lambda wildcards: scheme_files("outcome", wildcards),
+            unpack(inputs("tables")),
         output:
             csv=expand(
                 f"{RESULTS}/{{{{scenario}}}}/{{table}}.csv",
@@ -55,7 +55,7 @@ for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()
         benchmark:
             f"logs/report/{study.name}/{{scenario}}/tables.tsv"
         wildcard_constraints:
-            scenario=scenarios_of(system),
+            scenario=reports.scenarios_of(study, system),
         conda:
             "../envs/environment.yaml"
         threads: 1
@@ -63,7 +63,7 @@ for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()
             mem_mb=2000,
             runtime=10,
         params:
-            depends=of_report("tables"),
+            depends=depends("tables"),
             tables=list(registry.system(system).catalog.tables),
         message:
             "{wildcards.scenario}: tables"
@@ -75,7 +75,7 @@ for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()
         name:
             f"figures_{system}"
         input:
-            unpack(figure_files),
+            unpack(inputs("figures")),
         output:
             **drawn(
                 f"{RESULTS}/{{{{scenario}}}}/{{figure}}",
@@ -88,7 +88,7 @@ for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()
         benchmark:
             f"logs/report/{study.name}/{{scenario}}/figures.tsv"
         wildcard_constraints:
-            scenario=scenarios_of(system),
+            scenario=reports.scenarios_of(study, system),
         conda:
             "../envs/environment.yaml"
         threads: 1
@@ -96,7 +96,7 @@ for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()
             mem_mb=2000,
             runtime=10,
         params:
-            depends=of_report("figures"),
+            depends=depends("figures"),
         message:
             "{wildcards.scenario}: figures"
         script:
@@ -106,7 +106,7 @@ for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()
 rule audited:
     "What a scenario's audit found."
     input:
-        audit=lambda wildcards: scheme_files("audit", wildcards),
+        unpack(inputs("audited")),
     output:
         csv=f"{RESULTS}/{{scenario}}/audit.csv",
         parquet=f"{RESULTS}/{{scenario}}/audit.parquet",
@@ -122,7 +122,7 @@ rule audited:
         mem_mb=2000,
         runtime=10,
     params:
-        depends=of_report("audited"),
+        depends=depends("audited"),
     message:
         "{wildcards.scenario}: table of the audit"
     script:
@@ -138,18 +138,7 @@ rule audits:
 rule comparison:
     "Tables and figures over all scenarios of the study: claims, outcomes, summary."
     input:
-        tables=from_reports(
-            reports.record(reports.COMPARISON),
-            [
-                f"{name}/{table}.parquet"
-                for name, chosen in study.scenarios.items()
-                for table in registry.system(chosen.system).catalog.tables
-            ],
-        ),
-        made=from_reports(
-            reports.record(reports.COMPARISON),
-            [reports.record("tables", name) for name in study.scenarios],
-        ),
+        unpack(inputs(reports.COMPARISON)),
     output:
         **drawn(
             f"{RESULTS}/{{system}}_{{figure}}",
@@ -170,7 +159,7 @@ rule comparison:
         mem_mb=2000,
         runtime=10,
     params:
-        depends=due_reports[reports.record(reports.COMPARISON)],
+        depends=depends(reports.COMPARISON),
         tables=list(catalog.COMPARISON),
     message:
         f"comparison of the scenarios of {study.name}"
@@ -181,11 +170,7 @@ rule comparison:
 rule page:
     "One file to open: what the study is, its claims, figures and tables, with links to the files beside it."
     input:
-        files=from_reports(reports.record(reports.PAGE), reports.page_files(study, CAPTIONS)),
-        made=from_reports(
-            reports.record(reports.PAGE),
-            [path for path in due_reports if reports.shown(study, path)],
-        ),
+        unpack(inputs(reports.PAGE)),
     output:
         html=report(
             f"{RESULTS}/index.html",
@@ -205,7 +190,7 @@ rule page:
         mem_mb=2000,
         runtime=10,
     params:
-        depends=due_reports[reports.record(reports.PAGE)],
+        depends=depends(reports.PAGE),
     message:
         f"page of {study.name}"
     script:

@@ -1,7 +1,7 @@
 rule schedule:
     "Who transmits, on what, with which power."
     input:
-        unpack(upstream),
+        unpack(inputs()),
     output:
         schedule="store/schedule/{address}/{shard}/schedule.parquet",
         schedule_status="store/schedule/{address}/{shard}/schedule_status.parquet",
@@ -16,8 +16,8 @@ rule schedule:
         mem_mb=1000,
         runtime=30,
     params:
-        depends=depends,
+        depends=depends(),
     message:
         "{params.depends[system]}: {params.depends[variant]} schedule of realizations {wildcards.shard} ({wildcards.address})"
     script:
-        "../scripts/schedule.py"
+        "../scripts/stage.py"

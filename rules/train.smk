@@ -1,7 +1,7 @@
 rule train:
     "Federated rounds: accuracy and loss."
     input:
-        unpack(upstream),
+        unpack(inputs()),
     output:
         history="store/train/{address}/{shard}/history.parquet",
         holdings="store/train/{address}/{shard}/holdings.parquet",
@@ -15,11 +15,13 @@ rule train:
     # order of additions, so the last digits, do not depend on the number of cores.
     threads: 1
     resources:
-        mem_mb=lambda wildcards: max(3000, int(scenario.checks.training_bytes(at(wildcards)[1])[0] / 2**20)),
+        mem_mb=lambda wildcards: max(
+            3000, int(scenario.checks.training_bytes(planned.owners[wildcards.address])[0] / 2**20)
+        ),
         runtime=240,
     params:
-        depends=depends,
+        depends=depends(),
     message:
         "{params.depends[system]}: training of realizations {wildcards.shard} ({wildcards.address})"
     script:
-        "../scripts/train.py"
+        "../scripts/stage.py"

@@ -4,8 +4,9 @@ watch.start()
 
 from pwfl import tables
 from pwfl.report import build
-from pwfl.runtime import jobs, made
+from pwfl.runtime import made
 from pwfl.scenario.sweep import Point
+from pwfl.workflow import jobs
 
 depends, output = snakemake.params.depends, snakemake.output
 scenario = jobs.start(snakemake.log[0], depends)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from pwfl import tables
 from pwfl.report import build, theme
-from pwfl.runtime import jobs, made
+from pwfl.runtime import made
 from pwfl.scenario.sweep import Point
+from pwfl.workflow import jobs
 
 depends, output = snakemake.params.depends, dict(snakemake.output.items())
 scenarios = jobs.start_all(snakemake.log[0], depends)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from pwfl import tables
 from pwfl.report import build, theme
-from pwfl.runtime import jobs, made
+from pwfl.runtime import made
+from pwfl.workflow import jobs
 
 depends, output = snakemake.params.depends, dict(snakemake.output.items())
 scenario = jobs.start(snakemake.log[0], depends)

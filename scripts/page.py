@@ -5,8 +5,9 @@ watch.start()
 from pathlib import Path
 
 from pwfl.report import page
-from pwfl.runtime import jobs, made
+from pwfl.runtime import made
 from pwfl.runtime.files import whole
+from pwfl.workflow import jobs
 
 depends, output = snakemake.params.depends, snakemake.output
 jobs.start(snakemake.log[0], depends)

@@ -3,8 +3,9 @@ from pwfl.runtime import watch
 watch.start()
 
 from pwfl import tables
-from pwfl.runtime import jobs, made
+from pwfl.runtime import made
 from pwfl.scenario import resolved
+from pwfl.workflow import jobs
 
 depends, output = snakemake.params.depends, snakemake.output
 jobs.start(snakemake.log[0], depends)

@@ -4,7 +4,7 @@ from functools import cache
 
 import polars as pl
 
-from pwfl import run as stage_of
+import stage_of
 from pwfl import tables
 from pwfl.api import stage_tables
 from pwfl.learning import datasets, sources

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
+import stage_of
 from pipeline import on_one_cell, part
-from pwfl import run, tables
+from pwfl import tables
 from pwfl.privacy import gaussian
 from pwfl.scenario import resolve
 from pwfl.systems.multicell import objective
@@ -204,7 +205,7 @@ def accounted(plan, override):
         "user": [i for users in plan.values() for i in range(len(users))],
     }
     samples, scheduled, noise_std = zip(*(user for users in plan.values() for user in users), strict=True)
-    return run.account(
+    return stage_of.account(
         part(resolve(SMALL, override), "account"),
         on_one_cell(
             {
@@ -330,19 +331,19 @@ def test_clipping_a_users_mean_carries_the_true_worst_case():
 def test_papers_schemes_leak_no_more_than_their_noise_floor():
     # By (22) no user's rho exceeds 2 T L^2 / Nmin^2 = 4, and random noise comes close to it.
     s = resolve({}, {})
-    users = run.channel(part(s, "channel"), range(20))
-    frames = users | run.schedule(part(s, "schedule", "random"), "random", users)
-    frames |= run.noise(part(s, "noise", "random"), "random", frames)
-    rho = run.account(part(s, "account"), frames)["leakage"]["rho"]
+    users = stage_of.channel(part(s, "channel"), range(20))
+    frames = users | stage_of.schedule(part(s, "schedule", "random"), "random", users)
+    frames |= stage_of.noise(part(s, "noise", "random"), "random", frames)
+    rho = stage_of.account(part(s, "account"), frames)["leakage"]["rho"]
     assert 3 < rho.max() <= 4 * (1 + 1e-12)
 
 
 def test_costs_are_counted_user_by_user():
     s = resolve({"network": {"users": 30}, "radio": {"resource_blocks": 2}}, {})
-    frames = run.channel(part(s, "channel"), range(3))
-    frames |= run.schedule(part(s, "schedule", "random"), "random", frames)
-    frames |= run.noise(part(s, "noise", "random"), "random", frames)
-    outcome = run.account(part(s, "account"), frames)["outcome"]
+    frames = stage_of.channel(part(s, "channel"), range(3))
+    frames |= stage_of.schedule(part(s, "schedule", "random"), "random", frames)
+    frames |= stage_of.noise(part(s, "noise", "random"), "random", frames)
+    outcome = stage_of.account(part(s, "account"), frames)["outcome"]
     bits = 32 * 269_322 * 200
     for row in outcome.iter_rows(named=True):
         energy, seconds = 0.0, [0.0, 0.0]

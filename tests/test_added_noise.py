@@ -5,8 +5,9 @@ import polars as pl
 import pytest
 import tensorflow as tf
 
+import stage_of
 from pipeline import digits, part
-from pwfl import run, scenario
+from pwfl import scenario
 from pwfl.systems.anonymous_oac import train as anonymous_oac
 from pwfl.systems.random_orthogonalization import train as random_orthogonalization
 
@@ -14,9 +15,9 @@ from pwfl.systems.random_orthogonalization import train as random_orthogonalizat
 def stages(config: dict, scheduler: str, scheme: str):
     """The tables of two realizations before training, and the part of the scenario that training reads."""
     model = scenario.resolve({"realizations": 2, "training_realizations": 2} | config, {})
-    found = run.channel(part(model, "channel"), range(2))
-    found |= run.schedule(part(model, "schedule", scheduler), scheduler, found)
-    found |= run.noise(part(model, "noise", scheme), scheme, found)
+    found = stage_of.channel(part(model, "channel"), range(2))
+    found |= stage_of.schedule(part(model, "schedule", scheduler), scheduler, found)
+    found |= stage_of.noise(part(model, "noise", scheme), scheme, found)
     return found, part(model, "train")
 
 
@@ -40,7 +41,7 @@ def test_the_channels_noise_comes_to_that_of_uploads_over_the_air(monkeypatch, s
 
     monkeypatch.setattr(anonymous_oac, "history_function", of_graph)
     found, parameters = stages(config, scheduler, scheme)
-    run.train(parameters, digits(), range(2), found)
+    stage_of.train(parameters, digits(), range(2), found)
     std = found["noise"]["noise_std"].to_numpy().reshape(2, 30)
     assert (std == 0).any()  # rounds without records: the channel alone
     np.testing.assert_allclose(np.array(seen), np.sqrt(std**2 + heard * 0.02), rtol=1e-6)
@@ -62,7 +63,7 @@ def test_the_server_of_many_antennas_hears_its_own_noise_and_users_pay_for_their
 
     monkeypatch.setattr(random_orthogonalization, "history_function", of_graph)
     found, parameters = stages(config, "all", "fixed")
-    history = run.train(parameters, digits(), range(2), found)["history"]
+    history = stage_of.train(parameters, digits(), range(2), found)["history"]
     weights, stds = (np.array(part) for part in zip(*seen, strict=True))
     np.testing.assert_allclose(stds.ravel(), found["noise"]["effective_noise_std"], rtol=1e-6)
     np.testing.assert_allclose(weights.ravel(), found["schedule"]["coupling_real"] / 3, rtol=1e-6)

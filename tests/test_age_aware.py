@@ -5,8 +5,8 @@ import polars as pl
 import pytest
 from scipy.stats import chisquare, entropy, kstest
 
+import stage_of
 from pipeline import part, run
-from pwfl import run as stage_of
 from pwfl import scenario
 from pwfl.report import build
 from pwfl.report.catalog import COMMON_TABLES, COMPARISON, scenario_figures

@@ -8,10 +8,10 @@ import pytest
 import tensorflow as tf
 from scipy import optimize, stats
 
+import stage_of
 import two_level
 from graphs import operations, sums_up_in_place
 from pipeline import digits, part, run
-from pwfl import run as stage_of
 from pwfl import scenario
 from pwfl.learning import network
 from pwfl.learning.mlp import glorot_uniform

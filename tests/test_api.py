@@ -9,6 +9,7 @@ import pytest
 import pwfl
 from conftest import TINY, environment
 from pwfl.scenario import ScenarioError
+from pwfl.workflow import execution
 
 AGING = {"system": "age_aware", "realizations": 2, "training_realizations": 1, "schedule": {"horizon": 4},
          "training": {"draws": 2}, "audit": {"canaries": 20}}  # fmt: skip
@@ -25,12 +26,10 @@ def test_a_scenario_is_a_study_of_its_own():
 
 
 def test_what_scenarios_share_is_computed_once(monkeypatch):
-    from pwfl import api
-
-    calls, original = [], api.run.channel
-    monkeypatch.setattr(api.run, "channel", lambda *arguments: (calls.append(arguments), original(*arguments))[1])
+    calls, original = [], execution.execute
+    monkeypatch.setattr(execution, "execute", lambda task, found: (calls.append(task.stage), original(task, found))[1])
     found = pwfl.simulate({"base": AGING, "scenarios": {"one": {}, "two": {"privacy": {"target_epsilons": [0.4]}}}})
-    assert len(calls) == 1
+    assert calls.count("channel") == 1
     assert found.scenarios["one"].stages["links"].equals(found.scenarios["two"].stages["links"])
     assert set(found.scenarios["two"].stages["outcome"]["target_epsilon"]) >= {0.4}
 

@@ -14,8 +14,9 @@ import pytest
 import tensorflow as tf
 from scipy import stats
 
+import stage_of
 from pipeline import on_one_cell, on_one_channel, part
-from pwfl import run, streams
+from pwfl import streams
 from pwfl.learning import datasets, engine, network
 from pwfl.learning.mlp import glorot_uniform, parameter_count
 from pwfl.scenario import resolve
@@ -137,7 +138,7 @@ def test_claimed_mu_is_the_audited_one():
         "schedule": pl.DataFrame(keys | {"resource_block": [0], "power_w": 0.01, "rate_bps": 1e5}),
         "noise": pl.DataFrame(keys | {"noise_std": [SIGMA]}),
     }
-    (mu,) = run.account(part(resolve({}, override), "account"), on_one_cell(frames))["leakage"]["mu"]
+    (mu,) = stage_of.account(part(resolve({}, override), "account"), on_one_cell(frames))["leakage"]["mu"]
     assert abs(audit_of_one_user().mu - mu) <= LIMIT * 2 / math.sqrt(COUNT)
 
 
@@ -350,7 +351,7 @@ def test_the_stage_adds_the_aggregated_noise():
         "schedule": pl.DataFrame(keys | {"resource_block": [0, 0, 0, 0, None] * 20, "power_w": 0.01, "rate_bps": 1e5}),
         "noise": pl.DataFrame(keys | {"noise_std": [*SIGMAS, 0.0] * 20}),
     }
-    history = run.train(part(resolve(base, {}), "train"), blank, range(20), on_one_channel(frames))["history"]
+    history = stage_of.train(part(resolve(base, {}), "train"), blank, range(20), on_one_channel(frames))["history"]
     losses = history.filter(pl.col("round") == 1)["loss"].to_numpy()
 
     def expected(std):

@@ -7,8 +7,9 @@ import polars as pl
 import pytest
 import tensorflow as tf
 
+import stage_of
 from pipeline import part
-from pwfl import run, scenario
+from pwfl import scenario
 from pwfl.learning import autodiff, engine
 from pwfl.privacy import audit
 from pwfl.privacy.gaussian import exact_epsilon
@@ -69,10 +70,10 @@ def stages(system, changes=None, variant=None):
         {"system": system, "realizations": 2, "training_realizations": 1} | SCENARIOS[system], changes or {}
     )
     scheduler, kind = variant or VARIANTS.get(system) or (model.schemes[0].scheduler, model.schemes[0].noise)
-    found = run.channel(part(model, "channel"), range(2))
-    found |= run.schedule(part(model, "schedule", scheduler), scheduler, found)
-    found |= run.noise(part(model, "noise", kind), kind, found)
-    found |= run.account(part(model, "account"), found)
+    found = stage_of.channel(part(model, "channel"), range(2))
+    found |= stage_of.schedule(part(model, "schedule", scheduler), scheduler, found)
+    found |= stage_of.noise(part(model, "noise", kind), kind, found)
+    found |= stage_of.account(part(model, "account"), found)
     return part(model, "audit"), found
 
 
@@ -87,7 +88,7 @@ def best(row):
 
 @pytest.mark.parametrize("system", SCENARIOS)
 def test_what_is_found_is_close_to_what_is_stated_and_not_above(tables, system):
-    frame = run.audit(*tables[system])["audit"]
+    frame = stage_of.audit(*tables[system])["audit"]
     outcome = tables[system][1]["outcome"]
     assert set(frame["status"]) == {"consistent"}
     assert frame["epsilon_upper"][0] == outcome["epsilon_exact"].max()
@@ -99,27 +100,27 @@ def test_what_is_found_is_close_to_what_is_stated_and_not_above(tables, system):
 def test_an_epsilon_stated_too_low_is_refuted(tables, system):
     parameters, found = tables[system]
     low = found["outcome"].with_columns(pl.col("epsilon_exact") * (0.1 if system == "anonymous_oac" else 0.5))
-    frame = run.audit(parameters, found | {"outcome": low})["audit"]
+    frame = stage_of.audit(parameters, found | {"outcome": low})["audit"]
     assert frame["status"][0] == "violated"
 
 
 def test_noisy_uploads_are_audited_for_what_they_are_stated_to_be(monkeypatch):
     parameters, found = stages("utility_fair", {"privacy": {"uploads": "noisy"}})
-    (row,) = run.audit(parameters, found)["audit"].rows(named=True)
+    (row,) = stage_of.audit(parameters, found)["audit"].rows(named=True)
     upper = found["outcome"]["epsilon_server"].max()
     assert (row["status"], row["epsilon_upper"]) == ("consistent", upper)
     assert 0.8 * upper < best(row) <= upper
     assert "gradients and updates" in row["observer"]
     right = utility_fair.noisy_uploads
     replace(monkeypatch, right, lambda parts, std, seed: right(parts, std / 2, seed))
-    assert run.audit(parameters, found)["audit"]["status"][0] == "violated"
+    assert stage_of.audit(parameters, found)["audit"]["status"][0] == "violated"
 
 
 def test_clipped_uploads_are_audited_through_their_clipping(monkeypatch):
     clipped = {"privacy": {"uploads": "noisy", "target_epsilon": 8.0}, "training": {"clip_norm": 0.2}}
     parameters, found = stages("utility_fair", clipped)
     assert found["outcome"]["guaranteed"].all()
-    (row,) = run.audit(parameters, found)["audit"].rows(named=True)
+    (row,) = stage_of.audit(parameters, found)["audit"].rows(named=True)
     assert row["status"] == "consistent"
     assert row["epsilon_upper"] == found["outcome"]["epsilon_exact"].max()
     assert 0.8 * 8 < best(row) <= row["epsilon_upper"] <= 8
@@ -127,15 +128,15 @@ def test_clipped_uploads_are_audited_through_their_clipping(monkeypatch):
     for wrong in (lambda parts, norm: right(parts, 1.3 * norm), lambda parts, norm: parts):
         with monkeypatch.context() as patched:
             replace(patched, right, wrong)
-            assert run.audit(parameters, found)["audit"]["status"][0] == "violated"
+            assert stage_of.audit(parameters, found)["audit"]["status"][0] == "violated"
 
 
 @pytest.mark.parametrize("system", SCENARIOS)
 def test_the_same_scenario_is_audited_alike_and_another_seed_is_not(tables, system):
     parameters, found = tables[system]
-    once, again = (run.audit(parameters, found)["audit"] for _ in range(2))
+    once, again = (stage_of.audit(parameters, found)["audit"] for _ in range(2))
     assert once.equals(again)
-    other = run.audit(replaced(parameters, "seed", 2), found)["audit"]
+    other = stage_of.audit(replaced(parameters, "seed", 2), found)["audit"]
     assert not once["epsilon_lower"].equals(other["epsilon_lower"])
 
 
@@ -216,25 +217,25 @@ FAULTS = [halved_noise_multicell, doubled_clipping_multicell, clipped_means_mult
 def test_a_fault_in_the_training_path_is_found(tables, monkeypatch, fault):
     system = next(name for name in SCENARIOS if fault.__name__.endswith(name))
     fault(monkeypatch)
-    frame = run.audit(*tables[system])["audit"]
+    frame = stage_of.audit(*tables[system])["audit"]
     assert "violated" in set(frame["status"])
 
 
 def test_users_clipped_as_a_whole_are_held_to_their_worst_case():
     parameters, found = stages("multicell", {"training": {"clipping": "per_user"}, "audit": {"canaries": 300}})
-    frame = run.audit(parameters, found)["audit"]
+    frame = stage_of.audit(parameters, found)["audit"]
     worst = found["outcome"]["epsilon_worst_case"].max()
     assert frame["epsilon_upper"][0] == worst
     assert frame["status"][0] == "consistent"
     assert 0.5 * worst < frame["epsilon_lower_gaussian"][0] <= worst
     # What is claimed for clipped samples is refuted.
     claimed = found["outcome"].with_columns(epsilon_worst_case="epsilon_exact")
-    assert run.audit(parameters, found | {"outcome": claimed})["audit"]["status"][0] == "violated"
+    assert stage_of.audit(parameters, found | {"outcome": claimed})["audit"]["status"][0] == "violated"
 
 
 def test_nobody_sends_and_nothing_is_hidden():
     parameters, found = stages("multicell", {"radio": {"max_power_dbm": -100.0}})
-    (row,) = run.audit(parameters, found)["audit"].rows(named=True)
+    (row,) = stage_of.audit(parameters, found)["audit"].rows(named=True)
     assert (row["status"], row["canaries"], row["epsilon_upper"], row["epsilon_lower"]) == (
         "nobody_sends",
         0,
@@ -243,7 +244,7 @@ def test_nobody_sends_and_nothing_is_hidden():
     )
     bare = {"radio": {"receiver_noise_variance": 0.0}}
     parameters, found = stages("random_orthogonalization", bare, ("all", "none"))
-    (row,) = run.audit(parameters, found)["audit"].rows(named=True)
+    (row,) = stage_of.audit(parameters, found)["audit"].rows(named=True)
     assert (row["status"], row["canaries"], row["epsilon_upper"], row["epsilon_lower"]) == ("no_noise", 0, np.inf, None)
 
 
@@ -257,7 +258,9 @@ def test_more_canaries_bound_more_tightly(tables):
     parameters, found = tables["multicell"]
 
     def found_with(canaries):
-        return run.audit(replaced(parameters, "audit.canaries", canaries), found)["audit"]["epsilon_lower_gaussian"][0]
+        return stage_of.audit(replaced(parameters, "audit.canaries", canaries), found)["audit"][
+            "epsilon_lower_gaussian"
+        ][0]
 
     few, many = found_with(100), found_with(4000)
     assert few < many
@@ -297,17 +300,17 @@ def unclipped_samples_by_autodiff(monkeypatch):
 def test_other_weights_and_models_are_audited_on_their_own_path(monkeypatch, training, coherence, fault):
     changes = {"training": training, "radio": {"coherence_rounds": coherence}}
     parameters, found = stages("multicell", changes)
-    frame = run.audit(parameters, found)["audit"]
+    frame = stage_of.audit(parameters, found)["audit"]
     assert set(frame["status"]) == {"consistent"}
     assert 0.8 * frame["epsilon_upper"][0] < best(frame.row(0, named=True))
     fault(monkeypatch)
-    assert "violated" in set(run.audit(parameters, found)["audit"]["status"])
+    assert "violated" in set(stage_of.audit(parameters, found)["audit"]["status"])
 
 
 def test_a_users_share_of_the_sum_follows_its_weight():
     # The sum's epsilon is that of its share, over the noise that all add: by hand, from the tables.
     parameters, found = stages("multicell", {"training": SERVER})
-    row = run.audit(parameters, found)["audit"].row(1, named=True)
+    row = stage_of.audit(parameters, found)["audit"].row(1, named=True)
     users = found["users"].join(found["noise"], on=["realization", "user"])
     users = users.filter(realization=row["realization"]).filter(pl.col("noise_std") > 0)
     samples, noise = users["samples"].to_numpy(), users["noise_std"].to_numpy()

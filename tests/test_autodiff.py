@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import stage_of
 import two_level
 from pipeline import digits, part, stages
-from pwfl import run
 from pwfl.learning import autodiff, cnn, engine, network
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.scenario import resolve
@@ -148,7 +148,7 @@ def test_a_convolutional_network_is_trained_through_all_stages(coherence):
     model = resolve(tiny, changes | {"radio": {"resource_blocks": 2, "coherence_rounds": coherence}})
     (_, found), *_ = stages(model)
     silent = found | {"noise": found["noise"].with_columns(noise_std=0.0 * found["noise"]["noise_std"])}
-    history = run.train(part(model, "train"), digits(), range(1), silent)["history"]
+    history = stage_of.train(part(model, "train"), digits(), range(1), silent)["history"]
     assert set(history["status"]) == {"trained"}
     assert history["loss"][-1] < history["loss"][0] < 2.4
     # 32 bits a parameter at the rate of each round

@@ -17,10 +17,11 @@ import pwfl
 from conftest import TINY, environment, snakemake
 from pwfl import entrance, scenario
 from pwfl.report import catalog
-from pwfl.runtime import files, prune
+from pwfl.runtime import files
 from pwfl.scenario import checks, parameters, resolve, resolved, size
 from pwfl.scenario.__main__ import main as check
 from pwfl.systems import registry
+from pwfl.workflow import prune
 
 FEW = "scenarios: {one: {}}\n"
 
@@ -386,7 +387,7 @@ def test_the_workflow_says_what_is_internal(tmp_path):
     os.remove(log)
 
 
-@pytest.mark.parametrize("module", ["scenario", "scenario.docs", "testing", "runtime.prune"])
+@pytest.mark.parametrize("module", ["scenario", "scenario.docs", "testing", "workflow.prune"])
 def test_commands_say_what_is_wrong_without_a_traceback(module, tmp_path):
     (tmp_path / "store").mkdir()
     result = subprocess.run(

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 from scipy import stats
 
+import stage_of
 from pipeline import part
-from pwfl import run as stage_of
 from pwfl import streams
 from pwfl.learning.datasets import DataError
 from pwfl.scenario import ScenarioError, resolve

@@ -3,9 +3,9 @@
 import polars as pl
 import pytest
 
+import stage_of
 from conftest import TINY
 from pipeline import digits, part, stages
-from pwfl import run
 from pwfl.runtime.checkpoint import Checkpoint
 from pwfl.scenario import resolve
 
@@ -24,12 +24,12 @@ def checkpoint(tmp_path, address: str = "a") -> Checkpoint:
 def test_a_resumed_job_trains_only_what_is_missing_and_ends_the_same(tmp_path, job, monkeypatch):
     monkeypatch.setattr("pwfl.runtime.checkpoint.SAVE_SECONDS", 0.0)
     scenario, tables = job
-    whole = run.train(scenario, digits(), range(4), tables)["history"]
-    run.train(scenario, digits(), range(2), tables, checkpoint(tmp_path))
+    whole = stage_of.train(scenario, digits(), range(4), tables)["history"]
+    stage_of.train(scenario, digits(), range(2), tables, checkpoint(tmp_path))
 
     trained, original = [], Checkpoint.save
     monkeypatch.setattr(Checkpoint, "save", lambda self, h: (trained.append(max(h)), original(self, h)))
-    resumed = run.train(scenario, digits(), range(4), tables, checkpoint(tmp_path))["history"]
+    resumed = stage_of.train(scenario, digits(), range(4), tables, checkpoint(tmp_path))["history"]
     assert trained == [2, 3]
     assert resumed.equals(whole)
 

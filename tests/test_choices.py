@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import pipeline
-from pwfl.learning import datasets, extraction, features, projection, sources
+from pwfl.learning import datasets, features, projection, sources
 from pwfl.report import build
 from pwfl.scenario import ScenarioError, resolve
 from pwfl.scenario.fields import Section
@@ -114,8 +114,6 @@ def test_each_value_of_each_choice_runs(system, number, monkeypatch):
         labels = [generator.integers(size.classes, size=len(x), dtype=np.int32) for x in images]
         stand_in = [(255 * x).astype(np.uint8) for x in images]
         monkeypatch.setattr(sources, "load", lambda *_: (stand_in[0], labels[0], stand_in[1], labels[1]))
-    for module, kept in ((sources, "_prepared"), (extraction, "_extracted"), (extraction, "_learned")):
-        monkeypatch.setattr(module, kept, getattr(module, kept).__wrapped__)
     monkeypatch.setitem(features.GRIDS, 28, features.Grid(32, 4))  # fewer coefficients, and few figures
     for kind, recipe in projection.RECIPES.items():
         monkeypatch.setitem(projection.RECIPES, kind, recipe._replace(figures=60, copies=4))

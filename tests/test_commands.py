@@ -15,7 +15,7 @@ from snakemake.utils import update_config
 
 from conftest import ROOT, TINY, environment
 from pwfl import scenario
-from pwfl.runtime import prune
+from pwfl.workflow import prune
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
 PROGRAMS = ("snakemake", "python -m", "make", "pip", "pytest", "docker")
@@ -71,7 +71,7 @@ def kind(words: list[str]) -> str:
             return "parsed by Snakemake"
         return "dry run"
     if program == "python" and words[1] == "-m":
-        return {"pwfl.runtime.prune": "prune", "pwfl.scenario": "checked", "pwfl.testing": "module"}.get(words[2], "")
+        return {"pwfl.workflow.prune": "prune", "pwfl.scenario": "checked", "pwfl.testing": "module"}.get(words[2], "")
     return {"make": "make", "pip": "pip", "pytest": "files", "docker": "files", "source": "files"}.get(program, "")
 
 
@@ -147,7 +147,7 @@ def test_snakemake_and_the_study_take_its_options(words, folder, monkeypatch):
 def test_python_runs_it(words, folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     arguments = [path for word in map(filled, words[3:]) for path in (sorted(glob(word)) if "*" in word else [word])]
-    if words[2] == "pwfl.runtime.prune":
+    if words[2] == "pwfl.workflow.prune":
         (folder / "store").mkdir(exist_ok=True)
         assert prune.main(arguments) == 0
         assert "in 0 folders" in capsys.readouterr().out

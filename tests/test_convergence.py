@@ -7,8 +7,8 @@ from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
+import stage_of
 from pipeline import on_one_cell, part
-from pwfl import run
 from pwfl.learning import sources
 from pwfl.scenario import resolve
 from pwfl.systems.multicell.account import convergence_bound, premise
@@ -130,11 +130,11 @@ def test_the_bound_holds_for_a_strongly_convex_loss_and_hardly_says_anything(
 @pytest.mark.parametrize(("blocks", "gamma"), [(5, 1e6), (8, 1e7)])
 def test_at_table_i_the_bound_is_vacuous_whatever_the_constants(blocks, gamma):
     model = resolve({"radio": {"resource_blocks": blocks}, "schedule": {"gamma": gamma}}, {})
-    users = run.channel(part(model, "channel"), range(10))
+    users = stage_of.channel(part(model, "channel"), range(10))
     for scheme in model.schemes:
-        found = users | run.schedule(part(model, "schedule", scheme.scheduler), scheme.scheduler, users)
-        found |= run.noise(part(model, "noise", scheme.noise), scheme.noise, found)
-        outcome = run.account(part(model, "account"), found)["outcome"]
+        found = users | stage_of.schedule(part(model, "schedule", scheme.scheduler), scheme.scheduler, users)
+        found |= stage_of.noise(part(model, "noise", scheme.noise), scheme.noise, found)
+        outcome = stage_of.account(part(model, "account"), found)["outcome"]
         assert outcome["bound"].str.starts_with("vacuous: C1 >= 1").all()
         assert outcome["bound_limit"].is_infinite().all()
         assert (outcome["bound_premise"] == premise(model.training, 20.0)).all()
@@ -173,7 +173,7 @@ def test_what_the_bound_says_stands_in_words(noise_std, users, says):
         ),
         "noise": keys.with_columns(noise_std=pl.Series([noise_std if s else 0.0 for s in sends], dtype=pl.Float64)),
     }
-    outcome = run.account(part(resolve({}, {}), "account"), on_one_cell(tables))["outcome"]
+    outcome = stage_of.account(part(resolve({}, {}), "account"), on_one_cell(tables))["outcome"]
     assert outcome["bound"][0].startswith(says)
     # Where a gradient is clipped to 10, xi1 = 100 makes Assumption 6 true.
     assert outcome["c2"][0] == pytest.approx(2 * 100 / 20 * (1 - users / 2) ** 2)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from conftest import ROOT, snakemake
-from pwfl.learning import datasets, sources
+from pwfl.learning import datasets, sources, stored
 from pwfl.scenario import load
 
 ORIGINALS = ROOT.parent / "shared" / "data"  # holds a folder of IDX files for each data set, where it is there at all
@@ -88,16 +88,15 @@ def test_the_workflow_learns_from_a_folder_of_idx_files(dataset, tmp_path):
     }
     result = snakemake(tmp_path, {"study": "idx", "base": base, "scenarios": {"one": {}}}, "--cores", "2")
     assert result.returncode == 0, result.stdout + result.stderr
-    stored = np.load(next(tmp_path.glob("store/dataset/*/data.npz")))
+    stored = np.load(next(tmp_path.glob("store/dataset/*/dataset.npz")))
     assert stored["x_train"].shape == (60_000, 784)
 
 
-def test_what_is_stored_is_restored_as_numbers_in_the_unit_interval(folder, tmp_path, monkeypatch):
+def test_what_is_stored_is_restored_as_numbers_in_the_unit_interval(folder, tmp_path):
     arrays = sources.load("mnist", str(folder[0]))
     origin = {"stage": "dataset", "address": "a", "code": "", "packages": {}}
-    sources.store(arrays, str(tmp_path / "data.npz"), origin)
-    monkeypatch.setitem(datasets.CONTENT, "mnist", datasets.content(arrays))
-    restored = datasets.restore(str(tmp_path / "data.npz"), "mnist", "a")
+    stored.write(arrays, "dataset", str(tmp_path / "data.npz"), origin)
+    restored = datasets.prepared(stored.read("dataset", str(tmp_path / "data.npz"), "a"))
     assert restored.x_train.dtype == np.float32
     assert np.array_equal(np.rint(restored.x_train * 255), arrays[0])
     assert np.array_equal(restored.y_test, arrays[3])

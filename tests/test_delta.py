@@ -10,8 +10,8 @@ from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 from scipy import optimize, stats
 
+import stage_of
 from pipeline import part
-from pwfl import run
 from pwfl.scenario import resolve
 from pwfl.scenario.resolution import merge
 
@@ -56,10 +56,10 @@ def accounted(system: str, delta: float, noise_delta: float | None = None, **cha
         section, _, key = path.partition("__")
         config = merge(config, {section: {key: value}})
     model, before = (resolve(config, {"privacy": {"delta": chosen}}) for chosen in (delta, noise_delta or delta))
-    found = run.channel(part(before, "channel"), range(2))
-    found |= run.schedule(part(before, "schedule", scheduler), scheduler, found)
-    found |= run.noise(part(before, "noise", scheme), scheme, found)
-    return found | run.account(part(model, "account"), found)
+    found = stage_of.channel(part(before, "channel"), range(2))
+    found |= stage_of.schedule(part(before, "schedule", scheduler), scheduler, found)
+    found |= stage_of.noise(part(before, "noise", scheme), scheme, found)
+    return found | stage_of.account(part(model, "account"), found)
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
@@ -189,7 +189,7 @@ def test_random_orthogonalization_guarantees_what_has_noise_in_every_round_howev
     model = resolve(numbers | CONFIGS["random_orthogonalization"], {})
     silent = (pl.col("realization") == 1) & (pl.col("round") == 2)
     noise = found["noise"].with_columns(noise_std=pl.when(silent).then(0.0).otherwise(1e-3))
-    outcome = run.account(part(model, "account"), found | {"noise": noise})["outcome"]
+    outcome = stage_of.account(part(model, "account"), found | {"noise": noise})["outcome"]
     assert outcome["guaranteed"].to_list() == [True, False]
     assert outcome["guarantee"].str.starts_with("not guaranteed").to_list() == [False, True]
 

@@ -9,8 +9,8 @@ from dp_accounting import GaussianDpEvent, NeighboringRelation, PoissonSampledDp
 from dp_accounting.pld import PLDAccountant
 
 import pipeline
+import stage_of
 from pipeline import finished, part
-from pwfl import run
 from pwfl.report import build, theme
 from pwfl.scenario import ScenarioError, load, resolve
 from pwfl.scenario.resolution import merge
@@ -62,10 +62,10 @@ def tables(system: str, scheduler: str, scheme: str, *changes: dict) -> dict[str
     for change in (SCENARIOS[system], *changes):
         config = merge(config, change)
     model = resolve(config, {})
-    found = finished(run.channel(part(model, "channel"), some), model)
-    found |= finished(run.schedule(part(model, "schedule", scheduler), scheduler, found), model)
-    found |= finished(run.noise(part(model, "noise", scheme), scheme, found), model)
-    return found | finished(run.account(part(model, "account"), found), model)
+    found = finished(stage_of.channel(part(model, "channel"), some), model)
+    found |= finished(stage_of.schedule(part(model, "schedule", scheduler), scheduler, found), model)
+    found |= finished(stage_of.noise(part(model, "noise", scheme), scheme, found), model)
+    return found | finished(stage_of.account(part(model, "account"), found), model)
 
 
 def aim(target: float | None, delta: float = 1e-5, rounds: int = 12) -> dict:

@@ -1,8 +1,5 @@
 """Features that follow from an image alone: synthetic images, projections, variants, what is stored, what leaks."""
 
-import json
-import zipfile
-
 import numpy as np
 import polars as pl
 import pytest
@@ -11,15 +8,16 @@ import yaml
 from scipy import stats
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
+import stage_of
 from conftest import TINY, planned, workflow
 from pipeline import finished, part
-from pwfl import run
-from pwfl.learning import datasets, engine, extraction, features, network, projection, sources, synthetic
+from pwfl.learning import datasets, engine, extraction, features, network, projection, sources, stored, synthetic
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.privacy import lower_bounds
 from pwfl.privacy.gaussian import exact_epsilon
-from pwfl.runtime import kept, store
+from pwfl.runtime import kept
 from pwfl.scenario import ScenarioError, load, resolve
+from pwfl.stages import GIVEN
 from pwfl.systems import registry
 from pwfl.systems.multicell.model import parameter_count
 
@@ -33,9 +31,9 @@ def scenario(**training):
 
 def given(model) -> dict[str, dict]:
     """The descriptions of what is made before the stages, and that of training."""
-    found = store.addresses(model)
+    found = stage_of.addresses(model)
     train = next(description for (stage, *_), description in found.items() if stage == "train")
-    return {stage: found[stage, None, None] for stage in store.GIVEN if (stage, None, None) in found} | {"train": train}
+    return {stage: found[stage, None, None] for stage in GIVEN if (stage, None, None) in found} | {"train": train}
 
 
 @pytest.fixture(scope="module")
@@ -191,8 +189,8 @@ def test_a_projection_is_a_constant(learned, monkeypatch, tmp_path):
     assert again.digest == learned.digest
     assert learned.directions.shape == (729, features.MOST_DIRECTIONS)
     path = str(tmp_path / "projection.npz")
-    projection.store(learned, path, ORIGIN)
-    assert projection.restore(path, "a").digest == learned.digest
+    stored.write(learned, "projection", path, ORIGIN)
+    assert projection.Projection(*stored.read("projection", path, "a")).digest == learned.digest
     monkeypatch.setattr(projection, "SEED", 2)
     assert projection.learn("strokes", 8).digest != learned.digest
 
@@ -272,7 +270,7 @@ def test_changed_data_of_users_change_no_other_features(digits, learned, kind):
 def test_a_projection_depends_on_no_data_and_no_scenario():
     one = given(scenario(features="strokes"))["projection"]
     assert one["parameters"] == {"side": 8}
-    assert "upstream" not in one
+    assert one["upstream"] == {}
     other = resolve(BASE, {"seed": 7, "network": {"users": 5}, "training": {"features": "strokes", "directions": 9}})
     assert given(other)["projection"] == one
     large = [
@@ -339,11 +337,9 @@ def test_an_audit_tells_features_that_leak_a_users_mean(digits, learned, query, 
 def test_features_are_refused_once_they_are_changed(digits, learned, tmp_path):
     path = str(tmp_path / "features.npz")
     arrays = extraction.extract(digits, "strokes", True, learned)
-    extraction.store(arrays, path, ORIGIN, learned)
-    with zipfile.ZipFile(path) as archive:
-        assert json.loads(archive.comment)["projection"] == learned.digest
+    stored.write(arrays, "features", path, ORIGIN)
     model = scenario(features="strokes", directions=12, test_variants=True)
-    data = features.of_file(path, part(model, "train"), {"features": "a"})
+    data = features.training_data(part(model, "train"), {"features": stored.read("features", path, "a")})
     assert data.x_train.shape == (1437, 12)
     assert data.x_test.shape == (360, features.VARIANTS, 12)
     np.testing.assert_allclose(np.linalg.norm(data.x_train, axis=1), features.NORM, rtol=1e-5)
@@ -351,14 +347,14 @@ def test_features_are_refused_once_they_are_changed(digits, learned, tmp_path):
     np.testing.assert_allclose(data.x_train, features.NORM * used / np.linalg.norm(used, axis=1)[:, None], rtol=1e-5)
     assert np.array_equal(data.y_train, digits[1])
     with pytest.raises(kept.DamagedError, match=r"features.npz is damaged \(it holds address a, must be b\): .*rm "):
-        features.of_file(path, part(model, "train"), {"features": "b"})
+        stored.read("features", path, "b")
 
 
 def test_pixels_are_what_they_were():
     model = scenario()
     assert set(given(model)) == {"dataset", "train"}
     assert set(given(model)["train"]["upstream"]) >= {"dataset"}
-    for one, other in zip(extraction.of(model), datasets.prepared(sources.load("digits")), strict=True):
+    for one, other in zip(stage_of.data_of(model), datasets.prepared(sources.load("digits")), strict=True):
         assert np.array_equal(one, other)
         assert one.dtype == other.dtype
 
@@ -427,8 +423,8 @@ def test_a_value_of_the_base_that_one_scenario_uses_is_not_reported_for_another(
 
 @pytest.mark.parametrize("kind", ["pixels", "scattering"])
 def test_validation_is_on_training_images_that_nobody_holds(kind):
-    plain = extraction.of(scenario(features=kind))
-    held = extraction.of(resolve(BASE, {"training": {"features": kind}, "data": {"validation": 300}}))
+    plain = stage_of.data_of(scenario(features=kind))
+    held = stage_of.data_of(resolve(BASE, {"training": {"features": kind}, "data": {"validation": 300}}))
     assert np.array_equal(held.x_train, plain.x_train[:-300])
     assert np.array_equal(held.x_test, plain.x_train[-300:])
     assert np.array_equal(np.concatenate([held.y_train, held.y_test]), plain.y_train)
@@ -441,10 +437,10 @@ def trained(system: str, **sections) -> dict[str, pl.DataFrame]:
     """What a training of a system's tiny scenario makes."""
     base = {"system": system, "realizations": 1, "training_realizations": 1} | registry.system(system).catalog.tiny
     model = resolve(base, sections)
-    scheme, found = model.schemes[0], run.channel(part(model, "channel"), range(1))
-    found |= run.schedule(part(model, "schedule", scheme.scheduler), scheme.scheduler, found)
-    found |= run.noise(part(model, "noise", scheme.noise), scheme.noise, found)
-    return run.train(part(model, "train"), extraction.of(model), range(1), found)
+    scheme, found = model.schemes[0], stage_of.channel(part(model, "channel"), range(1))
+    found |= stage_of.schedule(part(model, "schedule", scheme.scheduler), scheme.scheduler, found)
+    found |= stage_of.noise(part(model, "noise", scheme.noise), scheme.noise, found)
+    return stage_of.train(part(model, "train"), stage_of.data_of(model), range(1), found)
 
 
 @pytest.mark.parametrize("system", LEARNING)
@@ -453,9 +449,7 @@ def test_no_test_image_enters_a_validation(system, monkeypatch):
     images = sources.load("digits")
     one, plain = trained(system, **held)["history"], trained(system)["history"]
     monkeypatch.setattr(sources, "load", lambda *_: (*images[:2], 240 - images[2], images[3]))
-    sources._prepared.cache_clear()
     other = trained(system, **held)["history"]
-    sources._prepared.cache_clear()
     assert one.equals(other)
     assert not one.equals(plain)
 
@@ -466,9 +460,7 @@ def test_validation_images_are_dealt_to_nobody_whatever_their_labels(system, mon
     x_train, labels, *tests = sources.load("digits")
     one, changed = trained(system, **held), np.append(labels[:-200], np.zeros_like(labels[-200:]))
     monkeypatch.setattr(sources, "load", lambda *_: (x_train, changed, *tests))
-    sources._prepared.cache_clear()
     other = trained(system, **held)
-    sources._prepared.cache_clear()
     assert one["holdings"].equals(other["holdings"])
     assert not one["history"].equals(other["history"])
 
@@ -510,7 +502,7 @@ def test_the_workflow_trains_on_what_simulate_does(tmp_path):
     workflow(tmp_path, config, "--until", "train")
     left = {path.stem: pl.read_parquet(path) for path in tmp_path.glob("store/*/*/*/*.parquet")}
     model = resolve(config["base"], config["scenarios"]["one"])
-    again = finished(run.train(part(model, "train"), extraction.of(model), range(2), left), model)
+    again = finished(stage_of.train(part(model, "train"), stage_of.data_of(model), range(2), left), model)
     assert left["history"].equals(again["history"])
     values = {"training.features": ["scattering", "strokes", "shapes"], "training.test_variants": [False, True]}
     config["scenarios"] = {"one": {"sweep": values}}

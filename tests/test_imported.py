@@ -11,14 +11,15 @@ import pytest
 import yaml
 
 import pwfl
+import stage_of
 from conftest import ROOT, TINY, jobs, snakemake
 from pipeline import part
-from pwfl import run as stage_of
 from pwfl import tables
-from pwfl.runtime import prune, store
+from pwfl.runtime import store
 from pwfl.scenario import ScenarioError, check_surroundings, checks, load, resolve
 from pwfl.stages import REPORT, STAGES
 from pwfl.systems.multicell import imported, report
+from pwfl.workflow import prune
 
 sys.path.append(str(ROOT / "examples" / "sionna_links"))
 
@@ -164,7 +165,7 @@ def test_files_that_are_none_are_named(folder):
         SMALL | {"channel": {"users": "users.csv"}}
     )
     with pytest.raises(OSError, match=r"nowhere.csv: cannot be read"):
-        store.addresses(resolve(scenario("nowhere.csv"), {}))
+        stage_of.addresses(resolve(scenario("nowhere.csv"), {}))
 
 
 def test_whole_shards_must_be_there(folder):
@@ -274,7 +275,7 @@ def test_the_map_shows_what_is_known(folder, located):
 
 
 def addresses(config: dict) -> dict[str, str]:
-    return {key[0]: found["address"] for key, found in store.addresses(resolve(config, {})).items()}
+    return {key[0]: found["address"] for key, found in stage_of.addresses(resolve(config, {})).items()}
 
 
 def test_the_address_is_of_what_files_hold_not_of_where_they_lie(folder):
@@ -290,12 +291,12 @@ def test_the_address_is_of_what_files_hold_not_of_where_they_lie(folder):
     after = addresses(scenario(users="users.csv"))
     assert {name for name in before if before[name] != after[name]} == {*STAGES, "imported"}
     assert without["channel"] not in (before["channel"], after["channel"])
-    text = str(store.addresses(resolve(scenario(users="users.csv"), {}))["channel", None, None])
+    text = str(stage_of.addresses(resolve(scenario(users="users.csv"), {}))["channel", None, None])
     assert "links.csv" not in text
 
 
 def test_a_file_that_changed_after_a_job_was_planned_is_refused(folder):
-    description = store.addresses(resolve(scenario(), {}))["imported", None, None]
+    description = stage_of.addresses(resolve(scenario(), {}))["imported", None, None]
     store.check_contents(description, {LINKS: "links.csv"})
     change("links.csv", lambda f: with_value(f, 0, "gain", 1e-9))
     with pytest.raises(store.StoreError, match=r"links.csv: was changed after this job was planned"):

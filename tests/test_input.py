@@ -8,9 +8,10 @@ import pytest
 import yaml
 
 import conftest
+import stage_of
 from conftest import ROOT, TINY, environment
 from pipeline import part
-from pwfl import run, scenario
+from pwfl import scenario
 from pwfl.scenario import size
 from test_bounds import SMALL
 
@@ -312,8 +313,8 @@ def test_memory_is_estimated_above_what_the_tables_take_and_not_far_above(system
     few = {"realizations": 2, "training_realizations": 1, "shards": {"optimization": 2}}
     model = scenario.resolve({"system": system} | few | SMALL[system], {})
     scheme = model.schemes[-1]
-    users_and_links = run.channel(part(model, "channel"), range(2))
-    scheduled = run.schedule(part(model, "schedule", scheme.scheduler), scheme.scheduler, users_and_links)
+    users_and_links = stage_of.channel(part(model, "channel"), range(2))
+    scheduled = stage_of.schedule(part(model, "schedule", scheme.scheduler), scheme.scheduler, users_and_links)
     taken = sum(frame.estimated_size() for frame in (users_and_links | scheduled).values())
     estimate, _ = size.memory(model)["tables"]
     assert taken < estimate < 30 * taken

@@ -10,8 +10,9 @@ from polars.testing import assert_frame_equal
 from scipy import stats
 from scipy.special import log_softmax
 
+import stage_of
 from pipeline import digits, finished, part
-from pwfl import run, streams
+from pwfl import streams
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.learning.partition import deal
 from pwfl.scenario import ScenarioError, resolve
@@ -47,10 +48,10 @@ def scenario(coherence, share=1.0, **changes):
 
 def stages(model, scheduler, noise, realizations=range(4)):
     """The tables of all stages up to account."""
-    found = finished(run.channel(part(model, "channel"), realizations), model)
-    found |= finished(run.schedule(part(model, "schedule", scheduler), scheduler, found), model)
-    found |= finished(run.noise(part(model, "noise", noise), noise, found), model)
-    return found | finished(run.account(part(model, "account"), found), model)
+    found = finished(stage_of.channel(part(model, "channel"), realizations), model)
+    found |= finished(stage_of.schedule(part(model, "schedule", scheduler), scheduler, found), model)
+    found |= finished(stage_of.noise(part(model, "noise", noise), noise, found), model)
+    return found | finished(stage_of.account(part(model, "account"), found), model)
 
 
 def array(frame, column, intervals, users=15):
@@ -75,7 +76,7 @@ def test_a_coherence_of_all_rounds_is_the_static_channel(scheduler, noise):
     assert one.keys() == other.keys()
     for name, frame in one.items():
         assert_frame_equal(frame, other[name], check_exact=True)
-    histories = [run.train(part(model, "train"), digits(), range(2), one)["history"] for model in (static, whole)]
+    histories = [stage_of.train(part(model, "train"), digits(), range(2), one)["history"] for model in (static, whole)]
     assert_frame_equal(*histories, check_exact=True)
 
 
@@ -90,7 +91,7 @@ def test_the_first_interval_is_that_of_the_static_channel(scheduler, noise):
 @pytest.mark.parametrize("path_loss", ["power_law", "umi"])
 def test_positions_stay_and_fading_alone_is_redrawn(path_loss):
     model = scenario(3, radio={"path_loss": path_loss}, network={"users": 100}, data={"dataset": "mnist"})
-    links = run.channel(part(model, "channel"), range(60))["links"]
+    links = stage_of.channel(part(model, "channel"), range(60))["links"]
     keys = ["realization", "station", "user"]
     assert links.n_unique("interval") == 4
     assert (links.group_by(keys).agg(pl.col("distance_m", "line_of_sight").n_unique()).drop(keys) == 1).to_numpy().all()
@@ -108,7 +109,7 @@ def test_positions_stay_and_fading_alone_is_redrawn(path_loss):
 
 
 def test_an_interval_is_the_same_whatever_their_number():
-    few, many = (run.channel(part(scenario(c), "channel"), range(3))["links"] for c in (6, 2))
+    few, many = (stage_of.channel(part(scenario(c), "channel"), range(3))["links"] for c in (6, 2))
     assert_frame_equal(few, many.filter(pl.col("interval") < 2), check_exact=True)
 
 
@@ -183,7 +184,7 @@ def test_the_worst_case_adds_up_over_the_intervals_in_which_a_user_sends():
     model = scenario(2, 1.0)
     found = stages(model, "random", "random", range(4))
     clipped = resolve(model.model_dump(), {"training": {"clipping": "per_user"}})
-    leakage = run.account(part(clipped, "account"), found)["leakage"]
+    leakage = stage_of.account(part(clipped, "account"), found)["leakage"]
     samples = leakage.join(found["users"], on=["realization", "user"], how="left", maintain_order="left")["samples"]
     np.testing.assert_allclose(leakage["rho_worst_case"], leakage["rho"] * samples**2, rtol=1e-12)
 
@@ -195,7 +196,7 @@ def test_each_interval_is_scheduled_and_accounted_for_as_a_static_channel_is(sch
     found = stages(model, scheduler, noise, range(6))
     most = math.ceil(6 * share)
     alone = [
-        run.account(
+        stage_of.account(
             part(scenario(None), "account"),
             (tables := cut(found, k))
             | {"noise": tables["noise"].with_columns(pl.col("noise_std") / math.sqrt(most / 6))},
@@ -255,7 +256,7 @@ def mean_gradient(gradients, clipping):
 def test_training_weighs_each_rounds_own_senders(clipping, share):
     model = scenario(4, share, training={"clipping": clipping, "learning_rate": 0.5})
     found = stages(model, "random", "random", range(2))
-    history = run.train(part(model, "train"), digits(), range(2), found)["history"]
+    history = stage_of.train(part(model, "train"), digits(), range(2), found)["history"]
     data = digits()
     samples = found["users"]["samples"].to_numpy().reshape(-1, 15)
     sends, added = array(found["schedule"], "power_w", 3) > 0, array(found["noise"], "noise_std", 3)
@@ -284,14 +285,14 @@ def test_clipped_shares_are_of_those_who_send():
     for clip, share in ((1e-6, 1.0), (1e6, 0.0)):
         model = scenario(4, 0.4, training={"clip_norm": clip})
         found = stages(model, "random", "random", range(1))
-        shares = run.train(part(model, "train"), digits(), range(1), found)["history"]["clipped_share"]
+        shares = stage_of.train(part(model, "train"), digits(), range(1), found)["history"]["clipped_share"]
         assert shares.to_list() == [None] + [share] * 12
 
 
 def test_costs_so_far_grow_with_each_intervals_own():
     model = scenario(4, 0.4)
     found = stages(model, "optimal", "random", range(1))
-    history = run.train(part(model, "train"), digits(), range(1), found)["history"]
+    history = stage_of.train(part(model, "train"), digits(), range(1), found)["history"]
     bits = 32 * 650
     spent = [0.0]
     for t in range(12):
@@ -314,7 +315,7 @@ def audited():
 
 def test_the_audit_stays_close_below_what_the_account_states(audited):
     model, found = audited
-    rows = run.audit(part(model, "audit"), found)["audit"]
+    rows = stage_of.audit(part(model, "audit"), found)["audit"]
     assert set(rows["status"]) == {"consistent"}
     row = rows.row(0, named=True)
     assert row["epsilon_upper"] == found["outcome"]["epsilon_exact"].max()
@@ -329,13 +330,13 @@ def test_the_audit_refutes_noise_of_another_interval_than_the_rounds(audited, mo
     model, found = audited
     right = rounds.aggregated_noise_std
     replace(monkeypatch, right, lambda *a: right(*a) / 2)
-    assert "violated" in run.audit(part(model, "audit"), found)["audit"]["status"].to_list()
+    assert "violated" in stage_of.audit(part(model, "audit"), found)["audit"]["status"].to_list()
 
 
 def test_the_audit_refutes_an_account_that_forgets_intervals(audited):
     model, found = audited
     one = found["outcome"].with_columns(pl.col("epsilon_exact") / 2)
-    assert run.audit(part(model, "audit"), found | {"outcome": one})["audit"]["status"][0] == "violated"
+    assert stage_of.audit(part(model, "audit"), found | {"outcome": one})["audit"]["status"][0] == "violated"
 
 
 # Input

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 from scipy import optimize
 
+import stage_of
 from pipeline import part, stages
-from pwfl import run
 from pwfl.scenario import ScenarioError, resolve
 from pwfl.systems.multicell import bound, joint, schedule
 from pwfl.systems.multicell.admission import MOST_POWER, Blocks, signal_to_noise
@@ -415,10 +415,10 @@ def test_a_realization_is_the_same_whatever_the_shard(scheduler):
     for shards in ([range(14)], [range(r, r + 1) for r in range(14)], [range(5), range(5, 14)]):
         found = []
         for shard in shards:
-            tables = run.channel(part(model, "channel"), shard)
-            tables |= run.schedule(schedule, scheduler, tables)
-            tables |= run.noise(noise, "optimal", tables)
-            found.append(tables | run.account(account, tables))
+            tables = stage_of.channel(part(model, "channel"), shard)
+            tables |= stage_of.schedule(schedule, scheduler, tables)
+            tables |= stage_of.noise(noise, "optimal", tables)
+            found.append(tables | stage_of.account(account, tables))
         results.append({name: pl.concat([each[name] for each in found]) for name in found[0]})
     for name, frame in results[0].items():
         for other in results[1:]:
@@ -428,10 +428,11 @@ def test_a_realization_is_the_same_whatever_the_shard(scheduler):
 
 def test_searches_follow_the_seed():
     model = resolve({"radio": {"resource_blocks": 8}, "schedule": {"gamma": 1e7}}, {})
-    tables = run.channel(part(model, "channel"), range(10))
+    tables = stage_of.channel(part(model, "channel"), range(10))
     other = model.model_copy(update={"seed": 2})
     first, again, second = (
-        run.schedule(part(each, "schedule", "joint"), "joint", tables)["schedule"] for each in (model, model, other)
+        stage_of.schedule(part(each, "schedule", "joint"), "joint", tables)["schedule"]
+        for each in (model, model, other)
     )
     assert_frame_equal(first, again, check_exact=True)
     assert not first.equals(second)
@@ -459,12 +460,12 @@ def test_every_table_satisfies_21_to_26(seed, users, rings, blocks, power_dbm, r
     }
     s = resolve(config, {})
     try:
-        tables = run.channel(part(s, "channel"), range(3))
+        tables = stage_of.channel(part(s, "channel"), range(3))
     except StartValueError:
         assume(False)
-    tables |= run.schedule(part(s, "schedule", scheme[0]), scheme[0], tables)
-    tables |= run.noise(part(s, "noise", scheme[1]), scheme[1], tables)
-    outcome = run.account(part(s, "account"), tables)["outcome"]
+    tables |= stage_of.schedule(part(s, "schedule", scheme[0]), scheme[0], tables)
+    tables |= stage_of.noise(part(s, "noise", scheme[1]), scheme[1], tables)
+    outcome = stage_of.account(part(s, "account"), tables)["outcome"]
     frame = pl.concat(
         [tables["users"], tables["schedule"].drop("realization", "user"), tables["noise"].select("noise_std")],
         how="horizontal",

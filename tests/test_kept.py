@@ -12,9 +12,11 @@ import polars as pl
 import pytest
 import yaml
 
-from pwfl import run, tables
-from pwfl.learning import datasets, extraction, features, projection, sources
-from pwfl.runtime import kept
+import stage_of
+from pwfl import tables
+from pwfl.learning import projection, sources
+from pwfl.learning import stored as arrays
+from pwfl.runtime import kept, store
 from pwfl.runtime.checkpoint import Checkpoint
 from pwfl.scenario import resolve
 
@@ -34,7 +36,7 @@ def drawn(*shape: int) -> np.ndarray:
 
 
 def table(path: Path):
-    users = run.channel(resolve({}, {}), range(1))["users"]
+    users = stage_of.channel(resolve({}, {}), range(1))["users"]
     tables.write(users, "users", str(path), DESCRIPTION)
     return users, lambda: tables.read("users", str(path), {"system": "multicell", "upstream": {"channel": ADDRESS}})
 
@@ -48,21 +50,21 @@ def checkpoint(path: Path):
 
 def learned(path: Path):
     made = projection.Projection(drawn(40), drawn(40, 7))
-    projection.store(made, str(path), DESCRIPTION)
-    return made, lambda: projection.restore(str(path), ADDRESS)
+    arrays.write(made, "projection", str(path), DESCRIPTION)
+    return made, lambda: arrays.read("projection", str(path), ADDRESS)
 
 
 def extracted(path: Path):
     labels = np.arange(20, dtype=np.uint8)
     made = (drawn(20, 9), labels, drawn(5, 3, 9), labels[:5])
-    extraction.store(made, str(path), DESCRIPTION)
-    return made, lambda: features.restore(str(path), ADDRESS)
+    arrays.write(made, "features", str(path), DESCRIPTION)
+    return made, lambda: arrays.read("features", str(path), ADDRESS)
 
 
 def digits(path: Path):
     made = sources.load("digits")
-    sources.store(made, str(path), DESCRIPTION)
-    return made, lambda: datasets.read(str(path), "digits", ADDRESS)
+    arrays.write(made, "dataset", str(path), DESCRIPTION)
+    return made, lambda: arrays.read("dataset", str(path), ADDRESS)
 
 
 KINDS = {
@@ -245,18 +247,17 @@ def test_a_file_that_finds_no_room_leaves_the_old_one(stored):
 def test_a_description_is_healed_by_the_next_job_at_its_address(tmp_path, damage):
     path = tmp_path / ADDRESS / SHARD / "users.parquet"
     path.parent.mkdir(parents=True)
-    users = run.channel(resolve({}, {}), range(1))["users"]
-    tables.write_all({"users": users}, {"users": str(path)}, DESCRIPTION)
+    store.explain(DESCRIPTION, str(path))
     description = tmp_path / ADDRESS / "description.yaml"
     assert yaml.safe_load(description.read_text()) == DESCRIPTION
     before = description.stat()
-    tables.write_all({"users": users}, {"users": str(path)}, DESCRIPTION)
+    store.explain(DESCRIPTION, str(path))
     assert description.stat().st_ino == before.st_ino  # left as it is
     if damage is not None:
         description.write_bytes(damage)
     else:
         description.unlink()
-    tables.write_all({"users": users}, {"users": str(path)}, DESCRIPTION)
+    store.explain(DESCRIPTION, str(path))
     assert yaml.safe_load(description.read_text()) == DESCRIPTION
 
 

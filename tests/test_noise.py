@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import stage_of
 from pipeline import on_one_channel, part
-from pwfl import run
 from pwfl.scenario import resolve
 from pwfl.systems.multicell.allocation import ALLOCATIONS, allocate
 from pwfl.systems.multicell.assigned import assigned
@@ -142,7 +142,7 @@ TABLES = {
 
 def test_optimal_noise_table_tells_infeasible_and_empty_realizations():
     model = resolve({}, {"privacy": {"max_noise_error": 2.0}})
-    found = run.noise(part(model, "noise", "optimal"), "optimal", TABLES)
+    found = stage_of.noise(part(model, "noise", "optimal"), "optimal", TABLES)
     assert found["noise_status"]["status"].to_list() == ["optimal", "infeasible", "no_user_scheduled"]
     assert found["noise_status"]["multiplier"].is_null().to_list() == [False, True, True]
     std = found["noise"]["noise_std"].to_list()
@@ -151,7 +151,7 @@ def test_optimal_noise_table_tells_infeasible_and_empty_realizations():
 
 
 def test_random_noise_table_holds_the_start_values_of_the_scheduled():
-    found = run.noise(part(resolve({}, {}), "noise", "random"), "random", TABLES)
+    found = stage_of.noise(part(resolve({}, {}), "noise", "random"), "random", TABLES)
     assert found["noise"]["noise_std"].to_list() == [2.0, 1.0, 0.0, 4.0, 5.0, 0.0, 0.0, 0.0, 0.0]
     assert found["noise_status"]["status"].to_list() == ["random", "random", "no_user_scheduled"]
     assert found["noise_status"]["multiplier"].null_count() == 3
@@ -160,9 +160,9 @@ def test_random_noise_table_holds_the_start_values_of_the_scheduled():
 @pytest.mark.parametrize("scheduler", ["random", "optimal"])
 def test_at_table_1_the_optimum_leaks_less_than_any_feasible_start_noise(scheduler):
     s = resolve({}, {})
-    tables = run.channel(part(s, "channel"), range(60))
-    tables |= run.schedule(part(s, "schedule", scheduler), scheduler, tables)
-    found = run.noise(part(s, "noise", "optimal"), "optimal", tables)
+    tables = stage_of.channel(part(s, "channel"), range(60))
+    tables |= stage_of.schedule(part(s, "schedule", scheduler), scheduler, tables)
+    found = stage_of.noise(part(s, "noise", "optimal"), "optimal", tables)
     samples, start, best = (
         column.to_numpy().reshape(60, 100)
         for column in (tables["users"]["samples"], tables["users"]["start_noise_std"], found["noise"]["noise_std"])

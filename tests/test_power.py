@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+import stage_of
 from pipeline import part
-from pwfl import run
 from pwfl.scenario import resolve
 from pwfl.systems.multicell.interference import Uplink, interference
 from pwfl.systems.multicell.power import least_deviation, powers
@@ -29,8 +29,8 @@ NETWORKS = {
 
 def simulate(override, realizations, scheduler):
     s = resolve({}, override)
-    tables = run.channel(part(s, "channel"), realizations)
-    return tables | run.schedule(part(s, "schedule", scheduler), scheduler, tables)
+    tables = stage_of.channel(part(s, "channel"), realizations)
+    return tables | stage_of.schedule(part(s, "schedule", scheduler), scheduler, tables)
 
 
 def max_power_w(name):

@@ -10,9 +10,9 @@ from dp_accounting import GaussianDpEvent
 from dp_accounting.pld import PLDAccountant
 from scipy import stats
 
+import stage_of
 from graphs import operations, sums_up_in_place
 from pipeline import digits, part, run
-from pwfl import run as stage_of
 from pwfl import scenario, streams, tables
 from pwfl.learning import datasets
 from pwfl.privacy.gaussian import exact_epsilon, textbook_epsilon

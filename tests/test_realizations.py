@@ -2,8 +2,9 @@
 
 import pytest
 
+import stage_of
 from pipeline import digits, part
-from pwfl import run, scenario
+from pwfl import scenario
 from pwfl.testing import loosened
 
 BASE = {"realizations": 2, "training_realizations": 2}
@@ -49,14 +50,14 @@ def before_training(system: str, seed: int):
     """The tables of the stages before training, and the part of the scenario that training reads."""
     scheduler, scheme = SCHEMES[system]
     model = scenario.resolve({"system": system, "seed": seed} | BASE | CONFIGS[system], {})
-    found = run.channel(part(model, "channel"), range(2))
-    found |= run.schedule(part(model, "schedule", scheduler), scheduler, found)
-    found |= run.noise(part(model, "noise", scheme), scheme, found)
+    found = stage_of.channel(part(model, "channel"), range(2))
+    found |= stage_of.schedule(part(model, "schedule", scheduler), scheduler, found)
+    found |= stage_of.noise(part(model, "noise", scheme), scheme, found)
     return found, part(model, "train")
 
 
 def trained(found: dict, parameters) -> dict:
-    return run.train(parameters, None if parameters.system == "age_aware" else digits(), range(2), found)
+    return stage_of.train(parameters, None if parameters.system == "age_aware" else digits(), range(2), found)
 
 
 def alike(one: dict, other: dict, realizations: tuple[int, int]) -> bool:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +17,9 @@ import pytest
 
 from conftest import SMALL, changed, command, environment, snakemake, workflow, write_config
 from pwfl import tables
-from pwfl.runtime import files, locks, store
+from pwfl.runtime import files, locks
 from pwfl.scenario import resolve
+from pwfl.workflow import plan
 
 pytestmark = pytest.mark.xdist_group("robust")
 
@@ -33,7 +34,7 @@ def tables_of(folder: Path) -> dict[Path, pl.DataFrame]:
 def file_of(config: dict, table: str, stage: str) -> str:
     """The first of a stage's tables, of the first scheme."""
     scenario = resolve(config["base"], {})
-    address = store.of_scheme(store.addresses(scenario), stage, scenario.schemes[0])["address"]
+    address = next(iter(plan.routes(scenario).values()))[stage]["address"]
     return f"store/{stage}/{address}/000000-000002/{table}.parquet"
 
 
@@ -91,8 +92,7 @@ def test_killed_at_random_moments_and_resumed_the_run_ends_the_same(tmp_path, fi
                 for process in jobs_of(tmp_path)[:1]:
                     process.kill()
                 first.send_signal(signal.SIGTERM)
-                with suppress(subprocess.TimeoutExpired):  # a signal while it selects jobs makes Snakemake hang
-                    first.wait(20)
+                first.wait(180)
         wait_until(lambda: not jobs_of(tmp_path), 10)  # they notice that they are orphans
         unlock = [*command(tmp_path), "--unlock"]
         subprocess.run(unlock, cwd=tmp_path, env=environment(), capture_output=True, check=True)

@@ -12,8 +12,8 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
+import stage_of
 from pipeline import part
-from pwfl import run
 from pwfl.scenario import resolve
 from pwfl.systems.multicell import assignment, integer_program, reference
 from pwfl.systems.multicell import schedule as multicell
@@ -143,9 +143,9 @@ def test_a_user_wanted_on_a_block_only_another_can_use_moves_aside():
 def simulate(override, realizations, scheduler="optimal", scheme="optimal", base=None):
     """The scenario, and the tables of channel, schedule and noise."""
     s = resolve(base or {}, override)
-    tables = run.channel(part(s, "channel"), realizations)
-    tables |= run.schedule(part(s, "schedule", scheduler), scheduler, tables)
-    return s, tables | run.noise(part(s, "noise", scheme), scheme, tables)
+    tables = stage_of.channel(part(s, "channel"), realizations)
+    tables |= stage_of.schedule(part(s, "schedule", scheduler), scheduler, tables)
+    return s, tables | stage_of.noise(part(s, "noise", scheme), scheme, tables)
 
 
 class Network:
@@ -509,8 +509,8 @@ def test_users_who_are_all_alike_are_scheduled_as_highs_would():
     found = []
     for solver in ("assignment", "HIGHS"):
         s = resolve(alike, {"schedule": {"solver": solver}})
-        tables = run.channel(part(s, "channel"), range(4))
-        found.append(run.schedule(part(s, "schedule", "optimal"), "optimal", tables))
+        tables = stage_of.channel(part(s, "channel"), range(4))
+        found.append(stage_of.schedule(part(s, "schedule", "optimal"), "optimal", tables))
     assert "integer_program" in found[0]["schedule_status"]["status"].to_list()
     ours, theirs = (f["schedule"].group_by("realization", maintain_order=True) for f in found)
     total = [pl.col("resource_block").is_not_null().sum(), pl.col("power_w").sum()]
@@ -526,10 +526,10 @@ def test_a_solver_that_gives_up_is_named_with_realization_and_cell(monkeypatch, 
         raise reference.SolverError(f"{solver} ended as unbounded")
 
     s = resolve({}, {"schedule": {"solver": solver}})
-    tables = run.channel(part(s, "channel"), range(7, 9))
+    tables = stage_of.channel(part(s, "channel"), range(7, 9))
     monkeypatch.setattr(reference, "solve", give_up)
     with pytest.raises(reference.SolverError, match=f"realization 7, cell 0: {solver} ended as unbounded"):
-        run.schedule(part(s, "schedule", "optimal"), "optimal", tables)
+        stage_of.schedule(part(s, "schedule", "optimal"), "optimal", tables)
 
 
 def test_powers_that_cannot_be_found_are_named_with_realization_and_block(monkeypatch):
@@ -539,7 +539,7 @@ def test_powers_that_cannot_be_found_are_named_with_realization_and_block(monkey
         raise ArithmeticError("power control (35) ended as kTimeLimit")
 
     s = resolve({}, {})
-    tables = run.channel(part(s, "channel"), range(7, 9))
+    tables = stage_of.channel(part(s, "channel"), range(7, 9))
     monkeypatch.setattr(power, "least_deviation", give_up)
     with pytest.raises(ArithmeticError, match=r"realization [78], block \d: power control"):
-        run.schedule(part(s, "schedule", "random"), "random", tables)
+        stage_of.schedule(part(s, "schedule", "random"), "random", tables)

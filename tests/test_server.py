@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 from scipy import stats
 
+import stage_of
 import two_level
 from pipeline import digits, part, stages
-from pwfl import run
 from pwfl.learning import datasets, engine
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.privacy.gaussian import zcdp
@@ -357,6 +357,6 @@ def test_history_of_every_rule_meets_the_schema():
     changes = {"weights": "precision", "step": "snr", "tail_average": 0.5, "rounds": 4, "evaluate_every": 2}
     model = resolve(tiny | {"realizations": 1, "training_realizations": 1}, {"training": changes})
     (_, found), *_ = stages(model)
-    history = run.train(part(model, "train"), digits(), range(1), found)["history"]
+    history = stage_of.train(part(model, "train"), digits(), range(1), found)["history"]
     assert history["round"].to_list() == [0, 1, 2, 4]
     assert history.filter(pl.col("loss").is_finite()).height == 4

@@ -4,8 +4,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+import stage_of
 from pipeline import digits, finished, part, stages
-from pwfl import run, testing
+from pwfl import testing
 from pwfl.report import results
 from pwfl.scenario import resolve
 from pwfl.stages import REPORT
@@ -24,7 +25,7 @@ def trained(system: str, scheduler: str, noise: str, **changes):
         del tiny["training"]["evaluate_every"]
     model = resolve(tiny | {"schemes": [{"name": "only", "scheduler": scheduler, "noise": noise}]}, changes)
     ((_, found),) = stages(model)
-    history = run.train(part(model, "train"), digits(), range(2), found)
+    history = stage_of.train(part(model, "train"), digits(), range(2), found)
     return model, found | finished(history, model)
 
 
@@ -100,9 +101,9 @@ def test_what_a_realization_spends_does_not_depend_on_the_others_of_its_shard():
     tiny = registry.system("anonymous_oac").catalog.tiny | {"system": "anonymous_oac", "realizations": 5}
     tiny |= {"network": {"devices": 20, "participation": 0.4}, "training_realizations": 1}
     model = resolve(tiny | {"training": tiny["training"] | {"rounds": 100}}, {})
-    found = run.channel(part(model, "channel"), range(5))
-    found |= run.schedule(part(model, "schedule", "over_the_air"), "over_the_air", found)
-    found |= run.noise(part(model, "noise", "anonymous"), "anonymous", found)
+    found = stage_of.channel(part(model, "channel"), range(5))
+    found |= stage_of.schedule(part(model, "schedule", "over_the_air"), "over_the_air", found)
+    found |= stage_of.noise(part(model, "noise", "anonymous"), "anonymous", found)
     found = finished(found, model)
     whole = costs.spent(part(model, "train"), found)
     for realization in range(5):
@@ -159,7 +160,7 @@ def test_age_aware_has_no_radio_model():
         {},
     )
     _, found = next(stages(model))
-    history = finished(run.train(part(model, "train"), None, range(1), found), model)["history"]
+    history = finished(stage_of.train(part(model, "train"), None, range(1), found), model)["history"]
     assert history[SECONDS].null_count() == history[JOULES].null_count() == len(history)
     assert found["outcome"]["air_seconds"].null_count() == len(found["outcome"])
 

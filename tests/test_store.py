@@ -10,18 +10,22 @@ import polars as pl
 import pytest
 import yaml
 
+import stage_of
 from conftest import REPORT, SMALL, TINY, changed, planned, snakemake, workflow
 from pwfl import tables
 from pwfl.learning import datasets, sources
-from pwfl.runtime import kept, prune, shards, store
+from pwfl.runtime import kept, shards, store
 from pwfl.scenario import resolve
+from pwfl.scenario.values import Values
 from pwfl.stages import STAGES
+from pwfl.work.stage import Task
+from pwfl.workflow import execution, prune
 
 pytestmark = pytest.mark.xdist_group("store")
 
 
 def addresses(config: dict) -> dict:
-    return store.addresses(resolve(config["base"], {}))
+    return stage_of.addresses(resolve(config["base"], {}))
 
 
 @pytest.fixture(scope="module")
@@ -231,15 +235,13 @@ def test_swapped_files_stop_the_workflow_are_named_and_made_anew(own):
     "damage", [np.zeros_like, lambda a: np.roll(a, 1, axis=0), lambda a: a[:-1], lambda a: a[::-1]]
 )
 @pytest.mark.parametrize("name", datasets.Dataset._fields)
-def test_a_changed_data_set_is_refused_wherever_it_is_read(tmp_path, name, damage):
+def test_a_data_set_that_is_not_the_original_is_not_stored(monkeypatch, name, damage):
     arrays = dict(zip(datasets.Dataset._fields, sources.load("digits"), strict=True))
-    path = str(tmp_path / "data.npz")
-    origin = {"stage": "dataset", "address": "a", "code": "", "packages": {}}
-    sources.store(tuple(arrays.values()), path, origin)
-    assert (datasets.restore(path, "digits", "a").y_train == arrays["y_train"]).all()
-    sources.store(tuple((arrays | {name: damage(arrays[name])}).values()), path, origin)
-    with pytest.raises(kept.DamagedError, match=r"data.npz is damaged \(it does not hold digits as it is\): .*rm "):
-        datasets.restore(path, "digits", "a")
+    task = Task("dataset", Values({}), "digits")
+    assert (execution.execute(task, {})["dataset"][1] == arrays["y_train"]).all()
+    monkeypatch.setattr(sources, "_load_digits", lambda: tuple((arrays | {name: damage(arrays[name])}).values()))
+    with pytest.raises(datasets.DataError, match="digits: what scikit-learn ships is not the original"):
+        execution.execute(task, {})
 
 
 def test_a_job_with_other_code_than_planned_refuses_to_run(monkeypatch):
@@ -307,10 +309,3 @@ def test_prune_says_what_is_wrong_with_a_config(tmp_path, monkeypatch, capsys):
     (tmp_path / "store").mkdir()
     assert prune.main(["c.yaml"]) == 1
     assert "scenarios.a.rounds: unknown key" in capsys.readouterr().err
-
-
-def test_every_stage_has_an_address_for_every_scheme():
-    found = addresses(TINY)
-    for scheme in resolve(TINY["base"], {}).schemes:
-        assert all(store.of_scheme(found, stage, scheme)["stage"] == stage for stage in STAGES)
-    assert len({description["address"] for description in found.values()}) == len(found)

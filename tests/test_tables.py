@@ -5,8 +5,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import stage_of
 from pipeline import on_one_cell, part
-from pwfl import run, tables
+from pwfl import tables
 from pwfl.runtime import files, kept
 from pwfl.scenario import resolve
 
@@ -16,7 +17,7 @@ READER = {"system": "multicell", "upstream": {"channel": "0123456789ab"}}
 
 @pytest.fixture
 def users() -> pl.DataFrame:
-    return run.channel(resolve({}, {}), range(1))["users"]
+    return stage_of.channel(resolve({}, {}), range(1))["users"]
 
 
 @pytest.fixture
@@ -189,7 +190,7 @@ def accounted() -> dict[str, pl.DataFrame]:
         "schedule": pl.DataFrame(keys | {"resource_block": [0], "power_w": 0.01, "rate_bps": 1e5}),
         "noise": pl.DataFrame(keys | {"noise_std": [2.0]}),
     }
-    return run.account(part(resolve({}, {}), "account"), on_one_cell(stages))
+    return stage_of.account(part(resolve({}, {}), "account"), on_one_cell(stages))
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 from threadpoolctl import threadpool_info, threadpool_limits
 
+import stage_of
 from conftest import TINY, environment
-from pwfl import run
 from pwfl.runtime import threads
 from pwfl.scenario import resolve
 
@@ -32,7 +32,7 @@ TRAINING = f"""
 import hashlib
 import numpy as np
 import pwfl
-from pwfl import run
+import stage_of
 with run.quiet_tensorflow():
     import tensorflow as tf
     from pwfl.learning import engine, network
@@ -96,11 +96,11 @@ def test_stages_take_one_thread_of_blas(count):
     model = resolve({"system": "random_orthogonalization", "network": {"users": 100, "antennas": 64}}, {})
     part = model.of_stage("channel")
     with threadpool_limits(1):
-        expected = run.channel(part, range(2))
+        expected = stage_of.channel(part, range(2))
     with threadpool_limits(count):
         before = blas_threads()
         assert count in before.values()  # some libraries are built for one thread only
-        found = run.channel(part, range(2))
+        found = stage_of.channel(part, range(2))
         assert before.items() <= blas_threads().items()
     assert found["links"].equals(expected["links"])
 

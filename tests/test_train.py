@@ -13,10 +13,11 @@ import tensorflow as tf
 from scipy import stats
 from sklearn.metrics import accuracy_score, log_loss, recall_score
 
+import stage_of
 import two_level
 from graphs import operations, sums_up_in_place
 from pipeline import on_one_channel, part
-from pwfl import run, streams, tables
+from pwfl import streams, tables
 from pwfl.learning import datasets, engine, network, sources
 from pwfl.learning.mlp import glorot_uniform, parameter_count
 from pwfl.scenario import resolve
@@ -27,10 +28,8 @@ DEPTHS = [[64, 10], [64, 12, 10], [64, 9, 7, 10], [64, 6, 6, 6, 10]]
 
 
 @pytest.fixture(scope="module")
-def digits(tmp_path_factory):
-    path = str(tmp_path_factory.mktemp("data") / "digits.npz")
-    sources.store(sources.load("digits"), path, {"stage": "dataset", "address": "a", "code": "", "packages": {}})
-    return datasets.restore(path, "digits", "a")
+def digits():
+    return datasets.prepared(sources.load("digits"))
 
 
 def start_weights(widths, seed=0, scale=1.0):
@@ -211,7 +210,7 @@ def scenario(seed=1, **training):
 
 
 def history(digits, users, realizations=range(1), **training):
-    return run.train(scenario(**training), digits, realizations, users)["history"]
+    return stage_of.train(scenario(**training), digits, realizations, users)["history"]
 
 
 def cells_of(digits, noise_std, realization=0):
@@ -517,7 +516,7 @@ def test_memory_does_not_grow_over_the_trainings_of_a_shard(fresh_process):
 def test_seed_and_realization_change_the_training(digits):
     users = scenario_tables([30, 6], [True, False], [0.1, 0.0], range(2))
     rows = history(digits, users, range(2))
-    other = run.train(scenario(seed=2), digits, range(2), users)["history"]
+    other = stage_of.train(scenario(seed=2), digits, range(2), users)["history"]
     losses = [*rows.filter(pl.col("round") == 5)["loss"], *other.filter(pl.col("round") == 5)["loss"]]
     assert len(set(losses)) == 4
 

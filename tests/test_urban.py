@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 from scipy import stats
 
+import stage_of
 from pipeline import part
-from pwfl import run as stage_of
 from pwfl import streams
 from pwfl.radio.path_loss import link_gain, rayleigh_power
 from pwfl.scenario import ScenarioError, load, resolve

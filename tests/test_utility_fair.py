@@ -10,15 +10,14 @@ import pytest
 import tensorflow as tf
 from scipy import constants, optimize, stats
 
+import stage_of
 from conftest import ROOT
 from pipeline import digits, part, run
-from pwfl import run as stage_of
 from pwfl import scenario, streams, tables
 from pwfl.learning.mlp import glorot_uniform, parameter_count
 from pwfl.privacy.gaussian import exact_epsilon, exact_multiplier
 from pwfl.report import build
 from pwfl.report.catalog import COMMON_TABLES, COMPARISON, scenario_figures
-from pwfl.runtime import store
 from pwfl.scenario.resolution import merge
 from pwfl.systems import registry
 from pwfl.systems.utility_fair import copies, link, local_steps, utility
@@ -970,7 +969,7 @@ def test_a_mistake_is_named_with_its_place_and_what_would_be_right(override, exp
 
 def test_tables_refuse_what_cannot_be(tmp_path):
     found, model = before_training(TINY, "utility", "fair")
-    described = store.addresses(model)["noise", "utility", "fair"]
+    described = stage_of.addresses(model)["noise", "utility", "fair"]
     path = str(tmp_path / "noise.parquet")
     tables.write(found["noise"], "noise", path, described)
     reader = {"system": model.system, "upstream": {"noise": described["address"]}}

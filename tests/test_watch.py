@@ -34,7 +34,7 @@ DOING = {
     "holds the interpreter's lock": "import ctypes\nctypes.PyDLL(None).sleep(60)",
     "imports": "import builtins\nwhile True:\n    for name in list(sys.modules):\n"
     "        if name.startswith('pwfl.') and name != 'pwfl.runtime.watch':\n            del sys.modules[name]\n"
-    "    from pwfl import run, tables\n    from pwfl.systems.age_aware import train",
+    "    from pwfl import api, tables\n    from pwfl.systems.age_aware import train",
     "ignores signals": "import signal\nfor number in (1, 2, 15):\n    signal.signal(number, signal.SIG_IGN)\n"
     "time.sleep(60)",
     "runs in a session of its own": "os.setsid()\ntime.sleep(60)",
@@ -168,3 +168,26 @@ def test_to_be_watched_takes_no_long_imports():
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True)
     assert result.stdout.strip() == ""
     assert Path(watch.__file__).parent == ROOT / "pkg/pwfl/runtime"
+
+
+HOLDING = """
+import signal, threading
+from pwfl.runtime import watch
+lock, told = threading.Lock(), threading.Event()
+def end(*_):
+    with lock:
+        told.set()
+signal.signal(signal.SIGTERM, end)
+watch.answer_in_a_thread()
+with lock:
+    signal.raise_signal(signal.SIGTERM)
+    print(told.is_set(), flush=True)
+print(told.wait(10))
+"""
+
+
+def test_a_process_that_holds_the_lock_of_its_handler_still_ends():
+    told = subprocess.run(
+        [sys.executable, "-c", HOLDING], capture_output=True, text=True, env=environment(), timeout=SECONDS, check=True
+    )
+    assert told.stdout.split() == ["False", "True"]

@@ -7,7 +7,8 @@ from types import FunctionType, ModuleType
 
 import pytest
 
-from pwfl import run, testing
+import stage_of
+from pwfl import testing
 from pwfl.api import stage_tables
 from pwfl.report import build
 from pwfl.scenario import checks, resolve
@@ -40,11 +41,11 @@ def as_method(function):
 def run_again(model, stages: dict, tables: dict) -> None:
     """Channel, noise, account, a figure of the report and the claims, from tables that are there."""
     first = {name: frame.filter(scheme=model.schemes[-1].name) for name, frame in stages.items() if "scheme" in frame}
-    run.channel(model.of_stage("channel"), range(1))
+    stage_of.channel(model.of_stage("channel"), range(1))
     given = {name: stages[name] for name in ("users", "links")}
     found = given | {name: frame.drop("scheme") for name, frame in first.items()}
-    run.noise(model.of_stage("noise", model.schemes[-1].noise), model.schemes[-1].noise, found)
-    run.account(model.of_stage("account"), found)
+    stage_of.noise(model.of_stage("noise", model.schemes[-1].noise), model.schemes[-1].noise, found)
+    stage_of.account(model.of_stage("account"), found)
     build.figure(model.of_stage(REPORT), "leakage", stages)
     build.compare({"one": {"scenario": model.part()} | tables})
 

@@ -24,10 +24,11 @@ from conftest import (
 )
 from pwfl import scenario, tables
 from pwfl.report import catalog
-from pwfl.runtime import made, store
+from pwfl.runtime import made
 from pwfl.stages import STAGES
 from pwfl.systems import registry
 from pwfl.workflow import reports
+from pwfl.workflow.plan import plan
 
 pytestmark = pytest.mark.xdist_group("workflow")  # one worker, so that fixtures serve all these tests
 
@@ -107,9 +108,8 @@ def done(tmp_path_factory):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     study = scenario.load(scenario.read([folder / "study.yaml"]), "study.yaml")  # scenarios in the order of the file
-    addresses = {name: store.addresses(one) for name, one in study.scenarios.items()}
-    for path, depends in reports.plan(study, addresses, ROOT / "report").items():
-        made.record(str(folder / "results/tiny" / path), depends, [])
+    for path, job in reports.plan(plan(study), ROOT / "report").items():
+        made.record(str(folder / "results/tiny" / path), job.description, [])
     assert planned(folder, TINY) == {}
     return folder, TINY
 

@@ -6,19 +6,18 @@ from pathlib import Path
 import polars as pl
 import yaml
 
-from pwfl import run, tables
+from pwfl import tables
 from pwfl.entrance import located
-from pwfl.learning import extraction
 from pwfl.report import build
 from pwfl.report.catalog import COMMON_TABLES, COMPARISON
 from pwfl.runtime import made, shards, store
-from pwfl.scenario import ScenarioError, Study, check_surroundings, checks, load, read, resolve
+from pwfl.scenario import ScenarioError, Study, check_surroundings, load, read, resolve
 from pwfl.scenario.messages import shown
-from pwfl.stages import MAKER, REPORT, STAGES
+from pwfl.stages import GIVEN, GRAPH, REALIZATIONS, REPORT, STAGES
 from pwfl.systems import registry
-from pwfl.workflow import reports
+from pwfl.workflow import execution, plan, reports
 
-Known = dict[tuple[str, int, int], dict[str, pl.DataFrame]]
+Known = dict[tuple, dict]  # address, and numbers of realizations -> what was made there, by name
 
 
 @dataclass(frozen=True)
@@ -119,55 +118,56 @@ def stage_tables(scenario, stages=STAGES, known: Known | None = None) -> dict[st
     stages
         Those to run; each needs the ones that it reads.
     known
-        What was computed for other scenarios, by address and numbers of realizations; it is taken, and grows.
+        What was computed for other scenarios; it is taken, and grows.
     """
     known = {} if known is None else known
-    described = store.addresses(scenario)
     merged: dict[str, list[pl.DataFrame]] = {}
-    for scheme in scenario.schemes:
-        found: dict[str, pl.DataFrame] = {}
-        for stage in stages:
-            description = store.of_scheme(described, stage, scheme)
+    for scheme, route in plan.routes(scenario).items():
+        found: dict = {}
+        for stage, description in route.items():
+            if stage not in stages and stage not in GIVEN:
+                continue
             key = (description["address"], scenario.realizations, scenario.training_realizations)
             if key not in known:
-                known[key] = _of_stage(scenario, stage, description["variant"], found)
+                if stage in GIVEN:
+                    _forget(known, stage)
+                known[key] = _of_stage(scenario, description, found)
             found |= known[key]
-        for table, frame in found.items():
-            if MAKER[table] == "channel":
-                merged[table] = [frame]
-            else:
-                merged.setdefault(table, []).append(frame.select(pl.lit(scheme.name).alias("scheme"), pl.all()))
+        for stage in stages:
+            for table in GRAPH[stage].makes:
+                named = found[table].select(pl.lit(scheme).alias("scheme"), pl.all())
+                if GRAPH[stage].each:
+                    merged.setdefault(table, []).append(named)
+                else:
+                    merged[table] = [found[table]]
     return {table: pl.concat(frames) for table, frames in merged.items()}
 
 
 def _scenario_tables(study: Study, name: str, known: Known) -> ScenarioTables:
     scenario = study.scenarios[name]
-    stages = stage_tables(scenario, [s for s in STAGES if s != "audit" or name not in study.points], known)
+    wanted = [stage for stage, declared in STAGES.items() if not (declared.on_request and name in study.points)]
+    stages = stage_tables(scenario, wanted, known)
     return ScenarioTables(stages, build.placed(build.summarize(scenario.of_stage(REPORT), stages), study.place(name)))
 
 
-def _of_stage(scenario, stage: str, variant: str | None, found: dict) -> dict[str, pl.DataFrame]:
-    """A stage's tables of all realizations, made shard by shard, as they come back from files."""
-    own = scenario.of_stage(stage, variant)
-    outside = run.imported(scenario.system, checks.imports(scenario)) if stage == "channel" else {}
-    if stage == "train":
-        made = [run.train(own, extraction.of(scenario), range(scenario.training_realizations), found)]
-    elif stage == "audit":
-        made = [run.audit(own, found)]
-    else:
-        made = []
-        for first, stop in map(shards.bounds, shards.of(scenario, stage)):
-            if stage == "channel":
-                made.append(run.channel(own, range(first, min(stop, scenario.realizations)), outside))
-                continue
-            inside = pl.col("realization").is_between(first, stop, closed="left")
-            part = {name: frame.filter(inside) for name, frame in found.items()}
-            call = getattr(run, stage)
-            made.append(call(own, variant, part) if variant else call(own, part))
-    return {
-        table: tables.finished(pl.concat([part[table] for part in made]), table, scenario.system)
-        for table in STAGES[stage].makes
-    }
+def _of_stage(scenario, description: dict, found: dict) -> dict:
+    """What a stage makes of all realizations, shard by shard where its jobs are many; training starts but once."""
+    grid = GRAPH[description["stage"]].grid
+    if grid is None:
+        return execution.in_memory(scenario, description, found)
+    count = getattr(scenario, REALIZATIONS[grid])
+    spans = [range(count)]
+    if not GRAPH[description["stage"]].takes_data:
+        starts = map(shards.bounds, shards.of(scenario, description["stage"]))
+        spans = [range(first, min(stop, count)) for first, stop in starts]
+    made = [execution.in_memory(scenario, description, found, span) for span in spans]
+    return {table: pl.concat([part[table] for part in made]) for table in made[0]}
+
+
+def _forget(known: Known, made: str) -> None:
+    """Forget what others trained on, hundreds of megabytes, before something else is loaded in its place."""
+    for key in [key for key, found in known.items() if made in found]:
+        del known[key]
 
 
 def _read_scenario(folder: Path, root: Path) -> ScenarioTables:
@@ -175,15 +175,17 @@ def _read_scenario(folder: Path, root: Path) -> ScenarioTables:
     upstream = store.read_addresses(made.content(folder / "addresses.csv"))
     # A point's audit that was asked for once is of another address when the point was computed anew without it.
     audits = made.upstream(str(folder / reports.record("audited")))
-    audited = audits == {scheme: {"audit": stages["audit"]} for scheme, stages in upstream.items()}
-    paths: dict[str, list[str]] = {}
-    for stage, declared in STAGES.items():
-        for scheme in scenario.schemes if stage != "audit" or audited else ():
-            home = root / "store" / stage / upstream[scheme.name][stage]
-            inside = [home if name == shards.ALL else home / name for name in shards.of(scenario, stage)]
-            for table in declared.makes:
-                if stage != "channel" or not paths.get(table):
-                    paths.setdefault(table, []).extend(str(place / f"{table}.parquet") for place in inside)
+    audited = audits == {scheme: {s: route[s] for s in reports.READS["audited"]} for scheme, route in upstream.items()}
+    paths = {
+        table: [
+            str(root / plan.file(stage, upstream[scheme.name][stage], shard, table))
+            for scheme in scenario.schemes[: None if declared.each else 1]
+            for shard in shards.of(scenario, stage)
+        ]
+        for stage, declared in STAGES.items()
+        if audited or not declared.on_request
+        for table in declared.makes
+    }
     stages = tables.read_schemes(paths, {"system": scenario.system, "upstream": upstream}, scenario)
     wanted = [*registry.system(scenario.system).catalog.tables, *(COMMON_TABLES if audited else ())]
     return ScenarioTables(stages, {name: tables.read_report(folder / f"{name}.parquet") for name in wanted})

@@ -1,34 +1,79 @@
-"""The stages before the report: which tables each makes, and out of which."""
+"""The graph of stages: what each makes, out of what, and how many jobs it has."""
 
 from typing import NamedTuple
 
 
 class Stage(NamedTuple):
-    """The tables that a stage makes and those of earlier stages that it reads.
+    """A stage of the graph.
 
-    `variant` is the part of a scheme, `scheduler` or `noise`, that tells the stage's variants apart; `work` the module
-    that calls the system's own.
+    Attributes
+    ----------
+    makes
+        Names of its files: tables, or arrays of the stages before the channel.
+    reads
+        What it reads of earlier stages, as far as a scenario has these; a system's catalog may list other tables.
+    takes_data
+        Whether it reads what users train on: features where a scenario asks for any, otherwise a data set.
+    grid
+        Which of the scenario's `shards` its jobs follow; None: one job takes all realizations.
+    each
+        The parts of a scheme for each of whose values it has jobs of its own; none: one for the scenario.
+    variant
+        The part of a scheme that tells its variants apart, which may read other parameters.
+    on_request
+        Whether points of a sweep have it only where it is asked for.
+    work
+        The module whose `run(task, found)` makes its tables.
     """
 
     makes: tuple[str, ...]
     reads: tuple[str, ...] = ()
+    takes_data: bool = False
+    grid: str | None = None
+    each: tuple[str, ...] = ()
     variant: str | None = None
+    on_request: bool = False
     work: str = "pwfl.work.stage"
 
 
+REALIZATIONS = {"optimization": "realizations", "training": "training_realizations"}  # grid -> how many a scenario has
+SCHEME = ("scheduler", "noise")
+
+# What some scenarios need before their channel.
+DATASET, PROJECTION, FEATURES, IMPORTED = "dataset", "projection", "features", "imported"
+GIVEN = {
+    DATASET: Stage((DATASET,), work="pwfl.learning.sources"),
+    PROJECTION: Stage((PROJECTION,), work="pwfl.learning.projection"),
+    FEATURES: Stage((FEATURES,), (DATASET, PROJECTION), work="pwfl.learning.extraction"),
+    IMPORTED: Stage(("imported_links", "imported_users"), work="pwfl.work.imported"),
+}
+IMPORTS = GIVEN[IMPORTED].makes
 STAGES = {
-    "channel": Stage(("users", "links"), work="pwfl.work.channel"),
-    "schedule": Stage(("schedule", "schedule_status"), ("users", "links"), "scheduler"),
-    "noise": Stage(("noise", "noise_status"), ("users", "schedule"), "noise"),
-    "train": Stage(("history", "holdings"), ("users", "schedule", "noise"), work="pwfl.work.train"),
-    "account": Stage(("leakage", "outcome"), ("users", "schedule", "noise")),
-    "audit": Stage(("audit",), ("users", "schedule", "noise", "leakage", "outcome"), work="pwfl.work.audit"),
+    "channel": Stage(("users", "links"), IMPORTS, grid="optimization", work="pwfl.work.channel"),
+    "schedule": Stage(
+        ("schedule", "schedule_status"), ("users", "links"), grid="optimization", each=SCHEME[:1], variant="scheduler"
+    ),
+    "noise": Stage(("noise", "noise_status"), ("users", "schedule"), grid="optimization", each=SCHEME, variant="noise"),
+    "train": Stage(
+        ("history", "holdings"),
+        ("users", "schedule", "noise"),
+        takes_data=True,
+        grid="training",
+        each=SCHEME,
+        work="pwfl.work.train",
+    ),
+    "account": Stage(("leakage", "outcome"), ("users", "schedule", "noise"), grid="optimization", each=SCHEME),
+    "audit": Stage(
+        ("audit",),
+        ("users", "schedule", "noise", "leakage", "outcome"),
+        each=SCHEME,
+        on_request=True,
+        work="pwfl.work.audit",
+    ),
 }
 REPORT = "report"
-IMPORTED = "imported"  # what some channels are made of: tables from outside, checked
-IMPORTS = ("imported_links", "imported_users")
-MAKER = {table: name for name, stage in STAGES.items() for table in stage.makes}  # table -> stage
-MAKER |= dict.fromkeys(IMPORTS, IMPORTED)
+GRAPH = GIVEN | STAGES
+MAKER = {table: name for name, stage in GRAPH.items() for table in stage.makes}  # table -> stage
 
 
 def variants(scheduler: str, noise: str) -> dict[str, str]:

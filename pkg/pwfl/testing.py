@@ -5,7 +5,7 @@ On the command line: `python -m pwfl.testing NAME`.
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
@@ -17,23 +17,27 @@ import numpy as np
 import polars as pl
 from annotated_types import Ge, Gt, Le, Lt
 
-from pwfl import run, streams, tables
+from pwfl import streams, tables
 from pwfl.api import stage_tables
 from pwfl.entrance import command
-from pwfl.learning import extraction
 from pwfl.report import build, theme
 from pwfl.report.catalog import COMMON_TABLES, compared, scenario_figures
-from pwfl.runtime import fingerprint, store
+from pwfl.runtime import fingerprint
 from pwfl.scenario import ScenarioError, parameters, resolve
 from pwfl.scenario.common import Scenario
 from pwfl.scenario.sweep import Point
-from pwfl.stages import REPORT, STAGES, variants
+from pwfl.stages import GRAPH, MAKER, REPORT, STAGES
+from pwfl.stages import REALIZATIONS as COUNTS
 from pwfl.systems import registry
 from pwfl.watching import UnnamedCodeError, watched
+from pwfl.work.stage import Task
+from pwfl.workflow import execution, plan
 
 REALIZATIONS = 3  # of the tiny scenario, of which TRAINED are trained
 TRAINED = 2
 RELATIVE = 1e-9  # by which sums over rounds may differ from one sum
+SHARDED = tuple(stage for stage, declared in STAGES.items() if declared.grid)
+BEFORE_TRAINING = tuple(stage for stage in SHARDED if not STAGES[stage].takes_data)
 DRAWING = ("channel", "schedule", "noise", "train")  # stages whose draws are a realization's own
 
 Tables = dict[str, pl.DataFrame]
@@ -77,15 +81,15 @@ def check_system(name: str) -> pl.DataFrame:
         {},
     )
     _check_modules(model)
-    data = extraction.of(model)
-    _check_shards(model, data)
-    _check_draws(model, data)
-    _check_accounting(model)
+    given = _given(model)
+    _check_shards(model, given)
+    _check_draws(model, given)
+    _check_accounting(model, given)
     try:
         with watched(model):
             _check_report(model)
             if others := _other_schemes(model):
-                stage_tables(_allowed(model, others), [stage for stage in STAGES if stage not in ("train", "audit")])
+                stage_tables(_allowed(model, others), BEFORE_TRAINING)
     except UnnamedCodeError as error:
         raise CheckError(str(error)) from None
     return reruns(model)
@@ -131,34 +135,36 @@ def _allowed(model: Scenario, schemes: list[dict]) -> Scenario | None:
         return None
 
 
-def _finished(made: Tables, model: Scenario) -> Tables:
-    return {name: tables.finished(frame, name, model.system) for name, frame in made.items()}
+def _given(model: Scenario) -> dict:
+    """What the model needs before its channel: what it trains on, and tables from outside."""
+    found: dict = {}
+    for description in plan.given(model):
+        found |= execution.in_memory(model, description, found)
+    return found
 
 
-def _before_training(model: Scenario, scheme, realizations: range, mix: Callable = lambda frame: frame) -> Tables:
-    """The tables of channel, schedule and noise; `mix` changes what a stage is handed."""
-
-    def handed(found: Tables) -> Tables:
-        return {name: mix(frame) for name, frame in found.items()}
-
-    found = _finished(run.channel(model.of_stage("channel"), realizations), model)
-    own = model.of_stage("schedule", scheme.scheduler)
-    found |= _finished(run.schedule(own, scheme.scheduler, handed(found)), model)
-    return found | _finished(run.noise(model.of_stage("noise", scheme.noise), scheme.noise, handed(found)), model)
-
-
-def _history(model: Scenario, data, found: Tables, realizations: range) -> Tables:
-    return _finished(run.train(model.of_stage("train"), data, realizations, found), model)
+def _each(
+    model: Scenario, scheme, given: dict, wanted: range, stages: Iterable[str] = SHARDED, mix: Callable | None = None
+) -> Iterator[tuple[str, Tables]]:
+    """Stages of a scheme, one by one, and their tables of some realizations; `mix` changes what is handed on."""
+    route, found = plan.routes(model)[scheme.name], dict(given)
+    for stage in stages:
+        stop = min(wanted.stop, getattr(model, COUNTS[STAGES[stage].grid]))
+        if asked := range(wanted.start, stop):
+            handed = {name: mix(made) if mix and name in MAKER else made for name, made in found.items()}
+            made = execution.in_memory(model, route[stage], handed, asked)
+            found |= made
+            yield stage, made
 
 
-def _account(model: Scenario, found: Tables) -> Tables:
-    return _finished(run.account(model.of_stage("account"), found), model)
+def _all(made: Iterable[tuple[str, Tables]]) -> Tables:
+    return {name: frame for _, tables_ in made for name, frame in tables_.items()}
 
 
 def _check_modules(model: Scenario) -> None:
     """All modules are there, no stage imports another one, and numbers are bounded on both sides."""
     system = registry.system(model.system)
-    with run.quiet_tensorflow():
+    with execution.quiet_tensorflow():
         for module in ("catalog", "tables", *STAGES, REPORT, "claims"):
             system.part(module)
     others = {f"{system.package}.{stage}" for stage in STAGES}
@@ -178,32 +184,24 @@ def _check_modules(model: Scenario) -> None:
             raise CheckError(f"{'.'.join(path)}: has no bounds on both sides (`ge`, `gt`, `le`, `lt`)")
 
 
-def _check_shards(model: Scenario, data) -> None:
+def _check_shards(model: Scenario, given: dict) -> None:
     """The same bits when run twice, for any shard, and any order of the rows that stages are handed."""
 
-    def shuffled(frame: pl.DataFrame) -> pl.DataFrame:
-        return frame.sample(fraction=1.0, shuffle=True, seed=1)
+    def shuffled(made):
+        return made.sample(fraction=1.0, shuffle=True, seed=1) if isinstance(made, pl.DataFrame) else made
 
     everything = range(REALIZATIONS)
     for scheme in model.schemes:
-        whole = _before_training(model, scheme, everything)
-        whole |= _account(model, whole) | _history(model, data, whole, range(TRAINED))
+        whole = _all(_each(model, scheme, given, everything))
         if (trained := set(whole["history"]["realization"])) != set(range(TRAINED)):
             raise CheckError(f"{scheme.name}: history is of realizations {trained}, must be of 0 to {TRAINED - 1}")
-        again = _before_training(model, scheme, everything)
-        again |= _account(model, again) | _history(model, data, again, range(TRAINED))
+        again = _all(_each(model, scheme, given, everything))
         _same(whole, again, f"{scheme.name}: run twice, it differs; draw by `pwfl.streams` alone")
-        mixed = _before_training(model, scheme, everything, shuffled)
-        mixed |= _account(model, {name: shuffled(frame) for name, frame in mixed.items()})
-        mixed |= _history(model, data, {name: shuffled(frame) for name, frame in mixed.items()}, range(TRAINED))
+        mixed = _all(_each(model, scheme, given, everything, mix=shuffled))
         _check_spent(scheme, whole)
         _same(whole, mixed, f"{scheme.name}: depends on the order of the rows that a stage is handed")
         for realization in everything:
-            shard = range(realization, realization + 1)
-            alone = _before_training(model, scheme, shard)
-            alone |= _account(model, alone)
-            if realization < TRAINED:
-                alone |= _history(model, data, alone, shard)
+            alone = _all(_each(model, scheme, given, range(realization, realization + 1)))
             own = {name: whole[name].filter(realization=realization) for name in alone}
             _same(own, alone, f"{scheme.name}: realization {realization} depends on the others of its shard")
 
@@ -232,12 +230,12 @@ def _same(expected: Tables, found: Tables, what: str) -> None:
             raise CheckError(f"{what}: table {name}")
 
 
-def _check_draws(model: Scenario, data) -> None:
+def _check_draws(model: Scenario, given: dict) -> None:
     """Every draw is of one stage, follows seed and realization, and matters; nothing else is random."""
     for scheme in model.schemes:
         purposes: dict[str, str] = {}
         with loosened(set()) as asked:
-            fixed = _each_stage(model, scheme, data, asked, purposes)
+            fixed = _drawn(model, scheme, given, asked, purposes)
         for stage, found in fixed.items():
             for name, frame in found.items():
                 first, second = (frame.filter(realization=r).drop("realization") for r in (0, 1))
@@ -248,10 +246,10 @@ def _check_draws(model: Scenario, data) -> None:
                     )
         for purpose, stage in purposes.items():
             with loosened({purpose}) as asked:
-                found = _each_stage(model, scheme, data, asked, {})[stage]
+                found = _drawn(model, scheme, given, asked, {})[stage]
             other = model.model_copy(update={"seed": model.seed + 1})
             with loosened({purpose}) as asked:
-                reseeded = _each_stage(other, scheme, data, asked, {})[stage]
+                reseeded = _drawn(other, scheme, given, asked, {})[stage]
             for what, one, two in (
                 ("realization", _of(found, 0), _of(found, 1)),
                 ("seed", _of(found, 0), _of(reseeded, 0)),
@@ -267,29 +265,19 @@ def _of(found: Tables, realization: int) -> Tables:
     return {name: frame.filter(realization=realization).drop("realization") for name, frame in found.items()}
 
 
-def _each_stage(model: Scenario, scheme, data, asked: set[str], purposes: dict[str, str]) -> dict[str, Tables]:
+def _drawn(model: Scenario, scheme, given: dict, asked: set[str], purposes: dict[str, str]) -> dict[str, Tables]:
     """The tables of each stage that draws; `purposes` learns which stage draws for which purpose."""
-    made: dict[str, Tables] = {}
-    found: Tables = {}
-    for stage in DRAWING:
-        asked.clear()
-        variant = variants(scheme.scheduler, scheme.noise).get(stage)
-        own = model.of_stage(stage, variant)
-        if stage == "channel":
-            made[stage] = run.channel(own, range(TRAINED))
-        elif stage == "train":
-            made[stage] = run.train(own, data, range(TRAINED), found)
-        else:
-            made[stage] = getattr(run, stage)(own, variant, found)
-        made[stage] = _finished(made[stage], model)
-        found |= made[stage]
+    found: dict[str, Tables] = {}
+    for stage, made in _each(model, scheme, given, range(TRAINED), DRAWING):
+        found[stage] = made
         for purpose in sorted(asked):
             if purposes.setdefault(purpose, stage) != stage:
                 raise CheckError(
                     f"{scheme.name}: {purposes[purpose]} and {stage} both draw for {purpose!r}: these are the same "
                     "numbers, so what they are used for is not independent; take another purpose"
                 )
-    return made
+        asked.clear()
+    return found
 
 
 @contextmanager
@@ -323,7 +311,7 @@ def loosened(loose: set[str]) -> Iterator[set[str]]:
         yield asked
 
 
-def _check_accounting(model: Scenario) -> None:
+def _check_accounting(model: Scenario, given: dict) -> None:
     """The guarantee follows delta, and there is none without noise."""
     silent = registry.system(model.system).catalog.silent
     if not silent:
@@ -334,25 +322,30 @@ def _check_accounting(model: Scenario) -> None:
     deltas = (1e-3, 1e-8) if privacy is not None and "delta" in type(privacy).model_fields else ()
     changed = [model.model_copy(update={"privacy": privacy.model_copy(update={"delta": delta})}) for delta in deltas]
     for scheme in model.schemes:
-        found = _before_training(model, scheme, range(REALIZATIONS))
-        epsilon = _account(model, found)["outcome"]
+        found = _all(_each(model, scheme, given, range(REALIZATIONS), BEFORE_TRAINING))
+        epsilon = found["outcome"]
         for delta, other in zip(deltas, changed, strict=True):
-            outcome = _account(other, _before_training(other, scheme, range(REALIZATIONS)))["outcome"]
+            outcome = _all(_each(other, scheme, given, range(REALIZATIONS), BEFORE_TRAINING))["outcome"]
             if set(outcome["delta"]) != {delta}:
                 raise CheckError(f"{scheme.name}: outcome states delta {set(outcome['delta'])}, must be {delta}")
         if deltas:
-            large, small = (_account(other, found)["outcome"]["epsilon_exact"] for other in changed)
+            large, small = (_outcome(other, found)["epsilon_exact"] for other in changed)
             both = large.is_finite() & small.is_finite()
             if not (large < small).filter(both).all() or (both.any() and large.equals(small)):
                 raise CheckError(f"{scheme.name}: epsilon_exact does not grow as delta falls, of the same noise")
         quiet = found | {"noise": found["noise"].with_columns(**{c: pl.lit(v) for c, v in silent.items()})}
-        without = run.account(model.of_stage("account"), quiet)["outcome"]["epsilon_exact"]
+        without = _outcome(model, quiet)["epsilon_exact"]
         if not without.is_infinite().fill_null(True).all():
             raise CheckError(
                 f"{scheme.name}: epsilon_exact is {without.to_list()} where no noise is added; must be infinite "
                 f"(with noise: {epsilon['epsilon_exact'].to_list()}); does `silent` of the catalog name all noise that "
                 "the guarantee counts?"
             )
+
+
+def _outcome(model: Scenario, found: Tables) -> pl.DataFrame:
+    """The table `outcome` of tables that no scenario need lead to."""
+    return execution.execute(Task("account", model.of_stage("account")), found)["outcome"]
 
 
 def _check_report(model: Scenario) -> None:
@@ -396,10 +389,10 @@ def _save(chart) -> None:
 def _stages_by_address(model: Scenario) -> dict[str, set[str]]:
     """The addresses of each stage, and of each variant of one, in a scenario; the report's, too."""
     found: dict[str, set[str]] = {}
-    for description in store.addresses(model).values():
-        stage, variant = description["stage"], description["variant"]
-        name = f"{stage}/{variant}" if stage in STAGES and STAGES[stage].variant else stage
-        found.setdefault(name, set()).add(description["address"])
+    for route in plan.routes(model).values():
+        for stage, description in route.items():
+            name = f"{stage}/{description['variant']}" if GRAPH[stage].variant else stage
+            found.setdefault(name, set()).add(description["address"])
     return found | {REPORT: {str(model.of_stage(REPORT))}}
 
 

@@ -10,16 +10,16 @@ from contextlib import ExitStack, contextmanager
 from types import FrameType
 from unittest import mock
 
-from pwfl import run
 from pwfl.report import build
-from pwfl.runtime import fingerprint, store
+from pwfl.runtime import fingerprint
 from pwfl.scenario import load
 from pwfl.scenario.common import Scenario
-from pwfl.stages import IMPORTED, REPORT, STAGES
+from pwfl.stages import REPORT
 from pwfl.systems import registry
-from pwfl.workflow import reports
+from pwfl.workflow import execution, reports
+from pwfl.workflow.plan import plan
 
-UNNAMED = {"pwfl.run"}  # time, logs and quiet
+UNNAMED = {"pwfl.workflow.execution"}  # quiet
 PARTS = {"figure": REPORT, "summarize": REPORT, "compare": "comparison", "comparison_figure": "comparison"}  # of build
 
 
@@ -29,7 +29,7 @@ class UnnamedCodeError(AssertionError):
 
 @contextmanager
 def watched(scenario: Scenario) -> Iterator[dict[str, set[str]]]:
-    """Watch all stages of a scenario, its report, and comparisons of it, that are run meanwhile by `run` and `build`.
+    """Watch all stages of a scenario, its report, and comparisons of it, that `execution` and `build` run meanwhile.
 
     Yields
     ------
@@ -43,38 +43,37 @@ def watched(scenario: Scenario) -> Iterator[dict[str, set[str]]]:
     seen: dict[str, set[str]] = {}
     own = {fingerprint.SHARED, registry.system(scenario.system).package.partition(".")[0]}
     named = {stage: fingerprint.imports(*modules) for stage, modules in _described(scenario).items()}
+
+    def watching(call: Callable, stage_of: Callable[..., str]) -> Callable:
+        def watched_call(*arguments, **options):
+            stage = stage_of(*arguments)
+            _forget(own, named[stage])
+            with entered(own) as found:
+                made = call(*arguments, **options)
+            seen.setdefault(stage, set()).update(module for module, _ in found)
+            if strange := sorted(f"{module}.{name}" for module, name in found if module not in named[stage] | UNNAMED):
+                raise UnnamedCodeError(
+                    f"{stage} runs {', '.join(strange)}, of which its address says nothing, so that an edit would not "
+                    "compute anew: let a module of the stage import it, other than for annotations only"
+                )
+            return made
+
+        return watched_call
+
     with ExitStack() as stack:
-        for owner, name, stage in (
-            *((run, stage, stage) for stage in (IMPORTED, *STAGES) if stage in named),
-            *((build, name, stage) for name, stage in PARTS.items()),
-        ):
-            call = _watching(getattr(owner, name), stage, own, named[stage], seen.setdefault(stage, set()))
-            stack.enter_context(mock.patch.object(owner, name, call))
+        of_task = watching(execution.execute, lambda task, *_: task.stage)
+        stack.enter_context(mock.patch.object(execution, "execute", of_task))
+        for name, stage in PARTS.items():
+            of_part = watching(getattr(build, name), lambda *_, stage=stage: stage)
+            stack.enter_context(mock.patch.object(build, name, of_part))
         yield seen
 
 
 def _described(scenario: Scenario) -> dict[str, list[str]]:
     """The modules that the description of each stage names, by stage; scripts among them."""
-    addresses = store.addresses(scenario)
-    study = load({"study": "watched", "scenarios": {"one": scenario.model_dump()}}, "watched")
-    found = [*addresses.values(), reports.of_scenario(study, "one", addresses, "tables"), reports.comparison(study)]
-    return {description["stage"]: description["modules"] for description in found}
-
-
-def _watching(call: Callable, stage: str, own: set[str], named: frozenset[str], seen: set[str]) -> Callable:
-    def watching(*arguments, **options):
-        _forget(own, named)
-        with entered(own) as found:
-            made = call(*arguments, **options)
-        seen.update(module for module, _ in found)
-        if strange := sorted(f"{module}.{name}" for module, name in found if module not in named | UNNAMED):
-            raise UnnamedCodeError(
-                f"{stage} runs {', '.join(strange)}, of which its address says nothing, so that an edit would not "
-                "compute anew: let a module of the stage import it, other than for annotations only"
-            )
-        return made
-
-    return watching
+    planned = plan(load({"study": "watched", "scenarios": {"one": scenario.model_dump()}}, "watched"))
+    found = [*planned.descriptions.values(), reports.of_scenario(planned, "one", "tables")]
+    return {description["stage"]: description["modules"] for description in (*found, reports.comparison(planned.study))}
 
 
 @contextmanager

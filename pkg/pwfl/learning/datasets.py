@@ -1,12 +1,9 @@
 """The data sets users hold: their sizes, and their samples as training takes them."""
 
 import hashlib
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-
-from pwfl.runtime import kept
 
 
 class Size(NamedTuple):
@@ -44,27 +41,6 @@ CONTENT = {  # SHA-256 of the arrays' bytes, in the order of Dataset's fields
     "mnist": "06b0d1f124c4e5fa796686ade41a9b778edacc8622f2195a352ef479ad44fc16",
     "fashion_mnist": "ca3ab2a37f845e1b8ae23cab1b51749a3011ba3bf1d9016176d75cbaabac376f",
 }
-
-
-def read(path: str, dataset: str, address: str) -> tuple[np.ndarray, ...]:
-    """Read an .npz file that `sources.store` wrote of a data set at an address: what `sources.load` returned.
-
-    Raises `kept.DamagedError` for a file that does not hold the data set, whole and in its order.
-    """
-    arrays = kept.read_arrays(path, Dataset._fields, {"address": address})
-    if content(arrays) != CONTENT[dataset]:
-        raise kept.damaged(path, f"it does not hold {dataset} as it is")
-    return arrays
-
-
-def restore(path: str, dataset: str, address: str) -> Dataset:
-    """What `read` returns, as training takes it."""
-    return prepared(read(path, dataset, address))
-
-
-def label(description: Mapping) -> dict:
-    """What a file of data, features or a projection says of where it comes from."""
-    return {name: description[name] for name in ("stage", "address", "code", "packages")}
 
 
 def prepared(arrays: tuple[np.ndarray, ...]) -> Dataset:

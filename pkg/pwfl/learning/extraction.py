@@ -1,17 +1,14 @@
 """A data set's features, computed once: each image's from that image alone, so that no record shows in another's."""
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from math import isqrt
 
 import numpy as np
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
-from pwfl.learning import projection, sources
-from pwfl.learning.datasets import Dataset, label
-from pwfl.learning.features import DIRECTIONS, PIXELS, asked, chosen, validated
-from pwfl.runtime import kept
+from pwfl.learning import projection
+from pwfl.learning.features import PIXELS
 
 CHUNK = 1000  # images at a time
 ANGLE, SCALE, SHEAR = np.pi / 18, 0.08, 0.12  # of the variants
@@ -98,34 +95,7 @@ def _chunked(function: Callable[[np.ndarray], np.ndarray], images: np.ndarray) -
     return found
 
 
-def store(
-    arrays: tuple[np.ndarray, ...], path: str, description: Mapping, learned: projection.Projection | None = None
-) -> None:
-    """Write what `extract` returned to an .npz file, which appears whole or not at all.
-
-    Its label has the projection's digest, too.
-    """
-    origin = label(description) | ({"projection": learned.digest} if learned else {})
-    kept.write_arrays(dict(zip(Dataset._fields, arrays, strict=True)), path, origin)
-
-
-def of(scenario) -> Dataset | None:
-    """What a scenario trains on, in this process; None where its users' data are simulated."""
-    if not hasattr(scenario, "data"):
-        return None
-    wanted, given = asked(scenario), scenario.data
-    if wanted.pixels:
-        return validated(sources.of(scenario), scenario)
-    extracted = _extracted(given.dataset, given.folder, wanted.kind, wanted.variants)
-    return validated(chosen(extracted, wanted), scenario)
-
-
-@lru_cache(maxsize=1)
-def _extracted(dataset: str, folder: str | None, kind: str, variants: bool) -> tuple[np.ndarray, ...]:
-    # Scenarios of a study mostly share them.
-    images = sources.load(dataset, folder)
-    learned = _learned(kind, isqrt(images[0].shape[1])) if kind in DIRECTIONS else None
-    return extract(images, kind, variants, learned)
-
-
-_learned = lru_cache(projection.learn)
+def run(task, found: Mapping) -> dict[str, tuple[np.ndarray, ...]]:
+    """The stage `features`: those of a `dataset`, by a `projection` where there is one."""
+    learned = projection.Projection(*found["projection"]) if "projection" in found else None
+    return {"features": extract(found["dataset"], task.variant, task.values.variants, learned)}

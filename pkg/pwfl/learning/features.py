@@ -16,7 +16,6 @@ import numpy as np
 
 from pwfl.learning import datasets
 from pwfl.learning.datasets import SIZES, Dataset, Size
-from pwfl.runtime import kept
 
 PIXELS, SCATTERING = "pixels", "scattering"
 VARIANTS = 7  # of a test image, itself included, where they are asked for
@@ -98,24 +97,12 @@ def size(scenario) -> Size:
     return SIZES[scenario.data.dataset]._replace(features=width(kind, directions, scenario.data.dataset))
 
 
-def of_file(path: str, scenario, upstream: Mapping[str, str]) -> Dataset:
-    """What a scenario trains on, from the file that was stored of it: of features, or of a data set.
-
-    Parameters
-    ----------
-    upstream
-        The addresses of `features` or `dataset`.
-
-    Raises
-    ------
-    kept.DamagedError
-        For a file that is not what was stored at that address.
-    """
+def training_data(scenario, found: Mapping) -> Dataset | None:
+    """What a scenario trains on, out of the arrays of its `dataset` or `features`; None where it simulates the data."""
+    if "data" not in vars(scenario):
+        return None
     wanted = asked(scenario)
-    if wanted.pixels:
-        data = datasets.restore(path, scenario.data.dataset, upstream["dataset"])
-    else:
-        data = chosen(restore(path, upstream["features"]), wanted)
+    data = datasets.prepared(found["dataset"]) if wanted.pixels else chosen(found["features"], wanted)
     return validated(data, scenario)
 
 
@@ -134,14 +121,6 @@ def chosen(arrays: tuple[np.ndarray, ...], wanted: Asked) -> Dataset:
         kept = slice(width(*wanted[:2], "") if wanted.kind in DIRECTIONS else None)
         x_train, x_test = (_scaled(x[..., kept]) for x in (x_train, x_test))
     return Dataset(x_train, y_train.astype(np.int32), x_test, y_test.astype(np.int32))
-
-
-def restore(path: str, address: str) -> tuple[np.ndarray, ...]:
-    """Read an .npz file that `extraction.store` wrote at an address: what `extraction.extract` returned.
-
-    Raises `kept.DamagedError` for any other file.
-    """
-    return kept.read_arrays(path, Dataset._fields, {"address": address})
 
 
 def _said(scenario, section: str, key: str, otherwise):

@@ -5,7 +5,7 @@ is a constant, with a digest that says which.
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -15,10 +15,9 @@ from threadpoolctl import threadpool_limits
 
 from pwfl import streams
 from pwfl.learning import synthetic
-from pwfl.learning.datasets import content, label
+from pwfl.learning.datasets import content
 from pwfl.learning.features import GRIDS, MOST_DIRECTIONS
 from pwfl.learning.scattering import scattering
-from pwfl.runtime import kept
 
 log = logging.getLogger(__name__)
 
@@ -99,15 +98,11 @@ def discriminants(figures: Iterator[np.ndarray], recipe: Recipe) -> Projection:
     return Projection(mean.astype(np.float32), directions.astype(np.float32))
 
 
-def store(projection: Projection, path: str, description: Mapping) -> None:
-    """Write a projection to an .npz file, which appears whole or not at all."""
-    log.info("projection to %d directions, SHA-256 %s", projection.directions.shape[1], projection.digest)
-    kept.write_arrays(projection._asdict(), path, label(description))
-
-
-def restore(path: str, address: str) -> Projection:
-    """Read a projection that `store` wrote at an address. Raises `kept.DamagedError` for any other file."""
-    return Projection(*kept.read_arrays(path, Projection._fields, {"address": address}))
+def run(task, _) -> dict[str, Projection]:
+    """The stage `projection`: what tells synthetic images from each other. It is of no data."""
+    learned = learn(task.variant, task.values.side)
+    log.info("projection to %d directions, SHA-256 %s", learned.directions.shape[1], learned.digest)
+    return {"projection": learned}
 
 
 def coefficients(images: np.ndarray) -> np.ndarray:

@@ -1,18 +1,17 @@
-"""Where data sets come from: files that are checked, loaders of libraries; and how they are stored for training."""
+"""Where data sets come from: files that are checked, and loaders of libraries."""
 
 import gzip
 import hashlib
 import struct
 import zlib
 from collections.abc import Mapping
-from functools import cache, lru_cache
+from functools import cache
 from math import isqrt, prod
 from pathlib import Path
 
 import numpy as np
 
-from pwfl.learning.datasets import CONTENT, SIZES, DataError, Dataset, content, label, prepared
-from pwfl.runtime import kept
+from pwfl.learning.datasets import CONTENT, SIZES, DataError, content
 
 IDX_FILES = (
     "train-images-idx3-ubyte",
@@ -42,10 +41,13 @@ def load(dataset: str, folder: str | None = None) -> tuple[np.ndarray, np.ndarra
 
     `digits` comes with scikit-learn (grey levels 0..16, scaled to 0..240). MNIST and Fashion-MNIST
     are read from a folder of IDX files, or, without a folder, by Keras's loader, which downloads
-    them once. Raises DataError for IDX files that are not the originals, and for a download that fails.
+    them once. Raises DataError for data that is not the original, and for a download that fails.
     """
     if dataset == "digits":
-        return _load_digits()
+        arrays = _load_digits()
+        if content(arrays) != CONTENT[dataset]:
+            raise DataError(f"{dataset}: what scikit-learn ships is not the original; install another version of it")
+        return arrays
     if folder is not None:
         expected = zip(idx_paths(folder), SHA256[dataset], _shapes(dataset), strict=True)
         return tuple(_read_idx(path, sha, shape) for path, sha, shape in expected)
@@ -62,19 +64,6 @@ def load(dataset: str, folder: str | None = None) -> tuple[np.ndarray, np.ndarra
     if content(arrays) != CONTENT[dataset]:
         raise DataError(f"{dataset}: what Keras loaded is not the original; delete its file in ~/.keras/datasets")
     return arrays
-
-
-def of(scenario) -> Dataset | None:
-    """The data set that a scenario trains on, as training takes it; None where its users' data are simulated."""
-    if not hasattr(scenario, "data"):
-        return None
-    return _prepared(scenario.data.dataset, scenario.data.folder)
-
-
-@lru_cache(maxsize=1)
-def _prepared(dataset: str, folder: str | None) -> Dataset:
-    # The schemes of a study mostly share one, of hundreds of megabytes.
-    return prepared(load(dataset, folder))
 
 
 @cache
@@ -101,9 +90,14 @@ def idx_paths(folder: str) -> list[Path]:
     return paths
 
 
-def store(arrays: tuple[np.ndarray, ...], path: str, description: Mapping) -> None:
-    """Write what `load` returned to an .npz file, which appears whole or not at all."""
-    kept.write_arrays(dict(zip(Dataset._fields, arrays, strict=True)), path, label(description))
+def idx_files(dataset: str, folder: str | None) -> list[str]:
+    """The IDX files that a data set is read from; none where a library loads it."""
+    return [str(path) for path in idx_paths(folder)] if folder is not None and dataset != "digits" else []
+
+
+def run(task, found: Mapping[str, list[str]]) -> dict[str, tuple[np.ndarray, ...]]:
+    """The stage `dataset`: what `load` returns of the files that are `found`, if any. Raises DataError as it does."""
+    return {"dataset": load(task.variant, str(Path(found["files"][0]).parent) if found else None)}
 
 
 def _load_digits():

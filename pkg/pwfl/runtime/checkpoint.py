@@ -1,11 +1,15 @@
 """What a killed training job had finished, so that the next one goes on from there."""
 
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
 
 import polars as pl
 
 from pwfl.runtime import kept
+
+log = logging.getLogger(__name__)
 
 SAVE_SECONDS = 5.0  # between two saves: writing must not cost more than what a kill would lose
 
@@ -28,6 +32,15 @@ class Checkpoint:
             return {}
         frame = kept.read_table(str(self.path), self.label)
         return {realization: part for (realization,), part in frame.group_by("realization", maintain_order=True)}
+
+    def told(self, missing: list[int]) -> Iterator[int]:
+        """The realizations that are to be trained, with lines in the log on how long it takes."""
+        log.info("%d realizations to train", len(missing))
+        start = monotonic()
+        for done, realization in enumerate(missing, 1):
+            yield realization
+            left = (monotonic() - start) / done * (len(missing) - done)
+            log.info("%d of %d trained, about %.0f s left", done, len(missing), left)
 
     def save(self, histories: dict[int, pl.DataFrame]) -> None:
         """Replace what is saved, if that was not just done."""

@@ -4,6 +4,8 @@ How many realizations a study asks for decides which shards are computed, and no
 later computes only those that are missing.
 """
 
+from pwfl.stages import GRAPH, REALIZATIONS
+
 ALL = "all"  # no folder of its own
 
 
@@ -26,12 +28,11 @@ def covering(first: int, stop: int, size: int) -> list[str]:
 
 
 def of(scenario, stage: str) -> list[str]:
-    """Names of the shards that a scenario's stage has; one of the audit, which takes all realizations together."""
-    if stage == "audit":
+    """Names of the shards that a scenario's stage has; ALL alone of one that takes all realizations together."""
+    grid = GRAPH[stage].grid
+    if grid is None:
         return [ALL]
-    if stage == "train":
-        return names(scenario.training_realizations, scenario.shards.training)
-    return names(scenario.realizations, scenario.shards.optimization)
+    return names(getattr(scenario, REALIZATIONS[grid]), getattr(scenario.shards, grid))
 
 
 def bounds(shard: str) -> tuple[int, int]:

@@ -9,6 +9,7 @@ import os
 import select
 import signal
 import sys
+import threading
 
 import psutil
 
@@ -42,6 +43,16 @@ def start() -> None:
         _watch(job, workflow, ours)
     finally:
         os._exit(0)
+
+
+def answer_in_a_thread() -> None:
+    """Have a TERM answered by a thread, with the handler that there is.
+
+    Snakemake's takes a lock; where the signal arrives while the main thread holds it, both would wait forever.
+    """
+    handler = signal.getsignal(signal.SIGTERM)
+    if callable(handler):
+        signal.signal(signal.SIGTERM, lambda *told: threading.Thread(target=handler, args=told).start())
 
 
 def _watch(job: int, workflow: int, pipe: int) -> None:

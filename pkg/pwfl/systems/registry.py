@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 from pwfl.entrance import described
-from pwfl.stages import STAGES
+from pwfl.stages import GRAPH
 
 GROUP = "pwfl.systems"
 BUILT_IN = ("multicell", "anonymous_oac", "random_orthogonalization", "utility_fair", "age_aware")
@@ -71,7 +71,7 @@ class System:
 def reads(name: str, stage: str, variant: str | None = None) -> tuple[str, ...]:
     """The tables that a variant of a stage reads, by the catalog of a system."""
     own = system(name).catalog.reads
-    return own.get(f"{stage}/{variant}", own.get(stage, STAGES[stage].reads))
+    return own.get(f"{stage}/{variant}", own.get(stage, GRAPH[stage].reads))
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from pwfl.tables.arrays import beside, to_array, to_table
 from pwfl.tables.contract import TableError, finished, ordered, schema
-from pwfl.tables.files import read, read_all, read_report, read_schemes, write, write_all, write_report
+from pwfl.tables.files import read, read_report, read_schemes, write, write_report
 
 __all__ = [
     "TableError",
@@ -10,13 +10,11 @@ __all__ = [
     "finished",
     "ordered",
     "read",
-    "read_all",
     "read_report",
     "read_schemes",
     "schema",
     "to_array",
     "to_table",
     "write",
-    "write_all",
     "write_report",
 ]

@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import polars as pl
-import yaml
 
 from pwfl.runtime import files, kept, made
-from pwfl.stages import MAKER
+from pwfl.stages import MAKER, REALIZATIONS, STAGES
 from pwfl.tables.contract import TableError, checked, finished, schema
 
 log = logging.getLogger(__name__)
@@ -24,7 +23,7 @@ def write(frame: pl.DataFrame, table: str, path: str, description: Mapping) -> N
     path
         The file, in a folder FIRST-STOP of the realizations that it holds, or of all.
     description
-        What the job's results depend on; see `pwfl.runtime.store`. Its `address` and `packages` stand in the file.
+        What the job's results depend on; see `pwfl.workflow.plan`. Its `address` and `packages` stand in the file.
 
     Raises
     ------
@@ -61,11 +60,6 @@ def read(table: str, paths: str | list[str], description: Mapping) -> pl.DataFra
     return pl.concat(frames)
 
 
-def read_all(paths: Mapping[str, str | list[str]], description: Mapping) -> dict[str, pl.DataFrame]:
-    """Read several tables by their names; see `read`."""
-    return {table: read(table, path, description) for table, path in paths.items()}
-
-
 def read_schemes(paths: Mapping[str, list[str]], description: Mapping, scenario) -> dict[str, pl.DataFrame]:
     """Read tables of several schemes: as many files of each, scheme after scheme; the channel's are of all.
 
@@ -79,27 +73,19 @@ def read_schemes(paths: Mapping[str, list[str]], description: Mapping, scenario)
     """
     found = {}
     for table, files_ in paths.items():
-        trained = MAKER[table] == "train"
-        wanted = pl.col("realization") < (scenario.training_realizations if trained else scenario.realizations)
+        stage = STAGES[MAKER[table]]
+        wanted = pl.col("realization") < getattr(scenario, REALIZATIONS[stage.grid or "optimization"])
         each = len(files_) // len(scenario.schemes)
         frames = []
         for k, scheme in enumerate(scenario.schemes):
             own = {"system": description["system"], "upstream": description["upstream"][scheme.name]}
-            if MAKER[table] == "channel":
+            if not stage.each:
                 frames = [read(table, files_, own).filter(wanted)]
                 break
             frame = read(table, files_[k * each : (k + 1) * each], own).filter(wanted)
             frames.append(frame.select(pl.lit(scheme.name).alias("scheme"), pl.all()))
         found[table] = pl.concat(frames)
     return found
-
-
-def write_all(frames: dict[str, pl.DataFrame], paths: Mapping[str, str], description: Mapping) -> None:
-    """Write several tables by their names; see `write`. Beside their address's folders, a description in words."""
-    for table, frame in frames.items():
-        write(frame, table, paths[table], description)
-    home = next(parent for parent in Path(paths[table]).parents if parent.name == description["address"])
-    _explain(description, home / "description.yaml")
 
 
 def write_report(frame: pl.DataFrame, csv: str, parquet: str) -> None:
@@ -129,14 +115,6 @@ def _read(table: str, path: str, system: str, address: str) -> pl.DataFrame:
 def _label(table: str, path: str, address: str) -> dict:
     """What a table's file says of itself, and must say where it is read."""
     return {"table": table, "address": address, "realizations": _shard(path)}
-
-
-def _explain(description: Mapping, path: Path) -> None:
-    """Write a description as YAML, for people, where it does not stand yet as it should."""
-    text = yaml.safe_dump(dict(description), sort_keys=False).encode()
-    if not path.is_file() or path.read_bytes() != text:
-        with files.whole(str(path)) as partial:
-            Path(partial).write_bytes(text)
 
 
 def _shard(path: str) -> list[int] | None:

@@ -1,18 +1,34 @@
 """A stage that makes tables of tables: `schedule`, `noise`, `account`; and what the others share with it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
+from typing import NamedTuple
 
 import polars as pl
 
 from pwfl.runtime import threads
+from pwfl.runtime.checkpoint import Checkpoint
 from pwfl.scenario.values import Values
 from pwfl.stages import STAGES
 from pwfl.systems import registry
 from pwfl.tables import contract
 
 Tables = dict[str, pl.DataFrame]
+
+
+class Task(NamedTuple):
+    """What a stage is to make: of which parameters, of which variant, of which realizations.
+
+    Stages that make tables of tables take the realizations that these have, and need none named. With a `Checkpoint`,
+    realizations that it holds are not trained again.
+    """
+
+    stage: str
+    values: Values
+    variant: str | None = None
+    realizations: range | None = None
+    checkpoint: Checkpoint | None = None
 
 
 class Handed(dict):
@@ -30,36 +46,36 @@ class Handed(dict):
         )
 
 
-def run(values: Values, stage: str, found: Tables, variant: str | None = None) -> Tables:
+def run(task: Task, found: Tables) -> Tables:
     """The tables of a stage, or of a variant of one, from those of earlier stages."""
-    inputs = handed(values.system, stage, found, variant)
-    arguments = (variant, inputs) if variant else (inputs,)
-    with module(values.system, stage) as own:
-        return checked(stage, own.run(values, *arguments))
+    arguments = (task.variant, handed(task, found)) if task.variant else (handed(task, found),)
+    with module(task) as own:
+        return checked(task, own.run(task.values, *arguments))
 
 
 @contextmanager
-def module(system: str, name: str) -> Iterator[ModuleType]:
-    """A module of a system, for work with one thread of BLAS in all libraries that it loads."""
-    own = registry.system(system).part(name)
+def module(task: Task) -> Iterator[ModuleType]:
+    """The module of a task's stage and system, for work with one thread of BLAS in all libraries that it loads."""
+    own = registry.system(task.values.system).part(task.stage)
     with threads.one_of_blas():
         yield own
 
 
-def handed(system: str, stage: str, found: Tables, variant: str | None = None) -> Handed:
+def handed(task: Task, found: Mapping) -> Handed:
     """The tables that a stage's variant reads by its catalog, in the order of their keys, whichever they came in."""
-    wanted = registry.reads(system, stage, variant)
-    return Handed(stage, {name: ordered(system, name, found) for name in wanted})
+    wanted = registry.reads(task.values.system, task.stage, task.variant)
+    return Handed(task.stage, {name: ordered(task, name, found) for name in wanted})
 
 
-def ordered(system: str, name: str, found: Tables) -> pl.DataFrame:
+def ordered(task: Task, name: str, found: Mapping) -> pl.DataFrame:
     """A table in the order of its keys."""
-    return contract.ordered(found[name], contract.schema(system, name), name)
+    return contract.ordered(found[name], contract.schema(task.values.system, name), name)
 
 
-def checked(stage: str, made: Tables) -> Tables:
+def checked(task: Task, made: Tables) -> Tables:
     """What a stage returned. Raises TypeError where that is not its tables by name."""
-    if not isinstance(made, dict) or set(made) != set(STAGES[stage].makes):
+    wanted = STAGES[task.stage].makes
+    if not isinstance(made, dict) or set(made) != set(wanted):
         found = sorted(made) if isinstance(made, dict) else type(made).__name__
-        raise TypeError(f"stage {stage} must return a dict of the tables {STAGES[stage].makes}, returned {found}")
+        raise TypeError(f"stage {task.stage} must return a dict of the tables {wanted}, returned {found}")
     return made

@@ -1,46 +1,46 @@
 """The stage `train`: realization after realization, and who holds what."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Mapping
 
 import polars as pl
 
-from pwfl.learning import partition
-from pwfl.scenario.values import Values
+from pwfl.learning import features, partition
+from pwfl.learning.datasets import Dataset
 from pwfl.systems import registry
 from pwfl.tables import contract
-from pwfl.work.stage import Tables, handed, module, ordered
+from pwfl.work.stage import Tables, Task, handed, module, ordered
 
 
-def run(
-    values: Values,
-    data,
-    realizations: range,
-    found: Tables,
-    checkpoint=None,
-    steps: Callable[[list[int]], Iterable[int]] = iter,
-) -> Tables:
-    """The tables `history` and `holdings` of some realizations; see `pwfl.run.train`.
+def run(task: Task, found: Mapping) -> Tables:
+    """The tables `history` and `holdings`.
 
-    `steps` is handed the realizations that the checkpoint lacks, and yields them one after the other.
+    Parameters
+    ----------
+    found
+        Tables of earlier stages, which must cover the realizations, and `features` or `dataset`; neither where users'
+        data are simulated.
     """
+    checkpoint = task.checkpoint
     histories = checkpoint.restore() if checkpoint else {}
-    missing = [realization for realization in realizations if realization not in histories]
-    with module(values.system, "train") as own:
-        trained = own.trainer(values, data, handed(values.system, "train", found))
-        for realization in steps(missing):
+    missing = [realization for realization in task.realizations if realization not in histories]
+    data = features.training_data(task.values, found)
+    with module(task) as own:
+        trained = own.trainer(task.values, data, handed(task, found))
+        for realization in checkpoint.told(missing) if checkpoint else missing:
             histories[realization] = trained(realization)
             if checkpoint:
                 checkpoint.save(histories)
     return {
-        "holdings": holdings(values, data, realizations, found),
-        "history": pl.concat([histories[realization] for realization in realizations]),
+        "holdings": holdings(task, data, found),
+        "history": pl.concat([histories[realization] for realization in task.realizations]),
     }
 
 
-def holdings(values: Values, data, realizations: range, found: Tables) -> pl.DataFrame:
+def holdings(task: Task, data: Dataset | None, found: Mapping) -> pl.DataFrame:
     """Who holds what, where the catalog says that `partition` deals it out."""
+    values = task.values
     if not registry.system(values.system).catalog.deals:
         return contract.schema(values.system, "holdings").create_empty()
-    users = ordered(values.system, "users", found)
+    users = ordered(task, "users", found)
     numbers = {number: part["samples"].to_numpy() for (number,), part in users.group_by("realization")}
-    return pl.concat(partition.holdings(values, data.y_train, numbers[number], number) for number in realizations)
+    return pl.concat(partition.holdings(values, data.y_train, numbers[number], number) for number in task.realizations)

@@ -1,10 +1,11 @@
-"""The jobs of a study's report: what each depends on, and what it makes; beside the stages' jobs of `runtime.store`.
+"""The jobs of a study's report: what each depends on, and what it makes; beside the stages' jobs of `plan`.
 
 Their files lie under fixed names, `results/STUDY/` and `results/STUDY/SCENARIO/`, so what each was made of stands in a
 record beside them (`runtime.made`).
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from pwfl.report import catalog
@@ -14,10 +15,18 @@ from pwfl.scenario import Study
 from pwfl.scenario.values import plain
 from pwfl.stages import REPORT, STAGES
 from pwfl.systems import registry
+from pwfl.workflow.plan import Job, Plan, listing
 
 COMPARISON, PAGE = "comparison", "page"
-UNAUDITED = tuple(stage for stage in STAGES if stage != "audit")
-READS = {"tables": UNAUDITED, "figures": tuple(STAGES), "audited": ("audit",)}  # stages, by job
+FIRST_SHARD = ("users", "links", "holdings")  # tables of which figures show the first shard
+ANY_SCENARIO = "[A-Za-z0-9][^/]*"
+ON_REQUEST = tuple(stage for stage, declared in STAGES.items() if declared.on_request)
+READS = {  # stages, by job
+    "tables": tuple(stage for stage in STAGES if stage not in ON_REQUEST),
+    "figures": tuple(STAGES),
+    "audited": ON_REQUEST,
+}
+TABLES = {"tables": ("schedule_status", "noise_status", "history", "leakage", "outcome"), "audited": ("audit",)}
 
 
 def record(job: str, scenario: str | None = None) -> str:
@@ -31,44 +40,62 @@ def record(job: str, scenario: str | None = None) -> str:
     return "/".join([*([scenario] if scenario else []), made.FOLDER, f"{job}.json"])
 
 
-def plan(study: Study, planned: Mapping[str, dict], captions: Path) -> dict[str, dict]:
-    """All that each of the report's jobs depends on, by the job's record in the study's folder.
+def plan(planned: Plan, captions: Path) -> dict[str, Job]:
+    """The jobs of a study's report, by their records in the study's folder.
 
     Parameters
     ----------
-    planned
-        Scenario -> what it computes, `store.addresses`.
     captions
         The folder of the captions of figures that are no system's own.
     """
-    found: dict[str, dict] = {}
-    for name, scenario in study.scenarios.items():
-        found[record("scenario", name)] = {
-            "stage": "scenario",
-            "resolved": scenario.model_dump(),
-            **store.code("pwfl.scenario.resolved", *script("scenario")),
-        }
+    found: dict[str, Job] = {}
+    study, names = planned.study, list(planned.study.scenarios)
+    for name in names:
+        resolved = {"stage": "scenario", "resolved": study.scenarios[name].model_dump()}
+        found[record("scenario", name)] = Job(resolved | store.code("pwfl.scenario.resolved", *script("scenario")))
         for job in READS:
-            found[record(job, name)] = of_scenario(study, name, planned[name], job)
-        found[record("tables", name)]["addresses"] = store.listing(scenario, planned[name])
-    tables = {name: made.digest(found[record("tables", name)]) for name in study.scenarios}
-    found[record(COMPARISON)] = comparison(study) | {"upstream": tables}
-    found[record(PAGE)] = {
+            inputs = {table: planned.files(name, table, table in FIRST_SHARD) for table in _tables(planned, name, job)}
+            found[record(job, name)] = Job(of_scenario(planned, name, job), inputs)
+        found[record("tables", name)].description["addresses"] = listing(planned.routes[name])
+    made_by = [record("tables", name) for name in names]
+    files = [f"{name}/{table}.parquet" for name in names for table in _catalog(study, name).tables]
+    digests = {name: made.digest(found[path].description) for name, path in zip(names, made_by, strict=True)}
+    found[record(COMPARISON)] = Job(
+        comparison(study) | {"upstream": digests}, reports=_inside(study, tables=files, made=made_by)
+    )
+    on_page = [path for path in found if shown(study, path)]
+    page = {
         "stage": PAGE,
         "study": study.name,
         "parts": page_parts(study, captions),
-        "upstream": {path: made.digest(depends) for path, depends in found.items() if shown(study, path)},
+        "upstream": {path: made.digest(found[path].description) for path in on_page},
         **store.code("pwfl.report.page", *script(PAGE)),
     }
+    found[record(PAGE)] = Job(page, reports=_inside(study, files=page_files(study, captions), made=on_page))
     return found
 
 
-def of_scenario(study: Study, name: str, addresses: dict, job: str) -> dict:
+def _inside(study: Study, **files: list[str]) -> dict[str, list[str]]:
+    return {name: [f"results/{study.name}/{path}" for path in paths] for name, paths in files.items()}
+
+
+def _catalog(study: Study, name: str) -> catalog.Catalog:
+    return registry.system(study.scenarios[name].system).catalog
+
+
+def _tables(planned: Plan, name: str, job: str) -> list[str]:
+    """The tables of stages that a job of a scenario's report is made of."""
+    drawn = figures(planned.study.scenarios[name].system).values()
+    return list(TABLES.get(job, sorted({table for needed in drawn for table in needed})))
+
+
+def of_scenario(planned: Plan, name: str, job: str) -> dict:
     """What a job of a scenario's report depends on: parameters, code, the addresses and shards of each scheme's stages.
 
     And where the scenario stands in the study's sweep.
     """
-    scenario, stages = study.scenarios[name], READS[job]
+    study, stages = planned.study, READS[job]
+    scenario = study.scenarios[name]
     package = registry.system(scenario.system).package
     return {
         "system": scenario.system,
@@ -77,8 +104,8 @@ def of_scenario(study: Study, name: str, addresses: dict, job: str) -> dict:
         "point": list(study.place(name)),
         "parameters": plain(scenario.of_stage(REPORT)),
         "upstream": {
-            scheme.name: {stage: store.of_scheme(addresses, stage, scheme)["address"] for stage in stages}
-            for scheme in scenario.schemes
+            scheme: {stage: route[stage]["address"] for stage in stages}
+            for scheme, route in planned.routes[name].items()
         },
         "shards": {stage: shards.of(scenario, stage) for stage in stages},
         "formats": formats(study),
@@ -116,6 +143,44 @@ def tables(study: Study, name: str) -> dict[str, str]:
 def figures(system: str) -> dict[str, tuple[str, ...]]:
     """The figures of a system's scenarios, with the tables that they are drawn from."""
     return catalog.scenario_figures(registry.system(system).catalog)
+
+
+def find(jobs: Mapping[str, Job], study: Study, job: str, scenario: str | None) -> Job:
+    """A job of the report by its name and scenario. Raises ScenarioError for an unknown scenario."""
+    if scenario is not None:
+        study.scenario(scenario)
+    return jobs[record(job, scenario)]
+
+
+def stale(jobs: Mapping[str, Job], places: Mapping[str, str]) -> dict[str, str]:
+    """Of the places of the jobs' records, those of jobs whose files are of another plan or were changed."""
+    return {path: place for path, place in places.items() if not made.is_of(place, jobs[path].description)}
+
+
+def unfinished(asked: Collection[str], made_of: Mapping[str, Mapping]) -> list[str]:
+    """What a run that did all its work leaves none of: files asked for that are not there, records of another plan.
+
+    Parameters
+    ----------
+    made_of
+        Record -> all that its job depends on, of the jobs whose files are asked for.
+    """
+    missing = {path for path in asked if not Path(path).exists()}
+    return sorted(missing | {path for path, depends in made_of.items() if not made.is_of(path, depends)})
+
+
+def scenarios_of(study: Study, system: str) -> str:
+    """A pattern of the names of a study's scenarios of a system.
+
+    The first system takes unknown names, too, for an error to answer.
+    """
+    names: dict[bool, list[str]] = {True: [], False: []}
+    for name, scenario in study.scenarios.items():
+        names[scenario.system == system].append(re.escape(name))
+    own, others = map("|".join, names.values())
+    if system != next(iter(study.scenarios.values())).system:
+        return own
+    return rf"(?!(?:{others})/){ANY_SCENARIO}" if others else ANY_SCENARIO
 
 
 def comparison_figures(study: Study) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""List and delete what lies in the store and no given config uses: `python -m pwfl.runtime.prune CONFIG... [--delete]`.
+"""List and delete what no given config uses of the store: `python -m pwfl.workflow.prune CONFIG... [--delete]`.
 
 To be run in the folder that holds `store`. Values given by `--config` on Snakemake's command line are no part of a
 config file: what only they use counts as unused.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pwfl import scenario
 from pwfl.entrance import command, message
-from pwfl.runtime import store
+from pwfl.workflow.plan import plan
 
 YOUNG_SECONDS = 3600.0  # what is younger may belong to a run that has just begun
 LOCKS = Path(".snakemake/locks")
@@ -26,8 +26,7 @@ def used(configs: Iterable[str]) -> set[str]:
     """
     found = set()
     for path in configs:
-        for chosen in scenario.load(scenario.read([path]), path).scenarios.values():
-            found |= {description["address"] for description in store.addresses(chosen).values()}
+        found |= plan(scenario.load(scenario.read([path]), path)).descriptions.keys()
     return found
 
 
@@ -64,7 +63,7 @@ def delete(folder: Path) -> None:
 
 def main(arguments: list[str]) -> int:
     """List, and with --delete delete, what no config uses; the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m pwfl.runtime.prune", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m pwfl.workflow.prune", description=__doc__.splitlines()[0])
     parser.add_argument("configs", nargs="+", metavar="CONFIG", help="config file whose tables are kept")
     parser.add_argument("--delete", action="store_true", help="delete what is listed")
     options = parser.parse_args(arguments)

@@ -9,7 +9,7 @@ from pwfl.runtime import store
 from pwfl.scenario.values import Values
 
 
-def start(log_path: str, description: dict) -> Values | None:
+def start(log_path: str, description: dict) -> Values:
     """Begin a job: log to its file, refuse other code than it was planned with.
 
     Parameters
@@ -17,11 +17,11 @@ def start(log_path: str, description: dict) -> Values | None:
     log_path
         The job's log.
     description
-        All that its result depends on; see `pwfl.runtime.store`.
+        All that its result depends on; see `pwfl.workflow.plan`.
 
     Returns
     -------
-    The parameters that the job's stage reads; None where it belongs to no system.
+    The parameters that the job reads, if any.
 
     Raises
     ------
@@ -30,9 +30,7 @@ def start(log_path: str, description: dict) -> Values | None:
     """
     log_to(log_path)
     store.check_code(description)
-    if "system" not in description:
-        return None
-    return Values(description["parameters"])
+    return Values(description.get("parameters", {}))
 
 
 def start_all(log_path: str, description: dict) -> dict[str, Values]:

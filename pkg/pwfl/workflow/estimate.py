@@ -7,8 +7,8 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from pwfl.runtime import shards
-from pwfl.stages import STAGES
+from pwfl.stages import GRAPH, MAKER
+from pwfl.workflow.plan import Plan
 
 MOST = 200  # jobs of a stage that are looked at
 
@@ -23,44 +23,34 @@ class Cost(NamedTuple):
 GUESS = Cost(10.0, 2**20)  # of a job of a stage that never ran here
 
 
-def remaining(described: dict) -> str:
-    """About what the stages have still to compute: jobs, time on a core, disk; empty where there is nothing.
-
-    Parameters
-    ----------
-    described
-        Address -> its description, and a scenario that it belongs to.
-    """
+def remaining(plan: Plan) -> list[str]:
+    """A line on what the stages have still to compute: jobs, time on a core, disk; none where there is nothing."""
     missing = Counter()
-    for address, (description, scenario) in described.items():
-        if (stage := description["stage"]) in STAGES:
-            home = Path("store", stage, address)
-            folders = [home if shard == shards.ALL else home / shard for shard in shards.of(scenario, stage)]
-            missing[stage, scenario.system] += sum(not _computed(folder, stage) for folder in folders)
+    for job in plan.jobs():
+        if not all(Path(path).exists() for path in job.outputs.values()):
+            missing[job.description["stage"], job.description.get("system", "")] += 1
     if not (jobs := missing.total()):
-        return ""
-    before = {stage: measured(stage) for stage in STAGES}
+        return []
+    before = {stage: measured(stage) for stage in GRAPH}
     costs = {job: typical(before[job[0]], job[1]) for job in missing}
     seconds = sum(count * costs[job].seconds for job, count in missing.items())
     stored = sum(count * costs[job].stored for job, count in missing.items())
     time = f"{seconds / 3600:,.1f} core-hours" if seconds > 3600 else f"{ceil(seconds / 60)} core-minutes"
     disk = f"{stored / 2**30:,.1f} GiB" if stored > 2**30 else f"{ceil(stored / 2**20)} MiB"
-    guessed = [
-        stage for stage in STAGES if not before[stage] and any(missing[job] for job in missing if job[0] == stage)
-    ]
+    guessed = [stage for stage in before if not before[stage] and stage in {name for name, _ in missing}]
     basis = f", with {GUESS.seconds:g} s a job of {', '.join(guessed)}, as none ran here before" if guessed else ""
-    return f"Stages have {jobs:,} jobs to do, about {time} and {disk} in store/{basis}; then the report"
+    return [f"Stages have {jobs:,} jobs to do, about {time} and {disk} in store/{basis}; then the report"]
 
 
 def measured(stage: str) -> dict[str, list[Cost]]:
-    """What jobs of a stage took that ran here and whose tables are there, by system."""
+    """What jobs of a stage took that ran here and whose files are there, by system."""
     found = defaultdict(list)
     # Addresses are digests, so the first ones are a random sample.
     for path in sorted(Path("logs", stage).rglob("*.tsv"))[:MOST]:
         place = Path("store", path.relative_to("logs").with_suffix(""))
-        if (seconds := _seconds(path)) is not None and _computed(place, stage):
-            stored = sum(table.stat().st_size for table in place.glob("*.parquet"))
-            found[_system(Path(*place.parts[:3]))].append(Cost(seconds, stored))
+        sizes = {file.stem: file.stat().st_size for file in place.glob("*.*") if file.stem in MAKER}
+        if (seconds := _seconds(path)) is not None and sizes.keys() >= set(GRAPH[stage].makes):
+            found[_system(Path(*place.parts[:3]))].append(Cost(seconds, sum(sizes.values())))
     return found
 
 
@@ -84,7 +74,3 @@ def _system(home: Path) -> str:
     path = home / "description.yaml"
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else ()
     return next((line.partition(": ")[2] for line in lines if line.startswith("system: ")), "")
-
-
-def _computed(folder: Path, stage: str) -> bool:
-    return all((folder / f"{table}.parquet").exists() for table in STAGES[stage].makes)

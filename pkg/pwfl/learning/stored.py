@@ -1,0 +1,29 @@
+"""Files of arrays: a data set's, its features', and a projection's."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from pwfl.learning.datasets import Dataset
+from pwfl.runtime import kept
+
+FIELDS = {"dataset": Dataset._fields, "features": Dataset._fields, "projection": ("mean", "directions")}
+
+
+def write(arrays: Sequence[np.ndarray], name: str, path: str, description: Mapping) -> None:
+    """Write arrays to an .npz file, which appears whole or not at all and says where it comes from.
+
+    Parameters
+    ----------
+    name
+        One of FIELDS.
+    description
+        What the job's results depend on; see `pwfl.workflow.plan`.
+    """
+    label = {key: description[key] for key in ("stage", "address", "code", "packages")}
+    kept.write_arrays(dict(zip(FIELDS[name], arrays, strict=True)), path, label)
+
+
+def read(name: str, path: str, address: str) -> tuple[np.ndarray, ...]:
+    """Read what `write` wrote at an address. Raises `kept.DamagedError` for any other file."""
+    return kept.read_arrays(path, FIELDS[name], {"address": address})

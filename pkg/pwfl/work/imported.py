@@ -1,0 +1,9 @@
+"""The stage `imported`: tables from outside, checked."""
+
+from pwfl.work.stage import Tables, Task, module
+
+
+def run(task: Task, paths: dict[str, str]) -> Tables:
+    """The tables that a system's channel may be made of, by the files that hold them."""
+    with module(task) as own:
+        return own.run(paths)

@@ -1,0 +1,87 @@
+"""A stage's work, without files: of one job, and of all stages of a scenario in this process."""
+
+import logging
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+
+import polars as pl
+
+from pwfl import tables
+from pwfl.runtime import threads
+from pwfl.scenario.common import Scenario
+from pwfl.scenario.values import Values
+from pwfl.stages import GRAPH
+from pwfl.systems import registry
+from pwfl.work.stage import Task
+from pwfl.workflow import plan
+
+
+def execute(task: Task, found: Mapping) -> dict:
+    """What a stage makes, by name: tables, or arrays of the stages before the channel.
+
+    This module stands in no address, so nothing that it does may change a table.
+
+    Parameters
+    ----------
+    found
+        What the stage reads, by name, of at least the task's realizations; of files from outside, their paths.
+    """
+    with quiet_tensorflow():
+        work = import_module(GRAPH[task.stage].work)
+        if "system" in vars(task.values):
+            registry.system(task.values.system).part(task.stage)
+    return work.run(task, found)
+
+
+def in_memory(scenario: Scenario, description: dict, found: Mapping, realizations: range | None = None) -> dict:
+    """What a stage makes of a scenario, as it comes back from files.
+
+    Parameters
+    ----------
+    description
+        The stage's, of a route of the scenario; see `pwfl.workflow.plan`.
+    found
+        What the stages before it made, by name.
+    realizations
+        Those that are asked for, of which rows are handed on; None: all that there are.
+    """
+    inputs: dict = dict(plan.outside(scenario, description))
+    for before in plan.read(scenario, description).values():
+        inputs |= {table: _of(found[table], realizations) for table in before}
+    task = Task(description["stage"], Values(description["parameters"]), description["variant"], realizations)
+    made = execute(task, inputs).items()
+    tabular = {
+        name: tables.finished(made, name, scenario.system) for name, made in made if isinstance(made, pl.DataFrame)
+    }
+    return dict(made) | tabular
+
+
+def _of(made, realizations: range | None):
+    """The rows of some consecutive realizations, of a table that has such."""
+    if realizations is None or not isinstance(made, pl.DataFrame):
+        return made
+    return made.filter(pl.col("realization").is_between(realizations.start, realizations.stop, closed="left"))
+
+
+@contextmanager
+def quiet_tensorflow() -> Iterator[None]:
+    """Keep TensorFlow from writing to standard error while it is imported, which a level of logging does not.
+
+    It has one thread from then on, so that bits depend on no number of cores.
+    """
+    threads.before_tensorflow()
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with open(os.devnull, "w") as nothing:
+        os.dup2(nothing.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+    threads.limit_tensorflow()

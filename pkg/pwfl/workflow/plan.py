@@ -1,0 +1,231 @@
+"""What a study's jobs are: the graph of stages (`pwfl.stages`) walked once, for rules, `simulate`, estimate and prune.
+
+A job's *description* is all that its tables depend on: system, stage, variant, the parameters that the stage reads, the
+code that it runs, the versions of the packages that this imports, and the addresses of the stages before it. Its digest
+is their *address* in the store.
+"""
+
+from collections.abc import Iterator, Mapping
+from math import isqrt
+from types import MappingProxyType
+from typing import NamedTuple
+
+from pwfl.learning import sources
+from pwfl.learning.datasets import SIZES
+from pwfl.learning.features import DIRECTIONS, asked
+from pwfl.runtime import shards, store
+from pwfl.runtime.files import content
+from pwfl.runtime.fingerprint import script
+from pwfl.scenario import ScenarioError, Study, checks
+from pwfl.scenario.common import Scenario
+from pwfl.scenario.values import plain
+from pwfl.stages import DATASET, FEATURES, GIVEN, GRAPH, IMPORTED, MAKER, PROJECTION, STAGES, variants
+from pwfl.systems import registry
+
+Files = Mapping[str, str | list[str]]
+Route = dict[str, dict]  # stage -> the description of a scheme's tables, stages in the order of the graph
+
+
+class Job(NamedTuple):
+    """A job: what it is of, and its files by name, one or several an input.
+
+    Attributes
+    ----------
+    inputs
+        Files of the store.
+    outside
+        Files that no job makes; what they hold is in the description.
+    reports
+        Files of other jobs of the report.
+    outputs
+        Files of the store that a stage makes.
+    """
+
+    description: dict
+    inputs: Files = MappingProxyType({})
+    outside: Files = MappingProxyType({})
+    reports: Files = MappingProxyType({})
+    outputs: Files = MappingProxyType({})
+
+
+class Plan(NamedTuple):
+    """All that a study computes before its report.
+
+    Attributes
+    ----------
+    routes
+        Scenario -> scheme -> stage -> description.
+    descriptions
+        Address -> description.
+    owners
+        Address -> a scenario that the tables belong to.
+    """
+
+    study: Study
+    routes: dict[str, dict[str, Route]]
+    descriptions: dict[str, dict]
+    owners: dict[str, Scenario]
+
+    def jobs(self) -> Iterator[Job]:
+        """The jobs that the whole study needs: not those that points of a sweep have on request."""
+        places = {
+            (description["address"], shard): None
+            for name, schemes in self.routes.items()
+            for route in schemes.values()
+            for stage, description in route.items()
+            if not (GRAPH[stage].on_request and name in self.study.points)
+            for shard in shards.of(self.study.scenarios[name], stage)
+        }
+        return (self.job(*place) for place in places)
+
+    def job(self, address: str, shard: str = shards.ALL) -> Job:
+        """A shard's job at an address. Raises ScenarioError where the study has nothing there."""
+        if address not in self.descriptions:
+            raise ScenarioError(
+                f"{self.study.source}: nothing of the study {self.study.name} has the address {address}; "
+                f"results/{self.study.name}/SCENARIO/addresses.csv lists those that have"
+            )
+        description = self.descriptions[address]
+        stage, owner = description["stage"], self.owners[address]
+        inputs = {}
+        for before, tables in read(owner, description).items():
+            held, at = needed(owner, stage, shard, before), description["upstream"][before]
+            for table in tables:
+                paths = [file(before, at, name, table) for name in held]
+                inputs[table] = paths if len(paths) > 1 else paths[0]
+        outputs = {table: file(stage, address, shard, table) for table in GRAPH[stage].makes}
+        return Job(description, inputs, outside(owner, description), outputs=outputs)
+
+    def files(self, scenario: str, table: str, first: bool = False) -> list[str]:
+        """A table's files in a scenario, of each scheme where these differ; with `first`, of the first shards alone."""
+        stage, routes = MAKER[table], list(self.routes[scenario].values())
+        names = shards.of(self.study.scenarios[scenario], stage)
+        return [
+            file(stage, route[stage]["address"], shard, table)
+            for route in (routes if GRAPH[stage].each else routes[:1])
+            for shard in (names[:1] if first else names)
+        ]
+
+
+def plan(study: Study) -> Plan:
+    """The plan of a study. It writes nothing."""
+    found = {name: routes(scenario) for name, scenario in study.scenarios.items()}
+    descriptions, owners = {}, {}
+    for name, schemes in found.items():
+        for route in schemes.values():
+            for description in route.values():
+                address, scenario = description["address"], study.scenarios[name]
+                descriptions[address] = description
+                if address not in owners or (
+                    outside(scenario, description) and not outside(owners[address], description)
+                ):
+                    owners[address] = scenario  # of scenarios with the same data set, one that has its files
+    return Plan(study, found, descriptions, owners)
+
+
+def routes(scenario: Scenario) -> dict[str, Route]:
+    """What each scheme of a scenario computes; stages that schemes share, and read the same, have the same address."""
+    common = {description["stage"]: description for description in given(scenario)}
+    known: dict[tuple, dict] = {}
+    found = {}
+    for scheme in scenario.schemes:
+        route, chosen = dict(common), variants(scheme.scheduler, scheme.noise)
+        for stage, declared in STAGES.items():
+            key = (stage, *(getattr(scheme, part) for part in declared.each))
+            if key not in known:
+                known[key] = _describe(scenario, stage, chosen.get(stage), route)
+            route[stage] = known[key]
+        found[scheme.name] = route
+    return found
+
+
+def given(scenario: Scenario) -> list[dict]:
+    """The descriptions of what a scenario needs before its channel: what is trained on, and tables from outside.
+
+    A projection is learned from no data: its description names neither users nor a data set.
+    """
+    found = []
+    if paths := checks.imports(scenario):
+        package = registry.system(scenario.system).package
+        contents = {table: content(path) for table, path in paths.items()}
+        parameters = {"system": scenario.system}
+        own = (f"{package}.{IMPORTED}", f"{package}.tables")
+        found.append(_addressed(IMPORTED, None, parameters, {}, *own, system=scenario.system, contents=contents))
+    if "data" not in type(scenario).model_fields:
+        return found
+    name, wanted = scenario.data.dataset, asked(scenario)
+    images = [_addressed(DATASET, name, {}, {})]
+    if not wanted.pixels:
+        if wanted.kind in DIRECTIONS:
+            images.append(_addressed(PROJECTION, wanted.kind, {"side": isqrt(SIZES[name].features)}, {}))
+        upstream = {description["stage"]: description["address"] for description in images}
+        parameters = {"dataset": name, "variants": wanted.variants}
+        images.append(_addressed(FEATURES, wanted.kind, parameters, upstream))
+    return [*found, *images]
+
+
+def outside(scenario: Scenario, description: dict) -> dict[str, str | list[str]]:
+    """The files from outside that a job reads, by name."""
+    stage = description["stage"]
+    if stage == DATASET:
+        files = sources.idx_files(scenario.data.dataset, scenario.data.folder)
+        return {"files": files} if files else {}
+    return checks.imports(scenario) if stage == IMPORTED else {}
+
+
+def read(scenario: Scenario, description: dict) -> dict[str, tuple[str, ...]]:
+    """The tables that a job reads, by the stages that make them."""
+    wanted = registry.reads(scenario.system, description["stage"], description["variant"])
+    found = {before: tuple(table for table in wanted if MAKER[table] == before) for before in description["upstream"]}
+    return {before: tables or GRAPH[before].makes for before, tables in found.items()}  # others: what is trained on
+
+
+def needed(scenario: Scenario, stage: str, shard: str, before: str) -> list[str]:
+    """The shards of an earlier stage that a shard of a stage needs."""
+    grid, before_grid = GRAPH[stage].grid, GRAPH[before].grid
+    if grid == before_grid:
+        return [shard]
+    if None in (grid, before_grid):
+        return shards.of(scenario, before)
+    return shards.covering(*shards.bounds(shard), getattr(scenario.shards, before_grid))
+
+
+def file(stage: str, address: str, shard: str, table: str) -> str:
+    """Where a table lies, in the folder that holds the store."""
+    suffix = "npz" if stage in GIVEN and stage != IMPORTED else "parquet"
+    return "/".join(["store", stage, address, *([shard] if shard != shards.ALL else []), f"{table}.{suffix}"])
+
+
+def listing(schemes: dict[str, Route]) -> list[list[str]]:
+    """The addresses behind a scenario's report: rows of scheme, stage, address, and the folder of its tables."""
+    return [
+        [scheme, stage, route[stage]["address"], f"store/{stage}/{route[stage]['address']}"]
+        for scheme, route in schemes.items()
+        for stage in GRAPH
+        if stage in route
+    ]
+
+
+def _describe(scenario: Scenario, stage: str, variant: str | None, before: Route) -> dict:
+    """The description of a stage's variant, given those of the stages before it."""
+    declared = STAGES[stage]
+    upstream = {MAKER[table] for table in registry.reads(scenario.system, stage, variant)}
+    if declared.takes_data:
+        upstream.add(FEATURES if FEATURES in before else DATASET)
+    package = registry.system(scenario.system).package
+    return _addressed(
+        stage,
+        variant,
+        plain(scenario.of_stage(stage, variant)),
+        {name: before[name]["address"] for name in GRAPH if name in upstream and name in before},
+        f"{package}.{stage}",
+        f"{package}.tables",
+        system=scenario.system,
+    )
+
+
+def _addressed(stage: str, variant: str | None, parameters: dict, upstream: dict, *modules: str, **more) -> dict:
+    """A description, with its address."""
+    code = store.code(*modules, GRAPH[stage].work, *script("stage"))
+    description = {"stage": stage, "variant": variant, "parameters": parameters, "upstream": upstream} | more | code
+    return {"address": store.digest(description)} | description

@@ -1,0 +1,95 @@
+"""The plan of a study's jobs: whole, without files, and enough to compute everything by it."""
+
+import polars as pl
+import pytest
+
+import pwfl
+from conftest import TINY
+from pwfl.runtime import shards
+from pwfl.scenario import ScenarioError, load
+from pwfl.scenario.values import Values
+from pwfl.stages import GRAPH
+from pwfl.systems import registry
+from pwfl.tables import finished
+from pwfl.work.stage import Task
+from pwfl.workflow.execution import execute
+from pwfl.workflow.plan import plan
+
+AGING = {
+    "system": "age_aware",
+    "realizations": 5,
+    "training_realizations": 4,
+    "shards": {"optimization": 2, "training": 3},
+    "audit": {"canaries": 50},
+    "schedule": {"horizon": 4},
+    "training": {"draws": 5},
+    "schemes": [
+        {"name": "one", "scheduler": "random", "noise": "constant"},
+        {"name": "two", "scheduler": "random", "noise": "adaptive"},
+    ],
+}
+STROKES = {"base": TINY["base"] | {"training": TINY["base"]["training"] | {"features": "strokes"}}}
+
+
+def paths(files) -> list[str]:
+    """All paths of a job's inputs, which are one or several."""
+    return [path for each in files.values() for path in ([each] if isinstance(each, str) else each)]
+
+
+def planned(**config):
+    return plan(load({"scenarios": {"one": {}}} | config, "a test"))
+
+
+CASES = {name: {"base": registry.system(name).catalog.tiny | {"system": name}} for name in registry.BUILT_IN}
+
+
+@pytest.mark.parametrize("config", [*CASES.values(), STROKES], ids=[*CASES, "features"])
+def test_each_input_is_made_by_one_job(config):
+    jobs = list(planned(**config).jobs())
+    made = [path for job in jobs for path in paths(job.outputs)]
+    assert len(made) == len(set(made))
+    for number, job in enumerate(jobs):
+        before = {path for earlier in jobs[:number] for path in paths(earlier.outputs)}
+        assert set(paths(job.inputs)) <= before
+        assert set(job.outputs) == set(GRAPH[job.description["stage"]].makes)
+
+
+def test_what_jobs_make_one_by_one_is_what_simulate_returns():
+    """Shards of training hold three realizations, those of the other stages two; none divides five."""
+    chosen = planned(base=AGING)
+    made: dict[str, pl.DataFrame] = {}
+    for job in chosen.jobs():
+        inputs = {name: pl.concat([made[path] for path in paths({name: files})]) for name, files in job.inputs.items()}
+        description, shard = job.description, next(iter(job.outputs.values())).split("/")[3]
+        realizations = range(*shards.bounds(shard)) if shard.startswith("0") else None
+        task = Task(description["stage"], Values(description["parameters"]), description["variant"], realizations)
+        found = execute(task, inputs)
+        made |= {path: finished(found[name], name, "age_aware") for name, path in job.outputs.items()}
+    expected = pwfl.simulate(AGING).scenarios["scenario"].stages
+    for table, frame in expected.items():
+        files = pl.concat([made[path] for path in chosen.files("one", table)])
+        count = AGING["training_realizations" if table in ("history", "holdings") else "realizations"]
+        assert files.filter(pl.col("realization") < count).equals(frame.drop("scheme", strict=False))
+
+
+def test_points_of_a_sweep_are_not_audited_unasked():
+    stages = {
+        job.description["stage"] for job in planned(scenarios={"one": AGING | {"sweep": {"seed": [2, 3]}}}).jobs()
+    }
+    assert stages == {"channel", "schedule", "noise", "train", "account"}
+    assert "audit" in {job.description["stage"] for job in planned(base=AGING).jobs()}
+
+
+def test_scenarios_share_what_reads_the_same():
+    one = {job.description["address"] for job in planned(base=AGING).jobs()}
+    other = AGING | {"privacy": {"target_epsilons": [0.4]}}
+    both = planned(scenarios={"one": AGING, "two": other})
+    second = {description["address"] for route in both.routes["two"].values() for description in route.values()}
+    shared = one & second
+    assert {both.descriptions[address]["stage"] for address in shared} == {"channel"}
+    assert one | second == set(both.descriptions)
+
+
+def test_an_address_of_another_study_is_refused():
+    with pytest.raises(ScenarioError, match="nothing of the study study has the address 0123456789ab; results/study/"):
+        planned(base=AGING).job("0123456789ab")
