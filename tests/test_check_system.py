@@ -79,7 +79,7 @@ def test_a_stage_that_mixes_realizations_is_found(aging, monkeypatch):
     with pytest.raises(
         testing.CheckError, match="random: realization 0 depends on the others of its shard: table noise"
     ):
-        testing._check_shards(aging, None)
+        testing._check_shards(aging, {})
 
 
 def test_a_draw_from_elsewhere_is_found(aging, monkeypatch):
@@ -96,7 +96,7 @@ def test_a_draw_from_elsewhere_is_found(aging, monkeypatch):
 
     monkeypatch.setattr(schedule, "run", drawn)
     with pytest.raises(testing.CheckError, match="run twice, it differs"):
-        testing._check_shards(aging, None)
+        testing._check_shards(aging, {})
 
 
 def test_a_draw_by_a_seed_of_its_own_is_found(aging, monkeypatch):
@@ -111,7 +111,7 @@ def test_a_draw_by_a_seed_of_its_own_is_found(aging, monkeypatch):
 
     monkeypatch.setattr(noise, "run", drawn)
     with pytest.raises(testing.CheckError, match="though all of `streams` was held fixed"):
-        testing._check_draws(aging, None)
+        testing._check_draws(aging, {})
 
 
 def test_a_table_that_the_catalog_does_not_let_a_stage_read_is_named(aging, monkeypatch):
@@ -120,7 +120,7 @@ def test_a_table_that_the_catalog_does_not_let_a_stage_read_is_named(aging, monk
     catalog = registry.system("age_aware").catalog
     monkeypatch.setattr("pwfl.systems.age_aware.catalog.CATALOG", replace(catalog, reads={"noise": ("users",)}))
     with pytest.raises(KeyError, match="stage noise uses the table 'schedule', which it is not handed"):
-        testing._check_shards(aging, None)
+        testing._check_shards(aging, {})
 
 
 def test_a_stage_that_imports_another_one_is_found(aging, monkeypatch):
@@ -141,7 +141,7 @@ def test_a_purpose_that_is_drawn_for_twice_is_found(aging, monkeypatch):
 
     monkeypatch.setattr(noise, "run", drawn)
     with pytest.raises(testing.CheckError, match="schedule and noise both draw for 'schedule'"):
-        testing._check_draws(aging, None)
+        testing._check_draws(aging, {})
 
 
 def test_a_draw_that_is_not_used_is_found(aging, monkeypatch):
@@ -156,7 +156,7 @@ def test_a_draw_that_is_not_used_is_found(aging, monkeypatch):
 
     monkeypatch.setattr(noise, "run", drawn)
     with pytest.raises(testing.CheckError, match="the draw 'unused' changes nothing of noise from realization"):
-        testing._check_draws(aging, None)
+        testing._check_draws(aging, {})
 
 
 def test_a_guarantee_without_noise_is_found(aging, monkeypatch):
@@ -172,7 +172,7 @@ def test_a_guarantee_without_noise_is_found(aging, monkeypatch):
     with pytest.raises(
         testing.CheckError, match=r"epsilon_exact is \[1.0, .* where no noise is added; must be infinite"
     ):
-        testing._check_accounting(aging)
+        testing._check_accounting(aging, {})
 
 
 def test_a_delta_that_is_not_followed_is_found(monkeypatch):
@@ -182,7 +182,7 @@ def test_a_delta_that_is_not_followed_is_found(monkeypatch):
     model, original = resolve(tiny | {"training_realizations": 2}, {}), account.exact_epsilon
     monkeypatch.setattr(account, "exact_epsilon", lambda rho, delta: original(rho, 1e-5))
     with pytest.raises(testing.CheckError, match="epsilon_exact does not grow as delta falls"):
-        testing._check_accounting(model)
+        testing._check_accounting(model, testing._given(model))
 
 
 def test_a_report_that_differs_from_the_catalog_is_found(aging, monkeypatch):

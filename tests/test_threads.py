@@ -32,8 +32,8 @@ TRAINING = f"""
 import hashlib
 import numpy as np
 import pwfl
-import stage_of
-with run.quiet_tensorflow():
+from pwfl.workflow import execution
+with execution.quiet_tensorflow():
     import tensorflow as tf
     from pwfl.learning import engine, network
 

@@ -19,7 +19,7 @@ from pwfl.systems import registry
 from pwfl.workflow import execution, reports
 from pwfl.workflow.plan import plan
 
-UNNAMED = {"pwfl.workflow.execution"}  # quiet
+UNNAMED = {"pwfl.workflow.execution", "pwfl.runtime.threads"}  # quiet, which gives every stage one thread
 PARTS = {"figure": REPORT, "summarize": REPORT, "compare": "comparison", "comparison_figure": "comparison"}  # of build
 
 

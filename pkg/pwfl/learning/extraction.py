@@ -5,10 +5,10 @@ from math import isqrt
 
 import numpy as np
 from scipy.sparse import csr_array
-from threadpoolctl import threadpool_limits
 
 from pwfl.learning import projection
 from pwfl.learning.features import PIXELS
+from pwfl.runtime import threads
 
 CHUNK = 1000  # images at a time
 ANGLE, SCALE, SHEAR = np.pi / 18, 0.08, 0.12  # of the variants
@@ -49,7 +49,7 @@ def extract(
         found = [of_images((warp @ images.T).T if warp is not None else images) for warp in (None, *warps(side))]
         return np.stack(found, axis=1)
 
-    with threadpool_limits(1):  # so that no last digit depends on the number of cores
+    with threads.one_of_blas():
         return _chunked(of_images, x_train), y_train, _chunked(of_variants if variants else of_images, x_test), y_test
 
 

@@ -11,13 +11,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import eigh
 from scipy.sparse.linalg import eigsh
-from threadpoolctl import threadpool_limits
 
 from pwfl import streams
 from pwfl.learning import synthetic
 from pwfl.learning.datasets import content
 from pwfl.learning.features import GRIDS, MOST_DIRECTIONS
 from pwfl.learning.scattering import scattering
+from pwfl.runtime import threads
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class Projection(NamedTuple):
 
 def learn(kind: str, side: int) -> Projection:
     """The projection of one of RECIPES, for images with so many pixels on a side."""
-    with threadpool_limits(1):  # so that no last digit depends on the number of cores
+    with threads.one_of_blas():
         return discriminants(_features(kind, side), RECIPES[kind])
 
 
