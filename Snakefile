@@ -17,8 +17,15 @@ include: "rules/figures.smk"
 include: "rules/report.smk"
 
 
-from pwfl.runtime import locks
-from pwfl.workflow import progress
+from snakemake.logging import logger
+
+from pwfl.runtime import locks, watch
+from pwfl.workflow import estimate, progress
+
+watch.hand_over()
+if decides:
+    for warning in (*study.warnings, *(estimate.remaining(planned) if is_main else ())):
+        logger.warning(warning)
 
 
 wildcard_constraints:
@@ -29,8 +36,10 @@ wildcard_constraints:
 
 # Not before jobs start: dry runs, reports and --unlock go beside a run.
 onstart:
-    with entrance.told(WorkflowError):
+    try:
         locks.hold([study.name], ".snakemake/pwfl")  # until this process ends
+    except locks.BusyError as error:
+        raise WorkflowError(str(error)) from None
     watch.answer_in_a_thread()
     progress.Progress("logs", len(workflow.dag)).follow(logger)
     # Its limit of jobs a second makes Snakemake 9 look for jobs once a second more with each job that ends.

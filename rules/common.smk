@@ -4,27 +4,22 @@ from functools import cache
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
-from snakemake.logging import logger
 from snakemake.settings.types import RerunTrigger
 
 PROJECT = Path(str(workflow.current_basedir)).parent
 sys.path.insert(0, str(PROJECT / "pkg"))  # a checkout works without installation
 
 from pwfl import entrance, scenario
-from pwfl.runtime import watch
-from pwfl.workflow import estimate, jobs, reports
+from pwfl.workflow import jobs, reports
 from pwfl.workflow.plan import plan
 
 jobs.give_path(PROJECT / "pkg")
-watch.hand_over()
 is_main = workflow.modifier.is_main_snakefile()  # not a module of another workflow
 decides = workflow.is_main_process  # jobs take what was decided
-with entrance.told(WorkflowError):
-    files, configs = None, workflow.configfiles or [
-        "config/config.yaml"
-    ]  # also under `--config` alone
-    if decides and is_main:  # in words, before Snakemake reads it
-        files = scenario.read(configs, workflow.config_settings.config_args or [])
+try:
+    configs = workflow.configfiles or ["config/config.yaml"]  # also under `--config` alone
+    arguments = workflow.config_settings.config_args or []
+    files = scenario.read(configs, arguments) if decides and is_main else None
     if is_main and not workflow.configfiles:
         workflow.configfile(*configs)
     source = ", ".join(map(str, configs)) if is_main else "the module's config"
@@ -33,25 +28,22 @@ with entrance.told(WorkflowError):
         scenario.check_surroundings(study)
     planned = plan(study)
     report_jobs = reports.plan(planned, PROJECT / "report")
+except Exception as error:
+    raise WorkflowError(entrance.message(error)) from None
 RESULTS = f"results/{study.name}"
 # In a storage, records cannot be read now: there Snakemake's memory of params decides.
 by_records = not getattr(workflow.storage_settings, "default_storage_provider", None)
-stale = {
-    path: workflow.modifier.path_modifier.replace_prefix(f"{RESULTS}/{path}")
-    for path in report_jobs
-}
-if decides:
-    stale = reports.stale(report_jobs, stale) if by_records else stale
-    for warning in (*study.warnings, *(estimate.remaining(planned) if is_main else ())):
-        logger.warning(warning)
+lies = workflow.modifier.path_modifier.replace_prefix  # also as a module
+stale = {path: lies(f"{RESULTS}/{path}") for path in report_jobs}
+if decides and by_records:
+    stale = reports.stale(report_jobs, stale)
 
 
 @cache
 def let_content_decide():
     """Run what is missing and what is of another plan, whatever files' times and the command line say.
 
-    Called by input functions, after Snakemake has read its settings and before it decides. Files appear whole or
-    not at all, so its marks of jobs that were killed say nothing.
+    Called between Snakemake's settings and its decision. Files appear whole: its marks of killed jobs say nothing.
     """
     if decides:
         workflow.dag_settings.rerun_triggers = {RerunTrigger.PARAMS}
@@ -61,11 +53,13 @@ def let_content_decide():
 
 
 def due(name, wildcards):
-    """The plan's job for a rule: of the report by its name, of a stage by its address."""
-    with entrance.told(WorkflowError):
+    """The plan's job of a rule: of the report by its name, of a stage by its address."""
+    try:
         if name:
             return reports.find(report_jobs, study, name, wildcards.get("scenario"))
         return planned.job(wildcards.address, wildcards.get("shard", "all"))
+    except scenario.ScenarioError as error:
+        raise WorkflowError(str(error)) from None
 
 
 def depends(name=None):

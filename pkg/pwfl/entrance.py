@@ -28,15 +28,6 @@ def located() -> Iterator[None]:
         raise InternalError(message(error)) from error
 
 
-@contextmanager
-def told(kind: type[Exception]) -> Iterator[None]:
-    """Let errors of a block become those of a kind, whose message is all that is told."""
-    try:
-        yield
-    except Exception as error:
-        raise kind(message(error)) from None
-
-
 def command(main: Callable[[list[str]], int]) -> None:
     """Run a command with the arguments of this process, and end the process with its status, or with a message."""
     try:
