@@ -55,7 +55,7 @@ def check_system(name: str) -> pl.DataFrame:
     - Modules are there, no stage's module imports another stage's, and every number of the parameters has two bounds.
     - What history says that a training has spent after all rounds is what outcome says.
     - A draw by `pwfl.streams` is of one stage, follows seed and realization, and matters; a second run is the same.
-    - The guarantee follows delta, where there is one, and is infinite without noise (`silent` of the catalog).
+    - The guarantee follows delta, where there is one, and is infinite without noise (`zero_noise_values`).
     - Figures, tables and claims are those of the catalog, with captions; they build with one realization, and with
       none trained.
     - Each parameter can be changed, and stands in the addresses of the stages that it is declared to be read by.
@@ -313,10 +313,10 @@ def loosened(loose: set[str]) -> Iterator[set[str]]:
 
 def _check_accounting(model: Scenario, given: dict) -> None:
     """The guarantee follows delta, and there is none without noise."""
-    silent = registry.system(model.system).catalog.silent
-    if not silent:
+    without_noise = registry.system(model.system).catalog.zero_noise_values
+    if not without_noise:
         raise CheckError(
-            "the catalog names no columns of the table noise that are zero where no noise is added: `silent`"
+            "the catalog names no columns of the table noise that are zero where no noise is added: `zero_noise_values`"
         )
     privacy = getattr(model, "privacy", None)
     deltas = (1e-3, 1e-8) if privacy is not None and "delta" in type(privacy).model_fields else ()
@@ -333,13 +333,13 @@ def _check_accounting(model: Scenario, given: dict) -> None:
             both = large.is_finite() & small.is_finite()
             if not (large < small).filter(both).all() or (both.any() and large.equals(small)):
                 raise CheckError(f"{scheme.name}: epsilon_exact does not grow as delta falls, of the same noise")
-        quiet = found | {"noise": found["noise"].with_columns(**{c: pl.lit(v) for c, v in silent.items()})}
+        quiet = found | {"noise": found["noise"].with_columns(**{c: pl.lit(v) for c, v in without_noise.items()})}
         without = _outcome(model, quiet)["epsilon_exact"]
         if not without.is_infinite().fill_null(True).all():
             raise CheckError(
                 f"{scheme.name}: epsilon_exact is {without.to_list()} where no noise is added; must be infinite "
-                f"(with noise: {epsilon['epsilon_exact'].to_list()}); does `silent` of the catalog name all noise that "
-                "the guarantee counts?"
+                f"(with noise: {epsilon['epsilon_exact'].to_list()}); does `zero_noise_values` of the catalog name "
+                "all noise that the guarantee counts?"
             )
 
 

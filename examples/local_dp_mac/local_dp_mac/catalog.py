@@ -23,5 +23,5 @@ CATALOG = Catalog(
         "network": {"devices": 4},
         "training": {"rounds": 3, "evaluate_every": 2},
     },
-    silent={"noise_std": 0.0, "receiver_std": 0.0},
+    zero_noise_values={"noise_std": 0.0, "receiver_std": 0.0},
 )

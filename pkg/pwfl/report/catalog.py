@@ -34,9 +34,9 @@ class Catalog:
         (scheduler, noise) -> colour; other schemes, and those whose colour an earlier one has, get one that is free.
     tiny
         A scenario that runs through all stages in seconds, for `pwfl.testing`.
-    deals
+    uses_dataset
         Whether users hold samples of a data set, as `pwfl.learning.partition.deal_out` deals them out.
-    silent
+    zero_noise_values
         Columns of the table `noise`, and their values where no noise is added, for `pwfl.testing`.
     """
 
@@ -47,8 +47,8 @@ class Catalog:
     reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
     colours: dict[tuple[str, str], str] = field(default_factory=dict)
     tiny: dict = field(default_factory=dict)
-    deals: bool = False
-    silent: dict[str, float] = field(default_factory=dict)
+    uses_dataset: bool = False
+    zero_noise_values: dict[str, float] = field(default_factory=dict)
 
 
 # Of systems that train a network, with the stages' tables that they are drawn from.
@@ -90,7 +90,7 @@ SWEEP_FIGURES = ("outcomes", "plane", "rounds")
 
 def scenario_figures(catalog: Catalog) -> dict[str, tuple[str, ...]]:
     """A scenario's figures, the system's own and the common ones, with the tables that they are drawn from."""
-    common = {name: needed for name, needed in COMMON_FIGURES.items() if name != "holdings" or catalog.deals}
+    common = {name: needed for name, needed in COMMON_FIGURES.items() if name != "holdings" or catalog.uses_dataset}
     return catalog.figures | common
 
 

@@ -31,7 +31,7 @@ class Task(NamedTuple):
     checkpoint: Checkpoint | None = None
 
 
-class Handed(dict):
+class StageTables(dict):
     """The tables that a stage is handed; asking for another one says where it would be declared."""
 
     def __init__(self, stage: str, found: Tables):
@@ -48,7 +48,7 @@ class Handed(dict):
 
 def run(task: Task, found: Tables) -> Tables:
     """The tables of a stage, or of a variant of one, from those of earlier stages."""
-    arguments = (task.variant, handed(task, found)) if task.variant else (handed(task, found),)
+    arguments = (task.variant, tables_read(task, found)) if task.variant else (tables_read(task, found),)
     with module(task) as own:
         return checked(task, own.run(task.values, *arguments))
 
@@ -61,10 +61,10 @@ def module(task: Task) -> Iterator[ModuleType]:
         yield own
 
 
-def handed(task: Task, found: Mapping) -> Handed:
+def tables_read(task: Task, found: Mapping) -> StageTables:
     """The tables that a stage's variant reads by its catalog, in the order of their keys, whichever they came in."""
     wanted = registry.reads(task.values.system, task.stage, task.variant)
-    return Handed(task.stage, {name: ordered(task, name, found) for name in wanted})
+    return StageTables(task.stage, {name: ordered(task, name, found) for name in wanted})
 
 
 def ordered(task: Task, name: str, found: Mapping) -> pl.DataFrame:

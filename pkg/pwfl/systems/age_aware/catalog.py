@@ -37,5 +37,5 @@ CATALOG = Catalog(
         "training": {"draws": 3},
         "audit": {"canaries": 50},
     },
-    silent={"noise_scale_wh": 0.0, "classical_epsilon": float("inf")},
+    zero_noise_values={"noise_scale_wh": 0.0, "classical_epsilon": float("inf")},
 )

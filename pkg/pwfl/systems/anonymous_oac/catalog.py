@@ -36,6 +36,6 @@ CATALOG = Catalog(
         "training": {"hidden_layers": [4], "rounds": 2, "evaluate_every": 1},
         "audit": {"canaries": 50},
     },
-    deals=True,
-    silent={"noise_std": 0.0, "noise_multiplier": 0.0},
+    uses_dataset=True,
+    zero_noise_values={"noise_std": 0.0, "noise_multiplier": 0.0},
 )

@@ -43,6 +43,6 @@ CATALOG = Catalog(
         "training": {"hidden_layers": [], "rounds": 2, "clip_norm": 1.0, "evaluate_every": 1},
         "audit": {"canaries": 50},
     },
-    deals=True,
-    silent={"noise_std": 0.0},
+    uses_dataset=True,
+    zero_noise_values={"noise_std": 0.0},
 )

@@ -28,6 +28,6 @@ CATALOG = Catalog(
         "training": {"rounds": 2, "local_steps": 2, "batch_size": 8},
         "audit": {"canaries": 50},
     },
-    deals=True,
-    silent={"noise_std": 0.0, "effective_noise_std": 0.0},
+    uses_dataset=True,
+    zero_noise_values={"noise_std": 0.0, "effective_noise_std": 0.0},
 )
