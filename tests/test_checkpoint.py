@@ -46,3 +46,11 @@ def test_a_finished_job_leaves_no_checkpoint(tmp_path):
     (tmp_path / "history.parquet").touch()
     checkpoint(tmp_path).remove()
     assert {path.name for path in tmp_path.iterdir()} == {"history.parquet"}
+
+
+def test_what_a_killed_job_had_begun_to_write_goes_with_its_checkpoint(tmp_path):
+    saved = checkpoint(tmp_path)
+    begun = saved.path.with_name(f".663.{saved.path.name}")
+    begun.write_bytes(b"half")
+    saved.remove()
+    assert not begun.exists()

@@ -50,5 +50,6 @@ class Checkpoint:
         kept.write_table(pl.concat(histories.values()), str(self.path), self.label)
 
     def remove(self) -> None:
-        """Delete this checkpoint."""
-        self.path.unlink(missing_ok=True)
+        """Delete this checkpoint, and what a killed job had begun to write of it."""
+        for path in (self.path, *self.path.parent.glob(f".*.{self.path.name}")):
+            path.unlink(missing_ok=True)
