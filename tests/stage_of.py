@@ -2,6 +2,7 @@
 
 from unittest import mock
 
+from pwfl import testing
 from pwfl.learning import features
 from pwfl.scenario.values import Values
 from pwfl.stages import GRAPH
@@ -47,10 +48,7 @@ def audit(values, found):
 
 def data_of(model):
     """What a scenario trains on."""
-    found = {}
-    for description in plan.given(model):
-        found |= execution.in_memory(model, description, found)
-    return features.training_data(model.of_stage("train"), found)
+    return features.training_data(model.of_stage("train"), testing._given(model))
 
 
 def addresses(model):

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 import pwfl
-from conftest import TINY
+from conftest import SMALL, TINY
 from pwfl.runtime import shards
 from pwfl.scenario import ScenarioError, load
 from pwfl.scenario.values import Values
@@ -15,18 +15,11 @@ from pwfl.work.stage import Task
 from pwfl.workflow.execution import execute
 from pwfl.workflow.plan import plan
 
-AGING = {
-    "system": "age_aware",
+AGING = SMALL["base"] | {
     "realizations": 5,
     "training_realizations": 4,
     "shards": {"optimization": 2, "training": 3},
-    "audit": {"canaries": 50},
-    "schedule": {"horizon": 4},
     "training": {"draws": 5},
-    "schemes": [
-        {"name": "one", "scheduler": "random", "noise": "constant"},
-        {"name": "two", "scheduler": "random", "noise": "adaptive"},
-    ],
 }
 STROKES = {"base": TINY["base"] | {"training": TINY["base"]["training"] | {"features": "strokes"}}}
 

@@ -31,13 +31,13 @@ def remaining(plan: Plan) -> list[str]:
             missing[job.description["stage"], job.description.get("system", "")] += 1
     if not (jobs := missing.total()):
         return []
-    before = {stage: measured(stage) for stage in GRAPH}
+    before = {stage: measured(stage) for stage in GRAPH if stage in {name for name, _ in missing}}
     costs = {job: typical(before[job[0]], job[1]) for job in missing}
     seconds = sum(count * costs[job].seconds for job, count in missing.items())
     stored = sum(count * costs[job].stored for job, count in missing.items())
     time = f"{seconds / 3600:,.1f} core-hours" if seconds > 3600 else f"{ceil(seconds / 60)} core-minutes"
     disk = f"{stored / 2**30:,.1f} GiB" if stored > 2**30 else f"{ceil(stored / 2**20)} MiB"
-    guessed = [stage for stage in before if not before[stage] and stage in {name for name, _ in missing}]
+    guessed = [stage for stage, jobs_of in before.items() if not jobs_of]
     basis = f", with {GUESS.seconds:g} s a job of {', '.join(guessed)}, as none ran here before" if guessed else ""
     return [f"Stages have {jobs:,} jobs to do, about {time} and {disk} in store/{basis}; then the report"]
 
