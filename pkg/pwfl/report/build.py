@@ -1,7 +1,6 @@
 """The stage report: a scenario's tables and figures, and those that compare the scenarios of a study.
 
-Tables of a scenario hold the rows of all its schemes, named in the first column; a scenario is handed over with
-the parameters that the stage reads.
+Tables of a scenario hold the rows of all its schemes, named in the first column.
 """
 
 import polars as pl
@@ -15,15 +14,13 @@ from pwfl.systems import registry
 def figure(scenario, name: str, tables: dict[str, pl.DataFrame]):
     """The Altair chart `name` of a scenario, from the tables that the system's catalog names for it."""
     own = registry.system(scenario.system).part("report").FIGURES
-    draw = (own | {name: getattr(results, name) for name in COMMON_FIGURES})[name]
+    draw = getattr(results, name) if name in COMMON_FIGURES else own[name]
     try:
         return draw(scenario, tables)
     except KeyError as error:
-        if error.args[0] in MAKER:
-            raise KeyError(
-                f"figure {name} uses the table {error.args[0]!r}; list it in `figures` of the catalog"
-            ) from None
-        raise
+        if (table := error.args[0]) not in MAKER:
+            raise
+        raise KeyError(f"figure {name} uses the table {table!r}; list it in `figures` of the catalog") from None
 
 
 def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
@@ -36,11 +33,14 @@ def compare(study: dict[str, dict]) -> dict[str, pl.DataFrame]:
     """The tables of a study: `systems`, `claims`, `summary`, `outcomes` and `front`.
 
     `study` maps each scenario's name to its `scenario`, with all parameters that any stage reads, the tables of its
-    report, and its `point` (`Study.place`). Each has a column for each swept parameter. Claims are made once of
+    report, and its `point` (`Study.place`). Each table has a column for each swept parameter. Claims are made once of
     scenarios that are the same in everything, as a scenario and a point of another one's sweep may be.
     """
+    first: dict[str, str] = {}
+    for name, content in study.items():
+        first.setdefault(repr(content["scenario"]), name)
+    different = {name: study[name] for name in first.values()}
     present = sorted({content["scenario"].system for content in study.values()})
-    different = _different(study)
     claims = [registry.system(name).part("claims").claims(_of_system(different, name)) for name in present]
     summaries = [content["summary"].select(pl.lit(name).alias("scenario"), pl.all()) for name, content in study.items()]
     outcomes = sweeps.outcomes(study)
@@ -64,11 +64,8 @@ def comparison_figure(system: str, name: str, study: dict[str, dict]):
     """The Altair chart `name` that compares a system's scenarios, or all of them for `systems`; see `compare`."""
     if system == "systems":
         return systems.COMPARISON_FIGURES[name](study)
-    own = registry.system(system).part("report")
-    draw = sweep_figures.FIGURES | (
-        own.COMPARISON_FIGURES if registry.system(system).catalog.comparison_figures else {}
-    )
-    return draw[name](_of_system(study, system))
+    own = getattr(registry.system(system).part("report"), "COMPARISON_FIGURES", {})
+    return (sweep_figures.FIGURES | own)[name](_of_system(study, system))
 
 
 def choices(system: str, name: str, study: dict[str, dict]) -> dict:
@@ -82,14 +79,6 @@ def _of_system(study: dict[str, dict], system: str) -> dict[str, dict]:
     return {name: content for name, content in study.items() if content["scenario"].system == system}
 
 
-def _different(study: dict[str, dict]) -> dict[str, dict]:
-    """The scenarios that are not the same in everything as an earlier one."""
-    first: dict[str, str] = {}
-    for name, content in study.items():
-        first.setdefault(repr(content["scenario"]), name)
-    return {name: study[name] for name in first.values()}
-
-
 def _placed(frame: pl.DataFrame, places: dict[str, dict]) -> pl.DataFrame:
     """A table of several scenarios with a column for each swept parameter, after that of the scenario."""
     rows = [pl.select(pl.lit(name).alias("scenario"), *sweeps.literals(values)) for name, values in places.items()]
@@ -97,5 +86,5 @@ def _placed(frame: pl.DataFrame, places: dict[str, dict]) -> pl.DataFrame:
     keys = values.columns[1:]
     frame = frame.drop(keys, strict=False)  # which a summary has from its scenario's report
     first = frame.columns.index("scenario") + 1
-    order = [*frame.columns[:first], *keys, *frame.columns[first:]]
-    return frame.join(values, on="scenario", how="left", maintain_order="left").select(order)
+    joined = frame.join(values, on="scenario", how="left", maintain_order="left")
+    return joined.select(*frame.columns[:first], *keys, *frame.columns[first:])

@@ -14,40 +14,22 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Catalog:
-    """What a system's stages read and what the reports of its scenarios show.
+    """What a system's stages read and what the reports of its scenarios show."""
 
-    Attributes
-    ----------
-    figures
-        Figure -> the stages' tables that it is drawn from: `users`, `links` and `holdings` of the first shard, others
-        of all schemes. Captions stand in the system's folder captions/FIGURE.rst.
-    tables
-        Table of a scenario's report -> caption.
-    comparison_figures
-        Figures that compare scenarios.
-    outcomes
-        Columns of the table `realizations` that points of a sweep are compared by, beside COMMON_OUTCOMES.
-    reads
-        A stage or a variant of one (`noise`, `noise/random`) -> the tables that it reads, where these are not all
-        that `pwfl.stages` lists.
-    colours
-        (scheduler, noise) -> colour; other schemes, and those whose colour an earlier one has, get one that is free.
-    tiny
-        A scenario that runs through all stages in seconds, for `pwfl.testing`.
-    uses_dataset
-        Whether users hold samples of a data set, as `pwfl.learning.partition.deal_out` deals them out.
-    zero_noise_values
-        Columns of the table `noise`, and their values where no noise is added, for `pwfl.testing`.
-    """
-
+    # Figure -> the stages' tables that it is drawn from: `users`, `links` and `holdings` of the first shard, others of
+    # all schemes. Captions are in the system's folder captions/FIGURE.rst.
     figures: dict[str, tuple[str, ...]]
-    tables: dict[str, str]
-    comparison_figures: tuple[str, ...] = ()
+    tables: dict[str, str]  # table of a scenario's report -> caption
+    comparison_figures: tuple[str, ...] = ()  # figures that compare scenarios
+    # Columns of the table `realizations` that points of a sweep are compared by, beside COMMON_OUTCOMES.
     outcomes: dict[str, Outcome] = field(default_factory=dict)
+    # A stage or a variant of one (`noise`, `noise/random`) -> its tables, where these are not all of `pwfl.stages`.
     reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    # (scheduler, noise) -> colour; other schemes, and those whose colour an earlier one has, get one that is free.
     colours: dict[tuple[str, str], str] = field(default_factory=dict)
-    tiny: dict = field(default_factory=dict)
-    uses_dataset: bool = False
+    tiny: dict = field(default_factory=dict)  # a scenario of seconds, for `pwfl.testing`
+    uses_dataset: bool = False  # whether users hold samples that `pwfl.learning.partition.deal_out` deals out
+    # Columns of the table `noise`, and their values where no noise is added, for `pwfl.testing`.
     zero_noise_values: dict[str, float] = field(default_factory=dict)
 
 

@@ -1,10 +1,10 @@
 """One engine for the claims of all systems: declared, measured from named series, decided by a band.
 
-A claim is a sentence and the band in which a number must lie for it to hold. The number is either
-counted (not random, or a fact about the realizations at hand) or an estimate with a 95% interval over
-realizations. An estimate decides only by its whole interval.
+A claim is a sentence and the band in which a number must lie for it to hold. The number is counted (not random, or a
+fact about the realizations at hand), or an estimate, which decides only by its whole 95% interval over realizations.
 """
 
+import json
 from collections.abc import Callable, Hashable, Iterable
 from typing import NamedTuple
 
@@ -103,20 +103,13 @@ class Claim(NamedTuple):
 def measure(claims: Iterable[Claim], where: str, series: dict, **fields: str) -> list[tuple]:
     """The rows of claims about a scenario, or about several, as far as their series let them be measured.
 
-    Parameters
-    ----------
-    where
-        What the rows name as scenario.
-    series
-        Values by name, as `by` looks them up.
-    fields
-        Values of the fields in texts and sources.
+    Rows name `where` as their scenario; `series` are values by name, `fields` those of the fields in texts and sources.
     """
     rows = []
     for claim in claims:
         if (measured := claim.measured(series)) is not None:
-            filled = claim._replace(text=claim.text.format(**fields), source=claim.source.format(**fields))
-            rows.append(row(filled, where, measured))
+            texts = {"text": claim.text.format(**fields), "source": claim.source.format(**fields)}
+            rows.append(row(claim._replace(**texts), where, measured))
     return rows
 
 
@@ -149,18 +142,15 @@ def row(claim: Claim, scenario: str, measured: Measure) -> tuple:
     """A row of the table of claims, columns SCHEMA."""
     value = None if np.isnan(measured.value) else measured.value
     ends = (measured.low, measured.high) if measured.shown else (None, None)
-    decided, count = verdict(measured, claim.band), measured.realizations
-    named = (claim.text, scenario, claim.source, claim.printed)
-    return (*named, value, *ends, measured.interval, str(claim.band), decided, count)
+    decided = (measured.interval, str(claim.band), verdict(measured, claim.band), measured.realizations)
+    return (claim.text, scenario, claim.source, claim.printed, value, *ends, *decided)
 
 
 def verdict(measure: Measure, band: Band) -> str:
     """`yes` if the whole interval lies in the band, `no` if it lies outside, else `open`."""
     low = -np.inf if measure.low is None else measure.low
     high = np.inf if measure.high is None else measure.high
-    if band.contains(low, high):
-        return "yes"
-    return "no" if band.excludes(low, high) else "open"
+    return "yes" if band.contains(low, high) else "no" if band.excludes(low, high) else "open"
 
 
 def table(rows: list[tuple]) -> pl.DataFrame:
@@ -179,17 +169,11 @@ def counted(value: float, realizations: int) -> Measure:
 
 
 def estimate(function: Callable, values: np.ndarray) -> Measure:
-    """A smooth function of the series' means, of a mean for one, with its interval over realizations.
+    """A smooth function of the means of series, shape (series, realization), with its interval over realizations.
 
-    The interval is the jackknife's with Student's t: of a mean or a difference of means that is
-    Student's own, of ratios and slopes it is asymptotically right, and tested from five realizations on.
-
-    Parameters
-    ----------
-    function
-        Takes means of shape (series, ...) and leaves out the first axis.
-    values
-        Shape (series, realization).
+    The function takes means of shape (series, ...) and leaves out the first axis. The interval is the jackknife's with
+    Student's t: of a mean or a difference of means that is Student's own, of ratios and slopes it is asymptotically
+    right, and tested from five realizations on.
 
     Examples
     --------
@@ -203,10 +187,10 @@ def estimate(function: Callable, values: np.ndarray) -> Measure:
 def worst(function: Callable, values: np.ndarray, *, largest: bool = True) -> Measure:
     """The largest (or least) of several functions of means, the worst case of a claim about all of them.
 
-    As `estimate`, but `function` returns shape (case, ...). The end towards the claim's limit needs no
-    correction for the number of cases: it exceeds that of the case that is truly worst. The other end
-    takes Bonferroni's. An infinite mean (of losses, of a scheme that diverged) is infinite for certain, as
-    the law's is then; of a quantity that is claimed to be small it says no.
+    As `estimate`, but `function` returns shape (case, ...). The end towards the claim's limit needs no correction for
+    the number of cases: it exceeds that of the case that is truly worst. The other end takes Bonferroni's. An infinite
+    mean (of losses, of a scheme that diverged) is infinite for certain, as the law's is then; of a quantity that is
+    claimed to be small it says no.
     """
     sign = 1 if largest else -1
     values = np.asarray(values, float)
@@ -230,9 +214,8 @@ def worst(function: Callable, values: np.ndarray, *, largest: bool = True) -> Me
 def maximum(values: np.ndarray, enough: int, bound: float | None = None) -> Measure:
     """The largest value in these realizations.
 
-    Where they are at least as many as the paper looked at (`enough`), that is the paper's statement, a fact. With
-    fewer it is only a lower end; the upper end is `bound`, which no realization exceeds, or unknown. A further
-    realization exceeds the maximum of N with probability 1 / (N + 1).
+    Of as many as the paper looked at (`enough`) that is the paper's statement, a fact; of fewer only a lower end, whose
+    upper end is `bound`, which no realization exceeds. Another one exceeds a maximum of N with probability 1 / (N + 1).
     """
     value, count = float(values.max()), len(values)
     if count >= enough:
@@ -258,25 +241,20 @@ def ratio(means: np.ndarray) -> np.ndarray:
 
 def alike(scenarios: dict[str, dict], *keys: str) -> list[list[str]]:
     """Groups of scenarios that are equal in all parameters but the keys `section.key`, or `key` of the scenario."""
-    groups = []
+    groups: dict[str, list[str]] = {}
     for name, content in scenarios.items():
         rest = plain(content["scenario"])
         for *section, key in (path.split(".") for path in keys):
             (rest.get(section[0], {}) if section else rest).pop(key, None)
-        for others, names in groups:
-            if others == rest:
-                names.append(name)
-                break
-        else:
-            groups.append((rest, [name]))
-    return [names for _, names in groups]
+        groups.setdefault(json.dumps(rest, sort_keys=True), []).append(name)
+    return list(groups.values())
 
 
 def by_scheme(scenario, frame: pl.DataFrame, columns: Iterable[str]) -> dict[tuple, np.ndarray]:
     """Series by realization of every scheme's rows, named by (scheduler, noise) and column; null is NaN."""
     series = {}
     for scheme in scenario.schemes:
-        own = frame.filter(pl.col("scheme") == scheme.name).sort("realization")
+        own = frame.filter(scheme=scheme.name).sort("realization")
         for column in columns:
             if column == "accuracy":
                 values = accuracies(own, datasets.SIZES[scenario.data.dataset].classes)
@@ -290,21 +268,16 @@ def by_scheme(scenario, frame: pl.DataFrame, columns: Iterable[str]) -> dict[tup
 
 def accuracies(frame: pl.DataFrame, classes: int) -> np.ndarray:
     """Final accuracies of a scheme's trained realizations, in their order; one that failed has guessing's."""
-    return _counting_failures(frame, "accuracy", 1 / classes)
+    return losses(frame, "accuracy", 1 / classes)
 
 
-def losses(frame: pl.DataFrame, column: str = "loss") -> np.ndarray:
-    """Final losses of a scheme's trained realizations, in their order; one that failed has an infinite one."""
-    return _counting_failures(frame, column, np.inf)
+def losses(frame: pl.DataFrame, column: str = "loss", failed: float = np.inf) -> np.ndarray:
+    """Final losses of a scheme's realizations, in their order: `failed` of one that failed, NaN of one not trained."""
+    value = pl.when(pl.col("training").is_in(FAILED)).then(pl.lit(failed)).otherwise(pl.col(column))
+    return frame.sort("realization").select(value.cast(pl.Float64)).to_series().to_numpy()
 
 
 def paired(*series: np.ndarray) -> np.ndarray:
     """Series of the same realizations, shape (series, realization), as far as all have a value (not NaN)."""
     values = np.stack([s[: min(map(len, series))] for s in series])
     return values[:, ~np.isnan(values).any(axis=0)]
-
-
-def _counting_failures(frame: pl.DataFrame, column: str, failed: float) -> np.ndarray:
-    """A column by realization, `failed` where training diverged or had no noise to go by; NaN: not trained."""
-    value = pl.when(pl.col("training").is_in(FAILED)).then(pl.lit(failed)).otherwise(pl.col(column))
-    return frame.sort("realization").select(value.cast(pl.Float64)).to_series().to_numpy()

@@ -1,13 +1,14 @@
 """Figures for print: a column wide, text of 8 pt, no title, symbols for words, told apart in grey, too.
 
-The theme `pwfl_print`, made of CONFIG, sets what themes can. The rest, what charts set themselves and what depends on
-their legends and labels, is rewritten in their Vega-Lite specifications. Pixels are points of the page.
+The theme `pwfl_print`, made of CONFIG, sets what themes can. What charts set themselves, and what depends on their
+legends and labels, is rewritten in their Vega-Lite specifications. Pixels are points of the page.
 """
 
 import re
 import textwrap
 from collections.abc import Iterator
 from copy import deepcopy
+from numbers import Number
 
 import altair as alt
 import vl_convert
@@ -47,18 +48,14 @@ WORD = re.compile(rf"\b({'|'.join(LETTERS)})\b", re.IGNORECASE)
 POWER = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)e([+\-−]?)0*(\d+)\b")
 NAMES = {"field", "fields", "groupby", "filter", "as", "type", "name", "param", "views", "$schema", "calculate", "op"}
 TEXT = {"fontSize": FONT, "labelFontSize": FONT, "titleFontSize": FONT, "subtitleFontSize": FONT}
+BELOW = {"bottom": {"direction": "vertical", "margin": 4, "bounds": "full"}}  # legends
 CONFIG = {
     "axis": TEXT
     | {"titlePadding": 4, "labelPadding": 2, "tickSize": 3, "labelFlush": False, "labelLimit": WIDTH}
     | {"gridWidth": 0.5, "domainWidth": 0.6, "tickWidth": 0.6},
     "legend": TEXT
     | {"orient": "bottom", "symbolStrokeWidth": 1.3, "symbolSize": 50, "labelLimit": WIDTH, "titlePadding": 2}
-    | {
-        "rowPadding": 1,
-        "offset": 4,
-        "columnPadding": 6,
-        "layout": {"bottom": {"direction": "vertical", "margin": 4, "bounds": "full"}},
-    },
+    | {"rowPadding": 1, "offset": 4, "columnPadding": 6, "layout": BELOW},
     "header": TEXT,
     "title": TEXT | {"offset": 3, "fontWeight": "normal"},
     "text": {"fontSize": FONT},
@@ -73,8 +70,7 @@ def specification(chart: alt.TopLevelMixin) -> dict:
     with alt.theme.enable("pwfl_print"):
         spec = _reworded(chart.to_dict())
     if any(view["encoding"].get("y", {}).get("type") == "nominal" for view in _views(spec)):  # whose labels are long
-        legend = spec["config"]["legend"]
-        legend["layout"] = {"bottom": legend["layout"]["bottom"] | {"anchor": "end"}}
+        spec["config"]["legend"]["layout"] = {"bottom": BELOW["bottom"] | {"anchor": "end"}}
     for gone in ("title", "description", "usermeta", "background"):
         spec.pop(gone, None)
     spec = _keyed(spec)
@@ -112,8 +108,8 @@ def _power(number: re.Match) -> str:
 def _reworded(node, key: str = ""):
     """A specification with other words and colours in all texts, in data, too; names of columns stay."""
     if isinstance(node, dict):
-        kept = {name: value for name, value in node.items() if name != "tooltip"}
-        return {name: value if name in NAMES else _reworded(value, name) for name, value in kept.items()}
+        kept = ((name, value) for name, value in node.items() if name != "tooltip")
+        return {name: value if name in NAMES else _reworded(value, name) for name, value in kept}
     if isinstance(node, list):
         return [_reworded(value, key) for value in node]
     if isinstance(node, str) and not key.endswith(("expr", "Expr")):
@@ -132,14 +128,11 @@ def _keyed(spec: dict) -> dict:
     for number, row in enumerate(sorted(rows, key=lambda row: -row[place]), 1):
         key.append({"number": number, "text": f"{number}  {row[field]}"})
         row[field] = str(number)
+    y = {"field": "number", "type": "ordinal", "axis": None}
     texts = {
         "data": {"values": key},
         "mark": {"type": "text", "align": "left", "fontSize": FONT},
-        "encoding": {
-            "x": {"value": 0},
-            "y": {"field": "number", "type": "ordinal", "axis": None},
-            "text": {"field": "text", "type": "nominal"},
-        },
+        "encoding": {"x": {"value": 0}, "y": y, "text": {"field": "text", "type": "nominal"}},
         "height": {"step": 16},
         "width": 1,
     }
@@ -181,10 +174,10 @@ def _arrange(node: dict) -> None:
 
 def _shrink(node: dict) -> None:
     """Smaller marks and text than the chart itself sets, legends in columns."""
-    mark = node.get("mark")
-    for parts in (mark, mark.get("point")) if isinstance(mark, dict) else ():
+    mark = node.get("mark", {})
+    for parts in (mark, mark.get("point")):
         if isinstance(parts, dict):
-            small = {key: parts[key] * factor for key, factor in SHRUNK.items() if _is_number(parts.get(key))}
+            small = {key: parts[key] * by for key, by in SHRUNK.items() if isinstance(parts.get(key), Number)}
             parts.update(small | ({"fontSize": FONT} if "fontSize" in parts else {}))
     for channel, encoding in node.get("encoding", {}).items():
         for each in encoding if isinstance(encoding, list) else [encoding]:
@@ -224,9 +217,9 @@ def _shrink_channel(channel: str, encoding: dict) -> None:
 def _tell_apart(spec: dict) -> None:
     """Dashes for lines, and shapes for marks, that have only colours."""
     views = _views(spec)
-    lined = {_coloured_by(view) for view in views if _mark(view)["type"] == "line"}
+    lined = {_coloured_by(view) for view in views if view["mark"]["type"] == "line"}
     for view in views:
-        encoding, kind, field = view["encoding"], _mark(view)["type"], _coloured_by(view)
+        encoding, kind, field = view["encoding"], view["mark"]["type"], _coloured_by(view)
         if field is None:
             continue
         colour = encoding["color"]
@@ -234,13 +227,9 @@ def _tell_apart(spec: dict) -> None:
             encoding["strokeDash"] = _copied(colour, DASHES)
             colour["legend"] = encoding["strokeDash"]["legend"] = colour["legend"] | {"symbolSize": DASHED}
         elif kind in ("point", "circle") and field not in lined and "shape" not in encoding:
-            view["mark"] = ({"filled": kind == "circle"} | _mark(view)) | {"type": "point"}
+            view["mark"] = ({"filled": kind == "circle"} | view["mark"]) | {"type": "point"}
             colour["legend"].pop("symbolType", None)
             encoding["shape"] = _copied(colour, SHAPES)
-
-
-def _mark(view: dict) -> dict:
-    return view["mark"] if isinstance(view["mark"], dict) else {"type": view["mark"]}
 
 
 def _coloured_by(view: dict) -> str | None:
@@ -259,21 +248,21 @@ def _copied(colour: dict, looks: list) -> dict:
 
 def _fitted(spec: dict) -> dict:
     """The specification with views as wide as the page leaves room for."""
-    sizes, wide = [], []  # of views in pixels: (view, width, height); factor and width of what was rendered
-    for node in _nodes(spec):
-        if isinstance(node.get("width"), int | float):
-            sizes.append((node, node["width"], node.get("height")))
-        if isinstance(node.get("height"), dict):
-            node["height"]["step"] *= 0.62
-
+    sizes = [
+        (view, view["width"], view.get("height")) for view in _nodes(spec) if isinstance(view.get("width"), Number)
+    ]
+    for height in (view["height"] for view in _nodes(spec) if isinstance(view.get("height"), dict)):
+        height["step"] *= 0.62
+    wide: list[tuple[float, float]] = []  # factor and width of what was rendered
     spec["padding"] = 1
 
     def rendered(factor: float) -> float:
         for view, width, height in sizes:
             view["width"] = round(width * factor, 1)
-            if isinstance(height, int | float):
+            if isinstance(height, Number):
                 view["height"] = round(height * factor, 1)
-        wide.append((factor, _width(vl_convert.vegalite_to_svg(spec))))
+        drawn = re.search(r'<svg[^>]*?width="([\d.]+)"', vl_convert.vegalite_to_svg(spec))
+        wide.append((factor, float(drawn[1])))
         return wide[-1][1]
 
     rendered(0.25)
@@ -287,11 +276,3 @@ def _fitted(spec: dict) -> dict:
         factor = min(max(f1 + (WIDTH - 0.5 - w1) * (f1 - f0) / (w1 - w0), 0.08), 0.8)
     spec["padding"] = {"left": 1, "top": 1, "bottom": 1, "right": 1 + max(0, WIDTH - wide[-1][1])}
     return spec
-
-
-def _width(drawn: str) -> float:
-    return float(re.search(r'<svg[^>]*?width="([\d.]+)"', drawn)[1])
-
-
-def _is_number(value) -> bool:
-    return isinstance(value, int | float)

@@ -3,7 +3,6 @@
 import textwrap
 
 import altair as alt
-import numpy as np
 import polars as pl
 
 from pwfl.learning.partition import USER_ACCURACIES
@@ -17,12 +16,17 @@ SQUEEZED = 0.1  # share of an axis below which a scheme asks for a logarithmic o
 FINAL = ("accuracy", "loss", *USER_ACCURACIES)  # what a training ends with
 TERMS = ("delta", "unit", "neighbouring_relation", "sampling", "observer", "guarantee")
 KEPT = ("trained", "no_user_scheduled")  # trainings whose accuracy is a result
+EPSILONS = {  # of the table audit -> what the legend calls it, its colour, its shape
+    "epsilon_upper": ("stated", "#000000", "diamond"),
+    "epsilon_lower_gaussian": ("found, if noise is normal", "#0072B2", "triangle-right"),
+    "epsilon_lower": ("found, whatever the noise's law", "#56B4E9", "circle"),
+}
 
 
 def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """The outcome of each realization and scheme, with its final accuracy, loss and accuracies of users where trained.
+    """The outcome of each realization and scheme, with its FINAL numbers where training has a result.
 
-    A realization that diverged has none: its last numbers are no result. `training` says why.
+    A realization that diverged has none; `training` says so.
     """
     keys, history = ["scheme", "realization"], tables["history"]
     final = [column for column in FINAL if column in history.columns]
@@ -39,18 +43,10 @@ def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
 def summary(each: pl.DataFrame, averaged: list[str], *columns: pl.Expr) -> pl.DataFrame:
     """A row for each scheme: its realizations, other columns, the terms of its guarantee, and means with intervals.
 
-    Parameters
-    ----------
-    each
-        A row for each realization and scheme.
-    averaged
-        Columns of it whose means are shown.
-    columns
-        What else is made of the rows of a scheme.
+    `each` has a row for each realization and scheme, `averaged` are columns of it.
     """
-    rows = each.group_by("scheme", maintain_order=True).agg(
-        pl.len().alias("realizations"), *columns, pl.col(TERMS).first()
-    )
+    schemes = each.group_by("scheme", maintain_order=True)
+    rows = schemes.agg(pl.len().alias("realizations"), *columns, pl.col(TERMS).first())
     return rows.join(theme.means(each, ["scheme"], averaged), on="scheme", how="left", maintain_order="left")
 
 
@@ -74,8 +70,8 @@ def statuses(tables: dict[str, pl.DataFrame], **others: pl.DataFrame) -> pl.Data
 
 def accuracy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Mean test accuracy over rounds, with its confidence band."""
-    frame, title = _curves(tables["history"], "accuracy", "Test accuracy")
-    return theme.band(frame, "accuracy", scenario, title, theme.accuracy_axis(), most=1.0, form=".2%")
+    y = theme.accuracy_axis()
+    return _over_rounds(scenario, tables["history"], "accuracy", "Test accuracy", y, most=1.0, form=".2%")
 
 
 def accuracy_seconds(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
@@ -90,16 +86,15 @@ def accuracy_joules(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart
 
 def loss(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Mean test loss over rounds, with its confidence band."""
-    frame, title = _curves(tables["history"], "loss", "Test loss")
-    return theme.band(frame, "loss", scenario, title, alt.Y(title="Test loss (cross-entropy, nats)"))
+    y = alt.Y(title="Test loss (cross-entropy, nats)")
+    return _over_rounds(scenario, tables["history"], "loss", "Test loss", y)
 
 
 def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """For each attack on a scheme, the epsilon that is stated and the lower bounds that were found."""
     frame = tables["audit"]
     drawn = frame.filter(pl.col("epsilon_upper").is_finite() & pl.col("epsilon_lower").is_not_null()).with_columns(
-        best=pl.max_horizontal("epsilon_lower", "epsilon_lower_gaussian"),
-        attack=_attacks(),
+        best=pl.max_horizontal("epsilon_lower", "epsilon_lower_gaussian"), attack=_attacks()
     )
     left_out = frame.join(drawn, on=["scheme", "observer"], how="anti")["scheme"].unique(maintain_order=True)
     heading, axis = "Epsilon: stated, and found by attacks on the training path", "Epsilon"
@@ -113,15 +108,10 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     ]
     if len(left_out):
         subtitle.append("not drawn, since nothing is sent or nothing is hidden: " + ", ".join(left_out))
-    names = {
-        "epsilon_upper": "stated",
-        "epsilon_lower_gaussian": "found, if noise is normal",
-        "epsilon_lower": "found, whatever the noise's law",
-    }
-    points = drawn.unpivot(
-        list(names), index=["attack", "scheme", "observer", "delta", "canaries"], value_name="epsilon"
-    ).drop_nulls()
-    points = points.with_columns(value=pl.col("variable").replace_strict(names, return_dtype=pl.String))
+    index = ["attack", "scheme", "observer", "delta", "canaries"]
+    points = drawn.unpivot(list(EPSILONS), index=index, value_name="epsilon").drop_nulls()
+    names, colours, shapes = map(list, zip(*EPSILONS.values(), strict=True))
+    points = points.with_columns(value=pl.col("variable").replace_strict(list(EPSILONS), names, return_dtype=pl.String))
     lines = max(label.count("\n") + 1 for label in drawn["attack"])
     y = alt.Y(
         "attack:N",
@@ -130,35 +120,16 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
         axis=alt.Axis(labelLimit=400, labelExpr="split(datum.label, '\\n')", labelOffset=-7.5 * (lines - 1)),
     )
     scale = alt.Scale(type="sqrt", zero=True)
-    gaps = (
-        alt.Chart(drawn)
-        .mark_rule(color="#999")
-        .encode(x=alt.X("best:Q", scale=scale, title=axis), x2="epsilon_upper:Q", y=y)
-    )
-    domain = list(names.values())
-    marks = (
-        alt.Chart(points)
-        .mark_point(filled=True, size=90, opacity=1)
-        .encode(
-            x=alt.X("epsilon:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=6)),
-            y=y,
-            color=alt.Color(
-                "value:N", title=None, scale=alt.Scale(domain=domain, range=["#000000", "#0072B2", "#56B4E9"])
-            ),
-            shape=alt.Shape(
-                "value:N", title=None, scale=alt.Scale(domain=domain, range=["diamond", "triangle-right", "circle"])
-            ),
-            tooltip=theme.tips(
-                {
-                    "scheme:N": "Scheme",
-                    "observer:N": "Observer",
-                    "delta:Q": ("Delta", "~g"),
-                    "canaries:Q": "Canaries",
-                    "value:N": "Which",
-                    "epsilon:Q": (axis, ".4g"),
-                }
-            ),
-        )
+    x = alt.X("best:Q", scale=scale, title=axis)
+    gaps = alt.Chart(drawn).mark_rule(color="#999").encode(x=x, x2="epsilon_upper:Q", y=y)
+    tips = {"scheme:N": "Scheme", "observer:N": "Observer", "delta:Q": ("Delta", "~g"), "canaries:Q": "Canaries"}
+    points = alt.Chart(points).mark_point(filled=True, size=90, opacity=1)
+    marks = points.encode(
+        x=alt.X("epsilon:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=6)),
+        y=y,
+        color=alt.Color("value:N", title=None, scale=alt.Scale(domain=names, range=colours)),
+        shape=alt.Shape("value:N", title=None, scale=alt.Scale(domain=names, range=shapes)),
+        tooltip=theme.tips(tips | {"value:N": "Which", "epsilon:Q": (axis, ".4g")}),
     )
     title = alt.TitleParams(heading, subtitle=subtitle)
     return alt.layer(gaps, marks).properties(title=title, width=theme.WIDTH, height=alt.Step(14 * lines + 10))
@@ -175,39 +146,22 @@ def _attacks() -> pl.Expr:
 def holdings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     """How many samples of each class each user of the first realization holds, users by the class they hold most of."""
     frame = tables["holdings"].filter(pl.col("scheme") == pl.col("scheme").first(), realization=0)
-    users = frame.group_by("user").agg(
-        pl.col("samples").sum().alias("all"), pl.col("label").sort_by("samples", "label").last().alias("most")
-    )
+    most = pl.col("label").sort_by("samples", "label").last()
+    users = frame.group_by("user").agg(all=pl.col("samples").sum(), most=most)
     users = users.sort("most", "all", "user").with_row_index("place").select("user", "all", "place")
     frame = frame.join(users, on="user").with_columns(share=pl.col("samples") / pl.col("all"))
     frame = frame.select("place", "label", "samples", "share", "user", "all").sort("place", "label")
-    title = alt.TitleParams(
-        "Who holds what",
-        subtitle=f"realization 0: {theme.counted(len(users), 'user')}, {users['all'].sum()} samples; all schemes alike",
-    )
-    return (
-        alt.Chart(frame)
-        .mark_rect()
-        .encode(
-            x=alt.X("place:O", title="User, by the class held most", axis=alt.Axis(labels=False, ticks=False)),
-            y=alt.Y("label:O", title="Class"),
-            color=alt.Color(
-                "share:Q",
-                title="Share of a user's samples",
-                scale=alt.Scale(domain=[0, 1], scheme="blues"),
-                legend=alt.Legend(format="~%"),
-            ),
-            tooltip=theme.tips(
-                {
-                    "user:N": "User",
-                    "label:N": "Class",
-                    "samples:Q": "Training samples of the class",
-                    "share:Q": ("Share of the user's", ".1%"),
-                    "all:Q": "Training samples of the user",
-                }
-            ),
-        )
-        .properties(title=title, width=HOLDERS_WIDTH, height=alt.Step(22))
+    subtitle = f"realization 0: {theme.counted(len(users), 'user')}, {users['all'].sum()} samples; all schemes alike"
+    title = alt.TitleParams("Who holds what", subtitle=subtitle)
+    blues, percent = alt.Scale(domain=[0, 1], scheme="blues"), alt.Legend(format="~%")
+    tips = {"user:N": "User", "label:N": "Class", "samples:Q": "Training samples of the class"}
+    tips |= {"share:Q": ("Share of the user's", ".1%"), "all:Q": "Training samples of the user"}
+    chart = alt.Chart(frame, title=title, width=HOLDERS_WIDTH, height=alt.Step(22)).mark_rect()
+    return chart.encode(
+        x=alt.X("place:O", title="User, by the class held most", axis=alt.Axis(labels=False, ticks=False)),
+        y=alt.Y("label:O", title="Class"),
+        color=alt.Color("share:Q", title="Share of a user's samples", scale=blues, legend=percent),
+        tooltip=theme.tips(tips),
     )
 
 
@@ -217,26 +171,19 @@ def _over_spent(scenario, history: pl.DataFrame, column: str, what: str, unit: s
     curves = spent(kept, column)
     if free := [name for name in kept["scheme"].unique(maintain_order=True) if name not in set(curves["scheme"])]:
         subtitle += f"; not drawn, as nothing is sent or it has no unit: {', '.join(free)}"
-    title = alt.TitleParams(
-        f"Test accuracy over {what}",
-        subtitle=[
-            subtitle,
-            "a training that has ended keeps its accuracy; a dot: all of the scheme have ended",
-        ],
-    )
+    ended = "a training that has ended keeps its accuracy; a dot: all of the scheme have ended"
+    title = alt.TitleParams(f"Test accuracy over {what}", subtitle=[subtitle, ended])
     ends = curves.group_by("scheme").agg(pl.col(column).max())[column]
     prefix, factor = next(((p, f) for p, f in PREFIXES.items() if len(ends) and ends.max() >= f), ("", 1.0))
     scale = alt.Scale(zero=True, nice=False)
     if len(ends) and ends.min() < SQUEEZED * ends.max():
         scale = alt.Scale(type="log", nice=False)
         curves = curves.filter(pl.col(column) > 0)
-    x = alt.X(
-        f"{column}:Q",
-        title=f"{what.capitalize()} ({prefix}{unit})",
-        scale=scale,
-        axis=alt.Axis(format=".6~g", tickCount=8),
+    axis = alt.Axis(format=".6~g", tickCount=8)
+    x, y = (
+        alt.X(f"{column}:Q", title=f"{what.capitalize()} ({prefix}{unit})", scale=scale, axis=axis),
+        theme.accuracy_axis(),
     )
-    y = theme.accuracy_axis()
     frame = theme.means(curves, ["scheme", column], ["accuracy"]).with_columns(pl.col(column) / factor)
     return theme.band(frame, "accuracy", scenario, title, y, x, steps=True, most=1.0, form=".2%")
 
@@ -244,11 +191,10 @@ def _over_spent(scenario, history: pl.DataFrame, column: str, what: str, unit: s
 def spent(history: pl.DataFrame, column: str) -> pl.DataFrame:
     """The accuracy that each training has come to when a common amount is spent, scheme by scheme.
 
-    Realizations spend differently, so each one's accuracy is a step function of `column`: that of its last
-    evaluation, which it also keeps when its training has ended. They are read where one of them was evaluated
-    (at CURVE_POINTS of these places, where there are more), from where all were evaluated once, up to where
-    the last one of the scheme has ended; nothing is said of what lies beyond. Schemes that spend nothing, or
-    nothing that has a unit, have no rows. Columns: scheme, realization, `column`, accuracy.
+    Realizations spend differently, so each one's accuracy is a step function of `column`: that of its last evaluation,
+    which it also keeps when its training has ended. They are read where one of them was evaluated (at most at
+    CURVE_POINTS places), from where all were evaluated once, up to where the last one of the scheme has ended. Schemes
+    that spend nothing, or nothing that has a unit, have no rows. Columns: scheme, realization, `column`, accuracy.
     """
     frames = []
     evaluated = history.select("scheme", "realization", "round", column, "accuracy").drop_nulls()
@@ -259,8 +205,8 @@ def spent(history: pl.DataFrame, column: str) -> pl.DataFrame:
         if places[-1] == 0:
             continue
         curve = frame.sort(column, "round")  # of rounds that cost nothing the last one counts
-        chosen = np.unique(np.linspace(0, len(places) - 1, min(len(places), CURVE_POINTS)).round().astype(int))
-        asked = frame.select("realization").unique(maintain_order=True).join(places[chosen].to_frame(), how="cross")
+        asked = places[theme.thinned(len(places), CURVE_POINTS)].to_frame()
+        asked = frame.select("realization").unique(maintain_order=True).join(asked, how="cross")
         read = asked.sort(column).join_asof(curve, on=column, by="realization", check_sortedness=False)
         frames.append(read.select("scheme", "realization", column, "accuracy"))
     return pl.concat(frames) if frames else evaluated.drop("round").clear()
@@ -276,7 +222,8 @@ def _kept(history: pl.DataFrame) -> tuple[pl.DataFrame, str]:
     return kept, subtitle
 
 
-def _curves(history: pl.DataFrame, value: str, title: str) -> tuple[pl.DataFrame, alt.TitleParams]:
-    """Mean and interval of a column over realizations, round by round, and a title that says of how many."""
+def _over_rounds(scenario, history: pl.DataFrame, value: str, title: str, y: alt.Y, **options) -> alt.LayerChart:
+    """Mean and interval of a column over realizations, round by round."""
     kept, subtitle = _kept(history)
-    return theme.means(kept, ["scheme", "round"], [value]), alt.TitleParams(title, subtitle=subtitle)
+    frame, title = theme.means(kept, ["scheme", "round"], [value]), alt.TitleParams(title, subtitle=subtitle)
+    return theme.band(frame, value, scenario, title, y, **options)

@@ -15,12 +15,10 @@ from pwfl.report.sweeps import (
     KEYS,
     efficient,
     front,
-    literals,
     losses,
     outcomes,
     outcomes_of,
-    pairs,
-    point_of,
+    place,
     points,
     swept_columns,
     unswept,
@@ -45,28 +43,20 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
         return _no_outcome(study, "swept parameter", "outcome")
     outcome = outcome or table["outcome"][0]
     table = table.filter(pl.col("outcome") == outcome)
-    x, *others = varied(table)
+    x, *others = _varied(table, swept_columns(table))
     known = _known(study)[outcome]
     frame, names = _plottable(_side_by_side(table, x), [x, *others])
     width, height = (PANEL, PANEL) if others else (theme.WIDTH, theme.HEIGHT)
     colour, chosen, opacity = _scheme_colour(study)
-    base = (
-        alt.Chart(frame)
-        .encode(
-            x=_parameter_axis(table[x], "beside" if table[x].dtype.is_numeric() else names[x], x),
-            y=_outcome_axis(alt.Y, "mean", known, table["mean"]),
-            color=colour,
-            opacity=opacity,
-            detail=["sweep_of:N", *(f"{names[key]}:N" for key in others[2:])],
-            tooltip=[
-                *_which(names),
-                *_outcome_tips("", known),
-                *theme.tips({"realizations:Q": "realizations"}),
-            ],
-        )
-        .properties(width=width, height=height)
+    base = alt.Chart(frame, width=width, height=height).encode(
+        x=_parameter_axis(table[x], "beside" if table[x].dtype.is_numeric() else names[x], x),
+        y=_outcome_axis(alt.Y, "mean", known, table["mean"]),
+        color=colour,
+        opacity=opacity,
+        detail=["sweep_of:N", *(f"{names[key]}:N" for key in others[2:])],
+        tooltip=_tips(names, {"": known}, {"realizations:Q": "realizations"}),
     )
-    if len(scenarios := _sweeps(table)) > 1:
+    if len(scenarios := table["sweep_of"].unique(maintain_order=True).to_list()) > 1:
         legend = theme.legend(symbolSize=500)
         dash = alt.StrokeDash("sweep_of:N", title="Scenario", sort=scenarios, scale=PATTERNS, legend=legend)
         base = base.encode(strokeDash=dash)
@@ -94,7 +84,7 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
         return _no_outcome(study, "outcome", "other outcome")
     first = table["outcome"].unique(maintain_order=True).to_list()
     x, y = x or first[min(1, len(first) - 1)], y or first[0]
-    known, swept = _known(study), [] if unswept(study) else varied(table)
+    known, swept = _known(study), [] if unswept(study) else _varied(table, swept_columns(table))
     both = _both(table, x, y)
     finite = pl.col("x_mean").is_finite() & pl.col("y_mean").is_finite()
     drawn, left_out = both.filter(finite), both.filter(~finite)["scheme"].unique(maintain_order=True)
@@ -114,13 +104,13 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
         y=_outcome_axis(alt.Y, "y_mean", known[y], drawn["y_mean"]),
         color=colour,
         opacity=opacity,
-        tooltip=[*_which(names), *_outcome_tips("x_", known[x]), *_outcome_tips("y_", known[y])],
+        tooltip=_tips(names, {"x_": known[x], "y_": known[y]}),
     )
     curves = base.mark_line(strokeWidth=1.5).encode(
         detail=["sweep_of:N", *(f"{names[key]}:N" for key in swept[1:])], order="place:Q"
     )
     dots = base.mark_point(filled=True, size=70)
-    if len(scenarios := _sweeps(drawn)) > 1:
+    if len(scenarios := drawn["sweep_of"].unique(maintain_order=True).to_list()) > 1:
         curves = curves.encode(strokeDash=alt.StrokeDash("sweep_of:N", sort=scenarios, scale=PATTERNS, legend=None))
         dots = dots.encode(shape=alt.Shape("sweep_of:N", title="Scenario", sort=scenarios, scale=SHAPES))
     elif len(swept) > 1:
@@ -136,7 +126,9 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     ]
     if swept:
         subtitle.append(f"numbers above or below them: {swept[0]}")
-        layers += _number_labels(ringed)
+        for odd, dy in enumerate((17, -15)):  # neighbours' on two sides
+            side = ringed.transform_filter(f"datum.numbers != null && datum.place % 2 == {odd}")
+            layers.append(side.mark_text(dy=dy, fontSize=11).encode(text="numbers:N", color=alt.value("#222")))
     heading = f"{_system(study)}: {_small(known[y].title)} over {_small(known[x].title)}"
     title = alt.TitleParams(heading, subtitle=subtitle)
     return theme.sized(alt.layer(*layers).add_params(chosen), title)
@@ -144,23 +136,12 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
 
 def _both(table: pl.DataFrame, x: str, y: str) -> pl.DataFrame:
     """Means and intervals of two outcomes of each point, columns x_mean ... y_high."""
-    index = [*KEYS, *swept_columns(table), "scheme", "target_epsilon"]
-    sides = [
-        table.filter(pl.col("outcome") == name).select(
-            *index, *(pl.col(part).alias(f"{axis}_{part}") for part in ("mean", "low", "high"))
-        )
+    index, parts = [*KEYS, *swept_columns(table), "scheme", "target_epsilon"], ("mean", "low", "high")
+    across, up = (
+        table.filter(outcome=name).select(*index, *(pl.col(part).alias(f"{axis}_{part}") for part in parts))
         for axis, name in (("x", x), ("y", y))
-    ]
-    return sides[0].join(sides[1], on=index, nulls_equal=True, maintain_order="left")
-
-
-def _number_labels(ringed: alt.Chart) -> list[alt.Chart]:
-    """The numbers of ringed points, neighbours' on two sides."""
-    sides = []
-    for odd, dy in enumerate((17, -15)):
-        side = ringed.transform_filter(f"datum.numbers != null && datum.place % 2 == {odd}")
-        sides.append(side.mark_text(dy=dy, fontSize=11).encode(text="numbers:N", color=alt.value("#222")))
-    return sides
+    )
+    return across.join(up, on=index, nulls_equal=True, maintain_order="left")
 
 
 def rounds(study: dict[str, dict]) -> alt.FacetChart:
@@ -177,7 +158,7 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
     legend = theme.legend()
     if by_point:
         keys = table.columns[2 : table.columns.index("scheme")]
-        swept = _by_values(table, keys) or keys[:1]  # of which one point is left
+        swept = _varied(table, keys) or keys[:1]  # of which one point is left
         names = {key: f"swept_{number}" for number, key in enumerate(swept)}
         table = table.rename(names)
         shades = alt.Scale(scheme=ORDERED) if table["swept_0"].dtype.is_numeric() else alt.Scale(range=theme.PALETTE)
@@ -191,14 +172,7 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
         x=alt.X("round:Q", title="Communication round"),
         color=colour,
         detail=["scenario:N"],
-        tooltip=theme.tips(
-            {
-                "scenario:N": "scenario",
-                "scheme:N": "scheme",
-                "round:Q": "round",
-                "accuracy_mean:Q": ("mean accuracy", ".2%"),
-            }
-        ),
+        tooltip=_tips({}, {}, {"round:Q": "round", "accuracy_mean:Q": ("mean accuracy", ".2%")}),
     )
     y = theme.accuracy_axis("accuracy_mean:Q")
     lines = base.mark_line().encode(y=y)
@@ -206,17 +180,10 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
         lines = lines.encode(strokeDash=alt.StrokeDash("swept_1:N", title=swept[1], legend=legend, scale=PATTERNS))
     band = base.mark_area(opacity=0.15).encode(y=alt.Y("accuracy_low:Q"), y2="accuracy_high:Q")
     count = max(content["history"]["realization"].n_unique() for content in study.values())
-    title = alt.TitleParams(
-        f"{_system(study)}: test accuracy",
-        subtitle=f"mean and 95% confidence band over up to {count} realizations",
-    )
+    subtitle = f"mean and 95% confidence band over up to {count} realizations"
+    title = alt.TitleParams(f"{_system(study)}: test accuracy", subtitle=subtitle)
     layers = alt.layer(band, lines).properties(width=PANEL, height=PANEL)
     return layers.facet(facet=panels, columns=3).properties(title=title)
-
-
-def _sweeps(table: pl.DataFrame) -> list[str]:
-    """The scenarios that a table of outcomes has points of, in its order."""
-    return table["sweep_of"].unique(maintain_order=True).to_list()
 
 
 def _curves(study: dict[str, dict]) -> pl.DataFrame:
@@ -225,19 +192,14 @@ def _curves(study: dict[str, dict]) -> pl.DataFrame:
     for name, content in study.items():
         kept = content["history"].drop_nulls("accuracy").filter(~pl.col("status").cast(pl.String).is_in(FAILED))
         kept = kept.unique(["scheme", "realization", "round"], keep="first", maintain_order=True)
-        curve = theme.means(kept, ["scheme", "round"], ["accuracy"])
-        place = point_of(study, name)
-        columns = [pl.lit(name).alias("scenario"), pl.lit(place.of).alias("sweep_of"), *literals(place.values)]
-        frames.append(curve.select(*columns, pl.all()))
+        of, *values = place(study, name)
+        columns = [pl.lit(name).alias("scenario"), of, *values]
+        frames.append(theme.means(kept, ["scheme", "round"], ["accuracy"]).select(*columns, pl.all()))
     return pl.concat(frames, how="diagonal_relaxed")
 
 
-def varied(table: pl.DataFrame) -> list[str]:
-    """The swept parameters that vary in a table of `outcomes`: numbers first, those of most values first."""
-    return _by_values(table, swept_columns(table))
-
-
-def _by_values(table: pl.DataFrame, keys: list[str]) -> list[str]:
+def _varied(table: pl.DataFrame, keys: list[str]) -> list[str]:
+    """The keys of swept parameters that vary in a table: numbers first, those of most values first."""
     several = [key for key in keys if table[key].n_unique() > 1]
     return sorted(several, key=lambda key: (not table[key].dtype.is_numeric(), -table[key].n_unique()))
 
@@ -254,10 +216,8 @@ def _numbers(frame: pl.DataFrame, value: str) -> pl.Series:
     """What stands above or below the ringed points: their values; of points on each other, at the first, all values."""
     texts = [f"{v:g}" if isinstance(v, int | float) else v for v in frame[value]]
     best = np.flatnonzero(frame["best"].to_numpy())
-    places = [
-        (pl.Series(np.log10(values)) if _spans_decades(values) else values).to_numpy()
-        for values in (frame["x_mean"], frame["y_mean"])
-    ]
+    axes = (frame["x_mean"], frame["y_mean"])
+    places = [np.log10(values.to_numpy()) if theme.spans_decades(values) else values.to_numpy() for values in axes]
     shares = np.stack([place / (np.ptp(place) or 1.0) for place in places], axis=1)[best]
     touch = (abs(shares[:, None] - shares) < TOUCH).all(axis=-1)
     numbers: list[str | None] = [None] * len(frame)
@@ -275,36 +235,22 @@ def _side_by_side(table: pl.DataFrame, x: str) -> pl.DataFrame:
     schemes = table["scheme"].unique(maintain_order=True).to_list()
     shift = table["scheme"].replace_strict({name: k - (len(schemes) - 1) / 2 for k, name in enumerate(schemes)})
     values, step = table[x].cast(pl.Float64), 0.012
-    if _spans_decades(values):
+    if theme.spans_decades(values):
         return table.with_columns(beside=values * (values.max() / values.min()) ** (step * shift))
     return table.with_columns(beside=values + (values.max() - values.min()) * step * shift)
 
 
 def _parameter_axis(values: pl.Series, name: str, title: str) -> alt.X:
-    kind = "Q" if values.dtype.is_numeric() else "O"
-    logarithmic = kind == "Q" and _spans_decades(values)
-    ticks = sorted(values.unique().drop_nulls()) if kind == "Q" and values.n_unique() <= 12 else alt.Undefined
-    scale = alt.Scale(type="log") if logarithmic else alt.Scale(zero=False) if kind == "Q" else alt.Undefined
-    return alt.X(f"{name}:{kind}", title=title, scale=scale, axis=alt.Axis(values=ticks, format="~g"))
+    if not values.dtype.is_numeric():
+        return alt.X(f"{name}:O", title=title, axis=alt.Axis(format="~g"))
+    ticks = sorted(values.unique().drop_nulls()) if values.n_unique() <= 12 else alt.Undefined
+    scale = alt.Scale(type="log") if theme.spans_decades(values) else alt.Scale(zero=False)
+    return alt.X(f"{name}:Q", title=title, scale=scale, axis=alt.Axis(values=ticks, format="~g"))
 
 
 def _outcome_axis(channel, field: str, outcome: Outcome, values: pl.Series) -> alt.X | alt.Y:
-    return channel(f"{field}:Q", title=outcome.title, scale=_scale(values), axis=alt.Axis(format=outcome.format))
-
-
-def _outcome_tips(prefix: str, outcome: Outcome) -> list[alt.Tooltip]:
-    """Tooltips of the columns mean, low and high behind a prefix."""
-    return theme.tips({f"{prefix}{part}:Q": (f"{outcome.title}, {part}", ".4g") for part in ("mean", "low", "high")})
-
-
-def _scale(values: pl.Series) -> alt.Scale:
-    return alt.Scale(type="log", nice=False) if _spans_decades(values) else alt.Scale(zero=False)
-
-
-def _spans_decades(values: pl.Series) -> bool:
-    finite = values.drop_nulls()
-    finite = finite.filter(finite.is_finite()) if values.dtype.is_float() else finite
-    return len(finite) > 0 and finite.min() > 0 and finite.max() >= theme.DECADE * finite.min()
+    scale = alt.Scale(type="log", nice=False) if theme.spans_decades(values) else alt.Scale(zero=False)
+    return channel(f"{field}:Q", title=outcome.title, scale=scale, axis=alt.Axis(format=outcome.format))
 
 
 def _scheme_colour(study: dict[str, dict]) -> tuple[alt.Color, alt.Parameter, dict]:
@@ -314,9 +260,15 @@ def _scheme_colour(study: dict[str, dict]) -> tuple[alt.Color, alt.Parameter, di
     return theme.named_colours(colours)
 
 
-def _which(names: dict[str, str]) -> list[alt.Tooltip]:
+def _tips(names: dict[str, str], known: dict[str, Outcome], others: dict | None = None) -> list[alt.Tooltip]:
+    """Tooltips: what a mark is of, with the names of swept parameters; outcomes by prefixes of columns; others."""
     swept = {f"{name}:N": key for key, name in names.items()}
-    return theme.tips({"scenario:N": "scenario", "scheme:N": "scheme"} | swept)
+    means = {
+        f"{prefix}{part}:Q": (f"{outcome.title}, {part}", ".4g")
+        for prefix, outcome in known.items()
+        for part in ("mean", "low", "high")
+    }
+    return theme.tips({"scenario:N": "scenario", "scheme:N": "scheme"} | swept | means | (others or {}))
 
 
 def _system(study: dict[str, dict]) -> str:
@@ -344,14 +296,13 @@ def other_outcomes(study: dict[str, dict]) -> dict[str, alt.TopLevelMixin]:
 
 def other_planes(study: dict[str, dict]) -> dict[str, alt.LayerChart]:
     """The charts of every two outcomes that vary, by their names: of a sweep's points, and of what is not swept."""
-    known, swept = _known(study), points(study)
+    known, swept, charts = _known(study), points(study), {}
     plain = {name: content for name, content in study.items() if name not in swept}
-    return {
-        f"{known[y].title} over {_small(known[x].title)}{note}": plane(some, x, y)
-        for some, note in ((swept, ""), (plain, " (scenarios that are not swept)"))
-        if some
-        for x, y in pairs(front(outcomes(some)))
-    }
+    for some, note in ((swept, ""), (plain, " (scenarios that are not swept)")):
+        compared = front(outcomes(some)).select("x", "y").unique(maintain_order=True).rows() if some else []
+        for x, y in compared:
+            charts[f"{known[y].title} over {_small(known[x].title)}{note}"] = plane(some, x, y)
+    return charts
 
 
 CHOICES = {"outcomes": other_outcomes, "plane": other_planes}

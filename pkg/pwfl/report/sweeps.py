@@ -25,34 +25,23 @@ def outcomes(study: dict[str, dict]) -> pl.DataFrame:
     (and its privacy target where it has several), outcome, mean over realizations with its 95% interval, least, most,
     and of how many realizations.
     """
-    frames = []
+    frames, keys = [], ["scheme", "target_epsilon"]
+    extremes = {"least": pl.Expr.min, "most": pl.Expr.max, "realizations": pl.Expr.count}
     for name, content in study.items():
-        each, point = content["realizations"], point_of(study, name)
-        known = outcomes_of(content["scenario"].system)
+        each, system = content["realizations"], content["scenario"].system
         if "target_epsilon" not in each.columns:
             each = each.with_columns(target_epsilon=pl.lit(None, pl.Float64))
-        keys = ["scheme", "target_epsilon"]
-        columns = [column for column in known if column in each.columns]
-        averages = means(each, keys, columns)
-        extremes = each.group_by(keys, maintain_order=True).agg(
-            *(pl.col(c).min().alias(f"{c}_least") for c in columns),
-            *(pl.col(c).max().alias(f"{c}_most") for c in columns),
-            *(pl.col(c).count().alias(f"{c}_realizations") for c in columns),
+        columns = [column for column in outcomes_of(system) if column in each.columns]
+        others = each.group_by(keys, maintain_order=True).agg(
+            of(pl.col(c)).alias(f"{c}_{part}") for c in columns for part, of in extremes.items()
         )
-        wide = averages.join(extremes, on=keys, nulls_equal=True, maintain_order="left")
+        wide = means(each, keys, columns).join(others, on=keys, nulls_equal=True, maintain_order="left")
+        which = [pl.lit(name).alias("scenario"), pl.lit(system).alias("system"), *place(study, name), *keys]
         for column in columns:
-            frames.append(
-                wide.select(
-                    pl.lit(name).alias("scenario"),
-                    pl.lit(content["scenario"].system).alias("system"),
-                    pl.lit(point.of).alias("sweep_of"),
-                    *literals(point.values),
-                    *keys,
-                    pl.lit(column).alias("outcome"),
-                    *(pl.col(f"{column}_{part}").cast(pl.Float64).alias(part) for part in PARTS),
-                    pl.col(f"{column}_realizations").cast(pl.Int64).alias("realizations"),
-                ).filter(pl.col("realizations") > 0)
-            )
+            parts = [pl.col(f"{column}_{part}").cast(pl.Float64).alias(part) for part in PARTS]
+            count = pl.col(f"{column}_realizations").cast(pl.Int64).alias("realizations")
+            frame = wide.select(*which, pl.lit(column).alias("outcome"), *parts, count)
+            frames.append(frame.filter(pl.col("realizations") > 0))
     return pl.concat(frames, how="diagonal_relaxed")
 
 
@@ -62,13 +51,12 @@ def front(table: pl.DataFrame) -> pl.DataFrame:
     A point is dominated by another one whose mean is as good in both outcomes, and better in one. Columns: `x` and
     `y`, the outcomes; what says which point it is; `x_mean` and `y_mean`. Accuracy against epsilon comes first.
     """
-    swept = swept_columns(table)
-    index = [*KEYS, *swept, "scheme", "target_epsilon"]
-    text, number = pl.lit(None, pl.String), pl.lit(None, pl.Float64)
-    none = table.clear().select(
-        text.alias("x"), text.alias("y"), *index, number.alias("x_mean"), number.alias("y_mean")
+    index = [*KEYS, *swept_columns(table), "scheme", "target_epsilon"]
+    names, ends = (
+        [pl.lit("").alias("x"), pl.lit("").alias("y")],
+        [pl.lit(0.0).alias("x_mean"), pl.lit(0.0).alias("y_mean")],
     )
-    frames = [none]
+    frames = [table.clear().select(*names, *index, *ends)]
     for (system,), part in table.group_by("system", maintain_order=True):
         known = outcomes_of(system)
         wide = part.pivot("outcome", index=index, values="mean", maintain_order=True)
@@ -76,15 +64,11 @@ def front(table: pl.DataFrame) -> pl.DataFrame:
         for y, x in combinations(compared, 2):
             both = wide.filter(pl.col(x).is_finite() & pl.col(y).is_finite())
             kept = both.filter(efficient(losses(both[x], known[x]), losses(both[y], known[y])))
-            frames.append(
-                kept.select(
-                    pl.lit(x).alias("x"),
-                    pl.lit(y).alias("y"),
-                    *index,
-                    pl.col(x).alias("x_mean"),
-                    pl.col(y).alias("y_mean"),
-                ).sort("x_mean", maintain_order=True)
+            names, ends = (
+                [pl.lit(x).alias("x"), pl.lit(y).alias("y")],
+                [pl.col(x).alias("x_mean"), pl.col(y).alias("y_mean")],
             )
+            frames.append(kept.select(*names, *index, *ends).sort("x_mean", maintain_order=True))
     return pl.concat(frames)
 
 
@@ -96,25 +80,22 @@ def efficient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     >>> efficient(np.array([1, 2, 2, 3]), np.array([5, 4, 6, 4])).tolist()
     [True, True, False, False]
     """
-    places = pl.DataFrame({"x": x, "y": y}).with_columns(least=pl.col("y").min().over("x"))
-    columns = places.group_by("x").agg(pl.col("least").first()).sort("x")
-    before = columns.with_columns(before=pl.col("least").cum_min().shift(1, fill_value=np.inf)).drop("least")
-    return (
-        places.join(before, on="x", how="left", maintain_order="left")
-        .select((pl.col("y") == pl.col("least")) & (pl.col("y") < pl.col("before")))
-        .to_series()
-        .to_numpy()
-    )
-
-
-def pairs(table: pl.DataFrame) -> list[tuple[str, str]]:
-    """The outcomes x and y that a table of `front` compares, in its order."""
-    return table.select("x", "y").unique(maintain_order=True).rows()
+    values, column = np.unique(x, return_inverse=True)
+    least = np.full(len(values), np.inf)
+    np.minimum.at(least, column, y)
+    before = np.concatenate([[np.inf], np.minimum.accumulate(least)[:-1]])  # least of all columns to the left
+    return (y == least[column]) & (y < before[column])
 
 
 def point_of(study: dict[str, dict], name: str) -> Point:
     """Where a scenario stands in a study's sweeps; a study of one scenario need not say."""
     return study[name].get("point", Point(name, {}))
+
+
+def place(study: dict[str, dict], name: str) -> list[pl.Expr]:
+    """Columns of a scenario's place: `sweep_of`, and its values of swept parameters."""
+    point = point_of(study, name)
+    return [pl.lit(point.of).alias("sweep_of"), *literals(point.values)]
 
 
 def points(study: dict[str, dict]) -> dict[str, dict]:

@@ -2,30 +2,19 @@
 
 import textwrap
 from itertools import cycle
-from math import ceil, floor, log2
+from math import ceil, floor
 
 import altair as alt
 import numpy as np
 import polars as pl
 from scipy.optimize import isotonic_regression
 
-from pwfl.report import printed, theme
+from pwfl.report import printed, results, theme
 from pwfl.report.sweeps import outcomes, points, unswept
 from pwfl.systems import registry
 
-MEANS = ["accuracy", "channel_uses", "air_seconds", "transmit_energy_j", "local_steps"]
-TERMS = [
-    "accuracy_of",
-    "delta",
-    "samples",
-    "rounds",
-    "link_budget",
-    "unit",
-    "neighbouring_relation",
-    "sampling",
-    "observer",
-    "guarantee",
-]
+MEANS = ["accuracy", "local_steps", "channel_uses", "air_seconds", "transmit_energy_j"]
+TERMS = [*("accuracy_of", "delta", "samples", "rounds", "link_budget"), *results.TERMS[1:]]
 BELOW = {"orient": "bottom", "direction": "horizontal"}  # of legends
 LABEL_STEP = 17  # pixels from one label to the next
 NEGLIGIBLE = 1e-3  # relative difference of two epsilons that are drawn as one
@@ -36,59 +25,40 @@ LINE_LENGTH = 135  # characters of the title's lines
 def table(scenarios: dict[str, dict]) -> pl.DataFrame:
     """A row for each scheme of each scenario, and each of its privacy targets where it has several.
 
-    `scenarios` is that of `report.compare`. Mean final accuracy with its 95% interval over
-    realizations, how many trainings it is of and how many diverged; the largest and the least
-    epsilon of a realization, for the system's own server and for the scheme's observer; means of
-    symbols and seconds on air, transmit energy and local steps; and the terms they hold under. What does not apply to
-    a system, or has no unit in it, is null; the column `differs` says why.
+    `scenarios` is that of `report.compare`. Mean final accuracy with its 95% interval over realizations, how many
+    trainings it is of and how many diverged; the largest and the least epsilon of a realization, for the system's own
+    server and for the scheme's observer; means of symbols and seconds on air, transmit energy and local steps; their
+    terms. What does not apply to a system, or has no unit in it, is null; the column `differs` says why.
     """
-    frames = []
+    frames, keys = [], ["scheme", "target_epsilon"]
+    missing = {"accuracy": pl.Float64, "target_epsilon": pl.Float64, "training": pl.String}
     for name, content in scenarios.items():
         system, each = content["scenario"].system, content["realizations"]
-        missing = {"accuracy": pl.Float64, "target_epsilon": pl.Float64, "training": pl.String}
         each = each.with_columns(pl.lit(None, kind).alias(c) for c, kind in missing.items() if c not in each.columns)
-        keys = ["scheme", "target_epsilon"]
-        terms = each.group_by(keys, maintain_order=True).agg(
+        schemes = each.group_by(keys, maintain_order=True)
+        counts = schemes.agg(
             trainings=pl.col("accuracy").count(),
             diverged=(pl.col("training") == "diverged").sum(),
-            **{
-                f"epsilon_{of}{end}": pick(pl.col(f"epsilon_{of}"))
-                for of in ("server", "exact")
-                for end, pick in (("", pl.Expr.max), ("_least", pl.Expr.min))
-            },
+            epsilon_server=pl.col("epsilon_server").max(),
+            epsilon_server_least=pl.col("epsilon_server").min(),
+            epsilon_exact=pl.col("epsilon_exact").max(),
+            epsilon_exact_least=pl.col("epsilon_exact").min(),
             guaranteed=pl.col("guaranteed").all(),
-            **{term: pl.col(term).first() for term in TERMS},
         )
-        frames.append(
-            theme.means(each, keys, MEANS)
-            .join(terms, on=keys, maintain_order="left", nulls_equal=True)
-            .select(
-                pl.lit(name).alias("scenario"),
-                pl.lit(system).alias("system"),
-                *keys,
-                *_columns("accuracy"),
-                *terms.columns[len(keys) : -len(TERMS)],
-                *_columns("local_steps"),
-                *_columns("channel_uses"),
-                *_columns("air_seconds"),
-                *_columns("transmit_energy_j"),
-                *TERMS,
-                pl.lit(registry.system(system).part("report").DIFFERS).alias("differs"),
-            )
-        )
+        differs = pl.lit(registry.system(system).part("report").DIFFERS).alias("differs")
+        means, terms = theme.means(each, keys, MEANS), schemes.agg(pl.col(TERMS).first()).with_columns(differs)
+        first, others = means.columns[: len(keys) + 3], means.columns[len(keys) + 3 :]  # the accuracy stands first
+        for part in (counts, terms):
+            means = means.join(part, on=keys, maintain_order="left", nulls_equal=True)
+        frame = means.select(*first, *counts.columns[len(keys) :], *others, *terms.columns[len(keys) :])
+        frames.append(frame.select(pl.lit(name).alias("scenario"), pl.lit(system).alias("system"), pl.all()))
     return pl.concat(frames)
-
-
-def _columns(value: str) -> list[str]:
-    return [f"{value}_{part}" for part in ("mean", "low", "high")]
 
 
 def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
     """Final accuracy over the record-level epsilon against each system's own server, of what is no point of a sweep.
 
-    A mark stands at the largest epsilon of a realization, a bar reaches to the least; vertical bars are 95%
-    intervals of the mean accuracy. A dashed line leads to the epsilon of the scheme's own observer, where that is
-    another one. Hollow marks have no guarantee. What has no place is named in the subtitle, with the reason.
+    The subtitle says what marks and lines mean, and names what has no place in the figure, with the reason.
     """
     frame = table(unswept(scenarios) or scenarios).with_columns(why=_why_not_drawn(), label=_label())
     colours = dict(zip(frame["system"].unique(maintain_order=True), cycle(theme.PALETTE), strict=False))
@@ -97,7 +67,7 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
         pl.col("channel_uses_mean").clip(lower_bound=1),  # of a logarithm
         fill=pl.when("guaranteed").then(pl.col("system").replace(colours)).otherwise(pl.lit("white")),
     )
-    accuracies = _domain(drawn.select(_columns("accuracy")))
+    accuracies = _domain(drawn.select("accuracy_mean", "accuracy_low", "accuracy_high"))
     epsilons = [10**end for end in _domain(drawn.select(pl.col("^epsilon_.*$").log10()))]
     height = max(theme.HEIGHT, LABEL_STEP * len(drawn))
     pixel = (accuracies[1] - accuracies[0]) / height
@@ -105,44 +75,31 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
     drawn = drawn.with_columns(label_accuracy=pl.Series(accuracies[1] - places * pixel))
 
     chosen = alt.selection_point(fields=["system"], bind="legend")
+    log, linear = (alt.Scale(domain=list(domain), nice=False) for domain in (epsilons, accuracies))
+    log.type = "log"
+    across = "Record-level epsilon against the system's own server, whole training"
     base = alt.Chart(drawn).encode(
-        x=alt.X(
-            "epsilon_server:Q",
-            title="Record-level epsilon against the system's own server, whole training",
-            axis=alt.Axis(format="~g"),
-            scale=alt.Scale(type="log", domain=epsilons, nice=False),
-        ),
-        y=alt.Y(
-            "accuracy_mean:Q",
-            title="Final test accuracy",
-            axis=alt.Axis(format="~%"),
-            scale=alt.Scale(domain=list(accuracies), nice=False),
-        ),
+        x=alt.X("epsilon_server:Q", title=across, axis=alt.Axis(format="~g"), scale=log),
+        y=alt.Y("accuracy_mean:Q", title="Final test accuracy", axis=alt.Axis(format="~%"), scale=linear),
         opacity=theme.faded(chosen),
     )
-    scale = alt.Scale(domain=list(colours), range=list(colours.values()))
-    coloured = base.encode(
-        color=alt.Color("system:N", title="System", scale=scale, legend=theme.legend("circle", **BELOW, columns=3))
+    scale, legend = (
+        alt.Scale(domain=list(colours), range=list(colours.values())),
+        theme.legend("circle", **BELOW, columns=3),
     )
-    return (
-        alt.layer(*_labels(base, coloured), *_bars(coloured, drawn), _marks(base, scale))
-        .add_params(chosen)
-        .properties(
-            title=alt.TitleParams("All systems under common terms", subtitle=_subtitle(frame)),
-            width=theme.WIDTH,
-            height=height,
-        )
-    )
+    coloured = base.encode(color=alt.Color("system:N", title="System", scale=scale, legend=legend))
+    layers = alt.layer(*_labels(base, coloured), *_bars(coloured, drawn), _marks(base, scale)).add_params(chosen)
+    title = alt.TitleParams("All systems under common terms", subtitle=_subtitle(frame))
+    return layers.properties(title=title, width=theme.WIDTH, height=height)
 
 
 def _labels(base: alt.Chart, coloured: alt.Chart) -> list[alt.Chart]:
     """The schemes' names beside the figure, and lines that lead to them."""
     edge = alt.value("width")
+    texts = base.mark_text(align="left", dx=6, fontSize=12, color="#333").properties(name=printed.BESIDE_LABELS)
     return [
         coloured.mark_rule(strokeWidth=0.6).encode(x2=edge, y2="label_accuracy:Q"),
-        base.mark_text(align="left", dx=6, fontSize=12, color="#333")
-        .encode(x=edge, y="label_accuracy:Q", text="label:N")
-        .properties(name=printed.BESIDE_LABELS),
+        texts.encode(x=edge, y="label_accuracy:Q", text="label:N"),
     ]
 
 
@@ -150,22 +107,18 @@ def _bars(coloured: alt.Chart, drawn: pl.DataFrame) -> list[alt.Chart]:
     """Lines to the other observer's epsilon, and the bars of epsilon and accuracy."""
     apart = (pl.col("epsilon_exact") / pl.col("epsilon_server")).log().abs() > NEGLIGIBLE
     other = coloured.properties(data=drawn.filter(apart & pl.col("epsilon_exact").is_between(0, np.inf, closed="none")))
+    several = coloured.properties(data=drawn.drop_nulls("accuracy_low"))  # a single training has no interval
     return [
         other.mark_rule(strokeDash=[3, 3], strokeWidth=1.3).encode(x2="epsilon_exact:Q"),
         other.mark_tick(orient="vertical", size=14, thickness=2).encode(x="epsilon_exact:Q"),
         coloured.mark_rule(strokeWidth=2.5).encode(x2="epsilon_server_least:Q"),
-        coloured.mark_rule(strokeWidth=2.5)
-        .encode(y="accuracy_low:Q", y2="accuracy_high:Q")
-        .properties(data=drawn.drop_nulls("accuracy_low")),  # a single training has no interval
+        several.mark_rule(strokeWidth=2.5).encode(y="accuracy_low:Q", y2="accuracy_high:Q"),
     ]
 
 
 def _marks(base: alt.Chart, scale: alt.Scale) -> alt.Chart:
     """A mark for each scheme; what the axes do not say stands in its tooltip."""
-    columns = {
-        "system:N": "System",
-        "scenario:N": "Scenario",
-        "scheme:N": "Scheme",
+    columns = {"system:N": "System", "scenario:N": "Scenario", "scheme:N": "Scheme"} | {
         "epsilon_server:Q": ("Epsilon against the server, largest", ".4g"),
         "epsilon_server_least:Q": ("Epsilon against the server, least", ".4g"),
         "epsilon_exact:Q": ("Epsilon against the scheme's observer", ".4g"),
@@ -175,54 +128,39 @@ def _marks(base: alt.Chart, scale: alt.Scale) -> alt.Chart:
         "air_seconds_mean:Q": ("Seconds on air", ".3s"),
         "local_steps_mean:Q": ("Local steps", ".3g"),
         "transmit_energy_j_mean:Q": ("Transmit energy (J)", ".3s"),
-        "link_budget:N": "Link budget",
-        "accuracy_of:N": "Accuracy of",
-        "guarantee:N": "Guarantee",
-        "observer:N": "Observer",
-        "differs:N": "Differs in",
     }
+    columns |= {"link_budget:N": "Link budget", "accuracy_of:N": "Accuracy of", "guarantee:N": "Guarantee"}
+    columns |= {"observer:N": "Observer", "differs:N": "Differs in"}
+    legend = theme.legend("circle", **BELOW, format="~s", symbolFillColor="#888", symbolStrokeColor="#888")
+    sizes = alt.Scale(type="log", range=[40, 400])
     return base.mark_point(strokeWidth=2).encode(
         stroke=alt.Stroke("system:N", scale=scale, legend=None),
         fill=alt.Fill("fill:N", scale=None),
-        size=alt.Size(
-            "channel_uses_mean:Q",
-            title="Symbols on air",
-            scale=alt.Scale(type="log", range=[40, 400]),
-            legend=theme.legend("circle", **BELOW, format="~s", symbolFillColor="#888", symbolStrokeColor="#888"),
-        ),
+        size=alt.Size("channel_uses_mean:Q", title="Symbols on air", scale=sizes, legend=legend),
         tooltip=theme.tips(columns),
     )
 
 
 def _why_not_drawn() -> pl.Expr:
     """Why a row of the table has no place in the figure; null: it has one."""
-    epsilon = pl.col("epsilon_server")
-    return (
-        pl.when(pl.col("accuracy_mean").is_null() & (pl.col("diverged") > 0))
-        .then(pl.lit("every training diverged"))
-        .when(pl.col("accuracy_mean").is_null())
-        .then(pl.lit("no accuracy"))
-        .when(epsilon.is_null())
-        .then(pl.lit("nobody sends"))
-        .when(epsilon.is_infinite())
-        .then(pl.lit("infinite epsilon against its own server"))
-        .when(epsilon <= 0)
-        .then(pl.lit("epsilon 0, off a logarithmic axis"))
-    )
+    epsilon, untrained = pl.col("epsilon_server"), pl.col("accuracy_mean").is_null()
+    reasons = {
+        "every training diverged": untrained & (pl.col("diverged") > 0),
+        "no accuracy": untrained,
+        "nobody sends": epsilon.is_null(),
+        "infinite epsilon against its own server": epsilon.is_infinite(),
+        "epsilon 0, off a logarithmic axis": epsilon <= 0,
+    }
+    return pl.coalesce(pl.when(holds).then(pl.lit(why)) for why, holds in reasons.items())
 
 
 def _label() -> pl.Expr:
     """Names a row: system and scheme, the scenario where the system has several, and how many trainings diverged."""
-    scenario = pl.format(" ({})", "scenario")
-    several = pl.col("scenario").n_unique().over("system") > 1
+    several, none = pl.col("scenario").n_unique().over("system") > 1, pl.lit("")
+    scenario = pl.when(several).then(pl.format(" ({})", "scenario")).otherwise(none)
     diverged = pl.format(", {} of {} diverged", "diverged", pl.col("diverged") + pl.col("trainings"))
-    return pl.format(
-        "{}{}, {}{}",
-        "system",
-        pl.when(several).then(scenario).otherwise(pl.lit("")),
-        "scheme",
-        pl.when(pl.col("diverged") > 0).then(diverged).otherwise(pl.lit("")),
-    )
+    diverged = pl.when(pl.col("diverged") > 0).then(diverged).otherwise(none)
+    return pl.format("{}{}, {}{}", "system", scenario, "scheme", diverged)
 
 
 def _subtitle(frame: pl.DataFrame) -> list[str]:
@@ -234,13 +172,10 @@ def _subtitle(frame: pl.DataFrame) -> list[str]:
         "hollow: no guarantee, as a bound is not enforced, no noise is added, the server is taken not to know all, or "
         "the epsilon is that of a usual pair of records, not proved for every pair",
     ]
-    left_out = (
-        frame.drop_nulls("why")
-        .group_by("system", "scenario", "why", maintain_order=True)
-        .agg(pl.col("scheme").unique(maintain_order=True))
-    )
-    for system, scenario, why, schemes in left_out.iter_rows():
-        lines.append(f"not drawn, {why}: {system} ({scenario}), {'; '.join(schemes)}")
+    left_out = frame.drop_nulls("why").group_by("system", "scenario", "why", maintain_order=True)
+    for (system, scenario, why), rows in left_out:
+        schemes = "; ".join(rows["scheme"].unique(maintain_order=True))
+        lines.append(f"not drawn, {why}: {system} ({scenario}), {schemes}")
     return [part for line in lines for part in textwrap.wrap(line, LINE_LENGTH)]
 
 
@@ -267,12 +202,9 @@ def epsilon(study: dict[str, dict]) -> alt.LayerChart:
     study = points(study)
     each = outcomes(study)
     observers = pl.concat(
-        content["realizations"]
-        .group_by("scheme", maintain_order=True)
-        .agg(pl.col("observer", "guaranteed").first())
-        .with_columns(scenario=pl.lit(name))
+        content["realizations"].select("scheme", "observer", "guaranteed", scenario=pl.lit(name))
         for name, content in study.items()
-    )
+    ).unique(["scenario", "scheme"], keep="first", maintain_order=True)
     index = ["system", "sweep_of", "scenario", "scheme"]
     wide = each.pivot("outcome", index=index, values=["mean", "low", "high"], maintain_order=True)
     drawn = (
@@ -286,37 +218,28 @@ def epsilon(study: dict[str, dict]) -> alt.LayerChart:
     looks = _family_looks(each["system"].unique(maintain_order=True).to_list(), lines.rows())
     label = _line_labels(drawn)
     domain = [label[line] for line in looks]
-    legend = alt.Legend(
-        labelExpr="split(datum.label, '|')", labelLimit=400, symbolType="stroke", rowPadding=8, symbolSize=500
-    )
+    lines = {"labelExpr": "split(datum.label, '|')", "labelLimit": 400, "symbolType": "stroke"}
+    legend = alt.Legend(**lines, rowPadding=8, symbolSize=500)
     shared = {"title": None, "sort": domain, "legend": legend}  # so that the two are one legend
     colours, patterns = ([look[k] for look in looks.values()] for k in (0, 1))
     chosen = alt.selection_point(fields=["line"], bind="legend")
+    log = alt.Scale(type="log", nice=False, padding=15)
+    exponents = np.log2(drawn["mean_epsilon_exact"].to_numpy())  # ticks at powers of 2 that span all
+    ticks = [2.0**k for k in range(floor(exponents.min()), ceil(exponents.max()) + 1)] if len(exponents) else []
+    axis = alt.Axis(format="~g", values=ticks)
+    tips = {"system:N": "system", "scheme:N": "scheme", "scenario:N": "scenario"}
+    tips |= {"mean_epsilon_exact:Q": ("epsilon", ".4g"), "mean_accuracy:Q": ("accuracy", ".2%")}
     base = alt.Chart(drawn.with_columns(pl.col("line").replace(label))).encode(
-        x=alt.X(
-            "mean_epsilon_exact:Q",
-            title="Record-level epsilon, whole training",
-            scale=alt.Scale(type="log", nice=False, padding=15),
-            axis=alt.Axis(format="~g", values=_doublings(drawn["mean_epsilon_exact"])),
-        ),
+        x=alt.X("mean_epsilon_exact:Q", title="Record-level epsilon, whole training", scale=log, axis=axis),
         color=alt.Color("line:N", scale=alt.Scale(domain=domain, range=colours), **shared),
         opacity=theme.faded(chosen),
-        tooltip=theme.tips(
-            {
-                "system:N": "system",
-                "scheme:N": "scheme",
-                "scenario:N": "scenario",
-                "mean_epsilon_exact:Q": ("epsilon", ".4g"),
-                "mean_accuracy:Q": ("accuracy", ".2%"),
-            }
-        ),
+        tooltip=theme.tips(tips),
     )
     y = theme.accuracy_axis("mean_accuracy:Q", "Final test accuracy")
     whiskers = base.mark_rule(strokeWidth=1.5).encode(y="low_accuracy:Q", y2="high_accuracy:Q")
     dash = alt.StrokeDash("line:N", scale=alt.Scale(domain=domain, range=patterns), **shared)
-    layers = alt.layer(
-        base.mark_line().encode(y=y, strokeDash=dash), whiskers, base.mark_point(filled=True, size=50).encode(y=y)
-    )
+    dots = base.mark_point(filled=True, size=50).encode(y=y)
+    layers = alt.layer(base.mark_line().encode(y=y, strokeDash=dash), whiskers, dots)
     subtitle = f"mean and 95% interval over {theme.ranged(each.filter(outcome='accuracy')['realizations'])}"
     title = alt.TitleParams("What accuracy costs in privacy, in each system", subtitle=subtitle)
     return layers.add_params(chosen).properties(title=title, width=theme.WIDTH, height=1.3 * theme.HEIGHT)
@@ -342,13 +265,6 @@ def _family_looks(systems: list[str], lines: list[tuple[str, str]]) -> dict[str,
             colour = "#" + "".join(f"{round(c + (255 - c) * light):02x}" for c in (red, green, blue))
             looks[line] = (colour, theme.DASHES[min(place, len(theme.DASHES) - 1)])
     return looks
-
-
-def _doublings(values: pl.Series) -> list[float]:
-    """Powers of 2 that span some positive values."""
-    if values.is_empty():
-        return []
-    return [2.0**k for k in range(floor(log2(values.min())), ceil(log2(values.max())) + 1)]
 
 
 COMPARISON_FIGURES = {"tradeoff": tradeoff, "epsilon": epsilon}

@@ -1,7 +1,7 @@
 """One look for all figures: theme, colours, and the marks that several figures share."""
 
 import json
-from itertools import cycle
+from itertools import combinations, cycle
 from pathlib import Path
 
 import altair as alt
@@ -30,16 +30,9 @@ alt.data_transformers.disable_max_rows()  # charts get thinned tables; a map sho
 
 @alt.theme.register("pwfl", enable=True)
 def _theme() -> alt.theme.ThemeConfig:
-    axis = {
-        "labelFontSize": 13,
-        "titleFontSize": 14,
-        "titleFontWeight": "normal",
-        "titlePadding": 10,
-        "gridColor": "#e6e6e6",
-        "domainColor": "#888",
-        "tickColor": "#888",
-        "labelFlush": False,  # labels stand at their ticks, at the ends of an axis, too
-    }
+    axis = {"labelFontSize": 13, "titleFontSize": 14, "titleFontWeight": "normal", "titlePadding": 10}
+    axis |= {"gridColor": "#e6e6e6", "domainColor": "#888", "tickColor": "#888"}
+    axis |= {"labelFlush": False}  # labels stand at their ticks, at the ends of an axis, too
     return {
         "config": {
             "font": "Liberation Sans, Arial, Helvetica, sans-serif",
@@ -71,10 +64,7 @@ def scheme_colours(scenario) -> dict[str, str]:
 
 
 def scheme_colour(scenario, schemes=None, symbol: str = "stroke") -> tuple[alt.Color, alt.Parameter, dict]:
-    """Colour by scheme, the selection that a click on the legend makes, and the opacity it sets.
-
-    `schemes` are those of the scenario that are drawn; None: all. `symbol` is the legend's, by default a line.
-    """
+    """As `named_colours`, by scheme; `schemes` are those of the scenario that are drawn, None: all."""
     shown = [scheme.name for scheme in (scenario.schemes if schemes is None else schemes)]
     return named_colours({name: colour for name, colour in scheme_colours(scenario).items() if name in shown}, symbol)
 
@@ -82,7 +72,10 @@ def scheme_colour(scenario, schemes=None, symbol: str = "stroke") -> tuple[alt.C
 def named_colours(
     colours: dict[str, str], symbol: str = "stroke", field: str = "scheme", title: str | None = "Scheme"
 ) -> tuple[alt.Color, alt.Parameter, dict]:
-    """Colour by a field's names, the selection that a click on the legend makes, and the opacity it sets."""
+    """Colour by a field's names, the selection that a click on the legend makes, and the opacity it sets.
+
+    `symbol` is the legend's, by default a line.
+    """
     chosen = alt.selection_point(fields=[field], bind="legend")
     scale = alt.Scale(domain=list(colours), range=list(colours.values()))
     return alt.Color(f"{field}:N", title=title, scale=scale, legend=legend(symbol)), chosen, faded(chosen)
@@ -108,11 +101,10 @@ def dashes(frame: pl.DataFrame, value: str, scenario, by: list[str]) -> dict[str
     drawn = [name for name in names if name in wide.columns]
     least = HIDDEN * ((frame[value].max() or 0.0) - (frame[value].min() or 0.0))
     above = dict.fromkeys(drawn, 0)  # how many lines each one lies on
-    for k, name in enumerate(drawn):
-        for other in drawn[:k]:
-            apart = (wide[name] - wide[other]).abs()
-            if (apart <= least).sum() > 0.5 * min(wide[name].count(), wide[other].count()):
-                above[name] = max(above[name], above[other] + 1)
+    for other, name in combinations(drawn, 2):
+        close = (wide[name] - wide[other]).abs() <= least
+        if close.sum() > 0.5 * min(wide[name].count(), wide[other].count()):
+            above[name] = max(above[name], above[other] + 1)
     if not any(above.values()):
         return {}
     patterns = [DASHES[min(count, len(DASHES) - 1)] for count in above.values()]
@@ -122,7 +114,7 @@ def dashes(frame: pl.DataFrame, value: str, scenario, by: list[str]) -> dict[str
 
 def tips(columns: dict[str, str | tuple[str, str]]) -> list[alt.Tooltip]:
     """Tooltips with titles: column and its type, `rho:Q` -> title, or title and format."""
-    pairs = {column: label if isinstance(label, tuple) else (label, alt.Undefined) for column, label in columns.items()}
+    pairs = {column: (label, alt.Undefined) if isinstance(label, str) else label for column, label in columns.items()}
     return [alt.Tooltip(column, title=title, format=form) for column, (title, form) in pairs.items()]
 
 
@@ -148,15 +140,17 @@ def distribution(frame: pl.DataFrame, value: str, by: str = "scheme") -> pl.Data
 
     Columns: `by`, the value, and `share`, the fraction of values up to it.
     """
-    groups = []
+    groups = [pl.DataFrame(schema={by: pl.String, value: pl.Float64, "share": pl.Float64})]
     for (name,), group in frame.drop_nulls(value).group_by(by, maintain_order=True):
         values = group[value].sort().to_numpy()
-        rank = np.unique(np.linspace(0, len(values) - 1, min(len(values), CDF_POINTS)).round().astype(int))
-        share = (rank + 1) / len(values)
-        groups.append(pl.DataFrame({by: name, value: values[rank], "share": share}))
-    if not groups:
-        return pl.DataFrame(schema={by: pl.String, value: pl.Float64, "share": pl.Float64})
-    return pl.concat(groups)
+        rank = thinned(len(values), CDF_POINTS)
+        groups.append(pl.DataFrame({by: name, value: values[rank], "share": (rank + 1) / len(values)}))
+    return pl.concat(groups, how="vertical_relaxed")
+
+
+def thinned(count: int, most: int) -> np.ndarray:
+    """Numbers of at most so many of `count` rows, evenly from the first to the last."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
 
 
 def cdf(frame: pl.DataFrame, value: str, scenario, title: str, axis: str, of: str = "") -> alt.Chart:
@@ -167,38 +161,38 @@ def cdf(frame: pl.DataFrame, value: str, scenario, title: str, axis: str, of: st
     logarithmic = is_squeezed(frame, value)
     scale = alt.Scale(type="log", nice=False) if logarithmic else alt.Scale(zero=False)
     subtitle = f"distribution over {of + ' of ' if of else ''}{counted(present['realization'].n_unique())}"
-    drawn = distribution(present, value)
-    return (
-        alt.Chart(drawn, title=alt.TitleParams(title, subtitle=subtitle), width=WIDTH, height=HEIGHT)
-        .mark_line(interpolate="step-after")
-        .encode(
-            x=alt.X(f"{value}:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=8, format=".6~g")),
-            y=alt.Y("share:Q", title="Empirical CDF", scale=alt.Scale(domain=[0, 1])),
-            color=colour,
-            opacity=opacity,
-            tooltip=tips({"scheme:N": "Scheme", f"{value}:Q": (axis, ".4g"), "share:Q": ("Share up to it", ".1%")}),
-            **dashes(_levels(present, value, logarithmic), value, scenario, ["share"]),
-        )
-        .add_params(chosen)
-    )
-
-
-def _levels(frame: pl.DataFrame, value: str, logarithmic: bool) -> pl.DataFrame:
-    """Each scheme's quantiles of a column as they lie on its axis: points at which curves can be compared."""
+    # Each scheme's quantiles as they lie on the axis: points at which curves can be compared.
     place = pl.col(value).log10() if logarithmic else pl.col(value)
-    levels = np.linspace(0, 1, 51)
-    quantiles = [place.quantile(level).alias(f"{level:.2f}") for level in levels]
-    wide = frame.group_by("scheme", maintain_order=True).agg(quantiles)
-    return wide.unpivot(index="scheme", variable_name="share", value_name=value)
+    quantiles = [place.quantile(level).alias(f"{level:.2f}") for level in np.linspace(0, 1, 51)]
+    levels = present.group_by("scheme", maintain_order=True).agg(quantiles)
+    levels = levels.unpivot(index="scheme", variable_name="share", value_name=value)
+    title = alt.TitleParams(title, subtitle=subtitle)
+    base = alt.Chart(distribution(present, value), title=title, width=WIDTH, height=HEIGHT)
+    lines = base.mark_line(interpolate="step-after").encode(
+        x=alt.X(f"{value}:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=8, format=".6~g")),
+        y=alt.Y("share:Q", title="Empirical CDF", scale=alt.Scale(domain=[0, 1])),
+        color=colour,
+        opacity=opacity,
+        tooltip=tips({"scheme:N": "Scheme", f"{value}:Q": (axis, ".4g"), "share:Q": ("Share up to it", ".1%")}),
+        **dashes(levels, value, scenario, ["share"]),
+    )
+    return lines.add_params(chosen)
 
 
 def is_squeezed(frame: pl.DataFrame, value: str) -> bool:
     """Whether 90% of a scheme's values would lie in SQUEEZED of a linear axis, and a logarithmic one shows them all."""
     finite = frame.filter(pl.col(value).is_finite())
-    if finite.is_empty() or finite[value].min() <= 0 or finite[value].max() < DECADE * finite[value].min():
+    if not spans_decades(finite[value]):
         return False
     most = finite.group_by("scheme").agg(pl.col(value).quantile(0.95) - pl.col(value).quantile(0.05))[value].min()
     return most < SQUEEZED * (finite[value].max() - finite[value].min())
+
+
+def spans_decades(values: pl.Series) -> bool:
+    """Whether a logarithmic axis is for these values, as far as they are finite: all positive, and far apart."""
+    finite = values.drop_nulls()
+    finite = finite.filter(finite.is_finite()) if values.dtype.is_float() else finite
+    return len(finite) > 0 and finite.min() > 0 and finite.max() >= DECADE * finite.min()
 
 
 def means(frame: pl.DataFrame, by: list[str], columns: list[str]) -> pl.DataFrame:
@@ -206,18 +200,15 @@ def means(frame: pl.DataFrame, by: list[str], columns: list[str]) -> pl.DataFram
 
     Column c becomes c_mean, c_low and c_high; nulls do not count. A single value has no interval.
     """
+    parts = {"mean": pl.Expr.mean, "std": pl.Expr.std, "count": pl.Expr.count}
     groups = frame.group_by(by, maintain_order=True).agg(
-        *(pl.col(c).mean().alias(f"{c}_mean") for c in columns),
-        *(pl.col(c).std().alias(f"{c}_std") for c in columns),
-        *(pl.col(c).count().alias(f"{c}_count") for c in columns),
+        of(pl.col(c)).alias(f"{c}_{part}") for c in columns for part, of in parts.items()
     )
     for c in columns:
-        count = groups[f"{c}_count"].to_numpy()
+        mean, count = groups[f"{c}_mean"], groups[f"{c}_count"].to_numpy()
         quantile = stdtrit(np.maximum(count - 1, 1), (1 + CONFIDENCE) / 2)
         half = groups[f"{c}_std"] * pl.Series(quantile / np.sqrt(np.maximum(count, 1)))
-        groups = groups.with_columns(
-            (groups[f"{c}_mean"] - half).alias(f"{c}_low"), (groups[f"{c}_mean"] + half).alias(f"{c}_high")
-        )
+        groups = groups.with_columns((mean - half).alias(f"{c}_low"), (mean + half).alias(f"{c}_high"))
     return groups.select(*by, *(f"{c}_{part}" for c in columns for part in ("mean", "low", "high")))
 
 
@@ -263,23 +254,19 @@ def band(
     `y` is the axis, without its field. With `steps` a value holds until the next row, and a dot ends a scheme's line.
     Bands end at `least` and `most`, which the value cannot leave.
     """
-    interpolate = "step-after" if steps else "linear"
+    interpolate, column = "step-after" if steps else "linear", x.shorthand.removesuffix(":Q")
     colour, chosen, opacity = scheme_colour(scenario)
     frame = within(frame, value, least, most)
     base = alt.Chart(frame).encode(x=x, color=colour)
     area, mean = mean_and_band(base, value, y, chosen, interpolate=interpolate)
-    dash = dashes(frame, f"{value}_mean", scenario, [x.shorthand.removesuffix(":Q")])
+    dash = dashes(frame, f"{value}_mean", scenario, [column])
     line = base.mark_line(interpolate=interpolate).encode(y=mean, opacity=opacity, **dash)
-    tooltip = [
-        *tips({"scheme:N": "Scheme", x.shorthand: (x["title"], "~g")}),
-        *interval_tips(value, y["title"], form),
-    ]
-    points = base.mark_circle(size=60).encode(y=mean, opacity=alt.value(0.0), tooltip=tooltip)
-    layers = [area, line, points]
+    tooltip = [*tips({"scheme:N": "Scheme", x.shorthand: (x["title"], "~g")}), *interval_tips(value, y["title"], form)]
+    points = base.mark_circle(size=60)
+    layers = [area, line, points.encode(y=mean, opacity=alt.value(0.0), tooltip=tooltip)]
     if steps:
-        column = x.shorthand.removesuffix(":Q")
         last = frame.filter(pl.col(column) == pl.col(column).max().over("scheme"))
-        layers.append(base.mark_circle(size=60).encode(y=mean, opacity=opacity).properties(data=last))
+        layers.append(points.encode(y=mean, opacity=opacity).properties(data=last))
     return sized(alt.layer(*layers).add_params(chosen), title)
 
 
@@ -289,10 +276,7 @@ def within(frame: pl.DataFrame, value: str, least: float | None = 0.0, most: flo
 
 
 def referenced(chart: alt.TopLevelMixin, value: float, text: str, axis: str, title: str) -> alt.LayerChart:
-    """The chart with a dashed line at a value of the axis `x` or `y`, and the words for it beside it.
-
-    `title` is the axis's.
-    """
+    """The chart with a dashed line at a value of the axis `x` or `y` of this title, and the words for it beside it."""
     data = alt.Chart(pl.DataFrame({"value": [value], "text": [text]}))
     place = (alt.X if axis == "x" else alt.Y)("value:Q", title=title)
     rule = data.mark_rule(strokeDash=[4, 4], color="#555").encode(**{axis: place}, tooltip=tips({"text:N": "Line"}))
@@ -315,32 +299,31 @@ def empty(why: str, x: str, y: str, title: str) -> alt.LayerChart:
 
 def named(chart: alt.TopLevelMixin, scenario: str) -> alt.TopLevelMixin:
     """The chart with the scenario's name in its subtitle, and its title as the description for screen readers."""
-    title = chart.title if isinstance(chart.title, alt.TitleParams) else alt.TitleParams(_text(chart.title))
-    given = title.subtitle if isinstance(title.subtitle, list) else [title.subtitle]
-    lines = [scenario, *(line for line in given if line is not alt.Undefined)]
-    title = title.copy()
-    title.subtitle = lines
-    return chart.properties(title=title, description=f"{_text(title.text)}; {'; '.join(lines)}")
+    given = "" if chart.title is alt.Undefined else chart.title
+    title = given.copy() if isinstance(given, alt.TitleParams) else alt.TitleParams(given)
+    lines = title.subtitle if isinstance(title.subtitle, list) else [title.subtitle]
+    title.subtitle = [scenario, *(line for line in lines if line is not alt.Undefined)]
+    text = " ".join(title.text) if isinstance(title.text, list) else title.text
+    return chart.properties(title=title, description="; ".join([text, *title.subtitle]))
 
 
 def save(chart: alt.TopLevelMixin, paths: dict[str, str], choices: dict[str, alt.TopLevelMixin] | None = None) -> None:
-    """Write a chart to the files `json` (its Vega-Lite specification), `png`, `svg`, and `pdf` where asked for.
+    """Write a chart to files: `json` (its Vega-Lite specification), `png`, `svg`, `pdf` (a column wide, see `printed`).
 
-    The PDF is as wide as a column of print, see `printed`. `choices` are other charts that a reader may choose
-    instead, by label; they stand in the specification's metadata.
+    `choices` are other charts that a reader may choose instead, by label; they are in the specification's metadata.
     """
     spec = _rounded(chart)
     if choices:
         spec["usermeta"] = {"choices": {label: _rounded(other) for label, other in choices.items()}}
-    with whole(paths["json"]) as partial:
-        Path(partial).write_text(json.dumps(spec, ensure_ascii=False), encoding="utf-8")
-    with whole(paths["png"]) as partial:
-        chart.save(partial, scale_factor=2)
-    with whole(paths["svg"]) as partial:
-        chart.save(partial)
-    if "pdf" in paths:
-        with whole(paths["pdf"]) as partial:
-            Path(partial).write_bytes(printed.pdf(chart))
+    write = {
+        "json": lambda path: Path(path).write_text(json.dumps(spec, ensure_ascii=False), encoding="utf-8"),
+        "png": lambda path: chart.save(path, scale_factor=2),
+        "svg": chart.save,
+        "pdf": lambda path: Path(path).write_bytes(printed.pdf(chart)),
+    }
+    for kind, path in paths.items():
+        with whole(path) as partial:
+            write[kind](partial)
 
 
 def _rounded(chart: alt.TopLevelMixin) -> dict:
@@ -350,9 +333,3 @@ def _rounded(chart: alt.TopLevelMixin) -> dict:
         for row in rows:
             row.update({key: float(f"{value:.{DIGITS}g}") for key, value in row.items() if isinstance(value, float)})
     return spec
-
-
-def _text(title) -> str:
-    if title is alt.Undefined:
-        return ""
-    return " ".join(title) if isinstance(title, list) else str(title)
