@@ -2,15 +2,15 @@
 
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
-import yaml
-from annotated_types import Ge, Gt, Le, Lt
 from snakemake.cli import parse_config
 
 import pwfl
@@ -20,6 +20,8 @@ from pwfl.report import catalog
 from pwfl.runtime import files
 from pwfl.scenario import checks, parameters, resolve, resolved, size
 from pwfl.scenario.__main__ import main as check
+from pwfl.scenario.resolution import merge
+from pwfl.scenario.sweep import nested
 from pwfl.systems import registry
 from pwfl.workflow import prune
 
@@ -102,7 +104,6 @@ def test_only_regular_files_are_opened(tmp_path):
         ([], "file.yaml:\n  must be a mapping, with `scenarios:` among its keys, is []"),
         (None, "file.yaml:\n  must be a mapping"),
         ({"run": [["one"]], "scenarios": {"one": {}}}, "run: ['one'] is no name of a scenario"),
-        ({"run": [{}], "scenarios": {"one": {}}}, "run: {} is no name of a scenario"),
         ({"run": [None], "scenarios": {"one": {}}}, "run: empty is no name of a scenario"),
         ({"base": {"seed": "7" * 5000}, "scenarios": {"one": {}}}, "base.seed: '7777"),
         ({"base": {"seed": 10**5000}, "scenarios": {"one": {}}}, "base.seed: a value too long to be shown is wrong"),
@@ -112,9 +113,8 @@ def test_only_regular_files_are_opened(tmp_path):
     ],
 )  # fmt: skip
 def test_what_is_no_value_is_named(config, expected):
-    with pytest.raises(scenario.ScenarioError) as caught:
+    with pytest.raises(scenario.ScenarioError, match=re.escape(expected)):
         scenario.load(config, "file.yaml")
-    assert expected in str(caught.value)
 
 
 def test_a_path_that_no_file_can_have_is_an_error_of_the_system():
@@ -137,12 +137,8 @@ ODD = [
 
 def around(field) -> list:
     """Values at a parameter's bounds, and just beyond."""
-    bounds = [
-        getattr(bound, name)
-        for bound in field.metadata
-        for kind, name in ((Ge, "ge"), (Gt, "gt"), (Le, "le"), (Lt, "lt"))
-        if isinstance(bound, kind)
-    ]
+    limits = [getattr(bound, name, None) for bound in field.metadata for name in ("ge", "gt", "le", "lt")]
+    bounds = [limit for limit in limits if limit is not None]
     beside = [(x - 1, x, x + 1, math.nextafter(x, math.inf), math.nextafter(x, -math.inf)) for x in bounds]
     return [value for values in beside for value in values]
 
@@ -154,11 +150,9 @@ def test_every_parameter_takes_a_value_or_refuses_it_by_name(system):
     for path, field in parameters(model):
         key = ".".join(path)
         for value in [*ODD, *around(field)]:
-            override, tried = value, tried + 1
-            for part in reversed(path):
-                override = {part: override}
+            tried += 1
             try:
-                resolve({"system": system}, override)
+                resolve({"system": system}, nested({key: value}))
             except scenario.ScenarioError as error:
                 refused += 1
                 for line in str(error).splitlines():
@@ -172,12 +166,11 @@ def test_every_parameter_takes_a_value_or_refuses_it_by_name(system):
 # Text that is a formula to a spreadsheet.
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "=HYPERLINK(1)", "\t=1", "a\nb", "\r=1", "\x7f"])
-def test_texts_that_spreadsheets_take_for_more_are_refused(text):
-    for content in ({"data": {"folder": text}}, {"channel": {"users": text}}):
-        (section,), (key,) = content, next(iter(content.values()))
-        with pytest.raises(scenario.ScenarioError, match=rf"^{section}\.{key}: .* is wrong: "):
-            resolve(content, {})
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\t=1", "a\nb", "\r=1", "\x7f"])
+@pytest.mark.parametrize("key", ["data.folder", "channel.users"])
+def test_texts_that_spreadsheets_take_for_more_are_refused(key, text):
+    with pytest.raises(scenario.ScenarioError, match=rf"^{key}: .* is wrong: "):
+        resolve(nested({key: text}), {})
 
 
 def test_numbers_and_paths_are_written_as_they_are():
@@ -196,33 +189,27 @@ def test_the_command_line_sets_truth_values_and_nulls(tmp_path):
     base = TINY["base"] | {"channel": {"links": "links.csv"}}
     files = TINY | {"base": base}
     given = parse_config(["base={training: {test_variants: true}, channel: {links: null}, data: {validation: null}}"])
-    config = yaml.safe_load(yaml.safe_dump(files))
-    from snakemake.utils import update_config
-
-    update_config(config, given)
-    study = scenario.load(config, "file.yaml", files)
-    chosen = study.scenarios["low"]
+    chosen = scenario.load(merge(files, given), "file.yaml", files).scenarios["low"]
     assert (chosen.training.test_variants, chosen.channel.links, chosen.data.validation) == (True, None, None)
     assert resolve(base, {"training": {"test_variants": "false"}}).training.test_variants is False
     for word in ("yes", "1", "TRUE ", "null"):
-        with pytest.raises(
-            scenario.ScenarioError, match=r"training.test_variants: .* is wrong: input should be a valid b"
-        ):
+        with pytest.raises(scenario.ScenarioError, match=r"training.test_variants: .* input should be a valid b"):
             resolve(base, {"training": {"test_variants": word}})
 
 
 def test_a_file_that_the_command_line_names_is_missed_there(tmp_path):
     there = {"base": TINY["base"], "scenarios": {"one": {}}}
     named = {"base": TINY["base"] | {"channel": {"links": "no.csv"}}, "scenarios": {"one": {}}}
-    for written, place in ((there, "--config"), (named, "file.yaml"), (None, "file.yaml")):
-        with pytest.raises(scenario.ScenarioError) as caught:
-            scenario.check_surroundings(scenario.load(named, "file.yaml", written))
-        assert str(caught.value).startswith(f"{place}:\n  scenarios.one: channel.links: no.csv")
-    both = {**named, "scenarios": {"one": {}, "two": {"channel": {"links": "neither.csv"}}}}
-    with pytest.raises(scenario.ScenarioError) as caught:
-        scenario.check_surroundings(scenario.load(both, "file.yaml", named))
-    assert "file.yaml:\n  scenarios.one: channel.links: no.csv" in str(caught.value)
-    assert "--config:\n  scenarios.two: channel.links: neither.csv" in str(caught.value)
+    both = named | {"scenarios": {"one": {}, "two": {"channel": {"links": "neither.csv"}}}}
+    one, two = "scenarios.one: channel.links: no.csv", "scenarios.two: channel.links: neither.csv"
+    for config, of_files, expected in (
+        (named, there, f"^--config:\n  {one}"),
+        (named, named, f"^file.yaml:\n  {one}"),
+        (named, None, f"^file.yaml:\n  {one}"),
+        (both, named, f"^file.yaml:\n  {one}(.*\n)--config:\n  {two}"),
+    ):
+        with pytest.raises(scenario.ScenarioError, match=expected):
+            scenario.check_surroundings(scenario.load(config, "file.yaml", of_files))
 
 
 @pytest.mark.parametrize("written", [None, [], 3, {"training": []}])
@@ -261,6 +248,9 @@ def package(folder, name: str, entry: str, **modules: str) -> None:
         (folder / name / f"{module}.py").write_text(content)
 
 
+MINE = "from pwfl.systems.age_aware.parameters import AgeAware\nclass MODEL(AgeAware):\n    system: str = 'mine'"
+
+
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
     """A folder of packages that the registry finds, and no test after."""
@@ -280,7 +270,6 @@ def installed(tmp_path, monkeypatch):
         ("mine = nowhere_at_all", "", "has no module nowhere_at_all.parameters"),
         ("mine = broken_one", None, "has no module broken_one.parameters"),
         ("mine = broken_one:attribute", "", "has no module broken_one:attribute.parameters"),
-        ("mine = .", "", "cannot be imported"),
         ("mine =", "", "cannot be imported"),
         ("mine = broken_one", "raise RuntimeError('on\\npurpose')", "cannot be imported: RuntimeError: on purpose ("),
         ("mine = broken_one", "import sys; sys.exit('over')", "cannot be imported: SystemExit: over ("),
@@ -299,21 +288,17 @@ def test_what_is_wrong_with_a_system_of_another_package_is_said(
     path = tmp_path / "study.yaml"
     path.write_text("base: {system: mine}\n" + FEW)
     monkeypatch.setattr(sys, "argv", ["scenario", str(path)])
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit, match="1"):
         entrance.command(check)
     said = capsys.readouterr().err
-    assert ended.value.code == 1
-    assert said.startswith(
-        f"{path}:\n  base.system: system 'mine'" if "MODEL is" not in expected else f"{path}:\n  base.system: 'mine'"
-    )
+    assert said.startswith(f"{path}:\n  base.system: {'' if 'MODEL is' in expected else 'system '}'mine'")
     assert expected in said
     path.write_text(FEW)
     assert check([str(path)]) == 0  # of the system that needs no other package
 
 
 def test_a_system_may_leave_out_all_checks(installed):
-    model = "from pwfl.systems.age_aware.parameters import AgeAware\nclass MODEL(AgeAware):\n    system: str = 'mine'"
-    package(installed, "broken_four", "mine = broken_four", parameters=model, checks="")
+    package(installed, "broken_four", "mine = broken_four", parameters=MINE, checks="")
     chosen = scenario.resolve({"system": "mine", "clients": {"number": 5}}, {})
     assert (checks.problems(chosen), checks.imports(chosen), size.memory(chosen)["training"]) == ([], {}, (0.0, ""))
     assert checks.idle(chosen) == {"training.directions": "training.features: pixels"}
@@ -323,19 +308,17 @@ def test_a_system_may_leave_out_all_checks(installed):
 
 def test_entry_points_that_cannot_be_read_are_named(installed, tmp_path):
     package(installed, "broken_one", "nothing at all")
-    with pytest.raises(
-        scenario.ScenarioError, match=r"base.system: entry points of installed packages cannot be read: "
-    ):
-        scenario.load({"base": {"system": "age_aware"}, "scenarios": {"one": {}}}, "file.yaml")
+    with pytest.raises(scenario.ScenarioError, match="system: entry points of installed packages cannot be read: "):
+        resolve({"system": "age_aware"}, {})
 
 
 def test_two_packages_that_claim_a_name_block_its_studies_alone(installed):
     package(installed, "broken_one", "mine = broken_one")
     package(installed, "broken_two", "mine = broken_two\nage_aware = broken_two")
     for name in ("mine", "age_aware"):
-        with pytest.raises(scenario.ScenarioError, match=f"base.system: system '{name}' is claimed by the packages"):
-            scenario.load({"base": {"system": name}, "scenarios": {"one": {}}}, "file.yaml")
-    assert scenario.load({"base": {"system": "multicell"}, "scenarios": {"one": {}}}, "file.yaml")
+        with pytest.raises(scenario.ScenarioError, match=f"system: system '{name}' is claimed by the packages"):
+            resolve({"system": name}, {})
+    assert resolve({"system": "multicell"}, {})
     assert {"mine", "age_aware"}.isdisjoint(registry.systems())
 
 
@@ -355,45 +338,32 @@ def test_an_internal_error_says_so_and_where_its_traceback_is(monkeypatch, tmp_p
         pwfl.simulate({})
     assert isinstance(caught.value.__cause__, KeyError)
     monkeypatch.setattr(sys, "argv", ["command"])
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit, match="1"):
         entrance.command(fails)
-    assert ended.value.code == 1
     for said in (str(caught.value), capsys.readouterr().err.strip()):
         assert said.startswith("internal error, no mistake in a config: KeyError: 'missing' (")
         assert "test_boundary.py, line" in said
-        log = said.rpartition("its traceback is in ")[2]
-        with open(log, encoding="utf-8") as file:
-            assert 'return {}["missing"]' in file.read()
+        assert 'return {}["missing"]' in Path(said.rpartition("its traceback is in ")[2]).read_text(encoding="utf-8")
     assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_the_workflow_says_what_is_internal(tmp_path):
-    model = [
-        "from pwfl.systems.age_aware.parameters import AgeAware",
-        "class MODEL(AgeAware):",
-        "    system: str = 'mine'",
-    ]
     fails = "def consistent(scenario):\n    return {}['missing']"
-    modules = {"parameters": "\n".join(model), "checks": fails}
-    package(tmp_path / "site", "broken_three", "mine = broken_three", **modules)
+    package(tmp_path / "site", "broken_three", "mine = broken_three", parameters=MINE, checks=fails)
     config = {"base": {"system": "mine"}, "scenarios": {"one": {}}}
     result = snakemake(tmp_path / "run", config, "--dry-run", plugins=(tmp_path / "site",))
     said = result.stdout + result.stderr
     assert result.returncode == 1
     assert ":\ninternal error, no mistake in a config: KeyError: 'missing'" in said
     assert "Traceback" not in said
-    log = said.rpartition("its traceback is in ")[2].split()[0]
-    assert os.path.exists(log)
-    os.remove(log)
+    os.remove(said.rpartition("its traceback is in ")[2].split()[0])
 
 
 @pytest.mark.parametrize("module", ["scenario", "scenario.docs", "testing", "workflow.prune"])
 def test_commands_say_what_is_wrong_without_a_traceback(module, tmp_path):
     (tmp_path / "store").mkdir()
-    result = subprocess.run(
-        [sys.executable, "-m", f"pwfl.{module}", str(tmp_path / "nowhere")],
-        capture_output=True, text=True, cwd=tmp_path, env=environment(), check=False,
-    )  # fmt: skip
+    command, env = [sys.executable, "-m", f"pwfl.{module}", str(tmp_path / "nowhere")], environment()
+    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=env, check=False)
     assert result.returncode == 1
     assert str(tmp_path / "nowhere") in result.stderr
     assert "Traceback" not in result.stderr

@@ -1,6 +1,7 @@
 """Bounds of parameters: every number has two, and a scenario at any corner of them runs or is refused by name."""
 
 import math
+from collections import deque
 from functools import reduce
 from typing import get_args, get_origin
 
@@ -16,6 +17,7 @@ from pwfl.learning import datasets
 from pwfl.scenario import ScenarioError, parameters, resolve
 from pwfl.scenario.fields import Section
 from pwfl.scenario.resolution import merge
+from pwfl.scenario.sweep import nested
 from pwfl.systems import registry
 from pwfl.systems.anonymous_oac import sampled
 from pwfl.systems.multicell.channel import StartValueError
@@ -44,9 +46,9 @@ def leaves(annotation, metadata=(), path=""):
 
 def ends(kind: type, metadata: list) -> tuple[float | None, float | None]:
     """The least and the greatest number within bounds; None where there is no bound."""
+    step = (lambda x, to: x + int(math.copysign(1, to))) if kind is int else math.nextafter
     low = high = None
     for bound in metadata:
-        step = (lambda x, to: x + int(math.copysign(1, to))) if kind is int else math.nextafter
         match bound:
             case Ge(ge=value):
                 low = kind(value)
@@ -67,9 +69,8 @@ NUMBERS = {
 
 def test_all_kinds_of_numbers_are_found():
     assert len(NUMBERS["multicell"]) > 30
-    assert {"privacy.target_epsilons[]", "clients.chains[].matrix[][]", "clients.chains[].samples"} <= set(
-        NUMBERS["age_aware"]
-    )
+    nested = {"privacy.target_epsilons[]", "clients.chains[].matrix[][]", "clients.chains[].samples"}
+    assert nested <= set(NUMBERS["age_aware"])
     assert NUMBERS["multicell"]["data.samples_total"] == (1, 10**6)
     assert NUMBERS["multicell"]["seed"] == (0, 2**63 - 1)
 
@@ -103,20 +104,13 @@ EXAMPLES = {"multicell": 40, "anonymous_oac": 3, "random_orthogonalization": 25,
 
 def free(system: str) -> list[str]:
     """The numbers that examples move: no sizes, and none that is one of several of a kind."""
-    return [
-        path
-        for path in NUMBERS[system]
-        if path.split(".")[-1] not in SIZES and "[]." not in path and "[][]" not in path
-    ]
+    plain = [path for path in NUMBERS[system] if "[]." not in path and "[][]" not in path]
+    return [path for path in plain if path.split(".")[-1] not in SIZES]
 
 
 def part(path: str, value) -> dict:
     """The part of a scenario that sets a number, in a list of one where it stands in a list."""
-    *sections, key = path.split(".")
-    content = {key.rstrip("[]"): [value] if key.endswith("[]") else value}
-    for section in reversed(sections):
-        content = {section: content}
-    return content
+    return nested({path.removesuffix("[]"): [value] if path.endswith("[]") else value})
 
 
 def outcome_of(system: str, chosen: dict) -> str:
@@ -124,8 +118,7 @@ def outcome_of(system: str, chosen: dict) -> str:
     content = {"system": system, "realizations": 2, "training_realizations": 1} | SMALL[system]
     content = reduce(merge, (part(path, value) for path, value in chosen.items()), content)
     try:
-        for _ in pipeline.stages(resolve(content, {})):
-            pass
+        deque(pipeline.stages(resolve(content, {})), maxlen=0)
     except (ScenarioError, datasets.DataError, StartValueError) as error:
         return str(error)
     return ""
@@ -151,14 +144,9 @@ def test_a_scenario_at_a_corner_of_its_bounds_runs_or_is_refused_by_name(system,
     [
         ("multicell", {"privacy.min_noise": 1e300}, "privacy.min_noise: 1e+300 is wrong: input should be less"),
         ("multicell", {"privacy.min_noise": 1e-300}, "privacy.min_noise: 1e-300 is wrong: input should be greater"),
-        ("multicell", {"privacy.max_noise_error": 1e300}, "privacy.max_noise_error: 1e+300 is wrong"),
-        ("multicell", {"training.clip_norm": 1e300}, "training.clip_norm: 1e+300 is wrong"),
-        ("multicell", {"training.clip_norm": 1e-300}, "training.clip_norm: 1e-300 is wrong"),
-        ("multicell", {"network.cell_radius_m": 1e300}, "network.cell_radius_m: 1e+300 is wrong"),
         ("multicell", {"data.samples_log_mean": 20.0}, "data.samples_log_mean: 14 users would hold"),
         ("multicell", {"data.samples_log_sd": 5.0}, "data.samples_log_mean: 14 users would hold"),
         ("multicell", {"schedule.gamma": 1e15}, "schedule.gamma: 1e+15 weighs one user's leakage"),
-        ("utility_fair", {"device.deadline_s": 1e300}, "device.deadline_s: 1e+300 is wrong"),
         ("utility_fair", {"device.deadline_s": 1e6, "device.seconds_per_bit": 1e-15}, "device.deadline_s: 1e+06 leaves time for"),
         ("utility_fair", {"utility.beta_2_j": 1e-9}, "utility.beta_2_j: 1e-09 is nothing beside"),
         ("anonymous_oac", {"radio.noise_variance": 1e-300}, "radio.noise_variance: 1e-300 stands for the thermal noise"),

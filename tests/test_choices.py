@@ -12,6 +12,7 @@ from pwfl.report import build
 from pwfl.scenario import ScenarioError, resolve
 from pwfl.scenario.fields import Section
 from pwfl.scenario.resolution import merge
+from pwfl.scenario.values import value_of
 from pwfl.systems import registry
 from pwfl.systems.anonymous_oac import sampled
 from pwfl.watching import watched
@@ -56,15 +57,19 @@ def refused(system: str, changes: dict) -> str:
     return ""
 
 
+NEEDED = {  # for the scheduler `fixed`; for the noise `target`, for weights that start from zero, and for `iid`
+    "age_aware": {"schedule": {"times": [0, 1, 2]}},
+    "multicell": {
+        "privacy": {"target_epsilon": 4.0},
+        "training": {"hidden_layers": []},
+        "data": {"samples_log_sd": 0.0},
+    },
+}
+
+
 def base(system: str) -> dict:
     content = {"system": system, "realizations": 2, "training_realizations": 1} | SMALL[system]
-    if system == "age_aware":
-        content["schedule"] = content["schedule"] | {"times": [0, 1, 2]}  # for the scheduler `fixed`
-    if system == "multicell":
-        # For the noise `target`, for weights that start from zero, and for `iid`.
-        needed = {"training": {"hidden_layers": []}, "data": {"samples_log_sd": 0.0}}
-        content = merge(content, {"privacy": {"target_epsilon": 4.0}} | needed)
-    return content
+    return merge(content, NEEDED.get(system, {}))
 
 
 def cases():
@@ -95,10 +100,7 @@ def test_the_runs_take_every_value(system):
     taken = [resolve({}, content_of(system, number)) for name, number in cases() if name == system]
     for path, values in CHOICES[system].items():
         if not path.startswith("schemes."):
-            section, *key = path.split(".")
-            assert {getattr(getattr(model, section), *key) if key else getattr(model, section) for model in taken} == {
-                *values
-            }
+            assert {value_of(model, path) for model in taken} == {*values}
 
 
 @pytest.mark.parametrize(("system", "number"), list(cases()))
@@ -110,10 +112,11 @@ def test_each_value_of_each_choice_runs(system, number, monkeypatch):
         monkeypatch.setitem(datasets.SIZES, dataset, size)
     content = content_of(system, number)
     if content.get("data", {}).get("dataset", "digits") != "digits":
-        images = [generator.random((rows, size.features), np.float32) for rows in (size.train, size.test)]
-        labels = [generator.integers(size.classes, size=len(x), dtype=np.int32) for x in images]
-        stand_in = [(255 * x).astype(np.uint8) for x in images]
-        monkeypatch.setattr(sources, "load", lambda *_: (stand_in[0], labels[0], stand_in[1], labels[1]))
+        stand_in = []
+        for rows in (size.train, size.test):
+            stand_in.append((255 * generator.random((rows, size.features), np.float32)).astype(np.uint8))
+            stand_in.append(generator.integers(size.classes, size=rows, dtype=np.int32))
+        monkeypatch.setattr(sources, "load", lambda *_: stand_in)
     monkeypatch.setitem(features.GRIDS, 28, features.Grid(32, 4))  # fewer coefficients, and few figures
     for kind, recipe in projection.RECIPES.items():
         monkeypatch.setitem(projection.RECIPES, kind, recipe._replace(figures=60, copies=4))

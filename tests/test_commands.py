@@ -4,33 +4,25 @@ import re
 import shlex
 import subprocess
 import sys
-from functools import cache
 from glob import glob
 from importlib.util import find_spec
 
 import pytest
 import yaml
 from snakemake.cli import parse_args, parse_config
-from snakemake.utils import update_config
 
 from conftest import ROOT, TINY, environment
 from pwfl import scenario
+from pwfl.scenario.__main__ import main as check
+from pwfl.scenario.resolution import merge
 from pwfl.workflow import prune
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
 PROGRAMS = ("snakemake", "python -m", "make", "pip", "pytest", "docker")
-PLACEHOLDERS = {
-    "FILE": "study.yaml",
-    "STUDY": "mine",
-    "POINT": "one,gamma=30",
-    "SYSTEM": "age_aware",
-    "NAME": "age_aware",
-}
-STUDY = {
-    "study": "mine",
-    "base": TINY["base"] | {"schedule": {}},
-    "scenarios": {"one": {"sweep": {"schedule.gamma": [30, 300]}}},
-}
+PLACEHOLDERS = {"FILE": "study.yaml", "STUDY": "mine", "POINT": "one,gamma=30"}
+PLACEHOLDERS |= dict.fromkeys(("SYSTEM", "NAME"), "age_aware")
+SWEPT = {"one": {"sweep": {"schedule.gamma": [30, 300]}}}
+STUDY = {"study": "mine", "base": TINY["base"] | {"schedule": {}}, "scenarios": SWEPT}
 LONG = ("--report", "--sdm", "--unlock", "--rulegraph", "--workflow-profile", "--executor")  # or of other machines
 PLUGINS = ("kubernetes", "cluster-generic")  # whose options only a plugin that is not installed knows
 
@@ -67,9 +59,7 @@ def kind(words: list[str]) -> str:
     """How a command is tried; empty for one that is of no known kind."""
     program = words[0].removeprefix(".venv/bin/")
     if program == "snakemake":
-        if {word for word in words if word.startswith("-")} & set(LONG):
-            return "parsed by Snakemake"
-        return "dry run"
+        return "parsed by Snakemake" if set(words) & set(LONG) else "dry run"
     if program == "python" and words[1] == "-m":
         return {"pwfl.workflow.prune": "prune", "pwfl.scenario": "checked", "pwfl.testing": "module"}.get(words[2], "")
     return {"make": "make", "pip": "pip", "pytest": "files", "docker": "files", "source": "files"}.get(program, "")
@@ -111,16 +101,9 @@ def shape(words: list[str]) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("words", sorted({shape(words) for words in of("dry run")}), ids=" ".join)
 def test_snakemake_runs_it(words, folder):
-    result = subprocess.run(
-        [sys.executable, "-m", "snakemake", *words, "--dry-run"],
-        capture_output=True, text=True, cwd=folder, env=environment(), check=False,
-    )  # fmt: skip
+    command, env = [sys.executable, "-m", "snakemake", *words, "--dry-run"], environment()
+    result = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=env, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
-
-
-@cache
-def content(path: str) -> dict:
-    return scenario.read([path])
 
 
 @pytest.mark.parametrize("words", of("dry run", "parsed by Snakemake"), ids=" ".join)
@@ -135,12 +118,8 @@ def test_snakemake_and_the_study_take_its_options(words, folder, monkeypatch):
     _, given = parse_args(kept)
     files = list(map(str, given.configfile or ["config/config.yaml"]))
     assert all(path.endswith(".yaml") for path in files), "--configfile takes all that follows for files"
-    written = {}
-    for path in files:
-        update_config(written, content(path))
-    config = yaml.safe_load(yaml.safe_dump(written))
-    update_config(config, parse_config(given.config))
-    assert scenario.load(config, ", ".join(files), written).warnings == ()
+    written = scenario.read(files)  # which merges as Snakemake does: tests/test_input.py
+    assert scenario.load(merge(written, parse_config(given.config)), ", ".join(files), written).warnings == ()
 
 
 @pytest.mark.parametrize("words", of("prune", "checked", "module"), ids=" ".join)
@@ -152,9 +131,7 @@ def test_python_runs_it(words, folder, monkeypatch, capsys):
         assert prune.main(arguments) == 0
         assert "in 0 folders" in capsys.readouterr().out
     elif words[2] == "pwfl.scenario":
-        from pwfl.scenario import __main__ as command
-
-        assert command.main(arguments) == 0
+        assert check(arguments) == 0
         assert "study mine of one,gamma=30, one,gamma=300" in capsys.readouterr().out
     else:  # half a minute a system, which has tests of its own
         assert find_spec(words[2])

@@ -57,23 +57,15 @@ def mark(view: dict) -> str:
     return view["mark"]["type"] if isinstance(view["mark"], dict) else view["mark"]
 
 
-def test_titles_say_of_what_scenario_and_how_many(drawn):
+def test_titles_say_of_what_scenario_and_how_many_and_tooltips_are_in_words(drawn):
     for name, spec in drawn.items():
         title = spec["title"]
         assert title["text"], name
         assert title["subtitle"][0] == "tiny", name
         assert COUNTED.search(" ".join([title["text"], *title["subtitle"]])), (name, title)
-
-
-def test_tooltips_are_in_words(drawn):
-    for name, spec in drawn.items():
         tips = [tip for view in views(spec) for tip in view["encoding"].get("tooltip", [])]
         assert all(tip.get("title") for tip in tips), (name, tips)
         assert not any("_" in tip["title"] for tip in tips), (name, tips)
-
-
-def test_labels_stand_at_their_ticks(drawn):
-    assert all(spec["config"]["axis"]["labelFlush"] is False for spec in drawn.values())
 
 
 def test_legends_of_lines_show_lines(drawn):
@@ -96,9 +88,7 @@ def test_no_axis_counts_half_devices(drawn):
 
 def test_bands_end_where_values_do():
     frame = pl.DataFrame({"v_mean": [0.1, 0.98], "v_low": [-0.2, 0.9], "v_high": [0.4, 1.1]})
-    cut = theme.within(frame, "v", 0.0, 1.0)
-    assert cut["v_low"].to_list() == [0.0, 0.9]
-    assert cut["v_high"].to_list() == [0.4, 1.0]
+    assert theme.within(frame, "v", 0.0, 1.0).rows() == [(0.1, 0.0, 0.4), (0.98, 0.9, 1.0)]
 
 
 def test_a_squeezed_scheme_asks_for_a_logarithmic_axis():
@@ -140,10 +130,8 @@ def test_distributions_on_distributions_are_dashed():
 
 
 def test_ringed_points_on_each_other_share_a_number_and_no_other_does():
-    places = [0.0, 0.5, 0.505, 1.0]
-    frame = pl.DataFrame(
-        {"value": [1.0, 2.0, 5.5, 7.0], "x_mean": places, "y_mean": places, "best": [True] * 3 + [False]}
-    )
+    places, values = [0.0, 0.5, 0.505, 1.0], [1.0, 2.0, 5.5, 7.0]
+    frame = pl.DataFrame({"value": values, "x_mean": places, "y_mean": places, "best": [True] * 3 + [False]})
     assert sweep_figures._numbers(frame, "value").to_list() == ["1", "2, 5.5", None, None]
     apart = frame.with_columns(y_mean=pl.Series([0.0, 0.5, 0.6, 1.0]))
     assert sweep_figures._numbers(apart, "value").to_list() == ["1", "2", "5.5", None]
@@ -169,25 +157,18 @@ def test_cells_that_touch_have_different_colours(rings):
     assert not (touching & (colours[:, None] == colours)).any()
 
 
-def test_an_empty_figure_has_axes_and_says_why():
-    frame = theme.empty("no attack is defined", "Epsilon", "Attack", "Audit").to_dict()
-    assert frame["encoding"]["x"]["title"] == "Epsilon"
-    assert "no attack is defined" in frame["title"]["subtitle"]
-
-
-def test_the_audit_counts_canaries_once():
+def test_the_audit_counts_canaries_once_and_says_why_it_is_empty():
     table = {"scheme": "s", "observer": "o" * 20 + " " + "p" * 20, "delta": 1e-5, "canaries": 4000, "false_alarm": 1e-4}
     found = {"epsilon_upper": 3.0, "epsilon_lower": 1.0, "epsilon_lower_gaussian": 2.0}
     spec = results.audit(None, {"audit": pl.DataFrame([table | found])}).to_dict()
     assert spec["title"]["subtitle"][0].startswith("4000 canaries an attack")
     assert max(len(line) for row in spec["datasets"].values() for line in row[0]["attack"].split("\n")) <= results.LABEL
+    empty = results.audit(None, {"audit": pl.DataFrame([table | found]).clear()}).to_dict()
+    assert empty["encoding"]["x"]["title"] == "Epsilon"
+    assert "no attack is defined" in empty["title"]["subtitle"]
 
 
 # Print.
-
-
-def width(pdf: bytes) -> float:
-    return float(re.search(rb"MediaBox ?\[ ?0 0 ([\d.]+)", pdf)[1])
 
 
 @pytest.mark.parametrize("system", registry.BUILT_IN)
@@ -199,7 +180,8 @@ def test_printed_figures_are_a_column_wide_in_8_points_and_without_title(charts,
         assert {float(size) for size in re.findall(r'font-size="([\d.]+)px"', svg)} <= {8.0, 6.0}, name  # 6: raised
         assert ">tiny<" not in svg, name
         assert not re.search(r">[^<]*(epsilon|rho\b|\de-\d)[^<]*<", svg), name
-        assert width(printed.pdf(chart)) == pytest.approx(252, abs=1), name
+        wide = re.search(rb"MediaBox ?\[ ?0 0 ([\d.]+)", printed.pdf(chart))[1]
+        assert float(wide) == pytest.approx(252, abs=1), name
 
 
 def test_words_become_letters_and_powers():
@@ -219,12 +201,6 @@ def lightness(colour: str) -> float:
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
     y = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
     return 116 * y ** (1 / 3) - 16 if y > (6 / 29) ** 3 else y * (29 / 3) ** 3
-
-
-def test_what_is_printed_leaves_the_figures_theme_as_it_was(charts, drawn):
-    printed.specification(charts["multicell.accuracy"])
-    assert alt.theme.active == "pwfl"
-    assert charts["multicell.accuracy"].to_dict()["config"] == drawn["multicell.accuracy"]["config"]
 
 
 def test_printed_colours_differ_in_grey():
@@ -267,11 +243,7 @@ def test_sweeps_of_several_scenarios_are_told_apart_by_shapes_and_dashes():
     for figure, channels in (("plane", ("strokeDash", "shape")), ("outcomes", ("strokeDash",))):
         spec = build.comparison_figure("multicell", figure, contents).to_dict()
         for channel in channels:
-            encoded = [
-                view["encoding"][channel]
-                for view in views(spec)
-                if "field" in view.get("encoding", {}).get(channel, {})
-            ]
+            encoded = [one for view in views(spec) if "field" in (one := view.get("encoding", {}).get(channel, {}))]
             assert encoded
             assert all((one["field"], one["sort"]) == ("sweep_of", ["b", "a"]) for one in encoded)
 
@@ -279,20 +251,17 @@ def test_sweeps_of_several_scenarios_are_told_apart_by_shapes_and_dashes():
 def test_scenarios_that_are_not_swept_have_planes_of_their_own_with_a_shape_each():
     few = {"realizations": 2, "training_realizations": 2}
     config = {"base": TINY["base"] | few, "scenarios": {"a": {}, "b": {"sweep": {"schedule.gamma": [3, 4]}}}}
-    contents = compared(config)
-    points = {name for name in contents if name != "a"}
-    plain = {
-        f"a{k}": contents["a"] | {"point": Point(f"a{k}", {"schedule.gamma": 1.0 + k})}
-        for k in range(len(printed.SHAPES))
-    }
-    offered = build.choices("multicell", "plane", plain | {name: contents[name] for name in points})
+    points = compared(config)
+    one, count = points.pop("a"), len(printed.SHAPES)
+    plain = {f"a{k}": one | {"point": Point(f"a{k}", {"schedule.gamma": 1.0 + k})} for k in range(count)}
+    offered = build.choices("multicell", "plane", plain | points)
     titles = {title for title in offered if title.endswith("(scenarios that are not swept)")}
     assert 0 < len(titles) < len(offered)
     for title, chart in offered.items():
         spec = chart.to_dict()
         [rows] = spec["datasets"].values()
         assert ("numbers" in json.dumps(spec["title"])) == (title not in titles)
-        assert {row["scenario"] for row in rows} == (set(plain) if title in titles else points)
+        assert {row["scenario"] for row in rows} == set(plain if title in titles else points)
         shapes = [one["encoding"]["shape"] for one in views(spec) if "shape" in one.get("encoding", {})]
         assert len(shapes) == (title in titles)
         assert all(len(set(one["scale"]["range"])) >= len(one["sort"]) for one in shapes)
@@ -307,7 +276,8 @@ def test_an_axis_of_percent_has_no_label_twice():
 
 
 def test_printed_lines_differ_in_dashes_and_marks_in_shapes(charts):
-    lines = views(printed.specification(charts["multicell.accuracy"]))
+    lines, drawn = views(printed.specification(charts["multicell.accuracy"])), charts["multicell.accuracy"].to_dict()
+    assert drawn["config"]["axis"]["labelFlush"] is False  # the theme of what is not printed, as it was
     [dash] = [view["encoding"]["strokeDash"]["scale"] for view in lines if mark(view) == "line"]
     assert len({tuple(one) for one in dash["range"]}) == len(dash["domain"]) == 3
     marks = views(printed.specification(charts["multicell.tradeoff"]))
@@ -317,7 +287,6 @@ def test_printed_lines_differ_in_dashes_and_marks_in_shapes(charts):
 def test_a_study_asks_for_print_by_true():
     config = {"scenarios": {"one": TINY["base"]}}
     assert not load(config, "file").print
-    assert load(config | {"print": True}, "file").print
-    assert load(config | {"print": "true"}, "file").print  # as --config hands it over
+    assert all(load(config | {"print": asked}, "file").print for asked in (True, "true"))  # the text is of --config
     with pytest.raises(ScenarioError, match="print: must be true or false, is 'no way'"):
         load(config | {"print": "no way"}, "file")

@@ -20,12 +20,25 @@ pytestmark = pytest.mark.xdist_group("input")
 FEW = "scenarios: {one: {}}\n"
 
 
+def refused(function, *arguments) -> str:
+    """What is said of what cannot be run."""
+    with pytest.raises(scenario.ScenarioError) as caught:
+        function(*arguments)
+    return str(caught.value)
+
+
+def ran(*command: str, cwd=ROOT) -> tuple[int, str]:
+    """The exit status of a command, and what it says, which is no traceback."""
+    result = subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment(), check=False)
+    assert "Traceback" not in result.stdout + result.stderr
+    return result.returncode, result.stdout + result.stderr
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
         ("base: {seed: 1}\nbase: {seed: 2}\n" + FEW, "line 2: base: stands twice, first in line 1"),
         ("base:\n  seed: 1\n  realizations: 2\n  seed: 3\n" + FEW, "line 4: seed: stands twice, first in line 2"),
-        ("scenarios:\n  a: {seed: 1}\n  a: {seed: 2}\n", "line 3: a: stands twice, first in line 2"),
         ('{"base": {},\n "base": {},\n\t"scenarios": {"a": {}}}', "line 2: base: stands twice, first in line 1"),
         ("base: {seed: 010}\n" + FEW, "line 1: 010 is 8 in YAML; write numbers in decimal digits"),
         ("base: {seed: 0o10}\n" + FEW, "line 1: 0o10 is text in YAML"),
@@ -42,8 +55,6 @@ FEW = "scenarios: {one: {}}\n"
         ("base: !!python/object/apply:os.getcwd []\n" + FEW, "line 1: is no YAML: could not determine a constructor"),
         ("base: !!int x\n" + FEW, "line 1: is no YAML: 'x' is no !!int"),
         ("base: {seed: 1,\n n: !!int ''}\n" + FEW, "line 2: is no YAML: '' is no !!int"),
-        ("base: !!bool ''\n" + FEW, "line 1: is no YAML: '' is no !!bool"),
-        ("base: !!float ''\n" + FEW, "line 1: is no YAML: '' is no !!float"),
         ("base: !!timestamp x\n" + FEW, "line 1: is no YAML: 'x' is no !!timestamp"),
         (FEW + "base: {seed: " + 5000 * "7" + "}\n", "line 2: is no YAML: '77777777777777777777'... (5000 characters) is no !!int"),
         (FEW + "base: {seed: 0x" + 5000 * "f" + "}\n", "line 2: 0xffffffff"),
@@ -55,16 +66,14 @@ FEW = "scenarios: {one: {}}\n"
         (FEW.encode("utf-16"), "line 1: is not UTF-8 text"),
         (FEW + "study: \x01", "line 2: holds the character 0x0001, which YAML forbids"),
         ("", "line 1: must be a mapping, with `scenarios:` among its keys"),
-        ("- a\n", "line 1: must be a mapping"),
     ],
 )  # fmt: skip
 def test_what_yaml_refuses_or_takes_for_something_else_is_named_with_its_line(tmp_path, content, expected):
     path = tmp_path / "study.yaml"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(scenario.ScenarioError) as caught:
-        scenario.read([path])
-    assert str(caught.value).startswith(f"{path}:\n")
-    assert expected in str(caught.value)
+    said = refused(scenario.read, [path])
+    assert said.startswith(f"{path}:\n")
+    assert expected in said
 
 
 @pytest.mark.parametrize(
@@ -84,10 +93,7 @@ def test_what_means_what_it_seems_is_read_as_yaml_reads_it(tmp_path, content):
 
 
 def test_what_tests_install_is_said_before_and_can_be_refused(monkeypatch):
-    made = subprocess.run(
-        ["make", "--dry-run", "test", "APT=no"], capture_output=True, text=True, cwd=ROOT, check=False
-    )
-    assert "PWFL_TEST_APT=no" in made.stdout
+    assert "PWFL_TEST_APT=no" in ran("make", "--dry-run", "test", "APT=no")[1]
     monkeypatch.setattr(conftest.shutil, "which", lambda program: program if program == "apt-get" else None)
     monkeypatch.setattr(conftest.os, "geteuid", lambda: 0)
     monkeypatch.setattr(conftest.subprocess, "run", lambda *_, **__: pytest.fail("something was installed"))
@@ -102,24 +108,19 @@ def test_what_tests_install_is_said_before_and_can_be_refused(monkeypatch):
 
 
 def test_files_that_are_missing_or_no_files_are_named(tmp_path):
-    with pytest.raises(scenario.ScenarioError) as caught:
-        scenario.read([tmp_path / "nowhere.yaml", tmp_path])
-    assert f"{tmp_path}/nowhere.yaml:\n  there is no such file" in str(caught.value)
-    assert f"{tmp_path}:\n  cannot be read: Is a directory" in str(caught.value)
+    said = refused(scenario.read, [tmp_path / "nowhere.yaml", tmp_path])
+    assert f"{tmp_path}/nowhere.yaml:\n  there is no such file" in said
+    assert f"{tmp_path}:\n  cannot be read: Is a directory" in said
 
 
 def test_later_files_are_merged_over_earlier_ones_as_snakemake_does(tmp_path):
     from snakemake.utils import update_config
 
-    contents = [
-        "base: {seed: 1, radio: {resource_blocks: 3}}\n" + FEW,
-        "base: {seed: 2}\nscenarios: {two: {seed: 3}}\n",
-    ]
-    paths, expected = [], {}
-    for number, content in enumerate(contents):
-        paths.append(tmp_path / f"{number}.yaml")
-        paths[-1].write_text(content)
-        update_config(expected, yaml.safe_load(content))
+    paths, expected = [tmp_path / "1.yaml", tmp_path / "2.yaml"], {}
+    paths[0].write_text("base: {seed: 1, radio: {resource_blocks: 3}}\n" + FEW)
+    paths[1].write_text("base: {seed: 2}\nscenarios: {two: {seed: 3}}\n")
+    for path in paths:
+        update_config(expected, yaml.safe_load(path.read_text()))
     assert scenario.read(paths) == expected
 
 
@@ -129,12 +130,6 @@ def load(files: dict, command_line: dict) -> scenario.Study:
     config = copy.deepcopy(files)
     update_config(config, command_line)
     return scenario.load(config, "file.yaml", files)
-
-
-def error_of(files: dict, command_line: dict) -> str:
-    with pytest.raises(scenario.ScenarioError) as caught:
-        load(files, command_line)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -157,42 +152,34 @@ def error_of(files: dict, command_line: dict) -> str:
     ],
 )
 def test_a_mistake_on_the_command_line_is_blamed_on_it(command_line, expected):
-    message = error_of(TINY, command_line)
+    message = refused(load, TINY, command_line)
     assert message.startswith("--config:\n")
     assert expected in message
 
 
 def test_a_mistake_in_the_file_is_blamed_on_the_file_whatever_the_command_line_adds():
     files = TINY | {"base": TINY["base"] | {"network": {"users": -1}}}
-    message = error_of(files, {"base": {"seed": -1}})
+    message = refused(load, files, {"base": {"seed": -1}})
     assert message.startswith("file.yaml:\n  base.network.users: -1 is wrong")
     assert "--config:\n  base.seed: -1 is wrong" in message
-
-
-@pytest.mark.parametrize("config", [{"scenarios": {}}, {"scenarios": None}, {"scenarios": {"a": {}}, "base": None}])
-def test_an_empty_study_or_base_is_no_default_one(config):
-    with pytest.raises(scenario.ScenarioError, match=r"file.yaml:\n  (scenarios|base): must"):
-        scenario.load(config, "file.yaml")
 
 
 def test_a_value_of_the_base_that_scenarios_replace_is_warned_of_with_their_names():
     given = {"base": {"schedule": {"gamma": 500}}}
     everywhere = {"scenarios": {"low": {"schedule": {"gamma": 200.0}}}}
-    assert load(TINY, {}).warnings == ()
-    assert load(TINY, {"base": {"seed": 4}}).warnings == ()
-    assert load(TINY, given).warnings == (
-        "--config: base.schedule.gamma: 500 has no effect in high: scenarios.high.schedule.gamma replaces it",
-    )
-    assert load(TINY, everywhere).warnings == (
-        "base.schedule.gamma: 300.0 has no effect in low, high: scenarios.low.schedule.gamma replaces it",
-    )
-    assert load(TINY, given | {"run": ["low"]}).warnings == ()
+    for right in ({}, {"base": {"seed": 4}}, given | {"run": ["low"]}):
+        assert load(TINY, right).warnings == ()
+    [of_given], [of_all] = load(TINY, given).warnings, load(TINY, everywhere).warnings
+    no = "has no effect in"
+    assert of_given == f"--config: base.schedule.gamma: 500 {no} high: scenarios.high.schedule.gamma replaces it"
+    assert of_all == f"base.schedule.gamma: 300.0 {no} low, high: scenarios.low.schedule.gamma replaces it"
 
 
 def test_a_value_of_the_base_that_every_scenario_replaces_is_validated_all_the_same():
     everywhere = {"scenarios": {"low": {"schedule": {"gamma": 200.0}}}}
-    assert "base.schedule.gamma: -1.0 is wrong" in error_of(TINY, everywhere | {"base": {"schedule": {"gamma": -1}}})
-    assert "base.schedule.gamm: unknown key" in error_of(TINY, everywhere | {"base": {"schedule": {"gamm": 1}}})
+    for key, expected in (("gamma", "gamma: -1.0 is wrong"), ("gamm", "gamm: unknown key")):
+        said = refused(load, TINY, everywhere | {"base": {"schedule": {key: -1}}})
+        assert f"base.schedule.{expected}" in said
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "config").glob("*.yaml")), ids=lambda path: path.name)
@@ -200,16 +187,10 @@ def test_the_configs_that_come_along_are_read_strictly_and_without_warnings(path
     assert scenario.load(scenario.read([path]), path.name).warnings == ()
 
 
-def dry_run(*arguments: str, cwd=ROOT, file=None) -> str:
-    """What Snakemake says to these arguments, with the default config or a file."""
-    options = ["--configfile", str(file)] if file else []
+def dry_run(*arguments: str, cwd) -> str:
+    """What Snakemake says to these arguments, with the default config if none is among them."""
     base = [sys.executable, "-m", "snakemake", "--dry-run", "--cores", "1", "--workflow-profile", "none"]
-    result = subprocess.run(
-        [*base, "--snakefile", str(ROOT / "Snakefile"), *options, *arguments],
-        capture_output=True, text=True, cwd=cwd, env=environment(), check=False,
-    )  # fmt: skip
-    assert "Traceback" not in result.stdout + result.stderr
-    return result.stdout + result.stderr
+    return ran(*base, "--snakefile", str(ROOT / "Snakefile"), *arguments, cwd=cwd)[1]
 
 
 @pytest.fixture(scope="module")
@@ -262,13 +243,9 @@ def test_a_config_can_be_checked_without_snakemake(tmp_path, content, expected):
     path = tmp_path / "study.yaml"
     if content is not None:
         path.write_text(content)
-    result = subprocess.run(
-        [sys.executable, "-m", "pwfl.scenario", str(path)],
-        capture_output=True, text=True, env=environment(), check=False,
-    )  # fmt: skip
-    assert result.returncode == (0 if expected is None else 1)
-    assert (f"{path}{expected}" if expected else "study study of one") in result.stdout + result.stderr
-    assert "Traceback" not in result.stderr
+    status, said = ran(sys.executable, "-m", "pwfl.scenario", str(path))
+    assert status == (0 if expected is None else 1)
+    assert (f"{path}{expected}" if expected else "study study of one") in said
 
 
 def of(system: str, **changes) -> dict:
@@ -287,24 +264,18 @@ def of(system: str, **changes) -> dict:
     ],
 )  # fmt: skip
 def test_a_study_too_large_to_be_meant_is_refused_with_its_size_unless_allowed(config, expected):
-    with pytest.raises(scenario.ScenarioError) as caught:
-        scenario.load(config, "file.yaml")
-    assert expected in str(caught.value)
-    assert "allow_large: true" in str(caught.value)
-    assert scenario.load(config | {"allow_large": True}, "file.yaml").scenarios
-    assert scenario.load(config | {"allow_large": "true"}, "file.yaml").scenarios  # so --config hands it over
-    with pytest.raises(scenario.ScenarioError, match="allow_large: must be true or false, is 3"):
-        scenario.load(config | {"allow_large": 3}, "file.yaml")
+    said = refused(scenario.load, config, "file.yaml")
+    assert expected in said
+    assert "allow_large: true" in said
+    for allowed in (True, "true"):  # the text is what --config makes of it
+        assert scenario.load(config | {"allow_large": allowed}, "file.yaml").scenarios
+    said = refused(scenario.load, config | {"allow_large": 3}, "file.yaml")
+    assert "allow_large: must be true or false, is 3" in said
 
 
 def test_jobs_are_counted_about_as_snakemake_does(folder):
-    from conftest import jobs
-
-    result = subprocess.run(
-        [*conftest.command(folder), "--dry-run"], capture_output=True, text=True, cwd=folder, env=environment(), check=False
-    )  # fmt: skip
     study = scenario.load(TINY, "file.yaml")
-    counted, planned = sum(map(size.jobs, study.scenarios.values())), sum(jobs(result).values())
+    counted, planned = sum(map(size.jobs, study.scenarios.values())), sum(conftest.planned(folder, TINY).values())
     assert counted <= planned <= 1.5 * counted
 
 
@@ -327,20 +298,17 @@ def test_names_of_schemes_may_hold_what_titles_hold(name):
 
 @pytest.mark.parametrize("name", ["<b>x</b>", "=1+1", "+1", "-1", "@x", " x", "a\nb", "a\tb", "a\x00", "a&b", 'a"b', "", "a" * 61, "a;b", "a|b"])  # fmt: skip
 def test_names_that_browsers_or_spreadsheets_take_for_more_are_refused(name):
-    for content in (
-        {"schemes": [{"name": name, "scheduler": "random", "noise": "random"}]},
-        {"system": "age_aware", "clients": {"chains": [{"name": name, "up": 0.1, "down": 0.1}]}},
-    ):
-        with pytest.raises(scenario.ScenarioError, match=r"(schemes|clients.chains).0.name: "):
-            scenario.resolve(content, {})
+    schemes = {"schemes": [{"name": name, "scheduler": "random", "noise": "random"}]}
+    chains = {"system": "age_aware", "clients": {"chains": [{"name": name, "up": 0.1, "down": 0.1}]}}
+    assert "schemes.0.name: " in refused(scenario.resolve, schemes, {})
+    assert "clients.chains.0.name: " in refused(scenario.resolve, chains, {})
 
 
 @pytest.mark.parametrize("name", ["a" * 101, "a" * 300, "<b>", "=a", "a/b", "-a", ".a", "größer", "a b", "a\n", ""])
 def test_names_of_scenarios_and_studies_are_names_of_files(name):
-    with pytest.raises(scenario.ScenarioError, match=r"scenarios: .* is no name; use letters"):
-        scenario.load({"scenarios": {name: {}}}, "file.yaml")
-    with pytest.raises(scenario.ScenarioError, match=r"study: .* is no name; use letters"):
-        scenario.load({"scenarios": {"a": {}}, "study": name}, "file.yaml")
+    for key, config in (("scenarios", {"scenarios": {name: {}}}), ("study", {"scenarios": {"a": {}}, "study": name})):
+        with pytest.raises(scenario.ScenarioError, match=rf"{key}: .* is no name; use letters"):
+            scenario.load(config, "file.yaml")
 
 
 def test_the_longest_names_make_files_that_can_be_written(tmp_path):

@@ -19,35 +19,22 @@ def made() -> dict[str, pl.DataFrame]:
         (1, 0, 0.1, 2.3, "diverged"), (1, 1, 0.9, float("inf"), "diverged"),
     ]  # fmt: skip
     keys = {"scheme": "a", "realization": [0, 1, 2]}
-    terms = ("unit", "neighbouring_relation", "sampling", "observer", "guarantee")
-    epsilon = {f"epsilon_{name}": [3.0, 8.0, 1.0] for name in ("exact", "tight", "classic")}
-    outcome = pl.DataFrame(
-        keys
-        | {"noise_error": [0.5, 2.0, None], "rho_max": [0.5, 4.0, 0.1], "scheduled": [2, 3, 0], "samples": 100}
-        | {
-            "objective": 50.0,
-            "objective_gap": [0.25, None, 0.0],
-            "proven_optimal": [False, None, True],
-            "scheduled_samples": 40,
-            "rho_total": 1.0,
-            "delta": 1e-5,
-            "rho_worst_case": None,
-            "epsilon_worst_case": None,
-        }
-        | epsilon
-        | dict.fromkeys(terms, "said"),
-        schema_overrides={"rho_worst_case": pl.Float64, "epsilon_worst_case": pl.Float64},
-    )
+    columns = {"noise_error": [0.5, 2.0, None], "rho_max": [0.5, 4.0, 0.1], "scheduled": [2, 3, 0], "samples": 100}
+    columns |= {"objective": 50.0, "objective_gap": [0.25, None, 0.0], "proven_optimal": [False, None, True]}
+    columns |= {"scheduled_samples": 40, "rho_total": 1.0, "delta": 1e-5}
+    columns |= {f"epsilon_{name}": [3.0, 8.0, 1.0] for name in ("exact", "tight", "classic")}
+    columns |= dict.fromkeys(("unit", "neighbouring_relation", "sampling", "observer", "guarantee"), "said")
+    none = {name: pl.lit(None, pl.Float64) for name in ("rho_worst_case", "epsilon_worst_case")}
+    history = pl.DataFrame(history, schema=["realization", "round", "accuracy", "loss", "status"], orient="row")
+    users = {column: pl.col("accuracy") for column in USER_ACCURACIES}
     status = pl.DataFrame(keys | {"status": ["x", "x", "y"]})
     return {
-        "history": pl.DataFrame(history, schema=["realization", "round", "accuracy", "loss", "status"], orient="row")
-        .with_columns(pl.col("accuracy").alias(column) for column in USER_ACCURACIES)
-        .select(pl.lit("a").alias("scheme"), pl.all()),
-        "outcome": outcome,
+        "history": history.select(pl.lit("a").alias("scheme"), pl.all(), **users),
+        "outcome": pl.DataFrame(keys | columns).with_columns(**none),
         "leakage": pl.DataFrame({"scheme": "a", "rho": [0.5, 4.0, 0.1]}),
         "schedule_status": status,
         "noise_status": status,
-    }  # fmt: skip
+    }
 
 
 def test_final_accuracies_are_those_of_the_last_round_of_what_did_not_diverge(made):
@@ -60,11 +47,7 @@ def test_final_accuracies_are_those_of_the_last_round_of_what_did_not_diverge(ma
 def test_the_summary_of_multicell_holds_the_worst_realization_and_counts_exceptions(made):
     model = resolve({}, {"privacy": {"max_noise_error": 1.0, "min_noise": 10.0}})
     row = multicell.summarize(part(model, REPORT), made)["summary"].row(0, named=True)
-    assert row["epsilon_maximum"] == 8
-    assert (row["objective_gap_maximum"], row["objective_gap_mean"], row["proven_optimal"]) == (0.25, 0.125, 1)
-    assert row["rho_maximum"] == 4
-    assert row["rho_median"] == 0.5
-    assert row["noise_error_exceeded"] == 1
-    assert row["no_user_scheduled"] == 1
-    assert (row["trained"], row["diverged"]) == (1, 1)
-    assert row["accuracy_mean"] == 0.7
+    expected = {"epsilon_maximum": 8, "objective_gap_maximum": 0.25, "objective_gap_mean": 0.125, "proven_optimal": 1}
+    expected |= {"rho_maximum": 4, "rho_median": 0.5, "noise_error_exceeded": 1, "no_user_scheduled": 1}
+    expected |= {"trained": 1, "diverged": 1, "accuracy_mean": 0.7}
+    assert {name: row[name] for name in expected} == expected

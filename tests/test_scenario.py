@@ -3,6 +3,7 @@
 import ast
 import json
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -34,24 +35,19 @@ def of_base(base) -> dict:
 
 def test_defaults_are_table_one():
     model = scenario.resolve({}, {})
-    assert (model.network.rings, model.network.users, model.network.cell_radius_m) == (1, 100, 500)
-    assert (model.radio.frequency_hz, model.radio.bandwidth_hz, model.radio.noise_density_dbm_hz) == (
-        2.45e9,
-        180e3,
-        -174,
-    )
-    assert (model.radio.max_power_dbm, model.radio.min_rate_bps, model.radio.resource_blocks) == (10, 100e3, 5)
-    assert (model.privacy.max_noise_error, model.privacy.min_noise) == (12, 100)
-    assert (model.training.rounds, model.training.learning_rate, model.training.clip_norm) == (200, 0.05, 10)
+    network, radio, privacy, training = model.network, model.radio, model.privacy, model.training
+    assert (network.rings, network.users, network.cell_radius_m) == (1, 100, 500)
+    assert (radio.frequency_hz, radio.bandwidth_hz, radio.noise_density_dbm_hz) == (2.45e9, 180e3, -174)
+    assert (radio.max_power_dbm, radio.min_rate_bps, radio.resource_blocks) == (10, 100e3, 5)
+    assert (privacy.max_noise_error, privacy.min_noise) == (12, 100)
+    assert (training.rounds, training.learning_rate, training.clip_norm) == (200, 0.05, 10)
 
 
 def test_what_parameters_repeat_of_modules_that_compute_is_the_same():
     # Parameters import no such module, as an edit of parameters would otherwise compute anew what imports both.
     declared = {".".join(path): field for path, field in scenario.parameters(Multicell)}
-    assert (declared["training.rounds"].default, declared["training.clip_norm"].default) == (
-        bounds.PAPER_ROUNDS,
-        bounds.PAPER_CLIP_NORM,
-    )
+    assert declared["training.rounds"].default == bounds.PAPER_ROUNDS
+    assert declared["training.clip_norm"].default == bounds.PAPER_CLIP_NORM
     height = declared["radio.user_height_m"].metadata
     assert (height[0].ge, height[1].le) == urban.USER_HEIGHT_M
     optimized = {f"noise/{scheme}" for scheme in ("optimal", *allocation.ALLOCATIONS)}
@@ -122,14 +118,15 @@ def test_a_mistake_is_named_with_its_place_and_what_would_be_right(base, expecte
     assert expected in message
 
 
-def test_a_mistake_in_a_scenario_is_blamed_on_that_scenario():
-    config = {"base": {}, "scenarios": {"good": {}, "bad": {"network": {"users": -1}}}}
-    assert "scenarios.bad.network.users: -1 is wrong" in error_of(config)
-
-
-def test_all_mistakes_are_reported_at_once():
+def test_all_mistakes_are_reported_at_once_and_blamed_on_their_scenario():
     message = error_of({"scenarios": {"a": {"seed": -1}, "b": {"radio": {"resource_blocks": 0}}}, "run": ["c"]})
-    assert message.count("\n") == 3
+    starts = (
+        "file.yaml:",
+        "  scenarios.a.seed: -1 is wrong",
+        "  scenarios.b.radio.resource_blocks: 0",
+        "  run: there is no",
+    )
+    assert [line[: len(start)] for line, start in zip(message.splitlines(), starts, strict=True)] == list(starts)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +134,6 @@ def test_all_mistakes_are_reported_at_once():
     [
         ({}, "scenarios: must name at least one scenario"),
         ({"scenarios": {"a": {}}, "bases": {}}, "bases: unknown key; did you mean 'base'?"),
-        ({"scenarios": {"a": {}}, "run": ["b"]}, "run: there is no scenario 'b'; known are a"),
         ({"scenarios": {"a": {}}, "run": "a"}, "run: must be a list of scenario names, is 'a'"),
         ({"scenarios": {"a/b": {}}}, "scenarios: 'a/b' is no name"),
         ({"scenarios": {"comparison": {}}}, "scenarios: 'comparison' is the folder of comparisons"),
@@ -160,9 +156,7 @@ def test_glpk_that_is_not_installed_is_named_with_the_extra_before_any_work(monk
     study = scenario.load(of_base({"schedule": {"solver": "GLPK_MI"}}), "file.yaml")
     scenario.check_surroundings(study)
     monkeypatch.setitem(sys.modules, "cvxopt", None)
-    with pytest.raises(
-        scenario.ScenarioError, match=r"file.yaml:\n.*schedule.solver: .*install pwfl with its extra `glpk`"
-    ):
+    with pytest.raises(scenario.ScenarioError, match=r"file.yaml:\n.*schedule.solver: .*install .* extra `glpk`"):
         scenario.check_surroundings(study)
     for solver in ("assignment", "HIGHS"):
         scenario.check_surroundings(scenario.load(of_base({"schedule": {"solver": solver}}), "file.yaml"))
@@ -194,15 +188,11 @@ def test_stages_get_only_what_they_are_declared_to_read():
 
 def test_a_stage_gets_plain_values_without_methods():
     held = [scenario.resolve({"system": "age_aware"}, {}).part(None)]
-    for value in held:
+    for value in held:  # and what is in it
         if isinstance(value, Values):
             assert not [name for name in dir(value) if not name.startswith("_") and name not in vars(value)]
-            held += vars(value).values()
-        elif isinstance(value, tuple):
-            held += value
-        else:
-            assert value is None or type(value) in (str, int, float, bool)
-    assert {type(value) for value in held} >= {Values, tuple, float}
+        held += vars(value).values() if isinstance(value, Values) else value if isinstance(value, tuple) else ()
+    assert {type(value) for value in held} == {Values, tuple, str, int, float, type(None)}
 
 
 def test_replaced_values_are_others():
@@ -228,56 +218,44 @@ def test_a_stage_reads_no_parameter_that_another_one_makes_idle_for_it():
     assert rounds("noise", "target", privacy={"target_epsilon": 4.0})
 
 
-def test_a_condition_is_on_a_parameter_that_the_stage_reads():
-    class Radio(Section):
-        power: float = parameter(1.0, "power", stages="schedule", unless={"schedule": ("radio.mode", "off")}, ge=0)
-        mode: str = parameter("on", "mode", stages="channel")
-
-    with pytest.raises(TypeError, match=r"radio\.power .* radio\.mode .* must be declared to read both"):
-        type("Other", (Multicell,), {"__annotations__": {"radio": Radio}, "radio": Radio()})
+class Radio(Section):
+    power: float = parameter(1.0, "power", stages="schedule", unless={"schedule": ("other.mode", "off")}, ge=0)
+    mode: str = parameter("on", "mode", stages="channel")
 
 
-def test_training_must_be_declared_to_read_what_its_images_follow_from():
-    class Training(Section):
-        features: str = parameter("pixels", "what users train on", stages="account")
+class Training(Section):
+    features: str = parameter("pixels", "what users train on", stages="account")
 
-    with pytest.raises(TypeError, match=r"training\.features must be declared to be read by train"):
-        type("Other", (Multicell,), {"__annotations__": {"training": Training}, "training": Training()})
+
+@pytest.mark.parametrize(
+    ("key", "kind", "default", "expected"),
+    [
+        ("other", Radio, Radio(), r"other\.power .* other\.mode .* must be declared to read both"),
+        ("training", Training, Training(), r"training\.features must be declared to be read by train"),
+        ("realizations", int, parameter(1, "n"), "realizations must be declared to be read by audit, report"),
+        ("width", int, parameter(1, "n", stages="chanel"), "width is declared to be read by chanel; known are"),
+        ("width", int, parameter(1, "n", stages="schedule/optmal"), "read by schedule/optmal; known are"),
+        ("width", int, parameter(1, "n", stages="train/optimal"), "read by train/optimal; known are"),
+    ],
+)
+def test_a_declaration_that_no_stage_can_follow_is_refused(key, kind, default, expected):
+    with pytest.raises(TypeError, match=expected):
+        type("Other", (Multicell,), {"__annotations__": {key: kind}, key: default, "__module__": __name__})
 
 
 @pytest.mark.parametrize("system", registry.systems())
 def test_a_part_of_a_scenario_is_the_same_after_a_way_through_text(system):
     model = scenario.resolve({"system": system}, {})
-    for stage in (*STAGES, "report"):
-        for variant in ("optimal", "random", None):
-            own = part(model, stage, variant)
-            text = yaml.safe_dump(plain(own), sort_keys=False)
-            assert Values(yaml.safe_load(text)) == own
-            assert plain(Values(yaml.safe_load(text))) == plain(own)
-            assert own.system == system
-
-
-def test_a_stage_or_a_variant_that_does_not_exist_cannot_be_declared():
-    for stages in ("chanel", "schedule/optmal", "train/optimal"):
-        with pytest.raises(TypeError, match=rf"width is declared to be read by {stages}; known are"):
-
-            class Wrong(Multicell):
-                width: int = parameter(1, "a width", stages=stages)
-
-
-def test_what_all_systems_read_must_be_declared():
-    with pytest.raises(TypeError, match="realizations must be declared to be read by audit, report"):
-
-        class Wrong(Multicell):
-            realizations: int = parameter(1, "how many")
+    for stage, variant in product((*STAGES, "report"), ("optimal", "random", None)):
+        own = part(model, stage, variant)
+        again = Values(yaml.safe_load(yaml.safe_dump(plain(own), sort_keys=False)))
+        assert (again, plain(again), own.system) == (own, plain(own), system)
 
 
 def test_shards_that_compute_far_more_than_is_asked_for_are_warned_of():
     base = {"realizations": 5, "training_realizations": 3, "shards": {"optimization": 11, "training": 6}}
     (warning,) = scenario.load(of_base(base), "file.yaml").warnings
     assert warning.startswith("scenarios.one: shards.optimization: 11 computes 11 realizations where 5 are asked for")
-    for path in (ROOT / "config").glob("*.yaml"):
-        assert scenario.load(scenario.read([path]), path.name).warnings == ()
 
 
 def test_a_saved_scenario_resolves_to_itself(tmp_path):
@@ -297,8 +275,3 @@ def test_the_parameter_table_holds_every_parameter():
 def test_generated_documents_are_up_to_date():
     assert (ROOT / "config" / "README.md").read_text(encoding="utf-8") == docs.readme(), "run `make docs`"
     assert json.loads((ROOT / "config" / "schema.json").read_text(encoding="utf-8")) == docs.schema(), "run `make docs`"
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "config").glob("*.yaml")), ids=lambda path: path.name)
-def test_the_configs_that_come_along_are_valid(path):
-    scenario.load(yaml.safe_load(path.read_text()), path.name)

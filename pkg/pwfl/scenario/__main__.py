@@ -1,7 +1,6 @@
 """Check config files without running anything: `python -m pwfl.scenario FILE...`.
 
-Snakemake reads the files of `--configfile` before the workflow is asked, and of those that are no YAML says no more
-than that; this names file and line.
+Of a file that is no YAML this names the line, which Snakemake, as it reads `--configfile` itself, does not.
 """
 
 import sys

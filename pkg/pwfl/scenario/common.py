@@ -1,6 +1,7 @@
 """What the scenarios of all systems have in common."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Literal, get_args
 
 from pydantic import Field, create_model, model_validator
@@ -11,10 +12,8 @@ from pwfl.scenario.fields import Section, parameter, parameters, selected, stage
 from pwfl.scenario.values import Values
 from pwfl.stages import IMPORTED, REPORT, STAGES
 
-NAME = {  # bounds of a name in tables and figures, which browsers and spreadsheets open
-    "pattern": r"^[^\W_][\w .,+():/-]*$",
-    "max_length": 60,
-}
+# Bounds of a name in tables and figures, which browsers and spreadsheets open.
+NAME = {"pattern": r"^[^\W_][\w .,+():/-]*$", "max_length": 60}
 NAME_RULE = "use letters, digits, blanks and _ . , + - ( ) : /, beginning with a letter or digit, at most 60 of them"
 PARTITION = (
     "which training samples users hold, as many as they do: any; labels by proportions of their own, drawn from a "
@@ -39,56 +38,60 @@ Dataset = Literal["digits", "mnist", "fashion_mnist"]
 Features = Literal["pixels", "scattering", "strokes", "shapes"]
 
 
-# Parameters that systems share but for who reads them, or for a default.
-
-
-def _seed(stages: str):
-    """The parameter `seed`; the stages are those that draw."""
-    return parameter(1, "seed of every random draw", stages=stages, ge=0, lt=2**63)
-
-
-def _realizations(default: int):
-    """The parameter `realizations`."""
-    meaning = "realizations that are scheduled, noised and accounted for"
-    return parameter(default, meaning, stages="audit report", ge=1, le=10**9)
-
-
-def dataset(stages: str):
-    """The parameter `dataset` of a system that trains on images; the stages are those that read it."""
-    meaning = "data set: MNIST, Fashion-MNIST, or scikit-learn's digits (ships with it, needs no download)"
-    return parameter("mnist", meaning, stages=stages)
+# Parameters that systems share but for the stages that read them, or for a default, which callers give.
+_seed = partial(parameter, 1, "seed of every random draw", ge=0, lt=2**63)
+_realizations = partial(
+    parameter,
+    description="realizations that are scheduled, noised and accounted for",
+    stages="audit report",
+    ge=1,
+    le=10**9,
+)
+dataset = partial(
+    parameter, "mnist", "data set: MNIST, Fashion-MNIST, or scikit-learn's digits (ships with it, needs no download)"
+)
+features = partial(
+    parameter,
+    "pixels",
+    "what users train on: pixels; scattering coefficients; or these, projected to the directions that tell random "
+    "strokes, or textured shapes, from each other, which is knowledge of the task and no data (docs/features.md)",
+)
+directions = partial(
+    parameter,
+    None,
+    "how many directions of a projection features have, those of largest eigenvalue first; null: "
+    + " and ".join(f"{count} of {kind}" for kind, count in DIRECTIONS.items()),
+    ge=1,
+    le=MOST_DIRECTIONS,
+)
+evaluate_every = partial(
+    parameter,
+    description="rounds between evaluations on the test set; the first and last round are always evaluated",
+    unit="rounds",
+    stages="train",
+    ge=1,
+    le=10**6,
+)
+delta = partial(parameter, 1e-5, "delta of the (epsilon, delta) guarantee", ge=1e-100, lt=1)
+resource_block_hz = partial(
+    parameter,
+    180e3,
+    "bandwidth B of the channel, a symbol per second and hertz; the paper names none, this is an LTE resource "
+    "block's (3GPP TS 36.211)",
+    unit="Hz",
+    ge=1,
+    le=1e12,
+)
 
 
 def hidden_layers(default: list[int], stages: str):
-    """The parameter `hidden_layers` of a system that trains a network; the stages are those that read it."""
+    """The parameter `hidden_layers` of a system that trains a network."""
     meaning = "widths of the network's hidden ReLU layers; [] is softmax regression"
     return parameter(default, meaning, unit="units", stages=stages, max_length=100)
 
 
-def features(stages: str):
-    """The parameter `features` of a system that trains on images; the stages are those that read it."""
-    meaning = (
-        "what users train on: pixels; scattering coefficients; or these, projected to the directions that tell random "
-        "strokes, or textured shapes, from each other, which is knowledge of the task and no data (docs/features.md)"
-    )
-    return parameter("pixels", meaning, stages=stages)
-
-
-def directions(stages: str):
-    """The parameter `directions` of a system that trains on images; the stages are those that read it."""
-    own = " and ".join(f"{count} of {kind}" for kind, count in DIRECTIONS.items())
-    meaning = f"how many directions of a projection features have, those of largest eigenvalue first; null: {own}"
-    return parameter(None, meaning, stages=stages, ge=1, le=MOST_DIRECTIONS)
-
-
-def evaluate_every(default: int):
-    """The parameter `evaluate_every` of a system that trains a network."""
-    meaning = "rounds between evaluations on the test set; the first and last round are always evaluated"
-    return parameter(default, meaning, unit="rounds", stages="train", ge=1, le=10**6)
-
-
 def target_epsilon(stages: str, otherwise: str = "null: the paper's noise"):
-    """The parameter `target_epsilon` of a system that adds noise; the stages are those that read it."""
+    """The parameter `target_epsilon` of a system that adds noise."""
     meaning = (
         "epsilon_exact that the noise is set for, in each realization: of the record that is worst off, after all "
         "rounds, at delta, against the observer that the table outcome names; it is reached from below, to 1e-4 of it; "
@@ -97,24 +100,11 @@ def target_epsilon(stages: str, otherwise: str = "null: the paper's noise"):
     return parameter(None, meaning, stages=stages, ge=1e-2, le=100)
 
 
-def delta(stages: str):
-    """The parameter `delta` of a system with a guarantee; the stages are those that read it."""
-    return parameter(1e-5, "delta of the (epsilon, delta) guarantee", stages=stages, ge=1e-100, lt=1)
-
-
-def resource_block_hz(stages: str):
-    """The parameter `bandwidth_hz` of a system whose paper names none; the stages are those that read it."""
-    meaning = (
-        "bandwidth B of the channel, a symbol per second and hertz; the paper names none, this is an LTE resource "
-        "block's (3GPP TS 36.211)"
-    )
-    return parameter(180e3, meaning, unit="Hz", stages=stages, ge=1, le=1e12)
-
-
 # What the stages of all systems read, whatever the system's own modules do.
 READ_FOR_ALL = {"realizations": {"audit", REPORT}, "training_realizations": {REPORT}, "schemes": {REPORT}}
 # What the images that are trained on follow from, in systems that have it.
 OF_TRAIN = ("training.features", "training.directions", "training.test_variants", "data.validation")
+READ_FOR_ALL |= {key: {"train"} for key in OF_TRAIN}
 
 
 class Shards(Section):
@@ -155,11 +145,9 @@ class DataSource(Section):
 
     @model_validator(mode="after")
     def _labels(self):
-        classes = datasets.SIZES[self.dataset].classes
-        if self.partition == "shards" and self.labels_per_user > classes:
-            raise ValueError(
-                f"labels_per_user: {self.labels_per_user} is more than the {classes} labels of {self.dataset}"
-            )
+        classes, held = datasets.SIZES[self.dataset].classes, self.labels_per_user
+        if self.partition == "shards" and held > classes:
+            raise ValueError(f"labels_per_user: {held} is more than the {classes} labels of {self.dataset}")
         return self
 
 
@@ -183,7 +171,7 @@ class Scenario(Section):
     """A scenario of any system; each has `schemes` and sections of its own besides, as `scenario` makes it."""
 
     system: str = parameter(..., "the system simulated")
-    seed: int = _seed("channel train audit")
+    seed: int = _seed(stages="channel train audit")
     realizations: int = _realizations(100)
     training_realizations: int = parameter(
         10, "how many of them, from the first on, are trained", stages="report", ge=1, le=10**9
@@ -197,11 +185,6 @@ class Scenario(Section):
         super().__pydantic_init_subclass__(**kwargs)
         if "schemes" not in cls.model_fields:
             return
-        for key, readers in READ_FOR_ALL.items():
-            if missing := readers - stages_of(cls.model_fields[key]):
-                raise TypeError(
-                    f"{cls.__name__}: {key} must be declared to be read by {', '.join(sorted(missing))}, too"
-                )
         scheme = get_args(cls.model_fields["schemes"].annotation)[0]
         known = {*STAGES, IMPORTED, REPORT}
         for name, stage in STAGES.items():
@@ -209,17 +192,16 @@ class Scenario(Section):
                 known |= {f"{name}/{variant}" for variant in get_args(scheme.model_fields[stage.variant].annotation)}
         declared = {".".join(path): field for path, field in parameters(cls)}
         for key, field in declared.items():
-            if strange := stages_of(field) - known:
-                raise TypeError(
-                    f"{cls.__name__}: {key} is declared to be read by {', '.join(sorted(strange))}; "
-                    f"known are {', '.join(sorted(known))}"
-                )
-            if key in OF_TRAIN and "train" not in stages_of(field):
-                raise TypeError(f"{cls.__name__}: {key} must be declared to be read by train, too")
+            said, readers = f"{cls.__name__}: {key}", stages_of(field)
+            if missing := READ_FOR_ALL.get(key, set()) - readers:
+                raise TypeError(f"{said} must be declared to be read by {', '.join(sorted(missing))}, too")
+            if strange := readers - known:
+                names, others = ", ".join(sorted(strange)), ", ".join(sorted(known))
+                raise TypeError(f"{said} is declared to be read by {names}; known are {others}")
             for stage, (other, _) in unless_of(field).items():
-                if other not in declared or not {stage} <= stages_of(field) & stages_of(declared[other]):
+                if other not in declared or not {stage} <= readers & stages_of(declared[other]):
                     raise TypeError(
-                        f"{cls.__name__}: {key} is declared not to be read by {stage} unless {other} has a value; "
+                        f"{said} is declared not to be read by {stage} unless {other} has a value; "
                         f"{stage} must be declared to read both"
                     )
 
@@ -242,28 +224,18 @@ def scenario(
 ) -> type[Scenario]:
     """The model of a system's scenarios.
 
-    Parameters
-    ----------
-    name
-        The system's.
-    sections
-        Its parameters; a section is found under its class's name in lower case: `Network` under `network`.
-    schemes
-        Those that are compared where a config lists none, of the system's own subclass of Scheme.
-    draws
-        The stages that draw random numbers, as `parameter` has them.
-    realizations
-        How many there are where a config does not say.
+    A section is found under its class's name in lower case: `Network` under `network`. `schemes` and `realizations` are
+    those where a config has none, the schemes of the system's own subclass of Scheme; `draws` are the stages that draw
+    random numbers, as `parameter` has them.
     """
-    declared = parameter(
-        list(schemes), "the schemes compared; a list replaces the default one", stages="report", min_length=1
-    )
+    meaning = "the schemes compared; a list replaces the default one"
+    declared = parameter(list(schemes), meaning, stages="report", min_length=1)
     return create_model(
         name.title().replace("_", ""),
         __base__=Scenario,
         __doc__=f"A scenario of the system `{name}`.",
         system=(Literal[name], parameter(name, "the system simulated")),
-        seed=(int, _seed(draws)),
+        seed=(int, _seed(stages=draws)),
         realizations=(int, _realizations(realizations)),
         **{section.__name__.lower(): (section, section()) for section in sections},
         schemes=(list[type(schemes[0])], declared),

@@ -4,10 +4,10 @@ Run as `python -m pwfl.scenario.docs CONFIG_FOLDER`.
 """
 
 import json
+from functools import reduce
 from pathlib import Path
-from typing import get_args, get_origin
+from typing import Literal, get_args, get_origin
 
-from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic_core import PydanticUndefined
 
 from pwfl.entrance import command
@@ -76,10 +76,14 @@ only that variant's. None: results do not depend on it.
 """
 
 
+SIGNS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<", "min_length": "length ≥", "max_length": "length ≤"}
+
+
 def schema() -> dict:
     """The JSON Schema of a config file."""
     definitions, scenarios = {}, []
-    for model in _models().values():
+    for name in registry.BUILT_IN:
+        model = registry.system(name).model
         system = model.__name__  # prefixes the sections' names, which several systems use
         generated = model.model_json_schema(ref_template=f"#/$defs/{system}.{{model}}")
         definitions |= {f"{system}.{name}": section for name, section in generated.pop("$defs").items()}
@@ -87,6 +91,9 @@ def schema() -> dict:
         definitions[system] = generated
         scenarios.append({"$ref": f"#/$defs/{system}"})
     scenario = scenarios[0] if len(scenarios) == 1 else {"anyOf": scenarios}
+    most = f"{size.MAX_JOBS:,} jobs, or one that takes more than {size.MAX_BYTES // 2**30} GiB"
+    large = f"run it though it has more than {most}"
+    printed = "draw every figure also for print: a PDF, 3.5 in wide, 8 pt, without title"
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "pwfl study",
@@ -95,15 +102,8 @@ def schema() -> dict:
         "required": ["scenarios"],
         "properties": {
             "study": {"type": "string", "description": "name of the study"},
-            "allow_large": {
-                "type": "boolean",
-                "description": f"run it though it has more than {size.MAX_JOBS:,} jobs, or one that takes more than "
-                f"{size.MAX_BYTES // 2**30} GiB",
-            },
-            "print": {
-                "type": "boolean",
-                "description": "draw every figure also for print: a PDF, 3.5 in wide, 8 pt, without title",
-            },
+            "allow_large": {"type": "boolean", "description": large},
+            "print": {"type": "boolean", "description": printed},
             "run": {"type": "array", "items": {"type": "string"}, "description": "the scenarios to run; default: all"},
             "base": scenario | {"description": "parameters of all scenarios"},
             "scenarios": {"type": "object", "minProperties": 1, "additionalProperties": scenario},
@@ -127,44 +127,27 @@ def _sweep(model: type[Section]) -> dict:
 def readme() -> str:
     """The table of all parameters, as Markdown."""
     parts = [HEADER]
-    for system, model in _models().items():
+    for system in registry.BUILT_IN:
+        model = registry.system(system).model
         parts.append(f"## System `{system}`\n\n{_summary(model)}")
         section = None
         for path, field in parameters(model):
             if path[:-1] != section:
                 section = path[:-1]
-                owner = _section(model, section)
+                owner = reduce(lambda kind, key: kind.model_fields[key].annotation, section, model)
                 title = f"### `{'.'.join(section)}`\n\n{_summary(owner)}\n\n" if section else ""
                 parts.append(
                     f"\n{title}| key | meaning | unit | default | bounds | re-runs |\n|---|---|---|---|---|---|"
                 )
-            extra = field.json_schema_extra
-            cells = [
-                f"`{path[-1]}`",
-                field.description,
-                extra["unit"],
-                _default(field),
-                _bounds(field),
-                ", ".join(extra["stages"]) or "none",
-            ]
-            parts.append("| " + " | ".join(cells) + " |")
+            unit, stages = field.json_schema_extra["unit"], ", ".join(field.json_schema_extra["stages"]) or "none"
+            cells = (f"`{path[-1]}`", field.description, unit, _default(field), _bounds(field), stages)
+            parts.append(f"| {' | '.join(cells)} |")
         parts.append("")
     return "\n".join(parts)
 
 
-def _models() -> dict[str, type[Section]]:
-    """The models of the systems of this package, by name."""
-    return {name: registry.system(name).model for name in registry.BUILT_IN}
-
-
 def _summary(model: type[Section]) -> str:
     return model.__doc__.strip().splitlines()[0]
-
-
-def _section(model: type[Section], path: tuple[str, ...]) -> type[Section]:
-    for key in path:
-        model = model.model_fields[key].annotation
-    return model
 
 
 def _default(field) -> str:
@@ -177,28 +160,16 @@ def _default(field) -> str:
 
 
 def _bounds(field) -> str:
-    if hasattr(field.annotation, "__args__") and getattr(field.annotation, "__name__", "") == "Literal":
-        return ", ".join(f"`{choice}`" for choice in field.annotation.__args__)
+    if get_origin(field.annotation) is Literal:
+        return ", ".join(f"`{choice}`" for choice in get_args(field.annotation))
     items = get_args(get_args(field.annotation)[0])[1:] if get_origin(field.annotation) is list else ()
     each = _limits(part for item in items for part in getattr(item, "metadata", ()))
-    return "; ".join([", ".join(_limits(field.metadata)), *(["each " + ", ".join(each)] if each else [])]).strip("; ")
+    return "; ".join(filter(None, [_limits(field.metadata), each and f"each {each}"]))
 
 
-def _limits(metadata) -> list[str]:
-    signs = {
-        Ge: ("≥", "ge"),
-        Gt: (">", "gt"),
-        Le: ("≤", "le"),
-        Lt: ("<", "lt"),
-        MinLen: ("length ≥", "min_length"),
-        MaxLen: ("length ≤", "max_length"),
-    }
-    return [
-        f"{sign} {getattr(bound, name):g}"
-        for bound in metadata
-        for kind, (sign, name) in signs.items()
-        if isinstance(bound, kind)
-    ]
+def _limits(metadata) -> str:
+    limits = ((sign, getattr(bound, name, None)) for bound in metadata for name, sign in SIGNS.items())
+    return ", ".join(f"{sign} {value:g}" for sign, value in limits if value is not None)
 
 
 def main(arguments: list[str]) -> int:

@@ -29,10 +29,6 @@ def parameter(
     ----------
     default
         Its value where a config says nothing; `...`: it must be given.
-    description
-        What it is, for `config/README.md` and error messages.
-    unit
-        Its unit, where it has one.
     stages
         The stages that read it, separated by blanks: `schedule` for all of a stage's jobs, `schedule/optimal` for
         those of one variant. It enters the addresses of these stages' results, and no other stage can read it.
@@ -56,15 +52,10 @@ def unless_of(field: FieldInfo) -> dict[str, tuple[str, object]]:
     return (field.json_schema_extra or {}).get("unless", {})
 
 
-def is_section(kind) -> bool:
-    """Whether a parameter's annotation is a section of its own."""
-    return isinstance(kind, type) and issubclass(kind, Section)
-
-
 def parameters(model: type[Section], prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], FieldInfo]]:
     """All parameters of a scenario's model, as pairs of a key's parts and pydantic's field."""
     for key, field in model.model_fields.items():
-        if is_section(field.annotation):
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
             yield from parameters(field.annotation, (*prefix, key))
         else:
             yield (*prefix, key), field
@@ -77,19 +68,16 @@ def selected(section: Section, wanted: set[str] | None, scenario: Section) -> di
     """
     kept = {}
     for key, field in type(section).model_fields.items():
-        value, stages = getattr(section, key), stages_of(field)
+        value, readers = getattr(section, key), stages_of(field)
+        if wanted is not None:
+            spared = {stage for stage, (other, idle) in unless_of(field).items() if value_of(scenario, other) == idle}
+            readers = (readers - spared) & wanted
         if isinstance(value, Section):
             if inner := selected(value, wanted, scenario):
                 kept[key] = inner
-        elif stages if wanted is None else _readers(field, scenario) & wanted:
+        elif readers:
             kept[key] = _plain(value)
     return kept
-
-
-def _readers(field: FieldInfo, scenario: Section) -> set[str]:
-    """The stages that read a parameter in a scenario."""
-    spared = {stage for stage, (key, value) in unless_of(field).items() if value_of(scenario, key) == value}
-    return stages_of(field) - spared
 
 
 def _plain(value):

@@ -43,14 +43,10 @@ def blame(problem: str, name: str, base: dict, override: dict) -> str:
 
 
 def sets(content, keys: Sequence[str]) -> bool:
-    """Whether a part of a config sets the value at a key's parts."""
-    for key in keys:
-        if isinstance(content, list):
-            return True
-        if not (isinstance(content, dict) and key in content):
-            return False
-        content = content[key]
-    return True
+    """Whether a part of a config sets the value at a key's parts; a list sets all in it."""
+    if not keys or isinstance(content, list):
+        return True
+    return isinstance(content, dict) and keys[0] in content and sets(content[keys[0]], keys[1:])
 
 
 def did_you_mean(word: str, known) -> str:
@@ -68,6 +64,6 @@ def shown(value) -> str:
     return text if len(text) <= 120 else f"{text[:100]}... ({len(text)} characters)"
 
 
-def report(source: str, problems: list[str]) -> str:
-    """All problems of a place, a line each, under its name."""
-    return f"{source}:\n" + "\n".join(f"  {problem}" for problem in problems)
+def report(problems: dict[str, list[str]]) -> str:
+    """All problems by their places, a line each, under the place's name."""
+    return "\n".join("\n  ".join([f"{place}:", *lines]) for place, lines in problems.items())

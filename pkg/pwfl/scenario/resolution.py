@@ -27,16 +27,15 @@ def resolve(base: dict, override: dict) -> Scenario:
     merged = merge(base, override)
     model = model_of(merged)
     try:
-        found = model.model_validate(_typed(merged, model))
+        scenario = model.model_validate(_typed(merged, model))
+        checks.consistent(scenario)
     except ValidationError as error:
         raise ScenarioError("\n".join(explain(e, model) for e in error.errors())) from None
-    try:
-        checks.consistent(found)
     except ValueError as error:
         raise ScenarioError(str(error)) from None
-    if strange := _strange_texts(found):
+    if strange := _strange_texts(scenario):
         raise ScenarioError("\n".join(strange))
-    return found
+    return scenario
 
 
 def model_of(content: dict) -> type[Scenario]:
@@ -80,9 +79,9 @@ def merge(base: dict, override: dict) -> dict:
 def _typed(value, kind):
     """A config's value with its numbers, truth values and nulls in the types that the model wants.
 
-    `1`, `1.0`, and text such as `1e6` (so YAML 1.1 reads it) or `6` (so Snakemake hands over nested
-    values of --config) mean the same number; so do `true`, `false` and `null` and these words as text, where a
-    parameter may be one. What is none stays, for the model to refuse.
+    `1`, `1.0`, and text such as `1e6` (so YAML 1.1 reads it) or `6` (so Snakemake takes nested values of --config) mean
+    the same number; so do `true`, `false` and `null` and these words as text, where a parameter may be one. What is
+    none stays, for the model to refuse.
     """
     if isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, Section):
         fields = kind.model_fields
@@ -108,15 +107,15 @@ def _strange_texts(scenario: Scenario) -> list[str]:
 
     Parameters are written to CSV files as they are.
     """
-    found = []
+    problems = []
     for path in _texts(type(scenario)):
         value = reduce(getattr, path, scenario) or ""
         key = f"{'.'.join(path)}: {shown(value)}"
         if character := UNPRINTABLE.search(value):
-            found.append(f"{key} is wrong: it holds the character {ord(character[0]):#06x}")
+            problems.append(f"{key} is wrong: it holds the character {ord(character[0]):#06x}")
         elif value.startswith(FORMULA):
-            found.append(f"{key} is wrong: spreadsheets take it for a formula; write ./ before it")
-    return found
+            problems.append(f"{key} is wrong: spreadsheets take it for a formula; write ./ before it")
+    return problems
 
 
 @cache
@@ -127,6 +126,4 @@ def _texts(model: type[Section]) -> list[tuple[str, ...]]:
 
 def look_up(values: dict, path: tuple[str, ...]):
     """The value at a key's parts."""
-    for part in path:
-        values = values[part]
-    return values
+    return reduce(dict.__getitem__, path, values)

@@ -23,37 +23,33 @@ def jobs(scenario: Scenario) -> int:
     blocks = ceil(scenario.realizations / scenario.shards.optimization)
     schedulers, schemes = len({scheme.scheduler for scheme in scenario.schemes}), len(scenario.schemes)
     training = ceil(scenario.training_realizations / scenario.shards.training)
-    audits = schemes
-    return blocks * (1 + schedulers + 2 * schemes) + training * schemes + audits + 3
+    return blocks * (1 + schedulers + 2 * schemes) + (training + 1) * schemes + 3  # one audit a scheme
 
 
 def memory(scenario: Scenario) -> dict[str, tuple[float, str]]:
     """About how many bytes a job takes, and the keys that set it: of the stages on tables, and of training."""
     rows, each, keys = checks.table_bytes(scenario)
-    trained, training_keys = checks.training_bytes(scenario)
-    return {
-        "tables": (scenario.shards.optimization * rows + each, f"shards.optimization, {keys}"),
-        "training": (trained, training_keys),
-    }
+    tables = (scenario.shards.optimization * rows + each, f"shards.optimization, {keys}")
+    return {"tables": tables, "training": checks.training_bytes(scenario)}
 
 
 def problems(scenarios: dict[str, Scenario]) -> list[str]:
     """What makes a study too large to be meant, a line each."""
-    found, counts = [], {name: jobs(scenario) for name, scenario in scenarios.items()}
+    large, counts = [], {name: jobs(scenario) for name, scenario in scenarios.items()}
     if (total := sum(counts.values())) > MAX_JOBS:
         largest = max(counts, key=counts.get)
-        found.append(
+        large.append(
             f"scenarios.{largest}: the study has about {total:,} jobs, {counts[largest]:,} of them here, and "
             f"{MAX_JOBS:,} are the most; raise shards.optimization or shards.training, or lower realizations"
         )
     for name, scenario in scenarios.items():
         for what, (size, keys) in memory(scenario).items():
             if size > MAX_BYTES:
-                found.append(
+                large.append(
                     f"scenarios.{name}: a job takes about {size / 2**30:,.0f} GiB of memory for {what}, and "
                     f"{MAX_BYTES / 2**30:.0f} are the most; lower {keys}"
                 )
-    return [f"{problem} (or set allow_large: true, beside scenarios)" for problem in found]
+    return [f"{problem} (or set allow_large: true, beside scenarios)" for problem in large]
 
 
 def network_bytes(s, hidden_layers: list[int], copies: int) -> float:

@@ -1,16 +1,18 @@
 """Studies: what config files say, validated before anything runs.
 
-A config file holds `study` (its name), `base` (a scenario) and `scenarios` (name -> what differs
-from the base). Mappings merge key by key, everything else replaces. Where a scenario or the base has a
-`sweep`, each of its points is a scenario of the study, named after the scenario and the point's values.
+A config file holds `study` (its name), `base` (a scenario) and `scenarios` (name -> what differs from the base).
+Mappings merge key by key, everything else replaces. Where a scenario or the base has a `sweep`, each of its points is a
+scenario of the study, named after the scenario and the point's values.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from math import ceil
 from pathlib import Path
+from typing import NamedTuple
 
 from pwfl.learning import sources
 from pwfl.scenario import checks, size, sweep, written
@@ -22,17 +24,9 @@ from pwfl.scenario.values import value_of
 from pwfl.stages import IMPORTED, REPORT, STAGES, variants
 
 TOP_LEVEL = ("study", "run", "base", "scenarios", "allow_large", "print")
-
-
 COMMAND_LINE = "--config"
-
-
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")  # stands in names of files, of which file systems allow 255 bytes
-
-
 NAME_RULE = "use letters, digits, '_', '.' and '-', beginning with a letter or digit, at most 100 of them"
-
-
 SUFFIXES = (".csv", ".html", ".json", ".log", ".parquet", ".pdf", ".png", ".svg", ".tsv")  # of a study's files and logs
 
 
@@ -74,26 +68,22 @@ class Study:
 def read(paths: Sequence[str | Path], arguments: Sequence[str] = ()) -> dict:
     """What config files say together, later ones merged over earlier ones.
 
-    They and the KEY=VALUE `arguments` of --config are checked as they are written. Raises ScenarioError with one
-    line for every flaw in any of them.
+    Raises ScenarioError with one line for every flaw in how they and the KEY=VALUE `arguments` of --config are written.
     """
-    contents, reports = [], []
+    contents, flaws = [], defaultdict(list)
     for path in paths:
         try:
             contents.append(written.read(path))
         except written.WrittenError as error:
-            reports.append(report(str(path), str(error).splitlines()))
-    flaws = []
+            flaws[str(path)] += str(error).splitlines()
     for argument in arguments:
         key, _, value = argument.partition("=")
         try:
             written.parse(value, typed=False)
         except written.WrittenError as error:
-            flaws += [f"{key}: {line.partition(': ')[2]}" for line in str(error).splitlines()]
+            flaws[COMMAND_LINE] += [f"{key}: {line.partition(': ')[2]}" for line in str(error).splitlines()]
     if flaws:
-        reports.append(report(COMMAND_LINE, flaws))
-    if reports:
-        raise ScenarioError("\n".join(reports))
+        raise ScenarioError(report(flaws))
     return reduce(merge, contents, {})
 
 
@@ -111,10 +101,7 @@ def load(config: dict, source: str, files: dict | None = None) -> Study:
     files
         Content of the file(s) alone. What is wrong with `config` and not with `files` is blamed on `--config`.
 
-    Raises
-    ------
-    ScenarioError
-        With one line for every mistake found in any scenario.
+    Raises ScenarioError with one line for every mistake in any scenario.
     """
     problems, asked = _find(config)
     if problems:
@@ -133,31 +120,25 @@ def check_surroundings(study: Study) -> None:
 
     Raises ScenarioError with one line for everything that is missing or not what it should be.
     """
-    if problems := _lacking(study.scenarios):
-        own = problems
-        if study.files is not None:
-            own = _lacking({name: one.scenario for name, one in _find(study.files)[1].items()})
-        raise _refused(problems.values(), [line for problem, line in problems.items() if problem in own], study.source)
-
-
-def _lacking(scenarios: dict[str, Scenario]) -> dict[str, str]:
-    """What scenarios need besides themselves and do not find, each problem once, with the first one's name."""
-    found = {}
-    for name, scenario in scenarios.items():
+    problems: dict[str, str] = {}  # each once, with the name of the first scenario
+    for name, scenario in study.scenarios.items():
         for problem in checks.problems(scenario):
-            found.setdefault(problem, f"scenarios.{name}: {problem}")
-    return found
+            problems.setdefault(problem, f"scenarios.{name}: {problem}")
+    if problems:
+        own = set(problems)
+        if study.files is not None:
+            own = {problem for one in _find(study.files)[1].values() for problem in checks.problems(one.scenario)}
+        raise _refused(problems.values(), [line for problem, line in problems.items() if problem in own], study.source)
 
 
 def _refused(problems: Iterable[str], of_files: Iterable[str], source: str) -> ScenarioError:
     """An error with all problems of a config; what its files alone have is theirs, the others --config's."""
     own = set(of_files)
     places = {source: [p for p in problems if p in own], COMMAND_LINE: [p for p in problems if p not in own]}
-    return ScenarioError("\n".join(report(place, lines) for place, lines in places.items() if lines))
+    return ScenarioError(report({place: lines for place, lines in places.items() if lines}))
 
 
-@dataclass(frozen=True)
-class _Asked:
+class _Asked(NamedTuple):
     """A scenario as it is asked for: of which name in `scenarios`, with which point of a sweep and overrides."""
 
     name: str
@@ -168,28 +149,26 @@ class _Asked:
 
 def _find(config: dict) -> tuple[list[str], dict[str, _Asked]]:
     """Everything that is wrong with a config, and the scenarios to run."""
-    problems = _check_top_level(config)
-    if problems:
+    if problems := _check_top_level(config):
         return problems, {}
-    found: dict[str, _Asked] = {}
+    base = config.get("base", {})
+    asked: dict[str, _Asked] = {}
     for name, override in config["scenarios"].items():
-        wrong, points = _points(name, config.get("base", {}), override)
+        wrong, points = _points(name, base, override)
         problems += wrong
-        problems += [f"scenarios.{name}: the name {point} stands twice" for point in points if point in found]
-        found |= points
-    base = _without_sweep(config.get("base", {}))
+        problems += [f"scenarios.{name}: the name {point} stands twice" for point in points if point in asked]
+        asked |= points
     # What every scenario overrides is not seen above, and should be no less right.
-    for system in dict.fromkeys(asked.scenario.system for asked in found.values()):
-        problems += [f"base.{line}" for line in field_problems({"system": system} | base)]
-    run, known = config.get("run", list(config["scenarios"])), {*config["scenarios"], *found}
-    for name in run:
-        if name not in known:
-            problems.append(f"run: there is no scenario {name!r}{did_you_mean(name, known)}")
+    for system in dict.fromkeys(one.scenario.system for one in asked.values()):
+        problems += [f"base.{line}" for line in field_problems({"system": system} | _without_sweep(base))]
+    run, known = config.get("run", list(config["scenarios"])), {*config["scenarios"], *asked}
+    problems += [f"run: there is no scenario {name!r}{did_you_mean(name, known)}" for name in run if name not in known]
     if problems:
         return list(dict.fromkeys(problems)), {}
-    chosen = {point: asked for name in run for point, asked in found.items() if name in (asked.name, point)}
-    scenarios = {point: asked.scenario for point, asked in chosen.items()}
-    return ([] if _flag(config.get("allow_large", False)) else size.problems(scenarios)), chosen
+    chosen = {point: one for name in run for point, one in asked.items() if name in (one.name, point)}
+    if not _flag(config.get("allow_large", False)):
+        problems = size.problems({point: one.scenario for point, one in chosen.items()})
+    return problems, chosen
 
 
 def _points(name: str, base: dict, override: dict) -> tuple[list[str], dict[str, _Asked]]:
@@ -201,29 +180,28 @@ def _points(name: str, base: dict, override: dict) -> tuple[list[str], dict[str,
         problems = sweep.problems(grids, model_of(merged))
     except ScenarioError as error:
         problems = [str(error)]
-    found = {}
+    points = {}
     for values in [] if problems else sweep.points(grids) or [{}]:
         point = merge(own, sweep.nested(values))
         try:
             scenario = resolve(plain, point)
         except ScenarioError as error:
+            at = f" (at {sweep.name(name, values)})" if values else ""
             for line in str(error).splitlines():
-                if any(line.startswith(f"{key}:") for key in values):
-                    problems.append(f"{sweep.KEY}: {line}")
-                else:
-                    problems.append(line + (f" (at {sweep.name(name, values)})" if values else ""))
+                is_swept = line.startswith(tuple(f"{key}:" for key in values))
+                problems.append(f"{sweep.KEY}: {line}" if is_swept else line + at)
             continue
         validated = {key: value_of(scenario, key) for key in values}
         label = sweep.name(name, validated)
-        if label in found:
+        if label in points:
             problems.append(f"{sweep.KEY}: the point {label} stands twice")
         if len(label) > sweep.MAX_NAME:
             problems.append(
                 f"{sweep.KEY}: the point {label} has a name of {len(label)} characters, and {sweep.MAX_NAME} are the "
                 "most of a folder's; shorten the scenario's, or sweep fewer parameters"
             )
-        found[label] = _Asked(name, validated, point, scenario)
-    return [blame(line, name, base, override) for line in problems], found
+        points[label] = _Asked(name, validated, point, scenario)
+    return [blame(line, name, base, override) for line in problems], points
 
 
 def _without_sweep(content: dict) -> dict:
@@ -233,13 +211,9 @@ def _without_sweep(content: dict) -> dict:
 def _check_top_level(config: dict) -> list[str]:
     if not isinstance(config, dict):
         return [f"must be a mapping, with `scenarios:` among its keys, is {shown(config)}"]
-    problems = []
-    for key in config:
-        if key not in TOP_LEVEL:
-            problems.append(f"{key}: unknown key{did_you_mean(key, TOP_LEVEL)}")
+    problems = [f"{key}: unknown key{did_you_mean(key, TOP_LEVEL)}" for key in config if key not in TOP_LEVEL]
     if not isinstance(config.get("scenarios"), dict) or not config["scenarios"]:
-        problems.append("scenarios: must name at least one scenario, as in `scenarios: {first: {}}`")
-        return problems
+        return [*problems, "scenarios: must name at least one scenario, as in `scenarios: {first: {}}`"]
     if not isinstance(config.get("base", {}), dict):
         hint = "; leave it out, or write {}, for one without" if config["base"] is None else ""
         problems.append(f"base: must be a mapping of parameters, is {shown(config['base'])}{hint}")
@@ -279,16 +253,11 @@ def _shadowed(config: dict, asked: dict[str, _Asked], files: dict) -> Iterator[s
     base = _without_sweep(config.get("base", {}))
     for path, value in _leaves(base):
         shadowing = [one for one in asked.values() if sets(one.override, path)]
-        given = not _says(files, ("base", *path), value)
+        given = "" if _says(files, ("base", *path), value) else f"{COMMAND_LINE}: "
         if shadowing and (given or len(shadowing) == len(asked)):
             key, names = ".".join(path), list(dict.fromkeys(one.name for one in shadowing))
-            replacing = f"scenarios.{names[0]}.{key}"
-            if key in shadowing[0].point:
-                replacing = f"the sweep of {key}"
-            yield (
-                f"{COMMAND_LINE + ': ' if given else ''}base.{key}: {value!r} has no effect in {', '.join(names)}: "
-                f"{replacing} replaces it"
-            )
+            by = f"the sweep of {key}" if key in shadowing[0].point else f"scenarios.{names[0]}.{key}"
+            yield f"{given}base.{key}: {value!r} has no effect in {', '.join(names)}: {by} replaces it"
 
 
 def _unread(chosen: dict[str, Scenario]) -> Iterator[str]:
@@ -296,7 +265,7 @@ def _unread(chosen: dict[str, Scenario]) -> Iterator[str]:
 
     Not for one that has an effect in another scenario: a base is for all of them.
     """
-    effective, found = set(), []
+    effective, idling = set(), []
     for name, scenario in chosen.items():
         read = {REPORT, IMPORTED, *STAGES}
         for scheme in scenario.schemes:
@@ -306,16 +275,15 @@ def _unread(chosen: dict[str, Scenario]) -> Iterator[str]:
             key, readers, value = ".".join(path), stages_of(declared), look_up(values, path)
             if not readers or value == declared.default:
                 continue
+            said = f"{key}: {value!r}"
             if not readers & read:
-                names = ", ".join(sorted(readers))
-                found.append((name, key, value, f": it is read by {names}, which none of the schemes has"))
+                why = f": it is read by {', '.join(sorted(readers))}, which none of the schemes has"
+                idling.append((name, said, why))
             elif key in idle:
-                found.append((name, key, value, f" beside {idle[key]}"))
+                idling.append((name, said, f" beside {idle[key]}"))
             else:
-                effective.add((key, repr(value)))
-    for name, key, value, why in found:
-        if (key, repr(value)) not in effective:
-            yield f"scenarios.{name}: {key}: {value!r} has no effect{why}"
+                effective.add(said)
+    yield from (f"scenarios.{name}: {said} has no effect{why}" for name, said, why in idling if said not in effective)
 
 
 def _wasteful(chosen: dict[str, Scenario]) -> Iterator[str]:
@@ -332,19 +300,14 @@ def _wasteful(chosen: dict[str, Scenario]) -> Iterator[str]:
 
 def _says(content, path: tuple[str, ...], value) -> bool:
     """Whether a config, right or wrong, has a value at a key's parts."""
-    for key in path:
-        if not (isinstance(content, dict) and key in content):
-            return False
-        content = content[key]
-    return content == value
+    if not path:
+        return content == value
+    return isinstance(content, dict) and path[0] in content and _says(content[path[0]], path[1:], value)
 
 
 def _leaves(content: dict, prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
     for key, value in content.items():
-        if isinstance(value, dict):
-            yield from _leaves(value, (*prefix, key))
-        else:
-            yield (*prefix, key), value
+        yield from _leaves(value, (*prefix, key)) if isinstance(value, dict) else [((*prefix, key), value)]
 
 
 def _flag(value) -> bool | None:

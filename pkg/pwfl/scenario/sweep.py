@@ -7,6 +7,7 @@ list of such mappings is the union of their products, as in scikit-learn's Param
 import re
 from collections import Counter
 from itertools import product
+from math import prod
 from typing import NamedTuple
 
 from pwfl.scenario.fields import Section, parameters, stages_of
@@ -37,43 +38,41 @@ def problems(written, model: type[Section]) -> list[str]:
         return [f"{KEY}: must map keys to lists of values, or list such mappings, is {shown(written)}; {EXAMPLE}"]
     known = {".".join(path): field for path, field in parameters(model)}
     sections = {".".join(path[:end]) for path, _ in parameters(model) for end in range(1, len(path))}
-    found, count = [], 0
+    wrong, count = [], 0
     for grid in _grids(written):
-        size = 1
+        sizes = []
         for key, values in grid.items():
             if hint := UNSWEPT.get(str(key).split(".", maxsplit=1)[0]):
-                found.append(f"{KEY}: {key}: cannot be swept; {hint}")
+                wrong.append(f"{key}: cannot be swept; {hint}")
             elif key in sections:
                 inside = ", ".join(name for name in known if name.startswith(f"{key}."))
-                found.append(f"{KEY}: {key}: is a section; name one of its parameters, with the dot: {inside}")
+                wrong.append(f"{key}: is a section; name one of its parameters, with the dot: {inside}")
             elif key not in known:
-                found.append(f"{KEY}: {key}: unknown key{did_you_mean(key, known)}")
+                wrong.append(f"{key}: unknown key{did_you_mean(key, known)}")
             elif not stages_of(known[key]):
-                found.append(f"{KEY}: {key}: cannot be swept; results do not depend on it")
+                wrong.append(f"{key}: cannot be swept; results do not depend on it")
             elif not isinstance(values, list) or not values:
-                found.append(f"{KEY}: {key}: must be a list of values, is {shown(values)}; {EXAMPLE}")
+                wrong.append(f"{key}: must be a list of values, is {shown(values)}; {EXAMPLE}")
             else:
-                size *= len(values)
-        count += size
+                sizes.append(len(values))
+        count += prod(sizes)
     if count > MAX_POINTS:
-        found.append(f"{KEY}: has {count:,} points, and {MAX_POINTS:,} are the most; sweep fewer values")
-    return found
+        wrong.append(f"has {count:,} points, and {MAX_POINTS:,} are the most; sweep fewer values")
+    return [f"{KEY}: {problem}" for problem in wrong]
 
 
 def points(written) -> list[Values]:
     """The points of a sweep that has no `problems`, in the order of its values, the last key's changing fastest."""
-    return [
-        dict(zip(grid, values, strict=True)) for grid in _grids(written) for values in product(*grid.values()) if grid
-    ]
+    grids = [grid for grid in _grids(written) if grid]
+    return [dict(zip(grid, values, strict=True)) for grid in grids for values in product(*grid.values())]
 
 
 def name(scenario: str, values: Values) -> str:
     """A point's name: the scenario's and the values, each under the last part of its key where that is no other's."""
-    last = Counter(key.rpartition(".")[2] for key in values)
-    parts = [
-        f"{short if last[short := key.rpartition('.')[2]] == 1 else key}={text(value)}" for key, value in values.items()
-    ]
-    return ",".join([scenario, *parts])
+    short = {key: key.rpartition(".")[2] for key in values}
+    count = Counter(short.values())
+    labels = {key: last if count[last] == 1 else key for key, last in short.items()}
+    return ",".join([scenario, *(f"{labels[key]}={text(value)}" for key, value in values.items())])
 
 
 def text(value) -> str:

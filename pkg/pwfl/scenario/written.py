@@ -1,12 +1,14 @@
 """Config files and `--config` as they are written: what YAML refuses, and what it would take for something else.
 
-YAML 1.1, as PyYAML and Snakemake read it, lets the last of two equal keys win, and takes `010` for 8, `1:30` for
-90, `on` for true and `2026-11-21` for a date. Each is an error here, with its line. So is what says more than a config
-can need: some lines of aliases of aliases come to billions of values.
+YAML 1.1, as PyYAML and Snakemake read it, lets the last of two equal keys win, and takes `010` for 8, `1:30` for 90,
+`on` for true and `2026-11-21` for a date. Each is an error here, with its line. So is what says more than a config can
+need: some lines of aliases of aliases come to billions of values.
 """
 
 import json
 import re
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 import yaml
@@ -37,10 +39,9 @@ def read(path: str | Path) -> dict:
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise WrittenError(f"line {line}: is not UTF-8 text ({error.reason}); save the file as UTF-8") from None
-    found = parse(text)
-    if not isinstance(found, dict):
+    if not isinstance(config := parse(text), dict):
         raise WrittenError("line 1: must be a mapping, with `scenarios:` among its keys")
-    return found
+    return config
 
 
 def parse(text: str, typed: bool = True):
@@ -48,11 +49,9 @@ def parse(text: str, typed: bool = True):
 
     Without `typed`, scalars are text to its reader, as Snakemake takes those of `--config`.
     """
-    try:
+    with suppress(ValueError, RecursionError):
         json.loads(text)
         text = text.replace("\t", " ")  # which JSON may indent with, and YAML may not
-    except (ValueError, RecursionError):
-        pass
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         if node is None:
@@ -69,15 +68,13 @@ def parse(text: str, typed: bool = True):
     except yaml.reader.ReaderError as error:
         line = text[: error.position].count("\n") + 1
         raise WrittenError(f"line {line}: holds the character {error.character:#06x}, which YAML forbids") from None
-    except WrittenError:
-        raise
     except RecursionError as error:  # a thousand brackets
         raise WrittenError(f"line 1: is no YAML: {error}") from None
 
 
 def _flaws(node: yaml.Node, typed: bool) -> list[str]:
     """A line for each part of a YAML document that would be read as something else than it seems."""
-    flaws, seen = [], {}  # a node that aliases name is one object, looked at once; False: not yet to its end
+    flaws, seen = [], {}  # nodes by id, which aliases share; False: not yet looked at to its end
 
     def look(node: yaml.Node) -> None:
         line = node.start_mark.line + 1
@@ -111,18 +108,13 @@ def _flaws(node: yaml.Node, typed: bool) -> list[str]:
 
 
 def _check_size(node: yaml.Node, known: dict[int, int]) -> int:
-    """How many characters a node of a document without flaws has, its aliases written out.
+    """How many characters a node of a document without flaws has, its aliases written out; `known` are sizes by `id`.
 
-    Raises WrittenError, with the line of the innermost node that has too many. `known` are sizes of nodes by their
-    `id`, so that one which many aliases name is counted by a look.
+    Raises WrittenError, with the line of the innermost node that has too many.
     """
     if id(node) not in known:
-        if isinstance(node, yaml.ScalarNode):
-            size = 1 + len(node.value)
-        elif isinstance(node, yaml.SequenceNode):
-            size = 1 + sum(_check_size(part, known) for part in node.value)
-        else:
-            size = 1 + sum(_check_size(part, known) for pair in node.value for part in pair)
+        parts = chain(*node.value) if isinstance(node, yaml.MappingNode) else node.value
+        size = 1 + sum(_check_size(part, known) if isinstance(part, yaml.Node) else 1 for part in parts)
         if size > MOST_CHARACTERS:
             raise WrittenError(
                 f"line {node.start_mark.line + 1}: comes to {size:,} characters with its aliases (*) written out, and "
@@ -140,8 +132,8 @@ def _scalar_flaw(node: yaml.ScalarNode, typed: bool) -> str | None:
     if node.style is not None:
         return None
     if NUMBER_LIKE.fullmatch(text):
-        found = yaml.safe_load(text) if len(text) <= 40 else "another number"
-        taken = f"is {'text' if found == text else found} in YAML" if typed else "is no decimal number"
+        value = yaml.safe_load(text) if len(text) <= 40 else "another number"
+        taken = f"is {'text' if value == text else value} in YAML" if typed else "is no decimal number"
         return f"{text[:40]} {taken}; write numbers in decimal digits without leading zeros, and quote text"
     if typed and kind == "bool" and text not in TRUTHS:
         return f"{text} is {json.dumps(yaml.safe_load(text))} in YAML; quote it if it is text"
@@ -157,9 +149,7 @@ def _misfit(node: yaml.ScalarNode) -> str | None:
     except yaml.MarkedYAMLError:  # of an unknown tag: said with its line when all is read
         return None
     except Exception:  # of any kind: constructors take for granted that a scalar looks as its tag says
-        return f"is no YAML: {_short(node.value)} is no {node.tag.replace('tag:yaml.org,2002:', '!!')}"
+        text, count = node.value, len(node.value)
+        short = repr(text) if count <= 40 else f"{text[:20]!r}... ({count} characters)"
+        return f"is no YAML: {short} is no {node.tag.replace('tag:yaml.org,2002:', '!!')}"
     return None
-
-
-def _short(text: str) -> str:
-    return repr(text) if len(text) <= 40 else f"{text[:20]!r}... ({len(text)} characters)"

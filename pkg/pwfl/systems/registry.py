@@ -32,10 +32,7 @@ class System:
     package: str
 
     def part(self, module: str) -> ModuleType:
-        """A module of the system: `parameters`, `checks`, `catalog`, `tables`, one of a stage's name, or `claims`.
-
-        Raises RegistryError where the package or the module is not there, or cannot be imported.
-        """
+        """A module of the system, such as `parameters`. Raises RegistryError if it is missing or cannot be imported."""
         path = f"{self.package}.{module}"
         try:
             return import_module(path)
@@ -76,18 +73,15 @@ def reads(name: str, stage: str, variant: str | None = None) -> tuple[str, ...]:
 
 @cache
 def claims() -> dict[str, tuple[str, ...]]:
-    """The packages that claim each system's name; a name is nobody's where there are several.
-
-    Raises RegistryError where what is installed cannot be listed.
-    """
-    found = {name: [f"pwfl.systems.{name}"] for name in BUILT_IN}
+    """The packages that claim each system's name. Raises RegistryError where what is installed cannot be listed."""
+    packages = {name: [f"pwfl.systems.{name}"] for name in BUILT_IN}
     try:
         points = entry_points(group=GROUP)
     except Exception as error:  # of a damaged installation
         raise RegistryError(f"entry points of installed packages cannot be read: {described(error)}") from error
     for point in points:
-        found.setdefault(point.name, []).append(point.value)
-    return {name: tuple(dict.fromkeys(packages)) for name, packages in found.items()}
+        packages.setdefault(point.name, []).append(point.value)
+    return {name: tuple(dict.fromkeys(claiming)) for name, claiming in packages.items()}
 
 
 def systems() -> dict[str, System]:
