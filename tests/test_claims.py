@@ -21,35 +21,21 @@ from pwfl.systems.utility_fair import report as utility_fair
 
 
 @pytest.mark.parametrize(
-    ("band", "text", "low", "high", "expected"),
+    ("band", "text", "yes", "undecided", "no"),
     [
-        (Band(below=0), "< 0", -2, -1, "yes"),
-        (Band(below=0), "< 0", -2, 0, "open"),
-        (Band(below=0), "< 0", 0, 1, "no"),
-        (Band(most=0), "<= 0", -2, 0, "yes"),
-        (Band(most=0), "<= 0", 0, 1, "open"),
-        (Band(most=0), "<= 0", 1e-9, 1, "no"),
-        (Band(above=0.06), "> 0.06", 0.06, 1, "open"),
-        (Band(above=0.06), "> 0.06", 0.07, 1, "yes"),
-        (Band(above=0.06), "> 0.06", -1, 0.06, "no"),
-        (Band(least=8), ">= 8", 8, 9, "yes"),
-        (Band(least=8), ">= 8", 7, 8, "open"),
-        (Band(least=8), ">= 8", 7, 7.9, "no"),
-        (Band(least=0.9, most=1), "0.9 to 1", 0.9, 1, "yes"),
-        (Band(least=0.9, most=1), "0.9 to 1", 0.8, 1.1, "open"),
-        (Band(least=0.9, most=1), "0.9 to 1", 1.01, 1.1, "no"),
-        (Band(least=0.9, most=1), "0.9 to 1", 0.1, 0.89, "no"),
-        (Band(least=-0.05, below=0), ">= -0.05, < 0", -0.05, -0.01, "yes"),
-        (Band(least=-0.05, below=0), ">= -0.05, < 0", 0, 0.01, "no"),
-        (Band(below=0), "< 0", None, None, "open"),
-        (Band(below=0), "< 0", None, -1, "yes"),
-        (Band(below=0), "< 0", 1, None, "no"),
-        (Band(below=0), "< 0", float("nan"), float("nan"), "open"),
+        (Band(below=0), "< 0", [(-2, -1), (None, -1)], [(-2, 0), (None, None), (np.nan, np.nan)], [(0, 1), (1, None)]),
+        (Band(most=0), "<= 0", [(-2, 0)], [(0, 1)], [(1e-9, 1)]),
+        (Band(above=0.06), "> 0.06", [(0.07, 1)], [(0.06, 1)], [(-1, 0.06)]),
+        (Band(least=8), ">= 8", [(8, 9)], [(7, 8)], [(7, 7.9)]),
+        (Band(least=0.9, most=1), "0.9 to 1", [(0.9, 1)], [(0.8, 1.1)], [(1.01, 1.1), (0.1, 0.89)]),
+        (Band(least=-0.05, below=0), ">= -0.05, < 0", [(-0.05, -0.01)], [], [(0, 0.01)]),
     ],
 )
-def test_the_interval_decides(band, text, low, high, expected):
+def test_the_interval_decides(band, text, yes, undecided, no):
     assert str(band) == text
-    assert claims.verdict(Measure(0, low, high, claims.STUDENT, 9), band) == expected
+    for expected, intervals in (("yes", yes), ("open", undecided), ("no", no)):
+        for interval in intervals:
+            assert claims.verdict(Measure(0, *interval, claims.STUDENT, 9), band) == expected
 
 
 def test_a_number_without_an_interval_decides_by_itself_and_says_so():
@@ -112,8 +98,7 @@ def test_the_worst_of_several_means_is_missed_at_most_as_often_as_is_said(larges
     draws = np.random.default_rng(4).normal(1.0, 1.0, (tries, cases, 10))
     found = [claims.worst(lambda means: means, values, largest=largest) for values in draws]
     assert all(m.low <= m.value <= m.high for m in found)
-    extremes = np.array([values.mean(-1).max() if largest else values.mean(-1).min() for values in draws])
-    np.testing.assert_allclose([m.value for m in found], extremes)
+    np.testing.assert_allclose([m.value for m in found], (np.max if largest else np.min)(draws.mean(-1), axis=1))
     # A share of 0.025 over 4000 stays below 0.0375 but once in a million.
     assert np.mean([m.high < 1 for m in found]) < 0.0375
     assert np.mean([m.low > 1 for m in found]) < 0.0375
@@ -135,36 +120,24 @@ def test_one_realization_decides_nothing_and_equal_ones_leave_an_interval_of_a_p
 
 def test_a_maximum_is_a_lower_end_unless_the_study_is_as_large_as_the_papers():
     values = np.array([0.2, 0.95, 0.4])
-    few = claims.maximum(values, 4)
+    few, bounded, enough = claims.maximum(values, 4), claims.maximum(values, 4, bound=1.0), claims.maximum(values, 3)
     assert (few.value, few.low, few.high) == (0.95, 0.95, None)
-    assert claims.verdict(few, Band(most=1)) == "open"
-    assert claims.verdict(few, Band(most=0.9)) == "no"
-    assert claims.verdict(claims.maximum(values, 4, bound=1.0), Band(least=0.9, most=1)) == "yes"
-    assert claims.verdict(claims.maximum(values, 4, bound=1.0), Band(least=0.97)) == "open"
-    enough = claims.maximum(values, 3)
-    assert claims.verdict(enough, Band(most=1)) == "yes"
+    decided = [claims.verdict(few, band) for band in (Band(most=1), Band(most=0.9))]
+    decided += [claims.verdict(bounded, band) for band in (Band(least=0.9, most=1), Band(least=0.97))]
+    assert [*decided, claims.verdict(enough, Band(most=1))] == ["open", "no", "yes", "open", "yes"]
     assert enough.interval == "none: a fact about these realizations; a further one exceeds it at 1 in 4"
     # That share, simulated: 0.25 over 40,000 stays within 0.011 but once in a million.
     draws = np.random.default_rng(3).exponential(size=(40_000, 4))
     assert abs((draws[:, 3] > draws[:, :3].max(1)).mean() - 0.25) < 0.011
 
 
-FAILED = pl.DataFrame(
-    {
-        "realization": [2, 0, 1, 3],
-        "training": ["diverged", "trained", "no_user_scheduled", None],
-        "accuracy": [None, 0.8, 0.1, None],
-        "loss": [None, 0.5, 2.3, None],
-    }
-)
-
-
-def test_a_training_that_failed_counts_against_its_scheme():
-    np.testing.assert_array_equal(claims.accuracies(FAILED, 10), [0.8, 0.1, 0.1, np.nan])
-    np.testing.assert_array_equal(claims.losses(FAILED), [0.5, 2.3, np.inf, np.nan])
-    infeasible = FAILED.with_columns(training=pl.col("training").replace("diverged", "noise_infeasible"))
-    np.testing.assert_array_equal(claims.losses(infeasible), [0.5, 2.3, np.inf, np.nan])
-    failed, sound = claims.losses(FAILED), np.array([0.6, 2.4, 0.6, 0.6])
+@pytest.mark.parametrize("status", ["diverged", "noise_infeasible"])
+def test_a_training_that_failed_counts_against_its_scheme(status):
+    columns = {"realization": [2, 0, 1, 3], "training": [status, "trained", "no_user_scheduled", None]}
+    columns |= {"accuracy": [None, 0.8, 0.1, None], "loss": [None, 0.5, 2.3, None]}
+    np.testing.assert_array_equal(claims.accuracies(pl.DataFrame(columns), 10), [0.8, 0.1, 0.1, np.nan])
+    failed, sound = claims.losses(pl.DataFrame(columns)), np.array([0.6, 2.4, 0.6, 0.6])
+    np.testing.assert_array_equal(failed, [0.5, 2.3, np.inf, np.nan])
     for function, band in ((difference, Band(below=0)), (ratio, Band(most=1.1))):
         own, others = claims.paired(failed, sound), claims.paired(sound, failed)
         assert own.shape == (2, 3)
@@ -181,10 +154,15 @@ def described(**config):
     return resolve(config, {}).part(None)
 
 
+def of_system(system: str, schemes: list[tuple[str, str, str]], **config):
+    """A scenario of a system with schemes of these names, schedulers and noises."""
+    return described(system=system, schemes=[dict(zip(KEYS, scheme, strict=True)) for scheme in schemes], **config)
+
+
 def test_scenarios_are_alike_that_differ_in_the_named_keys_alone():
     def content(blocks, gamma, sd, name="a"):
         changed = {"radio": {"resource_blocks": blocks}, "schedule": {"gamma": gamma}, "data": {"samples_log_sd": sd}}
-        return {"scenario": described(**changed, schemes=[{"name": name, "scheduler": "random", "noise": "random"}])}
+        return {"scenario": of_system("multicell", [(name, "random", "random")], **changed)}
 
     scenarios = {"a": content(5, 1, 1), "x": content(5, 1, 2), "b": content(8, 2, 1), "y": content(8, 2, 2)}
     scenarios |= {"z": content(8, 2, 2, "b")}
@@ -194,11 +172,8 @@ def test_scenarios_are_alike_that_differ_in_the_named_keys_alone():
 
 # Two worlds for multicell: in one all that the paper says is so, in the other nothing.
 
-SCHEMES = [
-    {"name": "one", "scheduler": "random", "noise": "random"},
-    {"name": "two", "scheduler": "optimal", "noise": "random"},
-    {"name": "three", "scheduler": "optimal", "noise": "optimal"},
-]
+KEYS = ("name", "scheduler", "noise")
+SCHEMES = [("one", "random", "random"), ("two", "optimal", "random"), ("three", "optimal", "optimal")]
 PAPER = {  # R, gamma -> column -> RndSched, OptSched, OptSched+DP
     (5, 1e6): {"objective_per_sample": (0.7, 0.4, 0.38), "accuracy": (0.7, 0.8, 0.77), "loss": (2.0, 1.0, 1.05),
                "rho_max": (3.9, 3.9, 0.45), "rho_median": (0.4, 0.3, 0.1)},
@@ -222,11 +197,11 @@ def world(means: dict, count: int, prefix: str = "", schemes=SCHEMES, **override
     for (blocks, gamma), columns in means.items():
         config = {"radio": {"resource_blocks": blocks}, "schedule": {"gamma": gamma}} | override
         frames = []
-        for k, scheme in enumerate(schemes):
+        for k, (scheme, *_) in enumerate(schemes):
             values = {name: means[k] - generator.uniform(0, 1e-3, count) for name, means in columns.items()}
-            keys = {"scheme": scheme["name"], "realization": range(count), "training": "trained"}
+            keys = {"scheme": scheme, "realization": range(count), "training": "trained"}
             frames.append(pl.DataFrame(keys | UNSAID | values))
-        scenario = described(**config, schemes=schemes)
+        scenario = of_system("multicell", schemes, **config)
         found[f"{prefix}{len(found)}"] = {"scenario": scenario, "realizations": pl.concat(frames)}
     return found
 
@@ -286,13 +261,11 @@ def test_few_realizations_leave_maxima_open_and_one_leaves_means_open():
 
 def test_a_diverged_training_of_optsched_fails_its_claims():
     scenarios = world(PAPER, 100)
+    broken = (pl.col("scheme") == "two") & (pl.col("realization") < 60)
+    numbers = [pl.when(~broken).then(column) for column in ("accuracy", "loss")]
+    training = pl.when(broken).then(pl.lit("diverged")).otherwise("training")
     for content in scenarios.values():
-        broken = (pl.col("scheme") == "two") & (pl.col("realization") < 60)
-        content["realizations"] = content["realizations"].with_columns(
-            pl.when(~broken).then("accuracy"),
-            pl.when(~broken).then("loss"),
-            training=pl.when(broken).then(pl.lit("diverged")).otherwise("training"),
-        )
+        content["realizations"] = content["realizations"].with_columns(*numbers, training=training)
     table = multicell_claims.claims(scenarios)
     own = table.filter(pl.col("claim").str.contains("^3.*OptSched (above|below) RndSched"))
     assert own["holds"].to_list() == ["no"] * 5
@@ -310,11 +283,8 @@ def test_clipping_whole_users_voids_what_is_said_of_leakage():
 
 # The claims that are not the paper's, in a world where they hold and in one where none does.
 
-OWN_SCHEMES = [
-    {"name": pair, "scheduler": pair.split()[0], "noise": pair.split()[1]}
-    for pair in ("optimal random", "optimal optimal", "joint random", "joint_noise optimal", "optimal equal_sum",
-                 "optimal fill_up", "joint_snr equal_max")
-]  # fmt: skip
+PAIRS = ("optimal random", "optimal optimal", "joint random", "joint_noise optimal", "optimal equal_sum")
+OWN_SCHEMES = [(pair, *pair.split()) for pair in (*PAIRS, "optimal fill_up", "joint_snr equal_max")]
 BETTER = {
     "objective_per_sample": (0.5, 0.45, 0.48, 0.43, 0.6, 0.6, 0.6),
     "objective_gap": (0.04, 0.05, 5e-4, 5e-4, 0.1, 0.1, 0.1),
@@ -393,12 +363,6 @@ def realizations(columns: dict[tuple[str, str], float], count: int = 12, **plain
         keys = {"scheme": scheme, "realization": range(count), "training": "trained"}
         frames.append(pl.DataFrame(keys | values | plain))
     return pl.concat(frames)
-
-
-def of_system(system: str, schemes: list[tuple[str, str, str]], **config):
-    """A scenario of a system with schemes of these names, schedulers and noises."""
-    keys = ("name", "scheduler", "noise")
-    return described(system=system, schemes=[dict(zip(keys, scheme, strict=True)) for scheme in schemes], **config)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import pytest
 
 from conftest import ROOT, snakemake
 from pwfl.learning import datasets, sources, stored
-from pwfl.scenario import load
 
 ORIGINALS = ROOT.parent / "shared" / "data"  # holds a folder of IDX files for each data set, where it is there at all
 
@@ -65,14 +64,12 @@ def test_a_folder_of_idx_files_is_read(folder):
         assert np.array_equal(array, expected.reshape(len(expected), -1).squeeze())
 
 
-def test_a_study_knows_the_idx_files_of_its_folder(folder):
+def test_the_idx_files_of_a_folder_are_known(folder):
     path, _ = folder
-    config = {"base": {"data": {"dataset": "mnist", "folder": str(path)}}, "scenarios": {"one": {}, "two": {}}}
-    files = load(config, "study.yaml").idx_files("mnist")
+    files = sources.idx_files("mnist", str(path))
     assert [Path(file).name.removesuffix(".gz") for file in files] == list(sources.IDX_FILES)
     assert {Path(file).parent for file in files} == {path}
-    config["base"]["data"]["folder"] = None
-    assert load(config, "study.yaml").idx_files("mnist") == []
+    assert sources.idx_files("mnist", None) == sources.idx_files("digits", str(path)) == []
 
 
 @pytest.mark.skipif(not ORIGINALS.is_dir(), reason="the original IDX files are not here")

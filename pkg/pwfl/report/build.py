@@ -43,15 +43,12 @@ def compare(study: dict[str, dict]) -> dict[str, pl.DataFrame]:
     present = sorted({content["scenario"].system for content in study.values()})
     claims = [registry.system(name).part("claims").claims(_of_system(different, name)) for name in present]
     summaries = [content["summary"].select(pl.lit(name).alias("scenario"), pl.all()) for name, content in study.items()]
-    outcomes = sweeps.outcomes(study)
     places = {name: sweeps.point_of(study, name).values for name in study}
-    return {
-        "systems": _placed(systems.table(study), places),
-        "claims": _placed(pl.concat(claims), places),
-        "summary": _placed(pl.concat(summaries, how="diagonal_relaxed"), places),
-        "outcomes": outcomes,
-        "front": sweeps.front(outcomes),
-    }
+    frames = {"systems": systems.table(study), "claims": pl.concat(claims)}
+    frames |= {"summary": pl.concat(summaries, how="diagonal_relaxed")}
+    outcomes = sweeps.outcomes(study)
+    own = {"outcomes": outcomes, "front": sweeps.front(outcomes)}  # have the columns by themselves
+    return {name: _placed(frame, places) for name, frame in frames.items()} | own
 
 
 def placed(frames: dict[str, pl.DataFrame], point) -> dict[str, pl.DataFrame]:

@@ -6,6 +6,7 @@ fact about the realizations at hand), or an estimate, which decides only by its 
 
 import json
 from collections.abc import Callable, Hashable, Iterable
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -34,20 +35,11 @@ ONE = "none: one realization"
 NOT_RANDOM = "none: not random"
 COUNTED = "none: a fact about these realizations"
 INFINITE = "none: a value is not finite"
-LOSSES = ("loss", "loss_std")  # columns that are infinite where training failed
 FAILED = ("diverged", "noise_infeasible")  # trainings that count against their scheme
 
 
 class Band(NamedTuple):
-    """The numbers for which a claim holds. Ends `above` and `below` are open, `least` and `most` are closed.
-
-    Examples
-    --------
-    >>> Band(least=0.1, below=0.15).contains(0.1, 0.14)
-    True
-    >>> str(Band(above=0))
-    '> 0'
-    """
+    """The numbers for which a claim holds. Ends `above` and `below` are open, `least` and `most` are closed."""
 
     above: float | None = None
     least: float | None = None
@@ -56,21 +48,15 @@ class Band(NamedTuple):
 
     def contains(self, low: float, high: float) -> bool:
         """Whether the whole interval lies in the band."""
-        return (
-            (self.above is None or low > self.above)
-            and (self.least is None or low >= self.least)
-            and (self.below is None or high < self.below)
-            and (self.most is None or high <= self.most)
-        )
+        from_low = (self.above is None or low > self.above) and (self.least is None or low >= self.least)
+        to_high = (self.below is None or high < self.below) and (self.most is None or high <= self.most)
+        return from_low and to_high
 
     def excludes(self, low: float, high: float) -> bool:
         """Whether the whole interval lies outside the band, on one side."""
-        return (
-            (self.above is not None and high <= self.above)
-            or (self.least is not None and high < self.least)
-            or (self.below is not None and low >= self.below)
-            or (self.most is not None and low > self.most)
-        )
+        under = (self.above is not None and high <= self.above) or (self.least is not None and high < self.least)
+        over = (self.below is not None and low >= self.below) or (self.most is not None and low > self.most)
+        return under or over
 
     def __str__(self) -> str:
         if self.least is not None and self.most is not None:
@@ -253,16 +239,11 @@ def alike(scenarios: dict[str, dict], *keys: str) -> list[list[str]]:
 def by_scheme(scenario, frame: pl.DataFrame, columns: Iterable[str]) -> dict[tuple, np.ndarray]:
     """Series by realization of every scheme's rows, named by (scheduler, noise) and column; null is NaN."""
     series = {}
-    for scheme in scenario.schemes:
+    failed = {"accuracy": 1 / datasets.SIZES[scenario.data.dataset].classes, "loss": np.inf, "loss_std": np.inf}
+    for scheme, column in product(scenario.schemes, columns):
         own = frame.filter(scheme=scheme.name).sort("realization")
-        for column in columns:
-            if column == "accuracy":
-                values = accuracies(own, datasets.SIZES[scenario.data.dataset].classes)
-            elif column in LOSSES:
-                values = losses(own, column)
-            else:
-                values = own[column].cast(pl.Float64).to_numpy()
-            series[(scheme.scheduler, scheme.noise), column] = values
+        values = losses(own, column, failed[column]) if column in failed else own[column].cast(pl.Float64).to_numpy()
+        series[(scheme.scheduler, scheme.noise), column] = values
     return series
 
 

@@ -73,14 +73,8 @@ def figure(part: str, name: str, text: Markup, spec: dict, files: list[str]) -> 
     spec = dict(spec)
     choices = spec.pop("usermeta", {}).get("choices", {})
     charts = json.dumps([spec, *choices.values()], ensure_ascii=False, separators=(",", ":"))
-    return {
-        "id": _anchor(f"{part}-{name}"),
-        "name": name,
-        "caption": text,
-        "charts": Markup(charts.replace("<", "\\u003c")),  # so that it can stand in a script element
-        "labels": list(choices),
-        "files": _links(files),
-    }
+    charts = Markup(charts.replace("<", "\\u003c"))  # so that it can stand in a script element
+    return _item(part, name, text, files) | {"charts": charts, "labels": list(choices)}
 
 
 def table(part: str, name: str, text: str, frame: pl.DataFrame, files: list[str]) -> dict:
@@ -98,18 +92,9 @@ def table(part: str, name: str, text: str, frame: pl.DataFrame, files: list[str]
         lengthMenu=[10, 25, SHOWN],
         maxBytes=0,
     )
-    return {
-        "id": _anchor(f"{part}-{name}"),
-        "name": name,
-        "caption": text,
-        "rows": len(frame),
-        "shown": len(rounded),
-        "constant": {
-            key: f"{value:.{DIGITS}g}" if isinstance(value, float) else value for key, value in constant.items()
-        },
-        "html": Markup(html) if len(frame) else "",
-        "files": _links(files),
-    }
+    said = {key: f"{value:.{DIGITS}g}" if isinstance(value, float) else value for key, value in constant.items()}
+    rows = {"rows": len(frame), "shown": len(rounded), "html": Markup(html) if len(frame) else ""}
+    return _item(part, name, text, files) | rows | {"constant": said}
 
 
 def _words(parts: list[dict], folder: Path) -> list[str]:
@@ -147,8 +132,9 @@ def readable(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, object]]:
     return frame.drop(same), {column: frame[column][0] for column in same}
 
 
-def _links(files: list[str]) -> list[dict]:
-    return [{"href": file, "kind": Path(file).suffix[1:]} for file in files]
+def _item(part: str, name: str, text: str, files: list[str]) -> dict:
+    links = [{"href": file, "kind": Path(file).suffix[1:]} for file in files]
+    return {"id": _anchor(f"{part}-{name}"), "name": name, "caption": text, "files": links}
 
 
 def _anchor(text: str) -> str:

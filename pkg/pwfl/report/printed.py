@@ -21,17 +21,8 @@ BESIDE_LABELS = "labels_beside"  # a layer of labels that print has no room for:
 DASHED = 200  # size of symbols in legends that show dashes
 SHRUNK = {"strokeWidth": 0.55, "size": 0.3, "dx": 0.6, "dy": 0.6, "thickness": 0.6}  # what marks say in pixels
 # The theme's colours with their hues and the CIE lightness, as far as it goes, evenly apart.
-COLOURS = {
-    "#000000": "#000000",
-    "#7F7F7F": "#1D1D1D",
-    "#0072B2": "#003554",
-    "#CC79A7": "#653C53",
-    "#B8A800": "#6B6200",
-    "#D55E00": "#C85800",
-    "#56B4E9": "#4998C5",
-    "#009E73": "#4EBB9E",
-    "#E69F00": "#EEBC4E",
-}
+COLOURS = {"#000000": "#000000", "#7F7F7F": "#1D1D1D", "#0072B2": "#003554", "#CC79A7": "#653C53", "#B8A800": "#6B6200"}
+COLOURS |= {"#D55E00": "#C85800", "#56B4E9": "#4998C5", "#009E73": "#4EBB9E", "#E69F00": "#EEBC4E"}
 SOLID = [1000, 0]  # not in pieces that can be seen
 DASHES = [SOLID, [4, 2], [1, 1.5], [6, 1.5, 1, 1.5], [9, 2], [3, 1, 1, 1, 1, 1], [2, 3], [7, 1, 3, 1], [1, 5], [9, 5]]
 SHAPES = [
@@ -151,7 +142,6 @@ def _nodes(node: dict) -> Iterator[dict]:
 
 
 def _views(spec: dict) -> list[dict]:
-    """All views that have a mark."""
     return [node for node in _nodes(spec) if "mark" in node and "encoding" in node]
 
 
@@ -248,9 +238,8 @@ def _copied(colour: dict, looks: list) -> dict:
 
 def _fitted(spec: dict) -> dict:
     """The specification with views as wide as the page leaves room for."""
-    sizes = [
-        (view, view["width"], view.get("height")) for view in _nodes(spec) if isinstance(view.get("width"), Number)
-    ]
+    views = [view for view in _nodes(spec) if isinstance(view.get("width"), Number)]
+    sizes = [(view, view["width"], view.get("height")) for view in views]
     for height in (view["height"] for view in _nodes(spec) if isinstance(view.get("height"), dict)):
         height["step"] *= 0.62
     wide: list[tuple[float, float]] = []  # factor and width of what was rendered

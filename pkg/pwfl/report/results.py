@@ -1,6 +1,7 @@
 """What the reports of several systems take from the tables: final accuracies, mean curves."""
 
 import textwrap
+from functools import partial
 
 import altair as alt
 import polars as pl
@@ -33,11 +34,8 @@ def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     last = history.group_by(keys, maintain_order=True).agg(
         pl.col(final).sort_by("round").last(), training=pl.col("status").cast(pl.String).first()
     )
-    return (
-        tables["outcome"]
-        .join(last, on=keys, how="left", maintain_order="left")
-        .with_columns(pl.when(pl.col("training").is_in(KEPT)).then(pl.col(final)))
-    )
+    each = tables["outcome"].join(last, on=keys, how="left", maintain_order="left")
+    return each.with_columns(pl.when(pl.col("training").is_in(KEPT)).then(pl.col(final)))
 
 
 def summary(each: pl.DataFrame, averaged: list[str], *columns: pl.Expr) -> pl.DataFrame:
@@ -58,30 +56,18 @@ def trainings(*status: str) -> list[pl.Expr]:
 def statuses(tables: dict[str, pl.DataFrame], **others: pl.DataFrame) -> pl.DataFrame:
     """How often each status occurs in the stages schedule and noise, and in other frames by their stage."""
     frames = {"schedule": tables["schedule_status"], "noise": tables["noise_status"]} | others
-    counts = [
-        frame.with_columns(pl.col("status").cast(pl.String))
-        .group_by("scheme", "status", maintain_order=True)
-        .agg(count=pl.len())
-        .select("scheme", pl.lit(stage).alias("stage"), "status", "count")
-        for stage, frame in frames.items()
-    ]
-    return pl.concat(counts).with_columns(share=pl.col("count") / pl.col("count").sum().over("scheme", "stage"))
+    status = pl.col("status").cast(pl.String)
+    rows = pl.concat(frame.select("scheme", pl.lit(stage).alias("stage"), status) for stage, frame in frames.items())
+    counts = rows.group_by("stage", "scheme", "status", maintain_order=True).agg(count=pl.len())
+    return counts.select("scheme", "stage", "status", "count").with_columns(
+        share=pl.col("count") / pl.col("count").sum().over("scheme", "stage")
+    )
 
 
 def accuracy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Mean test accuracy over rounds, with its confidence band."""
     y = theme.accuracy_axis()
     return _over_rounds(scenario, tables["history"], "accuracy", "Test accuracy", y, most=1.0, form=".2%")
-
-
-def accuracy_seconds(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Mean test accuracy over the seconds on air, with its confidence band; see `spent`."""
-    return _over_spent(scenario, tables["history"], "air_seconds_so_far", "time on air", "s")
-
-
-def accuracy_joules(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Mean test accuracy over the transmit energy of all users, with its confidence band; see `spent`."""
-    return _over_spent(scenario, tables["history"], "transmit_energy_j_so_far", "transmit energy of all users", "J")
 
 
 def loss(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
@@ -93,9 +79,12 @@ def loss(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
 def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """For each attack on a scheme, the epsilon that is stated and the lower bounds that were found."""
     frame = tables["audit"]
-    drawn = frame.filter(pl.col("epsilon_upper").is_finite() & pl.col("epsilon_lower").is_not_null()).with_columns(
-        best=pl.max_horizontal("epsilon_lower", "epsilon_lower_gaussian"), attack=_attacks()
-    )
+    drawn = frame.filter(pl.col("epsilon_upper").is_finite() & pl.col("epsilon_lower").is_not_null())
+    label = pl.format("{}: {}", "scheme", "observer")
+    if drawn["delta"].n_unique() > 1:
+        label = pl.format("{}, delta = {}", label, pl.col("delta").map_elements("{:.3g}".format, pl.String))
+    attack = label.map_elements(lambda whole: "\n".join(textwrap.wrap(whole, LABEL)), pl.String)
+    drawn = drawn.with_columns(best=pl.max_horizontal("epsilon_lower", "epsilon_lower_gaussian"), attack=attack)
     left_out = frame.join(drawn, on=["scheme", "observer"], how="anti")["scheme"].unique(maintain_order=True)
     heading, axis = "Epsilon: stated, and found by attacks on the training path", "Epsilon"
     if drawn.is_empty():
@@ -113,12 +102,8 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     names, colours, shapes = map(list, zip(*EPSILONS.values(), strict=True))
     points = points.with_columns(value=pl.col("variable").replace_strict(list(EPSILONS), names, return_dtype=pl.String))
     lines = max(label.count("\n") + 1 for label in drawn["attack"])
-    y = alt.Y(
-        "attack:N",
-        title=None,
-        sort=drawn["attack"].to_list(),
-        axis=alt.Axis(labelLimit=400, labelExpr="split(datum.label, '\\n')", labelOffset=-7.5 * (lines - 1)),
-    )
+    labels = alt.Axis(labelLimit=400, labelExpr="split(datum.label, '\\n')", labelOffset=-7.5 * (lines - 1))
+    y = alt.Y("attack:N", title=None, sort=drawn["attack"].to_list(), axis=labels)
     scale = alt.Scale(type="sqrt", zero=True)
     x = alt.X("best:Q", scale=scale, title=axis)
     gaps = alt.Chart(drawn).mark_rule(color="#999").encode(x=x, x2="epsilon_upper:Q", y=y)
@@ -133,14 +118,6 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     )
     title = alt.TitleParams(heading, subtitle=subtitle)
     return alt.layer(gaps, marks).properties(title=title, width=theme.WIDTH, height=alt.Step(14 * lines + 10))
-
-
-def _attacks() -> pl.Expr:
-    """Labels of attacks in lines of LABEL letters: the scheme, what is observed, and delta where there are several."""
-    text = pl.format("{}: {}", "scheme", "observer")
-    several = pl.format("{}, delta = {}", text, pl.col("delta").map_elements("{:.3g}".format, pl.String))
-    label = pl.when(pl.col("delta").n_unique() > 1).then(several).otherwise(text)
-    return label.map_elements(lambda whole: "\n".join(textwrap.wrap(whole, LABEL)), pl.String)
 
 
 def holdings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
@@ -165,9 +142,9 @@ def holdings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     )
 
 
-def _over_spent(scenario, history: pl.DataFrame, column: str, what: str, unit: str) -> alt.LayerChart:
+def _over_spent(scenario, tables: dict[str, pl.DataFrame], column: str, what: str, unit: str) -> alt.LayerChart:
     """Mean test accuracy over what has been spent, logarithmic where a linear axis would squeeze a scheme."""
-    kept, subtitle = _kept(history)
+    kept, subtitle = _kept(tables["history"])
     curves = spent(kept, column)
     if free := [name for name in kept["scheme"].unique(maintain_order=True) if name not in set(curves["scheme"])]:
         subtitle += f"; not drawn, as nothing is sent or it has no unit: {', '.join(free)}"
@@ -179,13 +156,15 @@ def _over_spent(scenario, history: pl.DataFrame, column: str, what: str, unit: s
     if len(ends) and ends.min() < SQUEEZED * ends.max():
         scale = alt.Scale(type="log", nice=False)
         curves = curves.filter(pl.col(column) > 0)
-    axis = alt.Axis(format=".6~g", tickCount=8)
-    x, y = (
-        alt.X(f"{column}:Q", title=f"{what.capitalize()} ({prefix}{unit})", scale=scale, axis=axis),
-        theme.accuracy_axis(),
-    )
+    axis, y = alt.Axis(format=".6~g", tickCount=8), theme.accuracy_axis()
+    x = alt.X(f"{column}:Q", title=f"{what.capitalize()} ({prefix}{unit})", scale=scale, axis=axis)
     frame = theme.means(curves, ["scheme", column], ["accuracy"]).with_columns(pl.col(column) / factor)
     return theme.band(frame, "accuracy", scenario, title, y, x, steps=True, most=1.0, form=".2%")
+
+
+accuracy_seconds = partial(_over_spent, column="air_seconds_so_far", what="time on air", unit="s")
+JOULES = "transmit energy of all users"
+accuracy_joules = partial(_over_spent, column="transmit_energy_j_so_far", what=JOULES, unit="J")
 
 
 def spent(history: pl.DataFrame, column: str) -> pl.DataFrame:

@@ -11,18 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from pwfl.report import printed, theme
 from pwfl.report.catalog import Outcome
 from pwfl.report.claims import FAILED
-from pwfl.report.sweeps import (
-    KEYS,
-    efficient,
-    front,
-    losses,
-    outcomes,
-    outcomes_of,
-    place,
-    points,
-    swept_columns,
-    unswept,
-)
+from pwfl.report.sweeps import KEYS, efficient, front, losses, outcomes, outcomes_of, place, points, swept_keys, unswept
 
 PANEL = 260
 PATTERNS = alt.Scale(range=[printed.SOLID, [8, 4], [3, 3], [10, 3, 3, 3], [14, 4], [2, 7]])
@@ -43,7 +32,7 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
         return _no_outcome(study, "swept parameter", "outcome")
     outcome = outcome or table["outcome"][0]
     table = table.filter(pl.col("outcome") == outcome)
-    x, *others = _varied(table, swept_columns(table))
+    x, *others = _varied(table, swept_keys(table))
     known = _known(study)[outcome]
     frame, names = _plottable(_side_by_side(table, x), [x, *others])
     width, height = (PANEL, PANEL) if others else (theme.WIDTH, theme.HEIGHT)
@@ -62,10 +51,8 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
         base = base.encode(strokeDash=dash)
     whiskers = base.mark_rule(strokeWidth=1.5).encode(y="low:Q", y2="high:Q", strokeDash=alt.value([]))
     layers = alt.layer(base.mark_line(), whiskers, base.mark_point(filled=True, size=55)).add_params(chosen)
-    title = alt.TitleParams(
-        f"{_system(study)}: {_small(known.title)} over {x}",
-        subtitle=f"mean and 95% interval over {theme.ranged(table['realizations'])}; schemes side by side",
-    )
+    subtitle = f"mean and 95% interval over {theme.ranged(table['realizations'])}; schemes side by side"
+    title = alt.TitleParams(f"{_system(study)}: {_small(known.title)} over {x}", subtitle=subtitle)
     facets = dict(zip(("column", "row"), others, strict=False))
     if not facets:
         return layers.properties(title=title)
@@ -84,8 +71,11 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
         return _no_outcome(study, "outcome", "other outcome")
     first = table["outcome"].unique(maintain_order=True).to_list()
     x, y = x or first[min(1, len(first) - 1)], y or first[0]
-    known, swept = _known(study), [] if unswept(study) else _varied(table, swept_columns(table))
-    both = _both(table, x, y)
+    known, swept = _known(study), [] if unswept(study) else _varied(table, swept_keys(table))
+    index = [*KEYS, *swept_keys(table), "scheme", "target_epsilon"]
+    means = {axis: [pl.col(part).alias(f"{axis}_{part}") for part in ("mean", "low", "high")] for axis in "xy"}
+    across, up = (table.filter(outcome=name).select(*index, *means[axis]) for axis, name in (("x", x), ("y", y)))
+    both = across.join(up, on=index, nulls_equal=True, maintain_order="left")
     finite = pl.col("x_mean").is_finite() & pl.col("y_mean").is_finite()
     drawn, left_out = both.filter(finite), both.filter(~finite)["scheme"].unique(maintain_order=True)
     best = efficient(losses(drawn["x_mean"], known[x]), losses(drawn["y_mean"], known[y]))
@@ -117,13 +107,9 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
         dots = dots.encode(shape=alt.Shape(f"{names[swept[1]]}:O", title=swept[1]))
     rules = base.mark_rule(strokeWidth=1)
     ringed = base.transform_filter("datum.best")
-    layers = [
-        curves,
-        rules.encode(x="x_low:Q", x2="x_high:Q"),
-        rules.encode(y="y_low:Q", y2="y_high:Q"),
-        dots,
-        ringed.mark_point(size=220, strokeWidth=1.5).encode(color=alt.value("#222")),
-    ]
+    intervals = [rules.encode(x="x_low:Q", x2="x_high:Q"), rules.encode(y="y_low:Q", y2="y_high:Q")]
+    rings = ringed.mark_point(size=220, strokeWidth=1.5).encode(color=alt.value("#222"))
+    layers = [curves, *intervals, dots, rings]
     if swept:
         subtitle.append(f"numbers above or below them: {swept[0]}")
         for odd, dy in enumerate((17, -15)):  # neighbours' on two sides
@@ -132,16 +118,6 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     heading = f"{_system(study)}: {_small(known[y].title)} over {_small(known[x].title)}"
     title = alt.TitleParams(heading, subtitle=subtitle)
     return theme.sized(alt.layer(*layers).add_params(chosen), title)
-
-
-def _both(table: pl.DataFrame, x: str, y: str) -> pl.DataFrame:
-    """Means and intervals of two outcomes of each point, columns x_mean ... y_high."""
-    index, parts = [*KEYS, *swept_columns(table), "scheme", "target_epsilon"], ("mean", "low", "high")
-    across, up = (
-        table.filter(outcome=name).select(*index, *(pl.col(part).alias(f"{axis}_{part}") for part in parts))
-        for axis, name in (("x", x), ("y", y))
-    )
-    return across.join(up, on=index, nulls_equal=True, maintain_order="left")
 
 
 def rounds(study: dict[str, dict]) -> alt.FacetChart:
@@ -192,8 +168,7 @@ def _curves(study: dict[str, dict]) -> pl.DataFrame:
     for name, content in study.items():
         kept = content["history"].drop_nulls("accuracy").filter(~pl.col("status").cast(pl.String).is_in(FAILED))
         kept = kept.unique(["scheme", "realization", "round"], keep="first", maintain_order=True)
-        of, *values = place(study, name)
-        columns = [pl.lit(name).alias("scenario"), of, *values]
+        columns = [pl.lit(name).alias("scenario"), *place(study, name)]
         frames.append(theme.means(kept, ["scheme", "round"], ["accuracy"]).select(*columns, pl.all()))
     return pl.concat(frames, how="diagonal_relaxed")
 
@@ -207,9 +182,9 @@ def _varied(table: pl.DataFrame, keys: list[str]) -> list[str]:
 def _plottable(table: pl.DataFrame, swept: list[str]) -> tuple[pl.DataFrame, dict[str, str]]:
     """The rows in the order of the swept values, and names without dots, which Vega-Lite takes for paths."""
     names = {key: f"swept_{number}" for number, key in enumerate(swept)}
-    others = {key: name for key in swept_columns(table) if (name := names.get(key))}
+    others = {key: name for key in swept_keys(table) if (name := names.get(key))}
     frame = table.sort(swept, maintain_order=True).rename(others)
-    return frame.drop([key for key in swept_columns(frame) if "." in key]).with_row_index("place"), names
+    return frame.drop([key for key in swept_keys(frame) if "." in key]).with_row_index("place"), names
 
 
 def _numbers(frame: pl.DataFrame, value: str) -> pl.Series:
@@ -263,11 +238,9 @@ def _scheme_colour(study: dict[str, dict]) -> tuple[alt.Color, alt.Parameter, di
 def _tips(names: dict[str, str], known: dict[str, Outcome], others: dict | None = None) -> list[alt.Tooltip]:
     """Tooltips: what a mark is of, with the names of swept parameters; outcomes by prefixes of columns; others."""
     swept = {f"{name}:N": key for key, name in names.items()}
-    means = {
-        f"{prefix}{part}:Q": (f"{outcome.title}, {part}", ".4g")
-        for prefix, outcome in known.items()
-        for part in ("mean", "low", "high")
-    }
+    means = {}
+    for prefix, outcome in known.items():
+        means |= {f"{prefix}{part}:Q": (f"{outcome.title}, {part}", ".4g") for part in ("mean", "low", "high")}
     return theme.tips({"scenario:N": "scenario", "scheme:N": "scheme"} | swept | means | (others or {}))
 
 

@@ -51,12 +51,9 @@ def front(table: pl.DataFrame) -> pl.DataFrame:
     A point is dominated by another one whose mean is as good in both outcomes, and better in one. Columns: `x` and
     `y`, the outcomes; what says which point it is; `x_mean` and `y_mean`. Accuracy against epsilon comes first.
     """
-    index = [*KEYS, *swept_columns(table), "scheme", "target_epsilon"]
-    names, ends = (
-        [pl.lit("").alias("x"), pl.lit("").alias("y")],
-        [pl.lit(0.0).alias("x_mean"), pl.lit(0.0).alias("y_mean")],
-    )
-    frames = [table.clear().select(*names, *index, *ends)]
+    index = [*KEYS, *swept_keys(table), "scheme", "target_epsilon"]
+    text, number = pl.lit(""), pl.lit(0.0)
+    frames = [table.clear().select(text.alias("x"), text.alias("y"), *index, x_mean=number, y_mean=number)]
     for (system,), part in table.group_by("system", maintain_order=True):
         known = outcomes_of(system)
         wide = part.pivot("outcome", index=index, values="mean", maintain_order=True)
@@ -64,11 +61,8 @@ def front(table: pl.DataFrame) -> pl.DataFrame:
         for y, x in combinations(compared, 2):
             both = wide.filter(pl.col(x).is_finite() & pl.col(y).is_finite())
             kept = both.filter(efficient(losses(both[x], known[x]), losses(both[y], known[y])))
-            names, ends = (
-                [pl.lit(x).alias("x"), pl.lit(y).alias("y")],
-                [pl.col(x).alias("x_mean"), pl.col(y).alias("y_mean")],
-            )
-            frames.append(kept.select(*names, *index, *ends).sort("x_mean", maintain_order=True))
+            names = (pl.lit(x).alias("x"), pl.lit(y).alias("y"))
+            frames.append(kept.select(*names, *index, x_mean=x, y_mean=y).sort("x_mean", maintain_order=True))
     return pl.concat(frames)
 
 
@@ -114,7 +108,7 @@ def literals(values: dict) -> list[pl.Expr]:
     return [pl.lit(str(value) if isinstance(value, list) else value).alias(key) for key, value in values.items()]
 
 
-def swept_columns(table: pl.DataFrame) -> list[str]:
+def swept_keys(table: pl.DataFrame) -> list[str]:
     """The columns of swept parameters in a table of `outcomes`."""
     return table.columns[len(KEYS) : table.columns.index("scheme")]
 

@@ -83,32 +83,24 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
         y=alt.Y("accuracy_mean:Q", title="Final test accuracy", axis=alt.Axis(format="~%"), scale=linear),
         opacity=theme.faded(chosen),
     )
-    scale, legend = (
-        alt.Scale(domain=list(colours), range=list(colours.values())),
-        theme.legend("circle", **BELOW, columns=3),
-    )
+    scale = alt.Scale(domain=list(colours), range=list(colours.values()))
+    legend = theme.legend("circle", **BELOW, columns=3)
     coloured = base.encode(color=alt.Color("system:N", title="System", scale=scale, legend=legend))
-    layers = alt.layer(*_labels(base, coloured), *_bars(coloured, drawn), _marks(base, scale)).add_params(chosen)
+    layers = alt.layer(*_lines(base, coloured, drawn), _marks(base, scale)).add_params(chosen)
     title = alt.TitleParams("All systems under common terms", subtitle=_subtitle(frame))
     return layers.properties(title=title, width=theme.WIDTH, height=height)
 
 
-def _labels(base: alt.Chart, coloured: alt.Chart) -> list[alt.Chart]:
-    """The schemes' names beside the figure, and lines that lead to them."""
+def _lines(base: alt.Chart, coloured: alt.Chart, drawn: pl.DataFrame) -> list[alt.Chart]:
+    """Lines to the schemes' names beside the figure, and to the other observer's epsilon; bars of epsilon, accuracy."""
     edge = alt.value("width")
     texts = base.mark_text(align="left", dx=6, fontSize=12, color="#333").properties(name=printed.BESIDE_LABELS)
-    return [
-        coloured.mark_rule(strokeWidth=0.6).encode(x2=edge, y2="label_accuracy:Q"),
-        texts.encode(x=edge, y="label_accuracy:Q", text="label:N"),
-    ]
-
-
-def _bars(coloured: alt.Chart, drawn: pl.DataFrame) -> list[alt.Chart]:
-    """Lines to the other observer's epsilon, and the bars of epsilon and accuracy."""
     apart = (pl.col("epsilon_exact") / pl.col("epsilon_server")).log().abs() > NEGLIGIBLE
     other = coloured.properties(data=drawn.filter(apart & pl.col("epsilon_exact").is_between(0, np.inf, closed="none")))
     several = coloured.properties(data=drawn.drop_nulls("accuracy_low"))  # a single training has no interval
     return [
+        coloured.mark_rule(strokeWidth=0.6).encode(x2=edge, y2="label_accuracy:Q"),
+        texts.encode(x=edge, y="label_accuracy:Q", text="label:N"),
         other.mark_rule(strokeDash=[3, 3], strokeWidth=1.3).encode(x2="epsilon_exact:Q"),
         other.mark_tick(orient="vertical", size=14, thickness=2).encode(x="epsilon_exact:Q"),
         coloured.mark_rule(strokeWidth=2.5).encode(x2="epsilon_server_least:Q"),
@@ -207,16 +199,17 @@ def epsilon(study: dict[str, dict]) -> alt.LayerChart:
     ).unique(["scenario", "scheme"], keep="first", maintain_order=True)
     index = ["system", "sweep_of", "scenario", "scheme"]
     wide = each.pivot("outcome", index=index, values=["mean", "low", "high"], maintain_order=True)
-    drawn = (
-        wide.join(observers, on=["scenario", "scheme"], maintain_order="left")
-        .filter(pl.col("mean_epsilon_exact").is_finite() & pl.col("mean_accuracy").is_finite())
-        .with_columns(line=pl.format("{}, {}", "system", "scheme"))
-        .sort("mean_epsilon_exact", maintain_order=True)
-        .with_columns(pl.col("low_accuracy", "high_accuracy").clip(0, 1))
-    )
+    wide = wide.join(observers, on=["scenario", "scheme"], maintain_order="left")
+    drawn = wide.filter(pl.col("mean_epsilon_exact").is_finite() & pl.col("mean_accuracy").is_finite())
+    interval, line = pl.col("low_accuracy", "high_accuracy").clip(0, 1), pl.format("{}, {}", "system", "scheme")
+    drawn = drawn.sort("mean_epsilon_exact", maintain_order=True).with_columns(interval, line=line)
     lines = drawn.select("system", "line").unique(maintain_order=True)
     looks = _family_looks(each["system"].unique(maintain_order=True).to_list(), lines.rows())
-    label = _line_labels(drawn)
+    label = {}  # of lines that | parts: whether it is guaranteed, and its observer
+    rows = drawn.select("line", "guaranteed", pl.col("observer").str.split(OTHERS).list.first()).unique("line")
+    for line, guaranteed, observer in rows.iter_rows():
+        heading = line + ("" if guaranteed else " (no guarantee)")
+        label[line] = "|".join([heading, *textwrap.wrap(f"observer: {observer}", 52)])
     domain = [label[line] for line in looks]
     lines = {"labelExpr": "split(datum.label, '|')", "labelLimit": 400, "symbolType": "stroke"}
     legend = alt.Legend(**lines, rowPadding=8, symbolSize=500)
@@ -243,15 +236,6 @@ def epsilon(study: dict[str, dict]) -> alt.LayerChart:
     subtitle = f"mean and 95% interval over {theme.ranged(each.filter(outcome='accuracy')['realizations'])}"
     title = alt.TitleParams("What accuracy costs in privacy, in each system", subtitle=subtitle)
     return layers.add_params(chosen).properties(title=title, width=theme.WIDTH, height=1.3 * theme.HEIGHT)
-
-
-def _line_labels(drawn: pl.DataFrame) -> dict[str, str]:
-    """What the legend says of each line, in lines that | parts: whether it is guaranteed, and its observer."""
-    rows = drawn.select("line", "guaranteed", pl.col("observer").str.split(OTHERS).list.first()).unique("line")
-    return {
-        line: "|".join([line + ("" if guaranteed else " (no guarantee)"), *textwrap.wrap(f"observer: {observer}", 52)])
-        for line, guaranteed, observer in rows.iter_rows()
-    }
 
 
 def _family_looks(systems: list[str], lines: list[tuple[str, str]]) -> dict[str, tuple[str, list[int]]]:

@@ -72,10 +72,7 @@ def scheme_colour(scenario, schemes=None, symbol: str = "stroke") -> tuple[alt.C
 def named_colours(
     colours: dict[str, str], symbol: str = "stroke", field: str = "scheme", title: str | None = "Scheme"
 ) -> tuple[alt.Color, alt.Parameter, dict]:
-    """Colour by a field's names, the selection that a click on the legend makes, and the opacity it sets.
-
-    `symbol` is the legend's, by default a line.
-    """
+    """Colour by a field's names, the selection that a click on the legend makes, and the opacity it sets."""
     chosen = alt.selection_point(fields=[field], bind="legend")
     scale = alt.Scale(domain=list(colours), range=list(colours.values()))
     return alt.Color(f"{field}:N", title=title, scale=scale, legend=legend(symbol)), chosen, faded(chosen)
@@ -136,10 +133,7 @@ def ranged(counts: pl.Series, what: str = "realizations") -> str:
 
 
 def distribution(frame: pl.DataFrame, value: str, by: str = "scheme") -> pl.DataFrame:
-    """Points of the empirical distribution function of a column, at most CDF_POINTS a group.
-
-    Columns: `by`, the value, and `share`, the fraction of values up to it.
-    """
+    """Empirical distribution functions: at most CDF_POINTS values a group, and the `share` of values up to each."""
     groups = [pl.DataFrame(schema={by: pl.String, value: pl.Float64, "share": pl.Float64})]
     for (name,), group in frame.drop_nulls(value).group_by(by, maintain_order=True):
         values = group[value].sort().to_numpy()

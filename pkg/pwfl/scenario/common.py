@@ -41,11 +41,7 @@ Features = Literal["pixels", "scattering", "strokes", "shapes"]
 # Parameters that systems share but for the stages that read them, or for a default, which callers give.
 _seed = partial(parameter, 1, "seed of every random draw", ge=0, lt=2**63)
 _realizations = partial(
-    parameter,
-    description="realizations that are scheduled, noised and accounted for",
-    stages="audit report",
-    ge=1,
-    le=10**9,
+    parameter, description="realizations that are scheduled, noised and accounted for", ge=1, le=10**9
 )
 dataset = partial(
     parameter, "mnist", "data set: MNIST, Fashion-MNIST, or scikit-learn's digits (ships with it, needs no download)"
@@ -172,7 +168,7 @@ class Scenario(Section):
 
     system: str = parameter(..., "the system simulated")
     seed: int = _seed(stages="channel train audit")
-    realizations: int = _realizations(100)
+    realizations: int = _realizations(100, stages="audit report")
     training_realizations: int = parameter(
         10, "how many of them, from the first on, are trained", stages="report", ge=1, le=10**9
     )
@@ -236,7 +232,7 @@ def scenario(
         __doc__=f"A scenario of the system `{name}`.",
         system=(Literal[name], parameter(name, "the system simulated")),
         seed=(int, _seed(stages=draws)),
-        realizations=(int, _realizations(realizations)),
+        realizations=(int, _realizations(realizations, stages="audit report")),
         **{section.__name__.lower(): (section, section()) for section in sections},
         schemes=(list[type(schemes[0])], declared),
     )

@@ -23,20 +23,16 @@ def parameter(
     unless: Mapping[str, tuple[str, object]] | None = None,
     **bounds,
 ):
-    """A parameter of a section.
+    """A parameter of a section, with bounds as pydantic's `Field` has them; one whose default is `...` must be given.
 
     Parameters
     ----------
-    default
-        Its value where a config says nothing; `...`: it must be given.
     stages
         The stages that read it, separated by blanks: `schedule` for all of a stage's jobs, `schedule/optimal` for
         those of one variant. It enters the addresses of these stages' results, and no other stage can read it.
     unless
         Some of these stages, each with another parameter's key and a value: where that has it, the stage does not read
         this one. The stage must read the other parameter, too.
-    bounds
-        Constraints as pydantic's `Field` has them (`ge`, `lt`, `max_length` ...).
     """
     extra = {"unit": unit, "stages": stages.split()} | ({"unless": dict(unless)} if unless else {})
     return Field(default, description=description, json_schema_extra=extra, **bounds)

@@ -14,7 +14,6 @@ from math import ceil
 from pathlib import Path
 from typing import NamedTuple
 
-from pwfl.learning import sources
 from pwfl.scenario import checks, size, sweep, written
 from pwfl.scenario.common import Scenario
 from pwfl.scenario.fields import parameters, stages_of
@@ -58,12 +57,6 @@ class Study:
             raise ScenarioError(f"there is no scenario {name!r}{did_you_mean(name, self.scenarios)}")
         return self.scenarios[name]
 
-    def idx_files(self, dataset: str) -> list[str]:
-        """The IDX files that a scenario's `data.folder` gives for a data set; none: Keras loads it."""
-        asked = [s.data for s in self.scenarios.values() if "data" in type(s).model_fields]
-        folders = {data.folder for data in asked if data.dataset == dataset} - {None}
-        return [str(path) for path in sources.idx_paths(min(folders))] if folders and dataset != "digits" else []
-
 
 def read(paths: Sequence[str | Path], arguments: Sequence[str] = ()) -> dict:
     """What config files say together, later ones merged over earlier ones.
@@ -88,7 +81,7 @@ def read(paths: Sequence[str | Path], arguments: Sequence[str] = ()) -> dict:
 
 
 def load(config: dict, source: str, files: dict | None = None) -> Study:
-    """The study that a config describes.
+    """The study that a config describes. Raises ScenarioError with one line for every mistake in any scenario.
 
     Parameters
     ----------
@@ -100,8 +93,6 @@ def load(config: dict, source: str, files: dict | None = None) -> Study:
         Names of the files, for messages.
     files
         Content of the file(s) alone. What is wrong with `config` and not with `files` is blamed on `--config`.
-
-    Raises ScenarioError with one line for every mistake in any scenario.
     """
     problems, asked = _find(config)
     if problems:
