@@ -387,10 +387,9 @@ def test_every_claim_of_utility_fair_can_hold_and_fail(loss, energy, deviation, 
     assert len(table) == len(utility_fair_claims.CLAIMS)
     assert table["source"].str.contains("uploads clean, this project's reading").all()
     assert_all(table, expected)
-    diverged = content["realizations"].with_columns(
-        pl.when(pl.col("scheme") != "Proposed").then("loss"),
-        training=pl.when(scheme="Proposed").then(pl.lit("diverged")).otherwise("training"),
-    )
+    training = pl.when(scheme="Proposed").then(pl.lit("diverged")).otherwise("training")
+    loss = pl.when(pl.col("scheme") != "Proposed").then("loss")
+    diverged = content["realizations"].with_columns(loss, training=training)
     table = utility_fair_claims.claims({"one": content | {"realizations": diverged}})
     assert set(table.filter(pl.col("claim").str.starts_with("1."))["holds"]) == {"no"}
     chart = utility_fair.robustness({"one": content | {"realizations": diverged}, "two": content})
@@ -451,14 +450,12 @@ def test_every_claim_of_random_orthogonalization_can_hold_and_fail(expected):
                           epsilon_antennas=pl.col("epsilon_antennas") * (0.99 if good else 30))
             for users in (5, 10)
         )  # fmt: skip
-        each = realizations(
-            {("Private", "transmit_energy"): 0.5 if good else 700.0}, count, understated=0.0 if good else 0.4,
-            transmit_energy_limit=1.0, users=10,
-        )  # fmt: skip
-        history = pl.DataFrame(
-            {"scheme": "Private", "realization": range(count), "round": 14, "status": "trained",
-             "accuracy": generator.uniform(0.89, 0.9, count) if good else 0.8}
-        )  # fmt: skip
+        energy, understated = (0.5, 0.0) if good else (700.0, 0.4)
+        fixed = {"understated": understated, "transmit_energy_limit": 1.0, "users": 10}
+        each = realizations({("Private", "transmit_energy"): energy}, count, **fixed)
+        accuracy = generator.uniform(0.89, 0.9, count) if good else 0.8
+        last = {"round": 14, "status": "trained", "accuracy": accuracy}
+        history = pl.DataFrame({"scheme": "Private", "realization": range(count)} | last)
         scenario = of_system("random_orthogonalization", [("Private", "all", "fixed")], network={"antennas": antennas})
         found[name] = {"scenario": scenario, "leakage": leakage, "realizations": each, "history": history}
     table = random_orthogonalization_claims.claims(found)

@@ -15,7 +15,7 @@ from conftest import TINY
 from pipeline import run
 from pwfl.report import build, printed, results, sweep_figures, theme
 from pwfl.report.catalog import COMMON_OUTCOMES, scenario_figures
-from pwfl.scenario import ScenarioError, load, resolve
+from pwfl.scenario import load, resolve
 from pwfl.scenario.sweep import Point
 from pwfl.systems import registry
 from pwfl.systems.multicell import hexagons
@@ -27,15 +27,15 @@ COUNTED = re.compile(r"\b\d+ (realization|training|canaries|user)|computed, with
 @pytest.fixture(scope="module")
 def charts() -> dict[str, alt.TopLevelMixin]:
     """All figures of all systems' tiny scenarios, by system and name."""
-    found = {}
+    figures = {}
     for system in registry.BUILT_IN:
         catalog = registry.system(system).catalog
         config = {"system": system, "realizations": 2, "training_realizations": 2} | catalog.tiny
         scenario, tables = run(TINY["base"] | {"system": system} if system == "multicell" else config)
         for name, needed in scenario_figures(catalog).items():
             chart = build.figure(scenario, name, {table: tables[table] for table in needed})
-            found[f"{system}.{name}"] = theme.named(chart, "tiny")
-    return found
+            figures[f"{system}.{name}"] = theme.named(chart, "tiny")
+    return figures
 
 
 @pytest.fixture(scope="module")
@@ -44,17 +44,7 @@ def drawn(charts) -> dict[str, dict]:
     return {name: chart.to_dict() for name, chart in charts.items()}
 
 
-def views(node: dict, above: dict | None = None) -> list[dict]:
-    """All views of a specification that have a mark."""
-    found = [node] if "mark" in node else []
-    for key in ("hconcat", "vconcat", "concat", "layer"):
-        for child in node.get(key, []):
-            found += views(child)
-    return found + (views(node["spec"]) if "spec" in node else [])
-
-
-def mark(view: dict) -> str:
-    return view["mark"]["type"] if isinstance(view["mark"], dict) else view["mark"]
+views = printed._views  # those that have a mark
 
 
 def test_titles_say_of_what_scenario_and_how_many_and_tooltips_are_in_words(drawn):
@@ -73,7 +63,7 @@ def test_legends_of_lines_show_lines(drawn):
     for name, spec in drawn.items():
         for view in views(spec):
             legend = view["encoding"].get("color", {}).get("legend")
-            if mark(view) == "line" and legend is not None and name != "utility_fair.energy":
+            if view["mark"]["type"] == "line" and legend is not None and name != "utility_fair.energy":
                 assert legend.get("symbolType") == "stroke", name
                 lines += 1
     assert lines > 20
@@ -92,9 +82,8 @@ def test_bands_end_where_values_do():
 
 
 def test_a_squeezed_scheme_asks_for_a_logarithmic_axis():
-    wide = [0.1 + 0.1 * k for k in range(100)]
-    narrow = [0.1 + 0.001 * k for k in range(100)]
-    frame = pl.DataFrame({"scheme": ["a"] * 100 + ["b"] * 100, "v": wide + narrow, "realization": 0})
+    values = [0.1 + step * k for step in (0.1, 0.001) for k in range(100)]
+    frame = pl.DataFrame({"scheme": ["a"] * 100 + ["b"] * 100, "v": values, "realization": 0})
     assert theme.is_squeezed(frame, "v")
     assert not theme.is_squeezed(frame.filter(scheme="a"), "v")
     assert not theme.is_squeezed(frame.with_columns(v=pl.col("v") - 0.1), "v")  # no logarithm of 0
@@ -216,8 +205,8 @@ def test_printed_colours_differ_in_grey():
 
 
 def test_schemes_whose_colour_is_taken_get_a_free_one():
-    schemes = [("optimal", "target"), ("optimal", "fill_up"), ("optimal", "random"), ("random", "equal_max")]
-    schemes = [{"name": "+".join(scheme), "scheduler": scheme[0], "noise": scheme[1]} for scheme in schemes]
+    pairs = [("optimal", "target"), ("optimal", "fill_up"), ("optimal", "random"), ("random", "equal_max")]
+    schemes = [{"name": "+".join(pair), "scheduler": pair[0], "noise": pair[1]} for pair in pairs]
     settings = resolve({}, TINY["base"] | {"schemes": schemes, "privacy": {"target_epsilon": 1.0}})
     colours = theme.scheme_colours(settings)
     assert len(set(colours.values())) == len(schemes)
@@ -228,11 +217,9 @@ def test_schemes_whose_colour_is_taken_get_a_free_one():
 
 def compared(config: dict) -> dict[str, dict]:
     """The scenarios of a config, simulated, as `build.compare` takes them."""
-    found, study = pwfl.simulate(config), load(config, "study.yaml")
-    return {
-        name: {"scenario": scenario.part(None), "point": study.place(name), **found.scenarios[name].report}
-        for name, scenario in study.scenarios.items()
-    }
+    simulated, study = pwfl.simulate(config).scenarios, load(config, "study.yaml")
+    contents = {name: {"scenario": chosen.part(None)} for name, chosen in study.scenarios.items()}
+    return {name: own | {"point": study.place(name)} | simulated[name].report for name, own in contents.items()}
 
 
 def test_sweeps_of_several_scenarios_are_told_apart_by_shapes_and_dashes():
@@ -243,7 +230,7 @@ def test_sweeps_of_several_scenarios_are_told_apart_by_shapes_and_dashes():
     for figure, channels in (("plane", ("strokeDash", "shape")), ("outcomes", ("strokeDash",))):
         spec = build.comparison_figure("multicell", figure, contents).to_dict()
         for channel in channels:
-            encoded = [one for view in views(spec) if "field" in (one := view.get("encoding", {}).get(channel, {}))]
+            encoded = [one for view in views(spec) if "field" in (one := view["encoding"].get(channel, {}))]
             assert encoded
             assert all((one["field"], one["sort"]) == ("sweep_of", ["b", "a"]) for one in encoded)
 
@@ -262,7 +249,7 @@ def test_scenarios_that_are_not_swept_have_planes_of_their_own_with_a_shape_each
         [rows] = spec["datasets"].values()
         assert ("numbers" in json.dumps(spec["title"])) == (title not in titles)
         assert {row["scenario"] for row in rows} == set(plain if title in titles else points)
-        shapes = [one["encoding"]["shape"] for one in views(spec) if "shape" in one.get("encoding", {})]
+        shapes = [view["encoding"]["shape"] for view in views(spec) if "shape" in view["encoding"]]
         assert len(shapes) == (title in titles)
         assert all(len(set(one["scale"]["range"])) >= len(one["sort"]) for one in shapes)
 
@@ -278,15 +265,7 @@ def test_an_axis_of_percent_has_no_label_twice():
 def test_printed_lines_differ_in_dashes_and_marks_in_shapes(charts):
     lines, drawn = views(printed.specification(charts["multicell.accuracy"])), charts["multicell.accuracy"].to_dict()
     assert drawn["config"]["axis"]["labelFlush"] is False  # the theme of what is not printed, as it was
-    [dash] = [view["encoding"]["strokeDash"]["scale"] for view in lines if mark(view) == "line"]
+    [dash] = [view["encoding"]["strokeDash"]["scale"] for view in lines if view["mark"]["type"] == "line"]
     assert len({tuple(one) for one in dash["range"]}) == len(dash["domain"]) == 3
     marks = views(printed.specification(charts["multicell.tradeoff"]))
     assert all(len(set(view["encoding"]["shape"]["scale"]["range"])) == 3 for view in marks)
-
-
-def test_a_study_asks_for_print_by_true():
-    config = {"scenarios": {"one": TINY["base"]}}
-    assert not load(config, "file").print
-    assert all(load(config | {"print": asked}, "file").print for asked in (True, "true"))  # the text is of --config
-    with pytest.raises(ScenarioError, match="print: must be true or false, is 'no way'"):
-        load(config | {"print": "no way"}, "file")

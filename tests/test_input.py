@@ -81,7 +81,7 @@ def test_what_yaml_refuses_or_takes_for_something_else_is_named_with_its_line(tm
     [
         "base: {seed: 10, n: 0, x: -0.5, y: 1e6, z: .5, w: 1., v: 1.0e+6, u: true, t: null}\n" + FEW,
         "base: {a: '010', b: \"yes\", c: '1:30', d: '2026-11-21', e: 12:30 pm, f: 1 000}\n" + FEW,
-        "base: &b {seed: 1}\nscenarios: {a: {<<: *b, seed: 2}}\n",
+        "base: &b {seed: 1}\nscenarios: {a: {<<: *b, seed: 2}, b: *b, c: {<<: [*b, *b], realizations: 3}}\n",
         "\ufeff" + FEW,
         '{\n\t"base": {"seed": 1e3},\n\t"scenarios": {"a": {}}\n}',
     ],
@@ -267,10 +267,11 @@ def test_a_study_too_large_to_be_meant_is_refused_with_its_size_unless_allowed(c
     said = refused(scenario.load, config, "file.yaml")
     assert expected in said
     assert "allow_large: true" in said
-    for allowed in (True, "true"):  # the text is what --config makes of it
-        assert scenario.load(config | {"allow_large": allowed}, "file.yaml").scenarios
-    said = refused(scenario.load, config | {"allow_large": 3}, "file.yaml")
-    assert "allow_large: must be true or false, is 3" in said
+    for given in (True, "true"):  # the text is what --config makes of it
+        assert scenario.load(config | {"allow_large": given, "print": given}, "file.yaml").print
+    for key in ("allow_large", "print"):
+        assert f"{key}: must be true or false, is 3" in refused(scenario.load, config | {key: 3}, "file.yaml")
+    assert not scenario.load(config | {"allow_large": True}, "file.yaml").print
 
 
 def test_jobs_are_counted_about_as_snakemake_does(folder):

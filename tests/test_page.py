@@ -58,15 +58,13 @@ addEventListener("load", async () => {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A study's folder with its page, of a scenario and of a sweep."""
-    config = {
-        "base": TINY["base"] | {"realizations": 2, "training_realizations": 2},
-        "scenarios": {"plain": {}, "swept": {"sweep": {"schedule.gamma": [3, 300]}}},
-    }
+    few = TINY["base"] | {"realizations": 2, "training_realizations": 2}
+    config = {"base": few, "scenarios": {"plain": {}, "swept": {"sweep": {"schedule.gamma": [3, 300]}}}}
     folder = tmp_path_factory.mktemp("page")
     study, found = api.load(config, "study.yaml"), pwfl.simulate(config)
+    contents = {name: {"scenario": chosen.part(None)} for name, chosen in study.scenarios.items()}
     compared = {
-        name: {"scenario": chosen.part(None), "point": study.place(name), **found.scenarios[name].report}
-        for name, chosen in study.scenarios.items()
+        name: own | {"point": study.place(name)} | found.scenarios[name].report for name, own in contents.items()
     }
     for figure in SWEEP_FIGURES:
         chart = build.comparison_figure("multicell", figure, compared)

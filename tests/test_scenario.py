@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from pydantic import ValidationError
 
 from conftest import ROOT
 from pipeline import part
@@ -71,14 +70,10 @@ def test_overrides_merge_mappings_and_replace_the_rest():
     assert (model.network.users, model.network.rings, model.training.hidden_layers) == (30, 0, [7])
 
 
-@pytest.mark.parametrize("gamma", [1000000, 1e6, "1e6", "1000000"])
-def test_a_number_means_the_same_however_it_is_written(gamma):
-    assert scenario.resolve({"schedule": {"gamma": gamma}}, {}) == scenario.resolve({"schedule": {"gamma": 1e6}}, {})
-
-
-def test_numbers_as_text_are_numbers_in_lists_of_lists_too():
-    # So Snakemake hands over nested values of --config.
-    chain = {"name": "c", "matrix": [["0.5", "0.5"], ["1", 0]], "samples": "5"}
+def test_a_number_means_the_same_however_it_is_written_in_lists_of_lists_too():
+    for gamma in (1000000, 1e6, "1e6", "1000000"):
+        assert scenario.resolve({"schedule": {"gamma": gamma}}, {}).schedule.gamma == 1e6
+    chain = {"name": "c", "matrix": [["0.5", "0.5"], ["1", 0]], "samples": "5"}  # as Snakemake takes --config's values
     clients = {"states_wh": ["1", 2], "chains": [chain], "number": "1"}
     model = scenario.resolve({"system": "age_aware", "clients": clients}, {})
     assert model.clients.chains[0].matrix == [[0.5, 0.5], [1.0, 0.0]]
@@ -94,7 +89,6 @@ def test_numbers_as_text_are_numbers_in_lists_of_lists_too():
         ({"schedule": {"gamma": "much"}}, "base.schedule.gamma: 'much' is wrong: input should be a valid number"),
         ({"realizations": True}, "base.realizations: True is wrong"),
         ({"network": 3}, "base.network: 3 is wrong"),
-        ({"radio": {"resource_blocks": 0}}, "base.radio.resource_blocks: 0 is wrong: input should be greater than or equal to 1"),
         ({"network": {"users": 0}}, "base.network.users: 0 is wrong: input should be greater than or equal to 1"),
         ({"privacy": {"delta": 1.0}}, "base.privacy.delta: 1.0 is wrong: input should be less than 1"),
         ({"schedule": {"gamma": float("nan")}}, "base.schedule.gamma: nan is wrong: input should be a finite number"),
@@ -104,7 +98,6 @@ def test_numbers_as_text_are_numbers_in_lists_of_lists_too():
         ({"data": {"samples_total": 70000}}, "base.data.samples_total: 100 users would hold at least 70000 samples, mnist has 60000"),
         ({"network": {"users": 5000}}, "samples_offset: 5000 users would hold at least 250000 samples, mnist has 60000"),
         ({"privacy": {"min_noise": 5000.0}}, "base.privacy.min_noise: 5000 makes start values that cannot meet (21)"),
-        ({"radio": {"path_loss_exponent": 10.0}}, "base.radio.path_loss_exponent: 10.0 is wrong: input should be less than or equal to 6"),
         ({"radio": {"min_rate_bps": 1e9}}, "base.radio.min_rate_bps: 1e+09 is more than 3.6e+06, 20 bit/s for every Hz"),
         ({"data": {"samples_total": 99}}, "base.data.samples_total: 99 is less than network.users: 100"),
         ({"convergence": {"strong_convexity": 30.0}}, "base.convergence.strong_convexity: 30.0 exceeds"),
@@ -120,13 +113,9 @@ def test_a_mistake_is_named_with_its_place_and_what_would_be_right(base, expecte
 
 def test_all_mistakes_are_reported_at_once_and_blamed_on_their_scenario():
     message = error_of({"scenarios": {"a": {"seed": -1}, "b": {"radio": {"resource_blocks": 0}}}, "run": ["c"]})
-    starts = (
-        "file.yaml:",
-        "  scenarios.a.seed: -1 is wrong",
-        "  scenarios.b.radio.resource_blocks: 0",
-        "  run: there is no",
-    )
-    assert [line[: len(start)] for line, start in zip(message.splitlines(), starts, strict=True)] == list(starts)
+    starts = ("scenarios.a.seed: -1 is wrong", "scenarios.b.radio.resource_blocks: 0", "run: there is no scenario 'c'")
+    for line, start in zip(message.splitlines()[1:], starts, strict=True):
+        assert line.startswith(f"  {start}")
 
 
 @pytest.mark.parametrize(
@@ -166,11 +155,6 @@ def test_a_missing_data_folder_is_found_before_any_work(tmp_path):
     study = scenario.load(of_base({"data": {"folder": str(tmp_path / "nowhere")}}), "file.yaml")
     with pytest.raises(scenario.ScenarioError, match=r"file.yaml:\n.*data.folder: .*nowhere: there is no such folder"):
         scenario.check_surroundings(study)
-
-
-def test_a_scenario_cannot_be_changed_once_validated():
-    with pytest.raises(ValidationError):
-        scenario.resolve({}, {}).network.users = 3
 
 
 def test_stages_get_only_what_they_are_declared_to_read():
@@ -265,11 +249,12 @@ def test_a_saved_scenario_resolves_to_itself(tmp_path):
 
 
 def test_the_parameter_table_holds_every_parameter():
-    table = resolved.parameter_table(scenario.resolve({}, {}).model_dump())
+    table = resolved.parameter_table(scenario.resolve({"data": {"folder": "./=1+1"}}, {}).model_dump())
     assert len(table) == len(list(scenario.parameters(Multicell)))
-    assert table.filter(table["parameter"] == "radio.bandwidth_hz").rows() == [
-        ("radio.bandwidth_hz", "180000.0", "Hz", "bandwidth B of a resource block")
-    ]
+    values = {name: others for name, *others in table.rows()}
+    assert values["radio.bandwidth_hz"] == ["180000.0", "Hz", "bandwidth B of a resource block"]
+    assert values["data.folder"][0] == "./=1+1"
+    assert [value for value, *_ in values.values() if value.startswith("-")] == ["-174.0"]  # a number, no formula
 
 
 def test_generated_documents_are_up_to_date():

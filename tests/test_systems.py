@@ -125,15 +125,6 @@ def test_every_row_says_what_its_own_server_learns_and_whether_that_is_guarantee
     assert contradicted.is_empty()
 
 
-def test_clipping_whole_users_is_no_guarantee():
-    config = config_of("systems")
-    cells = config["base"] | FEW | config["scenarios"]["cells"]
-    cells["training"] |= {"rounds": 3, "clipping": "per_user"}
-    scenario, tables = run(cells)
-    table = systems.table({"cells": {"scenario": scenario} | build.summarize(scenario, tables)})
-    assert set(table["guaranteed"]) == {False}
-
-
 @pytest.mark.xdist_group("studied")
 def test_every_row_says_how_much_a_user_computes_whose_accuracy_it_is_and_which_energies_compare(studied):
     table = build.compare(studied)["systems"]

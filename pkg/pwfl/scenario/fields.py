@@ -62,7 +62,7 @@ def selected(section: Section, wanted: set[str] | None, scenario: Section) -> di
 
     Names of stages are those of `parameter`. Values are plain; sections are dicts, and those without any are left out.
     """
-    kept = {}
+    kept, plain = {}, section.model_dump()
     for key, field in type(section).model_fields.items():
         value, readers = getattr(section, key), stages_of(field)
         if wanted is not None:
@@ -72,11 +72,5 @@ def selected(section: Section, wanted: set[str] | None, scenario: Section) -> di
             if inner := selected(value, wanted, scenario):
                 kept[key] = inner
         elif readers:
-            kept[key] = _plain(value)
+            kept[key] = plain[key]
     return kept
-
-
-def _plain(value):
-    if isinstance(value, Section):
-        return {key: _plain(getattr(value, key)) for key in type(value).model_fields}
-    return [_plain(each) for each in value] if isinstance(value, list) else value
