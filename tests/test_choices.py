@@ -38,13 +38,12 @@ CHOICES = {name: choices(system.model) for name, system in registry.systems().it
 def pairs(system: str) -> list[dict]:
     """Schemes that go together, so many that each scheduler and each noise is in one."""
     schedulers, noises = (CHOICES[system][f"schemes.{key}"] for key in ("scheduler", "noise"))
-    schemes, missing = [], {*(("scheduler", s) for s in schedulers), *(("noise", n) for n in noises)}
-    for scheduler, noise in product(schedulers, noises):
-        scheme = {"name": f"{scheduler} {noise}", "scheduler": scheduler, "noise": noise}
-        new = missing & {("scheduler", scheduler), ("noise", noise)}
-        if new and not refused(system, {"schemes": [scheme]}):
-            schemes.append(scheme)
-            missing -= new
+    schemes, missing = [], {*product(["scheduler"], schedulers), *product(["noise"], noises)}
+    for pair in product(schedulers, noises):
+        scheme = dict(zip(("scheduler", "noise"), pair, strict=True))
+        if missing & scheme.items() and not refused(system, {"schemes": [scheme | {"name": " ".join(pair)}]}):
+            schemes.append(scheme | {"name": " ".join(pair)})
+            missing -= scheme.items()
     assert not missing
     return schemes
 

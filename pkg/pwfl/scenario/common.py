@@ -38,46 +38,31 @@ Dataset = Literal["digits", "mnist", "fashion_mnist"]
 Features = Literal["pixels", "scattering", "strokes", "shapes"]
 
 
-# Parameters that systems share but for the stages that read them, or for a default, which callers give.
-_seed = partial(parameter, 1, "seed of every random draw", ge=0, lt=2**63)
-_realizations = partial(
-    parameter, description="realizations that are scheduled, noised and accounted for", ge=1, le=10**9
+def _shared(default, meaning: str, **options):
+    """A parameter that systems share but for the stages that read it, as a function of these."""
+    return lambda stages: parameter(default, meaning, stages=stages, **options)
+
+
+_seed = _shared(1, "seed of every random draw", ge=0, lt=2**63)
+NOISED = "realizations that are scheduled, noised and accounted for"
+_realizations = partial(parameter, description=NOISED, stages="audit report", ge=1, le=10**9)
+dataset = _shared(
+    "mnist", "data set: MNIST, Fashion-MNIST, or scikit-learn's digits (ships with it, needs no download)"
 )
-dataset = partial(
-    parameter, "mnist", "data set: MNIST, Fashion-MNIST, or scikit-learn's digits (ships with it, needs no download)"
-)
-features = partial(
-    parameter,
+features = _shared(
     "pixels",
     "what users train on: pixels; scattering coefficients; or these, projected to the directions that tell random "
     "strokes, or textured shapes, from each other, which is knowledge of the task and no data (docs/features.md)",
 )
-directions = partial(
-    parameter,
-    None,
-    "how many directions of a projection features have, those of largest eigenvalue first; null: "
-    + " and ".join(f"{count} of {kind}" for kind, count in DIRECTIONS.items()),
-    ge=1,
-    le=MOST_DIRECTIONS,
-)
-evaluate_every = partial(
-    parameter,
-    description="rounds between evaluations on the test set; the first and last round are always evaluated",
-    unit="rounds",
-    stages="train",
-    ge=1,
-    le=10**6,
-)
-delta = partial(parameter, 1e-5, "delta of the (epsilon, delta) guarantee", ge=1e-100, lt=1)
-resource_block_hz = partial(
-    parameter,
-    180e3,
-    "bandwidth B of the channel, a symbol per second and hertz; the paper names none, this is an LTE resource "
-    "block's (3GPP TS 36.211)",
-    unit="Hz",
-    ge=1,
-    le=1e12,
-)
+ALL = " and ".join(f"{count} of {kind}" for kind, count in DIRECTIONS.items())
+KEPT = f"how many directions of a projection features have, those of largest eigenvalue first; null: {ALL}"
+directions = _shared(None, KEPT, ge=1, le=MOST_DIRECTIONS)
+EVALUATED = "rounds between evaluations on the test set; the first and last round are always evaluated"
+evaluate_every = partial(parameter, description=EVALUATED, unit="rounds", stages="train", ge=1, le=10**6)
+delta = _shared(1e-5, "delta of the (epsilon, delta) guarantee", ge=1e-100, lt=1)
+LTE = "the paper names none, this is an LTE resource block's (3GPP TS 36.211)"
+BANDWIDTH = f"bandwidth B of the channel, a symbol per second and hertz; {LTE}"
+resource_block_hz = _shared(180e3, BANDWIDTH, unit="Hz", ge=1, le=1e12)
 
 
 def hidden_layers(default: list[int], stages: str):
@@ -168,7 +153,7 @@ class Scenario(Section):
 
     system: str = parameter(..., "the system simulated")
     seed: int = _seed(stages="channel train audit")
-    realizations: int = _realizations(100, stages="audit report")
+    realizations: int = _realizations(100)
     training_realizations: int = parameter(
         10, "how many of them, from the first on, are trained", stages="report", ge=1, le=10**9
     )
@@ -206,7 +191,7 @@ class Scenario(Section):
         return Values(selected(self, wanted, self) | {"system": self.system})
 
     def of_stage(self, stage: str, variant: str | None = None) -> Values:
-        """What a stage, or a variant of one, is handed: the parameters that it is declared to read."""
+        """What a stage, or a variant of one, gets: the parameters that it is declared to read."""
         return self.part({stage, f"{stage}/{variant}"})
 
 
@@ -232,7 +217,7 @@ def scenario(
         __doc__=f"A scenario of the system `{name}`.",
         system=(Literal[name], parameter(name, "the system simulated")),
         seed=(int, _seed(stages=draws)),
-        realizations=(int, _realizations(realizations, stages="audit report")),
+        realizations=(int, _realizations(realizations)),
         **{section.__name__.lower(): (section, section()) for section in sections},
         schemes=(list[type(schemes[0])], declared),
     )

@@ -90,7 +90,7 @@ def schema() -> dict:
         generated["properties"][sweep.KEY] = _sweep(model)
         definitions[system] = generated
         scenarios.append({"$ref": f"#/$defs/{system}"})
-    scenario = scenarios[0] if len(scenarios) == 1 else {"anyOf": scenarios}
+    scenario = {"anyOf": scenarios}
     most = f"{size.MAX_JOBS:,} jobs, or one that takes more than {size.MAX_BYTES // 2**30} GiB"
     large = f"run it though it has more than {most}"
     printed = "draw every figure also for print: a PDF, 3.5 in wide, 8 pt, without title"

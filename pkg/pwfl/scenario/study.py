@@ -302,5 +302,5 @@ def _leaves(content: dict, prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple
 
 
 def _flag(value) -> bool | None:
-    """A truth value of a config, which --config hands over as text; None if it is none."""
+    """A truth value of a config, which is text where --config gives it; None if it is none."""
     return {"true": True, "false": False}.get(str(value).lower())

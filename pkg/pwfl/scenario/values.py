@@ -1,4 +1,4 @@
-"""The parameters that a stage is handed: plain frozen values, so that what is derived from them is a function.
+"""The parameters that a stage gets: plain frozen values, so that what is derived from them is a function.
 
 A function stands in a module that the stage imports, and so in its address; a model's method would not.
 """
