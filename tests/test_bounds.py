@@ -3,7 +3,7 @@
 import math
 from collections import deque
 from functools import reduce
-from typing import get_args, get_origin
+from typing import Literal, get_args, get_origin
 
 import mpmath
 import numpy as np
@@ -27,11 +27,11 @@ from pwfl.systems.multicell.schedule import RATE_TOLERANCE
 
 
 def leaves(annotation, metadata=(), path=""):
-    """The numbers in a parameter's type, each with its place and what bounds it; of the sections in it, too."""
+    """The numbers and choices in a parameter's type, with their places and bounds; of the sections in it, too."""
     if isinstance(annotation, type) and issubclass(annotation, Section):
         for key, field in annotation.model_fields.items():
             yield from leaves(field.annotation, field.metadata, f"{path}.{key}")
-    elif annotation in (int, float):
+    elif annotation in (int, float) or get_origin(annotation) is Literal:
         yield path, annotation, list(metadata)
     elif get_origin(annotation) is list:
         yield from leaves(get_args(annotation)[0], (), f"{path}[]")
@@ -62,8 +62,8 @@ def ends(kind: type, metadata: list) -> tuple[float | None, float | None]:
 
 
 NUMBERS = {
-    system: {path[1:]: ends(kind, found) for path, kind, found in leaves(registry.system(system).model)}
-    for system in registry.systems()
+    name: {path[1:]: ends(kind, bounds) for path, kind, bounds in leaves(system.model) if kind in (int, float)}
+    for name, system in registry.systems().items()
 }
 
 

@@ -16,20 +16,13 @@ from pwfl.scenario.values import value_of
 from pwfl.systems import registry
 from pwfl.systems.anonymous_oac import sampled
 from pwfl.watching import watched
-from test_bounds import SMALL, part
+from test_bounds import SMALL, leaves, part
 
 
-def choices(model: type[Section], prefix: str = "") -> dict[str, tuple]:
-    """The values of each choice of a section, by its place; of the sections in it, too."""
-    found = {}
-    for key, field in model.model_fields.items():
-        kind = field.annotation
-        if get_origin(kind) is Literal:
-            found[prefix + key] = get_args(kind)
-        for inner in (kind, *get_args(kind)):
-            if isinstance(inner, type) and issubclass(inner, Section):
-                found |= choices(inner, f"{prefix}{key}.")
-    return found
+def choices(model: type[Section]) -> dict[str, tuple]:
+    """The values of each choice of a scenario, by its place."""
+    kinds = ((path[1:].replace("[]", ""), kind) for path, kind, _ in leaves(model))
+    return {path: get_args(kind) for path, kind in kinds if get_origin(kind) is Literal}
 
 
 CHOICES = {name: choices(system.model) for name, system in registry.systems().items()}

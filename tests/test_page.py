@@ -9,13 +9,13 @@ import subprocess
 import polars as pl
 import pytest
 
-import pwfl
 from conftest import TINY, need
-from pwfl import api, tables
+from pwfl import tables
 from pwfl.report import build, page, theme
 from pwfl.report.catalog import COMPARISON, SWEEP_FIGURES
 from pwfl.runtime import made
 from pwfl.workflow import reports
+from test_figures import compared
 
 pytestmark = pytest.mark.xdist_group("page")
 
@@ -61,17 +61,13 @@ def folder(tmp_path_factory):
     few = TINY["base"] | {"realizations": 2, "training_realizations": 2}
     config = {"base": few, "scenarios": {"plain": {}, "swept": {"sweep": {"schedule.gamma": [3, 300]}}}}
     folder = tmp_path_factory.mktemp("page")
-    study, found = api.load(config, "study.yaml"), pwfl.simulate(config)
-    contents = {name: {"scenario": chosen.part(None)} for name, chosen in study.scenarios.items()}
-    compared = {
-        name: own | {"point": study.place(name)} | found.scenarios[name].report for name, own in contents.items()
-    }
+    contents = compared(config)
     for figure in SWEEP_FIGURES:
-        chart = build.comparison_figure("multicell", figure, compared)
+        chart = build.comparison_figure("multicell", figure, contents)
         paths = {kind: str(folder / f"multicell_{figure}.{kind}") for kind in ("json", "png", "svg")}
-        theme.save(chart, paths, build.choices("multicell", figure, compared))
-    for name in COMPARISON:
-        tables.write_report(found.comparison[name], folder / f"{name}.csv", folder / f"{name}.parquet")
+        theme.save(chart, paths, build.choices("multicell", figure, contents))
+    for name, frame in build.compare(contents).items():
+        tables.write_report(frame, folder / f"{name}.csv", folder / f"{name}.parquet")
     files = [str(path) for path in folder.iterdir()]
     made.record(str(folder / reports.record("comparison")), {}, files)
     text = "**A caption** of ``{{ snakemake.wildcards.scenario }}``."

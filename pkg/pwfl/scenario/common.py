@@ -19,6 +19,14 @@ PARTITION = (
     "which training samples users hold, as many as they do: any; labels by proportions of their own, drawn from a "
     "Dirichlet distribution; or few labels. No sample goes to two users"
 )
+ALPHA = (
+    "concentration of a user's proportions of labels, a label, with `dirichlet`: towards 0, one label a user; "
+    "towards infinity, `iid`"
+)
+VALIDATION = (
+    "training images, the last ones, that are dealt to nobody and take the place of the test images: to choose "
+    "constants by, at no privacy; null: none"
+)
 # Bounds that are the same wherever a quantity of the kind stands.
 Count = Annotated[int, Field(ge=1, le=10**6)]  # of users, samples, rounds
 Width = Annotated[int, Field(ge=1, le=10**5)]  # of a network's layer
@@ -103,26 +111,11 @@ class DataSource(Section):
         None, "folder of the four IDX files (.gz or plain) of MNIST or Fashion-MNIST; without it Keras downloads them"
     )
     partition: Literal["iid", "dirichlet", "shards"] = parameter("iid", PARTITION, stages="train")
-    alpha: float = parameter(
-        0.5,
-        "concentration of a user's proportions of labels, a label, with `dirichlet`: towards 0, one label a user; "
-        "towards infinity, `iid`",
-        stages="train",
-        ge=1e-3,
-        le=1e6,
-    )
+    alpha: float = parameter(0.5, ALPHA, stages="train", ge=1e-3, le=1e6)
     labels_per_user: int = parameter(
         2, "labels that a user's samples have, as many of each, with `shards`", stages="train", ge=1, le=1000
     )
-    validation: int | None = parameter(
-        None,
-        "training images, the last ones, that are dealt to nobody and take the place of the test images: to choose "
-        "constants by, at no privacy; null: none",
-        unit="samples",
-        stages="train",
-        ge=1,
-        le=10**6,
-    )
+    validation: int | None = parameter(None, VALIDATION, unit="samples", stages="train", ge=1, le=10**6)
 
     @model_validator(mode="after")
     def _labels(self):
