@@ -74,8 +74,8 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     known, swept = _known(study), [] if unswept(study) else _varied(table, swept_keys(table))
     index = [*KEYS, *swept_keys(table), "scheme", "target_epsilon"]
     means = {axis: [pl.col(part).alias(f"{axis}_{part}") for part in ("mean", "low", "high")] for axis in "xy"}
-    across, up = (table.filter(outcome=name).select(*index, *means[axis]) for axis, name in (("x", x), ("y", y)))
-    both = across.join(up, on=index, nulls_equal=True, maintain_order="left")
+    of_x, of_y = (table.filter(outcome=name).select(*index, *means[axis]) for axis, name in (("x", x), ("y", y)))
+    both = of_x.join(of_y, on=index, nulls_equal=True, maintain_order="left")
     finite = pl.col("x_mean").is_finite() & pl.col("y_mean").is_finite()
     drawn, left_out = both.filter(finite), both.filter(~finite)["scheme"].unique(maintain_order=True)
     best = efficient(losses(drawn["x_mean"], known[x]), losses(drawn["y_mean"], known[y]))
