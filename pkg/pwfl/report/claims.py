@@ -35,6 +35,7 @@ ONE = "none: one realization"
 NOT_RANDOM = "none: not random"
 COUNTED = "none: a fact about these realizations"
 INFINITE = "none: a value is not finite"
+LOSSES = ("loss", "loss_std")  # columns that are infinite where training failed
 FAILED = ("diverged", "noise_infeasible")  # trainings that count against their scheme
 
 
@@ -239,10 +240,12 @@ def alike(scenarios: dict[str, dict], *keys: str) -> list[list[str]]:
 def by_scheme(scenario, frame: pl.DataFrame, columns: Iterable[str]) -> dict[tuple, np.ndarray]:
     """Series by realization of every scheme's rows, named by (scheduler, noise) and column; null is NaN."""
     series = {}
-    failed = {"accuracy": 1 / datasets.SIZES[scenario.data.dataset].classes, "loss": np.inf, "loss_std": np.inf}
     for scheme, column in product(scenario.schemes, columns):
         own = frame.filter(scheme=scheme.name).sort("realization")
-        values = losses(own, column, failed[column]) if column in failed else own[column].cast(pl.Float64).to_numpy()
+        if column == "accuracy":
+            values = accuracies(own, datasets.SIZES[scenario.data.dataset].classes)
+        else:
+            values = losses(own, column) if column in LOSSES else own[column].cast(pl.Float64).to_numpy()
         series[(scheme.scheduler, scheme.noise), column] = values
     return series
 
