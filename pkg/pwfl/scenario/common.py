@@ -127,7 +127,7 @@ class Shards(Section):
 class DataSource(Section):
     """What is learned."""
 
-    dataset: Dataset = dataset(stages="channel train account")
+    dataset: Dataset = dataset(stages="channel train account audit")
     folder: str | None = parameter(
         None, "folder of the four IDX files (.gz or plain) of MNIST or Fashion-MNIST; without it Keras downloads them"
     )
