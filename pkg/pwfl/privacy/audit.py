@@ -26,6 +26,7 @@ SEEN = LIMIT + float(stats.norm.isf(1 - POWER))  # standard errors between what 
 REACHED, ROUNDING = 0.99, 1e-3  # of a stated sensitivity: what some replaced record moves at least; float32's error
 DRAWS = 2**18  # normal numbers that a test of noise takes at least: a deviation 1 % too small is seen
 BLOCKS = 64  # of coordinates that follow each other, between which correlations are looked for
+LOSS = "privacy loss of canaries"  # the test of their log-likelihood ratios in favour of what they are
 NOTHING = "everything"  # the test where there is nothing to test
 
 
@@ -166,9 +167,7 @@ def correlation(subject: Subject, test: str, groups: np.ndarray) -> Verdict:
     return _within(subject, test, groups.size, 0.0, largest, 0.0, float(limit), seen)
 
 
-def signal(
-    subject: Subject, first: np.ndarray, scores: np.ndarray, mu: np.ndarray | None = None
-) -> Iterator[Verdict]:
+def signal(subject: Subject, first: np.ndarray, scores: np.ndarray, mu: np.ndarray | None = None) -> Iterator[Verdict]:
     """Whether canaries show what is stated: scores that are normal, of deviation 1, and of mean mu / 2 or -mu / 2.
 
     Parameters
@@ -186,30 +185,29 @@ def signal(
 
 
 def distribution(
-    subject: Subject, first: np.ndarray, scores: np.ndarray, law: Callable[[np.ndarray], np.ndarray], grain: float
+    subject: Subject, test: str, numbers: np.ndarray, law: Callable[[np.ndarray], np.ndarray], grain: float
 ) -> Verdict:
-    """Whether canaries' log-likelihood ratios follow the privacy loss that is stated, both tails.
+    """Whether independent numbers follow a stated law, both tails.
 
     The largest distance of both distribution functions, against the band of Dvoretzky, Kiefer and Wolfowitz (Massart,
     1990); a distance of that band and the one of POWER's false alarms would be seen.
 
     Parameters
     ----------
-    first
-        Which of its two records each canary is, boolean, any shape.
-    scores
-        Its log-likelihood ratio of the first and the other; same shape.
+    numbers
+        Any shape.
     law
-        The probability that a loss is at most each of some values, increasing.
+        The probability that a number is at most each of some values.
     grain
-        By how much the law's losses may be off.
+        By how much the law's numbers may be off.
     """
-    ordered = np.sort(np.where(first, scores, -scores), axis=None)
+    ordered = np.sort(numbers, axis=None)
     count = len(ordered)
     steps = np.arange(count + 1) / count
-    distance = max((steps[1:] - law(ordered + grain)).max(), (law(ordered - grain) - steps[:-1]).max())
+    above, below = np.split(law(np.concatenate([ordered + grain, ordered - grain])), 2)
+    distance = max((steps[1:] - above).max(), (below - steps[:-1]).max())
     band, seen = (np.sqrt(np.log(2 / chance) / (2 * count)) for chance in (FALSE_ALARM, 1 - POWER))
-    return _within(subject, "privacy loss of canaries", count, 0.0, max(0.0, float(distance)), 0.0, band, band + seen)
+    return _within(subject, test, count, 0.0, max(0.0, float(distance)), 0.0, band, band + seen)
 
 
 def _within(

@@ -95,81 +95,64 @@ def loss(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
 
 
 def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """For each attack on a scheme, the epsilon that is stated and the lower bounds that were found."""
+    """Each test of a scheme's code, whether it passed, and the smallest fault that it would have seen."""
     frame = tables["audit"]
-    drawn = frame.filter(pl.col("epsilon_upper").is_finite() & pl.col("epsilon_lower").is_not_null()).with_columns(
-        best=pl.max_horizontal("epsilon_lower", "epsilon_lower_gaussian"),
-        attack=_attacks(),
+    drawn = frame.filter(pl.col("measured").is_not_null()).with_columns(
+        subject=pl.format("{}: {}", "scheme", "observer").map_elements(_wrapped, pl.String),
+        seen=pl.col("detectable").map_elements("{:.2g}".format, pl.String),
     )
     left_out = frame.join(drawn, on=["scheme", "observer"], how="anti")["scheme"].unique(maintain_order=True)
-    heading, axis = "Epsilon: stated, and found by attacks on the training path", "Epsilon"
+    heading, axis = "Audit of the code that trains, against what is stated", "Test"
     if drawn.is_empty():
-        why = "no attack is defined" if frame.is_empty() else "nothing is sent, or nothing is hidden"
-        return theme.empty(why, axis, "Attack", heading)
-    deltas = ", ".join(f"{delta:.3g}" for delta in drawn["delta"].unique(maintain_order=True))
+        why = "no test is defined" if frame.is_empty() else "nothing is sent, or nothing is hidden"
+        return theme.empty(why, axis, "Scheme and observer", heading)
     subtitle = [
-        f"{theme.ranged(drawn['canaries'], 'canaries')} an attack; delta = {deltas}",
-        f"a lower bound is too high with probability {frame['false_alarm'].first():g}",
+        f"{theme.ranged(drawn['draws'], 'numbers')} a test; false alarms: {frame['false_alarm'][0]:g} a test",
+        f"below each mark: the smallest fault that is seen with probability {frame['power'][0]:g}",
     ]
     if len(left_out):
         subtitle.append("not drawn, since nothing is sent or nothing is hidden: " + ", ".join(left_out))
-    names = {
-        "epsilon_upper": "stated",
-        "epsilon_lower_gaussian": "found, if noise is normal",
-        "epsilon_lower": "found, whatever the noise's law",
-    }
-    points = drawn.unpivot(
-        list(names), index=["attack", "scheme", "observer", "delta", "canaries"], value_name="epsilon"
-    ).drop_nulls()
-    points = points.with_columns(value=pl.col("variable").replace_strict(names, return_dtype=pl.String))
-    lines = max(label.count("\n") + 1 for label in drawn["attack"])
+    lines = max(label.count("\n") + 1 for label in drawn["subject"])
     y = alt.Y(
-        "attack:N",
+        "subject:N",
         title=None,
-        sort=drawn["attack"].to_list(),
+        sort=drawn["subject"].unique(maintain_order=True).to_list(),
         axis=alt.Axis(labelLimit=400, labelExpr="split(datum.label, '\\n')", labelOffset=-7.5 * (lines - 1)),
     )
-    scale = alt.Scale(type="sqrt", zero=True)
-    gaps = (
-        alt.Chart(drawn)
-        .mark_rule(color="#999")
-        .encode(x=alt.X("best:Q", scale=scale, title=axis), x2="epsilon_upper:Q", y=y)
-    )
-    domain = list(names.values())
+    tests = drawn["test"].unique(maintain_order=True).to_list()
+    x = alt.X("test:N", title=None, sort=tests, axis=alt.Axis(labelAngle=-40, labelLimit=300, orient="top"))
+    status = {"consistent": ("#0072B2", "circle"), "violated": ("#D55E00", "cross")}
+    colours, shapes = zip(*status.values(), strict=True)
     marks = (
-        alt.Chart(points)
-        .mark_point(filled=True, size=90, opacity=1)
+        alt.Chart(drawn)
+        .mark_point(filled=True, size=110, opacity=1, yOffset=-6)
         .encode(
-            x=alt.X("epsilon:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=6)),
+            x=x,
             y=y,
-            color=alt.Color(
-                "value:N", title=None, scale=alt.Scale(domain=domain, range=["#000000", "#0072B2", "#56B4E9"])
-            ),
-            shape=alt.Shape(
-                "value:N", title=None, scale=alt.Scale(domain=domain, range=["diamond", "triangle-right", "circle"])
-            ),
+            color=alt.Color("status:N", title=None, scale=alt.Scale(domain=list(status), range=list(colours))),
+            shape=alt.Shape("status:N", title=None, scale=alt.Scale(domain=list(status), range=list(shapes))),
             tooltip=theme.tips(
                 {
                     "scheme:N": "Scheme",
                     "observer:N": "Observer",
-                    "delta:Q": ("Delta", "~g"),
-                    "canaries:Q": "Canaries",
-                    "value:N": "Which",
-                    "epsilon:Q": (axis, ".4g"),
+                    "test:N": axis,
+                    "draws:Q": ("Numbers", "~s"),
+                    "stated:Q": ("Stated", ".4g"),
+                    "measured:Q": ("Measured", ".4g"),
+                    "low:Q": ("At least", ".4g"),
+                    "high:Q": ("At most", ".4g"),
+                    "detectable:Q": ("Fault that is seen", ".2g"),
                 }
             ),
         )
     )
+    text = alt.Chart(drawn).mark_text(dy=9).encode(x=x, y=y, text="seen:N")
     title = alt.TitleParams(heading, subtitle=subtitle)
-    return alt.layer(gaps, marks).properties(title=title, width=theme.WIDTH, height=alt.Step(14 * lines + 10))
+    return alt.layer(marks, text).properties(title=title, width=theme.WIDTH, height=alt.Step(max(14 * lines + 10, 36)))
 
 
-def _attacks() -> pl.Expr:
-    """Labels of attacks in lines of LABEL letters: the scheme, what is observed, and delta where there are several."""
-    text = pl.format("{}: {}", "scheme", "observer")
-    several = pl.format("{}, delta = {}", text, pl.col("delta").map_elements("{:.3g}".format, pl.String))
-    label = pl.when(pl.col("delta").n_unique() > 1).then(several).otherwise(text)
-    return label.map_elements(lambda whole: "\n".join(textwrap.wrap(whole, LABEL)), pl.String)
+def _wrapped(label: str) -> str:
+    return "\n".join(textwrap.wrap(label, LABEL))
 
 
 def holdings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:

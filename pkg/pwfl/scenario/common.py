@@ -164,10 +164,10 @@ class DataSource(Section):
 
 
 class Audit(Section):
-    """Attacks on the training path, whose success bounds epsilon from below."""
+    """Tests of the code that trains, against what is stated of it."""
 
     canaries: int = parameter(
-        4000, "scores that an attack collects; more bound epsilon more tightly", stages="audit", ge=10, le=1_000_000
+        4000, "records whose signal is looked for; more see smaller faults", stages="audit", ge=10, le=1_000_000
     )
 
 

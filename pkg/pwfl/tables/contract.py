@@ -217,8 +217,8 @@ class Audit(dy.Schema):
     detectable = dy.Float64(
         nullable=True,
         min=0,
-        description="the smallest fault that is seen with probability `power`: by which share a sensitivity or a signal "
-        "is too large, or noise too small; a correlation; a mean in standard deviations; null: none is",
+        description="the smallest fault that is seen with probability `power`: by which share a sensitivity or signal "
+        "is too large, or noise too small; a correlation; a mean in deviations; a distance of distribution functions",
     )
     false_alarm = dy.Float64(nullable=False, min=0, max=1, description="probability that what is right is violated")
     power = dy.Float64(nullable=False, min=0, max=1)

@@ -54,7 +54,8 @@ def verdicts(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> Iterator[
         generator, chains, record, states[ends], (client["collection_time"], horizon), samples, scale
     )
     law = partial(loss_law, kernel[ends], states / samples, stated)
-    yield audit.distribution(subject, first, ratio(uploaded), law, 2 * CELL)
+    told = np.where(first, ratio(uploaded), -ratio(uploaded))
+    yield audit.distribution(subject, audit.LOSS, told, law, 2 * CELL)
     yield audit.bounded(subject, np.abs(ratio(cells(states / samples, stated))), subject.epsilon)
 
 

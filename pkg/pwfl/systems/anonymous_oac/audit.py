@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import polars as pl
 import tensorflow as tf
+from scipy.stats import binom
 
 from pwfl import streams
 from pwfl.learning import adversarial, features, network
@@ -62,21 +63,26 @@ def verdicts(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> Itera
     )
     alone = replaced(scenario, "network.devices", 1 if local else scenario.network.devices)
     runs = -(-scenario.audit.canaries // alone.network.devices)
-    seen = list(networks(alone, scheme, tables["noise"]["noise_multiplier"][0], min(runs, LOCAL_RUNS) if local else runs))
+    seen = list(
+        networks(alone, scheme, tables["noise"]["noise_multiplier"][0], min(runs, LOCAL_RUNS) if local else runs)
+    )
     generator = streams.generator(scenario.seed, "audit", outcome["realization"])
-    divisor = np.array([divisors(alone, scheme, network) for network in seen[:2]])
+    divisor = np.array([divisors(alone, scheme, each) for each in seen[:2]])
     heard = np.flatnonzero((divisor > 0).all(axis=0))  # in both of the first two runs
     if not len(heard):
         yield audit.untested(subject._replace(epsilon=None))
         return
     moved = 2 * scenario.training.clip_norm / divisor[:, heard, None]  # at most, by a record
     yield audit.sensitivity(subject, moves(alone, seen[0].sent, heard[0], generator), moved[0, 0, 0])
-    draws = noise(scenario, [network.sent for network in seen[:2]], heard)
+    draws = noise(scenario, [each.sent for each in seen[:2]], heard)
     yield from audit.noise(subject, draws, multiplier * moved)
     reading, rounds = outcome["reading"], scenario.training.rounds
     law = partial(sampled.opposite_loss, law_of(alone, scheme, reading, tables), multiplier, rounds)
-    first, scores = canary_scores(alone, scheme, reading, multiplier, seen, generator)
-    yield audit.distribution(subject, first, scores, law, sampled.INTERVAL * np.sqrt(rounds))
+    scores = canary_scores(alone, scheme, reading, multiplier, seen, generator)
+    yield audit.distribution(subject, audit.LOSS, scores, law, sampled.COARSE * np.sqrt(rounds))
+    chance = scenario.network.participation * scenario.data.sampling
+    sent = np.array([rounds_with(alone, each.sent) for each in seen])
+    yield audit.distribution(subject, "rounds that a record is in", sent, binom(rounds, chance).cdf, 0.5)
 
 
 def networks(scenario: "AnonymousOac", scheme: str, multiplier: float, runs: int) -> Iterator[Network]:
@@ -134,9 +140,7 @@ def noise(scenario: "AnonymousOac", sent: list[Sent], rounds: np.ndarray) -> np.
         def of_round(t):
             return received(linear, start, one, None, sent, clip_norm, key, t)[0][0][:, 0]
 
-        return tf.map_fn(
-            of_round, tf.constant(rounds, tf.int32), fn_output_signature=tf.float32, parallel_iterations=1
-        )
+        return tf.map_fn(of_round, tf.constant(rounds, tf.int32), fn_output_signature=tf.float32, parallel_iterations=1)
 
     heard_in = []
     for run, each in enumerate(sent):
@@ -145,6 +149,12 @@ def noise(scenario: "AnonymousOac", sent: list[Sent], rounds: np.ndarray) -> np.
         blank = Sent.of(np.zeros(count), np.arange(count + 1), each.mean_weight, each.noise_std)
         heard_in.append(heard(blank, key).numpy())
     return np.array(heard_in, float)
+
+
+def rounds_with(scenario: "AnonymousOac", sent: Sent) -> np.ndarray:
+    """In how many rounds' batches each device's first record is, shape (device,)."""
+    device, place = np.divmod(sent.rows.numpy(), scenario.data.samples)
+    return np.bincount(device[place == 0], minlength=scenario.network.devices)
 
 
 def chances(scenario: "AnonymousOac", scheme: str, reading: str, seen: Network) -> np.ndarray:
@@ -190,8 +200,8 @@ def canary_scores(
     multiplier: float,
     runs: list[Network],
     generator: np.random.Generator,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Coins and log-likelihood ratios of all devices' canaries in all runs, shape (run, device).
+) -> np.ndarray:
+    """Log-likelihood ratios of all devices' canaries, in favour of what they are, in all runs, shape (run, device).
 
     A device's first record is its canary; all others are blank. Run r takes the noise of realization r.
     """
@@ -214,20 +224,21 @@ def canary_scores(
         return scores
 
     scores = []
-    for run, (signs, network) in enumerate(zip(audit.signs_of(first), runs, strict=True)):
-        divisor = divisors(scenario, scheme, network)
+    for run, (signs, each) in enumerate(zip(audit.signs_of(first), runs, strict=True)):
+        divisor = divisors(scenario, scheme, each)
         heard = np.flatnonzero(divisor)  # rounds in which nothing is sent tell nothing, and are counted through
-        device, place = np.divmod(network.sent.rows.numpy(), samples)
-        stops = network.sent.stops.numpy()
+        device, place = np.divmod(each.sent.rows.numpy(), samples)
+        stops = each.sent.stops.numpy()
         sent = Sent.of(
             np.where(place == 0, device, devices),
             np.append(stops[heard], stops[-1]),
-            network.sent.mean_weight.numpy()[heard],
-            network.sent.noise_std.numpy()[heard],
+            each.sent.mean_weight.numpy()[heard],
+            each.sent.noise_std.numpy()[heard],
         )
         stated = multiplier * 2 * clip_norm / divisor[heard]
-        rate = chances(scenario, scheme, reading, network)[heard]
+        rate = chances(scenario, scheme, reading, each)[heard]
         key = tf.constant(streams.key(scenario.seed, "noise", run), tf.int64)
         told = tf.constant(stated, tf.float32), tf.constant(rate, tf.float32)
         scores.append(play(tf.constant(signs), sent, *told, key).numpy())
-    return first, np.array(scores, float)
+    told = np.where(first, scores, np.negative(scores)).astype(float)
+    return np.clip(np.nan_to_num(told, nan=np.inf), -sampled.FARTHEST, sampled.FARTHEST)

@@ -30,6 +30,7 @@ NEGLIGIBLE = 1e-6  # epsilon
 TOLERANCE = 1e-4  # of a target, relative
 STEPS = 20  # of the secant method; usual are 3
 LARGEST_LOSS = 2000.0  # of a round: what is worse counts as no guarantee
+FARTHEST = 600.0  # loss that is told from larger ones; exp() of more overflows
 REMOVE, ADD = AdjacencyType.REMOVE, AdjacencyType.ADD
 
 
@@ -219,14 +220,13 @@ def opposite_loss(rates: Rates, multiplier: float, rounds: int, losses: np.ndarr
     divergence at exp(e), which is linear in exp(e) between two points of a loss, a loss is above e with probability
     -dH / dexp(e) under the other, and H(e) + exp(e) times as much under the one.
     """
-    mass, interval = _opposite_mass(rates, multiplier, INTERVAL)
-    size = np.floor(np.abs(losses) / interval) * interval
+    mass, interval = _opposite_mass(rates, multiplier, COARSE)
+    size = np.floor(np.minimum(np.abs(losses), FARTHEST) / interval) * interval
     points, place = np.unique(size, return_inverse=True)
     composed = PrivacyLossDistribution(mass).self_compose(rounds)
     here, next_ = (np.array(composed.get_delta_for_epsilon(list(points + step))) for step in (0.0, interval))
-    other = (here - next_) / (np.exp(points) * np.expm1(interval))
-    own = here + np.exp(points) * other
-    return np.where(losses < 0, other[place], 1 - own[place])
+    scaled = (here - next_) / np.expm1(interval)
+    return np.where(losses < 0, (np.exp(-points) * scaled)[place], 1 - (here + scaled)[place])
 
 
 def opposite_records(rate: float, epsilon: np.ndarray, multiplier: float) -> np.ndarray:

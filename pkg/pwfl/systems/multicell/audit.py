@@ -130,7 +130,9 @@ def moves(scenario: "Multicell", users: Users, generator: np.random.Generator) -
         )
         return advance(weights, tf.constant(interval * _coherence(scenario, users)), tf.constant(1))[0]
 
-    cases = adversarial.opposed(logits, shapes(training, size), size.features, outweighed * training.clip_norm, generator)
+    cases = adversarial.opposed(
+        logits, shapes(training, size), size.features, outweighed * training.clip_norm, generator
+    )
     places = before, before + users.samples[users.target] - 1
     return adversarial.moves(released, cases, users.samples.sum(), places)
 
@@ -167,9 +169,7 @@ def noise(scenario: "Multicell", users: Users) -> np.ndarray:
     return np.array([heard(tf.constant(key, tf.int64)).numpy() for key in keys], float)
 
 
-def canary_scores(
-    scenario: "Multicell", users: Users, generator: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
+def canary_scores(scenario: "Multicell", users: Users, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Coins and scores of the tested user's canaries in several runs of all rounds.
 
     All records but the canaries are blank. Run r takes the noise of realization r. Scores are log-likelihood ratios

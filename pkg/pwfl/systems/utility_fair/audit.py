@@ -75,9 +75,7 @@ def heard(scenario: "UtilityFair", messages, plan: pl.DataFrame, rounds: range, 
     keys = [[streams.key(scenario.seed, purpose, run) for purpose in STREAMS] for run in range(runs)]
     play = tf.function(messages, reduce_retracing=True)
     zero = tf.zeros([width, 1])
-    return np.array(
-        [[play(zero, round_noise(plan, std, of_run, t)).numpy() for t in rounds] for of_run in keys], float
-    )
+    return np.array([[play(zero, round_noise(plan, std, of_run, t)).numpy() for t in rounds] for of_run in keys], float)
 
 
 def copies(model: tf.Tensor, noise) -> tf.Tensor:
@@ -88,7 +86,9 @@ def copies(model: tf.Tensor, noise) -> tf.Tensor:
 
 def sent(vector: tf.Tensor, noise) -> tf.Tensor:
     """What a device sends of a gradient and an update that are alike, shape (2, coordinate)."""
-    parts = [noisy_uploads([vector[None]], noise.upload_std, seed)[0][0, :, 0] for seed in tf.unstack(noise.upload_seeds)]
+    parts = [
+        noisy_uploads([vector[None]], noise.upload_std, seed)[0][0, :, 0] for seed in tf.unstack(noise.upload_seeds)
+    ]
     return tf.stack(parts)
 
 
