@@ -120,7 +120,7 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
         axis=alt.Axis(labelLimit=400, labelExpr="split(datum.label, '\\n')", labelOffset=-7.5 * (lines - 1)),
     )
     tests = drawn["test"].unique(maintain_order=True).to_list()
-    x = alt.X("test:N", title=None, sort=tests, axis=alt.Axis(labelAngle=-40, labelLimit=300, orient="top"))
+    x = alt.X("test:N", title=None, sort=tests, axis=alt.Axis(labelAngle=-90, labelLimit=300, orient="top"))
     status = {"consistent": ("#0072B2", "circle"), "violated": ("#D55E00", "cross")}
     colours, shapes = zip(*status.values(), strict=True)
     marks = (
