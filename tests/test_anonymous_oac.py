@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 import tensorflow as tf
 from scipy import optimize, stats
+from test_audit import LIMIT, canaries, linear, uncorrelated
 
 import stage_of
 import two_level
@@ -21,7 +22,6 @@ from pwfl.systems import registry
 from pwfl.systems.anonymous_oac import account, batches, sampled, train
 from pwfl.systems.anonymous_oac import rounds as oac
 from stages import readers
-from test_audit import LIMIT, canaries, linear, uncorrelated
 
 FALSE_ALARM = 1e-6
 SMALL = {

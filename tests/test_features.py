@@ -13,7 +13,7 @@ from conftest import TINY, planned, workflow
 from pipeline import finished, part
 from pwfl.learning import datasets, engine, extraction, features, network, projection, sources, stored, synthetic
 from pwfl.learning.mlp import glorot_uniform
-from pwfl.privacy import lower_bounds
+from pwfl.privacy import audit
 from pwfl.privacy.gaussian import exact_epsilon
 from pwfl.runtime import kept
 from pwfl.scenario import ScenarioError, load, resolve
@@ -326,9 +326,9 @@ def test_an_audit_tells_features_that_leak_a_users_mean(digits, learned, query, 
     first = generator.random(runs) < 0.5
     along = np.where(first, moved / 2, -moved / 2)
     scores = along / (multiplier * clip / samples) + generator.standard_normal(runs)
-    stated = exact_epsilon((2 / multiplier) ** 2 / 2, delta)  # of rho = mu^2 / 2
-    found = lower_bounds.gaussian_epsilon_lower(first, scores, delta)
-    assert (found <= stated) == private
+    stated = float(exact_epsilon((2 / multiplier) ** 2 / 2, delta))  # of rho = mu^2 / 2
+    signal = next(iter(audit.signal(audit.Subject(0, "the query", delta, stated), first, scores)))
+    assert (signal.measured <= signal.high) == private
 
 
 # What is stored, and where.

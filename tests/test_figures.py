@@ -21,7 +21,7 @@ from pwfl.systems import registry
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.report import CELL_COLOURS, cell_colours
 
-COUNTED = re.compile(r"\b\d+ (realization|training|canaries|user)|computed, without realizations|nothing drawn")
+COUNTED = re.compile(r"\b\d+ (realization|training|numbers|user)|computed, without realizations|nothing drawn")
 
 
 @pytest.fixture(scope="module")
@@ -146,15 +146,21 @@ def test_cells_that_touch_have_different_colours(rings):
     assert not (touching & (colours[:, None] == colours)).any()
 
 
-def test_the_audit_counts_canaries_once_and_says_why_it_is_empty():
-    table = {"scheme": "s", "observer": "o" * 20 + " " + "p" * 20, "delta": 1e-5, "canaries": 4000, "false_alarm": 1e-4}
-    found = {"epsilon_upper": 3.0, "epsilon_lower": 1.0, "epsilon_lower_gaussian": 2.0}
-    spec = results.audit(None, {"audit": pl.DataFrame([table | found])}).to_dict()
-    assert spec["title"]["subtitle"][0].startswith("4000 canaries an attack")
-    assert max(len(line) for row in spec["datasets"].values() for line in row[0]["attack"].split("\n")) <= results.LABEL
-    empty = results.audit(None, {"audit": pl.DataFrame([table | found]).clear()}).to_dict()
-    assert empty["encoding"]["x"]["title"] == "Epsilon"
-    assert "no attack is defined" in empty["title"]["subtitle"]
+def test_an_empty_figure_has_axes_and_says_why():
+    frame = theme.empty("no test is defined", "Epsilon", "Test", "Audit").to_dict()
+    assert frame["encoding"]["x"]["title"] == "Epsilon"
+    assert "no test is defined" in frame["title"]["subtitle"]
+
+
+def test_the_audit_says_what_failed_and_what_is_seen():
+    passed = {"scheme": "s", "observer": "o" * 20 + " " + "p" * 20, "test": "noise", "status": "consistent"}
+    numbers = {"draws": 9, "stated": 1.0, "measured": 1.0, "low": 0.9, "high": 1.1, "detectable": 0.0123}
+    rows = [passed | numbers | {"false_alarm": 1e-6, "power": 0.99}]
+    rows.append(rows[0] | {"test": "signal", "status": "violated", "measured": 2.0})
+    spec = results.audit(None, {"audit": pl.DataFrame(rows)}).to_dict()
+    (drawn,) = spec["datasets"].values()
+    assert [(row["status"], row["seen"]) for row in drawn] == [("consistent", "0.012"), ("violated", "0.012")]
+    assert max(len(line) for line in drawn[0]["subject"].split("\n")) <= results.LABEL
 
 
 # Print.

@@ -55,7 +55,7 @@ def stages() -> dict[str, str]:
         ("systems/multicell/optimal_noise.py", "argsort", "argpartition", {"schedule", "noise", "account"}),
         ("systems/multicell/hexagons.py", "np.sqrt(3)", "3**0.5", {"channel", "report"}),
         ("learning/engine.py", "import tensorflow as tf", "import tensorflow as tf\n\nONE = 1", {"train", "audit"}),
-        ("privacy/lower_bounds.py", "ROUNDING = 1e-6", "ROUNDING = 1e-7", {"audit"}),
+        ("privacy/audit.py", "POWER = 0.99", "POWER = 0.9", {"audit"}),
         ("report/theme.py", "CDF_POINTS = 400", "CDF_POINTS = 500", {"report"}),
         ("tables/contract.py", "keys.sort(order)", "keys.sort(*order)", set(STAGES)),
         ("systems/multicell/tables.py", "nullable=False", "nullable=True", set(STAGES)),

@@ -313,15 +313,11 @@ def audited():
     return model, stages(model, "random", "random", range(2))
 
 
-def test_the_audit_stays_close_below_what_the_account_states(audited):
+def test_the_audit_finds_what_the_account_states(audited):
     model, found = audited
     rows = stage_of.audit(part(model, "audit"), found)["audit"]
     assert set(rows["status"]) == {"consistent"}
-    row = rows.row(0, named=True)
-    assert row["epsilon_upper"] == found["outcome"]["epsilon_exact"].max()
-    assert (
-        0.75 * row["epsilon_upper"] < max(row["epsilon_lower"], row["epsilon_lower_gaussian"]) <= row["epsilon_upper"]
-    )
+    assert rows["epsilon"][0] == found["outcome"]["epsilon_exact"].max()
 
 
 def test_the_audit_refutes_noise_of_another_interval_than_the_rounds(audited, monkeypatch):
@@ -336,7 +332,7 @@ def test_the_audit_refutes_noise_of_another_interval_than_the_rounds(audited, mo
 def test_the_audit_refutes_an_account_that_forgets_intervals(audited):
     model, found = audited
     one = found["outcome"].with_columns(pl.col("epsilon_exact") / 2)
-    assert stage_of.audit(part(model, "audit"), found | {"outcome": one})["audit"]["status"][0] == "violated"
+    assert stage_of.audit(part(model, "audit"), found | {"outcome": one})["audit"]["status"].to_list().count("violated")
 
 
 # Input

@@ -181,7 +181,7 @@ def test_points_of_a_sweep_are_audited_where_it_is_asked_for(done):
     [
         ("systems/multicell/power.py", "fraction > 1", "fraction >= 1", SCHEDULE),
         ("privacy/gaussian.py", "rounds / 2", "rounds * 0.5", NOISE),  # a scheme of noise calibrates with it
-        ("privacy/lower_bounds.py", "tail = false_alarm / 2", "tail = false_alarm / 3", AUDIT),
+        ("privacy/audit.py", "POWER = 0.99", "POWER = 0.98", AUDIT),
         ("systems/multicell/power.py", "# ", "#  ", set()),
         ("systems/multicell/power.py", '"""Powers of', '"""The powers of', set()),
     ],

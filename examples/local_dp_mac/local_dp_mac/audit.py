@@ -1,4 +1,4 @@
-"""Stage audit: canary records in place of data, attacked by the server."""
+"""Stage audit: the server's mean gradient of each round, its sensitivity, its noise, and what canary records show."""
 
 from collections.abc import Iterator
 
@@ -9,52 +9,78 @@ import tensorflow as tf
 from local_dp_mac.descent import descend
 from local_dp_mac.reception import mean_std
 from pwfl import streams
-from pwfl.learning import engine
-from pwfl.privacy.audit import Attack, coins, signs_of, worst
+from pwfl.learning import adversarial, datasets, engine, mlp, network
+from pwfl.privacy import audit
 
 FAR = np.float32(1e4)  # features so large that next to nothing of a canary's gradient is the bias's
 
 
-def attacks(scenario, tables: dict[str, pl.DataFrame]) -> Iterator[Attack]:
-    """The server's attack on the realization whose worst record is worst off."""
-    outcome = worst(tables["outcome"])
-    realization, upper = outcome["realization"], outcome["epsilon_exact"]
-    first = coins(streams.generator(scenario.seed, "canaries", realization), scenario.audit.canaries)
-    finite = np.isfinite(upper)
-    yield Attack(
-        realization=realization,
-        observer="the server's mean gradient of each round",
-        delta=outcome["delta"],
-        epsilon_upper=upper,
-        gaussian=True,
-        first=first if finite else first[:0],
-        scores=_scores(scenario, tables, realization, first) if finite else np.zeros(0),
-    )
+def verdicts(scenario, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
+    """Tests of what the server sees, in the realization whose worst record is worst off."""
+    outcome = audit.worst(tables["outcome"])
+    realization, epsilon = outcome["realization"], outcome["epsilon_exact"]
+    subject = audit.Subject(realization, "the server's mean gradient of each round", outcome["delta"], epsilon)
+    if not np.isfinite(epsilon):
+        yield audit.untested(subject)
+        return
+    records = tables["users"].filter(realization=realization)["samples"].sum()
+    noise_std = mean_std(tables).filter(realization=realization).sort("round")["mean_std"].to_numpy()
+    generator = streams.generator(scenario.seed, "canaries", realization)
+    stated = 2 * scenario.training.clip_norm / records
+    yield audit.sensitivity(subject, moves(scenario, records, generator), stated)
+    yield from audit.noise(subject, noise(scenario, noise_std), noise_std[:, None])
+    first = audit.coins(generator, scenario.audit.canaries)
+    yield from audit.signal(subject, first, scores(scenario, records, noise_std, first))
 
 
-def _scores(scenario, tables: dict[str, pl.DataFrame], realization: int, first: np.ndarray) -> np.ndarray:
-    """Log-likelihood ratios, up to a factor, of canaries which are a weight of a linear layer each; shape (canary,).
+def moves(scenario, records: int, generator: np.random.Generator) -> np.ndarray:
+    """How far the mean gradient moves as a record is replaced by an opposite one, shape (layer, place)."""
+    size = datasets.SIZES[scenario.data.dataset]
+    clip = tf.constant(scenario.training.clip_norm, tf.float32)
+
+    def released(weights, x, y):
+        return engine.per_sample_gradient(network.backward, x, y, clip)(weights)[0]
+
+    shapes = mlp.shapes([size.features, *scenario.training.hidden_layers, size.classes])
+    cases = adversarial.opposed(network.logits, shapes, size.features, scenario.training.clip_norm, generator)
+    return adversarial.moves(released, cases, records, (0, records - 1))
+
+
+def noise(scenario, noise_std: np.ndarray) -> np.ndarray:
+    """What the server sees of a gradient that is zero, in two realizations, shape (realization, round, coordinate)."""
+    rounds = len(noise_std)
+    start = [tf.zeros([audit.width(2 * rounds)])]
+    return np.array([_seen(scenario, lambda w: (w, tf.constant(0.0)), start, noise_std, run)[0] for run in range(2)])
+
+
+def scores(scenario, records: int, noise_std: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Log-likelihood ratios over mu of canaries, which are a weight of a linear layer each; shape (canary,).
 
     A canary's gradient is clipped to L and counts as that of one of the records of all devices, of one of m canaries
     here: L is scaled by m / records.
     """
-    records = tables["users"].filter(realization=realization)["samples"].sum()
-    noise_std = mean_std(tables).filter(realization=realization).sort("round")["mean_std"].to_numpy()
-    width = int(np.ceil(np.sqrt(first.size)))
-    canary = np.arange(first.size)
+    width, canary = int(np.ceil(np.sqrt(first.size))), np.arange(first.size)
     row, column = np.divmod(canary, width)
     x, derivative = np.zeros((2, first.size, width), np.float32)
-    x[canary, row], derivative[canary, column] = FAR, FAR * signs_of(first)
+    x[canary, row], derivative[canary, column] = FAR, FAR * audit.signs_of(first)
     clip = tf.constant(scenario.training.clip_norm * first.size / records, tf.float32)
-    key = tf.constant(streams.key(scenario.seed, "noise of the audit", realization), tf.int64)
+    gradient = engine.per_sample_gradient(
+        lambda weights, x, y: ([x], [y]), tf.constant(x), tf.constant(derivative), clip
+    )
+    seen = _seen(scenario, gradient, [tf.zeros((width, width)), tf.zeros(width)], noise_std, 0)[0]
+    weight = 1 / noise_std**2 / np.sqrt((1 / noise_std**2).sum())
+    return np.tensordot(weight, seen, 1)[row, column]
+
+
+def _seen(scenario, gradient: engine.Gradient, start: list[tf.Tensor], noise_std: np.ndarray, run: int):
+    """Steps of -1 from zero, round by round, with the noise of a realization: arrays of shape (round, ...)."""
+    key = tf.constant(streams.key(scenario.seed, "noise", run), tf.int64)
 
     @tf.function
     def sent(t):
-        gradient = engine.per_sample_gradient(
-            lambda weights, x, y: ([x], [y]), tf.constant(x), tf.constant(derivative), clip
-        )
-        advance = descend(gradient, tf.constant(-1.0), tf.constant(noise_std, tf.float32), key)
-        return advance([tf.zeros((width, width)), tf.zeros(width)], t, tf.constant(1))[0][0]
+        return descend(gradient, tf.constant(-1.0), tf.constant(noise_std, tf.float32), key)(start, t, tf.constant(1))[
+            0
+        ]
 
-    rounds = (sent(tf.constant(t)).numpy() / std**2 for t, std in enumerate(noise_std))
-    return sum(rounds)[row, column]
+    rounds = [sent(tf.constant(t)) for t in range(len(noise_std))]
+    return [np.array([part.numpy() for part in parts], float) for parts in zip(*rounds, strict=True)]

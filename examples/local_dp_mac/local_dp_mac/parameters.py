@@ -45,7 +45,7 @@ class Privacy(Section):
 class Training(Section):
     """Gradient descent on all records of all devices."""
 
-    hidden_layers: list[common.Width] = common.hidden_layers([], "train account")
+    hidden_layers: list[common.Width] = common.hidden_layers([], "train account audit")
     rounds: common.Count = parameter(60, "rounds T", stages="channel train account")
     learning_rate: common.StepSize = parameter(2.0, "step size", stages="train")
     clip_norm: common.Scale = parameter(1.0, "clipping norm L of a record's gradient", stages="train account audit")

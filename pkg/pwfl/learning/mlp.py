@@ -16,6 +16,17 @@ def parameter_count(widths: list[int]) -> int:
     return sum(inputs * outputs + outputs for inputs, outputs in pairwise(widths))
 
 
+def shapes(widths: list[int]) -> list[tuple[int, ...]]:
+    """Shapes of kernels and biases in turn, of a network with these layer widths.
+
+    Examples
+    --------
+    >>> shapes([784, 10])
+    [(784, 10), (10,)]
+    """
+    return [shape for inputs, outputs in pairwise(widths) for shape in ((inputs, outputs), (outputs,))]
+
+
 def glorot_uniform(widths: list[int], generator: np.random.Generator) -> list[np.ndarray]:
     """Start weights: for each layer a kernel (inputs, outputs), Glorot uniform, and a bias (outputs,), zero."""
     weights = []

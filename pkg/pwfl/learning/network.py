@@ -51,6 +51,11 @@ def evaluate_labels(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Te
     return measured(tf.reduce_logsumexp(each, axis=1) - math.log(variants), y)
 
 
+def logits(weights: Weights, x: tf.Tensor) -> tf.Tensor:
+    """The outputs of the last layer, shape (sample, class); arguments as for `backward`."""
+    return _forward(weights, x)[1]
+
+
 def measured(logits: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """What `evaluate_labels` returns, of outputs of shape (sample, class); NaN of a class without samples."""
     hits = tf.cast(tf.equal(tf.argmax(logits, axis=1, output_type=tf.int32), y), tf.float32)

@@ -1,94 +1,238 @@
-"""Stage audit: what an attack on the real training path finds, beside what `account` states.
+"""Tests of the code that trains against what `account` states: what a system's audit holds its messages to.
 
-Each system's module runs the code that its training runs, on canary records instead of a data set,
-with the schedule and the noise of the realization whose worst record is worst off, and returns
-`Attack` tuples: what an observer's best test scores each canary with.
+A system's module runs the code that its training runs, with the schedule and the noise of the realization whose worst
+record is worst off, and hands what comes out to the tests of this module. Each is two-sided, at the false-alarm rate
+FALSE_ALARM, and says which fault it would have seen with probability POWER.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
+from scipy import stats
 
-from pwfl.privacy import lower_bounds
+from pwfl.privacy.gaussian import exact_multiplier
 from pwfl.tables import contract
 
 log = logging.getLogger(__name__)
 
 COLUMNS = {name: column.dtype for name, column in contract.Audit.columns().items()}
-RUNS = 500  # of the training path, at most
+FALSE_ALARM = 1e-6  # of each verdict
+POWER = 0.99
+LIMIT = float(stats.norm.isf(FALSE_ALARM / 2))  # standard errors
+SEEN = LIMIT + float(stats.norm.isf(1 - POWER))  # standard errors between what is stated and what is seen with POWER
+REACHED, ROUNDING = 0.99, 1e-3  # of a stated sensitivity: what some replaced record moves at least; float32's error
+DRAWS = 2**18  # normal numbers that a test of noise takes at least: a deviation 1 % too small is seen
+BLOCKS = 64  # of coordinates that follow each other, between which correlations are looked for
+LOSS = "privacy loss of canaries"  # the test of their log-likelihood ratios in favour of what they are
+NOTHING = "everything"  # the test where there is nothing to test
 
 
-class Attack(NamedTuple):
-    """Scores of canaries, and the epsilon that they are held to.
+class Subject(NamedTuple):
+    """What is tested, and what is stated of it.
 
     Attributes
     ----------
     realization
-        The one that is attacked.
+        The one whose worst record is worst off.
     observer
         What it sees.
-    delta
-        At which epsilons are compared.
-    epsilon_upper
-        What is stated; None: nothing is sent; infinite: no noise is added.
-    gaussian
-        Whether scores are normal.
-    first, scores
-        Those of `pwfl.privacy.lower_bounds`, shape (canary,); empty where nothing is sent or no noise is added.
+    delta, epsilon
+        What is stated; epsilon None: nothing is sent; infinite: nothing is hidden.
     """
 
     realization: int
     observer: str
     delta: float
-    epsilon_upper: float | None
-    gaussian: bool
-    first: np.ndarray
-    scores: np.ndarray
+    epsilon: float | None
+
+    @property
+    def mu(self) -> float:
+        """mu of Gaussian DP that the stated epsilon is of."""
+        return 1 / float(exact_multiplier(np.array([self.epsilon]), self.delta)[0])
 
 
-def table(attacks: Iterable[Attack]) -> pl.DataFrame:
-    """The table `audit` of a system's attacks.
+class Verdict(NamedTuple):
+    """A row of the table `audit`; its columns say what the values are."""
 
-    Lower bounds on epsilon at an attack's delta, each above the truth with probability
-    `lower_bounds.FALSE_ALARM`: `epsilon_lower` whatever the noise's law is, `epsilon_lower_gaussian`
-    if it is normal, as it is where all is right.
+    subject: Subject
+    test: str
+    status: str
+    draws: int = 0
+    stated: float | None = None
+    measured: float | None = None
+    low: float | None = None
+    high: float | None = None
+    detectable: float | None = None
+
+
+def table(verdicts: Iterable[Verdict]) -> pl.DataFrame:
+    """The table `audit` of a system's verdicts."""
+    rows = []
+    for subject, *rest in verdicts:
+        row = dict(zip(Verdict._fields[1:], rest, strict=True))
+        log.info("%s, %s: %s; %s, may be %s to %s", subject.observer, *(row[name] for name in SAID))
+        rows.append(subject._asdict() | row | {"false_alarm": FALSE_ALARM, "power": POWER})
+    return pl.DataFrame(rows, schema=COLUMNS)
+
+
+SAID = ("test", "status", "measured", "low", "high")
+
+
+def untested(subject: Subject) -> Verdict:
+    """Where nothing is sent, or nothing is hidden."""
+    return Verdict(subject, NOTHING, "nobody_sends" if subject.epsilon is None else "no_noise")
+
+
+def sensitivity(subject: Subject, moved: np.ndarray, stated: float, message: str = "") -> Verdict:
+    """Whether no replaced record moves what is seen, its noise off, by more than is stated, and some by as much.
+
+    `moved` are norms, of any shape; `message` says of which message of several.
     """
-    return pl.DataFrame([_row(attack) for attack in attacks], schema=COLUMNS)
+    test = f"sensitivity of the {message}" if message else "sensitivity"
+    low, high = REACHED * stated, (1 + ROUNDING) * stated
+    return _within(subject, test, moved.size, stated, float(moved.max()), low, high, ROUNDING)
 
 
-def _row(attack: Attack) -> dict:
-    tested, delta = len(attack.scores) > 0, attack.delta
-    low = lower_bounds.epsilon_lower(attack.first, attack.scores, delta) if tested else None
-    gaussian = tested and attack.gaussian
-    normal = lower_bounds.gaussian_epsilon_lower(attack.first, attack.scores, delta) if gaussian else None
-    found, stated = max(low or 0.0, normal or 0.0), attack.epsilon_upper
-    if stated is None:
-        status = "nobody_sends"
-    elif not tested:
-        status = "no_noise"
-    else:
-        status = "consistent" if found <= stated else "violated"
-    log.info("%s: %s; epsilon at delta %g at least %s, stated %s", attack.observer, status, delta, found, stated)
-    return {
-        "realization": attack.realization,
-        "observer": attack.observer,
-        "status": status,
-        "canaries": len(attack.scores),
-        "delta": delta,
-        "epsilon_upper": attack.epsilon_upper,
-        "epsilon_lower": low,
-        "epsilon_lower_gaussian": normal,
-        "false_alarm": lower_bounds.FALSE_ALARM,
+def bounded(subject: Subject, losses: np.ndarray, epsilon: float) -> Verdict:
+    """Whether no privacy loss is above an epsilon that is stated with delta 0."""
+    high = (1 + ROUNDING) * epsilon
+    return _within(subject, "largest privacy loss", losses.size, epsilon, float(losses.max()), 0.0, high, ROUNDING)
+
+
+def noise(subject: Subject, draws: np.ndarray, std: np.ndarray | float) -> Iterator[Verdict]:
+    """Whether what is seen with no signal is independent normal noise of a stated deviation.
+
+    Parameters
+    ----------
+    draws
+        Shape (run, round, coordinate).
+    std
+        What is stated, of a shape that `draws` broadcasts with.
+    """
+    scaled = draws / std
+    yield variance(subject, "deviation of the noise", scaled)
+    yield mean(subject, "mean of the noise", scaled)
+    runs, rounds, coordinates = scaled.shape
+    blocks = min(coordinates, BLOCKS)
+    groups = {
+        "rounds": np.swapaxes(scaled, 0, 1).reshape(rounds, -1),
+        "coordinates": np.moveaxis(scaled[..., : coordinates // blocks * blocks], 2, 0).reshape(blocks, -1),
+        "runs": scaled.reshape(runs, -1),
     }
+    for name, parts in groups.items():
+        if len(parts) > 1 and parts.shape[1] > 1:
+            yield correlation(subject, f"noise of different {name}", parts)
+
+
+def laplace(subject: Subject, draws: np.ndarray, scale: float) -> Iterator[Verdict]:
+    """As `noise`, of Laplace noise of a stated scale: twice the sum of sizes over the scale is chi-square."""
+    scaled, degrees = draws / scale, 2 * draws.size
+    low, high = stats.chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], degrees) / degrees
+    seen = 1 - low / (stats.chi2.isf(1 - POWER, degrees) / degrees)
+    yield _within(subject, "scale of the noise", draws.size, 1.0, float(np.abs(scaled).mean()), low, high, seen)
+    # The normal numbers of the same quantiles, by the nearer tail.
+    normal = -np.sign(scaled) * stats.norm.ppf(np.exp(-np.abs(scaled)) / 2)
+    yield from noise(subject, normal, 1.0)
+
+
+def variance(subject: Subject, test: str, scaled: np.ndarray) -> Verdict:
+    """Whether independent normal numbers have deviation 1, by a chi-square test of their sum of squares."""
+    count = scaled.size
+    low, high = np.sqrt(stats.chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], count) / count)
+    seen = 1 - low / np.sqrt(stats.chi2.isf(1 - POWER, count) / count)
+    return _within(subject, test, count, 1.0, float(np.sqrt(np.mean(np.square(scaled)))), low, high, seen)
+
+
+def mean(subject: Subject, test: str, scaled: np.ndarray, stated: float = 0.0) -> Verdict:
+    """Whether independent normal numbers of deviation 1 have a stated mean, by its standard error."""
+    error = 1 / np.sqrt(scaled.size)
+    low, high = stated - LIMIT * error, stated + LIMIT * error
+    seen = SEEN * error / (stated or 1.0)
+    return _within(subject, test, scaled.size, stated, float(np.mean(scaled)), low, high, seen)
+
+
+def correlation(subject: Subject, test: str, groups: np.ndarray) -> Verdict:
+    """Whether no two of some groups of independent normal numbers go together.
+
+    The largest correlation of all pairs, about the mean 0, whose square has a beta law; `groups` has shape (group, n).
+    """
+    count, size = groups.shape
+    unit = groups / np.linalg.norm(groups, axis=1, keepdims=True)
+    largest = float(np.abs(np.triu(unit @ unit.T, 1)).max())
+    limit = np.sqrt(stats.beta.isf(FALSE_ALARM / (count * (count - 1) / 2), 0.5, (size - 1) / 2))
+    seen = min(1.0, limit + stats.norm.isf(1 - POWER) / np.sqrt(size))
+    return _within(subject, test, groups.size, 0.0, largest, 0.0, float(limit), seen)
+
+
+def signal(subject: Subject, first: np.ndarray, scores: np.ndarray, mu: np.ndarray | None = None) -> Iterator[Verdict]:
+    """Whether canaries show what is stated: scores that are normal, of deviation 1, and of mean mu / 2 or -mu / 2.
+
+    Parameters
+    ----------
+    first
+        Which of its two records each canary is, boolean, any shape.
+    scores
+        Log-likelihood ratios of the two, divided by mu; same shape.
+    mu
+        What is stated, where canaries have several, the largest of them the subject's; they go with `scores`.
+    """
+    rest = np.where(first, scores, -scores) - (subject.mu if mu is None else mu) / 2
+    yield mean(subject, "signal of canaries", rest + subject.mu / 2, subject.mu / 2)
+    yield variance(subject, "deviation of canaries' scores", rest)
+
+
+def distribution(
+    subject: Subject, test: str, numbers: np.ndarray, law: Callable[[np.ndarray], np.ndarray], grain: float
+) -> Verdict:
+    """Whether independent numbers follow a stated law, both tails.
+
+    The largest distance of both distribution functions, against the band of Dvoretzky, Kiefer and Wolfowitz (Massart,
+    1990); a distance of that band and the one of POWER's false alarms would be seen.
+
+    Parameters
+    ----------
+    numbers
+        Any shape.
+    law
+        The probability that a number is at most each of some values.
+    grain
+        By how much the law's numbers may be off.
+    """
+    ordered = np.sort(numbers, axis=None)
+    count = len(ordered)
+    steps = np.arange(count + 1) / count
+    above, below = np.split(law(np.concatenate([ordered + grain, ordered - grain])), 2)
+    distance = max((steps[1:] - above).max(), (below - steps[:-1]).max())
+    band, seen = (np.sqrt(np.log(2 / chance) / (2 * count)) for chance in (FALSE_ALARM, 1 - POWER))
+    return _within(subject, test, count, 0.0, max(0.0, float(distance)), 0.0, band, band + seen)
+
+
+def _within(
+    subject: Subject,
+    test: str,
+    draws: int,
+    stated: float,
+    measured: float,
+    low: float,
+    high: float,
+    detectable: float,
+) -> Verdict:
+    status = "consistent" if low <= measured <= high else "violated"
+    return Verdict(subject, test, status, draws, stated, measured, float(low), float(high), float(detectable))
 
 
 def worst(outcome: pl.DataFrame, epsilon: str = "epsilon_exact") -> dict:
     """The row of the realization whose worst record is worst off by a column; the first of several, null comes last."""
     order = outcome.sort(pl.col(epsilon).fill_null(-1.0), descending=True, maintain_order=True)
     return order.row(0, named=True)
+
+
+def width(rounds: int) -> int:
+    """How many coordinates give a test of noise its draws, of so many rounds in all."""
+    return -(-DRAWS // rounds)
 
 
 def coins(generator: np.random.Generator, *shape: int) -> np.ndarray:

@@ -38,8 +38,8 @@ ACCURACY_FIGURES = dict.fromkeys(("accuracy", "accuracy_seconds", "accuracy_joul
 # Of all systems; captions stand in the workflow's folder report/.
 COMMON_FIGURES = {"holdings": ("holdings",), "audit": ("audit",)}  # holdings: where samples are dealt out
 COMMON_TABLES = {
-    "audit": "What attacks on the training path of each scheme find, in the realization whose worst record is worst "
-    "off: lower bounds on epsilon, beside the epsilon that is stated for what the observer sees.",
+    "audit": "Tests of the code that trains, of each scheme, in the realization whose worst record is worst off: what "
+    "was measured, what is stated, between which values it may be, and the smallest fault that would have been seen.",
 }
 COMMON_OUTCOMES = {
     "accuracy": Outcome("Final test accuracy", "more", "~%"),

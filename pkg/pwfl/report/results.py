@@ -17,11 +17,6 @@ SQUEEZED = 0.1  # share of an axis below which a scheme asks for a logarithmic o
 FINAL = ("accuracy", "loss", *USER_ACCURACIES)  # what a training ends with
 TERMS = ("delta", "unit", "neighbouring_relation", "sampling", "observer", "guarantee")
 KEPT = ("trained", "no_user_scheduled")  # trainings whose accuracy is a result
-EPSILONS = {  # of the table audit -> what the legend calls it, its colour, its shape
-    "epsilon_upper": ("stated", "#000000", "diamond"),
-    "epsilon_lower_gaussian": ("found, if noise is normal", "#0072B2", "triangle-right"),
-    "epsilon_lower": ("found, whatever the noise's law", "#56B4E9", "circle"),
-}
 
 
 def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
@@ -77,47 +72,45 @@ def loss(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
 
 
 def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """For each attack on a scheme, the epsilon that is stated and the lower bounds that were found."""
+    """Each test of a scheme's code, whether it passed, and the smallest fault that it would have seen."""
     frame = tables["audit"]
-    drawn = frame.filter(pl.col("epsilon_upper").is_finite() & pl.col("epsilon_lower").is_not_null())
-    label = pl.format("{}: {}", "scheme", "observer")
-    if drawn["delta"].n_unique() > 1:
-        label = pl.format("{}, delta = {}", label, pl.col("delta").map_elements("{:.3g}".format, pl.String))
-    attack = label.map_elements(lambda whole: "\n".join(textwrap.wrap(whole, LABEL)), pl.String)
-    drawn = drawn.with_columns(best=pl.max_horizontal("epsilon_lower", "epsilon_lower_gaussian"), attack=attack)
+    subject = pl.format("{}: {}", "scheme", "observer")
+    drawn = frame.filter(pl.col("measured").is_not_null()).with_columns(
+        subject=subject.map_elements(lambda whole: "\n".join(textwrap.wrap(whole, LABEL)), pl.String),
+        seen=pl.col("detectable").map_elements("{:.2g}".format, pl.String),
+    )
     left_out = frame.join(drawn, on=["scheme", "observer"], how="anti")["scheme"].unique(maintain_order=True)
-    heading, axis = "Epsilon: stated, and found by attacks on the training path", "Epsilon"
+    heading = "Audit of the code that trains, against what is stated"
     if drawn.is_empty():
-        why = "no attack is defined" if frame.is_empty() else "nothing is sent, or nothing is hidden"
-        return theme.empty(why, axis, "Attack", heading)
-    deltas = ", ".join(f"{delta:.3g}" for delta in drawn["delta"].unique(maintain_order=True))
+        why = "no test is defined" if frame.is_empty() else "nothing is sent, or nothing is hidden"
+        return theme.empty(why, "Test", "Scheme and observer", heading)
     subtitle = [
-        f"{theme.ranged(drawn['canaries'], 'canaries')} an attack; delta = {deltas}",
-        f"a lower bound is too high with probability {frame['false_alarm'].first():g}",
+        f"{theme.ranged(drawn['draws'], 'numbers')} a test; false alarms: {frame['false_alarm'][0]:g} a test",
+        f"below each mark: the smallest fault that is seen with probability {frame['power'][0]:g}",
     ]
     if len(left_out):
         subtitle.append("not drawn, since nothing is sent or nothing is hidden: " + ", ".join(left_out))
-    index = ["attack", "scheme", "observer", "delta", "canaries"]
-    points = drawn.unpivot(list(EPSILONS), index=index, value_name="epsilon").drop_nulls()
-    names, colours, shapes = map(list, zip(*EPSILONS.values(), strict=True))
-    points = points.with_columns(value=pl.col("variable").replace_strict(list(EPSILONS), names, return_dtype=pl.String))
-    lines = max(label.count("\n") + 1 for label in drawn["attack"])
+    lines = max(label.count("\n") + 1 for label in drawn["subject"])
     labels = alt.Axis(labelLimit=400, labelExpr="split(datum.label, '\\n')", labelOffset=-7.5 * (lines - 1))
-    y = alt.Y("attack:N", title=None, sort=drawn["attack"].to_list(), axis=labels)
-    scale = alt.Scale(type="sqrt", zero=True)
-    x = alt.X("best:Q", scale=scale, title=axis)
-    gaps = alt.Chart(drawn).mark_rule(color="#999").encode(x=x, x2="epsilon_upper:Q", y=y)
-    tips = {"scheme:N": "Scheme", "observer:N": "Observer", "delta:Q": ("Delta", "~g"), "canaries:Q": "Canaries"}
-    points = alt.Chart(points).mark_point(filled=True, size=90, opacity=1)
-    marks = points.encode(
-        x=alt.X("epsilon:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=6)),
+    subjects, tests = (drawn[name].unique(maintain_order=True).to_list() for name in ("subject", "test"))
+    y = alt.Y("subject:N", title=None, sort=subjects, axis=labels)
+    x = alt.X("test:N", title=None, sort=tests, axis=alt.Axis(labelAngle=-90, labelLimit=300, orient="top"))
+    statuses = ["consistent", "violated"]
+    colours, shapes = (alt.Scale(domain=statuses, range=kind) for kind in (["#0072B2", "#D55E00"], ["circle", "cross"]))
+    tips = {"scheme:N": "Scheme", "observer:N": "Observer", "test:N": "Test", "draws:Q": ("Numbers", "~s")}
+    named = {"stated": "Stated", "measured": "Measured", "low": "At least", "high": "At most", "detectable": "Is seen"}
+    tips |= {f"{column}:Q": (name, ".4g") for column, name in named.items()}
+    marks = alt.Chart(drawn).mark_point(filled=True, size=110, opacity=1, yOffset=-6)
+    marks = marks.encode(
+        x=x,
         y=y,
-        color=alt.Color("value:N", title=None, scale=alt.Scale(domain=names, range=colours)),
-        shape=alt.Shape("value:N", title=None, scale=alt.Scale(domain=names, range=shapes)),
-        tooltip=theme.tips(tips | {"value:N": "Which", "epsilon:Q": (axis, ".4g")}),
+        color=alt.Color("status:N", title=None, scale=colours),
+        shape=alt.Shape("status:N", title=None, scale=shapes),
+        tooltip=theme.tips(tips),
     )
+    text = alt.Chart(drawn).mark_text(dy=9).encode(x=x, y=y, text="seen:N")
     title = alt.TitleParams(heading, subtitle=subtitle)
-    return alt.layer(gaps, marks).properties(title=title, width=theme.WIDTH, height=alt.Step(14 * lines + 10))
+    return alt.layer(marks, text).properties(title=title, width=theme.WIDTH, height=alt.Step(max(14 * lines + 10, 36)))
 
 
 def holdings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:

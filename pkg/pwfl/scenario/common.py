@@ -106,7 +106,7 @@ class Shards(Section):
 class DataSource(Section):
     """What is learned."""
 
-    dataset: Dataset = dataset(stages="channel train account")
+    dataset: Dataset = dataset(stages="channel train account audit")
     folder: str | None = parameter(
         None, "folder of the four IDX files (.gz or plain) of MNIST or Fashion-MNIST; without it Keras downloads them"
     )
@@ -126,10 +126,10 @@ class DataSource(Section):
 
 
 class Audit(Section):
-    """Attacks on the training path, whose success bounds epsilon from below."""
+    """Tests of the code that trains, against what is stated of it."""
 
     canaries: int = parameter(
-        4000, "scores that an attack collects; more bound epsilon more tightly", stages="audit", ge=10, le=1_000_000
+        4000, "records whose signal is looked for; more see smaller faults", stages="audit", ge=10, le=1_000_000
     )
 
 

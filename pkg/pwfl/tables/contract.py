@@ -201,17 +201,27 @@ def clipped_share():
 
 
 class Audit(dy.Schema):
-    """What attacks on the training path found, beside what `account` states (`audit`)."""
+    """What tests of the code that trains measured, beside what `account` states (`audit`)."""
 
     realization = key("the one whose worst record is worst off")
-    observer = dy.String(primary_key=True, description="what is attacked")
+    observer = dy.String(primary_key=True, description="what is tested: the messages that it sees")
+    test = dy.String(primary_key=True, description="of what")
     status = dy.Enum(AUDIT_STATUSES, nullable=False)
-    canaries = dy.Int64(nullable=False, min=0, description="scores")
-    delta = dy.Float64(primary_key=True, min=0, max_exclusive=1)
-    epsilon_upper = epsilon("what is stated; null: nobody sends", nullable=True)
-    epsilon_lower = epsilon("found, whatever the noise's law; null: no scores", nullable=True)
-    epsilon_lower_gaussian = epsilon("found, if the noise is normal; null: no scores, or other noise", nullable=True)
-    false_alarm = dy.Float64(nullable=False, min=0, max=1, description="probability that a lower bound is too high")
+    draws = dy.Int64(nullable=False, min=0, description="numbers that the test is made on")
+    delta = dy.Float64(nullable=False, min=0, max_exclusive=1)
+    epsilon = epsilon("stated of the observer; null: nobody sends", nullable=True)
+    stated = dy.Float64(nullable=True, description="what is measured, if all is as stated; null: nothing to test")
+    measured = dy.Float64(nullable=True)
+    low = dy.Float64(nullable=True, description="`measured` below: violated")
+    high = dy.Float64(nullable=True, description="`measured` above: violated")
+    detectable = dy.Float64(
+        nullable=True,
+        min=0,
+        description="the smallest fault that is seen with probability `power`: by which share a sensitivity or signal "
+        "is too large, or noise too small; a correlation; a mean in deviations; a distance of distribution functions",
+    )
+    false_alarm = dy.Float64(nullable=False, min=0, max=1, description="probability that what is right is violated")
+    power = dy.Float64(nullable=False, min=0, max=1)
 
 
 class Holdings(PerUser):

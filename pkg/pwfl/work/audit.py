@@ -1,4 +1,4 @@
-"""The stage `audit`: a system's attacks, on the realizations that are asked for."""
+"""The stage `audit`: a system's tests of its code, on the realizations that are asked for."""
 
 import polars as pl
 
@@ -11,4 +11,4 @@ def run(task: Task, found: Tables) -> Tables:
     asked = pl.col("realization") < task.values.realizations
     inputs = StageTables(task.stage, {name: frame.filter(asked) for name, frame in tables_read(task, found).items()})
     with module(task) as own:
-        return {"audit": audit.table(own.attacks(task.values, inputs))}
+        return {"audit": audit.table(own.verdicts(task.values, inputs))}

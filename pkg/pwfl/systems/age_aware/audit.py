@@ -6,14 +6,16 @@ reverse kernels that the account rests on are tested from the other side of time
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from scipy import stats
 from scipy.special import logsumexp
 
 from pwfl import streams
-from pwfl.privacy.audit import Attack, worst
+from pwfl.privacy import audit
 from pwfl.systems.age_aware import markov
 from pwfl.systems.age_aware.rounds import Clients, sample_means, uploads
 
@@ -21,66 +23,133 @@ if TYPE_CHECKING:
     from pwfl.systems.age_aware.parameters import AgeAware
 
 CHAINS = 100  # simulated for each score asked for: they are cheap, and count where they end in one of two states
-DECIMALS = 6  # of a score: the last digits of noisy floating-point numbers tell more than real numbers do
+CELL, TAIL = 1e-3, 40.0  # of an upload, and how far out it is looked at, in scales of its noise
 
 
-def attacks(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> Iterator[Attack]:
+def verdicts(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
     """On the noisy upload of the worst-off client of the worst-off case, held to the exact epsilon at T."""
-    outcome = worst(tables["outcome"])
+    outcome = audit.worst(tables["outcome"])
     realization, horizon = outcome["realization"], scenario.schedule.horizon
     chosen = (pl.col("realization") == realization) & (pl.col("case") == outcome["case"])
     leakage = tables["leakage"].filter(chosen).sort("epsilon_exact", descending=True, maintain_order=True)
     client = leakage.row(0, named=True)
-    user = (
-        tables["users"]
-        .filter(pl.col("realization") == realization, pl.col("user") == client["user"])
-        .row(0, named=True)
-    )
-    scale = tables["noise"].filter(chosen, pl.col("user") == client["user"])["noise_scale_wh"][0]
-    generator, chains = streams.generator(scenario.seed, "audit", realization), CHAINS * scenario.audit.canaries
-    first, scores = canary_scores(generator, chains, user, client["collection_time"], horizon, scale)
+    own = (pl.col("realization") == realization) & (pl.col("user") == client["user"])
+    user = tables["users"].filter(own).row(0, named=True)
     observer = f"client {client['user']}'s upload, target {client['target_epsilon']:g}; a record as it is at T"
-    yield Attack(realization, observer, outcome["delta"], outcome["epsilon_exact"], False, first, scores)
+    subject = audit.Subject(realization, observer, outcome["delta"], outcome["epsilon_exact"])
+    scale = tables["noise"].filter(chosen, pl.col("user") == client["user"])["noise_scale_wh"][0]
+    states, samples = np.array(user["states_wh"]), user["samples"]
+    moved = np.ptp(states) / samples
+    yield audit.sensitivity(subject, moves(states, samples), moved)
+    stated = moved / client["epsilon_classical"]
+    yield from audit.laplace(subject, noise(scenario, scale), stated)
+
+    generator, chains = streams.generator(scenario.seed, "audit", realization), CHAINS * scenario.audit.canaries
+    start, transition = np.array(user["start"]), np.array(user["transition"])
+    kernel = markov.reverse_kernels(transition, start, horizon)[client["collection_time"]]
+    ends = worst_ends(kernel, states / samples, stated)
+    ratio = partial(log_ratio, kernel[ends], states / samples, stated)
+    record = Clients(states, np.array([1]), start[None], transition[None])
+    first, uploaded = canaries(
+        generator, chains, record, states[ends], (client["collection_time"], horizon), samples, scale
+    )
+    law = partial(loss_law, kernel[ends], states / samples, stated)
+    told = np.where(first, ratio(uploaded), -ratio(uploaded))
+    yield audit.distribution(subject, audit.LOSS, told, law, 2 * CELL)
+    yield audit.bounded(subject, np.abs(ratio(cells(states / samples, stated))), subject.epsilon)
 
 
-def canary_scores(
-    generator: np.random.Generator, chains: int, user: dict, time: int, horizon: int, scale: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Coins and scores of independent runs of one record.
+def moves(states: np.ndarray, samples: int) -> np.ndarray:
+    """How far a mean of samples moves for each of them that is the largest state in place of the least."""
+    unchanged = np.eye(len(states))[None]
+    ends = [
+        Clients(states, np.array([samples]), np.eye(len(states))[[state]], unchanged)
+        for state in (states.argmin(), states.argmax())
+    ]
+    means = [sample_means(np.random.default_rng(0), end, 0, 1)[0, 0, 0] for end in ends]
+    return np.array([(means[1] - means[0]) / samples])
+
+
+def noise(scenario: "AgeAware", scale: float) -> np.ndarray:
+    """The noise of uploads of means that are zero, in two realizations, shape (realization, 1, draw)."""
+    count = audit.width(2)
+    drawn = [streams.generator(scenario.seed, "noise", run).laplace(size=(1, count)) for run in range(2)]
+    return np.array([uploads(np.zeros((1, count)), scale, each) for each in drawn])
+
+
+def worst_ends(kernel: np.ndarray, values: np.ndarray, scale: float) -> list[int]:
+    """The two states at T that the largest uploads tell apart best, which no upload exceeds.
 
     Parameters
     ----------
-    generator
-        Of the chains and the noise.
-    chains
-        How many are simulated; those that end in one of the two states that reveal most count.
-    user
-        The client's row of the table `users`.
-    time, horizon
-        When it collects, and T.
+    kernel
+        Pr(X_t = column | X_T = row).
+    values
+        What each state adds to an upload.
     scale
-        Of its Laplace noise, Wh.
-
-    Returns
-    -------
-    Coins and scores, shape (run,). A score is the log-likelihood ratio of the upload, of which the other records'
-    part is taken away.
+        Of the noise.
     """
-    states, start, transition = (np.array(user[name]) for name in ("states_wh", "start", "transition"))
-    kernel = markov.reverse_kernels(transition, start, horizon)[time]  # Pr(X_t = column | X_T = row)
-    # What the largest uploads tell of each pair of states at T, which no upload exceeds.
     with np.errstate(divide="ignore"):
         log_kernel = np.log(kernel)
-    far = logsumexp(log_kernel + states / user["samples"] / scale, axis=1)
-    near = logsumexp(log_kernel - states / user["samples"] / scale, axis=1)
+    far, near = (logsumexp(log_kernel + sign * values / scale, axis=1) for sign in (1, -1))
     told = np.maximum(np.abs(far[:, None] - far), np.abs(near[:, None] - near))
-    ends = np.unravel_index(told.argmax(), told.shape)
-    record = Clients(states, np.array([1]), start[None], transition[None])
+    return list(np.unravel_index(told.argmax(), told.shape))
+
+
+def canaries(
+    generator: np.random.Generator,
+    chains: int,
+    record: Clients,
+    ends: np.ndarray,
+    times: tuple[int, int],
+    samples: int,
+    scale: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which of two values each canary has at T, and what its client uploads, the other records' part taken away.
+
+    Parameters
+    ----------
+    chains
+        How many are simulated; those that end in one of `ends` count.
+    record
+        One record alone.
+    times
+        When it is collected, and T.
+    samples, scale
+        Of the client's mean, and of its noise.
+    """
+    time, horizon = times
     drawn = sample_means(generator, record, horizon, chains)
-    kept = drawn[np.isin(drawn[:, 0, horizon], states[list(ends)]), 0]
-    value, first = kept[:, time] / user["samples"], kept[:, horizon] == states[ends[0]]
-    upload = uploads(value, scale, generator.laplace(size=len(kept)))
-    likelihoods = [
-        logsumexp(log_kernel[end] - np.abs(upload[:, None] - states / user["samples"]) / scale, axis=1) for end in ends
-    ]
-    return first, (likelihoods[0] - likelihoods[1]).round(DECIMALS)
+    kept = drawn[np.isin(drawn[:, 0, horizon], ends), 0]
+    uploaded = uploads(kept[:, time] / samples, scale, generator.laplace(size=len(kept)))
+    return kept[:, horizon] == ends[0], uploaded
+
+
+def log_ratio(kernel: np.ndarray, values: np.ndarray, scale: float, upload: np.ndarray) -> np.ndarray:
+    """The log-likelihood ratio of two states at T, given an upload; `kernel` has a row for each of them."""
+    with np.errstate(divide="ignore"):
+        log_kernel = np.log(kernel)
+    first, other = (logsumexp(row - np.abs(upload[:, None] - values) / scale, axis=1) for row in log_kernel)
+    return first - other
+
+
+def cells(values: np.ndarray, scale: float) -> np.ndarray:
+    """Uploads CELL scales apart, from TAIL below the least value to TAIL above the largest."""
+    return np.arange(values.min() - TAIL * scale, values.max() + TAIL * scale, CELL * scale)
+
+
+def loss_law(kernel: np.ndarray, values: np.ndarray, scale: float, losses: np.ndarray) -> np.ndarray:
+    """The probability that the log-likelihood ratio, in favour of what is so, is at most each loss.
+
+    Of both states alike; by the probabilities of the cells that an upload may be in.
+    """
+    upload = cells(values, scale)
+    below = stats.laplace.cdf(upload[:, None], values, scale) @ kernel.T  # (upload, state)
+    mass = np.diff(below, axis=0, prepend=0.0)
+    ratio = log_ratio(kernel, values, scale, upload)
+    found = np.zeros(len(losses))
+    for told, weight in ((ratio, mass[:, 0]), (-ratio, mass[:, 1])):
+        order = told.argsort(kind="stable")
+        total = np.concatenate([[0.0], weight[order].cumsum()])
+        found += total[np.searchsorted(told[order], losses, side="right")] / 2
+    return found

@@ -101,9 +101,9 @@ class Privacy(Section):
 class Training(Section):
     """Stochastic gradient descent (2)."""
 
-    features: common.Features = common.features(stages="train account")
-    directions: int | None = common.directions(stages="train account")
-    hidden_layers: list[common.Width] = common.hidden_layers([64], stages="train account")
+    features: common.Features = common.features(stages="train account audit")
+    directions: int | None = common.directions(stages="train account audit")
+    hidden_layers: list[common.Width] = common.hidden_layers([64], stages="train account audit")
     rounds: common.Count = parameter(1000, "rounds T", stages="channel schedule noise train account audit report")
     learning_rate: common.StepSize = parameter(0.5, "step size eta", stages="train")
     clip_norm: common.Scale = parameter(

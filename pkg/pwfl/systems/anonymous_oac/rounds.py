@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from pwfl.learning import datasets, engine, network
 from pwfl.learning.engine import Backward, Weights
+from pwfl.tables.arrays import to_array
 
 if TYPE_CHECKING:
     from pwfl.systems.anonymous_oac.parameters import Training
@@ -88,6 +89,54 @@ class Sent(NamedTuple):
         return cls(*map(tf.constant, (rows, stops, mean_weight, noise_std), types))
 
 
+def drawn(
+    schedule: pl.DataFrame,
+    noise: pl.DataFrame,
+    samples: np.ndarray,
+    generator: np.random.Generator,
+    channel_noise: float = 0.0,
+) -> Sent:
+    """What a realization sends: batches drawn by its schedule, and noise as its table says.
+
+    Rows are places of records that follow each other device by device.
+
+    Parameters
+    ----------
+    schedule, noise
+        The realization's rows of the tables.
+    samples
+        Each device's number of records, shape (device,).
+    channel_noise
+        Variance of the noise that the server hears beside.
+    """
+    noise_std, divisor = (to_array(noise, name, "round") for name in ("noise_std", "divisor"))
+    rows, stops = batches(schedule, samples, len(divisor), generator)
+    std = np.sqrt(noise_std.astype(np.float32) ** 2 + np.float32(channel_noise))
+    return Sent.of(rows, stops, mean_weights(stops, divisor), std)
+
+
+def received(
+    backward: Backward,
+    weights: Weights,
+    x: tf.Tensor,
+    y: tf.Tensor | None,
+    sent: Sent,
+    clip_norm: tf.Tensor,
+    key: tf.Tensor,
+    t: tf.Tensor,
+) -> tuple[Weights, tf.Tensor]:
+    """What the server receives in round t, (2), and the share of clipped ones among the batch's records.
+
+    mean_weight mean of the batch's clipped gradients + noise; parameters are those of `train_rounds`.
+    """
+    batch = sent.rows[sent.stops[t] : sent.stops[t + 1]]
+    labels = None if y is None else tf.gather(y, batch)
+    gradient, share = engine.per_sample_gradient(backward, tf.gather(x, batch), labels, clip_norm)(weights)
+    noise = engine.normals(weights, key, t)
+    update = [sent.mean_weight[t] * g + sent.noise_std[t] * n for g, n in zip(gradient, noise, strict=True)]
+    return update, share
+
+
 def train_rounds(
     backward: Backward,
     weights: Weights,
@@ -99,7 +148,7 @@ def train_rounds(
     first_round: tf.Tensor,
     rounds: tf.Tensor,
 ) -> tuple[Weights, tf.Tensor]:
-    """Run rounds of w <- w - eta (mean_weight mean of the batch's clipped gradients + noise), (2).
+    """Run rounds of w <- w - eta of what is `received`, (2).
 
     Parameters
     ----------
@@ -119,13 +168,9 @@ def train_rounds(
     clip, step_size = tf.constant(step.clip_norm, tf.float32), tf.constant(step.learning_rate, tf.float32)
     clipped, records = tf.constant(0.0), tf.constant(0.0)
     for t in tf.range(first_round, first_round + rounds):
-        batch = sent.rows[sent.stops[t] : sent.stops[t + 1]]
-        labels = None if y is None else tf.gather(y, batch)
-        gradient, share = engine.per_sample_gradient(backward, tf.gather(x, batch), labels, clip)(weights)
-        noise = engine.normals(weights, key, t)
-        update = [sent.mean_weight[t] * g + sent.noise_std[t] * n for g, n in zip(gradient, noise, strict=True)]
+        update, share = received(backward, weights, x, y, sent, clip, key, t)
         weights = [w - step_size * u for w, u in zip(weights, update, strict=True)]
-        count = tf.cast(tf.size(batch), tf.float32)
+        count = tf.cast(sent.stops[t + 1] - sent.stops[t], tf.float32)
         clipped, records = clipped + tf.math.multiply_no_nan(share, count), records + count
     return weights, clipped / records
 

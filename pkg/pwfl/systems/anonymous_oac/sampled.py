@@ -30,6 +30,7 @@ NEGLIGIBLE = 1e-6  # epsilon
 TOLERANCE = 1e-4  # of a target, relative
 STEPS = 20  # of the secant method; usual are 3
 LARGEST_LOSS = 2000.0  # of a round: what is worse counts as no guarantee
+FARTHEST = 600.0  # loss that is told from larger ones; exp() of more overflows
 REMOVE, ADD = AdjacencyType.REMOVE, AdjacencyType.ADD
 
 
@@ -209,9 +210,23 @@ def opposite_epsilon(
     """
     if _beyond(multiplier):
         return np.full(len(rounds), np.inf)
-    limit = float(np.diff(_opposite_likelihoods(rates.values.max(), multiplier, TAIL * multiplier + 0.5))[0])
-    mass = _mass(partial(opposite_records, multiplier=multiplier), rates, (-limit, limit), interval)
-    return _composed(PrivacyLossDistribution(mass), rounds, delta)
+    return _composed(PrivacyLossDistribution(_opposite_mass(rates, multiplier, interval)[0]), rounds, delta)
+
+
+def opposite_loss(rates: Rates, multiplier: float, rounds: int, losses: np.ndarray) -> np.ndarray:
+    """The probability that the privacy loss of that pair of data is at most each of some values, after some rounds.
+
+    The pair is symmetric: its loss is below -e under one as it is above e under the other. With H(e) the hockey-stick
+    divergence at exp(e), which is linear in exp(e) between two points of a loss, a loss is above e with probability
+    -dH / dexp(e) under the other, and H(e) + exp(e) times as much under the one.
+    """
+    mass, interval = _opposite_mass(rates, multiplier, COARSE)
+    size = np.floor(np.minimum(np.abs(losses), FARTHEST) / interval) * interval
+    points, place = np.unique(size, return_inverse=True)
+    composed = PrivacyLossDistribution(mass).self_compose(rounds)
+    here, next_ = (np.array(composed.get_delta_for_epsilon(list(points + step))) for step in (0.0, interval))
+    scaled = (here - next_) / np.expm1(interval)
+    return np.where(losses < 0, (np.exp(-points) * scaled)[place], 1 - (here + scaled)[place])
 
 
 def opposite_records(rate: float, epsilon: np.ndarray, multiplier: float) -> np.ndarray:
@@ -304,6 +319,18 @@ def _opposite_likelihoods(rate: float, multiplier: float, x: float) -> list[floa
     return [np.logaddexp(absence, np.log(rate) + (sign * x / 2 - 1 / 8) / multiplier**2) for sign in (-1, 1)]
 
 
+def _opposite_mass(rates: Rates, multiplier: float, interval: float) -> tuple[pld_pmf.PLDPmf, float]:
+    """The privacy loss of a round of `opposite_records`, and the interval of its points."""
+    limit = float(np.diff(_opposite_likelihoods(rates.values.max(), multiplier, TAIL * multiplier + 0.5))[0])
+    mass = _mass(partial(opposite_records, multiplier=multiplier), rates, (-limit, limit), interval)
+    return mass, _interval((-limit, limit), interval)
+
+
+def _interval(limits: tuple[float, float], interval: float) -> float:
+    """Between points of a round's privacy loss between some limits: `interval`, or more for at most POINTS."""
+    return max(interval, (limits[1] - limits[0]) / POINTS)
+
+
 def _limits(rates: Rates, multiplier: float) -> list[tuple[float, float]]:
     """Between which losses each direction of a round's pair is looked at, TAIL standard deviations out."""
     highest = rates.values.max()
@@ -315,8 +342,7 @@ def _mass(
     curve: Callable[[float, np.ndarray], np.ndarray], rates: Rates, limits: tuple[float, float], interval: float
 ) -> pld_pmf.PLDPmf:
     """The privacy loss of a round, from the hockey-stick curve that it has at each rate."""
-    lower, upper = limits
-    interval = max(interval, (upper - lower) / POINTS)
+    (lower, upper), interval = limits, _interval(limits, interval)
     steps = np.arange(np.floor(lower / interval), np.ceil(upper / interval) + 1)
     epsilon = steps * interval
     mixed = np.full_like(epsilon, rates.lost)

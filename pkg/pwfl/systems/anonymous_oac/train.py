@@ -12,7 +12,7 @@ from pwfl import streams
 from pwfl.learning import datasets, engine, features, partition
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.systems.anonymous_oac.costs import in_turn, spent
-from pwfl.systems.anonymous_oac.rounds import Sent, batches, history_function, mean_weights
+from pwfl.systems.anonymous_oac.rounds import drawn, history_function
 from pwfl.tables.arrays import to_array
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def trainer(
     rounds = engine.evaluation_rounds(training.rounds, training.evaluate_every)
     history_of = history_function(widths, rounds, training, data)
     # In turn, uploads are digital: no error.
-    channel_noise = np.float32(0.0 if in_turn(tables) else scenario.radio.noise_variance)
+    channel_noise = 0.0 if in_turn(tables) else scenario.radio.noise_variance
     costs = spent(scenario, tables)
     users = tables["users"].partition_by("realization", as_dict=True)
     schedule = tables["schedule"].partition_by("realization", as_dict=True)
@@ -47,12 +47,11 @@ def trainer(
         samples = to_array(users[realization,], "samples", "user")
         owned = partition.deal_out(scenario.data, data.y_train, samples, seed, realization)
         taken = schedule.get((realization,), tables["schedule"].clear())
-        rows, stops = batches(taken, samples, training.rounds, streams.generator(seed, "records", realization))
-        noise_std, divisor = (to_array(noise[realization,], name, "round") for name in ("noise_std", "divisor"))
-        std = np.sqrt(noise_std.astype(np.float32) ** 2 + channel_noise)
+        generator = streams.generator(seed, "records", realization)
+        sent = drawn(taken, noise[realization,], samples, generator, channel_noise)
         found = history_of(
             [tf.constant(w) for w in glorot_uniform(widths, streams.generator(seed, "weights", realization))],
-            sent=Sent.of(np.concatenate(owned)[rows], stops, mean_weights(stops, divisor), std),
+            sent=sent._replace(rows=tf.gather(tf.constant(np.concatenate(owned), tf.int32), sent.rows)),
             key=tf.constant(streams.key(seed, "noise", realization), tf.int64),
         )
         accuracies, losses, shares = (values.numpy() for values in found)
@@ -61,7 +60,7 @@ def trainer(
         log.info(
             "realization %d: %.1f records a round, %s, accuracy %.4f",
             realization,
-            len(rows) / training.rounds,
+            len(sent.rows) / training.rounds,
             status,
             history[-1][1],
         )

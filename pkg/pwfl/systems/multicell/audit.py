@@ -1,35 +1,61 @@
-"""Audit of the system `multicell`, in the style of Andrew et al. (2024, "One-shot Empirical Privacy Estimation").
+"""Audit of the system `multicell`: one user's uploads, and the sums of all that the server's model takes.
 
-The loss is <w, x> + b, so that a record's gradient is the record itself, and a 1 for the bias. Canary j
-is plus or minus c u_j, with u_j orthonormal and c so large that clipping leaves no bias: its clipped
-gradient is +-L u_j. An observer of noisy sums of gradients has nothing better than the sum over rounds
-of their products with u_j, the log-likelihood ratio of both records but for a factor. Where senders change
-from interval to interval, each interval's sum counts by the canary's share of it over its noise's variance.
+Signals are tested in the style of Andrew et al. (2024, "One-shot Empirical Privacy Estimation"). The loss is
+<w, x> + b, so that a record's gradient is the record itself, and a 1 for the bias. Canary j is plus or minus c u_j,
+with u_j orthonormal and c so large that clipping leaves no bias: its clipped gradient is +-L u_j. An observer of noisy
+sums of gradients has nothing better than the sum over rounds of their products with u_j, each by the canary's share of
+it over its noise's variance.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
 import tensorflow as tf
 
 from pwfl import streams
+from pwfl.learning import adversarial, features
 from pwfl.learning.linear import LARGE, linear, linear_losses
-from pwfl.privacy.audit import RUNS, Attack, coins, signs_of, worst
+from pwfl.privacy import audit
 from pwfl.privacy.gaussian import exact_epsilon, zcdp
 from pwfl.systems.multicell.assigned import KEYS, assigned
-from pwfl.systems.multicell.rounds import Senders, advance_function
-from pwfl.systems.multicell.server import aggregated_noise_std, counts
+from pwfl.systems.multicell.model import shapes
+from pwfl.systems.multicell.rounds import Senders, advance_function, logits_of, model_of
+from pwfl.systems.multicell.server import counts
 from pwfl.tables.arrays import to_array
 
 if TYPE_CHECKING:
     from pwfl.systems.multicell.parameters import Multicell, Training
 
-WIDEST = 200  # canaries in one run
+WIDEST, RUNS = 200, 500  # canaries in one run, and runs of all rounds, at most
 
 
-def attacks(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> Iterator[Attack]:
+class Users(NamedTuple):
+    """Those whose messages the observer sees, and which of them is tested.
+
+    Attributes
+    ----------
+    samples
+        K_i, shape (user,).
+    scheduled, noise_std
+        Who sends in each interval, and sigma_i, shape (interval, user).
+    target
+        The place of the user that is tested.
+    """
+
+    samples: np.ndarray
+    scheduled: np.ndarray
+    noise_std: np.ndarray
+    target: int
+
+    def alone(self) -> "Users":
+        """The tested user without the others."""
+        own = slice(self.target, self.target + 1)
+        return Users(self.samples[own], self.scheduled[:, own], self.noise_std[:, own], 0)
+
+
+def verdicts(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
     """On the worst-off user's uploads, and on the sums of all users' that the server's model takes.
 
     The first is held to the table `outcome`; the second to the exact epsilon of that sum, which is no
@@ -39,84 +65,131 @@ def attacks(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> Iterator[
     training = scenario.training
     per_user = training.clipping == "per_user"
     stated = "epsilon_worst_case" if per_user else "epsilon_exact"
-    outcome = worst(tables["outcome"], stated)
-    realization, delta, upper = outcome["realization"], outcome["delta"], outcome[stated]
-    if upper is None:
-        yield Attack(realization, "nobody sends", delta, None, True, np.empty(0, bool), np.empty(0))
+    outcome = audit.worst(tables["outcome"], stated)
+    realization, delta, epsilon = outcome["realization"], outcome["delta"], outcome[stated]
+    if epsilon is None:
+        yield audit.untested(audit.Subject(realization, "nobody sends", delta, None))
         return
     sent = assigned(tables).filter(pl.col("realization") == realization)
     sent = sent.join(tables["leakage"], on=["realization", "user"], how="semi").sort(KEYS)
     samples, scheduled, noise_std = (to_array(sent, name, *KEYS)[0] for name in ("samples", "scheduled", "noise_std"))
     samples = samples[0]
-    sensitivity = np.full(len(samples), 2.0) if per_user else 2 / samples  # of an upload, in clipping norms
-    signal = np.divide(sensitivity, noise_std, where=scheduled, out=np.zeros(scheduled.shape))
-    target = int(np.argmax((signal**2).sum(axis=0)))
+    moved = training.clip_norm * (np.full(len(samples), 2.0) if per_user else 2 / samples)  # by a record, in an upload
+    loss = np.divide(moved, noise_std, where=scheduled, out=np.zeros(scheduled.shape))
+    everyone = Users(samples, scheduled, noise_std, int(np.argmax((loss**2).sum(axis=0))))
+    user, moved = sent["user"][everyone.target], moved[everyone.target]
     generator = streams.generator(scenario.seed, "audit", realization)
 
-    def attack(users: np.ndarray, observer: str, upper: float) -> Attack:
-        canary = int(np.flatnonzero(users == target)[0])
-        own = (samples[users], scheduled[:, users], noise_std[:, users])
-        first, scores = canary_scores(scenario, *own, canary, generator)
-        return Attack(realization, observer, delta, upper, True, first.ravel(), scores.ravel())
-
-    user, everyone = sent["user"][target], np.arange(len(samples))
-    yield attack(everyone[[target]], f"user {user}'s upload of every round", upper)
-    share, std = in_sums(training, samples, scheduled, noise_std, target)
-    rho = zcdp(training.clip_norm * sensitivity[target] * share, std, training.rounds // len(scheduled)).sum()
-    yield attack(
-        everyone, f"sum of all uploads of every round, user {user}'s records", float(exact_epsilon(rho, delta))
-    )
+    upload = audit.Subject(realization, f"user {user}'s upload of every round", delta, epsilon)
+    yield from of_messages(scenario, upload, everyone.alone(), moved, generator)
+    share, std = in_sums(training, everyone)
+    rho = zcdp(moved * share, std, training.rounds // len(scheduled)).sum()
+    observer = f"sum of all uploads of every round, user {user}'s records"
+    summed = audit.Subject(realization, observer, delta, float(exact_epsilon(rho, delta)))
+    yield from of_messages(scenario, summed, everyone, moved, generator)
 
 
-def in_sums(
-    training: "Training", samples: np.ndarray, scheduled: np.ndarray, noise_std: np.ndarray, user: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """The share of a user's gradient in the sums of the intervals in which it sends, and their noise's deviations.
+def of_messages(
+    scenario: "Multicell", subject: audit.Subject, users: Users, moved: float, generator: np.random.Generator
+) -> Iterator[audit.Verdict]:
+    """Tests of what some users' messages add up to; `moved` is how far one record moves the tested user's at most."""
+    share, std = in_sums(scenario.training, users)
+    yield audit.sensitivity(subject, moves(scenario, users, generator), moved * share[0])
+    yield from audit.noise(subject, noise(scenario, users), np.repeat(std, _coherence(scenario, users))[:, None])
+    yield from audit.signal(subject, *canary_scores(scenario, users, generator))
 
-    Parameters are those of `canary_scores`.
+
+def in_sums(training: "Training", users: Users) -> tuple[np.ndarray, np.ndarray]:
+    """The tested user's share of the sums of the intervals in which it sends, and their noise's deviations."""
+    own = users.scheduled[:, users.target]
+    counted = counts(training, users.samples, users.scheduled, users.noise_std)[own]
+    noise = np.where(users.scheduled, users.noise_std, 0.0)[own]
+    total = counted.sum(axis=1)
+    return counted[:, users.target] / total, np.sqrt(((counted * noise) ** 2).sum(axis=1)) / total
+
+
+def moves(scenario: "Multicell", users: Users, generator: np.random.Generator) -> np.ndarray:
+    """How far the users' message moves as a record of the tested user is replaced by an opposite one, noise off.
+
+    For each layer in turn, the record first or last among the user's; all others are blank.
     """
-    own = scheduled[:, user]
-    counted = counts(training, samples, scheduled, noise_std)[own]
-    std = [aggregated_noise_std(*each) for each in zip(counted, scheduled[own], noise_std[own], strict=True)]
-    return counted[:, user] / counted.sum(axis=1), np.array(std)
+    training, size = scenario.training, features.size(scenario)
+    model, logits = model_of(training, size)[0], logits_of(training, size)
+    senders = Senders.of(training, users.samples, users.scheduled, users.noise_std)
+    interval = int(np.argmax(users.scheduled[:, users.target]))
+    # Where a mean is clipped, one record is to outweigh the other's biases.
+    outweighed = 100 * users.samples[users.target] if training.clipping == "per_user" else 1
+    before = users.samples[: users.target].sum()
+
+    def query(gradient, weights, *_):
+        return gradient(weights)
+
+    def released(weights, x, y):
+        advance = advance_function(
+            model, x, y, senders, len(users.scheduled), training, tf.constant(1.0), tf.constant(0, tf.int64), query
+        )
+        return advance(weights, tf.constant(interval * _coherence(scenario, users)), tf.constant(1))[0]
+
+    cases = adversarial.opposed(
+        logits, shapes(training, size), size.features, outweighed * training.clip_norm, generator
+    )
+    places = before, before + users.samples[users.target] - 1
+    return adversarial.moves(released, cases, users.samples.sum(), places)
 
 
-def canary_scores(
-    scenario: "Multicell",
-    samples: np.ndarray,
-    scheduled: np.ndarray,
-    noise_std: np.ndarray,
-    user: int,
-    generator: np.random.Generator,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Coins and scores of one user's canaries in several runs of all rounds.
+def noise(scenario: "Multicell", users: Users) -> np.ndarray:
+    """The noise of the users' message, of records without a gradient, in two realizations.
 
-    All records but the canaries are blank. Run r takes the noise of realization r.
+    Returns
+    -------
+    Shape (realization, round, coordinate), of the rounds in which the tested user sends.
+    """
+    training, coherence = scenario.training, _coherence(scenario, users)
+    rounds = np.flatnonzero(np.repeat(users.scheduled[:, users.target], coherence))
+    width = audit.width(2 * len(rounds))
+    one_each = np.ones_like(users.samples)
+    senders = Senders.of(training, users.samples, users.scheduled, users.noise_std)
+    few = Senders.of(training, one_each, users.scheduled, users.noise_std)._replace(noise_std=senders.noise_std)
+    x = tf.zeros([len(one_each), width])
+    keys = [streams.key(scenario.seed, "noise", run) for run in range(2)]
 
-    Parameters
-    ----------
-    samples
-        K_i of users who ever send, shape (user,).
-    scheduled, noise_std
-        Who sends in each interval, and sigma_i, shape (interval, user).
-    user
-        Whose records are canaries, by the place in these.
+    @tf.function
+    def heard(key):
+        advance = advance_function(
+            _linear(training), x, None, few, len(users.scheduled), training, tf.constant(1.0), key
+        )
+        start = [tf.zeros([width, 1]), tf.zeros(1)]
+        return tf.map_fn(
+            lambda t: -advance(start, t, tf.constant(1))[0][0][:, 0],
+            tf.constant(rounds, tf.int32),
+            fn_output_signature=tf.float32,
+            parallel_iterations=1,
+        )
+
+    return np.array([heard(tf.constant(key, tf.int64)).numpy() for key in keys], float)
+
+
+def canary_scores(scenario: "Multicell", users: Users, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Coins and scores of the tested user's canaries in several runs of all rounds.
+
+    All records but the canaries are blank. Run r takes the noise of realization r. Scores are log-likelihood ratios
+    over mu, of deviation 1 if the noise is as the tables say.
 
     Returns
     -------
     Which record each canary is, and its score, shape (run, canary).
     """
-    training = scenario.training
+    training, (samples, scheduled, noise_std, user) = scenario.training, users
+    coherence = _coherence(scenario, users)
     # A clipped mean has one direction, so there one record decides over all of it.
     width = 1 if training.clipping == "per_user" else min(samples[user], WIDEST)
     runs = min(-(-scenario.audit.canaries // width), RUNS)
-    first = coins(generator, runs, width)
+    first = audit.coins(generator, runs, width)
     keys = [streams.key(scenario.seed, "noise", run) for run in range(runs)]
-    share, std = in_sums(training, samples, scheduled, noise_std, user)
-    weight = tf.constant(share / std**2 / np.max(share / std**2), tf.float32)
+    share, std = in_sums(training, users)
+    weight = tf.constant(share / std**2 / np.sqrt(coherence * ((share / std) ** 2).sum()), tf.float32)
     own = tf.constant(np.flatnonzero(scheduled[:, user]), tf.int32)
-    senders, coherence = Senders.of(training, samples, scheduled, noise_std), training.rounds // len(scheduled)
-    model = linear if training.model == "dense" else linear_losses
+    senders = Senders.of(training, samples, scheduled, noise_std)
     before = samples[:user].sum()
     blank = [[before, samples.sum() - before - width], [0, 0]]
     canary = LARGE * training.clip_norm * np.eye(width, dtype=np.float32)
@@ -126,7 +199,9 @@ def canary_scores(
         def total(run):
             signs, key = run
             x = tf.pad(signs[:, None] * canary, blank)
-            advance = advance_function(model, x, None, senders, len(scheduled), training, tf.constant(1.0), key)
+            advance = advance_function(
+                _linear(training), x, None, senders, len(scheduled), training, tf.constant(1.0), key
+            )
             start, score = [tf.zeros([width, 1]), tf.zeros(1)], tf.zeros(width)
             for k in tf.range(tf.size(own)):
                 (kernel, _), _ = advance(start, own[k] * coherence, tf.constant(coherence))
@@ -135,4 +210,15 @@ def canary_scores(
 
         return tf.map_fn(total, (signs, keys), fn_output_signature=tf.float32, parallel_iterations=1)
 
-    return first, totals(tf.constant(signs_of(first)), tf.constant(keys, tf.int64)).numpy().astype(float)
+    scores = totals(tf.constant(audit.signs_of(first)), tf.constant(keys, tf.int64))
+    return first, scores.numpy().astype(float)
+
+
+def _linear(training: "Training"):
+    """The model whose gradients are its records, as the engine of this training takes it."""
+    return linear if training.model == "dense" else linear_losses
+
+
+def _coherence(scenario: "Multicell", users: Users) -> int:
+    """Rounds of an interval."""
+    return scenario.training.rounds // len(users.scheduled)

@@ -1,6 +1,5 @@
 """The model that users train: its size and start weights."""
 
-from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -16,8 +15,7 @@ def shapes(training: "Training", size: datasets.Size) -> list[tuple[int, ...]]:
     """Shapes of kernels and biases in turn."""
     if training.model == "cnn":
         return cnn.shapes(size.features, size.classes)
-    widths = [size.features, *training.hidden_layers, size.classes]
-    return [shape for inputs, outputs in pairwise(widths) for shape in ((inputs, outputs), (outputs,))]
+    return mlp.shapes([size.features, *training.hidden_layers, size.classes])
 
 
 def parameter_count(training: "Training", size: datasets.Size) -> int:

@@ -183,7 +183,7 @@ class Schedule(Section):
 class Training(Section):
     """Federated learning (Algorithm 1)."""
 
-    hidden_layers: list[common.Width] = common.hidden_layers([256, 256], stages="train account")
+    hidden_layers: list[common.Width] = common.hidden_layers([256, 256], stages="train account audit")
     rounds: common.Count = parameter(
         200,
         "rounds T; the channel depends on it only with coherence_rounds, noise only with `bounds: multiplier`",
@@ -208,8 +208,8 @@ class Training(Section):
         "layers, 26,010 parameters for MNIST",
         stages="train account audit",
     )
-    features: common.Features = common.features(stages="train account")
-    directions: int | None = common.directions(stages="train account")
+    features: common.Features = common.features(stages="train account audit")
+    directions: int | None = common.directions(stages="train account audit")
     test_variants: bool = parameter(
         False,
         "predict by the mean of the probabilities of a test image and of 6 variants of it: turned, scaled and sheared "

@@ -141,6 +141,14 @@ def model_of(training: "Training", size: datasets.Size) -> tuple[engine.Backward
     return autodiff.cross_entropy(model), partial(autodiff.evaluate_labels, model)
 
 
+def logits_of(training: "Training", size: datasets.Size) -> Callable:
+    """The outputs of the model that `training` says, by its weights and records."""
+    if training.model == "dense":
+        return network.logits
+    model = autodiff.convolutional(size.features, size.classes)
+    return lambda weights, x: model.stateless_call(weights, [], x)[0]
+
+
 def history_function(
     size: datasets.Size,
     rounds: list[int],

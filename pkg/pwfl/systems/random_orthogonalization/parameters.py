@@ -36,7 +36,7 @@ class Radio(Section):
 class Data(common.DataSource):
     """What the users hold and learn."""
 
-    dataset: common.Dataset = common.dataset(stages="train account")
+    dataset: common.Dataset = common.dataset(stages="train account audit")
     samples_per_user: common.Count = parameter(
         600, "training samples of a user, drawn without replacement", unit="samples", stages="channel"
     )
@@ -64,8 +64,8 @@ class Privacy(Section):
 class Training(Section):
     """Federated learning of softmax regression, from zero."""
 
-    features: common.Features = common.features(stages="train account")
-    directions: int | None = common.directions(stages="train account")
+    features: common.Features = common.features(stages="train account audit")
+    directions: int | None = common.directions(stages="train account audit")
     rounds: common.Count = parameter(14, "rounds T", stages="channel train account audit report")
     local_steps: common.Count = parameter(100, "mini-batch steps of a user in a round", stages="train account audit")
     batch_size: common.Count = parameter(50, "samples in a mini-batch", unit="samples", stages="train audit")

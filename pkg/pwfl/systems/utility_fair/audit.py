@@ -1,7 +1,7 @@
-"""Audit of the system `utility_fair`: copies of models, or uploads, that are S_f apart, as the account assumes.
+"""Audit of the system `utility_fair`: copies of the model, or uploads, as the account takes them.
 
-A canary moves the model, or what a device sends, by +-S_f / 2 along a coordinate of its own. That a record cannot
-move it further is observed, not enforced, and not audited here; where uploads are clipped, that of updates is.
+A canary moves the model, or what a device sends, by +-S_f / 2 along a coordinate of its own. Where uploads are clipped,
+that no record moves them further is tested through the real network and all local steps; otherwise it is assumed.
 """
 
 from collections.abc import Iterator
@@ -12,106 +12,114 @@ import polars as pl
 import tensorflow as tf
 
 from pwfl import streams
-from pwfl.learning.linear import LARGE
-from pwfl.privacy.audit import Attack, coins, signs_of, worst
-from pwfl.systems.utility_fair import uploads
-from pwfl.systems.utility_fair.rounds import UPLOADS, clipped, noisy_copies, noisy_uploads
+from pwfl.learning import adversarial, features, mlp, network
+from pwfl.privacy import audit
+from pwfl.systems.utility_fair import local_steps, uploads
+from pwfl.systems.utility_fair.rounds import STREAMS, near, noisy_copies, noisy_uploads, round_noise
 
 if TYPE_CHECKING:
     from pwfl.systems.utility_fair.parameters import UtilityFair
 
 WIDTH = 500  # canaries in one run
+STEPS = 2  # local iterations in which a record turns an update around
 
 
-def attacks(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> Iterator[Attack]:
+def verdicts(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
     """On what the exact epsilon is of, and held to it.
 
     Clean uploads: all devices' copies of all noisy rounds, at deviation 0. Noisy ones: one device's uploads.
     """
-    outcome = worst(tables["outcome"])
-    realization = outcome["realization"]
-    noise = tables["noise"].filter(pl.col("realization") == realization).sort("device")
+    outcome = audit.worst(tables["outcome"])
+    realization, clip_norm = outcome["realization"], scenario.training.clip_norm
+    plan = tables["noise"].filter(pl.col("realization") == realization).sort("device")
     generator = streams.generator(scenario.seed, "audit", realization)
-    if noise["upload_std"].null_count():
-        std, vectors = noise["noise_std"].to_numpy(), noise["noise_vector"].to_numpy()
-        first, scores = canary_scores(scenario, std, vectors, generator)
+    if plan["upload_std"].null_count():
         observer = "all devices' copies of every noisy round; models S_f apart"
+        plan = plan.unique("noise_vector", keep="first", maintain_order=True)  # the same noise makes the same copy
+        messages, std = copies, plan["noise_std"].to_numpy()
+        half = np.full(len(plan), scenario.privacy.sensitivity / 2)
+        rounds = range(2, scenario.training.rounds + 1)  # the first round's copies are clean
     else:
-        first, scores = upload_scores(scenario, noise["upload_std"].min(), generator)
-        apart = "S_f apart" if scenario.training.clip_norm is None else "clipped"
+        apart = "S_f apart" if clip_norm is None else "clipped"
         observer = f"a device's gradients and updates of every round; each {apart}"
-    yield Attack(realization, observer, outcome["delta"], outcome["epsilon_exact"], True, first.ravel(), scores.ravel())
-
-
-def upload_scores(scenario: "UtilityFair", std: float, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Coins and scores in several runs of all rounds of devices with a canary each, whose uploads have noise of `std`.
-
-    Where updates are clipped, a canary would move its device's by far more than it may.
-
-    Returns
-    -------
-    Coins and scores, shape (run, canary).
-    """
-    rounds, clip_norm, batch_size = scenario.training.rounds, scenario.training.clip_norm, scenario.device.batch_size
-    half = uploads.sensitivity(clip_norm, batch_size, scenario.privacy.sensitivity) / 2
-    radius = uploads.radius(clip_norm, batch_size)
-    stds = np.full(WIDTH, std, np.float32)
-
-    @tf.function
-    def total(signs, keys):
-        gradient, seen = [signs[:, None] * half], tf.zeros([WIDTH])
-        update = gradient if radius is None else clipped([LARGE * g for g in gradient], radius)
-        for t in tf.range(1, rounds + 1):
-            for sent, key in zip((gradient, update), tf.unstack(keys), strict=True):
-                seed = tf.stack([key, tf.cast(t, tf.int64)])
-                seen += noisy_uploads(sent, tf.constant(stds), seed)[0][:, 0]
-        return seen
-
-    def run(signs, number):
-        keys = [streams.key(scenario.seed, purpose, number) for purpose in UPLOADS]
-        return total(tf.constant(signs), tf.constant(keys, tf.int64)).numpy()
-
-    first = coins(generator, -(-scenario.audit.canaries // WIDTH), WIDTH)
-    return first, np.array([run(s, number) for number, s in enumerate(signs_of(first))], float)
-
-
-def canary_scores(
-    scenario: "UtilityFair", std: np.ndarray, vectors: np.ndarray, generator: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """Coins and scores in several runs of all noisy rounds of all devices; run r takes the noise of realization r.
-
-    Parameters
-    ----------
-    std, vectors
-        Noise of the devices' copies and numbers of their noise vectors, shape (device,). Devices that share a vector
-        get one copy, which counts once.
-
-    Returns
-    -------
-    Coins and scores, shape (run, canary).
-    """
-    rounds, half = scenario.training.rounds, scenario.privacy.sensitivity / 2
+        plan = plan.sort("upload_std", maintain_order=True).head(1)
+        messages, std = sent, np.repeat(plan["upload_std"].to_numpy(), uploads.SENT)
+        moved = uploads.sensitivity(clip_norm, scenario.device.batch_size, scenario.privacy.sensitivity)
+        half = np.full(uploads.SENT, moved / 2)
+        rounds = range(1, scenario.training.rounds + 1)
+    subject = audit.Subject(realization, observer, outcome["delta"], outcome["epsilon_exact"])
+    if messages is sent and clip_norm is not None:
+        for message, norms in moves(scenario, generator).items():
+            yield audit.sensitivity(subject, norms, 2 * half[0], message)
+    seen = heard(scenario, messages, plan, rounds, 2, audit.width(2 * len(rounds) * len(std)))
+    scaled = seen / std[:, None]
+    yield from audit.noise(subject, scaled.reshape(2, len(rounds), -1), 1.0)
+    if len(std) > 1:
+        each = np.moveaxis(scaled, 2, 0).reshape(len(std), -1)
+        yield audit.correlation(subject, "noise of different messages of a round", each)
     runs = -(-scenario.audit.canaries // WIDTH)
-    first = coins(generator, runs, WIDTH)
-    own = np.unique(vectors, return_index=True)[1]
-    factor = np.zeros(len(std), np.float32)
-    factor[own] = (std[own].min() / std[own]) ** 2
+    first = audit.coins(generator, runs, WIDTH)
+    seen = heard(scenario, messages, plan, rounds, runs, WIDTH) + half[:, None] * audit.signs_of(first)[:, None, None]
+    weight = half / std**2 / np.sqrt(len(rounds) * ((half / std) ** 2).sum())
+    yield from audit.signal(subject, first, np.einsum("rtmc,m->rc", seen, weight))
 
-    @tf.function
-    def total(signs, key):
-        model, seen = [signs[:, None] * half, tf.zeros(1)], tf.zeros([WIDTH])
-        for t in tf.range(2, rounds + 1):  # the first round's copies are clean
-            copies = noisy_copies(
-                model,
-                tf.constant(std, tf.float32),
-                tf.constant(vectors, tf.int32),
-                tf.stack([key, tf.cast(t, tf.int64)]),
-            )
-            seen += tf.tensordot(factor, copies[0][..., 0], 1)
-        return seen
 
-    keys = [streams.key(scenario.seed, "noise", run) for run in range(runs)]
-    scores = [
-        total(tf.constant(s), tf.constant(key, tf.int64)).numpy() for s, key in zip(signs_of(first), keys, strict=True)
+def heard(scenario: "UtilityFair", messages, plan: pl.DataFrame, rounds: range, runs: int, width: int) -> np.ndarray:
+    """What observers see of some rounds, of a model or vectors that are zero.
+
+    Returns
+    -------
+    Shape (run, round, message, coordinate); run r takes the noise of realization r.
+    """
+    std = plan["noise_std"].to_numpy()
+    keys = [[streams.key(scenario.seed, purpose, run) for purpose in STREAMS] for run in range(runs)]
+    play = tf.function(messages, reduce_retracing=True)
+    zero = tf.zeros([width, 1])
+    return np.array([[play(zero, round_noise(plan, std, of_run, t)).numpy() for t in rounds] for of_run in keys], float)
+
+
+def copies(model: tf.Tensor, noise) -> tf.Tensor:
+    """The devices' copies of a model of one layer, shape (device, coordinate)."""
+    start = [model, tf.zeros(1)]
+    return noisy_copies(start, noise.copy_std, noise.vectors, noise.copy_seed)[0][..., 0]
+
+
+def sent(vector: tf.Tensor, noise) -> tf.Tensor:
+    """What a device sends of a gradient and an update that are alike, shape (2, coordinate)."""
+    parts = [
+        noisy_uploads([vector[None]], noise.upload_std, seed)[0][0, :, 0] for seed in tf.unstack(noise.upload_seeds)
     ]
-    return first, np.array(scores, float)
+    return tf.stack(parts)
+
+
+def moves(scenario: "UtilityFair", generator: np.random.Generator) -> dict[str, np.ndarray]:
+    """How far a gradient and an update move as a record of the batch is replaced by an opposite one, without noise.
+
+    All other records are blank. The average gradient, which an update starts from, turns the last layer around: so
+    records that the copy takes for each other's class are taken for their own after a step.
+    """
+    training, size, batch = scenario.training, features.size(scenario), scenario.device.batch_size
+    radius = uploads.radius(training.clip_norm, batch)
+    shapes = mlp.shapes([size.features, *training.hidden_layers, size.classes])
+    outweighed = 100 * batch * max(training.clip_norm, 1.0)
+
+    def in_device(weights, x, y):
+        return [w[None] if w.shape.rank == 2 else w[None, None] for w in weights], x[None], y[None]
+
+    def gradient(weights, x, y):
+        return local_steps.gradients(*in_device(weights, x, y), radius)
+
+    def update(weights, x, y):
+        copied, x, y = in_device(weights, x, y)
+        around = 2 / training.learning_rate * tf.cast(weights[-1] >= 0, tf.float32)  # of the two classes
+        direction = [tf.zeros_like(w) for w in copied[:-2]] + [around * w for w in copied[-2:]]
+        steps = tf.constant([STEPS])
+        known = local_steps.straight(direction, steps, training.learning_rate)
+        moved = local_steps.updates(copied, x, y, direction, steps, training.learning_rate)
+        return [m - k for m, k in zip(near(moved, known, radius), known, strict=True)]
+
+    found = {}
+    for message, released in (("gradient", gradient), ("update", update)):
+        cases = adversarial.opposed(network.logits, shapes, size.features, outweighed, generator)
+        found[message] = adversarial.moves(released, cases, batch, (0, batch - 1))
+    return found

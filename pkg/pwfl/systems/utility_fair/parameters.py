@@ -90,7 +90,7 @@ class Utility(Section):
 class Data(common.DataSource):
     """What the devices hold and learn."""
 
-    dataset: common.Dataset = common.dataset(stages="train")
+    dataset: common.Dataset = common.dataset(stages="train audit")
     samples_per_device: common.Count = parameter(
         6000, "training samples of each device, dealt at random", unit="samples", stages="channel"
     )
@@ -129,11 +129,11 @@ class Privacy(Section):
 class Training(Section):
     """Federated learning, (1)-(4)."""
 
-    features: common.Features = common.features(stages="train")
-    directions: int | None = common.directions(stages="train")
-    hidden_layers: list[common.Width] = common.hidden_layers([128, 64], stages="train")
+    features: common.Features = common.features(stages="train audit")
+    directions: int | None = common.directions(stages="train audit")
+    hidden_layers: list[common.Width] = common.hidden_layers([128, 64], stages="train audit")
     rounds: int = parameter(50, "rounds", stages="channel noise account audit", ge=2, le=10**6)
-    learning_rate: common.StepSize = parameter(0.01, "step size eta of a local iteration", stages="train")
+    learning_rate: common.StepSize = parameter(0.01, "step size eta of a local iteration", stages="train audit")
     correction: float = parameter(
         1.0, "weight xi of the average gradient in a local iteration, (3)", stages="train", ge=1e-9, le=1e6
     )

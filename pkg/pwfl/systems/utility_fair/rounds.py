@@ -3,11 +3,14 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
+import polars as pl
 import tensorflow as tf
 
 from pwfl.systems.utility_fair import local_steps
 
-UPLOADS = ("gradient_noise", "update_noise")  # streams of the noise of what a device sends in a round
+# Streams of the noise of copies, and of what a device sends in a round, gradients and updates.
+STREAMS = ("noise", "gradient_noise", "update_noise")
 
 
 class Noise(NamedTuple):
@@ -18,6 +21,29 @@ class Noise(NamedTuple):
     copy_seed: tf.Tensor  # int64, shape (2,)
     upload_std: tf.Tensor | None = None  # shape (device,); None: what they send is clean
     upload_seeds: tf.Tensor | None = None  # of gradients and of updates, int64, shape (2, 2)
+
+
+def round_noise(plan: pl.DataFrame, copy_std: np.ndarray, keys: list[int], t: int) -> Noise:
+    """The noise of round t as its graph takes it.
+
+    Parameters
+    ----------
+    plan
+        A row for each device, of the table `noise`.
+    copy_std
+        Of the devices' copies, shape (device,).
+    keys
+        Of the noise of copies, gradients and updates, by STREAMS.
+    """
+    key, *upload_keys = keys
+    clean = plan["upload_std"].null_count() > 0
+    return Noise(
+        copy_std=tf.constant(copy_std, tf.float32),
+        vectors=tf.constant(plan["noise_vector"].to_numpy(), tf.int32),
+        copy_seed=tf.constant([key, t], tf.int64),
+        upload_std=None if clean else tf.constant(plan["upload_std"].to_numpy(), tf.float32),
+        upload_seeds=None if clean else tf.constant([[upload_key, t] for upload_key in upload_keys], tf.int64),
+    )
 
 
 def round_function(step_size: float, correction: float, compared_with: str, radius: float | None = None) -> Callable:

@@ -12,7 +12,7 @@ from pwfl import streams
 from pwfl.learning import datasets, features, network, partition
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.systems.utility_fair import copies, link, uploads, utility
-from pwfl.systems.utility_fair.rounds import UPLOADS, Noise, round_function
+from pwfl.systems.utility_fair.rounds import STREAMS, round_function, round_noise
 from pwfl.tables.arrays import beside
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def trainer(
         owned = partition.deal_out(scenario.data, data.y_train, samples, seed, realization)
         counts = partition.held(data.y_train, owned, size.classes)
         weights = [tf.constant(w) for w in glorot_uniform(widths, streams.generator(seed, "weights", realization))]
-        keys = [streams.key(seed, purpose, realization) for purpose in ("noise", *UPLOADS)]
+        keys = [streams.key(seed, purpose, realization) for purpose in STREAMS]
         beta_1, deviation, frames = np.ones(len(samples)), None, []
         air_s, radiated_j = 0.0, 0.0
         last = plans["round"].max()
@@ -147,19 +147,6 @@ def copy_noise(plan: pl.DataFrame, deviation: np.ndarray | None) -> tuple[np.nda
         return np.full(len(plan), np.nan), np.zeros(len(plan))
     multiplier, std, theta = (plan[name].to_numpy() for name in ("noise_multiplier", "noise_std", "theta"))
     return copies.scaled(multiplier, theta, deviation), copies.scaled(std, theta, deviation)
-
-
-def round_noise(plan: pl.DataFrame, copy_std: np.ndarray, keys: list[int], t: int) -> Noise:
-    """The noise of round t as its graph takes it; `keys` are those of copies, gradients and updates."""
-    key, *upload_keys = keys
-    clean = plan["upload_std"].null_count() > 0
-    return Noise(
-        copy_std=tf.constant(copy_std, tf.float32),
-        vectors=tf.constant(plan["noise_vector"].to_numpy(), tf.int32),
-        copy_seed=tf.constant([key, t], tf.int64),
-        upload_std=None if clean else tf.constant(plan["upload_std"].to_numpy(), tf.float32),
-        upload_seeds=None if clean else tf.constant([[upload_key, t] for upload_key in upload_keys], tf.int64),
-    )
 
 
 def batches(generator: np.random.Generator, owned: list[np.ndarray], batch: int) -> np.ndarray:

@@ -1,0 +1,97 @@
+"""Records and weights at which a clipped gradient is turned around, layer by layer, in networks of ReLUs.
+
+Without biases in hidden layers such a network is homogeneous: s x in place of x multiplies all that it computes by s.
+Where the two largest outputs of x lie apart, a bias of the last layer makes the network sure of another class at
+s x than at x. With each one's prediction as the other's label, the derivatives by the outputs are opposite, and so are
+those of all layers.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+SCALE = 0.9  # of the second record, over the first
+SURE = 1e3  # distance of outputs of which one twentieth makes a softmax 0 or 1 in float32
+STRESS = 100.0  # a layer's weights are divided by this for its gradient to be most of it
+
+
+class Opposed(NamedTuple):
+    """Weights, and two records, features of shape (2, feature) and classes of shape (2,)."""
+
+    layer: int
+    weights: list[np.ndarray]
+    x: np.ndarray
+    y: np.ndarray
+
+
+def opposed(
+    logits: Callable, shapes: list[tuple[int, ...]], features: int, clip_norm: float, generator: np.random.Generator
+) -> Iterator[Opposed]:
+    """For each layer, records with opposite gradients, of which the layer's is the largest part.
+
+    Parameters
+    ----------
+    logits
+        `logits(weights, x)` of records of shape (sample, feature).
+    shapes
+        Of kernels and biases in turn.
+    clip_norm
+        Which the gradients are to exceed.
+    """
+    x = generator.standard_normal((1, features))
+    x = (1.5 * clip_norm / np.linalg.norm(x) * x).astype(np.float32)
+    kernels = [generator.standard_normal(shape) / np.sqrt(np.prod(shape[:-1])) for shape in shapes[::2]]
+    layers = len(kernels)
+    for layer in range(layers):
+        scaled = [
+            kernel * (1 if layers == 1 else 1 / STRESS if k == layer else STRESS ** (1 / (layers - 1)))
+            for k, kernel in enumerate(kernels)
+        ]
+        outputs = _logits(logits, scaled, shapes, x)
+        gain = (SURE / np.ptp(outputs)) ** (1 / layers)
+        scaled = [gain * kernel for kernel in scaled]
+        outputs = _logits(logits, scaled, shapes, x)
+        first, other = int(outputs.argmax()), int(outputs.argmin())
+        weights = _with_biases(scaled, shapes)
+        weights[-1][:] = -3 * np.ptp(outputs)  # of the other classes, which are never predicted
+        weights[-1][[first, other]] = 0.0, (1 + SCALE) / 2 * np.ptp(outputs)
+        yield Opposed(layer, weights, np.concatenate([x, np.float32(SCALE) * x]), np.array([other, first], np.int32))
+
+
+def _logits(logits: Callable, kernels: list[np.ndarray], shapes: list[tuple[int, ...]], x: np.ndarray) -> np.ndarray:
+    return np.asarray(logits(_with_biases(kernels, shapes), x))[0]
+
+
+def _with_biases(kernels: list[np.ndarray], shapes: list[tuple[int, ...]]) -> list[np.ndarray]:
+    """Kernels and biases in turn, float32, these zero."""
+    biases = [np.zeros(shape, np.float32) for shape in shapes[1::2]]
+    return [part for kernel, bias in zip(kernels, biases, strict=True) for part in (kernel.astype(np.float32), bias)]
+
+
+def moves(released: Callable, cases: Iterable[Opposed], samples: int, places: Iterable[int]) -> np.ndarray:
+    """How far what is released moves as the record at each place is replaced, all others blank.
+
+    Parameters
+    ----------
+    released
+        `released(weights, x, y)` gives arrays of the weights' shapes.
+    samples
+        How many records there are.
+
+    Returns
+    -------
+    L2 norms, shape (case, place).
+    """
+    return np.array([[_move(released, case, samples, place) for place in places] for case in cases])
+
+
+def _move(released: Callable, case: Opposed, samples: int, place: int) -> float:
+    seen = []
+    for features, label in zip(case.x, case.y, strict=True):
+        x, y = np.zeros((samples, len(features)), np.float32), np.zeros(samples, np.int32)
+        x[place], y[place] = features, label
+        weights = [tf.constant(w) for w in case.weights]
+        seen.append([np.asarray(part, float) for part in released(weights, tf.constant(x), tf.constant(y))])
+    return float(np.sqrt(sum(((a - b) ** 2).sum() for a, b in zip(*seen, strict=True))))
