@@ -41,8 +41,6 @@ def run(scenario: "UtilityFair", scheme: str, tables: dict[str, pl.DataFrame]) -
         upload_std=sent * uploads.sensitivity(clip_norm, batch_size, privacy.sensitivity),
     )
     status = noise.select(pl.col("realization").unique(maintain_order=True)).with_columns(
-        status=pl.lit(scheme),
-        noise_multiplier=pl.lit(copy),
-        largest_multiplier=pl.lit(copies.scaled(copy, theta, 1.0)),
+        status=pl.lit(scheme), noise_multiplier=pl.lit(copy), largest_multiplier=pl.lit(copies.scaled(copy, theta, 1.0))
     )
     return {"noise": noise, "noise_status": status}

@@ -36,10 +36,9 @@ def trainer(
 ) -> Callable[[int], pl.DataFrame]:
     """A function that trains one realization and returns each device's rounds, rows of `history`.
 
-    Every realization deals out samples, starts from weights, and draws batches and noise by streams of its own,
-    the same for all schemes. With noisy uploads the access point knows no gradient and no update but with its
-    device's noise. In a round in which nobody takes part the model stays; a training that leaves the finite numbers
-    ends there. The column `status` says so.
+    Every realization deals out samples, starts from weights, and draws batches and noise by streams of its own, the
+    same for all schemes. A round in which nobody takes part leaves the model as it is; a training that leaves the
+    finite numbers ends there. The column `status` says so.
     """
     seed, training, batch = scenario.seed, scenario.training, scenario.device.batch_size
     size = features.size(scenario)
@@ -69,33 +68,25 @@ def trainer(
             took_part = choice.iterations > 0
             air_s += choice.transmit_s.max()  # each device has a channel of its own
             radiated_j += (choice.transmit_s * choice.power_w).sum()
-            multiplier, std = copy_noise(plan, deviation)
+            multiplier, noise = round_noise(plan, deviation, keys, t)
             rows = batches(streams.generator(seed, f"batches/{t}", realization), owned, batch)
-            weights, losses, similarity = play(
-                weights,
-                tf.constant(data.x_train[rows]),
-                tf.constant(data.y_train[rows]),
-                tf.constant(choice.iterations, tf.int32),
-                round_noise(plan, std, keys, t),
-            )
-            losses, similarity = losses.numpy().astype(float), similarity.numpy().astype(float)
+            x, y, steps = data.x_train[rows], data.y_train[rows], tf.constant(choice.iterations, tf.int32)
+            weights, *results = play(weights, tf.constant(x), tf.constant(y), steps, noise)
+            losses, similarity = (result.numpy().astype(float) for result in results)
             finite = np.isfinite(losses).all() and np.isfinite(similarity).all()
             deviation = copies.deviations(np.nan_to_num(similarity), took_part)
             beta_1 = utility.beta_1_of(deviation, choice.computing_j, terms.beta_2_j)
-            tested = {"accuracy": None, "test_loss": None} | dict.fromkeys(partition.USER_ACCURACIES)
+            tested = dict.fromkeys(("accuracy", "test_loss", *partition.USER_ACCURACIES))
             if t in evaluated:
                 accuracies, test_loss = (value.numpy().astype(float) for value in evaluate(weights, x_test, y_test))
                 tested = {"accuracy": accuracies[0], "test_loss": test_loss}
                 tested |= partition.user_accuracies(accuracies[1:], counts)
             frames.append(
                 plan.select("realization", "round", "device").with_columns(
-                    loss=pl.Series(losses),
+                    loss=losses,
                     noise_multiplier=pl.Series(multiplier, nan_to_null=True),
-                    deviation=pl.Series(deviation),
-                    iterations=pl.Series(choice.iterations),
-                    power_w=pl.Series(choice.power_w),
-                    transmit_s=pl.Series(choice.transmit_s),
-                    energy_j=pl.Series(choice.energy_j),
+                    deviation=deviation,
+                    **choice._asdict(),
                     air_seconds_so_far=pl.lit(air_s),
                     transmit_energy_j_so_far=pl.lit(radiated_j),
                     **{name: pl.lit(value, pl.Float64) for name, value in tested.items()},
@@ -111,60 +102,53 @@ def trainer(
 
 
 def choose(plan: pl.DataFrame, beta_1: np.ndarray, terms: utility.Terms) -> Choice:
-    """What the devices do in a round: transmit at the schedule's power or, where it is null, Theorem 2's.
+    """What the devices of a round of the schedule do: transmit at its power or, where that is null, Theorem 2's."""
+    limits, consumption = terms.limits, terms.consumption
+    unit, power = plan["unit_power_w"].to_numpy(), plan["power_w"].to_numpy()
+    z = link.log_snr(power, unit)
+    undecided = np.isnan(power)
+    z[undecided] = utility.best_z(unit[undecided], beta_1[undecided], terms)
+    active = plan["takes_part"].to_numpy()
+    choice = Choice(np.zeros(len(plan), np.int64), *np.zeros((4, len(plan))))
+    z, unit = z[active], unit[active]
+    choice.iterations[active] = link.whole(link.iterations(z, limits))
+    computing_s = choice.iterations[active] * limits.iteration_s
+    choice.computing_j[active] = computing_s * consumption.computing_power_w
+    choice.power_w[active] = link.power_w(z, unit)
+    choice.transmit_s[active] = link.transmit_s(z, limits)
+    choice.energy_j[active] = link.energy_j(computing_s, z, unit, limits, consumption)
+    return choice
+
+
+def round_noise(plan: pl.DataFrame, deviation: np.ndarray | None, keys: list[int], t: int) -> tuple[np.ndarray, Noise]:
+    """Noise multipliers of the devices' copies (NaN: clean), shape (device,), and the noise of round t for its graph.
 
     Parameters
     ----------
     plan
-        The round's rows of the schedule.
-    beta_1
-        One number for each of them.
+        The round's rows of the tables `schedule` and `noise`.
+    deviation
+        Of the last round; None in the first one, whose copies are clean: start weights hold no data.
+    keys
+        Of the streams of copies, gradients and updates.
     """
-    limits, consumption = terms.limits, terms.consumption
-    unit, power = plan["unit_power_w"].to_numpy(), plan["power_w"].to_numpy()
-    z = link.log_snr(power, unit)
-    open_ = np.isnan(power)
-    z[open_] = utility.best_z(unit[open_], beta_1[open_], terms)
-    active = plan["takes_part"].to_numpy()
-    iterations = np.zeros(len(plan), np.int64)
-    columns = {name: np.zeros(len(plan)) for name in ("computing_j", "power_w", "transmit_s", "energy_j")}
-    z, unit = z[active], unit[active]
-    iterations[active] = link.whole(link.iterations(z, limits))
-    computing_s = iterations[active] * limits.iteration_s
-    columns["computing_j"][active] = computing_s * consumption.computing_power_w
-    columns["power_w"][active] = link.power_w(z, unit)
-    columns["transmit_s"][active] = link.transmit_s(z, limits)
-    columns["energy_j"][active] = link.energy_j(computing_s, z, unit, limits, consumption)
-    return Choice(iterations, **columns)
-
-
-def copy_noise(plan: pl.DataFrame, deviation: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Multiplier (NaN: clean) and standard deviation of the noise of each device's copy, shape (device,).
-
-    `deviation` is that of the last round; None in the first one, whose copies are clean: start weights hold no data.
-    """
-    if deviation is None:
-        return np.full(len(plan), np.nan), np.zeros(len(plan))
+    copy_key, *upload_keys = keys
     multiplier, std, theta = (plan[name].to_numpy() for name in ("noise_multiplier", "noise_std", "theta"))
-    return copies.scaled(multiplier, theta, deviation), copies.scaled(std, theta, deviation)
-
-
-def round_noise(plan: pl.DataFrame, copy_std: np.ndarray, keys: list[int], t: int) -> Noise:
-    """The noise of round t as its graph takes it; `keys` are those of copies, gradients and updates."""
-    key, *upload_keys = keys
-    clean = plan["upload_std"].null_count() > 0
-    return Noise(
-        copy_std=tf.constant(copy_std, tf.float32),
+    if deviation is None:
+        multiplier, std = np.full(len(plan), np.nan), np.zeros(len(plan))
+    else:
+        multiplier, std = (copies.scaled(base, theta, deviation) for base in (multiplier, std))
+    noise = Noise(
+        copy_std=tf.constant(std, tf.float32),
         vectors=tf.constant(plan["noise_vector"].to_numpy(), tf.int32),
-        copy_seed=tf.constant([key, t], tf.int64),
-        upload_std=None if clean else tf.constant(plan["upload_std"].to_numpy(), tf.float32),
-        upload_seeds=None if clean else tf.constant([[upload_key, t] for upload_key in upload_keys], tf.int64),
+        copy_seed=tf.constant([copy_key, t], tf.int64),
     )
+    if plan["upload_std"].null_count() == 0:
+        upload_std = tf.constant(plan["upload_std"].to_numpy(), tf.float32)
+        noise = noise._replace(upload_std=upload_std, upload_seeds=tf.constant([[k, t] for k in upload_keys], tf.int64))
+    return multiplier, noise
 
 
 def batches(generator: np.random.Generator, owned: list[np.ndarray], batch: int) -> np.ndarray:
-    """Numbers of the samples in each device's batch, drawn without replacement, shape (device, batch).
-
-    `owned` holds the numbers of each device's samples.
-    """
+    """Numbers of the samples in each device's batch, drawn without replacement from those it owns, (device, batch)."""
     return np.stack([mine[generator.random(len(mine)).argpartition(batch - 1)[:batch]] for mine in owned])
