@@ -12,7 +12,7 @@ from pwfl.report import build
 from pwfl.report.catalog import COMMON_TABLES, COMPARISON, scenario_figures
 from pwfl.scenario.resolution import merge
 from pwfl.scenario.values import plain, replaced
-from pwfl.systems.age_aware import age, age_profiles
+from pwfl.systems.age_aware import age
 from pwfl.systems.age_aware import train as training
 from pwfl.systems.age_aware.catalog import CATALOG
 from pwfl.systems.age_aware.checks import PAIRS
@@ -406,7 +406,7 @@ def test_the_profiles_of_a_chain_are_what_they_say():
         {"chain": ["a"], "samples": [samples], "states_wh": [states.tolist()], "start": [start.tolist()],
          "transition": [transition.tolist()]}
     )  # fmt: skip
-    found = age_profiles.profiles(users, horizon)
+    found = age.profiles(users, horizon)
     assert found["collection_time"].to_list() == list(range(horizon + 1))
     moduli = np.sort(abs(np.linalg.eigvals(transition)))
     for row in found.iter_rows(named=True):

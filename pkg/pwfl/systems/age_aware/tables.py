@@ -40,7 +40,7 @@ class Users(contract.PerUser):
 
 
 class Links(contract.PerUser):
-    """What data collected at each time tell at T, for each client (`channel`); see `age_profiles.profiles`."""
+    """What data collected at each time tell at T, for each client (`channel`); see `age.profiles`."""
 
     collection_time = key("t")
     age = dy.Int64(min=0, description="T - t")
