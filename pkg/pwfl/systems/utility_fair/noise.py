@@ -21,26 +21,27 @@ def run(scenario: "UtilityFair", scheme: str, tables: dict[str, pl.DataFrame]) -
     A target sets the noise of what the outcome's observer sees: of noisy uploads where there are any, while copies,
     which are computed of them, keep that of epsilon_g; else of all copies together, at deviation 0, the least noise.
     """
-    privacy, rounds, noisy = scenario.privacy, scenario.training.rounds, scenario.privacy.uploads == "noisy"
+    privacy, training, noisy = scenario.privacy, scenario.training, scenario.privacy.uploads == "noisy"
     target, devices = privacy.target_epsilon, tables["users"].select("realization", "device")
     copy = upload = copies.base_multiplier(privacy.epsilon, privacy.delta)
     if target is not None and noisy:
-        upload = composed_multiplier(target, privacy.delta, uploads.SENT * rounds)
+        upload = composed_multiplier(target, privacy.delta, uploads.SENT * training.rounds)
     elif target is not None:
         vectors = 1 if scheme == "shared" else devices["device"].n_unique()
-        copy = composed_multiplier(target, privacy.delta, vectors * (rounds - 1))
+        copy = composed_multiplier(target, privacy.delta, vectors * (training.rounds - 1))
     theta = privacy.theta if scheme == "fair" else 0.0
     sent = pl.lit(upload if noisy else None, pl.Float64)
-    clip_norm, batch_size = scenario.training.clip_norm, scenario.device.batch_size
     noise = devices.with_columns(
         noise_multiplier=pl.lit(copy),
         noise_std=pl.lit(copy * privacy.sensitivity),
         theta=pl.lit(theta),
         noise_vector=pl.lit(0) if scheme == "shared" else pl.col("device"),
         upload_multiplier=sent,
-        upload_std=sent * uploads.sensitivity(clip_norm, batch_size, privacy.sensitivity),
+        upload_std=sent * uploads.sensitivity(training.clip_norm, scenario.device.batch_size, privacy.sensitivity),
     )
     status = noise.select(pl.col("realization").unique(maintain_order=True)).with_columns(
-        status=pl.lit(scheme), noise_multiplier=pl.lit(copy), largest_multiplier=pl.lit(copies.scaled(copy, theta, 1.0))
+        status=pl.lit(scheme),
+        noise_multiplier=pl.lit(copy),
+        largest_multiplier=pl.lit(copies.scaled(copy, theta, 1.0)),
     )
     return {"noise": noise, "noise_status": status}
