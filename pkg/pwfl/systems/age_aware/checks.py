@@ -45,7 +45,7 @@ def _chain_flaw(chain: Chain, states: int) -> str | None:
         return "has a matrix, so it takes neither up nor down"
     elif [len(row) for row in chain.matrix] != [states] * states:
         return f"matrix must have {states} rows of {states} entries, one for each of clients.states_wh"
-    if flaw := markov.matrix_flaw(markov.transition_of(chain, states)):
+    if flaw := markov.matrix_flaw(markov.chain_of(chain, states)[0]):
         return flaw
     if chain.start is not None and len(chain.start) != states:
         return f"start has {len(chain.start)} entries, clients.states_wh has {states}; they must be as many"

@@ -15,14 +15,9 @@ TOLERANCE = 1e-9  # by which probabilities may miss a sum of one
 
 
 def chain_of(chain: "Chain", states: int) -> tuple[np.ndarray, np.ndarray]:
-    """Transition matrix and start law of a scenario's chain; where it has no law, the stationary one."""
-    transition = transition_of(chain, states)
-    return transition, stationary(transition) if chain.start is None else np.array(chain.start, float)
-
-
-def transition_of(chain: "Chain", states: int) -> np.ndarray:
-    """Transition matrix of a scenario's chain: `matrix`, or that of `up` and `down`."""
-    return birth_death(chain.up, chain.down, states) if chain.matrix is None else np.array(chain.matrix, float)
+    """Transition matrix of a scenario's chain, by `matrix` or `up` and `down`; its start law, by default stationary."""
+    matrix = birth_death(chain.up, chain.down, states) if chain.matrix is None else np.array(chain.matrix, float)
+    return matrix, stationary(matrix) if chain.start is None else np.array(chain.start, float)
 
 
 def birth_death(up: float, down: float, states: int) -> np.ndarray:
@@ -42,13 +37,7 @@ def birth_death(up: float, down: float, states: int) -> np.ndarray:
 
 
 def matrix_flaw(transition: np.ndarray) -> str | None:
-    """Why a square matrix is no transition matrix of an irreducible aperiodic chain; None where it is one.
-
-    Examples
-    --------
-    >>> matrix_flaw(np.eye(2))
-    'it is reducible: state 1 is never reached from state 0'
-    """
+    """Why a square matrix is no transition matrix of an irreducible aperiodic chain; None where it is one."""
     states = len(transition)
     if (transition < 0).any():
         row, column = np.argwhere(transition < 0)[0]

@@ -65,9 +65,10 @@ def aging(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatC
         )
         for chain in one_each["chain"]
     ]
-    of = theme.counted(first["chain"].n_unique(), "chain")
-    subtitle = f"computed, without realizations; {len(panels)} of {of}"
-    return _beside(panels, picked, alt.TitleParams("How fast a chain forgets", subtitle=subtitle))
+    chains = theme.counted(first["chain"].n_unique(), "chain")
+    subtitle = f"computed, without realizations; {len(panels)} of {chains}"
+    title = alt.TitleParams("How fast a chain forgets", subtitle=subtitle)
+    return alt.hconcat(panels[0].add_params(picked), *panels[1:], title=title).resolve_scale(y="shared")
 
 
 def sweep(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatChart | alt.LayerChart:
@@ -161,7 +162,7 @@ def _over_target(
 ) -> alt.LayerChart:
     """Means over realizations with confidence bands, over the privacy target."""
     means = theme.within(theme.means(frame, ["scheme", "target_epsilon"], [value]), value, least)
-    colour, chosen, opacity = _targeted_colours(scenario)
+    colour, chosen, opacity = theme.scheme_colour(scenario, [s for s in scenario.schemes if s.scheduler != "sweep"])
     base = alt.Chart(means).encode(x=TARGET, color=colour)
     area, mean = theme.mean_and_band(base, value, y, chosen)
     line = base.mark_line(point=True).encode(
@@ -184,10 +185,9 @@ def times(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatC
         .agg(time=pl.col("collection_time").mean())
     )
     if frame.is_empty():
-        why = "no scheme meets privacy targets"
-        return theme.empty(why, "Privacy target epsilon at T", "Collection time t (steps)", TIMES)
+        return theme.empty("no scheme meets privacy targets", TARGET["title"], "Collection time t (steps)", TIMES)
     scale = alt.Scale(domain=[0, (leakage["collection_time"] + leakage["age"]).max()])
-    colour, chosen, opacity = _targeted_colours(scenario)
+    colour, chosen, opacity = theme.scheme_colour(scenario, [s for s in scenario.schemes if s.scheduler != "sweep"])
     # One legend: dashes that are alike in all panels.
     dash = theme.dashes(frame, "time", scenario, ["user", "target_epsilon"])
     panels = [
@@ -205,23 +205,14 @@ def times(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatC
     ]
     clients = theme.counted(leakage["user"].n_unique(), "client")
     over = theme.counted(leakage["realization"].n_unique())
-    return _beside(panels, chosen, alt.TitleParams(TIMES, subtitle=f"{len(panels)} of {clients}; means over {over}"))
+    title = alt.TitleParams(TIMES, subtitle=f"{len(panels)} of {clients}; means over {over}")
+    return alt.hconcat(panels[0].add_params(chosen), *panels[1:], title=title).resolve_scale(y="shared")
 
 
 def _colours(curves: dict[str, str], title: str | None) -> tuple[alt.Color, alt.Parameter]:
     """Colours of curves by their names, and the selection that a click on the legend makes."""
     colours = dict(zip(curves.values(), LINE_COLOURS, strict=True))
     return theme.named_colours(colours, field="curve", title=title)[:2]
-
-
-def _targeted_colours(scenario: "AgeAware") -> tuple[alt.Color, alt.Parameter, dict]:
-    """As `theme.scheme_colour`, of the schemes that meet targets."""
-    return theme.scheme_colour(scenario, [s for s in scenario.schemes if s.scheduler != "sweep"])
-
-
-def _beside(panels: list[alt.Chart], picked: alt.Parameter, title: alt.TitleParams) -> alt.HConcatChart:
-    """Panels with one vertical scale and one selection, which belongs to the first one."""
-    return alt.hconcat(panels[0].add_params(picked), *panels[1:], title=title).resolve_scale(y="shared")
 
 
 def search(scenarios: dict[str, dict]) -> alt.Chart:

@@ -16,15 +16,11 @@ def _target() -> dy.Float64:
     return dy.Float64(min_exclusive=0, description="privacy target at T")
 
 
-class PerCase(contract.PerRealization):
-    """Keys of what is told of each case."""
-
+class _PerCase(contract.PerRealization):
     case = key("case")
 
 
-class PerClient(PerCase):
-    """Keys of what is told of each client in each case."""
-
+class _PerClient(_PerCase):
     user = key("client")
 
 
@@ -53,7 +49,7 @@ class Links(contract.PerUser):
     variance_wh2 = dy.Float64(min=0)
 
 
-class Schedule(PerClient):
+class Schedule(_PerClient):
     """When each client collects, and what that asks of its mechanism (`schedule`)."""
 
     target_epsilon = _target()
@@ -61,7 +57,7 @@ class Schedule(PerClient):
     required_epsilon = epsilon("what the classical mechanism must supply (4)")
 
 
-class ScheduleStatus(PerCase):
+class ScheduleStatus(_PerCase):
     """How each schedule was found (`schedule`)."""
 
     target_epsilon = _target()
@@ -73,14 +69,14 @@ class ScheduleStatus(PerCase):
     log10_schedules = dy.Float64(min=0, description="of how many schedules it chose, log10")
 
 
-class Noise(PerClient):
+class Noise(_PerClient):
     """Each client's mechanism (`noise`)."""
 
     classical_epsilon = epsilon("epsilon_C, about the data at t_k")
     noise_scale_wh = dy.Float64(min=0, description="b_k of the Laplace noise")
 
 
-class NoiseStatus(PerCase):
+class NoiseStatus(_PerCase):
     """Each realization's noise rule and its extremes (`noise`)."""
 
     status = dy.Enum(NOISE_STATUSES)
@@ -96,7 +92,7 @@ class History(contract.History):
     loss_difference_wh2 = dy.Float64(description="mean over the realization's draws of data and noise")
 
 
-class Leakage(PerClient):
+class Leakage(_PerClient):
     """The privacy that each client's records are left with (`account`)."""
 
     target_epsilon = _target()

@@ -64,7 +64,8 @@ def _check_deadline(scenario: UtilityFair) -> None:
     if computing_j > MAX_LEARNED * beta_2_j:
         raise ValueError(
             f"utility.beta_2_j: {beta_2_j:g} is nothing beside the {computing_j:.3g} J that computing for the whole "
-            f"device.deadline_s takes: exp of their ratio overflows; raise it to {computing_j / MAX_LEARNED:.3g} or more"
+            "device.deadline_s takes: exp of their ratio is no number; raise it to "
+            f"{computing_j / MAX_LEARNED:.3g} or more"
         )
     strongest_fade = 2 * radio.fading_scale**2 * UNIFORM_BITS * log(2)
     best_gain = strongest_fade * link.path_gain(scenario.network.min_distance_m, radio)

@@ -106,16 +106,8 @@ def robustness(scenarios: dict[str, dict]) -> alt.VConcatChart:
     return alt.vconcat(*panels, spacing=14, title=title).resolve_scale(color="shared")
 
 
-FIGURES = {
-    "loss": loss,
-    "spread": spread,
-    "energy": energy,
-    "power": power,
-    "accuracy": accuracy,
-    "accuracy_seconds": accuracy_seconds,
-    "accuracy_joules": accuracy_joules,
-    "deviation": deviation,
-}
+DRAWN = (loss, spread, energy, power, accuracy, accuracy_seconds, accuracy_joules, deviation)
+FIGURES = {figure.__name__: figure for figure in DRAWN}
 COMPARISON_FIGURES = {"robustness": robustness}
 
 

@@ -43,19 +43,19 @@ def round_function(step_size: float, correction: float, compared_with: str, radi
     @tf.function(reduce_retracing=True)
     def play(weights, x, y, iterations, noise):
         copied = noisy_copies(weights, noise.copy_std, noise.vectors, noise.copy_seed)
-        share = tf.cast(iterations > 0, tf.float32)
-        share = tf.math.divide_no_nan(share, tf.reduce_sum(share))
+        active = tf.cast(iterations > 0, tf.float32)
+        share = tf.math.divide_no_nan(active, tf.reduce_sum(active))
         losses = local_steps.losses(copied, x, y)
         sent = local_steps.gradients(copied, x, y, radius)
         if noise.upload_std is not None:
             sent = noisy_uploads(sent, noise.upload_std, noise.upload_seeds[0])
-        direction = [correction * g[None] for g in average(sent, share)]
+        direction = [correction * tf.tensordot(share, gradient, 1)[None] for gradient in sent]
         update = local_steps.updates(copied, x, y, direction, iterations, step_size)
         if radius is not None:
             update = near(update, local_steps.straight(direction, iterations, step_size), radius)
         if noise.upload_std is not None:
             update = noisy_uploads(update, noise.upload_std, noise.upload_seeds[1])
-        mean_update = average(update, share)
+        mean_update = [tf.tensordot(share, own, 1) for own in update]
         new = [w + tf.reshape(m, w.shape) for w, m in zip(weights, mean_update, strict=True)]
         return new, losses, cosines(update, mean_update if compared_with == "mean_update" else new)
 
@@ -91,11 +91,6 @@ def noisy_uploads(parts: Weights, std: tf.Tensor, noise_seed: tf.Tensor) -> Weig
     sizes = [part.shape[1:].num_elements() for part in parts]
     noise = std[:, None] * tf.random.stateless_normal([tf.size(std), sum(sizes)], seed=noise_seed)
     return [p + tf.reshape(n, tf.shape(p)) for p, n in zip(parts, tf.split(noise, sizes, axis=1), strict=True)]
-
-
-def average(parts: Weights, share: tf.Tensor) -> Weights:
-    """The devices' average, (device, ...) -> (...), weighted by shares that sum to one, or all zero."""
-    return [tf.tensordot(share, part, 1) for part in parts]
 
 
 def cosines(update: Weights, reference: Weights) -> tf.Tensor:

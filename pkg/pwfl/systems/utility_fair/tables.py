@@ -10,19 +10,15 @@ NOISE_STATUSES = ("fair", "independent", "shared")
 TRAINING_STATUSES = ("trained", "diverged", "nobody_took_part")
 
 
-class PerDevice(contract.PerRealization):
-    """Keys of what is told of each device."""
-
+class _PerDevice(contract.PerRealization):
     device = key("device")
 
 
-class PerDeviceRound(contract.PerRound):
-    """Keys of what is told of each device in each round."""
-
+class _PerDeviceRound(contract.PerRound):
     device = key("device")
 
 
-class Users(PerDevice):
+class Users(_PerDevice):
     """Where each device is, and its samples (`channel`)."""
 
     distance_m = dy.Float64(min_exclusive=0, description="r")
@@ -30,13 +26,13 @@ class Users(PerDevice):
     samples = dy.Int64(min=1, description="training samples")
 
 
-class Links(PerDeviceRound):
+class Links(_PerDeviceRound):
     """The link of each device in each round (`channel`)."""
 
     gain = dy.Float64(min_exclusive=0, description="power gain kappa |h|^2 r^-alpha")
 
 
-class Schedule(PerDeviceRound):
+class Schedule(_PerDeviceRound):
     """What each device can do in each round, and its power (`schedule`).
 
     Iterations fill what the power leaves of the deadline.
@@ -49,7 +45,7 @@ class Schedule(PerDeviceRound):
     power_w = dy.Float64(nullable=True, min=0, description="0: sits the round out, null: chosen in training")
 
 
-class ScheduleStatus(PerDevice):
+class ScheduleStatus(_PerDevice):
     """Who decides over each device's rounds, and how many it sits out (`schedule`)."""
 
     status = dy.Enum(SCHEDULE_STATUSES)
@@ -57,7 +53,7 @@ class ScheduleStatus(PerDevice):
     rounds_out = dy.Int64(min=0, description="rounds the device sits out")
 
 
-class Noise(PerDevice):
+class Noise(_PerDevice):
     """The noise of each device's copies of the model, and of each vector that it sends (`noise`)."""
 
     noise_multiplier = dy.Float64(min_exclusive=0, description="(14) at deviation 0")
@@ -95,7 +91,7 @@ class History(contract.UserHistory):
     status = dy.Enum(TRAINING_STATUSES, description="of the round")
 
 
-class Leakage(PerDevice):
+class Leakage(_PerDevice):
     """What a device's copies and uploads reveal of a record, if sensitivities hold (`account`)."""
 
     copies = dy.Int64(min=1, description="noisy copies in the training")
