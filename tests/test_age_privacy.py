@@ -141,14 +141,6 @@ def test_the_provable_bound_holds_for_every_start_law_and_older_data_tell_no_mor
     assert below > 100  # the must-fail twin: without its constant it is no bound
 
 
-def test_the_provable_bound_is_the_known_one_from_the_stationary_law():
-    chain = markov.birth_death(0.2, 0.4, STATES)
-    pi, horizon = markov.stationary(chain), 8
-    worst = max(np.sqrt(1 / pi[x] + 1 / pi[y]) for x, y in combinations(range(4), 2))
-    known = np.minimum(1, (1 - markov.spectral_gap(chain)) ** np.arange(horizon, -1, -1) * worst / 2)
-    np.testing.assert_allclose(markov.total_variation_bound(chain, pi, horizon), known, rtol=1e-9)
-
-
 def test_required_and_age_dependent_epsilon_are_inverse():
     generator = np.random.default_rng(5)
     target, distance = generator.uniform(1e-3, 10, 500), generator.uniform(1e-9, 1, 500)
@@ -216,8 +208,8 @@ def test_the_laplace_mechanism_meets_every_target_and_an_unsafe_distance_does_no
 
 
 def test_divergence():
-    law, other = np.array([[0.5, 0.5, 0], [0.2, 0.3, 0.5]]), np.array([0.25, 0.25, 0.5])
-    np.testing.assert_allclose(markov.divergence(law, other)[0], np.log(2))
+    law, other = np.array([0.5, 0.5, 0]), np.array([0.25, 0.25, 0.5])
+    assert markov.divergence(law, other) == pytest.approx(np.log(2))
     assert markov.divergence(np.array([0.5, 0.5]), np.array([1.0, 0.0])) == np.inf
     assert markov.divergence(other, other) == 0
 
@@ -242,11 +234,3 @@ def test_flaws_of_chains_agree_with_their_eigenvalues():
         assert expected is None or expected in flaw
         kinds[expected] += 1
     assert min(kinds.values()) > 10
-
-
-@pytest.mark.parametrize(
-    ("law", "flaw"),
-    [([0.5, 0.4], "sums to 0.9, not to 1"), ([1.5, -0.5], "has the negative entry -0.5"), ([0.1, 0.9], None)],
-)
-def test_flaws_of_laws(law, flaw):
-    assert markov.law_flaw(np.array(law)) == flaw

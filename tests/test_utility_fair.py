@@ -57,9 +57,6 @@ def test_the_values_of_table_one():
     assert (base, copies.scaled(base, 0.6, 1.0)) == (pytest.approx(5.0998, abs=5e-5), pytest.approx(12.7495, abs=5e-5))
 
 
-# Links
-
-
 def test_limits_and_energy_agree_with_the_printed_formulas():
     a, b, v = links(50), RADIO.bandwidth_hz, RADIO.update_bits
     d_tau = 128 * 6272 * 7.5e-9
@@ -90,9 +87,6 @@ def test_energies_of_the_two_readings_of_the_noise():
             j = link.whole(link.iterations(z, LIMITS))
             energy.append(link.energy_j(j * LIMITS.iteration_s, z, a, LIMITS, CONSUMPTION).mean())
         assert 1 - energy[0] / energy[1] == pytest.approx(saving, abs=0.012)
-
-
-# Theorem 2
 
 
 def golden_maximum(function, low, high):
@@ -185,9 +179,6 @@ def test_where_links_are_so_weak_that_the_circuit_counts_theorem_2_is_not_the_be
     assert utility.utility(0.8 * filled, z, a, 0.0, terms) > utility.utility(filled, z, a, 0.0, terms)
 
 
-# The access point
-
-
 def test_deviations_are_relative_to_the_best_and_cut():
     everyone = np.full(3, True)
     np.testing.assert_allclose(copies.deviations(np.array([0.8, 0.4, 0.0]), np.array([False, True, False])), [1, 0, 1])
@@ -250,9 +241,6 @@ def test_devices_with_the_same_vector_get_the_same_noise():
     assert (drawn[0] == drawn[1]).all()
     assert not (drawn[0] == drawn[2]).any()
     assert not (drawn[0] == other[0]).any()
-
-
-# Local training
 
 
 def plain_loss_and_gradient(weights, x, y):
@@ -319,13 +307,11 @@ def before_training(scheduler: str, noise_scheme: str, config: dict, *changes: d
 
 
 def accounted(scheduler: str, noise_scheme: str, config: dict, *changes: dict):
-    """The tables of one scheme up to the account."""
     found, model = before_training(scheduler, noise_scheme, config, *changes)
     return found | stage_of.account(part(model, "account"), found)
 
 
 def added(one, other):
-    """The sum of two vectors in parts."""
     return [a + b.reshape(a.shape) for a, b in zip(one, other, strict=True)]
 
 
@@ -336,7 +322,6 @@ def shortened(vector, most):
 
 
 def mean_of(vectors):
-    """The mean of some vectors in parts."""
     return [np.mean(layer, axis=0) for layer in zip(*vectors, strict=True)]
 
 
@@ -506,9 +491,6 @@ def test_what_is_not_finite_counts_as_nothing_and_what_is_short_stays():
         np.testing.assert_allclose(both, expected, rtol=1e-6)
 
 
-# Accounting
-
-
 def delta_of(epsilon, mu):
     """delta of Gaussian DP at epsilon, 50 digits."""
     mpmath.mp.dps = 50
@@ -585,9 +567,6 @@ def test_symbols_and_iterations_of_the_benchmark():
     assert undecided["channel_uses"].null_count() == undecided["local_steps"].null_count() == 3
 
 
-# Channel
-
-
 @pytest.mark.parametrize("scale", [1.0, 1.3])
 def test_distances_and_fades_follow_their_laws(scale):
     model = scenario.resolve({"system": "utility_fair", "radio": {"fading_scale": scale}}, {})
@@ -607,8 +586,6 @@ def test_a_longer_training_begins_with_the_links_of_a_shorter_one():
     )
     assert longer.filter(pl.col("round") <= 3).equals(shorter)
 
-
-# All stages, all edges
 
 EDGES = {
     "as it is": {},

@@ -37,11 +37,8 @@ def birth_death(up: float, down: float, states: int) -> np.ndarray:
 
 
 def matrix_flaw(transition: np.ndarray) -> str | None:
-    """Why a square matrix is no transition matrix of an irreducible aperiodic chain; None where it is one."""
+    """Why a square matrix of probabilities is none of an irreducible aperiodic chain; None where it is one."""
     states = len(transition)
-    if (transition < 0).any():
-        row, column = np.argwhere(transition < 0)[0]
-        return f"the probability of going from state {row} to state {column} is {transition[row, column]:g}, below 0"
     for row, law in enumerate(transition):
         if flaw := law_flaw(law):
             return f"row {row} of its transition matrix {flaw}"
@@ -58,12 +55,8 @@ def matrix_flaw(transition: np.ndarray) -> str | None:
 
 
 def law_flaw(law: np.ndarray) -> str | None:
-    """Why a vector is no probability distribution; None where it is one."""
-    if (law < 0).any():
-        return f"has the negative entry {law.min():g}"
-    if abs(law.sum() - 1) > TOLERANCE:
-        return f"sums to {law.sum():.10g}, not to 1"
-    return None
+    """Why probabilities are no distribution; None where they are one."""
+    return None if abs(law.sum() - 1) <= TOLERANCE else f"sums to {law.sum():.10g}, not to 1"
 
 
 def stationary(transition: np.ndarray) -> np.ndarray:
