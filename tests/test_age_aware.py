@@ -267,7 +267,7 @@ def test_the_account_is_the_formula_of_the_tables(rule):
     power = 2 * (pl.col("samples") / pl.col("samples").sum() * pl.col("noise_scale_wh")) ** 2
     power = noisy.group_by(KEYS, maintain_order=True).agg(power=power.sum())["power"]
     np.testing.assert_allclose(outcome["noise_power_wh2"], power, rtol=1e-12)
-    assert set(outcome["channel_uses"]) == {3.0}
+    assert set(outcome.select("channel_uses", "rounds", "delta", "local_steps").iter_rows()) == {(3.0, 1, 0.0, 0.0)}
     assert outcome["observer"].str.contains("asks about the records at T").all()
 
 

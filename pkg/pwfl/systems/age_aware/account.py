@@ -57,7 +57,7 @@ def run(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> dict[str, pl.D
         epsilon_understated=(pl.col("epsilon_exact") / pl.col("epsilon_unsafe")).max(),
         channel_uses=pl.len().cast(pl.Float64),
     )
-    samples = tables["users"].group_by("realization", maintain_order=True).agg(pl.col("samples").sum())
+    samples = tables["users"].group_by("realization").agg(pl.col("samples").sum())
     outcome = outcome.pipe(beside, samples, "realization").pipe(beside, losses(frame), *KEYS)
     outcome = outcome.with_columns(
         target_met=pl.col("epsilon_exact") <= pl.col("target_epsilon") * (1 + TOLERANCE),

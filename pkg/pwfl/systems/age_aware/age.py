@@ -44,11 +44,9 @@ def laplace_scale(sensitivity: np.ndarray, classical: np.ndarray) -> np.ndarray:
 def profiles(users: pl.DataFrame, horizon: int) -> pl.DataFrame:
     """Every chain of the table `users` seen from every collection time t = 0..T = horizon, a row for each.
 
-    Columns as in `tables.Links`, with the chain for its client: total_variation is Delta(T - t), the largest total
-    variation distance between rows of the reverse kernel, total_variation_bound a provable bound on it; spectral_decay,
-    (1 - gap)^(T - t), is the paper's bound with its constant lost, which bounds nothing; divergence_nats is
-    D(law of X_t || law of X_T); information_nats the bound ln(1 + (m - 1) / n) on the information that the mean of n
-    samples with m possible values has of each one of them (docs/age_aware.md); mean_wh and variance_wh2 are of X_t.
+    Columns as in `tables.Links`, with the chain for its client. spectral_decay, (1 - gap)^(T - t), is the paper's bound
+    on Delta(T - t) with its constant lost, which bounds nothing; information_nats the bound ln(1 + (m - 1) / n) on what
+    the mean of n samples with m possible values tells of each of them (docs/age_aware.md).
     """
     age, frames = np.arange(horizon, -1, -1), []
     for row in users.unique("chain", maintain_order=True).iter_rows(named=True):

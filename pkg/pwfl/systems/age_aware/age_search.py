@@ -18,12 +18,6 @@ def best_separate(cost: np.ndarray) -> Best:
     """Times that minimize the sum of each client's `cost`.
 
     No term belongs to two clients, so the clients' own minima are the optimum: N (T + 1) evaluations, not (T + 1)^N.
-
-    Examples
-    --------
-    >>> times, value, evaluations = best_separate(np.array([[3.0, 1.0, 2.0], [0.0, 4.0, np.inf]]))
-    >>> times.tolist(), value, evaluations
-    ([1, 0], 1.0, 6)
     """
     times = _last_argmin(cost)
     return times, float(np.take_along_axis(cost, times[:, None], 1).sum()), cost.size

@@ -55,16 +55,9 @@ def loss_differences(
 ) -> np.ndarray:
     """Loss of the private aged model less that of the fresh one without noise, at T, squares of Wh, (draw, case).
 
-    Parameters
-    ----------
-    means, noise
-        Of the clients' samples at t = 0..T, shape (draw, user, T + 1); Laplace noise of scale one, shape (draw, user).
-    share
-        The clients' weights, shape (user,).
-    times, scale
-        When each client collects, and the scale of its noise, shape (case, user).
-    best
-        The mean at T: a model's loss exceeds that of `best` by their squared distance.
+    Of clients' `sample_means`, Laplace noise of scale one, shape (draw, user), and weights, shape (user,); when each
+    client collects and the scale of its noise, shape (case, user); and the mean at T, `best`: a model's loss exceeds
+    that of `best` by their squared distance.
     """
     collected = means[:, np.arange(len(share)), times]  # (draw, case, user)
     private = uploads(collected, scale, noise[:, None]) @ share

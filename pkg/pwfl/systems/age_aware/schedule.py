@@ -101,11 +101,6 @@ def random_times(draws: np.ndarray, allowed: np.ndarray) -> np.ndarray:
 
     Of uniform numbers, shape (realization, user), and whether a client may collect then, shape (realization, case,
     user, time).
-
-    Examples
-    --------
-    >>> random_times(np.array([[0.4, 0.6]]), np.array([[[[True, False, True], [True, False, True]]]])).tolist()
-    [[[0, 2]]]
     """
     rank = (draws[:, None] * allowed.sum(axis=3)).astype(int)
     return (allowed.cumsum(axis=3) > rank[..., None]).argmax(axis=3)
@@ -149,9 +144,8 @@ def search(
     if bound is not None:
         penalty = PENALTIES[bound](share, value_range, clients.information_nats, clients.divergence_nats)
         cost = np.where(allowed, penalty + power, np.inf)
-        times, value, evaluations = (
-            age_search.best_separate(cost) if adaptive else age_search.best_common(cost, required, common_power)
-        )
+        best = age_search.best_separate(cost) if adaptive else age_search.best_common(cost, required, common_power)
+        times, value, evaluations = best
         offset = loss_difference.paired_offset(share, samples, final_variance).sum() if bound == "paired" else 0.0
         return times, value - offset, evaluations
     excess = loss_difference.sampling_excess(share, samples, clients.variance_wh2, final_variance)

@@ -43,10 +43,10 @@ class Links(contract.PerUser):
     total_variation = dy.Float64(min=0, max=1, description="Delta(T - t)")
     total_variation_bound = dy.Float64(min=0, max=1)
     spectral_decay = dy.Float64(min=0, max=1, description="no bound: its constant is lost")
-    divergence_nats = dy.Float64(min=0, allow_inf=True)
+    divergence_nats = dy.Float64(min=0, allow_inf=True, description="of the law at t from that at T")
     information_nats = dy.Float64(min=0)
-    mean_wh = dy.Float64()
-    variance_wh2 = dy.Float64(min=0)
+    mean_wh = dy.Float64(description="of X_t")
+    variance_wh2 = dy.Float64(min=0, description="of X_t")
 
 
 class Schedule(_PerClient):

@@ -27,13 +27,10 @@ def trainer(scenario: "AgeAware", data: None, tables: dict[str, pl.DataFrame]) -
     seed, horizon, draws = scenario.seed, scenario.schedule.horizon, scenario.training.draws
     schedule = tables["schedule"].select(*KEYS, "target_epsilon", "collection_time")
     schedule = beside(schedule, tables["noise"].select(*KEYS, "noise_scale_wh"), *KEYS)
-    users_of, schedule_of = (
-        {realization: part for (realization,), part in frame.group_by("realization", maintain_order=True)}
-        for frame in (tables["users"], schedule)
-    )
+    users_of, schedule_of = (frame.partition_by("realization", as_dict=True) for frame in (tables["users"], schedule))
 
     def train(realization: int) -> pl.DataFrame:
-        clients, plan = Clients.of(users_of[realization].sort("user")), schedule_of[realization]
+        clients, plan = Clients.of(users_of[realization,].sort("user")), schedule_of[realization,]
         means = sample_means(streams.generator(seed, "data", realization), clients, horizon, draws)
         noise = streams.generator(seed, "noise", realization).laplace(size=means.shape[:2])
         times, scale = (to_array(plan, name, "case", "user") for name in ("collection_time", "noise_scale_wh"))

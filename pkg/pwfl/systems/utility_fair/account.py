@@ -36,11 +36,10 @@ GUARANTEES = {
 def run(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """What each device's copies reveal, and each realization's guarantee and cost.
 
-    A copy is a Gaussian release of the model, of sensitivity S_f by assumption. Deviations only add noise,
-    so all copies are taken as if at deviation 0: nothing is understated for what training finds. The access point
-    receives a gradient and an update of each device in each round. Noisy, they are such releases, too, and copies,
-    average gradients and deviation factors are computed of them: then epsilon_exact is that of what a device sends,
-    guaranteed where it is clipped (see `uploads`). Clean, nothing is hidden from it.
+    A copy is a Gaussian release of the model, of sensitivity S_f by assumption, taken as if at deviation 0: deviations,
+    which training finds, only add noise. The access point receives a gradient and an update of each device in each
+    round. Noisy, they are such releases, too, and all else is computed of them: then epsilon_exact is that of what a
+    device sends, guaranteed where it is clipped (see `uploads`). Clean, nothing is hidden from it.
     """
     privacy, rounds, noise = scenario.privacy, scenario.training.rounds, tables["noise"]
     epsilon, delta, noisy_rounds = privacy.epsilon, privacy.delta, rounds - 1
@@ -71,7 +70,7 @@ def run(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> dict[str, p
     # Devices that share a noise vector get the same copy: together they know no more than one of them.
     vectors = noise.with_columns(rho=rho).group_by("realization", "noise_vector", maintain_order=True)
     released = vectors.agg(pl.col("rho").max()).group_by("realization", maintain_order=True).agg(pl.col("rho").sum())
-    samples = tables["users"].group_by("realization", maintain_order=True).agg(pl.col("samples").sum())
+    samples = tables["users"].group_by("realization").agg(pl.col("samples").sum())
     for other in (samples, released, cost(tables["schedule"], scenario.radio)):
         outcome = beside(outcome, other, "realization")
     rho = outcome["rho"].to_numpy()

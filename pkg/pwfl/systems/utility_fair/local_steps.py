@@ -43,14 +43,9 @@ def gradients(weights: Weights, x: tf.Tensor, y: tf.Tensor, radius: float | None
 def updates(
     weights: Weights, x: tf.Tensor, y: tf.Tensor, direction: Weights, steps: tf.Tensor, step_size: float
 ) -> Weights:
-    """Each device's update h of its copy w of the model after its number of steps, of the weights' shapes.
+    """Each device's update h of its copy w of the model after its number of steps, int32, of the weights' shapes.
 
-    Parameters
-    ----------
-    direction
-        xi grad G, the same for all devices: shapes of the weights with a leading axis of 1.
-    steps, step_size
-        Steps of each device, int32, shape (device,), and eta.
+    `direction` is xi grad G, the same for all devices: shapes of the weights with a leading axis of 1.
     """
     labels = tf.one_hot(y, weights[-1].shape[-1])
     gram = tf.matmul(x, x, transpose_b=True) + 1  # the 1 is the bias's input

@@ -134,14 +134,11 @@ def realizations(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> pl
     deviation over devices of their mean energies. A realization that diverged has none of them. Where training
     decides on powers, symbols and seconds on air, radiated energy and local steps are those it came to.
     """
-    status = pl.col("status")
+    diverged, nobody = (pl.col("status") == "diverged").any(), (pl.col("status") == "nobody_took_part").all()
+    failed = pl.when(diverged).then(pl.lit("diverged")).when(nobody).then(pl.lit("nobody_took_part"))
     last = _grouped(tables["history"]).agg(
         pl.col(LEARNED).sort_by("round").last(),
-        training=pl.when((status == "diverged").any())
-        .then(pl.lit("diverged"))
-        .when((status == "nobody_took_part").all())
-        .then(pl.lit("nobody_took_part"))
-        .otherwise(pl.lit("trained")),
+        training=failed.otherwise(pl.lit("trained")),
         transmit_s=pl.col("transmit_s").sum(),
         radiated_j=(pl.col("transmit_s") * pl.col("power_w")).sum(),
         air_s=pl.col("air_seconds_so_far").max(),

@@ -24,20 +24,11 @@ class Noise(NamedTuple):
 def round_function(step_size: float, correction: float, compared_with: str, radius: float | None = None) -> Callable:
     """One round of all devices as a graph, traced once.
 
-    Parameters
-    ----------
-    step_size, correction
-        eta of a local iteration, and xi, the weight of the average gradient in it, (3).
-    compared_with
-        What updates are compared with, (15): `mean_update`, or the new `model`.
-    radius
-        What gradients and updates are clipped to, see `uploads`; None: nothing is clipped.
-
-    Returns
-    -------
-    A function of the model's weights, the devices' batches x (device, sample, feature) and y (device, sample), their
-    iterations (0: sits out), and the round's `Noise`. It returns the new weights (4), the losses of the copies on
-    their batches, and the cosine of each update, as it is received, with what it is compared with.
+    With eta of a local iteration and xi, the weight of the average gradient in it, (3); updates are compared with the
+    `mean_update` or the new `model`, (15), and clipped as `uploads.radius` says. A function of the model's weights, the
+    devices' batches x and y as in `local_steps`, their iterations (0: sits out), and the round's `Noise`. It returns
+    the new weights (4), the losses of the copies on their batches, and the cosine of each update, as it is received,
+    with what it is compared with.
     """
 
     @tf.function(reduce_retracing=True)

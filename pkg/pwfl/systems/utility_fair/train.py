@@ -48,13 +48,11 @@ def trainer(
     radius = uploads.radius(training.clip_norm, batch)
     play = round_function(training.learning_rate, training.correction, scenario.utility.deviation, radius)
     terms = utility.terms(scenario)
-    samples_of, plans_of = (
-        {realization: part for (realization,), part in frame.group_by("realization", maintain_order=True)}
-        for frame in (tables["users"], beside(tables["schedule"], tables["noise"], "realization", "device"))
-    )
+    plans = beside(tables["schedule"], tables["noise"], "realization", "device")
+    users_of, plans_of = (frame.partition_by("realization", as_dict=True) for frame in (tables["users"], plans))
 
     def train(realization: int) -> pl.DataFrame:
-        samples, plans = samples_of[realization]["samples"].to_numpy(), plans_of[realization]
+        samples, plans = users_of[realization,]["samples"].to_numpy(), plans_of[realization,]
         owned = partition.deal_out(scenario.data, data.y_train, samples, seed, realization)
         counts = partition.held(data.y_train, owned, size.classes)
         weights = [tf.constant(w) for w in glorot_uniform(widths, streams.generator(seed, "weights", realization))]
@@ -123,14 +121,8 @@ def choose(plan: pl.DataFrame, beta_1: np.ndarray, terms: utility.Terms) -> Choi
 def round_noise(plan: pl.DataFrame, deviation: np.ndarray | None, keys: list[int], t: int) -> tuple[np.ndarray, Noise]:
     """Noise multipliers of the devices' copies (NaN: clean), shape (device,), and the noise of round t for its graph.
 
-    Parameters
-    ----------
-    plan
-        The round's rows of the tables `schedule` and `noise`.
-    deviation
-        Of the last round; None in the first one, whose copies are clean: start weights hold no data.
-    keys
-        Of the streams of copies, gradients and updates.
+    Of the round's rows of the table `noise`, deviations in the last round, and the keys of the streams of copies,
+    gradients and updates. In the first round there are none, and copies are clean: start weights hold no data.
     """
     copy_key, *upload_keys = keys
     multiplier, std, theta = (plan[name].to_numpy() for name in ("noise_multiplier", "noise_std", "theta"))
