@@ -147,18 +147,14 @@ def _of_simulation(each: pl.DataFrame) -> Iterator[Claim]:
     """The claim that simulated losses are those of the closed form, where there are enough of them."""
     trained = each.drop_nulls(SIMULATION)
     count, error = trained["realization"].n_unique(), pl.col(SIMULATION) - pl.col(EXPECTED)
-    scores = (
-        trained.group_by("scheme", "target_epsilon", maintain_order=True)
-        .agg(mean=error.mean(), deviation=error.std() / pl.len().sqrt())
-        .filter(pl.col("deviation") > 0)
-        .select((pl.col("mean") / pl.col("deviation")).abs())
-        .to_series()
-    )
-    if len(scores) and count >= ENOUGH:
+    groups = trained.group_by("scheme", "target_epsilon", maintain_order=True)
+    errors = groups.agg(mean=error.mean(), deviation=error.std() / pl.len().sqrt()).filter(pl.col("deviation") > 0)
+    if len(errors) and count >= ENOUGH:
+        score = float((errors["mean"] / errors["deviation"]).abs().max())
         # Bonferroni over all schemes and targets.
-        limit = float(student.isf(FALSE_ALARM / 2 / len(scores), count - 1))
+        limit = float(student.isf(FALSE_ALARM / 2 / len(errors), count - 1))
         text = f"7. simulation against closed form (largest deviation, standard errors; false alarm {FALSE_ALARM:g})"
-        yield Claim(text, Band(most=limit), BEYOND, measured=known(counted(float(scores.max()), count)))
+        yield Claim(text, Band(most=limit), BEYOND, measured=known(counted(score, count)))
 
 
 def _of_sweep(sweep: pl.DataFrame) -> Iterator[Claim]:

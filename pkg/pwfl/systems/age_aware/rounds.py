@@ -31,8 +31,7 @@ class Clients(NamedTuple):
 def sample_means(generator: np.random.Generator, clients: Clients, horizon: int, draws: int) -> np.ndarray:
     """Mean of each client's samples at t = 0..T, shape (draw, user, T + 1), each sample a chain of its own.
 
-    Only the numbers of samples in each state are followed, which change by multinomial draws: the cost does not
-    grow with samples.
+    Numbers of samples in each state are followed, which change by multinomial draws: samples do not add to the cost.
     """
     states, samples, start, transition = clients
     counts = generator.multinomial(np.broadcast_to(samples, (draws, len(samples))), start)

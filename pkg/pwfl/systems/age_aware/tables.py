@@ -112,9 +112,7 @@ class Outcome(contract.Outcome):
     epsilon_bound = epsilon("the same by the provable bound on Delta")
     epsilon_classical = epsilon("about the data collected, worst client")
     epsilon_unsafe = epsilon("by spectral_decay: no guarantee")
-    epsilon_understated = dy.Float64(
-        min=0, allow_inf=True, description="largest epsilon_exact over epsilon_unsafe of a client"
-    )
+    epsilon_understated = epsilon("largest epsilon_exact over epsilon_unsafe of a client")
     target_met = dy.Bool()
     noise_power_wh2 = dy.Float64(min=0, description="variance of the model's noise")
     expected_loss_difference_wh2 = dy.Float64()

@@ -187,9 +187,8 @@ def _sound(history: pl.DataFrame) -> pl.DataFrame:
 
 def _of_rounds(history: pl.DataFrame) -> pl.DataFrame:
     """The evaluated rounds, a row each, with the status of their training, as `results` takes them."""
-    diverged = (pl.col("status") == "diverged").any().over(KEYS)
-    status = pl.when(diverged).then(pl.lit("diverged")).otherwise(pl.lit("trained"))
-    rounds = history.with_columns(status=status).drop_nulls("accuracy")
+    diverged = pl.when((pl.col("status") == "diverged").any().over(KEYS)).then(pl.lit("diverged"))
+    rounds = history.with_columns(status=diverged.otherwise(pl.lit("trained"))).drop_nulls("accuracy")
     return rounds.unique([*KEYS, "round"], keep="first", maintain_order=True)
 
 

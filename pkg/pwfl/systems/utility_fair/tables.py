@@ -60,9 +60,7 @@ class Noise(_PerDevice):
     noise_std = dy.Float64(min_exclusive=0, description="at deviation 0, per coordinate")
     theta = dy.Float64(min=0, max_exclusive=1, description="0: deviation does not count")
     noise_vector = dy.Int64(min=0, description="devices with the same number share one draw")
-    upload_multiplier = dy.Float64(
-        nullable=True, min_exclusive=0, description="(7), or for the target; null: uploads are clean"
-    )
+    upload_multiplier = dy.Float64(nullable=True, min_exclusive=0, description="(7), or for the target; null: clean")
     upload_std = dy.Float64(nullable=True, min_exclusive=0, description="per coordinate; null: uploads are clean")
 
 
