@@ -12,11 +12,7 @@ DRAWS = {
         "channel": {"position", "fading", "samples", "start", "start/blocks"},
         "train": {"data", "weights", "noise"},
     },
-    "anonymous_oac": {
-        "channel": {"fading"},
-        "schedule": {"batch"},
-        "train": {"data", "records", "weights", "noise"},
-    },
+    "anonymous_oac": {"channel": {"fading"}, "schedule": {"batch"}, "train": {"data", "records", "weights", "noise"}},
     "random_orthogonalization": {"channel": {"channel"}, "train": {"data", "batches", "noise"}},
     "utility_fair": {
         "channel": {"distance", "fading"},
