@@ -80,6 +80,7 @@ def test_states_that_are_impossible_at_the_end_are_not_asked_about():
     assert kernels.shape == (3, 3, 4)  # the fourth state is three steps away
     assert np.isfinite(kernels).all()
     assert markov.total_variation(kernels)[0] == pytest.approx(0, abs=1e-13)  # all start in the first one
+    assert markov.total_variation_bound(CHAIN, np.eye(4)[0], 0).tolist() == [0]  # nor is there another one to tell from
 
 
 def test_total_variation_is_the_largest_difference_over_events():
