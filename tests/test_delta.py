@@ -42,7 +42,7 @@ SCHEMES = {
     "random_orthogonalization": ("all", "fixed"),
     "utility_fair": ("benchmark", "fair"),
 }
-GIVEN = {"epsilon_printed"}  # in `utility_fair` a parameter
+GIVEN = {"utility_fair": {"epsilon_printed"}}  # a parameter
 
 
 @cache
@@ -78,8 +78,8 @@ def gaussian_epsilons(mu, delta: float) -> list:
 
 def epsilons(frame: pl.DataFrame, system: str) -> dict[str, np.ndarray]:
     """All columns of guarantees that are not given."""
-    given = GIVEN if system == "utility_fair" else set()
-    return {name: frame[name].to_numpy() for name in frame.columns if name.startswith("epsilon") and name not in given}
+    columns = {name for name in frame.columns if name.startswith("epsilon")} - GIVEN.get(system, set())
+    return {name: frame[name].cast(pl.Float64).to_numpy() for name in columns}
 
 
 @pytest.mark.parametrize("system", CONFIGS)
@@ -90,12 +90,15 @@ def test_every_epsilon_falls_as_delta_grows(system):
         at_small, at_large = epsilons(small[table], system), epsilons(large[table], system)
         assert at_small.keys() == at_large.keys()
         for name, values in at_small.items():
-            some = np.isfinite(values.astype(float)) & (values.astype(float) > 0)
+            some = np.isfinite(values) & (values > 0)
             compared += some.sum()
             assert (at_large[name][some] < values[some]).all(), (table, name)
     assert compared > 10
-    assert small["outcome"]["delta"].unique().to_list() == [DELTAS[0]]
-    assert large["outcome"]["delta"].unique().to_list() == [DELTAS[1]]
+    assert [set(found["outcome"]["delta"]) for found in (small, large)] == [{delta} for delta in DELTAS]
+    if system != "anonymous_oac":  # whose users hold equally many samples
+        samples = small["users"].group_by("realization", maintain_order=True).agg(pl.col("samples").sum())
+        expected = small["outcome"].select("realization").join(samples, on="realization", maintain_order="left")
+        assert small["outcome"]["samples"].to_list() == expected["samples"].to_list()
 
 
 def renyi_epsilon(rho, delta: float) -> np.ndarray:
@@ -108,7 +111,7 @@ def renyi_epsilon(rho, delta: float) -> np.ndarray:
 def test_multicell_by_its_formulas(delta):
     found = accounted("multicell", delta)
     users = found["users"].select("samples").with_columns(found["noise"]["noise_std"]).filter(pl.col("noise_std") > 0)
-    samples, std = users["samples"].to_numpy(), users["noise_std"].to_numpy()
+    samples, std = (users[name].to_numpy() for name in ("samples", "noise_std"))
     leakage, rho = found["leakage"], 2 * ROUNDS / (samples * std) ** 2
     assert leakage["epsilon_exact"].to_list() == gaussian_epsilons(np.sqrt(2 * rho), delta)
     np.testing.assert_allclose(leakage["epsilon_tight"], renyi_epsilon(rho, delta), rtol=1e-6)
@@ -154,18 +157,6 @@ def test_theorem_1_of_anonymous_oac_falls_with_delta():
     assert 0 < large["epsilon_theorem_1"][0] < small["epsilon_theorem_1"][0]
 
 
-def test_curves_of_anonymous_oac_fall_with_delta():
-    small, large = (accounted("anonymous_oac", delta, DELTAS[0])["leakage"] for delta in DELTAS)
-    lower = pl.DataFrame({"of": small["quantity"].cast(pl.String), "method": small["method"].cast(pl.String)})
-    lower = (
-        lower.with_columns(falls=large["epsilon"] < small["epsilon"])
-        .group_by("of", "method")
-        .agg(pl.col("falls").all())
-    )
-    assert lower["falls"].all(), lower
-    assert {"renyi", "tight", "opposite_records", "advanced_composition"} <= set(lower["method"])
-
-
 @pytest.mark.parametrize("delta", DELTAS)
 def test_random_orthogonalization_by_its_formulas(delta):
     factor = np.sqrt(2 * np.log(1.25 / delta))
@@ -192,31 +183,3 @@ def test_random_orthogonalization_guarantees_what_has_noise_in_every_round_howev
     outcome = stage_of.account(part(model, "account"), found | {"noise": noise})["outcome"]
     assert outcome["guaranteed"].to_list() == [True, False]
     assert outcome["guarantee"].str.starts_with("not guaranteed").to_list() == [False, True]
-
-
-@pytest.mark.parametrize("system", ["multicell", "random_orthogonalization", "utility_fair"])
-def test_the_samples_of_an_outcome_are_those_of_all_users(system):
-    found = accounted(system, 1e-5)
-    users = found["users"].group_by("realization", maintain_order=True).agg(pl.col("samples").sum())
-    expected = found["outcome"].select("realization").join(users, on="realization", how="left", maintain_order="left")
-    assert found["outcome"]["samples"].to_list() == expected["samples"].to_list()
-    assert (users["samples"] > 1).all()
-
-
-@pytest.mark.parametrize("delta", DELTAS)
-def test_utility_fair_by_its_formulas(delta):
-    found = accounted("utility_fair", delta)
-    leakage, outcome, epsilon = found["leakage"], found["outcome"], found["leakage"]["epsilon_printed"][0]
-    multiplier = np.sqrt(2 * np.log(1.25 / delta)) / epsilon
-    np.testing.assert_allclose(found["noise"]["noise_multiplier"], multiplier, rtol=1e-12)
-    assert gaussian_epsilon(1 / leakage["exact_multiplier"][0], delta) == pytest.approx(epsilon, rel=1e-6)
-    theta = found["noise"]["theta"][0]
-    least = gaussian_epsilon(1 / leakage["exact_largest_multiplier"][0], delta)
-    assert least == pytest.approx(epsilon * (1 - theta), rel=1e-6)
-    for value, releases in (
-        (leakage["epsilon_copy"][0], 1),
-        (leakage["epsilon_device"][0], ROUNDS - 1),
-        (outcome["epsilon_round"][0], 3),
-        (outcome["epsilon_exact"][0], 3 * (ROUNDS - 1)),
-    ):
-        assert value == pytest.approx(gaussian_epsilon(np.sqrt(releases) / multiplier, delta), rel=1e-6)

@@ -1,5 +1,6 @@
 """Sweeps: which scenarios a grid makes, what they are named, what comes of them, which points nothing dominates."""
 
+from functools import reduce
 from itertools import product
 
 import numpy as np
@@ -12,7 +13,7 @@ from conftest import workflow
 from pwfl import scenario
 from pwfl.report import sweeps
 from pwfl.scenario import sweep
-from pwfl.scenario.values import value_of
+from pwfl.scenario.resolution import merge
 
 AGING = {"system": "age_aware", "realizations": 2, "training_realizations": 1, "schedule": {"horizon": 4}}
 
@@ -29,24 +30,18 @@ def study(base: dict, **scenarios: dict) -> scenario.Study:
         [{"schedule.gamma": [1.0, 2.0], "seed": [1, 2]}, {"radio.resource_blocks": [2, 3]}],
     ],
 )
-def test_points_are_those_of_scikit_learns_grid(grids):
-    found = study({"sweep": grids})
-    expected = [dict(point) for point in ParameterGrid(grids)]
-    assert sorted(map(str, map(sorted, (p.values.items() for p in found.points.values())))) == sorted(
-        str(sorted(point.items())) for point in expected
+def test_points_are_those_of_scikit_learns_grid_and_what_one_would_write_by_hand(grids):
+    base = {"network": {"users": 40}}
+    swept = study(base | {"sweep": grids})
+    points = [point.values for point in swept.points.values()]
+    assert sorted(map(str, map(sorted, (point.items() for point in points)))) == sorted(
+        str(sorted(point.items())) for point in ParameterGrid(grids)
     )
-    for name, point in found.points.items():
+    for name, point in swept.points.items():
         assert point.of == "one"
-        assert all(value_of(found.scenarios[name], key) == value for key, value in point.values.items())
-
-
-def test_a_point_is_the_scenario_that_one_would_write_by_hand():
-    found = study({"network": {"users": 40}, "sweep": {"schedule.gamma": [7], "radio.resource_blocks": [3]}})
-    by_hand = scenario.resolve(
-        {"network": {"users": 40}}, {"schedule": {"gamma": 7.0}, "radio": {"resource_blocks": 3}}
-    )
-    assert list(found.scenarios) == ["one,gamma=7,resource_blocks=3"]
-    assert found.scenarios["one,gamma=7,resource_blocks=3"] == by_hand
+        sections = [(key.split("."), value) for key, value in point.values.items()]
+        by_hand = reduce(merge, ({k[0]: {k[1]: v}} if len(k) == 2 else {k[0]: v} for k, v in sections), base)
+        assert swept.scenarios[name] == scenario.resolve(by_hand, {})
 
 
 def test_names_tell_points_apart_and_say_which_they_are():
@@ -64,26 +59,18 @@ def test_names_tell_points_apart_and_say_which_they_are():
 
 def test_a_scenario_sweeps_beside_the_base_or_instead_of_it_or_not_at_all():
     base = {"sweep": {"schedule.gamma": [1, 2]}}
-    found = study(
-        base, both={"sweep": {"radio.resource_blocks": [2]}}, other={"sweep": [{"seed": [4]}]}, none={"sweep": []}
-    )
-    assert list(found.scenarios) == [
-        "both,gamma=1,resource_blocks=2",
-        "both,gamma=2,resource_blocks=2",
-        "other,seed=4",
-        "none",
-    ]
+    own = {"both": {"radio.resource_blocks": [2]}, "other": [{"seed": [4]}], "none": []}
+    found = study(base, **{name: {"sweep": grids} for name, grids in own.items()})
+    names = ["both,gamma=1,resource_blocks=2", "both,gamma=2,resource_blocks=2", "other,seed=4", "none"]
+    assert list(found.scenarios) == names
     assert found.swept == ["schedule.gamma", "radio.resource_blocks", "seed"]
     assert found.place("none") == ("none", {"schedule.gamma": 1e6, "radio.resource_blocks": 5, "seed": 1})
 
 
 def test_scenarios_to_run_are_named_with_all_their_points_or_point_by_point():
     config = {"base": {"sweep": {"schedule.gamma": [1, 2]}}, "scenarios": {"a": {}, "b": {}}}
-    assert list(scenario.load(config | {"run": ["b"]}, "f").scenarios) == ["b,gamma=1", "b,gamma=2"]
-    assert list(scenario.load(config | {"run": ["a,gamma=2", "b,gamma=1"]}, "f").scenarios) == [
-        "a,gamma=2",
-        "b,gamma=1",
-    ]
+    for run, names in ((["b"], ["b,gamma=1", "b,gamma=2"]), (["a,gamma=2", "b,gamma=1"], ["a,gamma=2", "b,gamma=1"])):
+        assert list(scenario.load(config | {"run": run}, "f").scenarios) == names
     with pytest.raises(scenario.ScenarioError, match="run: there is no scenario 'a,gamma=3'; did you mean 'a,gamma="):
         scenario.load(config | {"run": ["a,gamma=3"]}, "f")
 
@@ -128,39 +115,35 @@ def test_what_nothing_dominates_is_what_brute_force_finds():
 
 @pytest.fixture(scope="module")
 def aging():
-    """A sweep of two parameters through all stages, and its config."""
-    config = {"base": AGING | {"sweep": {"schedule.horizon": [4, 6], "seed": [1, 2]}}, "scenarios": {"clients": {}}}
-    return pwfl.simulate(config), config
+    """A sweep of two parameters through all stages."""
+    base = AGING | {"sweep": {"schedule.horizon": [4, 6], "seed": [1, 2]}}
+    return pwfl.simulate({"base": base, "scenarios": {"clients": {}}})
 
 
 def test_every_table_of_a_study_has_a_column_for_each_swept_parameter(aging):
-    found, _ = aging
-    for name, content in found.scenarios.items():
+    for name, content in aging.scenarios.items():
         for table, frame in content.report.items():
             assert frame.columns[:2] == ["schedule.horizon", "seed"], table
             assert frame.select(pl.struct("schedule.horizon", "seed").n_unique()).item() <= 1
             assert not len(frame) or f"horizon={frame['schedule.horizon'][0]},seed={frame['seed'][0]}" in name
-    for table, frame in found.comparison.items():
+    for table, frame in aging.comparison.items():
         assert {"schedule.horizon", "seed"} <= set(frame.columns), table
         values = frame.drop_nulls("seed").select("scenario", "schedule.horizon", "seed").unique()
         assert all(name == f"clients,horizon={h},seed={s}" for name, h, s in values.iter_rows())
 
 
 def test_outcomes_are_means_over_the_realizations_of_a_point(aging):
-    found, _ = aging
-    rows = found.comparison["outcomes"].filter(pl.col("outcome") == "epsilon_exact")
+    rows = aging.comparison["outcomes"].filter(pl.col("outcome") == "epsilon_exact")
     assert len(rows)
     for row in rows.iter_rows(named=True):
-        each = found.scenarios[row["scenario"]].report["realizations"]
-        each = each.filter((pl.col("scheme") == row["scheme"]) & (pl.col("target_epsilon") == row["target_epsilon"]))
-        values = each["epsilon_exact"].to_numpy()
+        each = aging.scenarios[row["scenario"]].report["realizations"]
+        values = each.filter(scheme=row["scheme"], target_epsilon=row["target_epsilon"])["epsilon_exact"].to_numpy()
         assert row["mean"] == pytest.approx(values.mean())
         assert (row["least"], row["most"], row["realizations"]) == (values.min(), values.max(), len(values))
 
 
 def test_the_front_holds_no_point_that_another_one_dominates_and_every_other(aging):
-    found, _ = aging
-    outcomes, front = found.comparison["outcomes"], found.comparison["front"]
+    outcomes, front = aging.comparison["outcomes"], aging.comparison["front"]
     assert len(front)
     keys = ["scenario", "scheme", "target_epsilon"]
     wide = outcomes.pivot("outcome", index=keys, values="mean")
@@ -180,8 +163,8 @@ def test_points_compute_once_what_they_have_in_common(tmp_path):
     workflow(tmp_path, config)
     computed = {stage: len(list((tmp_path / "store" / stage).iterdir())) for stage in ("channel", "schedule", "train")}
     assert computed == {"channel": 1, "schedule": 1, "train": 2}
-    page = (tmp_path / "results/common/index.html").read_text(encoding="utf-8")
-    assert "clients,draws=3" in page
-    assert not list((tmp_path / "results/common/clients,draws=2").glob("*.svg"))
+    results = tmp_path / "results/common"
+    assert "clients,draws=3" in (results / "index.html").read_text(encoding="utf-8")
+    assert not list((results / "clients,draws=2").glob("*.svg"))
     workflow(tmp_path, config, "results/common/clients,draws=2/times.svg")
-    assert list((tmp_path / "results/common/clients,draws=2").glob("*.svg"))
+    assert list((results / "clients,draws=2").glob("*.svg"))

@@ -6,7 +6,6 @@ import numpy as np
 import polars as pl
 
 from pwfl.systems.age_aware import age, loss_difference
-from pwfl.systems.age_aware.age_profiles import profiles
 from pwfl.tables.arrays import beside, to_array
 
 if TYPE_CHECKING:
@@ -21,11 +20,14 @@ TERMS = {
     "which is epsilon_server",
     "guaranteed": True,
     "link_budget": "none: no radio model",
+    "rounds": 1,
+    "delta": 0.0,
     "local_steps": 0.0,
     "accuracy_of": "none: a mean is learned, no classifier",
 }
 TOLERANCE = 1e-9  # by which a target may be missed, relative
 EPSILONS = {"exact": "total_variation", "bound": "total_variation_bound", "unsafe": "spectral_decay"}
+KEYS = ("realization", "case")
 
 
 def run(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
@@ -34,44 +36,36 @@ def run(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> dict[str, pl.D
     The chains' reverse kernels are computed anew from `users`. A case's guarantee is its worst client's.
     Each client adds Laplace noise once, so delta is 0 and epsilon_C is exact.
     """
-    keys, horizon = ["realization", "case"], scenario.schedule.horizon
-    chains = profiles(tables["users"], horizon)
-    final = chains.filter(pl.col("age") == 0).select(
-        "chain", final_mean_wh="mean_wh", final_variance_wh2="variance_wh2"
-    )
+    chains = age.profiles(tables["users"], scenario.schedule.horizon)
+    final = {"final_mean_wh": "mean_wh", "final_variance_wh2": "variance_wh2"}
     frame = (
         tables["schedule"]
-        .pipe(beside, tables["noise"], *keys, "user")
+        .pipe(beside, tables["noise"], *KEYS, "user")
         .pipe(beside, tables["users"], "realization", "user")
         .pipe(beside, chains, "chain", "collection_time")
-        .pipe(beside, final, "chain")
+        .pipe(beside, chains.filter(pl.col("age") == 0).select("chain", **final), "chain")
     )
     classical = frame["classical_epsilon"].to_numpy()
-    leakage = frame.select(*keys, "user", "target_epsilon", "collection_time", "age", epsilon_classical=classical)
-    leakage = leakage.with_columns(
-        pl.Series(f"epsilon_{name}", age.age_epsilon(classical, frame[variation].to_numpy()))
-        for name, variation in EPSILONS.items()
+    leakage = frame.select(*KEYS, "user", "target_epsilon", "collection_time", "age").with_columns(
+        epsilon_classical=classical,
+        **{f"epsilon_{name}": age.age_epsilon(classical, frame[of].to_numpy()) for name, of in EPSILONS.items()},
     )
-    outcome = leakage.group_by(keys, maintain_order=True).agg(
+    outcome = leakage.group_by(KEYS, maintain_order=True).agg(
         pl.col("target_epsilon").first(),
         pl.col("epsilon_exact", "epsilon_bound", "epsilon_classical", "epsilon_unsafe").max(),
         epsilon_server=pl.col("epsilon_classical").max(),
         epsilon_understated=(pl.col("epsilon_exact") / pl.col("epsilon_unsafe")).max(),
         channel_uses=pl.len().cast(pl.Float64),
     )
-    samples = tables["users"].group_by("realization", maintain_order=True).agg(pl.col("samples").sum())
-    outcome = outcome.pipe(beside, samples, "realization").pipe(beside, losses(frame), *keys)
-    return {
-        "leakage": leakage,
-        "outcome": outcome.with_columns(
-            target_met=pl.col("epsilon_exact") <= pl.col("target_epsilon") * (1 + TOLERANCE),
-            rounds=pl.lit(1),
-            delta=pl.lit(0.0),
-            air_seconds=pl.lit(None, pl.Float64),
-            transmit_energy_j=pl.lit(None, pl.Float64),
-            **{name: pl.lit(term) for name, term in TERMS.items()},
-        ),
-    }
+    samples = tables["users"].group_by("realization").agg(pl.col("samples").sum())
+    outcome = outcome.pipe(beside, samples, "realization").pipe(beside, losses(frame), *KEYS)
+    outcome = outcome.with_columns(
+        target_met=pl.col("epsilon_exact") <= pl.col("target_epsilon") * (1 + TOLERANCE),
+        air_seconds=pl.lit(None, pl.Float64),
+        transmit_energy_j=pl.lit(None, pl.Float64),
+        **{name: pl.lit(term) for name, term in TERMS.items()},
+    )
+    return {"leakage": leakage, "outcome": outcome}
 
 
 def losses(frame: pl.DataFrame) -> pl.DataFrame:
@@ -81,7 +75,7 @@ def losses(frame: pl.DataFrame) -> pl.DataFrame:
     """
 
     def array(name: str) -> np.ndarray:
-        return to_array(frame, name, "realization", "case", "user")
+        return to_array(frame, name, *KEYS, "user")
 
     samples, variance, final_variance = array("samples"), array("variance_wh2"), array("final_variance_wh2")
     share, value_range = samples / samples.sum(axis=-1, keepdims=True), samples * array("sensitivity_wh")
@@ -92,11 +86,14 @@ def losses(frame: pl.DataFrame) -> pl.DataFrame:
     paired = loss_difference.paired_penalty(share, value_range, *told)
     separate = loss_difference.separate_penalty(share, value_range, *told)
     offset = loss_difference.paired_offset(share, samples, final_variance)
-    found = {
-        "noise_power_wh2": power.sum(axis=-1),
-        "expected_loss_difference_wh2": loss_difference.expected(bias, excess, power),
-        "paired_bound_wh2": (paired + power - offset).sum(axis=-1),
-        "separate_bound_wh2": (separate + power).sum(axis=-1),
-    }
-    cases = frame.select("realization", "case").unique().sort("realization", "case")
-    return cases.with_columns(pl.Series(name, values.ravel()) for name, values in found.items())
+    return (
+        frame.select(KEYS)
+        .unique()
+        .sort(KEYS)
+        .with_columns(
+            noise_power_wh2=power.sum(axis=-1).ravel(),
+            expected_loss_difference_wh2=loss_difference.expected(bias, excess, power).ravel(),
+            paired_bound_wh2=(paired + power - offset).sum(axis=-1).ravel(),
+            separate_bound_wh2=(separate + power).sum(axis=-1).ravel(),
+        )
+    )

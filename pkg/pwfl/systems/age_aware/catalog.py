@@ -32,10 +32,6 @@ CATALOG = Catalog(
         ("sweep", "constant"): "#7F7F7F",
         ("sweep", "adaptive"): "#000000",
     },
-    tiny={
-        "schedule": {"horizon": 5},
-        "training": {"draws": 3},
-        "audit": {"canaries": 50},
-    },
+    tiny={"schedule": {"horizon": 5}, "training": {"draws": 3}, "audit": {"canaries": 50}},
     zero_noise_values={"noise_scale_wh": 0.0, "classical_epsilon": float("inf")},
 )

@@ -2,10 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import polars as pl
 
-from pwfl.systems.age_aware import age_profiles, markov
+from pwfl.systems.age_aware import age, markov
 
 if TYPE_CHECKING:
     from pwfl.systems.age_aware.parameters import AgeAware
@@ -13,27 +12,20 @@ if TYPE_CHECKING:
 
 def run(scenario: "AgeAware", realizations: range) -> dict[str, pl.DataFrame]:
     """The clients, and what their data tell at T for each collection time: the same in each realization."""
-    clients = scenario.clients
-    states, chains = clients.states_wh, clients.chains
-    of_user = [chains[user % len(chains)] for user in range(clients.number)]
-    laws = {chain.name: markov.chain_of(chain, len(states)) for chain in chains}
-    one = pl.DataFrame(
+    clients, states = scenario.clients, scenario.clients.states_wh
+    laws = {chain.name: markov.chain_of(chain, len(states)) for chain in clients.chains}
+    chains = [clients.chains[user % len(clients.chains)] for user in range(clients.number)]
+    users = pl.DataFrame(
         {
-            "user": np.arange(len(of_user)),
-            "chain": [chain.name for chain in of_user],
-            "samples": [chain.samples for chain in of_user],
-            "states_wh": [states] * len(of_user),
-            "start": [laws[chain.name][1].tolist() for chain in of_user],
-            "transition": [laws[chain.name][0].tolist() for chain in of_user],
+            "user": range(clients.number),
+            "chain": [chain.name for chain in chains],
+            "samples": [chain.samples for chain in chains],
+            "states_wh": [states] * clients.number,
+            "start": [laws[chain.name][1].tolist() for chain in chains],
+            "transition": [laws[chain.name][0].tolist() for chain in chains],
         }
     ).with_columns(sensitivity_wh=(max(states) - min(states)) / pl.col("samples"))
-    profiles = age_profiles.profiles(one, scenario.schedule.horizon)
-    every = pl.DataFrame({"realization": realizations})
-    return {
-        "users": every.join(one, how="cross", maintain_order="left_right"),
-        "links": every.join(
-            one.select("user", "chain").join(profiles, on="chain", maintain_order="left_right"),
-            how="cross",
-            maintain_order="left_right",
-        ),
-    }
+    profiles = age.profiles(users, scenario.schedule.horizon)
+    links = users.select("user", "chain").join(profiles, on="chain", maintain_order="left_right")
+    every, options = pl.DataFrame({"realization": realizations}), {"how": "cross", "maintain_order": "left_right"}
+    return {"users": every.join(users, **options), "links": every.join(links, **options)}

@@ -18,50 +18,43 @@ PAIRS = dict.fromkeys(("random", "fixed", "sweep"), RULES) | {  # the rules that
 
 def consistent(scenario: AgeAware) -> None:
     """Refuse chains that are none, targets that no schedule meets, times and schemes that do not fit."""
-    _check_states(scenario)
-    for chain in scenario.clients.chains:
-        _check_chain(scenario, chain)
+    clients, targets = scenario.clients, scenario.privacy.target_epsilons
+    for key, values in (("clients.states_wh", clients.states_wh), ("privacy.target_epsilons", targets)):
+        if len(set(values)) < len(values):
+            raise ValueError(f"{key}: {values} holds a value twice; its values must differ")
+    names = [chain.name for chain in clients.chains]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ValueError(f"clients.chains: the name {twice!r} stands twice; it must be unique")
+    for chain in clients.chains:
+        if flaw := _chain_flaw(chain, len(clients.states_wh)):
+            raise ValueError(f"clients.chains: chain {chain.name!r}: {flaw}")
     _check_targets(scenario)
     _check_schemes(scenario)
 
 
-def _check_states(scenario: AgeAware) -> None:
-    states, names = scenario.clients.states_wh, [chain.name for chain in scenario.clients.chains]
-    if len(set(states)) < len(states):
-        raise ValueError(f"clients.states_wh: {states} holds a value twice; states must differ")
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise ValueError(f"clients.chains: the name {twice!r} stands twice; it must be unique")
-
-
-def _check_chain(scenario: AgeAware, chain: Chain) -> None:
-    def refuse(flaw: str):
-        raise ValueError(f"clients.chains: chain {chain.name!r}: {flaw}")
-
-    states = len(scenario.clients.states_wh)
+def _chain_flaw(chain: Chain, states: int) -> str | None:
     if (chain.matrix is None) == (chain.up is None or chain.down is None):
-        refuse("needs either both up and down, or matrix")
-    if chain.matrix is not None and (chain.up is not None or chain.down is not None):
-        refuse("has a matrix, so it takes neither up nor down")
-    if chain.matrix is not None and [len(row) for row in chain.matrix] != [states] * states:
-        refuse(f"matrix must have {states} rows of {states} entries, one for each of clients.states_wh")
-    if chain.matrix is None and states > 2 and chain.up + chain.down > 1:
-        refuse(
-            f"up + down = {chain.up + chain.down:g} leaves a middle state the probability "
-            f"{1 - chain.up - chain.down:g} of staying, below 0; up + down must not exceed 1"
-        )
-    if flaw := markov.matrix_flaw(markov.transition_of(chain, states)):
-        refuse(flaw)
-    if chain.start is not None:
-        if len(chain.start) != states:
-            refuse(f"start has {len(chain.start)} entries, clients.states_wh has {states}; they must be as many")
-        if flaw := markov.law_flaw(np.array(chain.start)):
-            refuse(f"start is no probability distribution: it {flaw}")
+        return "needs either both up and down, or matrix"
+    if chain.matrix is None:
+        if states > 2 and chain.up + chain.down > 1:
+            return (
+                f"up + down = {chain.up + chain.down:g} leaves a middle state the probability "
+                f"{1 - chain.up - chain.down:g} of staying, below 0; up + down must not exceed 1"
+            )
+    elif chain.up is not None or chain.down is not None:
+        return "has a matrix, so it takes neither up nor down"
+    elif [len(row) for row in chain.matrix] != [states] * states:
+        return f"matrix must have {states} rows of {states} entries, one for each of clients.states_wh"
+    if flaw := markov.matrix_flaw(markov.chain_of(chain, states)[0]):
+        return flaw
+    if chain.start is not None and len(chain.start) != states:
+        return f"start has {len(chain.start)} entries, clients.states_wh has {states}; they must be as many"
+    flaw = None if chain.start is None else markov.law_flaw(np.array(chain.start))
+    return flaw and f"start is no probability distribution: it {flaw}"
 
 
 def _check_targets(scenario: AgeAware) -> None:
     targets, limit = scenario.privacy.target_epsilons, scenario.privacy.min_classical_epsilon
-    if len(set(targets)) < len(targets):
-        raise ValueError(f"privacy.target_epsilons: {targets} holds a value twice; targets must differ")
     for chain in scenario.clients.chains[: scenario.clients.number]:
         transition, start = markov.chain_of(chain, len(scenario.clients.states_wh))
         kernels = markov.reverse_kernels(transition, start, scenario.schedule.horizon)
@@ -77,7 +70,7 @@ def _check_targets(scenario: AgeAware) -> None:
 def _check_schemes(scenario: AgeAware) -> None:
     times, number, horizon = scenario.schedule.times, scenario.clients.number, scenario.schedule.horizon
     for client, time in enumerate(times):
-        if not 0 <= time <= horizon:
+        if time > horizon:
             raise ValueError(
                 f"schedule.times: client {client} would collect at {time}, outside 0..{horizon} (schedule.horizon)"
             )

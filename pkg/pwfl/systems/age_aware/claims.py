@@ -46,6 +46,23 @@ def _least_ratio(constant: list[np.ndarray], adaptive: list[np.ndarray]) -> Meas
 
 
 # {bound} is the one that the scenario's proposed schedules minimize.
+LARGER = {
+    "random, constant noise over random, adaptive noise (ratio, worst": RANDOM,
+    "proposed, constant noise over proposed, adaptive noise ({bound}) (ratio, worst": PROPOSED,
+    "simulated optimum, constant noise over simulated optimum, adaptive noise (ratio, worst": SIMULATED,
+    "every constant over every adaptive noise, across schedules ({bound}; ratio, worst pair and": (
+        "constant",
+        "adaptive",
+    ),
+}
+UNSAFE = "5. exact epsilon over the one by (1 - gap)^age without its constant: this bounds nothing (largest)"
+THEOREM = "6. Theorem 1, {form} ({whose}): bound less expected loss difference (least, Wh²)"
+COUNTED = {
+    "epsilon over target": ("4. epsilon at T over its target (largest)", Band(most=1 + ROUNDING), "(4)"),
+    "epsilon over decay": (UNSAFE, Band(above=1), BEYOND),
+    "paired slack": (THEOREM.format(form="paired", whose=FORMS["paired"]), Band(least=0), BEYOND),
+    "separate slack": (THEOREM.format(form="separate", whose=FORMS["separate"]), Band(least=0), "Theorem 1"),
+}
 CLAIMS = (
     *(
         Claim(
@@ -77,37 +94,11 @@ CLAIMS = (
             "constant noise is always larger",
             by(_least_ratio, *names),
         )
-        for text, *names in (
-            ("random, constant noise over random, adaptive noise (ratio, worst", *RANDOM),
-            ("proposed, constant noise over proposed, adaptive noise ({bound}) (ratio, worst", *PROPOSED),
-            ("simulated optimum, constant noise over simulated optimum, adaptive noise (ratio, worst", *SIMULATED),
-            (
-                "every constant over every adaptive noise, across schedules ({bound}; ratio, worst pair and",
-                "constant",
-                "adaptive",
-            ),
-        )
-    ),
-    Claim(
-        "4. epsilon at T over its target (largest)",
-        Band(most=1 + ROUNDING),
-        "(4)",
-        measured=by(counted, "epsilon over target", "realizations"),
-    ),
-    Claim(
-        "5. exact epsilon over the one by (1 - gap)^age without its constant: this bounds nothing (largest)",
-        Band(above=1),
-        BEYOND,
-        measured=by(counted, "epsilon over decay", "realizations"),
+        for text, names in LARGER.items()
     ),
     *(
-        Claim(
-            f"6. Theorem 1, {form} ({whose}): bound less expected loss difference (least, Wh²)",
-            Band(least=0),
-            "Theorem 1" if form == "separate" else BEYOND,
-            measured=by(counted, f"{form} slack", "realizations"),
-        )
-        for form, whose in FORMS.items()
+        Claim(text, band, source, measured=by(counted, name, "realizations"))
+        for name, (text, band, source) in COUNTED.items()
     ),
 )
 
@@ -121,9 +112,9 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
     """
     rows = []
     for name, content in scenarios.items():
-        series = _by_scheme(content) | _extremes(content["realizations"])
-        claims = (*CLAIMS, *_of_simulation(content["realizations"]), *_of_sweep(content["sweep"]))
-        rows += measure(claims, name, series, bound=FORMS[content["scenario"].schedule.bound])
+        each, sweep, bound = content["realizations"], content["sweep"], FORMS[content["scenario"].schedule.bound]
+        declared = (*CLAIMS, *_of_simulation(each), *_of_sweep(sweep))
+        rows += measure(declared, name, _by_scheme(content) | _extremes(each), bound=bound)
     return table(rows)
 
 
@@ -135,8 +126,7 @@ def _by_scheme(content: dict) -> dict:
         if len(frame):
             expected, noise = (to_array(frame, column, "case", "realization") for column in (EXPECTED, NOISE))
             series |= {(pair, EXPECTED): expected, pair: [noise]}
-    constant, adaptive = zip(RANDOM, PROPOSED, SIMULATED, strict=True)
-    for name, pairs in (("constant", constant), ("adaptive", adaptive)):
+    for name, pairs in zip(("constant", "adaptive"), zip(RANDOM, PROPOSED, SIMULATED, strict=True), strict=True):
         series[name] = [noise for pair in pairs for noise in series.get(pair, ())]
     return series
 
@@ -156,48 +146,35 @@ def _extremes(each: pl.DataFrame) -> dict:
 def _of_simulation(each: pl.DataFrame) -> Iterator[Claim]:
     """The claim that simulated losses are those of the closed form, where there are enough of them."""
     trained = each.drop_nulls(SIMULATION)
-    count = trained["realization"].n_unique()
-    error = (
-        trained.with_columns(error=pl.col(SIMULATION) - pl.col(EXPECTED))
-        .group_by("scheme", "target_epsilon", maintain_order=True)
-        .agg(pl.col("error").mean().alias("mean"), (pl.col("error").std() / pl.len().sqrt()).alias("deviation"))
-        .filter(pl.col("deviation") > 0)
-    )
-    if len(error) and count >= ENOUGH:
-        score = float((error["mean"] / error["deviation"]).abs().max())
+    count, error = trained["realization"].n_unique(), pl.col(SIMULATION) - pl.col(EXPECTED)
+    groups = trained.group_by("scheme", "target_epsilon", maintain_order=True)
+    errors = groups.agg(mean=error.mean(), deviation=error.std() / pl.len().sqrt()).filter(pl.col("deviation") > 0)
+    if len(errors) and count >= ENOUGH:
+        score = float((errors["mean"] / errors["deviation"]).abs().max())
         # Bonferroni over all schemes and targets.
-        limit = float(student.isf(FALSE_ALARM / 2 / len(error), count - 1))
-        yield Claim(
-            f"7. simulation against closed form (largest deviation, standard errors; false alarm {FALSE_ALARM:g})",
-            Band(most=limit),
-            BEYOND,
-            measured=known(counted(score, count)),
-        )
+        limit = float(student.isf(FALSE_ALARM / 2 / len(errors), count - 1))
+        text = f"7. simulation against closed form (largest deviation, standard errors; false alarm {FALSE_ALARM:g})"
+        yield Claim(text, Band(most=limit), BEYOND, measured=known(counted(score, count)))
 
 
 def _of_sweep(sweep: pl.DataFrame) -> Iterator[Claim]:
     """Fig. 2, in closed form."""
     if sweep.is_empty():
         return
-    columns = (EXPECTED, *(f"{form}_bound_wh2" for form in FORMS))
+    time, of_bound = pl.col("swept_time"), {form: f"{form}_bound_wh2" for form in FORMS}
     best = (
         sweep.filter(pl.col("scheme") == pl.col("scheme").first())
         .group_by("swept_user", maintain_order=True)
-        .agg(*(pl.col("swept_time").sort_by(f"{c}_mean").first().alias(c) for c in columns))
+        .agg(time.sort_by(f"{column}_mean").first().alias(column) for column in (EXPECTED, *of_bound.values()))
     )
-    last = sweep["swept_time"].max()
+    times, last = best[EXPECTED], sweep["swept_time"].max()
     for text, figure, cases in (
-        ("clients that had better collect fresh data", "Fig. 2 a", best[EXPECTED] == last),
-        ("clients with an optimum inside 0..T", "Fig. 2 b, c", (best[EXPECTED] > 0) & (best[EXPECTED] < last)),
+        ("clients that had better collect fresh data", "Fig. 2 a", times == last),
+        ("clients with an optimum inside 0..T", "Fig. 2 b, c", (times > 0) & (times < last)),
     ):
         source = f"Sec. I, {figure}; chains are this project's"
         yield Claim(f"8. Fig. 2: {text} (number)", Band(least=1), source, measured=known(fixed(float(cases.sum()))))
     for form, whose in FORMS.items():
-        off = float((best[EXPECTED] - best[f"{form}_bound_wh2"]).abs().max())
-        yield Claim(
-            f"9. Fig. 2: best time by the bound, {form} ({whose}), off the best one (largest, steps)",
-            Band(most=last / 4),
-            "Sec. IV",
-            "Theorem 1 guides us towards proper scheduling",
-            known(fixed(off)),
-        )
+        text = f"9. Fig. 2: best time by the bound, {form} ({whose}), off the best one (largest, steps)"
+        guides, off = "Theorem 1 guides us towards proper scheduling", float((times - best[of_bound[form]]).abs().max())
+        yield Claim(text, Band(most=last / 4), "Sec. IV", guides, known(fixed(off)))

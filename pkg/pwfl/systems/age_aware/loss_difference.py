@@ -1,9 +1,10 @@
 """How much worse the private aged model is than the fresh one without noise, and bounds on that.
 
-Client k's share is alpha_k = n_k / n. The model is w = sum of alpha_k (mean of n_k samples at t_k + Laplace
-noise of scale b_k), the ideal one is the same mean of samples at T without noise, and the loss is the squared
-error at T, averaged over clients with weights alpha_k (Lin et al., (2a)). Arrays have users on the last
-axis; squares of Wh. Proofs: docs/age_aware.md.
+Client k's share is alpha_k = n_k / n. The model is w = sum of alpha_k (mean of n_k samples at t_k + Laplace noise of
+scale b_k), the ideal one is the same mean of samples at T without noise, and the loss is the squared error at T,
+averaged over clients with weights alpha_k (Lin et al., (2a)). Arrays have users on the last axis; squares of Wh. The
+bounds take the data's range r in Wh, the information I_k in nats that a client's mean has about each of its samples,
+or a bound on it, and the divergence D_k in nats of the law at t_k from that at T. Proofs: docs/age_aware.md.
 """
 
 import numpy as np
@@ -24,14 +25,8 @@ def sampling_excess(
 def expected(bias: np.ndarray, excess: np.ndarray, power: np.ndarray) -> np.ndarray:
     """The expected loss difference (2a), exactly, without the axis of users.
 
-    The biases add before they are squared, so clients' ages interact.
-
-    Parameters
-    ----------
-    bias
-        alpha_k (mean at t_k - mean at T), Wh.
-    excess, power
-        See `sampling_excess` and `noise_power`.
+    Of biases alpha_k (mean at t_k - mean at T) in Wh, `sampling_excess` and `noise_power`. The biases add before they
+    are squared, so clients' ages interact.
 
     Examples
     --------
@@ -48,17 +43,6 @@ def paired_penalty(
     """Each client's part of the bound by age: alpha_k r^2 (I_k + D_k) / 2.
 
     Theorem 1 with its two steps taken at once, for the difference of the two losses; see `paired_offset`.
-
-    Parameters
-    ----------
-    share
-        alpha_k.
-    value_range
-        r, of the data, Wh.
-    information
-        I_k, of the client's mean about each of its samples, or a bound on it, nats.
-    divergence
-        D_k, of the law at t_k from that at T, nats.
     """
     return share * value_range**2 * (information + divergence) / 2
 
@@ -74,7 +58,6 @@ def separate_penalty(
     """Each client's part of Theorem 1 as in the paper's appendix, for a loss in [0, R], R = r^2.
 
     alpha_k R (sqrt((I_k + D_k) / 2) + sqrt(D_k / 2)): generalization term and risk term, bounded one by one.
-    Arguments are those of `paired_penalty`.
     """
     both = np.sqrt((information + divergence) / 2) + np.sqrt(divergence / 2)
     return share * value_range**2 * both

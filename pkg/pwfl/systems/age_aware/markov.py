@@ -1,6 +1,7 @@
 """Finite Markov chains: their laws, their reverse kernels, and how fast they forget.
 
-A chain has a transition matrix P, P[a, x] = Pr(X_{s+1} = x | X_s = a), and a start law at time 0.
+A chain has a transition matrix P, P[a, x] = Pr(X_{s+1} = x | X_s = a), of shape (states, states), and a start law at
+time 0, of shape (states,).
 """
 
 from typing import TYPE_CHECKING
@@ -14,20 +15,15 @@ TOLERANCE = 1e-9  # by which probabilities may miss a sum of one
 
 
 def chain_of(chain: "Chain", states: int) -> tuple[np.ndarray, np.ndarray]:
-    """Transition matrix and start law of a scenario's chain: `matrix`, or `up` and `down`; `start`, or stationary."""
-    transition = transition_of(chain, states)
-    return transition, stationary(transition) if chain.start is None else np.array(chain.start, float)
-
-
-def transition_of(chain: "Chain", states: int) -> np.ndarray:
-    """Transition matrix of a scenario's chain, shape (states, states): `matrix`, or that of `up` and `down`."""
-    return birth_death(chain.up, chain.down, states) if chain.matrix is None else np.array(chain.matrix, float)
+    """Transition matrix of a scenario's chain, by `matrix` or `up` and `down`; its start law, by default stationary."""
+    matrix = birth_death(chain.up, chain.down, states) if chain.matrix is None else np.array(chain.matrix, float)
+    return matrix, stationary(matrix) if chain.start is None else np.array(chain.start, float)
 
 
 def birth_death(up: float, down: float, states: int) -> np.ndarray:
-    """Transition matrix of a chain that goes up with probability `up`, down with `down`, else stays.
+    """Transition matrix of a chain that goes up with probability `up`, down with `down`, else stays (Sec. IV-A).
 
-    Lin et al., Sec. IV-A; shape (states, states). Nothing is checked; see `matrix_flaw`.
+    Nothing is checked; see `matrix_flaw`.
 
     Examples
     --------
@@ -41,42 +37,30 @@ def birth_death(up: float, down: float, states: int) -> np.ndarray:
 
 
 def matrix_flaw(transition: np.ndarray) -> str | None:
-    """Why a square matrix is no transition matrix of an irreducible aperiodic chain; None where it is one.
-
-    Examples
-    --------
-    >>> matrix_flaw(np.eye(2))
-    'it is reducible: state 1 is never reached from state 0'
-    """
+    """Why a square matrix of probabilities is none of an irreducible aperiodic chain; None where it is one."""
     states = len(transition)
-    if (transition < 0).any():
-        row, column = np.argwhere(transition < 0)[0]
-        return f"the probability of going from state {row} to state {column} is {transition[row, column]:g}, below 0"
     for row, law in enumerate(transition):
         if flaw := law_flaw(law):
             return f"row {row} of its transition matrix {flaw}"
-    step = (transition > 0).astype(float)
-    reached = _steps(np.minimum(step + np.eye(states), 1), states)
+    # Powers of boolean matrices: which states are reached from which in so many steps.
+    step = transition > 0
+    reached = np.linalg.matrix_power(step | np.eye(states, dtype=bool), states)
     if not reached.all():
         row, column = np.argwhere(~reached)[0]
         return f"it is reducible: state {column} is never reached from state {row}"
     # Wielandt: an irreducible chain is aperiodic exactly when this power has no zero.
-    if not _steps(step, (states - 1) ** 2 + 1).all():
+    if not np.linalg.matrix_power(step, (states - 1) ** 2 + 1).all():
         return "it is periodic: it never forgets where it started; let some state keep itself with positive probability"
     return None
 
 
 def law_flaw(law: np.ndarray) -> str | None:
-    """Why a vector is no probability distribution; None where it is one."""
-    if (law < 0).any():
-        return f"has the negative entry {law.min():g}"
-    if abs(law.sum() - 1) > TOLERANCE:
-        return f"sums to {law.sum():.10g}, not to 1"
-    return None
+    """Why probabilities are no distribution; None where they are one."""
+    return None if abs(law.sum() - 1) <= TOLERANCE else f"sums to {law.sum():.10g}, not to 1"
 
 
 def stationary(transition: np.ndarray) -> np.ndarray:
-    """The stationary distribution pi of an irreducible chain, shape (states,)."""
+    """The stationary distribution pi of an irreducible chain."""
     states = len(transition)
     equations = np.vstack([transition.T - np.eye(states), np.ones(states)])
     law = np.linalg.lstsq(equations, np.append(np.zeros(states), 1.0), rcond=None)[0]
@@ -85,26 +69,15 @@ def stationary(transition: np.ndarray) -> np.ndarray:
 
 def laws(transition: np.ndarray, start: np.ndarray, horizon: int) -> np.ndarray:
     """The laws mu_t of X_t, t = 0..horizon, shape (horizon + 1, states)."""
-    found = [np.asarray(start, float)]
+    mu = [np.asarray(start, float)]
     for _ in range(horizon):
-        found.append(found[-1] @ transition)
-    return np.stack(found)
+        mu.append(mu[-1] @ transition)
+    return np.stack(mu)
 
 
 def reverse_kernels(transition: np.ndarray, start: np.ndarray, horizon: int) -> np.ndarray:
-    """Pr(X_t = a | X_T = x) for t = 0..T, mu_t(a) P^(T-t)(a, x) / mu_T(x), exactly, for any start law.
+    """Pr(X_t = a | X_T = x) for t = 0..T = horizon, mu_t(a) P^(T-t)(a, x) / mu_T(x), exactly, for any start law.
 
-    Parameters
-    ----------
-    transition
-        P, shape (states, states).
-    start
-        mu_0, shape (states,).
-    horizon
-        T.
-
-    Returns
-    -------
     Shape (T + 1, x, a); x are the states that X_T can take.
     """
     mu = laws(transition, start, horizon)
@@ -140,8 +113,7 @@ def contraction(transition: np.ndarray) -> float:
 
 def spectral_gap(transition: np.ndarray) -> float:
     """Absolute spectral gap, 1 - max over i >= 2 of |lambda_i|."""
-    moduli = np.sort(np.abs(np.linalg.eigvals(transition)))
-    return float(1 - moduli[-2])
+    return float(1 - np.sort(np.abs(np.linalg.eigvals(transition)))[-2])
 
 
 def total_variation_bound(transition: np.ndarray, start: np.ndarray, horizon: int) -> np.ndarray:
@@ -162,21 +134,7 @@ def total_variation_bound(transition: np.ndarray, start: np.ndarray, horizon: in
 
 
 def divergence(law: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Kullback-Leibler divergence D(law || other), nats, over the last axis; infinite where other lacks a state.
-
-    Examples
-    --------
-    >>> float(divergence(np.array([1.0, 0.0]), np.array([0.5, 0.5])).round(4))
-    0.6931
-    """
+    """Kullback-Leibler divergence D(law || other), nats, over the last axis; infinite where other lacks a state."""
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = np.where(law > 0, law * np.log(law / other), 0.0)
     return np.maximum(terms.sum(axis=-1), 0.0)
-
-
-def _steps(step: np.ndarray, count: int) -> np.ndarray:
-    """Which states are reached from which in exactly `count` steps, as booleans."""
-    reached = np.eye(len(step))
-    for _ in range(count):
-        reached = np.minimum(reached @ step, 1)
-    return reached > 0

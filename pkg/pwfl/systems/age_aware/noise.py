@@ -17,15 +17,12 @@ def run(scenario: "AgeAware", scheme: str, tables: dict[str, pl.DataFrame]) -> d
     `scheme` is `adaptive`, each client's own required epsilon (4), or `constant`, for all clients the least
     of them, so that the client whose age protects it least meets the target, too.
     """
-    keys = ["realization", "case"]
-    epsilon = pl.col("required_epsilon")
-    noise = (
-        tables["schedule"]
-        .pipe(beside, tables["users"], "realization", "user")
-        .with_columns(classical_epsilon=epsilon if scheme == "adaptive" else epsilon.min().over(keys))
-        .with_columns(noise_scale_wh=age.laplace_scale(pl.col("sensitivity_wh"), pl.col("classical_epsilon")))
-        .select(*keys, "user", "classical_epsilon", "noise_scale_wh")
+    keys, epsilon = ["realization", "case"], pl.col("required_epsilon")
+    noise = beside(tables["schedule"], tables["users"], "realization", "user").with_columns(
+        classical_epsilon=epsilon if scheme == "adaptive" else epsilon.min().over(keys)
     )
+    scale = age.laplace_scale(pl.col("sensitivity_wh"), pl.col("classical_epsilon"))
+    noise = noise.select(*keys, "user", "classical_epsilon", noise_scale_wh=scale)
     status = noise.group_by(keys, maintain_order=True).agg(
         status=pl.lit(scheme),
         least_classical_epsilon=pl.col("classical_epsilon").min(),

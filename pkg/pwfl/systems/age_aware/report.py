@@ -20,33 +20,23 @@ DIFFERS = (
     "seconds and no energy."
 )
 KEYS = ["scheme", "realization", "case"]
-AVERAGED = [
-    "loss_difference_wh2",
-    "expected_loss_difference_wh2",
-    "paired_bound_wh2",
-    "separate_bound_wh2",
-    "noise_power_wh2",
-    "epsilon_exact",
-    "epsilon_bound",
-    "epsilon_classical",
-    "epsilon_unsafe",
-]
+LOSSES = ["loss_difference_wh2", "expected_loss_difference_wh2", "paired_bound_wh2", "separate_bound_wh2"]
+AVERAGED = [*LOSSES, "noise_power_wh2", "epsilon_exact", "epsilon_bound", "epsilon_classical", "epsilon_unsafe"]
 VARIATIONS = {
     "total_variation": "exact",
     "total_variation_bound": "provable bound",
     "spectral_decay": "decay without its constant",
 }
-CURVES = {
-    "loss_difference_wh2": "simulated (mean, 95% band)",
-    "expected_loss_difference_wh2": "expected, closed form",
-    "paired_bound_wh2": "bound (paired)",
-}
+CURVES = dict(zip(LOSSES[:3], ["simulated (mean, 95% band)", "expected, closed form", "bound (paired)"], strict=True))
 LINE_COLOURS = ["#0072B2", "#009E73", "#D55E00"]
 EVERY = "all (T + 1)^N schedules"
 SEARCH = "Cost of finding the best schedule"
 TIMES = "When clients collect their data"
 NEGLIGIBLE = 1e-9  # total variation distances not worth a logarithmic axis
 SHOWN, PANEL = 3, 250  # chains or clients in a figure; width of a panel
+LOG = alt.Scale(type="log", nice=False)
+TARGET = alt.X("target_epsilon:Q", title="Privacy target epsilon at T", scale=LOG)
+TARGET_TIPS = {"scheme:N": "Scheme", "target_epsilon:Q": "Privacy target epsilon"}
 
 
 def aging(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatChart:
@@ -60,32 +50,24 @@ def aging(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatC
         .with_columns(pl.col("curve").replace(VARIATIONS))
         .filter(pl.col("distance") > NEGLIGIBLE)
     )
-    colours = dict(zip(VARIATIONS.values(), LINE_COLOURS, strict=True))
-    colour, picked, _ = theme.named_colours(colours, field="curve", title="Delta(age)")
+    colour, picked = _colours(VARIATIONS, "Delta(age)")
+    distance = "Total variation distance"
+    tips = {"chain:N": "Chain", "age:Q": "Age (steps)", "curve:N": "Which", "distance:Q": (distance, ".4g")}
     panels = [
         alt.Chart(frame.filter(pl.col("chain") == chain), width=PANEL, height=PANEL, title=f"Chain {chain}")
         .mark_line(point=alt.OverlayMarkDef(size=18))
         .encode(
             x=alt.X("age:Q", title="Age T - t (steps)"),
-            y=alt.Y("distance:Q", title="Total variation distance", scale=alt.Scale(type="log", nice=False)),
+            y=alt.Y("distance:Q", title=distance, scale=LOG),
             color=colour,
             opacity=theme.faded(picked, hidden=0.1),
-            tooltip=theme.tips(
-                {
-                    "chain:N": "Chain",
-                    "age:Q": "Age (steps)",
-                    "curve:N": "Which",
-                    "distance:Q": ("Total variation distance", ".4g"),
-                }
-            ),
+            tooltip=theme.tips(tips),
         )
         for chain in one_each["chain"]
     ]
-    title = alt.TitleParams(
-        "How fast a chain forgets",
-        subtitle="computed, without realizations; "
-        f"{len(panels)} of {theme.counted(first['chain'].n_unique(), 'chain')}",
-    )
+    chains = theme.counted(first["chain"].n_unique(), "chain")
+    subtitle = f"computed, without realizations; {len(panels)} of {chains}"
+    title = alt.TitleParams("How fast a chain forgets", subtitle=subtitle)
     return alt.hconcat(panels[0].add_params(picked), *panels[1:], title=title).resolve_scale(y="shared")
 
 
@@ -102,26 +84,19 @@ def sweep(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatC
     expected = "expected_loss_difference_wh2_mean"
     # The same scale for all: from what age can gain.
     room = max(fresh[expected] - frame[expected].min(), abs(fresh[expected]) / 10, 1e-9)
-    colour, picked, _ = theme.named_colours(
-        dict(zip(CURVES.values(), LINE_COLOURS, strict=True)), field="curve", title=None
-    )
-    drawn = (
-        (["loss_difference_wh2", "expected_loss_difference_wh2"], "Loss difference (Wh²)"),
-        (["paired_bound_wh2"], "Bound on it (Wh²)"),
-    )
-    panels = [
-        tuple(_near(part, columns, title, room, colour, picked) for columns, title in drawn)
-        for _, part in frame.group_by("swept_user", maintain_order=True)
-    ]
-    # All panels share the legend's selection, which belongs to the first one.
-    panels[0] = (panels[0][0].add_params(picked), panels[0][1])
+    colour, picked = _colours(CURVES, None)
+    columns = []
+    for (user,), part in frame.group_by("swept_user", maintain_order=True):
+        losses = _near(part, LOSSES[:2], "Loss difference (Wh²)", room, colour, picked)
+        bound = _near(part, LOSSES[2:3], "Bound on it (Wh²)", room, colour, picked)
+        # All panels share the legend's selection, which belongs to the first one.
+        losses = losses if columns else losses.add_params(picked)
+        columns.append(alt.vconcat(losses, bound, title=f"Client {user}"))
     title = alt.TitleParams(
         f"One client's collection time, the others fresh, epsilon = {fresh['target_epsilon']:g} at T",
         subtitle=f"simulated over {theme.counted(trained)}; diamonds: minima; "
         "what old data cost beyond the axis is cut off",
     )
-    users = frame["swept_user"].unique(maintain_order=True)
-    columns = [alt.vconcat(*rows, title=f"Client {user}") for user, rows in zip(users, panels, strict=True)]
     return alt.hconcat(*columns, title=title)
 
 
@@ -131,84 +106,55 @@ def _near(
     """Curves of one swept client, on an axis that reaches twice `room` below and thrice above all clients fresh."""
     closed = columns[-1]
     fresh = frame.sort("swept_time")[f"{closed}_mean"][-1]
+    parts = ("mean", "low", "high")
     long = pl.concat(
-        frame.select(
-            "swept_time",
-            pl.lit(CURVES[c]).alias("curve"),
-            *(pl.col(f"{c}_{part}").alias(part) for part in ("mean", "low", "high")),
-        )
+        frame.select("swept_time", curve=pl.lit(CURVES[c]), **{part: pl.col(f"{c}_{part}") for part in parts})
         for c in columns
     )
-    x = alt.X(
-        "swept_time:Q",
-        title="Collection time t (steps)",
-        scale=alt.Scale(domain=[0, frame["swept_time"].max()], nice=False),
-    )
+    times = alt.Scale(domain=[0, frame["swept_time"].max()], nice=False)
+    x = alt.X("swept_time:Q", title="Collection time t (steps)", scale=times)
     scale = alt.Scale(domain=[fresh - 2 * room, fresh + 3 * room], nice=False)
     y = alt.Y("mean:Q", title=title, scale=scale)
     shown = theme.faded(picked, hidden=0.1)
-    tips = theme.tips(
-        {
-            "curve:N": "Which",
-            "swept_time:Q": "Collection time (steps)",
-            "mean:Q": (f"{title}, mean", ".4g"),
-            "low:Q": ("95% from", ".4g"),
-            "high:Q": ("95% to", ".4g"),
-        }
-    )
+    interval = {"mean:Q": (f"{title}, mean", ".4g"), "low:Q": ("95% from", ".4g"), "high:Q": ("95% to", ".4g")}
+    tips = theme.tips({"curve:N": "Which", "swept_time:Q": "Collection time (steps)"} | interval)
     base = alt.Chart(long, width=PANEL, height=190).encode(x=x, color=colour)
-    band = base.mark_area(clip=True).encode(
-        y=alt.Y("low:Q", scale=scale),
-        y2="high:Q",
-        opacity=theme.faded(picked, 0.2, 0.02),
-    )
+    low = alt.Y("low:Q", scale=scale)
+    band = base.mark_area(clip=True).encode(y=low, y2="high:Q", opacity=theme.faded(picked, 0.2, 0.02))
     line = base.mark_line(clip=True).encode(y=y, tooltip=tips, opacity=shown)
-    best = long.filter(pl.col("curve") == CURVES[closed]).sort("mean").head(1)
-    mark = (
-        alt.Chart(best)
-        .mark_point(size=110, filled=True, shape="diamond")
-        .encode(x=x, y=y, color=colour, opacity=shown, tooltip=tips)
-    )
-    return band + line + mark
+    best = alt.Chart(long.filter(pl.col("curve") == CURVES[closed]).sort("mean").head(1))
+    mark = best.mark_point(size=110, filled=True, shape="diamond")
+    return band + line + mark.encode(x=x, y=y, color=colour, opacity=shown, tooltip=tips)
 
 
 def loss(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Fig. 3 (a): simulated loss difference over the privacy target."""
-    scale = alt.Scale(type="symlog", constant=1, nice=False)
-    frame = realizations(tables).drop_nulls("loss_difference_wh2")
-    means = theme.means(frame, ["scheme", "target_epsilon"], ["loss_difference_wh2"])
-    least, most = means["loss_difference_wh2_low"].min(), means["loss_difference_wh2_high"].max()
+    value = "loss_difference_wh2"
+    frame = realizations(tables).drop_nulls(value)
+    means = theme.means(frame, ["scheme", "target_epsilon"], [value])
+    least, most = means[f"{value}_low"].min(), means[f"{value}_high"].max()
     ticks = [] if least is None else _ticks(least, most)
-    return _over_target(
-        frame,
-        "loss_difference_wh2",
-        scenario,
-        "Loss difference",
-        alt.Y(
-            title="Simulated loss difference (Wh², symmetric log)",
-            scale=scale,
-            axis=alt.Axis(values=ticks or alt.Undefined, format=".6~g", labelOverlap="greedy"),
-        ),
+    y = alt.Y(
+        title="Simulated loss difference (Wh², symmetric log)",
+        scale=alt.Scale(type="symlog", constant=1, nice=False),
+        axis=alt.Axis(values=ticks or alt.Undefined, format=".6~g", labelOverlap="greedy"),
     )
+    return _over_target(frame, value, scenario, "Loss difference", y)
 
 
 def _ticks(least: float, most: float) -> list[float]:
     """Round numbers of both signs on a symmetric logarithmic axis, linear up to about 1."""
     sizes = [digit * 10.0**power for power in range(-1, 9) for digit in (1, 2, 5)]
     small = 0.5 if max(abs(least), abs(most)) > 3 else 0.1
-    return [
-        x
-        for x in sorted([0.0, *sizes, *(-size for size in sizes)])
-        if (least <= x <= most and abs(x) >= small) or x == 0
-    ]
+    signed = sorted([0.0, *sizes, *(-size for size in sizes)])
+    return [x for x in signed if x == 0 or (least <= x <= most and abs(x) >= small)]
 
 
 def noise(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Fig. 3 (b): variance of the model's noise over the privacy target."""
-    y = alt.Y(title="Noise power (Wh²)", scale=alt.Scale(type="log", nice=False))
-    frame = realizations(tables)
-    least = frame.filter(pl.col("noise_power_wh2") > 0)["noise_power_wh2"].min()
-    return _over_target(frame, "noise_power_wh2", scenario, "Noise power", y, least)
+    value, frame = "noise_power_wh2", realizations(tables)
+    least = frame.filter(pl.col(value) > 0)[value].min()
+    return _over_target(frame, value, scenario, "Noise power", alt.Y(title="Noise power (Wh²)", scale=LOG), least)
 
 
 def _over_target(
@@ -217,36 +163,30 @@ def _over_target(
     """Means over realizations with confidence bands, over the privacy target."""
     means = theme.within(theme.means(frame, ["scheme", "target_epsilon"], [value]), value, least)
     colour, chosen, opacity = theme.scheme_colour(scenario, [s for s in scenario.schemes if s.scheduler != "sweep"])
-    heading = alt.TitleParams(title, subtitle=theme.band_over(frame["realization"].n_unique()))
-    base = alt.Chart(means).encode(
-        x=alt.X("target_epsilon:Q", title="Privacy target epsilon at T", scale=alt.Scale(type="log", nice=False)),
-        color=colour,
-    )
+    base = alt.Chart(means).encode(x=TARGET, color=colour)
     area, mean = theme.mean_and_band(base, value, y, chosen)
     line = base.mark_line(point=True).encode(
         y=mean,
         opacity=opacity,
-        tooltip=[
-            *theme.tips({"scheme:N": "Scheme", "target_epsilon:Q": "Privacy target epsilon"}),
-            *theme.interval_tips(value, y["title"]),
-        ],
+        tooltip=[*theme.tips(TARGET_TIPS), *theme.interval_tips(value, y["title"])],
         **theme.dashes(means, f"{value}_mean", scenario, ["target_epsilon"]),
     )
+    heading = alt.TitleParams(title, subtitle=theme.band_over(frame["realization"].n_unique()))
     return theme.sized(alt.layer(area, line).add_params(chosen), heading)
 
 
 def times(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatChart | alt.LayerChart:
     """Collection time of the first clients over the privacy target; of random schedules the mean."""
+    leakage = tables["leakage"]
     frame = (
-        not_swept(tables["leakage"], tables)
+        not_swept(leakage, tables)
         .filter(pl.col("user") < SHOWN)
         .group_by("scheme", "user", "target_epsilon", maintain_order=True)
         .agg(time=pl.col("collection_time").mean())
     )
     if frame.is_empty():
-        why = "no scheme meets privacy targets"
-        return theme.empty(why, "Privacy target epsilon at T", "Collection time t (steps)", TIMES)
-    horizon = (tables["leakage"]["collection_time"] + tables["leakage"]["age"]).max()
+        return theme.empty("no scheme meets privacy targets", TARGET["title"], "Collection time t (steps)", TIMES)
+    scale = alt.Scale(domain=[0, (leakage["collection_time"] + leakage["age"]).max()])
     colour, chosen, opacity = theme.scheme_colour(scenario, [s for s in scenario.schemes if s.scheduler != "sweep"])
     # One legend: dashes that are alike in all panels.
     dash = theme.dashes(frame, "time", scenario, ["user", "target_epsilon"])
@@ -254,28 +194,25 @@ def times(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatC
         alt.Chart(part, width=PANEL, height=PANEL, title=f"Client {user}")
         .mark_line(point=True)
         .encode(
-            x=alt.X("target_epsilon:Q", title="Privacy target epsilon at T", scale=alt.Scale(type="log", nice=False)),
-            y=alt.Y("time:Q", title="Collection time t (steps)", scale=alt.Scale(domain=[0, horizon])),
+            x=TARGET,
+            y=alt.Y("time:Q", title="Collection time t (steps)", scale=scale),
             color=colour,
             opacity=opacity,
-            tooltip=theme.tips(
-                {
-                    "scheme:N": "Scheme",
-                    "target_epsilon:Q": "Privacy target epsilon",
-                    "time:Q": ("Mean collection time (steps)", ".4g"),
-                }
-            ),
+            tooltip=theme.tips(TARGET_TIPS | {"time:Q": ("Mean collection time (steps)", ".4g")}),
             **dash,
         )
         for (user,), part in frame.group_by("user", maintain_order=True)
     ]
-    clients = tables["leakage"]["user"].n_unique()
-    title = alt.TitleParams(
-        TIMES,
-        subtitle=f"{len(panels)} of {theme.counted(clients, 'client')}; "
-        f"means over {theme.counted(tables['leakage']['realization'].n_unique())}",
-    )
+    clients = theme.counted(leakage["user"].n_unique(), "client")
+    over = theme.counted(leakage["realization"].n_unique())
+    title = alt.TitleParams(TIMES, subtitle=f"{len(panels)} of {clients}; means over {over}")
     return alt.hconcat(panels[0].add_params(chosen), *panels[1:], title=title).resolve_scale(y="shared")
+
+
+def _colours(curves: dict[str, str], title: str | None) -> tuple[alt.Color, alt.Parameter]:
+    """Colours of curves by their names, and the selection that a click on the legend makes."""
+    colours = dict(zip(curves.values(), LINE_COLOURS, strict=True))
+    return theme.named_colours(colours, field="curve", title=title)[:2]
 
 
 def search(scenarios: dict[str, dict]) -> alt.Chart:
@@ -291,56 +228,32 @@ def search(scenarios: dict[str, dict]) -> alt.Chart:
                 rows.append((*size, EVERY, row["log10_schedules"]))
     schema = {"scenario": pl.String, "clients": pl.Int64, "horizon": pl.Int64, "search": pl.String, "cost": pl.Float64}
     frame = pl.DataFrame(rows, schema=schema, orient="row").unique(maintain_order=True)
-    names = [EVERY, *(f"search, {rule} noise" for _, rule in PROPOSED)]
     if frame.is_empty():
         return theme.empty("no scheme searches for a schedule", "Clients N", "Evaluations", SEARCH)
-    colours = ["#7F7F7F", *(CATALOG.colours[pair] for pair in PROPOSED)]
+    names = [EVERY, *(f"search, {rule} noise" for _, rule in PROPOSED)]
+    colours = alt.Scale(domain=names, range=["#7F7F7F", *(CATALOG.colours[pair] for pair in PROPOSED)])
+    # Hollow marks of different shapes and sizes: nearly equal costs lie on each other.
+    shapes = alt.Scale(domain=names, range=["square", "circle", "diamond"])
     picked = alt.selection_point(fields=["search"], bind="legend")
+    powers = [d * 10**p for p in range(3) for d in (1, 2, 5) if d * 10**p <= frame["cost"].max()]
+    clients = alt.Axis(values=sorted(set(frame["clients"])))
+    exponents = alt.Axis(values=powers, labelExpr="'1e' + datum.value")
+    title = "Evaluations (their exponents on a logarithmic axis)"
+    tips = {"scenario:N": "Scenario", "search:N": "Search", "clients:Q": "Clients", "horizon:Q": "Horizon (steps)"}
+    chart = alt.Chart(frame).mark_point(strokeWidth=2, filled=False)
+    chart = chart.encode(
+        x=alt.X("clients:Q", title="Clients N", scale=alt.Scale(type="log", nice=False, padding=40), axis=clients),
+        y=alt.Y("cost:Q", title=title, scale=alt.Scale(type="log", nice=False, padding=20), axis=exponents),
+        color=alt.Color("search:N", title=None, scale=colours, legend=alt.Legend(symbolOpacity=1)),
+        shape=alt.Shape("search:N", title=None, scale=shapes),
+        size=alt.Size("search:N", legend=None, scale=alt.Scale(domain=names, range=[90, 60, 260])),
+        opacity=theme.faded(picked, hidden=0.1),
+        tooltip=theme.tips(tips | {"cost:Q": ("Evaluations, power of ten", ".2f")}),
+    )
     sizes = frame.unique("scenario", maintain_order=True).iter_rows(named=True)
     subtitle = "; ".join(f"{row['scenario']}: N = {row['clients']}, T = {row['horizon']}" for row in sizes)
-    most = frame["cost"].max()
-    return (
-        alt.Chart(frame)
-        .mark_point(strokeWidth=2, filled=False)
-        .encode(
-            x=alt.X(
-                "clients:Q",
-                title="Clients N",
-                scale=alt.Scale(type="log", nice=False, padding=40),
-                axis=alt.Axis(values=sorted(set(frame["clients"]))),
-            ),
-            y=alt.Y(
-                "cost:Q",
-                title="Evaluations (their exponents on a logarithmic axis)",
-                scale=alt.Scale(type="log", nice=False, padding=20),
-                axis=alt.Axis(
-                    values=[d * 10**p for p in range(3) for d in (1, 2, 5) if d * 10**p <= most],
-                    labelExpr="'1e' + datum.value",
-                ),
-            ),
-            color=alt.Color(
-                "search:N", title=None, scale=alt.Scale(domain=names, range=colours), legend=alt.Legend(symbolOpacity=1)
-            ),
-            # Hollow and of different sizes: nearly equal costs lie on each other.
-            shape=alt.Shape(
-                "search:N", title=None, scale=alt.Scale(domain=names, range=["square", "circle", "diamond"])
-            ),
-            size=alt.Size("search:N", legend=None, scale=alt.Scale(domain=names, range=[90, 60, 260])),
-            opacity=theme.faded(picked, hidden=0.1),
-            tooltip=theme.tips(
-                {
-                    "scenario:N": "Scenario",
-                    "search:N": "Search",
-                    "clients:Q": "Clients",
-                    "horizon:Q": "Horizon (steps)",
-                    "cost:Q": ("Evaluations, power of ten", ".2f"),
-                }
-            ),
-        )
-        .add_params(picked)
-        .properties(title=alt.TitleParams(SEARCH, subtitle=[*textwrap.wrap(subtitle, 90), "means over realizations"]))
-        .properties(width=theme.WIDTH, height=theme.HEIGHT)
-    )
+    heading = alt.TitleParams(SEARCH, subtitle=[*textwrap.wrap(subtitle, 90), "means over realizations"])
+    return theme.sized(chart.add_params(picked), heading)
 
 
 FIGURES = {"aging": aging, "sweep": sweep, "loss": loss, "noise": noise, "times": times}
@@ -351,47 +264,30 @@ def summarize(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> dict[str
     """The tables summary, realizations, history, statuses and sweep of a scenario."""
     each = realizations(tables)
     keys = ["scheme", "target_epsilon"]
-    status = tables["schedule_status"].filter(pl.col("swept_user").is_null())
-    leakage = tables["leakage"]
-    summary = (
-        theme.means(each, keys, AVERAGED)
-        .join(
-            each.group_by(keys, maintain_order=True).agg(
-                pl.len().alias("realizations"),
-                pl.col("loss_difference_wh2").count().alias("trained"),
-                pl.col("epsilon_exact").max().alias("epsilon_maximum"),
-                pl.col("epsilon_understated").max(),
-                (~pl.col("target_met")).sum().alias("target_missed"),
-                pl.col("channel_uses").mean(),
-                pl.col(results.TERMS).first(),
-            ),
-            on=keys,
-            maintain_order="left",
-        )
-        .join(
-            status.group_by(keys, maintain_order=True).agg(pl.col("evaluations", "log10_schedules").mean()),
-            on=keys,
-            maintain_order="left",
-        )
-        .with_columns(
-            clients=pl.lit(leakage["user"].max() + 1),
-            horizon=pl.lit((leakage["collection_time"] + leakage["age"]).max()),
-        )
+    counts = each.group_by(keys, maintain_order=True).agg(
+        realizations=pl.len(),
+        trained=pl.col("loss_difference_wh2").count(),
+        epsilon_maximum=pl.col("epsilon_exact").max(),
+        epsilon_understated=pl.col("epsilon_understated").max(),
+        target_missed=(~pl.col("target_met")).sum(),
+        channel_uses=pl.col("channel_uses").mean(),
+        **{term: pl.col(term).first() for term in results.TERMS},
     )
-    return {
-        "summary": summary,
-        "realizations": each,
-        "history": tables["history"],
-        "statuses": results.statuses(tables),
-        "sweep": swept(tables),
-    }
+    searched = tables["schedule_status"].filter(pl.col("swept_user").is_null()).group_by(keys, maintain_order=True)
+    leakage, summary = tables["leakage"], theme.means(each, keys, AVERAGED)
+    for other in (counts, searched.agg(pl.col("evaluations", "log10_schedules").mean())):
+        summary = summary.join(other, on=keys, maintain_order="left")
+    summary = summary.with_columns(
+        clients=pl.lit(leakage["user"].max() + 1), horizon=pl.lit((leakage["collection_time"] + leakage["age"]).max())
+    )
+    own = {"summary": summary, "realizations": each, "history": tables["history"]}
+    return own | {"statuses": results.statuses(tables), "sweep": swept(tables)}
 
 
 def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """The outcome of each scheme, realization and privacy target, with the simulated loss difference where trained."""
-    return not_swept(tables["outcome"], tables).join(
-        tables["history"].select(*KEYS, "loss_difference_wh2"), on=KEYS, how="left", maintain_order="left"
-    )
+    simulated = tables["history"].select(*KEYS, "loss_difference_wh2")
+    return not_swept(tables["outcome"], tables).join(simulated, on=KEYS, how="left", maintain_order="left")
 
 
 def not_swept(frame: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
@@ -402,11 +298,8 @@ def not_swept(frame: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> pl.DataFr
 
 def swept(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Means and 95% intervals over trained realizations of each step of each sweep."""
-    frame = (
-        tables["schedule_status"]
-        .filter(pl.col("swept_user").is_not_null())
-        .select(*KEYS, "target_epsilon", "swept_user", "swept_time")
-        .join(tables["outcome"].drop("target_epsilon"), on=KEYS, maintain_order="left")
-        .join(tables["history"].drop("target_epsilon"), on=KEYS, maintain_order="left")
-    )
-    return theme.means(frame, ["scheme", "target_epsilon", "swept_user", "swept_time"], AVERAGED)
+    step = ["target_epsilon", "swept_user", "swept_time"]
+    frame = tables["schedule_status"].filter(pl.col("swept_user").is_not_null()).select(*KEYS, *step)
+    for table in ("outcome", "history"):
+        frame = frame.join(tables[table].drop("target_epsilon"), on=KEYS, maintain_order="left")
+    return theme.means(frame, ["scheme", *step], AVERAGED)

@@ -19,10 +19,8 @@ class Clients(NamedTuple):
     @classmethod
     def of(cls, users: pl.DataFrame) -> "Clients":
         """The clients of one realization's table `users`, in the order of its rows."""
-        return cls(
-            np.array(users["states_wh"][0].to_list()),
-            *(np.array(users[name].to_list()) for name in ("samples", "start", "transition")),
-        )
+        columns = (np.array(users[name].to_list()) for name in ("samples", "start", "transition"))
+        return cls(np.array(users["states_wh"][0].to_list()), *columns)
 
     @property
     def share(self) -> np.ndarray:
@@ -33,18 +31,16 @@ class Clients(NamedTuple):
 def sample_means(generator: np.random.Generator, clients: Clients, horizon: int, draws: int) -> np.ndarray:
     """Mean of each client's samples at t = 0..T, shape (draw, user, T + 1), each sample a chain of its own.
 
-    Only the numbers of samples in each state are followed, which change by multinomial draws: the cost does not
-    grow with samples.
+    Numbers of samples in each state are followed, which change by multinomial draws: samples do not add to the cost.
     """
     states, samples, start, transition = clients
     counts = generator.multinomial(np.broadcast_to(samples, (draws, len(samples))), start)
-    means = np.empty((draws, len(samples), horizon + 1))
-    means[:, :, 0] = counts @ states
-    for time in range(1, horizon + 1):
+    sums = [counts @ states]
+    for _ in range(horizon):
         moved = [generator.multinomial(counts[..., state], transition[:, state]) for state in range(len(states))]
         counts = np.sum(moved, axis=0)
-        means[:, :, time] = counts @ states
-    return means / samples[:, None]
+        sums.append(counts @ states)
+    return np.stack(sums, axis=-1) / samples[:, None]
 
 
 def final_means(clients: Clients, horizon: int) -> np.ndarray:
@@ -56,24 +52,11 @@ def final_means(clients: Clients, horizon: int) -> np.ndarray:
 def loss_differences(
     means: np.ndarray, noise: np.ndarray, share: np.ndarray, times: np.ndarray, scale: np.ndarray, best: float
 ) -> np.ndarray:
-    """Loss of the private aged model less that of the fresh one without noise, at T, squares of Wh.
+    """Loss of the private aged model less that of the fresh one without noise, at T, squares of Wh, (draw, case).
 
-    Parameters
-    ----------
-    means
-        Of the clients' samples at t = 0..T, shape (draw, user, T + 1).
-    noise
-        Laplace noise of scale one, shape (draw, user).
-    share
-        The clients' weights, shape (user,).
-    times, scale
-        When each client collects, and the scale of its noise, shape (case, user).
-    best
-        The mean at T: a model's loss exceeds that of `best` by their squared distance.
-
-    Returns
-    -------
-    Shape (draw, case).
+    Of clients' `sample_means`, Laplace noise of scale one, shape (draw, user), and weights, shape (user,); when each
+    client collects and the scale of its noise, shape (case, user); and the mean at T, `best`: a model's loss exceeds
+    that of `best` by their squared distance.
     """
     collected = means[:, np.arange(len(share)), times]  # (draw, case, user)
     private = uploads(collected, scale, noise[:, None]) @ share

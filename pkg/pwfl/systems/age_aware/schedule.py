@@ -16,18 +16,11 @@ KEYS = ("realization", "user")
 PENALTIES = {"paired": loss_difference.paired_penalty, "separate": loss_difference.separate_penalty}
 
 
-class Search(NamedTuple):
-    """What the times found minimize: the loss difference's bound or its exact expectation, under a noise rule."""
-
-    bounded: bool
-    adaptive: bool
-
-
-SEARCHES = {
-    "bound_constant": Search(bounded=True, adaptive=False),
-    "bound_adaptive": Search(bounded=True, adaptive=True),
-    "simulated_constant": Search(bounded=False, adaptive=False),
-    "simulated_adaptive": Search(bounded=False, adaptive=True),
+SEARCHES = {  # whether a bound on the loss difference is minimized, else its exact expectation; whether noise adapts
+    "bound_constant": (True, False),
+    "bound_adaptive": (True, True),
+    "simulated_constant": (False, False),
+    "simulated_adaptive": (False, True),
 }
 
 
@@ -45,14 +38,9 @@ class Profiles(NamedTuple):
     @classmethod
     def of(cls, users: pl.DataFrame, links: pl.DataFrame) -> "Profiles":
         """Those of the tables `users` and `links`, with realizations on the first axis."""
-        of_user = {name: to_array(users, name, *KEYS)[..., None] for name in ("samples", "sensitivity_wh")}
-        rest = [name for name in cls._fields if name not in of_user]
-        over_time = {name: to_array(links, name, *KEYS, "collection_time") for name in rest}
-        return cls(**of_user, **over_time)
-
-    def at(self, realization: int) -> "Profiles":
-        """Those of one realization, by its place on the first axis."""
-        return Profiles(*(values[realization] for values in self))
+        of_user, over_time = cls._fields[:2], cls._fields[2:]
+        columns = [to_array(users, name, *KEYS)[..., None] for name in of_user]
+        return cls(*columns, *(to_array(links, name, *KEYS, "collection_time") for name in over_time))
 
 
 def run(scenario: "AgeAware", scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
@@ -60,150 +48,104 @@ def run(scenario: "AgeAware", scheduler: str, tables: dict[str, pl.DataFrame]) -
 
     `scheduler` is `random`, `fixed`, `sweep` (each of the first clients in turn at all times, the others
     fresh), or bound_RULE and simulated_RULE: the minimum of the loss difference's bound or of its exact
-    expectation, where RULE is the noise rule, `constant` or `adaptive`, that the schedule is found for.
+    expectation, where RULE is the noise rule, `constant` or `adaptive`, that the schedule is made for.
     """
     users = tables["users"]
-    realizations = users["realization"].unique(maintain_order=True).to_list()
+    realizations = users.select(pl.col("realization").unique(maintain_order=True))
     profiles = Profiles.of(users, tables["links"])
     clients, times = profiles.mean_wh.shape[1:]
+    swept_user = swept_time = None
     if scheduler == "sweep":
-        swept = steps(min(scenario.schedule.sweep_clients, clients), times)
-        targets = np.full(len(swept), scenario.schedule.sweep_epsilon)
+        count = min(scenario.schedule.sweep_clients, clients)
+        swept_user, swept_time = np.indices((count, times)).reshape(2, -1)
+        targets = np.full(len(swept_time), scenario.schedule.sweep_epsilon)
     else:
-        swept, targets = None, np.array(scenario.privacy.target_epsilons)
+        targets = np.array(scenario.privacy.target_epsilons)
     required = age.required_epsilon(targets[:, None, None], profiles.total_variation[:, None])
 
-    status, objective, evaluations = scheduler, np.nan, 0.0
+    size = required.shape[:3]
+    status, objective, evaluations = scheduler, np.full(size[:2], np.nan), np.zeros(size[:2])
     if scheduler == "sweep":
-        schedules = np.full((len(realizations), len(swept), clients), times - 1)
-        schedules[:, np.arange(len(swept)), swept[:, 0]] = swept[:, 1]
+        schedules = np.full(size, times - 1)
+        schedules[:, np.arange(len(targets)), swept_user] = swept_time
     elif scheduler == "fixed":
-        schedules = np.broadcast_to(scenario.schedule.times, (len(realizations), len(targets), clients))
+        schedules = np.broadcast_to(scenario.schedule.times, size)
     else:
         allowed = required >= scenario.privacy.min_classical_epsilon
         if scheduler == "random":
-            block = range(realizations[0], realizations[-1] + 1)
+            block = range(realizations["realization"][0], realizations["realization"][-1] + 1)
             schedules = random_times(streams.uniforms(scenario.seed, "schedule", block, (clients,)), allowed)
         else:
-            wanted = SEARCHES[scheduler]
-            bound = scenario.schedule.bound if wanted.bounded else None
-            status = "optimal"
-            schedules, objective, evaluations = optimal_times(wanted, bound, profiles, required, allowed)
+            bounded, adaptive = SEARCHES[scheduler]
+            bound, status = scenario.schedule.bound if bounded else None, "optimal"
+            schedules, objective, evaluations = optimal_times(bound, adaptive, profiles, required, allowed)
 
+    targeted = pl.DataFrame({"case": np.arange(len(targets)), "target_epsilon": targets})
+    swept = targeted.with_columns(swept_user=swept_user, swept_time=swept_time)
+    cases = realizations.join(swept, how="cross", maintain_order="left_right")
+    rows = cases.join(users.select("realization", "user"), on="realization", maintain_order="left_right")
     asked = np.take_along_axis(required, schedules[..., None], 3)
-    cases = pl.DataFrame({"case": np.arange(len(targets)), "target_epsilon": targets})
-    by_case = (
-        users.select("realization").unique(maintain_order=True).join(cases, how="cross", maintain_order="left_right")
-    )
-    moved = [None, None] if swept is None else np.tile(swept, (len(realizations), 1)).T
     return {
-        "schedule": by_case.join(
-            users.select("realization", "user"), on="realization", maintain_order="left_right"
-        ).with_columns(collection_time=schedules.ravel(), required_epsilon=asked.ravel()),
-        "schedule_status": by_case.with_columns(
-            swept_user=moved[0],
-            swept_time=moved[1],
+        "schedule": rows.with_columns(collection_time=schedules.ravel(), required_epsilon=asked.ravel()),
+        "schedule_status": cases.with_columns(
             status=pl.lit(status),
-            objective_wh2=pl.Series(np.broadcast_to(objective, required.shape[:2]).ravel(), nan_to_null=True),
-            evaluations=np.broadcast_to(evaluations, required.shape[:2]).ravel(),
+            objective_wh2=pl.Series(objective.ravel(), nan_to_null=True),
+            evaluations=evaluations.ravel(),
             log10_schedules=pl.lit(clients * np.log10(times)),
         ),
     }
 
 
-def steps(swept: int, times: int) -> np.ndarray:
-    """Client and time of each case of a sweep over the first `swept` clients, shape (case, 2).
-
-    Examples
-    --------
-    >>> steps(2, times=2).tolist()
-    [[0, 0], [0, 1], [1, 0], [1, 1]]
-    """
-    return np.stack([np.repeat(np.arange(swept), times), np.tile(np.arange(times), swept)], axis=1)
-
-
 def random_times(draws: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    """Times uniform among the allowed ones, by the same draw in all cases.
+    """Times uniform among the allowed ones, by the same draw in all cases, shape (realization, case, user).
 
-    Parameters
-    ----------
-    draws
-        Uniform numbers, shape (realization, user).
-    allowed
-        Whether a client may collect then, shape (realization, case, user, time).
-
-    Returns
-    -------
-    Shape (realization, case, user).
-
-    Examples
-    --------
-    >>> random_times(np.array([[0.4, 0.6]]), np.array([[[[True, False, True], [True, False, True]]]])).tolist()
-    [[[0, 2]]]
+    Of uniform numbers, shape (realization, user), and whether a client may collect then, shape (realization, case,
+    user, time).
     """
     rank = (draws[:, None] * allowed.sum(axis=3)).astype(int)
     return (allowed.cumsum(axis=3) > rank[..., None]).argmax(axis=3)
 
 
 def optimal_times(
-    wanted: Search, bound: str | None, profiles: Profiles, required: np.ndarray, allowed: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    bound: str | None, adaptive: bool, profiles: Profiles, required: np.ndarray, allowed: np.ndarray
+) -> tuple[np.ndarray, ...]:
     """The best schedules for each target; realizations whose clients are alike are searched once.
 
-    Parameters
-    ----------
-    wanted, bound
-        See `search`.
-    profiles
-        With realizations on the first axis.
-    required, allowed
-        What each time asks of the mechanism, and whether that is allowed, shape (realization, case, user, time).
-
-    Returns
-    -------
-    Times, shape (realization, case, user); the objective there, and how many terms were evaluated, shape
-    (realization, case).
+    Arguments are as in `search`, but with a first axis of realizations, and `required` and `allowed` with a second one
+    of cases. Returns times, shape (realization, case, user), and objectives and evaluations, shape (realization, case).
     """
     flat = np.concatenate([values.reshape(len(required), -1) for values in profiles], axis=1)
     _, first, which = np.unique(flat, axis=0, return_index=True, return_inverse=True)
-    found = [
-        [search(wanted, bound, profiles.at(r), *case) for case in zip(required[r], allowed[r], strict=True)]
-        for r in first
-    ]
-    columns = (np.array([[case[part] for case in cases] for cases in found]) for part in range(3))
+    best = []
+    for r in first:
+        clients, cases = Profiles(*(values[r] for values in profiles)), zip(required[r], allowed[r], strict=True)
+        best.append([search(bound, adaptive, clients, *case) for case in cases])
+    columns = (np.array([[case[part] for case in cases] for cases in best]) for part in range(3))
     return tuple(column[which.ravel()] for column in columns)
 
 
 def search(
-    wanted: Search, bound: str | None, clients: Profiles, required: np.ndarray, allowed: np.ndarray
-) -> age_search.Found:
+    bound: str | None, adaptive: bool, clients: Profiles, required: np.ndarray, allowed: np.ndarray
+) -> age_search.Best:
     """Best times of one realization's clients for one target, the objective there, how many terms were evaluated.
 
-    Parameters
-    ----------
-    wanted
-        What is minimized.
-    bound
-        The bound's form, `paired` or `separate`; None where the expectation is minimized.
-    required, allowed
-        What each time asks of the mechanism, and whether that is allowed, shape (user, time).
+    `bound` is that to be minimized, `paired` or `separate`; None where the expectation is. What each time asks of the
+    mechanism, and whether that is allowed, have shape (user, time).
     """
     samples, sensitivity = clients.samples, clients.sensitivity_wh
     share, value_range = samples / samples.sum(), samples * sensitivity
     final_variance = clients.variance_wh2[:, -1:]
-    adaptive = wanted.adaptive
     power = loss_difference.noise_power(share, age.laplace_scale(sensitivity, required)) if adaptive else 0.0
 
     def common_power(classical):
         scale = age.laplace_scale(sensitivity[:, 0], classical[..., None])
         return loss_difference.noise_power(share[:, 0], scale).sum(axis=-1)
 
-    if wanted.bounded:
+    if bound is not None:
         penalty = PENALTIES[bound](share, value_range, clients.information_nats, clients.divergence_nats)
         cost = np.where(allowed, penalty + power, np.inf)
-        times, value, evaluations = (
-            age_search.best_separate(cost) if adaptive else age_search.best_common(cost, required, common_power)
-        )
+        best = age_search.best_separate(cost) if adaptive else age_search.best_common(cost, required, common_power)
+        times, value, evaluations = best
         offset = loss_difference.paired_offset(share, samples, final_variance).sum() if bound == "paired" else 0.0
         return times, value - offset, evaluations
     excess = loss_difference.sampling_excess(share, samples, clients.variance_wh2, final_variance)

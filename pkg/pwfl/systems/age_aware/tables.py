@@ -13,79 +13,75 @@ NOISE_STATUSES = ("constant", "adaptive")
 
 
 def _target() -> dy.Float64:
-    return dy.Float64(nullable=False, min_exclusive=0, description="privacy target at T")
+    return dy.Float64(min_exclusive=0, description="privacy target at T")
 
 
-class PerCase(contract.PerRealization):
-    """Keys of what is told of each case."""
-
+class _PerCase(contract.PerRealization):
     case = key("case")
 
 
-class PerClient(PerCase):
-    """Keys of what is told of each client in each case."""
-
+class _PerClient(_PerCase):
     user = key("client")
 
 
 class Users(contract.PerUser):
     """The clients: what their data follow, how many samples they take (`channel`)."""
 
-    chain = dy.String(nullable=False)
-    samples = dy.Int64(nullable=False, min=1, description="n_k")
-    sensitivity_wh = dy.Float64(nullable=False, min_exclusive=0, description="l1 sensitivity of the samples' mean")
-    states_wh = dy.List(dy.Float64(nullable=False), nullable=False)
-    start = dy.List(dy.Float64(nullable=False, min=0, max=1), nullable=False, description="law of X_0")
-    transition = dy.List(dy.List(dy.Float64(nullable=False, min=0, max=1), nullable=False), nullable=False)
+    chain = dy.String()
+    samples = dy.Int64(min=1, description="n_k")
+    sensitivity_wh = dy.Float64(min_exclusive=0, description="l1 sensitivity of the samples' mean")
+    states_wh = dy.List(dy.Float64())
+    start = dy.List(dy.Float64(min=0, max=1), description="law of X_0")
+    transition = dy.List(dy.List(dy.Float64(min=0, max=1)))
 
 
 class Links(contract.PerUser):
-    """What data collected at each time tell at T, for each client (`channel`); see `age_profiles.profiles`."""
+    """What data collected at each time tell at T, for each client (`channel`); see `age.profiles`."""
 
     collection_time = key("t")
-    age = dy.Int64(nullable=False, min=0, description="T - t")
-    total_variation = dy.Float64(nullable=False, min=0, max=1, description="Delta(T - t)")
-    total_variation_bound = dy.Float64(nullable=False, min=0, max=1)
-    spectral_decay = dy.Float64(nullable=False, min=0, max=1, description="no bound: its constant is lost")
-    divergence_nats = dy.Float64(nullable=False, min=0, allow_inf=True)
-    information_nats = dy.Float64(nullable=False, min=0)
-    mean_wh = dy.Float64(nullable=False)
-    variance_wh2 = dy.Float64(nullable=False, min=0)
+    age = dy.Int64(min=0, description="T - t")
+    total_variation = dy.Float64(min=0, max=1, description="Delta(T - t)")
+    total_variation_bound = dy.Float64(min=0, max=1)
+    spectral_decay = dy.Float64(min=0, max=1, description="no bound: its constant is lost")
+    divergence_nats = dy.Float64(min=0, allow_inf=True, description="of the law at t from that at T")
+    information_nats = dy.Float64(min=0)
+    mean_wh = dy.Float64(description="of X_t")
+    variance_wh2 = dy.Float64(min=0, description="of X_t")
 
 
-class Schedule(PerClient):
+class Schedule(_PerClient):
     """When each client collects, and what that asks of its mechanism (`schedule`)."""
 
     target_epsilon = _target()
-    collection_time = dy.Int64(nullable=False, min=0, description="t_k")
+    collection_time = dy.Int64(min=0, description="t_k")
     required_epsilon = epsilon("what the classical mechanism must supply (4)")
 
 
-class ScheduleStatus(PerCase):
+class ScheduleStatus(_PerCase):
     """How each schedule was found (`schedule`)."""
 
     target_epsilon = _target()
     swept_user = dy.Int64(nullable=True, min=0, description="client whose time is swept; null: no sweep")
     swept_time = dy.Int64(nullable=True, min=0)
-    status = dy.Enum(SCHEDULE_STATUSES, nullable=False)
+    status = dy.Enum(SCHEDULE_STATUSES)
     objective_wh2 = dy.Float64(nullable=True, allow_inf=True, description="what was minimized; null: nothing")
-    evaluations = dy.Float64(nullable=False, min=0, description="terms that the search evaluated")
-    log10_schedules = dy.Float64(nullable=False, min=0, description="of how many schedules it chose, log10")
+    evaluations = dy.Float64(min=0, description="terms that the search evaluated")
+    log10_schedules = dy.Float64(min=0, description="of how many schedules it chose, log10")
 
 
-class Noise(PerClient):
+class Noise(_PerClient):
     """Each client's mechanism (`noise`)."""
 
     classical_epsilon = epsilon("epsilon_C, about the data at t_k")
-    noise_scale_wh = dy.Float64(nullable=False, min=0, description="b_k of the Laplace noise")
+    noise_scale_wh = dy.Float64(min=0, description="b_k of the Laplace noise")
 
 
-class NoiseStatus(PerCase):
+class NoiseStatus(_PerCase):
     """Each realization's noise rule and its extremes (`noise`)."""
 
-    status = dy.Enum(NOISE_STATUSES, nullable=False)
+    status = dy.Enum(NOISE_STATUSES)
     least_classical_epsilon = epsilon("least epsilon_C over clients")
-    largest_scale_wh = dy.Float64(nullable=False, min=0)
+    largest_scale_wh = dy.Float64(min=0)
 
 
 class History(contract.History):
@@ -93,15 +89,15 @@ class History(contract.History):
 
     case = key("case")
     target_epsilon = _target()
-    loss_difference_wh2 = dy.Float64(nullable=False, description="mean over the realization's draws of data and noise")
+    loss_difference_wh2 = dy.Float64(description="mean over the realization's draws of data and noise")
 
 
-class Leakage(PerClient):
+class Leakage(_PerClient):
     """The privacy that each client's records are left with (`account`)."""
 
     target_epsilon = _target()
-    collection_time = dy.Int64(nullable=False, min=0)
-    age = dy.Int64(nullable=False, min=0)
+    collection_time = dy.Int64(min=0)
+    age = dy.Int64(min=0)
     epsilon_classical = epsilon("about the data at t_k")
     epsilon_exact = epsilon("about the data at T, exact Delta")
     epsilon_bound = epsilon("about the data at T, provable bound on Delta")
@@ -116,11 +112,9 @@ class Outcome(contract.Outcome):
     epsilon_bound = epsilon("the same by the provable bound on Delta")
     epsilon_classical = epsilon("about the data collected, worst client")
     epsilon_unsafe = epsilon("by spectral_decay: no guarantee")
-    epsilon_understated = dy.Float64(
-        nullable=False, min=0, allow_inf=True, description="largest epsilon_exact over epsilon_unsafe of a client"
-    )
-    target_met = dy.Bool(nullable=False)
-    noise_power_wh2 = dy.Float64(nullable=False, min=0, description="variance of the model's noise")
-    expected_loss_difference_wh2 = dy.Float64(nullable=False)
-    paired_bound_wh2 = dy.Float64(nullable=False, allow_inf=True)
-    separate_bound_wh2 = dy.Float64(nullable=False, allow_inf=True)
+    epsilon_understated = epsilon("largest epsilon_exact over epsilon_unsafe of a client")
+    target_met = dy.Bool()
+    noise_power_wh2 = dy.Float64(min=0, description="variance of the model's noise")
+    expected_loss_difference_wh2 = dy.Float64()
+    paired_bound_wh2 = dy.Float64(allow_inf=True)
+    separate_bound_wh2 = dy.Float64(allow_inf=True)

@@ -27,29 +27,20 @@ def trainer(scenario: "AgeAware", data: None, tables: dict[str, pl.DataFrame]) -
     seed, horizon, draws = scenario.seed, scenario.schedule.horizon, scenario.training.draws
     schedule = tables["schedule"].select(*KEYS, "target_epsilon", "collection_time")
     schedule = beside(schedule, tables["noise"].select(*KEYS, "noise_scale_wh"), *KEYS)
-    users_of = {
-        realization: part for (realization,), part in tables["users"].group_by("realization", maintain_order=True)
-    }
-    schedule_of = {r: part for (r,), part in schedule.group_by("realization", maintain_order=True)}
+    users_of, schedule_of = (frame.partition_by("realization", as_dict=True) for frame in (tables["users"], schedule))
 
     def train(realization: int) -> pl.DataFrame:
-        clients, plan = Clients.of(users_of[realization].sort("user")), schedule_of[realization]
+        clients, plan = Clients.of(users_of[realization,].sort("user")), schedule_of[realization,]
         means = sample_means(streams.generator(seed, "data", realization), clients, horizon, draws)
         noise = streams.generator(seed, "noise", realization).laplace(size=means.shape[:2])
-        losses = loss_differences(
-            means,
-            noise,
-            clients.share,
-            times=to_array(plan, "collection_time", "case", "user"),
-            scale=to_array(plan, "noise_scale_wh", "case", "user"),
-            best=clients.share @ final_means(clients, horizon),
-        ).mean(axis=0)
+        times, scale = (to_array(plan, name, "case", "user") for name in ("collection_time", "noise_scale_wh"))
+        best = clients.share @ final_means(clients, horizon)
+        losses = loss_differences(means, noise, clients.share, times, scale, best).mean(axis=0)
         log.info("realization %d: %d cases, %d draws", realization, len(losses), draws)
+        no_radio = pl.lit(None, pl.Float64)
         cases = plan.select("realization", "case", "target_epsilon").unique().sort("case")
         return cases.with_columns(
-            loss_difference_wh2=pl.Series(losses),
-            air_seconds_so_far=pl.lit(None, pl.Float64),  # no radio model
-            transmit_energy_j_so_far=pl.lit(None, pl.Float64),
+            loss_difference_wh2=losses, air_seconds_so_far=no_radio, transmit_energy_j_so_far=no_radio
         )
 
     return train

@@ -36,60 +36,49 @@ GUARANTEES = {
 def run(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """What each device's copies reveal, and each realization's guarantee and cost.
 
-    A copy is a Gaussian release of the model, of sensitivity S_f by assumption. Deviations only add noise,
-    so all copies are taken as if at deviation 0: nothing is understated for what training finds. The access point
-    receives a gradient and an update of each device in each round. Noisy, they are such releases, too, and copies,
-    average gradients and deviation factors are computed of them: then epsilon_exact is that of what a device sends,
-    guaranteed where it is clipped (see `uploads`). Clean, nothing is hidden from it.
+    A copy is a Gaussian release of the model, of sensitivity S_f by assumption, taken as if at deviation 0: deviations,
+    which training finds, only add noise. The access point receives a gradient and an update of each device in each
+    round. Noisy, they are such releases, too, and all else is computed of them: then epsilon_exact is that of what a
+    device sends, guaranteed where it is clipped (see `uploads`). Clean, nothing is hidden from it.
     """
-    privacy, rounds = scenario.privacy, scenario.training.rounds
+    privacy, rounds, noise = scenario.privacy, scenario.training.rounds, tables["noise"]
     epsilon, delta, noisy_rounds = privacy.epsilon, privacy.delta, rounds - 1
-    noise, schedule = tables["noise"], tables["schedule"]
     multiplier, theta = noise["noise_multiplier"].to_numpy(), noise["theta"].to_numpy()
     sent = "clean" if noise["upload_multiplier"].null_count() else "noisy"
     clipped = scenario.training.clip_norm is not None  # never of clean uploads
     with np.errstate(divide="ignore"):
         rho = 1 / (2 * multiplier**2)  # of one copy
         rho_upload = uploads.SENT / (2 * noise["upload_multiplier"].fill_null(0.0).to_numpy() ** 2)  # of one round
-    leakage = noise.select("realization", "device").with_columns(
+    leakage = noise.select("realization", "device", "noise_multiplier", "upload_multiplier").with_columns(
         copies=pl.lit(noisy_rounds),
-        noise_multiplier=pl.Series(multiplier),
-        largest_multiplier=pl.Series(copies.scaled(multiplier, theta, 1.0)),
-        exact_multiplier=pl.Series(exact_multiplier(np.full(len(rho), epsilon), delta)),
-        exact_largest_multiplier=pl.Series(exact_multiplier(epsilon * (1 - theta), delta)),
+        largest_multiplier=copies.scaled(multiplier, theta, 1.0),
+        exact_multiplier=exact_multiplier(np.full(len(rho), epsilon), delta),
+        exact_largest_multiplier=exact_multiplier(epsilon * (1 - theta), delta),
         epsilon_printed=pl.lit(epsilon),
-        epsilon_copy=pl.Series(exact_epsilon(rho, delta)),
-        epsilon_device=pl.Series(exact_epsilon(noisy_rounds * rho, delta)),
-        rho=pl.Series(noisy_rounds * rho),
-        upload_multiplier=noise["upload_multiplier"],
-        epsilon_upload=pl.Series(exact_epsilon(rho_upload, delta)),
-        epsilon_uploads=pl.Series(exact_epsilon(rounds * rho_upload, delta)),
+        epsilon_copy=exact_epsilon(rho, delta),
+        epsilon_device=exact_epsilon(noisy_rounds * rho, delta),
+        rho=noisy_rounds * rho,
+        epsilon_upload=exact_epsilon(rho_upload, delta),
+        epsilon_uploads=exact_epsilon(rounds * rho_upload, delta),
     )
 
-    # Devices that share a noise vector get the same copy: together they know no more than one of them.
-    released = (
-        noise.select("realization", "noise_vector", rho=pl.Series(rho))
-        .group_by("realization", "noise_vector", maintain_order=True)
-        .agg(pl.col("rho").max())
-        .group_by("realization", maintain_order=True)
-        .agg(pl.col("rho").sum())
-    )
-    worst = leakage.group_by("realization", maintain_order=True).agg(
+    outcome = leakage.group_by("realization", maintain_order=True).agg(
         pl.col("epsilon_printed", "epsilon_copy", "epsilon_device", "epsilon_upload").max(),
         devices=pl.len(),
         epsilon_server=pl.col("epsilon_uploads").max(),
     )
-    samples = tables["users"].group_by("realization", maintain_order=True).agg(pl.col("samples").sum())
-    outcome = worst
-    for other in (samples, released, cost(schedule, scenario.radio)):
+    # Devices that share a noise vector get the same copy: together they know no more than one of them.
+    vectors = noise.with_columns(rho=rho).group_by("realization", "noise_vector", maintain_order=True)
+    released = vectors.agg(pl.col("rho").max()).group_by("realization", maintain_order=True).agg(pl.col("rho").sum())
+    samples = tables["users"].group_by("realization").agg(pl.col("samples").sum())
+    for other in (samples, released, cost(tables["schedule"], scenario.radio)):
         outcome = beside(outcome, other, "realization")
     rho = outcome["rho"].to_numpy()
+    of_copies, server = exact_epsilon(noisy_rounds * rho, delta), pl.col("epsilon_server")
     outcome = outcome.with_columns(
-        epsilon_round=pl.Series(exact_epsilon(rho, delta)),
-        epsilon_exact=pl.Series(exact_epsilon(noisy_rounds * rho, delta))
-        if sent == "clean"
-        else pl.col("epsilon_server"),
-        epsilon_worst_case=pl.col("epsilon_server") if clipped else pl.lit(np.inf),
+        epsilon_round=exact_epsilon(rho, delta),
+        epsilon_exact=of_copies if sent == "clean" else server,
+        epsilon_worst_case=server if clipped else pl.lit(np.inf),
         guaranteed=pl.lit(clipped),
         rounds=pl.lit(rounds),
         delta=pl.lit(delta),
@@ -110,17 +99,15 @@ def cost(schedule: pl.DataFrame, radio: "Radio") -> pl.DataFrame:
     z = link.log_snr(power, schedule["unit_power_w"].to_numpy())
     symbols = np.divide(radio.update_bits * np.log(2), z, out=np.zeros(len(z)), where=z != 0)
     decided = pl.col("power_w").is_not_null().all()
-    sent = schedule.with_columns(symbols=pl.Series(symbols), energy=pl.Series(symbols * power / radio.bandwidth_hz))
-    slowest = (
-        sent.group_by("realization", "round", maintain_order=True)
-        .agg(seconds=pl.col("symbols").nan_max() / radio.bandwidth_hz)
-        .group_by("realization", maintain_order=True)
-        .agg(air_seconds=pl.col("seconds").sum().fill_nan(None))
-    )
+    sent = schedule.with_columns(symbols=symbols, energy=symbols * power / radio.bandwidth_hz)
     total = sent.group_by("realization", maintain_order=True).agg(
         rounds_out=(~pl.col("takes_part")).sum(),
         channel_uses=pl.col("symbols").sum().fill_nan(None),
         transmit_energy_j=pl.col("energy").sum().fill_nan(None),
         local_steps=pl.when(decided).then(pl.col("max_iterations").filter("takes_part").mean()),
     )
-    return beside(total, slowest, "realization")
+    slowest = sent.group_by("realization", "round", maintain_order=True).agg(
+        air_seconds=pl.col("symbols").nan_max() / radio.bandwidth_hz
+    )
+    on_air = slowest.group_by("realization", maintain_order=True).agg(pl.col("air_seconds").sum().fill_nan(None))
+    return beside(total, on_air, "realization")

@@ -24,15 +24,15 @@ def run(scenario: "UtilityFair", realizations: range) -> dict[str, pl.DataFrame]
     low, high = network.min_distance_m, network.max_distance_m
     distance = low + (high - low) * streams.uniforms(seed, "distance", realizations, (devices,))
     uniform = [streams.uniforms(seed, f"fading/{t}", realizations, (devices,)) for t in rounds]
-    fading_power = rayleigh_power(np.stack(uniform, axis=1), radio.fading_scale)
     path = link.path_gain(distance, radio)
-    gain = fading_power * path[:, None]  # (realization, round, device)
-
-    users = to_table(
-        {"realization": realizations, "device": range(devices)},
-        distance_m=distance,
-        path_loss_db=-10 * np.log10(path),
-        samples=scenario.data.samples_per_device,
-    )
+    gain = rayleigh_power(np.stack(uniform, axis=1), radio.fading_scale) * path[:, None]  # (realization, round, device)
+    columns = {
+        "distance_m": distance,
+        "path_loss_db": -10 * np.log10(path),
+        "samples": scenario.data.samples_per_device,
+    }
     keys = {"realization": realizations, "round": rounds, "device": range(devices)}
-    return {"users": users, "links": to_table(keys, gain=gain)}
+    return {
+        "users": to_table({"realization": realizations, "device": range(devices)}, **columns),
+        "links": to_table(keys, gain=gain),
+    }

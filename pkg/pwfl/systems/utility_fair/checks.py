@@ -30,11 +30,10 @@ def consistent(scenario: UtilityFair) -> None:
             f"device.batch_size: {device.batch_size} exceeds data.samples_per_device: {data.samples_per_device}; "
             "a batch holds no sample twice"
         )
-    held, most = network.devices * data.samples_per_device, available(data)
-    if held > most:
+    if (held := network.devices * data.samples_per_device) > available(data):
         raise ValueError(
             f"data.samples_per_device: {network.devices} devices would hold {held} samples, {data.dataset} has "
-            f"{most}; lower data.samples_per_device or network.devices"
+            f"{available(data)}; lower data.samples_per_device or network.devices"
         )
     if scenario.training.clip_norm is not None and scenario.privacy.uploads == "clean":
         raise ValueError(
@@ -49,24 +48,23 @@ def _check_deadline(scenario: UtilityFair) -> None:
     radio, device = scenario.radio, scenario.device
     limits = link.limits(radio, device)
     least = link.least_z(limits)
-    computing_s = limits.min_iterations * limits.iteration_s
     if least == float("inf"):
         raise ValueError(
             f"device.deadline_s: {limits.deadline_s:g} leaves no time to transmit after device.min_iterations: "
-            f"{limits.min_iterations} iterations, which take {computing_s:.3g} s; raise the one or lower the other"
+            f"{limits.min_iterations} iterations, which take {limits.min_iterations * limits.iteration_s:.3g} s; "
+            "raise the one or lower the other"
         )
-    most_iterations = limits.deadline_s / limits.iteration_s
-    if most_iterations > MAX_ITERATIONS:
+    if (most := limits.deadline_s / limits.iteration_s) > MAX_ITERATIONS:
         raise ValueError(
-            f"device.deadline_s: {limits.deadline_s:g} leaves time for {most_iterations:.3g} iterations of "
+            f"device.deadline_s: {limits.deadline_s:g} leaves time for {most:.3g} iterations of "
             f"{limits.iteration_s:.3g} s, at most {MAX_ITERATIONS:g}; lower it, or raise device.batch_size, "
             "device.sample_bits or device.seconds_per_bit"
         )
-    computing_j = limits.deadline_s * device.computing_power_w
-    if computing_j > MAX_LEARNED * scenario.utility.beta_2_j:
+    computing_j, beta_2_j = limits.deadline_s * device.computing_power_w, scenario.utility.beta_2_j
+    if computing_j > MAX_LEARNED * beta_2_j:
         raise ValueError(
-            f"utility.beta_2_j: {scenario.utility.beta_2_j:g} is nothing beside the {computing_j:.3g} J that computing "
-            f"for the whole device.deadline_s takes: exp of their ratio is no number; raise it to "
+            f"utility.beta_2_j: {beta_2_j:g} is nothing beside the {computing_j:.3g} J that computing for the whole "
+            "device.deadline_s takes: exp of their ratio is no number; raise it to "
             f"{computing_j / MAX_LEARNED:.3g} or more"
         )
     strongest_fade = 2 * radio.fading_scale**2 * UNIFORM_BITS * log(2)

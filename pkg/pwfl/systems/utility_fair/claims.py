@@ -92,15 +92,6 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
 def _realizations(content: dict) -> pl.DataFrame:
     """The realizations with the sums that the regression on path loss needs."""
     x, y = pl.col("path_loss_db"), 1000 * pl.col("energy_j")
-    sums = (
-        content["devices"]
-        .group_by("scheme", "realization", maintain_order=True)
-        .agg(
-            ones=pl.len(),
-            path_loss_db=x.sum(),
-            energy_mj=y.sum(),
-            path_loss_squared=(x * x).sum(),
-            path_loss_energy=(x * y).sum(),
-        )
-    )
-    return content["realizations"].join(sums, on=["scheme", "realization"], how="left")
+    sums = dict(zip(SUMS, (pl.len(), x.sum(), y.sum(), (x * x).sum(), (x * y).sum()), strict=True))
+    of_devices = content["devices"].group_by("scheme", "realization", maintain_order=True).agg(**sums)
+    return content["realizations"].join(of_devices, on=["scheme", "realization"], how="left")

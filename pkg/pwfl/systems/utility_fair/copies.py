@@ -4,13 +4,7 @@ import numpy as np
 
 
 def base_multiplier(epsilon: float, delta: float) -> float:
-    """Noise standard deviation over sensitivity by Proposition 1, (7): the copy's at deviation 0, (14).
-
-    Examples
-    --------
-    >>> round(base_multiplier(0.95, 1e-5), 4)
-    5.0998
-    """
+    """Noise standard deviation over sensitivity by Proposition 1, (7): the copy's at deviation 0, (14)."""
     return float(np.sqrt(2 * np.log(1.25 / delta)) / epsilon)
 
 
@@ -20,16 +14,10 @@ def scaled(base: np.ndarray, theta: np.ndarray, deviation: np.ndarray) -> np.nda
 
 
 def deviations(similarity: np.ndarray, took_part: np.ndarray) -> np.ndarray:
-    """Deviation factors E, (15), of the devices of one round, cut to [0, 1].
+    """Deviation factors E, (15), of the devices of one round, cut to [0, 1], shape (device,).
 
-    A device that sent no update deviates by 1, and all do where none points along the reference.
-
-    Parameters
-    ----------
-    similarity
-        Cosines of their updates with the reference, finite, shape (device,).
-    took_part
-        Whether they sent one, shape (device,).
+    `similarity` holds the finite cosines of their updates with the reference. A device that sent no update deviates by
+    1, and all do where none points along the reference.
 
     Examples
     --------

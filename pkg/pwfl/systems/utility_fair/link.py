@@ -2,6 +2,7 @@
 
 A link is described by its unit power a = sigma^2 Gamma / (kappa |h|^2 r^-alpha), the transmit power at which
 the SNR is as large as the gap Gamma, and is used at Z = ln(1 + P / a): it then carries Z B / ln 2 bit/s, (9).
+Powers are in watts; a, Z and seconds may be arrays of shapes that broadcast.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -44,35 +45,24 @@ def limits(radio: "Radio", device: "Device") -> Limits:
     )
 
 
-def consumption(device: "Device") -> Consumption:
-    """The consumption that the section `device` of a scenario sets."""
-    return Consumption(device.computing_power_w, device.circuit_power_w, device.amplifier_efficiency)
-
-
 def path_gain(distance_m: np.ndarray, radio: "Radio") -> np.ndarray:
     """Power gain kappa r^-alpha of the path, kappa = (c / 4 pi f_c)^2, without fading."""
     return link_gain(distance_m, radio.frequency_hz, radio.path_loss_exponent)
 
 
 def unit_power_w(gain: np.ndarray, radio: "Radio") -> np.ndarray:
-    """Unit power a in watts of links of power gain kappa |h|^2 r^-alpha, `gain`."""
+    """Unit power a of links of power gain kappa |h|^2 r^-alpha, `gain`."""
     bandwidth_hz = radio.bandwidth_hz if radio.noise == "thermal" else 1.0
     return dbm_to_w(radio.noise_density_dbm_hz) * bandwidth_hz * 10 ** (radio.snr_gap_db / 10) / gain
 
 
 def log_snr(power_w: np.ndarray, unit_power_w: np.ndarray) -> np.ndarray:
-    """Z = ln(1 + P / a), the inverse of `power_w`.
-
-    Examples
-    --------
-    >>> float(power_w(log_snr(0.3, unit_power_w=0.01), unit_power_w=0.01))
-    0.3
-    """
+    """Z = ln(1 + P / a), the inverse of `power_w`."""
     return np.log1p(power_w / unit_power_w)
 
 
 def power_w(z: np.ndarray, unit_power_w: np.ndarray) -> np.ndarray:
-    """Transmit power (25) in watts at Z."""
+    """Transmit power (25) at Z."""
     return unit_power_w * np.expm1(z)
 
 
@@ -84,15 +74,7 @@ def transmit_s(z: np.ndarray, limits: Limits) -> np.ndarray:
 def energy_j(
     computing_s: np.ndarray, z: np.ndarray, unit_power_w: np.ndarray, limits: Limits, consumption: Consumption
 ) -> np.ndarray:
-    """Energy (13) in joules of some seconds of local iterations and a transmission at Z.
-
-    Parameters
-    ----------
-    computing_s
-        Seconds of local iterations.
-    z, unit_power_w
-        Where the link is used, and its unit power, watts; shapes that broadcast.
-    """
+    """Energy (13) in joules of some seconds of local iterations and a transmission at Z."""
     transmitting_w = power_w(z, unit_power_w) / consumption.efficiency + consumption.circuit_power_w
     return computing_s * consumption.computing_power_w + transmit_s(z, limits) * transmitting_w
 

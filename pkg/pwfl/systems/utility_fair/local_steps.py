@@ -1,13 +1,14 @@
 """Local training of all devices at once, each with weights, batch and number of steps of its own.
 
-A device solves (3) by steps h <- h - eta [grad L(w + h) - grad L(w) + xi grad G] from h = 0 over one batch.
-The widest layer is the first, whose inputs x stay the same. Its gradients are x^T delta, so after some
-steps its update is -eta x^T S with S the sum of the steps' deltas, and what the update adds to the
-layer's output is -eta (x x^T) S: a step costs a product with the batch's Gram matrix, not two with
-x itself, and S becomes an update once, at the end. The rest of a step is the usual backward pass.
+A device solves (3) by steps h <- h - eta [grad L(w + h) - grad L(w) + xi grad G] from h = 0 over one batch. The
+widest layer is the first, whose inputs x stay the same. Its gradients are x^T delta, so after some steps its update is
+-eta x^T S with S the sum of the steps' deltas, and what the update adds to the layer's output is -eta (x x^T) S: a step
+costs a product with the batch's Gram matrix, not two with x itself, and S becomes an update once, at the end. The rest
+of a step is the usual backward pass.
 
-Weights are lists [kernel, bias, ...] with a leading axis for devices; a bias has shape (device, 1, outputs), so
-that it adds to a layer's output, (device, sample, outputs).
+Weights are lists [kernel, bias, ...] with a leading axis for devices; a bias has shape (device, 1, outputs), so that it
+adds to a layer's output, (device, sample, outputs). Batches x have shape (device, sample, feature), their classes y are
+int32 of shape (device, sample).
 """
 
 import tensorflow as tf
@@ -16,27 +17,13 @@ Weights = list[tf.Tensor]
 
 
 def losses(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-    """Mean cross-entropy of each device's batch under its weights.
-
-    Parameters
-    ----------
-    weights
-        Of each device.
-    x
-        Its batch, shape (device, sample, feature).
-    y
-        Classes, int32, shape (device, sample).
-
-    Returns
-    -------
-    Shape (device,).
-    """
+    """Mean cross-entropy of each device's batch under its weights, shape (device,)."""
     _, logits = _forward(weights, _dense(x, weights))
     return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(y, logits), axis=1)
 
 
 def gradients(weights: Weights, x: tf.Tensor, y: tf.Tensor, radius: float | None = None) -> Weights:
-    """Gradient of each device's loss by its weights, of the weights' shapes; arguments are those of `losses`.
+    """Gradient of each device's loss by its weights, of the weights' shapes.
 
     With a radius, a sample's share in its batch's mean is scaled down to at most that norm, and is nothing where it is
     not finite.
@@ -54,27 +41,11 @@ def gradients(weights: Weights, x: tf.Tensor, y: tf.Tensor, radius: float | None
 
 
 def updates(
-    weights: Weights,
-    x: tf.Tensor,
-    y: tf.Tensor,
-    direction: Weights,
-    steps: tf.Tensor,
-    step_size: float,
+    weights: Weights, x: tf.Tensor, y: tf.Tensor, direction: Weights, steps: tf.Tensor, step_size: float
 ) -> Weights:
-    """Each device's update h after its number of steps, of the weights' shapes.
+    """Each device's update h of its copy w of the model after its number of steps, int32, of the weights' shapes.
 
-    Parameters
-    ----------
-    weights
-        The devices' copies w of the model.
-    x, y
-        Their batches, as for `losses`.
-    direction
-        xi grad G, the same for all devices: shapes of the weights with a leading axis of 1.
-    steps
-        Steps of each device, int32, shape (device,).
-    step_size
-        eta.
+    `direction` is xi grad G, the same for all devices: shapes of the weights with a leading axis of 1.
     """
     labels = tf.one_hot(y, weights[-1].shape[-1])
     gram = tf.matmul(x, x, transpose_b=True) + 1  # the 1 is the bias's input
@@ -97,11 +68,8 @@ def updates(
             [w - size * (g + d) for w, g, d in zip(upper, gradient, drift, strict=True)],
         )
 
-    _, _, summed, upper = tf.while_loop(
-        lambda t, *_: t < tf.reduce_max(steps),
-        step,
-        (tf.constant(0), start_output, tf.zeros_like(start_output), weights[2:]),
-    )
+    start = (tf.constant(0), start_output, tf.zeros_like(start_output), weights[2:])
+    _, _, summed, upper = tf.while_loop(lambda t, *_: t < tf.reduce_max(steps), step, start)
     known = straight(direction[:2], steps, step_size)
     first = [k - g for k, g in zip(known, _products([x], [summed]), strict=True)]
     return first + [new - old for new, old in zip(upper, weights[2:], strict=True)]
@@ -144,7 +112,6 @@ def _backward(weights: Weights, output: tf.Tensor, labels: tf.Tensor) -> tuple[l
 
 def _products(inputs: list[tf.Tensor], deltas: list[tf.Tensor]) -> Weights:
     """The weights' gradients from layers' inputs and derivatives by their outputs."""
-    found = []
-    for a, d in zip(inputs, deltas, strict=True):
-        found += [tf.matmul(a, d, transpose_a=True), tf.reduce_sum(d, axis=1, keepdims=True)]
-    return found
+    pairs = zip(inputs, deltas, strict=True)
+    layers = [(tf.matmul(a, d, transpose_a=True), tf.reduce_sum(d, axis=1, keepdims=True)) for a, d in pairs]
+    return [part for layer in layers for part in layer]

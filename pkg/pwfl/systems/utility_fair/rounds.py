@@ -8,6 +8,7 @@ import polars as pl
 import tensorflow as tf
 
 from pwfl.systems.utility_fair import local_steps
+from pwfl.systems.utility_fair.local_steps import Weights
 
 # Streams of the noise of copies, and of what a device sends in a round, gradients and updates.
 STREAMS = ("noise", "gradient_noise", "update_noise")
@@ -49,55 +50,37 @@ def round_noise(plan: pl.DataFrame, copy_std: np.ndarray, keys: list[int], t: in
 def round_function(step_size: float, correction: float, compared_with: str, radius: float | None = None) -> Callable:
     """One round of all devices as a graph, traced once.
 
-    Parameters
-    ----------
-    step_size
-        eta of a local iteration.
-    correction
-        xi, the weight of the average gradient in a local iteration, (3).
-    compared_with
-        What updates are compared with, (15): `mean_update`, or the new `model`.
-    radius
-        What gradients and updates are clipped to, see `uploads`; None: nothing is clipped.
-
-    Returns
-    -------
-    A function of the model's weights, the devices' batches x (device, sample, feature) and y (device, sample), their
-    iterations (0: sits out), and the round's `Noise`. It returns the new weights (4), the losses of the copies on
-    their batches, and the cosine of each update, as it is received, with what it is compared with.
+    With eta of a local iteration and xi, the weight of the average gradient in it, (3); updates are compared with the
+    `mean_update` or the new `model`, (15), and clipped as `uploads.radius` says. A function of the model's weights, the
+    devices' batches x and y as in `local_steps`, their iterations (0: sits out), and the round's `Noise`. It returns
+    the new weights (4), the losses of the copies on their batches, and the cosine of each update, as it is received,
+    with what it is compared with.
     """
 
     @tf.function(reduce_retracing=True)
     def play(weights, x, y, iterations, noise):
         copied = noisy_copies(weights, noise.copy_std, noise.vectors, noise.copy_seed)
-        share = tf.cast(iterations > 0, tf.float32)
-        share = tf.math.divide_no_nan(share, tf.reduce_sum(share))
+        active = tf.cast(iterations > 0, tf.float32)
+        share = tf.math.divide_no_nan(active, tf.reduce_sum(active))
         losses = local_steps.losses(copied, x, y)
         sent = local_steps.gradients(copied, x, y, radius)
         if noise.upload_std is not None:
             sent = noisy_uploads(sent, noise.upload_std, noise.upload_seeds[0])
-        gradient = average(sent, share)
-        direction = [correction * g[None] for g in gradient]
+        direction = [correction * tf.tensordot(share, gradient, 1)[None] for gradient in sent]
         update = local_steps.updates(copied, x, y, direction, iterations, step_size)
         if radius is not None:
             update = near(update, local_steps.straight(direction, iterations, step_size), radius)
         if noise.upload_std is not None:
             update = noisy_uploads(update, noise.upload_std, noise.upload_seeds[1])
-        mean_update = average(update, share)
+        mean_update = [tf.tensordot(share, own, 1) for own in update]
         new = [w + tf.reshape(m, w.shape) for w, m in zip(weights, mean_update, strict=True)]
-        reference = mean_update if compared_with == "mean_update" else new
-        return new, losses, cosines(update, reference)
+        return new, losses, cosines(update, mean_update if compared_with == "mean_update" else new)
 
     return play
 
 
-def noisy_copies(
-    weights: local_steps.Weights, copy_std: tf.Tensor, vectors: tf.Tensor, noise_seed: tf.Tensor
-) -> local_steps.Weights:
-    """The devices' copies of the model, with noise of their standard deviations, as `local_steps` wants them.
-
-    Arguments are the model's weights, and those of `Noise`.
-    """
+def noisy_copies(weights: Weights, copy_std: tf.Tensor, vectors: tf.Tensor, noise_seed: tf.Tensor) -> Weights:
+    """The devices' copies of the model's weights, with noise as in `Noise`, in the shapes of `local_steps`."""
     sizes = [w.shape.num_elements() for w in weights]
     normal = tf.random.stateless_normal([tf.reduce_max(vectors) + 1, sum(sizes)], seed=noise_seed)
     noise = tf.split(copy_std[:, None] * tf.gather(normal, vectors), sizes, axis=1)
@@ -107,34 +90,32 @@ def noisy_copies(
     ]
 
 
-def near(update: local_steps.Weights, known: local_steps.Weights, radius: float) -> local_steps.Weights:
+def near(update: Weights, known: Weights, radius: float) -> Weights:
     """The devices' updates, (device, ...), at most `radius` from what is known of them."""
     change = clipped([u - k for u, k in zip(update, known, strict=True)], radius)
     return [k + c for k, c in zip(known, change, strict=True)]
 
 
-def clipped(parts: local_steps.Weights, clip_norm: float) -> local_steps.Weights:
+def clipped(parts: Weights, clip_norm: float) -> Weights:
     """Each device's vector scaled down to a norm of at most `clip_norm`; one that is not finite becomes zero."""
-    norms = tf.norm(tf.concat([tf.reshape(p, [tf.shape(p)[0], -1]) for p in parts], axis=1), axis=1)
+    norms = tf.norm(_flat(parts), axis=1)
     factor = tf.where(tf.math.is_finite(norms), tf.math.minimum(1.0, clip_norm / norms), 0.0)
     return [tf.math.multiply_no_nan(p, tf.reshape(factor, [-1] + [1] * (p.shape.rank - 1))) for p in parts]
 
 
-def noisy_uploads(parts: local_steps.Weights, std: tf.Tensor, noise_seed: tf.Tensor) -> local_steps.Weights:
+def noisy_uploads(parts: Weights, std: tf.Tensor, noise_seed: tf.Tensor) -> Weights:
     """What the devices send, (device, ...), each with a noise vector of its own of its standard deviation."""
     sizes = [part.shape[1:].num_elements() for part in parts]
     noise = std[:, None] * tf.random.stateless_normal([tf.size(std), sum(sizes)], seed=noise_seed)
     return [p + tf.reshape(n, tf.shape(p)) for p, n in zip(parts, tf.split(noise, sizes, axis=1), strict=True)]
 
 
-def average(parts: local_steps.Weights, share: tf.Tensor) -> local_steps.Weights:
-    """The devices' average, (device, ...) -> (...), weighted by shares that sum to one, or all zero."""
-    return [tf.tensordot(share, part, 1) for part in parts]
-
-
-def cosines(update: local_steps.Weights, reference: local_steps.Weights) -> tf.Tensor:
+def cosines(update: Weights, reference: Weights) -> tf.Tensor:
     """Cosine of each device's update with a reference, shape (device,); 0 where either vanishes."""
-    flat = tf.concat([tf.reshape(u, [tf.shape(u)[0], -1]) for u in update], axis=1)
-    direction = tf.concat([tf.reshape(r, [-1]) for r in reference], axis=0)
-    product = tf.linalg.matvec(flat, direction)
-    return tf.math.divide_no_nan(product, tf.norm(flat, axis=1) * tf.norm(direction))
+    flat, direction = _flat(update), tf.concat([tf.reshape(r, [-1]) for r in reference], axis=0)
+    return tf.math.divide_no_nan(tf.linalg.matvec(flat, direction), tf.norm(flat, axis=1) * tf.norm(direction))
+
+
+def _flat(parts: Weights) -> tf.Tensor:
+    """The devices' vectors in one piece each, shape (device, weight)."""
+    return tf.concat([tf.reshape(part, [tf.shape(part)[0], -1]) for part in parts], axis=1)

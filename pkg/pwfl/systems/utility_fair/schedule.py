@@ -24,30 +24,21 @@ def run(scenario: "UtilityFair", scheduler: str, tables: dict[str, pl.DataFrame]
     iterations as fit). A device that cannot do the least number of iterations sits the round out.
     """
     limits = link.limits(scenario.radio, scenario.device)
-    links = tables["links"]
+    links, users = tables["links"], tables["users"].select("realization", "device", "path_loss_db")
     unit = link.unit_power_w(links["gain"].to_numpy(), scenario.radio)
     z = link.log_snr(limits.max_power_w, unit)
-    with np.errstate(over="ignore", divide="ignore"):
-        least_power = link.power_w(link.least_z(limits), unit)
-        most = link.whole(np.maximum(link.iterations(z, limits), 0))
     takes_part = z >= link.least_z(limits)
-    power = np.where(takes_part, limits.max_power_w, 0.0)
-    chosen_later = takes_part & (scheduler == "utility")
-
-    schedule = links.select("realization", "round", "device").with_columns(
-        unit_power_w=pl.Series(unit),
-        min_power_w=pl.Series(least_power),
-        max_iterations=pl.Series(most),
-        takes_part=pl.Series(takes_part),
-        power_w=pl.Series(np.where(chosen_later, np.nan, power), nan_to_null=True),
-    )
-    out = schedule.group_by("realization", "device", maintain_order=True).agg(
-        rounds_out=(~pl.col("takes_part")).sum(), always=(~pl.col("takes_part")).all()
-    )
-    status = (
-        tables["users"]
-        .select("realization", "device", "path_loss_db")
-        .pipe(beside, out, "realization", "device")
-        .with_columns(status=pl.when("always").then(pl.lit("always_out")).otherwise(pl.lit(ENDS[scheduler])))
-    )
-    return {"schedule": schedule, "schedule_status": status}
+    power = np.where(takes_part, np.nan if scheduler == "utility" else limits.max_power_w, 0.0)
+    with np.errstate(over="ignore", divide="ignore"):
+        schedule = links.select("realization", "round", "device").with_columns(
+            unit_power_w=unit,
+            min_power_w=link.power_w(link.least_z(limits), unit),
+            max_iterations=link.whole(np.maximum(link.iterations(z, limits), 0)),
+            takes_part=takes_part,
+            power_w=pl.Series(power, nan_to_null=True),
+        )
+    sits_out = ~pl.col("takes_part")
+    devices = schedule.group_by("realization", "device", maintain_order=True)
+    status = beside(users, devices.agg(rounds_out=sits_out.sum(), always=sits_out.all()), "realization", "device")
+    ended = pl.when("always").then(pl.lit("always_out")).otherwise(pl.lit(ENDS[scheduler]))
+    return {"schedule": schedule, "schedule_status": status.with_columns(status=ended)}

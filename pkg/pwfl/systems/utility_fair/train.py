@@ -36,10 +36,9 @@ def trainer(
 ) -> Callable[[int], pl.DataFrame]:
     """A function that trains one realization and returns each device's rounds, rows of `history`.
 
-    Every realization deals out samples, starts from weights, and draws batches and noise by streams of its own,
-    the same for all schemes. With noisy uploads the access point knows no gradient and no update but with its
-    device's noise. In a round in which nobody takes part the model stays; a training that leaves the finite numbers
-    ends there. The column `status` says so.
+    Every realization deals out samples, starts from weights, and draws batches and noise by streams of its own, the
+    same for all schemes. A round in which nobody takes part leaves the model as it is; a training that leaves the
+    finite numbers ends there. The column `status` says so.
     """
     seed, training, batch = scenario.seed, scenario.training, scenario.device.batch_size
     size = features.size(scenario)
@@ -49,13 +48,11 @@ def trainer(
     radius = uploads.radius(training.clip_norm, batch)
     play = round_function(training.learning_rate, training.correction, scenario.utility.deviation, radius)
     terms = utility.terms(scenario)
-    samples_of, plans_of = (
-        {realization: part for (realization,), part in frame.group_by("realization", maintain_order=True)}
-        for frame in (tables["users"], beside(tables["schedule"], tables["noise"], "realization", "device"))
-    )
+    plans = beside(tables["schedule"], tables["noise"], "realization", "device")
+    users_of, plans_of = (frame.partition_by("realization", as_dict=True) for frame in (tables["users"], plans))
 
     def train(realization: int) -> pl.DataFrame:
-        samples, plans = samples_of[realization]["samples"].to_numpy(), plans_of[realization]
+        samples, plans = users_of[realization,]["samples"].to_numpy(), plans_of[realization,]
         owned = partition.deal_out(scenario.data, data.y_train, samples, seed, realization)
         counts = partition.held(data.y_train, owned, size.classes)
         weights = [tf.constant(w) for w in glorot_uniform(widths, streams.generator(seed, "weights", realization))]
@@ -70,32 +67,25 @@ def trainer(
             air_s += choice.transmit_s.max()  # each device has a channel of its own
             radiated_j += (choice.transmit_s * choice.power_w).sum()
             multiplier, std = copy_noise(plan, deviation)
+            noise = round_noise(plan, std, keys, t)
             rows = batches(streams.generator(seed, f"batches/{t}", realization), owned, batch)
-            weights, losses, similarity = play(
-                weights,
-                tf.constant(data.x_train[rows]),
-                tf.constant(data.y_train[rows]),
-                tf.constant(choice.iterations, tf.int32),
-                round_noise(plan, std, keys, t),
-            )
-            losses, similarity = losses.numpy().astype(float), similarity.numpy().astype(float)
+            x, y, steps = data.x_train[rows], data.y_train[rows], tf.constant(choice.iterations, tf.int32)
+            weights, *results = play(weights, tf.constant(x), tf.constant(y), steps, noise)
+            losses, similarity = (result.numpy().astype(float) for result in results)
             finite = np.isfinite(losses).all() and np.isfinite(similarity).all()
             deviation = copies.deviations(np.nan_to_num(similarity), took_part)
             beta_1 = utility.beta_1_of(deviation, choice.computing_j, terms.beta_2_j)
-            tested = {"accuracy": None, "test_loss": None} | dict.fromkeys(partition.USER_ACCURACIES)
+            tested = dict.fromkeys(("accuracy", "test_loss", *partition.USER_ACCURACIES))
             if t in evaluated:
                 accuracies, test_loss = (value.numpy().astype(float) for value in evaluate(weights, x_test, y_test))
                 tested = {"accuracy": accuracies[0], "test_loss": test_loss}
                 tested |= partition.user_accuracies(accuracies[1:], counts)
             frames.append(
                 plan.select("realization", "round", "device").with_columns(
-                    loss=pl.Series(losses),
+                    loss=losses,
                     noise_multiplier=pl.Series(multiplier, nan_to_null=True),
-                    deviation=pl.Series(deviation),
-                    iterations=pl.Series(choice.iterations),
-                    power_w=pl.Series(choice.power_w),
-                    transmit_s=pl.Series(choice.transmit_s),
-                    energy_j=pl.Series(choice.energy_j),
+                    deviation=deviation,
+                    **choice._asdict(),
                     air_seconds_so_far=pl.lit(air_s),
                     transmit_energy_j_so_far=pl.lit(radiated_j),
                     **{name: pl.lit(value, pl.Float64) for name, value in tested.items()},
@@ -111,31 +101,22 @@ def trainer(
 
 
 def choose(plan: pl.DataFrame, beta_1: np.ndarray, terms: utility.Terms) -> Choice:
-    """What the devices do in a round: transmit at the schedule's power or, where it is null, Theorem 2's.
-
-    Parameters
-    ----------
-    plan
-        The round's rows of the schedule.
-    beta_1
-        One number for each of them.
-    """
+    """What the devices of a round of the schedule do: transmit at its power or, where that is null, Theorem 2's."""
     limits, consumption = terms.limits, terms.consumption
     unit, power = plan["unit_power_w"].to_numpy(), plan["power_w"].to_numpy()
     z = link.log_snr(power, unit)
-    open_ = np.isnan(power)
-    z[open_] = utility.best_z(unit[open_], beta_1[open_], terms)
+    undecided = np.isnan(power)
+    z[undecided] = utility.best_z(unit[undecided], beta_1[undecided], terms)
     active = plan["takes_part"].to_numpy()
-    iterations = np.zeros(len(plan), np.int64)
-    columns = {name: np.zeros(len(plan)) for name in ("computing_j", "power_w", "transmit_s", "energy_j")}
+    choice = Choice(np.zeros(len(plan), np.int64), *np.zeros((4, len(plan))))
     z, unit = z[active], unit[active]
-    iterations[active] = link.whole(link.iterations(z, limits))
-    computing_s = iterations[active] * limits.iteration_s
-    columns["computing_j"][active] = computing_s * consumption.computing_power_w
-    columns["power_w"][active] = link.power_w(z, unit)
-    columns["transmit_s"][active] = link.transmit_s(z, limits)
-    columns["energy_j"][active] = link.energy_j(computing_s, z, unit, limits, consumption)
-    return Choice(iterations, **columns)
+    choice.iterations[active] = link.whole(link.iterations(z, limits))
+    computing_s = choice.iterations[active] * limits.iteration_s
+    choice.computing_j[active] = computing_s * consumption.computing_power_w
+    choice.power_w[active] = link.power_w(z, unit)
+    choice.transmit_s[active] = link.transmit_s(z, limits)
+    choice.energy_j[active] = link.energy_j(computing_s, z, unit, limits, consumption)
+    return choice
 
 
 def copy_noise(plan: pl.DataFrame, deviation: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
@@ -150,8 +131,5 @@ def copy_noise(plan: pl.DataFrame, deviation: np.ndarray | None) -> tuple[np.nda
 
 
 def batches(generator: np.random.Generator, owned: list[np.ndarray], batch: int) -> np.ndarray:
-    """Numbers of the samples in each device's batch, drawn without replacement, shape (device, batch).
-
-    `owned` holds the numbers of each device's samples.
-    """
+    """Numbers of the samples in each device's batch, drawn without replacement from those it owns, (device, batch)."""
     return np.stack([mine[generator.random(len(mine)).argpartition(batch - 1)[:batch]] for mine in owned])

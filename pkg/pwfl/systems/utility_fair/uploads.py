@@ -1,15 +1,10 @@
 """What a device sends to the access point, and how far a record can move it.
 
-A device sends two vectors in a round (Sec. II of Alvi et al.), for a batch of d records. With a clipping norm C,
-
-- the gradient is a mean of gradients that are each clipped to C, so one record moves it by at most 2 C / d;
-- the update h lies at most C / d from -eta j xi grad G, which whoever knows the average gradient and the number j of
-  iterations knows: local steps carry a record's effect into all later gradients, so that no better bound on h is known
-  than on how far it may be from what is known anyway. Two such updates are at most 2 C / d apart.
-
-Both hold whatever the data, the model, and all that was sent before; j follows from channels and from what was sent.
-So noisy vectors compose as Gaussian mechanisms that are chosen adaptively. All else (average gradient, model, copies,
-deviations, iterations, powers) is computed of them, of channels, and of noise of its own: it reveals nothing more.
+A device sends two vectors in a round (Sec. II of Alvi et al.), for a batch of d records. With a clipping norm C, one
+record moves the gradient, a mean of gradients that are each clipped to C, by at most 2 C / d; and the update lies at
+most C / d from what is known of it anyway, so two are at most 2 C / d apart. Both hold whatever the data, the model,
+and all that was sent before, so noisy vectors compose as Gaussian mechanisms that are chosen adaptively, and what is
+computed of them, of channels, and of noise of its own reveals nothing more. Proof: docs/utility_fair.md.
 """
 
 SENT = 2  # vectors that a device sends in a round: gradient and update

@@ -23,25 +23,17 @@ class Terms(NamedTuple):
 
 def terms(scenario: "UtilityFair") -> Terms:
     """The terms that a scenario sets."""
-    radio, device, own = scenario.radio, scenario.device, scenario.utility
-    return Terms(link.limits(radio, device), link.consumption(device), own.beta_2_j, own.energy_scale_j)
+    device, own = scenario.device, scenario.utility
+    consumption = Consumption(device.computing_power_w, device.circuit_power_w, device.amplifier_efficiency)
+    return Terms(link.limits(scenario.radio, device), consumption, own.beta_2_j, own.energy_scale_j)
 
 
 def utility(
     computing_s: np.ndarray, z: np.ndarray, unit_power_w: np.ndarray, beta_1: np.ndarray, terms: Terms
 ) -> np.ndarray:
-    """Utility (18) of a round.
+    """Utility (18) of a round of some seconds of local iterations, and a transmission as in `link`.
 
-    Parameters
-    ----------
-    computing_s
-        Seconds of local iterations.
-    z
-        Where the link is used; see `link`.
-    unit_power_w
-        The link's unit power, watts.
-    beta_1
-        The deviation that is predicted without any iteration.
+    beta_1 is the deviation that is predicted without any iteration.
     """
     energy = link.energy_j(computing_s, z, unit_power_w, terms.limits, terms.consumption)
     deviation = beta_1 * np.exp(-computing_s * terms.consumption.computing_power_w / terms.beta_2_j)
@@ -49,25 +41,12 @@ def utility(
 
 
 def best_z(unit_power_w: np.ndarray, beta_1: np.ndarray, terms: Terms) -> np.ndarray:
-    """Z* of Theorem 2, (26): the utility's maximum with iterations that fill the deadline.
+    """Z* of Theorem 2, (26): the utility's maximum with iterations that fill the deadline; NaN where Z_min > Z_max.
 
     There (27) is where the derivative of the utility by Z vanishes. As long as computing draws no less power than
     the radio's circuit (the scenario sees to that), more Z costs more energy, so the derivative changes its sign at
-    most once, from plus to minus: its root is the maximum.
-
-    Parameters
-    ----------
-    unit_power_w, beta_1
-        As for `utility`, of one shape.
-
-    Returns
-    -------
-    Of that shape; NaN where Z_min exceeds Z_max.
-
-    Raises
-    ------
-    ArithmeticError
-        Where (27) was not solved.
+    most once, from plus to minus: its root is the maximum. Arguments, as for `utility`, and result are of one shape.
+    Raises ArithmeticError where (27) was not solved.
     """
     limits, consumption, beta_2_j, energy_scale_j = terms
     unit_power_w, beta_1 = np.broadcast_arrays(np.asarray(unit_power_w, float), np.asarray(beta_1, float))
@@ -92,19 +71,13 @@ def best_z(unit_power_w: np.ndarray, beta_1: np.ndarray, terms: Terms) -> np.nda
     best.flat[inside[~rises[0]]] = ends[0][~rises[0]]
     between = rises[0] & ~rises[1]
     if between.any():
-        found = elementwise.find_root(slope, tuple(z[between] for z in ends), args=tuple(a[between] for a in args))
-        if not found.success.all():
-            raise ArithmeticError(f"(27) was not solved for unit powers {args[0][between][~found.success]} W")
-        best.flat[inside[between]] = found.x
+        root = elementwise.find_root(slope, tuple(z[between] for z in ends), args=tuple(a[between] for a in args))
+        if not root.success.all():
+            raise ArithmeticError(f"(27) was not solved for unit powers {args[0][between][~root.success]} W")
+        best.flat[inside[between]] = root.x
     return best
 
 
 def beta_1_of(deviation: np.ndarray, computing_j: np.ndarray, beta_2_j: float) -> np.ndarray:
-    """beta_1 with which (16) yields the deviation seen after computing for `computing_j` joules, (17).
-
-    Examples
-    --------
-    >>> float(beta_1_of(0.3, computing_j=0.0, beta_2_j=0.5))
-    0.3
-    """
+    """beta_1 with which (16) yields the deviation seen after computing for `computing_j` joules, (17)."""
     return deviation * np.exp(computing_j / beta_2_j)
