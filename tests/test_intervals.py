@@ -17,7 +17,7 @@ from pwfl.learning.mlp import glorot_uniform
 from pwfl.learning.partition import deal
 from pwfl.scenario import ScenarioError, resolve
 from pwfl.scenario.resolution import merge
-from pwfl.systems.multicell import intervals
+from pwfl.systems.multicell.beyond import intervals
 from pwfl.systems.multicell.interference import Uplink
 from test_audits import replace
 

@@ -14,13 +14,14 @@ from scipy import optimize
 import stage_of
 from pipeline import part, stages
 from pwfl.scenario import ScenarioError, resolve
-from pwfl.systems.multicell import bound, joint, schedule
-from pwfl.systems.multicell.admission import MOST_POWER, Blocks, signal_to_noise
-from pwfl.systems.multicell.allocation import allocate
+from pwfl.systems.multicell import schedule
+from pwfl.systems.multicell.beyond import bound, joint
+from pwfl.systems.multicell.beyond.admission import MOST_POWER, Blocks, signal_to_noise
+from pwfl.systems.multicell.beyond.allocation import allocate
+from pwfl.systems.multicell.beyond.problem import ChosenNoise, GivenNoise
 from pwfl.systems.multicell.channel import StartValueError
 from pwfl.systems.multicell.interference import Uplink
 from pwfl.systems.multicell.optimal_noise import optimal_noise
-from pwfl.systems.multicell.problem import ChosenNoise, GivenNoise
 from pwfl.tables.arrays import to_table
 
 SINR = 0.5

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import stage_of
 from pipeline import on_one_channel, part
 from pwfl.scenario import resolve
-from pwfl.systems.multicell.allocation import ALLOCATIONS, allocate
 from pwfl.systems.multicell.assigned import assigned
+from pwfl.systems.multicell.beyond.allocation import ALLOCATIONS, allocate
 from pwfl.systems.multicell.optimal_noise import optimal_noise
 from pwfl.systems.multicell.rounds import aggregated_noise_std
 

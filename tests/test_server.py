@@ -19,7 +19,8 @@ from pwfl.scenario import ScenarioError, checks, resolve
 from pwfl.scenario.values import plain
 from pwfl.stages import REPORT
 from pwfl.systems import registry
-from pwfl.systems.multicell import model, rounds, server
+from pwfl.systems.multicell import model, rounds
+from pwfl.systems.multicell.beyond import server
 from pwfl.systems.multicell.bounds import leakage_bound
 
 FALSE_ALARM = 1e-6

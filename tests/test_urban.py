@@ -13,7 +13,8 @@ from pipeline import part
 from pwfl import streams
 from pwfl.radio.path_loss import link_gain, rayleigh_power
 from pwfl.scenario import ScenarioError, load, resolve
-from pwfl.systems.multicell import hexagons, urban
+from pwfl.systems.multicell import hexagons
+from pwfl.systems.multicell.beyond import urban
 
 FALSE_ALARM = 1e-6
 HEIGHT = {"uma": 25.0, "umi": 10.0}

@@ -11,13 +11,13 @@ from pwfl.privacy.gaussian import classic_epsilon, exact_epsilon, tight_epsilon,
 from pwfl.scenario.values import replaced
 from pwfl.systems.multicell import objective
 from pwfl.systems.multicell.assigned import KEYS, assigned
-from pwfl.systems.multicell.bound import least_proven, upper_bound
+from pwfl.systems.multicell.beyond.bound import least_proven, upper_bound
+from pwfl.systems.multicell.beyond.costs import costs
+from pwfl.systems.multicell.beyond.intervals import planned
+from pwfl.systems.multicell.beyond.problem import ChosenNoise, GivenNoise
 from pwfl.systems.multicell.bounds import noise_scale
-from pwfl.systems.multicell.costs import costs
 from pwfl.systems.multicell.interference import Uplink
-from pwfl.systems.multicell.intervals import planned
 from pwfl.systems.multicell.model import parameter_count
-from pwfl.systems.multicell.problem import ChosenNoise, GivenNoise
 from pwfl.tables.arrays import beside, to_array
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from pwfl.learning.linear import LARGE, linear, linear_losses
 from pwfl.privacy.audit import RUNS, Attack, coins, signs_of, worst
 from pwfl.privacy.gaussian import exact_epsilon, zcdp
 from pwfl.systems.multicell.assigned import KEYS, assigned
+from pwfl.systems.multicell.beyond.server import aggregated_noise_std, counts
 from pwfl.systems.multicell.rounds import Senders, advance_function
-from pwfl.systems.multicell.server import aggregated_noise_std, counts
 from pwfl.tables.arrays import to_array
 
 if TYPE_CHECKING:

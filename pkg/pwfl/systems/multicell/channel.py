@@ -10,8 +10,10 @@ from pwfl import streams
 from pwfl.learning import datasets
 from pwfl.radio.path_loss import link_gain, rayleigh_power
 from pwfl.radio.units import db_to_ratio, dbm_to_w
-from pwfl.systems.multicell import hexagons, urban
-from pwfl.systems.multicell.intervals import intervals, round_robin
+from pwfl.systems.multicell import hexagons
+from pwfl.systems.multicell.beyond import urban
+from pwfl.systems.multicell.beyond.intervals import intervals
+from pwfl.systems.multicell.interference import round_robin
 from pwfl.tables.arrays import to_array, to_table
 
 if TYPE_CHECKING:

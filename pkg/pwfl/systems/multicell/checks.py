@@ -10,8 +10,9 @@ from pwfl.runtime import files, shards
 from pwfl.scenario.checks import available
 from pwfl.scenario.size import COPIES, FLOAT, LINK_BYTES, layer_bytes, network_bytes
 from pwfl.stages import IMPORTS
-from pwfl.systems.multicell import hexagons, urban
-from pwfl.systems.multicell.intervals import intervals
+from pwfl.systems.multicell import hexagons
+from pwfl.systems.multicell.beyond import urban
+from pwfl.systems.multicell.beyond.intervals import intervals
 from pwfl.systems.multicell.parameters import Multicell
 
 POWER_LAW = ("path_loss_exponent", "fading_scale", "min_distance_m")  # parameters that only this path loss reads

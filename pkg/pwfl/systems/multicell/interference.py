@@ -96,6 +96,36 @@ def occupants(uplink: Uplink, block: np.ndarray) -> np.ndarray:
     return table
 
 
+def round_robin(cell: np.ndarray, user_order: np.ndarray, block_order: np.ndarray) -> np.ndarray:
+    """One user per resource block in each cell, users and blocks in random order, until either runs out.
+
+    Parameters
+    ----------
+    cell
+        Each user's station, shape (realization, user).
+    user_order
+        Numbers by which users are ordered, same shape.
+    block_order
+        Numbers by which a cell's blocks are ordered, shape (realization, cell, block).
+
+    Returns
+    -------
+    Each user's resource block, -1 for none, shape (realization, user).
+    """
+    order = np.lexsort((user_order, cell))
+    sorted_cell = np.take_along_axis(cell, order, axis=1)
+    position = np.broadcast_to(np.arange(cell.shape[1]), cell.shape)
+    first = np.concatenate([np.ones((len(cell), 1), bool), np.diff(sorted_cell, axis=1) != 0], axis=1)
+    rank = position - np.maximum.accumulate(np.where(first, position, 0), axis=1)
+    blocks = block_order.argsort(axis=2)
+    served = rank < blocks.shape[2]
+    realization = np.arange(len(cell))[:, None]
+    chosen = np.where(served, blocks[realization, sorted_cell, np.where(served, rank, 0)], -1)
+    result = np.empty_like(chosen)
+    np.put_along_axis(result, order, chosen, axis=1)
+    return result
+
+
 def members(cell: np.ndarray, cells: int, least: int = 1) -> tuple[np.ndarray, np.ndarray]:
     """Users of each cell, padded to the largest number of them and to `least`; and which are real.
 

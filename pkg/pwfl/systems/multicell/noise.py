@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 
 from pwfl.privacy.gaussian import composed_multiplier
-from pwfl.systems.multicell.allocation import allocate
+from pwfl.systems.multicell.beyond.allocation import allocate
+from pwfl.systems.multicell.beyond.intervals import planned
 from pwfl.systems.multicell.bounds import noise_scale
-from pwfl.systems.multicell.intervals import planned
 from pwfl.systems.multicell.optimal_noise import optimal_noise
 from pwfl.tables.arrays import beside, to_array
 

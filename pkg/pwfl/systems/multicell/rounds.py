@@ -8,8 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 from pwfl.learning import autodiff, datasets, engine, network
+from pwfl.systems.multicell.beyond.server import aggregated_noise_std, counts, tail_start
 from pwfl.systems.multicell.model import shapes
-from pwfl.systems.multicell.server import aggregated_noise_std, counts, tail_start
 
 if TYPE_CHECKING:
     from pwfl.systems.multicell.parameters import Training

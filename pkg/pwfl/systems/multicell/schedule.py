@@ -7,11 +7,11 @@ import numpy as np
 import polars as pl
 
 from pwfl.systems.multicell import assignment, objective
+from pwfl.systems.multicell.beyond.intervals import planned, redrawn_blocks, uniforms
+from pwfl.systems.multicell.beyond.joint import joint_blocks
+from pwfl.systems.multicell.beyond.problem import ChosenNoise, GivenNoise
 from pwfl.systems.multicell.interference import Uplink, interference, members, occupants, rates
-from pwfl.systems.multicell.intervals import planned, redrawn_blocks, uniforms
-from pwfl.systems.multicell.joint import joint_blocks
 from pwfl.systems.multicell.power import powers
-from pwfl.systems.multicell.problem import ChosenNoise, GivenNoise
 from pwfl.tables.arrays import to_array, to_table
 
 if TYPE_CHECKING:

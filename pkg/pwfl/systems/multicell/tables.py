@@ -2,7 +2,7 @@
 
 import dataframely as dy
 
-from pwfl.systems.multicell.allocation import ALLOCATIONS
+from pwfl.systems.multicell.beyond.allocation import ALLOCATIONS
 from pwfl.tables import contract
 from pwfl.tables.contract import key
 

@@ -11,10 +11,10 @@ import tensorflow as tf
 from pwfl import streams
 from pwfl.learning import datasets, engine, features, partition
 from pwfl.systems.multicell.assigned import KEYS, assigned, intervals
-from pwfl.systems.multicell.costs import interval_costs
+from pwfl.systems.multicell.beyond.costs import interval_costs
+from pwfl.systems.multicell.beyond.server import step_sizes
 from pwfl.systems.multicell.model import start_weights
 from pwfl.systems.multicell.rounds import Senders, history_function, model_of
-from pwfl.systems.multicell.server import step_sizes
 
 if TYPE_CHECKING:
     from pwfl.systems.multicell.parameters import Multicell

@@ -8,10 +8,10 @@ exceeded. Then, where the bound is not met, searches clear some blocks and fill 
 import numpy as np
 
 from pwfl.systems.multicell import assignment
-from pwfl.systems.multicell.admission import Blocks, signal_to_noise
-from pwfl.systems.multicell.bound import least_proven, upper_bound
+from pwfl.systems.multicell.beyond.admission import Blocks, signal_to_noise
+from pwfl.systems.multicell.beyond.bound import least_proven, upper_bound
+from pwfl.systems.multicell.beyond.problem import Problem
 from pwfl.systems.multicell.interference import Uplink, members
-from pwfl.systems.multicell.problem import Problem
 
 SWEEPS = 10  # at most; few realizations need more than two
 SIDE_BY_SIDE = 8  # searches that start from the same schedule

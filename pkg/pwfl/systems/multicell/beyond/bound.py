@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pwfl.systems.multicell.admission import signal_to_noise
+from pwfl.systems.multicell.beyond.admission import signal_to_noise
+from pwfl.systems.multicell.beyond.problem import Problem
 from pwfl.systems.multicell.interference import Uplink, members
-from pwfl.systems.multicell.problem import Problem
 
 STRETCH = 4.0  # factor by which a bracket of the multiplier is looked for
 STEPS = 60  # of the search for the multiplier; it takes ten where noise is given, twenty where it is chosen
