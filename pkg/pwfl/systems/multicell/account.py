@@ -32,6 +32,7 @@ TERMS = {
     "local_steps": 1.0,
     "accuracy_of": "the server's global model",
 }
+EPSILONS = ("epsilon_exact", "epsilon_tight", "epsilon_classic")
 ERROR_TOLERANCE = 1e-9  # by which rounding may exceed (21), relative
 GUARANTEES = {
     "per_sample": "guaranteed: every sample's gradient is clipped",
@@ -40,46 +41,24 @@ GUARANTEES = {
 
 
 def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """Leakage of each scheduled user, and each realization's objective, guarantee and bound.
+    """The tables `leakage` of users and `outcome` of realizations.
 
-    Parameters
-    ----------
-    tables
-        `users`, `links`, `schedule`, `noise` and `noise_status`.
-
-    Returns
-    -------
-    The tables `leakage` and `outcome`.
+    `tables` are `users`, `links`, `schedule`, `noise` and `noise_status`.
     """
     frame = assigned(tables)
-    leakage = leakages(scenario, frame)
-    outcome = participation(frame)
-    for part in (objectives(scenario, tables, frame), convergence(scenario, frame)):
+    leakage, outcome = leakages(scenario, frame), participation(frame)
+    for part in (objectives(scenario, tables, frame), convergence(scenario, frame), costs(scenario, tables)):
         outcome = beside(outcome, part, "realization")
-    return {
-        "leakage": leakage,
-        "outcome": outcome.join(guarantees(scenario, leakage), on="realization", how="left", maintain_order="left")
-        .pipe(beside, costs(scenario, tables), "realization")
-        .with_columns(
-            epsilon_server=pl.col("epsilon_exact"), **{name: pl.lit(term) for name, term in terms(scenario).items()}
-        ),
-    }
+    outcome = outcome.join(guarantees(scenario, leakage), on="realization", how="left", maintain_order="left")
+    said = {name: pl.lit(term) for name, term in terms(scenario).items()}
+    return {"leakage": leakage, "outcome": outcome.with_columns(epsilon_server=pl.col("epsilon_exact"), **said)}
 
 
 def leakages(scenario: "Multicell", frame: pl.DataFrame) -> pl.DataFrame:
-    """Leakage (11) of each user who ever sends, and the guarantees that follow from it.
+    """Leakage (11) of each user who ever sends, and the guarantees that follow from it; `frame` is that of `assigned`.
 
     A user leaks in the rounds in which it sends, and zCDP adds up over them. `rho_worst_case`, with `per_user` clipping
     only, is the leakage where one record can turn the clipped mean around: sensitivity 2 L, not 2 L / K_i.
-
-    Parameters
-    ----------
-    frame
-        That of `assigned`.
-
-    Returns
-    -------
-    realization, user, rho, mu, epsilon_exact, epsilon_tight, epsilon_classic, rho_worst_case.
     """
     delta, clip = scenario.privacy.delta, scenario.training.clip_norm
     samples, scheduled, noise_std = (to_array(frame, name, *KEYS) for name in ("samples", "scheduled", "noise_std"))
@@ -106,13 +85,11 @@ def guarantees(scenario: "Multicell", leakage: pl.DataFrame) -> pl.DataFrame:
 
     A record's guarantee is its user's, so `rho_max` and the epsilons are maxima over users.
     """
-    epsilons = ("epsilon_exact", "epsilon_tight", "epsilon_classic")
     worst = leakage.group_by("realization", maintain_order=True).agg(
         rho_total=pl.col("rho").sum(),
         rho_max=pl.col("rho").max(),
         rho_median=pl.col("rho").median(),
-        rho_worst_case=pl.col("rho_worst_case").max(),
-        **{name: pl.col(name).max() for name in epsilons},
+        **{name: pl.col(name).max() for name in ("rho_worst_case", *EPSILONS)},
     )
     epsilon = pl.col("rho_worst_case").map_batches(
         lambda rho: pl.Series(exact_epsilon(rho, scenario.privacy.delta)), pl.Float64
@@ -165,20 +142,10 @@ def participation(frame: pl.DataFrame) -> pl.DataFrame:
 def objectives(scenario: "Multicell", tables: dict[str, pl.DataFrame], frame: pl.DataFrame) -> pl.DataFrame:
     """Objective (20) of each realization, how far it is from its bound, and the left side of (21).
 
-    The objective and the left side of (21) are those of the noise that each user would add if it sent in all rounds at
-    the same budget, in the units of the bounds; see `noise.run`. Both are null where an interval has no feasible noise.
-    Of several intervals, (20) and its bound are means, the left side of (21) is the largest.
-
-    Parameters
-    ----------
-    tables
-        `users`, `links` and `noise_status`.
-    frame
-        That of `assigned`.
-
-    Returns
-    -------
-    realization, objective, noise_error, objective_bound, objective_gap, proven_optimal.
+    `tables` are `users`, `links` and `noise_status`, `frame` is that of `assigned`. The objective and the left side of
+    (21) are those of the noise that each user would add if it sent in all rounds at the same budget, in the units of
+    the bounds; see `noise.run`. Both are null where an interval has no feasible noise. Of several intervals, (20) and
+    its bound are means, the left side of (21) is the largest.
     """
     count = frame["interval"].n_unique()
     scale = noise_scale(scenario) * (planned(scenario.privacy, count) / count) ** 0.5
@@ -218,12 +185,7 @@ def values_bound(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> np.n
     (20) is minimized over schedules, powers and noise. So a schedule that was made for the start values, as that of
     OptSched+DP, is measured by what it could have been for the noise that came after it. Other noise, such as `target`,
     is not what (20)-(22) ask for, and has no bound: NaN. Budgets are no part of the problem, so bounds hold for users
-    who stop, too.
-
-    Parameters
-    ----------
-    tables
-        `users`, `links` and `noise_status`.
+    who stop, too. `tables` are `users`, `links` and `noise_status`.
     """
     users, gamma, privacy = tables["users"], scenario.schedule.gamma, scenario.privacy
     samples = to_array(users, "samples", "realization", "user")
@@ -243,26 +205,12 @@ def values_bound(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> np.n
 def convergence_bound(
     samples: np.ndarray, scheduled: np.ndarray, noise_std: np.ndarray, dimension: int, constants: "Convergence"
 ) -> dict[str, np.ndarray]:
-    """C1, C2, C3 of Theorem 1 and what its bound tends to.
+    """`c1`, `c2`, `c3` of Theorem 1 and `bound_limit`, what its bound tends to, each of shape (realization,).
 
-    Parameters
-    ----------
-    samples
-        K_i, shape (realization, interval, user).
-    scheduled
-        a_i, boolean, same shape.
-    noise_std
-        sigma_i, per coordinate, same shape.
-    dimension
-        Number d of trained parameters.
-    constants
-        The theorem's, with a value for xi1.
-
-    Returns
-    -------
-    `c1`, `c2`, `c3` and `bound_limit`, each of shape (realization,). C3 is NaN where nobody is scheduled (no update,
-    no noise) or the noise is. The limit is (C2 + C3) / (1 - C1), infinite for C1 >= 1. Of several intervals it is made
-    of the largest C1, C2 and C3, since the theorem bounds each round's progress.
+    `samples` K_i, `scheduled` a_i and `noise_std` sigma_i have shape (realization, interval, user), `dimension` is the
+    number d of trained parameters; `constants` has a value for xi1. C3 is NaN where nobody is scheduled (no update, no
+    noise) or the noise is. The limit is (C2 + C3) / (1 - C1), infinite for C1 >= 1. Of several intervals it is made of
+    the largest C1, C2 and C3, since the theorem bounds each round's progress.
     """
     smoothness = constants.smoothness
     left_out = np.where(scheduled, 0, samples).sum(axis=-1) / samples.sum(axis=-1)

@@ -24,22 +24,11 @@ MOST_SAMPLES = 10**9
 
 
 def run(paths: Mapping[str, str]) -> dict[str, pl.DataFrame]:
-    """Links and users from outside, as files hold them.
+    """Links and users from outside, of files by table: `imported_links`, and perhaps `imported_users`.
 
-    Parameters
-    ----------
-    paths
-        Files by table: `imported_links`, and perhaps `imported_users`.
-
-    Returns
-    -------
-    Both tables, with a row for each combination of keys, which are numbered from 0. Users whose cell is not given
-    belong to the station of their largest gain, the first of several; what else is not given is null.
-
-    Raises
-    ------
-    TableError
-        Where a file is not what it should be; it names file, row and column.
+    Both tables have a row for each combination of keys, which are numbered from 0. Users whose cell is not given belong
+    to the station of their largest gain, the first of several; what else is not given is null. Raises TableError where
+    a file is not what it should be; it names file, row and column.
     """
     links = _read(paths[LINKS], LINKS)
     gain = to_array(links, "gain", *KEYS[LINKS])

@@ -16,36 +16,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Uplink:
-    """The uplink of some realizations, in one interval of rounds in which the channel stays.
+    """The uplink of some realizations, in one interval of rounds in which the channel stays."""
 
-    Attributes
-    ----------
-    gain
-        Power gains h_i,s (17), shape (realization, station, user).
-    cell
-        Each user's station, shape (realization, user).
-    blocks
-        Resource blocks R of each cell.
-    bandwidth_hz
-        Bandwidth B of a block.
-    noise_w
-        Thermal noise B N0 in a block.
-    max_power_w
-        Pmax.
-    min_rate_bps
-        Rmin.
-    realizations
-        The rows' realizations.
-    """
-
-    gain: np.ndarray
-    cell: np.ndarray
-    blocks: int
-    bandwidth_hz: float
-    noise_w: float
-    max_power_w: float
-    min_rate_bps: float
-    realizations: Sequence[int]
+    gain: np.ndarray  # power gains h_i,s (17), shape (realization, station, user)
+    cell: np.ndarray  # each user's station, shape (realization, user)
+    blocks: int  # R, of each cell
+    bandwidth_hz: float  # B, of a block
+    noise_w: float  # thermal noise B N0 in a block
+    max_power_w: float  # Pmax
+    min_rate_bps: float  # Rmin
+    realizations: Sequence[int]  # the rows'
 
     @classmethod
     def of(cls, radio: "Radio", users: pl.DataFrame, links: pl.DataFrame) -> Self:
@@ -68,10 +48,7 @@ class Uplink:
     def rows(self, chosen: np.ndarray) -> Self:
         """The uplink of some of the realizations."""
         return replace(
-            self,
-            gain=self.gain[chosen],
-            cell=self.cell[chosen],
-            realizations=[self.realizations[k] for k in chosen],
+            self, gain=self.gain[chosen], cell=self.cell[chosen], realizations=[self.realizations[k] for k in chosen]
         )
 
     @property
@@ -97,20 +74,10 @@ def occupants(uplink: Uplink, block: np.ndarray) -> np.ndarray:
 
 
 def round_robin(cell: np.ndarray, user_order: np.ndarray, block_order: np.ndarray) -> np.ndarray:
-    """One user per resource block in each cell, users and blocks in random order, until either runs out.
+    """One user per resource block in each cell, users and blocks in random order, until either runs out (Algorithm 2).
 
-    Parameters
-    ----------
-    cell
-        Each user's station, shape (realization, user).
-    user_order
-        Numbers by which users are ordered, same shape.
-    block_order
-        Numbers by which a cell's blocks are ordered, shape (realization, cell, block).
-
-    Returns
-    -------
-    Each user's resource block, -1 for none, shape (realization, user).
+    Users are ordered by `user_order`, of `cell`'s shape (realization, user), a cell's blocks by `block_order`, shape
+    (realization, cell, block). Returns each user's block, -1 for none, shape (realization, user).
     """
     order = np.lexsort((user_order, cell))
     sorted_cell = np.take_along_axis(cell, order, axis=1)
@@ -140,22 +107,9 @@ def members(cell: np.ndarray, cells: int, least: int = 1) -> tuple[np.ndarray, n
 
 
 def interference(gain: np.ndarray, power_w: np.ndarray, occupant: np.ndarray, cell: int) -> np.ndarray:
-    """Power I_s^(n) that a cell's station receives from the other cells' users, watts, eq. (16).
+    """Power I_s^(n) that a cell hears of the other cells' users, watts, eq. (16), shape (realization, block).
 
-    Parameters
-    ----------
-    gain
-        Power gains, shape (realization, station, user).
-    power_w
-        Transmit powers, shape (realization, user).
-    occupant
-        As returned by `occupants`.
-    cell
-        The cell.
-
-    Returns
-    -------
-    Shape (realization, block).
+    `gain` has shape (realization, station, user), `power_w` (realization, user), `occupant` is that of `occupants`.
     """
     realization = np.arange(len(gain))[:, None, None]
     user = np.maximum(occupant, 0)
@@ -182,11 +136,5 @@ def rates(uplink: Uplink, block: np.ndarray, power_w: np.ndarray) -> np.ndarray:
 
 
 def threshold(min_rate_bps: float, bandwidth_hz: float) -> float:
-    """The signal-to-interference-plus-noise ratio that a minimum rate needs, 2^(Rmin/B) - 1.
-
-    Examples
-    --------
-    >>> round(threshold(360e3, 180e3), 12)
-    3.0
-    """
+    """The signal-to-interference-plus-noise ratio that a minimum rate needs, 2^(Rmin/B) - 1."""
     return float(np.expm1(np.log(2) * min_rate_bps / bandwidth_hz))

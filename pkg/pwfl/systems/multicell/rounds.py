@@ -16,24 +16,12 @@ if TYPE_CHECKING:
 
 
 class Senders(NamedTuple):
-    """Who sends in each interval of rounds, of users whose records stand one user after the other.
+    """Who sends in each interval of rounds, of users whose records stand one user after the other."""
 
-    Attributes
-    ----------
-    rows
-        Places of the senders' records, int32, shape (interval, None).
-    samples
-        The senders' K_i, int32, same shape.
-    counts
-        As how many the server counts each of a sender's records, float32, same shape.
-    noise_std
-        Standard deviation of the aggregated noise, float32, shape (interval,).
-    """
-
-    rows: tf.RaggedTensor
-    samples: tf.RaggedTensor
-    counts: tf.RaggedTensor
-    noise_std: tf.Tensor
+    rows: tf.RaggedTensor  # places of the senders' records, int32, shape (interval, None)
+    samples: tf.RaggedTensor  # the senders' K_i, int32, same shape
+    counts: tf.RaggedTensor  # as how many the server counts each of a sender's records, float32, same shape
+    noise_std: tf.Tensor  # standard deviation of the aggregated noise, float32, shape (interval,)
 
     @classmethod
     def of(cls, training: "Training", samples: np.ndarray, scheduled: np.ndarray, noise_std: np.ndarray) -> Self:
@@ -63,8 +51,8 @@ def clipped_gradient(
 ) -> engine.Gradient:
     """The users' gradients as the server averages them, clipped as `training` says.
 
-    `model` is what `training.model` says: as the fused pass of `engine` takes it, or `autodiff`. `samples` are the
-    users' K_i, `counts` as how many each of their records counts.
+    `model` is as `model_of` returns it, `samples` are the users' K_i, `counts` as how many each of their records
+    counts.
     """
     clip = tf.constant(training.clip_norm, tf.float32)
     if training.clipping == "per_user":
@@ -84,26 +72,10 @@ def advance_function(
     key: tf.Tensor,
     train_rounds: Callable = engine.train_rounds,
 ) -> Callable:
-    """A function that trains some rounds, each with those who send in it; for use inside a graph.
+    """A function that trains some rounds, each with those who send in it, as `engine.history` takes it, inside a graph.
 
-    Parameters
-    ----------
-    model
-        As `clipped_gradient` takes it.
-    x, y
-        The records of all users who ever send, features of shape (sample, feature), classes of shape (sample,).
-    senders
-        Who sends when.
-    intervals
-        How many intervals there are, of as many rounds each.
-    step_size, key
-        As `engine.train_rounds` takes them.
-    train_rounds
-        That, or another function of its kind, on what `advance` hands on.
-
-    Returns
-    -------
-    As `engine.history` takes it.
+    `x`, shape (sample, feature), and `y`, shape (sample,), are the records of all users who ever send; `step_size`,
+    `key` are as `engine.train_rounds` takes them, which `train_rounds` is, or another function of its kind.
     """
     if intervals == 1:
         gradient = clipped_gradient(model, x, y, senders.samples[0], senders.counts[0], training)
@@ -142,31 +114,17 @@ def model_of(training: "Training", size: datasets.Size) -> tuple[engine.Backward
 
 
 def history_function(
-    size: datasets.Size,
-    rounds: list[int],
-    intervals: int,
-    training: "Training",
-    x_test: tf.Tensor,
-    y_test: tf.Tensor,
+    size: datasets.Size, rounds: list[int], intervals: int, training: "Training", x_test: tf.Tensor, y_test: tf.Tensor
 ) -> Callable:
     """A whole training as one graph, traced once for any numbers of users and samples.
 
-    Parameters
-    ----------
-    size
-        That of the data set.
-    rounds
-        Those after which the model is evaluated.
-    intervals
-        How many intervals of rounds there are in which the same users send.
-    x_test, y_test
-        Features, shape (sample, feature), and classes, shape (sample,).
+    `rounds` are those after which the model is evaluated on `x_test`, shape (sample, feature), and `y_test`, shape
+    (sample,); `intervals` is how many intervals of rounds there are in which the same users send.
 
-    Returns
-    -------
-    A function of start weights, the records x and y of all users who ever send, `Senders`, the rounds' step sizes,
-    shape (round,), and the key that determines the noise. It returns test accuracies (`network.evaluate_labels`),
-    losses and clipped shares after the given rounds, up to the first loss that is not finite.
+    Returns a function of start weights, the records x and y of all users who ever send, `Senders`, the rounds' step
+    sizes, shape (round,), and the key that determines the noise. It returns test accuracies
+    (`network.evaluate_labels`), losses and clipped shares after the given rounds, up to the first loss that is not
+    finite.
     """
     model, evaluate = model_of(training, size)
     ragged = {dtype: tf.RaggedTensorSpec([intervals, None], dtype) for dtype in (tf.int32, tf.float32)}

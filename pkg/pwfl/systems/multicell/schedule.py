@@ -24,24 +24,14 @@ RATE_TOLERANCE = 1e-6  # by which a rate may miss Rmin, relative
 def run(scenario: "Multicell", scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Resource blocks, powers and rates of all realizations and intervals in the tables `users` and `links`.
 
-    Powers (35) follow from the blocks, and users whose rate stays below Rmin lose theirs.
+    `scheduler` is `random` (Algorithm 2: the start values' blocks), `optimal` (Algorithm 3: each cell's program in
+    turn), `joint` (all cells together, at the start values' noise), `joint_noise` (at the noise that is best for each
+    user, as (36) makes it; (21) then holds with the optimal noise) or `joint_snr` (for the greatest sum of K_i^2 of the
+    scheduled users, whatever (20) is). Powers (35) follow from the blocks, and users whose rate stays below Rmin lose
+    theirs.
 
-    Parameters
-    ----------
-    scheduler
-        `random` (Algorithm 2: the start values' blocks), `optimal` (Algorithm 3: each cell's program in turn), `joint`
-        (all cells together, at the start values' noise), `joint_noise` (at the noise that is best for each user, as
-        (36) makes it; (21) then holds with the optimal noise) or `joint_snr` (for the greatest sum of K_i^2 of the
-        scheduled users, whatever (20) is).
-    tables
-        `users` and `links`.
-
-    Raises
-    ------
-    reference.SolverError
-        If a general solver gives up on a cell's program.
-    ArithmeticError
-        If powers cannot be found.
+    Raises reference.SolverError if a general solver gives up on a cell's program, ArithmeticError if powers cannot be
+    found.
     """
     users = tables["users"]
     channels = tables["links"].partition_by("interval", maintain_order=True)
@@ -117,14 +107,9 @@ def optimal_blocks(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Blocks of Algorithm 3: one cell's program after the other, the other cells as they are by then.
 
-    `start` holds the resource blocks that cells have before, -1 for none, shape (realization, user).
-
-    Returns
-    -------
-    block
-        Each user's resource block, -1 for none, shape (realization, user).
-    status
-        How each cell's program ended, shape (realization, cell). One that is infeasible keeps its start values' blocks.
+    `start` holds the resource blocks before, -1 for none, shape (realization, user). Returns each user's block,
+    likewise, and how each cell's program ended, shape (realization, cell). One that is infeasible keeps its start
+    values' blocks.
     """
     block, power_w = start.copy(), to_array(users, "start_power_w", *KEYS)
     samples, noise_std = (to_array(users, name, *KEYS) for name in ("samples", "start_noise_std"))
@@ -166,17 +151,10 @@ def optimal_blocks(
 def blocks_of_all_cells(
     scenario: "Multicell", scheduler: str, interval: int, uplink: Uplink, users: pl.DataFrame
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Blocks of `joint`, `joint_noise` and `joint_snr`; see `joint.joint_blocks`.
+    """Blocks by `joint.joint_blocks`, and each cell's status, `proven` or `searched`.
 
     With weights K_i^2 rho_i, the aggregate has the greatest signal-to-noise ratio, whose square is in proportion to
     their sum. If everyone is left with the same rho, that is the sum of K_i^2.
-
-    Returns
-    -------
-    block
-        Each user's resource block, -1 for none, shape (realization, user).
-    status
-        `proven` or `searched`, shape (realization, cell).
     """
     samples, privacy = to_array(users, "samples", *KEYS), scenario.privacy
     if scheduler == "joint":

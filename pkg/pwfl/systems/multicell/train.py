@@ -27,10 +27,9 @@ def trainer(
 ) -> Callable[[int], pl.DataFrame]:
     """A function that trains one realization and returns its test accuracy and loss over the rounds.
 
-    Every realization starts from weights, shares out data and draws noise by streams of its own,
-    the same for all schemes. One where nobody is scheduled keeps its start weights; one without
-    feasible noise, in one of its intervals, is not trained; one whose loss leaves the finite numbers
-    stops there. The column `status` says so.
+    Every realization starts from weights, shares out data and draws noise by streams of its own, the same for all
+    schemes. One where nobody is scheduled keeps its start weights; one without feasible noise, in one of its intervals,
+    is not trained; one whose loss leaves the finite numbers stops there. The column `status` says so.
     """
     training, seed = scenario.training, scenario.seed
     size = features.size(scenario)
@@ -97,8 +96,6 @@ def trainer(
 def so_far(done: np.ndarray, rounds: int, spent: np.ndarray) -> pl.Series:
     """What a training has spent after some numbers of its rounds, by what the rounds of each interval spend.
 
-    Examples
-    --------
     >>> so_far(np.array([0, 3, 4, 6, 8]), 8, np.array([4.0, 40.0])).to_list()
     [0.0, 3.0, 4.0, 24.0, 44.0]
     """

@@ -20,35 +20,21 @@ CLEARANCE_M = 1.5  # by how much
 
 @dataclass(frozen=True)
 class Environment:
-    """Numbers of an environment in the tables; distances in metres, the frequency in GHz.
+    """Numbers of an environment in the tables; distances in metres, the frequency in GHz."""
 
-    Attributes
-    ----------
-    station_height_m
-        h_BS.
-    los_db, los_slope
-        PL1 = los_db + los_slope log10(d_3D) + 20 log10(f_c), up to the breakpoint; the slope is 40 beyond.
-    nlos_db, nlos_slope, nlos_frequency, nlos_height
-        PL' = nlos_db + nlos_slope log10(d_3D) + nlos_frequency log10(f_c) - nlos_height (h_UT - 1.5).
-    los_shadowing_db, nlos_shadowing_db
-        Standard deviations of the shadow fading.
-    los_reach_m
-        Distance over which the probability of line of sight decays.
-    over_roofs
-        Whether users above 13 m see over buildings.
-    """
-
-    station_height_m: float
+    station_height_m: float  # h_BS
+    # PL1 = los_db + los_slope log10(d_3D) + 20 log10(f_c), up to the breakpoint; the slope is 40 beyond.
     los_db: float
     los_slope: float
+    # PL' = nlos_db + nlos_slope log10(d_3D) + nlos_frequency log10(f_c) - nlos_height (h_UT - 1.5).
     nlos_db: float
     nlos_slope: float
     nlos_frequency: float
     nlos_height: float
-    los_shadowing_db: float
+    los_shadowing_db: float  # standard deviations of the shadow fading
     nlos_shadowing_db: float
-    los_reach_m: float
-    over_roofs: bool
+    los_reach_m: float  # distance over which the probability of line of sight decays
+    over_roofs: bool  # whether users above 13 m see over buildings
 
 
 ENVIRONMENTS = {
@@ -82,13 +68,7 @@ ENVIRONMENTS = {
 
 
 def los_probability(environment: Environment, distance_m: np.ndarray, user_height_m: float) -> np.ndarray:
-    """Probability of line of sight to an outdoor user at horizontal distances, Table 7.4.2-1.
-
-    Examples
-    --------
-    >>> los_probability(ENVIRONMENTS["umi"], np.array([10.0, 36.0]), 1.5).round(3).tolist()
-    [1.0, 0.684]
-    """
+    """Probability of line of sight to an outdoor user at horizontal distances, Table 7.4.2-1."""
     near = SURE_M / np.maximum(distance_m, SURE_M)
     around = near + np.exp(-distance_m / environment.los_reach_m) * (1 - near)
     # A little beyond 18 m the standard's product is up to 1.006 for the tallest users.
@@ -100,13 +80,8 @@ def effective_height(
 ) -> np.ndarray:
     """Height h_E of the environment over which the wave is reflected, metres, Note 1 of Table 7.4.1-1.
 
-    1 m, but for users who may see over buildings: then, by chance, one of the heights of ROOFS_M (12 m, where their
-    own height leaves none).
-
-    Parameters
-    ----------
-    uniform
-        Uniform numbers in (0, 1), of the distances' shape.
+    1 m, but for users who may see over buildings: then, by chance, one of the heights of ROOFS_M (12 m, where their own
+    height leaves none). `uniform` are numbers in (0, 1), of the distances' shape.
     """
     ground = 1 / (1 + _over_roofs(environment, distance_m, user_height_m))
     roofs = ROOFS_M[: max(1, np.searchsorted(ROOFS_M, user_height_m - CLEARANCE_M, side="right"))]
@@ -123,25 +98,10 @@ def path_loss_db(
     line_of_sight: np.ndarray | bool,
     effective_height_m: np.ndarray | float = 1.0,
 ) -> np.ndarray:
-    """Path loss without shadow fading, dB, Table 7.4.1-1.
+    """Path loss without shadow fading, dB, Table 7.4.1-1, at horizontal distances.
 
-    Parameters
-    ----------
-    distance_m
-        Horizontal distances, DISTANCE_M.
-    frequency_hz
-        Carrier frequency, FREQUENCY_HZ.
-    user_height_m
-        USER_HEIGHT_M.
-    line_of_sight
-        Of each distance.
-    effective_height_m
-        As returned by `effective_height`.
-
-    Examples
-    --------
-    >>> path_loss_db(ENVIRONMENTS["uma"], np.array([100.0]), 3.5e9, 1.5, False).round(2).tolist()
-    [103.04]
+    `line_of_sight` and `effective_height_m` (see `effective_height`) are of each distance. DISTANCE_M, FREQUENCY_HZ and
+    USER_HEIGHT_M say where it holds.
     """
     station, frequency = environment.station_height_m, np.log10(frequency_hz / 1e9)
     higher = station - user_height_m
