@@ -18,6 +18,9 @@ from pwfl.systems.multicell.parameters import Multicell
 POWER_LAW = ("path_loss_exponent", "fading_scale", "min_distance_m")  # parameters that only this path loss reads
 MAX_PRIVACY_WEIGHT = 1e12  # of a user's leakage in the objective, in samples
 MAX_EFFICIENCY = 20  # bit/s per Hz that a minimum rate may ask for
+NO_GLPK = (
+    "schedule.solver: GLPK_MI is not installed; install pwfl with its extra `glpk`, or use `assignment` or `HIGHS`"
+)
 FOR_NOISE = {"joint_noise": "optimal", "joint_snr": "equal_max"}  # schedulers, and what they are made for
 
 
@@ -28,12 +31,9 @@ def consistent(scenario: Multicell) -> None:
     if scenario.channel.links is None:
         _check_path_loss(scenario)
     _check_limits(scenario)
-    _check_data(scenario)
-    _check_target(scenario)
-    _check_training(scenario)
+    _check_learning(scenario)
     _check_coherence(scenario)
     _check_schemes(scenario)
-    _check_convergence(scenario)
 
 
 def _check_limits(scenario: Multicell) -> None:
@@ -48,11 +48,17 @@ def _check_limits(scenario: Multicell) -> None:
             f"radio.min_rate_bps: {radio.min_rate_bps:g} is more than {limit:g}, {MAX_EFFICIENCY} bit/s for "
             "every Hz of radio.bandwidth_hz; no link is that good"
         )
+    strong_convexity, smoothness = scenario.convergence.strong_convexity, scenario.convergence.smoothness
+    if strong_convexity > smoothness:
+        raise ValueError(
+            f"convergence.strong_convexity: {strong_convexity} exceeds convergence.smoothness: {smoothness}; "
+            "Assumption 5 needs mu <= L"
+        )
 
 
-def _check_data(scenario: Multicell) -> None:
-    data = scenario.data
-    if scenario.training.test_variants and data.validation:
+def _check_learning(scenario: Multicell) -> None:
+    data, training = scenario.data, scenario.training
+    if training.test_variants and data.validation:
         raise ValueError(
             f"training.test_variants: only test images have variants, and data.validation: {data.validation} "
             "takes their place; leave one of them out"
@@ -62,24 +68,6 @@ def _check_data(scenario: Multicell) -> None:
             f"data.partition: iid is of users alike, and data.samples_log_sd: {data.samples_log_sd:g} gives "
             "them different numbers of samples; set that to 0, or take `quantity`"
         )
-
-
-def _check_target(scenario: Multicell) -> None:
-    target, wanted = scenario.privacy.target_epsilon, [s.name for s in scenario.schemes if s.noise == "target"]
-    if wanted and target is None:
-        raise ValueError(
-            f"privacy.target_epsilon: is empty, and the scheme {wanted[0]!r} has `noise: target`; "
-            "give the epsilon that its noise is set for"
-        )
-    if wanted and scenario.training.clipping == "per_user":
-        raise ValueError(
-            f"training.clipping: per_user guarantees no leakage (11), so no noise has the epsilon that the scheme "
-            f"{wanted[0]!r} asks for; it needs `per_sample`"
-        )
-
-
-def _check_training(scenario: Multicell) -> None:
-    training = scenario.training
     if training.model != "dense" and training.clipping == "per_user":
         raise ValueError(
             f"training.clipping: per_user is for `model: dense`; the engine of `model: {training.model}` clips "
@@ -121,21 +109,22 @@ def _check_coherence(scenario: Multicell) -> None:
 
 def _check_schemes(scenario: Multicell) -> None:
     for scheme in scenario.schemes:
+        if scheme.noise == "target" and scenario.privacy.target_epsilon is None:
+            raise ValueError(
+                f"privacy.target_epsilon: is empty, and the scheme {scheme.name!r} has `noise: target`; "
+                "give the epsilon that its noise is set for"
+            )
+        if scheme.noise == "target" and scenario.training.clipping == "per_user":
+            raise ValueError(
+                f"training.clipping: per_user guarantees no leakage (11), so no noise has the epsilon that the scheme "
+                f"{scheme.name!r} asks for; it needs `per_sample`"
+            )
         if scheme.scheduler in FOR_NOISE and scheme.noise == "random":
             raise ValueError(
                 f"schemes: {scheme.name!r} has `scheduler: {scheme.scheduler}`, whose schedule keeps (21) with the "
                 f"noise of (36), not with start values; give it `noise: {FOR_NOISE[scheme.scheduler]}`, or take "
                 "`scheduler: joint`"
             )
-
-
-def _check_convergence(scenario: Multicell) -> None:
-    strong_convexity, smoothness = scenario.convergence.strong_convexity, scenario.convergence.smoothness
-    if strong_convexity > smoothness:
-        raise ValueError(
-            f"convergence.strong_convexity: {strong_convexity} exceeds convergence.smoothness: {smoothness}; "
-            "Assumption 5 needs mu <= L"
-        )
 
 
 def _check_path_loss(scenario: Multicell) -> None:
@@ -190,21 +179,15 @@ def _check_samples(scenario: Multicell) -> None:
 
 def imports(scenario: Multicell) -> dict[str, str]:
     """See `pwfl.scenario.checks`."""
-    if scenario.channel.links is None:
-        return {}
-    paths = dict(zip(IMPORTS, (scenario.channel.links, scenario.channel.users), strict=True))
-    return {table: path for table, path in paths.items() if path is not None}
+    links, users = scenario.channel.links, scenario.channel.users
+    paths = zip(IMPORTS, (links, users if links else None), strict=True)
+    return {table: path for table, path in paths if path is not None}
 
 
 def problems(scenario: Multicell) -> list[str]:
     """See `pwfl.scenario.checks`."""
-    found = []
-    if scenario.schedule.solver == "GLPK_MI" and not find_spec("cvxopt"):
-        found = [
-            "schedule.solver: GLPK_MI is not installed; install pwfl with its extra `glpk`, or use `assignment` or "
-            "`HIGHS`"
-        ]
-    return found + _channel_problems(scenario)
+    missing = scenario.schedule.solver == "GLPK_MI" and not find_spec("cvxopt")
+    return [NO_GLPK] * missing + _channel_problems(scenario)
 
 
 class Held(NamedTuple):

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from pwfl import streams
 from pwfl.learning import datasets, engine, features, partition
-from pwfl.systems.multicell.assigned import KEYS, assigned, intervals
+from pwfl.systems.multicell.assigned import KEYS, assigned
 from pwfl.systems.multicell.beyond.costs import interval_costs
 from pwfl.systems.multicell.beyond.server import step_sizes
 from pwfl.systems.multicell.model import start_weights
@@ -35,7 +35,7 @@ def trainer(
     size = features.size(scenario)
     rounds = engine.evaluation_rounds(training.rounds, training.evaluate_every)
     x_train, x_test, y_test = tf.constant(data.x_train), tf.constant(data.x_test), tf.constant(data.y_test)
-    count = intervals(tables)
+    count = tables["schedule"]["interval"].n_unique()
     _, evaluate = model_of(training, size)
     history_of = history_function(size, rounds, count, training, x_test, y_test)
     spent_of = interval_costs(scenario, tables).partition_by("realization", as_dict=True)
