@@ -35,8 +35,8 @@ TERMS = {
 EPSILONS = ("epsilon_exact", "epsilon_tight", "epsilon_classic")
 ERROR_TOLERANCE = 1e-9  # by which rounding may exceed (21), relative
 GUARANTEES = {
-    "per_sample": "guaranteed: every sample's gradient is clipped",
-    "per_user": "leakage (11) not guaranteed: only a user's mean gradient is clipped",
+    "per_sample": (True, "guaranteed: every sample's gradient is clipped"),
+    "per_user": (False, "leakage (11) not guaranteed: only a user's mean gradient is clipped"),
 }
 
 
@@ -45,13 +45,16 @@ def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.
 
     `tables` are `users`, `links`, `schedule`, `noise` and `noise_status`.
     """
-    frame = assigned(tables)
+    frame, training = assigned(tables), scenario.training
     leakage, outcome = leakages(scenario, frame), participation(frame)
     for part in (objectives(scenario, tables, frame), convergence(scenario, frame), costs(scenario, tables)):
         outcome = beside(outcome, part, "realization")
     outcome = outcome.join(guarantees(scenario, leakage), on="realization", how="left", maintain_order="left")
-    said = {name: pl.lit(term) for name, term in terms(scenario).items()}
-    return {"leakage": leakage, "outcome": outcome.with_columns(epsilon_server=pl.col("epsilon_exact"), **said)}
+    guaranteed, guarantee = GUARANTEES[training.clipping]
+    terms = TERMS | {"guaranteed": guaranteed, "guarantee": guarantee}
+    terms |= {"delta": scenario.privacy.delta, "rounds": training.rounds}
+    outcome = outcome.with_columns(pl.lit(term).alias(name) for name, term in terms.items())
+    return {"leakage": leakage, "outcome": outcome.with_columns(epsilon_server=pl.col("epsilon_exact"))}
 
 
 def leakages(scenario: "Multicell", frame: pl.DataFrame) -> pl.DataFrame:
@@ -91,10 +94,9 @@ def guarantees(scenario: "Multicell", leakage: pl.DataFrame) -> pl.DataFrame:
         rho_median=pl.col("rho").median(),
         **{name: pl.col(name).max() for name in ("rho_worst_case", *EPSILONS)},
     )
-    epsilon = pl.col("rho_worst_case").map_batches(
-        lambda rho: pl.Series(exact_epsilon(rho, scenario.privacy.delta)), pl.Float64
-    )
-    return worst.with_columns(epsilon_worst_case=pl.when(pl.col("rho_worst_case").is_not_null()).then(epsilon))
+    delta, rho_worst_case = scenario.privacy.delta, pl.col("rho_worst_case")
+    epsilon = rho_worst_case.map_batches(lambda rho: pl.Series(exact_epsilon(rho, delta)), pl.Float64)
+    return worst.with_columns(epsilon_worst_case=pl.when(rho_worst_case.is_not_null()).then(epsilon))
 
 
 def convergence(scenario: "Multicell", frame: pl.DataFrame) -> pl.DataFrame:
@@ -104,25 +106,11 @@ def convergence(scenario: "Multicell", frame: pl.DataFrame) -> pl.DataFrame:
         constants = replaced(constants, "xi1", training.clip_norm**2)  # which makes Assumption 6 true
     columns = (to_array(frame, name, *KEYS) for name in ("samples", "scheduled", "noise_std"))
     bound = convergence_bound(*columns, parameter_count(training, features.size(scenario)), constants)
-    return pl.DataFrame(
-        {"realization": frame["realization"].unique().sort()}
-        | {name: pl.Series(values, nan_to_null=True) for name, values in bound.items()}
-    ).with_columns(
+    columns = {name: pl.Series(values, nan_to_null=True) for name, values in bound.items()}
+    return pl.DataFrame({"realization": frame["realization"].unique().sort()} | columns).with_columns(
         bound=bound_in_words(datasets.SIZES[scenario.data.dataset].classes),
         bound_premise=pl.lit(premise(training, constants.smoothness)),
     )
-
-
-def terms(scenario: "Multicell") -> dict[str, object]:
-    """The terms under which a scenario's guarantees and costs hold, by the columns of `outcome`."""
-    clipping = scenario.training.clipping
-    return {
-        "delta": scenario.privacy.delta,
-        "rounds": scenario.training.rounds,
-        **TERMS,
-        "guaranteed": clipping == "per_sample",
-        "guarantee": GUARANTEES[clipping],
-    }
 
 
 def participation(frame: pl.DataFrame) -> pl.DataFrame:

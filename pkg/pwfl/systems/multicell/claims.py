@@ -65,11 +65,11 @@ def _gap_difference(means: np.ndarray) -> np.ndarray:
 
 
 class Quantity(NamedTuple):
-    """A number of each realization: its column, its words, and the function of its means that a claim is about."""
+    """A number of each realization."""
 
     column: str
     words: str
-    function: Callable = difference
+    function: Callable = difference  # of its means, that a claim is about
 
 
 OBJECTIVE = Quantity("objective_per_sample", "mean objective per sample")
@@ -109,8 +109,8 @@ def _more_accurate(number: int, words: str) -> tuple[Claim, ...]:
 
 def _maximum(shares: np.ndarray) -> Measure | None:
     """The largest rho of a user in all realizations, in units of the bound that (22) sets."""
-    shares = shares[~np.isnan(shares)]
-    return maximum(shares, TRAININGS, 1 + ROUNDING) if len(shares) else None
+    known = shares[~np.isnan(shares)]
+    return maximum(known, TRAININGS, 1 + ROUNDING) if len(known) else None
 
 
 def _factor(of_random: np.ndarray, of_optimal: np.ndarray) -> Measure | None:
@@ -228,15 +228,11 @@ INGREDIENTS = {  # parameter -> its value in setting 0, and claims about a setti
 def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
     """The claims as far as the scenarios and their schemes let them be measured.
 
-    Claims that compare settings pair scenarios that are equal in all but R and gamma, in all but how long the channel
-    stays, in all but how they train, or in all but one choice of it; those about few resource blocks (R = 5) are
-    measured where the cells have blocks for at most half of the users. Differences are paired by realization. A
-    training that diverged, or for which no noise was feasible, guesses (accuracy) and has an infinite loss.
-
-    Parameters
-    ----------
-    scenarios
-        A scenario's name -> `scenario` (all that any stage reads) and `realizations` (the report's table).
+    `scenarios` has by name `scenario` (all that any stage reads) and `realizations` (the report's table). Claims that
+    compare settings pair scenarios that are equal in all but R and gamma, in all but how long the channel stays, in all
+    but how they train, or in all but one choice of it; those about few resource blocks (R = 5) are measured where the
+    cells have blocks for at most half of the users. Differences are paired by realization. A training that diverged, or
+    for which no noise was feasible, guesses (accuracy) and has an infinite loss.
     """
     data = {name: _series(content) for name, content in scenarios.items()}
     settings = {name: content["scenario"] for name, content in scenarios.items()}
@@ -254,11 +250,11 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
             add(FEW_BLOCKS, name)
     for names in alike(scenarios, "radio.resource_blocks", "schedule.gamma"):
         for one, other in permutations(names, 2):
-            blocks, gamma = _blocks_and_gamma(settings[one])
-            more, larger = _blocks_and_gamma(settings[other])
-            if more >= blocks and larger > gamma:
+            more = settings[other].radio.resource_blocks - settings[one].radio.resource_blocks
+            larger = settings[other].schedule.gamma - settings[one].schedule.gamma
+            if more >= 0 and larger > 0:
                 add(LARGER_GAMMA, one, other)
-            if more > blocks and larger >= gamma:
+            if more > 0 and larger >= 0:
                 add(MORE_BLOCKS, one, other)
 
     def add_pairs(claims: tuple[Claim, ...], keys: Iterable[str], is_first: Callable[["Multicell"], bool]) -> None:
@@ -293,7 +289,3 @@ def _few_blocks(scenario: "Multicell") -> bool:
     network = scenario.network
     cells = len(hexagons.stations(network.rings, 1.0))
     return 2 * cells * scenario.radio.resource_blocks <= network.users
-
-
-def _blocks_and_gamma(scenario: "Multicell") -> tuple[int, float]:
-    return scenario.radio.resource_blocks, scenario.schedule.gamma

@@ -65,7 +65,7 @@ def _read(path: str, table: str) -> pl.DataFrame:
     frame = frame.with_columns(_numbers(frame[name], path) for name in frame.columns)
     for key in keys:
         _check_bounds(frame, key, 0, len(frame) - 1, f"{key}s are numbered 0, 1, 2 ...", path)
-    for name in BOUNDS.keys() & set(frame.columns):
+    for name in filter(BOUNDS.get, frame.columns):
         _check_bounds(frame, name, *BOUNDS[name], path)
     twice = frame.select(keys).is_duplicated().arg_true()
     if len(twice):

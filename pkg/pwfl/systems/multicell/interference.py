@@ -45,12 +45,6 @@ class Uplink:
         """The uplink where no station hears the other users, who can have no block then; shape (realization, user)."""
         return replace(self, gain=np.where(users[:, None], self.gain, 0.0))
 
-    def rows(self, chosen: np.ndarray) -> Self:
-        """The uplink of some of the realizations."""
-        return replace(
-            self, gain=self.gain[chosen], cell=self.cell[chosen], realizations=[self.realizations[k] for k in chosen]
-        )
-
     @property
     def cells(self) -> int:
         """Number of cells."""

@@ -35,7 +35,9 @@ def run(scenario: "Multicell", scheduler: str, tables: dict[str, pl.DataFrame]) 
     """
     users = tables["users"]
     channels = tables["links"].partition_by("interval", maintain_order=True)
-    load, most = loads(scenario, users), planned(scenario.privacy, len(channels))
+    samples, noise_std = (to_array(users, name, *KEYS) for name in ("samples", "start_noise_std"))
+    load = objective.load(samples, noise_std, scenario.privacy.max_noise_error)
+    most = planned(scenario.privacy, len(channels))
     sent = np.zeros(load.shape, int)  # in how many intervals so far
     results = []
     for interval, links in enumerate(channels):
@@ -96,12 +98,6 @@ def start_blocks(users: pl.DataFrame) -> np.ndarray:
     return to_array(users.with_columns(pl.col("start_resource_block").fill_null(-1)), "start_resource_block", *KEYS)
 
 
-def loads(scenario: "Multicell", users: pl.DataFrame) -> np.ndarray:
-    """What each user adds to (21) with its start noise, K_i (sigma_i^2 - Vmax), shape (realization, user)."""
-    samples, noise_std = (to_array(users, name, *KEYS) for name in ("samples", "start_noise_std"))
-    return objective.load(samples, noise_std, scenario.privacy.max_noise_error)
-
-
 def optimal_blocks(
     scenario: "Multicell", uplink: Uplink, users: pl.DataFrame, start: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -113,38 +109,31 @@ def optimal_blocks(
     """
     block, power_w = start.copy(), to_array(users, "start_power_w", *KEYS)
     samples, noise_std = (to_array(users, name, *KEYS) for name in ("samples", "start_noise_std"))
-    value, load = objective.value(samples, noise_std, scenario.schedule.gamma), loads(scenario, users)
+    value = objective.value(samples, noise_std, scenario.schedule.gamma)
+    load = objective.load(samples, noise_std, scenario.privacy.max_noise_error)
     required = uplink.sinr / uplink.max_power_w  # times disturbance over gain: the required power over Pmax
     count, cells = len(block), uplink.cells
     status = np.empty((count, cells), dtype=object)
-    occupant = occupants(uplink, block)
     user, present = members(uplink.cell, cells)
     realization = np.arange(count)[:, None]
-    scheduled_load = np.zeros((count, cells))
-    np.add.at(scheduled_load, (realization, uplink.cell), np.where(block >= 0, load, 0.0))
     for s in range(cells):
         own, real = user[:, s], present[:, s]
-        disturbance = interference(uplink.gain, power_w, occupant, s) + uplink.noise_w  # (realization, block)
+        received = interference(uplink.gain, power_w, occupants(uplink, block), s)
+        disturbance = received + uplink.noise_w  # (realization, block)
+        others_load = np.where((block >= 0) & (uplink.cell != s), load, 0.0).sum(axis=1)
         gain = np.where(real, uplink.gain[realization, s, own], 0.0)
         with np.errstate(divide="ignore"):
             fraction = required * disturbance[:, None] / gain[..., None]
         solution, status[:, s] = solve_cells(
             np.where(real, value[realization, own], 0.0),
             np.where(real, load[realization, own], 0.0),
-            -np.delete(scheduled_load, s, axis=1).sum(axis=1),
+            -others_load,
             fraction,
             scenario.schedule.solver,
             where=lambda b, s=s: f"realization {uplink.realizations[b]}, cell {s}",
         )
-        solved = (status[:, s] != assignment.INFEASIBLE_KEPT)[:, None] & real
-        rows, columns = np.nonzero(solved)
+        rows, columns = np.nonzero((status[:, s] != assignment.INFEASIBLE_KEPT)[:, None] & real)
         block[rows, own[rows, columns]] = solution[rows, columns]
-        occupant[rows, s] = -1
-        scheduled_load[rows, s] = 0.0
-        rows, columns = np.nonzero(solved & (solution >= 0))
-        served = own[rows, columns]
-        occupant[rows, s, solution[rows, columns]] = served
-        np.add.at(scheduled_load, (rows, s), load[rows, served])
     return block, status
 
 
