@@ -3,7 +3,6 @@
 from functools import lru_cache
 from importlib.util import find_spec
 from math import exp
-from typing import NamedTuple
 
 from pwfl.learning import datasets
 from pwfl.runtime import files, shards
@@ -190,24 +189,17 @@ def problems(scenario: Multicell) -> list[str]:
     return [NO_GLPK] * missing + _channel_problems(scenario)
 
 
-class Held(NamedTuple):
-    """What files of channels from outside hold: realizations, users, and samples of the realization with most."""
-
-    realizations: int
-    users: int
-    samples: int | None
-    fullest: int
-
-
 @lru_cache
-def _held(contents: tuple[tuple[str, str, str], ...]) -> Held:
-    """What files hold, given as table, path and digest: scenarios of a study mostly share them."""
+def _held(contents: tuple[tuple[str, str, str], ...]) -> tuple[int, int, list[int] | None]:
+    """How many realizations and users files hold, and each realization's samples, where they have any.
+
+    Files are given as table, path and digest: scenarios of a study mostly share them.
+    """
     from pwfl.systems.multicell import imported
 
     users = imported.run({table: path for table, path, _ in contents})[imported.USERS]
-    totals = users.group_by("realization", maintain_order=True).sum()["samples"]
-    most = None if users["samples"].null_count() else totals.max()
-    return Held(len(totals), users["user"].n_unique(), most, totals.arg_max())
+    samples = users.group_by("realization", maintain_order=True).sum()["samples"].to_list()
+    return len(samples), users["user"].n_unique(), None if users["samples"].null_count() else samples
 
 
 def _channel_problems(scenario: Multicell) -> list[str]:
@@ -218,30 +210,30 @@ def _channel_problems(scenario: Multicell) -> list[str]:
     if links is None:
         return [] if users is None else [f"channel.users: {users}: needs gains, a table channel.links of its users"]
     try:
-        held = _held(tuple((table, path, files.content(path)) for table, path in imports(scenario).items()))
+        realizations, count, samples = _held(
+            tuple((table, path, files.content(path)) for table, path in imports(scenario).items())
+        )
     except (OSError, TableError) as error:
         return [f"channel.{'users' if str(error).startswith(f'{users}:') else 'links'}: {error}"]
-    if scenario.network.users != held.users:
-        return [f"network.users: {scenario.network.users} must be the {held.users} of {links}"]
-    if scenario.realizations > held.realizations:
-        return [f"realizations: {scenario.realizations} are more than the {held.realizations} of {links}"]
+    if scenario.network.users != count:
+        return [f"network.users: {scenario.network.users} must be the {count} of {links}"]
+    if scenario.realizations > realizations:
+        return [f"realizations: {scenario.realizations} are more than the {realizations} of {links}"]
     trained = shards.bounds(shards.of(scenario, "train")[-1])[1]
     needed = shards.covering(0, max(trained, scenario.realizations), scenario.shards.optimization)
-    if (count := shards.bounds(needed[-1])[1]) > held.realizations:
+    if (taken := shards.bounds(needed[-1])[1]) > realizations:
         return [
             f"shards.optimization: {scenario.shards.optimization} (and shards.training: {scenario.shards.training}) "
-            f"take {count} realizations, as shards are whole, and {links} has {held.realizations}; lower them"
+            f"take {taken} realizations, as shards are whole, and {links} has {realizations}; lower them"
         ]
-    if held.samples is None:
+    if samples is None:
         try:
             _check_samples(scenario)
         except ValueError as error:
             return [str(error)]
-    elif held.samples > (most := available(scenario.data)):
-        return [
-            f"channel.users: {users}: realization {held.fullest} has {held.samples} samples, {scenario.data.dataset} "
-            f"has {most}"
-        ]
+    elif (largest := max(samples)) > (most := available(scenario.data)):
+        fullest = f"realization {samples.index(largest)} has {largest} samples"
+        return [f"channel.users: {users}: {fullest}, {scenario.data.dataset} has {most}"]
     return []
 
 

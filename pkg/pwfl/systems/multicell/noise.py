@@ -37,15 +37,13 @@ def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> 
     samples, start_noise_std, scheduled = (values.reshape(-1, count) for values in columns)
     multiplier = np.full(len(scheduled), np.nan)
     status = np.full(len(scheduled), scheme, dtype=object)
+    privacy, training = scenario.privacy, scenario.training
     if scheme == "random":
         noise = np.where(scheduled, start_noise_std, 0.0)
     elif scheme == "target":
-        privacy, training = scenario.privacy, scenario.training
-        sensitivity = 2 * training.clip_norm / samples
         each = composed_multiplier(privacy.target_epsilon, privacy.delta, training.rounds)
-        noise = np.where(scheduled, each * sensitivity, 0.0)
+        noise = np.where(scheduled, each * (2 * training.clip_norm / samples), 0.0)
     else:
-        privacy = scenario.privacy
         noise, multiplier, feasible = optimal_noise(samples, scheduled, privacy.max_noise_error, privacy.min_noise)
         if scheme != "optimal":
             noise = allocate(scheme, samples, noise)
@@ -53,7 +51,7 @@ def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> 
     status[~scheduled.any(axis=1)] = "no_user_scheduled"
     if scheme != "target":
         noise = noise * noise_scale(scenario)
-    noise = noise * np.sqrt(planned(scenario.privacy, intervals) / intervals)
+    noise = noise * np.sqrt(planned(privacy, intervals) / intervals)
     rows = users.select("realization", "interval").unique(maintain_order=True)
     return {
         "noise": users.select(keys).with_columns(noise_std=pl.Series(noise.ravel(), nan_to_null=True)),

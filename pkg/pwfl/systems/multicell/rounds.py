@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from pwfl.systems.multicell.parameters import Training
 
 
+Model = engine.Backward | autodiff.Losses
+
+
 class Senders(NamedTuple):
     """Who sends in each interval of rounds, of users whose records stand one user after the other."""
 
@@ -28,12 +31,10 @@ class Senders(NamedTuple):
         """From the users' K_i, shape (user,), and who sends with which noise, shape (interval, user)."""
         counted = counts(training, samples, scheduled, noise_std)
         std = [aggregated_noise_std(*each) for each in zip(counted, scheduled, noise_std, strict=True)]
-        rows = [np.flatnonzero(np.repeat(sends, samples)) for sends in scheduled]
-        own = [samples[sends] for sends in scheduled]
+        rows = _ragged([np.flatnonzero(np.repeat(sends, samples)) for sends in scheduled], tf.int32)
+        own = _ragged([samples[sends] for sends in scheduled], tf.int32)
         each = [(count / samples)[sends] for count, sends in zip(counted, scheduled, strict=True)]
-        return cls(
-            _ragged(rows, tf.int32), _ragged(own, tf.int32), _ragged(each, tf.float32), tf.constant(std, tf.float32)
-        )
+        return cls(rows, own, _ragged(each, tf.float32), tf.constant(std, tf.float32))
 
 
 def _ragged(parts: list[np.ndarray], dtype: tf.DType) -> tf.RaggedTensor:
@@ -42,18 +43,9 @@ def _ragged(parts: list[np.ndarray], dtype: tf.DType) -> tf.RaggedTensor:
 
 
 def clipped_gradient(
-    model: engine.Backward | autodiff.Losses,
-    x: tf.Tensor,
-    y: tf.Tensor | None,
-    samples: tf.Tensor,
-    counts: tf.Tensor,
-    training: "Training",
+    model: Model, x: tf.Tensor, y: tf.Tensor | None, samples: tf.Tensor, counts: tf.Tensor, training: "Training"
 ) -> engine.Gradient:
-    """The users' gradients as the server averages them, clipped as `training` says.
-
-    `model` is as `model_of` returns it, `samples` are the users' K_i, `counts` as how many each of their records
-    counts.
-    """
+    """The users' gradients as the server averages them; `samples` and `counts` are an interval's, see `Senders`."""
     clip = tf.constant(training.clip_norm, tf.float32)
     if training.clipping == "per_user":
         return engine.per_user_gradient(model, x, y, clip, samples, counts)
@@ -62,7 +54,7 @@ def clipped_gradient(
 
 
 def advance_function(
-    model: engine.Backward | autodiff.Losses,
+    model: Model,
     x: tf.Tensor,
     y: tf.Tensor | None,
     senders: Senders,
@@ -105,7 +97,7 @@ def advance_function(
     return advance_intervals
 
 
-def model_of(training: "Training", size: datasets.Size) -> tuple[engine.Backward | autodiff.Losses, Callable]:
+def model_of(training: "Training", size: datasets.Size) -> tuple[Model, Callable]:
     """The model that `training` says, as `clipped_gradient` takes it, and its `network.evaluate_labels`."""
     if training.model == "dense":
         return network.backward, network.evaluate_labels
@@ -128,8 +120,7 @@ def history_function(
     """
     model, evaluate = model_of(training, size)
     ragged = {dtype: tf.RaggedTensorSpec([intervals, None], dtype) for dtype in (tf.int32, tf.float32)}
-    averaged = training.tail_average > 0
-    train_rounds = engine.train_rounds
+    averaged, train_rounds = training.tail_average > 0, engine.train_rounds
     if averaged:
         train_rounds = partial(engine.averaged_rounds, tail=tail_start(training))
 

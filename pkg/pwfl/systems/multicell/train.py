@@ -60,7 +60,7 @@ def trainer(
             mine = np.concatenate([owned[user] for user in np.flatnonzero(sends)])
             senders = Senders.of(training, samples[sends], scheduled[:, sends], noise_std[:, sends])
             steps = step_sizes(training, senders.noise_std.numpy(), scheduled.any(axis=1))
-            found = history_of(
+            evaluated = history_of(
                 [tf.constant(w) for w in weights],
                 x=tf.gather(x_train, mine),
                 y=tf.constant(data.y_train[mine]),
@@ -68,25 +68,18 @@ def trainer(
                 step_sizes=tf.constant(steps, tf.float32),
                 key=tf.constant(streams.key(seed, "noise", realization), tf.int64),
             )
-            accuracies, losses, shares = (values.numpy() for values in found)
+            accuracies, losses, shares = (values.numpy() for values in evaluated)
             history = list(zip(rounds, *(v.tolist() for v in (accuracies[:, 0], losses, shares)), strict=False))
             status = "trained" if np.isfinite(history[-1][2]) else "diverged"
-        log.info(
-            "realization %d: %d users, %d samples, %s, accuracy %s",
-            realization,
-            sends.sum(),
-            samples[sends].sum(),
-            status,
-            history[-1][1],
-        )
+        told = (realization, sends.sum(), samples[sends].sum(), status, history[-1][1])
+        log.info("realization %d: %d users, %d samples, %s, accuracy %s", *told)
         history = pl.DataFrame([(realization, *row, status) for row in history], schema=engine.HISTORY, orient="row")
         counts = partition.held(data.y_train, owned, size.classes)
         history = history.with_columns(**partition.user_accuracies(accuracies[:, 1:], counts))
         history = history.with_columns(pl.col("clipped_share", *partition.USER_ACCURACIES).fill_nan(None))
+        done, spent = history["round"].to_numpy(), spent_of[realization,]
         return history.with_columns(
-            so_far(history["round"].to_numpy(), training.rounds, spent_of[realization,][cost].to_numpy()).alias(
-                f"{cost}_so_far"
-            )
+            so_far(done, training.rounds, spent[cost].to_numpy()).alias(f"{cost}_so_far")
             for cost in ("air_seconds", "transmit_energy_j")
         )
 

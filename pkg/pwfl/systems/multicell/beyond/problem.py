@@ -70,7 +70,6 @@ class ChosenNoise:
 
     At a multiplier mu, the noise of most worth to user i has s_i = sigma_i^2 = max(sqrt(gamma / (mu K_i^3)), (Nmin /
     K_i)^2), where it is worth K_i (1 + mu Vmax) - gamma / (K_i^2 s_i) - mu K_i s_i.
-
     """
 
     samples: np.ndarray  # K_i, float, shape (row, user)
@@ -90,14 +89,12 @@ class ChosenNoise:
     def priced(self, multiplier: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See `Problem`."""
         samples, price = self.samples, multiplier[:, None]
+        floor = self.min_noise**2 / samples
+        at_floor = self.gamma / self.min_noise**2 + price * floor
         with np.errstate(divide="ignore", invalid="ignore"):
             free = np.sqrt(self.gamma / (price * samples))  # K_i s_i, above the floor (22)
-        floor = self.min_noise**2 / samples
+            cost = np.where(free > floor, 2 * np.sqrt(self.gamma * price / samples), at_floor)
         error = np.where(free > floor, free, floor)
-        with np.errstate(invalid="ignore"):
-            cost = np.where(
-                free > floor, 2 * np.sqrt(self.gamma * price / samples), self.gamma / self.min_noise**2 + price * floor
-            )
         return samples + price * self.max_error * samples - cost, error - self.max_error * samples
 
     def value(self, scheduled: np.ndarray) -> np.ndarray:

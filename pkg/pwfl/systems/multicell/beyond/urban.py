@@ -4,7 +4,7 @@ Tables 7.4.1-1 (path loss, shadow fading) and 7.4.2-1 (line of sight). Left out:
 cars, the correlation of shadow fading and line of sight over distance (at most 50 m), small-scale fading.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,52 +18,20 @@ ROOFS_M = np.array([12.0, 15.0, 18.0, 21.0])  # effective environment heights of
 CLEARANCE_M = 1.5  # by how much
 
 
-@dataclass(frozen=True)
-class Environment:
+class Environment(NamedTuple):
     """Numbers of an environment in the tables; distances in metres, the frequency in GHz."""
 
     station_height_m: float  # h_BS
-    # PL1 = los_db + los_slope log10(d_3D) + 20 log10(f_c), up to the breakpoint; the slope is 40 beyond.
-    los_db: float
-    los_slope: float
-    # PL' = nlos_db + nlos_slope log10(d_3D) + nlos_frequency log10(f_c) - nlos_height (h_UT - 1.5).
-    nlos_db: float
-    nlos_slope: float
-    nlos_frequency: float
-    nlos_height: float
-    los_shadowing_db: float  # standard deviations of the shadow fading
-    nlos_shadowing_db: float
+    los_db: tuple[float, float]  # PL1 = a + b log10(d_3D) + 20 log10(f_c) up to the breakpoint; b is 40 beyond
+    nlos_db: tuple[float, float, float, float]  # PL' = a + b log10(d_3D) + c log10(f_c) - d (h_UT - 1.5)
+    shadowing_db: tuple[float, float]  # standard deviations of the shadow fading, with line of sight and without
     los_reach_m: float  # distance over which the probability of line of sight decays
     over_roofs: bool  # whether users above 13 m see over buildings
 
 
 ENVIRONMENTS = {
-    "uma": Environment(
-        station_height_m=25.0,
-        los_db=28.0,
-        los_slope=22.0,
-        nlos_db=13.54,
-        nlos_slope=39.08,
-        nlos_frequency=20.0,
-        nlos_height=0.6,
-        los_shadowing_db=4.0,
-        nlos_shadowing_db=6.0,
-        los_reach_m=63.0,
-        over_roofs=True,
-    ),
-    "umi": Environment(
-        station_height_m=10.0,
-        los_db=32.4,
-        los_slope=21.0,
-        nlos_db=22.4,
-        nlos_slope=35.3,
-        nlos_frequency=21.3,
-        nlos_height=0.3,
-        los_shadowing_db=4.0,
-        nlos_shadowing_db=7.82,
-        los_reach_m=36.0,
-        over_roofs=False,
-    ),
+    "uma": Environment(25.0, (28.0, 22.0), (13.54, 39.08, 20.0, 0.6), (4.0, 6.0), 63.0, over_roofs=True),
+    "umi": Environment(10.0, (32.4, 21.0), (22.4, 35.3, 21.3, 0.3), (4.0, 7.82), 36.0, over_roofs=False),
 }
 
 
@@ -108,22 +76,19 @@ def path_loss_db(
     distance = np.log10(np.hypot(distance_m, higher))
     heights = (station - effective_height_m) * (user_height_m - effective_height_m)
     breakpoint_m = 4 * heights * frequency_hz / SPEED_OF_LIGHT
-    before = environment.los_slope * distance
-    bend = 20 - environment.los_slope / 2  # 9 (UMa) and 9.5 (UMi): the branches meet at the breakpoint
+    constant, slope = environment.los_db
+    before = slope * distance
+    bend = 20 - slope / 2  # 9 (UMa) and 9.5 (UMi): the branches meet at the breakpoint
     beyond = 40 * distance - bend * np.log10(breakpoint_m**2 + higher**2)
-    los = environment.los_db + 20 * frequency + np.where(distance_m <= breakpoint_m, before, beyond)
-    nlos = (
-        environment.nlos_db
-        + environment.nlos_slope * distance
-        + environment.nlos_frequency * frequency
-        - environment.nlos_height * (user_height_m - 1.5)
-    )
+    los = constant + 20 * frequency + np.where(distance_m <= breakpoint_m, before, beyond)
+    constant, slope, of_frequency, of_height = environment.nlos_db
+    nlos = constant + slope * distance + of_frequency * frequency - of_height * (user_height_m - 1.5)
     return np.where(line_of_sight, los, np.maximum(los, nlos))
 
 
 def shadowing_db(environment: Environment, line_of_sight: np.ndarray, normal: np.ndarray) -> np.ndarray:
     """Shadow fading, dB, from standard normal numbers of the links' shape."""
-    return np.where(line_of_sight, environment.los_shadowing_db, environment.nlos_shadowing_db) * normal
+    return np.where(line_of_sight, *environment.shadowing_db) * normal
 
 
 def _over_roofs(environment: Environment, distance_m: np.ndarray, user_height_m: float) -> np.ndarray:
