@@ -37,10 +37,11 @@ def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> 
     samples, start_noise_std, scheduled = (values.reshape(-1, count) for values in columns)
     multiplier = np.full(len(scheduled), np.nan)
     status = np.full(len(scheduled), scheme, dtype=object)
-    privacy, training = scenario.privacy, scenario.training
+    privacy = scenario.privacy
     if scheme == "random":
         noise = np.where(scheduled, start_noise_std, 0.0)
     elif scheme == "target":
+        training = scenario.training
         each = composed_multiplier(privacy.target_epsilon, privacy.delta, training.rounds)
         noise = np.where(scheduled, each * (2 * training.clip_norm / samples), 0.0)
     else:
