@@ -107,10 +107,18 @@ def convergence(scenario: "Multicell", frame: pl.DataFrame) -> pl.DataFrame:
     columns = (to_array(frame, name, *KEYS) for name in ("samples", "scheduled", "noise_std"))
     bound = convergence_bound(*columns, parameter_count(training, features.size(scenario)), constants)
     columns = {name: pl.Series(values, nan_to_null=True) for name, values in bound.items()}
-    return pl.DataFrame({"realization": frame["realization"].unique().sort()} | columns).with_columns(
-        bound=bound_in_words(datasets.SIZES[scenario.data.dataset].classes),
-        bound_premise=pl.lit(premise(training, constants.smoothness)),
+    guess = log(datasets.SIZES[scenario.data.dataset].classes)  # the loss of equal probabilities, nothing learned
+    words = (
+        pl.when(pl.col("c3").is_null())
+        .then(pl.lit("undefined: nobody is scheduled, or no noise is feasible"))
+        .when(pl.col("c1") >= 1)
+        .then(pl.lit("vacuous: C1 >= 1, it grows from round to round"))
+        .when(pl.col("bound_limit") >= guess)
+        .then(pl.lit(f"vacuous: it tends to {guess:.3g} nats or more, the loss of a guess"))
+        .otherwise(pl.lit(f"tends to less than {guess:.3g} nats, the loss of a guess, if its premises hold"))
     )
+    frame = pl.DataFrame({"realization": frame["realization"].unique().sort()} | columns)
+    return frame.with_columns(bound=words, bound_premise=pl.lit(premise(training, constants.smoothness)))
 
 
 def participation(frame: pl.DataFrame) -> pl.DataFrame:
@@ -213,20 +221,6 @@ def convergence_bound(
     with np.errstate(divide="ignore"):
         limit = np.where(c1 < 1, (c2 + c3) / (1 - c1), np.where(np.isnan(c3), np.nan, np.inf))
     return {"c1": c1, "c2": c2, "c3": c3, "bound_limit": limit}
-
-
-def bound_in_words(classes: int) -> pl.Expr:
-    """What Theorem 1's bound says, in words. ln(classes) is the loss of equal probabilities, nothing learned."""
-    guess = log(classes)
-    return (
-        pl.when(pl.col("c3").is_null())
-        .then(pl.lit("undefined: nobody is scheduled, or no noise is feasible"))
-        .when(pl.col("c1") >= 1)
-        .then(pl.lit("vacuous: C1 >= 1, it grows from round to round"))
-        .when(pl.col("bound_limit") >= guess)
-        .then(pl.lit(f"vacuous: it tends to {guess:.3g} nats or more, the loss of a guess"))
-        .otherwise(pl.lit(f"tends to less than {guess:.3g} nats, the loss of a guess, if its premises hold"))
-    )
 
 
 def premise(training: "Training", smoothness: float) -> str:

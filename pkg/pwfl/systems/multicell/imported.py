@@ -97,22 +97,21 @@ def _numbers(column: pl.Series, path: str) -> pl.Series:
     if not (column.dtype.is_numeric() or column.dtype == pl.String):
         raise TableError(f"{path}: column {column.name!r}: holds {column.dtype}, must hold {what}")
     numbers = column.cast(kind, strict=False)
-    wrong = numbers.is_null()
-    if column.dtype.is_float():
-        wrong |= numbers != column
-    if wrong.any():
-        row = wrong.arg_true()[0]
-        value = "is empty" if column[row] is None else f"{column[row]!r} is wrong"
-        raise TableError(f"{path}: row {row + 1}: column {column.name!r}: {value}, must hold {what}")
+    _refuse(column, numbers.is_null() | (numbers != column if column.dtype.is_float() else False), f"hold {what}", path)
     return numbers
 
 
 def _check_bounds(frame: pl.DataFrame, name: str, least: float, most: float, what: str, path: str) -> None:
     """Raise TableError for a value beyond its bounds, which NaN is, too."""
-    wrong = (~frame[name].is_between(least, most) | frame[name].is_nan()).arg_true()
-    if len(wrong):
-        value = f"{path}: row {wrong[0] + 1}: column {name!r}: {frame[name][wrong[0]]}"
-        raise TableError(f"{value} is wrong, must be {least:g} to {most:g}: {what}")
+    wrong = ~frame[name].is_between(least, most) | frame[name].is_nan()
+    _refuse(frame[name], wrong, f"be {least:g} to {most:g}: {what}", path)
+
+
+def _refuse(column: pl.Series, wrong: pl.Series, must: str, path: str) -> None:
+    """Raise TableError for the first wrong value of a column."""
+    for row in wrong.arg_true()[:1]:
+        value = "is empty" if column[row] is None else f"{column[row]!r} is wrong"
+        raise TableError(f"{path}: row {row + 1}: column {column.name!r}: {value}, must {must}")
 
 
 def _check_complete(frame: pl.DataFrame, keys: tuple[str, ...], path: str) -> None:

@@ -1,7 +1,7 @@
 """The uplink: who occupies which resource block, what that does to the other cells, and at which rates users send."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -40,10 +40,6 @@ class Uplink:
             radio.min_rate_bps,
             users["realization"].unique().sort().to_list(),
         )
-
-    def heard(self, users: np.ndarray) -> Self:
-        """The uplink where no station hears the other users, who can have no block then; shape (realization, user)."""
-        return replace(self, gain=np.where(users[:, None], self.gain, 0.0))
 
     @property
     def cells(self) -> int:

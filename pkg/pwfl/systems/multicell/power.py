@@ -38,16 +38,8 @@ def powers(uplink: Uplink, block: np.ndarray) -> np.ndarray:
 def equations(gain: np.ndarray, occupant: np.ndarray, sinr: float, noise: float) -> tuple[np.ndarray, np.ndarray]:
     """A, shape (realization, block, cell, cell), and b of (29), block by block, powers and noise in units of Pmax.
 
-    A cell that leaves the block unused has the row p = 0.
-
-    Parameters
-    ----------
-    gain
-        Power gains, shape (realization, station, user).
-    occupant
-        As returned by `occupants`.
-    sinr, noise
-        The ratio that the minimum rate needs, and thermal noise in a block over Pmax.
+    `gain` has shape (realization, station, user), `occupant` is that of `occupants`, `sinr` the ratio that the minimum
+    rate needs. A cell that leaves the block unused has the row p = 0.
     """
     user = occupant.transpose(0, 2, 1)  # (realization, block, cell)
     used = user >= 0

@@ -1,6 +1,7 @@
 """Schedulers of the system `multicell`: Algorithms 2 and 3 of Tavangaran et al., and all cells together."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,7 +43,8 @@ def run(scenario: "Multicell", scheduler: str, tables: dict[str, pl.DataFrame]) 
     results = []
     for interval, links in enumerate(channels):
         able = sent < most
-        uplink = Uplink.of(scenario.radio, users, links).heard(able)
+        uplink = Uplink.of(scenario.radio, users, links)
+        uplink = replace(uplink, gain=np.where(able[:, None], uplink.gain, 0.0))  # others can have no block then
         start = start_blocks(users)
         if interval > 0:
             start = redrawn_blocks(scenario.seed, interval, uplink, np.where(able, load, np.inf))

@@ -20,15 +20,7 @@ MOST_POWER = 1 - 1e-9  # over Pmax: what rounding adds does not lift a power abo
 
 
 class Blocks:
-    """Some resource blocks of some rows of an uplink, and who is on them.
-
-    Attributes
-    ----------
-    user
-        The user of each cell, -1 for none, shape (row, block, cell).
-    inverse
-        The inverse of M, zero in the rows and columns of cells without a user, shape (row, block, cell, cell).
-    """
+    """Some resource blocks of some rows of an uplink, and who is on them: `user`, `inverse`."""
 
     def __init__(self, snr: np.ndarray, sinr: float, rows: np.ndarray, blocks: int):
         """Empty blocks, so many, of `rows` of `snr`, which `signal_to_noise` returns; one may come several times.
@@ -37,8 +29,8 @@ class Blocks:
         """
         self.snr, self.sinr, self.rows = snr, sinr, rows
         cells = snr.shape[2]
-        self.user = np.full((len(rows), blocks, cells), -1)
-        self.inverse = np.zeros((len(rows), blocks, cells, cells))
+        self.user = np.full((len(rows), blocks, cells), -1)  # of each cell, -1 for none
+        self.inverse = np.zeros((len(rows), blocks, cells, cells))  # of M, zero at cells without a user
 
     def of_rows(self, chosen: np.ndarray) -> Self:
         """A copy of some rows."""
