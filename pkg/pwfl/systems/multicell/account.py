@@ -136,12 +136,10 @@ def participation(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def objectives(scenario: "Multicell", tables: dict[str, pl.DataFrame], frame: pl.DataFrame) -> pl.DataFrame:
-    """Objective (20) of each realization, how far it is from its bound, and the left side of (21).
+    """Objective (20) of each realization, its bound, and the left side of (21), null where no noise is feasible.
 
-    `tables` are `users`, `links` and `noise_status`, `frame` is that of `assigned`. The objective and the left side of
-    (21) are those of the noise that each user would add if it sent in all rounds at the same budget, in the units of
-    the bounds; see `noise.run`. Both are null where an interval has no feasible noise. Of several intervals, (20) and
-    its bound are means, the left side of (21) is the largest.
+    They are those of the noise that each user would add if it sent in all rounds at the same budget, in the units of
+    the bounds (`noise.run`). Of several intervals, (20) and its bound are means, the left side of (21) is the largest.
     """
     count = frame["interval"].n_unique()
     scale = noise_scale(scenario) * (planned(scenario.privacy, count) / count) ** 0.5
@@ -176,12 +174,9 @@ def objectives(scenario: "Multicell", tables: dict[str, pl.DataFrame], frame: pl
 def values_bound(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> np.ndarray:
     """What no schedule takes off the objective (20) in each interval, shape (realization, interval).
 
-    The bound is of the problem that leaves open what the scheme's noise leaves open. The noise `random` is the start
-    values, whoever is scheduled: (20) is minimized over schedules and powers. The noise `optimal` follows the schedule:
-    (20) is minimized over schedules, powers and noise. So a schedule that was made for the start values, as that of
-    OptSched+DP, is measured by what it could have been for the noise that came after it. Other noise, such as `target`,
-    is not what (20)-(22) ask for, and has no bound: NaN. Budgets are no part of the problem, so bounds hold for users
-    who stop, too. `tables` are `users`, `links` and `noise_status`.
+    The bound is of the problem that leaves open what the scheme's noise leaves open: with `random`, schedules and
+    powers; with `optimal`, which follows the schedule, noise as well. Other noise is not what (20)-(22) ask for: NaN.
+    Budgets are no part of the problem, so bounds hold for users who stop, too.
     """
     users, gamma, privacy = tables["users"], scenario.schedule.gamma, scenario.privacy
     samples = to_array(users, "samples", "realization", "user")
@@ -203,10 +198,10 @@ def convergence_bound(
 ) -> dict[str, np.ndarray]:
     """`c1`, `c2`, `c3` of Theorem 1 and `bound_limit`, what its bound tends to, each of shape (realization,).
 
-    `samples` K_i, `scheduled` a_i and `noise_std` sigma_i have shape (realization, interval, user), `dimension` is the
-    number d of trained parameters; `constants` has a value for xi1. C3 is NaN where nobody is scheduled (no update, no
-    noise) or the noise is. The limit is (C2 + C3) / (1 - C1), infinite for C1 >= 1. Of several intervals it is made of
-    the largest C1, C2 and C3, since the theorem bounds each round's progress.
+    `samples` K_i, `scheduled` a_i and `noise_std` sigma_i have shape (realization, interval, user); of several
+    intervals, each of C1, C2 and C3 is the largest. C3 is NaN where nobody is scheduled or the noise is. The limit is
+    (C2 + C3) / (1 - C1), infinite for C1 >= 1. `dimension` is the number d of trained parameters; `constants` has a
+    value for xi1.
     """
     smoothness = constants.smoothness
     left_out = np.where(scheduled, 0, samples).sum(axis=-1) / samples.sum(axis=-1)

@@ -207,11 +207,9 @@ INGREDIENTS = {  # parameter -> its value in setting 0, and claims about a setti
 def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
     """The claims as far as the scenarios and their schemes let them be measured.
 
-    `scenarios` has by name `scenario` (all that any stage reads) and `realizations` (the report's table). Claims that
-    compare settings pair scenarios that are equal in all but R and gamma, in all but how long the channel stays, in all
-    but how they train, or in all but one choice of it; those about few resource blocks (R = 5) are measured where the
-    cells have blocks for at most half of the users. Differences are paired by realization. A training that diverged, or
-    for which no noise was feasible, guesses (accuracy) and has an infinite loss.
+    `scenarios` has by name `scenario` (all that any stage reads) and `realizations` (the report's table). Settings are
+    compared that are equal in all but what a claim is about, paired by realization. A training that diverged, or for
+    which no noise was feasible, guesses (accuracy) and has an infinite loss.
     """
     data = {name: _series(content) for name, content in scenarios.items()}
     settings = {name: content["scenario"] for name, content in scenarios.items()}

@@ -7,9 +7,6 @@ def stations(rings: int, cell_radius_m: float) -> np.ndarray:
     """Positions of base stations on a hexagonal grid, in metres, shape (cells, 2).
 
     The first is at the origin; ring k adds 6k cells around it. Neighbours are sqrt(3) cell_radius_m apart (Sec. VI-A).
-
-    >>> [len(stations(rings, 500.0)) for rings in range(3)]
-    [1, 7, 19]
     """
     q, r = np.mgrid[-rings : rings + 1, -rings : rings + 1].reshape(2, -1)
     ring = np.maximum.reduce([abs(q), abs(r), abs(q + r)])

@@ -20,14 +20,12 @@ def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> 
     """The tables `noise`, each scheduled user's noise standard deviation, and `noise_status`, how it was found.
 
     `scheme` is `random` (start values), `optimal` (36), one of `allocation.ALLOCATIONS`, which share out anew what (36)
-    leaves, or `target`: every user's records get the same epsilon, so its noise is in proportion to 1 / K_i, by (11),
-    and nothing is asked of (21) and (22). An interval where even the least noise breaks (21) gets nulls and the status
-    `infeasible`; users who are not scheduled get 0. `tables` are `users` and `schedule`.
+    leaves, or `target`: every user's records get the same epsilon, and nothing is asked of (21) and (22). An interval
+    where even the least noise breaks (21) gets nulls and the status `infeasible`; users who are not scheduled get 0.
 
-    Where the channel is drawn anew, each interval has its own. A scheme's noise is what a user would add if it sent in
-    all T rounds, and stands for a leakage rho, its budget. A user who plans for n rounds spends rho / n in each, so it
-    adds sqrt(n / T) times that noise; the scheduler lets it send in no more. Bounds (21) and (22) are on the noise
-    before that, and before it is scaled to the clipping norm and rounds (`privacy.bounds`).
+    A scheme's noise is what a user would add if it sent in all T rounds, and stands for its budget rho. A user who
+    plans for n rounds spends rho / n in each, so it adds sqrt(n / T) times that noise. Bounds (21) and (22) are on the
+    noise before that, and before it is scaled to the clipping norm and rounds (`privacy.bounds`).
     """
     keys = ("realization", "interval", "user")
     users = beside(tables["schedule"], tables["users"], "realization", "user").sort(keys)

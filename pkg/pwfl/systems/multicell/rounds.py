@@ -111,12 +111,9 @@ def history_function(
     """A whole training as one graph, traced once for any numbers of users and samples.
 
     `rounds` are those after which the model is evaluated on `x_test`, shape (sample, feature), and `y_test`, shape
-    (sample,); `intervals` is how many intervals of rounds there are in which the same users send.
-
-    Returns a function of start weights, the records x and y of all users who ever send, `Senders`, the rounds' step
-    sizes, shape (round,), and the key that determines the noise. It returns test accuracies
-    (`network.evaluate_labels`), losses and clipped shares after the given rounds, up to the first loss that is not
-    finite.
+    (sample,). Returns a function of start weights, the records x and y of all users who ever send, `Senders`, the
+    rounds' step sizes, shape (round,), and the key that determines the noise. It returns test accuracies
+    (`network.evaluate_labels`), losses and clipped shares after these rounds, up to the first loss that is not finite.
     """
     model, evaluate = model_of(training, size)
     ragged = {dtype: tf.RaggedTensorSpec([intervals, None], dtype) for dtype in (tf.int32, tf.float32)}

@@ -25,14 +25,11 @@ RATE_TOLERANCE = 1e-6  # by which a rate may miss Rmin, relative
 def run(scenario: "Multicell", scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Resource blocks, powers and rates of all realizations and intervals in the tables `users` and `links`.
 
-    `scheduler` is `random` (Algorithm 2: the start values' blocks), `optimal` (Algorithm 3: each cell's program in
-    turn), `joint` (all cells together, at the start values' noise), `joint_noise` (at the noise that is best for each
-    user, as (36) makes it; (21) then holds with the optimal noise) or `joint_snr` (for the greatest sum of K_i^2 of the
-    scheduled users, whatever (20) is). Powers (35) follow from the blocks, and users whose rate stays below Rmin lose
-    theirs.
-
-    Raises reference.SolverError if a general solver gives up on a cell's program, ArithmeticError if powers cannot be
-    found.
+    `scheduler` is `random` (Algorithm 2: the start values' blocks), `optimal` (Algorithm 3), or one of all cells
+    together: `joint` (at the start values' noise), `joint_noise` (at each user's best noise, as (36) makes it) or
+    `joint_snr` (for the greatest sum of K_i^2). Powers (35) follow from the blocks, and users whose rate stays below
+    Rmin lose theirs. Raises reference.SolverError or ArithmeticError where a solver gives up on a cell's program or on
+    powers.
     """
     users = tables["users"]
     channels = tables["links"].partition_by("interval", maintain_order=True)

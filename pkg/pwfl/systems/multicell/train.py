@@ -87,11 +87,7 @@ def trainer(
 
 
 def so_far(done: np.ndarray, rounds: int, spent: np.ndarray) -> pl.Series:
-    """What a training has spent after some numbers of its rounds, by what the rounds of each interval spend.
-
-    >>> so_far(np.array([0, 3, 4, 6, 8]), 8, np.array([4.0, 40.0])).to_list()
-    [0.0, 3.0, 4.0, 24.0, 44.0]
-    """
+    """What a training has spent after some numbers of its rounds, by what the rounds of each interval spend."""
     interval, into = np.divmod(done, rounds // len(spent))
     before = np.concatenate([[0.0], spent.cumsum()])
     return pl.Series(before[interval] + into / (rounds // len(spent)) * np.append(spent, 0.0)[interval])

@@ -1,13 +1,10 @@
 """Which users can enter a resource block beside those who are on it already, at which powers.
 
 A block's users, at most one a cell, are feasible if powers exist that give each of them the rate Rmin, none above Pmax.
-With powers in units of Pmax and gains as signal-to-noise ratios g at Pmax, the least powers solve M p = theta, where
-M has g_i,s_i on its diagonal and -theta g_k,s_j off it. M is an M-matrix: powers exist where its inverse is not
-negative, and every subset of feasible users is feasible. The paper's test (34) looks at who enters alone; this one
-looks at everyone on the block.
-
-A user who enters borders M by a row and a column, one who leaves takes them away. So the inverse is kept, and both are
-a rank-one change of it.
+With powers in units of Pmax and gains as signal-to-noise ratios g at Pmax, the least powers solve M p = theta, where M
+has g_i,s_i on its diagonal and -theta g_k,s_j off it: an M-matrix, so powers exist where its inverse is not negative.
+The paper's test (34) looks at who enters alone. A user who enters borders M by a row and a column, one who leaves takes
+them away. So the inverse is kept, and both are a rank-one change of it.
 """
 
 from typing import Self

@@ -97,11 +97,8 @@ def sharing_loss(snr: np.ndarray, sinr: float, member: np.ndarray, worth: np.nda
 
     A user who is served has a block, on which another cell can only serve users who can share it, two by two. So either
     that cell's best users cannot all be served, or this user is not. The lesser loss of the two is certain; it is taken
-    of the user for whom it is greatest.
-
-    `snr` is that of `admission.signal_to_noise`, `sinr` the ratio theta that the minimum rate needs. `member` are the
-    users of each cell by falling worth, shape (realization, cell, place), `worth` their worth, 0 for those who are not
-    served, same shape; `blocks` is R, less than there are places.
+    of the user for whom it is greatest. `member` are the users of each cell by falling worth, shape (realization, cell,
+    place), `worth` their worth, 0 for those who are not served; of `blocks`, R, there are fewer than places.
     """
     count, cells, _ = member.shape
     row = np.arange(count)[:, None]
