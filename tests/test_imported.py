@@ -163,14 +163,6 @@ def test_laws_that_files_replace_are_not_checked_and_those_that_they_do_not_are(
     assert "data.samples_offset: 12 users would hold at least 6000" in error_of(scenario(users="users.csv", **law))
 
 
-def test_parameters_without_effect_are_named(folder):
-    config = scenario(radio={"resource_blocks": 2, "path_loss": "uma"}, network={"users": 12, "rings": 9})
-    warnings = load({"scenarios": {"one": config}}, "study.yaml").warnings
-    assert "scenarios.one: radio.path_loss: 'uma' has no effect beside channel.links" in warnings
-    assert "scenarios.one: network.rings: 9 has no effect beside channel.links" in warnings
-    assert load({"scenarios": {"one": scenario()}}, "study.yaml").warnings == ()
-
-
 # What comes out.
 
 

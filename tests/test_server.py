@@ -272,12 +272,21 @@ def test_softmax_regression_can_start_from_nothing():
     assert not any(w.any() for w in weights)
 
 
-def test_what_has_no_effect_is_known():
-    idle = checks.idle(resolve({}, {"training": {"step": "snr", "model": "cnn"}}))
-    assert idle["training.learning_rate"] == "training.step: snr"
-    assert idle["training.hidden_layers"] == "training.model: cnn"
-    assert "training.step_scale" not in idle
-    assert checks.idle(resolve({}, {}))["training.step_scale"] == "training.step: constant"
+@pytest.mark.parametrize(
+    ("changes", "unread"),
+    [
+        ({}, {"training.step_scale": "step: constant", "radio.user_height_m": "path_loss: power_law"}),
+        ({"training": {"step": "snr"}}, {"training.learning_rate": "step: snr"}),
+        ({"training": {"model": "cnn"}}, {"training.hidden_layers": "model: cnn"}),
+        ({"radio": {"path_loss": "uma"}}, {"radio.fading_scale": "path_loss: uma", "radio.min_distance_m": "uma"}),
+        ({"radio": {"path_loss": "umi"}}, {"radio.path_loss_exponent": "path_loss: umi"}),
+        ({"channel": {"links": "a.csv"}}, dict.fromkeys(["network.rings", "radio.path_loss"], "channel.links")),
+    ],
+)
+def test_what_has_no_effect_is_known(changes, unread):
+    idle, usual = checks.idle(resolve({}, changes)), checks.idle(resolve({}, {}))
+    assert {key: idle[key].endswith(reason) for key, reason in unread.items()} == dict.fromkeys(unread, True)
+    assert not changes or not set(unread) & set(usual)
 
 
 def test_history_of_every_rule_meets_the_schema():

@@ -13,7 +13,7 @@ import stage_of
 from pipeline import part
 from pwfl import streams
 from pwfl.radio.path_loss import link_gain, rayleigh_power
-from pwfl.scenario import ScenarioError, load, resolve
+from pwfl.scenario import ScenarioError, resolve
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.beyond import urban
 
@@ -230,22 +230,3 @@ def test_beyond_the_standards_ranges_a_scenario_is_refused(name):
     half, station = hexagons.half_side(3, 500.0), hexagons.stations(3, 500.0)
     reach = max(np.linalg.norm([x, y] - one) for x in (-half, half) for y in (-half, half) for one in station)
     assert hexagons.farthest(3, 500.0) == pytest.approx(reach, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("path_loss", "other", "key", "value"),
-    [
-        ("uma", "power_law", "fading_scale", 0.7),
-        ("umi", "power_law", "path_loss_exponent", 2.0),
-        ("power_law", "uma", "user_height_m", 3.0),
-    ],
-)
-def test_parameters_that_the_path_loss_does_not_read_are_named(path_loss, other, key, value):
-    def warnings(path_loss):
-        radio = {"path_loss": path_loss, key: value}
-        base = {"radio": radio, "shards": {"optimization": 10}}
-        return load({"base": base, "scenarios": {"one": {}}}, "file.yaml").warnings
-
-    unread = f"scenarios.one: radio.{key}: {value} has no effect beside radio.path_loss: {path_loss}"
-    assert unread in warnings(path_loss)
-    assert warnings(other) == ()

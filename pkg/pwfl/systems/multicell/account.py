@@ -12,7 +12,7 @@ from pwfl.scenario.values import replaced
 from pwfl.systems.multicell import objective
 from pwfl.systems.multicell.assigned import KEYS, assigned
 from pwfl.systems.multicell.beyond.bound import least_proven, upper_bound
-from pwfl.systems.multicell.beyond.costs import costs
+from pwfl.systems.multicell.beyond.costs import interval_costs
 from pwfl.systems.multicell.beyond.intervals import planned
 from pwfl.systems.multicell.beyond.problem import ChosenNoise, GivenNoise
 from pwfl.systems.multicell.bounds import noise_scale
@@ -35,8 +35,8 @@ TERMS = {
 EPSILONS = ("epsilon_exact", "epsilon_tight", "epsilon_classic")
 ERROR_TOLERANCE = 1e-9  # by which rounding may exceed (21), relative
 GUARANTEES = {
-    "per_sample": (True, "guaranteed: every sample's gradient is clipped"),
-    "per_user": (False, "leakage (11) not guaranteed: only a user's mean gradient is clipped"),
+    "per_sample": "guaranteed: every sample's gradient is clipped",
+    "per_user": "leakage (11) not guaranteed: only a user's mean gradient is clipped",
 }
 
 
@@ -47,12 +47,12 @@ def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.
     """
     frame, training = assigned(tables), scenario.training
     leakage, outcome = leakages(scenario, frame), participation(frame)
-    for part in (objectives(scenario, tables, frame), convergence(scenario, frame), costs(scenario, tables)):
+    costs = interval_costs(scenario, tables).drop("interval").group_by("realization", maintain_order=True).sum()
+    for part in (objectives(scenario, tables, frame), convergence(scenario, frame), costs):
         outcome = beside(outcome, part, "realization")
     outcome = outcome.join(guarantees(scenario, leakage), on="realization", how="left", maintain_order="left")
-    guaranteed, guarantee = GUARANTEES[training.clipping]
-    terms = TERMS | {"guaranteed": guaranteed, "guarantee": guarantee}
-    terms |= {"delta": scenario.privacy.delta, "rounds": training.rounds}
+    terms = {"guaranteed": training.clipping == "per_sample", "guarantee": GUARANTEES[training.clipping]}
+    terms |= TERMS | {"delta": scenario.privacy.delta, "rounds": training.rounds}
     outcome = outcome.with_columns(pl.lit(term).alias(name) for name, term in terms.items())
     return {"leakage": leakage, "outcome": outcome.with_columns(epsilon_server=pl.col("epsilon_exact"))}
 

@@ -69,17 +69,12 @@ def round_robin(cell: np.ndarray, user_order: np.ndarray, block_order: np.ndarra
     Users are ordered by `user_order`, of `cell`'s shape (realization, user), a cell's blocks by `block_order`, shape
     (realization, cell, block). Returns each user's block, -1 for none, shape (realization, user).
     """
-    order = np.lexsort((user_order, cell))
-    sorted_cell = np.take_along_axis(cell, order, axis=1)
-    position = np.broadcast_to(np.arange(cell.shape[1]), cell.shape)
-    first = np.concatenate([np.ones((len(cell), 1), bool), np.diff(sorted_cell, axis=1) != 0], axis=1)
-    rank = position - np.maximum.accumulate(np.where(first, position, 0), axis=1)
-    blocks = block_order.argsort(axis=2)
-    served = rank < blocks.shape[2]
-    realization = np.arange(len(cell))[:, None]
-    chosen = np.where(served, blocks[realization, sorted_cell, np.where(served, rank, 0)], -1)
-    result = np.empty_like(chosen)
-    np.put_along_axis(result, order, chosen, axis=1)
+    order = user_order.argsort(axis=1, kind="stable")
+    member, present = members(np.take_along_axis(cell, order, axis=1), block_order.shape[1])
+    block = block_order.argsort(axis=2)
+    row, station, turn = np.nonzero(present[..., : block.shape[2]])
+    result = np.full(cell.shape, -1)
+    result[row, order[row, member[row, station, turn]]] = block[row, station, turn]
     return result
 
 

@@ -14,7 +14,6 @@ from pwfl.systems.multicell.model import shapes
 if TYPE_CHECKING:
     from pwfl.systems.multicell.parameters import Training
 
-
 Model = engine.Backward | autodiff.Losses
 
 

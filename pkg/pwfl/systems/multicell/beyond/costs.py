@@ -14,12 +14,6 @@ if TYPE_CHECKING:
 FLOAT_BITS = 32
 
 
-def costs(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Symbols and seconds on air and transmit energy of each realization's training."""
-    each = interval_costs(scenario, tables).drop("interval")
-    return each.group_by("realization", maintain_order=True).sum()
-
-
 def interval_costs(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Symbols and seconds on air and transmit energy of the rounds of each interval in which the channel stays.
 
