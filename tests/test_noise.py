@@ -58,6 +58,17 @@ def test_kkt_conditions_hold_or_the_least_noise_is_too_much(network):
         check_kkt(k, sigma, multiplier[0], max_error, min_noise)
 
 
+@pytest.mark.parametrize("slack", [1.01, 1.1, 2.0, 10.0])
+def test_kkt_conditions_hold_where_some_users_are_at_the_floor(slack):
+    rng = np.random.default_rng(0)
+    for users in (1, 2, 5, 15, 35, 35):
+        samples = np.rint(50 + rng.lognormal(4, 1, users))
+        max_error = slack * (100.0**2 / samples).sum() / samples.sum()  # (21) with everyone at the floor, slackened
+        noise_std, multiplier, feasible = optimal_noise(samples[None], np.ones((1, users), bool), max_error, 100.0)
+        assert feasible[0]
+        check_kkt(samples, noise_std[0], multiplier[0], max_error, 100.0)
+
+
 def test_noise_at_the_floor_that_just_meets_21_is_feasible():
     noise_std, _, feasible = optimal_noise(np.full((1, 3), 128), np.ones((1, 3), bool), 0.25, 64.0)
     assert feasible[0]
