@@ -12,10 +12,10 @@ import numpy as np  # noqa: E402
 
 from pwfl import scenario  # noqa: E402
 from pwfl.systems.multicell import power, schedule  # noqa: E402
-from pwfl.systems.multicell.bound import upper_bound  # noqa: E402
+from pwfl.systems.multicell.beyond.bound import upper_bound  # noqa: E402
+from pwfl.systems.multicell.beyond.problem import ChosenNoise, GivenNoise  # noqa: E402
 from pwfl.systems.multicell.interference import Uplink  # noqa: E402
 from pwfl.systems.multicell.optimal_noise import optimal_noise  # noqa: E402
-from pwfl.systems.multicell.problem import ChosenNoise, GivenNoise  # noqa: E402
 from pwfl.tables import to_array  # noqa: E402
 from pwfl.work.stage import Task  # noqa: E402
 from pwfl.workflow.execution import execute  # noqa: E402

@@ -144,13 +144,19 @@ def test_at_table_i_the_bound_is_vacuous_whatever_the_constants(blocks, gamma):
         assert (outcome["c3"] * 7850 / 269_322 > np.log(CLASSES)).all()
 
 
-def test_premises_are_named():
-    assert premise(Training(learning_rate=0.05, hidden_layers=[]), 20.0) == (
-        "step size 1 / smoothness: met; strongly convex loss: not met (softmax regression has no L2 term)"
-    )
-    assert premise(Training(learning_rate=0.1, hidden_layers=[5]), 20.0) == (
-        "step size 1 / smoothness: not met (0.1, not 0.05); strongly convex loss: not met (hidden layers)"
-    )
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"hidden_layers": []}, "step size 1 / smoothness: met; strongly convex loss: not met (softmax regression has no L2"),
+        ({"learning_rate": 0.1}, "step size 1 / smoothness: not met (0.1, not 0.05); strongly convex loss: not met (hidden"),
+        ({"step": "snr"}, "step size 1 / smoothness: not met (set by noise); strongly"),
+        ({"step_decay": "linear"}, "step size 1 / smoothness: not met (falling); strongly"),
+        ({"weights": "precision"}, "(hidden layers); averages by samples: not met"),
+        ({"model": "cnn", "hidden_layers": []}, "not met (hidden layers)"),
+    ],
+)  # fmt: skip
+def test_premises_are_named(changes, says):
+    assert says in premise(Training(**changes), 20.0)
 
 
 @pytest.mark.parametrize(
@@ -165,13 +171,11 @@ def test_premises_are_named():
 )
 def test_what_the_bound_says_stands_in_words(noise_std, users, says):
     keys = pl.DataFrame({"realization": [0, 0], "user": [0, 1]})
-    sends = [i < users for i in range(2)]
+    sends = pl.col("user") < users
     tables = {
         "users": keys.with_columns(samples=pl.lit(100)),
-        "schedule": keys.with_columns(
-            resource_block=pl.Series([0 if s else None for s in sends], dtype=pl.Int64), power_w=0.01, rate_bps=1e5
-        ),
-        "noise": keys.with_columns(noise_std=pl.Series([noise_std if s else 0.0 for s in sends], dtype=pl.Float64)),
+        "schedule": keys.with_columns(resource_block=pl.when(sends).then(0), power_w=0.01, rate_bps=1e5),
+        "noise": keys.with_columns(noise_std=pl.when(sends).then(pl.lit(noise_std, pl.Float64)).otherwise(0.0)),
     }
     outcome = stage_of.account(part(resolve({}, {}), "account"), on_one_cell(tables))["outcome"]
     assert outcome["bound"][0].startswith(says)

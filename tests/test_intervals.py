@@ -17,27 +17,18 @@ from pwfl.learning.mlp import glorot_uniform
 from pwfl.learning.partition import deal
 from pwfl.scenario import ScenarioError, resolve
 from pwfl.scenario.resolution import merge
-from pwfl.systems.multicell import intervals
+from pwfl.systems import registry
+from pwfl.systems.multicell import rounds
+from pwfl.systems.multicell.beyond import intervals
 from pwfl.systems.multicell.interference import Uplink
 from test_audits import replace
 
 FALSE_ALARM = 1e-6
 ROUNDS = 12
-TINY = {
-    "network": {"users": 15},
-    "radio": {"resource_blocks": 2},
-    "data": {"dataset": "digits", "samples_offset": 10, "samples_log_mean": 2.5},
-    "privacy": {"min_noise": 3.5, "max_noise_error": 0.4},
-    "schedule": {"gamma": 300.0},
-    "training": {"hidden_layers": [], "rounds": ROUNDS, "clip_norm": 1.0, "evaluate_every": 1},
-}
+TINY = merge(registry.system("multicell").catalog.tiny, {"network": {"users": 15}, "training": {"rounds": ROUNDS}})
 SCHEMES = [
-    ("random", "random"),
-    ("optimal", "random"),
-    ("optimal", "optimal"),
-    ("joint", "random"),
-    ("joint_noise", "optimal"),
-    ("joint_snr", "equal_max"),
+    *[("random", "random"), ("optimal", "random"), ("optimal", "optimal")],
+    *[("joint", "random"), ("joint_noise", "optimal"), ("joint_snr", "equal_max")],
 ]
 
 
@@ -70,28 +61,26 @@ def cut(tables, interval):
 
 
 @pytest.mark.parametrize(("scheduler", "noise"), SCHEMES)
-def test_a_coherence_of_all_rounds_is_the_static_channel(scheduler, noise):
+def test_a_coherence_of_all_rounds_and_the_first_interval_are_the_static_channel(scheduler, noise):
     static, whole = (scenario(coherence, 0.5) for coherence in (None, ROUNDS))
     one, other = (stages(model, scheduler, noise) for model in (static, whole))
     assert one.keys() == other.keys()
     for name, frame in one.items():
         assert_frame_equal(frame, other[name], check_exact=True)
+    fading = stages(scenario(4), scheduler, noise)
+    for name in ("links", "schedule", "schedule_status", "noise", "noise_status"):
+        assert_frame_equal(one[name], fading[name].filter(interval=0), check_exact=True)
     histories = [stage_of.train(part(model, "train"), digits(), range(2), one)["history"] for model in (static, whole)]
     assert_frame_equal(*histories, check_exact=True)
-
-
-@pytest.mark.parametrize(("scheduler", "noise"), SCHEMES)
-def test_the_first_interval_is_that_of_the_static_channel(scheduler, noise):
-    static, fading = stages(scenario(None), scheduler, noise), stages(scenario(4), scheduler, noise)
-    assert_frame_equal(static["users"], fading["users"], check_exact=True)
-    for name in ("links", "schedule", "schedule_status", "noise", "noise_status"):
-        assert_frame_equal(static[name], fading[name].filter(interval=0), check_exact=True)
 
 
 @pytest.mark.parametrize("path_loss", ["power_law", "umi"])
 def test_positions_stay_and_fading_alone_is_redrawn(path_loss):
     model = scenario(3, radio={"path_loss": path_loss}, network={"users": 100}, data={"dataset": "mnist"})
     links = stage_of.channel(part(model, "channel"), range(60))["links"]
+    more = model.model_copy(update={"radio": model.radio.model_copy(update={"coherence_rounds": 2})})
+    more = stage_of.channel(part(more, "channel"), range(60))["links"]
+    assert_frame_equal(links, more.filter(pl.col("interval") < 4), check_exact=True)
     keys = ["realization", "station", "user"]
     assert links.n_unique("interval") == 4
     assert (links.group_by(keys).agg(pl.col("distance_m", "line_of_sight").n_unique()).drop(keys) == 1).to_numpy().all()
@@ -106,11 +95,6 @@ def test_positions_stay_and_fading_alone_is_redrawn(path_loss):
     limit = stats.norm.isf(FALSE_ALARM / 8) / math.sqrt(len(steps))
     assert abs(np.corrcoef(steps[:, 0], steps[:, 2])[0, 1]) < limit
     assert abs(np.corrcoef(steps[:, 0], steps[:, 1])[0, 1] + 0.5) < limit
-
-
-def test_an_interval_is_the_same_whatever_their_number():
-    few, many = (stage_of.channel(part(scenario(c), "channel"), range(3))["links"] for c in (6, 2))
-    assert_frame_equal(few, many.filter(pl.col("interval") < 2), check_exact=True)
 
 
 @pytest.mark.parametrize(("scheduler", "noise"), SCHEMES)
@@ -178,15 +162,9 @@ def test_rho_counts_the_rounds_in_which_a_user_sends_within_its_budget(scheduler
             assert rho <= ROUNDS * 2 / 3.5**2 * (1 + 1e-12)  # (22)
             stopped += len(sent) == planned and sent[-1] < 5
     assert (stopped > 10) == (share < 1)
-
-
-def test_the_worst_case_adds_up_over_the_intervals_in_which_a_user_sends():
-    model = scenario(2, 1.0)
-    found = stages(model, "random", "random", range(4))
-    clipped = resolve(model.model_dump(), {"training": {"clipping": "per_user"}})
-    leakage = stage_of.account(part(clipped, "account"), found)["leakage"]
-    samples = leakage.join(found["users"], on=["realization", "user"], how="left", maintain_order="left")["samples"]
-    np.testing.assert_allclose(leakage["rho_worst_case"], leakage["rho"] * samples**2, rtol=1e-12)
+    if share < 1:  # who has spent its budget leaves its blocks to others
+        unplanned = array(stages(scenario(2), scheduler, noise, range(8))["schedule"], "power_w", 6) > 0
+        assert (block >= 0).any(axis=1).sum() > unplanned.any(axis=1).sum()
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5])
@@ -195,16 +173,13 @@ def test_each_interval_is_scheduled_and_accounted_for_as_a_static_channel_is(sch
     model = scenario(2, share)
     found = stages(model, scheduler, noise, range(6))
     most = math.ceil(6 * share)
-    alone = [
-        stage_of.account(
-            part(scenario(None), "account"),
-            (tables := cut(found, k))
-            | {"noise": tables["noise"].with_columns(pl.col("noise_std") / math.sqrt(most / 6))},
-        )["outcome"]
-        for k in range(6)
-    ]
-    outcome = found["outcome"]
-    for name, combine in (("objective", np.mean), ("objective_bound", np.mean), ("noise_error", np.max)):
+    alone, outcome = [], found["outcome"]
+    for k in range(6):
+        tables = cut(found, k)
+        tables["noise"] = tables["noise"].with_columns(pl.col("noise_std") / math.sqrt(most / 6))
+        alone.append(stage_of.account(part(scenario(None), "account"), tables)["outcome"])
+    means = ("objective", "objective_bound", "transmit_energy_j", "air_seconds", "channel_uses")
+    for name, combine in (("noise_error", np.max), *((name, np.mean) for name in means)):
         each = np.array([frame[name].to_numpy() for frame in alone], float)
         np.testing.assert_allclose(outcome[name].to_numpy().astype(float), combine(each, axis=0), rtol=1e-12)
     if noise in ("random", "optimal"):
@@ -216,21 +191,6 @@ def test_each_interval_is_scheduled_and_accounted_for_as_a_static_channel_is(sch
         assert proven.any() or not scheduler.startswith("joint") or share < 1
         lost = outcome.filter(pl.col("noise_error") > 0.4 * (1 + 1e-9))
         assert lost.select("objective_gap", "proven_optimal").null_count().row(0) == (len(lost),) * 2
-    for name, combine in (("transmit_energy_j", np.mean), ("air_seconds", np.mean), ("channel_uses", np.mean)):
-        each = np.array([frame[name].to_numpy() for frame in alone])
-        np.testing.assert_allclose(outcome[name].to_numpy(), combine(each, axis=0), rtol=1e-12)
-
-
-@pytest.mark.parametrize("scheduler", ["joint", "joint_noise", "joint_snr", "optimal"])
-def test_who_has_spent_its_budget_leaves_its_blocks_to_others(scheduler):
-    model = scenario(1, 0.25)
-    noise = dict(SCHEMES)[scheduler] if scheduler != "optimal" else "random"
-    found = stages(model, scheduler, noise, range(6))
-    sends = array(found["schedule"], "power_w", ROUNDS) > 0
-    unplanned = array(stages(scenario(1), scheduler, noise, range(6))["schedule"], "power_w", ROUNDS) > 0
-    assert (sends.sum(axis=1) <= 3).all()
-    assert (unplanned.sum(axis=1) > 3).any()
-    assert sends.any(axis=1).sum() > unplanned.any(axis=1).sum()
 
 
 # Training
@@ -256,10 +216,16 @@ def mean_gradient(gradients, clipping):
 def test_training_weighs_each_rounds_own_senders(clipping, share):
     model = scenario(4, share, training={"clipping": clipping, "learning_rate": 0.5})
     found = stages(model, "random", "random", range(2))
+    if clipping == "per_user":
+        leakage = found["leakage"].join(found["users"], on=["realization", "user"])
+        np.testing.assert_allclose(leakage["rho_worst_case"], leakage["rho"] * leakage["samples"] ** 2, rtol=1e-12)
     history = stage_of.train(part(model, "train"), digits(), range(2), found)["history"]
     data = digits()
     samples = found["users"]["samples"].to_numpy().reshape(-1, 15)
     sends, added = array(found["schedule"], "power_w", 3) > 0, array(found["noise"], "noise_std", 3)
+    rates = np.where(sends, array(found["schedule"], "rate_bps", 3), np.inf).min(axis=2)  # the slowest of each interval
+    spent = np.cumsum(32 * 650 / np.repeat(rates, 4, axis=1), axis=1)
+    np.testing.assert_allclose(history.filter(pl.col("round") > 0)["air_seconds_so_far"], spent.ravel(), rtol=1e-12)
     assert (sends[0, 0] != sends[0, 1]).any()
     for r in range(2):
         owned = deal(len(data.y_train), samples[r], 1, r)
@@ -280,25 +246,12 @@ def test_training_weighs_each_rounds_own_senders(clipping, share):
             assert history.filter(realization=r, round=t + 1)["loss"].item() == pytest.approx(loss, rel=1e-5)
 
 
-def test_clipped_shares_are_of_those_who_send():
-    # Everything is clipped in one round, nothing in another, whoever sends.
-    for clip, share in ((1e-6, 1.0), (1e6, 0.0)):
-        model = scenario(4, 0.4, training={"clip_norm": clip})
-        found = stages(model, "random", "random", range(1))
-        shares = stage_of.train(part(model, "train"), digits(), range(1), found)["history"]["clipped_share"]
-        assert shares.to_list() == [None] + [share] * 12
-
-
-def test_costs_so_far_grow_with_each_intervals_own():
-    model = scenario(4, 0.4)
-    found = stages(model, "optimal", "random", range(1))
-    history = stage_of.train(part(model, "train"), digits(), range(1), found)["history"]
-    bits = 32 * 650
-    spent = [0.0]
-    for t in range(12):
-        sent = found["schedule"].filter(interval=t // 4).drop_nulls("resource_block")
-        spent.append(spent[-1] + (bits / sent["rate_bps"]).max())
-    np.testing.assert_allclose(history["air_seconds_so_far"], spent, rtol=1e-12)
+@pytest.mark.parametrize(("clip", "share"), [(1e-6, 1.0), (1e6, 0.0)])
+def test_clipped_shares_are_of_those_who_send(clip, share):
+    model = scenario(4, 0.4, training={"clip_norm": clip})
+    found = stages(model, "random", "random", range(1))
+    shares = stage_of.train(part(model, "train"), digits(), range(1), found)["history"]["clipped_share"]
+    assert shares.to_list() == [None] + [share] * 12
 
 
 # Audit
@@ -321,18 +274,10 @@ def test_the_audit_finds_what_the_account_states(audited):
 
 
 def test_the_audit_refutes_noise_of_another_interval_than_the_rounds(audited, monkeypatch):
-    from pwfl.systems.multicell import rounds
-
     model, found = audited
     right = rounds.aggregated_noise_std
     replace(monkeypatch, right, lambda *a: right(*a) / 2)
     assert "violated" in stage_of.audit(part(model, "audit"), found)["audit"]["status"].to_list()
-
-
-def test_the_audit_refutes_an_account_that_forgets_intervals(audited):
-    model, found = audited
-    one = found["outcome"].with_columns(pl.col("epsilon_exact") / 2)
-    assert stage_of.audit(part(model, "audit"), found | {"outcome": one})["audit"]["status"].to_list().count("violated")
 
 
 # Input
@@ -341,7 +286,6 @@ def test_the_audit_refutes_an_account_that_forgets_intervals(audited):
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"radio": {"coherence_rounds": 5}}, r"radio.coherence_rounds: 5 is no divisor of training.rounds: 12"),
         ({"radio": {"coherence_rounds": 24}}, r"radio.coherence_rounds: 24 is no divisor of training.rounds: 12"),
         (
             {"radio": {"coherence_rounds": 4}, "channel": {"links": "links.csv"}},

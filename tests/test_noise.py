@@ -12,20 +12,10 @@ from hypothesis import strategies as st
 import stage_of
 from pipeline import on_one_channel, part
 from pwfl.scenario import resolve
-from pwfl.systems.multicell.allocation import ALLOCATIONS, allocate
 from pwfl.systems.multicell.assigned import assigned
+from pwfl.systems.multicell.beyond.allocation import ALLOCATIONS, allocate
 from pwfl.systems.multicell.optimal_noise import optimal_noise
 from pwfl.systems.multicell.rounds import aggregated_noise_std
-
-
-def conic(samples, max_error, min_noise):
-    """Noise by a conic solver, in the convex variables y = (K sigma / Nmin)^2."""
-    y = cp.Variable(len(samples))
-    error = cp.sum(cp.multiply(min_noise**2 / samples, y))
-    limit = max_error * samples.sum()
-    problem = cp.Problem(cp.Minimize(cp.sum(cp.inv_pos(y))), [error / limit <= 1, y >= 1])
-    problem.solve(solver="CLARABEL")
-    return min_noise * np.sqrt(y.value) / samples if problem.status == cp.OPTIMAL else None
 
 
 def leakage(samples, noise_std):
@@ -68,36 +58,15 @@ def test_kkt_conditions_hold_or_the_least_noise_is_too_much(network):
         check_kkt(k, sigma, multiplier[0], max_error, min_noise)
 
 
-@pytest.mark.parametrize("slack", [0.99, 1.01, 1.1, 2.0, 10.0])
-def test_a_conic_solver_finds_the_same_noise(slack):
-    rng, at_floor = np.random.default_rng(0), []
+@pytest.mark.parametrize("slack", [1.01, 1.1, 2.0, 10.0])
+def test_kkt_conditions_hold_where_some_users_are_at_the_floor(slack):
+    rng = np.random.default_rng(0)
     for users in (1, 2, 5, 15, 35, 35):
         samples = np.rint(50 + rng.lognormal(4, 1, users))
         max_error = slack * (100.0**2 / samples).sum() / samples.sum()  # (21) with everyone at the floor, slackened
-        noise_std, _, feasible = optimal_noise(samples[None], np.ones((1, users), bool), max_error, 100.0)
-        reference = conic(samples, max_error, 100.0)
-        assert feasible[0] == (reference is not None) == (slack > 1)
-        if feasible[0]:
-            assert leakage(samples, noise_std[0]) == pytest.approx(leakage(samples, reference), rel=1e-6)
-            np.testing.assert_allclose(noise_std[0], reference, rtol=1e-3)
-            at_floor += np.isclose(samples * noise_std[0], 100.0).tolist()
-    if slack in (1.01, 1.1):
-        assert 0 < np.mean(at_floor) < 1  # both cases of (38)
-
-
-@settings(derandomize=True, deadline=None, max_examples=100)
-@given(samples=st.integers(1, 10000), max_error=st.floats(1e-3, 100))
-def test_a_single_user_gets_the_bound_itself(samples, max_error):
-    noise_std, multiplier, feasible = optimal_noise(np.array([[samples]]), np.ones((1, 1), bool), max_error, 1e-3)
-    assert feasible[0] == (max_error * samples**2 >= 1e-6)
-    if feasible[0]:
-        assert noise_std[0, 0] == pytest.approx(max_error**0.5, rel=1e-12)
-        assert multiplier[0] == pytest.approx(samples**-3.0 * max_error**-2, rel=1e-12)  # (38)
-
-
-def test_equal_users_get_equal_noise():
-    noise_std, _, _ = optimal_noise(np.full((1, 7), 200), np.ones((1, 7), bool), 4.0, 100.0)
-    np.testing.assert_allclose(noise_std, 2.0, rtol=1e-12)
+        noise_std, multiplier, feasible = optimal_noise(samples[None], np.ones((1, users), bool), max_error, 100.0)
+        assert feasible[0]
+        check_kkt(samples, noise_std[0], multiplier[0], max_error, 100.0)
 
 
 def test_noise_at_the_floor_that_just_meets_21_is_feasible():
@@ -155,29 +124,6 @@ def test_random_noise_table_holds_the_start_values_of_the_scheduled():
     assert found["noise"]["noise_std"].to_list() == [2.0, 1.0, 0.0, 4.0, 5.0, 0.0, 0.0, 0.0, 0.0]
     assert found["noise_status"]["status"].to_list() == ["random", "random", "no_user_scheduled"]
     assert found["noise_status"]["multiplier"].null_count() == 3
-
-
-@pytest.mark.parametrize("scheduler", ["random", "optimal"])
-def test_at_table_1_the_optimum_leaks_less_than_any_feasible_start_noise(scheduler):
-    s = resolve({}, {})
-    tables = stage_of.channel(part(s, "channel"), range(60))
-    tables |= stage_of.schedule(part(s, "schedule", scheduler), scheduler, tables)
-    found = stage_of.noise(part(s, "noise", "optimal"), "optimal", tables)
-    samples, start, best = (
-        column.to_numpy().reshape(60, 100)
-        for column in (tables["users"]["samples"], tables["users"]["start_noise_std"], found["noise"]["noise_std"])
-    )
-    served = tables["schedule"]["resource_block"].is_not_null().to_numpy().reshape(60, 100)
-    assert set(found["noise_status"]["status"]) == {"optimal"}
-    compared = 0
-    for r in range(60):
-        k, sigma = samples[r, served[r]], best[r, served[r]]
-        check_kkt(k.astype(float), sigma, found["noise_status"]["multiplier"][r], 12.0, 100.0)
-        random = start[r, served[r]]
-        if (k * random**2).sum() <= 12 * k.sum():
-            compared += 1
-            assert leakage(k, sigma) < leakage(k, random)
-    assert compared > 30
 
 
 # Allocations of what (36) leaves.

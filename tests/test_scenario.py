@@ -18,7 +18,8 @@ from pwfl.scenario.fields import Section, parameter, stages_of
 from pwfl.scenario.values import UndeclaredError, Values, plain, replaced
 from pwfl.stages import STAGES
 from pwfl.systems import registry
-from pwfl.systems.multicell import allocation, bounds, urban
+from pwfl.systems.multicell import bounds
+from pwfl.systems.multicell.beyond import allocation, urban
 from pwfl.systems.multicell.parameters import Multicell
 
 

@@ -15,10 +15,8 @@ from polars.testing import assert_frame_equal
 import stage_of
 from pipeline import part
 from pwfl.scenario import resolve
-from pwfl.systems.multicell import assignment, integer_program, reference
-from pwfl.systems.multicell import schedule as multicell
+from pwfl.systems.multicell import assignment, integer_program, power, reference
 from pwfl.systems.multicell.channel import StartValueError
-from pwfl.systems.multicell.interference import Uplink
 
 SOLVERS = ["GLPK_MI", "HIGHS"]
 
@@ -75,15 +73,9 @@ def test_a_cell_gets_the_most_value_then_the_least_power(cell):
     else:
         assert merit(block[0], *cell) == best
         assert status[0] == ("assignment" if best == relaxed and status[0] == "assignment" else "integer_program")
-
-
-@settings(derandomize=True, deadline=None, max_examples=400)
-@given(cells())
-def test_the_integer_program_gets_the_most_value_then_the_least_power(cell):
-    best, block = brute_force(*cell), integer_program.solve(*cell)
+    block = integer_program.solve(*cell)
     assert (block is None) == (best is None)
-    if best is not None:
-        assert merit(block, *cell) == best
+    assert best is None or merit(block, *cell) == best
 
 
 # GLPK's presolve leaves no column of this one.
@@ -96,8 +88,7 @@ PRESOLVED = np.array([2.5, -1, 1, -1]), np.array([-1.0, -2, 1, 2]), 5.0, np.arra
 def reference_against_brute_force(solver, cell):
     best, block = brute_force(*cell), reference.solve(*cell, solver)
     assert (block is None) == (best is None)
-    if best is not None:
-        assert merit(block, *cell) == best
+    assert best is None or merit(block, *cell) == best
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -108,33 +99,6 @@ def test_reference_solvers_get_the_most_value_then_the_least_power(solver):
         [sys.executable, "-c", code], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-4000:]
-
-
-def test_cells_with_real_numbers_bound_by_the_noise_budget():
-    rng, statuses = np.random.default_rng(0), []
-    for _ in range(150):
-        users, blocks = rng.integers(4, 7), rng.integers(2, 4)
-        cell = (
-            rng.normal(1, 1, users),
-            rng.normal(0.5, 2, users),
-            rng.normal(-2, 3),
-            rng.exponential(0.6, (users, blocks)),
-        )
-        best = brute_force(*cell)
-        block, status = assignment.solve(cell[0][None], cell[1][None], np.array([cell[2]]), cell[3][None])
-        statuses.append(status[0])
-        assert (status[0] == "infeasible_kept") == (best is None)
-        if best is not None:
-            assert merit(block[0], *cell) == pytest.approx(best, rel=1e-12, abs=1e-12)
-    assert all(statuses.count(s) > 20 for s in ("assignment", "integer_program", "infeasible_kept"))
-
-
-def test_a_user_wanted_on_a_block_only_another_can_use_moves_aside():
-    # The most valuable user fits both blocks, the other only the cheaper one.
-    block, _ = assignment.solve(
-        np.array([[5.0, 1.0]]), np.zeros((1, 2)), np.zeros(1), np.array([[[0.1, 0.9], [0.2, np.inf]]])
-    )
-    assert block.tolist() == [[1, 0]]
 
 
 # Algorithm 3
@@ -152,15 +116,11 @@ class Network:
     """A table's realizations as arrays, with the constants of Table I in watts."""
 
     def __init__(self, s, tables):
-        self.model, self.tables, users = s, tables, tables["users"]
+        users = tables["users"].with_columns(pl.col("start_resource_block").fill_null(-1))
         self.count = users["realization"].n_unique()
-
-        def array(column):
-            return users[column].to_numpy().reshape(self.count, -1)
-
-        self.cell, self.samples, self.noise_std = array("cell"), array("samples"), array("start_noise_std")
-        self.power = array("start_power_w")
-        self.start = users["start_resource_block"].fill_null(-1).to_numpy().reshape(self.count, -1)
+        columns = ("cell", "samples", "start_noise_std", "start_power_w", "start_resource_block")
+        arrays = (users[column].to_numpy().reshape(self.count, -1) for column in columns)
+        self.cell, self.samples, self.noise_std, self.power, self.start = arrays
         self.gain = tables["links"]["gain"].to_numpy().reshape(self.count, -1, self.cell.shape[1])
         self.cells, self.blocks = self.gain.shape[1], s.radio.resource_blocks
         self.gamma, self.v_max = s.schedule.gamma, s.privacy.max_noise_error
@@ -174,12 +134,6 @@ class Network:
     def load(self, r, i):
         return self.samples[r, i] * (self.noise_std[r, i] ** 2 - self.v_max)
 
-    def noise_margin(self, r, block):
-        """Right minus left side of (21) over the right side."""
-        a = block >= 0
-        right = self.v_max * sum(self.samples[r, a])
-        return (right - sum(self.samples[r, a] * self.noise_std[r, a] ** 2)) / right if a.any() else 0.0
-
     def program(self, r, s, block):
         """Users, value, load, budget and fraction of (30)-(34) for a cell, the other cells as in `block`."""
         mine = [i for i in range(len(block)) if self.cell[r, i] == s]
@@ -192,63 +146,49 @@ class Network:
         value, load = (np.array([f(r, i) for i in mine]) for f in (self.value, self.load))
         return mine, value, load, -sum(self.load(r, j) for j in others), fraction
 
-    def scheduler_blocks(self, solver="assignment"):
-        """Blocks and statuses of the scheduler's pass over the cells, before powers and unscheduling."""
-        model = self.model.model_copy(update={"schedule": self.model.schedule.model_copy(update={"solver": solver})})
-        users = self.tables["users"]
-        uplink = Uplink.of(model.radio, users, self.tables["links"])
-        return multicell.optimal_blocks(part(model, "schedule", "optimal"), uplink, users, self.start)
-
 
 BINDING = {"privacy": {"max_noise_error": 9.0}, "schedule": {"gamma": 3e6}}
 
 
-@pytest.mark.parametrize(
-    ("users", "rings", "blocks", "power_dbm"), [(6, 0, 3, 10.0), (16, 1, 2, 10.0), (12, 1, 3, -5.0), (14, 1, 2, -15.0)]
-)
-def test_every_cell_in_turn_gets_the_optimum_of_its_program(users, rings, blocks, power_dbm):
-    override = BINDING | {
-        "network": {"users": users, "rings": rings},
-        "radio": {"resource_blocks": blocks, "max_power_dbm": power_dbm},
-    }
-    s, tables = simulate(override, range(25))
-    network = Network(s, tables)
-    found, status = network.scheduler_blocks()
-    for r in range(network.count):
-        current = network.start[r].copy()
-        for cell in range(network.cells):
-            mine, *program = network.program(r, cell, current)
-            best = brute_force(*program)
-            if best is None:
-                assert status[r, cell] == "infeasible_kept"
-                assert (found[r, mine] == current[mine]).all()
-            else:
-                assert status[r, cell] != "infeasible_kept"
-                assert merit(found[r, mine], *program) == pytest.approx(best, rel=1e-9)
-            current[mine] = found[r, mine]
-        final = tables["schedule"].filter(pl.col("realization") == r)["resource_block"].fill_null(-1).to_numpy()
-        kept = final >= 0
-        assert (final[kept] == found[r, kept]).all()
-        counts = tables["schedule_status"].filter(pl.col("realization") == r)
-        for cell in range(network.cells):
-            inside = network.cell[r] == cell
-            numbers = inside.sum(), (found[r, inside] >= 0).sum(), (found[r, inside] >= 0).sum() - kept[inside].sum()
-            assert counts.row(cell) == (r, 0, cell, status[r, cell], *numbers)
-
-
-def test_the_small_networks_reach_every_status():
+def test_every_cell_in_turn_gets_the_optimum_of_its_program():
     statuses = set()
-    for users, power_dbm in [(16, 10.0), (14, -15.0)]:
-        radio = {"resource_blocks": 2, "max_power_dbm": power_dbm}
-        _, tables = simulate(BINDING | {"network": {"users": users}, "radio": radio}, range(25))
-        statuses |= set(tables["schedule_status"]["status"])
+    for users, rings, blocks, power_dbm in [(6, 0, 3, 10.0), (16, 1, 2, 10.0), (12, 1, 3, -5.0), (14, 1, 2, -15.0)]:
+        radio = {"resource_blocks": blocks, "max_power_dbm": power_dbm}
+        s, tables = simulate(BINDING | {"network": {"users": users, "rings": rings}, "radio": radio}, range(25))
+        network = Network(s, tables)
+        found = tables["schedule"]["assigned_block"].fill_null(-1).to_numpy().reshape(25, -1)
+        status = tables["schedule_status"]["status"].to_numpy().reshape(25, -1)
+        statuses |= set(status.ravel())
+        for r in range(network.count):
+            current = network.start[r].copy()
+            for cell in range(network.cells):
+                mine, *program = network.program(r, cell, current)
+                best = brute_force(*program)
+                assert (status[r, cell] == "infeasible_kept") == (best is None)
+                if best is None:
+                    assert (found[r, mine] == current[mine]).all()
+                else:
+                    assert merit(found[r, mine], *program) == pytest.approx(best, rel=1e-9)
+                current[mine] = found[r, mine]
+            final = tables["schedule"].filter(pl.col("realization") == r)["resource_block"].fill_null(-1).to_numpy()
+            kept = final >= 0
+            assert (final[kept] == found[r, kept]).all()
+            counts = tables["schedule_status"].filter(pl.col("realization") == r)
+            for cell in range(network.cells):
+                inside = network.cell[r] == cell
+                sent = (found[r, inside] >= 0).sum()
+                numbers = inside.sum(), sent, sent - kept[inside].sum()
+                assert counts.row(cell) == (r, 0, cell, status[r, cell], *numbers)
     assert statuses == {"assignment", "integer_program", "infeasible_kept"}
 
 
 # Table I's size: seed 5, realizations where (31) binds in several cells.
 PAPER = [
     pytest.param({"radio": {"resource_blocks": 5}, "schedule": {"gamma": 1e6}}, [33, 54], 4, id="r5_gamma1e6"),
-    pytest.param({"radio": {"resource_blocks": 8}, "schedule": {"gamma": 1e7}}, [12, 16, 19], 8, id="r8_gamma1e7"),
+    # In the last two, blocks differ by 1e-8 of Pmax, which decides among equal values.
+    pytest.param(
+        {"radio": {"resource_blocks": 8}, "schedule": {"gamma": 1e7}}, [12, 16, 19, 53, 48], 8, id="r8_gamma1e7"
+    ),
 ]
 
 
@@ -258,45 +198,11 @@ def test_reference_solvers_schedule_the_same_users_on_the_same_blocks(override, 
     bound = 0
     for r in realizations:
         _, ours = simulate({"seed": 5} | override, range(r, r + 1))
-        radio, weight = override["radio"], override["schedule"] | {"solver": solver}
-        s, theirs = simulate({"seed": 5, "radio": radio, "schedule": weight}, range(r, r + 1))
+        other = {"schedule": override["schedule"] | {"solver": solver}}
+        _, theirs = simulate({"seed": 5} | override | other, range(r, r + 1))
         bound += (ours["schedule_status"]["status"] == "integer_program").sum()
         assert_frame_equal(ours["schedule"], theirs["schedule"], check_exact=True)
-        network = Network(s, ours)
-        blocks = [network.scheduler_blocks(name)[0][0] for name in ("assignment", solver)]
-        value = np.array([network.value(0, i) for i in range(100)])
-        for cell in range(7):
-            totals = [value[(block >= 0) & (network.cell[0] == cell)].sum() for block in blocks]
-            assert totals[0] == pytest.approx(totals[1], rel=1e-12)
     assert bound >= binding
-
-
-@pytest.mark.parametrize(("realization", "solver"), [(53, "HIGHS"), (48, "GLPK_MI")])
-def test_reference_solvers_settle_small_differences_in_power(realization, solver):
-    # Two blocks here differ by 1e-8 of Pmax, which decides among equal values.
-    radio, weight = {"resource_blocks": 8}, {"gamma": 1e7}
-    one = range(realization, realization + 1)
-    _, ours = simulate({"seed": 5, "radio": radio, "schedule": weight}, one)
-    _, theirs = simulate({"seed": 5, "radio": radio, "schedule": weight | {"solver": solver}}, one)
-    assert_frame_equal(ours["schedule"], theirs["schedule"], check_exact=True)
-
-
-def test_the_binding_program_agrees_with_highs_at_the_size_of_a_cell():
-    rng, bound = np.random.default_rng(1), 0
-    for _ in range(12):
-        samples = np.rint(50 + rng.lognormal(4, 1, 18))
-        noise_std = rng.uniform(1, 6, 18) * 100 / samples
-        value, load = samples - 1e7 / (samples * noise_std) ** 2, samples * (noise_std**2 - 12)
-        fraction = rng.lognormal(-2, 2, (18, 8))
-        free, _ = assignment.solve(value[None], load[None], np.array([np.inf]), fraction[None])
-        budget = load[free[0] >= 0].sum() - rng.uniform(0, 4000)
-        ours, theirs = (f(value, load, budget, fraction) for f in (integer_program.solve, highs))
-        assert (ours is None) == (theirs is None)
-        if ours is not None:
-            bound += 1
-            cell = value, load, budget, fraction
-            assert merit(ours, *cell) == pytest.approx(merit(theirs, *cell), rel=1e-9, abs=1e-6)
-    assert bound >= 8
 
 
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
@@ -312,125 +218,80 @@ def test_a_solver_that_does_not_end_is_stopped_and_says_so(solver, monkeypatch):
         simulate(override | weight, range(2))
 
 
-def highs(value, load, budget, fraction):
-    return reference.solve(value, load, budget, fraction, "HIGHS")
-
-
-def test_equal_values_within_a_binding_budget():
-    # All users hold as many samples: many sets are worth the same.
-    rng = np.random.default_rng(2)
-    value, load = np.full(12, 105.0), 105 * (rng.uniform(1, 6, 12) ** 2 * 0.9 - 12)
-    fraction = rng.uniform(0.001, 1.2, (12, 4))
-    cell = value, load, np.sort(load)[:4].sum() + 300, fraction
-    assert merit(integer_program.solve(*cell), *cell) == pytest.approx(merit(highs(*cell), *cell), rel=1e-6)
-
-
 # Constraints on what comes out
 
 
 SCENARIOS = {
     "seed": st.integers(0, 2**40),
-    "users": st.integers(1, 30),
+    "users": st.integers(1, 40),
     "rings": st.integers(0, 2),
-    "blocks": st.integers(1, 5),
-    "power_dbm": st.sampled_from([-20.0, 0.0, 10.0, 30.0]),
+    "blocks": st.integers(1, 6),
+    "power_dbm": st.sampled_from([-20.0, 0.0, 10.0, 30.0, 60.0]),
+    "rate": st.sampled_from([1e3, 1e5, 1e6]),
     "gamma": st.sampled_from([0.0, 1e6, 1e7]),
+    "max_error": st.sampled_from([6.0, 12.0]),
 }
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
-@given(scheduler=st.sampled_from(["random", "optimal"]), scheme=st.sampled_from(["random", "optimal"]), **SCENARIOS)
-def test_every_output_satisfies_22_to_26(seed, users, rings, blocks, power_dbm, gamma, scheduler, scheme):
+SCHEMES = [
+    *product(["random", "optimal"], ["random", "optimal"]),
+    *[("joint", "random"), ("joint", "optimal"), ("joint_noise", "optimal"), ("joint_snr", "equal_max")],
+]
+
+
+@settings(derandomize=True, deadline=None, max_examples=90)
+@given(scheme=st.sampled_from(SCHEMES), **SCENARIOS)
+def test_every_output_satisfies_21_to_26(scheme, seed, users, rings, blocks, power_dbm, rate, gamma, max_error):
     override = {
         "seed": seed,
         "network": {"users": users, "rings": rings},
-        "radio": {"resource_blocks": blocks, "max_power_dbm": power_dbm},
-        "schedule": {"gamma": gamma},
+        "radio": {"resource_blocks": blocks, "max_power_dbm": power_dbm, "min_rate_bps": rate},
+        "privacy": {"max_noise_error": max_error},
+        "schedule": {"gamma": gamma, "searches": 8},
     }
     try:
-        s, tables = simulate(override, range(6), scheduler, scheme)
+        s, tables = simulate(override, range(4), *scheme)
     except StartValueError:
         assume(False)
+    outcome = stage_of.account(part(s, "account"), tables)["outcome"]
     frame = pl.concat(
         [tables["users"], tables["schedule"].drop("realization", "user"), tables["noise"].select("noise_std")],
         how="horizontal",
     )
-    served = frame.drop_nulls("resource_block")
+    served, joint = frame.drop_nulls("resource_block"), scheme[0].startswith("joint")
+    assert not joint or tables["schedule_status"]["unscheduled"].sum() == 0
     assert not served.select("realization", "cell", "resource_block").is_duplicated().any()  # (23); (24): one column
     assert served["resource_block"].is_between(0, blocks - 1).all()
     assert frame["power_w"].is_between(0, 1e-3 * 10 ** (power_dbm / 10) * (1 + 1e-12)).all()  # (25)
-    assert (served["rate_bps"] >= s.radio.min_rate_bps * (1 - 1e-6)).all()  # (26)
-    rest = frame.filter(pl.col("resource_block").is_null())
-    assert (rest["power_w"] == 0).all()
-    assert (rest["rate_bps"] == 0).all()
-    assert (rest["noise_std"].fill_null(0) == 0).all()
+    assert (served["rate_bps"] >= rate * (1 - 1e-6)).all()  # (26)
+    rest = frame.filter(pl.col("resource_block").is_null()).select("power_w", "rate_bps", "noise_std")
+    assert (rest.fill_null(0) == 0).to_numpy().all()
     status = dict(tables["noise_status"].select("realization", "status").rows())
     for (r,), group in served.group_by("realization"):
-        assert status[r] in ("random", "optimal", "infeasible")
+        assert status[r] in (scheme[1], "infeasible")
         if status[r] == "infeasible":
+            assert not joint
             assert group["noise_std"].is_null().all()
             continue
         samples, noise_std = group["samples"].to_numpy(), group["noise_std"].to_numpy()
         assert (samples * noise_std >= s.privacy.min_noise * (1 - 1e-12)).all()  # (22)
-        if scheme == "optimal":
-            left, right = (samples * noise_std**2).sum(), s.privacy.max_noise_error * samples.sum()
-            assert left <= right * (1 + 1e-12)  # (21)
-    assert all(status[r] == "no_user_scheduled" for r in set(range(6)) - set(served["realization"]))
-
-
-@settings(derandomize=True, deadline=None, max_examples=40)
-@given(**SCENARIOS)
-def test_the_blocks_before_unscheduling_keep_21(seed, users, rings, blocks, power_dbm, gamma):
-    override = {
-        "seed": seed,
-        "network": {"users": users, "rings": rings},
-        "radio": {"resource_blocks": blocks, "max_power_dbm": power_dbm},
-        "schedule": {"gamma": gamma},
-        "privacy": {"max_noise_error": 10.0},
-    }
-    try:
-        network = Network(*simulate(override, range(6)))
-    except StartValueError:
-        assume(False)
-    block, status = network.scheduler_blocks()
-    for r in range(6):
-        assert network.noise_margin(r, block[r]) >= -1e-12
-        kept = np.isin(network.cell[r], np.flatnonzero(status[r] == "infeasible_kept"))
-        assert (block[r, kept] == network.start[r, kept]).all()
-
-
-def test_the_random_scheduler_takes_the_start_blocks_and_only_loses_users():
-    _, tables = simulate({}, range(30), "random", "random")
-    start, final = tables["users"]["start_resource_block"], tables["schedule"]["resource_block"]
-    kept = final.is_not_null()
-    assert (final.filter(kept) == start.filter(kept)).all()
-    assert final.null_count() > start.null_count()
-    assert set(tables["schedule_status"]["status"]) == {"random"}
-    assert tables["schedule_status"]["unscheduled"].sum() == final.null_count() - start.null_count()
-
-
-def test_the_optimal_scheduler_beats_the_random_one_in_the_paper_objective():
-    objective = {}
-    for scheduler in ("random", "optimal"):
-        _, tables = simulate({}, range(100), scheduler, "random")
-        frame = tables["users"].with_columns(tables["schedule"]["resource_block"], tables["noise"]["noise_std"])
-        left_out = frame.filter(pl.col("resource_block").is_null())["samples"].sum()
-        leaked = frame.drop_nulls("resource_block").select((pl.col("samples") * pl.col("noise_std")) ** -2).sum().item()
-        objective[scheduler] = left_out + 1e6 * leaked
-    assert objective["optimal"] < 0.9 * objective["random"]
+        if joint or scheme[1] == "optimal":
+            assert (samples * noise_std**2).sum() <= max_error * samples.sum() * (1 + 1e-9)  # (21)
+    assert all(status[r] == "no_user_scheduled" for r in set(range(4)) - set(served["realization"]))
+    kept = outcome.filter(pl.col("noise_error") <= max_error * (1 + 1e-9))  # (21)
+    assert (kept["objective"] >= kept["objective_bound"] * (1 - 1e-9) - 1e-9).all()
+    if scheme in (("joint", "random"), ("joint_noise", "optimal")):
+        assert outcome["objective_gap"].null_count() == 0
+        proven = tables["schedule_status"].group_by("realization", maintain_order=True).first()["status"] == "proven"
+        assert (outcome["proven_optimal"] == proven).all()
 
 
 # Edge cases
 
 
 EDGES = {
-    "one_cell": {"network": {"rings": 0}},
-    "one_block": {"radio": {"resource_blocks": 1}},
-    "one_user": {"network": {"users": 1}},
-    "empty_cells": {"network": {"users": 3, "rings": 2}},
     "more_blocks_than_users": {"network": {"users": 20}, "radio": {"resource_blocks": 30}},
     "equal_samples": {"network": {"users": 40}, "data": {"samples_log_sd": 0.0}, "schedule": {"gamma": 0.0}},
-    "no_privacy_weight": {"schedule": {"gamma": 0.0}},
     "all_privacy_weight": {"schedule": {"gamma": 1e12}},
     "no_path_loss": {"radio": {"path_loss_exponent": 0.0}},
     "steep_path_loss": {"radio": {"path_loss_exponent": 6.0}},
@@ -451,30 +312,8 @@ def test_edge_cases_work(edge, scheduler):
     if edge == "weak":
         assert served.is_empty()
         assert set(tables["noise_status"]["status"]) == {"no_user_scheduled"}
-    elif edge not in ("all_privacy_weight", "no_path_loss", "steep_path_loss", "high_rate", "one_user"):
+    elif edge not in ("all_privacy_weight", "no_path_loss", "steep_path_loss", "high_rate"):
         assert served["realization"].n_unique() == 4
-
-
-def test_fewer_users_than_blocks_in_one_cell_are_all_served():
-    override = {"network": {"users": 3, "rings": 0}, "schedule": {"gamma": 0.0}, "radio": {"max_power_dbm": 60.0}}
-    _, tables = simulate(override, range(20))
-    assert tables["schedule"]["resource_block"].null_count() == 0
-
-
-def test_a_user_barred_on_every_block_is_never_chosen():
-    network = Network(*simulate({"network": {"users": 12}, "radio": {"max_power_dbm": -10.0}}, range(30)))
-    block, status = network.scheduler_blocks()
-    barred = 0
-    for r in range(30):
-        current = network.start[r].copy()
-        for cell in range(7):
-            mine, *_, fraction = network.program(r, cell, current)
-            current[mine] = block[r, mine]
-            hopeless = (fraction > 1).all(axis=1)
-            if status[r, cell] != "infeasible_kept":
-                barred += hopeless.sum()
-                assert (block[r, np.array(mine, int)[hopeless]] == -1).all()
-    assert barred > 10
 
 
 # The same whatever the shard
@@ -493,12 +332,13 @@ SHARDED = {
 }
 
 
-@pytest.mark.parametrize("scheduler", ["random", "optimal"])
+@pytest.mark.parametrize("scheduler", ["random", "optimal", "joint", "joint_noise"])
 @pytest.mark.parametrize("name", SHARDED)
 def test_tables_do_not_depend_on_the_shard(name, scheduler):
-    _, whole = simulate(SHARDED[name], range(40), scheduler)
+    count = 14 if scheduler.startswith("joint") else 40
+    _, whole = simulate(SHARDED[name], range(count), scheduler)
     for size in (1, 7):
-        shards = [simulate(SHARDED[name], range(k, min(k + size, 40)), scheduler)[1] for k in range(0, 40, size)]
+        shards = [simulate(SHARDED[name], range(k, min(k + size, count)), scheduler)[1] for k in range(0, count, size)]
         for table, frame in whole.items():
             assert_frame_equal(frame, pl.concat([shard[table] for shard in shards]), check_exact=True)
 
@@ -506,11 +346,7 @@ def test_tables_do_not_depend_on_the_shard(name, scheduler):
 def test_users_who_are_all_alike_are_scheduled_as_highs_would():
     # Every set of as many users is an optimum: the search would visit millions.
     alike = {"network": {"users": 100, "rings": 0}, "data": {"samples_log_sd": 0.0}, "schedule": {"gamma": 0.0}}
-    found = []
-    for solver in ("assignment", "HIGHS"):
-        s = resolve(alike, {"schedule": {"solver": solver}})
-        tables = stage_of.channel(part(s, "channel"), range(4))
-        found.append(stage_of.schedule(part(s, "schedule", "optimal"), "optimal", tables))
+    found = [simulate({"schedule": {"solver": solver}}, range(4), base=alike)[1] for solver in ("assignment", "HIGHS")]
     assert "integer_program" in found[0]["schedule_status"]["status"].to_list()
     ours, theirs = (f["schedule"].group_by("realization", maintain_order=True) for f in found)
     total = [pl.col("resource_block").is_not_null().sum(), pl.col("power_w").sum()]
@@ -518,28 +354,17 @@ def test_users_who_are_all_alike_are_scheduled_as_highs_would():
         assert mine == pytest.approx(highs, rel=1e-6)
 
 
-@pytest.mark.parametrize("solver", ["GLPK_MI", "HIGHS"])
-def test_a_solver_that_gives_up_is_named_with_realization_and_cell(monkeypatch, solver):
-    from pwfl.systems.multicell import reference
+@pytest.mark.parametrize(
+    ("scheduler", "solver", "module", "function", "error", "told"),
+    [
+        ("optimal", "HIGHS", reference, "solve", reference.SolverError("ended as unbounded"), "realization 7, cell 0"),
+        ("random", "assignment", power, "least_deviation", ArithmeticError("ended as kTimeLimit"), r"realization [78], block \d"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_solved_is_named(monkeypatch, scheduler, solver, module, function, error, told):
+    def give_up(*_):
+        raise error
 
-    def give_up(value, *rest):
-        raise reference.SolverError(f"{solver} ended as unbounded")
-
-    s = resolve({}, {"schedule": {"solver": solver}})
-    tables = stage_of.channel(part(s, "channel"), range(7, 9))
-    monkeypatch.setattr(reference, "solve", give_up)
-    with pytest.raises(reference.SolverError, match=f"realization 7, cell 0: {solver} ended as unbounded"):
-        stage_of.schedule(part(s, "schedule", "optimal"), "optimal", tables)
-
-
-def test_powers_that_cannot_be_found_are_named_with_realization_and_block(monkeypatch):
-    from pwfl.systems.multicell import power
-
-    def give_up(coupling, demand):
-        raise ArithmeticError("power control (35) ended as kTimeLimit")
-
-    s = resolve({}, {})
-    tables = stage_of.channel(part(s, "channel"), range(7, 9))
-    monkeypatch.setattr(power, "least_deviation", give_up)
-    with pytest.raises(ArithmeticError, match=r"realization [78], block \d: power control"):
-        stage_of.schedule(part(s, "schedule", "random"), "random", tables)
+    monkeypatch.setattr(module, function, give_up)
+    with pytest.raises(type(error), match=f"{told}: {error}"):
+        simulate({"schedule": {"solver": solver}}, range(7, 9), scheduler)

@@ -15,7 +15,8 @@ from pwfl.scenario import checks, resolve
 from pwfl.stages import REPORT
 from pwfl.systems import registry
 from pwfl.systems.age_aware import account as age_aware_account
-from pwfl.systems.multicell import account, bounds, channel, claims, intervals, noise, report
+from pwfl.systems.multicell import account, bounds, channel, claims, noise, report
+from pwfl.systems.multicell.beyond import intervals
 from pwfl.watching import UnnamedCodeError, entered, watched
 
 

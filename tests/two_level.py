@@ -46,30 +46,22 @@ def clipped(vectors, clip_norm):
 
 def mean_clipped_gradient(weights, x, y, clip_norm):
     """Mean of the samples' gradients, each clipped."""
-    total = [np.zeros(np.shape(w)) for w in weights]
-    for k in range(len(x)):
-        total = [
-            t + g for t, g in zip(total, clipped(gradient(weights, x[k : k + 1], y[k : k + 1]), clip_norm), strict=True)
-        ]
-    return [t / len(x) for t in total]
+    each = [clipped(gradient(weights, x[k : k + 1], y[k : k + 1]), clip_norm) for k in range(len(x))]
+    return [sum(parts) / len(x) for parts in zip(*each, strict=True)]
 
 
 def clipped_mean_gradient(weights, x, y, clip_norm):
-    """The mean of the samples' gradients, clipped as a whole."""
     return clipped(gradient(weights, x, y), clip_norm)
 
 
 def local_model(weights, user, step_size, clip_norm, generator, user_gradient):
     """A user's model after one noisy step, (7)."""
-    noisy = [
-        g + user.noise_std * generator.standard_normal(g.shape)
-        for g in user_gradient(weights, user.x, user.y, clip_norm)
-    ]
+    gradients = user_gradient(weights, user.x, user.y, clip_norm)
+    noisy = [g + user.noise_std * generator.standard_normal(g.shape) for g in gradients]
     return [w - step_size * g for w, g in zip(weights, noisy, strict=True)]
 
 
 def average(models, counts):
-    """Models' average weighted by `counts`."""
     return [sum(k * w for k, w in zip(counts, parts, strict=True)) / sum(counts) for parts in zip(*models, strict=True)]
 
 

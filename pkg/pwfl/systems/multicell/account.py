@@ -11,13 +11,13 @@ from pwfl.privacy.gaussian import classic_epsilon, exact_epsilon, tight_epsilon,
 from pwfl.scenario.values import replaced
 from pwfl.systems.multicell import objective
 from pwfl.systems.multicell.assigned import KEYS, assigned
-from pwfl.systems.multicell.bound import least_proven, upper_bound
+from pwfl.systems.multicell.beyond.bound import least_proven, upper_bound
+from pwfl.systems.multicell.beyond.costs import interval_costs
+from pwfl.systems.multicell.beyond.intervals import planned
+from pwfl.systems.multicell.beyond.problem import ChosenNoise, GivenNoise
 from pwfl.systems.multicell.bounds import noise_scale
-from pwfl.systems.multicell.costs import costs
 from pwfl.systems.multicell.interference import Uplink
-from pwfl.systems.multicell.intervals import planned
 from pwfl.systems.multicell.model import parameter_count
-from pwfl.systems.multicell.problem import ChosenNoise, GivenNoise
 from pwfl.tables.arrays import beside, to_array
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ TERMS = {
     "local_steps": 1.0,
     "accuracy_of": "the server's global model",
 }
+EPSILONS = ("epsilon_exact", "epsilon_tight", "epsilon_classic")
 ERROR_TOLERANCE = 1e-9  # by which rounding may exceed (21), relative
 GUARANTEES = {
     "per_sample": "guaranteed: every sample's gradient is clipped",
@@ -40,46 +41,27 @@ GUARANTEES = {
 
 
 def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """Leakage of each scheduled user, and each realization's objective, guarantee and bound.
+    """The tables `leakage` of users and `outcome` of realizations.
 
-    Parameters
-    ----------
-    tables
-        `users`, `links`, `schedule`, `noise` and `noise_status`.
-
-    Returns
-    -------
-    The tables `leakage` and `outcome`.
+    `tables` are `users`, `links`, `schedule`, `noise` and `noise_status`.
     """
-    frame = assigned(tables)
-    leakage = leakages(scenario, frame)
-    outcome = participation(frame)
-    for part in (objectives(scenario, tables, frame), convergence(scenario, frame)):
+    frame, training = assigned(tables), scenario.training
+    leakage, outcome = leakages(scenario, frame), participation(frame)
+    costs = interval_costs(scenario, tables).drop("interval").group_by("realization", maintain_order=True).sum()
+    for part in (objectives(scenario, tables, frame), convergence(scenario, frame), costs):
         outcome = beside(outcome, part, "realization")
-    return {
-        "leakage": leakage,
-        "outcome": outcome.join(guarantees(scenario, leakage), on="realization", how="left", maintain_order="left")
-        .pipe(beside, costs(scenario, tables), "realization")
-        .with_columns(
-            epsilon_server=pl.col("epsilon_exact"), **{name: pl.lit(term) for name, term in terms(scenario).items()}
-        ),
-    }
+    outcome = outcome.join(guarantees(scenario, leakage), on="realization", how="left", maintain_order="left")
+    terms = {"guaranteed": training.clipping == "per_sample", "guarantee": GUARANTEES[training.clipping]}
+    terms |= TERMS | {"delta": scenario.privacy.delta, "rounds": training.rounds}
+    outcome = outcome.with_columns(pl.lit(term).alias(name) for name, term in terms.items())
+    return {"leakage": leakage, "outcome": outcome.with_columns(epsilon_server=pl.col("epsilon_exact"))}
 
 
 def leakages(scenario: "Multicell", frame: pl.DataFrame) -> pl.DataFrame:
-    """Leakage (11) of each user who ever sends, and the guarantees that follow from it.
+    """Leakage (11) of each user who ever sends, and the guarantees that follow from it; `frame` is that of `assigned`.
 
     A user leaks in the rounds in which it sends, and zCDP adds up over them. `rho_worst_case`, with `per_user` clipping
     only, is the leakage where one record can turn the clipped mean around: sensitivity 2 L, not 2 L / K_i.
-
-    Parameters
-    ----------
-    frame
-        That of `assigned`.
-
-    Returns
-    -------
-    realization, user, rho, mu, epsilon_exact, epsilon_tight, epsilon_classic, rho_worst_case.
     """
     delta, clip = scenario.privacy.delta, scenario.training.clip_norm
     samples, scheduled, noise_std = (to_array(frame, name, *KEYS) for name in ("samples", "scheduled", "noise_std"))
@@ -106,18 +88,15 @@ def guarantees(scenario: "Multicell", leakage: pl.DataFrame) -> pl.DataFrame:
 
     A record's guarantee is its user's, so `rho_max` and the epsilons are maxima over users.
     """
-    epsilons = ("epsilon_exact", "epsilon_tight", "epsilon_classic")
     worst = leakage.group_by("realization", maintain_order=True).agg(
         rho_total=pl.col("rho").sum(),
         rho_max=pl.col("rho").max(),
         rho_median=pl.col("rho").median(),
-        rho_worst_case=pl.col("rho_worst_case").max(),
-        **{name: pl.col(name).max() for name in epsilons},
+        **{name: pl.col(name).max() for name in ("rho_worst_case", *EPSILONS)},
     )
-    epsilon = pl.col("rho_worst_case").map_batches(
-        lambda rho: pl.Series(exact_epsilon(rho, scenario.privacy.delta)), pl.Float64
-    )
-    return worst.with_columns(epsilon_worst_case=pl.when(pl.col("rho_worst_case").is_not_null()).then(epsilon))
+    delta, rho_worst_case = scenario.privacy.delta, pl.col("rho_worst_case")
+    epsilon = rho_worst_case.map_batches(lambda rho: pl.Series(exact_epsilon(rho, delta)), pl.Float64)
+    return worst.with_columns(epsilon_worst_case=pl.when(rho_worst_case.is_not_null()).then(epsilon))
 
 
 def convergence(scenario: "Multicell", frame: pl.DataFrame) -> pl.DataFrame:
@@ -127,25 +106,19 @@ def convergence(scenario: "Multicell", frame: pl.DataFrame) -> pl.DataFrame:
         constants = replaced(constants, "xi1", training.clip_norm**2)  # which makes Assumption 6 true
     columns = (to_array(frame, name, *KEYS) for name in ("samples", "scheduled", "noise_std"))
     bound = convergence_bound(*columns, parameter_count(training, features.size(scenario)), constants)
-    return pl.DataFrame(
-        {"realization": frame["realization"].unique().sort()}
-        | {name: pl.Series(values, nan_to_null=True) for name, values in bound.items()}
-    ).with_columns(
-        bound=bound_in_words(datasets.SIZES[scenario.data.dataset].classes),
-        bound_premise=pl.lit(premise(training, constants.smoothness)),
+    columns = {name: pl.Series(values, nan_to_null=True) for name, values in bound.items()}
+    guess = log(datasets.SIZES[scenario.data.dataset].classes)  # the loss of equal probabilities, nothing learned
+    words = (
+        pl.when(pl.col("c3").is_null())
+        .then(pl.lit("undefined: nobody is scheduled, or no noise is feasible"))
+        .when(pl.col("c1") >= 1)
+        .then(pl.lit("vacuous: C1 >= 1, it grows from round to round"))
+        .when(pl.col("bound_limit") >= guess)
+        .then(pl.lit(f"vacuous: it tends to {guess:.3g} nats or more, the loss of a guess"))
+        .otherwise(pl.lit(f"tends to less than {guess:.3g} nats, the loss of a guess, if its premises hold"))
     )
-
-
-def terms(scenario: "Multicell") -> dict[str, object]:
-    """The terms under which a scenario's guarantees and costs hold, by the columns of `outcome`."""
-    clipping = scenario.training.clipping
-    return {
-        "delta": scenario.privacy.delta,
-        "rounds": scenario.training.rounds,
-        **TERMS,
-        "guaranteed": clipping == "per_sample",
-        "guarantee": GUARANTEES[clipping],
-    }
+    frame = pl.DataFrame({"realization": frame["realization"].unique().sort()} | columns)
+    return frame.with_columns(bound=words, bound_premise=pl.lit(premise(training, constants.smoothness)))
 
 
 def participation(frame: pl.DataFrame) -> pl.DataFrame:
@@ -163,22 +136,10 @@ def participation(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def objectives(scenario: "Multicell", tables: dict[str, pl.DataFrame], frame: pl.DataFrame) -> pl.DataFrame:
-    """Objective (20) of each realization, how far it is from its bound, and the left side of (21).
+    """Objective (20) of each realization, its bound, and the left side of (21), null where no noise is feasible.
 
-    The objective and the left side of (21) are those of the noise that each user would add if it sent in all rounds at
-    the same budget, in the units of the bounds; see `noise.run`. Both are null where an interval has no feasible noise.
-    Of several intervals, (20) and its bound are means, the left side of (21) is the largest.
-
-    Parameters
-    ----------
-    tables
-        `users`, `links` and `noise_status`.
-    frame
-        That of `assigned`.
-
-    Returns
-    -------
-    realization, objective, noise_error, objective_bound, objective_gap, proven_optimal.
+    They are those of the noise that each user would add if it sent in all rounds at the same budget, in the units of
+    the bounds (`noise.run`). Of several intervals, (20) and its bound are means, the left side of (21) is the largest.
     """
     count = frame["interval"].n_unique()
     scale = noise_scale(scenario) * (planned(scenario.privacy, count) / count) ** 0.5
@@ -213,17 +174,9 @@ def objectives(scenario: "Multicell", tables: dict[str, pl.DataFrame], frame: pl
 def values_bound(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> np.ndarray:
     """What no schedule takes off the objective (20) in each interval, shape (realization, interval).
 
-    The bound is of the problem that leaves open what the scheme's noise leaves open. The noise `random` is the start
-    values, whoever is scheduled: (20) is minimized over schedules and powers. The noise `optimal` follows the schedule:
-    (20) is minimized over schedules, powers and noise. So a schedule that was made for the start values, as that of
-    OptSched+DP, is measured by what it could have been for the noise that came after it. Other noise, such as `target`,
-    is not what (20)-(22) ask for, and has no bound: NaN. Budgets are no part of the problem, so bounds hold for users
-    who stop, too.
-
-    Parameters
-    ----------
-    tables
-        `users`, `links` and `noise_status`.
+    The bound is of the problem that leaves open what the scheme's noise leaves open: with `random`, schedules and
+    powers; with `optimal`, which follows the schedule, noise as well. Other noise is not what (20)-(22) ask for: NaN.
+    Budgets are no part of the problem, so bounds hold for users who stop, too.
     """
     users, gamma, privacy = tables["users"], scenario.schedule.gamma, scenario.privacy
     samples = to_array(users, "samples", "realization", "user")
@@ -243,26 +196,12 @@ def values_bound(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> np.n
 def convergence_bound(
     samples: np.ndarray, scheduled: np.ndarray, noise_std: np.ndarray, dimension: int, constants: "Convergence"
 ) -> dict[str, np.ndarray]:
-    """C1, C2, C3 of Theorem 1 and what its bound tends to.
+    """`c1`, `c2`, `c3` of Theorem 1 and `bound_limit`, what its bound tends to, each of shape (realization,).
 
-    Parameters
-    ----------
-    samples
-        K_i, shape (realization, interval, user).
-    scheduled
-        a_i, boolean, same shape.
-    noise_std
-        sigma_i, per coordinate, same shape.
-    dimension
-        Number d of trained parameters.
-    constants
-        The theorem's, with a value for xi1.
-
-    Returns
-    -------
-    `c1`, `c2`, `c3` and `bound_limit`, each of shape (realization,). C3 is NaN where nobody is scheduled (no update,
-    no noise) or the noise is. The limit is (C2 + C3) / (1 - C1), infinite for C1 >= 1. Of several intervals it is made
-    of the largest C1, C2 and C3, since the theorem bounds each round's progress.
+    `samples` K_i, `scheduled` a_i and `noise_std` sigma_i have shape (realization, interval, user); of several
+    intervals, each of C1, C2 and C3 is the largest. C3 is NaN where nobody is scheduled or the noise is. The limit is
+    (C2 + C3) / (1 - C1), infinite for C1 >= 1. `dimension` is the number d of trained parameters; `constants` has a
+    value for xi1.
     """
     smoothness = constants.smoothness
     left_out = np.where(scheduled, 0, samples).sum(axis=-1) / samples.sum(axis=-1)
@@ -277,20 +216,6 @@ def convergence_bound(
     with np.errstate(divide="ignore"):
         limit = np.where(c1 < 1, (c2 + c3) / (1 - c1), np.where(np.isnan(c3), np.nan, np.inf))
     return {"c1": c1, "c2": c2, "c3": c3, "bound_limit": limit}
-
-
-def bound_in_words(classes: int) -> pl.Expr:
-    """What Theorem 1's bound says, in words. ln(classes) is the loss of equal probabilities, nothing learned."""
-    guess = log(classes)
-    return (
-        pl.when(pl.col("c3").is_null())
-        .then(pl.lit("undefined: nobody is scheduled, or no noise is feasible"))
-        .when(pl.col("c1") >= 1)
-        .then(pl.lit("vacuous: C1 >= 1, it grows from round to round"))
-        .when(pl.col("bound_limit") >= guess)
-        .then(pl.lit(f"vacuous: it tends to {guess:.3g} nats or more, the loss of a guess"))
-        .otherwise(pl.lit(f"tends to less than {guess:.3g} nats, the loss of a guess, if its premises hold"))
-    )
 
 
 def premise(training: "Training", smoothness: float) -> str:

@@ -20,8 +20,3 @@ def assigned(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     return with_both.with_columns(
         noise_std=pl.when(~silent).then("noise_std").otherwise(0.0), scheduled=pl.col("scheduled") & ~silent
     )
-
-
-def intervals(tables: dict[str, pl.DataFrame]) -> int:
-    """How many intervals there are in which the channel stays."""
-    return tables["schedule"]["interval"].n_unique()

@@ -1,11 +1,9 @@
 """A cell's program (30)-(34), solved by its assignment structure, for many realizations at once.
 
-A user brings the same value on every resource block. So the sets of users that can be served at
-once are the independent sets of a transversal matroid, and which of them are optimal depends on
-the order of the values alone. Replacing values by their ranks keeps every optimum, and leaves room
-to break ties exactly: one assignment problem with cost -rank (R + 1) + required power / Pmax finds
-the most valuable set, and among equals the allocation of least total power, since R fractions of
-Pmax never add up to R + 1.
+A user brings the same value on every resource block, so which sets of users are optimal depends on the order of values
+alone. Replacing values by their ranks leaves room to break ties exactly: one assignment problem with cost -rank (R + 1)
++ required power / Pmax finds the most valuable set, and among equals the allocation of least total power, since R
+fractions of Pmax never add up to R + 1.
 """
 
 import numpy as np
@@ -21,26 +19,14 @@ def solve(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Maximize the scheduled users' value within a budget on their load, in one cell.
 
-    Parameters
-    ----------
-    value
-        K_i - gamma / (K_i sigma_i)^2, what scheduling user i takes off the objective (30), shape
-        (realization, user).
-    load
-        K_i (sigma_i^2 - Vmax), what it adds to the noise constraint (31), same shape.
-    budget
-        Vmax sum(K_j) - sum(K_j sigma_j^2) over the other cells' scheduled users, shape (realization,).
-    fraction
-        Required power over Pmax on each block, shape (realization, user, block); above 1, or for
-        a user that is not there infinite: barred by (34).
+    `value` is K_i - gamma / (K_i sigma_i)^2 and `load` K_i (sigma_i^2 - Vmax), shape (realization, user); `budget` is
+    what the other cells' scheduled users leave of (31), shape (realization,). `fraction` is required power over Pmax on
+    each block, shape (realization, user, block); above 1, or infinite for a user that is not there, it is barred by
+    (34).
 
-    Returns
-    -------
-    block
-        Each user's block, -1 for none, shape (realization, user).
-    status
-        `assignment` where (31) does not bind, `integer_program` where it does, `infeasible_kept` where no allocation
-        satisfies it (its blocks are then all -1), shape (realization,).
+    Returns each user's block, -1 for none, shape (realization, user), and a status, shape (realization,): `assignment`
+    where (31) does not bind, `integer_program` where it does, `infeasible_kept` where no allocation satisfies it (its
+    blocks are then all -1).
     """
     blocks = fraction.shape[2]
     allowed = fraction <= 1

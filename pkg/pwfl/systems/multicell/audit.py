@@ -20,9 +20,9 @@ from pwfl.learning.linear import LARGE, linear, linear_losses
 from pwfl.privacy import audit
 from pwfl.privacy.gaussian import exact_epsilon, zcdp
 from pwfl.systems.multicell.assigned import KEYS, assigned
+from pwfl.systems.multicell.beyond.server import counts
 from pwfl.systems.multicell.model import shapes
 from pwfl.systems.multicell.rounds import Senders, advance_function, logits_of, model_of
-from pwfl.systems.multicell.server import counts
 from pwfl.tables.arrays import to_array
 
 if TYPE_CHECKING:

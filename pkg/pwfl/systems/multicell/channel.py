@@ -10,8 +10,10 @@ from pwfl import streams
 from pwfl.learning import datasets
 from pwfl.radio.path_loss import link_gain, rayleigh_power
 from pwfl.radio.units import db_to_ratio, dbm_to_w
-from pwfl.systems.multicell import hexagons, urban
-from pwfl.systems.multicell.intervals import intervals, round_robin
+from pwfl.systems.multicell import hexagons
+from pwfl.systems.multicell.beyond import urban
+from pwfl.systems.multicell.beyond.intervals import intervals
+from pwfl.systems.multicell.interference import round_robin
 from pwfl.tables.arrays import to_array, to_table
 
 if TYPE_CHECKING:
@@ -33,17 +35,9 @@ def run(
 ) -> dict[str, pl.DataFrame]:
     """Users and links of some consecutive realizations.
 
-    Parameters
-    ----------
-    imported
-        The tables `imported_users` and `imported_links` of these realizations, where channels come from outside.
-
-    Raises
-    ------
-    datasets.DataError
-        If the users of a realization hold more samples than the data set has.
-    StartValueError
-        If some realization's start values keep violating (21).
+    `imported` holds the tables `imported_users` and `imported_links` of these, where channels come from outside. Raises
+    datasets.DataError if the users of a realization hold more samples than the data set has, StartValueError if some
+    realization's start values keep violating (21).
     """
     if imported is None:
         users, links = drawn(scenario, realizations)
@@ -83,31 +77,16 @@ def drawn(scenario: "Multicell", realizations: range) -> tuple[pl.DataFrame, pl.
     users_keys = {"realization": realizations, "user": range(users)}
     each = {"interval": range(gain.shape[1]), "station": range(len(station)), "user": range(users)}
     links_keys = {"realization": realizations} | each
-    links = to_table(links_keys, distance_m=distance[:, None], gain=gain)
-    if line_of_sight is None:
-        links = links.with_columns(line_of_sight=None)
-    else:
-        seen = np.broadcast_to(line_of_sight[:, None], gain.shape)
-        links = links.with_columns(line_of_sight=pl.Series(seen.ravel()))
+    sight = None if line_of_sight is None else pl.Series(np.broadcast_to(line_of_sight[:, None], gain.shape).ravel())
+    links = to_table(links_keys, distance_m=distance[:, None], gain=gain).with_columns(line_of_sight=sight)
     return to_table(users_keys, x_m=position[..., 0], y_m=position[..., 1], cell=cell).with_columns(samples=None), links
 
 
 def gains(scenario: "Multicell", realizations: range, distance_m: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """Power gains of links, and which have line of sight, where the path loss tells.
+    """Power gains of links, shape (realization, interval, station, user), and whether in line of sight.
 
-    Only the Rayleigh fading is drawn anew in each interval.
-
-    Parameters
-    ----------
-    distance_m
-        Shape (realization, station, user).
-
-    Returns
-    -------
-    gain
-        Shape (realization, interval, station, user).
-    line_of_sight
-        That of the distances.
+    `distance_m` has shape (realization, station, user). The path loss (17) tells no line of sight: None. Only the
+    Rayleigh fading is drawn anew in each interval.
     """
     seed, radio, shape = scenario.seed, scenario.radio, distance_m.shape[1:]
     # A stream for each interval: its channel is the same whatever their number.
@@ -134,13 +113,8 @@ def gains(scenario: "Multicell", realizations: range, distance_m: np.ndarray) ->
 def sample_counts(seed: int, data: "Data", realizations: range, users: int) -> np.ndarray:
     """Numbers of training samples K_i, round(offset + lognormal), int64, shape (realization, user).
 
-    With `samples_total`, sizes are scaled to that sum by largest remainders, every user keeping at
-    least one sample.
-
-    Raises
-    ------
-    datasets.DataError
-        Where a realization needs more samples than there are.
+    With `samples_total`, sizes are scaled to that sum by largest remainders, every user keeping at least one sample.
+    Raises datasets.DataError where a realization needs more samples than there are.
     """
     normal = ndtri(streams.uniforms(seed, "samples", realizations, (users,)))
     size = data.samples_offset + np.exp(data.samples_log_mean + data.samples_log_sd * normal)
@@ -160,30 +134,10 @@ def sample_counts(seed: int, data: "Data", realizations: range, users: int) -> n
 def start_values(
     scenario: "Multicell", realizations: range, cell: np.ndarray, samples: np.ndarray, cells: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Random resource blocks, powers and noise that satisfy (21)-(25), drawn anew until they do.
+    """Random resource blocks (-1: none), powers (watts) and noise that satisfy (21)-(25), drawn anew until they do.
 
-    Parameters
-    ----------
-    cell
-        Each user's station, shape (realization, user).
-    samples
-        K_i, same shape.
-    cells
-        Number of stations.
-
-    Returns
-    -------
-    block
-        Resource blocks, -1 for none, same shape.
-    power
-        Powers, watts.
-    noise
-        Standard deviations of the noise, per coordinate.
-
-    Raises
-    ------
-    StartValueError
-        If a realization's keep violating (21).
+    `cell`, each user's of `cells` stations, `samples` K_i and the results have shape (realization, user); the noise is
+    its standard deviation per coordinate. Raises StartValueError if a realization's keep violating (21).
     """
     seed, privacy = scenario.seed, scenario.privacy
     blocks, users = scenario.radio.resource_blocks, cell.shape[1]

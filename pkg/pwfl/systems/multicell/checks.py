@@ -3,20 +3,23 @@
 from functools import lru_cache
 from importlib.util import find_spec
 from math import exp
-from typing import NamedTuple
 
 from pwfl.learning import datasets
 from pwfl.runtime import files, shards
 from pwfl.scenario.checks import available
 from pwfl.scenario.size import COPIES, FLOAT, LINK_BYTES, layer_bytes, network_bytes
 from pwfl.stages import IMPORTS
-from pwfl.systems.multicell import hexagons, urban
-from pwfl.systems.multicell.intervals import intervals
+from pwfl.systems.multicell import hexagons
+from pwfl.systems.multicell.beyond import urban
+from pwfl.systems.multicell.beyond.intervals import intervals
 from pwfl.systems.multicell.parameters import Multicell
 
 POWER_LAW = ("path_loss_exponent", "fading_scale", "min_distance_m")  # parameters that only this path loss reads
 MAX_PRIVACY_WEIGHT = 1e12  # of a user's leakage in the objective, in samples
 MAX_EFFICIENCY = 20  # bit/s per Hz that a minimum rate may ask for
+NO_GLPK = (
+    "schedule.solver: GLPK_MI is not installed; install pwfl with its extra `glpk`, or use `assignment` or `HIGHS`"
+)
 FOR_NOISE = {"joint_noise": "optimal", "joint_snr": "equal_max"}  # schedulers, and what they are made for
 
 
@@ -27,12 +30,9 @@ def consistent(scenario: Multicell) -> None:
     if scenario.channel.links is None:
         _check_path_loss(scenario)
     _check_limits(scenario)
-    _check_data(scenario)
-    _check_target(scenario)
-    _check_training(scenario)
+    _check_learning(scenario)
     _check_coherence(scenario)
     _check_schemes(scenario)
-    _check_convergence(scenario)
 
 
 def _check_limits(scenario: Multicell) -> None:
@@ -47,11 +47,17 @@ def _check_limits(scenario: Multicell) -> None:
             f"radio.min_rate_bps: {radio.min_rate_bps:g} is more than {limit:g}, {MAX_EFFICIENCY} bit/s for "
             "every Hz of radio.bandwidth_hz; no link is that good"
         )
+    strong_convexity, smoothness = scenario.convergence.strong_convexity, scenario.convergence.smoothness
+    if strong_convexity > smoothness:
+        raise ValueError(
+            f"convergence.strong_convexity: {strong_convexity} exceeds convergence.smoothness: {smoothness}; "
+            "Assumption 5 needs mu <= L"
+        )
 
 
-def _check_data(scenario: Multicell) -> None:
-    data = scenario.data
-    if scenario.training.test_variants and data.validation:
+def _check_learning(scenario: Multicell) -> None:
+    data, training = scenario.data, scenario.training
+    if training.test_variants and data.validation:
         raise ValueError(
             f"training.test_variants: only test images have variants, and data.validation: {data.validation} "
             "takes their place; leave one of them out"
@@ -61,24 +67,6 @@ def _check_data(scenario: Multicell) -> None:
             f"data.partition: iid is of users alike, and data.samples_log_sd: {data.samples_log_sd:g} gives "
             "them different numbers of samples; set that to 0, or take `quantity`"
         )
-
-
-def _check_target(scenario: Multicell) -> None:
-    target, wanted = scenario.privacy.target_epsilon, [s.name for s in scenario.schemes if s.noise == "target"]
-    if wanted and target is None:
-        raise ValueError(
-            f"privacy.target_epsilon: is empty, and the scheme {wanted[0]!r} has `noise: target`; "
-            "give the epsilon that its noise is set for"
-        )
-    if wanted and scenario.training.clipping == "per_user":
-        raise ValueError(
-            f"training.clipping: per_user guarantees no leakage (11), so no noise has the epsilon that the scheme "
-            f"{wanted[0]!r} asks for; it needs `per_sample`"
-        )
-
-
-def _check_training(scenario: Multicell) -> None:
-    training = scenario.training
     if training.model != "dense" and training.clipping == "per_user":
         raise ValueError(
             f"training.clipping: per_user is for `model: dense`; the engine of `model: {training.model}` clips "
@@ -120,21 +108,22 @@ def _check_coherence(scenario: Multicell) -> None:
 
 def _check_schemes(scenario: Multicell) -> None:
     for scheme in scenario.schemes:
+        if scheme.noise == "target" and scenario.privacy.target_epsilon is None:
+            raise ValueError(
+                f"privacy.target_epsilon: is empty, and the scheme {scheme.name!r} has `noise: target`; "
+                "give the epsilon that its noise is set for"
+            )
+        if scheme.noise == "target" and scenario.training.clipping == "per_user":
+            raise ValueError(
+                f"training.clipping: per_user guarantees no leakage (11), so no noise has the epsilon that the scheme "
+                f"{scheme.name!r} asks for; it needs `per_sample`"
+            )
         if scheme.scheduler in FOR_NOISE and scheme.noise == "random":
             raise ValueError(
                 f"schemes: {scheme.name!r} has `scheduler: {scheme.scheduler}`, whose schedule keeps (21) with the "
                 f"noise of (36), not with start values; give it `noise: {FOR_NOISE[scheme.scheduler]}`, or take "
                 "`scheduler: joint`"
             )
-
-
-def _check_convergence(scenario: Multicell) -> None:
-    strong_convexity, smoothness = scenario.convergence.strong_convexity, scenario.convergence.smoothness
-    if strong_convexity > smoothness:
-        raise ValueError(
-            f"convergence.strong_convexity: {strong_convexity} exceeds convergence.smoothness: {smoothness}; "
-            "Assumption 5 needs mu <= L"
-        )
 
 
 def _check_path_loss(scenario: Multicell) -> None:
@@ -189,41 +178,28 @@ def _check_samples(scenario: Multicell) -> None:
 
 def imports(scenario: Multicell) -> dict[str, str]:
     """See `pwfl.scenario.checks`."""
-    if scenario.channel.links is None:
-        return {}
-    paths = dict(zip(IMPORTS, (scenario.channel.links, scenario.channel.users), strict=True))
-    return {table: path for table, path in paths.items() if path is not None}
+    links, users = scenario.channel.links, scenario.channel.users
+    paths = zip(IMPORTS, (links, users if links else None), strict=True)
+    return {table: path for table, path in paths if path is not None}
 
 
 def problems(scenario: Multicell) -> list[str]:
     """See `pwfl.scenario.checks`."""
-    found = []
-    if scenario.schedule.solver == "GLPK_MI" and not find_spec("cvxopt"):
-        found = [
-            "schedule.solver: GLPK_MI is not installed; install pwfl with its extra `glpk`, or use `assignment` or "
-            "`HIGHS`"
-        ]
-    return found + _channel_problems(scenario)
-
-
-class Held(NamedTuple):
-    """What files of channels from outside hold: realizations, users, and samples of the realization with most."""
-
-    realizations: int
-    users: int
-    samples: int | None
-    fullest: int
+    missing = scenario.schedule.solver == "GLPK_MI" and not find_spec("cvxopt")
+    return [NO_GLPK] * missing + _channel_problems(scenario)
 
 
 @lru_cache
-def _held(contents: tuple[tuple[str, str, str], ...]) -> Held:
-    """What files hold, given as table, path and digest: scenarios of a study mostly share them."""
+def _held(contents: tuple[tuple[str, str, str], ...]) -> tuple[int, int, list[int] | None]:
+    """How many realizations and users files hold, and each realization's samples, where they have any.
+
+    Files are given as table, path and digest: scenarios of a study mostly share them.
+    """
     from pwfl.systems.multicell import imported
 
     users = imported.run({table: path for table, path, _ in contents})[imported.USERS]
-    totals = users.group_by("realization", maintain_order=True).sum()["samples"]
-    most = None if users["samples"].null_count() else totals.max()
-    return Held(len(totals), users["user"].n_unique(), most, totals.arg_max())
+    samples = users.group_by("realization", maintain_order=True).sum()["samples"].to_list()
+    return len(samples), users["user"].n_unique(), None if users["samples"].null_count() else samples
 
 
 def _channel_problems(scenario: Multicell) -> list[str]:
@@ -234,30 +210,30 @@ def _channel_problems(scenario: Multicell) -> list[str]:
     if links is None:
         return [] if users is None else [f"channel.users: {users}: needs gains, a table channel.links of its users"]
     try:
-        held = _held(tuple((table, path, files.content(path)) for table, path in imports(scenario).items()))
+        realizations, count, samples = _held(
+            tuple((table, path, files.content(path)) for table, path in imports(scenario).items())
+        )
     except (OSError, TableError) as error:
         return [f"channel.{'users' if str(error).startswith(f'{users}:') else 'links'}: {error}"]
-    if scenario.network.users != held.users:
-        return [f"network.users: {scenario.network.users} must be the {held.users} of {links}"]
-    if scenario.realizations > held.realizations:
-        return [f"realizations: {scenario.realizations} are more than the {held.realizations} of {links}"]
+    if scenario.network.users != count:
+        return [f"network.users: {scenario.network.users} must be the {count} of {links}"]
+    if scenario.realizations > realizations:
+        return [f"realizations: {scenario.realizations} are more than the {realizations} of {links}"]
     trained = shards.bounds(shards.of(scenario, "train")[-1])[1]
     needed = shards.covering(0, max(trained, scenario.realizations), scenario.shards.optimization)
-    if (count := shards.bounds(needed[-1])[1]) > held.realizations:
+    if (taken := shards.bounds(needed[-1])[1]) > realizations:
         return [
             f"shards.optimization: {scenario.shards.optimization} (and shards.training: {scenario.shards.training}) "
-            f"take {count} realizations, as shards are whole, and {links} has {held.realizations}; lower them"
+            f"take {taken} realizations, as shards are whole, and {links} has {realizations}; lower them"
         ]
-    if held.samples is None:
+    if samples is None:
         try:
             _check_samples(scenario)
         except ValueError as error:
             return [str(error)]
-    elif held.samples > (most := available(scenario.data)):
-        return [
-            f"channel.users: {users}: realization {held.fullest} has {held.samples} samples, {scenario.data.dataset} "
-            f"has {most}"
-        ]
+    elif (largest := max(samples)) > (most := available(scenario.data)):
+        fullest = f"realization {samples.index(largest)} has {largest} samples"
+        return [f"channel.users: {users}: {fullest}, {scenario.data.dataset} has {most}"]
     return []
 
 

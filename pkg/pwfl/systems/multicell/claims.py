@@ -48,13 +48,8 @@ SLIGHTLY_LESS, SLIGHTLY_MORE = Band(least=-SLIGHT, below=0), Band(above=1, most=
 NOT_WORSE, NOT_WORSE_LOSS = Band(least=-SIMILAR), Band(most=SIMILAR_LOSS)
 SIX_POINTS = Band(above=0.06)
 SAME = Band(least=1 - 1e-6, most=1 + 1e-6)
-FADING_KEYS = (  # by which scenarios may differ whose channels are drawn anew, or not
-    "radio.coherence_rounds",
-    "privacy.planned_share",
-    "schemes",
-    "realizations",
-    "training_realizations",
-)
+# By which scenarios may differ whose channels are drawn anew, or not.
+FADING_KEYS = ("radio.coherence_rounds", "privacy.planned_share", "schemes", "realizations", "training_realizations")
 SHARE = "share of the bound"  # of the largest rho of a realization
 LEAKAGES = ("rho_max", "rho_median", "rho_total")
 COLUMNS = ("objective_per_sample", "objective_gap", "scheduled", *LEAKAGES, "accuracy", "loss")
@@ -65,11 +60,12 @@ def _gap_difference(means: np.ndarray) -> np.ndarray:
 
 
 class Quantity(NamedTuple):
-    """A number of each realization: its column, its words, and the function of its means that a claim is about."""
+    """A number of each realization."""
 
     column: str
     words: str
-    function: Callable = difference
+    function: Callable = difference  # of its means, that a claim is about, or of its values
+    measured: Callable = by_means
 
 
 OBJECTIVE = Quantity("objective_per_sample", "mean objective per sample")
@@ -92,9 +88,9 @@ def _declared(places: tuple[int, ...], *rows: tuple) -> tuple[Claim, ...]:
     claims = []
     for number, quantity, words, band, source, printed, *schemes in rows:
         kind = {difference: " (difference)", ratio: " (ratio)"}.get(quantity.function, "")
-        caveat = "{caveat}" if quantity.column in LEAKAGES else ""
+        caveat = "{caveat}" if quantity.column in (SHARE, *LEAKAGES) else ""
         series = [(place, scheme, quantity.column) for place, scheme in product(places, schemes)]
-        text, measured = f"{number}. {quantity.words}: {words}{kind}", by_means(quantity.function, *series)
+        text, measured = f"{number}. {quantity.words}: {words}{kind}", quantity.measured(quantity.function, *series)
         claims.append(Claim(text, band, source + caveat, printed, measured))
     return tuple(claims)
 
@@ -102,15 +98,14 @@ def _declared(places: tuple[int, ...], *rows: tuple) -> tuple[Claim, ...]:
 def _more_accurate(number: int, words: str) -> tuple[Claim, ...]:
     """Claims that setting 1's accuracy is above setting 0's, in each of the paper's schemes."""
     named = ((RND, "RndSched"), (OPT, "OptSched"), (OPT_DP, "OptSched+DP"))
-    return _declared(
-        (1, 0), *((number, ACCURACY, f"{words}, {name}", MORE, OWN, None, scheme) for scheme, name in named)
-    )
+    rows = ((number, ACCURACY, f"{words}, {name}", MORE, OWN, None, scheme) for scheme, name in named)
+    return _declared((1, 0), *rows)
 
 
 def _maximum(shares: np.ndarray) -> Measure | None:
     """The largest rho of a user in all realizations, in units of the bound that (22) sets."""
-    shares = shares[~np.isnan(shares)]
-    return maximum(shares, TRAININGS, 1 + ROUNDING) if len(shares) else None
+    known = shares[~np.isnan(shares)]
+    return maximum(known, TRAININGS, 1 + ROUNDING) if len(known) else None
 
 
 def _factor(of_random: np.ndarray, of_optimal: np.ndarray) -> Measure | None:
@@ -137,39 +132,23 @@ def _apart(series: dict) -> Measure | None:
     return counted(np.abs(both[1] / both[0] - 1).max(initial=0.0), len(columns[0][0]))
 
 
-WITHIN = (  # one setting
-    *_declared(
-        (0,),
-        (1, OBJECTIVE, "OptSched below RndSched", LESS, FIG_4, None, OPT, RND),
-        (1, OBJECTIVE, "OptSched+DP below OptSched", LESS, FIG_4, None, OPT_DP, OPT),
-        (3, ACCURACY, "OptSched above RndSched", MORE, FIG_5, None, OPT, RND),
-        (3, LOSS, "OptSched below RndSched", LESS, FIG_5, None, OPT, RND),
-        (3, ACCURACY, "OptSched+DP slightly degrades OptSched", SLIGHTLY_LESS, FIG_5, "slightly", OPT_DP, OPT),
-        (3, LOSS_RATIO, "OptSched+DP slightly degrades OptSched", SLIGHTLY_MORE, FIG_5, "slightly", OPT_DP, OPT),
-        (5, RHO_MEDIAN, "OptSched+DP leaks less than OptSched", LESS, FIG_5_EF, "substantially reduces", OPT_DP, OPT),
-        (5, RHO_MEDIAN, "OptSched leaks less than RndSched", LESS, CONCLUSION, "if gamma is set properly", OPT, RND),
-    ),
-    Claim(
-        "4. largest rho of RndSched: about the bound of (22) (share of it)",
-        Band(least=0.9, most=1 + ROUNDING),
-        FIG_5_EF + "{caveat}",
-        "around 4, the bound with Table I",
-        by(_maximum, (0, RND, SHARE)),
-    ),
-    Claim(
-        "4. largest rho of OptSched+DP: about an eighth of the bound of (22) (share of it)",
-        Band(least=0.1, most=0.15),
-        FIG_5_EF + "{caveat}",
-        "around 0.5, the bound is 4",
-        by(_maximum, (0, OPT_DP, SHARE)),
-    ),
-    Claim(
-        "4. largest rho: RndSched over OptSched+DP, at least (factor)",
-        Band(least=8),
-        CONCLUSION + "{caveat}",
-        "a factor of 8, from 4 to 0.5",
-        by(_factor, (0, RND, SHARE), (0, OPT_DP, SHARE)),
-    ),
+RND_MAX, OPT_DP_MAX = (Quantity(SHARE, f"largest rho of {name}", _maximum, by) for name in ("RndSched", "OptSched+DP"))
+FACTOR = Quantity(SHARE, "largest rho", _factor, by)
+OF_BOUND, EIGHTH = "about the bound of (22) (share of it)", "about an eighth of the bound of (22) (share of it)"
+OVER = "RndSched over OptSched+DP, at least (factor)"
+WITHIN = _declared(  # one setting
+    (0,),
+    (1, OBJECTIVE, "OptSched below RndSched", LESS, FIG_4, None, OPT, RND),
+    (1, OBJECTIVE, "OptSched+DP below OptSched", LESS, FIG_4, None, OPT_DP, OPT),
+    (3, ACCURACY, "OptSched above RndSched", MORE, FIG_5, None, OPT, RND),
+    (3, LOSS, "OptSched below RndSched", LESS, FIG_5, None, OPT, RND),
+    (3, ACCURACY, "OptSched+DP slightly degrades OptSched", SLIGHTLY_LESS, FIG_5, "slightly", OPT_DP, OPT),
+    (3, LOSS_RATIO, "OptSched+DP slightly degrades OptSched", SLIGHTLY_MORE, FIG_5, "slightly", OPT_DP, OPT),
+    (5, RHO_MEDIAN, "OptSched+DP leaks less than OptSched", LESS, FIG_5_EF, "substantially reduces", OPT_DP, OPT),
+    (5, RHO_MEDIAN, "OptSched leaks less than RndSched", LESS, CONCLUSION, "if gamma is set properly", OPT, RND),
+    (4, RND_MAX, OF_BOUND, Band(least=0.9, most=1 + ROUNDING), FIG_5_EF, "around 4, the bound with Table I", RND),
+    (4, OPT_DP_MAX, EIGHTH, Band(least=0.1, most=0.15), FIG_5_EF, "around 0.5, the bound is 4", OPT_DP),
+    (4, FACTOR, OVER, Band(least=8), CONCLUSION, "a factor of 8, from 4 to 0.5", RND, OPT_DP),
 )
 BEYOND = _declared(  # one setting, schemes that are not the paper's
     (0,),
@@ -228,15 +207,9 @@ INGREDIENTS = {  # parameter -> its value in setting 0, and claims about a setti
 def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
     """The claims as far as the scenarios and their schemes let them be measured.
 
-    Claims that compare settings pair scenarios that are equal in all but R and gamma, in all but how long the channel
-    stays, in all but how they train, or in all but one choice of it; those about few resource blocks (R = 5) are
-    measured where the cells have blocks for at most half of the users. Differences are paired by realization. A
-    training that diverged, or for which no noise was feasible, guesses (accuracy) and has an infinite loss.
-
-    Parameters
-    ----------
-    scenarios
-        A scenario's name -> `scenario` (all that any stage reads) and `realizations` (the report's table).
+    `scenarios` has by name `scenario` (all that any stage reads) and `realizations` (the report's table). Settings are
+    compared that are equal in all but what a claim is about, paired by realization. A training that diverged, or for
+    which no noise was feasible, guesses (accuracy) and has an infinite loss.
     """
     data = {name: _series(content) for name, content in scenarios.items()}
     settings = {name: content["scenario"] for name, content in scenarios.items()}
@@ -254,11 +227,11 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
             add(FEW_BLOCKS, name)
     for names in alike(scenarios, "radio.resource_blocks", "schedule.gamma"):
         for one, other in permutations(names, 2):
-            blocks, gamma = _blocks_and_gamma(settings[one])
-            more, larger = _blocks_and_gamma(settings[other])
-            if more >= blocks and larger > gamma:
+            more = settings[other].radio.resource_blocks - settings[one].radio.resource_blocks
+            larger = settings[other].schedule.gamma - settings[one].schedule.gamma
+            if more >= 0 and larger > 0:
                 add(LARGER_GAMMA, one, other)
-            if more > blocks and larger >= gamma:
+            if more > 0 and larger >= 0:
                 add(MORE_BLOCKS, one, other)
 
     def add_pairs(claims: tuple[Claim, ...], keys: Iterable[str], is_first: Callable[["Multicell"], bool]) -> None:
@@ -293,7 +266,3 @@ def _few_blocks(scenario: "Multicell") -> bool:
     network = scenario.network
     cells = len(hexagons.stations(network.rings, 1.0))
     return 2 * cells * scenario.radio.resource_blocks <= network.users
-
-
-def _blocks_and_gamma(scenario: "Multicell") -> tuple[int, float]:
-    return scenario.radio.resource_blocks, scenario.schedule.gamma

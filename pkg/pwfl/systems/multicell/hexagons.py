@@ -6,15 +6,7 @@ import numpy as np
 def stations(rings: int, cell_radius_m: float) -> np.ndarray:
     """Positions of base stations on a hexagonal grid, in metres, shape (cells, 2).
 
-    The first station is at the origin; ring k adds 6k cells around it. Neighbours are
-    sqrt(3) cell_radius_m apart (Sec. VI-A).
-
-    Examples
-    --------
-    >>> stations(0, 500.0)
-    array([[0., 0.]])
-    >>> [len(stations(rings, 500.0)) for rings in range(3)]
-    [1, 7, 19]
+    The first is at the origin; ring k adds 6k cells around it. Neighbours are sqrt(3) cell_radius_m apart (Sec. VI-A).
     """
     q, r = np.mgrid[-rings : rings + 1, -rings : rings + 1].reshape(2, -1)
     ring = np.maximum.reduce([abs(q), abs(r), abs(q + r)])
@@ -38,12 +30,6 @@ def half_side(rings: int, cell_radius_m: float) -> float:
 
 
 def farthest(rings: int, cell_radius_m: float) -> float:
-    """The largest distance, in metres, from a point of that square to a station.
-
-    Examples
-    --------
-    >>> round(farthest(0, 500.0), 1)
-    707.1
-    """
+    """The largest distance, in metres, from a point of that square to a station."""
     half = half_side(rings, cell_radius_m)
     return float(np.hypot(*(half + abs(stations(rings, cell_radius_m).T))).max())

@@ -15,49 +15,39 @@ KEYS = {LINKS: ("realization", "station", "user"), USERS: ("realization", "user"
 NEEDED = {LINKS: ("gain",), USERS: ()}  # columns besides keys
 OPTIONAL = {LINKS: (), USERS: ("x_m", "y_m", "cell", "samples")}
 METRES = (-1e7, 1e7, "metres from an origin nearby")
-REAL = {  # columns of real numbers: least, most, and what they are
+BOUNDS = {  # of columns besides keys: least, most, and what they are
     "gain": (1e-30, 1.0, "a power gain as a ratio, not in dB, and not 0 where there is no path"),
     "x_m": METRES,
     "y_m": METRES,
+    "samples": (1, 10**9, "training samples"),
 }
-MOST_SAMPLES = 10**9
+REAL = ("gain", "x_m", "y_m")
 
 
 def run(paths: Mapping[str, str]) -> dict[str, pl.DataFrame]:
-    """Links and users from outside, as files hold them.
+    """Links and users from outside, of files by table: `imported_links`, and perhaps `imported_users`.
 
-    Parameters
-    ----------
-    paths
-        Files by table: `imported_links`, and perhaps `imported_users`.
-
-    Returns
-    -------
-    Both tables, with a row for each combination of keys, which are numbered from 0. Users whose cell is not given
-    belong to the station of their largest gain, the first of several; what else is not given is null.
-
-    Raises
-    ------
-    TableError
-        Where a file is not what it should be; it names file, row and column.
+    Both tables have a row for each combination of keys, which are numbered from 0. Users whose cell is not given belong
+    to the station of their largest gain, the first of several; what else is not given is null. Raises TableError where
+    a file is not what it should be; it names file, row and column.
     """
     links = _read(paths[LINKS], LINKS)
     gain = to_array(links, "gain", *KEYS[LINKS])
     realizations, stations, count = gain.shape
-    found = to_table({"realization": range(realizations), "user": range(count)}, cell=gain.argmax(axis=1))
+    users = to_table({"realization": range(realizations), "user": range(count)}, cell=gain.argmax(axis=1))
     if path := paths.get(USERS):
         given = _read(path, USERS)
         for key in KEYS[USERS]:
-            if (have := given[key].n_unique()) != (wanted := found[key].n_unique()):
+            if (have := given[key].n_unique()) != (wanted := users[key].n_unique()):
                 raise TableError(f"{path}: has {have} {key}s, must have the {wanted} of {paths[LINKS]}")
         if ("x_m" in given.columns) != ("y_m" in given.columns):
             raise TableError(f"{path}: has only one of the columns 'x_m' and 'y_m'; give both or none")
         if "cell" in given.columns:
             _check_bounds(given, "cell", 0, stations - 1, f"a station of {paths[LINKS]}", path)
-        found = given if "cell" in given.columns else given.with_columns(found["cell"])
+        users = given if "cell" in given.columns else given.with_columns(users["cell"])
     kinds = {"x_m": pl.Float64, "y_m": pl.Float64, "samples": pl.Int64}
-    empty = [pl.lit(None, dtype=kind).alias(name) for name, kind in kinds.items() if name not in found.columns]
-    return {LINKS: links, USERS: found.with_columns(empty)}
+    empty = [pl.lit(None, dtype=kind).alias(name) for name, kind in kinds.items() if name not in users.columns]
+    return {LINKS: links, USERS: users.with_columns(empty)}
 
 
 def _read(path: str, table: str) -> pl.DataFrame:
@@ -75,11 +65,12 @@ def _read(path: str, table: str) -> pl.DataFrame:
     frame = frame.with_columns(_numbers(frame[name], path) for name in frame.columns)
     for key in keys:
         _check_bounds(frame, key, 0, len(frame) - 1, f"{key}s are numbered 0, 1, 2 ...", path)
-    for name in REAL.keys() & set(frame.columns):
-        _check_bounds(frame, name, *REAL[name], path)
-    if "samples" in frame.columns:
-        _check_bounds(frame, "samples", 1, MOST_SAMPLES, "training samples", path)
-    _check_unique(frame, keys, path)
+    for name in filter(BOUNDS.get, frame.columns):
+        _check_bounds(frame, name, *BOUNDS[name], path)
+    twice = frame.select(keys).is_duplicated().arg_true()
+    if len(twice):
+        named = _named(frame.select(keys).row(twice[0], named=True))
+        raise TableError(f"{path}: row {twice[0] + 1}: {named} stands twice")
     frame = frame.sort(keys)
     _check_complete(frame, keys, path)
     return frame
@@ -106,30 +97,21 @@ def _numbers(column: pl.Series, path: str) -> pl.Series:
     if not (column.dtype.is_numeric() or column.dtype == pl.String):
         raise TableError(f"{path}: column {column.name!r}: holds {column.dtype}, must hold {what}")
     numbers = column.cast(kind, strict=False)
-    wrong = numbers.is_null()
-    if column.dtype.is_float():
-        wrong |= numbers != column
-    if wrong.any():
-        row = wrong.arg_true()[0]
-        value = "is empty" if column[row] is None else f"{column[row]!r} is wrong"
-        raise TableError(f"{path}: row {row + 1}: column {column.name!r}: {value}, must hold {what}")
+    _refuse(column, numbers.is_null() | (numbers != column if column.dtype.is_float() else False), f"hold {what}", path)
     return numbers
 
 
 def _check_bounds(frame: pl.DataFrame, name: str, least: float, most: float, what: str, path: str) -> None:
     """Raise TableError for a value beyond its bounds, which NaN is, too."""
-    wrong = (~frame[name].is_between(least, most) | frame[name].is_nan()).arg_true()
-    if len(wrong):
-        value = f"{path}: row {wrong[0] + 1}: column {name!r}: {frame[name][wrong[0]]}"
-        raise TableError(f"{value} is wrong, must be {least:g} to {most:g}: {what}")
+    wrong = ~frame[name].is_between(least, most) | frame[name].is_nan()
+    _refuse(frame[name], wrong, f"be {least:g} to {most:g}: {what}", path)
 
 
-def _check_unique(frame: pl.DataFrame, keys: tuple[str, ...], path: str) -> None:
-    """Raise TableError for a row whose keys another one has."""
-    twice = frame.select(keys).is_duplicated().arg_true()
-    if len(twice):
-        named = _named(frame.select(keys).row(twice[0], named=True))
-        raise TableError(f"{path}: row {twice[0] + 1}: {named} stands twice")
+def _refuse(column: pl.Series, wrong: pl.Series, must: str, path: str) -> None:
+    """Raise TableError for the first wrong value of a column."""
+    for row in wrong.arg_true()[:1]:
+        value = "is empty" if column[row] is None else f"{column[row]!r} is wrong"
+        raise TableError(f"{path}: row {row + 1}: column {column.name!r}: {value}, must {must}")
 
 
 def _check_complete(frame: pl.DataFrame, keys: tuple[str, ...], path: str) -> None:
@@ -145,5 +127,5 @@ def _check_complete(frame: pl.DataFrame, keys: tuple[str, ...], path: str) -> No
         raise TableError(f"{path}: has no row of {named}; all combinations must be there, numbered from 0")
 
 
-def _named(keys: Mapping[str, int]) -> str:
+def _named(keys: dict[str, int]) -> str:
     return ", ".join(f"{key} {number}" for key, number in keys.items())

@@ -1,8 +1,8 @@
 """A cell's program (30)-(34) where the noise constraint (31) binds: exact branch and bound.
 
-Relaxing (31) with a multiplier and forgetting which blocks are barred leaves "take the R largest
-of value - multiplier * load", whose optimum bounds every subtree by two sums. Sets of users that
-the blocks cannot serve are cut off by a matching that grows with the set.
+Relaxing (31) with a multiplier and forgetting which blocks are barred leaves "take the R largest of value - multiplier
+* load", whose optimum bounds every subtree by two sums. Sets of users that the blocks cannot serve are cut off by a
+matching that grows with the set.
 """
 
 import numpy as np
@@ -16,17 +16,9 @@ NODES = 20_000  # of the search tree; at Table I's sizes a search visits tens to
 def solve(value: np.ndarray, load: np.ndarray, budget: float, fraction: np.ndarray) -> np.ndarray | None:
     """The allocation of one cell with most value, then least power; None if none fits the budget.
 
-    Where very many sets of users have the same value, the search would visit them all; beyond NODES
-    it leaves the program to HiGHS, whose answer is the same optimum.
-
-    Parameters
-    ----------
-    value, load, budget, fraction
-        Those of `assignment.solve` in one realization: shapes (user,), (user,), (), (user, block).
-
-    Returns
-    -------
-    Each user's block, -1 for none, shape (user,).
+    Arguments are those of `assignment.solve` in one realization, of shapes (user,), (user,), (), (user, block); the
+    result is each user's block, -1 for none, shape (user,). Where very many sets of users have the same value, the
+    search would visit them all; beyond NODES it leaves the program to HiGHS, whose answer is the same optimum.
     """
     blocks = fraction.shape[1]
     candidate = np.flatnonzero((fraction <= 1).any(axis=1) & ((value > 0) | (load < 0)))
@@ -69,10 +61,7 @@ def _multiplier(value, load, budget, blocks) -> float | None:
 
 
 def _best_sets(value, load, budget, allowed, multiplier) -> list[tuple[int, ...]] | None:
-    """All sets of users of greatest value that fit the budget and the blocks; None beyond NODES.
-
-    Users come by falling weight.
-    """
+    """Sets of users, who come by falling weight, of greatest value that fit budget and blocks; None beyond NODES."""
     users, blocks = allowed.shape
     weight = value - multiplier * load
     gain = np.concatenate([[0.0], np.cumsum(np.maximum(weight, 0.0))]).tolist()
@@ -100,14 +89,7 @@ def _best_sets(value, load, budget, allowed, multiplier) -> list[tuple[int, ...]
         stack.append((user + 1, chosen, total, used, bound, owner))
         if matching := _augment(owner, user, neighbours):
             stack.append(
-                (
-                    user + 1,
-                    (*chosen, user),
-                    total + values[user],
-                    used + loads[user],
-                    bound + weights[user],
-                    matching,
-                )
+                (user + 1, (*chosen, user), total + values[user], used + loads[user], bound + weights[user], matching)
             )
     return None
 

@@ -1,7 +1,7 @@
 """The uplink: who occupies which resource block, what that does to the other cells, and at which rates users send."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -16,36 +16,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Uplink:
-    """The uplink of some realizations, in one interval of rounds in which the channel stays.
+    """The uplink of some realizations, in one interval of rounds in which the channel stays."""
 
-    Attributes
-    ----------
-    gain
-        Power gains h_i,s (17), shape (realization, station, user).
-    cell
-        Each user's station, shape (realization, user).
-    blocks
-        Resource blocks R of each cell.
-    bandwidth_hz
-        Bandwidth B of a block.
-    noise_w
-        Thermal noise B N0 in a block.
-    max_power_w
-        Pmax.
-    min_rate_bps
-        Rmin.
-    realizations
-        The rows' realizations.
-    """
-
-    gain: np.ndarray
-    cell: np.ndarray
-    blocks: int
-    bandwidth_hz: float
-    noise_w: float
-    max_power_w: float
-    min_rate_bps: float
-    realizations: Sequence[int]
+    gain: np.ndarray  # power gains h_i,s (17), shape (realization, station, user)
+    cell: np.ndarray  # each user's station, shape (realization, user)
+    blocks: int  # R, of each cell
+    bandwidth_hz: float  # B, of a block
+    noise_w: float  # thermal noise B N0 in a block
+    max_power_w: float  # Pmax
+    min_rate_bps: float  # Rmin
+    realizations: Sequence[int]  # the rows'
 
     @classmethod
     def of(cls, radio: "Radio", users: pl.DataFrame, links: pl.DataFrame) -> Self:
@@ -59,19 +39,6 @@ class Uplink:
             dbm_to_w(radio.max_power_dbm),
             radio.min_rate_bps,
             users["realization"].unique().sort().to_list(),
-        )
-
-    def heard(self, users: np.ndarray) -> Self:
-        """The uplink where no station hears the other users, who can have no block then; shape (realization, user)."""
-        return replace(self, gain=np.where(users[:, None], self.gain, 0.0))
-
-    def rows(self, chosen: np.ndarray) -> Self:
-        """The uplink of some of the realizations."""
-        return replace(
-            self,
-            gain=self.gain[chosen],
-            cell=self.cell[chosen],
-            realizations=[self.realizations[k] for k in chosen],
         )
 
     @property
@@ -96,6 +63,21 @@ def occupants(uplink: Uplink, block: np.ndarray) -> np.ndarray:
     return table
 
 
+def round_robin(cell: np.ndarray, user_order: np.ndarray, block_order: np.ndarray) -> np.ndarray:
+    """One user per resource block in each cell, users and blocks in random order, until either runs out (Algorithm 2).
+
+    Users are ordered by `user_order`, of `cell`'s shape (realization, user), a cell's blocks by `block_order`, shape
+    (realization, cell, block). Returns each user's block, -1 for none, shape (realization, user).
+    """
+    order = user_order.argsort(axis=1, kind="stable")
+    member, present = members(np.take_along_axis(cell, order, axis=1), block_order.shape[1])
+    block = block_order.argsort(axis=2)
+    row, station, turn = np.nonzero(present[..., : block.shape[2]])
+    result = np.full(cell.shape, -1)
+    result[row, order[row, member[row, station, turn]]] = block[row, station, turn]
+    return result
+
+
 def members(cell: np.ndarray, cells: int, least: int = 1) -> tuple[np.ndarray, np.ndarray]:
     """Users of each cell, padded to the largest number of them and to `least`; and which are real.
 
@@ -110,22 +92,9 @@ def members(cell: np.ndarray, cells: int, least: int = 1) -> tuple[np.ndarray, n
 
 
 def interference(gain: np.ndarray, power_w: np.ndarray, occupant: np.ndarray, cell: int) -> np.ndarray:
-    """Power I_s^(n) that a cell's station receives from the other cells' users, watts, eq. (16).
+    """Power I_s^(n) that a cell hears of the other cells' users, watts, eq. (16), shape (realization, block).
 
-    Parameters
-    ----------
-    gain
-        Power gains, shape (realization, station, user).
-    power_w
-        Transmit powers, shape (realization, user).
-    occupant
-        As returned by `occupants`.
-    cell
-        The cell.
-
-    Returns
-    -------
-    Shape (realization, block).
+    `gain` has shape (realization, station, user), `power_w` (realization, user), `occupant` is that of `occupants`.
     """
     realization = np.arange(len(gain))[:, None, None]
     user = np.maximum(occupant, 0)
@@ -152,11 +121,5 @@ def rates(uplink: Uplink, block: np.ndarray, power_w: np.ndarray) -> np.ndarray:
 
 
 def threshold(min_rate_bps: float, bandwidth_hz: float) -> float:
-    """The signal-to-interference-plus-noise ratio that a minimum rate needs, 2^(Rmin/B) - 1.
-
-    Examples
-    --------
-    >>> round(threshold(360e3, 180e3), 12)
-    3.0
-    """
+    """The signal-to-interference-plus-noise ratio that a minimum rate needs, 2^(Rmin/B) - 1."""
     return float(np.expm1(np.log(2) * min_rate_bps / bandwidth_hz))

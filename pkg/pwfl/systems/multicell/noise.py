@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 
 from pwfl.privacy.gaussian import composed_multiplier
-from pwfl.systems.multicell.allocation import allocate
+from pwfl.systems.multicell.beyond.allocation import allocate
+from pwfl.systems.multicell.beyond.intervals import planned
 from pwfl.systems.multicell.bounds import noise_scale
-from pwfl.systems.multicell.intervals import planned
 from pwfl.systems.multicell.optimal_noise import optimal_noise
 from pwfl.tables.arrays import beside, to_array
 
@@ -17,26 +17,15 @@ if TYPE_CHECKING:
 
 
 def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """Each scheduled user's noise standard deviation, and how it was found.
+    """The tables `noise`, each scheduled user's noise standard deviation, and `noise_status`, how it was found.
 
-    Where the channel is drawn anew, each interval has its own. A scheme's noise is what a user would add if it sent in
-    all T rounds, and stands for a leakage rho, its budget. A user who plans for n rounds spends rho / n in each, so it
-    adds sqrt(n / T) times that noise; the scheduler lets it send in no more. Bounds (21) and (22) are on the noise
-    before that, and before it is scaled to the clipping norm and rounds (`privacy.bounds`).
+    `scheme` is `random` (start values), `optimal` (36), one of `allocation.ALLOCATIONS`, which share out anew what (36)
+    leaves, or `target`: every user's records get the same epsilon, and nothing is asked of (21) and (22). An interval
+    where even the least noise breaks (21) gets nulls and the status `infeasible`; users who are not scheduled get 0.
 
-    Parameters
-    ----------
-    scheme
-        `random` (start values), `optimal` (36), one of `allocation.ALLOCATIONS`, which share out anew what (36) leaves,
-        or `target`: every user's records get the same epsilon, so its noise is in proportion to 1 / K_i, by (11).
-        Nothing is asked of (21) and (22).
-    tables
-        `users` and `schedule`.
-
-    Returns
-    -------
-    The tables `noise` and `noise_status`. An interval where even the least noise breaks (21) gets nulls and the
-    status `infeasible`; users who are not scheduled get 0.
+    A scheme's noise is what a user would add if it sent in all T rounds, and stands for its budget rho. A user who
+    plans for n rounds spends rho / n in each, so it adds sqrt(n / T) times that noise. Bounds (21) and (22) are on the
+    noise before that, and before it is scaled to the clipping norm and rounds (`privacy.bounds`).
     """
     keys = ("realization", "interval", "user")
     users = beside(tables["schedule"], tables["users"], "realization", "user").sort(keys)
@@ -46,15 +35,14 @@ def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> 
     samples, start_noise_std, scheduled = (values.reshape(-1, count) for values in columns)
     multiplier = np.full(len(scheduled), np.nan)
     status = np.full(len(scheduled), scheme, dtype=object)
+    privacy = scenario.privacy
     if scheme == "random":
         noise = np.where(scheduled, start_noise_std, 0.0)
     elif scheme == "target":
-        privacy, training = scenario.privacy, scenario.training
-        sensitivity = 2 * training.clip_norm / samples
+        training = scenario.training
         each = composed_multiplier(privacy.target_epsilon, privacy.delta, training.rounds)
-        noise = np.where(scheduled, each * sensitivity, 0.0)
+        noise = np.where(scheduled, each * (2 * training.clip_norm / samples), 0.0)
     else:
-        privacy = scenario.privacy
         noise, multiplier, feasible = optimal_noise(samples, scheduled, privacy.max_noise_error, privacy.min_noise)
         if scheme != "optimal":
             noise = allocate(scheme, samples, noise)
@@ -62,7 +50,7 @@ def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> 
     status[~scheduled.any(axis=1)] = "no_user_scheduled"
     if scheme != "target":
         noise = noise * noise_scale(scenario)
-    noise = noise * np.sqrt(planned(scenario.privacy, intervals) / intervals)
+    noise = noise * np.sqrt(planned(privacy, intervals) / intervals)
     rows = users.select("realization", "interval").unique(maintain_order=True)
     return {
         "noise": users.select(keys).with_columns(noise_std=pl.Series(noise.ravel(), nan_to_null=True)),

@@ -6,32 +6,14 @@ import numpy as np
 def optimal_noise(
     samples: np.ndarray, scheduled: np.ndarray, max_error: float, min_noise: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The noise that minimizes sum_i a_i / (K_i sigma_i)^2 subject to (21) and (22).
+    """The noise that minimizes sum_i a_i / (K_i sigma_i)^2 subject to (21) and (22); its multiplier kappa; feasibility.
 
-    By the KKT conditions sigma_i = max((K_i^3 kappa)^(-1/4), Nmin / K_i), eq. (38), with kappa the
-    root of (39), where (21) is tight. In x = kappa^(-1/2), the left side of (39) is
-    sum_i max(x / sqrt(K_i), Nmin^2 / K_i): increasing and linear between the points
-    Nmin^2 / sqrt(K_i), so its root is found exactly, by sorting those points.
+    By the KKT conditions sigma_i = max((K_i^3 kappa)^(-1/4), Nmin / K_i), eq. (38), with kappa the root of (39), where
+    (21) is tight. In x = kappa^(-1/2), the left side of (39) is sum_i max(x / sqrt(K_i), Nmin^2 / K_i): increasing and
+    linear between the points Nmin^2 / sqrt(K_i), so its root is found exactly, by sorting those points.
 
-    Parameters
-    ----------
-    samples
-        K_i, shape (realization, user).
-    scheduled
-        a_i, boolean, same shape.
-    max_error
-        Vmax.
-    min_noise
-        Nmin.
-
-    Returns
-    -------
-    noise_std
-        sigma_i, same shape: 0 where not scheduled, NaN where the realization is infeasible.
-    multiplier
-        kappa, shape (realization,); NaN where infeasible or nobody is scheduled.
-    feasible
-        Whether sigma_i = Nmin / K_i satisfies (21), shape (realization,).
+    `samples` K_i, `scheduled` a_i and sigma_i have shape (realization, user): 0 where not scheduled, NaN where even
+    sigma_i = Nmin / K_i breaks (21), which is infeasible. kappa has shape (realization,), NaN where there is none.
     """
     samples = np.asarray(samples, float)
     slope = np.where(scheduled, samples**-0.5, 0.0)

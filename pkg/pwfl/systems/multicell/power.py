@@ -1,7 +1,7 @@
 """Transmit powers (35): minimize ||A p - b||_1 over 0 <= p <= Pmax, where A p = b is (29).
 
-Only users on the same resource block interact, so the problem falls apart into one small one per
-block. Where the linear system's solution lies in the box, it is the optimum.
+Only users on the same resource block interact, so the problem falls apart into one small one per block. Where the
+linear system's solution lies in the box, it is the optimum.
 """
 
 import highspy
@@ -36,25 +36,10 @@ def powers(uplink: Uplink, block: np.ndarray) -> np.ndarray:
 
 
 def equations(gain: np.ndarray, occupant: np.ndarray, sinr: float, noise: float) -> tuple[np.ndarray, np.ndarray]:
-    """A and b of (29), block by block, powers and noise in units of Pmax.
+    """A, shape (realization, block, cell, cell), and b of (29), block by block, powers and noise in units of Pmax.
 
-    Parameters
-    ----------
-    gain
-        Power gains, shape (realization, station, user).
-    occupant
-        As returned by `occupants`.
-    sinr
-        Signal-to-interference-plus-noise ratio that the minimum rate needs.
-    noise
-        Thermal noise in a block over Pmax.
-
-    Returns
-    -------
-    coupling
-        A, shape (realization, block, cell, cell). A cell that leaves the block unused has the row p = 0.
-    demand
-        b, shape (realization, block, cell).
+    `gain` has shape (realization, station, user), `occupant` is that of `occupants`, `sinr` the ratio that the minimum
+    rate needs. A cell that leaves the block unused has the row p = 0.
     """
     user = occupant.transpose(0, 2, 1)  # (realization, block, cell)
     used = user >= 0

@@ -17,13 +17,9 @@ class SolverError(RuntimeError):
 def solve(value: np.ndarray, load: np.ndarray, budget: float, fraction: np.ndarray, solver: str) -> np.ndarray | None:
     """The allocation of one cell with most value, then least power; None if none fits the budget.
 
-    Two integer programs: the first finds the greatest value, the second the least power at that value. Arguments
-    and result are those of `integer_program.solve`, `solver` is CVXPY's name.
-
-    Raises
-    ------
-    SolverError
-        If a program ends neither optimal nor infeasible, or not within TIME_LIMIT_S.
+    Two integer programs: the first finds the greatest value, the second the least power at that value. Arguments and
+    result are those of `integer_program.solve`, `solver` is CVXPY's name. Raises SolverError if a program ends neither
+    optimal nor infeasible, or not within TIME_LIMIT_S.
     """
     if not len(value):
         return np.full(0, -1) if budget >= 0 else None

@@ -9,7 +9,7 @@ import polars as pl
 from pwfl.report import results, theme
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.bounds import leakage_bound
-from pwfl.tables.arrays import beside
+from pwfl.tables.arrays import beside, to_table
 
 if TYPE_CHECKING:
     from pwfl.systems.multicell.parameters import Multicell, Network
@@ -24,6 +24,8 @@ DOTS = 100  # realizations shown one by one
 SIDE = 460  # of a map, in pixels
 CELL_COLOURS = ["#8DD3C7", "#8C564B", "#BEBADA", "#FB8072", "#1B5E20", "#B3DE69", "#FCCDE5"]  # none is a scheme's
 LINKS = 7  # of one user, the strongest ones
+RINGED = "ringed: users whom a scheme schedules"
+PRIVACY = ["rho_max", "rho_total", "epsilon_exact", "epsilon_tight", "epsilon_classic"]
 
 
 def topology(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
@@ -33,17 +35,16 @@ def topology(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Laye
     """
     network = scenario.network
     first = tables["users"]["realization"].min()
-    users = tables["users"].filter(pl.col("realization") == first)
+    users = tables["users"].filter(realization=first)
     links = tables["links"].filter(realization=first, interval=0)
     count = links["station"].n_unique()
     heading, axes = f"{len(users)} users, {count} stations", ("x (m)", "y (m)")
     if users["x_m"].null_count():
         return theme.empty("positions of the users are not known", *axes, heading)
-    scheduled = tables["schedule"].filter(pl.col("realization") == first).drop_nulls("resource_block")
+    scheduled = tables["schedule"].filter(realization=first).drop_nulls("resource_block")
     by_user = scheduled.group_by("user", maintain_order=True).agg(
-        scheduled_by=pl.col("scheme").unique(maintain_order=True)
+        scheduled_by=pl.col("scheme").unique(maintain_order=True).str.join(", ")
     )
-    by_user = by_user.with_columns(pl.col("scheduled_by").list.join(", "))
     users = users.join(by_user, on="user", how="left", maintain_order="left")
     located = not links["distance_m"].null_count()
     limits, colours = alt.Scale(zero=False), [CELL_COLOURS[k % len(CELL_COLOURS)] for k in range(count)]
@@ -51,111 +52,54 @@ def topology(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Laye
         half = hexagons.half_side(network.rings, network.cell_radius_m)
         limits = alt.Scale(domain=[-half, half], nice=False)
         colours = cell_colours(hexagons.stations(network.rings, network.cell_radius_m), network.cell_radius_m)
-    x, y = (alt.X("x_m:Q", title=axes[0], scale=limits), alt.Y("y_m:Q", title=axes[1], scale=limits))
+    place = {"x": alt.X("x_m:Q", title=axes[0], scale=limits), "y": alt.Y("y_m:Q", title=axes[1], scale=limits)}
     few = count <= len(CELL_COLOURS)  # of more, a legend has no room: stations have their numbers
-    colour = alt.Color(
-        "cell:N",
-        title="Cell",
-        scale=alt.Scale(domain=list(range(count)), range=colours),
-        legend=theme.legend("circle", symbolStrokeWidth=0.5) if few else None,
-    )
+    legend = theme.legend("circle", symbolStrokeWidth=0.5) if few else None
+    colour = alt.Color("cell:N", title="Cell", scale=alt.Scale(domain=list(range(count)), range=colours), legend=legend)
+    grey = theme.legend("circle", symbolStrokeWidth=0.5, symbolFillColor="#888", symbolStrokeColor="#888")
+    size = alt.Size("samples:Q", title="Training samples", scale=alt.Scale(range=[30, 400]), legend=grey)
     picked = alt.selection_point(fields=["cell"], bind="legend" if few else alt.Undefined)
     opacity = theme.faded(picked, hidden=0.12)
-    people = (
-        alt.Chart(users)
-        .mark_circle(stroke="#333", strokeWidth=0.5)
-        .encode(
-            x=x,
-            y=y,
-            color=colour,
-            size=alt.Size(
-                "samples:Q",
-                title="Training samples",
-                scale=alt.Scale(range=[30, 400]),
-                legend=theme.legend("circle", symbolStrokeWidth=0.5, symbolFillColor="#888", symbolStrokeColor="#888"),
-            ),
-            opacity=opacity,
-            tooltip=theme.tips(
-                {
-                    "user:N": "User",
-                    "cell:N": "Cell",
-                    "samples:Q": "Training samples",
-                    "scheduled_by:N": "Scheduled by",
-                    "x_m:Q": ("x (m)", ".0f"),
-                    "y_m:Q": ("y (m)", ".0f"),
-                }
-            ),
-        )
-    )
-    rings = (
-        alt.Chart(users.drop_nulls("scheduled_by"))
-        .mark_point(shape="circle", filled=False, size=420, color="black", strokeWidth=1.5)
-        .encode(x=x, y=y, opacity=opacity)
-    )
-    layers, subtitle = [people, rings], f"realization {first}; ringed: users whom a scheme schedules"
+    named = {"user:N": "User", "cell:N": "Cell", "samples:Q": "Training samples", "scheduled_by:N": "Scheduled by"}
+    tips = theme.tips(named | {"x_m:Q": ("x (m)", ".0f"), "y_m:Q": ("y (m)", ".0f")})
+    people = alt.Chart(users).mark_circle(stroke="#333", strokeWidth=0.5)
+    people = people.encode(**place, color=colour, size=size, opacity=opacity, tooltip=tips)
+    ringed = alt.Chart(users.drop_nulls("scheduled_by"))
+    rings = ringed.mark_point(shape="circle", filled=False, size=420, color="black", strokeWidth=1.5)
+    layers, subtitle = [people, rings.encode(**place, opacity=opacity)], f"realization {first}; {RINGED}"
     if located:
         chosen = users.row(0, named=True)
-        below, above = _stations(network, links.filter(user=chosen["user"]), chosen, x, y)
+        below, above = _stations(network, links.filter(user=chosen["user"]), chosen, place)
         layers = [*below, *layers, *above]
-        subtitle = [
-            f"realization {first}; triangles: stations; ringed: users whom a scheme schedules",
-            f"dashed: links of user {chosen['user']}" + ("" if few else f", the {LINKS} strongest"),
-        ]
+        strongest = "" if few else f", the {LINKS} strongest"
+        dashed = f"dashed: links of user {chosen['user']}{strongest}"
+        subtitle = [f"realization {first}; triangles: stations; {RINGED}", dashed]
     title = alt.TitleParams(heading, subtitle=subtitle)
     side = SIDE if few else 1.5 * SIDE
     return alt.layer(*layers).add_params(picked).properties(width=side, height=side, title=title)
 
 
 def _stations(
-    network: "Network", links: pl.DataFrame, user: dict, x: alt.X, y: alt.Y
+    network: "Network", links: pl.DataFrame, user: dict, place: dict[str, alt.X | alt.Y]
 ) -> tuple[list[alt.Chart], list[alt.Chart]]:
     """What lies under the users, cells and the strongest links of one; and above, stations with their numbers."""
     station = hexagons.stations(network.rings, network.cell_radius_m)
     outline = station[:, None] + hexagons.corners(network.cell_radius_m)[[0, 1, 2, 3, 4, 5, 0]]
-    cells = pl.DataFrame(
-        {
-            "cell": np.repeat(np.arange(len(station)), 7),
-            "corner": np.tile(np.arange(7), len(station)),
-            "x_m": outline[..., 0].ravel(),
-            "y_m": outline[..., 1].ravel(),
-        }
+    cells = to_table({"cell": range(len(station)), "corner": range(7)}, x_m=outline[..., 0], y_m=outline[..., 1])
+    stations = to_table({"cell": range(len(station))}, x_m=station[:, 0], y_m=station[:, 1])
+    links = beside(links, stations.rename({"cell": "station"}), "station").with_columns(
+        user_x_m=pl.lit(user["x_m"]), user_y_m=pl.lit(user["y_m"]), gain_db=10 * pl.col("gain").log10()
     )
-    stations = pl.DataFrame({"cell": np.arange(len(station)), "x_m": station[:, 0], "y_m": station[:, 1]})
-    links = (
-        beside(links, stations.rename({"cell": "station"}), "station")
-        .with_columns(user_x_m=pl.lit(user["x_m"]), user_y_m=pl.lit(user["y_m"]), gain_db=10 * pl.col("gain").log10())
-        .sort("gain", descending=True, maintain_order=True)
-        .head(LINKS)
-    )
-    grid = alt.Chart(cells).mark_line(color="#999", strokeWidth=1).encode(x=x, y=y, detail="cell:N", order="corner:Q")
-    lines = (
-        alt.Chart(links)
-        .mark_rule(strokeDash=[6, 4], color="#333", strokeWidth=1.2)
-        .encode(
-            x=x,
-            y=y,
-            x2="user_x_m:Q",
-            y2="user_y_m:Q",
-            tooltip=theme.tips(
-                {
-                    "user:N": "User",
-                    "station:N": "Station",
-                    "distance_m:Q": ("Distance (m)", ".0f"),
-                    "gain_db:Q": ("Gain (dB)", ".1f"),
-                }
-            ),
-        )
-    )
-    few = network.rings < 2
-    masts = (
-        alt.Chart(stations)
-        .mark_point(shape="triangle-up", filled=True, size=150 if few else 60, color="black", opacity=1)
-        .encode(x=x, y=y, tooltip=theme.tips({"cell:N": "Station"}))
-    )
-    numbers = (
-        alt.Chart(stations).mark_text(dy=14 if few else 11, fontSize=10, color="black").encode(x, y, text="cell:N")
-    )
-    return [grid, lines], [masts, numbers]
+    links = links.sort("gain", descending=True, maintain_order=True).head(LINKS)
+    grid = alt.Chart(cells).mark_line(color="#999", strokeWidth=1).encode(**place, detail="cell:N", order="corner:Q")
+    named = {"user:N": "User", "station:N": "Station"}
+    tips = theme.tips(named | {"distance_m:Q": ("Distance (m)", ".0f"), "gain_db:Q": ("Gain (dB)", ".1f")})
+    lines = alt.Chart(links).mark_rule(strokeDash=[6, 4], color="#333", strokeWidth=1.2)
+    lines = lines.encode(**place, x2="user_x_m:Q", y2="user_y_m:Q", tooltip=tips)
+    few, above = network.rings < 2, alt.Chart(stations)
+    masts = above.mark_point(shape="triangle-up", filled=True, size=150 if few else 60, color="black", opacity=1)
+    numbers = above.mark_text(dy=14 if few else 11, fontSize=10, color="black").encode(**place, text="cell:N")
+    return [grid, lines], [masts.encode(**place, tooltip=theme.tips({"cell:N": "Station"})), numbers]
 
 
 def cell_colours(station: np.ndarray, radius: float) -> list[str]:
@@ -171,13 +115,8 @@ def cell_colours(station: np.ndarray, radius: float) -> list[str]:
 def objective(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Chart:
     """Fig. 4: distribution of the normalized objective."""
     frame = tables["outcome"].with_columns(normalized=pl.col("objective") / pl.col("samples"))
-    return theme.cdf(
-        frame,
-        "normalized",
-        scenario,
-        f"Scheduler's objective, gamma = {scenario.schedule.gamma:g}",
-        "Objective (20) / number of samples",
-    )
+    heading = f"Scheduler's objective, gamma = {scenario.schedule.gamma:g}"
+    return theme.cdf(frame, "normalized", scenario, heading, "Objective (20) / number of samples")
 
 
 def gap(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Chart:
@@ -187,22 +126,14 @@ def gap(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Chart:
     finite = tables["outcome"].filter(pl.col("objective_gap").is_finite())
     scale = alt.Scale(type="symlog", constant=GAP_LINEAR, nice=False)  # optimal schedules, too, whose gap is 0
     ticks = alt.Axis(values=[0, *(GAP_LINEAR * 10.0**k for k in range(7))], format=".4~%")
-    return theme.cdf(finite, "objective_gap", scenario, heading, title).encode(
-        x=alt.X("objective_gap:Q", title=title, scale=scale, axis=ticks)
-    )
+    x = alt.X("objective_gap:Q", title=title, scale=scale, axis=ticks)
+    return theme.cdf(finite, "objective_gap", scenario, heading, title).encode(x=x)
 
 
 def leakage(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Fig. 5 (e), (f): distribution of rho over users and realizations, with the bound of (22)."""
-    bound = leakage_bound(scenario)
-    chart = theme.cdf(
-        tables["leakage"],
-        "rho",
-        scenario,
-        f"Privacy leakage after {scenario.training.rounds} rounds",
-        LEAKAGE,
-        "scheduled users",
-    )
+    bound, heading = leakage_bound(scenario), f"Privacy leakage after {scenario.training.rounds} rounds"
+    chart = theme.cdf(tables["leakage"], "rho", scenario, heading, LEAKAGE, "scheduled users")
     return theme.referenced(chart, bound, f"bound by (22): {bound:.3g}", "x", LEAKAGE)
 
 
@@ -211,34 +142,18 @@ def tradeoff(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Laye
     frame = realizations(tables).select("scheme", "realization", "accuracy", "epsilon_exact").drop_nulls()
     mean = frame.group_by("scheme", maintain_order=True).agg(pl.col("accuracy", "epsilon_exact").mean())
     count, shown = frame["realization"].n_unique(), frame.filter(pl.col("realization") < DOTS)
-    title = alt.TitleParams(
-        "Accuracy against privacy",
-        subtitle=f"dots: the first {theme.counted(min(count, DOTS))}; diamonds: means over {count}",
-    )
+    subtitle = f"dots: the first {theme.counted(min(count, DOTS))}; diamonds: means over {count}"
     colour, chosen, opacity = theme.scheme_colour(scenario, symbol="circle")
-    x = alt.X(
-        "epsilon_exact:Q",
-        title=f"Record-level epsilon at delta = {scenario.privacy.delta:g}",
-        scale=alt.Scale(zero=False),
-    )
-    y = theme.accuracy_axis("accuracy:Q", "Final test accuracy")
+    axis = f"Record-level epsilon at delta = {scenario.privacy.delta:g}"
+    x = alt.X("epsilon_exact:Q", title=axis, scale=alt.Scale(zero=False))
+    shared = {"x": x, "y": theme.accuracy_axis("accuracy:Q", "Final test accuracy"), "color": colour}
     tips = {"scheme:N": "Scheme", "epsilon_exact:Q": ("Epsilon", ".3f"), "accuracy:Q": ("Final test accuracy", ".1%")}
-    points = (
-        alt.Chart(shown)
-        .mark_circle(size=45)
-        .encode(
-            x=x,
-            y=y,
-            color=colour,
-            tooltip=theme.tips({"realization:N": "Realization"} | tips),
-            opacity=theme.faded(chosen, 0.55, 0.05),
-        )
-    )
-    means = (
-        alt.Chart(mean)
-        .mark_point(shape="diamond", size=260, filled=True, stroke="black", strokeWidth=1)
-        .encode(x=x, y=y, color=colour, tooltip=theme.tips(tips), opacity=opacity)
-    )
+    of_dot = theme.tips({"realization:N": "Realization"} | tips)
+    points = alt.Chart(shown).mark_circle(size=45)
+    points = points.encode(**shared, tooltip=of_dot, opacity=theme.faded(chosen, 0.55, 0.05))
+    means = alt.Chart(mean).mark_point(shape="diamond", size=260, filled=True, stroke="black", strokeWidth=1)
+    means = means.encode(**shared, tooltip=theme.tips(tips), opacity=opacity)
+    title = alt.TitleParams("Accuracy against privacy", subtitle=subtitle)
     return theme.sized(alt.layer(points, means).add_params(chosen), title)
 
 
@@ -259,21 +174,9 @@ def summarize(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[st
     """The tables summary, realizations, history and statuses of a scenario."""
     each = realizations(tables)
     limit = scenario.privacy.max_noise_error * (1 + 1e-9)
-    averaged = [
-        "objective_per_sample",
-        "objective_gap",
-        "scheduled",
-        "scheduled_samples",
-        *results.FINAL,
-        "rho_max",
-        "rho_total",
-        "epsilon_exact",
-        "epsilon_tight",
-        "epsilon_classic",
-    ]
     summary = results.summary(
         each,
-        averaged,
+        ["objective_per_sample", "objective_gap", "scheduled", "scheduled_samples", *results.FINAL, *PRIVACY],
         pl.col("objective_gap").max().alias("objective_gap_maximum"),
         pl.col("proven_optimal").sum(),
         pl.col("rho_max").max().alias("rho_maximum"),

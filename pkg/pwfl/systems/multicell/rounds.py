@@ -8,44 +8,32 @@ import numpy as np
 import tensorflow as tf
 
 from pwfl.learning import autodiff, datasets, engine, network
+from pwfl.systems.multicell.beyond.server import aggregated_noise_std, counts, tail_start
 from pwfl.systems.multicell.model import shapes
-from pwfl.systems.multicell.server import aggregated_noise_std, counts, tail_start
 
 if TYPE_CHECKING:
     from pwfl.systems.multicell.parameters import Training
 
+Model = engine.Backward | autodiff.Losses
+
 
 class Senders(NamedTuple):
-    """Who sends in each interval of rounds, of users whose records stand one user after the other.
+    """Who sends in each interval of rounds, of users whose records stand one user after the other."""
 
-    Attributes
-    ----------
-    rows
-        Places of the senders' records, int32, shape (interval, None).
-    samples
-        The senders' K_i, int32, same shape.
-    counts
-        As how many the server counts each of a sender's records, float32, same shape.
-    noise_std
-        Standard deviation of the aggregated noise, float32, shape (interval,).
-    """
-
-    rows: tf.RaggedTensor
-    samples: tf.RaggedTensor
-    counts: tf.RaggedTensor
-    noise_std: tf.Tensor
+    rows: tf.RaggedTensor  # places of the senders' records, int32, shape (interval, None)
+    samples: tf.RaggedTensor  # the senders' K_i, int32, same shape
+    counts: tf.RaggedTensor  # as how many the server counts each of a sender's records, float32, same shape
+    noise_std: tf.Tensor  # standard deviation of the aggregated noise, float32, shape (interval,)
 
     @classmethod
     def of(cls, training: "Training", samples: np.ndarray, scheduled: np.ndarray, noise_std: np.ndarray) -> Self:
         """From the users' K_i, shape (user,), and who sends with which noise, shape (interval, user)."""
         counted = counts(training, samples, scheduled, noise_std)
         std = [aggregated_noise_std(*each) for each in zip(counted, scheduled, noise_std, strict=True)]
-        rows = [np.flatnonzero(np.repeat(sends, samples)) for sends in scheduled]
-        own = [samples[sends] for sends in scheduled]
+        rows = _ragged([np.flatnonzero(np.repeat(sends, samples)) for sends in scheduled], tf.int32)
+        own = _ragged([samples[sends] for sends in scheduled], tf.int32)
         each = [(count / samples)[sends] for count, sends in zip(counted, scheduled, strict=True)]
-        return cls(
-            _ragged(rows, tf.int32), _ragged(own, tf.int32), _ragged(each, tf.float32), tf.constant(std, tf.float32)
-        )
+        return cls(rows, own, _ragged(each, tf.float32), tf.constant(std, tf.float32))
 
 
 def _ragged(parts: list[np.ndarray], dtype: tf.DType) -> tf.RaggedTensor:
@@ -54,18 +42,9 @@ def _ragged(parts: list[np.ndarray], dtype: tf.DType) -> tf.RaggedTensor:
 
 
 def clipped_gradient(
-    model: engine.Backward | autodiff.Losses,
-    x: tf.Tensor,
-    y: tf.Tensor | None,
-    samples: tf.Tensor,
-    counts: tf.Tensor,
-    training: "Training",
+    model: Model, x: tf.Tensor, y: tf.Tensor | None, samples: tf.Tensor, counts: tf.Tensor, training: "Training"
 ) -> engine.Gradient:
-    """The users' gradients as the server averages them, clipped as `training` says.
-
-    `model` is what `training.model` says: as the fused pass of `engine` takes it, or `autodiff`. `samples` are the
-    users' K_i, `counts` as how many each of their records counts.
-    """
+    """The users' gradients as the server averages them; `samples` and `counts` are an interval's, see `Senders`."""
     clip = tf.constant(training.clip_norm, tf.float32)
     if training.clipping == "per_user":
         return engine.per_user_gradient(model, x, y, clip, samples, counts)
@@ -74,7 +53,7 @@ def clipped_gradient(
 
 
 def advance_function(
-    model: engine.Backward | autodiff.Losses,
+    model: Model,
     x: tf.Tensor,
     y: tf.Tensor | None,
     senders: Senders,
@@ -84,26 +63,10 @@ def advance_function(
     key: tf.Tensor,
     train_rounds: Callable = engine.train_rounds,
 ) -> Callable:
-    """A function that trains some rounds, each with those who send in it; for use inside a graph.
+    """A function that trains some rounds, each with those who send in it, as `engine.history` takes it, inside a graph.
 
-    Parameters
-    ----------
-    model
-        As `clipped_gradient` takes it.
-    x, y
-        The records of all users who ever send, features of shape (sample, feature), classes of shape (sample,).
-    senders
-        Who sends when.
-    intervals
-        How many intervals there are, of as many rounds each.
-    step_size, key
-        As `engine.train_rounds` takes them.
-    train_rounds
-        That, or another function of its kind, on what `advance` hands on.
-
-    Returns
-    -------
-    As `engine.history` takes it.
+    `x`, shape (sample, feature), and `y`, shape (sample,), are the records of all users who ever send; `step_size`,
+    `key` are as `engine.train_rounds` takes them, which `train_rounds` is, or another function of its kind.
     """
     if intervals == 1:
         gradient = clipped_gradient(model, x, y, senders.samples[0], senders.counts[0], training)
@@ -133,7 +96,7 @@ def advance_function(
     return advance_intervals
 
 
-def model_of(training: "Training", size: datasets.Size) -> tuple[engine.Backward | autodiff.Losses, Callable]:
+def model_of(training: "Training", size: datasets.Size) -> tuple[Model, Callable]:
     """The model that `training` says, as `clipped_gradient` takes it, and its `network.evaluate_labels`."""
     if training.model == "dense":
         return network.backward, network.evaluate_labels
@@ -150,36 +113,18 @@ def logits_of(training: "Training", size: datasets.Size) -> Callable:
 
 
 def history_function(
-    size: datasets.Size,
-    rounds: list[int],
-    intervals: int,
-    training: "Training",
-    x_test: tf.Tensor,
-    y_test: tf.Tensor,
+    size: datasets.Size, rounds: list[int], intervals: int, training: "Training", x_test: tf.Tensor, y_test: tf.Tensor
 ) -> Callable:
     """A whole training as one graph, traced once for any numbers of users and samples.
 
-    Parameters
-    ----------
-    size
-        That of the data set.
-    rounds
-        Those after which the model is evaluated.
-    intervals
-        How many intervals of rounds there are in which the same users send.
-    x_test, y_test
-        Features, shape (sample, feature), and classes, shape (sample,).
-
-    Returns
-    -------
-    A function of start weights, the records x and y of all users who ever send, `Senders`, the rounds' step sizes,
-    shape (round,), and the key that determines the noise. It returns test accuracies (`network.evaluate_labels`),
-    losses and clipped shares after the given rounds, up to the first loss that is not finite.
+    `rounds` are those after which the model is evaluated on `x_test`, shape (sample, feature), and `y_test`, shape
+    (sample,). Returns a function of start weights, the records x and y of all users who ever send, `Senders`, the
+    rounds' step sizes, shape (round,), and the key that determines the noise. It returns test accuracies
+    (`network.evaluate_labels`), losses and clipped shares after these rounds, up to the first loss that is not finite.
     """
     model, evaluate = model_of(training, size)
     ragged = {dtype: tf.RaggedTensorSpec([intervals, None], dtype) for dtype in (tf.int32, tf.float32)}
-    averaged = training.tail_average > 0
-    train_rounds = engine.train_rounds
+    averaged, train_rounds = training.tail_average > 0, engine.train_rounds
     if averaged:
         train_rounds = partial(engine.averaged_rounds, tail=tail_start(training))
 

@@ -1,17 +1,18 @@
 """Schedulers of the system `multicell`: Algorithms 2 and 3 of Tavangaran et al., and all cells together."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from pwfl.systems.multicell import assignment, objective
+from pwfl.systems.multicell.beyond.intervals import planned, redrawn_blocks, uniforms
+from pwfl.systems.multicell.beyond.joint import joint_blocks
+from pwfl.systems.multicell.beyond.problem import ChosenNoise, GivenNoise
 from pwfl.systems.multicell.interference import Uplink, interference, members, occupants, rates
-from pwfl.systems.multicell.intervals import planned, redrawn_blocks, uniforms
-from pwfl.systems.multicell.joint import joint_blocks
 from pwfl.systems.multicell.power import powers
-from pwfl.systems.multicell.problem import ChosenNoise, GivenNoise
 from pwfl.tables.arrays import to_array, to_table
 
 if TYPE_CHECKING:
@@ -24,33 +25,23 @@ RATE_TOLERANCE = 1e-6  # by which a rate may miss Rmin, relative
 def run(scenario: "Multicell", scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Resource blocks, powers and rates of all realizations and intervals in the tables `users` and `links`.
 
-    Powers (35) follow from the blocks, and users whose rate stays below Rmin lose theirs.
-
-    Parameters
-    ----------
-    scheduler
-        `random` (Algorithm 2: the start values' blocks), `optimal` (Algorithm 3: each cell's program in turn), `joint`
-        (all cells together, at the start values' noise), `joint_noise` (at the noise that is best for each user, as
-        (36) makes it; (21) then holds with the optimal noise) or `joint_snr` (for the greatest sum of K_i^2 of the
-        scheduled users, whatever (20) is).
-    tables
-        `users` and `links`.
-
-    Raises
-    ------
-    reference.SolverError
-        If a general solver gives up on a cell's program.
-    ArithmeticError
-        If powers cannot be found.
+    `scheduler` is `random` (Algorithm 2: the start values' blocks), `optimal` (Algorithm 3), or one of all cells
+    together: `joint` (at the start values' noise), `joint_noise` (at each user's best noise, as (36) makes it) or
+    `joint_snr` (for the greatest sum of K_i^2). Powers (35) follow from the blocks, and users whose rate stays below
+    Rmin lose theirs. Raises reference.SolverError or ArithmeticError where a solver gives up on a cell's program or on
+    powers.
     """
     users = tables["users"]
     channels = tables["links"].partition_by("interval", maintain_order=True)
-    load, most = loads(scenario, users), planned(scenario.privacy, len(channels))
+    samples, noise_std = (to_array(users, name, *KEYS) for name in ("samples", "start_noise_std"))
+    load = objective.load(samples, noise_std, scenario.privacy.max_noise_error)
+    most = planned(scenario.privacy, len(channels))
     sent = np.zeros(load.shape, int)  # in how many intervals so far
     results = []
     for interval, links in enumerate(channels):
         able = sent < most
-        uplink = Uplink.of(scenario.radio, users, links).heard(able)
+        uplink = Uplink.of(scenario.radio, users, links)
+        uplink = replace(uplink, gain=np.where(able[:, None], uplink.gain, 0.0))  # others can have no block then
         start = start_blocks(users)
         if interval > 0:
             start = redrawn_blocks(scenario.seed, interval, uplink, np.where(able, load, np.inf))
@@ -106,77 +97,52 @@ def start_blocks(users: pl.DataFrame) -> np.ndarray:
     return to_array(users.with_columns(pl.col("start_resource_block").fill_null(-1)), "start_resource_block", *KEYS)
 
 
-def loads(scenario: "Multicell", users: pl.DataFrame) -> np.ndarray:
-    """What each user adds to (21) with its start noise, K_i (sigma_i^2 - Vmax), shape (realization, user)."""
-    samples, noise_std = (to_array(users, name, *KEYS) for name in ("samples", "start_noise_std"))
-    return objective.load(samples, noise_std, scenario.privacy.max_noise_error)
-
-
 def optimal_blocks(
     scenario: "Multicell", uplink: Uplink, users: pl.DataFrame, start: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Blocks of Algorithm 3: one cell's program after the other, the other cells as they are by then.
 
-    `start` holds the resource blocks that cells have before, -1 for none, shape (realization, user).
-
-    Returns
-    -------
-    block
-        Each user's resource block, -1 for none, shape (realization, user).
-    status
-        How each cell's program ended, shape (realization, cell). One that is infeasible keeps its start values' blocks.
+    `start` holds the resource blocks before, -1 for none, shape (realization, user). Returns each user's block,
+    likewise, and how each cell's program ended, shape (realization, cell). One that is infeasible keeps its start
+    values' blocks.
     """
     block, power_w = start.copy(), to_array(users, "start_power_w", *KEYS)
     samples, noise_std = (to_array(users, name, *KEYS) for name in ("samples", "start_noise_std"))
-    value, load = objective.value(samples, noise_std, scenario.schedule.gamma), loads(scenario, users)
+    value = objective.value(samples, noise_std, scenario.schedule.gamma)
+    load = objective.load(samples, noise_std, scenario.privacy.max_noise_error)
     required = uplink.sinr / uplink.max_power_w  # times disturbance over gain: the required power over Pmax
     count, cells = len(block), uplink.cells
     status = np.empty((count, cells), dtype=object)
-    occupant = occupants(uplink, block)
     user, present = members(uplink.cell, cells)
     realization = np.arange(count)[:, None]
-    scheduled_load = np.zeros((count, cells))
-    np.add.at(scheduled_load, (realization, uplink.cell), np.where(block >= 0, load, 0.0))
     for s in range(cells):
         own, real = user[:, s], present[:, s]
-        disturbance = interference(uplink.gain, power_w, occupant, s) + uplink.noise_w  # (realization, block)
+        received = interference(uplink.gain, power_w, occupants(uplink, block), s)
+        disturbance = received + uplink.noise_w  # (realization, block)
+        others_load = np.where((block >= 0) & (uplink.cell != s), load, 0.0).sum(axis=1)
         gain = np.where(real, uplink.gain[realization, s, own], 0.0)
         with np.errstate(divide="ignore"):
             fraction = required * disturbance[:, None] / gain[..., None]
         solution, status[:, s] = solve_cells(
             np.where(real, value[realization, own], 0.0),
             np.where(real, load[realization, own], 0.0),
-            -np.delete(scheduled_load, s, axis=1).sum(axis=1),
+            -others_load,
             fraction,
             scenario.schedule.solver,
             where=lambda b, s=s: f"realization {uplink.realizations[b]}, cell {s}",
         )
-        solved = (status[:, s] != assignment.INFEASIBLE_KEPT)[:, None] & real
-        rows, columns = np.nonzero(solved)
+        rows, columns = np.nonzero((status[:, s] != assignment.INFEASIBLE_KEPT)[:, None] & real)
         block[rows, own[rows, columns]] = solution[rows, columns]
-        occupant[rows, s] = -1
-        scheduled_load[rows, s] = 0.0
-        rows, columns = np.nonzero(solved & (solution >= 0))
-        served = own[rows, columns]
-        occupant[rows, s, solution[rows, columns]] = served
-        np.add.at(scheduled_load, (rows, s), load[rows, served])
     return block, status
 
 
 def blocks_of_all_cells(
     scenario: "Multicell", scheduler: str, interval: int, uplink: Uplink, users: pl.DataFrame
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Blocks of `joint`, `joint_noise` and `joint_snr`; see `joint.joint_blocks`.
+    """Blocks by `joint.joint_blocks`, and each cell's status, `proven` or `searched`.
 
     With weights K_i^2 rho_i, the aggregate has the greatest signal-to-noise ratio, whose square is in proportion to
     their sum. If everyone is left with the same rho, that is the sum of K_i^2.
-
-    Returns
-    -------
-    block
-        Each user's resource block, -1 for none, shape (realization, user).
-    status
-        `proven` or `searched`, shape (realization, cell).
     """
     samples, privacy = to_array(users, "samples", *KEYS), scenario.privacy
     if scheduler == "joint":

@@ -1,14 +1,18 @@
 """Schemas of the tables of the system `multicell`."""
 
+from functools import partial
+
 import dataframely as dy
 
-from pwfl.systems.multicell.allocation import ALLOCATIONS
+from pwfl.systems.multicell.beyond.allocation import ALLOCATIONS
 from pwfl.tables import contract
 from pwfl.tables.contract import key
 
 PROGRAM_STATUSES = ("random", "assignment", "integer_program", "infeasible_kept", "proven", "searched")
 NOISE_STATUSES = ("random", "optimal", *ALLOCATIONS, "target", "infeasible", "no_user_scheduled")
 TRAINING_STATUSES = ("trained", "diverged", "no_user_scheduled", "noise_infeasible")
+amount = partial(dy.Float64, nullable=True, min=0)
+unlimited = partial(amount, allow_inf=True)
 
 
 class PerInterval(contract.PerRealization):
@@ -36,7 +40,7 @@ class Links(PerInterval):
 
     station = key("station")
     user = key("user")
-    distance_m = dy.Float64(nullable=True, min=0, description="null: from outside, unknown")
+    distance_m = amount(description="null: from outside, unknown")
     gain = dy.Float64(nullable=False, min_exclusive=0, description="power gain h_i,s (17)")
     line_of_sight = dy.Bool(nullable=True, description="null: the path loss knows no such thing")
 
@@ -89,9 +93,7 @@ class Noise(PerInterval):
     """Each user's noise (`noise`): 0 where not scheduled, null where no noise is feasible."""
 
     user = key("user")
-    noise_std = dy.Float64(
-        nullable=True, min=0, allow_inf=True, description="sigma_i, per coordinate; infinite: has no leakage to spend"
-    )
+    noise_std = unlimited(description="sigma_i, per coordinate; infinite: has no leakage to spend")
 
 
 class NoiseStatus(PerInterval):
@@ -106,8 +108,8 @@ class History(contract.UserHistory):
     """Test accuracy and loss over the rounds (`train`)."""
 
     round = key("round")
-    accuracy = dy.Float64(nullable=True, min=0, max=1)
-    loss = dy.Float64(nullable=True, min=0, allow_inf=True, allow_nan=True)
+    accuracy = amount(max=1)
+    loss = unlimited(allow_nan=True)
     clipped_share = contract.clipped_share()
     status = dy.Enum(TRAINING_STATUSES, nullable=False)
 
@@ -120,7 +122,7 @@ class Leakage(contract.PerUser):
     epsilon_exact = dy.Float64(nullable=False, min=0, allow_inf=True)
     epsilon_tight = dy.Float64(nullable=False, min=0, allow_inf=True)
     epsilon_classic = dy.Float64(nullable=False, min=0, allow_inf=True)
-    rho_worst_case = dy.Float64(nullable=True, min=0, allow_inf=True, description="per_user clipping only")
+    rho_worst_case = unlimited(description="per_user clipping only")
 
 
 class Outcome(contract.Outcome):
@@ -130,28 +132,22 @@ class Outcome(contract.Outcome):
     scheduled_samples = dy.Int64(nullable=False, min=0, description="theirs; Ka, where the channel stays")
     senders = dy.Float64(nullable=False, min=0, description="users who send in a round, mean")
     objective = dy.Float64(nullable=True, description="(20), mean over intervals")
-    objective_bound = dy.Float64(
-        nullable=True, min=0, description="no schedule brings that below; null: no part of problem (20)-(26)"
-    )
-    objective_gap = dy.Float64(
-        nullable=True, min=0, allow_inf=True, description="objective over its bound, less 1; null: (21) does not hold"
-    )
+    objective_bound = amount(description="no schedule brings that below; null: no part of problem (20)-(26)")
+    objective_gap = unlimited(description="objective over its bound, less 1; null: (21) does not hold")
     proven_optimal = dy.Bool(
         nullable=True, description="whether no schedule is better, to 1e-6 of what it takes off (20)"
     )
-    noise_error = dy.Float64(
-        nullable=True, min=0, description="left side of (21) over its sum of samples, the largest of the intervals"
-    )
-    rho_total = dy.Float64(nullable=True, min=0, allow_inf=True, description="(19)")
-    rho_max = dy.Float64(nullable=True, min=0, allow_inf=True)
-    rho_median = dy.Float64(nullable=True, min=0, allow_inf=True)
-    epsilon_tight = dy.Float64(nullable=True, min=0, allow_inf=True)
-    epsilon_classic = dy.Float64(nullable=True, min=0, allow_inf=True)
-    rho_worst_case = dy.Float64(nullable=True, min=0, allow_inf=True, description="per_user clipping only")
-    epsilon_worst_case = dy.Float64(nullable=True, min=0, allow_inf=True, description="exact, per_user clipping only")
+    noise_error = amount(description="left side of (21) over its sum of samples, the largest of the intervals")
+    rho_total = unlimited(description="(19)")
+    rho_max = unlimited()
+    rho_median = unlimited()
+    epsilon_tight = unlimited()
+    epsilon_classic = unlimited()
+    rho_worst_case = unlimited(description="per_user clipping only")
+    epsilon_worst_case = unlimited(description="exact, per_user clipping only")
     c1 = dy.Float64(nullable=False, description="C1 of Theorem 1, the largest of the intervals")
     c2 = dy.Float64(nullable=False, min=0, description="C2 of Theorem 1, the largest of the intervals")
-    c3 = dy.Float64(nullable=True, min=0, description="C3 of Theorem 1, the largest of the intervals")
-    bound_limit = dy.Float64(nullable=True, min=0, allow_inf=True, description="what Theorem 1's bound tends to, nats")
+    c3 = amount(description="C3 of Theorem 1, the largest of the intervals")
+    bound_limit = unlimited(description="what Theorem 1's bound tends to, nats")
     bound = dy.String(nullable=False, description="whether Theorem 1's bound says anything")
     bound_premise = dy.String(nullable=False, description="whether the premises of Theorem 1 hold")

@@ -34,16 +34,7 @@ class Problem(Protocol):
 
 @dataclass(frozen=True)
 class GivenNoise:
-    """Users of given values and loads.
-
-    Those of (20) and (21) are `objective.value` and `objective.load`. Any others do; with loads of zero, there is no
-    budget.
-
-    Attributes
-    ----------
-    values, loads
-        Shape (row, user).
-    """
+    """Users of given values and loads, of shape (row, user); with loads of zero, there is no budget."""
 
     values: np.ndarray
     loads: np.ndarray
@@ -79,19 +70,12 @@ class ChosenNoise:
 
     At a multiplier mu, the noise of most worth to user i has s_i = sigma_i^2 = max(sqrt(gamma / (mu K_i^3)), (Nmin /
     K_i)^2), where it is worth K_i (1 + mu Vmax) - gamma / (K_i^2 s_i) - mu K_i s_i.
-
-    Attributes
-    ----------
-    samples
-        K_i, float, shape (row, user).
-    gamma, max_error, min_noise
-        gamma, Vmax and Nmin.
     """
 
-    samples: np.ndarray
+    samples: np.ndarray  # K_i, float, shape (row, user)
     gamma: float
-    max_error: float
-    min_noise: float
+    max_error: float  # Vmax
+    min_noise: float  # Nmin
 
     @property
     def least_load(self) -> np.ndarray:
@@ -105,14 +89,12 @@ class ChosenNoise:
     def priced(self, multiplier: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See `Problem`."""
         samples, price = self.samples, multiplier[:, None]
+        floor = self.min_noise**2 / samples
+        at_floor = self.gamma / self.min_noise**2 + price * floor
         with np.errstate(divide="ignore", invalid="ignore"):
             free = np.sqrt(self.gamma / (price * samples))  # K_i s_i, above the floor (22)
-        floor = self.min_noise**2 / samples
+            cost = np.where(free > floor, 2 * np.sqrt(self.gamma * price / samples), at_floor)
         error = np.where(free > floor, free, floor)
-        with np.errstate(invalid="ignore"):
-            cost = np.where(
-                free > floor, 2 * np.sqrt(self.gamma * price / samples), self.gamma / self.min_noise**2 + price * floor
-            )
         return samples + price * self.max_error * samples - cost, error - self.max_error * samples
 
     def value(self, scheduled: np.ndarray) -> np.ndarray:

@@ -5,19 +5,13 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from pwfl.learning import features
-from pwfl.systems.multicell.assigned import KEYS, assigned, intervals
+from pwfl.systems.multicell.assigned import KEYS, assigned
 from pwfl.systems.multicell.model import parameter_count
 
 if TYPE_CHECKING:
     from pwfl.systems.multicell.parameters import Multicell
 
 FLOAT_BITS = 32
-
-
-def costs(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Symbols and seconds on air and transmit energy of each realization's training."""
-    each = interval_costs(scenario, tables).drop("interval")
-    return each.group_by("realization", maintain_order=True).sum()
 
 
 def interval_costs(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
@@ -27,23 +21,20 @@ def interval_costs(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> pl
     resource block at the same time, so it is taken for as long as the slowest of them takes; blocks are used side by
     side, so the round lasts as long as the slowest of all. Rounds of an interval are alike, so each costs the same.
     """
-    training = scenario.training
-    rounds = training.rounds // intervals(tables)
+    training, schedule = scenario.training, tables["schedule"]
+    rounds = training.rounds // schedule["interval"].n_unique()
     bits = FLOAT_BITS * parameter_count(training, features.size(scenario)) * rounds
     senders = assigned(tables).filter("scheduled").select(KEYS)
-    sent = tables["schedule"].join(senders, on=KEYS, how="semi", maintain_order="left")
+    sent = schedule.join(senders, on=KEYS, how="semi", maintain_order="left")
     sent = sent.with_columns(seconds=bits / pl.col("rate_bps"))
     rows = ("realization", "interval")
     blocks = sent.group_by(*rows, "resource_block", maintain_order=True).agg(
-        symbols=pl.col("seconds").max() * scenario.radio.bandwidth_hz,
-        seconds=pl.col("seconds").max(),
-        energy=(pl.col("seconds") * pl.col("power_w")).sum(),
+        pl.col("seconds").max(), energy=(pl.col("seconds") * pl.col("power_w")).sum()
     )
     total = blocks.group_by(rows, maintain_order=True).agg(
-        channel_uses=pl.col("symbols").sum(),
+        channel_uses=(pl.col("seconds") * scenario.radio.bandwidth_hz).sum(),
         air_seconds=pl.col("seconds").max(),
         transmit_energy_j=pl.col("energy").sum(),
     )
-    every = tables["schedule"].select(rows).unique(maintain_order=True)
-    found = every.join(total, on=rows, how="left", maintain_order="left")
-    return found.with_columns(pl.exclude(rows).fill_null(0.0))
+    every = schedule.select(rows).unique(maintain_order=True)
+    return every.join(total, on=rows, how="left", maintain_order="left").with_columns(pl.exclude(rows).fill_null(0.0))

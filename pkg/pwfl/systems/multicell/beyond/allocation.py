@@ -11,25 +11,14 @@ WHOLE = 1e-9  # by which a sum may miss a whole number of maxima, relative
 
 
 def allocate(name: str, samples: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
-    """Noise that shares out the exposures of a given noise anew.
+    """Noise sigma_i that shares out the exposures of a given noise anew; infinite of those who then do not send.
 
-    `equal_sum`: everyone the same, at the same sum. With the server's weights by samples, the noise of its average has
-    the least variance that this sum allows (Cauchy-Schwarz). Bound (22) holds, (21) need not.
-    `equal_max`: everyone at the maximum. Noise only falls, so (21) and (22) hold where they did.
-    `fill_up`: as many users as the sum pays for at the maximum, those of most samples; the others do not send.
+    `equal_sum`: everyone the same, at the same sum, which gives the average the least noise (Cauchy-Schwarz). Bound
+    (22) holds, (21) need not. `equal_max`: everyone at the maximum. Noise only falls, so (21) and (22) hold where they
+    did. `fill_up`: as many users as the sum pays for at the maximum, those of most samples; the others do not send.
 
-    Parameters
-    ----------
-    name
-        One of ALLOCATIONS.
-    samples
-        K_i, shape (realization, user).
-    noise_std
-        sigma_i of the noise optimizer, same shape: 0 where not scheduled, NaN where infeasible.
-
-    Returns
-    -------
-    sigma_i, same shape: 0 where not scheduled, infinite of those who then do not send, NaN where infeasible.
+    `samples` K_i and `noise_std` sigma_i of the noise optimizer, 0 where not scheduled, NaN where infeasible, have
+    shape (realization, user), as has the result.
     """
     with np.errstate(divide="ignore"):
         exposure = np.where(noise_std == 0, 0.0, (samples * noise_std) ** -2.0)

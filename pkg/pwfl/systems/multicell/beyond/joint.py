@@ -8,10 +8,10 @@ exceeded. Then, where the bound is not met, searches clear some blocks and fill 
 import numpy as np
 
 from pwfl.systems.multicell import assignment
-from pwfl.systems.multicell.admission import Blocks, signal_to_noise
-from pwfl.systems.multicell.bound import least_proven, upper_bound
+from pwfl.systems.multicell.beyond.admission import Blocks, signal_to_noise
+from pwfl.systems.multicell.beyond.bound import least_proven, upper_bound
+from pwfl.systems.multicell.beyond.problem import Problem
 from pwfl.systems.multicell.interference import Uplink, members
-from pwfl.systems.multicell.problem import Problem
 
 SWEEPS = 10  # at most; few realizations need more than two
 SIDE_BY_SIDE = 8  # searches that start from the same schedule
@@ -23,21 +23,10 @@ ROUNDING = 1e-9  # of what (21) is exceeded by
 def joint_blocks(uplink: Uplink, problem: Problem, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Blocks that maximize the schedule's value, as far as sweeps and searches find them.
 
-    Everyone on a block reaches the rate Rmin with powers up to Pmax, and (21) holds.
-
-    Parameters
-    ----------
-    problem
-        Of the uplink's realizations and users.
-    draws
-        Uniform numbers, those of each search of a realization, shape (realization, search, cells + blocks + 1).
-
-    Returns
-    -------
-    block
-        Each user's resource block, -1 for none, shape (realization, user).
-    proven
-        Whether no schedule has a greater value, see `bound.least_proven`, shape (realization,).
+    Everyone on a block reaches the rate Rmin with powers up to Pmax, and (21) holds. `problem` is of the uplink's
+    realizations and users, `draws` are uniform numbers, those of each search of a realization, shape (realization,
+    search, cells + blocks + 1). Returns each user's block, -1 for none, shape (realization, user), and whether no
+    schedule has a greater value, see `bound.least_proven`, shape (realization,).
     """
     bound, multiplier = upper_bound(uplink, problem)
     limit = least_proven(bound)
@@ -116,10 +105,7 @@ class _Network:
     def searched(
         self, problem: Problem, multiplier: np.ndarray, rows: np.ndarray, user: np.ndarray, draws: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The best of some searches from the users on each row's blocks, and its value.
-
-        `problem` and all arrays are of the rows, `draws` as `joint_blocks` takes them.
-        """
+        """The best of some searches from the users on each row's blocks, and its value; `draws` see `joint_blocks`."""
         count, beside, _ = draws.shape
         several, drawn = np.repeat(np.arange(count), beside), draws.reshape(count * beside, -1)
         part = problem.rows(several)
@@ -130,10 +116,7 @@ class _Network:
         return found[best], values.max(axis=1)
 
     def refilled(self, rows: np.ndarray, user: np.ndarray, worth: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-        """Users on blocks after some blocks were cleared and filled, cell after cell in random order.
-
-        Users on the other blocks stay.
-        """
+        """Users on blocks after some were cleared and filled, cell after cell in random order; the others stay."""
         cells = user.shape[2]
         order = drawn[:, :cells].argsort(axis=1)
         cleared = drawn[:, cells : cells + self.blocks].argsort(axis=1)[:, :CLEARED]
@@ -148,10 +131,9 @@ class _Network:
         return user
 
     def choose(self, blocks: Blocks, cell: np.ndarray, worth: np.ndarray) -> None:
-        """Give the blocks of an empty cell to the users of most total worth who can enter.
+        """Give the blocks of an empty cell to the users of most total worth, shape (row, user), who can enter.
 
-        Among equals to those who leave the largest power on a block least. `cell` has shape (row,), `worth` (row,
-        user).
+        Among equals to those who leave the largest power on a block least.
         """
         member = self.member[blocks.rows, cell]
         row = np.arange(len(member))[:, None]

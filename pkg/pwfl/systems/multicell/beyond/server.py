@@ -12,28 +12,17 @@ SAMPLING = 1e-3  # of a record's gradient by sampling, over that of a user's noi
 
 
 def counts(training: "Training", samples: np.ndarray, scheduled: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
-    """As how many samples the server's average counts each user; those who send in an interval count as all theirs.
+    """As how many samples the server's average counts each user, shape (interval, user), 0 where not scheduled.
 
-    `samples`: as K_i, (8) and (9). `precision`: in proportion to 1 / (SAMPLING / K_i + 1 / (K_i^2 rho_i)), with rho_i
-    what the user would spend if it sent in all rounds with this noise. 1 / (K_i^2 rho_i) is sigma_i^2 / (2 T L^2), so
-    without SAMPLING users count by the inverse of their noise's variance, and few count for all; with it, no record
-    counts for more than that of a user without noise, and where nobody has noise all count alike.
-
-    Parameters
-    ----------
-    samples
-        K_i, shape (user,).
-    scheduled, noise_std
-        Who sends, and sigma_i, shape (interval, user).
-
-    Returns
-    -------
-    Shape (interval, user), 0 where not scheduled.
+    Those who send in an interval count as all theirs. `samples`: as K_i, (8) and (9). `precision`: in proportion to 1 /
+    (SAMPLING / K_i + 1 / (K_i^2 rho_i)), with rho_i what the user would spend if it sent in all rounds with this noise,
+    so that no record counts for more than that of a user without noise. `samples` K_i has shape (user,); `scheduled`
+    and `noise_std`, who sends, and sigma_i, (interval, user).
     """
     own = samples * scheduled
     if training.weights == "samples":
         return own
-    noise = noise_std**2 / (2 * training.rounds * training.clip_norm**2)
+    noise = noise_std**2 / (2 * training.rounds * training.clip_norm**2)  # 1 / (K_i^2 rho_i)
     precision = scheduled / (SAMPLING / samples + noise)
     total = precision.sum(axis=1, keepdims=True)
     return precision * np.divide(own.sum(axis=1, keepdims=True), total, where=total > 0, out=np.zeros_like(total))
@@ -44,49 +33,22 @@ def aggregated_noise_std(counts: np.ndarray, scheduled: np.ndarray, noise_std: n
 
     The square root of the sum of (w_i sigma_i)^2 over scheduled users, with w_i their counts' shares; K_i / Ka where
     these are their samples, by (8) and (9). 0 where nobody is scheduled; NaN if a user's noise is.
-
-    Examples
-    --------
-    >>> aggregated_noise_std(np.array([30, 10, 50]), np.array([True, True, False]), np.array([0.4, 1.6, 0.0]))
-    0.5
     """
     weighted = counts[scheduled] * noise_std[scheduled]
     return float(np.sqrt((weighted**2).sum()) / max(counts[scheduled].sum(), 1))
 
 
 def step_sizes(training: "Training", noise_std: np.ndarray, sending: np.ndarray) -> np.ndarray:
-    """Each round's step size eta_t, shape (round,).
+    """Each round's step size eta_t, shape (round,): `constant`, lambda; or `snr`, from the noise alone.
 
-    `constant`: lambda. `snr`: so that the rounds' noise adds up to sqrt(2) c in each of the last weights, whatever T,
-    L and the users' weights are; each round adds as much where steps do not fall. With f_t a step's share of the first
-    one and s_t the deviation of the round's noise,
+    With `snr`, the rounds' noise adds up to sqrt(2) c in each of the last weights, whatever T, L and the users' weights
+    are:
 
         eta_t = sqrt(2) c f_t / (s_t sqrt(sum_t f_t^2)),
 
-    which for constant steps and weights of least variance, s = L sqrt(2 T) / SNR, is eta T L = c SNR with
-    SNR = sqrt(sum_i K_i^2 rho_i). It depends on the noise alone, so it costs no privacy.
-
-    Parameters
-    ----------
-    noise_std
-        Standard deviation of the aggregated noise, shape (interval,).
-    sending
-        Whether anybody sends, same shape.
-
-    Raises
-    ------
-    ValueError
-        If the rule `snr` is to follow from noise that is zero.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> rule = SimpleNamespace(step="snr", step_scale=0.1, step_decay="linear", rounds=4)
-    >>> eta = step_sizes(rule, np.array([0.3, 0.6]), np.array([True, True]))
-    >>> eta.round(4).tolist()
-    [0.3443, 0.2582, 0.0861, 0.043]
-    >>> float(np.sqrt(((eta * [0.3, 0.3, 0.6, 0.6]) ** 2).sum()).round(4))
-    0.1414
+    with f_t a step's share of the first one and s_t the deviation of the round's noise. `noise_std`, the standard
+    deviation of the aggregated noise, and `sending`, whether anybody sends, have shape (interval,). Raises ValueError
+    if somebody sends without noise.
     """
     falling = 1 - np.arange(training.rounds) / training.rounds
     shape = falling if training.step_decay == "linear" else np.ones(training.rounds)

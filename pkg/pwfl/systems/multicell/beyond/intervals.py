@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pwfl import streams
+from pwfl.systems.multicell.interference import Uplink, round_robin
 
 if TYPE_CHECKING:
-    from pwfl.systems.multicell.interference import Uplink
     from pwfl.systems.multicell.parameters import Multicell, Privacy
 
 ROUNDING = 1e-9  # of a planned number of intervals
@@ -25,21 +25,12 @@ def planned(privacy: "Privacy", intervals: int) -> int:
     return ceil(privacy.planned_share * intervals - ROUNDING)
 
 
-def redrawn_blocks(seed: int, interval: int, uplink: "Uplink", load: np.ndarray) -> np.ndarray:
+def redrawn_blocks(seed: int, interval: int, uplink: Uplink, load: np.ndarray) -> np.ndarray:
     """Resource blocks that a scheduler starts from in a later interval, by round-robin as the start values' are.
 
     Since noise stays, the draw cannot be repeated until (21) holds: where it does not, those of the largest noise error
-    give their block back until it does.
-
-    Parameters
-    ----------
-    load
-        What each user adds to (21), K_i (sigma_i^2 - Vmax), infinite for those who may not send, shape (realization,
-        user).
-
-    Returns
-    -------
-    Resource blocks, -1 for none, same shape.
+    give their block back until it does. `load` is what each user adds to (21), K_i (sigma_i^2 - Vmax), infinite for
+    those who may not send, shape (realization, user). The result, -1 for no block, has this shape, too.
     """
     users, grid = load.shape[1], (uplink.cells, uplink.blocks)
     draw = uniforms(seed, f"start/interval/{interval}", uplink.realizations, (users + grid[0] * grid[1],))
@@ -50,36 +41,6 @@ def redrawn_blocks(seed: int, interval: int, uplink: "Uplink", load: np.ndarray)
     kept = np.empty(load.shape, bool)
     np.put_along_axis(kept, least_first, np.take_along_axis(added, least_first, axis=1).cumsum(axis=1) <= 0, axis=1)
     return np.where(kept, block, -1)
-
-
-def round_robin(cell: np.ndarray, user_order: np.ndarray, block_order: np.ndarray) -> np.ndarray:
-    """One user per resource block in each cell, users and blocks in random order, until either runs out.
-
-    Parameters
-    ----------
-    cell
-        Each user's station, shape (realization, user).
-    user_order
-        Numbers by which users are ordered, same shape.
-    block_order
-        Numbers by which a cell's blocks are ordered, shape (realization, cell, block).
-
-    Returns
-    -------
-    Each user's resource block, -1 for none, shape (realization, user).
-    """
-    order = np.lexsort((user_order, cell))
-    sorted_cell = np.take_along_axis(cell, order, axis=1)
-    position = np.broadcast_to(np.arange(cell.shape[1]), cell.shape)
-    first = np.concatenate([np.ones((len(cell), 1), bool), np.diff(sorted_cell, axis=1) != 0], axis=1)
-    rank = position - np.maximum.accumulate(np.where(first, position, 0), axis=1)
-    blocks = block_order.argsort(axis=2)
-    served = rank < blocks.shape[2]
-    realization = np.arange(len(cell))[:, None]
-    chosen = np.where(served, blocks[realization, sorted_cell, np.where(served, rank, 0)], -1)
-    result = np.empty_like(chosen)
-    np.put_along_axis(result, order, chosen, axis=1)
-    return result
 
 
 def uniforms(seed: int, purpose: str, realizations: list[int], shape: tuple[int, ...]) -> np.ndarray:

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pwfl.systems.multicell.admission import signal_to_noise
+from pwfl.systems.multicell.beyond.admission import signal_to_noise
+from pwfl.systems.multicell.beyond.problem import Problem
 from pwfl.systems.multicell.interference import Uplink, members
-from pwfl.systems.multicell.problem import Problem
 
 STRETCH = 4.0  # factor by which a bracket of the multiplier is looked for
 STEPS = 60  # of the search for the multiplier; it takes ten where noise is given, twenty where it is chosen
@@ -16,16 +16,11 @@ ROUNDING = 1e-9  # of Pmax, by which rounding may lift the powers of two users w
 
 
 def upper_bound(uplink: Uplink, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """What no schedule's value exceeds, and the multiplier of (21) that shows it.
+    """What no schedule's value exceeds, and the multiplier of (21) that shows it, both of shape (realization,).
 
     Without interference and with (21) priced by a multiplier, each cell schedules the users of most worth, as many as
-    it has blocks; their total worth is a bound for every multiplier, and convex in it. Interference lowers the least
-    of these bounds, see `sharing_loss`.
-
-    Returns
-    -------
-    bound, multiplier
-        Shape (realization,).
+    it has blocks; their total worth is a bound for every multiplier, and convex in it. Interference lowers the least of
+    these bounds, see `sharing_loss`.
     """
     snr = signal_to_noise(uplink)
     member, present = members(uplink.cell, uplink.cells, least=uplink.blocks + 1)
@@ -64,15 +59,9 @@ def least_proven(bound: np.ndarray) -> np.ndarray:
 def least(function: Callable, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The least values of convex functions of a number that is not negative, and where they are.
 
-    Two tangents that enclose a minimum meet at a value that the function is not below; the next tangent is the one
-    above that point.
-
-    Parameters
-    ----------
-    function
-        Takes rows and a point for each; returns values and slopes there. The slope at 0 may be minus infinity.
-    start
-        Where a minimum is looked for first, positive, shape (row,).
+    `function` takes rows and a point for each; it returns values and slopes there. The slope at 0 may be minus
+    infinity. `start` is where a minimum is looked for first, positive, shape (row,). Two tangents that enclose a
+    minimum meet at a value that the function is not below; the next tangent is the one above that point.
     """
     low, high = np.zeros(len(start)), start.copy()
     low_value, low_slope = function(np.arange(len(start)), low)
@@ -104,28 +93,12 @@ def least(function: Callable, start: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def sharing_loss(snr: np.ndarray, sinr: float, member: np.ndarray, worth: np.ndarray, blocks: int) -> np.ndarray:
-    """By how much interference lowers the total of each cell's best users.
+    """By how much interference lowers the total of each cell's best users, shape (realization,).
 
-    A user who is served has a block, on which another cell can only serve users who can share it, two by two. So
-    either that cell's best users cannot all be served, or this user is not. The lesser loss of the two is certain; it
-    is taken of the user for whom it is greatest.
-
-    Parameters
-    ----------
-    snr
-        As returned by `admission.signal_to_noise`.
-    sinr
-        The ratio theta that the minimum rate needs.
-    member
-        Users of each cell by falling worth, shape (realization, cell, place).
-    worth
-        Their worth, 0 for those who are not served, same shape.
-    blocks
-        R, less than there are places.
-
-    Returns
-    -------
-    Shape (realization,).
+    A user who is served has a block, on which another cell can only serve users who can share it, two by two. So either
+    that cell's best users cannot all be served, or this user is not. The lesser loss of the two is certain; it is taken
+    of the user for whom it is greatest. `member` are the users of each cell by falling worth, shape (realization, cell,
+    place), `worth` their worth, 0 for those who are not served; of `blocks`, R, there are fewer than places.
     """
     count, cells, _ = member.shape
     row = np.arange(count)[:, None]

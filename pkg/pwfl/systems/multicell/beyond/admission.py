@@ -1,13 +1,10 @@
 """Which users can enter a resource block beside those who are on it already, at which powers.
 
 A block's users, at most one a cell, are feasible if powers exist that give each of them the rate Rmin, none above Pmax.
-With powers in units of Pmax and gains as signal-to-noise ratios g at Pmax, the least powers solve M p = theta, where
-M has g_i,s_i on its diagonal and -theta g_k,s_j off it. M is an M-matrix: powers exist where its inverse is not
-negative, and every subset of feasible users is feasible. The paper's test (34) looks at who enters alone; this one
-looks at everyone on the block.
-
-A user who enters borders M by a row and a column, one who leaves takes them away. So the inverse is kept, and both are
-a rank-one change of it.
+With powers in units of Pmax and gains as signal-to-noise ratios g at Pmax, the least powers solve M p = theta, where M
+has g_i,s_i on its diagonal and -theta g_k,s_j off it: an M-matrix, so powers exist where its inverse is not negative.
+The paper's test (34) looks at who enters alone. A user who enters borders M by a row and a column, one who leaves takes
+them away. So the inverse is kept, and both are a rank-one change of it.
 """
 
 from typing import Self
@@ -20,34 +17,17 @@ MOST_POWER = 1 - 1e-9  # over Pmax: what rounding adds does not lift a power abo
 
 
 class Blocks:
-    """Some resource blocks of some rows of an uplink, and who is on them.
-
-    Attributes
-    ----------
-    user
-        The user of each cell, -1 for none, shape (row, block, cell).
-    inverse
-        The inverse of M, zero in the rows and columns of cells without a user, shape (row, block, cell, cell).
-    """
+    """Some resource blocks of some rows of an uplink, and who is on them: `user`, `inverse`."""
 
     def __init__(self, snr: np.ndarray, sinr: float, rows: np.ndarray, blocks: int):
-        """Empty blocks.
+        """Empty blocks, so many, of `rows` of `snr`, which `signal_to_noise` returns; one may come several times.
 
-        Parameters
-        ----------
-        snr
-            As returned by `signal_to_noise`.
-        sinr
-            The ratio theta that the minimum rate needs.
-        rows
-            Which realizations of `snr`, one may come several times, shape (row,).
-        blocks
-            How many blocks.
+        `sinr` is the ratio theta that the minimum rate needs.
         """
         self.snr, self.sinr, self.rows = snr, sinr, rows
         cells = snr.shape[2]
-        self.user = np.full((len(rows), blocks, cells), -1)
-        self.inverse = np.zeros((len(rows), blocks, cells, cells))
+        self.user = np.full((len(rows), blocks, cells), -1)  # of each cell, -1 for none
+        self.inverse = np.zeros((len(rows), blocks, cells, cells))  # of M, zero at cells without a user
 
     def of_rows(self, chosen: np.ndarray) -> Self:
         """A copy of some rows."""
@@ -56,7 +36,7 @@ class Blocks:
         return copy
 
     def vacate(self, cell: np.ndarray) -> None:
-        """Take the user of a cell off every block, the cell of each row given, shape (row,)."""
+        """Take the user of a cell off every block; `cell` of each row has shape (row,)."""
         row = np.arange(len(self.rows))
         column = self.inverse[row, :, :, cell]  # (row, block, cell)
         line = self.inverse[row, :, cell]
@@ -68,18 +48,10 @@ class Blocks:
         self.user[row, :, cell] = -1
 
     def largest_power(self, cell: np.ndarray, candidate: np.ndarray) -> np.ndarray:
-        """The largest of the block's powers over Pmax if a candidate enters; infinite where it cannot.
+        """The largest of the block's powers over Pmax if a candidate enters, infinite where it cannot.
 
-        Parameters
-        ----------
-        cell
-            A cell without users, of each row, shape (row,).
-        candidate
-            Users of that cell, shape (row, candidate).
-
-        Returns
-        -------
-        Shape (row, block, candidate).
+        `cell`, shape (row,), has no users yet; `candidate` are users of it, shape (row, candidate). Returns shape (row,
+        block, candidate).
         """
         alone, disturbed, before, own, caused = self._bordering(cell, candidate)
         pivot = own[:, None] - np.vecdot(disturbed[:, :, None], caused[:, None])
@@ -110,18 +82,9 @@ class Blocks:
     def _bordering(self, cell: np.ndarray, candidate: np.ndarray) -> tuple[np.ndarray, ...]:
         """What the candidates of a cell add to M, times the inverse where that does not depend on who it is.
 
-        Returns
-        -------
-        alone
-            theta times interference and noise over noise at the cell, shape (row, block).
-        disturbed
-            The border's row times the inverse, shape (row, block, cell).
-        before
-            Powers of those on the block, same shape.
-        own
-            The candidates' ratios at their station, shape (row, candidate).
-        caused
-            The border's column, shape (row, candidate, cell).
+        theta times interference and noise over noise at the cell, shape (row, block); the border's row times the
+        inverse, and powers of those on the block, both of shape (row, block, cell); the candidates' ratios at their
+        station, shape (row, candidate); and the border's column, shape (row, candidate, cell).
         """
         row, at = self.rows[:, None], cell[:, None]
         caused = self.sinr * self.snr[row, candidate]

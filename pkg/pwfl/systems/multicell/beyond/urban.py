@@ -4,7 +4,7 @@ Tables 7.4.1-1 (path loss, shadow fading) and 7.4.2-1 (line of sight). Left out:
 cars, the correlation of shadow fading and line of sight over distance (at most 50 m), small-scale fading.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,77 +18,25 @@ ROOFS_M = np.array([12.0, 15.0, 18.0, 21.0])  # effective environment heights of
 CLEARANCE_M = 1.5  # by how much
 
 
-@dataclass(frozen=True)
-class Environment:
-    """Numbers of an environment in the tables; distances in metres, the frequency in GHz.
+class Environment(NamedTuple):
+    """Numbers of an environment in the tables; distances in metres, the frequency in GHz."""
 
-    Attributes
-    ----------
-    station_height_m
-        h_BS.
-    los_db, los_slope
-        PL1 = los_db + los_slope log10(d_3D) + 20 log10(f_c), up to the breakpoint; the slope is 40 beyond.
-    nlos_db, nlos_slope, nlos_frequency, nlos_height
-        PL' = nlos_db + nlos_slope log10(d_3D) + nlos_frequency log10(f_c) - nlos_height (h_UT - 1.5).
-    los_shadowing_db, nlos_shadowing_db
-        Standard deviations of the shadow fading.
-    los_reach_m
-        Distance over which the probability of line of sight decays.
-    over_roofs
-        Whether users above 13 m see over buildings.
-    """
-
-    station_height_m: float
-    los_db: float
-    los_slope: float
-    nlos_db: float
-    nlos_slope: float
-    nlos_frequency: float
-    nlos_height: float
-    los_shadowing_db: float
-    nlos_shadowing_db: float
-    los_reach_m: float
-    over_roofs: bool
+    station_height_m: float  # h_BS
+    los_db: tuple[float, float]  # PL1 = a + b log10(d_3D) + 20 log10(f_c) up to the breakpoint; b is 40 beyond
+    nlos_db: tuple[float, float, float, float]  # PL' = a + b log10(d_3D) + c log10(f_c) - d (h_UT - 1.5)
+    shadowing_db: tuple[float, float]  # standard deviations of the shadow fading, with line of sight and without
+    los_reach_m: float  # distance over which the probability of line of sight decays
+    over_roofs: bool  # whether users above 13 m see over buildings
 
 
 ENVIRONMENTS = {
-    "uma": Environment(
-        station_height_m=25.0,
-        los_db=28.0,
-        los_slope=22.0,
-        nlos_db=13.54,
-        nlos_slope=39.08,
-        nlos_frequency=20.0,
-        nlos_height=0.6,
-        los_shadowing_db=4.0,
-        nlos_shadowing_db=6.0,
-        los_reach_m=63.0,
-        over_roofs=True,
-    ),
-    "umi": Environment(
-        station_height_m=10.0,
-        los_db=32.4,
-        los_slope=21.0,
-        nlos_db=22.4,
-        nlos_slope=35.3,
-        nlos_frequency=21.3,
-        nlos_height=0.3,
-        los_shadowing_db=4.0,
-        nlos_shadowing_db=7.82,
-        los_reach_m=36.0,
-        over_roofs=False,
-    ),
+    "uma": Environment(25.0, (28.0, 22.0), (13.54, 39.08, 20.0, 0.6), (4.0, 6.0), 63.0, over_roofs=True),
+    "umi": Environment(10.0, (32.4, 21.0), (22.4, 35.3, 21.3, 0.3), (4.0, 7.82), 36.0, over_roofs=False),
 }
 
 
 def los_probability(environment: Environment, distance_m: np.ndarray, user_height_m: float) -> np.ndarray:
-    """Probability of line of sight to an outdoor user at horizontal distances, Table 7.4.2-1.
-
-    Examples
-    --------
-    >>> los_probability(ENVIRONMENTS["umi"], np.array([10.0, 36.0]), 1.5).round(3).tolist()
-    [1.0, 0.684]
-    """
+    """Probability of line of sight to an outdoor user at horizontal distances, Table 7.4.2-1."""
     near = SURE_M / np.maximum(distance_m, SURE_M)
     around = near + np.exp(-distance_m / environment.los_reach_m) * (1 - near)
     # A little beyond 18 m the standard's product is up to 1.006 for the tallest users.
@@ -100,13 +48,8 @@ def effective_height(
 ) -> np.ndarray:
     """Height h_E of the environment over which the wave is reflected, metres, Note 1 of Table 7.4.1-1.
 
-    1 m, but for users who may see over buildings: then, by chance, one of the heights of ROOFS_M (12 m, where their
-    own height leaves none).
-
-    Parameters
-    ----------
-    uniform
-        Uniform numbers in (0, 1), of the distances' shape.
+    1 m, but for users who may see over buildings: then, by chance, one of the heights of ROOFS_M (12 m, where their own
+    height leaves none). `uniform` are numbers in (0, 1), of the distances' shape.
     """
     ground = 1 / (1 + _over_roofs(environment, distance_m, user_height_m))
     roofs = ROOFS_M[: max(1, np.searchsorted(ROOFS_M, user_height_m - CLEARANCE_M, side="right"))]
@@ -123,47 +66,29 @@ def path_loss_db(
     line_of_sight: np.ndarray | bool,
     effective_height_m: np.ndarray | float = 1.0,
 ) -> np.ndarray:
-    """Path loss without shadow fading, dB, Table 7.4.1-1.
+    """Path loss without shadow fading, dB, Table 7.4.1-1, at horizontal distances.
 
-    Parameters
-    ----------
-    distance_m
-        Horizontal distances, DISTANCE_M.
-    frequency_hz
-        Carrier frequency, FREQUENCY_HZ.
-    user_height_m
-        USER_HEIGHT_M.
-    line_of_sight
-        Of each distance.
-    effective_height_m
-        As returned by `effective_height`.
-
-    Examples
-    --------
-    >>> path_loss_db(ENVIRONMENTS["uma"], np.array([100.0]), 3.5e9, 1.5, False).round(2).tolist()
-    [103.04]
+    `line_of_sight` and `effective_height_m` (see `effective_height`) are of each distance. DISTANCE_M, FREQUENCY_HZ and
+    USER_HEIGHT_M say where it holds.
     """
     station, frequency = environment.station_height_m, np.log10(frequency_hz / 1e9)
     higher = station - user_height_m
     distance = np.log10(np.hypot(distance_m, higher))
     heights = (station - effective_height_m) * (user_height_m - effective_height_m)
     breakpoint_m = 4 * heights * frequency_hz / SPEED_OF_LIGHT
-    before = environment.los_slope * distance
-    bend = 20 - environment.los_slope / 2  # 9 (UMa) and 9.5 (UMi): the branches meet at the breakpoint
+    constant, slope = environment.los_db
+    before = slope * distance
+    bend = 20 - slope / 2  # 9 (UMa) and 9.5 (UMi): the branches meet at the breakpoint
     beyond = 40 * distance - bend * np.log10(breakpoint_m**2 + higher**2)
-    los = environment.los_db + 20 * frequency + np.where(distance_m <= breakpoint_m, before, beyond)
-    nlos = (
-        environment.nlos_db
-        + environment.nlos_slope * distance
-        + environment.nlos_frequency * frequency
-        - environment.nlos_height * (user_height_m - 1.5)
-    )
+    los = constant + 20 * frequency + np.where(distance_m <= breakpoint_m, before, beyond)
+    constant, slope, of_frequency, of_height = environment.nlos_db
+    nlos = constant + slope * distance + of_frequency * frequency - of_height * (user_height_m - 1.5)
     return np.where(line_of_sight, los, np.maximum(los, nlos))
 
 
 def shadowing_db(environment: Environment, line_of_sight: np.ndarray, normal: np.ndarray) -> np.ndarray:
     """Shadow fading, dB, from standard normal numbers of the links' shape."""
-    return np.where(line_of_sight, environment.los_shadowing_db, environment.nlos_shadowing_db) * normal
+    return np.where(line_of_sight, *environment.shadowing_db) * normal
 
 
 def _over_roofs(environment: Environment, distance_m: np.ndarray, user_height_m: float) -> np.ndarray:
