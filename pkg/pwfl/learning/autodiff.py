@@ -1,7 +1,7 @@
 """Per-sample clipping for any model that TensorFlow differentiates, and Keras models as it wants them.
 
 A model is a function `losses(weights, x, y)` that gives each sample's loss from no other sample. The fused pass of
-`engine` is faster, and for dense networks alone.
+`engine` is faster, but for dense networks only.
 """
 
 from collections.abc import Callable
@@ -24,10 +24,7 @@ Losses = Callable[[Weights, tf.Tensor, tf.Tensor | None], tf.Tensor]
 def per_sample_gradient(
     losses: Losses, x: tf.Tensor, y: tf.Tensor | None, clip_norm: tf.Tensor, counts: tf.Tensor | None = None
 ) -> Gradient:
-    """As `engine.per_sample_gradient`, by the gradients of one sample after the other, vectorized over a block of them.
-
-    `losses` is the model; the other parameters and the result are those of `engine.per_sample_gradient`.
-    """
+    """As `engine.per_sample_gradient` of the model `losses`: the gradients of a block of samples, vectorized."""
     samples = tf.shape(x)[0]
     each = tf.ones([samples]) if counts is None else counts
 
@@ -58,10 +55,7 @@ def per_sample_gradient(
 def cross_entropy(model: "keras.Model") -> Losses:
     """A Keras classifier's loss; its outputs are logits, its weights those of `model.trainable_variables`.
 
-    Raises
-    ------
-    ValueError
-        For a model with state, such as batch normalization or dropout: its samples' losses are not theirs alone.
+    Raises ValueError for a model with state (batch normalization, dropout): a sample's loss is not its own alone.
     """
     if model.non_trainable_variables:
         named = ", ".join(variable.path for variable in model.non_trainable_variables)

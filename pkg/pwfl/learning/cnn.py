@@ -1,7 +1,6 @@
 """The small convolutional network that users may train: sizes and start weights.
 
-That of TensorFlow Privacy's and Opacus's examples: two convolutions, each with pooling, and two dense layers; 26,010
-parameters for 28 by 28 pixels and 10 classes.
+That of TensorFlow Privacy's and Opacus's examples: two convolutions, each with pooling, and two dense layers.
 """
 
 from math import isqrt, prod
@@ -13,23 +12,21 @@ SMALL = 8  # pixels on a side, from which down the second convolution is padded,
 
 
 def padding(side: int) -> tuple[str, str]:
-    """How the convolutions of an image of so many pixels on a side are padded, in Keras's words."""
+    """How the convolutions of an image of `side` by `side` pixels are padded, in Keras's words."""
     return "same", "same" if side <= SMALL else "valid"
 
 
 def shapes(features: int, classes: int) -> list[tuple[int, ...]]:
-    """Shapes of kernels and biases in turn, for square images of one channel with so many pixels.
-
-    Examples
-    --------
-    >>> parameter_count(784, 10)
-    26010
-    """
+    """Shapes of kernels and biases in turn, for square images of one channel with `features` pixels."""
     return [shape for _, kernel in _layers(features, classes) for shape in (kernel, kernel[-1:])]
 
 
 def parameter_count(features: int, classes: int) -> int:
-    """Number of weights and biases."""
+    """Number of weights and biases.
+
+    >>> parameter_count(784, 10)
+    26010
+    """
     return sum(prod(shape) for shape in shapes(features, classes))
 
 

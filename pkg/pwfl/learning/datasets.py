@@ -18,7 +18,7 @@ class Size(NamedTuple):
 class Dataset(NamedTuple):
     """Samples as float32 features, shape (n, features), and int32 labels, shape (n,).
 
-    Test samples may come with variants, of shape (n, variant, features), over which predictions are averaged.
+    Test samples may come with variants, shape (n, variant, features), over which predictions are averaged.
     """
 
     x_train: np.ndarray

@@ -17,23 +17,10 @@ ANGLE, SCALE, SHEAR = np.pi / 18, 0.08, 0.12  # of the variants
 def extract(
     arrays: tuple[np.ndarray, ...], kind: str, variants: bool, learned: projection.Projection | None = None
 ) -> tuple[np.ndarray, ...]:
-    """Features of a data set.
+    """Features of what `sources.load` returned, of a `kind` of `pwfl.learning.features`, with a projection `learned`.
 
-    Parameters
-    ----------
-    arrays
-        What `sources.load` returned.
-    kind
-        Which features; see `pwfl.learning.features`.
-    variants
-        Whether test images come with variants.
-    learned
-        The projection, where the kind is one of DIRECTIONS.
-
-    Returns
-    -------
-    Features of the training images, float32, shape (image, feature), and their labels; of the test images, of shape
-    (image, feature), or (image, variant, feature) with the image itself first, and their labels.
+    Returns features of the training images, float32, shape (image, feature), and their labels; of the test images, of
+    shape (image, feature), or with `variants` (image, variant, feature), the image itself first, and their labels.
     """
     x_train, y_train, x_test, y_test = arrays
     side = isqrt(x_test.shape[1])
@@ -54,7 +41,7 @@ def extract(
 
 
 def warps(side: int) -> list[csr_array]:
-    """Maps of an image's pixels to those of variants: turned, scaled and sheared, each by a little in both ways.
+    """Sparse maps of an image's pixels to those of variants: turned, scaled and sheared, each by a little in both ways.
 
     Values between pixels are interpolated linearly, and outside of the image 0.
     """

@@ -2,8 +2,7 @@
 
 - `scattering`: roots of the image's scattering coefficients (`pwfl.learning.scattering`).
 - `strokes`, `shapes`: these, projected to the directions in which they tell synthetic glyphs, or textured shapes, from
-  each other in spite of deformations (`pwfl.learning.projection`). No image enters, but what their authors know about
-  handwriting and clothes does: knowledge of the task.
+  each other in spite of deformations (`pwfl.learning.projection`). No image enters, but knowledge of the task does.
 
 `pwfl.learning.extraction` computes them, once for a data set.
 """
@@ -40,8 +39,6 @@ ANGLES = 8  # of the wavelets
 def paths(scales: int) -> int:
     """Number of scattering coefficients at a place, of order 0, 1 and 2.
 
-    Examples
-    --------
     >>> paths(2), paths(3)
     (81, 217)
     """
@@ -49,17 +46,9 @@ def paths(scales: int) -> int:
 
 
 def width(kind: str, directions: int | None, dataset: str) -> int:
-    """Number of features of a record.
+    """Number of features of a record, of a kind `pixels`, `scattering` or one of DIRECTIONS; see there for
+    `directions`.
 
-    Parameters
-    ----------
-    kind
-        `pixels`, `scattering`, or one of DIRECTIONS.
-    directions
-        How many a projection's are used; None: DIRECTIONS.
-
-    Examples
-    --------
     >>> width("pixels", None, "mnist"), width("scattering", None, "mnist"), width("strokes", None, "mnist")
     (784, 3472, 160)
     """
@@ -81,7 +70,7 @@ class Asked(NamedTuple):
 
     @property
     def pixels(self) -> bool:
-        """Whether they are the pixels of the images alone, which need no extraction."""
+        """Whether they are the images' pixels alone, which need no extraction."""
         return self.kind == PIXELS and not self.variants
 
 
@@ -124,7 +113,6 @@ def chosen(arrays: tuple[np.ndarray, ...], wanted: Asked) -> Dataset:
 
 
 def _said(scenario, section: str, key: str, otherwise):
-    """A parameter of a scenario's section, where its system has such a one."""
     return getattr(getattr(scenario, section, None), key, otherwise)
 
 

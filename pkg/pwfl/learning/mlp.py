@@ -8,8 +8,6 @@ import numpy as np
 def parameter_count(widths: list[int]) -> int:
     """Number of weights and biases of a network with these layer widths, input and output included.
 
-    Examples
-    --------
     >>> parameter_count([784, 256, 256, 10])
     269322
     """

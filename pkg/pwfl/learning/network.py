@@ -10,18 +10,8 @@ from pwfl.learning.engine import Weights
 def backward(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
     """Inputs of the layers, and derivatives of each sample's cross-entropy by the layers' outputs.
 
-    Parameters
-    ----------
-    weights
-        Kernels and biases in turn.
-    x
-        Features, float32, shape (sample, feature).
-    y
-        Classes, int32, shape (sample,).
-
-    Returns
-    -------
-    Two lists with an array for each layer, shape (sample, width of its input) and (sample, width of its output).
+    For features `x`, float32, shape (sample, feature), and classes `y`, int32, shape (sample,): two lists with an array
+    for each layer, shape (sample, width of its input) and (sample, width of its output).
     """
     inputs, logits = _forward(weights, x)
     deltas = [tf.nn.softmax(logits) - tf.one_hot(y, logits.shape[1])]
@@ -31,10 +21,9 @@ def backward(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[list[tf.Tens
 
 
 def evaluate(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Accuracy and mean cross-entropy, in nats, float32 scalars; arguments as for `backward`.
+    """Accuracy and mean cross-entropy, in nats, float32 scalars.
 
-    Where samples have variants, with features of shape (sample, variant, feature), the predicted probabilities are the
-    means of theirs.
+    Where `x` has the shape (sample, variant, feature), predicted probabilities are means over variants.
     """
     accuracies, loss = evaluate_labels(weights, x, y)
     return accuracies[0], loss

@@ -39,9 +39,9 @@ DIGITS_SPLIT_SEED = 0  # of the one split of the digits into training and test s
 def load(dataset: str, folder: str | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """A data set as bytes: training images (n, features) and labels (n,), test images and labels.
 
-    `digits` comes with scikit-learn (grey levels 0..16, scaled to 0..240). MNIST and Fashion-MNIST
-    are read from a folder of IDX files, or, without a folder, by Keras's loader, which downloads
-    them once. Raises DataError for data that is not the original, and for a download that fails.
+    `digits` comes with scikit-learn (grey levels 0..16, scaled to 0..240). MNIST and Fashion-MNIST are read from a
+    folder of IDX files, or, without a folder, by Keras's loader, which downloads them once. Raises DataError for data
+    that is not the original, and for a download that fails.
     """
     if dataset == "digits":
         arrays = _load_digits()
@@ -96,7 +96,7 @@ def idx_files(dataset: str, folder: str | None) -> list[str]:
 
 
 def run(task, found: Mapping[str, list[str]]) -> dict[str, tuple[np.ndarray, ...]]:
-    """The stage `dataset`: what `load` returns of the files that are `found`, if any. Raises DataError as it does."""
+    """The stage `dataset`: what `load` returns of the files, if any."""
     return {"dataset": load(task.variant, str(Path(found["files"][0]).parent) if found else None)}
 
 
@@ -118,10 +118,7 @@ def _shapes(dataset: str) -> tuple[tuple[int, ...], ...]:
 
 
 def _read_idx(path: Path, sha256: str, shape: tuple[int, ...]) -> np.ndarray:
-    """The array of bytes in an IDX file, which must have a shape; first axis kept.
-
-    No more is read than such an array has, as some kilobytes may unzip to terabytes.
-    """
+    """The array of bytes in an IDX file; no more is read than it should have, as kilobytes may unzip to terabytes."""
     start, size = struct.pack(f">I{len(shape)}I", 0x0800 + len(shape), *shape), prod(shape)
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:

@@ -1,9 +1,8 @@
 """Images that nobody holds: glyphs of random strokes, shapes of random polygons, each with deformed copies.
 
-What is known of the task shows in how they are drawn, as the data sets' authors describe their preparation: glyphs are
-lines of a pen that fill a box of 20 by 20 among 28 pixels, around their centre of mass (MNIST); shapes are textured,
-mostly symmetric, and as long as the image (Fashion-MNIST). Lengths are in pixels of an image of 28 by 28, coordinates
-(row, column) from its middle.
+They are drawn as the data sets' authors describe theirs: glyphs are lines of a pen that fill a box of 20 by 20 among 28
+pixels, around their centre of mass (MNIST); shapes are textured, mostly symmetric, and as long as the image
+(Fashion-MNIST). Lengths are in pixels of an image of 28 by 28, coordinates (row, column) from its middle.
 """
 
 from math import comb
@@ -29,8 +28,6 @@ STRIPED, STRIPES, FREQUENCY = 0.6, 0.4, 0.2  # share of polygons with stripes; t
 def strokes(figures: int, copies: int, side: int, generator: np.random.Generator) -> np.ndarray:
     """Glyphs of Bezier curves, in copies whose control points, slant, size and pen vary.
 
-    Returns
-    -------
     float32 from 0 to 1, shape (figure, copy, side, side).
     """
     count = generator.choice(STROKES, figures)
@@ -52,8 +49,6 @@ def strokes(figures: int, copies: int, side: int, generator: np.random.Generator
 def shapes(figures: int, copies: int, side: int, generator: np.random.Generator) -> np.ndarray:
     """Shapes of textured polygons, in copies whose corners, slant, size, brightness and phase of the texture vary.
 
-    Returns
-    -------
     float32 from 0 to 1, shape (figure, copy, side, side).
     """
     most = POLYGONS[-1]

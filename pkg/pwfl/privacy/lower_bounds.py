@@ -1,8 +1,8 @@
 """Lower bounds on what a mechanism reveals, from an attack's scores on canary records.
 
-A canary is a record that is one of two, by a fair coin; a score tells what an observer holds for it.
-Scores are independent given the coins. They may come from several records: a bound then holds for
-the one that loses most, since what holds for each of them holds for their average.
+A canary is a record that is one of two, by a fair coin; a score tells what an observer holds for it. Scores are
+independent given the coins. They may come from several records: a bound then holds for the one that loses most, since
+what holds for each of them holds for their average.
 """
 
 import numpy as np
@@ -17,18 +17,14 @@ ROUNDING = 1e-6  # relative: `exact_epsilon` is rounded up
 def epsilon_lower(first: np.ndarray, scores: np.ndarray, delta: float, false_alarm: float = FALSE_ALARM) -> float:
     """epsilon at `delta` that the scores' laws under both records ask for, whatever these laws are.
 
-    A test that takes scores above a threshold for the first record does so with the probabilities p
-    (it was the first) and q (it was not), and e^epsilon >= (p - delta) / q. Two such tests share
-    `false_alarm`: the threshold 0, on all canaries, and one that half of the canaries choose, with its
-    direction, on the other half. Clopper and Pearson (1934) bound p from below and q from above. With
-    m canaries the bound cannot exceed about ln(m / (4 ln(4 / false_alarm))).
+    `first` says whether the canary was the first of the two records, boolean, shape (canary,); the higher a score, the
+    more it looks so (best are log-likelihood ratios, or their multiples).
 
-    Parameters
-    ----------
-    first
-        Whether the canary was the first of the two records, boolean, shape (canary,).
-    scores
-        The higher, the more it looks so; same shape. Best are log-likelihood ratios, or their multiples.
+    A test that takes scores above a threshold for the first record does so with the probabilities p (it was the first)
+    and q (it was not), and e^epsilon >= (p - delta) / q. Two such tests share `false_alarm`: the threshold 0, on all
+    canaries, and one that half of the canaries choose, with its direction, on the other half. Clopper and Pearson
+    (1934) bound p from below and q from above. With m canaries the bound cannot exceed about ln(m / (4 ln(4 /
+    false_alarm))).
     """
     middle = float(_log_ratio(first, scores, np.zeros(1), delta, false_alarm / 2)[0])
     return max(0.0, middle, _chosen(first, scores, delta, false_alarm / 2))
@@ -62,11 +58,11 @@ def _log_ratio(first, scores, thresholds, delta, false_alarm) -> np.ndarray:
 
 
 def mu_lower(first: np.ndarray, scores: np.ndarray, false_alarm: float = FALSE_ALARM) -> float:
-    """mu of Gaussian DP from scores that are normal with the same spread under both records.
+    """mu of Gaussian DP from scores that are normal with the same spread under both records; see `epsilon_lower`.
 
-    mu is the distance of both means over that spread, which need not be known: the mean is bounded
-    below by the spread's upper bound (chi-square), each at half of `false_alarm`. Parameters are those of
-    `epsilon_lower`; 0 where the bound is negative or scores are too few.
+    mu is the distance of both means over that spread, which need not be known: the mean is bounded below by the
+    spread's upper bound (chi-square), each at half of `false_alarm`. 0 where the bound is negative or scores are too
+    few.
     """
     count = len(scores)
     if count < 3:

@@ -137,8 +137,7 @@ FAILURES = Claim(
 def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
     """The claims on each scenario, as far as it lets them be measured.
 
-    `scenarios` maps a name to `scenario` (all that any stage reads) and the report's tables. Guarantees are not
-    random. Accuracies are compared realization by realization; a training that diverged guesses.
+    Guarantees are not random. Accuracies are compared realization by realization; a training that diverged guesses.
     """
     rows = []
     for name, content in scenarios.items():

@@ -22,10 +22,10 @@ READINGS = {
 
 
 class NoiseScheme(NamedTuple):
-    """How devices add noise.
+    """How devices add noise, enough against a `reading`.
 
-    `reading`: what the noise is enough against. `local`: each device sends, and protects, an update of its
-    own; else all share the noise of their sum. `fixed`: the noise's strength does not follow the batch's size.
+    `local`: each device sends, and protects, an update of its own; else all share the noise of their sum. `fixed`: the
+    noise's strength does not follow the batch's size.
     """
 
     reading: str

@@ -26,10 +26,10 @@ def trainer(
 ) -> Callable[[int], pl.DataFrame]:
     """A function that trains one realization and returns its test accuracy and loss over the rounds.
 
-    A round's update is the sum of the batch's clipped gradients over the table noise's `divisor`,
-    privacy noise and channel noise; in a round without records the server, which cannot know, adds
-    the noise it hears. Start weights, records and noise come from streams of their own, the same for
-    all schemes. A loss that leaves the finite numbers ends a training; the column `status` says so.
+    A round's update is the sum of the batch's clipped gradients over the table noise's `divisor`, privacy noise and
+    channel noise; in a round without records the server, which cannot know, adds the noise it hears. Start weights,
+    records and noise come from streams of their own, the same for all schemes. A loss that leaves the finite numbers
+    ends a training; the column `status` says so.
     """
     training, seed = scenario.training, scenario.seed
     size = features.size(scenario)

@@ -1,8 +1,8 @@
 """Accounting of the system `random_orthogonalization`: Theorem 1 of ul Zuhra et al., and what holds.
 
-A record's replacement can turn a user's clipped update around, so an update's sensitivity is 2C, for
-one record as for all of a user's. Channels do not depend on data: every guarantee is that of the
-channels that occurred, known to the observer.
+A record's replacement can turn a user's clipped update around, so an update's sensitivity is 2C, for one record as for
+all of a user's. Channels do not depend on data: every guarantee is that of the channels that occurred, known to the
+observer.
 """
 
 from typing import TYPE_CHECKING
@@ -39,9 +39,8 @@ WORST = ["epsilon_printed", "epsilon_gaussian", "epsilon_exact", "epsilon_antenn
 def run(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Each user's leakage in networks of several sizes, and each realization's guarantee.
 
-    The scenario's own network is accounted for by the tables `schedule` and `noise`. Networks of
-    other sizes consist of the same users' channels, or of more users', with the same noise and
-    amplitudes. What all antennas see is found from the channels, drawn again from their stream.
+    The scenario's own network is accounted for by the tables `schedule` and `noise`. Networks of other sizes consist of
+    the same users' channels, or of more users', drawn again from their stream, with the same noise and amplitudes.
     """
     schedule, noise, radio = tables["schedule"], tables["noise"], scenario.radio
     realizations = schedule["realization"].unique(maintain_order=True).to_list()
@@ -86,19 +85,9 @@ def run(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) ->
 def draw(
     seed: int, realizations: range, sizes: list[int], antennas: int, uplink: mimo.Uplink
 ) -> dict[int, dict[str, np.ndarray]]:
-    """Couplings of networks of the first users, by their number, and `visibility`; see `mimo`.
+    """`mimo.COUPLINGS` and `visibility` of networks of the first users, each of shape (realization, round, user).
 
-    Parameters
-    ----------
-    sizes
-        Numbers of users, increasing.
-    uplink
-        Of shape (realization, round).
-
-    Returns
-    -------
-    dict
-        Number of users -> `mimo.COUPLINGS` and `visibility`, each of shape (realization, round, user).
+    By number of users, one of `sizes`, which increase. The uplink is of shape (realization, round).
     """
     drawn = {size: {} for size in sizes}
     shape = uplink.noise_std.shape
@@ -115,22 +104,12 @@ def draw(
 def visibility(products: np.ndarray, uplink: mimo.Uplink) -> np.ndarray:
     """Squared distance, over the noise, that a unit change of a user's update makes at all antennas.
 
-    With real channels g_k = (Re h_k, Im h_k), the observer sees y of mean alpha sum g_k u_k and
-    covariance S = alpha^2 sigma^2 sum g_k g_k' + sigma_m^2 / 2. Of the eigenvalues l and
-    eigenvectors v of the matrix of g_j' g_k, alpha^2 g_k' S^-1 g_k is the sum of
-    alpha^2 v_k^2 l / (alpha^2 sigma^2 l + sigma_m^2 / 2).
+    With real channels g_k = (Re h_k, Im h_k), the observer sees y of mean alpha sum g_k u_k and covariance S = alpha^2
+    sigma^2 sum g_k g_k' + sigma_m^2 / 2. Of the eigenvalues l and eigenvectors v of the matrix of g_j' g_k, alpha^2
+    g_k' S^-1 g_k is the sum of alpha^2 v_k^2 l / (alpha^2 sigma^2 l + sigma_m^2 / 2).
 
-    Parameters
-    ----------
-    products
-        g_j' g_k, shape (realization, user, user).
-    uplink
-        Of shape (realization,).
-
-    Returns
-    -------
-    np.ndarray
-        Shape (realization, user); infinite without noise.
+    `products` are the g_j' g_k, shape (realization, user, user), the uplink is of shape (realization,). Returns shape
+    (realization, user); infinite without noise.
     """
     values, vectors = np.linalg.eigh(products)
     # Rounding leaves eigenvalues below this in doubt; more of them means more leakage.
@@ -150,24 +129,12 @@ def leakages(
     delta: float,
     mean_noise: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """Each user's leakage by all readings.
+    """Each user's leakage by all readings: columns of the table `leakage`, each of shape (realization, user).
 
-    Theorem 1 takes ||h_k||^2 / K for the weight of user k's update; in truth it is Re(h_s^H h_k) / K.
-    Rounds compose as Gaussian mechanisms, exactly: their mu^2 add.
-
-    Parameters
-    ----------
-    coupling
-        `mimo.COUPLINGS` and `visibility`, each of shape (realization, round, user).
-    noise
-        `mimo.EFFECTIVE`, each of shape (realization, round).
-    mean_noise
-        As from `mimo.mean_noise`, shape (realization, round).
-
-    Returns
-    -------
-    dict of np.ndarray
-        Columns of the table `leakage`, each of shape (realization, user).
+    Theorem 1 takes ||h_k||^2 / K for the weight of user k's update; in truth it is Re(h_s^H h_k) / K. Rounds compose as
+    Gaussian mechanisms, exactly: their mu^2 add. `coupling` holds `mimo.COUPLINGS` and `visibility`, shape
+    (realization, round, user), `noise` `mimo.EFFECTIVE`, and `mean_noise` is that of `mimo`, shape (realization,
+    round).
     """
     users = coupling["energy"].shape[-1]
     claimed = 2 * clip_norm * coupling["energy"] / users
@@ -201,8 +168,8 @@ def outcome(
 ) -> pl.DataFrame:
     """Guarantee and cost of each realization, from its users' leakages in the scenario's own network.
 
-    The power that users may take is bounded by alpha^2 (C^2 + d sigma^2), since the update's norm is
-    at most C; the paper's limit alpha^2 = P leaves out the noise.
+    The power that users may take is bounded by alpha^2 (C^2 + d sigma^2), since the update's norm is at most C; the
+    paper's limit alpha^2 = P leaves out the noise.
     """
     training, delta = scenario.training, scenario.privacy.delta
     size = features.size(scenario)

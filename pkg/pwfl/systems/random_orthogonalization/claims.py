@@ -113,11 +113,11 @@ MORE_ANTENNAS = tuple(  # from the scenario of fewest antennas to that of most
 
 
 def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
-    """The claims as far as the scenarios let them be measured, with the readings that decide them.
+    """The claims as far as the scenarios let them be measured, with the readings that decide them; see
+    `report.compare`.
 
-    `scenarios` maps a name to `scenario` (all that any stage reads) and the report's tables. All claims are about
-    schemes with noise. Those about M compare the scenarios of least and most antennas, among those that are equal in
-    all else, at the largest number of users of both. A training that diverged guesses.
+    All claims are about schemes with noise. Those about M compare the scenarios of least and most antennas, among those
+    that are equal in all else, at the largest number of users of both. A training that diverged guesses.
     """
     noisy = {name: content for name, content in scenarios.items() if _scheme(content)}
     ordered = {name: noisy[name] for name in sorted(noisy, key=lambda name: _antennas(noisy[name]))}

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def run(scenario: "RandomOrthogonalization", scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The users' noise, and with the receiver's what the server's update of each round holds (5).
 
-    `scheme` is `fixed` (every user adds noise of the same variance in all rounds: the given one, or one for each
-    realization that the target asks for) or `none`.
+    `fixed`: every user adds noise of the same variance in all rounds: the given one, or one for each realization that
+    the target asks for; or `none`.
     """
     schedule, radio = tables["schedule"], scenario.radio
     keys = ("realization", "round", "user")
@@ -55,15 +55,8 @@ def target_variance(
 ) -> float:
     """The least variance of the users' noise with which nobody's updates of all rounds have more than `mu`.
 
-    0 where the receiver's noise is enough. The rounds' channels are taken as known, those to come, too: users, who
-    know none, would have to be told, or to add more.
-
-    Parameters
-    ----------
-    coupling
-        As from `mimo.couplings`, shape (round, user).
-    amplitude
-        Shape (round,).
+    0 where the receiver's noise is enough. The rounds' channels are taken as known, those to come, too: users, who know
+    none, would have to be told, or to add more. Couplings are of shape (round, user), the amplitude (round,).
     """
 
     goal = zcdp(mu, 1.0, 1)

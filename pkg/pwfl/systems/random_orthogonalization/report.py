@@ -156,10 +156,9 @@ def summarize(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFram
 
 
 def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """The outcome of each realization and scheme, with its final accuracy and loss where trained.
+    """The outcome of each realization and scheme, with its final accuracy and loss where trained; see `results`.
 
-    A realization that diverged has neither; `training` says so. `transmit_energy` is that of a
-    user's signal in a round, mean over users and rounds.
+    `transmit_energy` is that of a user's signal in a round, mean over users and rounds.
     """
     keys = ["scheme", "realization"]
     sound = tables["history"].filter(pl.col("status").cast(pl.String).is_in(results.KEPT))

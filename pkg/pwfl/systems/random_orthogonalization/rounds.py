@@ -14,11 +14,10 @@ if TYPE_CHECKING:
 def history_function(users: int, samples: int, size: datasets.Size, training: "Training", data: datasets.Dataset):
     """A whole training as one graph.
 
-    Returns a function of the samples that each user owns, (user, sample), the updates' weights,
-    (round, user), the standard deviations of the noise, (round,), and two keys. It returns, up to
-    the first loss that is not finite, test accuracies (`network.evaluate_labels`) and losses after rounds
-    0, 1, ..., and for rounds 1, ... means over users: norm of the update before clipping, whether it
-    was clipped, squared norm after it.
+    Returns a function of the samples that each user owns, (user, sample), the updates' weights, (round, user), the
+    standard deviations of the noise, (round,), and two keys. It returns, up to the first loss that is not finite, test
+    accuracies (`network.evaluate_labels`) and losses after rounds 0, 1, ..., and for rounds 1, ... means over users:
+    norm of the update before clipping, whether it was clipped, squared norm after it.
     """
     rounds, clip_norm = training.rounds, training.clip_norm
     x_train, x_test = (local_sgd.with_bias(tf.constant(x)) for x in (data.x_train, data.x_test))

@@ -11,10 +11,9 @@ if TYPE_CHECKING:
 def run(
     scenario: "RandomOrthogonalization", scheduler: str, tables: dict[str, pl.DataFrame]
 ) -> dict[str, pl.DataFrame]:
-    """Every user's amplitude in every round, `scheduler` being `all`.
+    """Every user's amplitude in every round.
 
-    Users do not know their channels, so all use the same amplitude alpha (2); the links come along
-    for the stages after this one.
+    Users do not know their channels, so all use the same alpha (2); the links come along for the stages after this one.
     """
     status = (
         tables["users"]

@@ -80,10 +80,7 @@ class History(contract.UserHistory):
 
 
 class Leakage(contract.PerRealization):
-    """Each user's leakage in networks of several numbers of users (`account`), in several readings.
-
-    Those of one round are means over the rounds.
-    """
+    """Each user's leakage in networks of several sizes (`account`); those of one round are means over the rounds."""
 
     users = dy.Int64(primary_key=True, min=1, description="users K of the network")
     user = key("user")

@@ -1,7 +1,7 @@
 """Federated learning of ul Zuhra et al.: local SGD, clipped updates, their sum over many antennas.
 
-The users' signals and noise reach the server's update (4) as a weighted sum of updates and one
-Gaussian noise of known variance, given the channels: that is what is drawn, not each antenna's signal.
+The users' signals and noise reach the server's update (4) as a weighted sum of updates and one Gaussian noise of known
+variance, given the channels: that is what is drawn, not each antenna's signal.
 """
 
 import logging
@@ -43,9 +43,9 @@ def trainer(
 ) -> Callable[[int], pl.DataFrame]:
     """A function that trains one realization and returns its accuracy and loss after every round.
 
-    Shares of the data, mini-batches and the server's noise come from streams of their own, the same
-    for all schemes, and for any number of antennas. A training whose loss leaves the finite numbers
-    stops there; the column `status` says so.
+    Shares of the data, mini-batches and the server's noise come from streams of their own, the same for all schemes,
+    and for any number of antennas. A training whose loss leaves the finite numbers stops there; the column `status`
+    says so.
     """
     training, seed = scenario.training, scenario.seed
     size = features.size(scenario)
