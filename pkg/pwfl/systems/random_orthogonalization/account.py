@@ -14,7 +14,8 @@ from pwfl.learning import features
 from pwfl.learning.mlp import parameter_count
 from pwfl.privacy.gaussian import exact_epsilon, textbook_epsilon, zcdp
 from pwfl.systems.random_orthogonalization import mimo
-from pwfl.tables.arrays import beside, to_array
+from pwfl.systems.random_orthogonalization.tables import WORST
+from pwfl.tables.arrays import beside, to_array, to_table
 
 if TYPE_CHECKING:
     from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
@@ -33,7 +34,6 @@ GUARANTEES = {
     False: "not guaranteed: users add no noise, only that of the server's own receiver is left",
 }
 KEYS = ("realization", "round", "user")
-WORST = ["epsilon_printed", "epsilon_gaussian", "epsilon_exact", "epsilon_antennas", "epsilon_antennas_rounds"]
 
 
 def run(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
@@ -43,13 +43,13 @@ def run(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) ->
     the same users' channels, or of more users', drawn again from their stream, with the same noise and amplitudes.
     """
     schedule, noise, radio = tables["schedule"], tables["noise"], scenario.radio
-    realizations = schedule["realization"].unique(maintain_order=True).to_list()
-    realizations = range(realizations[0], realizations[-1] + 1)
+    realizations = range(schedule["realization"].min(), schedule["realization"].max() + 1)
     own = {name: to_array(schedule, name, *KEYS) for name in (*mimo.COUPLINGS, "amplitude")}
     noise_of = {name: to_array(noise, name, *KEYS[:2]) for name in ("noise_std", *mimo.EFFECTIVE)}
     users, antennas = own["energy"].shape[-1], scenario.network.antennas
     sizes = sorted({users, *scenario.privacy.user_numbers})
     receiver_std = mimo.receiver_noise_std(radio.receiver_noise_variance, radio.normalization, antennas)
+    clip_norm, delta = scenario.training.clip_norm, scenario.privacy.delta
 
     frames = []
     # What `draw` returns of a realization.
@@ -57,27 +57,14 @@ def run(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) ->
     for block in mimo.blocks(realizations, sizes[-1], antennas, kept):
         rows = slice(block.start - realizations.start, block.stop - realizations.start)
         uplink = mimo.Uplink(noise_of["noise_std"][rows], receiver_std, own["amplitude"][rows, :, 0])
-        drawn = draw(scenario.seed, block, sizes, antennas, uplink)
-        for size in sizes:
-            coupling = drawn[size]
+        for size, coupling in draw(scenario.seed, block, sizes, antennas, uplink).items():
             if size == users:
                 coupling |= {name: own[name][rows] for name in mimo.COUPLINGS}
                 effective = {name: noise_of[name][rows] for name in mimo.EFFECTIVE}
             else:
                 effective = mimo.effective_noise(coupling, uplink)
-            found = leakages(
-                coupling,
-                effective,
-                scenario.training.clip_norm,
-                scenario.privacy.delta,
-                mimo.mean_noise(size, antennas, uplink),
-            )
-            keys = {
-                "realization": np.repeat(block, size),
-                "users": np.full(len(block) * size, size),
-                "user": np.tile(np.arange(size), len(block)),
-            }
-            frames.append(pl.DataFrame(keys | {name: values.ravel() for name, values in found.items()}))
+            each = leakages(coupling, effective, clip_norm, delta, mimo.mean_noise(size, antennas, uplink))
+            frames.append(to_table({"realization": block, "user": range(size)}, users=size, **each))
     leakage = pl.concat(frames).sort("realization", "users", "user")
     return {"leakage": leakage, "outcome": outcome(scenario, leakage.filter(users=users), tables)}
 
@@ -138,24 +125,21 @@ def leakages(
     """
     users = coupling["energy"].shape[-1]
     claimed = 2 * clip_norm * coupling["energy"] / users
+    by_theorem = {
+        "epsilon_closed_form": (np.full(claimed.shape, 2 * clip_norm / users), mean_noise),
+        "epsilon_printed": (claimed, noise["effective_noise_std_printed"]),
+        "epsilon_modulus": (claimed, noise["effective_noise_std_modulus"]),
+    }
     mu = mimo.update_mu(coupling["coupling_real"], noise["effective_noise_std"], clip_norm)
     mu_antennas = 2 * clip_norm * np.sqrt(coupling["visibility"])
-    printed = textbook_epsilon(mimo.mechanism_mu(claimed, noise["effective_noise_std_printed"]), delta)
-    modulus = textbook_epsilon(mimo.mechanism_mu(claimed, noise["effective_noise_std_modulus"]), delta)
-    expected = np.full(claimed.shape, 2 * clip_norm / users)
-    closed_form = textbook_epsilon(mimo.mechanism_mu(expected, mean_noise), delta)
     rho, rho_antennas = zcdp(mu, 1.0, 1), zcdp(mu_antennas, 1.0, 1)
-    gaussian = exact_epsilon(rho, delta)
-    rounds = {
-        "epsilon_closed_form": closed_form,
-        "epsilon_printed": printed,
-        "epsilon_modulus": modulus,
+    rounds = {name: textbook_epsilon(mimo.mechanism_mu(*pair), delta) for name, pair in by_theorem.items()} | {
         "epsilon_sensitivity": textbook_epsilon(mu, delta),
-        "epsilon_gaussian": gaussian,
+        "epsilon_gaussian": exact_epsilon(rho, delta),
         "epsilon_antennas": exact_epsilon(rho_antennas, delta),
         "epsilon_antennas_classic": textbook_epsilon(mu_antennas, delta),
-        "understated": printed < gaussian,
     }
+    rounds["understated"] = rounds["epsilon_printed"] < rounds["epsilon_gaussian"]
     return {name: values.mean(axis=1) for name, values in rounds.items()} | {
         "epsilon_exact": exact_epsilon(rho.sum(axis=1), delta),
         "epsilon_antennas_rounds": exact_epsilon(rho_antennas.sum(axis=1), delta),
@@ -171,32 +155,28 @@ def outcome(
     The power that users may take is bounded by alpha^2 (C^2 + d sigma^2), since the update's norm is at most C; the
     paper's limit alpha^2 = P leaves out the noise.
     """
-    training, delta = scenario.training, scenario.privacy.delta
-    size = features.size(scenario)
+    training, size = scenario.training, features.size(scenario)
     dimension = parameter_count([size.features, size.classes])
-    samples = tables["users"].group_by("realization", maintain_order=True).agg(pl.col("samples").sum())
-    limit = (
-        tables["schedule"]
-        .group_by("realization", maintain_order=True)
-        .agg(transmit_energy_limit=pl.col("amplitude").max() ** 2)
-    )
-    noise = tables["noise"].group_by("realization", maintain_order=True)
-    noise = noise.agg(noise_variance=pl.col("noise_std").max() ** 2, guaranteed=(pl.col("noise_std") > 0).all())
-    sent = training.clip_norm**2 + dimension * pl.col("noise_variance")
     frame = leakage.group_by("realization", maintain_order=True).agg(
         pl.col("users").first(), pl.col(WORST).max(), pl.col("understated").mean()
     )
-    for other in (samples, limit, noise):
-        frame = beside(frame, other, "realization")
+    strongest = pl.col("noise_std").max()
+    for table, columns in {
+        "users": [pl.col("samples").sum()],
+        "schedule": [(pl.col("amplitude").max() ** 2).alias("transmit_energy_limit")],
+        "noise": [(strongest**2).alias("noise_variance"), (pl.col("noise_std") > 0).all().alias("guaranteed")],
+    }.items():
+        frame = beside(frame, tables[table].group_by("realization").agg(columns), "realization")
+    sent = training.clip_norm**2 + dimension * pl.col("noise_variance")
     return frame.with_columns(
         epsilon_server=pl.col("epsilon_antennas_rounds"),
         guarantee=pl.col("guaranteed").replace_strict(GUARANTEES),
         local_steps=pl.lit(float(training.local_steps)),
         rounds=pl.lit(training.rounds),
-        delta=pl.lit(delta),
+        delta=pl.lit(scenario.privacy.delta),
         channel_uses=pl.lit(float(dimension * training.rounds)),
         air_seconds=pl.lit(dimension * training.rounds / scenario.radio.bandwidth_hz),
         transmit_energy_j=pl.lit(None, pl.Float64),
         transmit_energy_bound=pl.col("transmit_energy_limit") * sent,
         **{name: pl.lit(term) for name, term in TERMS.items()},
-    ).drop("noise_variance")
+    )
