@@ -7,6 +7,7 @@ import polars as pl
 
 from pwfl.report import results, theme
 from pwfl.systems.random_orthogonalization import comparison, marks
+from pwfl.systems.random_orthogonalization.tables import WORST
 
 if TYPE_CHECKING:
     from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
@@ -15,10 +16,6 @@ DIFFERS = (
     "Many antennas, all users at once, many local steps a round; each user's whole update is protected, "
     "so all its records together. Signals have no unit of energy."
 )
-WORST = ["epsilon_printed", "epsilon_gaussian", "epsilon_exact", "epsilon_antennas", "epsilon_antennas_rounds"]
-
-
-# Figures.
 
 
 def accuracy(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
@@ -42,22 +39,13 @@ def leakage(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]
     frame = pl.concat([frame.with_columns(part=pl.lit("reading")), formula], how="diagonal")
     colours = dict(zip(shown.values(), theme.PALETTE, strict=False))
     colour, chosen, _ = theme.named_colours(colours, field="reading", title="Mean over users")
-    curves = marks.curves(
-        "users:Q", "Users K", "mean", marks.epsilon_axis(scenario, type="log"), colour, chosen, {"reading:N": "Reading"}
-    )
-    dashes = (
-        alt.Chart()
-        .transform_filter("datum.part == 'formula'")
-        .mark_line(strokeDash=[5, 4], color="black", strokeWidth=1.5)
-        .encode(x="users:Q", y="epsilon_closed_form:Q")
-    )
-    title = alt.TitleParams(
-        f"Leakage of a user, M = {scenario.network.antennas}",
-        subtitle=[
-            f"{marks.interval_of(table)}; {scenario.training.rounds} rounds",
-            "dashed: closed form of (6)",
-        ],
-    )
+    y, tips = marks.epsilon_axis(scenario, type="log"), {"reading:N": "Reading"}
+    curves = marks.curves("users:Q", "Users K", "mean", y, colour, chosen, tips)
+    dashes = alt.Chart().transform_filter("datum.part == 'formula'")
+    dashes = dashes.mark_line(strokeDash=[5, 4], color="black", strokeWidth=1.5)
+    dashes = dashes.encode(x="users:Q", y="epsilon_closed_form:Q")
+    subtitle = [f"{marks.interval_of(table)}; {scenario.training.rounds} rounds", "dashed: closed form of (6)"]
+    title = alt.TitleParams(f"Leakage of a user, M = {scenario.network.antennas}", subtitle=subtitle)
     return (
         alt.layer(curves.transform_filter("datum.part == 'reading'"), dashes, data=frame)
         .properties(width=330, height=theme.HEIGHT)
@@ -103,20 +91,11 @@ def couplings(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFram
         f"Weights of the users' updates, times K; M = {scenario.network.antennas}",
         subtitle=f"all rounds and users of {theme.counted(tables['links']['realization'].n_unique())}",
     )
-    return (
-        alt.Chart(frame, title=title, width=theme.WIDTH, height=theme.HEIGHT)
-        .mark_line(interpolate="step-after")
-        .encode(
-            x=alt.X("weight:Q", title="K times the weight of a user's update", scale=alt.Scale(zero=False)),
-            y=alt.Y("share:Q", title="Empirical CDF", scale=alt.Scale(domain=[0, 1])),
-            color=colour,
-            opacity=opacity,
-            tooltip=theme.tips(
-                {"what:N": "Weight", "weight:Q": ("Times K", ".3f"), "share:Q": ("Share up to it", ".1%")}
-            ),
-        )
-        .add_params(chosen)
-    )
+    x = alt.X("weight:Q", title="K times the weight of a user's update", scale=alt.Scale(zero=False))
+    y = alt.Y("share:Q", title="Empirical CDF", scale=alt.Scale(domain=[0, 1]))
+    tips = theme.tips({"what:N": "Weight", "weight:Q": ("Times K", ".3f"), "share:Q": ("Share up to it", ".1%")})
+    chart = alt.Chart(frame, title=title, width=theme.WIDTH, height=theme.HEIGHT).mark_line(interpolate="step-after")
+    return chart.encode(x=x, y=y, color=colour, opacity=opacity, tooltip=tips).add_params(chosen)
 
 
 COMPARISON_FIGURES = comparison.FIGURES
@@ -128,9 +107,6 @@ FIGURES = {
     "energy": energy,
     "couplings": couplings,
 }
-
-
-# Tables.
 
 
 def summarize(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
@@ -168,11 +144,5 @@ def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
 
 def leakages(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Means over users of the table `leakage`, and the largest epsilons of all rounds."""
-    return (
-        tables["leakage"]
-        .group_by("scheme", "realization", "users", maintain_order=True)
-        .agg(
-            pl.exclude("user").mean(),
-            pl.col(list(marks.OBSERVERS)).max().name.suffix("_maximum"),
-        )
-    )
+    groups = tables["leakage"].group_by("scheme", "realization", "users", maintain_order=True)
+    return groups.agg(pl.exclude("user").mean(), pl.col(list(marks.OBSERVERS)).max().name.suffix("_maximum"))

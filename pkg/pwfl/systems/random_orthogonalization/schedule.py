@@ -15,12 +15,8 @@ def run(
 
     Users do not know their channels, so all use the same alpha (2); the links come along for the stages after this one.
     """
-    status = (
-        tables["users"]
-        .group_by("realization", maintain_order=True)
-        .agg(status=pl.lit(scheduler), transmitting=pl.len())
-    )
+    users = tables["users"].group_by("realization", maintain_order=True)
     return {
         "schedule": tables["links"].with_columns(amplitude=pl.lit(scenario.radio.amplitude)),
-        "schedule_status": status,
+        "schedule_status": users.agg(status=pl.lit(scheduler), transmitting=pl.len()),
     }
