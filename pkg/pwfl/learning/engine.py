@@ -99,19 +99,16 @@ def history(
     and gives the rounds' mean clipped share, as `train_rounds`; `evaluate(weights)` gives accuracy, or an array of
     several, and loss.
     """
-    accuracies = tf.TensorArray(tf.float32, tf.size(stops))
-    losses = tf.TensorArray(tf.float32, tf.size(stops), element_shape=[])
-    shares = tf.TensorArray(tf.float32, tf.size(stops), element_shape=[])
+    arrays = [tf.TensorArray(tf.float32, tf.size(stops)) for _ in range(3)]
     evaluated, done = tf.constant(0), tf.constant(0)
     for stop in stops:
         weights, clipped = advance(weights, done, stop - done)
         accuracy, loss = evaluate(weights)
-        accuracies, losses = accuracies.write(evaluated, accuracy), losses.write(evaluated, loss)
-        shares = shares.write(evaluated, clipped)
+        arrays = [array.write(evaluated, value) for array, value in zip(arrays, (accuracy, loss, clipped), strict=True)]
         evaluated, done = evaluated + 1, stop
         if not tf.math.is_finite(loss):
             break
-    return accuracies.stack()[:evaluated], losses.stack()[:evaluated], shares.stack()[:evaluated]
+    return tuple(array.stack()[:evaluated] for array in arrays)
 
 
 def normals(weights: Weights, key: tf.Tensor, t: tf.Tensor) -> Weights:
@@ -189,11 +186,11 @@ def per_user_gradient(
 
 def _weighted_gradients(inputs: list[tf.Tensor], deltas: list[tf.Tensor], weight: tf.Tensor) -> Weights:
     """The sum over samples of their gradients times their weights."""
-    gradients = []
-    for a, d in zip(inputs, deltas, strict=True):
-        gradients.append(tf.matmul(a, weight[:, None] * d, transpose_a=True))
-        gradients.append(tf.linalg.matvec(d, weight, transpose_a=True))
-    return gradients
+    pairs = [
+        (tf.matmul(a, weight[:, None] * d, transpose_a=True), tf.linalg.matvec(d, weight, transpose_a=True))
+        for a, d in zip(inputs, deltas, strict=True)
+    ]
+    return [gradient for pair in pairs for gradient in pair]
 
 
 def _sum(tensors: Sequence[tf.Tensor]) -> tf.Tensor:

@@ -19,8 +19,6 @@ from pwfl.learning.datasets import SIZES, Dataset, Size
 PIXELS, SCATTERING = "pixels", "scattering"
 VARIANTS = 7  # of a test image, itself included, where they are asked for
 NORM = 10.0  # of a record's features: large beside a bias's input of 1, as pixels' is
-
-
 DIRECTIONS = {"strokes": 160, "shapes": 500}  # of the projections, where nothing else is asked for
 MOST_DIRECTIONS = 500  # that a projection keeps
 

@@ -69,10 +69,9 @@ def shapes(figures: int, copies: int, side: int, generator: np.random.Generator)
     phase = generator.uniform(0, 2 * np.pi, (figures, copies, most))
     unit = side / SIDE
     wave = 2 * np.pi * frequency / unit
-    texture = (np.clip(brightness, 0.1, 1), depth, wave * np.sin(direction), wave * np.cos(direction), phase)
-    texture = [
-        np.tile(np.broadcast_to(part, (figures, copies, most)), 2).reshape(-1, 2 * most, 1, 1) for part in texture
-    ]
+    parts = (np.clip(brightness, 0.1, 1), depth, wave * np.sin(direction), wave * np.cos(direction), phase)
+    parts = [np.tile(np.broadcast_to(part, (figures, copies, most)), 2) for part in parts]
+    texture = [part.reshape(-1, 2 * most, 1, 1) for part in parts]
     shown = np.broadcast_to(used[:, None], (figures, copies, 2 * most)).reshape(-1, 2 * most)
     images = _painted((unit * corners).reshape(-1, 2 * most, CORNERS, 2), shown, texture, side)
     return images.reshape(figures, copies, side, side)
