@@ -53,10 +53,7 @@ def per_sample_gradient(
 
 
 def cross_entropy(model: "keras.Model") -> Losses:
-    """A Keras classifier's loss; its outputs are logits, its weights those of `model.trainable_variables`.
-
-    Raises ValueError for a model with state (batch normalization, dropout): a sample's loss is not its own alone.
-    """
+    """A Keras classifier's loss, of logits. Raises ValueError for a model with state, such as batch normalization."""
     if model.non_trainable_variables:
         named = ", ".join(variable.path for variable in model.non_trainable_variables)
         raise ValueError(f"{model.name}: has state beside its weights: {named}; a sample's gradient must be its own")

@@ -1,7 +1,4 @@
-"""The small convolutional network that users may train: sizes and start weights.
-
-That of TensorFlow Privacy's and Opacus's examples: two convolutions, each with pooling, and two dense layers.
-"""
+"""The small convolutional network of TensorFlow Privacy's and Opacus's examples: sizes and start weights."""
 
 from math import isqrt, prod
 
@@ -24,11 +21,7 @@ def shapes(features: int, classes: int) -> list[tuple[int, ...]]:
 
 
 def parameter_count(features: int, classes: int) -> int:
-    """Number of weights and biases.
-
-    >>> parameter_count(784, 10)
-    26010
-    """
+    """Number of weights and biases."""
     return sum(prod(shape) for shape in shapes(features, classes))
 
 

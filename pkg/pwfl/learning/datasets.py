@@ -16,9 +16,8 @@ class Size(NamedTuple):
 
 
 class Dataset(NamedTuple):
-    """Samples as float32 features, shape (n, features), and int32 labels, shape (n,).
-
-    Test samples may come with variants, shape (n, variant, features), over which predictions are averaged.
+    """Samples as float32 features, shape (n, features) (of test samples with variants (n, variant, features)), int32
+    labels.
     """
 
     x_train: np.ndarray

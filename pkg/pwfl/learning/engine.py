@@ -79,11 +79,7 @@ def averaged_rounds(
 
 
 def evaluation_rounds(rounds: int, every: int) -> list[int]:
-    """The rounds after which the model is evaluated: 0 (start), 1, multiples of `every`, the last.
-
-    >>> evaluation_rounds(12, 5)
-    [0, 1, 5, 10, 12]
-    """
+    """The rounds after which the model is evaluated: 0 (start), 1, multiples of `every`, the last."""
     return sorted({0, 1, rounds, *range(every, rounds + 1, every)})
 
 

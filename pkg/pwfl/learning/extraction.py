@@ -20,8 +20,8 @@ def extract(
 ) -> tuple[np.ndarray, ...]:
     """Features of what `sources.load` returned, of a `kind` of `pwfl.learning.features`, with a projection `learned`.
 
-    Returns features of the training images, float32, shape (image, feature), and their labels; of the test images, of
-    shape (image, feature), or with `variants` (image, variant, feature), the image itself first, and their labels.
+    Labels stay. Features are float32, shape (image, feature), of test images with `variants` (image, variant, feature),
+    the image itself first.
     """
     x_train, y_train, x_test, y_test = arrays
     side = isqrt(x_test.shape[1])
@@ -41,10 +41,7 @@ def extract(
 
 
 def warps(side: int) -> list[csr_array]:
-    """Sparse maps of an image's pixels to those of variants: turned, scaled and sheared, each by a little in both ways.
-
-    Values between pixels are interpolated linearly, and outside of the image 0.
-    """
+    """Sparse maps of an image's pixels to variants' (turned, scaled, sheared): linear between pixels, 0 outside."""
     middle = (side - 1) / 2
     y, x = np.mgrid[:side, :side].reshape(2, -1) - middle
     maps = []

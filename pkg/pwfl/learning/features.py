@@ -35,20 +35,13 @@ ANGLES = 8  # of the wavelets
 
 
 def paths(scales: int) -> int:
-    """Number of scattering coefficients at a place, of order 0, 1 and 2.
-
-    >>> paths(2), paths(3)
-    (81, 217)
-    """
+    """Number of scattering coefficients at a place, of order 0, 1 and 2."""
     return 1 + ANGLES * scales + ANGLES**2 * scales * (scales - 1) // 2
 
 
 def width(kind: str, directions: int | None, dataset: str) -> int:
     """Number of features of a record, of a kind `pixels`, `scattering` or one of DIRECTIONS; see there for
     `directions`.
-
-    >>> width("pixels", None, "mnist"), width("scattering", None, "mnist"), width("strokes", None, "mnist")
-    (784, 3472, 160)
     """
     if kind in DIRECTIONS:
         return directions or DIRECTIONS[kind]

@@ -7,11 +7,7 @@ import numpy as np
 
 
 def parameter_count(widths: list[int]) -> int:
-    """Number of weights and biases of a network with these layer widths, input and output included.
-
-    >>> parameter_count([784, 256, 256, 10])
-    269322
-    """
+    """Number of weights and biases of a network with these layer widths, input and output included."""
     return sum(inputs * outputs + outputs for inputs, outputs in pairwise(widths))
 
 

@@ -29,11 +29,7 @@ def deal(available: int, samples: np.ndarray, seed: int, realization: int) -> li
 
 
 def deal_out(data, labels: np.ndarray, samples: np.ndarray, seed: int, realization: int) -> list[np.ndarray]:
-    """As `deal`, by what the section `data` of a scenario says, of training samples with `labels`, from 0, shape
-    (sample,).
-
-    Within a label, samples go to users at random.
-    """
+    """As `deal`, by the section `data` of a scenario, of training samples with `labels`, from 0, shape (sample,)."""
     taken = deal(len(labels), samples, seed, realization)
     if data.partition in ("iid", "quantity"):
         return taken

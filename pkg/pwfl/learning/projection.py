@@ -91,9 +91,8 @@ def run(task, _) -> dict[str, Projection]:
 
 
 def coefficients(images: np.ndarray) -> np.ndarray:
-    """Roots of the scattering coefficients of images with a black border, scaled to norm 1, shape (image, coefficient).
-
-    Images are float32, of shape (image, side, side), with a side of GRIDS.
+    """Roots of the scattering coefficients of float32 images, shape (image, side, side), scaled to norm 1, shape
+    (image, path).
     """
     pixels = images.shape[-1]
     side, scales = GRIDS[pixels]

@@ -26,10 +26,7 @@ STRIPED, STRIPES, FREQUENCY = 0.6, 0.4, 0.2  # share of polygons with stripes; t
 
 
 def strokes(figures: int, copies: int, side: int, generator: np.random.Generator) -> np.ndarray:
-    """Glyphs of Bezier curves, in copies whose control points, slant, size and pen vary.
-
-    float32 from 0 to 1, shape (figure, copy, side, side).
-    """
+    """Glyphs of Bezier curves and deformed copies, float32 from 0 to 1, shape (figure, copy, side, side)."""
     count = generator.choice(STROKES, figures)
     controls = generator.uniform(-10, 10, (figures, 1, STROKES[-1], CONTROLS[-1], 2))
     kinds = generator.choice(CONTROLS, (figures, 1, STROKES[-1], 1, 1))
@@ -47,10 +44,7 @@ def strokes(figures: int, copies: int, side: int, generator: np.random.Generator
 
 
 def shapes(figures: int, copies: int, side: int, generator: np.random.Generator) -> np.ndarray:
-    """Shapes of textured polygons, in copies whose corners, slant, size, brightness and phase of the texture vary.
-
-    float32 from 0 to 1, shape (figure, copy, side, side).
-    """
+    """Shapes of textured polygons and deformed copies, float32 from 0 to 1, shape (figure, copy, side, side)."""
     most = POLYGONS[-1]
     count = generator.choice(POLYGONS, figures)
     each = (figures, 1, most)  # polygon

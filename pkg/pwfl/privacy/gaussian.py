@@ -102,10 +102,7 @@ def classic_epsilon(rho: np.ndarray, delta: float) -> np.ndarray:
 
 
 def textbook_epsilon(mu: np.ndarray, delta: float) -> np.ndarray:
-    """The formula mu sqrt(2 ln(1.25/delta)) of many papers (Dwork and Roth, 2014, Theorem A.1).
-
-    Proved only below 1; above about 8.4 (at delta = 1e-5) it is less than the exact epsilon, so no guarantee.
-    """
+    """The formula mu sqrt(2 ln(1.25/delta)) (Dwork and Roth, 2014, Theorem A.1): no guarantee where it is 1 or more."""
     return np.asarray(mu) * np.sqrt(2 * np.log(1.25 / delta))
 
 

@@ -55,8 +55,7 @@ def participants_batch(devices: int, samples: int, participation: float, samplin
 def total_batch(devices: int, samples: int, participation: float, sampling: float) -> Rates:
     """Nobody can tell who takes part, but the size of the joint batch is known.
 
-    All records of all devices are eligible: that those of one device come together or not at all is what hidden
-    participation is taken to hide.
+    All records are eligible: that those of a device come together or not at all is taken to stay hidden, too.
     """
     joint = np.zeros(devices * samples + 1)
     participants, weight, lost = _binomial(devices, participation)

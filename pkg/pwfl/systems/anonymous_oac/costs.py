@@ -66,10 +66,7 @@ def in_turn(tables: dict[str, pl.DataFrame]) -> bool:
 
 
 def transmissions(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Every participant's upload of every round: the schedule's rows of those who send, and `energy_j`.
-
-    The energy is NaN over the air without channel noise, which its unit is told by.
-    """
+    """Every upload of those who send: the schedule's rows and `energy_j`, NaN over the air without channel noise."""
     radio = scenario.radio
     thermal = dbm_to_w(radio.noise_density_dbm_hz) * db_to_ratio(radio.path_loss_db)  # J, for unit fading
     turns, fixed = in_turn(tables), NOISES[tables["noise"]["noise"][0]].fixed

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def draw(scenario: "AnonymousOac", realizations: range) -> dict[str, pl.DataFrame]:
     """The devices, and for each round the channels that are good enough to take part over.
 
-    Rayleigh fading, redrawn for each device and round: |c|^2 is exponential with mean 1, and at least -ln p with
+    Rayleigh fading, redrawn for each device and round: |c|^2 is exponential of mean 1, and at least -ln p with
     probability p.
     """
     rounds, devices = scenario.training.rounds, scenario.network.devices

@@ -104,9 +104,9 @@ def train_rounds(
 def history_function(widths: list[int], rounds: list[int], training: "Training", data: datasets.Dataset):
     """A whole training as one graph, traced once for batches of any size.
 
-    Returns a function of start weights, of what a realization sends, and of the key of its noise. It returns test
-    accuracies (`network.evaluate_labels`), losses and clipped shares after the given rounds, up to the first loss that
-    is not finite.
+    Returns a function of start weights, of what is sent, and of the noise's key, to test accuracies
+    (`network.evaluate_labels`), losses and clipped shares after the given rounds, up to the first loss that is not
+    finite.
     """
     step = Step(training.clip_norm, training.learning_rate)
     x, y, x_test, y_test = tf.constant(data.x_train), tf.constant(data.y_train), data.x_test, data.y_test

@@ -36,9 +36,10 @@ REMOVE, ADD = AdjacencyType.REMOVE, AdjacencyType.ADD
 
 
 class Rates(NamedTuple):
-    """The law of a record's chance to be in a round's batch, as an observer of the round knows it.
+    """The law of a record's chance to be in a round's batch, as an observer knows it: `values` with `weights`, shape
+    (k,).
 
-    `values` with probabilities `weights`, shape (k,); up to `lost` more is where nothing is private.
+    Up to `lost` more is the probability that nothing is private.
     """
 
     values: np.ndarray
@@ -71,10 +72,7 @@ def revealed(participation: float, divergence: np.ndarray) -> np.ndarray:
 
 
 def renyi_epsilon(divergence: np.ndarray, rounds: np.ndarray, delta: float) -> np.ndarray:
-    """epsilon after some numbers of rounds of a Renyi DP at ORDERS, by Mironov's conversion (Lemma 1).
-
-    The least of rounds divergence(alpha) + ln(1 / delta) / (alpha - 1) over the orders.
-    """
+    """epsilon after some numbers of rounds of a Renyi DP at ORDERS, by Mironov's conversion (Lemma 1)."""
     total = np.multiply.outer(np.asarray(rounds, float), divergence) - np.log(delta) / (ORDERS - 1)
     return total.min(axis=-1)
 
@@ -191,7 +189,12 @@ def opposite_epsilon(
     """
     if _beyond(multiplier):
         return np.full(len(rounds), np.inf)
-    limit = float(np.diff(_opposite_likelihoods(rates.values.max(), multiplier, TAIL * multiplier + 0.5))[0])
+    rate, x = rates.values.max(), TAIL * multiplier + 0.5
+    with np.errstate(divide="ignore"):
+        absence = np.log1p(-rate)
+    # Logarithmic likelihoods of x with the record at 1/2 and at -1/2, against none.
+    high, low = (np.logaddexp(absence, np.log(rate) + (sign * x / 2 - 1 / 8) / multiplier**2) for sign in (1, -1))
+    limit = float(high - low)
     mass = _mass(partial(opposite_records, multiplier=multiplier), rates, (-limit, limit), interval)
     return _composed(PrivacyLossDistribution(mass), rounds, delta)
 
@@ -210,10 +213,7 @@ def opposite_records(rate: float, epsilon: np.ndarray, multiplier: float) -> np.
 
 
 def multiplier_for(epsilon: float, rates: Rates, rounds: int, delta: float, interval: float = COARSE) -> float:
-    """The noise multiplier whose `tight_epsilon` is `epsilon`, or NEGLIGIBLE if that is more.
-
-    Raises ValueError where no multiplier between 0.1 and 10^5 is.
-    """
+    """The noise multiplier whose `tight_epsilon` is `epsilon` or NEGLIGIBLE; ValueError outside 0.1 to 10^5."""
 
     def excess(log_multiplier):
         found = tight_epsilon(rates, np.exp(log_multiplier), [rounds], delta, interval)[0]
@@ -228,10 +228,7 @@ def multiplier_for(epsilon: float, rates: Rates, rounds: int, delta: float, inte
 
 
 def target_multiplier(epsilon: float, rates: Rates, rounds: int, delta: float) -> float:
-    """The noise multiplier whose `tight_epsilon`, at the interval of results, is `epsilon` or up to TOLERANCE less.
-
-    Raises ValueError where no multiplier between 0.1 and 10^5 is.
-    """
+    """As `multiplier_for`, at the interval of results, for an epsilon of up to TOLERANCE less."""
 
     def excess(log_multiplier):
         found = tight_epsilon(rates, np.exp(log_multiplier), [rounds], delta)[0] / epsilon
@@ -276,13 +273,6 @@ def _gaussian(distance: float, log_order: np.ndarray) -> np.ndarray:
     """The hockey-stick divergence of order exp(log_order) of unit Gaussians at a distance."""
     upper, lower = (log_ndtr(side * distance / 2 - log_order / distance) for side in (1, -1))
     return np.maximum(np.exp(upper) - np.exp(log_order + lower), 0.0)
-
-
-def _opposite_likelihoods(rate: float, multiplier: float, x: float) -> list[float]:
-    """Logarithmic likelihoods of x with a record at -1/2 and at 1/2, against none."""
-    with np.errstate(divide="ignore"):
-        absence = np.log1p(-rate)
-    return [np.logaddexp(absence, np.log(rate) + (sign * x / 2 - 1 / 8) / multiplier**2) for sign in (-1, 1)]
 
 
 def _limits(rates: Rates, multiplier: float) -> list[tuple[float, float]]:

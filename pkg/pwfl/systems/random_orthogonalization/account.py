@@ -72,9 +72,8 @@ def run(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) ->
 def draw(
     seed: int, realizations: range, sizes: list[int], antennas: int, uplink: mimo.Uplink
 ) -> dict[int, dict[str, np.ndarray]]:
-    """`mimo.COUPLINGS` and `visibility` of networks of the first users, each of shape (realization, round, user).
-
-    By number of users, one of `sizes`, which increase. The uplink is of shape (realization, round).
+    """`mimo.COUPLINGS` and `visibility`, shape (realization, round, user), of the first users, by their number in
+    `sizes`.
     """
     drawn = {size: {} for size in sizes}
     shape = uplink.noise_std.shape

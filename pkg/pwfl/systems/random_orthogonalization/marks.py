@@ -56,10 +56,7 @@ def epsilon_axis(scenario: "RandomOrthogonalization", channel=alt.Y, **scale):
 
 
 def reading_means(table: pl.DataFrame, by: list[str]) -> pl.DataFrame:
-    """Means over realizations of each reading, long: reading, users, mean_mean, mean_low, mean_high.
-
-    Means that are infinite are left out.
-    """
+    """Means of each reading over realizations, but infinite ones: reading, users, mean_mean, mean_low, mean_high."""
     index = ["scheme", "realization", "users", *({"scenario"} & set(by))]
     long = table.unpivot(list(READINGS), index=index, variable_name="reading", value_name="mean")
     frame = theme.means(long.with_columns(pl.col("reading").replace(READINGS)), [*by, "reading", "users"], ["mean"])

@@ -15,10 +15,8 @@ if TYPE_CHECKING:
 
 
 def run(scenario: "RandomOrthogonalization", scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The users' noise, and with the receiver's what the server's update of each round holds (5).
-
-    `fixed`: every user adds noise of the same variance in all rounds: the given one, or one for each realization that
-    the target asks for; or `none`.
+    """The users' noise (`fixed`: of one variance in all rounds; or `none`), and that of the server's update of each
+    round (5).
     """
     schedule, radio = tables["schedule"], scenario.radio
     keys, antennas = ("realization", "round", "user"), scenario.network.antennas

@@ -27,9 +27,8 @@ def accuracy(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame
 
 
 def leakage(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> alt.FacetChart:
-    """Fig. 2 for one number of antennas, in all readings but one, beside the closed form of (6).
-
-    (6) with the noise given the channels cannot be told from (6) as printed at this scale.
+    """Fig. 2 for one number of antennas, beside the closed form of (6), but for the reading that looks as (6) as
+    printed.
     """
     table = leakages(tables)
     shown = {name: label for name, label in marks.READINGS.items() if name != "epsilon_modulus"}
@@ -132,10 +131,7 @@ def summarize(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFram
 
 
 def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """The outcome of each realization and scheme, with its final accuracy and loss where trained; see `results`.
-
-    `transmit_energy` is that of a user's signal in a round, mean over users and rounds.
-    """
+    """`results.realizations`, and the mean over users and rounds of the energy of a user's signal in a round."""
     keys = ["scheme", "realization"]
     sound = tables["history"].filter(pl.col("status").cast(pl.String).is_in(results.KEPT))
     energy = sound.group_by(keys, maintain_order=True).agg(pl.col("transmit_energy").mean())

@@ -11,10 +11,7 @@ if TYPE_CHECKING:
 def run(
     scenario: "RandomOrthogonalization", scheduler: str, tables: dict[str, pl.DataFrame]
 ) -> dict[str, pl.DataFrame]:
-    """Every user's amplitude in every round.
-
-    Users do not know their channels, so all use the same alpha (2); the links come along for the stages after this one.
-    """
+    """Every user's amplitude in every round, the same for all, as nobody knows its channel (2); links come along."""
     users = tables["users"].group_by("realization", maintain_order=True)
     return {
         "schedule": tables["links"].with_columns(amplitude=pl.lit(scenario.radio.amplitude)),

@@ -1,7 +1,4 @@
-"""Schemas of the tables of the system `random_orthogonalization`.
-
-Signals have no units: amplitudes, noise and energies are those of the paper's model.
-"""
+"""Schemas of the tables of the system `random_orthogonalization`; signals have no units."""
 
 import dataframely as dy
 
