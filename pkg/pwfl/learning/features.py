@@ -78,18 +78,15 @@ def size(scenario) -> Size:
 
 
 def training_data(scenario, found: Mapping) -> Dataset | None:
-    """What a scenario trains on, out of the arrays of its `dataset` or `features`; None where it simulates the data."""
+    """What a scenario trains on, out of the arrays of its `dataset` or `features`; None where it simulates the data.
+
+    As many of the last training samples as `data.validation` says take the place of the test samples.
+    """
     if "data" not in vars(scenario):
         return None
     wanted = asked(scenario)
     data = datasets.prepared(found["dataset"]) if wanted.pixels else chosen(found["features"], wanted)
-    return validated(data, scenario)
-
-
-def validated(data: Dataset, scenario) -> Dataset:
-    """The data set with its last training samples in place of the test samples, as many as `data.validation` says."""
-    count = _said(scenario, "data", "validation", None)
-    if count is None:
+    if not (count := _said(scenario, "data", "validation", None)):
         return data
     return Dataset(data.x_train[:-count], data.y_train[:-count], data.x_train[-count:], data.y_train[-count:])
 

@@ -129,8 +129,6 @@ def _read_idx(path: Path, sha256: str, shape: tuple[int, ...]) -> np.ndarray:
     if len(body) != size:
         follow = "more" if len(body) > size else len(body)
         raise DataError(f"{path}: is truncated or too long: header says {size} bytes, {follow} follow")
-    digest = hashlib.sha256(header)
-    digest.update(body)
-    if (found := digest.hexdigest()) != sha256:
-        raise DataError(f"{path}: has SHA-256 {found}, the original has {sha256}")
+    if (digest := hashlib.sha256(header + body).hexdigest()) != sha256:
+        raise DataError(f"{path}: has SHA-256 {digest}, the original has {sha256}")
     return np.frombuffer(body, np.uint8).reshape(shape[0], -1).squeeze()

@@ -28,18 +28,6 @@ def seen(participation: float, rates: Rates) -> Rates:
     return Rates(values, weights, participation * rates.lost)
 
 
-def heard(devices: int, participation: float, sampling: float) -> Rates:
-    """Nobody can tell who takes part, but that nobody does: a round without participants is silent."""
-    sounding = -np.expm1(devices * np.log1p(-participation)) if participation < 1 else 1.0
-    return seen(sounding, poisson(participation * sampling / sounding))
-
-
-def own_batch(samples: int, sampling: float) -> Rates:
-    """The size of the device's own batch is known."""
-    size, weight, cut = _binomial(samples, sampling)
-    return _spread(size / samples, weight, cut)
-
-
 def participants_batch(devices: int, samples: int, participation: float, sampling: float) -> Rates:
     """The participants, a record's device among them, and the size of their joint batch are known."""
     others, weight, lost = _binomial(devices - 1, participation)
@@ -78,14 +66,19 @@ def readings(
     Rates(values=array([0.1, 0. ]), weights=array([0.5, 0.5]), lost=0.0)
     """
     known = seen(participation, poisson(sampling))
-    found = {"anonymous": poisson(participation * sampling), "identified": known}
+    laws = {"anonymous": poisson(participation * sampling), "identified": known}
+    if fixed and local:
+        return laws | {"identified_read": known}
     if fixed:
-        silence = {} if local else {"anonymous_read": heard(devices, participation, sampling)}
-        return found | silence | {"identified_read": known}
+        # Nobody can tell who takes part, but that nobody does: a round without participants is silent.
+        sounding = -np.expm1(devices * np.log1p(-participation)) if participation < 1 else 1.0
+        heard = seen(sounding, poisson(participation * sampling / sounding))
+        return laws | {"anonymous_read": heard, "identified_read": known}
     if local:
-        return found | {"identified_read": seen(participation, own_batch(samples, sampling))}
+        size, weight, cut = _binomial(samples, sampling)
+        return laws | {"identified_read": seen(participation, _spread(size / samples, weight, cut))}
     joint = participants_batch(devices, samples, participation, sampling)
-    return found | {
+    return laws | {
         "anonymous_read": total_batch(devices, samples, participation, sampling),
         "identified_read": seen(participation, joint),
     }

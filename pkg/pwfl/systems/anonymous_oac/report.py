@@ -1,7 +1,5 @@
 """Figures and tables of the system `anonymous_oac`."""
 
-from typing import TYPE_CHECKING
-
 import altair as alt
 import numpy as np
 import polars as pl
@@ -9,9 +7,6 @@ import polars as pl
 from pwfl.report import results, theme
 from pwfl.report.printed import SOLID
 from pwfl.systems.anonymous_oac.schemes import READINGS
-
-if TYPE_CHECKING:
-    from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 
 DIFFERS = (
     "One cell; batches of random devices, updates add up on air and share their noise. The guarantee of "
@@ -44,7 +39,7 @@ COMPUTED = "computed, without realizations"
 BESIDE = 1.12  # factor between schemes' places where they take as many symbols
 
 
-def composition(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> alt.Chart:
+def composition(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     """Fig. 1: epsilon over the rounds for several sampling rates, by the paper's accountant and a tight one."""
     privacy = scenario.privacy
     frame = _of_first_scheme(tables, "rounds").filter(
@@ -61,7 +56,7 @@ def composition(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> al
     return _curves(frame.with_columns(line=line), title, "Sampling rate")
 
 
-def readings(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> alt.Chart:
+def readings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     """epsilon of the first scheme over the rounds, for all that the server may know of the sampling."""
     p, q = scenario.network.participation, scenario.data.sampling
     frame = _of_first_scheme(tables, "rounds")
@@ -81,7 +76,7 @@ def readings(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> alt.C
     return _curves(frame.with_columns(line=reading.replace(KNOWS), method=dashed), title, "Participation")
 
 
-def cost(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+def cost(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Final accuracy over the symbols on air, all schemes equally private."""
     each = results.realizations(tables).drop_nulls("accuracy")
     frame = theme.means(each, ["scheme"], ["accuracy", "channel_uses", "noise_multiplier", "epsilon_exact"])
@@ -111,7 +106,7 @@ def cost(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> alt.Layer
     return theme.sized(alt.layer(bars, points).add_params(chosen), title)
 
 
-def failures(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> alt.Chart:
+def failures(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     """epsilon after all rounds over the participants that fail to transmit (Lemma 4)."""
     participants = max(1, round(scenario.network.devices * scenario.network.participation))
     names = {"failed_devices": "noise shared by the devices"}
@@ -122,7 +117,7 @@ def failures(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> alt.C
     return _robustness(tables, names, title, "Failed devices", alt.Scale(zero=True), ticks)
 
 
-def channel_estimate(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> alt.Chart:
+def channel_estimate(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     """epsilon after all rounds over the factor by which the server scales the channel estimates."""
     names = {
         "estimate_scale": "channel noise not counted (this system)",
@@ -146,7 +141,7 @@ FIGURES = {
 }
 
 
-def summarize(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables summary, realizations, history, leakage and statuses of a scenario."""
     each = results.realizations(tables)
     summary = results.summary(

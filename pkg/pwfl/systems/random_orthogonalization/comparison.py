@@ -1,15 +1,10 @@
 """Figures that compare scenarios of the system `random_orthogonalization`, mostly numbers of antennas."""
 
-from typing import TYPE_CHECKING
-
 import altair as alt
 import polars as pl
 
 from pwfl.report import theme
 from pwfl.systems.random_orthogonalization import marks
-
-if TYPE_CHECKING:
-    from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization, Scheme
 
 USERS = ("users:Q", "Users K")
 PRINTED = marks.READINGS["epsilon_printed"]
@@ -92,11 +87,11 @@ def _stack(scenarios: dict[str, dict], table: str) -> tuple[list[str], pl.DataFr
     return list(names.values()), pl.concat(frames, how="diagonal_relaxed")
 
 
-def _first(scenarios: dict[str, dict]) -> "RandomOrthogonalization":
+def _first(scenarios: dict[str, dict]):
     return next(iter(scenarios.values()))["scenario"]
 
 
-def _schemes(scenarios: dict[str, dict]) -> "list[Scheme]":
+def _schemes(scenarios: dict[str, dict]) -> list:
     """The schemes of all scenarios, each name once."""
     schemes = [scheme for content in scenarios.values() for scheme in content["scenario"].schemes]
     return list({scheme.name: scheme for scheme in schemes}.values())

@@ -1,14 +1,9 @@
 """What the figures of the system `random_orthogonalization` share: readings, axes, curves, dots."""
 
-from typing import TYPE_CHECKING
-
 import altair as alt
 import polars as pl
 
 from pwfl.report import theme
-
-if TYPE_CHECKING:
-    from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization, Scheme
 
 DOTS = 100  # realizations shown one by one
 READINGS = {
@@ -45,7 +40,7 @@ def dots_of(frame: pl.DataFrame) -> str:
     return f"dots: the first {theme.counted(min(count, DOTS))}; large marks: means over {count}"
 
 
-def epsilon_axis(scenario: "RandomOrthogonalization", channel=alt.Y, **scale):
+def epsilon_axis(scenario, channel=alt.Y, **scale):
     """An axis of epsilon, without its field; on a logarithmic scale ticks are round numbers."""
     # With room for labels beside each y axis, panels are equally wide.
     axis = alt.Axis(format=".6~g", minExtent=36) if channel is alt.Y else alt.Axis(format=".6~g", tickCount=7)
@@ -94,6 +89,6 @@ def scatter(frame, epsilon: str, by: list[str], x: alt.X, colour: alt.Color, cho
     return alt.layer(dots, large, data=data).add_params(chosen)
 
 
-def scheme_panels(schemes: "list[Scheme]") -> alt.Column:
+def scheme_panels(schemes: list) -> alt.Column:
     """A panel for each scheme, in the schemes' order."""
     return alt.Column("scheme:N", title=None, header=theme.HEADER, sort=[scheme.name for scheme in schemes])

@@ -1,7 +1,5 @@
 """Figures and tables of the system `random_orthogonalization`."""
 
-from typing import TYPE_CHECKING
-
 import altair as alt
 import polars as pl
 
@@ -9,16 +7,13 @@ from pwfl.report import results, theme
 from pwfl.systems.random_orthogonalization import comparison, marks
 from pwfl.systems.random_orthogonalization.tables import WORST
 
-if TYPE_CHECKING:
-    from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
-
 DIFFERS = (
     "Many antennas, all users at once, many local steps a round; each user's whole update is protected, "
     "so all its records together. Signals have no unit of energy."
 )
 
 
-def accuracy(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+def accuracy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Mean test accuracy over rounds."""
     kept = marks.trained(tables["history"])
     title = alt.TitleParams(f"Test accuracy, M = {scenario.network.antennas}", subtitle=marks.interval_of(kept))
@@ -26,7 +21,7 @@ def accuracy(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame
     return theme.band(frame, "accuracy", scenario, title, theme.accuracy_axis(), most=1.0, form=".2%")
 
 
-def leakage(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> alt.FacetChart:
+def leakage(scenario, tables: dict[str, pl.DataFrame]) -> alt.FacetChart:
     """Fig. 2 for one number of antennas, beside the closed form of (6), but for the reading that looks as (6) as
     printed.
     """
@@ -53,7 +48,7 @@ def leakage(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]
     )
 
 
-def tradeoff(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+def tradeoff(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Final accuracy against epsilon after all rounds, of the server's updates, realization by realization."""
     frame = realizations(tables).drop_nulls("accuracy").filter(pl.col("epsilon_exact").is_finite())
     title = alt.TitleParams(
@@ -65,7 +60,7 @@ def tradeoff(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame
     return theme.sized(marks.scatter(frame, "epsilon_exact", ["scheme"], x, colour, chosen), title)
 
 
-def energy(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+def energy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """(e) Energy of a user's signal in a round over the paper's limit P = alpha^2."""
     limit = tables["outcome"]["transmit_energy_limit"][0]
     kept = marks.trained(tables["history"]).drop_nulls("transmit_energy")
@@ -77,7 +72,7 @@ def energy(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame])
     return theme.referenced(chart, 1.0, "the paper's limit P", "y", y["title"])
 
 
-def couplings(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> alt.Chart:
+def couplings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     """Distribution of the weights that users' updates get, and of what Theorem 1 takes for them."""
     labels = {"coupling_real": "Re(h_s^H h_k): true weight", "energy": "||h_k||^2: in Theorem 1"}
     if scenario.radio.normalization == "I":
@@ -108,7 +103,7 @@ FIGURES = {
 }
 
 
-def summarize(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables summary, realizations, history, leakage and statuses of a scenario."""
     each = realizations(tables)
     summary = results.summary(
