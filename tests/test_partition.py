@@ -152,15 +152,11 @@ def test_shards_are_of_labels_of_which_enough_is_left_as_long_as_there_are_some(
     assert counts.tolist() == [7, 1, 4]  # of both that it takes, all; the rest of the third
 
 
-def test_shards_fall_on_all_labels_alike():
+def test_shards_fall_on_all_labels_and_all_samples_of_a_label_alike():
     data = chosen(partition="shards", labels_per_user=1)
     first = [held(LABELS, deal_out(data, LABELS, np.array([10]), 1, r), 10)[0].argmax() for r in range(1000)]
     assert stats.chisquare(np.bincount(first, minlength=10)).pvalue > FALSE_ALARM
-
-
-def test_within_a_label_every_sample_is_as_likely():
-    data = chosen(partition="shards", labels_per_user=2)
-    labels = np.repeat([0, 1], 5)
+    data, labels = chosen(partition="shards", labels_per_user=2), np.repeat([0, 1], 5)
     dealt = np.array([deal_out(data, labels, np.array([4]), 1, r)[0] for r in range(2000)])
     assert stats.chisquare(np.bincount(dealt.ravel(), minlength=10)).pvalue > FALSE_ALARM
 
@@ -223,13 +219,14 @@ def test_what_no_partition_can_be_is_refused(system, data, expected):
         resolve({"data": data}, {"system": system})
 
 
-def test_parameters_of_another_partition_have_no_effect_and_a_warning():
-    def warned(**data):
-        study = {"scenarios": {"one": {"system": "anonymous_oac", "data": data}}}
-        return load(study, "study.yaml").warnings
-
-    assert not warned(partition="dirichlet", alpha=0.1)
-    (about,) = warned(alpha=0.1)
-    assert "data.alpha: 0.1 has no effect beside data.partition: iid" in about
-    (about,) = warned(partition="dirichlet", labels_per_user=3)
-    assert "data.labels_per_user: 3 has no effect beside data.partition: dirichlet" in about
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ({"partition": "dirichlet", "alpha": 0.1}, []),
+        ({"alpha": 0.1}, ["data.alpha: 0.1 has no effect beside data.partition: iid"]),
+        ({"partition": "dirichlet", "labels_per_user": 3}, ["data.labels_per_user: 3 has no effect beside data.partition: dirichlet"]),
+    ],
+)  # fmt: skip
+def test_parameters_of_another_partition_have_no_effect_and_a_warning(data, expected):
+    warnings = load({"scenarios": {"one": {"system": "anonymous_oac", "data": data}}}, "study.yaml").warnings
+    assert [warning.removeprefix("scenarios.one: ") for warning in warnings] == expected

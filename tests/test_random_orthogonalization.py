@@ -391,10 +391,6 @@ def test_tables_do_not_depend_on_blocks(monkeypatch):
         assert frame.equals(again[name]), name
 
 
-def linear_derivative(outputs, y):
-    return tf.ones_like(outputs)
-
-
 def test_the_server_gets_the_weighted_sum_and_noise_of_its_own_in_every_round():
     generator, weight, std = np.random.default_rng(1), np.float32([0.5, -0.2, 0.1]), np.float32(0.02)
     update = generator.standard_normal((3, 20, 1000)).astype(np.float32)
@@ -410,24 +406,6 @@ def test_the_server_gets_the_weighted_sum_and_noise_of_its_own_in_every_round():
     assert np.abs(z).max() < stats.norm.isf(FALSE_ALARM / 2 / len(z))
     silent = local_sgd.received(update, weight, np.float32(0), tf.constant(8, tf.int64), tf.constant(0))
     np.testing.assert_allclose(silent, expected, atol=1e-6)
-
-
-def test_without_noise_a_record_moves_the_update_by_twice_the_clipping_norm_at_most():
-    generator = np.random.default_rng(4)
-    y, weight = tf.zeros((3, 6), tf.int32), tf.constant([0.5, -0.2, 0.1])
-    batches = local_sgd.minibatches(tf.constant(8, tf.int64), tf.constant(0), 3, 6, 3, 4)
-
-    def update(x):
-        raw = local_sgd.updates(tf.zeros((1, 9)), tf.constant(x), y, batches, tf.constant(0.1), linear_derivative)
-        clipped, _ = local_sgd.clip(raw, tf.constant(1.0))
-        return local_sgd.received(clipped, weight, tf.constant(0.0), tf.constant(1, tf.int64), tf.constant(0)).numpy()
-
-    x = 100 * generator.standard_normal((3, 6, 9)).astype(np.float32)  # all updates are clipped
-    for user in range(3):
-        moved = x.copy()
-        moved[user, 2] = -1e6 * x[user].mean(axis=0)
-        bound = 2 * abs(float(weight[user]))
-        assert 0.9 * bound < np.linalg.norm(update(moved) - update(x)) <= bound * (1 + 1e-5)
 
 
 # Scenario
@@ -502,29 +480,12 @@ def test_schemes_and_antennas_share_draws_but_for_the_channel(studied):
     assert history.filter(round=2, realization=0)["update_norm"].n_unique() == 4
 
 
-def test_claims_say_what_was_measured_and_whether_it_holds(studied):
+def test_claims_are_of_what_can_be_measured_of_the_scenarios(studied):
     table = claims(studied)
     assert [int(claim[0]) for claim in table["claim"].unique(maintain_order=True)] == [1, 2, 2, *[3] * 6, 4, 4, 5]
-    assert (table["low"] <= table["measured"] + 1e-12).all()
-    assert (table["measured"] <= table["high"] + 1e-12).all()
-
-    def holds(start):
-        return table.filter(pl.col("claim").str.starts_with(start))["holds"].to_list()
-
-    assert holds("2. leakage (6) falls") == ["yes", "yes"]
-    assert holds("3. leakage rises in M, at K = 9: (6)") == ["yes"]
-    assert holds("3. leakage rises in M, at K = 9: (c) exact, all rounds, worst") == ["no"]
-    assert holds("4.") == ["no"] * 4
-    assert holds("5.") == ["no"] * 2
     first = table.filter(pl.col("claim").str.starts_with("1."), scenario="m32").row(0, named=True)
     private = studied["m32"]["realizations"].filter(scheme="Private")["accuracy"]
-    assert first["measured"] == pytest.approx(private.mean())
-    assert first["realizations"] == 2
-    energy = table.filter(pl.col("claim").str.starts_with("5."))["measured"]
-    assert (energy > 65).all()  # d sigma^2 alone
-
-
-def test_claims_that_cannot_be_measured_are_left_out(studied):
+    assert (first["measured"], first["realizations"]) == (pytest.approx(private.mean()), 2)
     assert {claim[0] for claim in claims({"m4": studied["m4"]})["claim"]} == {"1", "2", "4", "5"}
     whole = studied["m4"]["scenario"]
     silent = replaced(whole, "schemes", [scheme for scheme in whole.schemes if scheme.noise == "none"])

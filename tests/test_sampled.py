@@ -159,18 +159,13 @@ def test_an_epsilon_out_of_reach_is_an_error():
         sampled.multiplier_for(1e-8, law(1.0, 0.5), 10, DELTA)
 
 
-def test_too_little_noise_is_infinite_never_understated():
-    for multiplier in (1e-2, 1e-3, 1e-100, 1e-200):
-        for rate in (1.0, 0.5, 0.01):
-            for epsilon in (
-                opposite_epsilon(1.0, rate, multiplier, [1, 10], DELTA),
-                tight_epsilon(0.5, rate, multiplier, [1, 10], DELTA),
-                renyi_epsilon(rate, multiplier, [1, 10]),
-                sampled.advanced_composition(multiplier, [1, 10], DELTA),
-            ):
-                assert (epsilon > 1000).all()
-    assert np.isinf(tight_epsilon(0.5, 0.5, 1e-3, [1], DELTA)).all()
-    assert np.isinf(renyi_epsilon(0.5, 1e-200, [1])).all()
+@pytest.mark.parametrize("multiplier", [1e-2, 1e-3, 1e-100, 1e-200])
+@pytest.mark.parametrize("rate", [1.0, 0.5, 0.01])
+def test_too_little_noise_is_infinite_never_understated(rate, multiplier):
+    tight = tight_epsilon(0.5, rate, multiplier, [1, 10], DELTA)
+    others = opposite_epsilon(1.0, rate, multiplier, [1, 10], DELTA), renyi_epsilon(rate, multiplier, [1, 10])
+    assert (np.array([tight, *others, sampled.advanced_composition(multiplier, [1, 10], DELTA)]) > 1000).all()
+    assert multiplier > 1e-3 or rate == 1 or np.isinf(tight).all()
 
 
 def theorem_applies(rate, multiplier, order):

@@ -63,19 +63,6 @@ def test_fused_gradient_clips_every_sample(digits, widths, quantile):
     assert share == {None: 0, 0.0: 1, 0.5: 0.5, 1.0: 0}[quantile]
 
 
-@pytest.mark.parametrize("widths", DEPTHS, ids=str)
-def test_unclipped_gradient_is_that_of_keras(digits, widths):
-    weights, x, y = start_weights(widths), digits.x_train[:200], digits.y_train[:200]
-    model = keras_model(widths, weights)
-    with tf.GradientTape() as tape:
-        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)(y, model(x))
-    expected = tape.gradient(loss, [v.value for v in model.trainable_variables])
-    clip = tf.constant(1e9)
-    assert_close(engine.per_sample_gradient(network.backward, x, y, clip)(weights)[0], [g.numpy() for g in expected])
-    shares, _ = engine.per_user_gradient(network.backward, x, y, clip, tf.constant([20, 150, 30]))(weights)
-    assert_close(shares, [g.numpy() for g in expected])
-
-
 def keras_model(widths, weights):
     layers = [keras.layers.Dense(n, activation="relu") for n in widths[1:-1]] + [keras.layers.Dense(widths[-1])]
     model = keras.Sequential([keras.layers.Input([widths[0]]), *layers])

@@ -79,17 +79,9 @@ def convolutional(features: int, classes: int) -> "keras.Model":
     import keras  # takes seconds, which dense networks need not wait for
 
     side = round(features**0.5)
-    stages = []
+    layers = [keras.layers.Input([features]), keras.layers.Reshape([side, side, 1])]
     for filters, kernel, padded in zip(cnn.FILTERS, cnn.KERNELS, cnn.padding(side), strict=True):
-        stages.append(keras.layers.Conv2D(filters, kernel, cnn.STRIDE, padded, activation="relu"))
-        stages.append(keras.layers.MaxPool2D(cnn.POOL, 1))
-    return keras.Sequential(
-        [
-            keras.layers.Input([features]),
-            keras.layers.Reshape([side, side, 1]),
-            *stages,
-            keras.layers.Flatten(),
-            keras.layers.Dense(cnn.HIDDEN, activation="relu"),
-            keras.layers.Dense(classes),
-        ]
-    )
+        layers.append(keras.layers.Conv2D(filters, kernel, cnn.STRIDE, padded, activation="relu"))
+        layers.append(keras.layers.MaxPool2D(cnn.POOL, 1))
+    dense = keras.layers.Dense(cnn.HIDDEN, activation="relu"), keras.layers.Dense(classes)
+    return keras.Sequential([*layers, keras.layers.Flatten(), *dense])

@@ -16,8 +16,9 @@ class Size(NamedTuple):
 
 
 class Dataset(NamedTuple):
-    """Samples as float32 features, shape (n, features) (of test samples with variants (n, variant, features)), int32
-    labels.
+    """Samples as float32 features, shape (n, features), and int32 labels, shape (n,).
+
+    Test samples may come with variants, shape (n, variant, features).
     """
 
     x_train: np.ndarray

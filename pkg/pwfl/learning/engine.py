@@ -117,8 +117,7 @@ def normals(weights: Weights, key: tf.Tensor, t: tf.Tensor) -> Weights:
 def per_sample_gradient(
     backward: Backward, x: tf.Tensor, y: tf.Tensor | None, clip_norm: tf.Tensor, counts: tf.Tensor | None = None
 ) -> Gradient:
-    """The mean over all samples of their loss's gradient, each clipped to an L2 norm of `clip_norm`; and the share
-    clipped.
+    """The mean over all samples of their loss's gradient, each clipped to a norm of `clip_norm`; and the share clipped.
 
     `x` has shape (sample, feature); `y` is what the model compares with, shape (sample,), or None. `counts`, of mean 1,
     shape (sample,), are as how many each sample counts in the mean; None: each as one. Returns a function of weights,

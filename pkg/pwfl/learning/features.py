@@ -40,9 +40,7 @@ def paths(scales: int) -> int:
 
 
 def width(kind: str, directions: int | None, dataset: str) -> int:
-    """Number of features of a record, of a kind `pixels`, `scattering` or one of DIRECTIONS; see there for
-    `directions`.
-    """
+    """Number of features of a record, of a kind `pixels`, `scattering` or one of DIRECTIONS."""
     if kind in DIRECTIONS:
         return directions or DIRECTIONS[kind]
     pixels = SIZES[dataset].features

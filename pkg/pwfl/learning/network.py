@@ -8,8 +8,7 @@ from pwfl.learning.engine import Weights
 
 
 def backward(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
-    """Inputs of the layers, and derivatives of each sample's cross-entropy by the layers' outputs, an array for each
-    layer.
+    """Inputs of the layers, and derivatives of each sample's cross-entropy by the layers' outputs, layer by layer.
 
     Features `x` are float32, shape (sample, feature), classes `y` int32, shape (sample,).
     """

@@ -46,11 +46,6 @@ class Projection(NamedTuple):
     mean: np.ndarray
     directions: np.ndarray
 
-    @property
-    def digest(self) -> str:
-        """SHA-256 of both arrays."""
-        return content(self)
-
 
 def learn(kind: str, side: int) -> Projection:
     """The projection of one of RECIPES, for images of `side` by `side` pixels."""
@@ -86,14 +81,12 @@ def discriminants(figures: Iterator[np.ndarray], recipe: Recipe) -> Projection:
 def run(task, _) -> dict[str, Projection]:
     """The stage `projection`: what tells synthetic images from each other."""
     learned = learn(task.variant, task.values.side)
-    log.info("projection to %d directions, SHA-256 %s", learned.directions.shape[1], learned.digest)
+    log.info("projection to %d directions, SHA-256 %s", learned.directions.shape[1], content(learned))
     return {"projection": learned}
 
 
 def coefficients(images: np.ndarray) -> np.ndarray:
-    """Roots of the scattering coefficients of float32 images, shape (image, side, side), scaled to norm 1, shape
-    (image, path).
-    """
+    """Roots of the scattering coefficients of images, float32, shape (image, side, side), scaled to norm 1."""
     pixels = images.shape[-1]
     side, scales = GRIDS[pixels]
     border = ((side - pixels) // 2,) * 2

@@ -23,8 +23,7 @@ IMAGES = 32  # in a block, which stays in the cache
 
 
 def scattering(images: np.ndarray, scales: int) -> np.ndarray:
-    """Scattering coefficients, shape (image, path, side / 2^J, side / 2^J), of float32 images, shape (image, side,
-    side).
+    """Scattering coefficients of float32 images (image, side, side), shape (image, path, side / 2^J, side / 2^J).
 
     J is `scales`, and 2^J divides the side, or ValueError is raised. Paths are those of order 0, of order 1 by (j,
     angle), and of order 2 by (j_1, j_2, angle_1, angle_2).

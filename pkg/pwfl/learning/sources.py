@@ -63,9 +63,7 @@ def load(dataset: str, folder: str | None = None) -> tuple[np.ndarray, np.ndarra
 
 @cache
 def check(dataset: str, folder: str | None) -> None:
-    """Raise DataError unless the folder, where one is given, holds the data set's IDX files; read once for all
-    scenarios.
-    """
+    """Raise DataError unless the folder, where one is given, holds the data set's IDX files; they are read once."""
     if dataset != "digits" and folder is not None:
         load(dataset, folder)
 

@@ -7,8 +7,7 @@ from scipy.constants import speed_of_light
 def link_gain(
     distance_m: np.ndarray, frequency_hz: float, exponent: float, fading_power: np.ndarray | float = 1.0
 ) -> np.ndarray:
-    """Power gain of a link, l^2 (c / 4 pi f)^2 d^-exponent, without unit; `fading_power` is l^2, of the distances'
-    shape.
+    """Power gain of a link, l^2 (c / 4 pi f)^2 d^-exponent, without unit; l^2 is `fading_power`, d are distances.
 
     >>> float(round(10 * np.log10(link_gain(100.0, 2.4e9, 2.0)), 1))
     -80.1

@@ -39,16 +39,11 @@ ACCURACIES = (
     ("anonymous OAC above OAC with known participation", Band(above=0), ANONYMOUS, IDENTIFIED),
     ("OAC with known participation above orthogonal transmission", Band(above=0), IDENTIFIED, ORTHOGONAL),
     *(
-        (
-            f"{words}, noise of fixed strength not below noise that follows the batch",
-            Band(least=0),
-            (scheduler, f"{noise}_fixed"),
-            (scheduler, noise),
-        )
-        for words, (scheduler, noise) in (
-            ("anonymous OAC", ANONYMOUS),
-            ("OAC with known participation", IDENTIFIED),
-            ("orthogonal", ORTHOGONAL),
+        (f"{words}, noise of fixed strength not below noise that follows the batch", Band(least=0), *pair)
+        for words, *pair in (
+            ("anonymous OAC", ("over_the_air", "anonymous_fixed"), ANONYMOUS),
+            ("OAC with known participation", ("over_the_air", "identified_fixed"), IDENTIFIED),
+            ("orthogonal", ("orthogonal", "local_fixed"), ORTHOGONAL),
         )
     ),
 )

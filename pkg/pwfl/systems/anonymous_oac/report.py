@@ -12,21 +12,13 @@ DIFFERS = (
     "One cell; batches of random devices, updates add up on air and share their noise. The guarantee of "
     "the anonymous schemes rests on nobody knowing who takes part."
 )
-METHODS = {
-    "advanced_composition": "advanced composition",
-    "renyi": "Renyi DP (the paper's)",
-    "tight": "privacy loss distribution",
-    "tight_read": "privacy loss distribution, noise read",
-    "proved": "at most: any replaced record",
-    "opposite_records": "at least: opposite records",
-}
-DASHES = {
-    "advanced composition": [1, 3],
-    "Renyi DP (the paper's)": [6, 4],
-    "privacy loss distribution": SOLID,
-    "privacy loss distribution, noise read": [12, 8],
-    "at most: any replaced record": [8, 3, 2, 3],
-    "at least: opposite records": [2, 2],
+METHODS = {  # names of accountants, and dashes of their lines
+    "advanced_composition": ("advanced composition", [1, 3]),
+    "renyi": ("Renyi DP (the paper's)", [6, 4]),
+    "tight": ("privacy loss distribution", SOLID),
+    "tight_read": ("privacy loss distribution, noise read", [12, 8]),
+    "proved": ("at most: any replaced record", [8, 3, 2, 3]),
+    "opposite_records": ("at least: opposite records", [2, 2]),
 }
 KNOWS = {
     "anonymous": "hidden",
@@ -170,15 +162,15 @@ def _of_first_scheme(tables: dict[str, pl.DataFrame], *quantities: str) -> pl.Da
 
 def _curves(frame: pl.DataFrame, title: alt.TitleParams, legend: str) -> alt.Chart:
     """epsilon over rounds, a colour for each `line`, a dash for each accountant."""
-    frame = frame.with_columns(method=pl.col("method").cast(pl.String).replace_strict(METHODS))
-    methods = frame["method"].unique(maintain_order=True).to_list()
-    scale = alt.Scale(domain=methods, range=[DASHES[method] for method in methods])
+    method = pl.col("method").cast(pl.String)
+    shown = [METHODS[name] for name in frame.select(method)["method"].unique(maintain_order=True)]
+    scale = alt.Scale(domain=[name for name, _ in shown], range=[dash for _, dash in shown])
     dash = alt.StrokeDash("method:N", title="Accountant", legend=theme.legend(symbolSize=1500), scale=scale)
-    x, y = (
-        alt.X("x:Q", title="Communication rounds", scale=alt.Scale(type="log", nice=False)),
-        alt.Y("epsilon:Q", title="Epsilon", scale=alt.Scale(type="log", nice=False)),
-    )
+    x = alt.X("x:Q", title="Communication rounds", scale=alt.Scale(type="log", nice=False))
+    y = alt.Y("epsilon:Q", title="Epsilon", scale=alt.Scale(type="log", nice=False))
     tips = {"method:N": "Accountant", "x:Q": "Rounds"}
+    names = {key: name for key, (name, _) in METHODS.items()}
+    frame = frame.with_columns(method.replace_strict(names, return_dtype=pl.String))
     return _lines(frame, title, COLOURS, legend, tips, {}, x=x, y=y, strokeDash=dash)
 
 

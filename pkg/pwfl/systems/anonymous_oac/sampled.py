@@ -36,8 +36,7 @@ REMOVE, ADD = AdjacencyType.REMOVE, AdjacencyType.ADD
 
 
 class Rates(NamedTuple):
-    """The law of a record's chance to be in a round's batch, as an observer knows it: `values` with `weights`, shape
-    (k,).
+    """The law of a record's chance to be in a round's batch, as an observer knows it: values and weights of shape (k,).
 
     Up to `lost` more is the probability that nothing is private.
     """
@@ -48,9 +47,7 @@ class Rates(NamedTuple):
 
 
 def renyi(rate: float, multiplier: float) -> np.ndarray:
-    """Renyi DP of a Poisson-sampled round at ORDERS (Mironov, Talwar and Zhang, 2019, Sec. 3.3); infinite without
-    noise.
-    """
+    """Renyi DP of a Poisson-sampled round at ORDERS (Mironov, Talwar and Zhang, 2019, Sec. 3.3)."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         precision = 1 / np.square(multiplier)
         if rate == 1:

@@ -4,9 +4,7 @@ from typing import NamedTuple
 
 
 class Reading(NamedTuple):
-    """What an observer of a round knows: which devices take part, all that the strength of the noise tells; see
-    `batches`.
-    """
+    """What an observer of a round knows: which devices take part; all that the strength of the noise tells."""
 
     participation: bool
     noise: bool

@@ -50,25 +50,27 @@ def trainer(
         rows, stops = batches(taken, samples, training.rounds, streams.generator(seed, "records", realization))
         noise_std, divisor = (to_array(noise[realization,], name, "round") for name in ("noise_std", "divisor"))
         std = np.sqrt(noise_std.astype(np.float32) ** 2 + channel_noise)
-        found = history_of(
+        measured = history_of(
             [tf.constant(w) for w in glorot_uniform(widths, streams.generator(seed, "weights", realization))],
             sent=Sent.of(np.concatenate(owned)[rows], stops, mean_weights(stops, divisor), std),
             key=tf.constant(streams.key(seed, "noise", realization), tf.int64),
         )
-        accuracies, losses, shares = (values.numpy() for values in found)
-        history = list(zip(rounds, *(v.tolist() for v in (accuracies[:, 0], losses, shares)), strict=False))
-        status = "trained" if np.isfinite(history[-1][2]) else "diverged"
-        log.info(
-            "realization %d: %.1f records a round, %s, accuracy %.4f",
-            realization,
-            len(rows) / training.rounds,
-            status,
-            history[-1][1],
-        )
-        history = pl.DataFrame([(realization, *row, status) for row in history], schema=engine.HISTORY, orient="row")
+        accuracies, losses, shares = (values.numpy() for values in measured)
+        status, sent = "trained" if np.isfinite(losses[-1]) else "diverged", len(rows) / training.rounds
+        text = "realization %d: %.1f records a round, %s, accuracy %.4f"
+        log.info(text, realization, sent, status, accuracies[-1, 0])
+        columns = {
+            "round": rounds[: len(losses)],
+            "accuracy": accuracies[:, 0],
+            "loss": losses,
+            "clipped_share": shares,
+        }
         counts = partition.held(data.y_train, owned, size.classes)
-        history = history.with_columns(**partition.user_accuracies(accuracies[:, 1:], counts))
-        history = history.with_columns(pl.col("clipped_share", *partition.USER_ACCURACIES).fill_nan(None))
+        history = pl.DataFrame(columns | partition.user_accuracies(accuracies[:, 1:], counts)).with_columns(
+            pl.col("clipped_share", *partition.USER_ACCURACIES).cast(pl.Float64).fill_nan(None),
+            realization=pl.lit(realization, pl.Int64),
+            status=pl.lit(status),
+        )
         return history.join(costs, on=("realization", "round"), how="left", maintain_order="left")
 
     return train

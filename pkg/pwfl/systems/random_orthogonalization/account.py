@@ -72,9 +72,7 @@ def run(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) ->
 def draw(
     seed: int, realizations: range, sizes: list[int], antennas: int, uplink: mimo.Uplink
 ) -> dict[int, dict[str, np.ndarray]]:
-    """`mimo.COUPLINGS` and `visibility`, shape (realization, round, user), of the first users, by their number in
-    `sizes`.
-    """
+    """`mimo.COUPLINGS` and `visibility` of the first users, (realization, round, user), by their number in `sizes`."""
     drawn = {size: {} for size in sizes}
     shape = uplink.noise_std.shape
     for t in range(shape[1]):

@@ -99,8 +99,7 @@ MORE_ANTENNAS = tuple(  # from the scenario of fewest antennas to that of most
 
 
 def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
-    """The claims as far as the scenarios let them be measured, with the readings that decide them; see
-    `report.compare`.
+    """The claims as far as the scenarios let them be measured, with the readings that decide them.
 
     All claims are about schemes with noise. Those about M compare the scenarios of least and most antennas, among those
     that are equal in all else, at the largest number of users of both. A training that diverged guesses.

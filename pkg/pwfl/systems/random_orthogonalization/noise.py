@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 
 def run(scenario: "RandomOrthogonalization", scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The users' noise (`fixed`: of one variance in all rounds; or `none`), and that of the server's update of each
-    round (5).
-    """
+    """The users' noise, of one variance in all rounds (`fixed`) or `none`, and that of the server's update (5)."""
     schedule, radio = tables["schedule"], scenario.radio
     keys, antennas = ("realization", "round", "user"), scenario.network.antennas
     amplitude = to_array(schedule, "amplitude", *keys)[..., 0]

@@ -22,9 +22,7 @@ def accuracy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
 
 
 def leakage(scenario, tables: dict[str, pl.DataFrame]) -> alt.FacetChart:
-    """Fig. 2 for one number of antennas, beside the closed form of (6), but for the reading that looks as (6) as
-    printed.
-    """
+    """Fig. 2 for one number of antennas, in all readings that can be told apart, beside the closed form of (6)."""
     table = leakages(tables)
     shown = {name: label for name, label in marks.READINGS.items() if name != "epsilon_modulus"}
     frame = marks.reading_means(table, ["scheme"]).filter(pl.col("reading").is_in(list(shown.values())))
