@@ -349,28 +349,14 @@ for trainings in (range(20), range(600)):
 """
 
 
-@pytest.fixture(scope="module")
-def fresh_process(tmp_path_factory):
-    """What a new process with one thread gives: the history of three realizations, its peaks of memory."""
-    folder = str(tmp_path_factory.mktemp("fresh"))
+def test_a_new_process_with_one_thread_gives_the_same_bits_and_its_memory_does_not_grow(digits, tmp_path):
     threads = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
-    result = subprocess.run(
-        [sys.executable, "-c", FRESH_PROCESS, folder],
-        cwd=os.path.dirname(__file__),
-        env=os.environ | threads,
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    return pl.read_parquet(folder + "/history.parquet"), [int(peak) for peak in result.stdout.split()]
-
-
-def test_another_process_with_one_thread_gives_the_same_bits(digits, fresh_process):
-    there, _ = fresh_process
+    command = [sys.executable, "-c", FRESH_PROCESS, str(tmp_path)]
+    folder = os.path.dirname(__file__)
+    result = subprocess.run(command, cwd=folder, env=os.environ | threads, stdout=subprocess.PIPE, check=True)
+    there = pl.read_parquet(tmp_path / "history.parquet")
     assert there.equals(history(digits, many_users(range(3)), range(3)))
-
-
-def test_memory_does_not_grow_over_the_trainings_of_a_shard(fresh_process):
-    _, (after_20, after_600) = fresh_process
+    after_20, after_600 = (int(peak) for peak in result.stdout.split())
     assert after_600 < 1.05 * after_20
 
 
