@@ -39,13 +39,13 @@ def per_sample_gradient(
         total, clipped = [tf.zeros_like(w) for w in weights], tf.constant(0.0)
         for first in tf.range(0, samples, size):
             rows = tf.range(first, tf.minimum(first + size, samples))
-            found = tf.vectorized_map(lambda row: of_sample(weights, row), rows)
+            gradients = tf.vectorized_map(lambda row: of_sample(weights, row), rows)
             square = tf.reduce_sum(
-                tf.stack([tf.reduce_sum(tf.square(g), axis=list(range(1, g.shape.rank))) for g in found]), axis=0
+                tf.stack([tf.reduce_sum(tf.square(g), axis=list(range(1, g.shape.rank))) for g in gradients]), axis=0
             )
             kept = clip_norm * tf.math.rsqrt(square)
             factor = tf.minimum(1.0, kept) * tf.gather(each, rows) / tf.cast(samples, tf.float32)
-            total = [t + tf.tensordot(factor, g, 1) for t, g in zip(total, found, strict=True)]
+            total = [t + tf.tensordot(factor, g, 1) for t, g in zip(total, gradients, strict=True)]
             clipped += tf.math.count_nonzero(kept < 1, dtype=tf.float32)
         return total, clipped / tf.cast(samples, tf.float32)
 

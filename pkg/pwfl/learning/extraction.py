@@ -77,7 +77,7 @@ def _chunked(function: Callable[[np.ndarray], np.ndarray], images: np.ndarray) -
     return extracted
 
 
-def run(task, found: Mapping) -> dict[str, tuple[np.ndarray, ...]]:
+def run(task, inputs: Mapping) -> dict[str, tuple[np.ndarray, ...]]:
     """The stage `features`: those of a `dataset`, by a `projection` where there is one."""
-    learned = projection.Projection(*found["projection"]) if "projection" in found else None
-    return {"features": extract(found["dataset"], task.variant, task.values.variants, learned)}
+    learned = projection.Projection(*inputs["projection"]) if "projection" in inputs else None
+    return {"features": extract(inputs["dataset"], task.variant, task.values.variants, learned)}

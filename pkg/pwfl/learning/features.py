@@ -75,7 +75,7 @@ def size(scenario) -> Size:
     return SIZES[scenario.data.dataset]._replace(features=width(kind, directions, scenario.data.dataset))
 
 
-def training_data(scenario, found: Mapping) -> Dataset | None:
+def training_data(scenario, inputs: Mapping) -> Dataset | None:
     """What a scenario trains on, out of the arrays of its `dataset` or `features`; None where it simulates the data.
 
     As many of the last training samples as `data.validation` says take the place of the test samples.
@@ -83,7 +83,7 @@ def training_data(scenario, found: Mapping) -> Dataset | None:
     if "data" not in vars(scenario):
         return None
     wanted = asked(scenario)
-    data = datasets.prepared(found["dataset"]) if wanted.pixels else chosen(found["features"], wanted)
+    data = datasets.prepared(inputs["dataset"]) if wanted.pixels else chosen(inputs["features"], wanted)
     if not (count := _said(scenario, "data", "validation", None)):
         return data
     return Dataset(data.x_train[:-count], data.y_train[:-count], data.x_train[-count:], data.y_train[-count:])

@@ -90,8 +90,8 @@ def coefficients(images: np.ndarray) -> np.ndarray:
     pixels = images.shape[-1]
     side, scales = GRIDS[pixels]
     border = ((side - pixels) // 2,) * 2
-    found = scattering(np.pad(images, ((0, 0), border, border)), scales).reshape(len(images), -1)
-    roots = np.sqrt(np.maximum(found, 0, out=found), out=found)  # rounding leaves some below zero
+    roots = scattering(np.pad(images, ((0, 0), border, border)), scales).reshape(len(images), -1)
+    roots = np.sqrt(np.maximum(roots, 0, out=roots), out=roots)  # rounding leaves some below zero
     return roots / np.maximum(np.linalg.norm(roots, axis=1, keepdims=True), np.float32(1e-9))
 
 

@@ -32,11 +32,11 @@ def scattering(images: np.ndarray, scales: int) -> np.ndarray:
     if side % 2**scales:
         raise ValueError(f"a side of {side} pixels is no multiple of 2^{scales}")
     small = side // 2**scales
-    found = np.empty((len(images), paths(scales), small * small), np.float32)
+    coefficients = np.empty((len(images), paths(scales), small * small), np.float32)
     for first in range(0, len(images), IMAGES):
         block = slice(first, first + IMAGES)
-        found[block] = _of_block(images[block], scales)
-    return found.reshape(-1, paths(scales), small, small)
+        coefficients[block] = _of_block(images[block], scales)
+    return coefficients.reshape(-1, paths(scales), small, small)
 
 
 def _of_block(images: np.ndarray, scales: int) -> np.ndarray:

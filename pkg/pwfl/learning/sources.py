@@ -75,10 +75,10 @@ def idx_paths(folder: str) -> list[Path]:
     paths = []
     for name in IDX_FILES:
         candidates = [Path(folder, name), Path(folder, name + ".gz")]
-        found = next((path for path in candidates if path.is_file()), None)
-        if found is None:
+        present = next((path for path in candidates if path.is_file()), None)
+        if present is None:
             raise DataError(f"{folder}: holds neither {name} nor {name}.gz")
-        paths.append(found)
+        paths.append(present)
     return paths
 
 
@@ -87,9 +87,9 @@ def idx_files(dataset: str, folder: str | None) -> list[str]:
     return [str(path) for path in idx_paths(folder)] if folder is not None and dataset != "digits" else []
 
 
-def run(task, found: Mapping[str, list[str]]) -> dict[str, tuple[np.ndarray, ...]]:
+def run(task, inputs: Mapping[str, list[str]]) -> dict[str, tuple[np.ndarray, ...]]:
     """The stage `dataset`: what `load` returns of the files, if any."""
-    return {"dataset": load(task.variant, str(Path(found["files"][0]).parent) if found else None)}
+    return {"dataset": load(task.variant, str(Path(inputs["files"][0]).parent) if inputs else None)}
 
 
 def _load_digits():
@@ -119,8 +119,8 @@ def _read_idx(path: Path, sha256: str, shape: tuple[int, ...]) -> np.ndarray:
                 kind = f"an IDX file of bytes with {len(shape)} axes"
                 raise DataError(f"{path}: is not {kind} (it does not start with 0x{start[:4].hex()})")
             if header != start:
-                found = struct.unpack_from(f">{len(shape)}I", header, 4)
-                raise DataError(f"{path}: holds an array of shape {found}, the original's is {shape}")
+                held = struct.unpack_from(f">{len(shape)}I", header, 4)
+                raise DataError(f"{path}: holds an array of shape {held}, the original's is {shape}")
             body = file.read(size + 1)
     except (EOFError, OSError, zlib.error) as error:
         raise DataError(f"{path}: cannot be read: {error}") from None

@@ -142,11 +142,11 @@ def _covered(corners: np.ndarray, axis: np.ndarray) -> np.ndarray:
     upwards positive, downwards negative.
     """
     lines = np.stack([axis - 0.25, axis + 0.25], axis=1).ravel()
-    found = np.float32(0)
+    shares = np.float32(0)
     for start, stop in zip(corners.swapaxes(0, 1), np.roll(corners, -1, axis=1).swapaxes(0, 1), strict=True):
         (row, column), (to_row, to_column) = (point.T[:, :, None] for point in (start, stop))
         crosses = (row <= lines).astype(np.float32) - (to_row <= lines)
         along = np.divide(lines - row, to_row - row, where=crosses != 0, out=np.zeros_like(crosses))
         at = column + along * (to_column - column)
-        found = found + crosses[..., None] * np.clip(at[..., None] - axis + 0.5, 0, 1)
-    return np.minimum(np.abs(found), 1).reshape(len(corners), len(axis), 2, len(axis)).mean(axis=2)
+        shares = shares + crosses[..., None] * np.clip(at[..., None] - axis + 0.5, 0, 1)
+    return np.minimum(np.abs(shares), 1).reshape(len(corners), len(axis), 2, len(axis)).mean(axis=2)

@@ -61,5 +61,5 @@ def counts(users: pl.DataFrame, uploads: pl.DataFrame, rounds: int, *sums: pl.Ex
         filled=pl.col("round").filter(pl.col("batch") > 0).n_unique().cast(pl.Int64),
     )
     samples = users.group_by("realization", maintain_order=True).agg(pl.col("samples").sum())
-    found = samples.join(each, on="realization", how="left", maintain_order="left").fill_null(0)
-    return found.with_columns(rounds=pl.lit(rounds), empty_rounds=rounds - pl.col("filled"))
+    counted = samples.join(each, on="realization", how="left", maintain_order="left").fill_null(0)
+    return counted.with_columns(rounds=pl.lit(rounds), empty_rounds=rounds - pl.col("filled"))

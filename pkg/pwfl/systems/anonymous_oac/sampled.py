@@ -213,8 +213,8 @@ def multiplier_for(epsilon: float, rates: Rates, rounds: int, delta: float, inte
     """The noise multiplier whose `tight_epsilon` is `epsilon` or NEGLIGIBLE; ValueError outside 0.1 to 10^5."""
 
     def excess(log_multiplier):
-        found = tight_epsilon(rates, np.exp(log_multiplier), [rounds], delta, interval)[0]
-        return min(found, 1e9) - max(epsilon, NEGLIGIBLE)
+        reached = tight_epsilon(rates, np.exp(log_multiplier), [rounds], delta, interval)[0]
+        return min(reached, 1e9) - max(epsilon, NEGLIGIBLE)
 
     # From above, as small multipliers take long.
     edges = np.log(np.geomspace(1e5, 0.1, 7))
@@ -228,8 +228,8 @@ def target_multiplier(epsilon: float, rates: Rates, rounds: int, delta: float) -
     """As `multiplier_for`, at the interval of results, for an epsilon of up to TOLERANCE less."""
 
     def excess(log_multiplier):
-        found = tight_epsilon(rates, np.exp(log_multiplier), [rounds], delta)[0] / epsilon
-        return np.log(np.maximum(found, TOLERANCE)) + TOLERANCE / 2
+        ratio = tight_epsilon(rates, np.exp(log_multiplier), [rounds], delta)[0] / epsilon
+        return np.log(np.maximum(ratio, TOLERANCE)) + TOLERANCE / 2
 
     # Few evaluations: these are what takes long. A wide interval finds where, and the secant method the rest.
     x = np.log(multiplier_for(epsilon, rates, rounds, delta, max(COARSE, epsilon / 1000)))
