@@ -20,6 +20,7 @@ from pwfl.report.catalog import COMMON_TABLES, scenario_figures
 from pwfl.systems import registry
 from pwfl.systems.anonymous_oac import account, batches, sampled
 from pwfl.systems.anonymous_oac import rounds as oac
+from test_sampled import tight_epsilon
 
 FALSE_ALARM = 1e-6
 SMALL = {
@@ -38,10 +39,6 @@ def small(**changes):
     return {
         key: value | changes.pop(key, {}) if isinstance(value, dict) else value for key, value in SMALL.items()
     } | changes
-
-
-def tight_epsilon(participation, rate, *others):
-    return sampled.tight_epsilon(batches.seen(participation, batches.poisson(rate)), *others)
 
 
 def parameters(stage, variant=None, **changes):

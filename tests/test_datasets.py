@@ -1,6 +1,7 @@
 """Data sets: sizes, IDX files that are not what they should be, storing and restoring."""
 
 import gzip
+import hashlib
 import struct
 import tracemalloc
 from pathlib import Path
@@ -22,8 +23,6 @@ def idx(array: np.ndarray) -> bytes:
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A folder of small IDX files that stand for the originals, two of them gzipped."""
-    import hashlib
-
     generator = np.random.default_rng(0)
     arrays = [generator.integers(256, size=s) for s in ((6, 28, 28), (6,), (2, 28, 28), (2,))]
     contents = [idx(array) for array in arrays]

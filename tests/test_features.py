@@ -349,9 +349,6 @@ def test_validation_is_on_training_images_that_nobody_holds(kind):
     assert np.array_equal(np.concatenate([held.y_train, held.y_test]), plain.y_train)
 
 
-LEARNING = ["multicell", "anonymous_oac", "random_orthogonalization", "utility_fair"]
-
-
 def trained(system: str, **sections) -> dict[str, pl.DataFrame]:
     """What a training of a system's tiny scenario makes."""
     base = {"system": system, "realizations": 1, "training_realizations": 1} | registry.system(system).catalog.tiny
@@ -360,7 +357,7 @@ def trained(system: str, **sections) -> dict[str, pl.DataFrame]:
     return stage_of.train(part(model, "train"), stage_of.data_of(model), range(1), found)
 
 
-@pytest.mark.parametrize("system", LEARNING)
+@pytest.mark.parametrize("system", ["multicell", "anonymous_oac", "random_orthogonalization", "utility_fair"])
 def test_no_test_image_enters_a_validation_whose_images_are_dealt_to_nobody(system, monkeypatch):
     held = {"data": {"validation": 200, "partition": "dirichlet"}}
     x_train, labels, x_test, y_test = sources.load("digits")

@@ -6,10 +6,8 @@ from kymatio.scattering2d import filter_bank as filters
 from kymatio.scattering2d.backend.numpy_backend import backend
 from kymatio.scattering2d.core.scattering2d import scattering2d
 
-from pwfl.learning.features import GRIDS, paths
+from pwfl.learning.features import ANGLES, GRIDS, paths
 from pwfl.learning.scattering import scattering
-
-ANGLES = 8
 
 
 @pytest.mark.parametrize("grid", GRIDS.values())
