@@ -22,7 +22,8 @@ def stages(config: dict, scheduler: str, scheme: str):
 
 
 @pytest.mark.parametrize(
-    ("scheduler", "scheme", "heard"), [("over_the_air", "anonymous", 1), ("orthogonal", "local", 0)]
+    ("scheduler", "scheme", "heard"),
+    [("over_the_air", "anonymous", 1), ("over_the_air", "anonymous_fixed", 1), ("orthogonal", "local", 0)],
 )
 @pytest.mark.parametrize("participation", [0.1, 1e-9])  # 1e-9: nobody sends anything
 def test_the_channels_noise_comes_to_that_of_uploads_over_the_air(monkeypatch, scheduler, scheme, heard, participation):
@@ -34,7 +35,7 @@ def test_the_channels_noise_comes_to_that_of_uploads_over_the_air(monkeypatch, s
 
     def of_graph(widths, rounds, training, data):
         def history(weights, sent, key):
-            seen.append(sent.noise_std.numpy())
+            seen.append((sent.noise_std.numpy(), sent.mean_weight.numpy()))
             return tf.zeros((len(rounds), 11)), tf.zeros(len(rounds)), tf.zeros(len(rounds))
 
         return history
@@ -43,8 +44,15 @@ def test_the_channels_noise_comes_to_that_of_uploads_over_the_air(monkeypatch, s
     found, parameters = stages(config, scheduler, scheme)
     stage_of.train(parameters, digits(), range(2), found)
     std = found["noise"]["noise_std"].to_numpy().reshape(2, 30)
-    assert (std == 0).any()  # rounds without records: the channel alone
-    np.testing.assert_allclose(np.array(seen), np.sqrt(std**2 + heard * 0.02), rtol=1e-6)
+    assert (std == 0).any()  # rounds without records, or without participants: the channel alone
+    stds, mean_weights = (np.array(part) for part in zip(*seen, strict=True))
+    np.testing.assert_allclose(stds, np.sqrt(std**2 + heard * 0.02), rtol=1e-6)
+    batch = found["schedule"].group_by("realization", "round").agg(pl.col("batch").sum())
+    size = (
+        found["noise"].join(batch, on=["realization", "round"], how="left", maintain_order="left")["batch"].fill_null(0)
+    )
+    expected = size / (5 * 40 * participation * 0.1) if scheme == "anonymous_fixed" else (size > 0).cast(float)
+    np.testing.assert_allclose(mean_weights.ravel(), expected, rtol=1e-6)
 
 
 def test_the_server_of_many_antennas_hears_its_own_noise_and_users_pay_for_theirs(monkeypatch):

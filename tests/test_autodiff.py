@@ -12,14 +12,9 @@ from pwfl.learning import autodiff, cnn, engine, network
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.scenario import resolve
 from pwfl.systems import registry
+from test_train import assert_close
 
 CLIPS = {"all": 0.05, "some": 4.0, "none": 1e6}
-
-
-def assert_close(actual, desired, tolerance=1e-5):
-    """Equal up to float32 rounding, which grows with the largest number of the tensor."""
-    for a, d in zip(actual, desired, strict=True):
-        np.testing.assert_allclose(a, d, rtol=0, atol=tolerance * np.abs(d).max())
 
 
 def dense_losses(weights, x, y):
@@ -53,11 +48,8 @@ def test_it_is_the_fused_engine_and_the_loop_over_samples(widths, clip_norm):
     assert_close(found, fused)
     assert share == fused_share
     assert {0.05: share == 1, 4.0: 0 < share < 1, 1e6: share == 0}[clip_norm]
-    loop = [
-        [counts[k] * g for g in two_level.mean_clipped_gradient(weights, x[k : k + 1], y[k : k + 1], clip_norm)]
-        for k in range(100)
-    ]
-    assert_close(found, [np.mean(parts, axis=0) for parts in zip(*loop, strict=True)])
+    loop = [two_level.mean_clipped_gradient(weights, x[k : k + 1], y[k : k + 1], clip_norm) for k in range(100)]
+    assert_close(found, [np.tensordot(counts, parts, axes=1) / 100 for parts in zip(*loop, strict=True)])
 
 
 def convolutional(side, seed=0):
@@ -98,9 +90,8 @@ def test_size_and_start_weights_are_those_of_keras(side, parameters):
     model = autodiff.convolutional(side**2, 10)
     assert cnn.shapes(side**2, 10) == [tuple(v.shape) for v in model.trainable_variables]
     assert cnn.parameter_count(side**2, 10) == model.count_params() == parameters
-    for ours, theirs in zip(
-        cnn.glorot_uniform(side**2, 10, np.random.default_rng(0)), model.get_weights(), strict=True
-    ):
+    start = cnn.glorot_uniform(side**2, 10, np.random.default_rng(0))
+    for ours, theirs in zip(start, model.get_weights(), strict=True):
         assert np.abs(ours).max() == pytest.approx(np.abs(theirs).max(), rel=0.2)  # both reach out to the limit
         assert ours.std() == pytest.approx(theirs.std(), rel=0.3)
 
@@ -119,9 +110,8 @@ def test_evaluation_is_that_of_keras(monkeypatch):
         [tf.constant(w) for w in weights], x, y
     )
     logits = model(x)
-    assert float(loss) == pytest.approx(
-        float(keras.losses.SparseCategoricalCrossentropy(from_logits=True)(y, logits)), rel=1e-5
-    )
+    cross_entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    assert float(loss) == pytest.approx(float(cross_entropy(y, logits)), rel=1e-5)
     hits = np.argmax(logits, axis=1) == y
     assert float(accuracy) == pytest.approx(np.mean(hits))
     assert np.array(by_label) == pytest.approx([np.mean(hits[y == label]) for label in range(10)])

@@ -10,11 +10,9 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import stage_of
 from conftest import TINY, planned, workflow
-from pipeline import finished, part
-from pwfl.learning import datasets, engine, extraction, features, network, projection, sources, stored, synthetic
+from pipeline import finished, part, stages
+from pwfl.learning import datasets, extraction, features, network, projection, sources, stored, synthetic
 from pwfl.learning.mlp import glorot_uniform
-from pwfl.privacy import audit
-from pwfl.privacy.gaussian import exact_epsilon
 from pwfl.runtime import kept
 from pwfl.scenario import ScenarioError, load, resolve
 from pwfl.stages import GIVEN
@@ -63,14 +61,9 @@ def test_images_are_grey_levels_that_follow_the_generator(kind):
     assert (images.max(axis=(2, 3)) > 0.05).all()  # no image is blank
     assert np.array_equal(images, draw(12, 3, 28, np.random.default_rng(1)))
     assert not np.array_equal(images, draw(12, 3, 28, np.random.default_rng(2)))
-
-
-@pytest.mark.parametrize("kind", projection.RECIPES)
-def test_copies_are_more_alike_than_figures(kind):
-    images = getattr(synthetic, kind)(40, 8, 28, np.random.default_rng(3)).reshape(40, 8, -1)
-    within = images.var(axis=1).sum(axis=1).mean()
-    assert images.mean(axis=1).var(axis=0).sum() > 0.3 * within
-    assert within > 0
+    copies = draw(40, 8, 28, np.random.default_rng(3)).reshape(40, 8, -1)
+    within = copies.var(axis=1).sum(axis=1).mean()
+    assert copies.mean(axis=1).var(axis=0).sum() > 0.3 * within > 0  # copies are more alike than figures
 
 
 def test_strokes_are_bezier_curves():
@@ -124,9 +117,8 @@ def test_figures_fill_their_box(kind, box):
         for copy in range(2):
             drawn, before = (part[figure, copy, used[figure]].reshape(-1, 2) for part in (fitted, points))
             assert np.ptp(drawn, axis=0).max() == pytest.approx(box)
-            np.testing.assert_allclose(
-                np.ptp(drawn, axis=0) / np.ptp(before, axis=0), box / np.ptp(before, axis=0).max()
-            )
+            scale = box / np.ptp(before, axis=0).max()
+            np.testing.assert_allclose(np.ptp(drawn, axis=0) / np.ptp(before, axis=0), scale)
             np.testing.assert_allclose(drawn.max(axis=0), -drawn.min(axis=0))
 
 
@@ -149,9 +141,8 @@ def test_deformations_are_as_large_as_they_say():
 
 def figures(generator, count, copies, width):
     middle = generator.normal(size=(count, 1, width)) * np.linspace(2, 0.1, width)
-    return (middle + generator.normal(size=(count, copies, width)) @ generator.normal(size=(width, width)) / 4).astype(
-        "f"
-    )
+    copied = generator.normal(size=(count, copies, width)) @ generator.normal(size=(width, width)) / 4
+    return (middle + copied).astype("f")
 
 
 def test_directions_are_those_of_linear_discriminant_analysis():
@@ -172,11 +163,8 @@ def test_directions_solve_the_regularized_equation():
     means = sample.mean(axis=1).astype(float)
     between = np.cov(means.T, bias=True)
     within = np.cov((sample - sample.mean(axis=1, keepdims=True)).reshape(-1, 5).T.astype(float), bias=True)
-    within += (
-        0.05
-        * np.linalg.eigvalsh(between + np.cov((sample - means[:, None]).reshape(-1, 5).T, bias=True))[-1]
-        * np.eye(5)
-    )
+    whole = between + np.cov((sample - means[:, None]).reshape(-1, 5).T, bias=True)
+    within += 0.05 * np.linalg.eigvalsh(whole)[-1] * np.eye(5)
     value = np.einsum("ik,ij,jk->k", found, between, found) / np.einsum("ik,ij,jk->k", found, within, found)
     np.testing.assert_allclose(between @ found, within @ found * value, rtol=1e-2, atol=1e-3)
     assert (np.diff(value) < 0).all()
@@ -186,20 +174,20 @@ def test_directions_solve_the_regularized_equation():
 def test_a_projection_is_a_constant(learned, monkeypatch, tmp_path):
     monkeypatch.setitem(projection.RECIPES, "strokes", projection.RECIPES["strokes"]._replace(figures=60, copies=5))
     again = projection.learn("strokes", 8)
-    assert again.digest == learned.digest
+    assert datasets.content(again) == datasets.content(learned)
     assert learned.directions.shape == (729, features.MOST_DIRECTIONS)
     path = str(tmp_path / "projection.npz")
     stored.write(learned, "projection", path, ORIGIN)
-    assert projection.Projection(*stored.read("projection", path, "a")).digest == learned.digest
+    assert datasets.content(stored.read("projection", path, "a")) == datasets.content(learned)
     monkeypatch.setattr(projection, "SEED", 2)
-    assert projection.learn("strokes", 8).digest != learned.digest
+    assert datasets.content(projection.learn("strokes", 8)) != datasets.content(learned)
 
 
 def test_figures_of_chunks_differ(monkeypatch):
     monkeypatch.setitem(projection.RECIPES, "strokes", projection.RECIPES["strokes"]._replace(figures=4, copies=2))
     monkeypatch.setattr(projection, "CHUNK", 2)
     one, other = projection._features("strokes", 8)
-    assert one.shape == other.shape == (2, 2, 729)
+    assert one.shape == (2, 2, 729)
     assert not np.array_equal(one, other)
 
 
@@ -274,61 +262,11 @@ def test_a_projection_depends_on_no_data_and_no_scenario():
     other = resolve(BASE, {"seed": 7, "network": {"users": 5}, "training": {"features": "strokes", "directions": 9}})
     assert given(other)["projection"] == one
     large = [
-        given(resolve(BASE | {"data": {"dataset": name}}, {"training": {"features": "strokes"}}))["projection"]
+        given(resolve(BASE | {"data": {"dataset": name}, "training": {"features": "strokes"}}, {}))["projection"]
         for name in ("mnist", "fashion_mnist")
     ]
     assert large[0] == large[1]
     assert large[0]["parameters"] == {"side": 28}
-
-
-class Query:
-    """The gradient of a user's records that the server gets, clipped, as training computes it from their features."""
-
-    def __init__(self, learned, clip_norm: float):
-        self.learned, self.clip_norm = learned, tf.constant(clip_norm, tf.float32)
-        self.weights = [np.zeros((160, 10), np.float32), np.zeros(10, np.float32)]
-
-    def features(self, images: np.ndarray) -> np.ndarray:
-        arrays = (images, np.zeros(len(images)), images[:1], np.zeros(1))
-        return features.chosen(
-            extraction.extract(arrays, "strokes", False, self.learned), features.Asked("strokes", 160)
-        ).x_train
-
-    def __call__(self, images: np.ndarray) -> np.ndarray:
-        x, y = tf.constant(self.features(images)), tf.zeros(len(images), tf.int32)
-        mean, _ = engine.per_sample_gradient(network.backward, x, y, self.clip_norm)(self.weights)
-        return np.concatenate([part.numpy().ravel() for part in mean])
-
-
-class Leaky(Query):
-    """Features from which the user's mean is taken: every record's follow from all of the user's."""
-
-    def features(self, images: np.ndarray) -> np.ndarray:
-        found = super().features(images)
-        found = found - found.mean(axis=0)
-        return 3 * found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-9)
-
-
-def neighbours(digits) -> tuple[np.ndarray, np.ndarray]:
-    """A user's images, and the same with one replaced: all others are alike, which is what a mean tells most from."""
-    images = np.tile(digits[0][0], (40, 1))
-    return np.concatenate([images, digits[0][[1]]]), np.concatenate([images, 240 - digits[0][[1]]])
-
-
-@pytest.mark.parametrize(("query", "private"), [(Query, True), (Leaky, False)])
-def test_an_audit_tells_features_that_leak_a_users_mean(digits, learned, query, private):
-    clip, delta, runs, generator = 1.0, 1e-5, 4000, np.random.default_rng(12)
-    one, other = (query(learned, clip)(images) for images in neighbours(digits))
-    samples, multiplier = 41, 4.0  # K sigma / L
-    moved = np.linalg.norm(one - other)
-    assert (moved <= 2 * clip / samples * (1 + 1e-5)) == private
-    # The observer's best test: the noisy query along the difference of both.
-    first = generator.random(runs) < 0.5
-    along = np.where(first, moved / 2, -moved / 2)
-    scores = along / (multiplier * clip / samples) + generator.standard_normal(runs)
-    stated = float(exact_epsilon((2 / multiplier) ** 2 / 2, delta))  # of rho = mu^2 / 2
-    signal = next(iter(audit.signal(audit.Subject(0, "the query", delta, stated), first, scores)))
-    assert (signal.measured <= signal.high) == private
 
 
 # What is stored, and where.
@@ -385,37 +323,18 @@ def test_sizes_follow_the_features(training, width):
     assert parameter_count(model.training, size) == width * 8 + 8 + 8 * 10 + 10  # what users send, and what it costs
 
 
-@pytest.mark.parametrize(
-    ("training", "expected"),
-    [
-        ({"features": "stroke"}, "training.features"),
-        ({"features": "strokes", "directions": 0}, "training.directions"),
-        ({"features": "strokes", "directions": 501}, "training.directions"),
-        ({"test_variants": 7}, "training.test_variants"),
-    ],
-)
-def test_what_no_features_are_is_named(training, expected):
-    with pytest.raises(ScenarioError, match=expected):
-        scenario(**training)
+def warned(base, **scenarios):
+    return load({"base": base, "scenarios": scenarios}, "study.yaml").warnings
 
 
-def test_directions_without_a_projection_have_no_effect():
-    config = {"base": BASE, "scenarios": {"one": {"training": {"directions": 9}}}}
-    assert (
-        "scenarios.one: training.directions: 9 has no effect beside training.features: pixels"
-        in load(config, "study.yaml").warnings
-    )
-    config["scenarios"]["one"]["training"]["features"] = "strokes"
-    assert load(config, "study.yaml").warnings == ()
-
-
-def test_a_value_of_the_base_that_one_scenario_uses_is_not_reported_for_another():
+def test_directions_without_a_projection_have_no_effect_unless_another_scenario_uses_them():
+    text = "scenarios.one: training.directions: {} has no effect beside training.features: pixels"
+    assert text.format(9) in warned(BASE, one={"training": {"directions": 9}})
+    assert warned(BASE, one={"training": {"directions": 9, "features": "strokes"}}) == ()
     base = BASE | {"training": BASE.get("training", {}) | {"directions": 9}}
-    config = {"base": base, "scenarios": {"one": {}, "two": {"training": {"features": "strokes"}}}}
-    assert load(config, "study.yaml").warnings == ()
-    config["scenarios"]["one"] = {"training": {"directions": 8}}
-    (warning,) = load(config, "study.yaml").warnings
-    assert warning.startswith("scenarios.one: training.directions: 8 has no effect")
+    assert warned(base, one={}, two={"training": {"features": "strokes"}}) == ()
+    (warning,) = warned(base, one={"training": {"directions": 8}}, two={"training": {"features": "strokes"}})
+    assert warning == text.format(8)
 
 
 # Constants are chosen on images that nobody holds.
@@ -430,50 +349,42 @@ def test_validation_is_on_training_images_that_nobody_holds(kind):
     assert np.array_equal(np.concatenate([held.y_train, held.y_test]), plain.y_train)
 
 
-LEARNING = ["multicell", "anonymous_oac", "random_orthogonalization", "utility_fair"]
-
-
 def trained(system: str, **sections) -> dict[str, pl.DataFrame]:
     """What a training of a system's tiny scenario makes."""
     base = {"system": system, "realizations": 1, "training_realizations": 1} | registry.system(system).catalog.tiny
     model = resolve(base, sections)
-    scheme, found = model.schemes[0], stage_of.channel(part(model, "channel"), range(1))
-    found |= stage_of.schedule(part(model, "schedule", scheme.scheduler), scheme.scheduler, found)
-    found |= stage_of.noise(part(model, "noise", scheme.noise), scheme.noise, found)
+    _, found = next(stages(model))
     return stage_of.train(part(model, "train"), stage_of.data_of(model), range(1), found)
 
 
-@pytest.mark.parametrize("system", LEARNING)
-def test_no_test_image_enters_a_validation(system, monkeypatch):
-    held = {"data": {"validation": 200}}
-    images = sources.load("digits")
-    one, plain = trained(system, **held)["history"], trained(system)["history"]
-    monkeypatch.setattr(sources, "load", lambda *_: (*images[:2], 240 - images[2], images[3]))
-    other = trained(system, **held)["history"]
-    assert one.equals(other)
-    assert not one.equals(plain)
-
-
-@pytest.mark.parametrize("system", LEARNING)
-def test_validation_images_are_dealt_to_nobody_whatever_their_labels(system, monkeypatch):
+@pytest.mark.parametrize("system", ["multicell", "anonymous_oac", "random_orthogonalization", "utility_fair"])
+def test_no_test_image_enters_a_validation_whose_images_are_dealt_to_nobody(system, monkeypatch):
     held = {"data": {"validation": 200, "partition": "dirichlet"}}
-    x_train, labels, *tests = sources.load("digits")
-    one, changed = trained(system, **held), np.append(labels[:-200], np.zeros_like(labels[-200:]))
-    monkeypatch.setattr(sources, "load", lambda *_: (x_train, changed, *tests))
+    x_train, labels, x_test, y_test = sources.load("digits")
+    one, plain = trained(system, **held), trained(system)
+    monkeypatch.setattr(sources, "load", lambda *_: (x_train, labels, 240 - x_test, y_test))
+    other = trained(system, **held)
+    assert one["history"].equals(other["history"])
+    assert not one["history"].equals(plain["history"])
+    changed = np.append(labels[:-200], np.zeros_like(labels[-200:]))
+    monkeypatch.setattr(sources, "load", lambda *_: (x_train, changed, x_test, y_test))
     other = trained(system, **held)
     assert one["holdings"].equals(other["holdings"])
     assert not one["history"].equals(other["history"])
 
 
-def test_more_images_for_validation_than_there_are_is_refused():
-    with pytest.raises(
-        ScenarioError, match=r"data.samples_offset: 20 users would hold at least 200 samples, digits has 37"
-    ):
-        resolve(BASE, {"data": {"validation": 1400}})
-    with pytest.raises(
-        ScenarioError, match=r"training.test_variants: only test images have variants, and data.validation"
-    ):
-        resolve(BASE, {"training": {"test_variants": True}, "data": {"validation": 200}})
+@pytest.mark.parametrize(
+    ("training", "validation", "expected"),
+    [
+        ({}, 1400, r"data.samples_offset: 20 users would hold at least 200 samples, digits has 37"),
+        ({"test_variants": True}, 200, r"training.test_variants: only test images have variants, and data.validation"),
+        ({"features": "stroke"}, None, "training.features"),
+        ({"test_variants": 7}, None, "training.test_variants"),
+    ],
+)
+def test_what_cannot_be_is_named(training, validation, expected):
+    with pytest.raises(ScenarioError, match=expected):
+        resolve(BASE, {"training": training, "data": {"validation": validation}})
 
 
 # What they are good for.

@@ -1,6 +1,7 @@
 """The system random_orthogonalization, from its reference values to its report."""
 
 import math
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -13,7 +14,7 @@ from scipy import stats
 import stage_of
 from graphs import operations, sums_up_in_place
 from pipeline import digits, part, run
-from pwfl import scenario, streams, tables
+from pwfl import scenario, streams
 from pwfl.learning import datasets
 from pwfl.privacy.gaussian import exact_epsilon, textbook_epsilon
 from pwfl.report import build
@@ -22,7 +23,7 @@ from pwfl.scenario.values import replaced
 from pwfl.systems import registry
 from pwfl.systems.random_orthogonalization import account, local_sgd, mimo, rounds
 from pwfl.systems.random_orthogonalization.claims import claims
-from stages import readers
+from pwfl.systems.random_orthogonalization.tables import WORST
 
 SYSTEM = "random_orthogonalization"
 FALSE_ALARM = 1e-6
@@ -41,23 +42,23 @@ SMALL = {
 
 
 def override(config, changes):
-    merged = dict(config)
-    for key, value in changes.items():
-        merged[key] = override(config.get(key, {}), value) if isinstance(value, dict) else value
-    return merged
+    """The config with keys of sections changed."""
+    return config | {k: config.get(k, {}) | v if isinstance(v, dict) else v for k, v in changes.items()}
 
 
-def before_training(config, realizations=None, noise_scheme="fixed"):
+def before_training(config, noise_scheme="fixed"):
     """Tables of the stages before train, and what gives the part of the scenario that a stage reads."""
-    model = scenario.resolve(config, {})
-
-    def parameters(stage, variant=None):
-        return part(model, stage, variant)
-
-    found = stage_of.channel(parameters("channel"), realizations or range(model.realizations))
+    parameters = partial(part, scenario.resolve(config, {}))
+    found = stage_of.channel(parameters("channel"), range(config["realizations"]))
     found |= stage_of.schedule(parameters("schedule", "all"), "all", found)
     found |= stage_of.noise(parameters("noise", noise_scheme), noise_scheme, found)
     return found, parameters
+
+
+def accounted(changes=None, config=None):
+    """Tables of the stage account."""
+    found, parameters = before_training(override(config or SMALL, changes or {}))
+    return stage_of.account(parameters("account"), found)
 
 
 def drawn(generator, *shape):
@@ -90,21 +91,6 @@ def test_channels_that_are_not_random_give_the_reference_values_exactly():
     orthonormal, equal = np.eye(10, dtype=complex), np.ones((10, 10), complex)
     np.testing.assert_allclose(printed_epsilon(orthonormal), 6.66884733, rtol=0, atol=5e-9)
     np.testing.assert_allclose(printed_epsilon(equal), 2.90688316, rtol=0, atol=5e-9)
-
-
-@pytest.mark.parametrize("antennas", [64, 512])
-def test_true_sensitivity_gives_about_2_3_at_100_users(antennas):
-    coupling = mimo.couplings(mimo.gram(3, range(40), 1, 100, antennas))
-    std = mimo.effective_noise(coupling, UPLINK)["effective_noise_std"]
-    epsilon = textbook_epsilon(2 * np.abs(coupling["coupling_real"]) / 100 / std[:, None], DELTA)
-    assert 2.2 < epsilon.mean() < 2.4
-
-
-def test_an_observer_of_all_antennas_sees_about_24_at_128_antennas():
-    for users in (10, 100):
-        products = mimo.gram(3, range(20), 1, users, 128).real
-        seen = account.visibility(products, mimo.Uplink(np.full(20, SIGMA), RECEIVER_STD, np.full(20, ALPHA)))
-        assert 23 < textbook_epsilon(2 * np.sqrt(seen), DELTA).mean() < 25
 
 
 def test_the_textbook_formula_is_unsafe_above_about_8_4():
@@ -218,9 +204,7 @@ def test_rounds_compose_as_the_library_composes_them():
     accountant = PLDAccountant(value_discretization_interval=1e-4)
     for weight, sigma in zip(of_one, std, strict=True):
         accountant.compose(GaussianDpEvent(sigma / (2 * abs(weight))))
-    row = leakage.row(
-        by_predicate=(pl.col("realization") == 1) & (pl.col("users") == 6) & (pl.col("user") == 2), named=True
-    )
+    row = leakage.filter(realization=1, users=6, user=2).row(0, named=True)
     assert row["epsilon_exact"] == pytest.approx(accountant.get_epsilon(DELTA), rel=1e-3)
     assert row["mu"] == pytest.approx(math.sqrt(sum((2 * of_one / std) ** 2)))
 
@@ -234,16 +218,10 @@ def test_leakages_are_those_of_each_user_and_round():
     modulus = 2 * frame["energy"] / 6 / frame["effective_noise_std_modulus"] * factor
     sensitivity = 2 * frame["coupling_real"].abs() / 6 / frame["effective_noise_std"] * factor
     exact = exact_epsilon((sensitivity.to_numpy() / factor) ** 2 / 2, DELTA)
-    expected = (
-        frame.select("realization", "user")
-        .with_columns(
-            epsilon_printed=printed, epsilon_modulus=modulus, epsilon_sensitivity=sensitivity,
-            epsilon_gaussian=pl.Series(exact), understated=(printed.to_numpy() < exact).astype(float),
-        )
-        .group_by("realization", "user", maintain_order=True)
-        .mean()
-        .sort("realization", "user")
-    )  # fmt: skip
+    each = {"epsilon_printed": printed, "epsilon_modulus": modulus, "epsilon_sensitivity": sensitivity}
+    each |= {"epsilon_gaussian": pl.Series(exact), "understated": (printed.to_numpy() < exact).astype(float)}
+    keys = ["realization", "user"]
+    expected = frame.select(keys).with_columns(**each).group_by(keys).mean().sort(keys)
     for column in expected.columns[2:]:
         np.testing.assert_allclose(leakage[column], expected[column], rtol=1e-9)
 
@@ -251,13 +229,9 @@ def test_leakages_are_those_of_each_user_and_round():
 @pytest.mark.parametrize("normalization", ["I/M", "I"])
 def test_a_network_of_other_size_is_accounted_for_as_its_own_scenario(normalization):
     config = override(SMALL, {"radio": {"normalization": normalization}})
-    found, parameters = before_training(config)
-    swept = stage_of.account(parameters("account"), found)["leakage"]
+    swept = accounted(config=config)["leakage"]
     for users in (3, 9):
-        found, parameters = before_training(
-            override(config, {"network": {"users": users}, "privacy": {"user_numbers": []}})
-        )
-        own = stage_of.account(parameters("account"), found)["leakage"]
+        own = accounted({"network": {"users": users}, "privacy": {"user_numbers": []}}, config)["leakage"]
         compared = swept.filter(users=users)
         assert compared.select("realization", "user").equals(own.select("realization", "user"))
         for column in own.columns[3:]:
@@ -265,8 +239,7 @@ def test_a_network_of_other_size_is_accounted_for_as_its_own_scenario(normalizat
 
 
 def test_outcome_is_that_of_the_worst_user_of_the_own_network():
-    found, parameters = before_training(SMALL)
-    frames = stage_of.account(parameters("account"), found)
+    frames = accounted()
     outcome, own = frames["outcome"], frames["leakage"].filter(users=6)
     for realization in range(3):
         worst = own.filter(realization=realization)
@@ -279,37 +252,19 @@ def test_outcome_is_that_of_the_worst_user_of_the_own_network():
         assert row["transmit_energy_limit"] == 9
 
 
-def test_more_receiver_noise_or_private_noise_never_costs_privacy():
-    def epsilons(changes):
-        found, parameters = before_training(override(SMALL, changes))
-        return stage_of.account(parameters("account"), found)["outcome"]["epsilon_exact"].to_numpy()
-
-    base = epsilons({})
-    assert (epsilons({"radio": {"receiver_noise_variance": 2.0}}) < base).all()
-    assert (epsilons({"privacy": {"noise_variance": 0.2}}) < base).all()
-    assert (epsilons({"training": {"clip_norm": 2.0}}) > base).all()
-
-
 @pytest.mark.parametrize("variance", [0.0, 5e-324, 1e-310])
 def test_noise_too_small_to_count_means_no_privacy(variance):
-    config = override(SMALL, {"radio": {"receiver_noise_variance": variance}, "privacy": {"noise_variance": variance}})
-    found, parameters = before_training(config)
-    frames = stage_of.account(parameters("account"), found)
-    for column in (
-        "epsilon_printed",
-        "epsilon_gaussian",
-        "epsilon_exact",
-        "epsilon_antennas",
-        "epsilon_antennas_rounds",
-    ):
-        assert (frames["outcome"][column] > 1e150).all()
+    outcome = accounted({"radio": {"receiver_noise_variance": variance}, "privacy": {"noise_variance": variance}})[
+        "outcome"
+    ]
+    for column in WORST:
+        assert (outcome[column] > 1e150).all()
 
 
 def leakages_of_one_user(coupling, noise_std):
     """Leakages of one user's 2 rounds, C = 1.5, from a coupling and a noise that are the same everywhere."""
     arrays = {name: np.full((1, 2, 1), coupling) for name in (*mimo.COUPLINGS, "visibility")}
-    names = ("effective_noise_std", "effective_noise_std_modulus", "effective_noise_std_printed")
-    noise_of = {name: np.full((1, 2), noise_std) for name in names}
+    noise_of = {name: np.full((1, 2), noise_std) for name in mimo.EFFECTIVE}
     return account.leakages(arrays, noise_of, 1.5, DELTA, np.full((1, 2), noise_std))
 
 
@@ -346,9 +301,8 @@ def test_minibatches_are_passes_through_the_samples():
 
 def test_every_sample_is_as_likely_in_a_minibatch():
     batches = local_sgd.minibatches(tf.constant(4, tf.int64), tf.constant(0), 4000, 11, 4, 1).numpy()
-    counts = np.bincount(batches.ravel(), minlength=11)
     # Drawn without replacement, counts vary less than the test takes them to.
-    assert stats.chisquare(counts).pvalue > FALSE_ALARM
+    assert stats.chisquare(np.bincount(batches.ravel(), minlength=11)).pvalue > FALSE_ALARM
 
 
 def softmax(outputs):
@@ -386,23 +340,15 @@ def test_clipping_keeps_directions_and_short_updates():
     update[3] = 0
     clipped, norms = local_sgd.clip(tf.constant(update), tf.constant(1.0))
     np.testing.assert_allclose(norms, np.linalg.norm(update.reshape(4, -1), axis=1), rtol=1e-6)
-    np.testing.assert_array_equal(
-        clipped[[0, 3]] if isinstance(clipped, np.ndarray) else clipped.numpy()[[0, 3]], update[[0, 3]]
-    )
+    np.testing.assert_array_equal(clipped.numpy()[[0, 3]], update[[0, 3]])
     np.testing.assert_allclose(clipped.numpy()[1], update[1] / np.linalg.norm(update[1]), rtol=1e-6)
 
 
-@pytest.fixture(scope="module")
-def noiseless():
-    """A training without any noise: history and tables."""
+def test_training_is_the_plain_algorithm():
     config = override(SMALL, {"radio": {"receiver_noise_variance": 0.0}})
     found, parameters = before_training(config, noise_scheme="none")
-    history = stage_of.train(parameters("train"), digits(), range(2), found)["history"]
-    return history, found, parameters("train")
-
-
-def test_training_is_the_plain_algorithm(noiseless):
-    history, found, parameters = noiseless
+    parameters = parameters("train")
+    history = stage_of.train(parameters, digits(), range(2), found)["history"]
     data, settings, seed = digits(), parameters.training, parameters.seed
     with_one = [np.hstack([x, np.ones((len(x), 1), np.float32)]) for x in (data.x_train, data.x_test)]
     weight = found["schedule"].filter(realization=1)["coupling_real"].to_numpy().reshape(3, 6) / 6
@@ -435,118 +381,31 @@ def test_no_sum_in_the_loop_of_rounds_needs_a_temporary_variable():
     assert not sums_up_in_place(found)
 
 
-def test_a_realization_is_trained_the_same_in_any_shard(noiseless):
-    history, found, parameters = noiseless
-    alone = {name: frame.filter(realization=1) for name, frame in found.items()}
-    again = stage_of.train(parameters, digits(), range(1, 2), alone)["history"]
-    assert again.equals(history.filter(realization=1))
-
-
-def test_tables_do_not_depend_on_shards_or_blocks(monkeypatch):
-    whole, parameters = before_training(SMALL, range(4))
+def test_tables_do_not_depend_on_blocks(monkeypatch):
+    whole, parameters = before_training(SMALL)
     whole |= stage_of.account(parameters("account"), whole)
-    parts = []
     monkeypatch.setattr(mimo, "BLOCK_BYTES", 1)
-    for realizations in (range(1), range(1, 4)):
-        part, parameters = before_training(SMALL, realizations)
-        parts.append(part | stage_of.account(parameters("account"), part))
+    again, parameters = before_training(SMALL)
+    again |= stage_of.account(parameters("account"), again)
     for name, frame in whole.items():
-        assert pl.concat([part[name] for part in parts]).equals(frame), name
+        assert frame.equals(again[name]), name
 
 
-# Audit: the loss <w, x>, whose gradient is the record, and users who hold one canary record many times.
-
-COORDINATES, ROUNDS, USERS, AUDIT_CLIP = 2000, 60, 20, 0.5
-
-
-def linear_derivative(outputs, y):
-    return tf.ones_like(outputs)
-
-
-def released(noise_scale=1.0, clip=local_sgd.clip, same_key=False, sensitivity=1.0):
-    """What the server's updates hold, over the noise's claimed std; each user's b_k mu_k / 2; directions."""
-    generator = np.random.default_rng(1)
-    directions, _ = np.linalg.qr(generator.standard_normal((COORDINATES, USERS)))
-    signs = generator.choice([-1.0, 1.0], USERS)
-    record = (1e4 * AUDIT_CLIP * signs * directions).T.astype(np.float32)
-    x, y = tf.constant(np.repeat(record[:, None], 6, axis=1)), tf.zeros((USERS, 6), tf.int32)
-    seen, expected = [], []
-    for t in range(ROUNDS):
-        coupling = mimo.couplings(mimo.gram(5, range(1), t, USERS, 16)[0])
-        std = mimo.effective_noise(coupling, mimo.Uplink(0.004, 0.01, 2.0))["effective_noise_std"]
-        weight = coupling["coupling_real"] / USERS
-        round_ = tf.constant(0 if same_key else t)
-        batches = local_sgd.minibatches(tf.constant(8, tf.int64), tf.constant(t), USERS, 6, 3, 4)
-        raw = local_sgd.updates(tf.zeros((1, COORDINATES)), x, y, batches, tf.constant(0.1), linear_derivative)
-        update, _ = clip(raw, tf.constant(np.float32(AUDIT_CLIP)))
-        total = local_sgd.received(
-            update, tf.constant(weight, tf.float32), tf.constant(noise_scale * std, tf.float32),
-            tf.constant(9, tf.int64), round_,
-        )  # fmt: skip
-        seen.append(total.numpy()[0] / std)
-        expected.append(-signs * sensitivity * AUDIT_CLIP * weight / std)  # steps go against the gradient
-    return np.array(seen), np.array(expected), directions
-
-
-def audit(seen, expected, directions):
-    """Whether signal and noise are as claimed: ratio of mu to the claim, variance, independence of rounds."""
-    scores = seen @ directions
-    ratio = (scores * expected).sum() / (expected**2).sum()
-    noise_alone = seen - scores @ directions.T
-    degrees = ROUNDS * (COORDINATES - USERS)
-    low, high = stats.chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], degrees)
-    unit = noise_alone / np.linalg.norm(noise_alone, axis=1, keepdims=True)
-    z = (unit @ unit.T)[np.triu_indices(ROUNDS, 1)] * math.sqrt(COORDINATES - USERS)
-    return (
-        abs(ratio - 1) < LIMIT / math.sqrt((expected**2).sum()),
-        low < (noise_alone**2).sum() < high,
-        np.abs(z).max() < stats.norm.isf(FALSE_ALARM / 2 / len(z)),
-    )
-
-
-def test_training_passes_the_audit():
-    assert all(audit(*released()))
-
-
-@pytest.mark.parametrize(
-    ("fault", "found"),
-    [
-        ({"noise_scale": 0.98}, 1),
-        ({"noise_scale": 0.03}, 1),
-        ({"same_key": True}, 2),
-        ({"clip": lambda update, c: (1.05 * local_sgd.clip(update, c)[0], None)}, 0),
-        ({"clip": lambda update, c: (tf.clip_by_value(update, -c, c), None)}, 0),
-        ({"sensitivity": 0.95}, 0),
-    ],
-    ids=[
-        "2% low",
-        "variance for std",
-        "one draw for all rounds",
-        "loose clipping",
-        "clipped by coordinate",
-        "claim too low",
-    ],
-)
-def test_the_audit_catches(fault, found):
-    assert not audit(*released(**fault))[found]
-
-
-def test_without_noise_a_record_moves_the_update_by_twice_the_clipping_norm_at_most():
-    generator = np.random.default_rng(4)
-    y, weight = tf.zeros((3, 6), tf.int32), tf.constant([0.5, -0.2, 0.1])
-    batches = local_sgd.minibatches(tf.constant(8, tf.int64), tf.constant(0), 3, 6, 3, 4)
-
-    def update(x):
-        raw = local_sgd.updates(tf.zeros((1, 9)), tf.constant(x), y, batches, tf.constant(0.1), linear_derivative)
-        clipped, _ = local_sgd.clip(raw, tf.constant(1.0))
-        return local_sgd.received(clipped, weight, tf.constant(0.0), tf.constant(1, tf.int64), tf.constant(0)).numpy()
-
-    x = 100 * generator.standard_normal((3, 6, 9)).astype(np.float32)  # all updates are clipped
-    for user in range(3):
-        moved = x.copy()
-        moved[user, 2] = -1e6 * x[user].mean(axis=0)
-        bound = 2 * abs(float(weight[user]))
-        assert 0.9 * bound < np.linalg.norm(update(moved) - update(x)) <= bound * (1 + 1e-5)
+def test_the_server_gets_the_weighted_sum_and_noise_of_its_own_in_every_round():
+    generator, weight, std = np.random.default_rng(1), np.float32([0.5, -0.2, 0.1]), np.float32(0.02)
+    update = generator.standard_normal((3, 20, 1000)).astype(np.float32)
+    expected = np.tensordot(weight.astype(float), update, axes=1)
+    keys = [(key, t) for key in (8, 9) for t in range(30)]
+    noise = np.array([
+        (local_sgd.received(update, weight, std, tf.constant(key, tf.int64), tf.constant(t)).numpy() - expected).ravel()
+        for key, t in keys
+    ]) / std  # fmt: skip
+    assert stats.kstest(noise.ravel(), "norm").pvalue > FALSE_ALARM
+    assert stats.kstest(noise.ravel() * 1.01, "norm").pvalue < FALSE_ALARM  # the test sees 1%
+    z = (noise @ noise.T)[np.triu_indices(len(keys), 1)] / math.sqrt(noise.shape[1])
+    assert np.abs(z).max() < stats.norm.isf(FALSE_ALARM / 2 / len(z))
+    silent = local_sgd.received(update, weight, np.float32(0), tf.constant(8, tf.int64), tf.constant(0))
+    np.testing.assert_allclose(silent, expected, atol=1e-6)
 
 
 # Scenario
@@ -555,19 +414,9 @@ def test_without_noise_a_record_moves_the_update_by_twice_the_clipping_norm_at_m
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"network": {"users": 0}}, "network.users: 0 is wrong: input should be greater than or equal to 1"),
-        ({"network": {"antennas": 0}}, "network.antennas: 0 is wrong: input should be greater than or equal to 1"),
-        ({"privacy": {"delta": 0.0}}, "privacy.delta: 0.0 is wrong: input should be greater than"),
-        ({"privacy": {"delta": 1.0}}, "privacy.delta: 1.0 is wrong: input should be less than 1"),
-        ({"privacy": {"noise_variance": -1.0}}, "privacy.noise_variance: -1.0 is wrong"),
-        ({"radio": {"amplitude": 0.0}}, "radio.amplitude: 0.0 is wrong"),
-        ({"radio": {"normalization": "M"}}, "radio.normalization: 'M' is wrong: input should be 'I/M' or 'I'"),
-        ({"privacy": {"user_numbers": [10, 0]}}, "privacy.user_numbers.1: 0 is wrong"),
-        ({"privacy": {"user_numbers": [10, 20, 10]}}, "privacy.user_numbers: 10 stands twice"),
+        ({"privacy": {"user_numbers": [10, 20, 10]}}, "privacy.user_numbers: 10 occurs twice"),
         ({"network": {"users": 101}}, "data.samples_per_user: 101 users would hold 60600 samples, mnist has 60000; lower data.samples_per_user to 594 or less"),
         ({"training": {"batch_size": 601}}, "training.batch_size: 601 is more than data.samples_per_user: 600"),
-        ({"schemes": [{"name": "a", "scheduler": "all", "noise": "random"}]}, "schemes.0.noise: 'random' is wrong: input should be 'fixed' or 'none'"),
-        ({"network": {"stations": 3}}, "network.stations: unknown key"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_named_with_its_place_and_what_would_be_right(changes, expected):
@@ -575,61 +424,6 @@ def test_a_mistake_is_named_with_its_place_and_what_would_be_right(changes, expe
         scenario.load({"base": {"system": SYSTEM} | changes, "scenarios": {"one": {}}}, "file.yaml")
     assert str(caught.value).startswith("file.yaml:\n")
     assert expected in str(caught.value)
-
-
-def test_defaults_are_those_of_the_paper():
-    model = scenario.resolve({"system": SYSTEM}, {})
-    assert (model.network.users, model.network.antennas) == (100, 256)
-    assert (model.privacy.noise_variance, model.privacy.delta) == (0.1, 1e-5)
-    assert (model.radio.amplitude, model.radio.receiver_noise_variance) == (3, 1)
-    assert model.training.clip_norm == 1
-
-
-READS = {
-    "seed": (2, "channel train account audit"),
-    "audit.canaries": (60, "audit"),
-    "realizations": (6, "audit report"),
-    "training_realizations": (4, "report"),
-    "shards.optimization": (4, ""),
-    "shards.training": (3, ""),
-    "network.users": (50, "channel"),
-    "network.antennas": (64, "channel noise/fixed noise/none account report"),
-    "radio.amplitude": (2.0, "schedule/all"),
-    "radio.receiver_noise_variance": (2.0, "noise/fixed noise/none account"),
-    "radio.bandwidth_hz": (200e3, "train account"),
-    "radio.normalization": ("I", "noise/fixed noise/none account report"),
-    "data.dataset": ("fashion_mnist", "train account"),
-    "data.folder": ("elsewhere", ""),
-    "data.partition": ("shards", "train"),
-    "data.alpha": (1.0, "train"),
-    "data.labels_per_user": (3, "train"),
-    "data.validation": (100, "train"),
-    "data.samples_per_user": (100, "channel"),
-    "privacy.noise_variance": (0.2, "noise/fixed"),
-    "privacy.target_epsilon": (2.0, "noise/fixed"),
-    "privacy.delta": (1e-6, "noise/fixed account report"),
-    "privacy.user_numbers": ([5], "account"),
-    "training.features": ("strokes", "train account"),
-    "training.directions": (10, "train account"),
-    "training.rounds": (5, "channel train account audit report"),
-    "training.local_steps": (5, "train account audit"),
-    "training.batch_size": (10, "train audit"),
-    "training.learning_rate": (0.2, "train audit"),
-    "training.clip_norm": (2.0, "noise/fixed train account audit"),
-    "schemes": ([{"name": name, "scheduler": "all", "noise": name} for name in ("fixed", "none")], "report"),
-}
-
-
-def test_the_table_has_all_parameters():
-    model = registry.system(SYSTEM).model
-    assert set(READS) == {".".join(path) for path, _ in scenario.parameters(model)} - {"system"}
-
-
-@pytest.mark.parametrize("path", READS)
-def test_a_parameter_is_handed_to_the_stages_that_read_it(path):
-    value, stages = READS[path]
-    base = {"training_realizations": 3, "data": {"samples_per_user": 500}}  # so that some are left for validation
-    assert readers(SYSTEM, path, value, base) == set(stages.split())
 
 
 # Report
@@ -686,29 +480,12 @@ def test_schemes_and_antennas_share_draws_but_for_the_channel(studied):
     assert history.filter(round=2, realization=0)["update_norm"].n_unique() == 4
 
 
-def test_claims_say_what_was_measured_and_whether_it_holds(studied):
+def test_claims_are_of_what_can_be_measured_of_the_scenarios(studied):
     table = claims(studied)
     assert [int(claim[0]) for claim in table["claim"].unique(maintain_order=True)] == [1, 2, 2, *[3] * 6, 4, 4, 5]
-    assert (table["low"] <= table["measured"] + 1e-12).all()
-    assert (table["measured"] <= table["high"] + 1e-12).all()
-
-    def holds(start):
-        return table.filter(pl.col("claim").str.starts_with(start))["holds"].to_list()
-
-    assert holds("2. leakage (6) falls") == ["yes", "yes"]
-    assert holds("3. leakage rises in M, at K = 9: (6)") == ["yes"]
-    assert holds("3. leakage rises in M, at K = 9: (c) exact, all rounds, worst") == ["no"]
-    assert holds("4.") == ["no"] * 4
-    assert holds("5.") == ["no"] * 2
     first = table.filter(pl.col("claim").str.starts_with("1."), scenario="m32").row(0, named=True)
     private = studied["m32"]["realizations"].filter(scheme="Private")["accuracy"]
-    assert first["measured"] == pytest.approx(private.mean())
-    assert first["realizations"] == 2
-    energy = table.filter(pl.col("claim").str.starts_with("5."))["measured"]
-    assert (energy > 65).all()  # d sigma^2 alone
-
-
-def test_claims_that_cannot_be_measured_are_left_out(studied):
+    assert (first["measured"], first["realizations"]) == (pytest.approx(private.mean()), 2)
     assert {claim[0] for claim in claims({"m4": studied["m4"]})["claim"]} == {"1", "2", "4", "5"}
     whole = studied["m4"]["scenario"]
     silent = replaced(whole, "schemes", [scheme for scheme in whole.schemes if scheme.noise == "none"])
@@ -716,30 +493,8 @@ def test_claims_that_cannot_be_measured_are_left_out(studied):
 
 
 def test_the_summary_holds_means_over_realizations(studied):
-    content = studied["m32"]
-    row = content["summary"].row(by_predicate=pl.col("scheme") == "Private", named=True)
-    each = content["realizations"].filter(scheme="Private")
+    summary, each = (studied["m32"][name].filter(scheme="Private") for name in ("summary", "realizations"))
+    row = summary.row(0, named=True)
     assert row["epsilon_exact_mean"] == pytest.approx(each["epsilon_exact"].mean())
     assert row["epsilon_maximum"] == each["epsilon_exact"].max()
     assert (row["realizations"], row["trained"], row["antennas"]) == (10, 2, 32)
-    assert content["statuses"]["count"].to_list() == [10] * 4
-
-
-def test_tables_keep_their_schemas(tmp_path):
-    found, _ = before_training(SMALL)
-    path = str(tmp_path / "links.parquet")
-    description = {"system": SYSTEM, "address": "a", "code": "c", "packages": {}, "upstream": {"channel": "a"}}
-    tables.write(found["links"], "links", path, description)
-    assert tables.read("links", path, description).equals(found["links"])
-    with pytest.raises(tables.TableError, match="energy"):
-        tables.write(found["links"].with_columns(energy=-pl.col("energy")), "links", path, description)
-
-
-def test_evaluation_counts_hits():
-    weights = tf.constant(np.eye(3, 4, dtype=np.float32))
-    x = tf.constant([[2.0, 0, 0, 1], [0, 2.0, 0, 1], [0, 2.0, 0, 1]])
-    loss, accuracy, *by_label = rounds.evaluate(weights, x, tf.constant([0, 1, 0])).numpy()
-    likely = math.exp(2) / (math.exp(2) + 2)
-    assert accuracy == pytest.approx(2 / 3)
-    assert by_label == pytest.approx([1 / 2, 1, math.nan], nan_ok=True)
-    assert loss == pytest.approx(-(2 * math.log(likely) + math.log((1 - likely) / 2)) / 3)

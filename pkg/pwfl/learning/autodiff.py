@@ -1,7 +1,7 @@
 """Per-sample clipping for any model that TensorFlow differentiates, and Keras models as it wants them.
 
 A model is a function `losses(weights, x, y)` that gives each sample's loss from no other sample. The fused pass of
-`engine` is faster, and for dense networks alone.
+`engine` is faster, but for dense networks only.
 """
 
 from collections.abc import Callable
@@ -24,10 +24,7 @@ Losses = Callable[[Weights, tf.Tensor, tf.Tensor | None], tf.Tensor]
 def per_sample_gradient(
     losses: Losses, x: tf.Tensor, y: tf.Tensor | None, clip_norm: tf.Tensor, counts: tf.Tensor | None = None
 ) -> Gradient:
-    """As `engine.per_sample_gradient`, by the gradients of one sample after the other, vectorized over a block of them.
-
-    `losses` is the model; the other parameters and the result are those of `engine.per_sample_gradient`.
-    """
+    """As `engine.per_sample_gradient` of the model `losses`: the gradients of a block of samples, vectorized."""
     samples = tf.shape(x)[0]
     each = tf.ones([samples]) if counts is None else counts
 
@@ -42,13 +39,13 @@ def per_sample_gradient(
         total, clipped = [tf.zeros_like(w) for w in weights], tf.constant(0.0)
         for first in tf.range(0, samples, size):
             rows = tf.range(first, tf.minimum(first + size, samples))
-            found = tf.vectorized_map(lambda row: of_sample(weights, row), rows)
+            gradients = tf.vectorized_map(lambda row: of_sample(weights, row), rows)
             square = tf.reduce_sum(
-                tf.stack([tf.reduce_sum(tf.square(g), axis=list(range(1, g.shape.rank))) for g in found]), axis=0
+                tf.stack([tf.reduce_sum(tf.square(g), axis=list(range(1, g.shape.rank))) for g in gradients]), axis=0
             )
             kept = clip_norm * tf.math.rsqrt(square)
             factor = tf.minimum(1.0, kept) * tf.gather(each, rows) / tf.cast(samples, tf.float32)
-            total = [t + tf.tensordot(factor, g, 1) for t, g in zip(total, found, strict=True)]
+            total = [t + tf.tensordot(factor, g, 1) for t, g in zip(total, gradients, strict=True)]
             clipped += tf.math.count_nonzero(kept < 1, dtype=tf.float32)
         return total, clipped / tf.cast(samples, tf.float32)
 
@@ -56,13 +53,7 @@ def per_sample_gradient(
 
 
 def cross_entropy(model: "keras.Model") -> Losses:
-    """A Keras classifier's loss; its outputs are logits, its weights those of `model.trainable_variables`.
-
-    Raises
-    ------
-    ValueError
-        For a model with state, such as batch normalization or dropout: its samples' losses are not theirs alone.
-    """
+    """A Keras classifier's loss, of logits. Raises ValueError for a model with state, such as batch normalization."""
     if model.non_trainable_variables:
         named = ", ".join(variable.path for variable in model.non_trainable_variables)
         raise ValueError(f"{model.name}: has state beside its weights: {named}; a sample's gradient must be its own")
@@ -88,17 +79,9 @@ def convolutional(features: int, classes: int) -> "keras.Model":
     import keras  # takes seconds, which dense networks need not wait for
 
     side = round(features**0.5)
-    stages = []
+    layers = [keras.layers.Input([features]), keras.layers.Reshape([side, side, 1])]
     for filters, kernel, padded in zip(cnn.FILTERS, cnn.KERNELS, cnn.padding(side), strict=True):
-        stages.append(keras.layers.Conv2D(filters, kernel, cnn.STRIDE, padded, activation="relu"))
-        stages.append(keras.layers.MaxPool2D(cnn.POOL, 1))
-    return keras.Sequential(
-        [
-            keras.layers.Input([features]),
-            keras.layers.Reshape([side, side, 1]),
-            *stages,
-            keras.layers.Flatten(),
-            keras.layers.Dense(cnn.HIDDEN, activation="relu"),
-            keras.layers.Dense(classes),
-        ]
-    )
+        layers.append(keras.layers.Conv2D(filters, kernel, cnn.STRIDE, padded, activation="relu"))
+        layers.append(keras.layers.MaxPool2D(cnn.POOL, 1))
+    dense = keras.layers.Dense(cnn.HIDDEN, activation="relu"), keras.layers.Dense(classes)
+    return keras.Sequential([*layers, keras.layers.Flatten(), *dense])

@@ -1,30 +1,22 @@
-"""The small convolutional network that users may train: sizes and start weights.
-
-That of TensorFlow Privacy's and Opacus's examples: two convolutions, each with pooling, and two dense layers; 26,010
-parameters for 28 by 28 pixels and 10 classes.
-"""
+"""The small convolutional network of TensorFlow Privacy's and Opacus's examples: sizes and start weights."""
 
 from math import isqrt, prod
 
 import numpy as np
+
+from pwfl.learning.mlp import start_weights
 
 FILTERS, KERNELS, STRIDE, POOL, HIDDEN = (16, 32), (8, 4), 2, 2, 32
 SMALL = 8  # pixels on a side, from which down the second convolution is padded, too
 
 
 def padding(side: int) -> tuple[str, str]:
-    """How the convolutions of an image of so many pixels on a side are padded, in Keras's words."""
+    """How the convolutions of an image of `side` by `side` pixels are padded, in Keras's words."""
     return "same", "same" if side <= SMALL else "valid"
 
 
 def shapes(features: int, classes: int) -> list[tuple[int, ...]]:
-    """Shapes of kernels and biases in turn, for square images of one channel with so many pixels.
-
-    Examples
-    --------
-    >>> parameter_count(784, 10)
-    26010
-    """
+    """Shapes of kernels and biases in turn, for square images of one channel with `features` pixels."""
     return [shape for _, kernel in _layers(features, classes) for shape in (kernel, kernel[-1:])]
 
 
@@ -40,22 +32,14 @@ def multiplications(features: int, classes: int) -> int:
 
 def glorot_uniform(features: int, classes: int, generator: np.random.Generator) -> list[np.ndarray]:
     """Start weights: kernels Glorot uniform, biases zero."""
-    weights = []
-    for shape in shapes(features, classes):
-        if len(shape) == 1:
-            weights.append(np.zeros(shape, np.float32))
-            continue
-        inputs, outputs = prod(shape[:-1]), prod(shape[:-2]) * shape[-1]
-        limit = np.sqrt(6 / (inputs + outputs))
-        weights.append((limit * (2 * generator.random(shape) - 1)).astype(np.float32))
-    return weights
+    return start_weights(shapes(features, classes), generator)
 
 
 def _layers(features: int, classes: int) -> list[tuple[int, tuple[int, ...]]]:
     """At how many places each layer's kernel is applied, and its shape."""
-    side, channels, found = isqrt(features), 1, []
+    side, channels, layers = isqrt(features), 1, []
     for filters, kernel, padded in zip(FILTERS, KERNELS, padding(side), strict=True):
         side = -(-(side if padded == "same" else side - kernel + 1) // STRIDE)
-        found.append((side**2, (kernel, kernel, channels, filters)))
+        layers.append((side**2, (kernel, kernel, channels, filters)))
         side, channels = side - POOL + 1, filters
-    return [*found, (1, (side**2 * channels, HIDDEN)), (1, (HIDDEN, classes))]
+    return [*layers, (1, (side**2 * channels, HIDDEN)), (1, (HIDDEN, classes))]

@@ -18,7 +18,7 @@ class Size(NamedTuple):
 class Dataset(NamedTuple):
     """Samples as float32 features, shape (n, features), and int32 labels, shape (n,).
 
-    Test samples may come with variants, of shape (n, variant, features), over which predictions are averaged.
+    Test samples may come with variants, shape (n, variant, features).
     """
 
     x_train: np.ndarray
@@ -45,13 +45,8 @@ CONTENT = {  # SHA-256 of the arrays' bytes, in the order of Dataset's fields
 
 def prepared(arrays: tuple[np.ndarray, ...]) -> Dataset:
     """What `sources.load` returned as training takes it: grey levels scaled to [0, 1]."""
-    x_train, y_train, x_test, y_test = arrays
-    return Dataset(
-        x_train.astype(np.float32) / 255,
-        y_train.astype(np.int32),
-        x_test.astype(np.float32) / 255,
-        y_test.astype(np.int32),
-    )
+    x_train, x_test = (arrays[at].astype(np.float32) / 255 for at in (0, 2))
+    return Dataset(x_train, arrays[1].astype(np.int32), x_test, arrays[3].astype(np.int32))
 
 
 def content(arrays: tuple[np.ndarray, ...]) -> str:

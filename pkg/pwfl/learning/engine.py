@@ -1,14 +1,12 @@
 """Federated gradient descent with clipping and noise, fused over all scheduled users.
 
-With full-batch steps and averages weighted by samples, users, stations and server together compute
-one sum over all scheduled samples. So a round is one forward and one backward pass over them. A
-dense layer's gradient for one sample is the outer product of its input a (and 1, for the bias) and
-its output's delta, of norm ||delta|| sqrt(||a||^2 + 1): per-sample norms need no per-sample
-gradients. The users' noise adds up to one Gaussian draw.
+With full-batch steps and averages weighted by samples, users, stations and server together compute one sum over all
+scheduled samples: a round is one forward and one backward pass over them. A dense layer's gradient for one sample is
+the outer product of its input a (and 1, for the bias) and its output's delta, of norm ||delta|| sqrt(||a||^2 + 1):
+per-sample norms need no per-sample gradients. The users' noise adds up to one Gaussian draw.
 
-Weights are lists [kernel, bias, kernel, bias, ...]. A model is a function
-`backward(weights, x, y) -> inputs, deltas`, the input of each layer and the derivative of each
-sample's loss by the layer's output.
+Weights are lists [kernel, bias, kernel, bias, ...]. A model is a function `backward(weights, x, y) -> inputs, deltas`,
+the input of each layer and the derivative of each sample's loss by the layer's output.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,26 +41,12 @@ def train_rounds(
     first_round: tf.Tensor,
     rounds: tf.Tensor,
 ) -> tuple[Weights, tf.Tensor]:
-    """Run some rounds of w <- w - step_size (gradient(w) + noise), Algorithm 1.
+    """Run rounds `first_round`, `first_round + 1`, ... of w <- w - step_size (gradient(w) + noise), Algorithm 1.
 
-    Parameters
-    ----------
-    gradient
-        Takes weights, gives as many arrays of their shapes, and which share of what it clips it clipped.
-    weights
-        Those before the first round.
-    step_size
-        float32, a scalar, or of shape (round,), by the rounds' numbers.
-    noise_std
-        Standard deviation per coordinate of the aggregated noise, float32 scalar.
-    key
-        int64 scalar that with a round's number determines its noise.
-    first_round, rounds
-        int32 scalars: the first round's number, and how many follow each other.
+    `step_size` is a float32 scalar, or of shape (round,) by the rounds' numbers; `noise_std` is per coordinate, of the
+    aggregated noise; the int64 scalar `key` and a round's number determine its noise.
 
-    Returns
-    -------
-    The weights after the last round, and the mean over the rounds of the clipped share, NaN of none.
+    Returns the weights after the last round, and the mean over the rounds of the clipped share, NaN of none.
     """
     clipped = tf.constant(0.0)
     for t in tf.range(first_round, first_round + rounds):
@@ -84,10 +68,7 @@ def averaged_rounds(
     rounds: tf.Tensor,
     tail: int,
 ) -> tuple[tuple[Weights, Weights], tf.Tensor]:
-    """As `train_rounds`, with the mean of the weights beside them: of those after each round from number `tail` on.
-
-    `state` is both; before that round the mean is the weights themselves.
-    """
+    """As `train_rounds`, of weights and their mean after each round from number `tail` on (until then, the weights)."""
     (weights, average), clipped = state, tf.constant(0.0)
     for t in tf.range(first_round, first_round + rounds):
         weights, share = train_rounds(gradient, weights, step_size, noise_std, key, t, tf.constant(1))
@@ -98,13 +79,7 @@ def averaged_rounds(
 
 
 def evaluation_rounds(rounds: int, every: int) -> list[int]:
-    """The rounds after which the model is evaluated: 0 (start), 1, multiples of `every`, the last.
-
-    Examples
-    --------
-    >>> evaluation_rounds(12, 5)
-    [0, 1, 5, 10, 12]
-    """
+    """The rounds after which the model is evaluated: 0 (start), 1, multiples of `every`, the last."""
     return sorted({0, 1, rounds, *range(every, rounds + 1, every)})
 
 
@@ -114,36 +89,22 @@ def history(
     advance: Callable[[Weights, tf.Tensor, tf.Tensor], tuple[Weights, tf.Tensor]],
     evaluate: Callable[[Weights], tuple[tf.Tensor, tf.Tensor]],
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Accuracies, losses and clipped shares of a training, up to the first loss that is not finite.
+    """Accuracies, losses and clipped shares of a training, float32, up to the first loss that is not finite.
 
-    Parameters
-    ----------
-    weights
-        Start weights.
-    stops
-        The rounds after which the model is evaluated, int32, increasing.
-    advance
-        `advance(weights, first_round, rounds)` trains, and gives the rounds' mean clipped share, as `train_rounds`.
-    evaluate
-        `evaluate(weights)` gives accuracy, or several, in an array, and loss.
-
-    Returns
-    -------
-    Three float32 arrays, at most as long as `stops`; those of accuracies hold what `evaluate` gives.
+    The model is evaluated after the rounds `stops`, int32, increasing. `advance(weights, first_round, rounds)` trains,
+    and gives the rounds' mean clipped share, as `train_rounds`; `evaluate(weights)` gives accuracy, or an array of
+    several, and loss.
     """
-    accuracies = tf.TensorArray(tf.float32, tf.size(stops))
-    losses = tf.TensorArray(tf.float32, tf.size(stops), element_shape=[])
-    shares = tf.TensorArray(tf.float32, tf.size(stops), element_shape=[])
+    arrays = [tf.TensorArray(tf.float32, tf.size(stops)) for _ in range(3)]
     evaluated, done = tf.constant(0), tf.constant(0)
     for stop in stops:
         weights, clipped = advance(weights, done, stop - done)
         accuracy, loss = evaluate(weights)
-        accuracies, losses = accuracies.write(evaluated, accuracy), losses.write(evaluated, loss)
-        shares = shares.write(evaluated, clipped)
+        arrays = [array.write(evaluated, value) for array, value in zip(arrays, (accuracy, loss, clipped), strict=True)]
         evaluated, done = evaluated + 1, stop
         if not tf.math.is_finite(loss):
             break
-    return accuracies.stack()[:evaluated], losses.stack()[:evaluated], shares.stack()[:evaluated]
+    return tuple(array.stack()[:evaluated] for array in arrays)
 
 
 def normals(weights: Weights, key: tf.Tensor, t: tf.Tensor) -> Weights:
@@ -156,29 +117,14 @@ def normals(weights: Weights, key: tf.Tensor, t: tf.Tensor) -> Weights:
 def per_sample_gradient(
     backward: Backward, x: tf.Tensor, y: tf.Tensor | None, clip_norm: tf.Tensor, counts: tf.Tensor | None = None
 ) -> Gradient:
-    """The mean over all samples of their loss's gradient, each clipped; and the share of them that is.
+    """The mean over all samples of their loss's gradient, each clipped to a norm of `clip_norm`; and the share clipped.
 
-    Parameters
-    ----------
-    backward
-        The model.
-    x
-        Features, float32, shape (sample, feature).
-    y
-        What the model compares with, shape (sample,); None where it needs nothing.
-    clip_norm
-        Bound on a gradient's L2 norm, float32 scalar.
-    counts
-        As how many each sample counts in the mean, float32, shape (sample,), of mean 1; None: each as one.
+    `x` has shape (sample, feature); `y` is what the model compares with, shape (sample,), or None. `counts`, of mean 1,
+    shape (sample,), are as how many each sample counts in the mean; None: each as one. Returns a function of weights,
+    for use inside a graph.
 
-    Returns
-    -------
-    A function of weights, for use inside a graph.
-
-    Notes
-    -----
-    For a large network the samples go through in BLOCKS blocks, one after the other on one core,
-    side by side on several: what lies between the matrix products then stays in the cache.
+    For a large network the samples go through in BLOCKS blocks, one after the other on one core, side by side on
+    several: what lies between the matrix products then stays in the cache.
     """
     samples = tf.shape(x)[0]
     x_squares = _row_squares(x)  # the same in every round
@@ -211,9 +157,8 @@ def per_user_gradient(
 ) -> Gradient:
     """The average of the users' mean gradients, each clipped, weighted by their samples; and the share of them clipped.
 
-    Parameters and result are those of `per_sample_gradient`, and `samples` the users' numbers of samples, int32, shape
-    (user,), whose rows follow each other in `x` and `y`. `counts` are of users, too: as how many each sample of one
-    counts.
+    As `per_sample_gradient`, with the users' numbers of samples, int32, shape (user,), whose rows follow each other in
+    `x` and `y`; `counts` are by user.
     """
     stop = tf.cumsum(samples)
 
@@ -236,11 +181,11 @@ def per_user_gradient(
 
 def _weighted_gradients(inputs: list[tf.Tensor], deltas: list[tf.Tensor], weight: tf.Tensor) -> Weights:
     """The sum over samples of their gradients times their weights."""
-    gradients = []
-    for a, d in zip(inputs, deltas, strict=True):
-        gradients.append(tf.matmul(a, weight[:, None] * d, transpose_a=True))
-        gradients.append(tf.linalg.matvec(d, weight, transpose_a=True))
-    return gradients
+    pairs = [
+        (tf.matmul(a, weight[:, None] * d, transpose_a=True), tf.linalg.matvec(d, weight, transpose_a=True))
+        for a, d in zip(inputs, deltas, strict=True)
+    ]
+    return [gradient for pair in pairs for gradient in pair]
 
 
 def _sum(tensors: Sequence[tf.Tensor]) -> tf.Tensor:

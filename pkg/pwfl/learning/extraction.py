@@ -1,6 +1,7 @@
 """A data set's features, computed once: each image's from that image alone, so that no record shows in another's."""
 
 from collections.abc import Callable, Mapping
+from itertools import product
 from math import isqrt
 
 import numpy as np
@@ -17,23 +18,10 @@ ANGLE, SCALE, SHEAR = np.pi / 18, 0.08, 0.12  # of the variants
 def extract(
     arrays: tuple[np.ndarray, ...], kind: str, variants: bool, learned: projection.Projection | None = None
 ) -> tuple[np.ndarray, ...]:
-    """Features of a data set.
+    """Features of what `sources.load` returned, of a `kind` of `pwfl.learning.features`, with a projection `learned`.
 
-    Parameters
-    ----------
-    arrays
-        What `sources.load` returned.
-    kind
-        Which features; see `pwfl.learning.features`.
-    variants
-        Whether test images come with variants.
-    learned
-        The projection, where the kind is one of DIRECTIONS.
-
-    Returns
-    -------
-    Features of the training images, float32, shape (image, feature), and their labels; of the test images, of shape
-    (image, feature), or (image, variant, feature) with the image itself first, and their labels.
+    Labels stay. Features are float32, shape (image, feature), of test images with `variants` (image, variant, feature),
+    the image itself first.
     """
     x_train, y_train, x_test, y_test = arrays
     side = isqrt(x_test.shape[1])
@@ -42,60 +30,54 @@ def extract(
         images = images.astype(np.float32) / 255
         if kind == PIXELS:
             return images
-        found = projection.coefficients(images.reshape(-1, side, side))
-        return found if learned is None else (found - learned.mean) @ learned.directions
+        roots = projection.coefficients(images.reshape(-1, side, side))
+        return roots if learned is None else (roots - learned.mean) @ learned.directions
 
     def of_variants(images: np.ndarray) -> np.ndarray:
-        found = [of_images((warp @ images.T).T if warp is not None else images) for warp in (None, *warps(side))]
-        return np.stack(found, axis=1)
+        return np.stack([of_images(images), *(of_images((warp @ images.T).T) for warp in warps(side))], axis=1)
 
     with threads.one_of_blas():
         return _chunked(of_images, x_train), y_train, _chunked(of_variants if variants else of_images, x_test), y_test
 
 
 def warps(side: int) -> list[csr_array]:
-    """Maps of an image's pixels to those of variants: turned, scaled and sheared, each by a little in both ways.
-
-    Values between pixels are interpolated linearly, and outside of the image 0.
-    """
+    """Sparse maps of an image's pixels to variants' (turned, scaled, sheared): linear between pixels, 0 outside."""
     middle = (side - 1) / 2
     y, x = np.mgrid[:side, :side].reshape(2, -1) - middle
-    found = []
+    maps = []
     for matrix in _matrices():
         row, column = matrix @ [y, x] + middle
         weights, places = [], []
-        for r, c in ((r, c) for r in (0, 1) for c in (0, 1)):
-            near_row, near_column = np.floor(row) + r, np.floor(column) + c
+        for near_row, near_column in product(
+            (np.floor(row), np.floor(row) + 1), (np.floor(column), np.floor(column) + 1)
+        ):
             inside = (near_row >= 0) & (near_row < side) & (near_column >= 0) & (near_column < side)
             weights.append(inside * (1 - abs(row - near_row)) * (1 - abs(column - near_column)))
             places.append(np.where(inside, near_row * side + near_column, 0).astype(int))
-        pixels = np.tile(np.arange(side**2), 4)
-        entries = (np.concatenate(weights).astype(np.float32), (pixels, np.concatenate(places)))
-        found.append(csr_array(entries, shape=(side**2, side**2)))
-    return found
+        entries = (np.concatenate(weights).astype(np.float32), (np.tile(np.arange(side**2), 4), np.concatenate(places)))
+        maps.append(csr_array(entries, shape=(side**2, side**2)))
+    return maps
 
 
 def _matrices() -> list[np.ndarray]:
     """Where a variant's pixel lies in the image, by (row, column) from its middle."""
-    found = []
+    both = []
     for sign in (1, -1):
         cosine, sine = np.cos(sign * ANGLE), np.sin(sign * ANGLE)
-        found.append(np.array([[cosine, -sine], [sine, cosine]]))
-        found.append(np.eye(2) * (1 + sign * SCALE))
-        found.append(np.array([[1, 0], [sign * SHEAR, 1]]))
-    return found
+        both += [[[cosine, -sine], [sine, cosine]], np.eye(2) * (1 + sign * SCALE), [[1, 0], [sign * SHEAR, 1]]]
+    return [np.array(matrix) for matrix in both]
 
 
 def _chunked(function: Callable[[np.ndarray], np.ndarray], images: np.ndarray) -> np.ndarray:
     first = function(images[:CHUNK])
-    found = np.empty((len(images), *first.shape[1:]), first.dtype)
-    found[:CHUNK] = first
+    extracted = np.empty((len(images), *first.shape[1:]), first.dtype)
+    extracted[:CHUNK] = first
     for start in range(CHUNK, len(images), CHUNK):
-        found[start : start + CHUNK] = function(images[start : start + CHUNK])
-    return found
+        extracted[start : start + CHUNK] = function(images[start : start + CHUNK])
+    return extracted
 
 
-def run(task, found: Mapping) -> dict[str, tuple[np.ndarray, ...]]:
+def run(task, inputs: Mapping) -> dict[str, tuple[np.ndarray, ...]]:
     """The stage `features`: those of a `dataset`, by a `projection` where there is one."""
-    learned = projection.Projection(*found["projection"]) if "projection" in found else None
-    return {"features": extract(found["dataset"], task.variant, task.values.variants, learned)}
+    learned = projection.Projection(*inputs["projection"]) if "projection" in inputs else None
+    return {"features": extract(inputs["dataset"], task.variant, task.values.variants, learned)}

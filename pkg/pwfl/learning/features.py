@@ -2,8 +2,7 @@
 
 - `scattering`: roots of the image's scattering coefficients (`pwfl.learning.scattering`).
 - `strokes`, `shapes`: these, projected to the directions in which they tell synthetic glyphs, or textured shapes, from
-  each other in spite of deformations (`pwfl.learning.projection`). No image enters, but what their authors know about
-  handwriting and clothes does: knowledge of the task.
+  each other in spite of deformations (`pwfl.learning.projection`). No image enters, but knowledge of the task does.
 
 `pwfl.learning.extraction` computes them, once for a data set.
 """
@@ -20,8 +19,6 @@ from pwfl.learning.datasets import SIZES, Dataset, Size
 PIXELS, SCATTERING = "pixels", "scattering"
 VARIANTS = 7  # of a test image, itself included, where they are asked for
 NORM = 10.0  # of a record's features: large beside a bias's input of 1, as pixels' is
-
-
 DIRECTIONS = {"strokes": 160, "shapes": 500}  # of the projections, where nothing else is asked for
 MOST_DIRECTIONS = 500  # that a projection keeps
 
@@ -38,31 +35,12 @@ ANGLES = 8  # of the wavelets
 
 
 def paths(scales: int) -> int:
-    """Number of scattering coefficients at a place, of order 0, 1 and 2.
-
-    Examples
-    --------
-    >>> paths(2), paths(3)
-    (81, 217)
-    """
+    """Number of scattering coefficients at a place, of order 0, 1 and 2."""
     return 1 + ANGLES * scales + ANGLES**2 * scales * (scales - 1) // 2
 
 
 def width(kind: str, directions: int | None, dataset: str) -> int:
-    """Number of features of a record.
-
-    Parameters
-    ----------
-    kind
-        `pixels`, `scattering`, or one of DIRECTIONS.
-    directions
-        How many a projection's are used; None: DIRECTIONS.
-
-    Examples
-    --------
-    >>> width("pixels", None, "mnist"), width("scattering", None, "mnist"), width("strokes", None, "mnist")
-    (784, 3472, 160)
-    """
+    """Number of features of a record, of a kind `pixels`, `scattering` or one of DIRECTIONS."""
     if kind in DIRECTIONS:
         return directions or DIRECTIONS[kind]
     pixels = SIZES[dataset].features
@@ -81,7 +59,7 @@ class Asked(NamedTuple):
 
     @property
     def pixels(self) -> bool:
-        """Whether they are the pixels of the images alone, which need no extraction."""
+        """Whether they are the images' pixels alone, which need no extraction."""
         return self.kind == PIXELS and not self.variants
 
 
@@ -97,19 +75,16 @@ def size(scenario) -> Size:
     return SIZES[scenario.data.dataset]._replace(features=width(kind, directions, scenario.data.dataset))
 
 
-def training_data(scenario, found: Mapping) -> Dataset | None:
-    """What a scenario trains on, out of the arrays of its `dataset` or `features`; None where it simulates the data."""
+def training_data(scenario, inputs: Mapping) -> Dataset | None:
+    """What a scenario trains on, out of the arrays of its `dataset` or `features`; None where it simulates the data.
+
+    As many of the last training samples as `data.validation` says take the place of the test samples.
+    """
     if "data" not in vars(scenario):
         return None
     wanted = asked(scenario)
-    data = datasets.prepared(found["dataset"]) if wanted.pixels else chosen(found["features"], wanted)
-    return validated(data, scenario)
-
-
-def validated(data: Dataset, scenario) -> Dataset:
-    """The data set with its last training samples in place of the test samples, as many as `data.validation` says."""
-    count = _said(scenario, "data", "validation", None)
-    if count is None:
+    data = datasets.prepared(inputs["dataset"]) if wanted.pixels else chosen(inputs["features"], wanted)
+    if not (count := _said(scenario, "data", "validation", None)):
         return data
     return Dataset(data.x_train[:-count], data.y_train[:-count], data.x_train[-count:], data.y_train[-count:])
 
@@ -124,7 +99,6 @@ def chosen(arrays: tuple[np.ndarray, ...], wanted: Asked) -> Dataset:
 
 
 def _said(scenario, section: str, key: str, otherwise):
-    """A parameter of a scenario's section, where its system has such a one."""
     return getattr(getattr(scenario, section, None), key, otherwise)
 
 

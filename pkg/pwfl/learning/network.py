@@ -8,20 +8,9 @@ from pwfl.learning.engine import Weights
 
 
 def backward(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
-    """Inputs of the layers, and derivatives of each sample's cross-entropy by the layers' outputs.
+    """Inputs of the layers, and derivatives of each sample's cross-entropy by the layers' outputs, layer by layer.
 
-    Parameters
-    ----------
-    weights
-        Kernels and biases in turn.
-    x
-        Features, float32, shape (sample, feature).
-    y
-        Classes, int32, shape (sample,).
-
-    Returns
-    -------
-    Two lists with an array for each layer, shape (sample, width of its input) and (sample, width of its output).
+    Features `x` are float32, shape (sample, feature), classes `y` int32, shape (sample,).
     """
     inputs, logits = _forward(weights, x)
     deltas = [tf.nn.softmax(logits) - tf.one_hot(y, logits.shape[1])]
@@ -31,17 +20,16 @@ def backward(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[list[tf.Tens
 
 
 def evaluate(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Accuracy and mean cross-entropy, in nats, float32 scalars; arguments as for `backward`.
-
-    Where samples have variants, with features of shape (sample, variant, feature), the predicted probabilities are the
-    means of theirs.
-    """
+    """Accuracy and mean cross-entropy, in nats, float32 scalars; variants' predicted probabilities are averaged."""
     accuracies, loss = evaluate_labels(weights, x, y)
     return accuracies[0], loss
 
 
 def evaluate_labels(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """As `evaluate`, with the accuracies on the samples of each class after that on all, shape (1 + class,)."""
+    """As `evaluate`, with the accuracies on the samples of each class after that on all, shape (1 + class,).
+
+    Where `x` has the shape (sample, variant, feature), predicted probabilities are means over variants.
+    """
     if len(x.shape) == 2:
         _, logits = _forward(weights, x)
         return measured(logits, y)

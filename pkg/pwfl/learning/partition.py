@@ -2,8 +2,7 @@
 
 How many samples each user gets is the system's; which ones, `data.partition` says: any (`iid`; `quantity` where numbers
 differ), or labels by proportions of its own (`dirichlet`), or few labels (`shards`). Each user in turn takes what is
-left, so where all samples are dealt, the last users get labels that they would not have chosen. Users' numbers carry no
-meaning, so that falls on some users at random.
+left, so where all samples are dealt, the last users get labels that they would not have chosen.
 """
 
 import numpy as np
@@ -16,27 +15,10 @@ USER_ACCURACIES = ("user_accuracy", "user_accuracy_std", "user_accuracy_worst_te
 
 
 def deal(available: int, samples: np.ndarray, seed: int, realization: int) -> list[np.ndarray]:
-    """The training samples that each user holds, drawn without replacement; the same for all schemes.
+    """The numbers of the training samples that each user holds, drawn without replacement; the same for all schemes.
 
-    Parameters
-    ----------
-    available
-        Training samples of the data set.
-    samples
-        How many each user gets, shape (user,).
+    `samples` says how many each user gets, shape (user,). Raises ValueError if that is more than are `available`.
 
-    Returns
-    -------
-    list of np.ndarray
-        Each user's samples, by their numbers in the data set.
-
-    Raises
-    ------
-    ValueError
-        If users are to get more samples than there are.
-
-    Examples
-    --------
     >>> [mine.tolist() for mine in deal(8, np.array([3, 2]), seed=1, realization=0)]
     [[7, 1, 6], [2, 3]]
     """
@@ -47,10 +29,7 @@ def deal(available: int, samples: np.ndarray, seed: int, realization: int) -> li
 
 
 def deal_out(data, labels: np.ndarray, samples: np.ndarray, seed: int, realization: int) -> list[np.ndarray]:
-    """The same as the section `data` of a scenario says.
-
-    `labels` are those of the training samples, from 0, shape (sample,). Within a label, samples go to users at random.
-    """
+    """As `deal`, by the section `data` of a scenario, of training samples with `labels`, from 0, shape (sample,)."""
     taken = deal(len(labels), samples, seed, realization)
     if data.partition in ("iid", "quantity"):
         return taken
@@ -68,8 +47,8 @@ def dirichlet_counts(generator: np.random.Generator, alpha: float, samples: np.n
     """How many samples of each label each user takes, shape (user, label): label after label by its own proportions.
 
     A user's proportions are Dirichlet with mean `stock`, the samples of each label, shape (label,), and concentration
-    `alpha` a label. Of a label that has run out the user takes the others, in their proportions; where these
-    are all zero, in those of what is left.
+    `alpha` a label. Of a label that has run out the user takes the others, in their proportions; where these are all
+    zero, in those of what is left.
     """
     left, counts = stock.copy(), np.zeros((len(samples), len(stock)), np.int64)
     for wanted, took in zip(samples, counts, strict=True):
@@ -87,8 +66,8 @@ def dirichlet_counts(generator: np.random.Generator, alpha: float, samples: np.n
 def shard_counts(generator: np.random.Generator, labels_per_user: int, samples: np.ndarray, stock: np.ndarray):
     """How many samples of each label each user takes, shape (user, label): as many of each of `labels_per_user`.
 
-    These are drawn, in proportion to what is left of them, among labels of which enough is left. Where so
-    many are not, a user takes those of which most is left, and what they lack from others.
+    These are drawn, in proportion to what is left of them, among labels of which enough is left. Where so many are not,
+    a user takes those of which most is left, and what they lack from others.
     """
     left, counts = stock.copy(), np.zeros((len(samples), len(stock)), np.int64)
     for wanted, took in zip(samples, counts, strict=True):
@@ -109,8 +88,6 @@ def shard_counts(generator: np.random.Generator, labels_per_user: int, samples: 
 def held(labels: np.ndarray, owned: list[np.ndarray], classes: int) -> np.ndarray:
     """How many samples of each label each user holds, shape (user, label).
 
-    Examples
-    --------
     >>> held(np.array([0, 2, 2]), [np.array([1, 2]), np.array([0])], 3).tolist()
     [[0, 0, 2], [1, 0, 0]]
     """
@@ -118,7 +95,7 @@ def held(labels: np.ndarray, owned: list[np.ndarray], classes: int) -> np.ndarra
 
 
 def holdings(scenario, labels: np.ndarray, samples: np.ndarray, realization: int) -> pl.DataFrame:
-    """Who holds what in a realization: rows (realization, user, label, samples); the rest is as for `deal_out`."""
+    """Who holds what in a realization by `deal_out`: rows (realization, user, label, samples)."""
     owned = deal_out(scenario.data, labels, samples, scenario.seed, realization)
     counts = held(labels, owned, labels.max() + 1)
     user, label = counts.nonzero()
@@ -128,25 +105,13 @@ def holdings(scenario, labels: np.ndarray, samples: np.ndarray, realization: int
 
 
 def user_accuracies(by_label: np.ndarray, counts: np.ndarray) -> dict[str, np.ndarray]:
-    """Mean, standard deviation and worst tenth, over users, of what a model's accuracy is to each of them.
+    """Mean, standard deviation and worst tenth, over users, of a model's accuracy to each; columns of a history.
 
-    A user's accuracy is the mean of the accuracies on the test samples of each label, weighted by the user's shares of
-    labels: what it would be on test samples with the user's labels, if samples of a label are alike whoever holds them.
+    A user's accuracy is the mean of the accuracies on the test samples of each label, `by_label`, shape (..., label),
+    weighted by the user's shares of labels (`counts` as from `held`): what it would be on test samples with the user's
+    labels, if samples of a label are alike whoever holds them. Every user counts alike; the worst tenth of users is
+    rounded up. NaN where a label has no test sample.
 
-    Parameters
-    ----------
-    by_label
-        Accuracy on the test samples of each label, shape (..., label).
-    counts
-        As `held` returns them.
-
-    Returns
-    -------
-    Columns of a history, each of shape (...): every user counts alike; the worst tenth is the mean of the worst tenth
-    of users, rounded up. NaN where a label has no test sample.
-
-    Examples
-    --------
     >>> [float(column) for column in user_accuracies(np.array([0.5, 1.0]), np.array([[3, 0], [1, 1]])).values()]
     [0.625, 0.125, 0.5]
     """

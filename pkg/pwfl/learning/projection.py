@@ -1,7 +1,6 @@
 """Directions in which figures differ from each other more than from deformed copies of themselves.
 
-Fisher's linear discriminants of features of synthetic images. No image of anybody enters: given the recipe, the result
-is a constant, with a digest that says which.
+Fisher's linear discriminants of features of synthetic images: given the recipe, a constant, of no data.
 """
 
 import logging
@@ -26,16 +25,10 @@ CHUNK = 100  # figures drawn at a time
 
 
 class Recipe(NamedTuple):
-    """How directions are learned.
+    """How directions are learned, from so many `figures` and deformed `copies` of each.
 
-    Attributes
-    ----------
-    figures, copies
-        How many figures are drawn, and how many deformed copies of each.
-    floor
-        What is added to the scatter within figures, in largest eigenvalues of the whole covariance.
-    exponent
-        Directions of eigenvalue lambda are scaled by lambda / (1 + lambda) to this power.
+    `floor` is added to the scatter within figures, in largest eigenvalues of the whole covariance; directions of
+    eigenvalue lambda are scaled by lambda / (1 + lambda) to the power `exponent`.
     """
 
     figures: int
@@ -48,27 +41,14 @@ RECIPES = {"strokes": Recipe(4000, 16, 1e-4, 0.5), "shapes": Recipe(4000, 16, 1e
 
 
 class Projection(NamedTuple):
-    """The map x -> (x - mean) directions.
-
-    Attributes
-    ----------
-    mean
-        Mean features of the synthetic images, float32, shape (feature,).
-    directions
-        In the order of falling eigenvalues, scaled by the recipe's power of them, float32, shape (feature, direction).
-    """
+    """The map x -> (x - mean) directions, float32, shapes (feature,) and (feature, direction)."""
 
     mean: np.ndarray
     directions: np.ndarray
 
-    @property
-    def digest(self) -> str:
-        """SHA-256 of both arrays."""
-        return content(self)
-
 
 def learn(kind: str, side: int) -> Projection:
-    """The projection of one of RECIPES, for images with so many pixels on a side."""
+    """The projection of one of RECIPES, for images of `side` by `side` pixels."""
     with threads.one_of_blas():
         return discriminants(_features(kind, side), RECIPES[kind])
 
@@ -99,29 +79,19 @@ def discriminants(figures: Iterator[np.ndarray], recipe: Recipe) -> Projection:
 
 
 def run(task, _) -> dict[str, Projection]:
-    """The stage `projection`: what tells synthetic images from each other. It is of no data."""
+    """The stage `projection`: what tells synthetic images from each other."""
     learned = learn(task.variant, task.values.side)
-    log.info("projection to %d directions, SHA-256 %s", learned.directions.shape[1], learned.digest)
+    log.info("projection to %d directions, SHA-256 %s", learned.directions.shape[1], content(learned))
     return {"projection": learned}
 
 
 def coefficients(images: np.ndarray) -> np.ndarray:
-    """Roots of the scattering coefficients of images with a black border, scaled to norm 1.
-
-    Parameters
-    ----------
-    images
-        float32, shape (image, side, side), with a side of GRIDS.
-
-    Returns
-    -------
-    float32, shape (image, coefficient).
-    """
+    """Roots of the scattering coefficients of images, float32, shape (image, side, side), scaled to norm 1."""
     pixels = images.shape[-1]
     side, scales = GRIDS[pixels]
     border = ((side - pixels) // 2,) * 2
-    found = scattering(np.pad(images, ((0, 0), border, border)), scales).reshape(len(images), -1)
-    roots = np.sqrt(np.maximum(found, 0, out=found), out=found)  # rounding leaves some below zero
+    roots = scattering(np.pad(images, ((0, 0), border, border)), scales).reshape(len(images), -1)
+    roots = np.sqrt(np.maximum(roots, 0, out=roots), out=roots)  # rounding leaves some below zero
     return roots / np.maximum(np.linalg.norm(roots, axis=1, keepdims=True), np.float32(1e-9))
 
 

@@ -4,9 +4,9 @@
 
 for wavelets of scales 2^j, j < J, and ANGLES angles, j_1 < j_2, and a Gaussian phi of scale 2^J, at every 2^J-th pixel
 (Bruna and Mallat, 2013, "Invariant Scattering Convolution Networks"). Convolutions are circular. The wavelets are the
-Morlet wavelets of Andreux et al. (2020, "Kymatio: Scattering Transforms in Python"): a plane wave of frequency
-3 pi / (4 2^j) in a Gaussian envelope, .8 2^j wide along the wave and twice as wide across, less as much of the envelope
-as makes the sum zero. As there, a signal of scale 2^j is kept at every 2^j-th pixel only.
+Morlet wavelets of Andreux et al. (2020, "Kymatio: Scattering Transforms in Python"): a plane wave of frequency 3 pi /
+(4 2^j) in a Gaussian envelope, .8 2^j wide along the wave and twice as wide across, less as much of the envelope as
+makes the sum zero. As there, a signal of scale 2^j is kept at every 2^j-th pixel only.
 """
 
 from functools import cache
@@ -23,29 +23,20 @@ IMAGES = 32  # in a block, which stays in the cache
 
 
 def scattering(images: np.ndarray, scales: int) -> np.ndarray:
-    """Scattering coefficients of images.
+    """Scattering coefficients of float32 images (image, side, side), shape (image, path, side / 2^J, side / 2^J).
 
-    Parameters
-    ----------
-    images
-        float32, shape (image, side, side), where 2^scales divides the side.
-    scales
-        J.
-
-    Returns
-    -------
-    float32, shape (image, path, side / 2^J, side / 2^J); paths are those of order 0, of order 1 by (j, angle), and of
-    order 2 by (j_1, j_2, angle_1, angle_2).
+    J is `scales`, and 2^J divides the side, or ValueError is raised. Paths are those of order 0, of order 1 by (j,
+    angle), and of order 2 by (j_1, j_2, angle_1, angle_2).
     """
     side = images.shape[-1]
     if side % 2**scales:
         raise ValueError(f"a side of {side} pixels is no multiple of 2^{scales}")
     small = side // 2**scales
-    found = np.empty((len(images), paths(scales), small * small), np.float32)
+    coefficients = np.empty((len(images), paths(scales), small * small), np.float32)
     for first in range(0, len(images), IMAGES):
         block = slice(first, first + IMAGES)
-        found[block] = _of_block(images[block], scales)
-    return found.reshape(-1, paths(scales), small, small)
+        coefficients[block] = _of_block(images[block], scales)
+    return coefficients.reshape(-1, paths(scales), small, small)
 
 
 def _of_block(images: np.ndarray, scales: int) -> np.ndarray:

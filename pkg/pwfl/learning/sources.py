@@ -13,12 +13,7 @@ import numpy as np
 
 from pwfl.learning.datasets import CONTENT, SIZES, DataError, content
 
-IDX_FILES = (
-    "train-images-idx3-ubyte",
-    "train-labels-idx1-ubyte",
-    "t10k-images-idx3-ubyte",
-    "t10k-labels-idx1-ubyte",
-)
+IDX_FILES = tuple(f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1"))
 SHA256 = {  # of the plain files, in the order above
     "mnist": (
         "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
@@ -39,9 +34,9 @@ DIGITS_SPLIT_SEED = 0  # of the one split of the digits into training and test s
 def load(dataset: str, folder: str | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """A data set as bytes: training images (n, features) and labels (n,), test images and labels.
 
-    `digits` comes with scikit-learn (grey levels 0..16, scaled to 0..240). MNIST and Fashion-MNIST
-    are read from a folder of IDX files, or, without a folder, by Keras's loader, which downloads
-    them once. Raises DataError for data that is not the original, and for a download that fails.
+    `digits` comes with scikit-learn (grey levels 0..16, scaled to 0..240). MNIST and Fashion-MNIST are read from a
+    folder of IDX files, or, without a folder, by Keras's loader, which downloads them once. Raises DataError for data
+    that is not the original, and for a download that fails.
     """
     if dataset == "digits":
         arrays = _load_digits()
@@ -68,10 +63,7 @@ def load(dataset: str, folder: str | None = None) -> tuple[np.ndarray, np.ndarra
 
 @cache
 def check(dataset: str, folder: str | None) -> None:
-    """Raise DataError unless the folder, where one is given, holds the data set's IDX files.
-
-    A folder that passed is not read again: scenarios of a study mostly share one.
-    """
+    """Raise DataError unless the folder, where one is given, holds the data set's IDX files; they are read once."""
     if dataset != "digits" and folder is not None:
         load(dataset, folder)
 
@@ -83,10 +75,10 @@ def idx_paths(folder: str) -> list[Path]:
     paths = []
     for name in IDX_FILES:
         candidates = [Path(folder, name), Path(folder, name + ".gz")]
-        found = next((path for path in candidates if path.is_file()), None)
-        if found is None:
+        present = next((path for path in candidates if path.is_file()), None)
+        if present is None:
             raise DataError(f"{folder}: holds neither {name} nor {name}.gz")
-        paths.append(found)
+        paths.append(present)
     return paths
 
 
@@ -95,9 +87,9 @@ def idx_files(dataset: str, folder: str | None) -> list[str]:
     return [str(path) for path in idx_paths(folder)] if folder is not None and dataset != "digits" else []
 
 
-def run(task, found: Mapping[str, list[str]]) -> dict[str, tuple[np.ndarray, ...]]:
-    """The stage `dataset`: what `load` returns of the files that are `found`, if any. Raises DataError as it does."""
-    return {"dataset": load(task.variant, str(Path(found["files"][0]).parent) if found else None)}
+def run(task, inputs: Mapping[str, list[str]]) -> dict[str, tuple[np.ndarray, ...]]:
+    """The stage `dataset`: what `load` returns of the files, if any."""
+    return {"dataset": load(task.variant, str(Path(inputs["files"][0]).parent) if inputs else None)}
 
 
 def _load_digits():
@@ -118,10 +110,7 @@ def _shapes(dataset: str) -> tuple[tuple[int, ...], ...]:
 
 
 def _read_idx(path: Path, sha256: str, shape: tuple[int, ...]) -> np.ndarray:
-    """The array of bytes in an IDX file, which must have a shape; first axis kept.
-
-    No more is read than such an array has, as some kilobytes may unzip to terabytes.
-    """
+    """The array of bytes in an IDX file; no more is read than it should have, as kilobytes may unzip to terabytes."""
     start, size = struct.pack(f">I{len(shape)}I", 0x0800 + len(shape), *shape), prod(shape)
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
@@ -130,16 +119,14 @@ def _read_idx(path: Path, sha256: str, shape: tuple[int, ...]) -> np.ndarray:
                 kind = f"an IDX file of bytes with {len(shape)} axes"
                 raise DataError(f"{path}: is not {kind} (it does not start with 0x{start[:4].hex()})")
             if header != start:
-                found = struct.unpack_from(f">{len(shape)}I", header, 4)
-                raise DataError(f"{path}: holds an array of shape {found}, the original's is {shape}")
+                held = struct.unpack_from(f">{len(shape)}I", header, 4)
+                raise DataError(f"{path}: holds an array of shape {held}, the original's is {shape}")
             body = file.read(size + 1)
     except (EOFError, OSError, zlib.error) as error:
         raise DataError(f"{path}: cannot be read: {error}") from None
     if len(body) != size:
         follow = "more" if len(body) > size else len(body)
         raise DataError(f"{path}: is truncated or too long: header says {size} bytes, {follow} follow")
-    digest = hashlib.sha256(header)
-    digest.update(body)
-    if (found := digest.hexdigest()) != sha256:
-        raise DataError(f"{path}: has SHA-256 {found}, the original has {sha256}")
+    if (digest := hashlib.sha256(header + body).hexdigest()) != sha256:
+        raise DataError(f"{path}: has SHA-256 {digest}, the original has {sha256}")
     return np.frombuffer(body, np.uint8).reshape(shape[0], -1).squeeze()

@@ -11,15 +11,7 @@ FIELDS = {"dataset": Dataset._fields, "features": Dataset._fields, "projection":
 
 
 def write(arrays: Sequence[np.ndarray], name: str, path: str, description: Mapping) -> None:
-    """Write arrays to an .npz file, which appears whole or not at all and says where it comes from.
-
-    Parameters
-    ----------
-    name
-        One of FIELDS.
-    description
-        What the job's results depend on; see `pwfl.workflow.plan`.
-    """
+    """Write arrays of one of FIELDS to an .npz file, which says what of the job's `description` it comes from."""
     label = {key: description[key] for key in ("stage", "address", "code", "packages")}
     kept.write_arrays(dict(zip(FIELDS[name], arrays, strict=True)), path, label)
 

@@ -1,9 +1,8 @@
 """Images that nobody holds: glyphs of random strokes, shapes of random polygons, each with deformed copies.
 
-What is known of the task shows in how they are drawn, as the data sets' authors describe their preparation: glyphs are
-lines of a pen that fill a box of 20 by 20 among 28 pixels, around their centre of mass (MNIST); shapes are textured,
-mostly symmetric, and as long as the image (Fashion-MNIST). Lengths are in pixels of an image of 28 by 28, coordinates
-(row, column) from its middle.
+They are drawn as the data sets' authors describe theirs: glyphs are lines of a pen that fill a box of 20 by 20 among 28
+pixels, around their centre of mass (MNIST); shapes are textured, mostly symmetric, and as long as the image
+(Fashion-MNIST). Lengths are in pixels of an image of 28 by 28, coordinates (row, column) from its middle.
 """
 
 from math import comb
@@ -27,12 +26,7 @@ STRIPED, STRIPES, FREQUENCY = 0.6, 0.4, 0.2  # share of polygons with stripes; t
 
 
 def strokes(figures: int, copies: int, side: int, generator: np.random.Generator) -> np.ndarray:
-    """Glyphs of Bezier curves, in copies whose control points, slant, size and pen vary.
-
-    Returns
-    -------
-    float32 from 0 to 1, shape (figure, copy, side, side).
-    """
+    """Glyphs of Bezier curves and deformed copies, float32 from 0 to 1, shape (figure, copy, side, side)."""
     count = generator.choice(STROKES, figures)
     controls = generator.uniform(-10, 10, (figures, 1, STROKES[-1], CONTROLS[-1], 2))
     kinds = generator.choice(CONTROLS, (figures, 1, STROKES[-1], 1, 1))
@@ -50,12 +44,7 @@ def strokes(figures: int, copies: int, side: int, generator: np.random.Generator
 
 
 def shapes(figures: int, copies: int, side: int, generator: np.random.Generator) -> np.ndarray:
-    """Shapes of textured polygons, in copies whose corners, slant, size, brightness and phase of the texture vary.
-
-    Returns
-    -------
-    float32 from 0 to 1, shape (figure, copy, side, side).
-    """
+    """Shapes of textured polygons and deformed copies, float32 from 0 to 1, shape (figure, copy, side, side)."""
     most = POLYGONS[-1]
     count = generator.choice(POLYGONS, figures)
     each = (figures, 1, most)  # polygon
@@ -74,10 +63,9 @@ def shapes(figures: int, copies: int, side: int, generator: np.random.Generator)
     phase = generator.uniform(0, 2 * np.pi, (figures, copies, most))
     unit = side / SIDE
     wave = 2 * np.pi * frequency / unit
-    texture = (np.clip(brightness, 0.1, 1), depth, wave * np.sin(direction), wave * np.cos(direction), phase)
-    texture = [
-        np.tile(np.broadcast_to(part, (figures, copies, most)), 2).reshape(-1, 2 * most, 1, 1) for part in texture
-    ]
+    parts = (np.clip(brightness, 0.1, 1), depth, wave * np.sin(direction), wave * np.cos(direction), phase)
+    parts = [np.tile(np.broadcast_to(part, (figures, copies, most)), 2) for part in parts]
+    texture = [part.reshape(-1, 2 * most, 1, 1) for part in parts]
     shown = np.broadcast_to(used[:, None], (figures, copies, 2 * most)).reshape(-1, 2 * most)
     images = _painted((unit * corners).reshape(-1, 2 * most, CORNERS, 2), shown, texture, side)
     return images.reshape(figures, copies, side, side)
@@ -154,11 +142,11 @@ def _covered(corners: np.ndarray, axis: np.ndarray) -> np.ndarray:
     upwards positive, downwards negative.
     """
     lines = np.stack([axis - 0.25, axis + 0.25], axis=1).ravel()
-    found = np.float32(0)
+    shares = np.float32(0)
     for start, stop in zip(corners.swapaxes(0, 1), np.roll(corners, -1, axis=1).swapaxes(0, 1), strict=True):
         (row, column), (to_row, to_column) = (point.T[:, :, None] for point in (start, stop))
         crosses = (row <= lines).astype(np.float32) - (to_row <= lines)
         along = np.divide(lines - row, to_row - row, where=crosses != 0, out=np.zeros_like(crosses))
         at = column + along * (to_column - column)
-        found = found + crosses[..., None] * np.clip(at[..., None] - axis + 0.5, 0, 1)
-    return np.minimum(np.abs(found), 1).reshape(len(corners), len(axis), 2, len(axis)).mean(axis=2)
+        shares = shares + crosses[..., None] * np.clip(at[..., None] - axis + 0.5, 0, 1)
+    return np.minimum(np.abs(shares), 1).reshape(len(corners), len(axis), 2, len(axis)).mean(axis=2)

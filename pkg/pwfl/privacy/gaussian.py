@@ -1,18 +1,18 @@
 """What a zCDP guarantee, or a Gaussian mechanism, is worth in (epsilon, delta).
 
-`rho` is the zCDP parameter, mu = sqrt(2 rho) the Gaussian DP parameter, of a mechanism composed or not;
-natural logarithms; all functions work on arrays. Epsilons, noise multipliers and `zcdp` are upper bounds,
-by bounds on the errors of floating point: at least the true value of the formula at the very floats that
-are given. Infinite where no bound is found.
+`rho` is the zCDP parameter, mu = sqrt(2 rho) the Gaussian DP parameter, of a mechanism composed or not; natural
+logarithms; all functions work on arrays. Epsilons, noise multipliers and `zcdp` are upper bounds, by bounds on the
+errors of floating point: at least the true value of the formula at the very floats that are given. Infinite where no
+bound is found.
 
-In terms of a = epsilon / mu - mu / 2, b = a + mu and Mills' ratio M(x) = Phi(-x) / phi(x), the least delta
-of a Gaussian mechanism (Balle and Wang, 2018, Theorem 8; Dong et al., 2022, Corollary 2.13) is given by
+In terms of a = epsilon / mu - mu / 2, b = a + mu and Mills' ratio M(x) = Phi(-x) / phi(x), the least delta of a
+Gaussian mechanism (Balle and Wang, 2018, Theorem 8; Dong et al., 2022, Corollary 2.13) is given by
 
     delta = phi(a) (M(a) - M(b)),    1 - delta = phi(a) (M(-a) + M(b)),    epsilon = mu (a + mu / 2),
 
-the first for delta <= 1/2, where a > -0.68, the second for the others, where a < 0. a is at most 39 whatever
-rho is, and an error in it is worth a relative one in rho. The logarithm of either form is concave in a at
-fixed mu, and in ln mu at fixed epsilon, so that Newton's method converges from where it starts.
+the first for delta <= 1/2, where a > -0.68, the second for the others, where a < 0. a is at most 39 whatever rho is,
+and an error in it is worth a relative one in rho. The logarithm of either form is concave in a at fixed mu, and in ln
+mu at fixed epsilon, so that Newton's method converges from where it starts.
 """
 
 from collections.abc import Callable
@@ -34,8 +34,6 @@ STEPS = 60  # of Newton's method, and upward; usual are 6 and 1
 def zcdp(sensitivity: np.ndarray, noise_std: np.ndarray, rounds: int) -> np.ndarray:
     """rho of `rounds` Gaussian releases of L2 `sensitivity` (Bun and Steinke, 2016, Prop. 1.6), rounded up.
 
-    Examples
-    --------
     >>> round(float(zcdp(0.2, 1.0, 200)), 9)
     4.0
     """
@@ -49,8 +47,6 @@ def zcdp(sensitivity: np.ndarray, noise_std: np.ndarray, rounds: int) -> np.ndar
 def exact_epsilon(rho: np.ndarray, delta: float) -> np.ndarray:
     """The least epsilon at `delta` of a Gaussian mechanism, rounded up to at most that of a rho 1e-13 larger.
 
-    Examples
-    --------
     >>> f"{float(exact_epsilon(4.0, 1e-5)):.5f}"
     '15.45616'
     """
@@ -79,8 +75,8 @@ def exact_epsilon(rho: np.ndarray, delta: float) -> np.ndarray:
 def tight_epsilon(rho: np.ndarray, delta: float) -> np.ndarray:
     """epsilon at `delta` from zCDP by Renyi DP, best order (Canonne et al., 2020, Proposition 12).
 
-    min over alpha > 1 of rho alpha + ln(1 - 1/alpha) - ln(delta alpha) / (alpha - 1), at least 0, rounded
-    up by at most 1e-13 of the classic epsilon.
+    min over alpha > 1 of rho alpha + ln(1 - 1/alpha) - ln(delta alpha) / (alpha - 1), at least 0, rounded up by at most
+    1e-13 of the classic epsilon.
     """
     rho = np.asarray(rho, float)
     epsilon = np.where(rho == 0, 0.0, np.inf)
@@ -106,11 +102,7 @@ def classic_epsilon(rho: np.ndarray, delta: float) -> np.ndarray:
 
 
 def textbook_epsilon(mu: np.ndarray, delta: float) -> np.ndarray:
-    """The formula mu sqrt(2 ln(1.25/delta)) of many papers (Dwork and Roth, 2014, Theorem A.1).
-
-    Proved only where it is below 1; above about 8.4 (at delta = 1e-5) it is less than the exact
-    epsilon, so no guarantee.
-    """
+    """The formula mu sqrt(2 ln(1.25/delta)) (Dwork and Roth, 2014, Theorem A.1): no guarantee where it is 1 or more."""
     return np.asarray(mu) * np.sqrt(2 * np.log(1.25 / delta))
 
 
@@ -119,10 +111,7 @@ def exact_multiplier(epsilon: np.ndarray, delta: float) -> np.ndarray:
 
     The inverse of `exact_epsilon` (Balle and Wang, 2018, Algorithm 1), rounded up by at most 1e-13.
 
-    Examples
-    --------
-    >>> multiplier = float(exact_multiplier(15.45616, 1e-5))
-    >>> f"{float(zcdp(1.0, multiplier, 1)):.5f}"
+    >>> f"{float(zcdp(1.0, float(exact_multiplier(15.45616, 1e-5)), 1)):.5f}"
     '4.00000'
     """
     shape, epsilon = np.shape(epsilon), np.ravel(np.asarray(epsilon, float))
@@ -149,10 +138,7 @@ def composed_multiplier(epsilon: float, delta: float, releases: int) -> float:
 
     By `exact_epsilon` they are worth at most that, whatever is rounded on the way, and less by at most 1e-6 of it.
 
-    Examples
-    --------
-    >>> multiplier = composed_multiplier(2.0, 1e-5, releases=60)
-    >>> f"{float(exact_epsilon(zcdp(1.0, multiplier, 60), 1e-5)):.6f}"
+    >>> f"{float(exact_epsilon(zcdp(1.0, composed_multiplier(2.0, 1e-5, releases=60), 60), 1e-5)):.6f}"
     '2.000000'
     """
     return float(exact_multiplier(epsilon, delta)) * releases**0.5 * (1 + SLACK)
@@ -161,8 +147,8 @@ def composed_multiplier(epsilon: float, delta: float, releases: int) -> float:
 def _least(excess: Callable, v: np.ndarray) -> np.ndarray:
     """The least v for which `excess` is known to be at most 0, infinite where none is found.
 
-    `excess(v)` falls with v and gives an upper bound on its value, the error in that, and the rate of the
-    fall. Newton's method down to the error, then steps upward of twice the length each.
+    `excess(v)` falls with v and gives an upper bound on its value, the error in that, and the rate of the fall.
+    Newton's method down to the error, then steps upward of twice the length each.
     """
     for _ in range(STEPS):
         value, error, rate = excess(v)
@@ -182,9 +168,9 @@ def _least(excess: Callable, v: np.ndarray) -> np.ndarray:
 def _excess(a: np.ndarray, mu: np.ndarray, delta: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """By how much a Gaussian mechanism misses `delta` at epsilon = mu (a + mu / 2), as a logarithm.
 
-    ln(its least delta / delta), or of 1 - delta over 1 - its own for delta > 1/2: an upper bound, what of
-    it is allowed for errors, by how much the logarithm rises with ln mu at fixed epsilon, and M(a + mu).
-    That times the rate is by how much it falls with a at fixed mu.
+    ln(its least delta / delta), or of 1 - delta over 1 - its own for delta > 1/2: an upper bound, what of it is allowed
+    for errors, by how much the logarithm rises with ln mu at fixed epsilon, and M(a + mu). That times the rate is by
+    how much it falls with a at fixed mu.
     """
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         mills = _mills(a + mu)

@@ -7,21 +7,8 @@ from scipy.constants import speed_of_light
 def link_gain(
     distance_m: np.ndarray, frequency_hz: float, exponent: float, fading_power: np.ndarray | float = 1.0
 ) -> np.ndarray:
-    """Power gain of a link, l^2 (c / 4 pi f)^2 d^-exponent, without unit.
+    """Power gain of a link, l^2 (c / 4 pi f)^2 d^-exponent, without unit; l^2 is `fading_power`, d are distances.
 
-    Parameters
-    ----------
-    distance_m
-        Distances d, above 0.
-    frequency_hz
-        Carrier frequency f.
-    exponent
-        Of the distance; 2 is free space.
-    fading_power
-        Power l^2 of the fading, of the distances' shape; 1: the path's gain alone.
-
-    Examples
-    --------
     >>> float(round(10 * np.log10(link_gain(100.0, 2.4e9, 2.0)), 1))
     -80.1
     """
@@ -30,11 +17,5 @@ def link_gain(
 
 
 def rayleigh_power(uniform: np.ndarray, scale: float) -> np.ndarray:
-    """Power l^2 of fades l ~ Rayleigh(scale), of mean 2 scale^2, by inversion of uniform numbers in (0, 1).
-
-    Examples
-    --------
-    >>> float(rayleigh_power(1 - np.exp(-3.0), scale=1.0))
-    6.0
-    """
+    """Power l^2 of fades l ~ Rayleigh(scale), of mean 2 scale^2, by inversion of uniform numbers in (0, 1)."""
     return -2 * scale**2 * np.log1p(-uniform)

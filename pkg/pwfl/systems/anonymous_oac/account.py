@@ -1,7 +1,7 @@
 """Accounting of the system `anonymous_oac`: Secs. IV and V of Hasircioglu and Gunduz, and what lies beyond."""
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -36,6 +36,15 @@ GUARANTEES = {
     "epsilon_server is for a server that does, epsilon_identified_read for one that can infer participation, too",
     "anonymous_fixed": "holds while participation stays hidden; where it can be inferred, epsilon_identified does",
 } | dict.fromkeys(("identified", "identified_fixed", "local", "local_fixed"), PROVED)
+TERMS = {
+    "unit": "one training record of one device",
+    "neighbouring_relation": "replace-one",
+    "accuracy_of": "the server's global model",
+    "link_budget": "radiated over radio.path_loss_db and thermal noise: over the air what the received SNR takes, "
+    "orthogonally Shannon's least for radio.digital_efficiency",
+    "local_steps": 1.0,
+    "guaranteed": False,  # not proved for every pair of records, and some schemes rest on hidden participation
+}
 
 
 def run(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
@@ -60,22 +69,17 @@ def run(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> dict[str, 
         "epsilon_opposite_records": sampled.opposite_epsilon(laws[reading], multiplier, [rounds], delta)[0],
         "epsilon_theorem_1": float(theorem) if np.isfinite(theorem) else None,
         "delta": delta,
-        "unit": "one training record of one device",
-        "neighbouring_relation": "replace-one",
-        "accuracy_of": "the server's global model",
-        "link_budget": "radiated over radio.path_loss_db and thermal noise: over the air what the received SNR takes, "
-        "orthogonally Shannon's least for radio.digital_efficiency",
-        "local_steps": 1.0,
-        "guaranteed": False,  # not proved for every pair of records, and some schemes rest on hidden participation
         "sampling": SAMPLING[scheme],
         "observer": OBSERVERS["orthogonal" if NOISES[scheme].local else "over_the_air"],
         "guarantee": GUARANTEES[scheme],
     }
     outcome = costs(scenario, tables).with_columns(
-        pl.lit(value, pl.Float64 if value is None else None).alias(name) for name, value in guarantees.items()
+        pl.lit(value, pl.Float64 if value is None else None).alias(name) for name, value in (guarantees | TERMS).items()
     )
-    first = outcome["realization"][0] == 0  # curves are the same for all realizations
-    curves = leakage(scenario, tables, multiplier, laws, absent) if first else Leakage.create_empty()
+    curves = Leakage.create_empty()
+    if outcome["realization"][0] == 0:  # curves are the same for all realizations
+        frames = over_rounds(scenario, multiplier, laws, absent) + robustness(scenario, tables, multiplier, laws)
+        curves = pl.concat(frames).with_columns(realization=pl.lit(0))
     return {"leakage": curves, "outcome": outcome}
 
 
@@ -85,89 +89,48 @@ def renyi_epsilon(participation: float, rate: float, multiplier: float, rounds: 
     return sampled.renyi_epsilon(divergence, rounds, delta)
 
 
-def leakage(
-    scenario: "AnonymousOac",
-    tables: dict[str, pl.DataFrame],
-    multiplier: float,
-    laws: dict[str, sampled.Rates],
-    absent: float,
-) -> pl.DataFrame:
-    """The curves of the table `leakage`.
-
-    Parameters
-    ----------
-    multiplier
-        The scheme's noise multiplier.
-    laws
-        What each reading of the scheme lets the observer know.
-    absent
-        See `sampled.replace_one`.
-    """
-    frames = over_rounds(scenario, multiplier, laws, absent) + robustness(scenario, tables, multiplier, laws)
-    return pl.concat(frames).select(pl.lit(0).alias("realization"), pl.all())
-
-
-class Curve(NamedTuple):
-    """What the points of a curve have in common; see the table `leakage`."""
-
-    quantity: str
-    reading: str
-    participation: float
-    sampling_rate: float
-    method: str
-
-    def points(self, x: np.ndarray, multiplier: np.ndarray | float, epsilon: np.ndarray) -> pl.DataFrame:
-        """Rows of the table, of arrays of shape (point,); `multiplier` may be one for all."""
-        columns = {"x": x, "noise_multiplier": np.broadcast_to(multiplier, len(x)), "epsilon": epsilon}
-        frame = pl.DataFrame({name: np.asarray(values, float) for name, values in columns.items()})
-        return frame.with_columns(pl.lit(value).alias(name) for name, value in self._asdict().items())
-
-
 def over_rounds(
     scenario: "AnonymousOac", multiplier: float, laws: dict[str, sampled.Rates], absent: float
 ) -> list[pl.DataFrame]:
-    """epsilon over the rounds: of several sampling rates, and of the scheme under all readings; see `leakage`."""
+    """epsilon over the rounds: of several sampling rates, and of the scheme under all readings."""
     privacy, delta, given = scenario.privacy, scenario.privacy.delta, scenario.privacy.noise_multiplier
     participation, rate = scenario.network.participation, scenario.data.sampling
     drawn = np.unique(np.geomspace(1, scenario.training.rounds, ROUNDS_DRAWN).round().astype(int))
-    methods = {
-        "tight": partial(sampled.tight_epsilon, interval=sampled.COARSE),
-        "opposite_records": partial(sampled.opposite_epsilon, interval=sampled.COARSE),
-        "proved": partial(sampled.proved_epsilon, absent=absent, interval=sampled.COARSE),
-    }
+    bounds = {"opposite_records": sampled.opposite_epsilon, "proved": partial(sampled.proved_epsilon, absent=absent)}
     hidden, known = (1.0, participation * rate), (participation, rate)
     curves = [("anonymous", (1.0, r), given) for r in privacy.curve_rates]
     curves += [(name, known if READINGS[name].participation else hidden, multiplier) for name in laws]
     frames = []
     for reading, pair, noise in dict.fromkeys(curves):
-        if READINGS[reading].noise:
-            found = {"tight": methods["tight"](laws[reading], noise, drawn, delta)}
-        else:
-            # Bounds from below and above of the scheme's own curves; without sampling, the tight one is both.
-            own = pair in (hidden, known) and noise == multiplier and pair != (1.0, 1.0)
+        methods, law = {"tight": sampled.tight_epsilon}, laws[reading]
+        if not READINGS[reading].noise:
+            frames.append(
+                _points("rounds", reading, pair, "renyi", drawn, noise, renyi_epsilon(*pair, noise, drawn, delta))
+            )
             law = batches.seen(pair[0], batches.poisson(pair[1]))
-            found = {"renyi": renyi_epsilon(*pair, noise, drawn, delta)}
-            found |= {name: methods[name](law, noise, drawn, delta) for name in (methods if own else ("tight",))}
-        for method, epsilon in found.items():
-            frames.append(Curve("rounds", reading, *pair, method).points(drawn, noise, epsilon))
+            # Bounds from below and above of the scheme's own curves; without sampling, the tight one is both.
+            if pair in (hidden, known) and noise == multiplier and pair != (1.0, 1.0):
+                methods |= bounds
+        for name, method in methods.items():
+            epsilon = method(law, noise, drawn, delta, interval=sampled.COARSE)
+            frames.append(_points("rounds", reading, pair, name, drawn, noise, epsilon))
     composed = sampled.advanced_composition(given, drawn, delta)
-    unsampled = Curve("rounds", "anonymous", 1.0, 1.0, "advanced_composition")
-    return [*frames, unsampled.points(drawn, given, composed)]
+    return [*frames, _points("rounds", "anonymous", (1.0, 1.0), "advanced_composition", drawn, given, composed)]
 
 
 def robustness(
     scenario: "AnonymousOac", tables: dict[str, pl.DataFrame], multiplier: float, laws: dict[str, sampled.Rates]
 ) -> list[pl.DataFrame]:
-    """epsilon after all rounds over failed devices and scaled channel estimates, Sec. IV; see `leakage`."""
+    """epsilon after all rounds over failed devices and scaled channel estimates, Sec. IV."""
     participation, rate = scenario.network.participation, scenario.data.sampling
     rounds, delta = scenario.training.rounds, scenario.privacy.delta
 
     def curve(quantity: str, x: np.ndarray, multipliers: np.ndarray) -> pl.DataFrame:
-        epsilon = [
+        each = [
             sampled.tight_epsilon(laws["anonymous"], m, [rounds], delta, sampled.COARSE)[0]
             for m in multipliers.tolist()
         ]
-        return Curve(quantity, "anonymous", 1.0, participation * rate, "tight").points(x, multipliers, epsilon)
+        return _points(quantity, "anonymous", (1.0, participation * rate), "tight", x, multipliers, each)
 
     devices, samples = population(tables)
     participants = max(1, round(devices * participation))
@@ -192,25 +155,21 @@ def robustness(
     ]
 
 
+def _points(quantity, reading, pair, method, x, multiplier, epsilon) -> pl.DataFrame:
+    """Rows of the table `leakage`, of arrays of shape (point,); `multiplier` may be one for all."""
+    keys = {"quantity": quantity, "reading": reading, "method": method}
+    keys |= {"participation": pair[0], "sampling_rate": pair[1], "noise_multiplier": multiplier}
+    frame = pl.DataFrame({"x": x, "epsilon": epsilon}).cast(pl.Float64)
+    return frame.with_columns(**{name: pl.lit(value) for name, value in keys.items()})
+
+
 def received(channel: np.ndarray, estimates: np.ndarray, device: float, counted: float) -> np.ndarray:
-    """The noise multiplier at the server for the worst device, by (1) and the signal received.
+    """The noise multipliers at the server for the worst device, shape (case,), by (1) and the signal received.
 
-    A device divides signal and noise by its estimate of its channel's coefficient; the server hears the
-    coefficient over the estimate.
-
-    Parameters
-    ----------
-    channel
-        Coefficients, shape (device,).
-    estimates
-        Of the coefficients, in k cases, shape (k, device).
-    device, counted
-        Noise multipliers of the devices' noise together, and of the channel noise that is counted.
-
-    Returns
-    -------
-    np.ndarray
-        Shape (k,).
+    A device divides signal and noise by its estimate of its channel's coefficient; the server hears the coefficient
+    over the estimate. `channel` holds coefficients, shape (device,), `estimates` those of some cases, shape (case,
+    device); `device` and `counted` are noise multipliers of the devices' noise together and of the channel noise that
+    is counted.
     """
     amplitude = channel / estimates
     variance = device**2 * np.square(amplitude).mean(axis=1) + counted**2

@@ -1,9 +1,9 @@
 """What an observer of a round knows of a record's chance to be in its batch (`sampled.Rates`).
 
-Devices take part with probability `participation`; a participant takes each of its `samples` records
-into its batch with probability `sampling`, all independently. Noise whose strength follows the batch's
-size b tells b to who sees thousands of its coordinates. Given b, which b of the n eligible records they
-are is uniform, so a record is among them with probability b / n.
+Devices take part with probability `participation`; a participant takes each of its `samples` records into its batch
+with probability `sampling`, all independently. Noise whose strength follows the batch's size b tells b to whoever sees
+thousands of its coordinates. Given b, which b of the n eligible records they are is uniform, so a record is among them
+with probability b / n.
 """
 
 import numpy as np
@@ -28,18 +28,6 @@ def seen(participation: float, rates: Rates) -> Rates:
     return Rates(values, weights, participation * rates.lost)
 
 
-def heard(devices: int, participation: float, sampling: float) -> Rates:
-    """Nobody can tell who takes part, but that nobody does: a round without participants is silent."""
-    sounding = -np.expm1(devices * np.log1p(-participation)) if participation < 1 else 1.0
-    return seen(sounding, poisson(participation * sampling / sounding))
-
-
-def own_batch(samples: int, sampling: float) -> Rates:
-    """The size of the device's own batch is known."""
-    size, weight, cut = _binomial(samples, sampling)
-    return _spread(size / samples, weight, cut)
-
-
 def participants_batch(devices: int, samples: int, participation: float, sampling: float) -> Rates:
     """The participants, a record's device among them, and the size of their joint batch are known."""
     others, weight, lost = _binomial(devices - 1, participation)
@@ -55,8 +43,7 @@ def participants_batch(devices: int, samples: int, participation: float, samplin
 def total_batch(devices: int, samples: int, participation: float, sampling: float) -> Rates:
     """Nobody can tell who takes part, but the size of the joint batch is known.
 
-    All records of all devices are eligible: that those of one device come together or not at all is
-    what hidden participation is taken to hide.
+    All records are eligible: that those of a device come together or not at all is taken to stay hidden, too.
     """
     joint = np.zeros(devices * samples + 1)
     participants, weight, lost = _binomial(devices, participation)
@@ -71,36 +58,27 @@ def total_batch(devices: int, samples: int, participation: float, sampling: floa
 def readings(
     devices: int, samples: int, participation: float, sampling: float, local: bool, fixed: bool
 ) -> dict[str, Rates]:
-    """What each reading of a scheme lets the observer know; see `schemes`.
+    """What each reading of a scheme lets the observer know, by its name; see `schemes`.
 
-    Parameters
-    ----------
-    devices, samples
-        How many there are, and how many records each holds.
-    participation, sampling
-        Probabilities that a device takes part, and that a participant's record is in its batch.
-    local, fixed
-        See `schemes.NoiseScheme`.
+    There is no `anonymous_read` of devices that send on their own (`local`): they are seen.
 
-    Returns
-    -------
-    dict
-        Reading -> law. There is no `anonymous_read` of devices that send on their own: they are seen.
-
-    Examples
-    --------
     >>> readings(100, 600, 0.5, 0.1, local=False, fixed=True)["identified"]
     Rates(values=array([0.1, 0. ]), weights=array([0.5, 0.5]), lost=0.0)
     """
     known = seen(participation, poisson(sampling))
-    found = {"anonymous": poisson(participation * sampling), "identified": known}
+    laws = {"anonymous": poisson(participation * sampling), "identified": known}
+    if fixed and local:
+        return laws | {"identified_read": known}
     if fixed:
-        silence = {} if local else {"anonymous_read": heard(devices, participation, sampling)}
-        return found | silence | {"identified_read": known}
+        # Nobody can tell who takes part, but that nobody does: a round without participants is silent.
+        sounding = -np.expm1(devices * np.log1p(-participation)) if participation < 1 else 1.0
+        heard = seen(sounding, poisson(participation * sampling / sounding))
+        return laws | {"anonymous_read": heard, "identified_read": known}
     if local:
-        return found | {"identified_read": seen(participation, own_batch(samples, sampling))}
+        size, weight, cut = _binomial(samples, sampling)
+        return laws | {"identified_read": seen(participation, _spread(size / samples, weight, cut))}
     joint = participants_batch(devices, samples, participation, sampling)
-    return found | {
+    return laws | {
         "anonymous_read": total_batch(devices, samples, participation, sampling),
         "identified_read": seen(participation, joint),
     }
@@ -119,9 +97,9 @@ def _binomial(count: int, rate: float) -> tuple[np.ndarray, np.ndarray, float]:
 def _spread(rates: np.ndarray, weights: np.ndarray, lost: float) -> Rates:
     """A law on at most NODES of its rates that is worth no more privacy.
 
-    Each other rate's mass goes to the two nodes around it, so that the mean stays: a round's
-    hockey-stick curve is convex in the rate, so its mean does not fall. Nodes lie as densely as the
-    cube root of the masses, which keeps sums of mass times squared spacing small.
+    Each other rate's mass goes to the two nodes around it, so that the mean stays: a round's hockey-stick curve is
+    convex in the rate, so its mean does not fall. Nodes lie as densely as the cube root of the masses, which keeps sums
+    of mass times squared spacing small.
     """
     values, place = np.unique(rates, return_inverse=True)
     mass = np.bincount(place, weights) / weights.sum()

@@ -1,15 +1,5 @@
 """Channel of the system `anonymous_oac`: Sec. III of Hasircioglu and Gunduz."""
 
-from typing import TYPE_CHECKING
+from pwfl.systems.anonymous_oac.participation import draw as run
 
-import polars as pl
-
-from pwfl.systems.anonymous_oac import participation
-
-if TYPE_CHECKING:
-    from pwfl.systems.anonymous_oac.parameters import AnonymousOac
-
-
-def run(scenario: "AnonymousOac", realizations: range) -> dict[str, pl.DataFrame]:
-    """The devices, and for each round the channels that are good enough to take part over."""
-    return participation.draw(scenario, realizations)
+__all__ = ["run"]

@@ -33,7 +33,7 @@ def consistent(scenario: AnonymousOac) -> None:
     for scheme in scenario.schemes:
         if NOISES[scheme.noise].local != (scheme.scheduler == "orthogonal"):
             raise ValueError(
-                f"schemes: {scheme.scheduler} + {scheme.noise} is no system: noise `local` and `local_fixed` go "
+                f"schemes: {scheme.scheduler} + {scheme.noise} do not go together: noise `local` and `local_fixed` go "
                 "with scheduler `orthogonal`, the others with `over_the_air`"
             )
 

@@ -6,11 +6,8 @@ import polars as pl
 from pwfl.report.claims import Band, Claim, Measure, by, by_means, by_scheme, difference, fixed, measure, table
 from pwfl.systems.anonymous_oac import schemes
 
-ANONYMOUS, IDENTIFIED, ORTHOGONAL = (
-    ("over_the_air", "anonymous"),
-    ("over_the_air", "identified"),
-    ("orthogonal", "local"),
-)
+ANONYMOUS, IDENTIFIED = ("over_the_air", "anonymous"), ("over_the_air", "identified")
+ORTHOGONAL = ("orthogonal", "local")
 ACCEPTABLE = 10.0  # epsilon that many still call a guarantee
 GRACEFUL = 1.5  # factor on epsilon that is read as graceful
 CLOSE = 1e-6
@@ -26,9 +23,7 @@ READINGS = {
 
 def _ratio(one: float, other: float) -> Measure:
     """Ratio of epsilons, which may both be zero or infinite."""
-    if one == other:
-        return fixed(1.0)
-    return fixed(one / other if other else np.inf)
+    return fixed(1.0 if one == other else one / other if other else np.inf)
 
 
 def _extremes(epsilon: pl.Series) -> Measure | None:
@@ -39,6 +34,19 @@ def _after_paper_rounds(rounds: int, epsilon: float) -> Measure | None:
     return fixed(epsilon) if rounds >= PAPER_ROUNDS else None
 
 
+# Final accuracies of two schemes, and where their difference must lie.
+ACCURACIES = (
+    ("anonymous OAC above OAC with known participation", Band(above=0), ANONYMOUS, IDENTIFIED),
+    ("OAC with known participation above orthogonal transmission", Band(above=0), IDENTIFIED, ORTHOGONAL),
+    *(
+        (f"{words}, noise of fixed strength not below noise that follows the batch", Band(least=0), *pair)
+        for words, *pair in (
+            ("anonymous OAC", ("over_the_air", "anonymous_fixed"), ANONYMOUS),
+            ("OAC with known participation", ("over_the_air", "identified_fixed"), IDENTIFIED),
+            ("orthogonal", ("orthogonal", "local_fixed"), ORTHOGONAL),
+        )
+    ),
+)
 # Epsilons are named by method, reading, participation and sampling rate; those at the scenario's own, by the reading.
 CLAIMS = (
     Claim(
@@ -106,23 +114,7 @@ CLAIMS = (
             BEYOND,
             measured=by_means(difference, *((scheme, "accuracy") for scheme in pair)),
         )
-        for words, band, *pair in (
-            ("anonymous OAC above OAC with known participation", Band(above=0), ANONYMOUS, IDENTIFIED),
-            ("OAC with known participation above orthogonal transmission", Band(above=0), IDENTIFIED, ORTHOGONAL),
-            *(
-                (
-                    f"{words}, noise of fixed strength not below noise that follows the batch",
-                    Band(least=0),
-                    (scheduler, f"{noise}_fixed"),
-                    (scheduler, noise),
-                )
-                for words, (scheduler, noise) in (
-                    ("anonymous OAC", ANONYMOUS),
-                    ("OAC with known participation", IDENTIFIED),
-                    ("orthogonal", ORTHOGONAL),
-                )
-            ),
-        )
+        for words, band, *pair in ACCURACIES
     ),
 )
 FAILURES = Claim(
@@ -137,8 +129,7 @@ FAILURES = Claim(
 def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
     """The claims on each scenario, as far as it lets them be measured.
 
-    `scenarios` maps a name to `scenario` (all that any stage reads) and the report's tables. Guarantees are not
-    random. Accuracies are compared realization by realization; a training that diverged guesses.
+    Guarantees are not random. Accuracies are compared realization by realization; a training that diverged guesses.
     """
     rows = []
     for name, content in scenarios.items():
@@ -155,16 +146,15 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
 
 def _epsilons(content: dict) -> dict:
     """Sec. V: epsilon after all rounds, by accountant and reading."""
-    scenario = content["scenario"]
-    p, q = scenario.network.participation, scenario.data.sampling
-    last = _leakage(content, "rounds").filter(pl.col("x") == scenario.training.rounds)
+    p, q = content["scenario"].network.participation, content["scenario"].data.sampling
+    rounds = content["scenario"].training.rounds
+    last = _leakage(content, "rounds").filter(pl.col("x") == rounds)
     columns = last.select("method", "reading", "participation", "sampling_rate", "epsilon")
     epsilon = {tuple(key): value for *key, value in reversed(columns.rows())}
     for reading in READINGS:
         rates = (p, q) if schemes.READINGS[reading].participation else (1.0, p * q)
         epsilon[reading] = epsilon.get(("tight", reading, *rates))
-    sampled = {"sampled": epsilon["anonymous"]} if p < 1 else {}
-    return epsilon | sampled | {"rounds": scenario.training.rounds}
+    return epsilon | {"rounds": rounds, "sampled": epsilon["anonymous"] if p < 1 else None}
 
 
 def _manipulated(content: dict) -> dict:

@@ -8,6 +8,7 @@ import polars as pl
 from pwfl.learning import features
 from pwfl.learning.mlp import parameter_count
 from pwfl.radio.units import db_to_ratio, dbm_to_w
+from pwfl.systems.anonymous_oac.participation import counts
 from pwfl.systems.anonymous_oac.schemes import NOISES
 from pwfl.tables.arrays import beside, to_table
 
@@ -21,38 +22,17 @@ KEYS = ("realization", "round")
 def costs(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Each realization's participants, records, symbols and seconds on air, and transmit energy.
 
-    Over the air a round takes as many symbols as the model has parameters, however many send. Device
-    i inverts its channel, so sends (1 / |c_i|^2) (signal + noise); the signal's energy is at most that
-    of b_i gradients of norm L over b_t, or over what stands in its place. A unit of received energy is
-    worth what makes N0 the thermal noise. Orthogonally, each participant in turn sends 32 bits a parameter
-    at the given spectral efficiency, with the energy that Shannon's formula asks for. Symbols follow each
-    other, one a second and hertz.
+    Over the air a round takes as many symbols as the model has parameters, however many send. Device i inverts its
+    channel, so sends (1 / |c_i|^2) (signal + noise); the signal's energy is at most that of b_i gradients of norm L
+    over b_t, or over what stands in its place. A unit of received energy is worth what makes N0 the thermal noise.
+    Orthogonally, each participant in turn sends 32 bits a parameter at the given spectral efficiency, with the energy
+    that Shannon's formula asks for. Symbols follow each other, one a second and hertz.
     """
-    rounds = scenario.training.rounds
-    each = (
-        transmissions(scenario, tables)
-        .group_by("realization", maintain_order=True)
-        .agg(
-            participants=pl.len() / rounds,
-            records=pl.col("batch").sum() / rounds,
-            filled=pl.col("round").filter(pl.col("batch") > 0).n_unique(),
-            transmissions=pl.len(),
-            transmit_energy_j=pl.col("energy_j").sum(),
-        )
-    )
-    return (
-        tables["users"]
-        .group_by("realization", maintain_order=True)
-        .agg(pl.col("samples").sum())
-        .join(each, on="realization", how="left", maintain_order="left")
-        .with_columns(pl.col("participants", "records", "filled", "transmissions", "transmit_energy_j").fill_null(0))
-        .with_columns(
-            rounds=pl.lit(rounds),
-            empty_rounds=rounds - pl.col("filled").cast(pl.Int64),
-            channel_uses=symbols(scenario, tables, pl.lit(rounds)),
-            transmit_energy_j=pl.col("transmit_energy_j").fill_nan(None),
-        )
-        .with_columns(air_seconds=pl.col("channel_uses") / scenario.radio.bandwidth_hz)
+    rounds, sums = scenario.training.rounds, (pl.len().alias("transmissions"), pl.col("energy_j").sum())
+    return counts(tables["users"], transmissions(scenario, tables), rounds, *sums).with_columns(
+        channel_uses=symbols(scenario, tables, pl.lit(rounds)),
+        air_seconds=symbols(scenario, tables, pl.lit(rounds)) / scenario.radio.bandwidth_hz,
+        transmit_energy_j=pl.col("energy_j").fill_nan(None),
     )
 
 
@@ -86,10 +66,7 @@ def in_turn(tables: dict[str, pl.DataFrame]) -> bool:
 
 
 def transmissions(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Every participant's upload of every round: the schedule's rows of those who send, and `energy_j`.
-
-    The energy is NaN over the air without channel noise, which its unit is told by.
-    """
+    """Every upload of those who send: the schedule's rows and `energy_j`, NaN over the air without channel noise."""
     radio = scenario.radio
     thermal = dbm_to_w(radio.noise_density_dbm_hz) * db_to_ratio(radio.path_loss_db)  # J, for unit fading
     turns, fixed = in_turn(tables), NOISES[tables["noise"]["noise"][0]].fixed

@@ -16,17 +16,16 @@ if TYPE_CHECKING:
 def run(scenario: "AnonymousOac", scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Standard deviation of the privacy noise that each round's update carries, and what its sum is divided by.
 
-    `anonymous`: the devices together add the given multiple of the sensitivity 2 L / b_t.
-    `identified`: the same, with the multiplier that gives as small an epsilon where participation and
-    b_t are known. `local`: each device protects its own update, of sensitivity 2 L / b_i, with the
-    multiplier that gives this epsilon where its participation and b_i are known; the average of a_t
-    such updates, weighted by their records, carries sqrt(a_t) times as much. A round without records
-    carries none: nothing is sent.
+    `anonymous`: the devices together add the given multiple of the sensitivity 2 L / b_t. `identified`: the same, with
+    the multiplier that gives as small an epsilon where participation and b_t are known. `local`: each device protects
+    its own update, of sensitivity 2 L / b_i, with the multiplier that gives this epsilon where its participation and
+    b_i are known; the average of a_t such updates, weighted by their records, carries sqrt(a_t) times as much. A round
+    without records carries none: nothing is sent.
 
-    `_fixed`: sums are divided by the expected batch size instead, of all devices or, `local`, of each
-    participant, so that the strength of the noise tells nothing of the realized one. Participants send
-    their noise in rounds without records, too. Only a round without participants is silent: where
-    participation is hidden, the multiplier makes up for that silence being heard.
+    `_fixed`: sums are divided by the expected batch size instead, of all devices or, `local`, of each participant, so
+    that the strength of the noise tells nothing of the realized one. Participants send their noise in rounds without
+    records, too. Only a round without participants is silent: where participation is hidden, the multiplier makes up
+    for that silence being heard.
     """
     multiplier, epsilon, status = _multiplier(scenario, scheme, tables)
     realizations = tables["users"].select("realization").unique(maintain_order=True)

@@ -1,7 +1,7 @@
 """Parameters of the system `anonymous_oac`: anonymous over-the-air computation.
 
-Hasircioglu and Gunduz, "Private Wireless Federated Learning with Anonymous Over-the-Air
-Computation". The paper trains nothing; what training needs is chosen here.
+Hasircioglu and Gunduz, "Private Wireless Federated Learning with Anonymous Over-the-Air Computation". The paper trains
+nothing; what training needs is chosen here.
 """
 
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """Figures and tables of the system `anonymous_oac`."""
 
-from typing import TYPE_CHECKING
-
 import altair as alt
 import numpy as np
 import polars as pl
@@ -10,28 +8,17 @@ from pwfl.report import results, theme
 from pwfl.report.printed import SOLID
 from pwfl.systems.anonymous_oac.schemes import READINGS
 
-if TYPE_CHECKING:
-    from pwfl.systems.anonymous_oac.parameters import AnonymousOac
-
 DIFFERS = (
     "One cell; batches of random devices, updates add up on air and share their noise. The guarantee of "
     "the anonymous schemes rests on nobody knowing who takes part."
 )
-METHODS = {
-    "advanced_composition": "advanced composition",
-    "renyi": "Renyi DP (the paper's)",
-    "tight": "privacy loss distribution",
-    "tight_read": "privacy loss distribution, noise read",
-    "proved": "at most: any replaced record",
-    "opposite_records": "at least: opposite records",
-}
-DASHES = {
-    "advanced composition": [1, 3],
-    "Renyi DP (the paper's)": [6, 4],
-    "privacy loss distribution": SOLID,
-    "privacy loss distribution, noise read": [12, 8],
-    "at most: any replaced record": [8, 3, 2, 3],
-    "at least: opposite records": [2, 2],
+METHODS = {  # names of accountants, and dashes of their lines
+    "advanced_composition": ("advanced composition", [1, 3]),
+    "renyi": ("Renyi DP (the paper's)", [6, 4]),
+    "tight": ("privacy loss distribution", SOLID),
+    "tight_read": ("privacy loss distribution, noise read", [12, 8]),
+    "proved": ("at most: any replaced record", [8, 3, 2, 3]),
+    "opposite_records": ("at least: opposite records", [2, 2]),
 }
 KNOWS = {
     "anonymous": "hidden",
@@ -40,46 +27,31 @@ KNOWS = {
     "identified_read": "known, noise's strength read",
 }
 COLOURS = ["#D55E00", "#E69F00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#7F7F7F"]
-FAILED = "Failed devices"
 COMPUTED = "computed, without realizations"
 BESIDE = 1.12  # factor between schemes' places where they take as many symbols
-EPSILONS = (  # of the table `outcome`
-    "epsilon_exact",
-    "epsilon_server",
-    "epsilon_anonymous",
-    "epsilon_identified",
-    "epsilon_anonymous_read",
-    "epsilon_identified_read",
-    "epsilon_renyi_anonymous",
-    "epsilon_renyi_identified",
-    "epsilon_proved",
-    "epsilon_opposite_records",
-    "epsilon_theorem_1",
-)
 
 
-def composition(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> alt.Chart:
+def composition(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     """Fig. 1: epsilon over the rounds for several sampling rates, by the paper's accountant and a tight one."""
     privacy = scenario.privacy
-    frame = _first_scheme(tables["leakage"]).filter(
-        pl.col("quantity") == "rounds",
+    frame = _of_first_scheme(tables, "rounds").filter(
         pl.col("reading") == "anonymous",
         pl.col("sampling_rate").is_in(privacy.curve_rates),
         pl.col("noise_multiplier") == privacy.noise_multiplier,
         ~pl.col("method").cast(pl.String).is_in(("proved", "opposite_records")),
     )
-    title = alt.TitleParams(
-        "Privacy over the rounds",
-        subtitle=f"{COMPUTED}; noise multiplier {privacy.noise_multiplier:g}, delta = {privacy.delta:g}, "
-        "hidden participants",
+    line = pl.col("sampling_rate").map_elements("p q = {:g}".format, pl.String)
+    subtitle = (
+        f"{COMPUTED}; noise multiplier {privacy.noise_multiplier:g}, delta = {privacy.delta:g}, hidden participants"
     )
-    return _curves(frame.with_columns(line=_text("p q = ", "sampling_rate")), title, "Sampling rate", COLOURS)
+    title = alt.TitleParams("Privacy over the rounds", subtitle=subtitle)
+    return _curves(frame.with_columns(line=line), title, "Sampling rate")
 
 
-def readings(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> alt.Chart:
+def readings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     """epsilon of the first scheme over the rounds, for all that the server may know of the sampling."""
     p, q = scenario.network.participation, scenario.data.sampling
-    frame = _first_scheme(tables["leakage"]).filter(pl.col("quantity") == "rounds")
+    frame = _of_first_scheme(tables, "rounds")
     own = frame.filter(pl.col("reading") == "identified")["noise_multiplier"].unique()
     reading, method = (pl.col(name).cast(pl.String) for name in ("reading", "method"))
     noise_read = reading.is_in([name for name, known in READINGS.items() if known.noise])
@@ -93,76 +65,59 @@ def readings(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> alt.C
     title = alt.TitleParams("What the server may know", subtitle=subtitle)
     # What the noise's strength tells may change little: dashes let the line below be seen.
     dashed = pl.when(noise_read).then(pl.lit("tight_read")).otherwise(method)
-    return _curves(frame.with_columns(line=reading.replace(KNOWS), method=dashed), title, "Participation", COLOURS)
+    return _curves(frame.with_columns(line=reading.replace(KNOWS), method=dashed), title, "Participation")
 
 
-def cost(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+def cost(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Final accuracy over the symbols on air, all schemes equally private."""
     each = results.realizations(tables).drop_nulls("accuracy")
     frame = theme.means(each, ["scheme"], ["accuracy", "channel_uses", "noise_multiplier", "epsilon_exact"])
     frame = theme.within(frame, "accuracy", 0.0, 1.0).with_columns(beside=_beside(frame["channel_uses_mean"]))
     colour, chosen, opacity = theme.scheme_colour(scenario, symbol="diamond")
-    delta = scenario.privacy.delta
     epsilon = frame["epsilon_exact_mean"].max() if len(frame) else np.nan
-    title = alt.TitleParams(
-        "Accuracy over spectrum at equal privacy",
-        subtitle=[
-            f"epsilon = {epsilon:.3g} at delta = {delta:g}; "
-            f"means over {theme.counted(each['realization'].n_unique())} and their 95% intervals",
-            "schemes that take as many symbols side by side",
-        ],
-    )
+    subtitle = [
+        f"epsilon = {epsilon:.3g} at delta = {scenario.privacy.delta:g}; "
+        f"means over {theme.counted(each['realization'].n_unique())} and their 95% intervals",
+        "schemes that take as many symbols side by side",
+    ]
+    title = alt.TitleParams("Accuracy over spectrum at equal privacy", subtitle=subtitle)
     ticks = [digit * 10.0**power for power in range(3, 12) for digit in (1, 2, 5)]
-    base = alt.Chart(frame).encode(
-        x=alt.X(
-            "beside:Q",
-            title="Symbols on air, all rounds",
-            scale=alt.Scale(type="log", padding=30),
-            axis=alt.Axis(format="~s", values=ticks, labelOverlap="greedy", labelSeparation=8),
-        ),
-        color=colour,
-        opacity=opacity,
-    )
+    scale = alt.Scale(type="log", padding=30)
+    axis = alt.Axis(format="~s", values=ticks, labelOverlap="greedy", labelSeparation=8)
+    x = alt.X("beside:Q", title="Symbols on air, all rounds", scale=scale, axis=axis)
+    base = alt.Chart(frame).encode(x=x, color=colour, opacity=opacity)
     y, low = (theme.accuracy_axis(f"accuracy_{part}:Q", "Final test accuracy") for part in ("mean", "low"))
     bars = base.mark_rule(strokeWidth=2.5).encode(y=low, y2="accuracy_high:Q")
-    points = base.mark_point(shape="diamond", size=260, filled=True, stroke="black", strokeWidth=1).encode(
-        y=y,
-        tooltip=[
-            *theme.tips({"scheme:N": "Scheme", "channel_uses_mean:Q": ("Symbols on air", ".3s")}),
-            *theme.interval_tips("accuracy", "Final test accuracy", ".2%"),
-            *theme.tips({"noise_multiplier_mean:Q": ("Noise multiplier", ".3f")}),
-        ],
-    )
+    tips = [
+        *theme.tips({"scheme:N": "Scheme", "channel_uses_mean:Q": ("Symbols on air", ".3s")}),
+        *theme.interval_tips("accuracy", "Final test accuracy", ".2%"),
+        *theme.tips({"noise_multiplier_mean:Q": ("Noise multiplier", ".3f")}),
+    ]
+    points = base.mark_point(shape="diamond", size=260, filled=True, stroke="black", strokeWidth=1)
+    points = points.encode(y=y, tooltip=tips)
     return theme.sized(alt.layer(bars, points).add_params(chosen), title)
 
 
-def failures(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> alt.Chart:
+def failures(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     """epsilon after all rounds over the participants that fail to transmit (Lemma 4)."""
-    frame = _first_scheme(tables["leakage"]).filter(pl.col("quantity") == "failed_devices")
-    network = scenario.network
-    devices = max(1, round(network.devices * network.participation))
-    return _robustness(
-        frame.with_columns(line=pl.lit("noise shared by the devices")),
-        alt.TitleParams(
-            "Devices that fail to transmit", subtitle=f"{COMPUTED}; of {devices} participants, in every round"
-        ),
-        FAILED,
-        alt.Scale(zero=True),
-    )
+    participants = max(1, round(scenario.network.devices * scenario.network.participation))
+    names = {"failed_devices": "noise shared by the devices"}
+    subtitle = f"{COMPUTED}; of {participants} participants, in every round"
+    title = alt.TitleParams("Devices that fail to transmit", subtitle=subtitle)
+    whole = _of_first_scheme(tables, *names)["x"].unique().sort().cast(pl.Int64).to_list()  # no half devices
+    ticks = alt.Axis(values=whole[:: -(-len(whole) // 12)], format="d") if whole else alt.Axis()
+    return _robustness(tables, names, title, "Failed devices", alt.Scale(zero=True), ticks)
 
 
-def channel_estimate(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> alt.Chart:
+def channel_estimate(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     """epsilon after all rounds over the factor by which the server scales the channel estimates."""
     names = {
         "estimate_scale": "channel noise not counted (this system)",
         "estimate_scale_counting_channel_noise": "channel noise counted",
         "estimate_scale_of_one_device": "not counted, one device's estimates only",
     }
-    frame = _first_scheme(tables["leakage"]).filter(pl.col("quantity").cast(pl.String).is_in(names))
-    line = pl.col("quantity").cast(pl.String).replace_strict(names)
-    frame = frame.with_columns(line=line)
     title = alt.TitleParams("Manipulated channel estimates", subtitle=f"{COMPUTED}; the server scales what it tells")
-    return _robustness(frame, title, "Factor k of the estimates", alt.Scale(type="log"))
+    return _robustness(tables, names, title, "Factor k of the estimates", alt.Scale(type="log"), alt.Axis())
 
 
 FIGURES = {
@@ -178,13 +133,14 @@ FIGURES = {
 }
 
 
-def summarize(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables summary, realizations, history, leakage and statuses of a scenario."""
     each = results.realizations(tables)
     summary = results.summary(
         each,
         [*results.FINAL, "participants", "records", "channel_uses", "air_seconds", "transmit_energy_j"],
-        pl.col("noise_multiplier", "reading", *EPSILONS).first(),
+        pl.col("noise_multiplier", "reading").first(),
+        pl.col("^epsilon_.*$").first(),
         pl.col("empty_rounds").sum(),
         *results.trainings("trained", "diverged"),
     )
@@ -197,78 +153,52 @@ def summarize(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> dict
     }
 
 
-def _first_scheme(leakage: pl.DataFrame) -> pl.DataFrame:
-    """The rows of one scheme: curves that schemes share are in each one's table."""
-    return leakage.filter(pl.col("scheme") == pl.col("scheme").first())
+def _of_first_scheme(tables: dict[str, pl.DataFrame], *quantities: str) -> pl.DataFrame:
+    """Some quantities' rows of one scheme: curves that schemes share are in each one's table."""
+    return tables["leakage"].filter(
+        pl.col("scheme") == pl.col("scheme").first(), pl.col("quantity").cast(pl.String).is_in(quantities)
+    )
 
 
-def _text(prefix: str, column: str) -> pl.Expr:
-    return pl.col(column).map_elements(lambda value: f"{prefix}{value:g}", pl.String)
-
-
-def _curves(frame: pl.DataFrame, title: alt.TitleParams, legend: str, colours: list[str]) -> alt.Chart:
+def _curves(frame: pl.DataFrame, title: alt.TitleParams, legend: str) -> alt.Chart:
     """epsilon over rounds, a colour for each `line`, a dash for each accountant."""
-    frame = frame.with_columns(
-        method=pl.col("method").cast(pl.String).replace_strict(METHODS), epsilon=_finite("epsilon")
-    )
-    methods = frame["method"].unique(maintain_order=True).to_list()
-    colour, chosen, opacity = _line_colours(frame, colours, legend)
+    method = pl.col("method").cast(pl.String)
+    shown = [METHODS[name] for name in frame.select(method)["method"].unique(maintain_order=True)]
+    scale = alt.Scale(domain=[name for name, _ in shown], range=[dash for _, dash in shown])
+    dash = alt.StrokeDash("method:N", title="Accountant", legend=theme.legend(symbolSize=1500), scale=scale)
+    x = alt.X("x:Q", title="Communication rounds", scale=alt.Scale(type="log", nice=False))
+    y = alt.Y("epsilon:Q", title="Epsilon", scale=alt.Scale(type="log", nice=False))
+    tips = {"method:N": "Accountant", "x:Q": "Rounds"}
+    names = {key: name for key, (name, _) in METHODS.items()}
+    frame = frame.with_columns(method.replace_strict(names, return_dtype=pl.String))
+    return _lines(frame, title, COLOURS, legend, tips, {}, x=x, y=y, strokeDash=dash)
+
+
+def _robustness(tables, names: dict[str, str], title: alt.TitleParams, axis: str, scale, ticks) -> alt.Chart:
+    """epsilon after all rounds over an axis, a colour for each quantity, by its name."""
+    frame = _of_first_scheme(tables, *names)
+    frame = frame.with_columns(line=pl.col("quantity").cast(pl.String).replace_strict(names, return_dtype=pl.String))
+    x, y = alt.X("x:Q", title=axis, axis=ticks), alt.Y("epsilon:Q", title="Epsilon after all rounds", scale=scale)
+    colours, tips = ["#009E73", "#D55E00", "#0072B2"], {"x:Q": (axis, ".3~g")}
+    return _lines(frame, title, colours, "Scheme", tips, {"point": True}, x=x, y=y)
+
+
+def _lines(frame, title, colours: list[str], legend: str, tips: dict, mark: dict, **encodings) -> alt.Chart:
+    """epsilon over something, a colour for each `line`; infinity, which cannot be drawn, is null."""
+    frame = frame.with_columns(epsilon=pl.when(pl.col("epsilon").is_finite()).then(pl.col("epsilon")))
+    lines = dict(zip(frame["line"].unique(maintain_order=True), colours, strict=False))
+    colour, chosen, opacity = theme.named_colours(lines, field="line", title=legend)
+    tooltip = theme.tips({"line:N": legend} | tips | {"epsilon:Q": ("Epsilon", ".4g")})
     return (
         alt.Chart(frame, title=title, width=theme.WIDTH, height=theme.HEIGHT)
-        .mark_line()
-        .encode(
-            x=alt.X("x:Q", title="Communication rounds", scale=alt.Scale(type="log", nice=False)),
-            y=alt.Y("epsilon:Q", title="Epsilon", scale=alt.Scale(type="log", nice=False)),
-            color=colour,
-            strokeDash=alt.StrokeDash(
-                "method:N",
-                title="Accountant",
-                legend=theme.legend(symbolSize=1500),
-                scale=alt.Scale(domain=methods, range=[DASHES[method] for method in methods]),
-            ),
-            opacity=opacity,
-            tooltip=theme.tips(
-                {"line:N": legend, "method:N": "Accountant", "x:Q": "Rounds", "epsilon:Q": ("Epsilon", ".4g")}
-            ),
-        )
-        .add_params(chosen)
-    )
-
-
-def _line_colours(frame: pl.DataFrame, colours: list[str], title: str) -> tuple[alt.Color, alt.Parameter, dict]:
-    """A colour for each `line`, the selection of lines, and the opacity it sets."""
-    lines = frame["line"].unique(maintain_order=True)
-    return theme.named_colours(dict(zip(lines, colours, strict=False)), field="line", title=title)
-
-
-def _robustness(frame: pl.DataFrame, title: alt.TitleParams, axis: str, scale: alt.Scale) -> alt.Chart:
-    frame = frame.with_columns(epsilon=_finite("epsilon"))
-    colour, chosen, opacity = _line_colours(frame, ["#009E73", "#D55E00", "#0072B2"], "Scheme")
-    whole = frame["x"].unique().sort().cast(pl.Int64).to_list() if axis == FAILED else []  # no half devices
-    ticks = alt.Axis(values=whole[:: -(-len(whole) // 12)], format="d") if whole else alt.Axis()
-    return (
-        alt.Chart(frame, title=title, width=theme.WIDTH, height=theme.HEIGHT)
-        .mark_line(point=True)
-        .encode(
-            x=alt.X("x:Q", title=axis, axis=ticks),
-            y=alt.Y("epsilon:Q", title="Epsilon after all rounds", scale=scale),
-            color=colour,
-            opacity=opacity,
-            tooltip=theme.tips({"line:N": "Scheme", "x:Q": (axis, ".3~g"), "epsilon:Q": ("Epsilon", ".4g")}),
-        )
+        .mark_line(**mark)
+        .encode(color=colour, opacity=opacity, tooltip=tooltip, **encodings)
         .add_params(chosen)
     )
 
 
 def _beside(values: pl.Series) -> pl.Series:
     """Places on a logarithmic axis, a little apart where values are equal to a tenth."""
-    near = values.log10().round(1)
-    rank = (
-        near.to_frame("near").select(pl.int_range(pl.len()).over("near") - (pl.len().over("near") - 1) / 2).to_series()
-    )
+    near = pl.DataFrame({"near": values.log10().round(1)})
+    rank = near.select(pl.int_range(pl.len()).over("near") - (pl.len().over("near") - 1) / 2).to_series()
     return values * BESIDE**rank
-
-
-def _finite(column: str) -> pl.Expr:
-    """Infinity cannot be drawn: null."""
-    return pl.when(pl.col(column).is_finite()).then(pl.col(column))

@@ -21,19 +21,9 @@ def batches(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The records of all rounds' batches, each a uniform choice of its size without repetition.
 
-    Parameters
-    ----------
-    schedule
-        Rows (round, user, batch).
-    samples
-        Each device's number of records, which follow each other device by device, shape (device,).
-
-    Returns
-    -------
-    np.ndarray
-        Positions of records, batch after batch.
-    np.ndarray
-        Where each round starts and ends in them, shape (rounds + 1,).
+    `schedule` has rows (round, user, batch); a device's records, of which there are `samples`, shape (device,), follow
+    those of the one before. Returns their positions, batch after batch, and where each round starts and ends in them,
+    shape (rounds + 1,).
     """
     frame = schedule.sort("round", "user")
     device, size = frame["user"].to_numpy(), frame["batch"].to_numpy()
@@ -65,16 +55,8 @@ class Step(NamedTuple):
 class Sent(NamedTuple):
     """What some rounds send.
 
-    Attributes
-    ----------
-    rows
-        The samples of all rounds' batches, one after the other, int32.
-    stops
-        Round t takes the samples rows[stops[t]:stops[t + 1]], int32, shape (round + 1,).
-    mean_weight
-        What the mean over a batch is multiplied by, shape (round,): 1 where the sum is divided by the batch's size.
-    noise_std
-        Standard deviation of the noise, per coordinate, shape (round,).
+    Round t takes the samples rows[stops[t]:stops[t + 1]], int32. The mean over its batch is multiplied by
+    mean_weight[t] (1 where the sum is divided by the batch's size); noise_std[t] is that of the noise, per coordinate.
     """
 
     rows: tf.Tensor
@@ -150,20 +132,9 @@ def train_rounds(
 ) -> tuple[Weights, tf.Tensor]:
     """Run rounds of w <- w - eta of what is `received`, (2).
 
-    Parameters
-    ----------
-    backward
-        A sample's outputs and their derivatives; see `engine.per_sample_gradient`.
-    x, y
-        All samples, shape (sample, feature) and (sample,).
-    key
-        Round t takes the noise of the stream (key, t).
-    first_round, rounds
-        Which rounds, from the first one on how many.
-
-    Returns
-    -------
-    The weights after the last round, and the share of clipped ones among all records of the rounds, NaN of none.
+    `x`, shape (sample, feature), and `y`, (sample,), are all samples; round t takes the noise of the stream (key, t).
+    Returns the weights after the last round, and the share of clipped ones among all records of the rounds, NaN of
+    none.
     """
     clip, step_size = tf.constant(step.clip_norm, tf.float32), tf.constant(step.learning_rate, tf.float32)
     clipped, records = tf.constant(0.0), tf.constant(0.0)
@@ -178,9 +149,9 @@ def train_rounds(
 def history_function(widths: list[int], rounds: list[int], training: "Training", data: datasets.Dataset):
     """A whole training as one graph, traced once for batches of any size.
 
-    Returns a function of start weights, of what a realization sends, and of the key of its noise. It
-    returns test accuracies (`network.evaluate_labels`), losses and clipped shares after the given rounds, up to the
-    first loss that is not finite.
+    Returns a function of start weights, of what is sent, and of the noise's key, to test accuracies
+    (`network.evaluate_labels`), losses and clipped shares after the given rounds, up to the first loss that is not
+    finite.
     """
     step = Step(training.clip_norm, training.learning_rate)
     x, y, x_test, y_test = tf.constant(data.x_train), tf.constant(data.y_train), data.x_test, data.y_test

@@ -1,12 +1,14 @@
 """What a Gaussian mechanism on a random sample of the records is worth in (epsilon, delta).
 
-A round releases a sum over a batch, in which each record is with probability `rate`, plus Gaussian
-noise of `multiplier` times the sensitivity; natural logarithms. An observer who sees more of the
-sampling (who takes part, how large the batch is) sees that probability vary from round to round: a
-round's hockey-stick curve is then the mean of the curves of the rates it has (`Rates`).
+A round releases a sum over a batch, in which each record is with probability `rate`, plus Gaussian noise of
+`multiplier` times the sensitivity; natural logarithms. An observer who sees more of the sampling (who takes part, how
+large the batch is) sees that probability vary from round to round: a round's hockey-stick curve is then the mean of the
+curves of the rates it has (`Rates`).
 
-Three epsilons of replace-one: of the pair of outputs that is usual for the sampled Gaussian (not proved
-to be the worst over several rounds), a proved upper bound, and what one pair of records loses at least.
+Three epsilons of replace-one: of the pair of outputs that is usual for the sampled Gaussian (not proved to be the worst
+over several rounds), a proved upper bound, and what one pair of records loses at least. They are of some numbers of
+`rounds`, shape (k,), and infinite where the loss of a round exceeds LARGEST_LOSS; a wider `interval` between points of
+the privacy loss gives a looser bound sooner.
 """
 
 from collections.abc import Callable
@@ -35,9 +37,9 @@ REMOVE, ADD = AdjacencyType.REMOVE, AdjacencyType.ADD
 
 
 class Rates(NamedTuple):
-    """The law of a record's chance to be in a round's batch, as an observer of the round knows it.
+    """The law of a record's chance to be in a round's batch, as an observer knows it: values and weights of shape (k,).
 
-    `values` with probabilities `weights`, shape (k,); up to `lost` more is where nothing is private.
+    Up to `lost` more is the probability that nothing is private.
     """
 
     values: np.ndarray
@@ -46,10 +48,7 @@ class Rates(NamedTuple):
 
 
 def renyi(rate: float, multiplier: float) -> np.ndarray:
-    """Renyi DP of a Poisson-sampled round at ORDERS (Mironov, Talwar and Zhang, 2019, Sec. 3.3).
-
-    Infinite without noise.
-    """
+    """Renyi DP of a Poisson-sampled round at ORDERS (Mironov, Talwar and Zhang, 2019, Sec. 3.3)."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         precision = 1 / np.square(multiplier)
         if rate == 1:
@@ -71,10 +70,7 @@ def revealed(participation: float, divergence: np.ndarray) -> np.ndarray:
 
 
 def renyi_epsilon(divergence: np.ndarray, rounds: np.ndarray, delta: float) -> np.ndarray:
-    """epsilon after some numbers of rounds of a Renyi DP at ORDERS, by Mironov's conversion (Lemma 1).
-
-    The least of rounds divergence(alpha) + ln(1 / delta) / (alpha - 1) over the orders.
-    """
+    """epsilon after some numbers of rounds of a Renyi DP at ORDERS, by Mironov's conversion (Lemma 1)."""
     total = np.multiply.outer(np.asarray(rounds, float), divergence) - np.log(delta) / (ORDERS - 1)
     return total.min(axis=-1)
 
@@ -98,28 +94,9 @@ def tight_epsilon(
 ) -> np.ndarray:
     """epsilon after some numbers of rounds, by privacy loss distributions.
 
-    Of the pair of outputs that is usual for the sampled Gaussian, a round with and without a record
-    of twice the norm, in both directions, from its hockey-stick curve by connect-the-dots. Closed form
-    where nothing is sampled.
+    Of the pair of outputs that is usual for the sampled Gaussian, a round with and without a record of twice the norm,
+    in both directions, from its hockey-stick curve by connect-the-dots. Closed form where nothing is sampled.
 
-    Parameters
-    ----------
-    rates
-        A record's chance to be in a round's batch, as the observer knows it.
-    multiplier
-        Standard deviation of the noise over the sensitivity.
-    rounds
-        Numbers of rounds, shape (k,).
-    interval
-        Between points of the privacy loss; a wider one gives a looser bound sooner.
-
-    Returns
-    -------
-    np.ndarray
-        Shape (k,); infinite where the loss of a round exceeds LARGEST_LOSS.
-
-    Examples
-    --------
     >>> tight_epsilon(Rates(np.array([0.01]), np.ones(1)), 1.0, [1, 1000], delta=1e-5).round(3).tolist()
     [0.199, 1.828]
     """
@@ -139,8 +116,8 @@ def proved_epsilon(
 ) -> np.ndarray:
     """epsilon after some numbers of rounds that bounds every pair of data sets that differ in a record.
 
-    Composes `replace_one`, whose curve each round's lies below whatever came before, so that the curve
-    of all rounds lies below the composed one (Zhu, Dong and Wang, 2022, Theorem 10). See `tight_epsilon`.
+    Composes `replace_one`, whose curve each round's lies below whatever came before, so that the curve of all rounds
+    lies below the composed one (Zhu, Dong and Wang, 2022, Theorem 10).
     """
     if (rates.values == 1).all():
         return exact_epsilon(zcdp(1.0, multiplier, np.asarray(rounds, float)), delta)
@@ -154,8 +131,8 @@ def proved_epsilon(
 def hockey_stick(rate: float, epsilon: np.ndarray, multiplier: float, adjacency: AdjacencyType) -> np.ndarray:
     """The least delta at each epsilon of one Poisson-sampled round, shape of `epsilon`.
 
-    The output is N(1, multiplier^2) with probability `rate` and else N(0, multiplier^2), against always
-    the latter: REMOVE; ADD is the other way around. dp-accounting computes the same epsilon by epsilon.
+    The output is N(1, multiplier^2) with probability `rate` and else N(0, multiplier^2), against always the latter:
+    REMOVE; ADD is the other way around.
     """
     remove = adjacency == REMOVE
     # Beyond the loss of the record's certain absence, delta is that of disjoint outputs, or none.
@@ -177,21 +154,21 @@ def hockey_stick(rate: float, epsilon: np.ndarray, multiplier: float, adjacency:
 def replace_one(rate: float, epsilon: np.ndarray, multiplier: float, absent: float) -> np.ndarray:
     """An upper bound, at each epsilon, of delta of one round for all pairs of data that differ in a record.
 
-    A round's output is A without the record, with it B, or B' in the other data: Gaussians whose means
-    are at most `absent` (A to B, A to B') and 1 (B to B') apart. By advanced joint convexity (Balle,
-    Barthe and Gaboardi, 2018, Theorem 2), with H the hockey-stick divergence at exp(epsilon) >= 1,
-    a = 1 + (exp(epsilon) - 1) / rate and c = exp(epsilon) / a,
+    A round's output is A without the record, with it B, or B' in the other data: Gaussians whose means are at most
+    `absent` (A to B, A to B') and 1 (B to B') apart. By advanced joint convexity (Balle, Barthe and Gaboardi, 2018,
+    Theorem 2), with H the hockey-stick divergence at exp(epsilon) >= 1, a = 1 + (exp(epsilon) - 1) / rate and c =
+    exp(epsilon) / a,
 
         H((1 - rate) A + rate B, (1 - rate) A + rate B') = rate H_a(B, (1 - c) A + c B')
                                                         <= rate ((1 - c) H_a(B, A) + c H_a(B, B'))
 
-    and H_a of two Gaussians grows with their distance. The pair is symmetric in B and B', which gives
-    epsilon < 0: H(P, Q) = 1 - exp(epsilon) + exp(epsilon) H'(Q, P), H' at -epsilon. What else is random
-    in the round is averaged over, which keeps the inequality.
+    and H_a of two Gaussians grows with their distance. The pair is symmetric in B and B', which gives epsilon < 0: H(P,
+    Q) = 1 - exp(epsilon) + exp(epsilon) H'(Q, P), H' at -epsilon. What else is random in the round is averaged over,
+    which keeps the inequality.
 
-    `absent` is 1 where a batch of known size holds another record instead: then this is the larger of
-    both directions of `hockey_stick`. It is 1/2 for a sum that is divided by a constant: a gradient of
-    norm L against none, where 2 L is the sensitivity.
+    `absent` is 1 where a batch of known size holds another record instead: then this is the larger of both directions
+    of `hockey_stick`. It is 1/2 for a sum that is divided by a constant: a gradient of norm L against none, where 2 L
+    is the sensitivity.
     """
     size = np.abs(epsilon)
     log_a = _log_ratio(rate, size)
@@ -206,7 +183,7 @@ def opposite_epsilon(
 ) -> np.ndarray:
     """epsilon after some numbers of rounds for one pair of data: a record's gradient is turned around.
 
-    What a record can at least lose: no accountant for replace-one may say less. See `tight_epsilon`.
+    What a record can at least lose: no accountant for replace-one may say less.
     """
     if _beyond(multiplier):
         return np.full(len(rounds), np.inf)
@@ -243,14 +220,11 @@ def opposite_records(rate: float, epsilon: np.ndarray, multiplier: float) -> np.
 
 
 def multiplier_for(epsilon: float, rates: Rates, rounds: int, delta: float, interval: float = COARSE) -> float:
-    """The noise multiplier whose `tight_epsilon` is `epsilon`, or NEGLIGIBLE if that is more.
-
-    Raises ValueError where no multiplier between 0.1 and 10^5 is.
-    """
+    """The noise multiplier whose `tight_epsilon` is `epsilon` or NEGLIGIBLE; ValueError outside 0.1 to 10^5."""
 
     def excess(log_multiplier):
-        found = tight_epsilon(rates, np.exp(log_multiplier), [rounds], delta, interval)[0]
-        return min(found, 1e9) - max(epsilon, NEGLIGIBLE)
+        reached = tight_epsilon(rates, np.exp(log_multiplier), [rounds], delta, interval)[0]
+        return min(reached, 1e9) - max(epsilon, NEGLIGIBLE)
 
     # From above, as small multipliers take long.
     edges = np.log(np.geomspace(1e5, 0.1, 7))
@@ -261,14 +235,11 @@ def multiplier_for(epsilon: float, rates: Rates, rounds: int, delta: float, inte
 
 
 def target_multiplier(epsilon: float, rates: Rates, rounds: int, delta: float) -> float:
-    """The noise multiplier whose `tight_epsilon`, at the interval of results, is `epsilon` or up to TOLERANCE less.
-
-    Raises ValueError where no multiplier between 0.1 and 10^5 is.
-    """
+    """As `multiplier_for`, at the interval of results, for an epsilon of up to TOLERANCE less."""
 
     def excess(log_multiplier):
-        found = tight_epsilon(rates, np.exp(log_multiplier), [rounds], delta)[0] / epsilon
-        return np.log(np.maximum(found, TOLERANCE)) + TOLERANCE / 2
+        ratio = tight_epsilon(rates, np.exp(log_multiplier), [rounds], delta)[0] / epsilon
+        return np.log(np.maximum(ratio, TOLERANCE)) + TOLERANCE / 2
 
     # Few evaluations: these are what takes long. A wide interval finds where, and the secant method the rest.
     x = np.log(multiplier_for(epsilon, rates, rounds, delta, max(COARSE, epsilon / 1000)))
@@ -285,9 +256,8 @@ def target_multiplier(epsilon: float, rates: Rates, rounds: int, delta: float) -
 def advanced_composition(multiplier: float, rounds: np.ndarray, delta: float) -> np.ndarray:
     """epsilon of unsampled rounds by Theorem 3.20 of Dwork and Roth (2014).
 
-    `delta` is spent in every round by the classic Gaussian mechanism and once more by the
-    composition, so that (rounds + 1) delta are spent in all. The classic formula is proved for
-    less than 1 only, and understates where multipliers are small.
+    `delta` is spent in every round by the classic Gaussian mechanism and once more by the composition, (rounds + 1)
+    delta in all. The classic formula is proved for less than 1 only, and understates where multipliers are small.
     """
     rounds = np.asarray(rounds, float)
     each = np.sqrt(2 * np.log(1.25 / delta)) / multiplier

@@ -4,10 +4,7 @@ from typing import NamedTuple
 
 
 class Reading(NamedTuple):
-    """What an observer of a round knows besides the sampling rates; see `batches.readings`.
-
-    `participation`: which devices take part. `noise`: all that the strength of the noise tells.
-    """
+    """What an observer of a round knows: which devices take part; all that the strength of the noise tells."""
 
     participation: bool
     noise: bool
@@ -22,10 +19,9 @@ READINGS = {
 
 
 class NoiseScheme(NamedTuple):
-    """How devices add noise.
+    """How devices add noise, enough against a `reading`: each to an update of its own (`local`), or all to their sum.
 
-    `reading`: what the noise is enough against. `local`: each device sends, and protects, an update of its
-    own; else all share the noise of their sum. `fixed`: the noise's strength does not follow the batch's size.
+    The strength of `fixed` noise does not follow the batch's size.
     """
 
     reading: str

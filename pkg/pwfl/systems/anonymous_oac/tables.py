@@ -6,13 +6,8 @@ from pwfl.systems.anonymous_oac.schemes import NOISES, READINGS
 from pwfl.tables import contract
 from pwfl.tables.contract import epsilon, key
 
-QUANTITIES = (
-    "rounds",
-    "failed_devices",
-    "estimate_scale",
-    "estimate_scale_counting_channel_noise",
-    "estimate_scale_of_one_device",
-)
+ESTIMATES = ("estimate_scale", "estimate_scale_counting_channel_noise", "estimate_scale_of_one_device")
+QUANTITIES = ("rounds", "failed_devices", *ESTIMATES)
 METHODS = ("advanced_composition", "renyi", "tight", "proved", "opposite_records")
 
 
@@ -28,10 +23,9 @@ class Links(contract.PerUserRound):
     gain = dy.Float64(nullable=False, min=0, description="fading power gain |c|^2, mean 1 over all devices")
 
 
-class Schedule(contract.PerUserRound):
+class Schedule(Links):
     """Who takes part in a round, with how many records (`schedule`)."""
 
-    gain = dy.Float64(nullable=False, min=0, description="fading power gain |c|^2")
     slot = dy.Int64(nullable=True, min=0, description="place in the order of transmission; null: all at once")
     batch = dy.Int64(nullable=False, min=0, description="records in its batch")
 
@@ -52,9 +46,7 @@ class Noise(contract.PerRound):
     noise_std = dy.Float64(nullable=False, min=0, description="per coordinate of the update; 0 in a silent round")
     divisor = dy.Float64(nullable=False, min=0, description="of the sum of clipped gradients; 0 in a silent round")
     noise_multiplier = dy.Float64(
-        nullable=False,
-        min_exclusive=0,
-        description="sigma_t divisor / (2 L), of a device where each protects its own update",
+        nullable=False, min_exclusive=0, description="sigma_t divisor / (2 L), of a device where each protects its own"
     )
     noise = dy.Enum(list(NOISES), nullable=False, description="the noise scheme")
     reading = dy.Enum(list(READINGS), nullable=False, description="under which the noise was set")

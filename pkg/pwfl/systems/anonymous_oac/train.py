@@ -26,10 +26,10 @@ def trainer(
 ) -> Callable[[int], pl.DataFrame]:
     """A function that trains one realization and returns its test accuracy and loss over the rounds.
 
-    A round's update is the sum of the batch's clipped gradients over the table noise's `divisor`,
-    privacy noise and channel noise; in a round without records the server, which cannot know, adds
-    the noise it hears. Start weights, records and noise come from streams of their own, the same for
-    all schemes. A loss that leaves the finite numbers ends a training; the column `status` says so.
+    A round's update is the sum of the batch's clipped gradients over the table noise's `divisor`, privacy noise and
+    channel noise; in a round without records the server, which cannot know, adds the noise it hears. Start weights,
+    records and noise come from streams of their own, the same for all schemes. A loss that leaves the finite numbers
+    ends a training; the column `status` says so.
     """
     training, seed = scenario.training, scenario.seed
     size = features.size(scenario)
@@ -49,25 +49,27 @@ def trainer(
         taken = schedule.get((realization,), tables["schedule"].clear())
         generator = streams.generator(seed, "records", realization)
         sent = drawn(taken, noise[realization,], samples, generator, channel_noise)
-        found = history_of(
+        measured = history_of(
             [tf.constant(w) for w in glorot_uniform(widths, streams.generator(seed, "weights", realization))],
             sent=sent._replace(rows=tf.gather(tf.constant(np.concatenate(owned), tf.int32), sent.rows)),
             key=tf.constant(streams.key(seed, "noise", realization), tf.int64),
         )
-        accuracies, losses, shares = (values.numpy() for values in found)
-        history = list(zip(rounds, *(v.tolist() for v in (accuracies[:, 0], losses, shares)), strict=False))
-        status = "trained" if np.isfinite(history[-1][2]) else "diverged"
-        log.info(
-            "realization %d: %.1f records a round, %s, accuracy %.4f",
-            realization,
-            len(sent.rows) / training.rounds,
-            status,
-            history[-1][1],
-        )
-        history = pl.DataFrame([(realization, *row, status) for row in history], schema=engine.HISTORY, orient="row")
+        accuracies, losses, shares = (values.numpy() for values in measured)
+        status, batch = "trained" if np.isfinite(losses[-1]) else "diverged", len(sent.rows) / training.rounds
+        text = "realization %d: %.1f records a round, %s, accuracy %.4f"
+        log.info(text, realization, batch, status, accuracies[-1, 0])
+        columns = {
+            "round": rounds[: len(losses)],
+            "accuracy": accuracies[:, 0],
+            "loss": losses,
+            "clipped_share": shares,
+        }
         counts = partition.held(data.y_train, owned, size.classes)
-        history = history.with_columns(**partition.user_accuracies(accuracies[:, 1:], counts))
-        history = history.with_columns(pl.col("clipped_share", *partition.USER_ACCURACIES).fill_nan(None))
+        history = pl.DataFrame(columns | partition.user_accuracies(accuracies[:, 1:], counts)).with_columns(
+            pl.col("clipped_share", *partition.USER_ACCURACIES).cast(pl.Float64).fill_nan(None),
+            realization=pl.lit(realization, pl.Int64),
+            status=pl.lit(status),
+        )
         return history.join(costs, on=("realization", "round"), how="left", maintain_order="left")
 
     return train

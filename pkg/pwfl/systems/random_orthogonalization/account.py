@@ -1,8 +1,8 @@
 """Accounting of the system `random_orthogonalization`: Theorem 1 of ul Zuhra et al., and what holds.
 
-A record's replacement can turn a user's clipped update around, so an update's sensitivity is 2C, for
-one record as for all of a user's. Channels do not depend on data: every guarantee is that of the
-channels that occurred, known to the observer.
+A record's replacement can turn a user's clipped update around, so an update's sensitivity is 2C, for one record as for
+all of a user's. Channels do not depend on data: every guarantee is that of the channels that occurred, known to the
+observer.
 """
 
 from typing import TYPE_CHECKING
@@ -14,7 +14,8 @@ from pwfl.learning import features
 from pwfl.learning.mlp import parameter_count
 from pwfl.privacy.gaussian import exact_epsilon, textbook_epsilon, zcdp
 from pwfl.systems.random_orthogonalization import mimo
-from pwfl.tables.arrays import beside, to_array
+from pwfl.systems.random_orthogonalization.tables import WORST
+from pwfl.tables.arrays import beside, to_array, to_table
 
 if TYPE_CHECKING:
     from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
@@ -33,24 +34,22 @@ GUARANTEES = {
     False: "not guaranteed: users add no noise, only that of the server's own receiver is left",
 }
 KEYS = ("realization", "round", "user")
-WORST = ["epsilon_printed", "epsilon_gaussian", "epsilon_exact", "epsilon_antennas", "epsilon_antennas_rounds"]
 
 
 def run(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Each user's leakage in networks of several sizes, and each realization's guarantee.
 
-    The scenario's own network is accounted for by the tables `schedule` and `noise`. Networks of
-    other sizes consist of the same users' channels, or of more users', with the same noise and
-    amplitudes. What all antennas see is found from the channels, drawn again from their stream.
+    The scenario's own network is accounted for by the tables `schedule` and `noise`. Networks of other sizes consist of
+    the same users' channels, or of more users', drawn again from their stream, with the same noise and amplitudes.
     """
     schedule, noise, radio = tables["schedule"], tables["noise"], scenario.radio
-    realizations = schedule["realization"].unique(maintain_order=True).to_list()
-    realizations = range(realizations[0], realizations[-1] + 1)
+    realizations = range(schedule["realization"].min(), schedule["realization"].max() + 1)
     own = {name: to_array(schedule, name, *KEYS) for name in (*mimo.COUPLINGS, "amplitude")}
     noise_of = {name: to_array(noise, name, *KEYS[:2]) for name in ("noise_std", *mimo.EFFECTIVE)}
     users, antennas = own["energy"].shape[-1], scenario.network.antennas
     sizes = sorted({users, *scenario.privacy.user_numbers})
     receiver_std = mimo.receiver_noise_std(radio.receiver_noise_variance, radio.normalization, antennas)
+    clip_norm, delta = scenario.training.clip_norm, scenario.privacy.delta
 
     frames = []
     # What `draw` returns of a realization.
@@ -58,27 +57,14 @@ def run(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) ->
     for block in mimo.blocks(realizations, sizes[-1], antennas, kept):
         rows = slice(block.start - realizations.start, block.stop - realizations.start)
         uplink = mimo.Uplink(noise_of["noise_std"][rows], receiver_std, own["amplitude"][rows, :, 0])
-        drawn = draw(scenario.seed, block, sizes, antennas, uplink)
-        for size in sizes:
-            coupling = drawn[size]
+        for size, coupling in draw(scenario.seed, block, sizes, antennas, uplink).items():
             if size == users:
                 coupling |= {name: own[name][rows] for name in mimo.COUPLINGS}
                 effective = {name: noise_of[name][rows] for name in mimo.EFFECTIVE}
             else:
                 effective = mimo.effective_noise(coupling, uplink)
-            found = leakages(
-                coupling,
-                effective,
-                scenario.training.clip_norm,
-                scenario.privacy.delta,
-                mimo.mean_noise(size, antennas, uplink),
-            )
-            keys = {
-                "realization": np.repeat(block, size),
-                "users": np.full(len(block) * size, size),
-                "user": np.tile(np.arange(size), len(block)),
-            }
-            frames.append(pl.DataFrame(keys | {name: values.ravel() for name, values in found.items()}))
+            each = leakages(coupling, effective, clip_norm, delta, mimo.mean_noise(size, antennas, uplink))
+            frames.append(to_table({"realization": block, "user": range(size)}, users=size, **each))
     leakage = pl.concat(frames).sort("realization", "users", "user")
     return {"leakage": leakage, "outcome": outcome(scenario, leakage.filter(users=users), tables)}
 
@@ -86,20 +72,7 @@ def run(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) ->
 def draw(
     seed: int, realizations: range, sizes: list[int], antennas: int, uplink: mimo.Uplink
 ) -> dict[int, dict[str, np.ndarray]]:
-    """Couplings of networks of the first users, by their number, and `visibility`; see `mimo`.
-
-    Parameters
-    ----------
-    sizes
-        Numbers of users, increasing.
-    uplink
-        Of shape (realization, round).
-
-    Returns
-    -------
-    dict
-        Number of users -> `mimo.COUPLINGS` and `visibility`, each of shape (realization, round, user).
-    """
+    """`mimo.COUPLINGS` and `visibility` of the first users, (realization, round, user), by their number in `sizes`."""
     drawn = {size: {} for size in sizes}
     shape = uplink.noise_std.shape
     for t in range(shape[1]):
@@ -115,22 +88,12 @@ def draw(
 def visibility(products: np.ndarray, uplink: mimo.Uplink) -> np.ndarray:
     """Squared distance, over the noise, that a unit change of a user's update makes at all antennas.
 
-    With real channels g_k = (Re h_k, Im h_k), the observer sees y of mean alpha sum g_k u_k and
-    covariance S = alpha^2 sigma^2 sum g_k g_k' + sigma_m^2 / 2. Of the eigenvalues l and
-    eigenvectors v of the matrix of g_j' g_k, alpha^2 g_k' S^-1 g_k is the sum of
-    alpha^2 v_k^2 l / (alpha^2 sigma^2 l + sigma_m^2 / 2).
+    With real channels g_k = (Re h_k, Im h_k), the observer sees y of mean alpha sum g_k u_k and covariance S = alpha^2
+    sigma^2 sum g_k g_k' + sigma_m^2 / 2. Of the eigenvalues l and eigenvectors v of the matrix of g_j' g_k, alpha^2
+    g_k' S^-1 g_k is the sum of alpha^2 v_k^2 l / (alpha^2 sigma^2 l + sigma_m^2 / 2).
 
-    Parameters
-    ----------
-    products
-        g_j' g_k, shape (realization, user, user).
-    uplink
-        Of shape (realization,).
-
-    Returns
-    -------
-    np.ndarray
-        Shape (realization, user); infinite without noise.
+    `products` are the g_j' g_k, shape (realization, user, user), the uplink is of shape (realization,). Returns shape
+    (realization, user); infinite without noise.
     """
     values, vectors = np.linalg.eigh(products)
     # Rounding leaves eigenvalues below this in doubt; more of them means more leakage.
@@ -150,45 +113,30 @@ def leakages(
     delta: float,
     mean_noise: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """Each user's leakage by all readings.
+    """Each user's leakage by all readings: columns of the table `leakage`, each of shape (realization, user).
 
-    Theorem 1 takes ||h_k||^2 / K for the weight of user k's update; in truth it is Re(h_s^H h_k) / K.
-    Rounds compose as Gaussian mechanisms, exactly: their mu^2 add.
-
-    Parameters
-    ----------
-    coupling
-        `mimo.COUPLINGS` and `visibility`, each of shape (realization, round, user).
-    noise
-        `mimo.EFFECTIVE`, each of shape (realization, round).
-    mean_noise
-        As from `mimo.mean_noise`, shape (realization, round).
-
-    Returns
-    -------
-    dict of np.ndarray
-        Columns of the table `leakage`, each of shape (realization, user).
+    Theorem 1 takes ||h_k||^2 / K for the weight of user k's update; in truth it is Re(h_s^H h_k) / K. Rounds compose as
+    Gaussian mechanisms, exactly: their mu^2 add. `coupling` holds `mimo.COUPLINGS` and `visibility`, shape
+    (realization, round, user), `noise` `mimo.EFFECTIVE`, and `mean_noise` is that of `mimo`, shape (realization,
+    round).
     """
     users = coupling["energy"].shape[-1]
     claimed = 2 * clip_norm * coupling["energy"] / users
+    by_theorem = {
+        "epsilon_closed_form": (np.full(claimed.shape, 2 * clip_norm / users), mean_noise),
+        "epsilon_printed": (claimed, noise["effective_noise_std_printed"]),
+        "epsilon_modulus": (claimed, noise["effective_noise_std_modulus"]),
+    }
     mu = mimo.update_mu(coupling["coupling_real"], noise["effective_noise_std"], clip_norm)
     mu_antennas = 2 * clip_norm * np.sqrt(coupling["visibility"])
-    printed = textbook_epsilon(mimo.mechanism_mu(claimed, noise["effective_noise_std_printed"]), delta)
-    modulus = textbook_epsilon(mimo.mechanism_mu(claimed, noise["effective_noise_std_modulus"]), delta)
-    expected = np.full(claimed.shape, 2 * clip_norm / users)
-    closed_form = textbook_epsilon(mimo.mechanism_mu(expected, mean_noise), delta)
     rho, rho_antennas = zcdp(mu, 1.0, 1), zcdp(mu_antennas, 1.0, 1)
-    gaussian = exact_epsilon(rho, delta)
-    rounds = {
-        "epsilon_closed_form": closed_form,
-        "epsilon_printed": printed,
-        "epsilon_modulus": modulus,
+    rounds = {name: textbook_epsilon(mimo.mechanism_mu(*pair), delta) for name, pair in by_theorem.items()} | {
         "epsilon_sensitivity": textbook_epsilon(mu, delta),
-        "epsilon_gaussian": gaussian,
+        "epsilon_gaussian": exact_epsilon(rho, delta),
         "epsilon_antennas": exact_epsilon(rho_antennas, delta),
         "epsilon_antennas_classic": textbook_epsilon(mu_antennas, delta),
-        "understated": printed < gaussian,
     }
+    rounds["understated"] = rounds["epsilon_printed"] < rounds["epsilon_gaussian"]
     return {name: values.mean(axis=1) for name, values in rounds.items()} | {
         "epsilon_exact": exact_epsilon(rho.sum(axis=1), delta),
         "epsilon_antennas_rounds": exact_epsilon(rho_antennas.sum(axis=1), delta),
@@ -201,35 +149,31 @@ def outcome(
 ) -> pl.DataFrame:
     """Guarantee and cost of each realization, from its users' leakages in the scenario's own network.
 
-    The power that users may take is bounded by alpha^2 (C^2 + d sigma^2), since the update's norm is
-    at most C; the paper's limit alpha^2 = P leaves out the noise.
+    The power that users may take is bounded by alpha^2 (C^2 + d sigma^2), since the update's norm is at most C; the
+    paper's limit alpha^2 = P leaves out the noise.
     """
-    training, delta = scenario.training, scenario.privacy.delta
-    size = features.size(scenario)
+    training, size = scenario.training, features.size(scenario)
     dimension = parameter_count([size.features, size.classes])
-    samples = tables["users"].group_by("realization", maintain_order=True).agg(pl.col("samples").sum())
-    limit = (
-        tables["schedule"]
-        .group_by("realization", maintain_order=True)
-        .agg(transmit_energy_limit=pl.col("amplitude").max() ** 2)
-    )
-    noise = tables["noise"].group_by("realization", maintain_order=True)
-    noise = noise.agg(noise_variance=pl.col("noise_std").max() ** 2, guaranteed=(pl.col("noise_std") > 0).all())
-    sent = training.clip_norm**2 + dimension * pl.col("noise_variance")
     frame = leakage.group_by("realization", maintain_order=True).agg(
         pl.col("users").first(), pl.col(WORST).max(), pl.col("understated").mean()
     )
-    for other in (samples, limit, noise):
-        frame = beside(frame, other, "realization")
+    strongest = pl.col("noise_std").max()
+    for table, columns in {
+        "users": [pl.col("samples").sum()],
+        "schedule": [(pl.col("amplitude").max() ** 2).alias("transmit_energy_limit")],
+        "noise": [(strongest**2).alias("noise_variance"), (pl.col("noise_std") > 0).all().alias("guaranteed")],
+    }.items():
+        frame = beside(frame, tables[table].group_by("realization").agg(columns), "realization")
+    sent = training.clip_norm**2 + dimension * pl.col("noise_variance")
     return frame.with_columns(
         epsilon_server=pl.col("epsilon_antennas_rounds"),
         guarantee=pl.col("guaranteed").replace_strict(GUARANTEES),
         local_steps=pl.lit(float(training.local_steps)),
         rounds=pl.lit(training.rounds),
-        delta=pl.lit(delta),
+        delta=pl.lit(scenario.privacy.delta),
         channel_uses=pl.lit(float(dimension * training.rounds)),
         air_seconds=pl.lit(dimension * training.rounds / scenario.radio.bandwidth_hz),
         transmit_energy_j=pl.lit(None, pl.Float64),
         transmit_energy_bound=pl.col("transmit_energy_limit") * sent,
         **{name: pl.lit(term) for name, term in TERMS.items()},
-    ).drop("noise_variance")
+    )

@@ -14,17 +14,16 @@ if TYPE_CHECKING:
 
 def run(scenario: "RandomOrthogonalization", realizations: range) -> dict[str, pl.DataFrame]:
     """Users, and what the server's update takes of their channels, of some consecutive realizations."""
-    users, antennas = scenario.network.users, scenario.network.antennas
-    rounds = scenario.training.rounds
-    found = {}  # column -> array (realization, round, user)
+    users, antennas, rounds = scenario.network.users, scenario.network.antennas, scenario.training.rounds
+    columns = {}  # column -> array (realization, round, user)
     for block in mimo.blocks(realizations, users, antennas):
         rows = slice(block.start - realizations.start, block.stop - realizations.start)
         for t in range(rounds):
             products = mimo.gram(scenario.seed, block, t + 1, users, antennas)
             for name, values in mimo.couplings(products).items():
-                found.setdefault(name, np.empty((len(realizations), rounds, users)))[rows, t] = values
+                columns.setdefault(name, np.empty((len(realizations), rounds, users)))[rows, t] = values
     keys = {"realization": realizations, "round": range(1, rounds + 1), "user": range(users)}
     return {
         "users": to_table({"realization": realizations, "user": range(users)}, samples=scenario.data.samples_per_user),
-        "links": to_table(keys, **found),
+        "links": to_table(keys, **columns),
     }

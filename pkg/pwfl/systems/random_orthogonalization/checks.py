@@ -21,7 +21,7 @@ def consistent(scenario: RandomOrthogonalization) -> None:
         )
     numbers = scenario.privacy.user_numbers
     if twice := next((number for number in numbers if numbers.count(number) > 1), None):
-        raise ValueError(f"privacy.user_numbers: {twice} stands twice; name each number of users once")
+        raise ValueError(f"privacy.user_numbers: {twice} occurs twice; name each number of users once")
 
 
 def table_bytes(scenario: RandomOrthogonalization) -> tuple[float, float, str]:

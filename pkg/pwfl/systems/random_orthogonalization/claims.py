@@ -4,22 +4,8 @@ import numpy as np
 import polars as pl
 
 from pwfl.learning import datasets
-from pwfl.report.claims import (
-    Band,
-    Claim,
-    Measure,
-    accuracies,
-    alike,
-    by,
-    counted,
-    estimate,
-    first,
-    measure,
-    paired,
-    ratio,
-    table,
-    worst,
-)
+from pwfl.report import claims as engine
+from pwfl.report.claims import Band, Claim, Measure, by, estimate, worst
 from pwfl.tables.arrays import to_array
 
 ROUND, ACCURACY = 14, 0.885  # "89% in less than 15 communication rounds"
@@ -36,7 +22,7 @@ IN_ANTENNAS = {
 
 
 def _mean(values: np.ndarray) -> Measure | None:
-    return estimate(first, values[None]) if len(values) else None
+    return estimate(engine.first, values[None]) if len(values) else None
 
 
 def _if_finite(statistic):
@@ -50,8 +36,8 @@ def _change_in_users(leakage: np.ndarray) -> Measure | None:
 
 
 def _change(many: np.ndarray, few: np.ndarray) -> Measure | None:
-    values = paired(many, few)
-    return estimate(lambda means: ratio(means) - 1, values) if np.isfinite(values).all() else None
+    values = engine.paired(many, few)
+    return estimate(lambda means: engine.ratio(means) - 1, values) if np.isfinite(values).all() else None
 
 
 def _deviation(ratios: np.ndarray) -> Measure:
@@ -83,7 +69,7 @@ CLAIMS = (
         "4. Theorem 1: (6) is no less than the exact epsilon of the round (share of users and rounds)",
         Band(least=1),
         "Theorem 1",
-        measured=by(counted, "covered", "realizations"),
+        measured=by(engine.counted, "covered", "realizations"),
     ),
     *(
         Claim(f"{text} (factor)", Band(most=1), source, measured=by(_if_finite(_mean), name))
@@ -115,28 +101,26 @@ MORE_ANTENNAS = tuple(  # from the scenario of fewest antennas to that of most
 def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
     """The claims as far as the scenarios let them be measured, with the readings that decide them.
 
-    `scenarios` maps a name to `scenario` (all that any stage reads) and the report's tables. All claims are about
-    schemes with noise. Those about M compare the scenarios of least and most antennas, among those that are equal in
-    all else, at the largest number of users of both. A training that diverged guesses.
+    All claims are about schemes with noise. Those about M compare the scenarios of least and most antennas, among those
+    that are equal in all else, at the largest number of users of both. A training that diverged guesses.
     """
-    noisy = {name: content for name, content in scenarios.items() if _scheme(content)}
-    ordered = {name: noisy[name] for name in sorted(noisy, key=lambda name: _antennas(noisy[name]))}
+    ordered = sorted(scenarios, key=lambda name: _antennas(scenarios[name]))
+    noisy = {name: scenarios[name] for name in ordered if _scheme(scenarios[name])}
     rows = []
-    for name, content in ordered.items():
-        rows += measure(CLAIMS, name, _series(content))
-    for names in alike(ordered, "network.antennas"):
-        pair = [ordered[names[0]], ordered[names[-1]]]
-        tables = [_of_scheme(content, "leakage") for content in pair]
+    for name, content in noisy.items():
+        rows += engine.measure(CLAIMS, name, _series(content))
+    for few, *_, many in (names for names in engine.alike(noisy, "network.antennas") if len(names) > 1):
+        tables = [_of_scheme(noisy[name], "leakage") for name in (few, many)]
         shared = set(tables[0]["users"]) & set(tables[1]["users"])
-        if shared and _antennas(pair[0]) != _antennas(pair[1]):
+        if shared and _antennas(noisy[few]) != _antennas(noisy[many]):
             users = max(shared)
             series = {
                 (k, column): to_array(leakage.filter(users=users), column, "realization")
                 for k, leakage in enumerate(tables)
                 for column in IN_ANTENNAS
             }
-            rows += measure(MORE_ANTENNAS, f"{names[-1]} against {names[0]}", series, users=users)
-    return table(rows)
+            rows += engine.measure(MORE_ANTENNAS, f"{many} against {few}", series, users=users)
+    return engine.table(rows)
 
 
 def _series(content: dict) -> dict:
@@ -149,7 +133,7 @@ def _series(content: dict) -> dict:
     own = leakage.filter(users=each["users"][0])
     finite = np.isfinite(printed).all()  # without any noise it is infinite
     return {
-        "accuracy": accuracies(history.filter(round=ROUND).rename({"status": "training"}), classes),
+        "accuracy": engine.accuracies(history.filter(round=ROUND).rename({"status": "training"}), classes),
         "printed": printed,
         "printed over closed form": printed / closed_form if finite else None,
         "covered": 1 - each["understated"].mean(),

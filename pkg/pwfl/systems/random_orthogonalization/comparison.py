@@ -1,49 +1,32 @@
 """Figures that compare scenarios of the system `random_orthogonalization`, mostly numbers of antennas."""
 
-from typing import TYPE_CHECKING
-
 import altair as alt
 import polars as pl
 
 from pwfl.report import theme
 from pwfl.systems.random_orthogonalization import marks
 
-if TYPE_CHECKING:
-    from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization, Scheme
+USERS = ("users:Q", "Users K")
+PRINTED = marks.READINGS["epsilon_printed"]
 
 
 def accuracy(scenarios: dict[str, dict]) -> alt.FacetChart:
     """Fig. 1: mean test accuracy over rounds."""
     names, history = _stack(scenarios, "history")
     kept = marks.trained(history)
-    frame = marks.accuracies(kept, ["scenario", "scheme"])
-    y = theme.accuracy_axis()
-    return _panels(
-        frame,
-        "round:Q",
-        "Communication round",
-        "accuracy",
-        y,
-        names,
-        marks.scheme_panels(_schemes(scenarios)),
-        alt.TitleParams("Test accuracy", subtitle=marks.interval_of(kept)),
-    )
+    title = alt.TitleParams("Test accuracy", subtitle=marks.interval_of(kept))
+    frame, panels = marks.accuracies(kept, ["scenario", "scheme"]), marks.scheme_panels(_schemes(scenarios))
+    x = ("round:Q", "Communication round")
+    return _panels(frame, x, "accuracy", theme.accuracy_axis(), names, panels, title)
 
 
 def leakage(scenarios: dict[str, dict]) -> alt.FacetChart:
     """Fig. 2: epsilon of one round as printed (6) over the number of users."""
     names, table = _stack(scenarios, "leakage")
-    frame = marks.reading_means(table, ["scenario", "scheme"]).filter(reading=marks.READINGS["epsilon_printed"])
-    return _panels(
-        frame,
-        "users:Q",
-        "Users K",
-        "mean",
-        marks.epsilon_axis(_first(scenarios)),
-        names,
-        marks.scheme_panels(_schemes(scenarios)),
-        alt.TitleParams("Leakage of a user in one round, (6) as printed", subtitle=marks.interval_of(table)),
-    )
+    frame = marks.reading_means(table, ["scenario", "scheme"]).filter(reading=PRINTED)
+    title = alt.TitleParams("Leakage of a user in one round, (6) as printed", subtitle=marks.interval_of(table))
+    panels, y = marks.scheme_panels(_schemes(scenarios)), marks.epsilon_axis(_first(scenarios))
+    return _panels(frame, USERS, "mean", y, names, panels, title)
 
 
 def readings(scenarios: dict[str, dict]) -> alt.FacetChart:
@@ -51,20 +34,12 @@ def readings(scenarios: dict[str, dict]) -> alt.FacetChart:
     names, table = _stack(scenarios, "leakage")
     noisy = [s.name for s in _schemes(scenarios) if s.noise == "fixed"] or table["scheme"].unique().to_list()
     frame = marks.reading_means(table.filter(pl.col("scheme").is_in(noisy)), ["scenario"])
-    shown = [label for label in marks.READINGS.values() if label != marks.READINGS["epsilon_printed"]]
+    shown = [label for label in marks.READINGS.values() if label != PRINTED]
     panels = alt.Facet("reading:N", title=None, header=theme.HEADER, sort=shown)
-    return _panels(
-        frame.filter(pl.col("reading").is_in(shown)),
-        "users:Q",
-        "Users K",
-        "mean",
-        marks.epsilon_axis(_first(scenarios)),
-        names,
-        panels,
-        alt.TitleParams(
-            "Leakage of a user, read otherwise", subtitle=f"{', '.join(noisy)}; {marks.interval_of(table)}"
-        ),
-    ).resolve_scale(y="independent")
+    subtitle = f"{', '.join(noisy)}; {marks.interval_of(table)}"
+    title = alt.TitleParams("Leakage of a user, read otherwise", subtitle=subtitle)
+    frame, y = frame.filter(pl.col("reading").is_in(shown)), marks.epsilon_axis(_first(scenarios))
+    return _panels(frame, USERS, "mean", y, names, panels, title).resolve_scale(y="independent")
 
 
 def tradeoff(scenarios: dict[str, dict]) -> alt.FacetChart:
@@ -75,30 +50,23 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.FacetChart:
     long = table.unpivot(list(marks.OBSERVERS), index=index, variable_name="observer", value_name="epsilon")
     frame = long.filter(pl.col("epsilon").is_finite()).with_columns(pl.col("observer").replace(marks.OBSERVERS))
     colour, chosen = _scenario_colour(names, "circle")
+    scale = alt.Scale(domain=[scheme.name for scheme in _schemes(scenarios)], range=["circle", "diamond"])
+    shape = alt.Shape("scheme:N", title="Scheme", legend=alt.Legend(symbolOpacity=1), scale=scale)
     x = marks.epsilon_axis(_first(scenarios), alt.X)
-    shape = alt.Shape(
-        "scheme:N",
-        title="Scheme",
-        legend=alt.Legend(symbolOpacity=1),
-        scale=alt.Scale(domain=[scheme.name for scheme in _schemes(scenarios)], range=["circle", "diamond"]),
-    )
     chart = marks.scatter(frame, "epsilon", ["scenario", "scheme", "observer"], x, colour, chosen).encode(shape=shape)
     title = alt.TitleParams("Accuracy against privacy after all rounds", subtitle=f"worst user; {marks.dots_of(frame)}")
-    return (
-        chart.properties(width=330, height=theme.HEIGHT)
-        .facet(column=alt.Column("observer:N", title=None, header=theme.HEADER, sort=list(marks.OBSERVERS.values())))
-        .resolve_scale(x="independent")
-        .properties(title=title)
-    )
+    panels = alt.Column("observer:N", title=None, header=theme.HEADER, sort=list(marks.OBSERVERS.values()))
+    chart = chart.properties(width=330, height=theme.HEIGHT).facet(column=panels)
+    return chart.resolve_scale(x="independent").properties(title=title)
 
 
 FIGURES = {"accuracy": accuracy, "leakage": leakage, "readings": readings, "tradeoff": tradeoff}
 
 
-def _panels(frame, x, x_title, value, y, names, panels, title) -> alt.FacetChart:
+def _panels(frame, x: tuple[str, str], value: str, y: alt.Y, names, panels, title) -> alt.FacetChart:
     """Curves coloured by scenario, in panels."""
     colour, chosen = _scenario_colour(names)
-    curves = marks.curves(x, x_title, value, y, colour, chosen, {"scenario:N": "Scenario"})
+    curves = marks.curves(*x, value, y, colour, chosen, {"scenario:N": "Scenario"})
     width = 330 if isinstance(panels, alt.Column) else 250
     chart = alt.layer(curves, data=frame).properties(width=width, height=theme.HEIGHT * width // 380)
     faceted = chart.facet(column=panels) if isinstance(panels, alt.Column) else chart.facet(panels, columns=3)
@@ -119,11 +87,11 @@ def _stack(scenarios: dict[str, dict], table: str) -> tuple[list[str], pl.DataFr
     return list(names.values()), pl.concat(frames, how="diagonal_relaxed")
 
 
-def _first(scenarios: dict[str, dict]) -> "RandomOrthogonalization":
+def _first(scenarios: dict[str, dict]):
     return next(iter(scenarios.values()))["scenario"]
 
 
-def _schemes(scenarios: dict[str, dict]) -> "list[Scheme]":
+def _schemes(scenarios: dict[str, dict]) -> list:
     """The schemes of all scenarios, each name once."""
     schemes = [scheme for content in scenarios.values() for scheme in content["scenario"].schemes]
     return list({scheme.name: scheme for scheme in schemes}.values())

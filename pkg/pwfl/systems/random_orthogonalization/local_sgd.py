@@ -1,8 +1,8 @@
 """Local mini-batch SGD of a linear model, of all users at once, and the clipping of what they learned.
 
-Weights have shape (output, feature): a sample's outputs are weights @ x, its bias a feature that is 1.
-Each user has weights of its own during local steps, so matrix products are batched over users. The
-loss comes in by `derivative(outputs, y)`, the derivative of each sample's loss by its outputs.
+Weights have shape (output, feature): a sample's outputs are weights @ x, its bias a feature that is 1. Each user has
+weights of its own during local steps, so matrix products are batched over users. The loss comes in by
+`derivative(outputs, y)`, the derivative of each sample's loss by its outputs.
 """
 
 from collections.abc import Callable
@@ -27,8 +27,8 @@ def with_bias(x: tf.Tensor) -> tf.Tensor:
 def minibatches(key: tf.Tensor, t: tf.Tensor, users: int, samples: int, batch_size: int, steps: int) -> tf.Tensor:
     """Which of its samples each user takes in each step of round t, int32, shape (user, step, batch).
 
-    A user goes through its samples in random order, leaving out the rest that fills no batch, and
-    begins a new pass when none is left. The draw is from the stream (key, t).
+    A user goes through its samples in random order, of the stream (key, t), leaving out the rest that fills no batch,
+    and begins a new pass when none is left.
     """
     batches = samples // batch_size
     passes = -(-steps // batches)
@@ -42,8 +42,8 @@ def updates(
 ) -> tf.Tensor:
     """What each user's local steps change in the common weights, shape (user, output, feature).
 
-    `x` has shape (user, sample, feature), `y` (user, sample), `batches` as from `minibatches`. Blocks
-    of users go through all steps one after the other, so that their samples stay in the cache.
+    `x` has shape (user, sample, feature), `y` (user, sample), `batches` as from `minibatches`. Blocks of users go
+    through all steps one after the other, so that their samples stay in the cache.
     """
     users, samples, features = x.shape
     size = max(CACHE_BYTES // (4 * samples * features), 1)
@@ -74,10 +74,9 @@ def clip(update: tf.Tensor, clip_norm: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]
 
 
 def received(update: tf.Tensor, weight: tf.Tensor, noise_std: tf.Tensor, key: tf.Tensor, t: tf.Tensor) -> tf.Tensor:
-    """The users' updates as a server gets them over the air: weighted sum and Gaussian noise.
+    """The users' updates as a server gets them over the air: weighted sum and Gaussian noise, shape (output, feature).
 
-    `weight` has shape (user,); `noise_std` is per coordinate, and the noise is drawn from the stream
-    (key, t). The result has the shape (output, feature).
+    `weight` has shape (user,); `noise_std` is per coordinate, and the noise is drawn from the stream (key, t).
     """
     draw = tf.random.stateless_normal(update.shape[1:], seed=tf.stack([key, tf.cast(t, tf.int64)]))
     # The noise is one more summand of the product. With the sum that the result goes into, a sum of its own

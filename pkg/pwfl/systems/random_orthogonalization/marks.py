@@ -1,14 +1,9 @@
 """What the figures of the system `random_orthogonalization` share: readings, axes, curves, dots."""
 
-from typing import TYPE_CHECKING
-
 import altair as alt
 import polars as pl
 
 from pwfl.report import theme
-
-if TYPE_CHECKING:
-    from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization, Scheme
 
 DOTS = 100  # realizations shown one by one
 READINGS = {
@@ -45,7 +40,7 @@ def dots_of(frame: pl.DataFrame) -> str:
     return f"dots: the first {theme.counted(min(count, DOTS))}; large marks: means over {count}"
 
 
-def epsilon_axis(scenario: "RandomOrthogonalization", channel=alt.Y, **scale):
+def epsilon_axis(scenario, channel=alt.Y, **scale):
     """An axis of epsilon, without its field; on a logarithmic scale ticks are round numbers."""
     # With room for labels beside each y axis, panels are equally wide.
     axis = alt.Axis(format=".6~g", minExtent=36) if channel is alt.Y else alt.Axis(format=".6~g", tickCount=7)
@@ -56,16 +51,9 @@ def epsilon_axis(scenario: "RandomOrthogonalization", channel=alt.Y, **scale):
 
 
 def reading_means(table: pl.DataFrame, by: list[str]) -> pl.DataFrame:
-    """Means over realizations of each reading, long: reading, users, mean_mean, mean_low, mean_high.
-
-    Means that are infinite are left out.
-    """
-    long = table.unpivot(
-        list(READINGS),
-        index=["scheme", "realization", "users", *({"scenario"} & set(by))],
-        variable_name="reading",
-        value_name="mean",
-    )
+    """Means of each reading over realizations, but infinite ones: reading, users, mean_mean, mean_low, mean_high."""
+    index = ["scheme", "realization", "users", *({"scenario"} & set(by))]
+    long = table.unpivot(list(READINGS), index=index, variable_name="reading", value_name="mean")
     frame = theme.means(long.with_columns(pl.col("reading").replace(READINGS)), [*by, "reading", "users"], ["mean"])
     return theme.within(frame.filter(pl.col("mean_mean").is_finite()), "mean")
 
@@ -74,46 +62,33 @@ def curves(x: str, title: str, value: str, y: alt.Y, colour: alt.Color, chosen, 
     """Mean lines with confidence bands over `x`, from columns *_mean, *_low, *_high; data come later."""
     base = alt.Chart().encode(x=alt.X(x, title=title), color=colour)
     area, mean = theme.mean_and_band(base, value, y, chosen)
-    line = base.mark_line(point=alt.OverlayMarkDef(size=30)).encode(
-        y=mean,
-        opacity=theme.faded(chosen),
-        tooltip=[*theme.tips(tips | {x: title}), *theme.interval_tips(value, y["title"])],
-    )
+    tooltip = [*theme.tips(tips | {x: title}), *theme.interval_tips(value, y["title"])]
+    line = base.mark_line(point=alt.OverlayMarkDef(size=30))
+    line = line.encode(y=mean, opacity=theme.faded(chosen), tooltip=tooltip)
     return (area + line).add_params(chosen)
 
 
 def scatter(frame, epsilon: str, by: list[str], x: alt.X, colour: alt.Color, chosen) -> alt.LayerChart:
     """Final accuracy against epsilon: a dot for each realization, a large mark for the means."""
     mean = frame.group_by(by, maintain_order=True).agg(pl.col("accuracy", epsilon).mean())
-    data = pl.concat(
-        [
-            frame.filter(pl.col("realization") < DOTS).select(*by, "realization", "accuracy", epsilon),
-            mean.with_columns(realization=pl.lit(None, pl.Int64)),
-        ],
-        how="diagonal",
-    )
+    each = frame.filter(pl.col("realization") < DOTS).select(*by, "realization", "accuracy", epsilon)
+    data = pl.concat([each, mean.with_columns(realization=pl.lit(None, pl.Int64))], how="diagonal")
     x = x.copy()
     x.shorthand = f"{epsilon}:Q"
     y = alt.Y("accuracy:Q", title="Final test accuracy", axis=alt.Axis(format=".1%"), scale=alt.Scale(zero=False))
     tips = {f"{name}:N": name.capitalize() for name in by}
     tips |= {f"{epsilon}:Q": ("Epsilon", ".2f"), "accuracy:Q": ("Final test accuracy", ".2%")}
     base = alt.Chart().encode(x=x, y=y, color=colour)
-    dots = (
-        base.transform_filter("isValid(datum.realization)")
-        .mark_point(filled=True, size=40)
-        .encode(
-            opacity=theme.faded(chosen, 0.45, 0.04),
-            tooltip=theme.tips({"realization:N": "Realization"} | tips),
-        )
+    dots = base.transform_filter("isValid(datum.realization)").mark_point(filled=True, size=40)
+    dots = dots.encode(
+        opacity=theme.faded(chosen, 0.45, 0.04), tooltip=theme.tips({"realization:N": "Realization"} | tips)
     )
-    large = (
-        base.transform_filter("!isValid(datum.realization)")
-        .mark_point(filled=True, size=200, stroke="black", strokeWidth=1)
-        .encode(opacity=theme.faded(chosen), tooltip=theme.tips(tips))
-    )
+    large = base.transform_filter("!isValid(datum.realization)")
+    large = large.mark_point(filled=True, size=200, stroke="black", strokeWidth=1)
+    large = large.encode(opacity=theme.faded(chosen), tooltip=theme.tips(tips))
     return alt.layer(dots, large, data=data).add_params(chosen)
 
 
-def scheme_panels(schemes: "list[Scheme]") -> alt.Column:
+def scheme_panels(schemes: list) -> alt.Column:
     """A panel for each scheme, in the schemes' order."""
     return alt.Column("scheme:N", title=None, header=theme.HEADER, sort=[scheme.name for scheme in schemes])

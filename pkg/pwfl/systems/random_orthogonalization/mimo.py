@@ -1,17 +1,8 @@
 """The massive-MIMO uplink of ul Zuhra et al.: channels, what the server's update takes of them, its noise.
 
-Channels are h_k ~ CN(0, I/M). All that happens to the users' signals depends on their inner products
-h_j^H h_k alone. With CN(0, I) instead, and the further 1/M that (4) then needs, inner products are
-M times as large and divided by M: only the receiver's noise is M times weaker (`receiver_noise_std`).
-
-`couplings` are dicts of arrays of shape (..., user):
-
-- energy: ||h_k||^2
-- coupling_real: Re(h_s^H h_k), K times the weight of user k's signal in the server's update
-- coupling_modulus: |h_s^H h_k|
-- cross_energy: sum over j of |h_j^H h_k|^2, j = k included
-
-with h_s the sum of all users' channels, so that ||h_s||^2 is the sum of coupling_real.
+Channels are h_k ~ CN(0, I/M). All that happens to the users' signals depends on their inner products h_j^H h_k alone.
+With CN(0, I) instead, and the further 1/M that (4) then needs, inner products are M times as large and divided by M:
+only the receiver's noise is M times weaker (`receiver_noise_std`).
 """
 
 from collections.abc import Iterator
@@ -29,14 +20,8 @@ EFFECTIVE = ("effective_noise_std", "effective_noise_std_modulus", "effective_no
 class Uplink(NamedTuple):
     """What users send, and the noise of both sides; arrays of shape (...,), such as (realization, round), or numbers.
 
-    Attributes
-    ----------
-    noise_std
-        sigma, of the noise that each user adds to its update.
-    receiver_std
-        sigma_m, of an antenna's complex noise; see `receiver_noise_std`.
-    amplitude
-        alpha, of every user's signal.
+    `noise_std` is sigma, of the noise that each user adds to its update, `receiver_std` sigma_m, of an antenna's
+    complex noise (see `receiver_noise_std`), `amplitude` alpha, of every user's signal.
     """
 
     noise_std: np.ndarray | float
@@ -53,8 +38,6 @@ def blocks(realizations: range, users: int, antennas: int, kept: int = 0) -> Ite
 
     A realization takes its channels or inner products in one round, and `kept` bytes besides.
 
-    Examples
-    --------
     >>> list(blocks(range(5), users=1000, antennas=2000))
     [range(0, 2), range(2, 4), range(4, 5)]
     """
@@ -68,14 +51,6 @@ def gram(seed: int, realizations: range, round_: int, users: int, antennas: int)
     """Inner products h_j^H h_k of a round's channels, complex, shape (realization, j, k).
 
     A user's channel is the same whatever the number of users and rounds.
-
-    Examples
-    --------
-    >>> products = gram(seed=1, realizations=range(3), round_=1, users=4, antennas=64)
-    >>> products.shape
-    (3, 4, 4)
-    >>> bool((abs(products - products.conj().swapaxes(1, 2)) < 1e-12).all())
-    True
     """
     channel = np.empty((len(realizations), users, antennas), complex)
     for user in range(users):
@@ -86,7 +61,15 @@ def gram(seed: int, realizations: range, round_: int, users: int, antennas: int)
 
 
 def couplings(products: np.ndarray) -> dict[str, np.ndarray]:
-    """What the server's update takes of the channels, from their inner products, shape (..., user, user)."""
+    """What the server's update takes of the channels, from their inner products, shape (..., user, user).
+
+    With h_s the sum of all users' channels, so that ||h_s||^2 is the sum of coupling_real, arrays of shape (..., user):
+
+    - energy: ||h_k||^2
+    - coupling_real: Re(h_s^H h_k), K times the weight of user k's signal in the server's update
+    - coupling_modulus: |h_s^H h_k|
+    - cross_energy: sum over j of |h_j^H h_k|^2, j = k included
+    """
     with_sum = products.sum(axis=-2)
     return {
         "energy": np.diagonal(products, axis1=-2, axis2=-1).real,
@@ -102,27 +85,12 @@ def receiver_noise_std(variance: float, normalization: str, antennas: int) -> fl
 
 
 def effective_noise(coupling: dict[str, np.ndarray], uplink: Uplink) -> dict[str, np.ndarray]:
-    """Standard deviations, per coordinate, of the noise in the server's update, in three readings of (5).
+    """Standard deviations, per coordinate, of the noise in the server's update: EFFECTIVE, each of shape (...,).
 
-    Parameters
-    ----------
-    coupling
-        As from `couplings`, shape (..., user).
-
-    Returns
-    -------
-    dict of np.ndarray
-        EFFECTIVE, each of shape (...,).
-
-    Notes
-    -----
-    effective_noise_std
-        That of Re(h_s^H y) / (alpha K) given the channels: users' noise is real, so user j's enters with
-        Re(h_s^H h_j) / K, and only the real part of h_s^H m.
-    effective_noise_std_modulus
-        Given the channels, without taking the real part: |h_s^H h_j| / K and all of h_s^H m.
-    effective_noise_std_printed
-        (5) as printed, the expectation of the former.
+    - effective_noise_std: that of Re(h_s^H y) / (alpha K) given the channels: users' noise is real, so user j's enters
+      with Re(h_s^H h_j) / K, and only the real part of h_s^H m.
+    - effective_noise_std_modulus: given the channels, without the real part: |h_s^H h_j| / K and all of h_s^H m.
+    - effective_noise_std_printed: (5) as printed, the expectation of the former.
     """
     users = coupling["energy"].shape[-1]
     sum_energy = np.maximum(coupling["coupling_real"].sum(axis=-1), 0)
@@ -139,16 +107,9 @@ def effective_noise(coupling: dict[str, np.ndarray], uplink: Uplink) -> dict[str
 
 
 def update_mu(coupling_real: np.ndarray, noise_std: np.ndarray, clip_norm: float) -> np.ndarray:
-    """Gaussian DP parameter mu of the server's update of a round, for each user; infinite where nothing is added.
+    """Gaussian DP parameter mu of the server's update of a round, shape (..., user); infinite where nothing is added.
 
     A record can turn its user's update around, so it moves the server's by up to 2 C |Re(h_s^H h_k)| / K.
-
-    Parameters
-    ----------
-    coupling_real
-        Shape (..., user).
-    noise_std
-        The `effective_noise_std`, shape (...,).
     """
     users = coupling_real.shape[-1]
     return mechanism_mu(2 * clip_norm * np.abs(coupling_real) / users, noise_std)

@@ -15,38 +15,30 @@ if TYPE_CHECKING:
 
 
 def run(scenario: "RandomOrthogonalization", scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The users' noise, and with the receiver's what the server's update of each round holds (5).
-
-    `scheme` is `fixed` (every user adds noise of the same variance in all rounds: the given one, or one for each
-    realization that the target asks for) or `none`.
-    """
+    """The users' noise, of one variance in all rounds (`fixed`) or `none`, and that of the server's update (5)."""
     schedule, radio = tables["schedule"], scenario.radio
-    keys = ("realization", "round", "user")
+    keys, antennas = ("realization", "round", "user"), scenario.network.antennas
     amplitude = to_array(schedule, "amplitude", *keys)[..., 0]
-    receiver_std = mimo.receiver_noise_std(
-        radio.receiver_noise_variance, radio.normalization, scenario.network.antennas
-    )
+    receiver_std = mimo.receiver_noise_std(radio.receiver_noise_variance, radio.normalization, antennas)
     coupling = {name: to_array(schedule, name, *keys) for name in mimo.COUPLINGS}
     variance, status = np.zeros(len(amplitude)), [scheme] * len(amplitude)
     if scheme == "fixed" and scenario.privacy.target_epsilon is None:
         variance[:] = scenario.privacy.noise_variance
     elif scheme == "fixed":
-        privacy, clip_norm = scenario.privacy, scenario.training.clip_norm
+        privacy = scenario.privacy
         mu = 1 / composed_multiplier(privacy.target_epsilon, privacy.delta, releases=1)
         for row in range(len(variance)):
             own = {name: values[row] for name, values in coupling.items()}
-            variance[row] = target_variance(own, receiver_std, amplitude[row], clip_norm, mu)
+            variance[row] = target_variance(own, receiver_std, amplitude[row], scenario.training.clip_norm, mu)
         status = ["target" if v > 0 else "receiver_noise_suffices" for v in variance]
     noise_std = np.broadcast_to(np.sqrt(variance)[:, None], amplitude.shape)
     effective = mimo.effective_noise(coupling, mimo.Uplink(noise_std, receiver_std, amplitude))
     rounds = schedule.select("realization", "round").unique(maintain_order=True)
+    columns = [pl.Series(name, values.ravel()) for name, values in ({"noise_std": noise_std} | effective).items()]
+    realizations = rounds.select(pl.col("realization").unique(maintain_order=True))
     return {
-        "noise": rounds.with_columns(
-            pl.Series(name, values.ravel()) for name, values in ({"noise_std": noise_std} | effective).items()
-        ),
-        "noise_status": rounds.select(pl.col("realization").unique(maintain_order=True)).with_columns(
-            status=pl.Series(status)
-        ),
+        "noise": rounds.with_columns(columns),
+        "noise_status": realizations.with_columns(status=pl.Series(status)),
     }
 
 
@@ -55,17 +47,9 @@ def target_variance(
 ) -> float:
     """The least variance of the users' noise with which nobody's updates of all rounds have more than `mu`.
 
-    0 where the receiver's noise is enough. The rounds' channels are taken as known, those to come, too: users, who
-    know none, would have to be told, or to add more.
-
-    Parameters
-    ----------
-    coupling
-        As from `mimo.couplings`, shape (round, user).
-    amplitude
-        Shape (round,).
+    0 where the receiver's noise is enough. The rounds' channels are taken as known, those to come, too: users, who know
+    none, would have to be told, or to add more. Couplings are of shape (round, user), the amplitude (round,).
     """
-
     goal = zcdp(mu, 1.0, 1)
 
     def share(variance: float, receiver_std: float = receiver_std) -> float:

@@ -1,8 +1,8 @@
 """Parameters of the system `random_orthogonalization`: massive MIMO, no channel knowledge at the users.
 
-Defaults are those of Fig. 2 of ul Zuhra et al., "Random Orthogonalization for Private Wireless
-Federated Learning", with M = 256, and for training, of which the paper says little, settings that
-reach its accuracy. Signals and noise have no units there, and none here.
+Defaults are those of Fig. 2 of ul Zuhra et al., "Random Orthogonalization for Private Wireless Federated Learning",
+with M = 256, and for training, of which the paper says little, settings that reach its accuracy. Signals and noise have
+no units.
 """
 
 from typing import Literal

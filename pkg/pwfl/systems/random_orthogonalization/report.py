@@ -1,27 +1,19 @@
 """Figures and tables of the system `random_orthogonalization`."""
 
-from typing import TYPE_CHECKING
-
 import altair as alt
 import polars as pl
 
 from pwfl.report import results, theme
 from pwfl.systems.random_orthogonalization import comparison, marks
-
-if TYPE_CHECKING:
-    from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
+from pwfl.systems.random_orthogonalization.tables import WORST
 
 DIFFERS = (
     "Many antennas, all users at once, many local steps a round; each user's whole update is protected, "
     "so all its records together. Signals have no unit of energy."
 )
-WORST = ["epsilon_printed", "epsilon_gaussian", "epsilon_exact", "epsilon_antennas", "epsilon_antennas_rounds"]
 
 
-# Figures.
-
-
-def accuracy(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+def accuracy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Mean test accuracy over rounds."""
     kept = marks.trained(tables["history"])
     title = alt.TitleParams(f"Test accuracy, M = {scenario.network.antennas}", subtitle=marks.interval_of(kept))
@@ -29,11 +21,8 @@ def accuracy(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame
     return theme.band(frame, "accuracy", scenario, title, theme.accuracy_axis(), most=1.0, form=".2%")
 
 
-def leakage(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> alt.FacetChart:
-    """Fig. 2 for one number of antennas, in all readings but one, beside the closed form of (6).
-
-    (6) with the noise given the channels cannot be told from (6) as printed at this scale.
-    """
+def leakage(scenario, tables: dict[str, pl.DataFrame]) -> alt.FacetChart:
+    """Fig. 2 for one number of antennas, in all readings that can be told apart, beside the closed form of (6)."""
     table = leakages(tables)
     shown = {name: label for name, label in marks.READINGS.items() if name != "epsilon_modulus"}
     frame = marks.reading_means(table, ["scheme"]).filter(pl.col("reading").is_in(list(shown.values())))
@@ -42,22 +31,13 @@ def leakage(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]
     frame = pl.concat([frame.with_columns(part=pl.lit("reading")), formula], how="diagonal")
     colours = dict(zip(shown.values(), theme.PALETTE, strict=False))
     colour, chosen, _ = theme.named_colours(colours, field="reading", title="Mean over users")
-    curves = marks.curves(
-        "users:Q", "Users K", "mean", marks.epsilon_axis(scenario, type="log"), colour, chosen, {"reading:N": "Reading"}
-    )
-    dashes = (
-        alt.Chart()
-        .transform_filter("datum.part == 'formula'")
-        .mark_line(strokeDash=[5, 4], color="black", strokeWidth=1.5)
-        .encode(x="users:Q", y="epsilon_closed_form:Q")
-    )
-    title = alt.TitleParams(
-        f"Leakage of a user, M = {scenario.network.antennas}",
-        subtitle=[
-            f"{marks.interval_of(table)}; {scenario.training.rounds} rounds",
-            "dashed: closed form of (6)",
-        ],
-    )
+    y, tips = marks.epsilon_axis(scenario, type="log"), {"reading:N": "Reading"}
+    curves = marks.curves("users:Q", "Users K", "mean", y, colour, chosen, tips)
+    dashes = alt.Chart().transform_filter("datum.part == 'formula'")
+    dashes = dashes.mark_line(strokeDash=[5, 4], color="black", strokeWidth=1.5)
+    dashes = dashes.encode(x="users:Q", y="epsilon_closed_form:Q")
+    subtitle = [f"{marks.interval_of(table)}; {scenario.training.rounds} rounds", "dashed: closed form of (6)"]
+    title = alt.TitleParams(f"Leakage of a user, M = {scenario.network.antennas}", subtitle=subtitle)
     return (
         alt.layer(curves.transform_filter("datum.part == 'reading'"), dashes, data=frame)
         .properties(width=330, height=theme.HEIGHT)
@@ -66,7 +46,7 @@ def leakage(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]
     )
 
 
-def tradeoff(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+def tradeoff(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Final accuracy against epsilon after all rounds, of the server's updates, realization by realization."""
     frame = realizations(tables).drop_nulls("accuracy").filter(pl.col("epsilon_exact").is_finite())
     title = alt.TitleParams(
@@ -78,7 +58,7 @@ def tradeoff(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame
     return theme.sized(marks.scatter(frame, "epsilon_exact", ["scheme"], x, colour, chosen), title)
 
 
-def energy(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+def energy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """(e) Energy of a user's signal in a round over the paper's limit P = alpha^2."""
     limit = tables["outcome"]["transmit_energy_limit"][0]
     kept = marks.trained(tables["history"]).drop_nulls("transmit_energy")
@@ -90,7 +70,7 @@ def energy(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame])
     return theme.referenced(chart, 1.0, "the paper's limit P", "y", y["title"])
 
 
-def couplings(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> alt.Chart:
+def couplings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     """Distribution of the weights that users' updates get, and of what Theorem 1 takes for them."""
     labels = {"coupling_real": "Re(h_s^H h_k): true weight", "energy": "||h_k||^2: in Theorem 1"}
     if scenario.radio.normalization == "I":
@@ -103,20 +83,11 @@ def couplings(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFram
         f"Weights of the users' updates, times K; M = {scenario.network.antennas}",
         subtitle=f"all rounds and users of {theme.counted(tables['links']['realization'].n_unique())}",
     )
-    return (
-        alt.Chart(frame, title=title, width=theme.WIDTH, height=theme.HEIGHT)
-        .mark_line(interpolate="step-after")
-        .encode(
-            x=alt.X("weight:Q", title="K times the weight of a user's update", scale=alt.Scale(zero=False)),
-            y=alt.Y("share:Q", title="Empirical CDF", scale=alt.Scale(domain=[0, 1])),
-            color=colour,
-            opacity=opacity,
-            tooltip=theme.tips(
-                {"what:N": "Weight", "weight:Q": ("Times K", ".3f"), "share:Q": ("Share up to it", ".1%")}
-            ),
-        )
-        .add_params(chosen)
-    )
+    x = alt.X("weight:Q", title="K times the weight of a user's update", scale=alt.Scale(zero=False))
+    y = alt.Y("share:Q", title="Empirical CDF", scale=alt.Scale(domain=[0, 1]))
+    tips = theme.tips({"what:N": "Weight", "weight:Q": ("Times K", ".3f"), "share:Q": ("Share up to it", ".1%")})
+    chart = alt.Chart(frame, title=title, width=theme.WIDTH, height=theme.HEIGHT).mark_line(interpolate="step-after")
+    return chart.encode(x=x, y=y, color=colour, opacity=opacity, tooltip=tips).add_params(chosen)
 
 
 COMPARISON_FIGURES = comparison.FIGURES
@@ -130,10 +101,7 @@ FIGURES = {
 }
 
 
-# Tables.
-
-
-def summarize(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables summary, realizations, history, leakage and statuses of a scenario."""
     each = realizations(tables)
     summary = results.summary(
@@ -156,11 +124,7 @@ def summarize(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFram
 
 
 def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """The outcome of each realization and scheme, with its final accuracy and loss where trained.
-
-    A realization that diverged has neither; `training` says so. `transmit_energy` is that of a
-    user's signal in a round, mean over users and rounds.
-    """
+    """`results.realizations`, and the mean over users and rounds of the energy of a user's signal in a round."""
     keys = ["scheme", "realization"]
     sound = tables["history"].filter(pl.col("status").cast(pl.String).is_in(results.KEPT))
     energy = sound.group_by(keys, maintain_order=True).agg(pl.col("transmit_energy").mean())
@@ -169,11 +133,5 @@ def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
 
 def leakages(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Means over users of the table `leakage`, and the largest epsilons of all rounds."""
-    return (
-        tables["leakage"]
-        .group_by("scheme", "realization", "users", maintain_order=True)
-        .agg(
-            pl.exclude("user").mean(),
-            pl.col(list(marks.OBSERVERS)).max().name.suffix("_maximum"),
-        )
-    )
+    groups = tables["leakage"].group_by("scheme", "realization", "users", maintain_order=True)
+    return groups.agg(pl.exclude("user").mean(), pl.col(list(marks.OBSERVERS)).max().name.suffix("_maximum"))

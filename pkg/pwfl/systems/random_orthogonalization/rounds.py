@@ -14,33 +14,24 @@ if TYPE_CHECKING:
 def history_function(users: int, samples: int, size: datasets.Size, training: "Training", data: datasets.Dataset):
     """A whole training as one graph.
 
-    Returns a function of the samples that each user owns, (user, sample), the updates' weights,
-    (round, user), the standard deviations of the noise, (round,), and two keys. It returns, up to
-    the first loss that is not finite, test accuracies (`network.evaluate_labels`) and losses after rounds
-    0, 1, ..., and for rounds 1, ... means over users: norm of the update before clipping, whether it
-    was clipped, squared norm after it.
+    Returns a function of the samples that each user owns, (user, sample), the updates' weights, (round, user), the
+    standard deviations of the noise, (round,), and two keys. It returns, up to the first loss that is not finite, test
+    accuracies (`network.evaluate_labels`) and losses after rounds 0, 1, ..., and for rounds 1, ... means over users:
+    norm of the update before clipping, whether it was clipped, squared norm after it.
     """
     rounds, clip_norm = training.rounds, training.clip_norm
     x_train, x_test = (local_sgd.with_bias(tf.constant(x)) for x in (data.x_train, data.x_test))
     y_train, y_test = tf.constant(data.y_train), tf.constant(data.y_test)
-    features = size.features + 1
+    kinds = ([users, samples], tf.int32), ([rounds, users], tf.float32), ([rounds], tf.float32)
+    key = tf.TensorSpec([], tf.int64)
 
-    @tf.function(
-        input_signature=[
-            tf.TensorSpec([users, samples], tf.int32),
-            tf.TensorSpec([rounds, users], tf.float32),
-            tf.TensorSpec([rounds], tf.float32),
-            tf.TensorSpec([], tf.int64),
-            tf.TensorSpec([], tf.int64),
-        ]
-    )
+    @tf.function(input_signature=[*(tf.TensorSpec(*kind) for kind in kinds), key, key])
     def history(owned, weight, noise_std, batch_key, noise_key):
         x, y = tf.gather(x_train, owned), tf.gather(y_train, owned)
-        weights = tf.zeros([size.classes, features])
+        weights = tf.zeros([size.classes, size.features + 1])
         tests = tf.TensorArray(tf.float32, rounds + 1, element_shape=[2 + size.classes])
         sent = tf.TensorArray(tf.float32, rounds, element_shape=[3])
-        start = evaluate(weights, x_test, y_test)
-        tests, done = tests.write(0, start), tf.constant(0)
+        tests, done = tests.write(0, evaluate(weights, x_test, y_test)), tf.constant(0)
         for t in tf.range(rounds):
             batches = local_sgd.minibatches(batch_key, t, users, samples, training.batch_size, training.local_steps)
             update, norms = clipped_updates(weights, x, y, batches, training, local_sgd.cross_entropy_derivative)

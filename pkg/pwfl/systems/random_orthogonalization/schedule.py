@@ -11,17 +11,9 @@ if TYPE_CHECKING:
 def run(
     scenario: "RandomOrthogonalization", scheduler: str, tables: dict[str, pl.DataFrame]
 ) -> dict[str, pl.DataFrame]:
-    """Every user's amplitude in every round, `scheduler` being `all`.
-
-    Users do not know their channels, so all use the same amplitude alpha (2); the links come along
-    for the stages after this one.
-    """
-    status = (
-        tables["users"]
-        .group_by("realization", maintain_order=True)
-        .agg(status=pl.lit(scheduler), transmitting=pl.len())
-    )
+    """Every user's amplitude in every round, the same for all, as nobody knows its channel (2); links come along."""
+    users = tables["users"].group_by("realization", maintain_order=True)
     return {
         "schedule": tables["links"].with_columns(amplitude=pl.lit(scenario.radio.amplitude)),
-        "schedule_status": status,
+        "schedule_status": users.agg(status=pl.lit(scheduler), transmitting=pl.len()),
     }

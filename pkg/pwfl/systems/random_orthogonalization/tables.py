@@ -1,16 +1,16 @@
-"""Schemas of the tables of the system `random_orthogonalization`.
-
-Signals have no units: amplitudes, noise and energies are those of the paper's model.
-"""
+"""Schemas of the tables of the system `random_orthogonalization`; signals have no units."""
 
 import dataframely as dy
 
 from pwfl.tables import contract
 from pwfl.tables.contract import epsilon, key
 
-SCHEDULE_STATUSES = ("all",)
-NOISE_STATUSES = ("fixed", "target", "receiver_noise_suffices", "none")
-TRAINING_STATUSES = ("trained", "diverged")
+WORST = ["epsilon_printed", "epsilon_gaussian", "epsilon_exact", "epsilon_antennas", "epsilon_antennas_rounds"]
+
+
+def magnitude(description: str) -> dy.Float64:
+    """A column of norms or energies, which diverge with a training; null before round 1."""
+    return dy.Float64(nullable=True, min=0, allow_inf=True, allow_nan=True, description=description)
 
 
 class Users(contract.PerUser):
@@ -19,11 +19,9 @@ class Users(contract.PerUser):
     samples = dy.Int64(nullable=False, min=1, description="training samples")
 
 
-class Links(contract.PerRealization):
+class Links(contract.PerUserRound):
     """What the server's update takes of each user's channel in each round (`channel`); see `mimo`."""
 
-    round = dy.Int64(primary_key=True, min=1, description="round")
-    user = key("user")
     energy = dy.Float64(nullable=False, min=0, description="||h_k||^2")
     coupling_real = dy.Float64(nullable=False, description="Re(h_s^H h_k)")
     coupling_modulus = dy.Float64(nullable=False, min=0, description="|h_s^H h_k|")
@@ -39,14 +37,13 @@ class Schedule(Links):
 class ScheduleStatus(contract.PerRealization):
     """Who transmits (`schedule`)."""
 
-    status = dy.Enum(SCHEDULE_STATUSES, nullable=False)
+    status = dy.Enum(("all",), nullable=False)
     transmitting = dy.Int64(nullable=False, min=1, description="users in every round")
 
 
-class Noise(contract.PerRealization):
+class Noise(contract.PerRound):
     """The users' noise and the server's in each round, standard deviations per coordinate (`noise`)."""
 
-    round = dy.Int64(primary_key=True, min=1, description="round")
     noise_std = dy.Float64(nullable=False, min=0, description="sigma of every user's noise")
     effective_noise_std = dy.Float64(nullable=False, min=0, description="of the noise in the server's update")
     effective_noise_std_modulus = dy.Float64(nullable=False, min=0, description="by (5) with |h_s^H h_j|")
@@ -56,7 +53,7 @@ class Noise(contract.PerRealization):
 class NoiseStatus(contract.PerRealization):
     """How each realization's noise was set (`noise`)."""
 
-    status = dy.Enum(NOISE_STATUSES, nullable=False)
+    status = dy.Enum(("fixed", "target", "receiver_noise_suffices", "none"), nullable=False)
 
 
 class History(contract.UserHistory):
@@ -65,25 +62,14 @@ class History(contract.UserHistory):
     round = key("round")
     accuracy = dy.Float64(nullable=False, min=0, max=1)
     loss = dy.Float64(nullable=False, min=0, allow_inf=True, allow_nan=True)
-    update_norm = dy.Float64(
-        nullable=True, min=0, allow_inf=True, allow_nan=True, description="mean over users, before clipping"
-    )
+    update_norm = magnitude("mean over users, before clipping")
     clipped_share = dy.Float64(nullable=True, min=0, max=1, description="share of users whose update is clipped")
-    transmit_energy = dy.Float64(
-        nullable=True,
-        min=0,
-        allow_inf=True,
-        allow_nan=True,
-        description="E ||x_k||^2 over the users' noise, mean over users",
-    )
-    status = dy.Enum(TRAINING_STATUSES, nullable=False)
+    transmit_energy = magnitude("E ||x_k||^2 over the users' noise, mean over users")
+    status = dy.Enum(("trained", "diverged"), nullable=False)
 
 
 class Leakage(contract.PerRealization):
-    """Each user's leakage in networks of several numbers of users (`account`), in several readings.
-
-    Those of one round are means over the rounds.
-    """
+    """Each user's leakage in networks of several sizes (`account`); those of one round are means over the rounds."""
 
     users = dy.Int64(primary_key=True, min=1, description="users K of the network")
     user = key("user")
