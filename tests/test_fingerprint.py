@@ -22,7 +22,7 @@ def package(tmp_path, monkeypatch):
     shutil.copytree(SOURCES, tmp_path / "pkg/pwfl")
     shutil.copytree(SOURCES.parent.parent / "scripts", tmp_path / "scripts")
     monkeypatch.setattr(fingerprint, "__file__", str(tmp_path / "pkg/pwfl/runtime/fingerprint.py"))
-    caches = [getattr(fingerprint, name) for name in ("fingerprint", "packages", "_closure", "_read", "_path")]
+    caches = [getattr(fingerprint, name) for name in ("fingerprint", "packages", "imports", "_read", "_path")]
 
     def change(file, old, new):
         path = tmp_path / file if file.startswith("scripts/") else tmp_path / "pkg/pwfl" / file
@@ -117,7 +117,7 @@ def test_a_package_outside_is_read_without_running_it(tmp_path, monkeypatch):
     (tmp_path / "outside_system/channel.py").write_text("import numpy\nfrom outside_system import block\n")
     (tmp_path / "outside_system/block.py").write_text("from pwfl import streams\nA = 1\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    found = fingerprint._closure(("outside_system.channel",))
+    found = fingerprint.imports("outside_system.channel")
     assert found == {"outside_system.channel", "outside_system.block", "pwfl.streams"}
     assert set(fingerprint.packages("outside_system.channel")) == {"numpy"}
 

@@ -1,7 +1,7 @@
 """One run at a time on a scenario: a lock that lives as long as the process that holds it.
 
-Snakemake's own lock is a file, which `--unlock` removes whether its owner is dead or at work; two runs would then
-write the same files. The operating system lets go of this one when its process ends, however it ends.
+Snakemake's own lock is a file, which `--unlock` removes whether its owner is dead or at work. The operating system lets
+go of this one when its process ends, however it ends.
 """
 
 import errno

@@ -1,7 +1,7 @@
 """What a job of the report made, and out of what: a record beside its files, by which alone they are made anew or not.
 
-Reports lie under fixed names, so a name does not say what a file is of, as an address does. A record does: it holds a
-digest of all that the job's result depends on, and one of each file. Files' times play no part.
+Reports lie under fixed names, which do not say what a file is of. A record does: it holds a digest of all that the
+job's result depends on, and one of each file. Files' times play no part.
 """
 
 import hashlib
@@ -41,11 +41,8 @@ def is_of(path: str, depends: Mapping) -> bool:
     held, folder = _held(path), Path(path).parent.parent
     if held is None or held["depends"] != digest(depends):
         return False
-    return all(
-        _sha256(file.read_bytes()) == written
-        for name, written in held["files"].items()
-        if (file := folder / name).is_file()
-    )
+    files = {folder / name: written for name, written in held["files"].items()}
+    return all(_sha256(file.read_bytes()) == written for file, written in files.items() if file.is_file())
 
 
 def upstream(path: str) -> dict:

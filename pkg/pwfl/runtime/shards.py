@@ -1,7 +1,6 @@
 """Shards: blocks of realizations that a job takes, on a fixed grid, always whole.
 
-How many realizations a study asks for decides which shards are computed, and not what is in one: who asks for more
-later computes only those that are missing.
+How many realizations a study asks for decides which shards are computed, and not what is in one.
 """
 
 from pwfl.stages import GRAPH, REALIZATIONS
@@ -10,11 +9,7 @@ ALL = "all"  # no folder of its own
 
 
 def names(count: int, size: int) -> list[str]:
-    """Names FIRST-STOP of the shards that cover the first `count` realizations.
-
-    >>> names(3, 2)
-    ['000000-000002', '000002-000004']
-    """
+    """Names FIRST-STOP of the shards of a size that cover the first `count` realizations."""
     return covering(0, count, size)
 
 

@@ -49,10 +49,7 @@ def check_contents(description: dict, paths: dict[str, str]) -> None:
 
 
 def explain(description: dict, path: str) -> None:
-    """Write a description beside its address's folders as YAML, for people, where it does not stand as it should.
-
-    `path` is a file of the address.
-    """
+    """Write a description, as YAML, for people, into the folder of its address, of which `path` is a file."""
     home = next(parent for parent in Path(path).parents if parent.name == description["address"])
     text = yaml.safe_dump(description, sort_keys=False).encode()
     place = home / "description.yaml"

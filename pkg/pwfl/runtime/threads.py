@@ -1,7 +1,6 @@
 """One thread, wherever results are promised to the bit: a sum that threads share is added up in another order.
 
-TensorFlow's kernels by oneDNN and by Eigen, too, add up in different orders. So neither how many threads there are is
-taken from the environment, nor which kernels.
+So do TensorFlow's kernels by oneDNN and by Eigen: neither threads nor kernels are taken from the environment.
 """
 
 import os

@@ -1,7 +1,7 @@
 """A job ends when the Snakemake that started it does, whatever it is doing then.
 
-A killed Snakemake leaves its jobs behind, and they would go on writing where the resumed run writes. So each process of
-Snakemake hands over its number, and a job's script, before it imports anything else, has itself watched.
+A killed Snakemake leaves its jobs behind, and they would go on writing where the resumed run writes. So Snakemake tells
+its process number, and a job's script, before it imports anything else, has itself watched.
 """
 
 import atexit
@@ -25,8 +25,8 @@ def hand_over() -> None:
 def start() -> None:
     """End this process now if the Snakemake that started it is gone, and as soon as it will be.
 
-    The watcher is a process beside this one: a thread would wait for the interpreter's lock, which some solvers of
-    linear algebra hold for minutes. It kills, and ends with this process. Outside of a workflow nothing is watched.
+    The watcher is a process: a thread would wait for the interpreter's lock, which some solvers hold for minutes. It
+    ends with this process. Outside of a workflow nothing is watched.
     """
     if VARIABLE not in os.environ:
         return

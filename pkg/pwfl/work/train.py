@@ -14,11 +14,8 @@ from pwfl.work.stage import Tables, Task, module, ordered, tables_read
 def run(task: Task, found: Mapping) -> Tables:
     """The tables `history` and `holdings`.
 
-    Parameters
-    ----------
-    found
-        Tables of earlier stages, which must cover the realizations, and `features` or `dataset`; neither where users'
-        data are simulated.
+    Of tables of earlier stages, which must cover the realizations, and `features` or `dataset`; neither where users'
+    data are simulated.
     """
     checkpoint = task.checkpoint
     histories = checkpoint.restore() if checkpoint else {}

@@ -22,12 +22,8 @@ from pwfl.workflow import plan
 def execute(task: Task, found: Mapping) -> dict:
     """What a stage makes, by name: tables, or arrays of the stages before the channel.
 
-    This module stands in no address, so nothing that it does may change a table.
-
-    Parameters
-    ----------
-    found
-        What the stage reads, by name, of at least the task's realizations; of files from outside, their paths.
+    Of what it reads, by name, of at least the task's realizations, or of paths of files from outside. This module
+    stands in no address, so nothing that it does may change a table.
     """
     with quiet_tensorflow():
         work = import_module(GRAPH[task.stage].work)
@@ -39,24 +35,17 @@ def execute(task: Task, found: Mapping) -> dict:
 def in_memory(scenario: Scenario, description: dict, found: Mapping, realizations: range | None = None) -> dict:
     """What a stage makes of a scenario, as it comes back from files.
 
-    Parameters
-    ----------
-    description
-        The stage's, of a route of the scenario; see `pwfl.workflow.plan`.
-    found
-        What the stages before it made, by name.
-    realizations
-        Those that are asked for, of which rows are handed on; None: all that there are.
+    The stage is that of a description of a route of the scenario (`pwfl.workflow.plan`); `found` is what the stages
+    before it made, by name. It gets the rows of the realizations; None: all.
     """
     inputs: dict = dict(plan.outside(scenario, description))
     for before in plan.read(scenario, description).values():
         inputs |= {table: _of(found[table], realizations) for table in before}
     task = Task(description["stage"], Values(description["parameters"]), description["variant"], realizations)
-    made = execute(task, inputs).items()
-    tabular = {
-        name: tables.finished(made, name, scenario.system) for name, made in made if isinstance(made, pl.DataFrame)
+    return {
+        name: tables.finished(made, name, scenario.system) if isinstance(made, pl.DataFrame) else made
+        for name, made in execute(task, inputs).items()
     }
-    return dict(made) | tabular
 
 
 def _of(made, realizations: range | None):

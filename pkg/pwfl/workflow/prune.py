@@ -1,7 +1,6 @@
 """List and delete what no given config uses of the store: `python -m pwfl.workflow.prune CONFIG... [--delete]`.
 
-To be run in the folder that holds `store`. Values given by `--config` on Snakemake's command line are no part of a
-config file: what only they use counts as unused.
+To be run in the folder that holds `store`. What only values given by `--config` to Snakemake use counts as unused.
 """
 
 import argparse
@@ -24,10 +23,7 @@ def used(configs: Iterable[str]) -> set[str]:
 
     Raises ScenarioError, and OSError where a file from outside cannot be read, which an address depends on.
     """
-    found = set()
-    for path in configs:
-        found |= plan(scenario.load(scenario.read([path]), path)).descriptions.keys()
-    return found
+    return {address for path in configs for address in plan(scenario.load(scenario.read([path]), path)).descriptions}
 
 
 def unused(root: Path, kept: set[str], now: float) -> list[Path]:
@@ -77,14 +73,12 @@ def main(arguments: list[str]) -> int:
         return 1
     for folder in filter(linked, sorted(Path("store").glob("*/*"))):
         print(f"{folder}: is a symbolic link, or its folder is one; it is left alone", file=sys.stderr)
-    total = 0
-    for folder in found:
-        bytes_ = size(folder)
-        total += bytes_
+    sizes = {folder: size(folder) for folder in found}
+    for folder, bytes_ in sizes.items():
         print(f"{bytes_ / 1e6:10.1f} MB  {folder}")
         if options.delete:
             delete(folder)
-    print(f"{total / 1e6:10.1f} MB in {len(found)} folders {'deleted' if options.delete else 'unused'}")
+    print(f"{sum(sizes.values()) / 1e6:10.1f} MB in {len(found)} folders {'deleted' if options.delete else 'unused'}")
     return 0
 
 
