@@ -44,8 +44,7 @@ def simulate(config: str | Path | dict) -> StudyTables:
     """Run a study in this process, without files.
 
     The tables are those of the workflow on this machine, to the bit: trainings take one thread. A process that computed
-    with more threads of TensorFlow before keeps them, and is warned that the last bits of trainings can differ. What
-    scenarios and schemes share is computed once.
+    with more threads of TensorFlow before keeps them, and is warned that the last bits of trainings can differ.
 
     Parameters
     ----------

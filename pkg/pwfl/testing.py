@@ -28,7 +28,7 @@ from pwfl.stages import GRAPH, REPORT, STAGES
 from pwfl.stages import REALIZATIONS as COUNTS
 from pwfl.systems import registry
 from pwfl.watching import UnnamedCodeError, watched
-from pwfl.work.stage import Task
+from pwfl.work.stage import Tables, Task
 from pwfl.workflow import execution, plan
 
 REALIZATIONS = 3  # of the tiny scenario, of which TRAINED are trained
@@ -37,8 +37,6 @@ RELATIVE = 1e-9  # by which sums over rounds may differ from one sum
 SHARDED = tuple(stage for stage, declared in STAGES.items() if declared.grid)
 BEFORE_TRAINING = tuple(stage for stage in SHARDED if not STAGES[stage].takes_data)
 DRAWING = ("channel", "schedule", "noise", "train")  # stages whose draws are a realization's own
-
-Tables = dict[str, pl.DataFrame]
 
 
 class CheckError(AssertionError):

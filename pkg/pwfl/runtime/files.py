@@ -31,10 +31,7 @@ def write(save: Callable[[BytesIO], None], path: str) -> None:
 
 
 def regular(path: str | Path) -> str | Path:
-    """The path, where a regular file is: a device or a pipe may never end.
-
-    Raises OSError where something else is; FileNotFoundError where nothing is.
-    """
+    """The path of a regular file: a device or a pipe may never end. Raises OSError for anything else."""
     try:
         mode = os.stat(path).st_mode
     except ValueError as error:  # of characters that no name has

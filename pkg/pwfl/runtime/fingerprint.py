@@ -83,11 +83,8 @@ def _strip(tree: ast.AST) -> None:
         kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
         if isinstance(node, kinds) and ast.get_docstring(node) is not None:
             body = body[1:]
-        node.body = [part for part in body if not (isinstance(part, ast.If) and _is_type_checking(part.test))]
-
-
-def _is_type_checking(test: ast.expr) -> bool:
-    return isinstance(test, ast.Name) and test.id == "TYPE_CHECKING"
+        of_types = [part for part in body if isinstance(part, ast.If) and ast.unparse(part.test) == "TYPE_CHECKING"]
+        node.body = [part for part in body if part not in of_types]
 
 
 def _text(node) -> str:

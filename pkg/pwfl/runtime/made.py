@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from pwfl.runtime.files import whole
+from pwfl.runtime.files import write
 from pwfl.runtime.kept import damaged
 
 FOLDER = ".made"  # of the records, beside the files
@@ -27,17 +27,13 @@ def record(path: str, depends: Mapping, files: Iterable[str]) -> None:
         "upstream": depends.get("upstream", {}),
         "files": {Path(file).name: _sha256(Path(file).read_bytes()) for file in files},
     }
-    text = json.dumps(held | {"content": digest(held)}, indent=1)
+    text = json.dumps(held | {"content": digest(held)}, indent=1) + "\n"
     Path(path).parent.mkdir(exist_ok=True)
-    with whole(path) as partial:
-        Path(partial).write_text(text + "\n", encoding="utf-8")
+    write(lambda buffer: buffer.write(text.encode()), path)
 
 
 def is_of(path: str, depends: Mapping) -> bool:
-    """Whether the record at `path` is of these dependencies, and the files that it lists are as they were written.
-
-    A file that is not there does not count: to make what is missing is the workflow's business.
-    """
+    """Whether the record at `path` is of these dependencies, and those of its files that are there are as written."""
     held, folder = _held(path), Path(path).parent.parent
     if held is None or held["depends"] != digest(depends):
         return False

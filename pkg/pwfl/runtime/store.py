@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from pwfl.runtime.files import content, whole
+from pwfl.runtime.files import content, write
 from pwfl.runtime.fingerprint import fingerprint, packages
 
 DIGITS = 12  # of an address
@@ -54,16 +54,14 @@ def explain(description: dict, path: str) -> None:
     text = yaml.safe_dump(description, sort_keys=False).encode()
     place = home / "description.yaml"
     if not place.is_file() or place.read_bytes() != text:
-        with whole(str(place)) as partial:
-            Path(partial).write_bytes(text)
+        write(lambda buffer: buffer.write(text), str(place))
 
 
 def write_addresses(rows: list[list[str]], path: str) -> None:
     """Write rows of scheme, stage, address and folder to a CSV file."""
     buffer = StringIO(newline="")
     csv.writer(buffer, lineterminator="\n").writerows([["scheme", "stage", "address", "folder"], *rows])
-    with whole(path) as partial:
-        Path(partial).write_text(buffer.getvalue(), encoding="utf-8")
+    write(lambda file: file.write(buffer.getvalue().encode()), path)
 
 
 def read_addresses(content: bytes) -> dict[str, dict[str, str]]:

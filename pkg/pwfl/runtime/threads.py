@@ -20,11 +20,8 @@ def one_of_blas() -> threadpool_limits:
 
 
 def before_tensorflow() -> None:
-    """Set in the environment what TensorFlow reads when it is imported and first used.
-
-    Nothing where it is imported already: what it read then cannot be told from what stands there now.
-    """
-    if "tensorflow" not in sys.modules:
+    """Set in the environment what TensorFlow reads when it is imported and first used."""
+    if "tensorflow" not in sys.modules:  # else what it read then could not be told from what stands there now
         os.environ |= {INSIDE: "1", BETWEEN: "1"}
         os.environ.pop(KERNELS, None)
 

@@ -10,6 +10,7 @@ import select
 import signal
 import sys
 import threading
+from contextlib import suppress
 
 import psutil
 
@@ -46,10 +47,7 @@ def start() -> None:
 
 
 def answer_in_a_thread() -> None:
-    """Have a TERM answered by a thread, with the handler that there is.
-
-    Snakemake's takes a lock; where the signal arrives while the main thread holds it, both would wait forever.
-    """
+    """Have a TERM answered by a thread: Snakemake's handler takes a lock that the main thread may hold."""
     handler = signal.getsignal(signal.SIGTERM)
     if callable(handler):
         signal.signal(signal.SIGTERM, lambda *told: threading.Thread(target=handler, args=told).start())
@@ -65,21 +63,16 @@ def _watch(job: int, workflow: int, pipe: int) -> None:
 
 
 def _end(watcher: int, pipe: int) -> None:
-    """Let the watcher end, and see it off: who becomes its parent may not."""
-    os.close(pipe)
-    os.waitpid(watcher, 0)
+    os.close(pipe)  # so that the watcher ends
+    os.waitpid(watcher, 0)  # who becomes its parent may not see it off
 
 
 def _descends(process: int, ancestor: int) -> bool:
-    """Whether a process was started by another one, directly or not, that still lives.
-
-    Who loses its parent gets another one, so no start times need be compared, which follow a clock that is set.
-    """
-    try:
+    """Whether a process was started by another one, directly or not, that still lives."""
+    # Who loses its parent gets another one, so no start times need be compared, which follow a clock that is set.
+    with suppress(psutil.NoSuchProcess):
         while process > 1:
             process = psutil.Process(process).ppid()
             if process == ancestor:
                 return True
-    except psutil.NoSuchProcess:
-        pass
     return False

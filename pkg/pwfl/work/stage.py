@@ -62,6 +62,11 @@ def tables_read(task: Task, found: Mapping) -> StageTables:
     return StageTables(task.stage, {name: ordered(task, name, found) for name in wanted})
 
 
+def rows_of(frame: pl.DataFrame, realizations: range) -> pl.DataFrame:
+    """The rows of some consecutive realizations."""
+    return frame.filter(pl.col("realization").is_between(realizations.start, realizations.stop, closed="left"))
+
+
 def ordered(task: Task, name: str, found: Mapping) -> pl.DataFrame:
     """A table in the order of its keys."""
     return contract.ordered(found[name], contract.schema(task.values.system, name), name)

@@ -15,7 +15,7 @@ from pwfl.scenario.common import Scenario
 from pwfl.scenario.values import Values
 from pwfl.stages import GRAPH
 from pwfl.systems import registry
-from pwfl.work.stage import Task
+from pwfl.work.stage import Task, rows_of
 from pwfl.workflow import plan
 
 
@@ -39,8 +39,9 @@ def in_memory(scenario: Scenario, description: dict, found: Mapping, realization
     before it made, by name. It gets the rows of the realizations; None: all.
     """
     inputs: dict = dict(plan.outside(scenario, description))
-    for before in plan.read(scenario, description).values():
-        inputs |= {table: _of(found[table], realizations) for table in before}
+    for table in (table for made in plan.read(scenario, description).values() for table in made):
+        held = found[table]
+        inputs[table] = rows_of(held, realizations) if realizations and isinstance(held, pl.DataFrame) else held
     task = Task(description["stage"], Values(description["parameters"]), description["variant"], realizations)
     return {
         name: tables.finished(made, name, scenario.system) if isinstance(made, pl.DataFrame) else made
@@ -48,19 +49,9 @@ def in_memory(scenario: Scenario, description: dict, found: Mapping, realization
     }
 
 
-def _of(made, realizations: range | None):
-    """The rows of some consecutive realizations, of a table that has such."""
-    if realizations is None or not isinstance(made, pl.DataFrame):
-        return made
-    return made.filter(pl.col("realization").is_between(realizations.start, realizations.stop, closed="left"))
-
-
 @contextmanager
 def quiet_tensorflow() -> Iterator[None]:
-    """Keep TensorFlow from writing to standard error while it is imported, which a level of logging does not.
-
-    It has one thread from then on, so that bits depend on no number of cores.
-    """
+    """Keep TensorFlow from writing to standard error while it is imported, and give it one thread from then on."""
     threads.before_tensorflow()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     logging.getLogger("tensorflow").setLevel(logging.ERROR)

@@ -121,10 +121,7 @@ def routes(scenario: Scenario) -> dict[str, Route]:
 
 
 def given(scenario: Scenario) -> list[dict]:
-    """The descriptions of what a scenario needs before its channel: what is trained on, and tables from outside.
-
-    A projection is learned from no data: its description names neither users nor a data set.
-    """
+    """The descriptions of what a scenario needs before its channel: what is trained on, and tables from outside."""
     found = []
     if paths := checks.imports(scenario):
         package = registry.system(scenario.system).package
@@ -137,7 +134,7 @@ def given(scenario: Scenario) -> list[dict]:
     name, wanted = scenario.data.dataset, asked(scenario)
     images = [_addressed(DATASET, name, {}, {})]
     if not wanted.pixels:
-        if wanted.kind in DIRECTIONS:
+        if wanted.kind in DIRECTIONS:  # learned from no data: neither users nor a data set are named
             images.append(_addressed(PROJECTION, wanted.kind, {"side": isqrt(SIZES[name].features)}, {}))
         upstream = {description["stage"]: description["address"] for description in images}
         images.append(_addressed(FEATURES, wanted.kind, {"dataset": name, "variants": wanted.variants}, upstream))

@@ -17,10 +17,7 @@ RECENT = 120.0  # seconds for which the last line of a training's log counts
 
 
 class Progress(logging.Handler):
-    """Follows Snakemake's log for the jobs that start, and the logs of trainings for their realizations.
-
-    A thread prints a line to standard error every few seconds; one that says nothing new only now and then.
-    """
+    """Follows Snakemake's log and those of trainings; a thread prints a line to standard error every few seconds."""
 
     def __init__(self, logs: str | Path, jobs: int) -> None:
         super().__init__()

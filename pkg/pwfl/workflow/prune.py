@@ -19,10 +19,7 @@ LOCKS = Path(".snakemake/locks")
 
 
 def used(configs: Iterable[str]) -> set[str]:
-    """The addresses that the studies of config files use, each file a study.
-
-    Raises ScenarioError, and OSError where a file from outside cannot be read, which an address depends on.
-    """
+    """The addresses that the studies of config files use. Raises ScenarioError, and OSError for files from outside."""
     return {address for path in configs for address in plan(scenario.load(scenario.read([path]), path)).descriptions}
 
 
@@ -45,18 +42,6 @@ def linked(folder: Path) -> bool:
     return folder.is_symlink() or folder.parent.is_symlink()
 
 
-def size(folder: Path) -> int:
-    """Bytes of all files in a folder; of symbolic links, which may lead anywhere, their own."""
-    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_symlink() or path.is_file())
-
-
-def delete(folder: Path) -> None:
-    """Delete a folder; renamed first, so that no half of it is ever taken for the whole."""
-    gone = folder.with_name(f".{folder.name}.deleted")
-    folder.rename(gone)
-    shutil.rmtree(gone)
-
-
 def main(arguments: list[str]) -> int:
     """List, and with --delete delete, what no config uses; the exit status."""
     parser = argparse.ArgumentParser(prog="python -m pwfl.workflow.prune", description=__doc__.splitlines()[0])
@@ -73,11 +58,15 @@ def main(arguments: list[str]) -> int:
         return 1
     for folder in filter(linked, sorted(Path("store").glob("*/*"))):
         print(f"{folder}: is a symbolic link, or its folder is one; it is left alone", file=sys.stderr)
-    sizes = {folder: size(folder) for folder in found}
-    for folder, bytes_ in sizes.items():
-        print(f"{bytes_ / 1e6:10.1f} MB  {folder}")
+    sizes = {}
+    for folder in found:
+        files = [path for path in folder.rglob("*") if path.is_symlink() or path.is_file()]
+        sizes[folder] = sum(path.lstat().st_size for path in files)  # of links, which may lead anywhere, their own
+        print(f"{sizes[folder] / 1e6:10.1f} MB  {folder}")
         if options.delete:
-            delete(folder)
+            gone = folder.with_name(f".{folder.name}.deleted")
+            folder.rename(gone)  # so that no half of it is ever taken for the whole
+            shutil.rmtree(gone)
     print(f"{sum(sizes.values()) / 1e6:10.1f} MB in {len(found)} folders {'deleted' if options.delete else 'unused'}")
     return 0
 
