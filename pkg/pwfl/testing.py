@@ -223,25 +223,18 @@ def _check_draws(model: Scenario, given: dict) -> None:
     reseeded = model.model_copy(update={"seed": model.seed + 1})
     for scheme in model.schemes:
         purposes: dict[str, str] = {}
-        fixed = dict(given)
         with loosened(set()) as asked:
-            for stage, made in _each(model, scheme, given, range(TRAINED), DRAWING):
-                fixed |= made
-                if differing := _differing(_of(made, 0), _of(made, 1)):
-                    raise CheckError(
-                        f"{scheme.name}: table {differing[0]} of {stage} differs from realization to realization "
-                        "though all of `streams` was held fixed: draw by `pwfl.streams` alone"
-                    )
-                for purpose in sorted(asked):
-                    if purposes.setdefault(purpose, stage) != stage:
-                        raise CheckError(
-                            f"{scheme.name}: {purposes[purpose]} and {stage} both draw for {purpose!r}: these are the "
-                            "same numbers, so what they are used for is not independent; take another purpose"
-                        )
-                asked.clear()
+            fixed = _drawn(model, scheme, given, asked, purposes)
+        for stage, made in fixed.items():
+            if differing := _differing(_of(made, 0), _of(made, 1)):
+                raise CheckError(
+                    f"{scheme.name}: table {differing[0]} of {stage} differs from realization to realization though "
+                    "all of `streams` was held fixed: draw by `pwfl.streams` alone"
+                )
+        inputs = given | {name: frame for made in fixed.values() for name, frame in made.items()}
         for purpose, stage in purposes.items():
             with loosened({purpose}):
-                made, other = (_made(each, scheme, fixed, range(TRAINED), [stage]) for each in (model, reseeded))
+                made, other = (_made(each, scheme, inputs, range(TRAINED), [stage]) for each in (model, reseeded))
             first = _of(made, 0)
             for what, changed in (("realization", _of(made, 1)), ("seed", _of(other, 0))):
                 if not _differing(first, changed):
@@ -249,6 +242,21 @@ def _check_draws(model: Scenario, given: dict) -> None:
                         f"{scheme.name}: the draw {purpose!r} changes nothing of {stage} from {what} to {what}: it "
                         f"does not follow the {what}, or what is drawn is not used"
                     )
+
+
+def _drawn(model: Scenario, scheme, given: dict, asked: set[str], purposes: dict[str, str]) -> dict[str, Tables]:
+    """The tables of each stage that draws; `purposes` learns which stage draws for which purpose."""
+    found = {}
+    for stage, made in _each(model, scheme, given, range(TRAINED), DRAWING):
+        found[stage] = made
+        for purpose in sorted(asked):
+            if purposes.setdefault(purpose, stage) != stage:
+                raise CheckError(
+                    f"{scheme.name}: {purposes[purpose]} and {stage} both draw for {purpose!r}: these are the same "
+                    "numbers, so what they are used for is not independent; take another purpose"
+                )
+        asked.clear()
+    return found
 
 
 def _of(made: Tables, realization: int) -> Tables:
