@@ -128,9 +128,10 @@ def _digest(file: BinaryIO, place: int) -> bytes:
     """The digest of a file's bytes, but for those from a place on where it stands itself."""
     digest = hashlib.sha256()
     file.seek(0)
-    for _ in range(place // CHUNK):
-        digest.update(file.read(CHUNK))
-    digest.update(file.read(place % CHUNK))
+    left = place
+    while chunk := file.read(min(CHUNK, left)):
+        digest.update(chunk)
+        left -= len(chunk)
     file.seek(place + DIGITS)
     while chunk := file.read(CHUNK):
         digest.update(chunk)
