@@ -1,6 +1,6 @@
-"""Fixtures that several test modules share, and what tests of bits rest on: one thread of TensorFlow.
+"""What several test modules share; and one thread, so that bits are the same and seconds of CPU are of work.
 
-Test modules use TensorFlow before what they test does, which is too late to have it take one thread.
+Test modules use Polars and TensorFlow before what they test does, which is too late to have these take one thread.
 """
 
 import fcntl
@@ -11,8 +11,11 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
+
+os.environ |= dict.fromkeys(("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 import polars as pl
 import pytest
@@ -63,10 +66,9 @@ SMALL = {
 
 # What takes long to start, or to train: files of tests that name none of this are marked `fast`.
 SLOW_WORDS = re.compile(
-    r"tensorflow|cvxpy|subprocess|psutil|snakemake|planned\(|simulate\(|stage_tables|\brun\.(train|audit)"
+    r"tensorflow|cvxpy|subprocess|python\(|psutil|snakemake|planned\(|simulate\(|stage_tables|\brun\.(train|audit)"
     r"|pwfl import .*\btesting\b|from pwfl.testing|pipeline import .*\brun\b|learning import .*\b(engine|network)\b"
 )
-
 LONG = ("test_choices.py", "test_convergence.py", "test_delta.py", "test_equal_privacy.py")  # nor are these
 
 
@@ -79,9 +81,8 @@ def is_fast(path: Path) -> bool:
 
 def pytest_ignore_collect(collection_path, config):
     """With `-m fast`, do not even import what is not: TensorFlow alone takes seconds."""
-    if config.getoption("markexpr") == "fast" and collection_path.is_file():
-        return not is_fast(collection_path) or None
-    return None
+    only_fast = config.getoption("markexpr") == "fast" and collection_path.is_file()
+    return True if only_fast and not is_fast(collection_path) else None
 
 
 def pytest_collection_modifyitems(items):
@@ -135,7 +136,7 @@ def pytest_terminal_summary(terminalreporter):
 
 def changed(config: dict, path: str, value) -> dict:
     """The config with the parameter at a dotted path of its base set."""
-    config = yaml.safe_load(yaml.safe_dump(config))
+    config = deepcopy(config)
     here = config["base"]
     *sections, key = path.split(".")
     for section in sections:
@@ -211,19 +212,18 @@ def need(*packages: str) -> None:
         return
     if not may_install():
         pytest.skip(f"needs {' and '.join(packages)}, or root, apt-get and {APT} other than `no` to install them")
-    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    for command in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
-        result = subprocess.run(
-            ["apt-get", "-qq", *command], env=environment, capture_output=True, text=True, check=False
-        )
+    quiet = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    for action in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
+        result = subprocess.run(["apt-get", "-qq", *action], env=quiet, capture_output=True, text=True, check=False)
         if result.returncode:
             pytest.skip(f"{' and '.join(packages)} cannot be installed: {result.stderr.strip().splitlines()[-1:]}")
 
 
 def plugin(name: str, folder: Path) -> Path:
     """Install Snakemake's plugin `name` into a folder of its own: it would slow down every other start of Snakemake."""
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--target"]
-    subprocess.run([*command, str(folder), "-r", str(ROOT / "envs" / f"{name}.lock")], check=True)
+    lock = ROOT / "envs" / f"{name}.lock"
+    pip = ("-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--target", folder, "-r", lock)
+    python(*pip, check=True)
     return folder
 
 
@@ -231,6 +231,17 @@ def write_config(folder: Path, config: dict) -> None:
     """Write a config where `command` looks for it."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "study.yaml").write_text(yaml.safe_dump(config))
+
+
+def environment(project: Path = ROOT, *plugins: Path) -> dict[str, str]:
+    """The environment in which the workflow of `project` finds its package, and Snakemake plugins."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join(map(str, [project / "pkg", *plugins]))}
+
+
+def python(*arguments: str | Path, check=False, env=None, **options) -> subprocess.CompletedProcess:
+    """Run Python to its end, which finds this package."""
+    call = [sys.executable, *map(str, arguments)]
+    return subprocess.run(call, capture_output=True, text=True, check=check, env=env or environment(), **options)
 
 
 def command(folder: Path, project: Path = ROOT) -> list[str]:
@@ -241,24 +252,13 @@ def command(folder: Path, project: Path = ROOT) -> list[str]:
     ]  # fmt: skip
 
 
-def environment(project: Path = ROOT, *plugins: Path) -> dict[str, str]:
-    """The environment in which the workflow of `project` finds its package, and Snakemake plugins."""
-    return os.environ | {"PYTHONPATH": os.pathsep.join(map(str, [project / "pkg", *plugins]))}
-
-
 def snakemake(
     folder: Path, config: dict, *arguments: str, project: Path = ROOT, plugins: tuple[Path, ...] = ()
 ) -> subprocess.CompletedProcess:
     """Run the workflow to its end."""
     write_config(folder, config)
-    return subprocess.run(
-        [*command(folder, project), *arguments],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env=environment(project, *plugins),
-        check=False,
-    )
+    call = [*command(folder, project)[1:], *arguments]
+    return python(*call, cwd=folder, env=environment(project, *plugins))
 
 
 def jobs(result: subprocess.CompletedProcess) -> dict[str, int]:

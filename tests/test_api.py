@@ -1,13 +1,10 @@
 """`simulate` and `results`: what they take, what they say, what they do not load."""
 
-import subprocess
-import sys
-
 import polars as pl
 import pytest
 
 import pwfl
-from conftest import TINY, environment
+from conftest import TINY, python
 from pwfl.scenario import ScenarioError
 from pwfl.workflow import execution
 
@@ -17,6 +14,7 @@ AGING = {"system": "age_aware", "realizations": 2, "training_realizations": 1, "
 
 def test_a_scenario_is_a_study_of_its_own():
     found = pwfl.simulate(AGING)
+    assert isinstance(found.comparison["claims"], pl.DataFrame)
     assert list(found.scenarios) == ["scenario"]
     assert set(found.comparison) == {"claims", "front", "outcomes", "summary", "systems"}
     one = found.scenarios["scenario"]
@@ -69,14 +67,12 @@ def test_a_folder_without_results_is_named(tmp_path):
     [
         ("import pwfl", ["polars", "altair", "tensorflow", "cvxpy"]),
         ("import pwfl.scenario, pwfl.runtime.store, pwfl.report.catalog", ["altair", "tensorflow", "cvxpy", "polars"]),
-        ("import pwfl; pwfl.simulate", ["tensorflow", "cvxpy", "cvxopt"]),
         (f"import pwfl; pwfl.simulate({AGING!r})", ["tensorflow", "cvxpy", "cvxopt"]),
     ],
 )
 def test_what_is_not_needed_is_not_loaded(code, absent):
-    program = f"{code}; import sys; print([name for name in {absent!r} if name in sys.modules])"
-    result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=environment(), check=True
+    result = python(
+        "-c", f"{code}; import sys; print([name for name in {absent!r} if name in sys.modules])", check=True
     )
     assert result.stdout.strip() == "[]"
 
@@ -87,12 +83,6 @@ def test_training_says_nothing_and_needs_no_reference_solver():
         "import sys\nfor name in ('cvxpy', 'cvxopt'): sys.modules[name] = None\n"
         f"import pwfl; pwfl.simulate({config!r}); assert 'tensorflow' in sys.modules"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=environment(), check=False
-    )
+    result = python("-c", program)
     assert result.returncode == 0, result.stderr
     assert result.stdout + result.stderr == ""
-
-
-def test_the_frames_are_polars():
-    assert isinstance(pwfl.simulate(AGING).comparison["claims"], pl.DataFrame)

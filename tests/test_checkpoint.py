@@ -41,16 +41,10 @@ def test_a_job_at_another_address_starts_anew(tmp_path):
     assert checkpoint(tmp_path, "b").restore() == {}
 
 
-def test_a_finished_job_leaves_no_checkpoint(tmp_path):
-    checkpoint(tmp_path).save({0: pl.DataFrame({"realization": [0]})})
-    (tmp_path / "history.parquet").touch()
-    checkpoint(tmp_path).remove()
-    assert {path.name for path in tmp_path.iterdir()} == {"history.parquet"}
-
-
-def test_what_a_killed_job_had_begun_to_write_goes_with_its_checkpoint(tmp_path):
+def test_a_finished_job_leaves_no_checkpoint_nor_what_a_killed_one_had_begun_to_write_of_it(tmp_path):
     saved = checkpoint(tmp_path)
-    begun = saved.path.with_name(f".663.{saved.path.name}")
-    begun.write_bytes(b"half")
+    saved.save({0: pl.DataFrame({"realization": [0]})})
+    saved.path.with_name(f".663.{saved.path.name}").write_bytes(b"half")
+    (tmp_path / "history.parquet").touch()
     saved.remove()
-    assert not begun.exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"history.parquet"}

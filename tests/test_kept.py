@@ -14,21 +14,14 @@ import yaml
 
 import stage_of
 from pwfl import tables
-from pwfl.learning import projection, sources
-from pwfl.learning import stored as arrays
+from pwfl.learning import projection, sources, stored
 from pwfl.runtime import kept, store
 from pwfl.runtime.checkpoint import Checkpoint
 from pwfl.scenario import resolve
 
 FLIPS = 300
 ADDRESS, SHARD = "0123456789ab", "000000-000001"
-DESCRIPTION = {
-    "address": ADDRESS,
-    "system": "multicell",
-    "stage": "channel",
-    "code": "fedcba9876543210",
-    "packages": {"numpy": "2.0"},
-}
+DESCRIPTION = {"address": ADDRESS, "system": "multicell", "stage": "channel", "code": "c", "packages": {"numpy": "2.0"}}
 
 
 def drawn(*shape: int) -> np.ndarray:
@@ -49,22 +42,21 @@ def checkpoint(path: Path):
 
 
 def learned(path: Path):
-    made = projection.Projection(drawn(40), drawn(40, 7))
-    arrays.write(made, "projection", str(path), DESCRIPTION)
-    return made, lambda: arrays.read("projection", str(path), ADDRESS)
+    return arrays_of("projection", projection.Projection(drawn(40), drawn(40, 7)), path)
 
 
 def extracted(path: Path):
     labels = np.arange(20, dtype=np.uint8)
-    made = (drawn(20, 9), labels, drawn(5, 3, 9), labels[:5])
-    arrays.write(made, "features", str(path), DESCRIPTION)
-    return made, lambda: arrays.read("features", str(path), ADDRESS)
+    return arrays_of("features", (drawn(20, 9), labels, drawn(5, 3, 9), labels[:5]), path)
 
 
 def digits(path: Path):
-    made = sources.load("digits")
-    arrays.write(made, "dataset", str(path), DESCRIPTION)
-    return made, lambda: arrays.read("dataset", str(path), ADDRESS)
+    return arrays_of("dataset", sources.load("digits"), path)
+
+
+def arrays_of(name: str, made: tuple, path: Path):
+    stored.write(made, name, str(path), DESCRIPTION)
+    return made, lambda: stored.read(name, str(path), ADDRESS)
 
 
 KINDS = {
@@ -77,7 +69,7 @@ KINDS = {
 
 
 @pytest.fixture(params=KINDS)
-def stored(request, tmp_path):
+def file(request, tmp_path):
     """A file of each kind, what it holds, and the function that reads it."""
     path = tmp_path / ADDRESS / SHARD / request.param
     path.parent.mkdir(parents=True)
@@ -100,33 +92,25 @@ def refusal(path: Path, read) -> str:
     return message
 
 
-def test_what_is_stored_is_read(stored):
-    path, made, read = stored
+def test_what_is_stored_is_read(file):
+    path, made, read = file
     assert same(read(), made)
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
-def test_no_bit_changes_unnoticed(stored):
-    path, _, read = stored
+@pytest.mark.parametrize("only_label", [False, True])
+def test_no_bit_changes_unnoticed(file, only_label):
+    path, _, read = file
     content, draw = path.read_bytes(), random.Random(1)
-    for _ in range(FLIPS):
-        place, bit = draw.randrange(len(content)), draw.randrange(8)
+    first = content.rindex(kept.SEAL) if only_label else 0
+    for _ in range(FLIPS // 3 if only_label else FLIPS):
+        place, bit = draw.randrange(first, len(content)), draw.randrange(8)
         path.write_bytes(content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :])
         refusal(path, read)
 
 
-def test_no_bit_of_the_label_changes_unnoticed(stored):
-    path, _, read = stored
-    content, draw = path.read_bytes(), random.Random(2)
-    begin = content.rindex(b'{"sha256"')
-    for _ in range(FLIPS // 3):
-        place, bit = draw.randrange(begin, len(content)), draw.randrange(8)
-        path.write_bytes(content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :])
-        refusal(path, read)
-
-
-def test_nothing_that_was_cut_is_taken(stored):
-    path, _, read = stored
+def test_nothing_that_was_cut_is_taken(file):
+    path, _, read = file
     content, draw = path.read_bytes(), random.Random(3)
     for length in (0, 1, len(content) - 1, *(draw.randrange(len(content)) for _ in range(30))):
         path.write_bytes(content[:length])
@@ -135,23 +119,23 @@ def test_nothing_that_was_cut_is_taken(stored):
     refusal(path, read)
 
 
-def test_what_is_no_file_is_refused(stored):
-    path, _, read = stored
+def test_what_is_no_file_is_refused(file):
+    path, _, read = file
     path.unlink()
     path.mkdir()
     assert "cannot be read: Is a directory" in refusal(path, read)
 
 
-def test_a_file_of_another_address_is_refused(stored):
-    path, _, read = stored
+def test_a_file_of_another_address_is_refused(file):
+    path, _, read = file
     content = path.read_bytes()
     assert content.count(ADDRESS.encode()) == 1
     path.write_bytes(resealed(content.replace(ADDRESS.encode(), b"ba9876543210")))
     assert f"holds address ba9876543210, must be {ADDRESS}" in refusal(path, read)
 
 
-def test_a_file_without_a_label_is_refused(stored):
-    path, _, read = stored
+def test_a_file_without_a_label_is_refused(file):
+    path, _, read = file
     if path.suffix == ".npz":
         with np.load(path) as found:
             held = dict(found)
@@ -166,33 +150,6 @@ def resealed(content: bytes) -> bytes:
     place = content.rindex(kept.SEAL) + len(kept.SEAL)
     before, after = content[:place], content[place + kept.DIGITS :]
     return before + hashlib.sha256(before + after).hexdigest().encode() + after
-
-
-@pytest.mark.parametrize(
-    ("name", "edit"),
-    [
-        ("users.parquet", lambda frame: frame.with_columns(samples=pl.col("samples") + 1)),
-        (f"history.checkpoint.{ADDRESS}", lambda frame: frame.with_columns(accuracy=pl.lit(0.999, pl.Float32))),
-    ],
-)
-def test_an_edited_table_is_refused_whatever_metadata_it_has(tmp_path, name, edit):
-    path = tmp_path / SHARD / name
-    path.parent.mkdir()
-    _, read = KINDS[name](path)
-    label = pl.read_parquet_metadata(path)
-    edit(pl.read_parquet(path)).write_parquet(path, metadata=label)
-    assert "was changed after it was written" in refusal(path, read)
-
-
-def test_an_edited_projection_is_refused(tmp_path):
-    path = tmp_path / "projection.npz"
-    made, read = learned(path)
-    with zipfile.ZipFile(path) as archive:
-        label = archive.comment
-    np.savez(path, mean=made.mean, directions=2 * made.directions)
-    with zipfile.ZipFile(path, "a") as archive:
-        archive.comment = label
-    assert "was changed after it was written" in refusal(path, read)
 
 
 def test_labels_say_where_files_come_from_to_other_programs(tmp_path):
@@ -210,8 +167,8 @@ def test_labels_say_where_files_come_from_to_other_programs(tmp_path):
     assert label.items() >= {"stage": "channel", "address": ADDRESS, "packages": {"numpy": "2.0"}}.items()
 
 
-def test_the_same_content_has_the_same_bytes(stored):
-    path, *_ = stored
+def test_the_same_content_has_the_same_bytes(file):
+    path, *_ = file
     content = path.read_bytes()
     path.unlink()
     KINDS[path.name](path)
@@ -227,8 +184,8 @@ def test_a_label_out_of_reach_is_not_written(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_file_that_finds_no_room_leaves_the_old_one(stored):
-    path, made, read = stored
+def test_a_file_that_finds_no_room_leaves_the_old_one(file):
+    path, made, read = file
     content = path.read_bytes()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     for room in (0, 1, len(content) // 2, len(content) - 1):
@@ -249,14 +206,12 @@ def test_a_description_is_healed_by_the_next_job_at_its_address(tmp_path, damage
     path.parent.mkdir(parents=True)
     store.explain(DESCRIPTION, str(path))
     description = tmp_path / ADDRESS / "description.yaml"
-    assert yaml.safe_load(description.read_text()) == DESCRIPTION
     before = description.stat()
     store.explain(DESCRIPTION, str(path))
     assert description.stat().st_ino == before.st_ino  # left as it is
+    description.unlink()
     if damage is not None:
         description.write_bytes(damage)
-    else:
-        description.unlink()
     store.explain(DESCRIPTION, str(path))
     assert yaml.safe_load(description.read_text()) == DESCRIPTION
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from conftest import environment
+from conftest import environment, python
 from pwfl.runtime import locks
 
 HOLDER = (
@@ -19,12 +19,8 @@ HOLDER = (
 @pytest.fixture
 def holder(tmp_path):
     """Another process that holds the locks `one` and `two`, until its input ends."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(tmp_path / "locks"), "one", "two"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=environment(),
-    )
+    call = [sys.executable, "-c", HOLDER, str(tmp_path / "locks"), "one", "two"]
+    process = subprocess.Popen(call, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment())
     assert process.stdout.readline() == b"1\n"
     yield process
     process.stdin.close()
@@ -40,15 +36,17 @@ def test_what_another_process_holds_is_refused_by_its_name(holder, tmp_path):
         locks.hold(["four", "two"], str(tmp_path / "locks"))
 
 
-def test_a_lock_ends_with_its_process(holder, tmp_path):
-    (tmp_path / "locks" / "one.lock").write_text(
-        "process 1234567890 on a host of a very long name, which was here before"
-    )
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_lock_ends_with_its_process(holder, tmp_path, killed):
+    lock = tmp_path / "locks" / "one.lock"
+    lock.write_text("process 1234567890 on a host of a very long name, which was here before")
+    if killed:
+        holder.kill()
     holder.stdin.close()
     holder.wait()
     locks.hold(["one", "two"], str(tmp_path / "locks"))
-    assert (tmp_path / "locks" / "one.lock").read_text() == f"process {os.getpid()} on {os.uname().nodename}"
-    assert oct((tmp_path / "locks" / "one.lock").stat().st_mode & 0o700) == "0o600"
+    assert lock.read_text() == f"process {os.getpid()} on {os.uname().nodename}"
+    assert oct(lock.stat().st_mode & 0o700) == "0o600"
 
 
 def test_an_owner_that_has_not_said_who_it_is_is_another_process(holder, tmp_path):
@@ -61,9 +59,7 @@ def test_a_held_lock_stays_when_more_are_taken(tmp_path):
     folder = str(tmp_path / "locks")
     locks.hold(["mine"], folder)
     locks.hold(["other"], folder)
-    second = subprocess.run(
-        [sys.executable, "-c", HOLDER, folder, "mine"], env=environment(), capture_output=True, text=True, check=False
-    )
+    second = python("-c", HOLDER, folder, "mine")
     assert f"BusyError: mine: process {os.getpid()} on" in second.stderr
 
 

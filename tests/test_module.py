@@ -3,13 +3,12 @@
 import os
 import re
 import subprocess
-import sys
 
 import polars as pl
 import pytest
 import yaml
 
-from conftest import ROOT, SMALL, changed, copy_of_project, environment
+from conftest import ONE, ROOT, changed, copy_of_project, environment, python
 
 pytestmark = pytest.mark.xdist_group("module")
 
@@ -29,21 +28,12 @@ rule count:
 """
 
 
-def command(folder, *arguments) -> list[str]:
-    return [
-        sys.executable, "-m", "snakemake", "--directory", str(folder), "--workflow-profile", "none", "--cores", "2",
-        *arguments,
-    ]  # fmt: skip
-
-
 def run(folder, *arguments, env=None) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        command(folder, *arguments), capture_output=True, text=True, cwd=folder, env=env or environment(), check=False
-    )
+    options = ("--directory", folder, "--workflow-profile", "none", "--cores", "2")
+    return python("-m", "snakemake", *options, *arguments, cwd=folder, env=env)
 
 
-FEW = SMALL | {"base": SMALL["base"] | {"realizations": 2, "schemes": SMALL["base"]["schemes"][:1]}}
-FEW["base"] |= {"training_realizations": 1}
+FEW = ONE | {"base": ONE["base"] | {"realizations": 2, "training_realizations": 1}}
 
 
 def test_another_workflow_imports_this_one_with_a_config_of_its_own(tmp_path):
@@ -83,8 +73,8 @@ def test_a_checkout_runs_its_own_code_whatever_is_installed(tmp_path):
 def test_the_oldest_snakemake_that_is_declared_parses_the_workflow(tmp_path):
     oldest = re.search(r'"snakemake>=([\d.]+)"', (ROOT / "pyproject.toml").read_text())[1]
     assert f'min_version("{oldest}")' in (ROOT / "Snakefile").read_text()
-    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(tmp_path / "old")]
-    result = subprocess.run([*install, f"snakemake=={oldest}.*"], capture_output=True, text=True, check=False)
+    install = ("-m", "pip", "install", "--quiet", "--no-deps", "--target", tmp_path / "old")
+    result = python(*install, f"snakemake=={oldest}.*")
     if result.returncode:
         pytest.skip(f"Snakemake {oldest} cannot be installed: {result.stderr.strip().splitlines()[-1:]}")
     (tmp_path / "study.yaml").write_text(yaml.safe_dump(FEW))

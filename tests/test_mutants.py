@@ -1,21 +1,16 @@
 """The generator of mutants: what it changes, what it leaves, which tests it asks, and that argued survivors are there."""
 
 import ast
-import subprocess
 import sys
 import tomllib
 
 import pytest
 
-from conftest import ROOT
+from conftest import ROOT, python
 
 sys.path.append(str(ROOT / "benchmarks"))
 
 import mutants
-
-
-def changes(source: str) -> set[tuple[str, str]]:
-    return {(mutant.old, mutant.new) for mutant in mutants.mutants(source)}
 
 
 @pytest.mark.parametrize(
@@ -37,19 +32,19 @@ def changes(source: str) -> set[tuple[str, str]]:
         ("def f():\n    return a", {("return a", "return None")}),
         ("for a in b:\n    continue", {("continue", "break")}),
         ("while a:\n    break", {("break", "continue")}),
+        # Texts, annotations, decorators and checks of lengths are left.
+        ("'text'", set()),
+        ("def f(a: int | None) -> int | None:\n    'text'", set()),
+        ("x: int | str", set()),
+        ("f'{a + 1} of {b}'", set()),
+        ("return_ = None", set()),
+        ("def f():\n    return None", set()),
+        ("@f(1)\ndef g():\n    pass", set()),
+        ("x = zip(a, b, strict=True)", set()),
     ],
 )
-def test_each_kind_of_change_is_made(source, expected):
-    assert changes(source) == expected
-
-
-@pytest.mark.parametrize(
-    "source",
-    ["'text'", "def f(a: int | None) -> int | None:\n    'text'", "x: int | str", "f'{a + 1} of {b}'", "return_ = None",
-     "def f():\n    return None", "@f(1)\ndef g():\n    pass", "x = zip(a, b, strict=True)"],
-)  # fmt: skip
-def test_text_annotations_decorators_and_checks_of_lengths_are_left(source):
-    assert changes(source) == set()
+def test_each_kind_of_change_is_made_and_no_other(source, expected):
+    assert {(mutant.old, mutant.new) for mutant in mutants.mutants(source)} == expected
 
 
 def test_a_mutant_is_the_source_but_for_one_place():
@@ -62,19 +57,19 @@ def test_a_mutant_is_the_source_but_for_one_place():
 
 def test_every_mutant_of_the_package_is_another_program():
     count = 0
-    for path in sorted((ROOT / mutants.PACKAGE).rglob("*.py"))[::8]:
+    for path in sorted((ROOT / mutants.PACKAGE).rglob("*.py"))[::16]:
         source = path.read_text(encoding="utf-8")
         original = ast.dump(ast.parse(source))
         for mutant in mutants.mutants(source):
             assert ast.dump(ast.parse(mutant.source)) != original, (path, mutant[:3])
             count += 1
-    assert count > 500
+    assert count > 250
 
 
 @pytest.mark.parametrize(
     ("module", "expected"),
     [
-        ("runtime/locks.py", ["test_locks.py", "test_robust.py"]),
+        ("runtime/locks.py", ["test_locks.py"]),
         ("systems/age_aware/noise.py", ["test_age_aware.py"]),
         ("tables/contract.py", ["test_tables.py"]),
         ("systems/multicell/optimal_noise.py", ["test_noise.py"]),
@@ -102,9 +97,8 @@ def test_argued_survivors_are_mutants_that_there_are():
 
 def small_project(folder, test: str) -> None:
     """A project of one module, and a test of it."""
-    (folder / "pkg/pwfl").mkdir(parents=True)
-    (folder / "benchmarks").mkdir()
-    (folder / "tests").mkdir()
+    for name in ("pkg/pwfl", "benchmarks", "tests"):
+        (folder / name).mkdir(parents=True)
     for name in ("mutants.py", "measure.py"):
         (folder / "benchmarks" / name).write_text((ROOT / "benchmarks" / name).read_text(encoding="utf-8"))
     (folder / "pkg/pwfl/__init__.py").touch()
@@ -114,8 +108,7 @@ def small_project(folder, test: str) -> None:
 
 
 def tried_out(folder) -> tuple[int, str]:
-    command = [sys.executable, "benchmarks/mutants.py", "size"]
-    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    run = python("benchmarks/mutants.py", "size", cwd=folder)
     return run.returncode, run.stdout + run.stderr
 
 

@@ -65,14 +65,6 @@ def test_what_jobs_make_one_by_one_is_what_simulate_returns():
         assert files.filter(pl.col("realization") < count).equals(frame.drop("scheme", strict=False))
 
 
-def test_points_of_a_sweep_are_not_audited_unasked():
-    stages = {
-        job.description["stage"] for job in planned(scenarios={"one": AGING | {"sweep": {"seed": [2, 3]}}}).jobs()
-    }
-    assert stages == {"channel", "schedule", "noise", "train", "account"}
-    assert "audit" in {job.description["stage"] for job in planned(base=AGING).jobs()}
-
-
 def test_scenarios_share_what_reads_the_same():
     one = {job.description["address"] for job in planned(base=AGING).jobs()}
     other = AGING | {"privacy": {"target_epsilons": [0.4]}}

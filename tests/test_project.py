@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from html.parser import HTMLParser
+from html import unescape
 from importlib.metadata import PackageNotFoundError, distribution, distributions
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,7 +17,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from conftest import ROOT, environment, plugin, snakemake
+from conftest import ROOT, environment, plugin, python, snakemake
 from pwfl.systems import registry
 
 sys.path.append(str(ROOT / "docs"))
@@ -113,9 +113,7 @@ def test_without_cvxopt_all_but_glpk_works():
         except reference.SolverError as error:
             sys.exit(f"refused: {error}")
     """
-    result = subprocess.run(
-        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False
-    )
+    result = python("-c", code)
     assert result.returncode == 1
     assert result.stderr.splitlines()[-1].startswith("refused: GLPK_MI failed: The solver GLPK_MI is not installed")
 
@@ -141,7 +139,7 @@ def test_lock_files_fit_the_metadata_and_each_other(name):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page):
+def test_links_lead_somewhere_and_make_has_the_targets_that_are_named(page):
     broken = []
     for target in re.findall(r"\]\((?!https?://)([^)\s]+)\)", prose(page)):
         path, _, anchor = target.partition("#")
@@ -149,10 +147,6 @@ def test_links_lead_somewhere(page):
         if not file.exists() or (anchor and anchor not in anchors(file)):
             broken.append(target)
     assert broken == []
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_make_has_the_targets_that_pages_name(page):
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
     named = re.findall(r"(?:^|`)make ([a-z-]+)", page.read_text(), flags=re.MULTILINE)
     assert set(named) <= set(targets)
@@ -224,70 +218,39 @@ def test_snakemake_takes_the_kubernetes_command_of_the_readme(tmp_path):
         ExecutorPluginRegistry().get_plugin(given.executor)
         StoragePluginRegistry().get_plugin(given.default_storage_provider)
     """
-    result = subprocess.run(
-        [sys.executable, "-c", code, line.replace("\\\n", " ")],
-        env=environment(ROOT, plugin("kubernetes", tmp_path)),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    result = python("-c", code, line.replace("\\\n", " "), env=environment(ROOT, plugin("kubernetes", tmp_path)))
     assert result.returncode == 0, result.stderr
 
 
 # The site.
 
 
-class References(HTMLParser):
-    """The addresses that a page refers to: `needed` to show it, `links` to follow; and its `anchors`."""
-
-    def __init__(self):
-        super().__init__()
-        self.needed, self.links, self.anchors = [], [], set()
-
-    def handle_starttag(self, tag, attrs):
-        attributes = dict(attrs)
-        self.anchors.add(attributes.get("id"))
-        if tag == "a":
-            self.links.append(attributes.get("href", ""))
-        elif tag in ("img", "script", "link", "iframe", "object"):
-            self.needed.append(attributes.get("src") or attributes.get("href") or attributes.get("data") or "")
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The pages of the documentation's site, by their paths, made without a warning."""
+    """The folder of the documentation's site, made without a warning."""
     folder = tmp_path_factory.mktemp("site")
     tools = () if find_spec("furo") else (plugin("docs", folder / "tools"),)
-    result = subprocess.run(
-        [sys.executable, str(ROOT / "docs/build_site.py"), str(folder)],
-        env=environment(ROOT, *tools),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    result = python(ROOT / "docs/build_site.py", folder, env=environment(ROOT, *tools))
     assert result.returncode == 0, result.stderr
-    pages = {}
-    for path in (folder / "html").rglob("*.html"):
-        pages[path] = References()
-        pages[path].feed(path.read_text())
-    return folder / "html", pages
+    return folder / "html"
 
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("site")  # made once
 def test_the_site_needs_no_network_and_its_links_lead_somewhere(site):
-    html, pages = site
-    assert {html / name for name in ("index.html", "CHANGELOG.html", "docs/without_snakemake.html")} <= set(pages)
+    texts = {path: path.read_text() for path in site.rglob("*.html")}
+    assert {site / name for name in ("index.html", "CHANGELOG.html", "docs/without_snakemake.html")} <= set(texts)
     broken = []
-    for path, page in pages.items():
-        assert [address for address in page.needed if re.match(r"(?:https?:)?//", address)] == []
-        for address in [*page.needed, *page.links]:
+    for path, text in texts.items():
+        shown = re.findall(r'<(?:img|script|link|iframe|object)\b[^>]*?\b(?:src|href|data)="([^"]*)"', text)
+        assert [address for address in shown if re.match(r"(?:https?:)?//", address)] == []
+        for address in map(unescape, [*shown, *re.findall(r'<a\b[^>]*?\bhref="([^"]*)"', text)]):
             file, _, anchor = unquote(address).partition("#")
             if re.match(r"[a-z]+:", file):
                 continue
             to = (path.parent / file.partition("?")[0]).resolve() if file else path
             to = to / "index.html" if to.is_dir() else to
-            if not to.exists() or (anchor and to in pages and anchor not in pages[to].anchors):
+            if not to.exists() or (anchor and to in texts and f'id="{anchor}"' not in texts[to]):
                 broken.append((path.name, address))
     assert broken == []
 
@@ -295,10 +258,9 @@ def test_the_site_needs_no_network_and_its_links_lead_somewhere(site):
 @pytest.mark.slow
 @pytest.mark.xdist_group("site")  # made once
 def test_the_site_has_the_functions_that_pages_name_the_notebook_and_its_figure(site):
-    html, _ = site
-    multicell = (html / "docs/multicell.html").read_text()
+    multicell = (site / "docs/multicell.html").read_text()
     assert 'href="../api/pwfl.systems.multicell.html#pwfl.systems.multicell.optimal_noise.optimal_noise"' in multicell
-    assert 'id="pwfl.api.simulate"' in (html / "api/pwfl.html").read_text()
-    notebook = (html / "docs/without_snakemake.html").read_text()
+    assert 'id="pwfl.api.simulate"' in (site / "api/pwfl.html").read_text()
+    notebook = (site / "docs/without_snakemake.html").read_text()
     assert '<table border="1" class="dataframe' in notebook
     assert ".svg" in notebook or "<svg" in notebook

@@ -86,9 +86,8 @@ def submit(holder, folder, *arguments) -> list[str]:
 def test_a_killed_and_resumed_cluster_run_equals_a_local_one(node, executor, finished, tmp_path):
     write_config(tmp_path, ONE)
     with open(tmp_path / "first.log", "w") as log:
-        first = subprocess.Popen(
-            submit(node, tmp_path), cwd=tmp_path, env=environment(ROOT, executor), stdout=log, stderr=log
-        )
+        env = environment(ROOT, executor)
+        first = subprocess.Popen(submit(node, tmp_path), cwd=tmp_path, env=env, stdout=log, stderr=log)
         deadline = time.monotonic() + 240
         while not list(tmp_path.glob("store/schedule/*/*/schedule.parquet")):
             assert first.poll() is None, (tmp_path / "first.log").read_text()
@@ -100,14 +99,8 @@ def test_a_killed_and_resumed_cluster_run_equals_a_local_one(node, executor, fin
     while inside(node, "squeue", "--noheader").stdout.strip():
         time.sleep(1)
 
-    subprocess.run([*submit(node, tmp_path), "--unlock"], cwd=tmp_path, env=environment(ROOT, executor), check=True)
-    resumed = subprocess.run(
-        submit(node, tmp_path),
-        cwd=tmp_path,
-        env=environment(ROOT, executor),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    subprocess.run([*submit(node, tmp_path), "--unlock"], cwd=tmp_path, env=env, check=True)
+    submitted = submit(node, tmp_path)
+    resumed = subprocess.run(submitted, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
     assert_one_is_as_in_small(tmp_path, finished)

@@ -1,9 +1,8 @@
 """The store: what is shared, what is found again, what is refused, what is pruned."""
 
-import json
 import shutil
 import time
-from types import MappingProxyType
+from collections import Counter
 
 import numpy as np
 import polars as pl
@@ -12,14 +11,14 @@ import yaml
 
 import stage_of
 from conftest import REPORT, SMALL, TINY, changed, planned, snakemake, workflow
-from pwfl import tables
 from pwfl.learning import datasets, sources
-from pwfl.runtime import kept, shards, store
-from pwfl.scenario import resolve
+from pwfl.runtime import shards, store
+from pwfl.scenario import load, resolve
 from pwfl.scenario.values import Values
 from pwfl.stages import STAGES
 from pwfl.work.stage import Task
 from pwfl.workflow import execution, prune
+from pwfl.workflow.plan import plan
 
 pytestmark = pytest.mark.xdist_group("store")
 
@@ -28,27 +27,22 @@ def addresses(config: dict) -> dict:
     return stage_of.addresses(resolve(config["base"], {}))
 
 
-@pytest.fixture(scope="module")
-def done(finished):
-    """The first tables of the channel, and what a job of the noise stage that reads them says of itself."""
-    found = addresses(SMALL)
-    folder = finished / "store/channel" / found["channel", None, None]["address"] / "000000-000002"
-    return folder, found["noise", "random", "constant"]
-
-
 # What is shared.
 
 
-def test_a_sweep_of_gamma_computes_what_no_gamma_enters_once(tmp_path):
+def stages_of(config: dict) -> Counter:
+    return Counter(job.description["stage"] for job in plan(load(config, "a test")).jobs())
+
+
+def test_a_sweep_of_gamma_computes_what_no_gamma_enters_once():
     scenarios = {f"gamma_{gamma}": {"schedule": {"gamma": float(gamma)}} for gamma in (1, 10, 100, 300, 999)}
-    found = planned(tmp_path, TINY | {"scenarios": scenarios})
+    found = stages_of(TINY | {"scenarios": scenarios})
     shards_ = 2  # of optimization, and of training
     assert found["dataset"] == 1
     assert found["channel"] == shards_
     assert found["schedule"] == found["noise"] - 5 * shards_ == shards_ * (1 + 5)
     assert found["train"] == shards_ * (1 + 5 + 5)  # RndSched's once
     assert found["account"] == shards_ * 15  # gamma weighs the objective of every scheme
-    assert found["tables_multicell"] == 5
 
 
 OTHER = changed(SMALL, "training.draws", 7) | {"study": "other"}
@@ -70,6 +64,21 @@ def test_a_study_takes_what_another_one_computed_and_leaves_its_results(two, fin
     assert planned(two, SMALL) == {}
 
 
+def test_a_parameter_there_and_back_ends_with_the_same_files(two, finished, tmp_path):
+    folder = shutil.copytree(two, tmp_path / "run", copy_function=shutil.copy2)
+    there = OTHER | {"study": "small"}
+    assert set(planned(folder, there)) == {"scenario", *REPORT} - {"audited"}
+    workflow(folder, there)
+    history = "results/small/one/history.csv"
+    assert (folder / history).read_bytes() == (two / history.replace("small", "other")).read_bytes()
+    assert (folder / history).read_bytes() != (finished / history).read_bytes()
+    workflow(folder, SMALL)
+    files = [path for top in ("results", "store") for path in (finished / top).rglob("*") if path.is_file()]
+    assert len(files) > 60
+    changed_ = [path for path in files if (folder / path.relative_to(finished)).read_bytes() != path.read_bytes()]
+    assert changed_ == []
+
+
 def test_a_scheme_that_reads_less_has_the_same_address_for_every_gamma():
     one, two = addresses(TINY), addresses(changed(TINY, "schedule.gamma", 7.0))
     same = {key for key in one if one[key]["address"] == two[key]["address"]}
@@ -88,26 +97,27 @@ def test_with_snakemakes_memory_lost_nothing_stale_is_taken(own):
     assert set(found) == {"train", "scenario", *REPORT} - {"audited"}
 
 
-def test_more_realizations_compute_the_missing_ones_whatever_the_shards(tmp_path):
-    def asking(realizations: int, training: int) -> dict:
-        sizes = {"realizations": realizations, "training_realizations": training}
-        sizes |= {"shards": {"optimization": 5, "training": 5}, "schemes": SMALL["base"]["schemes"][:1]}
-        return SMALL | {"base": SMALL["base"] | sizes}
+def test_more_realizations_compute_the_missing_ones_whatever_the_shards(finished):
+    def made(optimized: int, trained: int) -> dict[str, str]:
+        sizes = {"realizations": optimized, "training_realizations": trained}
+        config = SMALL["base"] | sizes | {"shards": {"optimization": 5, "training": 5}}
+        jobs = plan(load({"scenarios": {"one": config}}, "a test")).jobs()
+        return {path: job.description["stage"] for job in jobs for path in job.outputs.values()}
 
-    workflow(tmp_path, asking(3, 2))
-    assert set(pl.read_csv(tmp_path / "results/small/one/realizations.csv")["realization"]) == {0, 1, 2}
-    assert set(pl.read_csv(tmp_path / "results/small/one/history.csv")["realization"]) == {0, 1}
-    found = planned(tmp_path, asking(10, 10))
-    assert (found["channel"], found["train"], found["account"]) == (1, 1, 1)  # of the second shard alone
-    assert set(planned(tmp_path, asking(4, 4))) == {"audit", "scenario", *REPORT}
+    few, some, more = made(3, 2), made(4, 4), made(10, 10)
+    assert {stage for path, stage in some.items() if path not in few} == {"audit"}
+    added = {path: stage for path, stage in more.items() if path not in few}
+    assert all("/000005-000010/" in path or stage == "audit" for path, stage in added.items())
+    assert set(added.values()) == set(STAGES)
+    # A report counts those that were asked for, though shards hold more.
+    assert set(pl.read_csv(finished / "results/small/one/history.csv")["realization"]) == {0, 1, 2}
 
 
 def test_shards_are_blocks_of_a_fixed_grid():
-    assert shards.names(3, 5) == ["000000-000005"]
-    assert shards.names(10, 5) == ["000000-000005", "000005-000010"]
+    assert shards.covering(0, 3, 5) == ["000000-000005"]
+    assert shards.covering(0, 10, 5) == ["000000-000005", "000005-000010"]
     assert shards.covering(3, 6, 4) == ["000000-000004", "000004-000008"]
     assert shards.bounds("000004-000008") == (4, 8)
-    assert shards.names(2, 1) == ["000000-000001", "000001-000002"]
 
 
 def test_shards_are_of_the_trained_where_training_is_and_one_for_the_audit():
@@ -119,93 +129,7 @@ def test_shards_are_of_the_trained_where_training_is_and_one_for_the_audit():
     assert set(map(tuple, found.values())) == {("000000-000005", "000005-000010")}
 
 
-# What is refused: the first tables of the random scheme, as a job of the noise stage reads them.
-
-
-@pytest.fixture
-def tampered(done, tmp_path):
-    """A function that changes a copy of `users` by a function of its frame, or what it says of itself, and reads it.
-
-    The copy's digest is right: what is refused here is what no digest tells.
-    """
-    folder, reader = done
-    source = folder / "users.parquet"
-
-    def read(change=lambda frame: frame, origin=MappingProxyType({}), shard="000000-000002", table="users"):
-        path = tmp_path / shard / "users.parquet"
-        path.parent.mkdir()
-        label = json.loads(pl.read_parquet_metadata(source)["pwfl"])
-        kept.write_table(change(pl.read_parquet(source)), str(path), label | origin)
-        return tables.read(table, str(path), reader)
-
-    return read
-
-
-def test_an_untouched_table_is_read(tampered):
-    assert set(tampered()["realization"]) == {0, 1}
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda f: f.reverse(), "rows are not in the order of realization, user"),
-        (lambda f: f.sample(fraction=1.0, shuffle=True, seed=1), "rows are not in the order of realization, user"),
-        (lambda f: f.filter(pl.col("realization") == 0), "lacks realization 1"),
-        (lambda f: f.with_columns(realization=pl.col("realization") + 2), "holds realization 2, must hold 0 to 1"),
-        (lambda f: pl.concat([f, f]).sort("realization", "user"), "primary_key"),
-        (lambda f: f.drop("samples"), "column 'samples' is missing"),
-        (lambda f: f.with_columns(samples=pl.lit("x")), "column 'samples' holds String, must hold Int64"),
-        (lambda f: f.with_columns(samples=-pl.col("samples")), "samples"),
-    ],
-)
-def test_a_changed_table_is_refused(tampered, change, message):
-    with pytest.raises(
-        tables.TableError, match=f"(?s)users.parquet is damaged .*{message}.*delete it and run again: `rm"
-    ):
-        tampered(change)
-
-
-@pytest.mark.parametrize(
-    ("what", "value", "message"),
-    [
-        ("address", "0123456789ab", "holds address 0123456789ab, must be"),
-        ("realizations", [2, 4], r"holds realizations \[2, 4\], must be \[0, 2\]"),
-        ("table", "links", "holds table links, must be users"),
-    ],
-)
-def test_a_table_of_another_origin_is_refused(tampered, what, value, message):
-    with pytest.raises(tables.TableError, match=message):
-        tampered(origin={what: value})
-
-
-def test_a_table_of_another_shard_is_refused(tampered):
-    with pytest.raises(tables.TableError, match=r"holds realizations \[0, 2\], must be \[2, 4\]"):
-        tampered(shard="000002-000004")
-
-
-def test_a_table_of_no_known_origin_is_refused(done, tmp_path):
-    path = tmp_path / "users.parquet"
-    pl.DataFrame({"a": [1]}).write_parquet(path)
-    with pytest.raises(tables.TableError, match="does not say where it comes from"):
-        tables.read("users", str(path), done[1])
-
-
-@pytest.mark.parametrize("damage", ["empty", "text", "cut", "middle", "footer", "folder", "missing"])
-def test_a_damaged_file_is_named_with_the_way_out(done, tmp_path, damage):
-    folder, reader = done
-    content = bytearray((folder / "users.parquet").read_bytes())
-    if damage == "middle":
-        content[len(content) // 3 : len(content) // 3 + 40] = bytes(40)
-    if damage == "footer":
-        content[-40:-20] = bytes(range(20))
-    path = tmp_path / "000000-000002" / "users.parquet"
-    path.parent.mkdir()
-    if damage == "folder":
-        path.mkdir()
-    elif damage != "missing":
-        path.write_bytes({"empty": b"", "text": b"x" * 500, "cut": content[:-100]}.get(damage, content))
-    with pytest.raises(tables.TableError, match=f"{path} is damaged .*: delete it and run again: `rm"):
-        tables.read("users", str(path), reader)
+# What is refused; tables by themselves are in test_tables.py and test_kept.py.
 
 
 def test_swapped_files_stop_the_workflow_are_named_and_made_anew(own):
@@ -220,20 +144,15 @@ def test_swapped_files_stop_the_workflow_are_named_and_made_anew(own):
     (own / target).unlink()
     result = snakemake(own, SMALL, target)
     assert result.returncode == 1
-    output = result.stdout + result.stderr
-    assert (
-        f"{two.relative_to(own)} is damaged (it holds address {one.parent.parent.name}, must be {two.parent.parent.name}"
-        in output
-    )
-    assert f"rm {two.relative_to(own)}" in output
+    said = f"(it holds address {one.parent.parent.name}, must be {two.parent.parent.name}"
+    assert f"{two.relative_to(own)} is damaged {said}" in result.stdout + result.stderr
+    assert f"rm {two.relative_to(own)}" in result.stdout + result.stderr
     two.unlink()
     workflow(own, SMALL, target)
     assert (two.read_bytes(), (own / target).read_bytes()) == (right, outcome)
 
 
-@pytest.mark.parametrize(
-    "damage", [np.zeros_like, lambda a: np.roll(a, 1, axis=0), lambda a: a[:-1], lambda a: a[::-1]]
-)
+@pytest.mark.parametrize("damage", [np.zeros_like, lambda a: np.roll(a, 1, axis=0), lambda a: a[:-1]])
 @pytest.mark.parametrize("name", datasets.Dataset._fields)
 def test_a_data_set_that_is_not_the_original_is_not_stored(monkeypatch, name, damage):
     arrays = dict(zip(datasets.Dataset._fields, sources.load("digits"), strict=True))
@@ -254,14 +173,14 @@ def test_a_job_with_other_code_than_planned_refuses_to_run(monkeypatch):
 
 
 def test_another_version_of_a_package_has_another_address(monkeypatch):
-    before = addresses(TINY)
-    monkeypatch.setattr(store, "packages", lambda *modules: {"tensorflow": "1.0"} if "train" in modules[0] else {})
+    before, found = addresses(TINY), []
+    for version in ("1.0", "2.0"):
+        trained = {"tensorflow": version}
+        monkeypatch.setattr(store, "packages", lambda *modules, of=trained: of if "train" in modules[0] else {})
+        store.code.cache_clear()
+        found.append(addresses(TINY))
     store.code.cache_clear()
-    one = addresses(TINY)
-    monkeypatch.setattr(store, "packages", lambda *modules: {"tensorflow": "2.0"} if "train" in modules[0] else {})
-    store.code.cache_clear()
-    two = addresses(TINY)
-    store.code.cache_clear()
+    one, two = found
     assert {key[0] for key in one if one[key]["address"] != two[key]["address"]} == {"train"}
     assert "tensorflow" in before["train", "random", "random"]["packages"]
     assert "tensorflow" not in before["channel", None, None]["packages"]

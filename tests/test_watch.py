@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from conftest import ROOT, environment
+from conftest import ROOT, environment, python
 from pwfl.runtime import watch
 
 SECONDS = 10.0  # after which a job must be gone
@@ -44,19 +44,24 @@ DOING = {
 @contextmanager
 def workflow(*command: str):
     """A process that stands in for Snakemake, which runs a command; killed at the end."""
-    run = subprocess.Popen(
-        [sys.executable, "-c", WORKFLOW, *command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=environment(),
-    )
+    call = [sys.executable, "-c", WORKFLOW, *command]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    run = subprocess.Popen(call, env=environment(), **pipes)
     try:
         yield run
     finally:
         run.kill()
         run.wait()
         run.stdout.close()
+
+
+@contextmanager
+def watched(*command: str):
+    """Such a process whose command runs a job that is watched, and the processes of the job."""
+    with workflow(*command) as run:
+        job = int(run.stdout.readline())
+        assert run.stdout.readline() == "watched\n"
+        yield run, [job, *(child.pid for child in psutil.Process(job).children(recursive=True))]
 
 
 def gone(processes: list[int], seconds: float = SECONDS) -> bool:
@@ -78,50 +83,32 @@ def alive(process: int) -> bool:
         return False
 
 
-def family(job: int) -> list[int]:
-    """A job and the processes that it started."""
-    return [job, *(child.pid for child in psutil.Process(job).children(recursive=True))]
-
-
 @pytest.mark.parametrize("doing", DOING)
 def test_a_job_ends_with_its_workflow(doing):
-    with workflow(sys.executable, "-c", f"{WATCHED}{DOING[doing]}") as run:
-        job = int(run.stdout.readline())
-        assert run.stdout.readline() == "watched\n"
-        processes = family(job)
+    with watched(sys.executable, "-c", f"{WATCHED}{DOING[doing]}") as (run, processes):
         assert len(processes) == 2
         run.kill()
         run.wait()
         assert gone(processes)
 
 
-@pytest.mark.parametrize("shell", ["exec", "stays"])
-def test_a_job_under_a_shell_ends_with_its_workflow(tmp_path, shell):
+@pytest.mark.parametrize(("shell", "victim"), [("exec", "workflow"), ("stays", "workflow"), ("stays", "shell")])
+def test_a_job_under_a_shell_ends_with_its_workflow_or_its_shell(tmp_path, shell, victim):
     (tmp_path / "job.py").write_text(f"{WATCHED}{DOING['sleeps']}")
     command = f"{sys.executable} {tmp_path / 'job.py'}" + ("; true" if shell == "stays" else "")
-    with workflow("bash", "-c", command) as run:
-        job = int(run.stdout.readline())
-        assert run.stdout.readline() == "watched\n"
-        processes = family(job)
-        run.kill()
-        run.wait()
-        assert gone(processes)
-
-
-def test_a_job_that_lost_its_shell_ends(tmp_path):
-    (tmp_path / "job.py").write_text(f"{WATCHED}{DOING['sleeps']}")
-    with workflow("bash", "-c", f"{sys.executable} {tmp_path / 'job.py'}; true") as run:
-        job = int(run.stdout.readline())
-        assert run.stdout.readline() == "watched\n"
-        processes = family(job)
-        psutil.Process(job).parent().kill()
+    with watched("bash", "-c", command) as (run, processes):
+        if victim == "shell":
+            psutil.Process(processes[0]).parent().kill()
+        else:
+            run.kill()
+            run.wait()
         assert gone(processes)
 
 
 def test_a_job_whose_workflow_ended_before_its_first_line_does_not_begin(tmp_path):
-    begun, late = tmp_path / "begun", "time.sleep(0.05)"
-    waiting = f"while os.getppid() == {{parent}}:\n    {late}\nwatch.start()\nPath({str(begun)!r}).touch()\n"
-    code = JOB + "parent = int(os.environ[watch.VARIABLE])\n" + waiting.replace("{parent}", "parent")
+    begun = tmp_path / "begun"
+    waiting = "parent = int(os.environ[watch.VARIABLE])\nwhile os.getppid() == parent:\n    time.sleep(0.05)\n"
+    code = f"{JOB}{waiting}watch.start()\nPath({str(begun)!r}).touch()\n"
     with workflow(sys.executable, "-c", code) as run:
         job = int(run.stdout.readline())
         run.kill()
@@ -143,10 +130,7 @@ def test_a_job_that_ends_leaves_no_watcher_and_its_status(status):
 
 
 def test_a_watcher_takes_next_to_nothing():
-    with workflow(sys.executable, "-c", f"{WATCHED}{DOING['sleeps']}") as run:
-        job = int(run.stdout.readline())
-        assert run.stdout.readline() == "watched\n"
-        _, watcher = family(job)
+    with watched(sys.executable, "-c", f"{WATCHED}{DOING['sleeps']}") as (_, (_, watcher)):
         time.sleep(3)
         assert sum(psutil.Process(watcher).cpu_times()[:2]) < 0.3
 
@@ -165,8 +149,7 @@ def test_a_script_is_watched_before_it_imports_anything_else(script):
 
 def test_to_be_watched_takes_no_long_imports():
     code = "import sys; from pwfl.runtime import watch; print(*(m for m in sys.modules if m in ('numpy', 'polars')))"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True)
-    assert result.stdout.strip() == ""
+    assert python("-c", code, check=True).stdout.strip() == ""
     assert Path(watch.__file__).parent == ROOT / "pkg/pwfl/runtime"
 
 
@@ -187,7 +170,5 @@ print(told.wait(10))
 
 
 def test_a_process_that_holds_the_lock_of_its_handler_still_ends():
-    told = subprocess.run(
-        [sys.executable, "-c", HOLDING], capture_output=True, text=True, env=environment(), timeout=SECONDS, check=True
-    )
+    told = python("-c", HOLDING, timeout=SECONDS, check=True)
     assert told.stdout.split() == ["False", "True"]

@@ -44,8 +44,7 @@ def simulate(config: str | Path | dict) -> StudyTables:
     """Run a study in this process, without files.
 
     The tables are those of the workflow on this machine, to the bit: trainings take one thread. A process that computed
-    with more threads of TensorFlow before keeps them, and is warned that the last bits of trainings can differ. What
-    scenarios and schemes share is computed once.
+    with more threads of TensorFlow before keeps them, and is warned that the last bits of trainings can differ.
 
     Parameters
     ----------
@@ -81,17 +80,9 @@ def simulate(config: str | Path | dict) -> StudyTables:
 def results(folder: str | Path) -> StudyTables:
     """The tables that a workflow left of a study, of the scenarios that it finished.
 
-    Parameters
-    ----------
-    folder
-        The study's, `results/STUDY`, in the folder that the workflow ran in, beside `store`.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the folder holds no finished scenario.
-    tables.TableError, DamagedError
-        If a table is damaged or not the one that the report was made of.
+    `folder` is the study's, `results/STUDY`, in the folder that the workflow ran in, beside `store`. Raises
+    FileNotFoundError if it holds no finished scenario; tables.TableError or DamagedError if a table is damaged or not
+    the one that the report was made of.
     """
     folder = Path(folder)
     finished = sorted(path.parent for path in folder.glob("*/addresses.csv") if (path.parent / "summary.csv").exists())
@@ -103,22 +94,17 @@ def results(folder: str | Path) -> StudyTables:
 
 
 def _study(config: str | Path | dict) -> Study:
-    if not isinstance(config, str | Path):
-        if not isinstance(config, dict):
-            raise ScenarioError(f"config: must be a file's path or a mapping, is {shown(config)}")
-        return load(config if "scenarios" in config else {"scenarios": {"scenario": config}}, "config")
-    return load(read([config]), str(config))
+    if isinstance(config, str | Path):
+        return load(read([config]), str(config))
+    if not isinstance(config, dict):
+        raise ScenarioError(f"config: must be a file's path or a mapping, is {shown(config)}")
+    return load(config if "scenarios" in config else {"scenarios": {"scenario": config}}, "config")
 
 
 def stage_tables(scenario, stages=STAGES, known: Known | None = None) -> dict[str, pl.DataFrame]:
     """The tables of a scenario's stages, as its report gets them: of all schemes, named in the first column.
 
-    Parameters
-    ----------
-    stages
-        Those to run; each needs the ones that it reads.
-    known
-        What was computed for other scenarios; it is taken, and grows.
+    Each of the `stages` needs the ones that it reads. `known` is what was computed for other scenarios, and grows.
     """
     known = {} if known is None else known
     merged: dict[str, list[pl.DataFrame]] = {}
@@ -135,8 +121,8 @@ def stage_tables(scenario, stages=STAGES, known: Known | None = None) -> dict[st
             found |= known[key]
         for stage in stages:
             for table in GRAPH[stage].makes:
-                named = found[table].select(pl.lit(scheme).alias("scheme"), pl.all())
                 if GRAPH[stage].each:
+                    named = found[table].select(pl.lit(scheme).alias("scheme"), pl.all())
                     merged.setdefault(table, []).append(named)
                 else:
                     merged[table] = [found[table]]
@@ -152,14 +138,12 @@ def _scenario_tables(study: Study, name: str, known: Known) -> ScenarioTables:
 
 def _of_stage(scenario, description: dict, found: dict) -> dict:
     """What a stage makes of all realizations, shard by shard where its jobs are many; training starts but once."""
-    grid = GRAPH[description["stage"]].grid
-    if grid is None:
+    stage = GRAPH[description["stage"]]
+    if stage.grid is None:
         return execution.in_memory(scenario, description, found)
-    count = getattr(scenario, REALIZATIONS[grid])
-    spans = [range(count)]
-    if not GRAPH[description["stage"]].takes_data:
-        starts = map(shards.bounds, shards.of(scenario, description["stage"]))
-        spans = [range(first, min(stop, count)) for first, stop in starts]
+    count = getattr(scenario, REALIZATIONS[stage.grid])
+    bounds = [(0, count)] if stage.takes_data else map(shards.bounds, shards.of(scenario, description["stage"]))
+    spans = [range(first, min(stop, count)) for first, stop in bounds]
     made = [execution.in_memory(scenario, description, found, span) for span in spans]
     return {table: pl.concat([part[table] for part in made]) for table in made[0]}
 

@@ -1,7 +1,7 @@
 """What a command, the Snakefile and `pwfl.simulate` say when something goes wrong.
 
-Errors that this package defines say what is wrong and where, and those of the system name a file. Whatever else
-arrives at an entrance is no mistake in a config, and is told as what it is: internal.
+Errors that this package defines say what is wrong and where, those of the operating system name a file; all others are
+faults of the program.
 """
 
 import sys

@@ -4,36 +4,16 @@ from typing import NamedTuple
 
 
 class Stage(NamedTuple):
-    """A stage of the graph.
+    """A stage of the graph: what it makes and reads, and how many jobs it has."""
 
-    Attributes
-    ----------
-    makes
-        Names of its files: tables, or arrays of the stages before the channel.
-    reads
-        What it reads of earlier stages, as far as a scenario has these; a system's catalog may list other tables.
-    takes_data
-        Whether it reads what users train on: features where a scenario asks for any, otherwise a data set.
-    grid
-        Which of the scenario's `shards` its jobs follow; None: one job takes all realizations.
-    each
-        The parts of a scheme for each of whose values it has jobs of its own; none: one for the scenario.
-    variant
-        The part of a scheme that tells its variants apart, which may read other parameters.
-    on_request
-        Whether points of a sweep have it only where it is asked for.
-    work
-        The module whose `run(task, found)` makes its tables.
-    """
-
-    makes: tuple[str, ...]
-    reads: tuple[str, ...] = ()
-    takes_data: bool = False
-    grid: str | None = None
-    each: tuple[str, ...] = ()
-    variant: str | None = None
-    on_request: bool = False
-    work: str = "pwfl.work.stage"
+    makes: tuple[str, ...]  # names of its files: tables, or arrays of the stages before the channel
+    reads: tuple[str, ...] = ()  # of earlier stages, as far as a scenario has these; a catalog may list other tables
+    takes_data: bool = False  # what users train on: features where a scenario asks for any, otherwise a data set
+    grid: str | None = None  # which of the scenario's `shards` its jobs follow; None: one job takes all realizations
+    each: tuple[str, ...] = ()  # the parts of a scheme for each of whose values it has jobs of its own
+    variant: str | None = None  # the part of a scheme that tells its variants apart, which may read other parameters
+    on_request: bool = False  # whether points of a sweep have it only where it is asked for
+    work: str = "pwfl.work.stage"  # the module whose `run(task, found)` makes its tables
 
 
 REALIZATIONS = {"optimization": "realizations", "training": "training_realizations"}  # grid -> how many a scenario has

@@ -1,8 +1,7 @@
 """Random streams: every draw comes from one derived from (seed, purpose, realization).
 
-A purpose's numbers lie on one counter-based Philox sequence, each realization on a stretch of its
-own, so a block of realizations is drawn at once, and a realization's numbers are the same in any
-block.
+A purpose's numbers lie on one counter-based Philox sequence, each realization on a stretch of its own, so a block of
+realizations is drawn at once, and a realization's numbers are the same in any block.
 """
 
 import hashlib
@@ -14,10 +13,9 @@ WORDS = 4  # 64-bit numbers that one step of Philox's counter yields
 
 
 def uniforms(seed: int, purpose: str, realizations: range, shape: tuple[int, ...]) -> np.ndarray:
-    """Uniform numbers in (0, 1), float64, for each of some consecutive realizations.
+    """Uniform numbers in (0, 1), float64, shape (len(realizations), *shape), for consecutive realizations.
 
-    Returns an array of shape (len(realizations), *shape); the numbers of a realization depend on
-    seed, purpose, realization and shape alone.
+    Those of a realization depend on seed, purpose, realization and shape alone.
     """
     size = prod(shape)
     steps = -(-size // WORDS)

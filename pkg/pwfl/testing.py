@@ -1,12 +1,10 @@
-"""What every system owes, checked: `check_system(NAME)` for a system of one's own, as for those of this package.
-
-On the command line: `python -m pwfl.testing NAME`.
-"""
+"""What every system owes, checked: `check_system(NAME)`, or `python -m pwfl.testing NAME` on the command line."""
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from io import StringIO
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,11 +24,11 @@ from pwfl.runtime import fingerprint
 from pwfl.scenario import ScenarioError, parameters, resolve
 from pwfl.scenario.common import Scenario
 from pwfl.scenario.sweep import Point
-from pwfl.stages import GRAPH, MAKER, REPORT, STAGES
+from pwfl.stages import GRAPH, REPORT, STAGES
 from pwfl.stages import REALIZATIONS as COUNTS
 from pwfl.systems import registry
 from pwfl.watching import UnnamedCodeError, watched
-from pwfl.work.stage import Task
+from pwfl.work.stage import Tables, Task
 from pwfl.workflow import execution, plan
 
 REALIZATIONS = 3  # of the tiny scenario, of which TRAINED are trained
@@ -39,8 +37,6 @@ RELATIVE = 1e-9  # by which sums over rounds may differ from one sum
 SHARDED = tuple(stage for stage, declared in STAGES.items() if declared.grid)
 BEFORE_TRAINING = tuple(stage for stage in SHARDED if not STAGES[stage].takes_data)
 DRAWING = ("channel", "schedule", "noise", "train")  # stages whose draws are a realization's own
-
-Tables = dict[str, pl.DataFrame]
 
 
 class CheckError(AssertionError):
@@ -56,14 +52,8 @@ def check_system(name: str) -> pl.DataFrame:
     - What history says that a training has spent after all rounds is what outcome says.
     - A draw by `pwfl.streams` is of one stage, follows seed and realization, and matters; a second run is the same.
     - The guarantee follows delta, where there is one, and is infinite without noise (`zero_noise_values`).
-    - Figures, tables and claims are those of the catalog, with captions; they build with one realization, and with
-      none trained.
+    - Figures (with captions), tables and claims are those of the catalog, and build with one realization, none trained.
     - Each parameter can be changed, and stands in the addresses of the stages that it is declared to be read by.
-
-    Parameters
-    ----------
-    name
-        The system's, as the registry knows it.
 
     Returns
     -------
@@ -75,11 +65,8 @@ def check_system(name: str) -> pl.DataFrame:
     CheckError
         At the first thing that is not as it should be.
     """
-    model = resolve(
-        registry.system(name).catalog.tiny
-        | {"system": name, "realizations": REALIZATIONS, "training_realizations": TRAINED},
-        {},
-    )
+    counts = {"realizations": REALIZATIONS, "training_realizations": TRAINED}
+    model = resolve(registry.system(name).catalog.tiny | {"system": name} | counts, {})
     _check_modules(model)
     given = _given(model)
     _check_shards(model, given)
@@ -96,18 +83,14 @@ def check_system(name: str) -> pl.DataFrame:
 
 
 def reruns(model: Scenario) -> pl.DataFrame:
-    """Which stages compute anew when a parameter changes, found by changing each; see `check_system`."""
+    """Which stages compute anew when a parameter changes, by changing each; see `check_system`."""
     before, rows = _stages_by_address(model), []
     for path, field in parameters(type(model)):
-        if path == ("system",):
-            continue
-        changed = _changed(model, path, field)
-        if changed is None:
-            raise CheckError(f"{'.'.join(path)}: no other value was found that the tiny scenario may have")
-        value, other = changed
-        after = _stages_by_address(other)
-        moved = [stage for stage in after if before.get(stage, set()) != after[stage]]
-        rows.append((".".join(path), str(value), " ".join(moved)))
+        if path != ("system",):
+            value, other = _changed(model, path, field.annotation)
+            after = _stages_by_address(other)
+            moved = [stage for stage in after if before.get(stage, set()) != after[stage]]
+            rows.append((".".join(path), str(value), " ".join(moved)))
     return pl.DataFrame(rows, schema=["parameter", "changed_to", "stages"], orient="row")
 
 
@@ -144,21 +127,22 @@ def _given(model: Scenario) -> dict:
 
 
 def _each(
-    model: Scenario, scheme, given: dict, wanted: range, stages: Iterable[str] = SHARDED, mix: Callable | None = None
+    model: Scenario, scheme, given: dict, wanted: range, stages=SHARDED, mix: Callable = lambda made: made
 ) -> Iterator[tuple[str, Tables]]:
-    """Stages of a scheme, one by one, and their tables of some realizations; `mix` changes what is handed on."""
+    """Stages of a scheme, one by one, and their tables of some realizations; `mix` changes what each stage is given."""
     route, found = plan.routes(model)[scheme.name], dict(given)
     for stage in stages:
         stop = min(wanted.stop, getattr(model, COUNTS[STAGES[stage].grid]))
         if asked := range(wanted.start, stop):
-            handed = {name: mix(made) if mix and name in MAKER else made for name, made in found.items()}
-            made = execution.in_memory(model, route[stage], handed, asked)
+            inputs = {name: mix(made) for name, made in found.items()}
+            made = execution.in_memory(model, route[stage], inputs, asked)
             found |= made
             yield stage, made
 
 
-def _all(made: Iterable[tuple[str, Tables]]) -> Tables:
-    return {name: frame for _, tables_ in made for name, frame in tables_.items()}
+def _made(*arguments, **options) -> Tables:
+    """The tables of all stages that `_each` runs."""
+    return {name: frame for _, made in _each(*arguments, **options) for name, frame in made.items()}
 
 
 def _check_modules(model: Scenario) -> None:
@@ -185,30 +169,31 @@ def _check_modules(model: Scenario) -> None:
 
 
 def _check_shards(model: Scenario, given: dict) -> None:
-    """The same bits when run twice, for any shard, and any order of the rows that stages are handed."""
+    """The same bits when run twice, for any shard, and any order of the rows that stages are given."""
 
     def shuffled(made):
         return made.sample(fraction=1.0, shuffle=True, seed=1) if isinstance(made, pl.DataFrame) else made
 
     everything = range(REALIZATIONS)
     for scheme in model.schemes:
-        whole = _all(_each(model, scheme, given, everything))
+        whole = _made(model, scheme, given, everything)
         if (trained := set(whole["history"]["realization"])) != set(range(TRAINED)):
             raise CheckError(f"{scheme.name}: history is of realizations {trained}, must be of 0 to {TRAINED - 1}")
-        again = _all(_each(model, scheme, given, everything))
-        _same(whole, again, f"{scheme.name}: run twice, it differs; draw by `pwfl.streams` alone")
-        mixed = _all(_each(model, scheme, given, everything, mix=shuffled))
+        mixed = _made(model, scheme, given, everything, mix=shuffled)
+        if _differing(whole, mixed):
+            again = _made(model, scheme, given, everything)
+            _check_same(whole, again, f"{scheme.name}: run twice, it differs; draw by `pwfl.streams` alone")
+        _check_same(whole, mixed, f"{scheme.name}: depends on the order of the rows that a stage is handed")
         _check_spent(scheme, whole)
-        _same(whole, mixed, f"{scheme.name}: depends on the order of the rows that a stage is handed")
         for realization in everything:
-            alone = _all(_each(model, scheme, given, range(realization, realization + 1)))
+            alone = _made(model, scheme, given, range(realization, realization + 1))
             own = {name: whole[name].filter(realization=realization) for name in alone}
-            _same(own, alone, f"{scheme.name}: realization {realization} depends on the others of its shard")
+            _check_same(own, alone, f"{scheme.name}: realization {realization} depends on the others of its shard")
 
 
-def _check_spent(scheme, found: Tables) -> None:
+def _check_spent(scheme, made: Tables) -> None:
     """After its last round, a training has spent what the outcome says."""
-    history, outcome = found["history"], found["outcome"]
+    history, outcome = made["history"], made["outcome"]
     if "round" not in history.columns:
         return
     costs = ("air_seconds", "transmit_energy_j")
@@ -224,50 +209,44 @@ def _check_spent(scheme, found: Tables) -> None:
             )
 
 
-def _same(expected: Tables, found: Tables, what: str) -> None:
-    for name, frame in expected.items():
-        if not frame.equals(found[name]):
-            raise CheckError(f"{what}: table {name}")
+def _check_same(expected: Tables, made: Tables, what: str) -> None:
+    if differing := _differing(expected, made):
+        raise CheckError(f"{what}: table {differing[0]}")
+
+
+def _differing(expected: Tables, made: Tables) -> list[str]:
+    return [name for name, frame in expected.items() if not frame.equals(made[name])]
 
 
 def _check_draws(model: Scenario, given: dict) -> None:
     """Every draw is of one stage, follows seed and realization, and matters; nothing else is random."""
+    reseeded = model.model_copy(update={"seed": model.seed + 1})
     for scheme in model.schemes:
         purposes: dict[str, str] = {}
         with loosened(set()) as asked:
             fixed = _drawn(model, scheme, given, asked, purposes)
-        for stage, found in fixed.items():
-            for name, frame in found.items():
-                first, second = (frame.filter(realization=r).drop("realization") for r in (0, 1))
-                if not first.equals(second):
-                    raise CheckError(
-                        f"{scheme.name}: table {name} of {stage} differs from realization to realization though all of "
-                        "`streams` was held fixed: draw by `pwfl.streams` alone"
-                    )
+        for stage, made in fixed.items():
+            if differing := _differing(_of(made, 0), _of(made, 1)):
+                raise CheckError(
+                    f"{scheme.name}: table {differing[0]} of {stage} differs from realization to realization though "
+                    "all of `streams` was held fixed: draw by `pwfl.streams` alone"
+                )
+        inputs = given | {name: frame for made in fixed.values() for name, frame in made.items()}
         for purpose, stage in purposes.items():
-            with loosened({purpose}) as asked:
-                found = _drawn(model, scheme, given, asked, {})[stage]
-            other = model.model_copy(update={"seed": model.seed + 1})
-            with loosened({purpose}) as asked:
-                reseeded = _drawn(other, scheme, given, asked, {})[stage]
-            for what, one, two in (
-                ("realization", _of(found, 0), _of(found, 1)),
-                ("seed", _of(found, 0), _of(reseeded, 0)),
-            ):
-                if all(frame.equals(two[name]) for name, frame in one.items()):
+            with loosened({purpose}):
+                made, other = (_made(each, scheme, inputs, range(TRAINED), [stage]) for each in (model, reseeded))
+            first = _of(made, 0)
+            for what, changed in (("realization", _of(made, 1)), ("seed", _of(other, 0))):
+                if not _differing(first, changed):
                     raise CheckError(
                         f"{scheme.name}: the draw {purpose!r} changes nothing of {stage} from {what} to {what}: it "
                         f"does not follow the {what}, or what is drawn is not used"
                     )
 
 
-def _of(found: Tables, realization: int) -> Tables:
-    return {name: frame.filter(realization=realization).drop("realization") for name, frame in found.items()}
-
-
 def _drawn(model: Scenario, scheme, given: dict, asked: set[str], purposes: dict[str, str]) -> dict[str, Tables]:
     """The tables of each stage that draws; `purposes` learns which stage draws for which purpose."""
-    found: dict[str, Tables] = {}
+    found = {}
     for stage, made in _each(model, scheme, given, range(TRAINED), DRAWING):
         found[stage] = made
         for purpose in sorted(asked):
@@ -280,34 +259,31 @@ def _drawn(model: Scenario, scheme, given: dict, asked: set[str], purposes: dict
     return found
 
 
+def _of(made: Tables, realization: int) -> Tables:
+    return {name: frame.filter(realization=realization).drop("realization") for name, frame in made.items()}
+
+
 @contextmanager
 def loosened(loose: set[str]) -> Iterator[set[str]]:
     """All draws held fixed but those of some purposes; yields the set of the purposes that are asked for.
 
     Purposes that differ by numbers after a slash (of rounds, say) are one.
     """
-    original = {name: getattr(streams, name) for name in ("uniforms", "generator", "key")}
     asked: set[str] = set()
 
-    def follows(purpose: str) -> bool:
-        asked.add(kind := re.sub(r"/\d+", "", purpose))
-        return kind in loose
+    def held(draw: Callable) -> Callable:
+        def drawn(seed, purpose, which, *shape):
+            asked.add(kind := re.sub(r"/\d+", "", purpose))
+            if kind in loose:
+                return draw(seed, purpose, which, *shape)
+            if isinstance(which, range):
+                return np.repeat(draw(1, purpose, range(1), *shape), len(which), axis=0)
+            return draw(1, purpose, 0)
 
-    def uniforms(seed, purpose, realizations, shape):
-        if follows(purpose):
-            return original["uniforms"](seed, purpose, realizations, shape)
-        return np.repeat(original["uniforms"](1, purpose, range(1), shape), len(realizations), axis=0)
+        return drawn
 
-    def one(draw):
-        return lambda seed, purpose, realization: draw(
-            *((seed, purpose, realization) if follows(purpose) else (1, purpose, 0))
-        )
-
-    with (
-        mock.patch.object(streams, "uniforms", uniforms),
-        mock.patch.object(streams, "generator", one(original["generator"])),
-        mock.patch.object(streams, "key", one(original["key"])),
-    ):
+    draws = ("uniforms", "generator", "key")
+    with mock.patch.multiple(streams, **{name: held(getattr(streams, name)) for name in draws}):
         yield asked
 
 
@@ -322,43 +298,41 @@ def _check_accounting(model: Scenario, given: dict) -> None:
     deltas = (1e-3, 1e-8) if privacy is not None and "delta" in type(privacy).model_fields else ()
     changed = [model.model_copy(update={"privacy": privacy.model_copy(update={"delta": delta})}) for delta in deltas]
     for scheme in model.schemes:
-        found = _all(_each(model, scheme, given, range(REALIZATIONS), BEFORE_TRAINING))
-        epsilon = found["outcome"]
-        for delta, other in zip(deltas, changed, strict=True):
-            outcome = _all(_each(other, scheme, given, range(REALIZATIONS), BEFORE_TRAINING))["outcome"]
-            if set(outcome["delta"]) != {delta}:
-                raise CheckError(f"{scheme.name}: outcome states delta {set(outcome['delta'])}, must be {delta}")
+        made, *others = (_made(each, scheme, given, range(REALIZATIONS), BEFORE_TRAINING) for each in (model, *changed))
+        for delta, other in zip(deltas, others, strict=True):
+            if (stated := set(other["outcome"]["delta"])) != {delta}:
+                raise CheckError(f"{scheme.name}: outcome states delta {stated}, must be {delta}")
         if deltas:
-            large, small = (_outcome(other, found)["epsilon_exact"] for other in changed)
+            large, small = (_exact_epsilon(other, made) for other in changed)
             both = large.is_finite() & small.is_finite()
             if not (large < small).filter(both).all() or (both.any() and large.equals(small)):
                 raise CheckError(f"{scheme.name}: epsilon_exact does not grow as delta falls, of the same noise")
-        quiet = found | {"noise": found["noise"].with_columns(**{c: pl.lit(v) for c, v in without_noise.items()})}
-        without = _outcome(model, quiet)["epsilon_exact"]
+        quiet = made["noise"].with_columns(**{column: pl.lit(value) for column, value in without_noise.items()})
+        without = _exact_epsilon(model, made | {"noise": quiet})
         if not without.is_infinite().fill_null(True).all():
             raise CheckError(
                 f"{scheme.name}: epsilon_exact is {without.to_list()} where no noise is added; must be infinite "
-                f"(with noise: {epsilon['epsilon_exact'].to_list()}); does `zero_noise_values` of the catalog name "
-                "all noise that the guarantee counts?"
+                f"(with noise: {made['outcome']['epsilon_exact'].to_list()}); does `zero_noise_values` of the catalog "
+                "name all noise that the guarantee counts?"
             )
 
 
-def _outcome(model: Scenario, found: Tables) -> pl.DataFrame:
-    """The table `outcome` of tables that no scenario need lead to."""
-    return execution.execute(Task("account", model.of_stage("account")), found)["outcome"]
+def _exact_epsilon(model: Scenario, made: Tables) -> pl.Series:
+    """What the account states of tables that no scenario need lead to."""
+    return execution.execute(Task("account", model.of_stage("account")), made)["outcome"]["epsilon_exact"]
 
 
 def _check_report(model: Scenario) -> None:
     """Tables, figures and claims are those of the catalog, and build with few realizations, and none trained."""
-    catalog, folder = registry.system(model.system).catalog, registry.system(model.system).folder
+    system = registry.system(model.system)
+    catalog, folder = system.catalog, system.folder
     for figure in (*catalog.figures, *catalog.comparison_figures):
         if not (folder / "captions" / f"{figure}.rst").is_file():
             raise CheckError(f"figure {figure}: has no caption {folder.name}/captions/{figure}.rst")
     one = model.model_copy(update={"realizations": 1, "training_realizations": 1})
-    for case, trained in ((model, True), (one, True), (one, False)):
-        stages = stage_tables(case)
-        if not trained:
-            stages["history"] = stages["history"].clear()
+    few = stage_tables(one)
+    untrained = few | {"history": few["history"].clear()}
+    for case, stages in ((model, stage_tables(model)), (one, few), (one, untrained)):
         scenario = case.of_stage(REPORT)
         found = build.summarize(scenario, stages)
         wanted = {*catalog.tables, *COMMON_TABLES}
@@ -367,9 +341,10 @@ def _check_report(model: Scenario) -> None:
                 f"summarize and the catalog differ: summarize lacks {sorted(wanted - set(found)) or 'nothing'}, the "
                 f"catalog lacks {sorted(set(found) - wanted) or 'nothing'}"
             )
-        for figure, needed in scenario_figures(catalog).items():
-            chart = build.figure(scenario, figure, {name: stages[name] for name in needed})
-            _save(chart)
+        charts = [
+            build.figure(scenario, figure, {name: stages[name] for name in needed})
+            for figure, needed in scenario_figures(catalog).items()
+        ]
         study = {
             name: {"scenario": case.part(), "point": Point("swept", {"seed": seed})} | found
             for seed, name in enumerate(("one", "two"))
@@ -377,13 +352,13 @@ def _check_report(model: Scenario) -> None:
         claims = build.compare(study)["claims"]
         if strange := set(claims["holds"]) - {"yes", "no", "open"}:
             raise CheckError(f"claims: holds is {strange}, must be yes, no or open")
-        for figure in compared(catalog, swept=True):
-            _save(build.comparison_figure(model.system, figure, study))
-
-
-def _save(chart) -> None:
-    with TemporaryDirectory() as folder:
-        theme.save(chart, {kind: str(Path(folder, f"figure.{kind}")) for kind in ("json", "png", "svg")})
+        figures = compared(catalog, swept=True)
+        charts += [build.comparison_figure(model.system, figure, study) for figure in figures]
+        for chart in charts if case is model else ():
+            with TemporaryDirectory() as folder:
+                theme.save(chart, {kind: str(Path(folder, f"figure.{kind}")) for kind in ("json", "png", "svg")})
+        for chart in charts if case is not model else ():
+            chart.save(StringIO(), format="svg")
 
 
 def _stages_by_address(model: Scenario) -> dict[str, set[str]]:
@@ -396,46 +371,39 @@ def _stages_by_address(model: Scenario) -> dict[str, set[str]]:
     return found | {REPORT: {str(model.of_stage(REPORT))}}
 
 
-def _changed(model: Scenario, path: tuple[str, ...], field) -> tuple[object, Scenario] | None:
+def _changed(model: Scenario, path: tuple[str, ...], annotation) -> tuple[object, Scenario]:
     """Another value of a parameter, and the scenario with it; the first that the model takes."""
-    base = model.model_dump()
-    section = base
+    section = changed = model.model_dump()
     for key in path[:-1]:
         section = section[key]
     old = section[path[-1]]
-    for value in _others(old, field.annotation):
-        if value == old:
-            continue
+    for value in _others(old, annotation):
         section[path[-1]] = value
-        try:
-            return value, resolve(base, {})
-        except ScenarioError:
-            continue
-    return None
+        with suppress(ScenarioError):
+            if value != old:
+                return value, resolve(changed, {})
+    raise CheckError(f"{'.'.join(path)}: no other value was found that the tiny scenario may have")
 
 
 def _others(value, annotation) -> Iterator:
-    """Values near a parameter's, for the first that is valid."""
-    if get_origin(annotation) is not None:
-        for choice in get_args(annotation):
-            if isinstance(choice, str) and choice != value:
-                yield choice
-    if isinstance(value, bool):
-        yield not value
-    elif isinstance(value, int | float):
-        for factor in (1.1, 0.9, 1.5, 0.5, 2.0):
-            yield type(value)(value * factor)
-        yield from (value + 1, value - 1, type(value)(0), type(value)(1), value + type(value)(0.001))
-    elif isinstance(value, str):
-        yield f"{value}2"
-    elif isinstance(value, list) and value:
-        yield value[:-1]
-        for other in _others(value[-1], None):
-            yield [*value[:-1], other]
-    elif isinstance(value, list):
-        yield from ([1], [1.0], [0.5], [3, 3, 3])
-    elif value is None:
-        yield from (0.5, 1, 1000, __file__)  # a file that there is, as addresses may depend on its content
+    """Values near a parameter's, for the first that is valid; the value itself may be among them."""
+    yield from (choice for choice in get_args(annotation) if isinstance(choice, str))
+    match value:
+        case bool():
+            yield not value
+        case int() | float():
+            kind = type(value)
+            yield from (kind(value * factor) for factor in (1.1, 0.9, 1.5, 0.5, 2.0))
+            yield from (value + 1, value - 1, kind(0), kind(1), value + kind(0.001))
+        case str():
+            yield f"{value}2"
+        case []:
+            yield from ([1], [1.0], [0.5], [3, 3, 3])
+        case [*others, last]:
+            yield others
+            yield from ([*others, other] for other in _others(last, None))
+        case None:
+            yield from (0.5, 1, 1000, __file__)  # a file that there is, as addresses may depend on its content
 
 
 def main(names: list[str]) -> int:

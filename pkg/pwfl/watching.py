@@ -31,14 +31,8 @@ class UnnamedCodeError(AssertionError):
 def watched(scenario: Scenario) -> Iterator[dict[str, set[str]]]:
     """Watch all stages of a scenario, its report, and comparisons of it, that `execution` and `build` run meanwhile.
 
-    Yields
-    ------
-    The modules of pwfl and of the system's package that were entered, by stage; it fills as stages run.
-
-    Raises
-    ------
-    UnnamedCodeError
-        As soon as a stage has entered a function of a module that its description does not name.
+    Yields the modules of pwfl and of the system's package that were entered, by stage; it fills as stages run. Raises
+    UnnamedCodeError as soon as a stage has entered a function of a module that its description does not name.
     """
     seen: dict[str, set[str]] = {}
     own = {fingerprint.SHARED, registry.system(scenario.system).package.partition(".")[0]}
@@ -48,10 +42,11 @@ def watched(scenario: Scenario) -> Iterator[dict[str, set[str]]]:
         def watched_call(*arguments, **options):
             stage = stage_of(*arguments)
             _forget(own, named[stage])
-            with entered(own) as found:
+            with entered(own) as functions:
                 made = call(*arguments, **options)
-            seen.setdefault(stage, set()).update(module for module, _ in found)
-            if strange := sorted(f"{module}.{name}" for module, name in found if module not in named[stage] | UNNAMED):
+            seen.setdefault(stage, set()).update(module for module, _ in functions)
+            known = named[stage] | UNNAMED
+            if strange := sorted(f"{module}.{name}" for module, name in functions if module not in known):
                 raise UnnamedCodeError(
                     f"{stage} runs {', '.join(strange)}, of which its address says nothing, so that an edit would not "
                     "compute anew: let a module of the stage import it, other than for annotations only"

@@ -15,16 +15,13 @@ SAVE_SECONDS = 5.0  # between two saves: writing must not cost more than what a 
 
 
 class Checkpoint:
-    """Histories of finished realizations, in a file beside the job's output.
-
-    The file's name holds the address of the output, which stands for all that the histories depend on.
-    """
+    """Histories of finished realizations, in a file beside the job's output, with the output's address in its name."""
 
     def __init__(self, output: str, description: dict):
         self.saved = float("-inf")
-        self.path = Path(output).with_suffix(f".checkpoint.{description['address']}")
-        shard = Path(output).parent.name
-        self.label = {"table": "checkpoint", "address": description["address"], "realizations": shard}
+        address, shard = description["address"], Path(output).parent.name
+        self.path = Path(output).with_suffix(f".checkpoint.{address}")
+        self.label = {"table": "checkpoint", "address": address, "realizations": shard}
 
     def restore(self) -> dict[int, pl.DataFrame]:
         """The histories saved so far, by realization. Raises DamagedError for a file that is not what was saved."""

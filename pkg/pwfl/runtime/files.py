@@ -13,11 +13,8 @@ from pathlib import Path
 
 @contextmanager
 def whole(path: str) -> Iterator[str]:
-    """A name to write a file under, which becomes `path` when the block ends without an error.
-
-    The name keeps the suffix, by which some libraries tell the format.
-    """
-    partial = Path(path).with_name(f".{os.getpid()}.{Path(path).name}")
+    """A name to write a file under, which becomes `path` when the block ends without an error."""
+    partial = Path(path).with_name(f".{os.getpid()}.{Path(path).name}")  # some libraries tell the format by the suffix
     try:
         yield str(partial)
         os.replace(partial, path)
@@ -26,21 +23,15 @@ def whole(path: str) -> Iterator[str]:
 
 
 def write(save: Callable[[BytesIO], None], path: str) -> None:
-    """Write what `save` puts into a buffer to a file, which appears whole or not at all.
-
-    By way of memory, because where the disk is full Polars may say "transport error" and no more.
-    """
-    buffer = BytesIO()
+    """Write what `save` puts into a buffer to a file, which appears whole or not at all."""
+    buffer = BytesIO()  # where the disk is full Polars may say "transport error" and no more
     save(buffer)
     with whole(path) as partial:
         Path(partial).write_bytes(buffer.getbuffer())
 
 
 def regular(path: str | Path) -> str | Path:
-    """The path, where a regular file is: a device or a pipe may never end.
-
-    Raises OSError where something else is; FileNotFoundError where nothing is.
-    """
+    """The path of a regular file: a device or a pipe may never end. Raises OSError for anything else."""
     try:
         mode = os.stat(path).st_mode
     except ValueError as error:  # of characters that no name has

@@ -14,15 +14,14 @@ SCRIPTS = "scripts"  # the folder of the workflow's scripts, and of their names 
 
 @cache
 def fingerprint(*modules: str) -> str:
-    """Hex digest of the syntax trees, without docstrings, of modules and all they import of their own package and pwfl.
+    """Hex digest of the syntax trees of modules and all they import of their own package and pwfl.
 
     Modules are named in full (`pwfl.systems.multicell.schedule`); scripts of the workflow, whose imports are not
-    followed, as `script` does. Comments, formatting and docstrings do not count, nor does what is imported for type
-    annotations only; other packages' versions are those of `packages`. The digest is the same under all versions of
-    Python that parse the code.
+    followed, as by `script`. Comments, formatting, docstrings and imports for type annotations do not count; `packages`
+    tells versions of other packages. The digest is the same under all versions of Python that parse the code.
     """
     digest = hashlib.sha256()
-    for module in sorted(_closure(modules)):
+    for module in sorted(imports(*modules)):
         digest.update(f"{module}\0{_read(module)[0]}\0".encode())
     return digest.hexdigest()[:16]
 
@@ -30,7 +29,7 @@ def fingerprint(*modules: str) -> str:
 @cache
 def packages(*modules: str) -> dict[str, str]:
     """Versions of the installed distributions that modules, and all they import as `fingerprint` does, import."""
-    names = {name for module in _closure(modules) for name in _read(module)[2]}
+    names = {name for module in imports(*modules) for name in _read(module)[2]}
     return {name: _version(name) for name in sorted(names) if _version(name)}
 
 
@@ -40,14 +39,9 @@ def script(stage: str) -> tuple[str, ...]:
     return (name,) if _path(name) else ()
 
 
+@cache
 def imports(*modules: str) -> frozenset[str]:
     """The modules of their own packages and of pwfl that modules import, directly or not, themselves among them."""
-    return _closure(modules)
-
-
-@cache
-def _closure(modules: tuple[str, ...]) -> frozenset[str]:
-    """The modules, and those that they import of their own packages and pwfl, directly or not."""
     seen, open_ = set(), list(modules)
     while open_:
         module = open_.pop()
@@ -58,26 +52,26 @@ def _closure(modules: tuple[str, ...]) -> frozenset[str]:
 
 
 @cache
-def _read(module: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+def _read(module: str) -> tuple[str, list[str], set[str]]:
     """A module's syntax tree as text, the modules that it imports and count as code, and other packages' names."""
     tree = ast.parse(_path(module).read_text(encoding="utf-8"))
     _strip(tree)
-    if module.startswith(f"{SCRIPTS}/"):
-        return _text(tree), (), ()
-    own, others = {SHARED, module.partition(".")[0]}, []
-    imported = []
-    for node in ast.walk(tree):
+    own, imported, others = {SHARED, module.partition(".")[0]}, [], set()
+    for node in () if module.startswith(f"{SCRIPTS}/") else ast.walk(tree):
+        named = []
         if isinstance(node, ast.Import):
             named = [name.name for name in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             inner = [f"{node.module}.{name.name}" for name in node.names]
             modules = [name for name in inner if node.module.partition(".")[0] in own and _path(name)]
             named = modules if len(modules) == len(inner) else [*modules, node.module]
-        else:
-            continue
-        imported += [name for name in named if name.partition(".")[0] in own]
-        others += [name.partition(".")[0] for name in named if name.partition(".")[0] not in own]
-    return _text(tree), tuple(imported), tuple(others)
+        for name in named:
+            top = name.partition(".")[0]
+            if top in own:
+                imported.append(name)
+            else:
+                others.add(top)
+    return _text(tree), imported, others
 
 
 def _strip(tree: ast.AST) -> None:
@@ -89,11 +83,8 @@ def _strip(tree: ast.AST) -> None:
         kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
         if isinstance(node, kinds) and ast.get_docstring(node) is not None:
             body = body[1:]
-        node.body = [part for part in body if not (isinstance(part, ast.If) and _type_checking(part.test))]
-
-
-def _type_checking(test: ast.expr) -> bool:
-    return isinstance(test, ast.Name) and test.id == "TYPE_CHECKING"
+        of_types = [part for part in body if isinstance(part, ast.If) and ast.unparse(part.test) == "TYPE_CHECKING"]
+        node.body = [part for part in body if part not in of_types]
 
 
 def _text(node) -> str:
@@ -114,18 +105,15 @@ def _path(module: str) -> Path | None:
         path = Path(__file__).parents[3] / module
         return path if path.is_file() else None
     top, *parts = module.split(".")
-    if top == SHARED:
-        folder = Path(__file__).parent.parent
-    else:
+    folder = Path(__file__).parent.parent
+    if top != SHARED:
         spec = find_spec(top)
         if spec is None or not spec.submodule_search_locations:
             return None
         folder = Path(next(iter(spec.submodule_search_locations)))
     base = folder.joinpath(*parts)
-    for path in (base.with_suffix(".py"), base / "__init__.py") if parts else (folder / "__init__.py",):
-        if path.is_file():
-            return path
-    return None
+    places = [base / "__init__.py", *([base.with_suffix(".py")] if parts else [])]
+    return next((path for path in places if path.is_file()), None)
 
 
 @cache
@@ -140,6 +128,4 @@ def _version(name: str) -> str | None:
         return version(distribution[0]) if distribution else None
 
 
-@cache
-def _distributions() -> dict[str, list[str]]:
-    return packages_distributions()
+_distributions = cache(packages_distributions)

@@ -1,9 +1,8 @@
 """Files that are read back: each says where it comes from, and none is taken that was changed, cut or put elsewhere.
 
-What a file says of itself is its *label*, one line of JSON near its end, where the file's format has room for text of
-others: in the metadata of Parquet files, in the comment of .npz files, which other programs read as ever. The label
-begins with a digest of all of the file's bytes, but for its own. So no bit can change unnoticed, whichever it is, and
-nothing is parsed before the digest was found right.
+What a file says of itself is its *label*, one line of JSON near its end, where the format has room for it: in the
+metadata of Parquet files, in the comment of .npz files. It begins with a digest of all of the file's bytes but its own,
+which is checked before anything is parsed. Other programs read the files as ever.
 """
 
 import hashlib
@@ -39,14 +38,9 @@ def damaged(path: str, what: str) -> DamagedError:
 
 
 def write(path: str, label: Mapping, save: Callable[[BinaryIO, str], None]) -> None:
-    """Write a file, which appears whole or not at all.
+    """Write a file, which appears whole or not at all, with its label, values for JSON.
 
-    Parameters
-    ----------
-    label
-        What the file says of itself, for JSON.
-    save
-        Writes the file's content, and the label's text, as it is and once, among the last TAIL bytes.
+    `save` writes the file's content, and the label's text, as it is and once, among the last TAIL bytes.
     """
     text = json.dumps({"sha256": "0" * DIGITS, **label})
     with files.whole(path) as partial, open(partial, "w+b") as file:
@@ -59,17 +53,9 @@ def write(path: str, label: Mapping, save: Callable[[BinaryIO, str], None]) -> N
 
 
 def read(path: str, expected: Mapping, load: Callable[[BinaryIO], Kept]) -> Kept:
-    """What `load` makes of a file that `write` wrote.
+    """What `load` makes of a file that `write` wrote, whose label must say what is `expected`, among other things.
 
-    Parameters
-    ----------
-    expected
-        What its label must say, among other things.
-
-    Raises
-    ------
-    DamagedError
-        For a file that cannot be read, is not what was written, or belongs elsewhere.
+    Raises DamagedError for a file that cannot be read, is not what was written, or belongs elsewhere.
     """
     try:
         with open(path, "rb") as file:
@@ -83,8 +69,8 @@ def read(path: str, expected: Mapping, load: Callable[[BinaryIO], Kept]) -> Kept
             file.seek(place - len(SEAL))
             label, _ = json.JSONDecoder().raw_decode(file.read(TAIL).decode("latin-1"))
             for what, wanted in expected.items():
-                if (found := label.get(what)) != wanted:
-                    raise damaged(path, f"it holds {what} {found}, must be {wanted}")
+                if (held := label.get(what)) != wanted:
+                    raise damaged(path, f"it holds {what} {held}, must be {wanted}")
             file.seek(0)
             return load(file)
     except OSError as error:
@@ -124,8 +110,8 @@ def read_arrays(path: str, names: Iterable[str], expected: Mapping) -> tuple[np.
     """Read some of the arrays that `write_arrays` wrote; see `read`."""
 
     def load(file: BinaryIO) -> tuple[np.ndarray, ...]:
-        with np.load(file) as found:
-            return tuple(found[name] for name in names)
+        with np.load(file) as arrays:
+            return tuple(arrays[name] for name in names)
 
     return read(path, expected, load)
 
@@ -134,8 +120,8 @@ def _place(file: BinaryIO) -> int:
     """Where the digest begins in a file; negative where there is none."""
     start = max(file.seek(0, 2) - TAIL, 0)
     file.seek(start)
-    found = file.read().rfind(SEAL)
-    return start + found + len(SEAL) if found >= 0 else -1
+    seal = file.read().rfind(SEAL)
+    return start + seal + len(SEAL) if seal >= 0 else -1
 
 
 def _digest(file: BinaryIO, place: int) -> bytes:

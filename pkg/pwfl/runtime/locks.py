@@ -1,7 +1,7 @@
 """One run at a time on a scenario: a lock that lives as long as the process that holds it.
 
-Snakemake's own lock is a file, which `--unlock` removes whether its owner is dead or at work; two runs would then
-write the same files. The operating system lets go of this one when its process ends, however it ends.
+Snakemake's own lock is a file, which `--unlock` removes whether its owner is dead or at work. The operating system lets
+go of this one when its process ends, however it ends.
 """
 
 import errno
@@ -16,12 +16,9 @@ class BusyError(RuntimeError):
 
 
 def hold(names: list[str], folder: str) -> None:
-    """Lock each name for the life of this process, by files in a folder. Raises BusyError where another one does.
-
-    The files stay open, as closing one would give its lock back.
-    """
+    """Lock each name for the life of this process, by files in a folder. Raises BusyError where another one does."""
     Path(folder).mkdir(parents=True, exist_ok=True)
-    for name in names:
+    for name in names:  # whose files stay open, as closing one would give its lock back
         file = os.open(Path(folder, f"{name}.lock"), os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

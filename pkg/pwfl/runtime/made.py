@@ -1,7 +1,7 @@
 """What a job of the report made, and out of what: a record beside its files, by which alone they are made anew or not.
 
-Reports lie under fixed names, so a name does not say what a file is of, as an address does. A record does: it holds a
-digest of all that the job's result depends on, and one of each file. Files' times play no part.
+Reports lie under fixed names, which do not say what a file is of. A record does: it holds a digest of all that the
+job's result depends on, and one of each file. Files' times play no part.
 """
 
 import hashlib
@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from pwfl.runtime.files import whole
+from pwfl.runtime.files import write
 from pwfl.runtime.kept import damaged
 
 FOLDER = ".made"  # of the records, beside the files
@@ -27,25 +27,18 @@ def record(path: str, depends: Mapping, files: Iterable[str]) -> None:
         "upstream": depends.get("upstream", {}),
         "files": {Path(file).name: _sha256(Path(file).read_bytes()) for file in files},
     }
-    text = json.dumps(held | {"content": digest(held)}, indent=1)
+    text = json.dumps(held | {"content": digest(held)}, indent=1) + "\n"
     Path(path).parent.mkdir(exist_ok=True)
-    with whole(path) as partial:
-        Path(partial).write_text(text + "\n", encoding="utf-8")
+    write(lambda buffer: buffer.write(text.encode()), path)
 
 
 def is_of(path: str, depends: Mapping) -> bool:
-    """Whether the record at `path` is of these dependencies, and the files that it lists are as they were written.
-
-    A file that is not there does not count: to make what is missing is the workflow's business.
-    """
+    """Whether the record at `path` is of these dependencies, and those of its files that are there are as written."""
     held, folder = _held(path), Path(path).parent.parent
     if held is None or held["depends"] != digest(depends):
         return False
-    return all(
-        _sha256(file.read_bytes()) == written
-        for name, written in held["files"].items()
-        if (file := folder / name).is_file()
-    )
+    files = {folder / name: written for name, written in held["files"].items()}
+    return all(_sha256(file.read_bytes()) == written for file, written in files.items() if file.is_file())
 
 
 def upstream(path: str) -> dict:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from pwfl.runtime.files import content, whole
+from pwfl.runtime.files import content, write
 from pwfl.runtime.fingerprint import fingerprint, packages
 
 DIGITS = 12  # of an address
@@ -49,24 +49,19 @@ def check_contents(description: dict, paths: dict[str, str]) -> None:
 
 
 def explain(description: dict, path: str) -> None:
-    """Write a description beside its address's folders as YAML, for people, where it does not stand as it should.
-
-    `path` is a file of the address.
-    """
+    """Write a description, as YAML, for people, into the folder of its address, of which `path` is a file."""
     home = next(parent for parent in Path(path).parents if parent.name == description["address"])
     text = yaml.safe_dump(description, sort_keys=False).encode()
     place = home / "description.yaml"
     if not place.is_file() or place.read_bytes() != text:
-        with whole(str(place)) as partial:
-            Path(partial).write_bytes(text)
+        write(lambda buffer: buffer.write(text), str(place))
 
 
 def write_addresses(rows: list[list[str]], path: str) -> None:
     """Write rows of scheme, stage, address and folder to a CSV file."""
     buffer = StringIO(newline="")
     csv.writer(buffer, lineterminator="\n").writerows([["scheme", "stage", "address", "folder"], *rows])
-    with whole(path) as partial:
-        Path(partial).write_text(buffer.getvalue(), encoding="utf-8")
+    write(lambda file: file.write(buffer.getvalue().encode()), path)
 
 
 def read_addresses(content: bytes) -> dict[str, dict[str, str]]:

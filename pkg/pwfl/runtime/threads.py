@@ -1,7 +1,6 @@
 """One thread, wherever results are promised to the bit: a sum that threads share is added up in another order.
 
-TensorFlow's kernels by oneDNN and by Eigen, too, add up in different orders. So neither how many threads there are is
-taken from the environment, nor which kernels.
+So do TensorFlow's kernels by oneDNN and by Eigen: neither threads nor kernels are taken from the environment.
 """
 
 import os
@@ -21,11 +20,8 @@ def one_of_blas() -> threadpool_limits:
 
 
 def before_tensorflow() -> None:
-    """Set in the environment what TensorFlow reads when it is imported and first used.
-
-    Nothing where it is imported already: what it read then cannot be told from what stands there now.
-    """
-    if "tensorflow" not in sys.modules:
+    """Set in the environment what TensorFlow reads when it is imported and first used."""
+    if "tensorflow" not in sys.modules:  # else what it read then could not be told from what stands there now
         os.environ |= {INSIDE: "1", BETWEEN: "1"}
         os.environ.pop(KERNELS, None)
 

@@ -1,7 +1,7 @@
 """A job ends when the Snakemake that started it does, whatever it is doing then.
 
-A killed Snakemake leaves its jobs behind, and they would go on writing where the resumed run writes. So each process of
-Snakemake hands over its number, and a job's script, before it imports anything else, has itself watched.
+A killed Snakemake leaves its jobs behind, and they would go on writing where the resumed run writes. So Snakemake tells
+its process number, and a job's script, before it imports anything else, has itself watched.
 """
 
 import atexit
@@ -10,6 +10,7 @@ import select
 import signal
 import sys
 import threading
+from contextlib import suppress
 
 import psutil
 
@@ -25,8 +26,8 @@ def hand_over() -> None:
 def start() -> None:
     """End this process now if the Snakemake that started it is gone, and as soon as it will be.
 
-    The watcher is a process beside this one: a thread would wait for the interpreter's lock, which some solvers of
-    linear algebra hold for minutes. It kills, and ends with this process. Outside of a workflow nothing is watched.
+    The watcher is a process: a thread would wait for the interpreter's lock, which some solvers hold for minutes. It
+    ends with this process. Outside of a workflow nothing is watched.
     """
     if VARIABLE not in os.environ:
         return
@@ -46,10 +47,7 @@ def start() -> None:
 
 
 def answer_in_a_thread() -> None:
-    """Have a TERM answered by a thread, with the handler that there is.
-
-    Snakemake's takes a lock; where the signal arrives while the main thread holds it, both would wait forever.
-    """
+    """Have a TERM answered by a thread: Snakemake's handler takes a lock that the main thread may hold."""
     handler = signal.getsignal(signal.SIGTERM)
     if callable(handler):
         signal.signal(signal.SIGTERM, lambda *told: threading.Thread(target=handler, args=told).start())
@@ -65,21 +63,16 @@ def _watch(job: int, workflow: int, pipe: int) -> None:
 
 
 def _end(watcher: int, pipe: int) -> None:
-    """Let the watcher end, and see it off: who becomes its parent may not."""
-    os.close(pipe)
-    os.waitpid(watcher, 0)
+    os.close(pipe)  # so that the watcher ends
+    os.waitpid(watcher, 0)  # who becomes its parent may not see it off
 
 
 def _descends(process: int, ancestor: int) -> bool:
-    """Whether a process was started by another one, directly or not, that still lives.
-
-    Who loses its parent gets another one, so no start times need be compared, which follow a clock that is set.
-    """
-    try:
+    """Whether a process was started by another one, directly or not, that still lives."""
+    # Who loses its parent gets another one, so no start times need be compared, which follow a clock that is set.
+    with suppress(psutil.NoSuchProcess):
         while process > 1:
             process = psutil.Process(process).ppid()
             if process == ancestor:
                 return True
-    except psutil.NoSuchProcess:
-        pass
     return False

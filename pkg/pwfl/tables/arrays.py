@@ -9,22 +9,10 @@ from pwfl.tables.contract import TableError
 
 
 def to_array(frame: pl.DataFrame, column: str, *keys: str) -> np.ndarray:
-    """A column as an array with an axis for each key, whatever the order of the rows; null is NaN.
+    """A column as an array with an axis for each key, whose values increase along it; null is NaN.
 
-    Parameters
-    ----------
-    column
-        The column of the array's values.
-    keys
-        Columns of keys. Along its axis each has its values in increasing order.
+    Raises TableError if the rows, in whichever order, are not one for each combination of the keys' values.
 
-    Raises
-    ------
-    TableError
-        If the rows are not one for each combination of the keys' values.
-
-    Examples
-    --------
     >>> frame = pl.DataFrame({"realization": [1, 0, 0, 1], "user": [1, 0, 1, 0], "power_w": [4.0, 1.0, 2.0, 3.0]})
     >>> to_array(frame, "power_w", "realization", "user")
     array([[1., 2.],
@@ -51,22 +39,16 @@ def _along(key: pl.Series, axis: int, shape: tuple[int, ...]) -> bool:
 def to_table(keys: Mapping[str, Sequence[int]], **columns) -> pl.DataFrame:
     """A table with a row for each combination of the keys' values, of arrays with an axis for each key.
 
-    Parameters
-    ----------
-    keys
-        Names of the keys' columns, and the values along each axis.
-    columns
-        Arrays of that shape, or numbers that stand in all rows; NaN stays NaN.
+    `keys` names the keys' columns, with the values along each axis; columns may also be numbers that stand in all rows.
+    NaN stays NaN.
 
-    Examples
-    --------
     >>> to_table({"realization": range(3, 5), "user": range(2)}, power_w=np.array([[1.0, 2.0], [3.0, 4.0]])).rows()
     [(3, 0, 1.0), (3, 1, 2.0), (4, 0, 3.0), (4, 1, 4.0)]
     """
     shape = tuple(len(values) for values in keys.values())
     axes = np.meshgrid(*(np.asarray(values) for values in keys.values()), indexing="ij")
-    found = {name: axis.ravel() for name, axis in zip(keys, axes, strict=True)}
-    return pl.DataFrame(found | {name: np.broadcast_to(values, shape).ravel() for name, values in columns.items()})
+    arrays = dict(zip(keys, axes, strict=True)) | columns
+    return pl.DataFrame({name: np.broadcast_to(values, shape).ravel() for name, values in arrays.items()})
 
 
 def beside(left: pl.DataFrame, right: pl.DataFrame, *keys: str) -> pl.DataFrame:
@@ -74,8 +56,6 @@ def beside(left: pl.DataFrame, right: pl.DataFrame, *keys: str) -> pl.DataFrame:
 
     Raises TableError where the other table lacks a row, or has two for one.
 
-    Examples
-    --------
     >>> users = pl.DataFrame({"user": [0, 1], "samples": [10, 20]})
     >>> beside(users, pl.DataFrame({"user": [1, 0], "noise_std": [0.2, 0.1]}), "user")["noise_std"].to_list()
     [0.1, 0.2]

@@ -1,15 +1,13 @@
-"""What a table must be: its schema, and the order of its rows.
+"""What a table must be: its schema, and the order of its rows; what the schemas of several systems share.
 
-Each system's schemas stand in its module `tables`, a class for each table, named as it is (`schedule_status`:
-`ScheduleStatus`). Here is what the schemas of several systems share, and the check.
+A system's schemas stand in its module `tables`, a class for each table, named as it is (`schedule_status`:
+`ScheduleStatus`).
 """
 
 import dataframely as dy
 import polars as pl
 
 from pwfl.systems import registry
-
-AUDIT_STATUSES = ("consistent", "violated", "no_noise", "nobody_sends")
 
 
 class TableError(ValueError):
@@ -24,9 +22,9 @@ def schema(system: str, table: str) -> type[dy.Schema]:
 
 
 def checked(frame: pl.DataFrame, kind: type[dy.Schema], place: str) -> pl.DataFrame:
-    """The schema's columns of a table whose columns, types, bounds and keys hold; rows lie in their keys' order.
+    """The schema's columns of a table, which has its columns, types, bounds, keys and order of rows.
 
-    Raises TableError, which says that the table at `place` does not.
+    Raises TableError, which names the table's `place`, where it does not.
     """
     for name, column in kind.columns().items():
         if name not in frame.columns:
@@ -43,10 +41,7 @@ def checked(frame: pl.DataFrame, kind: type[dy.Schema], place: str) -> pl.DataFr
 
 
 def ordered(frame: pl.DataFrame, kind: type[dy.Schema], place: str) -> pl.DataFrame:
-    """A table with its rows in the order of the schema's keys, whichever way it came about.
-
-    Raises TableError where keys stand twice.
-    """
+    """A table with its rows in the order of the schema's keys. Raises TableError where two rows have the same keys."""
     keys, order = kind.primary_key(), _order(kind)
     if not _in_order(frame, order):
         frame = frame.sort(order, maintain_order=True)
@@ -58,16 +53,11 @@ def ordered(frame: pl.DataFrame, kind: type[dy.Schema], place: str) -> pl.DataFr
 
 
 def finished(frame: pl.DataFrame, table: str, system: str, place: str = "") -> pl.DataFrame:
-    """A stage's table as it is written: the schema's columns and types, checked, in the order of its keys.
+    """A stage's table as it is written: with the schema's columns alone, cast to its types, in the order of its keys.
 
-    Raises TableError, which names the table or its `place`, where it violates its schema.
+    Raises TableError, which names the `place` or else the table, where it violates its schema.
     """
     kind, place = schema(system, table), place or table
-    return checked(ordered(widened(frame, kind, place), kind, place), kind, place)
-
-
-def widened(frame: pl.DataFrame, kind: type[dy.Schema], place: str) -> pl.DataFrame:
-    """A table with the schema's columns, cast to the schema's types. Raises TableError, which names its `place`."""
     if missing := [name for name in kind.columns() if name not in frame.columns]:
         raise TableError(f"{place}: lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}")
     columns = []
@@ -76,7 +66,7 @@ def widened(frame: pl.DataFrame, kind: type[dy.Schema], place: str) -> pl.DataFr
             columns.append(frame[name].cast(column.dtype))
         except pl.exceptions.PolarsError as error:
             raise TableError(f"{place}: column {name!r} cannot be what its schema says: {error}") from None
-    return pl.DataFrame(columns)
+    return checked(ordered(pl.DataFrame(columns), kind, place), kind, place)
 
 
 def _order(kind: type[dy.Schema]) -> list[str]:
@@ -97,6 +87,11 @@ def key(description: str) -> dy.Int64:
 def epsilon(description: str, nullable: bool = False) -> dy.Float64:
     """A column of guarantees: infinite where there is none."""
     return dy.Float64(nullable=nullable, min=0, allow_inf=True, description=description)
+
+
+def amount(description: str, **limits) -> dy.Float64:
+    """A column of amounts, where there are any."""
+    return dy.Float64(nullable=True, min=0, description=description, **limits)
 
 
 class PerRealization(dy.Schema):
@@ -126,60 +121,44 @@ class PerUserRound(PerRound):
 class Outcome(PerRealization):
     """What each system's outcome says of a realization: its guarantee and its cost, under which terms."""
 
-    samples = dy.Int64(nullable=False, min=1, description="training records of all users")
-    rounds = dy.Int64(nullable=False, min=1)
+    samples = dy.Int64(min=1, description="training records of all users")
+    rounds = dy.Int64(min=1)
     epsilon_exact = epsilon("of the worst record, after all rounds, at delta; null: nobody sends", nullable=True)
     epsilon_server = epsilon("the same against all that the system's own server receives", nullable=True)
     guaranteed = dy.Bool(
-        nullable=False,
         description="epsilon_server is proved and needs no assumption: all bounds are enforced, users add noise, and "
-        "nothing that the server could infer is taken to stay hidden",
+        "nothing that the server could infer is taken to stay hidden"
     )
-    delta = dy.Float64(nullable=False, min=0, max_exclusive=1)
-    channel_uses = dy.Float64(nullable=True, min=0, description="symbols on air, all rounds; null: training decides")
-    air_seconds = dy.Float64(
-        nullable=True,
-        min=0,
-        description="seconds on air, all rounds, each as long as its slowest upload; null: no radio model, or training "
-        "decides",
+    delta = dy.Float64(min=0, max_exclusive=1)
+    channel_uses = amount("symbols on air, all rounds; null: training decides")
+    air_seconds = amount(
+        "seconds on air, all rounds, each as long as its slowest upload; null: no radio model, or training decides"
     )
-    transmit_energy_j = dy.Float64(
-        nullable=True, min=0, allow_inf=True, description="of all users, all rounds; null: no unit, or training decides"
+    transmit_energy_j = amount("of all users, all rounds; null: no unit, or training decides", allow_inf=True)
+    link_budget = dy.String(description="what that energy is counted over: comparable within it")
+    local_steps = amount(
+        "gradients of a user in a round that it takes part in, mean; null: training decides, or nobody takes part"
     )
-    link_budget = dy.String(nullable=False, description="what that energy is counted over: comparable within it")
-    local_steps = dy.Float64(
-        nullable=True,
-        min=0,
-        description="gradients of a user in a round that it takes part in, mean; null: training "
-        "decides, or nobody takes part",
-    )
-    accuracy_of = dy.String(nullable=False, description="the model that accuracies are of")
-    unit = dy.String(nullable=False)
-    neighbouring_relation = dy.String(nullable=False)
-    sampling = dy.String(nullable=False)
-    observer = dy.String(nullable=False)
-    guarantee = dy.String(nullable=False)
+    accuracy_of = dy.String(description="the model that accuracies are of")
+    unit = dy.String()
+    neighbouring_relation = dy.String()
+    sampling = dy.String()
+    observer = dy.String()
+    guarantee = dy.String()
 
 
 def of_users(description: str) -> dy.Float64:
     """A column of what test accuracies by label come to, weighted by users' shares of labels."""
-    return dy.Float64(
-        nullable=True,
-        min=0,
-        max=1,
-        description=f"{description}, by their shares of labels; null: not evaluated, or a label has no test sample",
+    return amount(
+        f"{description}, by their shares of labels; null: not evaluated, or a label has no test sample", max=1
     )
 
 
 class History(PerRealization):
     """What each system's history says: what a training has spent by the end of a row's round."""
 
-    air_seconds_so_far = dy.Float64(
-        nullable=True, min=0, description="the part of the outcome's air_seconds; null: no radio model"
-    )
-    transmit_energy_j_so_far = dy.Float64(
-        nullable=True, min=0, allow_inf=True, description="the part of the outcome's transmit_energy_j; null: no unit"
-    )
+    air_seconds_so_far = amount("the part of the outcome's air_seconds; null: no radio model")
+    transmit_energy_j_so_far = amount("the part of the outcome's transmit_energy_j; null: no unit", allow_inf=True)
 
 
 class UserHistory(History):
@@ -190,14 +169,9 @@ class UserHistory(History):
     user_accuracy_worst_tenth = of_users("mean of the worst tenth of users, rounded up")
 
 
-def clipped_share():
+def clipped_share() -> dy.Float64:
     """The column of a history that says how much was clipped."""
-    return dy.Float64(
-        nullable=True,
-        min=0,
-        max=1,
-        description="share of the clipped gradients among those of the rounds since the row before; null: none",
-    )
+    return amount("share of the clipped gradients among those of the rounds since the row before; null: none", max=1)
 
 
 class Audit(dy.Schema):
@@ -206,9 +180,9 @@ class Audit(dy.Schema):
     realization = key("the one whose worst record is worst off")
     observer = dy.String(primary_key=True, description="what is tested: the messages that it sees")
     test = dy.String(primary_key=True, description="of what")
-    status = dy.Enum(AUDIT_STATUSES, nullable=False)
-    draws = dy.Int64(nullable=False, min=0, description="numbers that the test is made on")
-    delta = dy.Float64(nullable=False, min=0, max_exclusive=1)
+    status = dy.Enum(("consistent", "violated", "no_noise", "nobody_sends"))
+    draws = dy.Int64(min=0, description="numbers that the test is made on")
+    delta = dy.Float64(min=0, max_exclusive=1)
     epsilon = epsilon("stated of the observer; null: nobody sends", nullable=True)
     stated = dy.Float64(nullable=True, description="what is measured, if all is as stated; null: nothing to test")
     measured = dy.Float64(nullable=True)
@@ -220,15 +194,15 @@ class Audit(dy.Schema):
         description="the smallest fault that is seen with probability `power`: by which share a sensitivity or signal "
         "is too large, or noise too small; a correlation; a mean in deviations; a distance of distribution functions",
     )
-    false_alarm = dy.Float64(nullable=False, min=0, max=1, description="probability that what is right is violated")
-    power = dy.Float64(nullable=False, min=0, max=1)
+    false_alarm = dy.Float64(min=0, max=1, description="probability that what is right is violated")
+    power = dy.Float64(min=0, max=1)
 
 
 class Holdings(PerUser):
     """Who holds what (`train`), the same for all schemes; of a system whose users hold no samples, nothing."""
 
     label = key("class of the samples")
-    samples = dy.Int64(nullable=False, min=1, description="training samples of the label that the user holds")
+    samples = dy.Int64(min=1, description="training samples of the label that the user holds")
 
 
 COMMON = {"audit": Audit, "holdings": Holdings}  # tables of all systems

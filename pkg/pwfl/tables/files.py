@@ -1,6 +1,7 @@
 """Parquet files of tables that say where they come from, and are refused where they do not belong."""
 
 import logging
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,17 +19,9 @@ WHOLE = ("users", "outcome", "history", "schedule_status", "noise_status")  # ha
 def write(frame: pl.DataFrame, table: str, path: str, description: Mapping) -> None:
     """Write a table to a Parquet file, which appears whole or not at all, with its provenance.
 
-    Parameters
-    ----------
-    path
-        The file, in a folder FIRST-STOP of the realizations that it holds, or of all.
-    description
-        What the job's results depend on; see `pwfl.workflow.plan`. Its `address` and `packages` stand in the file.
-
-    Raises
-    ------
-    TableError
-        If the table violates its schema, has realizations that are not the file's, or lacks some.
+    The file is in a folder FIRST-STOP of the realizations that it holds, or of all. It says the `address`, `code` and
+    `packages` of the job's description (`pwfl.workflow.plan`). Raises TableError if the table violates its schema, has
+    realizations that are not the file's, or lacks some.
     """
     frame = finished(frame, table, description["system"], path)
     _check_realizations(frame, table, path, path)
@@ -38,24 +31,14 @@ def write(frame: pl.DataFrame, table: str, path: str, description: Mapping) -> N
 
 
 def read(table: str, paths: str | list[str], description: Mapping) -> pl.DataFrame:
-    """Read a table from one or several Parquet files.
+    """Read a table from one or several Parquet files, for the job of a description: its `upstream` says their address.
 
-    Parameters
-    ----------
-    description
-        That of the job that reads; the files must be those of its `upstream` address of the stage that makes them.
-
-    Raises
-    ------
-    TableError
-        For a file that cannot be read, was changed after it was written, is another table, has another origin or other
-        realizations than its name says, or violates the schema. The message names the file and the way out.
+    Raises TableError for a file that cannot be read, was changed after it was written, is another table, has another
+    origin or other realizations than its name says, or violates the schema; the message names it and the way out.
     """
-    stage = MAKER[table]
-    frames = [
-        _read(table, path, description["system"], description["upstream"][stage])
-        for path in ([paths] if isinstance(paths, str) else paths)
-    ]
+    address = description["upstream"][MAKER[table]]
+    paths = [paths] if isinstance(paths, str) else paths
+    frames = [_read(table, path, description["system"], address) for path in paths]
     log.info("read %s: %d rows of %d file(s)", table, sum(map(len, frames)), len(frames))
     return pl.concat(frames)
 
@@ -63,26 +46,21 @@ def read(table: str, paths: str | list[str], description: Mapping) -> pl.DataFra
 def read_schemes(paths: Mapping[str, list[str]], description: Mapping, scenario) -> dict[str, pl.DataFrame]:
     """Read tables of several schemes: as many files of each, scheme after scheme; the channel's are of all.
 
-    Parameters
-    ----------
-    description
-        That of a scenario's report: its `upstream` has the addresses of each scheme's stages.
-    scenario
-        Its schemes' names become the first column, `scheme`; rows are those of the realizations that it asks for,
-        though files may hold more.
+    Rows are those of the realizations that the scenario asks for, though files may hold more; the first column,
+    `scheme`, has the schemes' names. `description` is a report's, with the addresses of each scheme's stages.
     """
     found = {}
     for table, files_ in paths.items():
         stage = STAGES[MAKER[table]]
-        wanted = pl.col("realization") < getattr(scenario, REALIZATIONS[stage.grid or "optimization"])
+        asked = pl.col("realization") < getattr(scenario, REALIZATIONS[stage.grid or "optimization"])
         each = len(files_) // len(scenario.schemes)
         frames = []
         for k, scheme in enumerate(scenario.schemes):
             own = {"system": description["system"], "upstream": description["upstream"][scheme.name]}
             if not stage.each:
-                frames = [read(table, files_, own).filter(wanted)]
+                frames = [read(table, files_, own).filter(asked)]
                 break
-            frame = read(table, files_[k * each : (k + 1) * each], own).filter(wanted)
+            frame = read(table, files_[k * each : (k + 1) * each], own).filter(asked)
             frames.append(frame.select(pl.lit(scheme.name).alias("scheme"), pl.all()))
         found[table] = pl.concat(frames)
     return found
@@ -101,12 +79,10 @@ def read_report(path: str | Path) -> pl.DataFrame:
 
 def _read(table: str, path: str, system: str, address: str) -> pl.DataFrame:
     try:
-        frame = kept.read_table(path, _label(table, path, address))
+        frame = checked(kept.read_table(path, _label(table, path, address)), schema(system, table), table)
+        _check_realizations(frame, table, path, table)
     except kept.DamagedError as error:
         raise TableError(str(error)) from None
-    try:
-        frame = checked(frame, schema(system, table), table)
-        _check_realizations(frame, table, path, table)
     except TableError as error:
         raise TableError(str(kept.damaged(path, str(error)))) from None
     return frame
@@ -119,15 +95,15 @@ def _label(table: str, path: str, address: str) -> dict:
 
 def _shard(path: str) -> list[int] | None:
     """First realization of the file's shard and the one after its last, by its folder; None: of all."""
-    first, dash, stop = Path(path).parent.name.partition("-")
-    return [int(first), int(stop)] if dash and first.isdigit() and stop.isdigit() else None
+    shard = re.fullmatch(r"(\d+)-(\d+)", Path(path).parent.name)
+    return [int(bound) for bound in shard.groups()] if shard else None
 
 
 def _check_realizations(frame: pl.DataFrame, table: str, path: str, place: str) -> None:
     if (shard := _shard(path)) is None:
         return
-    wanted, found = set(range(*shard)), set(frame["realization"].unique())
-    if strange := sorted(found - wanted):
+    wanted, held = set(range(*shard)), set(frame["realization"].unique())
+    if strange := sorted(held - wanted):
         raise TableError(f"{place}: holds realization {strange[0]}, must hold {shard[0]} to {shard[1] - 1}")
-    if table in WHOLE and (missing := sorted(wanted - found)):
+    if table in WHOLE and (missing := sorted(wanted - held)):
         raise TableError(f"{place}: lacks realization {missing[0]}")

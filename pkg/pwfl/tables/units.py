@@ -1,25 +1,13 @@
 """Units of the columns of tables, as they are written after a column's name."""
 
-UNITS = {
-    "_bps": "bit/s",
-    "_db": "dB",
-    "_hz": "Hz",
-    "_j": "J",
-    "_m": "m",
-    "_nats": "nats",
-    "_s": "s",
-    "_w": "W",
-    "_wh": "Wh",
-    "_wh2": "Wh²",
-}
+UNITS = {"_bps": "bit/s", "_db": "dB", "_hz": "Hz", "_j": "J", "_m": "m", "_nats": "nats", "_s": "s", "_w": "W"}
+UNITS |= {"_wh": "Wh", "_wh2": "Wh²"}
 PARTS = ("_mean", "_low", "_high", "_least", "_most", "_std")
 
 
 def unit(column: str) -> str:
     """The unit that the end of a column's name says, before what is said of its distribution; none: ''.
 
-    Examples
-    --------
     >>> unit("transmit_energy_j_mean"), unit("accuracy_mean")
     ('J', '')
     """

@@ -1,14 +1,10 @@
 """The stage `channel`."""
 
-import polars as pl
-
-from pwfl.work.stage import Tables, Task, checked, module
+from pwfl.work.stage import Tables, Task, checked, module, rows_of
 
 
 def run(task: Task, found: Tables) -> Tables:
     """The tables `users` and `links`; made of tables from outside where there are any, which may hold more."""
-    realizations = task.realizations
-    asked = pl.col("realization").is_between(realizations.start, realizations.stop, closed="left")
-    handed = [{name: frame.filter(asked) for name, frame in found.items()}] if found else []
+    outside = [{name: rows_of(frame, task.realizations) for name, frame in found.items()}] if found else []
     with module(task) as own:
-        return checked(task, own.run(task.values, realizations, *handed))
+        return checked(task, own.run(task.values, task.realizations, *outside))

@@ -18,28 +18,23 @@ Tables = dict[str, pl.DataFrame]
 
 
 class Task(NamedTuple):
-    """What a stage is to make: of which parameters, of which variant, of which realizations.
-
-    Stages that make tables of tables take the realizations that these have, and need none named. With a `Checkpoint`,
-    realizations that it holds are not trained again.
-    """
+    """What a stage is to make: of which parameters, of which variant, of which realizations."""
 
     stage: str
     values: Values
     variant: str | None = None
-    realizations: range | None = None
-    checkpoint: Checkpoint | None = None
+    realizations: range | None = None  # None: those of the tables that it reads
+    checkpoint: Checkpoint | None = None  # realizations that it holds are not trained again
 
 
 class StageTables(dict):
-    """The tables that a stage is handed; asking for another one says where it would be declared."""
+    """The tables that a stage is given; asking for another one says where it would be declared."""
 
     def __init__(self, stage: str, found: Tables):
         super().__init__(found)
         self.stage = stage
 
     def __missing__(self, table: str):
-        """Raise KeyError for a table that the stage does not read."""
         raise KeyError(
             f"stage {self.stage} uses the table {table!r}, which it is not handed: it reads {', '.join(self)}; if "
             f"{table!r} is of an earlier stage, add it to `reads` in the system's catalog"
@@ -48,9 +43,9 @@ class StageTables(dict):
 
 def run(task: Task, found: Tables) -> Tables:
     """The tables of a stage, or of a variant of one, from those of earlier stages."""
-    arguments = (task.variant, tables_read(task, found)) if task.variant else (tables_read(task, found),)
+    variant = [task.variant] if task.variant else []
     with module(task) as own:
-        return checked(task, own.run(task.values, *arguments))
+        return checked(task, own.run(task.values, *variant, tables_read(task, found)))
 
 
 @contextmanager
@@ -67,6 +62,11 @@ def tables_read(task: Task, found: Mapping) -> StageTables:
     return StageTables(task.stage, {name: ordered(task, name, found) for name in wanted})
 
 
+def rows_of(frame: pl.DataFrame, realizations: range) -> pl.DataFrame:
+    """The rows of some consecutive realizations."""
+    return frame.filter(pl.col("realization").is_between(realizations.start, realizations.stop, closed="left"))
+
+
 def ordered(task: Task, name: str, found: Mapping) -> pl.DataFrame:
     """A table in the order of its keys."""
     return contract.ordered(found[name], contract.schema(task.values.system, name), name)
@@ -76,6 +76,6 @@ def checked(task: Task, made: Tables) -> Tables:
     """What a stage returned. Raises TypeError where that is not its tables by name."""
     wanted = STAGES[task.stage].makes
     if not isinstance(made, dict) or set(made) != set(wanted):
-        found = sorted(made) if isinstance(made, dict) else type(made).__name__
-        raise TypeError(f"stage {task.stage} must return a dict of the tables {wanted}, returned {found}")
+        returned = sorted(made) if isinstance(made, dict) else type(made).__name__
+        raise TypeError(f"stage {task.stage} must return a dict of the tables {wanted}, returned {returned}")
     return made

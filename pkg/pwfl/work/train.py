@@ -12,14 +12,7 @@ from pwfl.work.stage import Tables, Task, module, ordered, tables_read
 
 
 def run(task: Task, found: Mapping) -> Tables:
-    """The tables `history` and `holdings`.
-
-    Parameters
-    ----------
-    found
-        Tables of earlier stages, which must cover the realizations, and `features` or `dataset`; neither where users'
-        data are simulated.
-    """
+    """The tables `history` and `holdings`; `found` holds `features` or `dataset`, unless data are simulated."""
     checkpoint = task.checkpoint
     histories = checkpoint.restore() if checkpoint else {}
     missing = [realization for realization in task.realizations if realization not in histories]

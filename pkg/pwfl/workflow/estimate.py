@@ -44,14 +44,15 @@ def remaining(plan: Plan) -> list[str]:
 
 def measured(stage: str) -> dict[str, list[Cost]]:
     """What jobs of a stage took that ran here and whose files are there, by system."""
-    found = defaultdict(list)
+    costs = defaultdict(list)
     # Addresses are digests, so the first ones are a random sample.
     for path in sorted(Path("logs", stage).rglob("*.tsv"))[:MOST]:
         place = Path("store", path.relative_to("logs").with_suffix(""))
         sizes = {file.stem: file.stat().st_size for file in place.glob("*.*") if file.stem in MAKER}
         if (seconds := _seconds(path)) is not None and sizes.keys() >= set(GRAPH[stage].makes):
-            found[_system(Path(*place.parts[:3]))].append(Cost(seconds, sum(sizes.values())))
-    return found
+            system = _system(Path(*place.parts[:3], "description.yaml"))
+            costs[system].append(Cost(seconds, sum(sizes.values())))
+    return costs
 
 
 def typical(before: dict[str, list[Cost]], system: str) -> Cost:
@@ -69,8 +70,7 @@ def _seconds(path: Path) -> float | None:
         return None
 
 
-def _system(home: Path) -> str:
-    """The system whose tables lie at an address, by their description; empty where there is none."""
-    path = home / "description.yaml"
+def _system(path: Path) -> str:
+    """The system of an address, by the description of this path; empty where there is none."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else ()
     return next((line.partition(": ")[2] for line in lines if line.startswith("system: ")), "")

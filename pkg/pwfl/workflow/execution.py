@@ -15,19 +15,15 @@ from pwfl.scenario.common import Scenario
 from pwfl.scenario.values import Values
 from pwfl.stages import GRAPH
 from pwfl.systems import registry
-from pwfl.work.stage import Task
+from pwfl.work.stage import Task, rows_of
 from pwfl.workflow import plan
 
 
 def execute(task: Task, found: Mapping) -> dict:
     """What a stage makes, by name: tables, or arrays of the stages before the channel.
 
-    This module stands in no address, so nothing that it does may change a table.
-
-    Parameters
-    ----------
-    found
-        What the stage reads, by name, of at least the task's realizations; of files from outside, their paths.
+    Of what it reads, by name, of at least the task's realizations, or of paths of files from outside. This module
+    stands in no address, so nothing that it does may change a table.
     """
     with quiet_tensorflow():
         work = import_module(GRAPH[task.stage].work)
@@ -39,39 +35,23 @@ def execute(task: Task, found: Mapping) -> dict:
 def in_memory(scenario: Scenario, description: dict, found: Mapping, realizations: range | None = None) -> dict:
     """What a stage makes of a scenario, as it comes back from files.
 
-    Parameters
-    ----------
-    description
-        The stage's, of a route of the scenario; see `pwfl.workflow.plan`.
-    found
-        What the stages before it made, by name.
-    realizations
-        Those that are asked for, of which rows are handed on; None: all that there are.
+    The stage is that of a description of a route of the scenario (`pwfl.workflow.plan`); `found` is what the stages
+    before it made, by name. It gets the rows of the realizations; None: all.
     """
     inputs: dict = dict(plan.outside(scenario, description))
-    for before in plan.read(scenario, description).values():
-        inputs |= {table: _of(found[table], realizations) for table in before}
+    for table in (table for made in plan.read(scenario, description).values() for table in made):
+        held = found[table]
+        inputs[table] = rows_of(held, realizations) if realizations and isinstance(held, pl.DataFrame) else held
     task = Task(description["stage"], Values(description["parameters"]), description["variant"], realizations)
-    made = execute(task, inputs).items()
-    tabular = {
-        name: tables.finished(made, name, scenario.system) for name, made in made if isinstance(made, pl.DataFrame)
+    return {
+        name: tables.finished(made, name, scenario.system) if isinstance(made, pl.DataFrame) else made
+        for name, made in execute(task, inputs).items()
     }
-    return dict(made) | tabular
-
-
-def _of(made, realizations: range | None):
-    """The rows of some consecutive realizations, of a table that has such."""
-    if realizations is None or not isinstance(made, pl.DataFrame):
-        return made
-    return made.filter(pl.col("realization").is_between(realizations.start, realizations.stop, closed="left"))
 
 
 @contextmanager
 def quiet_tensorflow() -> Iterator[None]:
-    """Keep TensorFlow from writing to standard error while it is imported, which a level of logging does not.
-
-    It has one thread from then on, so that bits depend on no number of cores.
-    """
+    """Keep TensorFlow from writing to standard error while it is imported, and give it one thread from then on."""
     threads.before_tensorflow()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     logging.getLogger("tensorflow").setLevel(logging.ERROR)

@@ -12,21 +12,8 @@ from pwfl.scenario.values import Values
 def start(log_path: str, description: dict) -> Values:
     """Begin a job: log to its file, refuse other code than it was planned with.
 
-    Parameters
-    ----------
-    log_path
-        The job's log.
-    description
-        All that its result depends on; see `pwfl.workflow.plan`.
-
-    Returns
-    -------
-    The parameters that the job reads, if any.
-
-    Raises
-    ------
-    store.StoreError
-        If code or packages changed since the workflow was planned.
+    Returns the parameters that its description (`pwfl.workflow.plan`) names, if any. Raises store.StoreError if code or
+    packages changed since the workflow was planned.
     """
     log_to(log_path)
     store.check_code(description)
@@ -35,17 +22,12 @@ def start(log_path: str, description: dict) -> Values:
 
 def start_all(log_path: str, description: dict) -> dict[str, Values]:
     """As `start`, for a job on all scenarios of a study, whose parameters it returns by their names."""
-    log_to(log_path)
-    store.check_code(description)
-    return {name: Values(description["parameters"][name]) for name in description["systems"]}
+    start(log_path, description)
+    return {name: Values(parameters) for name, parameters in description["parameters"].items()}
 
 
 def log_to(log_path: str) -> None:
-    """Log to a file.
-
-    Standard output and standard error go to the file, too, as file descriptors, so that what libraries print in C++
-    arrives there.
-    """
+    """Log to a file; standard output and error, too, as file descriptors: what libraries print in C++ goes there."""
     sys.stdout.flush()
     sys.stderr.flush()
     file = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)

@@ -1,8 +1,8 @@
 """What a study's jobs are: the graph of stages (`pwfl.stages`) walked once, for rules, `simulate`, estimate and prune.
 
-A job's *description* is all that its tables depend on: system, stage, variant, the parameters that the stage reads, the
-code that it runs, the versions of the packages that this imports, and the addresses of the stages before it. Its digest
-is their *address* in the store.
+A job's *description* is all that its tables depend on: system, stage, variant, the parameters that the stage reads, its
+code, the versions of the packages that this imports, and the addresses of the stages before it. Its digest is their
+*address* in the store.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,16 +29,7 @@ Route = dict[str, dict]  # stage -> the description of a scheme's tables, stages
 class Job(NamedTuple):
     """A job: what it is of, and its files by name, one or several an input.
 
-    Attributes
-    ----------
-    inputs
-        Files of the store.
-    outside
-        Files that no job makes; what they hold is in the description.
-    reports
-        Files of other jobs of the report.
-    outputs
-        Files of the store that a stage makes.
+    `outside`: files that no job makes, whose content the description tells; `reports`: of other jobs of the report.
     """
 
     description: dict
@@ -49,22 +40,12 @@ class Job(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """All that a study computes before its report.
-
-    Attributes
-    ----------
-    routes
-        Scenario -> scheme -> stage -> description.
-    descriptions
-        Address -> description.
-    owners
-        Address -> a scenario that the tables belong to.
-    """
+    """All that a study computes before its report."""
 
     study: Study
-    routes: dict[str, dict[str, Route]]
-    descriptions: dict[str, dict]
-    owners: dict[str, Scenario]
+    routes: dict[str, dict[str, Route]]  # scenario -> scheme -> route
+    descriptions: dict[str, dict]  # address -> description
+    owners: dict[str, Scenario]  # address -> a scenario that the tables belong to
 
     def jobs(self) -> Iterator[Job]:
         """The jobs that the whole study needs: not those that points of a sweep have on request."""
@@ -110,16 +91,16 @@ class Plan(NamedTuple):
 def plan(study: Study) -> Plan:
     """The plan of a study. It writes nothing."""
     found = {name: routes(scenario) for name, scenario in study.scenarios.items()}
-    descriptions, owners = {}, {}
-    for name, schemes in found.items():
-        for route in schemes.values():
-            for description in route.values():
-                address, scenario = description["address"], study.scenarios[name]
-                descriptions[address] = description
-                if address not in owners or (
-                    outside(scenario, description) and not outside(owners[address], description)
-                ):
-                    owners[address] = scenario  # of scenarios with the same data set, one that has its files
+    descriptions: dict[str, dict] = {}
+    owners: dict[str, Scenario] = {}
+    for name, scenario in study.scenarios.items():
+        for description in (each for route in found[name].values() for each in route.values()):
+            address = description["address"]
+            descriptions[address] = description
+            # Of scenarios with the same data set, one that has its files.
+            owner = owners.setdefault(address, scenario)
+            if outside(scenario, description) and not outside(owner, description):
+                owners[address] = scenario
     return Plan(study, found, descriptions, owners)
 
 
@@ -140,37 +121,32 @@ def routes(scenario: Scenario) -> dict[str, Route]:
 
 
 def given(scenario: Scenario) -> list[dict]:
-    """The descriptions of what a scenario needs before its channel: what is trained on, and tables from outside.
-
-    A projection is learned from no data: its description names neither users nor a data set.
-    """
+    """The descriptions of what a scenario needs before its channel: what is trained on, and tables from outside."""
     found = []
     if paths := checks.imports(scenario):
         package = registry.system(scenario.system).package
         contents = {table: content(path) for table, path in paths.items()}
-        parameters = {"system": scenario.system}
         own = (f"{package}.{IMPORTED}", f"{package}.tables")
-        found.append(_addressed(IMPORTED, None, parameters, {}, *own, system=scenario.system, contents=contents))
+        more = {"system": scenario.system, "contents": contents}
+        found.append(_addressed(IMPORTED, None, {"system": scenario.system}, {}, *own, **more))
     if "data" not in type(scenario).model_fields:
         return found
     name, wanted = scenario.data.dataset, asked(scenario)
     images = [_addressed(DATASET, name, {}, {})]
     if not wanted.pixels:
-        if wanted.kind in DIRECTIONS:
+        if wanted.kind in DIRECTIONS:  # learned from no data: neither users nor a data set are named
             images.append(_addressed(PROJECTION, wanted.kind, {"side": isqrt(SIZES[name].features)}, {}))
         upstream = {description["stage"]: description["address"] for description in images}
-        parameters = {"dataset": name, "variants": wanted.variants}
-        images.append(_addressed(FEATURES, wanted.kind, parameters, upstream))
+        images.append(_addressed(FEATURES, wanted.kind, {"dataset": name, "variants": wanted.variants}, upstream))
     return [*found, *images]
 
 
 def outside(scenario: Scenario, description: dict) -> dict[str, str | list[str]]:
     """The files from outside that a job reads, by name."""
-    stage = description["stage"]
-    if stage == DATASET:
+    if description["stage"] == DATASET:
         files = sources.idx_files(scenario.data.dataset, scenario.data.folder)
         return {"files": files} if files else {}
-    return checks.imports(scenario) if stage == IMPORTED else {}
+    return checks.imports(scenario) if description["stage"] == IMPORTED else {}
 
 
 def read(scenario: Scenario, description: dict) -> dict[str, tuple[str, ...]]:
@@ -193,7 +169,7 @@ def needed(scenario: Scenario, stage: str, shard: str, before: str) -> list[str]
 def file(stage: str, address: str, shard: str, table: str) -> str:
     """Where a table lies, in the folder that holds the store."""
     suffix = "npz" if stage in GIVEN and stage != IMPORTED else "parquet"
-    return "/".join(["store", stage, address, *([shard] if shard != shards.ALL else []), f"{table}.{suffix}"])
+    return f"store/{stage}/{address}/{'' if shard == shards.ALL else shard + '/'}{table}.{suffix}"
 
 
 def listing(schemes: dict[str, Route]) -> list[list[str]]:
@@ -213,15 +189,9 @@ def _describe(scenario: Scenario, stage: str, variant: str | None, before: Route
     if declared.takes_data:
         upstream.add(FEATURES if FEATURES in before else DATASET)
     package = registry.system(scenario.system).package
-    return _addressed(
-        stage,
-        variant,
-        plain(scenario.of_stage(stage, variant)),
-        {name: before[name]["address"] for name in GRAPH if name in upstream and name in before},
-        f"{package}.{stage}",
-        f"{package}.tables",
-        system=scenario.system,
-    )
+    addresses = {name: before[name]["address"] for name in GRAPH if name in upstream and name in before}
+    own = (f"{package}.{stage}", f"{package}.tables")
+    return _addressed(stage, variant, plain(scenario.of_stage(stage, variant)), addresses, *own, system=scenario.system)
 
 
 def _addressed(stage: str, variant: str | None, parameters: dict, upstream: dict, *modules: str, **more) -> dict:

@@ -17,10 +17,7 @@ RECENT = 120.0  # seconds for which the last line of a training's log counts
 
 
 class Progress(logging.Handler):
-    """Follows Snakemake's log for the jobs that start, and the logs of trainings for their realizations.
-
-    A thread prints a line to standard error every few seconds; one that says nothing new only now and then.
-    """
+    """Follows Snakemake's log and those of trainings; a thread prints a line to standard error every few seconds."""
 
     def __init__(self, logs: str | Path, jobs: int) -> None:
         super().__init__()
@@ -50,18 +47,19 @@ class Progress(logging.Handler):
 
 def training(logs: Path, start: float) -> str:
     """How far the trainings are that run now: how many jobs, realizations, and about how long they take yet."""
-    jobs, done, total, left = 0, 0, 0, 0
+    running = []  # of each job realizations trained, of how many, and seconds left
     for path in logs.glob("train/*/*.log"):
         written = path.stat().st_mtime
         if written < start or written < time.time() - RECENT:
             continue
-        found = TRAINED.findall(path.read_text(encoding="utf-8", errors="replace"))
-        if found and found[-1][0] != found[-1][1]:
-            numbers = [int(number) for number in found[-1]]
-            jobs, done, total, left = jobs + 1, done + numbers[0], total + numbers[1], max(left, numbers[2])
-    if not jobs:
+        lines = TRAINED.findall(path.read_text(encoding="utf-8", errors="replace"))
+        if lines and lines[-1][0] != lines[-1][1]:
+            running.append([int(number) for number in lines[-1]])
+    if not running:
         return ""
-    return f"{jobs} training{'s' * (jobs > 1)} at {done} of {total} realizations, about {left} s left"
+    done, total, left = zip(*running, strict=True)
+    trainings = f"{len(running)} training{'s' * (len(running) > 1)}"
+    return f"{trainings} at {sum(done)} of {sum(total)} realizations, about {max(left)} s left"
 
 
 def result(folder: str | Path) -> str:
@@ -70,11 +68,9 @@ def result(folder: str | Path) -> str:
     if not page.exists():
         return ""
     holds = Counter(pl.read_parquet(claims, columns=["holds"])["holds"]) if claims.exists() else Counter()
-    of = (
-        f"{holds['yes']} hold, {holds['no']} do not, {holds['open']} are open" if holds else "none can be measured here"
-    )
+    judged = f"{holds['yes']} hold, {holds['no']} do not, {holds['open']} are open"
     return (
         f"\nThe study is finished: open {page} in a browser.\n"
-        f"Claims of the papers: {of} ({folder}/claims.csv).\n"
+        f"Claims of the papers: {judged if holds else 'none can be measured here'} ({folder}/claims.csv).\n"
         "Next: change a value of the config and run again; only what depends on it is computed."
     )

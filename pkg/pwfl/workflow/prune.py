@@ -1,7 +1,6 @@
 """List and delete what no given config uses of the store: `python -m pwfl.workflow.prune CONFIG... [--delete]`.
 
-To be run in the folder that holds `store`. Values given by `--config` on Snakemake's command line are no part of a
-config file: what only they use counts as unused.
+To be run in the folder that holds `store`. What only values given by `--config` to Snakemake use counts as unused.
 """
 
 import argparse
@@ -20,14 +19,8 @@ LOCKS = Path(".snakemake/locks")
 
 
 def used(configs: Iterable[str]) -> set[str]:
-    """The addresses that the studies of config files use, each file a study.
-
-    Raises ScenarioError, and OSError where a file from outside cannot be read, which an address depends on.
-    """
-    found = set()
-    for path in configs:
-        found |= plan(scenario.load(scenario.read([path]), path)).descriptions.keys()
-    return found
+    """The addresses that the studies of config files use. Raises ScenarioError, and OSError for files from outside."""
+    return {address for path in configs for address in plan(scenario.load(scenario.read([path]), path)).descriptions}
 
 
 def unused(root: Path, kept: set[str], now: float) -> list[Path]:
@@ -49,18 +42,6 @@ def linked(folder: Path) -> bool:
     return folder.is_symlink() or folder.parent.is_symlink()
 
 
-def size(folder: Path) -> int:
-    """Bytes of all files in a folder; of symbolic links, which may lead anywhere, their own."""
-    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_symlink() or path.is_file())
-
-
-def delete(folder: Path) -> None:
-    """Delete a folder; renamed first, so that no half of it is ever taken for the whole."""
-    gone = folder.with_name(f".{folder.name}.deleted")
-    folder.rename(gone)
-    shutil.rmtree(gone)
-
-
 def main(arguments: list[str]) -> int:
     """List, and with --delete delete, what no config uses; the exit status."""
     parser = argparse.ArgumentParser(prog="python -m pwfl.workflow.prune", description=__doc__.splitlines()[0])
@@ -77,14 +58,16 @@ def main(arguments: list[str]) -> int:
         return 1
     for folder in filter(linked, sorted(Path("store").glob("*/*"))):
         print(f"{folder}: is a symbolic link, or its folder is one; it is left alone", file=sys.stderr)
-    total = 0
+    sizes = {}
     for folder in found:
-        bytes_ = size(folder)
-        total += bytes_
-        print(f"{bytes_ / 1e6:10.1f} MB  {folder}")
+        files = [path for path in folder.rglob("*") if path.is_symlink() or path.is_file()]
+        sizes[folder] = sum(path.lstat().st_size for path in files)  # of links, which may lead anywhere, their own
+        print(f"{sizes[folder] / 1e6:10.1f} MB  {folder}")
         if options.delete:
-            delete(folder)
-    print(f"{total / 1e6:10.1f} MB in {len(found)} folders {'deleted' if options.delete else 'unused'}")
+            gone = folder.with_name(f".{folder.name}.deleted")
+            folder.rename(gone)  # so that no half of it is ever taken for the whole
+            shutil.rmtree(gone)
+    print(f"{sum(sizes.values()) / 1e6:10.1f} MB in {len(found)} folders {'deleted' if options.delete else 'unused'}")
     return 0
 
 

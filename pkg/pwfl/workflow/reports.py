@@ -1,7 +1,7 @@
 """The jobs of a study's report: what each depends on, and what it makes; beside the stages' jobs of `plan`.
 
-Their files lie under fixed names, `results/STUDY/` and `results/STUDY/SCENARIO/`, so what each was made of stands in a
-record beside them (`runtime.made`).
+Their files lie under fixed names in `results/STUDY/SCENARIO/` and above, so a record (`runtime.made`) beside them says
+what each was made of.
 """
 
 import re
@@ -32,68 +32,56 @@ TABLES = {"tables": ("schedule_status", "noise_status", "history", "leakage", "o
 def record(job: str, scenario: str | None = None) -> str:
     """Where a job's record lies, in the study's folder.
 
-    Examples
-    --------
     >>> record("tables", "few_blocks"), record("page")
     ('few_blocks/.made/tables.json', '.made/page.json')
     """
-    return "/".join([*([scenario] if scenario else []), made.FOLDER, f"{job}.json"])
+    folder = f"{scenario}/{made.FOLDER}" if scenario else made.FOLDER
+    return f"{folder}/{job}.json"
 
 
 def plan(planned: Plan, captions: Path) -> dict[str, Job]:
-    """The jobs of a study's report, by their records in the study's folder.
-
-    Parameters
-    ----------
-    captions
-        The folder of the captions of figures that are no system's own.
-    """
+    """The jobs of a study's report, by their records; `captions` is the folder of those of figures of no one system."""
     found: dict[str, Job] = {}
     study, names = planned.study, list(planned.study.scenarios)
-    for name in names:
-        resolved = {"stage": "scenario", "resolved": study.scenarios[name].model_dump()}
+    for name, scenario in study.scenarios.items():
+        resolved = {"stage": "scenario", "resolved": scenario.model_dump()}
         found[record("scenario", name)] = Job(resolved | store.code("pwfl.scenario.resolved", *script("scenario")))
         for job in READS:
-            inputs = {table: planned.files(name, table, table in FIRST_SHARD) for table in _tables(planned, name, job)}
+            read = TABLES.get(job) or sorted({table for drawn in figures(scenario.system).values() for table in drawn})
+            inputs = {table: planned.files(name, table, table in FIRST_SHARD) for table in read}
             found[record(job, name)] = Job(of_scenario(planned, name, job), inputs)
         found[record("tables", name)].description["addresses"] = listing(planned.routes[name])
-    made_by = [record("tables", name) for name in names]
+
+    def lie(paths: list[str]) -> list[str]:
+        return [f"results/{study.name}/{path}" for path in paths]
+
+    digests = {name: made.digest(found[record("tables", name)].description) for name in names}
     files = [f"{name}/{table}.parquet" for name in names for table in _catalog(study, name).tables]
-    digests = {name: made.digest(found[path].description) for name, path in zip(names, made_by, strict=True)}
     found[record(COMPARISON)] = Job(
-        comparison(study) | {"upstream": digests}, reports=_inside(study, tables=files, made=made_by)
+        comparison(study) | {"upstream": digests},
+        reports={"tables": lie(files), "made": lie([record("tables", name) for name in names])},
     )
     on_page = [path for path in found if shown(study, path)]
+    parts = page_parts(study, captions)
+    kinds = {"figures": ("json", "svg"), "tables": ("parquet",)}
+    files = [f"{path}.{kind}" for part in parts for what in kinds for path, _ in part[what] for kind in kinds[what]]
     page = {
         "stage": PAGE,
         "study": study.name,
-        "parts": page_parts(study, captions),
+        "parts": parts,
         "upstream": {path: made.digest(found[path].description) for path in on_page},
         **store.code("pwfl.report.page", *script(PAGE)),
     }
-    found[record(PAGE)] = Job(page, reports=_inside(study, files=page_files(study, captions), made=on_page))
+    found[record(PAGE)] = Job(page, reports={"files": lie(files), "made": lie(on_page)})
     return found
-
-
-def _inside(study: Study, **files: list[str]) -> dict[str, list[str]]:
-    return {name: [f"results/{study.name}/{path}" for path in paths] for name, paths in files.items()}
 
 
 def _catalog(study: Study, name: str) -> catalog.Catalog:
     return registry.system(study.scenarios[name].system).catalog
 
 
-def _tables(planned: Plan, name: str, job: str) -> list[str]:
-    """The tables of stages that a job of a scenario's report is made of."""
-    drawn = figures(planned.study.scenarios[name].system).values()
-    return list(TABLES.get(job, sorted({table for needed in drawn for table in needed})))
-
-
 def of_scenario(planned: Plan, name: str, job: str) -> dict:
-    """What a job of a scenario's report depends on: parameters, code, the addresses and shards of each scheme's stages.
-
-    And where the scenario stands in the study's sweep.
-    """
+    """What a job of a scenario's report depends on, the scenario's place in the study's sweep included."""
     study, stages = planned.study, READS[job]
     scenario = study.scenarios[name]
     package = registry.system(scenario.system).package
@@ -136,7 +124,7 @@ def formats(study: Study) -> list[str]:
 
 def tables(study: Study, name: str) -> dict[str, str]:
     """The tables of a scenario's report, with their captions; points of a sweep are audited where it is asked for."""
-    own = registry.system(study.scenarios[name].system).catalog.tables
+    own = _catalog(study, name).tables
     return own if name in study.points else own | catalog.COMMON_TABLES
 
 
@@ -158,28 +146,17 @@ def stale(jobs: Mapping[str, Job], places: Mapping[str, str]) -> dict[str, str]:
 
 
 def unfinished(asked: Collection[str], made_of: Mapping[str, Mapping]) -> list[str]:
-    """What a run that did all its work leaves none of: files asked for that are not there, records of another plan.
-
-    Parameters
-    ----------
-    made_of
-        Record -> all that its job depends on, of the jobs whose files are asked for.
-    """
+    """Of the files asked for those that are missing, and of `made_of`, record -> what its job depends on, the stale."""
     missing = {path for path in asked if not Path(path).exists()}
     return sorted(missing | {path for path, depends in made_of.items() if not made.is_of(path, depends)})
 
 
 def scenarios_of(study: Study, system: str) -> str:
-    """A pattern of the names of a study's scenarios of a system.
-
-    The first system takes unknown names, too, for an error to answer.
-    """
-    names: dict[bool, list[str]] = {True: [], False: []}
-    for name, scenario in study.scenarios.items():
-        names[scenario.system == system].append(re.escape(name))
-    own, others = map("|".join, names.values())
+    """A pattern of the names of a study's scenarios of a system; the first's takes unknown names, too, for an error."""
+    scenarios = study.scenarios.items()
     if system != next(iter(study.scenarios.values())).system:
-        return own
+        return "|".join(re.escape(name) for name, scenario in scenarios if scenario.system == system)
+    others = "|".join(re.escape(name) for name, scenario in scenarios if scenario.system != system)
     return rf"(?!(?:{others})/){ANY_SCENARIO}" if others else ANY_SCENARIO
 
 
@@ -210,39 +187,27 @@ def caption(system: str, figure: str, folder: Path) -> Path:
 def page_parts(study: Study, captions: Path) -> list[dict]:
     """What the study's page shows, section by section: figures and tables by their paths without suffix."""
 
-    def text(system: str, figure: str) -> str:
-        return caption(system, figure, captions).read_text(encoding="utf-8")
+    def captioned(path: str, system: str, figure: str) -> list[str]:
+        return [path, caption(system, figure, captions).read_text(encoding="utf-8")]
 
-    compared = [[f"{system}_{figure}", text(system, figure)] for system, figure in comparison_figures(study)]
-    parts = [{"scenario": None, "figures": compared, "tables": [list(pair) for pair in catalog.COMPARISON.items()]}]
+    figures_of_all = [captioned(f"{system}_{figure}", system, figure) for system, figure in comparison_figures(study)]
+    parts = [
+        {"scenario": None, "figures": figures_of_all, "tables": [list(pair) for pair in catalog.COMPARISON.items()]}
+    ]
     for name, scenario in study.scenarios.items():
         system, point = scenario.system, name in study.points
+        shown_figures = [] if point else figures(system)
+        shown_tables = {table: text for table, text in tables(study, name).items() if table == "summary" or not point}
         parts.append(
             {
                 "scenario": name,
                 "system": system,
                 "point": point,
-                "figures": [] if point else [[f"{name}/{f}", text(system, f)] for f in figures(system)],
-                "tables": [
-                    [f"{name}/{table}", words]
-                    for table, words in tables(study, name).items()
-                    if table == "summary" or not point
-                ],
+                "figures": [captioned(f"{name}/{figure}", system, figure) for figure in shown_figures],
+                "tables": [[f"{name}/{table}", text] for table, text in shown_tables.items()],
             }
         )
     return parts
-
-
-def page_files(study: Study, captions: Path) -> list[str]:
-    """The files that the study's page is made of, in the study's folder."""
-    kinds = {"figures": ("json", "svg"), "tables": ("parquet",)}
-    return [
-        f"{path}.{kind}"
-        for part in page_parts(study, captions)
-        for what, suffixes in kinds.items()
-        for path, _ in part[what]
-        for kind in suffixes
-    ]
 
 
 def shown(study: Study, path: str) -> bool:
