@@ -91,7 +91,7 @@ def test_statements_are_counted_not_rows_and_the_papers_only_in_their_settings()
         "5 statements of the papers, in the papers' settings: 1 holds everywhere, 1 holds nowhere, 1 is open everywhere, "
         "2 differ from scenario to scenario.",
         "1 statement of this project: 1 holds everywhere.",
-        "1 statement of the papers measured in another setting, which judges none of them.",
+        "Measured in other settings, where they are not judged: 1 statement of the papers.",
     ]
     assert statements.differing(table) == [
         "mostly: holds in 5 of 6 scenarios, open in 1",

@@ -39,7 +39,7 @@ def summary(claims: pl.DataFrame) -> list[str]:
         if parts:
             sentences.append(f"{_statements(len(own))} {words}: {', '.join(parts)}.")
     if count := len(each.filter(whose=ELSEWHERE)):
-        sentences.append(f"{_statements(count)} of the papers measured in another setting, which judges none of them.")
+        sentences.append(f"Measured in other settings, where they are not judged: {_statements(count)} of the papers.")
     return sentences
 
 
