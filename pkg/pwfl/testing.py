@@ -531,7 +531,7 @@ def _audit(model: Scenario, scheme, made: Tables, of_training: set[str]) -> pl.D
     same = (pl.col("epsilon") - epsilon).abs() <= RELATIVE * epsilon
     frame = frame.filter(same, pl.col("delta") == delta, status="consistent")
     tests = frame["test"].to_list()
-    wanted = {"noise": [DEVIATION], "what canaries show": [SIGNAL, audit.LOSS]}
+    wanted = {"noise": [DEVIATION], "signal": [SIGNAL, audit.LOSS]}
     if worst["guaranteed"]:
         wanted |= {"sensitivity": ["sensitivity"], "epsilon itself": [SIGNAL, LARGEST]}
     for what, names in wanted.items():

@@ -5,7 +5,10 @@ import polars as pl
 
 from pwfl.report import results, theme
 
-DIFFERS = "the receiver's noise counts as protection in epsilon_exact; powers have no unit and there is no bandwidth: no energy, no seconds"
+DIFFERS = (
+    "the receiver's noise counts as protection in epsilon_exact; powers have no unit and there is no bandwidth: no "
+    "energy, no seconds"
+)
 
 
 def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
