@@ -162,7 +162,6 @@ def example(monkeypatch):
     """The example outside of the package, in this process: its scenario of two schemes, and a function to patch it."""
     monkeypatch.syspath_prepend(ROOT / "examples" / "local_dp_mac")
     monkeypatch.setattr(registry, "claims", lambda: {"local_dp_mac": ("local_dp_mac",)})
-    registry.systems.cache_clear()
 
     def patch(place, change):
         module, name = place.split(".")
@@ -170,8 +169,7 @@ def example(monkeypatch):
         monkeypatch.setattr(module, name, change(getattr(module, name)))
 
     schemes = [{"name": way, "scheduler": way, "noise": "gaussian"} for way in ("over_the_air", "orthogonal")]
-    yield scenario("local_dp_mac", schemes=schemes), patch
-    registry.systems.cache_clear()
+    return scenario("local_dp_mac", schemes=schemes), patch
 
 
 def outcome(**columns):
