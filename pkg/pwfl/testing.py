@@ -440,6 +440,8 @@ def _check_users(model: Scenario, given: dict) -> None:
     (user,) = set(contract.schema(model.system, "users").primary_key()) - {"realization"}
     for scheme in model.schemes:
         whole = _untrained(model, scheme, given)
+        if user not in whole["leakage"].columns:
+            continue
         drawing = [stage for stage in OF_USERS if _asks(model, scheme, given | whole, stage)]
         if "account" in drawing:  # a draw is of a number, not of a user
             continue
