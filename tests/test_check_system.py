@@ -2,6 +2,8 @@
 
 import shutil
 from dataclasses import replace
+from importlib import import_module
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -133,7 +135,7 @@ def test_a_table_that_the_catalog_does_not_let_a_stage_read_is_named(aging, monk
 def test_a_stage_that_imports_another_one_is_found(aging, monkeypatch):
     monkeypatch.setattr(testing.fingerprint, "imports", lambda module: {module, "pwfl.systems.age_aware.train"})
     with pytest.raises(testing.CheckError, match=r"age_aware.channel imports pwfl.systems.age_aware.train: what two"):
-        testing._check_modules(aging)
+        testing._check_modules(aging, {})
 
 
 def test_a_delta_that_is_not_followed_is_found(monkeypatch):
@@ -149,4 +151,135 @@ def test_a_report_that_differs_from_the_catalog_is_found(aging, monkeypatch):
     original = report.summarize
     monkeypatch.setattr(report, "summarize", lambda *arguments: {"more": pl.DataFrame()} | original(*arguments))
     with pytest.raises(testing.CheckError, match=r"summarize lacks nothing, the catalog lacks \['more'\]"):
-        testing._check_report(aging)
+        testing._check_report(aging, {})
+
+
+# Faults in what the example states of its privacy, in how it trains and in how it audits.
+
+
+@pytest.fixture
+def example(monkeypatch):
+    """The example outside of the package, in this process: its scenario of two schemes, and a function to patch it."""
+    monkeypatch.syspath_prepend(ROOT / "examples" / "local_dp_mac")
+    monkeypatch.setattr(registry, "claims", lambda: {"local_dp_mac": ("local_dp_mac",)})
+
+    def patch(place, change):
+        module, name = place.split(".")
+        module = import_module(f"local_dp_mac.{module}")
+        monkeypatch.setattr(module, name, change(getattr(module, name)))
+
+    schemes = [{"name": way, "scheduler": way, "noise": "gaussian"} for way in ("over_the_air", "orthogonal")]
+    return scenario("local_dp_mac", schemes=schemes), patch
+
+
+def outcome(**columns):
+    """A change of `account.run` that states something else in its table `outcome`."""
+    return lambda run: lambda *given: (made := run(*given)) | {"outcome": made["outcome"].with_columns(**columns)}
+
+
+def without(*tests):
+    """A change of `audit.verdicts` that leaves out tests whose names begin so."""
+    return lambda right: lambda *given: (each for each in right(*given) if not each.test.startswith(tests))
+
+
+def reversed_users(columns, *keys):
+    """A change of a function that returns a table, or tables, in which users have each other's values."""
+
+    def mixed(made):
+        if isinstance(made, dict):
+            return made | {"noise": mixed(made["noise"])}
+        return made.with_columns(pl.col(columns).reverse().over(keys))
+
+    return lambda right: lambda *given: mixed(right(*given))
+
+
+def of_the_noise(right):
+    """`pwfl.streams` for training, with start weights of the stream of the noise."""
+
+    def generator(seed, _, realization):
+        return streams.generator(seed, "noise", realization)
+
+    def key(*arguments):
+        return streams.key(*arguments)
+
+    return SimpleNamespace(generator=generator, key=key)
+
+
+GUARANTEE, USERS, AUDIT = testing._check_guarantee, testing._check_users, testing._check_audit
+OF_PRIVACY = {  # check, what is changed, how, and what is said
+    "epsilon 10 % low": (
+        AUDIT, "account.exact_epsilon", lambda right: lambda *a: 0.9 * right(*a),
+        "orthogonal: audit: signal of canaries of .* what trains is not what account states",
+    ),
+    "half the sensitivity": (
+        AUDIT, "account.zcdp", lambda right: lambda moved, *a: right(moved / 2, *a), "audit: signal of canaries of",
+    ),
+    "no audit": (
+        AUDIT, "audit.verdicts", lambda _: lambda *_: iter(()), "nothing tests the noise of .*: yield the verdict",
+    ),
+    "no test of the noise": (AUDIT, "audit.verdicts", without("deviation of the noise"), "nothing tests the noise"),
+    "no test of the sensitivity": (AUDIT, "audit.verdicts", without("sensitivity"), "nothing tests the sensitivity"),
+    "no canaries": (AUDIT, "audit.verdicts", without("signal"), "nothing tests the signal"),
+    "an audit of another noise": (
+        AUDIT, "audit.streams",
+        lambda _: SimpleNamespace(
+            generator=streams.generator, key=lambda seed, purpose, run: streams.key(seed, f"{purpose} alike", run)
+        ),
+        "draws none of the streams that train draws",
+    ),
+    "a server that sees nothing": (
+        GUARANTEE, "account.run", outcome(epsilon_server=pl.lit(0.0)),
+        "realization 0: epsilon_server is 0.0 where epsilon_exact is .*: state of the server what it can learn",
+    ),
+    "guaranteed whoever adds noise": (
+        GUARANTEE, "account.run", outcome(guaranteed=pl.lit(True), epsilon_server=pl.col("epsilon_exact")),
+        "where users add no noise: what others add, a receiver, say, guarantees nothing",
+    ),
+    "guaranteed by the receiver, too": (
+        GUARANTEE, "account.run", outcome(epsilon_server=pl.col("epsilon_exact")),
+        "epsilon_server is guaranteed and counts receiver_std, which no user adds; without, it is",
+    ),
+    "weights of the noise's stream": (
+        DRAWS, "train.streams", of_the_noise, "train asks for the stream 'noise' of a realization more than once",
+    ),
+    "leakage of other users": (
+        USERS, "account.leakage", reversed_users(["rho", "epsilon"], "realization"),
+        "over_the_air|orthogonal: rho of the table leakage does not follow its user",
+    ),
+    "noise of other users": (
+        USERS, "noise.run", reversed_users(["receiver_std"], "realization", "round"),
+        "orthogonal: rho of the table leakage does not follow its user",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", OF_PRIVACY)
+def test_a_fault_of_privacy_is_found(example, fault):
+    (model, patch), (check, place, change, message) = example, OF_PRIVACY[fault]
+    patch(place, change)
+    with pytest.raises(testing.CheckError, match=message):
+        check(model, testing._given(model))
+
+
+def test_an_audit_that_sees_too_little_is_told_what_it_takes(example, monkeypatch):
+    model, _ = example
+    monkeypatch.setattr(testing, "MOST_CANARIES", 100)
+    few = model.model_copy(update={"audit": model.audit.model_copy(update={"canaries": 20})})
+    with pytest.raises(testing.CheckError, match=r"stated 10% low, it takes some .* canaries to: let `tiny`"):
+        AUDIT(few, testing._given(few))
+
+
+def test_all_steps_are_taken_and_all_faults_told_at_the_end(monkeypatch, capsys):
+    right = account.run
+    monkeypatch.setattr(account, "run", outcome(epsilon_server=pl.lit(0.0))(right))
+    monkeypatch.setattr(report, "FIGURES", {})
+    assert testing.main(["age_aware", "--only", "guarantee", "--only", "catalog", "--only", "parameters"]) == 1
+    said = capsys.readouterr()
+    assert [line.split(": ")[2] for line in said.out.splitlines()] == [
+        "1 of 3, catalog", "2 of 3, parameters", "3 of 3, guarantee",
+    ]  # fmt: skip
+    first, other = said.err.splitlines()
+    assert first.startswith(
+        "age_aware: catalog: FIGURES of report and the catalog's figures differ: aging, loss, noise"
+    )
+    assert "age_aware: guarantee: random, constant noise: realization 0: epsilon_server is 0.0 where" in other

@@ -25,7 +25,10 @@ from test_audits import replace
 
 FALSE_ALARM = 1e-6
 ROUNDS = 12
-TINY = merge(registry.system("multicell").catalog.tiny, {"network": {"users": 15}, "training": {"rounds": ROUNDS}})
+TINY = merge(
+    registry.system("multicell").catalog.tiny,
+    {"network": {"users": 15}, "privacy": {"min_noise": 3.5}, "training": {"rounds": ROUNDS}},
+)
 SCHEMES = [
     *[("random", "random"), ("optimal", "random"), ("optimal", "optimal")],
     *[("joint", "random"), ("joint_noise", "optimal"), ("joint_snr", "equal_max")],

@@ -1,23 +1,27 @@
 """What every system owes, checked: `check_system(NAME)`, or `python -m pwfl.testing NAME` on the command line."""
 
+import argparse
 import re
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from io import StringIO
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import get_args, get_origin
+from typing import NamedTuple, get_args, get_origin
 from unittest import mock
 
 import numpy as np
 import polars as pl
 from annotated_types import Ge, Gt, Le, Lt
 
-from pwfl import streams, tables
+from pwfl import streams
 from pwfl.api import stage_tables
-from pwfl.entrance import command
+from pwfl.entrance import PACKAGE, command, described
+from pwfl.learning import partition
+from pwfl.privacy import audit
 from pwfl.report import build, theme
 from pwfl.report.catalog import COMMON_TABLES, compared, scenario_figures
 from pwfl.runtime import fingerprint
@@ -27,7 +31,8 @@ from pwfl.scenario.sweep import Point
 from pwfl.stages import GRAPH, REPORT, STAGES
 from pwfl.stages import REALIZATIONS as COUNTS
 from pwfl.systems import registry
-from pwfl.watching import UnnamedCodeError, watched
+from pwfl.tables import contract
+from pwfl.watching import watched
 from pwfl.work.stage import Tables, Task
 from pwfl.workflow import execution, plan
 
@@ -37,61 +42,65 @@ RELATIVE = 1e-9  # by which sums over rounds may differ from one sum
 SHARDED = tuple(stage for stage, declared in STAGES.items() if declared.grid)
 BEFORE_TRAINING = tuple(stage for stage in SHARDED if not STAGES[stage].takes_data)
 DRAWING = ("channel", "schedule", "noise", "train")  # stages whose draws are a realization's own
+OF_USERS = ("noise", "account")  # stages whose tables follow users that get other numbers
+SAME = 1e-6  # by which what they make may then differ, in proportion
+LOW = 0.1  # an audit has to see an epsilon that is so much too low
+NOISE_SEEN, LAW_SEEN = 0.02, 0.15  # faults of the noise, and of the law of privacy losses, that it has to see
+MOST_CANARIES = 50_000
+SIGNAL, DEVIATION, LARGEST = "signal of canaries", "deviation of the noise", "largest privacy loss"  # tests of an audit
 
 
 class CheckError(AssertionError):
     """A system does not do what every system owes; the message says what, and where."""
 
 
-def check_system(name: str) -> pl.DataFrame:
+def check_system(name: str, only: Collection[str] = (), say: Callable[[str], None] = lambda line: None) -> pl.DataFrame:
     """Run a system's tiny scenario (`tiny` of its catalog) through all stages, and check what every system owes.
 
-    - Every stage's tables satisfy their schemas, whatever the shard size and the order of rows, to the bit.
-    - The address of a stage, of the report and of claims names all code of pwfl and of the system that they run.
-    - Modules are there, no stage's module imports another stage's, and every number of the parameters has two bounds.
-    - What history says that a training has spent after all rounds is what outcome says.
-    - A draw by `pwfl.streams` is of one stage, follows seed and realization, and matters; a second run is the same.
-    - The guarantee follows delta, where there is one, and is infinite without noise (`zero_noise_values`).
-    - Figures (with captions), tables and claims are those of the catalog, and build with one realization, none trained.
-    - Each parameter can be changed, and stands in the addresses of the stages that it is declared to be read by.
+    What is checked, step by step, cheap steps first, says `STEPS`. `only` names the steps to take, none: all; `say` is
+    told of each before it is taken.
 
     Returns
     -------
     For each parameter, a value it was changed to and the stages (and variants) that compute anew, with those after
-    them: columns parameter, changed_to, stages.
+    them: columns parameter, changed_to, stages; no rows unless the step `parameters` is taken.
 
     Raises
     ------
     CheckError
-        At the first thing that is not as it should be.
+        After all steps, where something is not as it should be; a paragraph for the first such thing of each step.
     """
     counts = {"realizations": REALIZATIONS, "training_realizations": TRAINED}
     model = resolve(registry.system(name).catalog.tiny | {"system": name} | counts, {})
-    _check_modules(model)
-    given = _given(model)
-    _check_shards(model, given)
-    _check_draws(model, given)
-    _check_accounting(model, given)
-    try:
-        with watched(model):
-            _check_report(model)
-            if others := _other_schemes(model):
-                stage_tables(_allowed(model, others), BEFORE_TRAINING)
-    except UnnamedCodeError as error:
-        raise CheckError(str(error)) from None
-    return reruns(model)
+    taken = [step for step in STEPS if step in only or not only]
+    found, faults, given = reruns(model, []), [], {}
+    for number, step in enumerate(taken, 1):
+        check, what = STEPS[step]
+        say(f"{number} of {len(taken)}, {step}: {what}")
+        try:
+            if check is reruns:
+                found = reruns(model)
+            else:
+                given = given or (_given(model) if step not in CHEAP else {})
+                check(model, given)
+        except Exception as error:  # of the system's own code, too: the steps after it are still worth a look
+            speaks = isinstance(error, CheckError) or type(error).__module__.partition(".")[0] == PACKAGE
+            faults.append(f"{step}: {error if speaks else described(error)}")
+    if faults:
+        raise CheckError("\n".join(faults))
+    return found
 
 
-def reruns(model: Scenario) -> pl.DataFrame:
-    """Which stages compute anew when a parameter changes, by changing each; see `check_system`."""
+def reruns(model: Scenario, fields: list | None = None) -> pl.DataFrame:
+    """Which stages compute anew when a parameter changes, by changing each (None: all); see `check_system`."""
     before, rows = _stages_by_address(model), []
-    for path, field in parameters(type(model)):
+    for path, field in parameters(type(model)) if fields is None else fields:
         if path != ("system",):
             value, other = _changed(model, path, field.annotation)
             after = _stages_by_address(other)
             moved = [stage for stage in after if before.get(stage, set()) != after[stage]]
             rows.append((".".join(path), str(value), " ".join(moved)))
-    return pl.DataFrame(rows, schema=["parameter", "changed_to", "stages"], orient="row")
+    return pl.DataFrame(rows, schema=dict.fromkeys(["parameter", "changed_to", "stages"], pl.String), orient="row")
 
 
 def _other_schemes(model: Scenario) -> list[dict]:
@@ -118,12 +127,27 @@ def _allowed(model: Scenario, schemes: list[dict]) -> Scenario | None:
         return None
 
 
-def _given(model: Scenario) -> dict:
+class Given(dict):
+    """What a scenario needs before its channel, by name; beside it, tables of schemes that several steps look at."""
+
+    untrained: dict[str, Tables]
+
+
+def _given(model: Scenario) -> Given:
     """What the model needs before its channel: what it trains on, and tables from outside."""
-    found: dict = {}
+    found = Given()
+    found.untrained = {}
     for description in plan.given(model):
-        found |= execution.in_memory(model, description, found)
+        found.update(execution.in_memory(model, description, found))
     return found
+
+
+def _untrained(model: Scenario, scheme, given: dict) -> Tables:
+    """The tables of all stages but `train`, made once."""
+    kept = getattr(given, "untrained", {})
+    if scheme.name not in kept:
+        kept[scheme.name] = _made(model, scheme, given, range(REALIZATIONS), BEFORE_TRAINING)
+    return kept[scheme.name]
 
 
 def _each(
@@ -145,7 +169,7 @@ def _made(*arguments, **options) -> Tables:
     return {name: frame for _, made in _each(*arguments, **options) for name, frame in made.items()}
 
 
-def _check_modules(model: Scenario) -> None:
+def _check_modules(model: Scenario, given: dict) -> None:
     """All modules are there, no stage imports another one, and numbers are bounded on both sides."""
     system = registry.system(model.system)
     with execution.quiet_tensorflow():
@@ -166,6 +190,20 @@ def _check_modules(model: Scenario) -> None:
         signs = {type(bound) for bound in field.metadata}
         if kinds and not (signs & {Ge, Gt} and signs & {Le, Lt}):
             raise CheckError(f"{'.'.join(path)}: has no bounds on both sides (`ge`, `gt`, `le`, `lt`)")
+
+
+def _check_catalog(model: Scenario, given: dict) -> None:
+    """Each figure of the catalog has a caption and is drawn, and no claim is made of a study without scenarios."""
+    system = registry.system(model.system)
+    catalog, folder, report = system.catalog, system.folder, system.part("report")
+    for figure in (*catalog.figures, *catalog.comparison_figures):
+        if not (folder / "captions" / f"{figure}.rst").is_file():
+            raise CheckError(f"figure {figure}: has no caption {folder.name}/captions/{figure}.rst")
+    for name, figures in (("FIGURES", catalog.figures), ("COMPARISON_FIGURES", catalog.comparison_figures)):
+        if differing := set(getattr(report, name, {})) ^ set(figures):
+            raise CheckError(f"{name} of report and the catalog's figures differ: {', '.join(sorted(differing))}")
+    if rows := system.part("claims").claims({}).height:
+        raise CheckError(f"claims: {rows} of a study without scenarios; measure what is there alone")
 
 
 def _check_shards(model: Scenario, given: dict) -> None:
@@ -244,12 +282,26 @@ def _check_draws(model: Scenario, given: dict) -> None:
                     )
 
 
-def _drawn(model: Scenario, scheme, given: dict, asked: set[str], purposes: dict[str, str]) -> dict[str, Tables]:
+class Draw(NamedTuple):
+    """What `pwfl.streams` was asked for, and by which module."""
+
+    purpose: str
+    realizations: range
+    caller: str
+
+    @property
+    def kind(self) -> str:
+        """The purpose, without numbers after a slash (of rounds, say)."""
+        return re.sub(r"/\d+", "", self.purpose)
+
+
+def _drawn(model: Scenario, scheme, given: dict, asked: list[Draw], purposes: dict[str, str]) -> dict[str, Tables]:
     """The tables of each stage that draws; `purposes` learns which stage draws for which purpose."""
     found = {}
     for stage, made in _each(model, scheme, given, range(TRAINED), DRAWING):
         found[stage] = made
-        for purpose in sorted(asked):
+        _check_apart(f"{scheme.name}: {stage}", asked)
+        for purpose in sorted({draw.kind for draw in asked}):
             if purposes.setdefault(purpose, stage) != stage:
                 raise CheckError(
                     f"{scheme.name}: {purposes[purpose]} and {stage} both draw for {purpose!r}: these are the same "
@@ -259,22 +311,35 @@ def _drawn(model: Scenario, scheme, given: dict, asked: set[str], purposes: dict
     return found
 
 
+def _check_apart(stage: str, asked: list[Draw]) -> None:
+    """No stream is asked for twice, other than for dealing records out, which `holdings` does once more."""
+    streams_of = [
+        (draw.purpose, realization)
+        for draw in asked
+        if draw.caller != partition.__name__
+        for realization in draw.realizations
+    ]
+    if twice := {purpose for purpose, realization in streams_of if streams_of.count((purpose, realization)) > 1}:
+        raise CheckError(
+            f"{stage} asks for the stream {min(twice)!r} of a realization more than once: what is drawn of it (start "
+            "weights and noise, say) is made of the same numbers; take a purpose for each use"
+        )
+
+
 def _of(made: Tables, realization: int) -> Tables:
     return {name: frame.filter(realization=realization).drop("realization") for name, frame in made.items()}
 
 
 @contextmanager
-def loosened(loose: set[str]) -> Iterator[set[str]]:
-    """All draws held fixed but those of some purposes; yields the set of the purposes that are asked for.
-
-    Purposes that differ by numbers after a slash (of rounds, say) are one.
-    """
-    asked: set[str] = set()
+def loosened(loose: set[str] | None) -> Iterator[list[Draw]]:
+    """All draws held fixed but those of some purposes (`Draw.kind`), None: of all; yields what is asked for."""
+    asked: list[Draw] = []
 
     def held(draw: Callable) -> Callable:
         def drawn(seed, purpose, which, *shape):
-            asked.add(kind := re.sub(r"/\d+", "", purpose))
-            if kind in loose:
+            block = which if isinstance(which, range) else range(which, which + 1)
+            asked.append(Draw(purpose, block, sys._getframe(1).f_globals["__name__"]))
+            if loose is None or asked[-1].kind in loose:
                 return draw(seed, purpose, which, *shape)
             if isinstance(which, range):
                 return np.repeat(draw(1, purpose, range(1), *shape), len(which), axis=0)
@@ -298,17 +363,17 @@ def _check_accounting(model: Scenario, given: dict) -> None:
     deltas = (1e-3, 1e-8) if privacy is not None and "delta" in type(privacy).model_fields else ()
     changed = [model.model_copy(update={"privacy": privacy.model_copy(update={"delta": delta})}) for delta in deltas]
     for scheme in model.schemes:
-        made, *others = (_made(each, scheme, given, range(REALIZATIONS), BEFORE_TRAINING) for each in (model, *changed))
+        made = _untrained(model, scheme, given)
+        others = [_made(each, scheme, given, range(REALIZATIONS), BEFORE_TRAINING) for each in changed]
         for delta, other in zip(deltas, others, strict=True):
             if (stated := set(other["outcome"]["delta"])) != {delta}:
                 raise CheckError(f"{scheme.name}: outcome states delta {stated}, must be {delta}")
         if deltas:
-            large, small = (_exact_epsilon(other, made) for other in changed)
+            large, small = (_outcome(other, made)["epsilon_exact"] for other in changed)
             both = large.is_finite() & small.is_finite()
             if not (large < small).filter(both).all() or (both.any() and large.equals(small)):
                 raise CheckError(f"{scheme.name}: epsilon_exact does not grow as delta falls, of the same noise")
-        quiet = made["noise"].with_columns(**{column: pl.lit(value) for column, value in without_noise.items()})
-        without = _exact_epsilon(model, made | {"noise": quiet})
+        without = _outcome(model, _quiet(model, made, without_noise))["epsilon_exact"]
         if not without.is_infinite().fill_null(True).all():
             raise CheckError(
                 f"{scheme.name}: epsilon_exact is {without.to_list()} where no noise is added; must be infinite "
@@ -317,18 +382,201 @@ def _check_accounting(model: Scenario, given: dict) -> None:
             )
 
 
-def _exact_epsilon(model: Scenario, made: Tables) -> pl.Series:
+def _outcome(model: Scenario, made: Tables) -> pl.DataFrame:
     """What the account states of tables that no scenario need lead to."""
-    return execution.execute(Task("account", model.of_stage("account")), made)["outcome"]["epsilon_exact"]
+    return execution.execute(Task("account", model.of_stage("account")), made)["outcome"]
 
 
-def _check_report(model: Scenario) -> None:
-    """Tables, figures and claims are those of the catalog, and build with few realizations, and none trained."""
-    system = registry.system(model.system)
-    catalog, folder = system.catalog, system.folder
-    for figure in (*catalog.figures, *catalog.comparison_figures):
-        if not (folder / "captions" / f"{figure}.rst").is_file():
-            raise CheckError(f"figure {figure}: has no caption {folder.name}/captions/{figure}.rst")
+def _quiet(model: Scenario, made: Tables, columns: Collection[str]) -> Tables:
+    """The tables with columns of `noise` as they are where no noise is added."""
+    values = registry.system(model.system).catalog.zero_noise_values
+    return made | {"noise": made["noise"].with_columns(**{column: pl.lit(values[column]) for column in columns})}
+
+
+def _check_guarantee(model: Scenario, given: dict) -> None:
+    """The server learns no less than the scheme's observer, and users' noise alone makes what is guaranteed."""
+    catalog = registry.system(model.system).catalog
+    if unknown := {*catalog.user_noise, *catalog.receiver_noise} - set(catalog.zero_noise_values):
+        raise CheckError(f"the catalog's `zero_noise_values` lacks {', '.join(sorted(unknown))}")
+    stated, server = pl.col("epsilon_exact"), pl.col("epsilon_server")
+    for scheme in model.schemes:
+        made = _untrained(model, scheme, given)
+        less = (server < stated * (1 - RELATIVE)) | (server.is_null() != stated.is_null())
+        for realization, exact, low in made["outcome"].filter(less).select("realization", stated, server).iter_rows():
+            raise CheckError(
+                f"{scheme.name}: realization {realization}: epsilon_server is {low} where epsilon_exact is {exact}: "
+                "state of the server what it can learn of all that it receives; where it sees less than the observer "
+                "that the scheme reckons with, state epsilon_exact of it, too"
+            )
+        if not made["outcome"]["guaranteed"].any():
+            continue
+        if not catalog.user_noise:
+            raise CheckError(
+                f"{scheme.name}: is guaranteed, and the catalog names no column of the table noise that users add: "
+                "name them in `user_noise`; if there is none, nothing is guaranteed"
+            )
+        alone = _outcome(model, _quiet(model, made, catalog.user_noise))
+        if alone.filter(pl.col("guaranteed") & server.is_finite()).height:
+            raise CheckError(
+                f"{scheme.name}: is guaranteed with epsilon_server {alone['epsilon_server'].to_list()} where users "
+                "add no noise: what others add, a receiver, say, guarantees nothing; `guaranteed` has to follow the "
+                "users' noise"
+            )
+        perfect = _outcome(model, _quiet(model, made, catalog.receiver_noise))
+        more = perfect["epsilon_server"] > made["outcome"]["epsilon_server"] * (1 + RELATIVE)
+        if (more & made["outcome"]["guaranteed"]).any():
+            raise CheckError(
+                f"{scheme.name}: epsilon_server is guaranteed and counts {', '.join(catalog.receiver_noise)}, which no "
+                f"user adds; without, it is {perfect['epsilon_server'].to_list()}: state that, or guarantee nothing"
+            )
+
+
+def _check_users(model: Scenario, given: dict) -> None:
+    """What noise and account say of a user follows the user: with other numbers for users, it is the same of each.
+
+    A shift of all users and a swap of two make all permutations, and what follows both mixes no two users up. A stage
+    that draws is left out: what it draws goes by numbers.
+    """
+    (user,) = set(contract.schema(model.system, "users").primary_key()) - {"realization"}
+    for scheme in model.schemes:
+        whole = _untrained(model, scheme, given)
+        if user not in whole["leakage"].columns:
+            continue
+        drawing = [stage for stage in OF_USERS if _asks(model, scheme, given | whole, stage)]
+        if "account" in drawing:  # a draw is of a number, not of a user
+            continue
+        stages = [stage for stage in OF_USERS if stage not in drawing]
+        count = whole["users"][user].max() + 1
+        for number in (pl.col(user) + 1) % count, pl.col(user).replace({0: 1, 1: 0}):
+
+            def renumbered(frame: pl.DataFrame, number: pl.Expr = number) -> pl.DataFrame:
+                return frame.with_columns(number) if user in frame.columns else frame
+
+            moved = given | {name: renumbered(frame) for name, frame in whole.items()}
+            made = _made(model, scheme, moved, range(REALIZATIONS), stages)
+            for name in STAGES["account"].makes:
+                kind = contract.schema(model.system, name)
+                keys = [key for key in kind.primary_key() if key != user]
+                expected, found = contract.ordered(renumbered(whole[name]), kind, name), made[name]
+                if user in expected.columns and len(keys) > 1:  # of parts of the users, which others are in now
+                    expected, found = (frame.filter(pl.len().over(keys) == count) for frame in (expected, found))
+                if column := _far(expected, found):
+                    raise CheckError(
+                        f"{scheme.name}: {column} of the table {name} does not follow its {user}: once each {user} has "
+                        "another number in all tables, it stands beside another one; join on keys (`beside`, "
+                        "`to_array` of `pwfl.tables.arrays`), never by the order of rows"
+                    )
+
+
+def _asks(model: Scenario, scheme, given: dict, stage: str) -> bool:
+    """Whether a stage draws."""
+    with loosened(None) as asked:
+        _made(model, scheme, given, range(REALIZATIONS), [stage])
+    return bool(asked)
+
+
+def _far(expected: pl.DataFrame, made: pl.DataFrame) -> str | None:
+    """The first column in which two tables differ by more than the order of a sum's terms may matter."""
+    for name in expected.columns:
+        same = expected[name].eq_missing(made[name])
+        if expected.schema[name].is_float():
+            same |= ((expected[name] - made[name]).abs() <= SAME * expected[name].abs()).fill_null(False)
+        if not same.all():
+            return name
+    return None
+
+
+def _check_audit(model: Scenario, given: dict) -> None:
+    """The audit tests all that a stated epsilon rests on, finds it as stated, and would see an epsilon 10 % low."""
+    audited = []
+    for scheme in model.schemes:
+        made = _untrained(model, scheme, given)
+        with loosened(None) as asked:
+            _made(model, scheme, given | made, range(1), ["train"])
+        purposes, worst = {draw.purpose for draw in asked}, audit.worst(made["outcome"])
+        frame = _audit(model, scheme, made, purposes)
+        if worst["epsilon_exact"] is not None and np.isfinite(worst["epsilon_exact"]):
+            audited.append((worst["epsilon_exact"], scheme, made, purposes, frame))
+    if not audited:
+        raise CheckError(
+            "`tiny` of the catalog states no finite epsilon: let it add some noise, that an audit can test"
+        )
+    _, scheme, made, purposes, frame = max(audited, key=lambda each: each[0])
+    for again in (True, False):
+        lacking = {test: draws for test, draws in _lacking(frame).items() if draws}
+        if not lacking:
+            return
+        (test, draws), *_ = lacking.items()
+        if not again or draws > MOST_CANARIES:
+            raise CheckError(
+                f"{scheme.name}: audit: its {test!r} does not see an epsilon that is stated {LOW:.0%} low, it takes "
+                f"some {draws:,} canaries to: let `tiny` of the catalog add less noise, or let verdicts follow "
+                "`audit.canaries`"
+            )
+        more = model.model_copy(update={"audit": model.audit.model_copy(update={"canaries": max(lacking.values())})})
+        frame = _audit(more, scheme, made, purposes)
+
+
+def _audit(model: Scenario, scheme, made: Tables, of_training: set[str]) -> pl.DataFrame:
+    """The verdicts on the observer of whom the worst epsilon of the tables is stated; all have to be as they should."""
+    with loosened(None) as asked:
+        frame = execution.in_memory(model, plan.routes(model)[scheme.name]["audit"], made)["audit"]
+    worst = audit.worst(made["outcome"])
+    epsilon, delta = worst["epsilon_exact"], worst["delta"]
+    for row in frame.filter(status="violated").iter_rows(named=True):
+        raise CheckError(
+            f"{scheme.name}: audit: {row['test']} of {row['observer']} is {row['measured']:g}, has to be "
+            f"{row['low']:g} to {row['high']:g}: what trains is not what account states; correct the one that is wrong"
+        )
+    if epsilon is None or not np.isfinite(epsilon):
+        return frame
+    same = (pl.col("epsilon") - epsilon).abs() <= RELATIVE * epsilon
+    frame = frame.filter(same, pl.col("delta") == delta, status="consistent")
+    tests = frame["test"].to_list()
+    wanted = {"noise": [DEVIATION], "signal": [SIGNAL, audit.LOSS]}
+    if worst["guaranteed"]:
+        wanted |= {"sensitivity": ["sensitivity"], "epsilon itself": [SIGNAL, LARGEST]}
+    for what, names in wanted.items():
+        if not any(test.startswith(name) for test in tests for name in names):
+            raise CheckError(
+                f"{scheme.name}: audit: nothing tests the {what} of an observer of whom epsilon {epsilon:g} is stated: "
+                f"yield the verdict {' or '.join(map(repr, names))} (`pwfl.privacy.audit`) of that epsilon and delta"
+            )
+    if not {draw.purpose for draw in asked} & of_training:
+        raise CheckError(
+            f"{scheme.name}: audit: draws none of the streams that train draws ({', '.join(sorted(of_training))}): "
+            "run the code that trains, with its noise"
+        )
+    return frame
+
+
+def _lacking(frame: pl.DataFrame) -> dict[str, int]:
+    """The tests that do not see an epsilon that is LOW too low, and how many canaries they take to; 0: they do."""
+    found = {}
+    for row in frame.iter_rows(named=True):
+        test, seen, wanted = row["test"], row["detectable"], np.inf
+        if test == SIGNAL:
+            low, stated = (audit.Subject(0, "", row["delta"], row["epsilon"] / share).mu for share in (1.0, 1.0 - LOW))
+            wanted = stated / low - 1
+        elif test in (DEVIATION, audit.LOSS):
+            wanted = {DEVIATION: NOISE_SEEN, audit.LOSS: LAW_SEEN}[test]
+        found[test] = 0 if seen <= wanted else int(1.1 * row["draws"] * (seen / wanted) ** 2)
+    return found
+
+
+def _check_report(model: Scenario, given: dict) -> None:
+    """Tables, figures and claims are those of the catalog, and build with few realizations, and none trained.
+
+    Meanwhile no stage runs code that its address does not name, of schemes that the tiny scenario lacks, either.
+    """
+    with watched(model):
+        _build(model)
+        if others := _other_schemes(model):
+            stage_tables(_allowed(model, others), BEFORE_TRAINING)
+
+
+def _build(model: Scenario) -> None:
+    catalog = registry.system(model.system).catalog
     one = model.model_copy(update={"realizations": 1, "training_realizations": 1})
     few = stage_tables(one)
     untrained = few | {"history": few["history"].clear()}
@@ -406,18 +654,46 @@ def _others(value, annotation) -> Iterator:
             yield from (0.5, 1, 1000, __file__)  # a file that there is, as addresses may depend on its content
 
 
-def main(names: list[str]) -> int:
+CHEAP = ("modules", "catalog", "parameters")  # steps for which nothing is run
+STEPS: dict[str, tuple[Callable, str]] = {  # each a function of scenario and data that raises CheckError
+    "modules": (_check_modules, "modules are there, no stage imports another's, and numbers have two bounds"),
+    "catalog": (_check_catalog, "figures have captions, and a study without scenarios no claims"),
+    "parameters": (reruns, "each can be changed, and stands in the addresses of the stages that read it"),
+    "accounting": (_check_accounting, "the guarantee follows delta, and is infinite without noise"),
+    "guarantee": (_check_guarantee, "of all that the server sees, by what users add alone"),
+    "users": (_check_users, "what is said of a user follows the user"),
+    "audit": (_check_audit, "all that epsilon rests on is tested, and 10 % too little would be seen"),
+    "draws": (_check_draws, "draws follow seed and realization, are of one use, and matter"),
+    "shards": (_check_shards, "the same tables, by their schemas, for any shard and order of rows"),
+    "report": (_check_report, "tables, figures and claims build, and addresses name all code that is run"),
+}
+
+
+def main(arguments: list[str]) -> int:
     """Check systems by name, print what each parameter computes anew; the exit status."""
-    for name in names:
+    parser = argparse.ArgumentParser(prog="python -m pwfl.testing", description="Check what every system owes.")
+    parser.add_argument("names", nargs="+", metavar="NAME", help="of a system")
+    parser.add_argument("--only", action="append", choices=STEPS, default=[], help="a step to take; may be repeated")
+    options, failed = parser.parse_args(arguments), False
+    for name in options.names:
+        begun = time.process_time()
+
+        def say(line: str, name: str = name, begun: float = begun) -> None:
+            print(f"{name}: {time.process_time() - begun:.0f} s: {line}", flush=True)
+
         try:
-            found = check_system(name)
-        except (CheckError, ScenarioError, registry.RegistryError, tables.TableError) as error:
-            print(f"{name}: {error}", file=sys.stderr)
-            return 1
-        print(f"{name}: as every system should be. What a changed parameter computes anew:")
+            found = check_system(name, options.only, say)
+        except (CheckError, ScenarioError, registry.RegistryError) as error:
+            for line in str(error).splitlines():
+                print(f"{name}: {line}", file=sys.stderr)
+            failed = True
+            continue
+        print(f"{name}: as every system should be{', in this' if options.only else ''}.")
+        if found.height:
+            print("What a changed parameter computes anew:")
         for parameter, _, stages in found.iter_rows():
             print(f"  {parameter:32} {stages or 'nothing'}")
-    return 0
+    return int(failed)
 
 
 if __name__ == "__main__":

@@ -23,13 +23,16 @@ def leakage(scenario, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
 def run(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """`leakage` of each device and `outcome` of each realization."""
     leaks = leakage(scenario, tables)
+    perfect = tables | {"noise": tables["noise"].with_columns(receiver_std=pl.lit(0.0))}
+    server = leakage(scenario, perfect).group_by("realization").agg(epsilon_server=pl.col("epsilon").max())
     size = datasets.SIZES[scenario.data.dataset]
     coordinates = mlp.parameter_count([size.features, *scenario.training.hidden_layers, size.classes])
     slots = tables["schedule"].select("realization", "round", "slot").unique().group_by("realization").len("slots")
     noisy = tables["noise"].group_by("realization").agg(guaranteed=pl.col("noise_std").min() > 0)
     outcome = (
         leaks.group_by("realization")
-        .agg(pl.col("rho").max(), epsilon_exact=pl.col("epsilon").max(), epsilon_server=pl.col("epsilon").max())
+        .agg(pl.col("rho").max(), epsilon_exact=pl.col("epsilon").max())
+        .join(server, on="realization")
         .join(tables["users"].group_by("realization").agg(pl.col("samples").sum()), on="realization")
         .join(noisy, on="realization")
         .join(slots, on="realization")
@@ -48,7 +51,8 @@ def run(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
             sampling=pl.lit("none: every record in every round"),
             observer=pl.lit("the server, through its receiver: all symbols of all rounds, with the receiver's noise"),
             guarantee=pl.lit(
-                "the other devices add their noise, and the receiver's noise is white, Gaussian and unknown"
+                "epsilon_server: the other devices add their noise; epsilon_exact: and the receiver's noise is white, "
+                "Gaussian and unknown"
             ),
         )
         .drop("slots")

@@ -1,4 +1,7 @@
-"""Stage audit: the server's mean gradient of each round, its sensitivity, its noise, and what canary records show."""
+"""Stage audit: what the server receives in the worst-off device's slot: sensitivity, noise, what canary records show.
+
+That is the mean gradient of the devices that share the slot: of all over the air, of one alone one after the other.
+"""
 
 from collections.abc import Iterator
 
@@ -7,7 +10,7 @@ import polars as pl
 import tensorflow as tf
 
 from local_dp_mac.descent import descend
-from local_dp_mac.reception import mean_std
+from local_dp_mac.reception import received
 from pwfl import streams
 from pwfl.learning import adversarial, datasets, engine, mlp, network
 from pwfl.privacy import audit
@@ -16,15 +19,20 @@ FAR = np.float32(1e4)  # features so large that next to nothing of a canary's gr
 
 
 def verdicts(scenario, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
-    """Tests of what the server sees, in the realization whose worst record is worst off."""
+    """Tests of what the server sees of the worst-off device, in the realization whose worst record is worst off."""
     outcome = audit.worst(tables["outcome"])
     realization, epsilon = outcome["realization"], outcome["epsilon_exact"]
-    subject = audit.Subject(realization, "the server's mean gradient of each round", outcome["delta"], epsilon)
+    device = tables["leakage"].filter(realization=realization).sort("epsilon", descending=True)["user"][0]
+    observer = f"what is received in the slot of device {device} of every round"
+    subject = audit.Subject(realization, observer, outcome["delta"], epsilon)
     if not np.isfinite(epsilon):
         yield audit.untested(subject)
         return
-    records = tables["users"].filter(realization=realization)["samples"].sum()
-    noise_std = mean_std(tables).filter(realization=realization).sort("round")["mean_std"].to_numpy()
+    heard = received(tables).filter(realization=realization)
+    heard = heard.join(heard.filter(user=device), on=["round", "slot"], how="semi").sort("round", "user")
+    sharing = heard.filter(round=heard["round"][0]).select("user")
+    records = tables["users"].filter(realization=realization).join(sharing, on="user", how="semi")["samples"].sum()
+    noise_std = heard.filter(user=device)["received_std"].to_numpy() / len(sharing)
     generator = streams.generator(scenario.seed, "canaries", realization)
     stated = 2 * scenario.training.clip_norm / records
     yield audit.sensitivity(subject, moves(scenario, records, generator), stated)
@@ -56,7 +64,7 @@ def noise(scenario, noise_std: np.ndarray) -> np.ndarray:
 def scores(scenario, records: int, noise_std: np.ndarray, first: np.ndarray) -> np.ndarray:
     """Log-likelihood ratios over mu of canaries, which are a weight of a linear layer each; shape (canary,).
 
-    A canary's gradient is clipped to L and counts as that of one of the records of all devices, of one of m canaries
+    A canary's gradient is clipped to L and counts as that of one of the records of the slot, of one of m canaries
     here: L is scaled by m / records.
     """
     width, canary = int(np.ceil(np.sqrt(first.size))), np.arange(first.size)

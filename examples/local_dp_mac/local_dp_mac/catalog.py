@@ -24,4 +24,6 @@ CATALOG = Catalog(
         "training": {"rounds": 3, "evaluate_every": 2},
     },
     zero_noise_values={"noise_std": 0.0, "receiver_std": 0.0},
+    user_noise=("noise_std",),
+    receiver_noise=("receiver_std",),
 )

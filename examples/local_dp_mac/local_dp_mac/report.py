@@ -6,7 +6,8 @@ import polars as pl
 from pwfl.report import results, theme
 
 DIFFERS = (
-    "the receiver's noise counts as protection; powers have no unit and there is no bandwidth: no energy, no seconds"
+    "the receiver's noise counts as protection in epsilon_exact; powers have no unit and there is no bandwidth: no "
+    "energy, no seconds"
 )
 
 

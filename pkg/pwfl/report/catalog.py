@@ -31,6 +31,8 @@ class Catalog:
     uses_dataset: bool = False  # whether users hold samples that `pwfl.learning.partition.deal_out` deals out
     # Columns of the table `noise`, and their values where no noise is added, for `pwfl.testing`.
     zero_noise_values: dict[str, float] = field(default_factory=dict)
+    user_noise: tuple[str, ...] = ()  # those of them that are noise that users add
+    receiver_noise: tuple[str, ...] = ()  # those of them that are noise that no user adds
 
 
 # Of systems that train a network, with the stages' tables that they are drawn from.

@@ -53,7 +53,7 @@ def verdicts(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> Iterator[
     first, uploaded = canaries(
         generator, chains, record, states[ends], (client["collection_time"], horizon), samples, scale
     )
-    law = partial(loss_law, kernel[ends], states / samples, stated)
+    law = partial(loss_law, kernel[ends], states / samples, stated, first.mean())
     told = np.where(first, ratio(uploaded), -ratio(uploaded))
     yield audit.distribution(subject, audit.LOSS, told, law, 2 * CELL)
     yield audit.bounded(subject, np.abs(ratio(cells(states / samples, stated))), subject.epsilon)
@@ -138,18 +138,18 @@ def cells(values: np.ndarray, scale: float) -> np.ndarray:
     return np.arange(values.min() - TAIL * scale, values.max() + TAIL * scale, CELL * scale)
 
 
-def loss_law(kernel: np.ndarray, values: np.ndarray, scale: float, losses: np.ndarray) -> np.ndarray:
+def loss_law(kernel: np.ndarray, values: np.ndarray, scale: float, share: float, losses: np.ndarray) -> np.ndarray:
     """The probability that the log-likelihood ratio, in favour of what is so, is at most each loss.
 
-    Of both states alike; by the probabilities of the cells that an upload may be in.
+    Of the two states, the first in a share of all; by the probabilities of the cells that an upload may be in.
     """
     upload = cells(values, scale)
     below = stats.laplace.cdf(upload[:, None], values, scale) @ kernel.T  # (upload, state)
     mass = np.diff(below, axis=0, prepend=0.0)
     ratio = log_ratio(kernel, values, scale, upload)
     found = np.zeros(len(losses))
-    for told, weight in ((ratio, mass[:, 0]), (-ratio, mass[:, 1])):
+    for told, weight in ((ratio, share * mass[:, 0]), (-ratio, (1 - share) * mass[:, 1])):
         order = told.argsort(kind="stable")
         total = np.concatenate([[0.0], weight[order].cumsum()])
-        found += total[np.searchsorted(told[order], losses, side="right")] / 2
+        found += total[np.searchsorted(told[order], losses, side="right")]
     return found

@@ -38,4 +38,5 @@ CATALOG = Catalog(
     },
     uses_dataset=True,
     zero_noise_values={"noise_std": 0.0, "noise_multiplier": 0.0},
+    user_noise=("noise_std", "noise_multiplier"),
 )

@@ -38,11 +38,12 @@ CATALOG = Catalog(
         "network": {"users": 12},
         "radio": {"resource_blocks": 2},
         "data": {"dataset": "digits", "samples_offset": 10, "samples_log_mean": 2.5},
-        "privacy": {"min_noise": 3.5, "max_noise_error": 0.4},
+        "privacy": {"min_noise": 1.0, "max_noise_error": 0.4},
         "schedule": {"gamma": 300.0},
         "training": {"hidden_layers": [], "rounds": 2, "clip_norm": 1.0, "evaluate_every": 1},
         "audit": {"canaries": 50},
     },
     uses_dataset=True,
     zero_noise_values={"noise_std": 0.0},
+    user_noise=("noise_std",),
 )

@@ -37,10 +37,11 @@ CATALOG = Catalog(
         "network": {"devices": 3},
         "data": {"dataset": "digits", "samples_per_device": 60},
         "device": {"batch_size": 16, "sample_bits": 50176.0},
-        "privacy": {"uploads": "noisy"},
+        "privacy": {"uploads": "noisy", "target_epsilon": 10.0},
         "training": {"hidden_layers": [4], "rounds": 2, "evaluate_every": 1},
         "audit": {"canaries": 50},
     },
     uses_dataset=True,
     zero_noise_values={"noise_std": 0.0, "noise_multiplier": 0.0, "upload_std": 0.0, "upload_multiplier": 0.0},
+    user_noise=("noise_std", "noise_multiplier", "upload_std", "upload_multiplier"),
 )
