@@ -179,15 +179,18 @@ class _Network:
         for cell in range(user.shape[2]):
             blocks.enter(np.full(len(rows), cell), user[:, :, cell])
         for cell in range(user.shape[2]):
-            each, others = np.full(len(rows), cell), blocks.of_rows(np.arange(len(rows)))
-            others.vacate(each)
-            member = self.member[rows, cell]
-            enters = self.present[rows, cell] & ~np.take_along_axis(scheduled, member, axis=1)
-            enters = enters[:, None] & np.isfinite(others.largest_power(each, member))
-            here = user[:, :, cell]
+            member, here = self.member[rows, cell], user[:, :, cell]
             gone = np.where(here >= 0, np.take_along_axis(worth, np.maximum(here, 0), axis=1), 0.0)
-            gain = np.take_along_axis(worth, member, axis=1)[:, None] - gone[..., None]
-            row, block, place = np.nonzero(enters & (gain > least[:, None, None]))
+            free = self.present[rows, cell] & ~np.take_along_axis(scheduled, member, axis=1)
+            gain = np.where(free, np.take_along_axis(worth, member, axis=1), -np.inf)
+            order = _first(gain > (gone.min(axis=1) + least)[:, None])
+            member, gain = (np.take_along_axis(each, order, axis=1) for each in (member, gain))
+            enters = gain[:, None] - gone[..., None] > least[:, None, None]
+            some = np.flatnonzero(enters.any(axis=(1, 2)))
+            others, each = blocks.of_rows(some), np.full(len(some), cell)
+            others.vacate(each)
+            enters[some] &= np.isfinite(others.largest_power(each, member[some]))
+            row, block, place = np.nonzero(enters)
             found.append((row, block, np.full(len(row), cell), member[row, place]))
             row, block = np.nonzero((here >= 0) & (-gone > least[:, None]))
             found.append((row, block, np.full(len(row), cell), np.full(len(row), -1)))
@@ -201,8 +204,7 @@ class _Network:
         member = self.member[blocks.rows, cell]
         row = np.arange(len(member))[:, None]
         value = np.where(self.present[blocks.rows, cell], np.maximum(worth[row, member], 0.0), 0.0)
-        # Without places that are empty in every row.
-        order = np.argsort(value <= 0, axis=1, kind="stable")[:, : max(1, int((value > 0).sum(axis=1).max()))]
+        order = _first(value > 0)
         member, value = member[row, order], value[row, order]
         power = blocks.largest_power(cell, member).transpose(0, 2, 1)
         chosen, _ = assignment.solve(value, np.zeros(value.shape), np.full(len(value), np.inf), power)
@@ -210,3 +212,8 @@ class _Network:
         served, place = np.nonzero(chosen >= 0)
         user[served, chosen[served, place]] = member[served, place]
         blocks.enter(cell, user)
+
+
+def _first(wanted: np.ndarray) -> np.ndarray:
+    """The order of places, shape (row, place), that has those wanted first; without places that no row wants."""
+    return np.argsort(~wanted, axis=1, kind="stable")[:, : max(1, int(wanted.sum(axis=1).max(initial=0)))]
