@@ -294,6 +294,22 @@ def test_the_multiplier_is_the_one_that_scipy_finds(problem_of):
     assert binding > 20
 
 
+def test_a_realization_alone_has_the_bits_that_it_has_among_others():
+    rng = np.random.default_rng(11)
+    uplink = network(rng, 300, 5, 12, 3)
+    cell = rng.integers(5, size=uplink.cell.shape)  # the fullest cell of a realization differs
+    uplink = replace(uplink, cell=cell, gain=np.exp(rng.normal(np.where(cell[:, None] == np.arange(5)[:, None], 2, 0))))
+    problem, draws = given_noise(rng, uplink), rng.random((300, 8, 9))
+    among = [*bound.upper_bound(uplink, problem), *joint.joint_blocks(uplink, problem, draws)]
+    for row in range(300):
+        one = replace(uplink, gain=uplink.gain[[row]], cell=cell[[row]])
+        alone = [
+            *bound.upper_bound(one, problem.rows([row])),
+            *joint.joint_blocks(one, problem.rows([row]), draws[[row]]),
+        ]
+        assert all(np.array_equal(a[row], b[0]) for a, b in zip(among, alone, strict=True))
+
+
 # Sweeps and searches
 
 
