@@ -9,10 +9,11 @@ from scipy import stats
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import stage_of
-from conftest import TINY, planned, workflow
+from conftest import ROOT, TINY, planned, workflow
 from pipeline import finished, part, stages
 from pwfl.learning import datasets, extraction, features, network, projection, sources, stored, synthetic
 from pwfl.learning.mlp import glorot_uniform
+from pwfl.learning.partition import deal_out
 from pwfl.runtime import kept
 from pwfl.scenario import ScenarioError, load, resolve
 from pwfl.stages import GIVEN
@@ -371,6 +372,67 @@ def test_no_test_image_enters_a_validation_whose_images_are_dealt_to_nobody(syst
     other = trained(system, **held)
     assert one["holdings"].equals(other["holdings"])
     assert not one["history"].equals(other["history"])
+
+
+# What constants were chosen on stays with nobody.
+
+SYSTEMS = ["multicell", "anonymous_oac", "random_orthogonalization", "utility_fair"]
+DEALS = ["quantity", "dirichlet", "shards"]
+
+
+def test_reserved_images_are_the_last_ones_and_leave_the_test_images():
+    plain, kept = (stage_of.data_of(resolve(BASE, {"data": {"reserved": count}})) for count in (None, 300))
+    assert np.array_equal(kept.x_train, plain.x_train[:-300])
+    assert np.array_equal(kept.y_train, plain.y_train[:-300])
+    assert np.array_equal(kept.x_test, plain.x_test)
+    # A choice is made on as many of them as one likes.
+    chosen = stage_of.data_of(resolve(BASE, {"data": {"reserved": 300, "validation": 200}}))
+    assert np.array_equal(chosen.x_train, kept.x_train)
+    assert np.array_equal(chosen.x_test, plain.x_train[-200:])
+    assert np.array_equal(chosen.y_test, plain.y_train[-200:])
+
+
+@pytest.mark.parametrize("kind", DEALS)
+def test_in_no_realization_does_anybody_hold_a_reserved_image(kind):
+    model = resolve(BASE, {"data": {"reserved": 300, "partition": kind, "samples_total": 600}})
+    labels, samples = stage_of.data_of(model).y_train, np.full(20, 30)
+    dealt = np.array([np.concatenate(deal_out(model.data, labels, samples, 1, r)) for r in range(100)])
+    assert set(dealt.ravel()) == set(range(1137))
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("kind", DEALS)
+def test_nothing_that_is_trained_depends_on_reserved_images(system, kind, monkeypatch):
+    partition = "iid" if kind == "quantity" and system != "multicell" else kind
+    kept = {"data": {"reserved": 200, "partition": partition}}
+    x_train, labels, x_test, y_test = sources.load("digits")
+    one, plain = trained(system, **kept), trained(system, data={"partition": partition})
+    images, others = x_train.copy(), labels.copy()
+    images[-200:], others[-200:] = 240 - x_train[-200:], 9 - labels[-200:]
+    monkeypatch.setattr(sources, "load", lambda *_: (images, others, x_test, y_test))
+    for name, table in trained(system, **kept).items():
+        assert table.equals(one[name])
+    assert not one["history"].equals(plain["history"])
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("key", ["reserved", "validation"])
+def test_more_than_is_left_beside_them_is_refused(system, key):
+    base = {"system": system, "realizations": 1, "training_realizations": 1} | registry.system(system).catalog.tiny
+    with pytest.raises(ScenarioError, match=f"digits has 7 beside 1430 that nobody holds, by data.{key}; lower data"):
+        resolve(base, {"data": {key: 1430}})
+
+
+def test_studies_reserve_what_their_constants_were_chosen_on():
+    seen = 0
+    for path in (ROOT / "config").glob("*.yaml"):
+        for name, model in load(yaml.safe_load(path.read_text()), path.name).scenarios.items():
+            training = vars(model).get("training")
+            if getattr(training, "step", None) == "snr":
+                least = 37 if model.data.dataset == "digits" else 10_000
+                assert model.data.reserved == least, f"{path.name}: {name}"
+                seen += 1
+    assert seen > 20
 
 
 @pytest.mark.parametrize(

@@ -294,6 +294,22 @@ def test_the_multiplier_is_the_one_that_scipy_finds(problem_of):
     assert binding > 20
 
 
+def test_a_realization_alone_has_the_bits_that_it_has_among_others():
+    rng = np.random.default_rng(11)
+    uplink = network(rng, 300, 5, 12, 3)
+    cell = rng.integers(5, size=uplink.cell.shape)  # the fullest cell of a realization differs
+    uplink = replace(uplink, cell=cell, gain=np.exp(rng.normal(np.where(cell[:, None] == np.arange(5)[:, None], 2, 0))))
+    problem, draws = given_noise(rng, uplink), rng.random((300, 8, 9))
+    among = [*bound.upper_bound(uplink, problem), *joint.joint_blocks(uplink, problem, draws)]
+    for row in range(300):
+        one = replace(uplink, gain=uplink.gain[[row]], cell=cell[[row]])
+        alone = [
+            *bound.upper_bound(one, problem.rows([row])),
+            *joint.joint_blocks(one, problem.rows([row]), draws[[row]]),
+        ]
+        assert all(np.array_equal(a[row], b[0]) for a, b in zip(among, alone, strict=True))
+
+
 # Sweeps and searches
 
 
@@ -307,6 +323,35 @@ def test_no_search_lowers_the_value(problem_of):
     assert np.isfinite(values).all()
     assert (np.diff(values, axis=0) >= 0).all()
     assert (values[-1] > values[0]).sum() > 10
+
+
+def given_with_losses(rng, uplink):
+    """Given noise, where users whose own value is negative may bring what (21) needs."""
+    problem = given_noise(rng, uplink)
+    return GivenNoise(problem.values - 6.0, problem.loads)
+
+
+@pytest.mark.parametrize("problem_of", [given_noise, given_with_losses, chosen_noise])
+@pytest.mark.parametrize("searches", [0, 8])
+def test_no_user_who_leaves_enters_or_takes_a_place_raises_the_value(problem_of, searches):
+    rng, changes = np.random.default_rng(10), 0
+    uplink = network(rng, 60, 3, 4, 2)
+    problem = problem_of(rng, uplink)
+    block, proven = searched(rng, uplink, problem, searches)
+    for row in range(60):
+        value = value_of(problem, row, block[row] >= 0)
+        most = value + (1.1e-6 if proven[row] else 1e-9) * abs(value)
+        shared = set(feasible_sets(uplink, row))
+        for n, cell in product(range(2), range(3)):
+            own = uplink.cell[row] == cell
+            others = (block[row] >= 0) & ~(own & (block[row] == n))
+            group = frozenset(np.flatnonzero(others & (block[row] == n)).tolist())
+            for user in [None, *np.flatnonzero(own & ~others).tolist()]:
+                if group | {user} - {None} in shared:
+                    after = others | (np.arange(12) == user)
+                    assert value_of(problem, row, after) <= most
+                    changes += not proven[row]
+    assert changes > 100
 
 
 def test_users_leave_until_the_budget_is_kept_and_no_longer():
@@ -346,7 +391,7 @@ def test_gaps_and_objectives_at_table_1(override, papers_gap, papers_objective):
     gap = {name: (frame["objective_gap"] * 100).mean() for name, frame in outcome.items()}
     objective = {name: (frame["objective"] / frame["samples"]).mean() for name, frame in outcome.items()}
     assert gap["OptSched"] == pytest.approx(papers_gap, abs=1.0)
-    assert gap["joint random"] < 0.05
+    assert gap["joint random"] < 0.025
     assert gap["joint_noise optimal"] < 0.03
     assert objective["OptSched+DP"] == pytest.approx(papers_objective, abs=0.01)
     assert objective["joint_noise optimal"] < objective["joint optimal"] < objective["OptSched+DP"]

@@ -30,7 +30,7 @@ def test_users_who_ask_for_less_take_nothing_from_those_before():
 
 
 def test_more_than_there_is_cannot_be_dealt():
-    with pytest.raises(ValueError, match="users are to get 11 samples, there are 10"):
+    with pytest.raises(ValueError, match="users are to get 11 samples, there are 10 that may be dealt"):
         deal(10, np.array([5, 6]), seed=1, realization=0)
 
 

@@ -43,6 +43,11 @@ CONTENT = {  # SHA-256 of the arrays' bytes, in the order of Dataset's fields
 }
 
 
+def kept_back(data) -> int:
+    """How many of the last training samples a section `data` deals to nobody: the most that one of its keys says."""
+    return max(getattr(data, key, None) or 0 for key in ("validation", "reserved"))
+
+
 def prepared(arrays: tuple[np.ndarray, ...]) -> Dataset:
     """What `sources.load` returned as training takes it: grey levels scaled to [0, 1]."""
     x_train, x_test = (arrays[at].astype(np.float32) / 255 for at in (0, 2))

@@ -78,15 +78,18 @@ def size(scenario) -> Size:
 def training_data(scenario, inputs: Mapping) -> Dataset | None:
     """What a scenario trains on, out of the arrays of its `dataset` or `features`; None where it simulates the data.
 
-    As many of the last training samples as `data.validation` says take the place of the test samples.
+    The last training samples that `data.reserved` and `data.validation` keep back are not among them; as many as the
+    latter says take the place of the test samples.
     """
     if "data" not in vars(scenario):
         return None
     wanted = asked(scenario)
     data = datasets.prepared(inputs["dataset"]) if wanted.pixels else chosen(inputs["features"], wanted)
-    if not (count := _said(scenario, "data", "validation", None)):
-        return data
-    return Dataset(data.x_train[:-count], data.y_train[:-count], data.x_train[-count:], data.y_train[-count:])
+    dealt = len(data.y_train) - datasets.kept_back(scenario.data)
+    tested = data.x_test, data.y_test
+    if count := _said(scenario, "data", "validation", None):
+        tested = data.x_train[-count:], data.y_train[-count:]
+    return Dataset(data.x_train[:dealt], data.y_train[:dealt], *tested)
 
 
 def chosen(arrays: tuple[np.ndarray, ...], wanted: Asked) -> Dataset:

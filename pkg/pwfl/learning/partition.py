@@ -23,7 +23,10 @@ def deal(available: int, samples: np.ndarray, seed: int, realization: int) -> li
     [[7, 1, 6], [2, 3]]
     """
     if (total := samples.sum()) > available:
-        raise ValueError(f"users are to get {total} samples, there are {available}")
+        raise ValueError(
+            f"users are to get {total} samples, there are {available} that may be dealt; let them hold fewer, or keep "
+            "back fewer by data.reserved and data.validation"
+        )
     order = streams.generator(seed, "data", realization).permutation(available)
     return np.split(order, samples.cumsum())[:-1]
 

@@ -72,7 +72,14 @@ def training_bytes(scenario: Scenario) -> tuple[float, str]:
 
 def available(data: DataSource) -> int:
     """Training samples that users may hold."""
-    return datasets.SIZES[data.dataset].train - (data.validation or 0)
+    return datasets.SIZES[data.dataset].train - datasets.kept_back(data)
+
+
+def offer(data: DataSource) -> str:
+    """What a message says of `available`."""
+    kept = datasets.kept_back(data)
+    apart = f" beside {kept} that nobody holds, by data.{'validation' if kept == data.validation else 'reserved'}"
+    return f"{data.dataset} has {available(data)}" + (apart if kept else "")
 
 
 def _own(check: str, scenario: Scenario, otherwise):

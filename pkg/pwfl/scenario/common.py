@@ -27,6 +27,10 @@ VALIDATION = (
     "training images, the last ones, that are dealt to nobody and take the place of the test images: to choose "
     "constants by, at no privacy; null: none"
 )
+RESERVED = (
+    "training images, the last ones, that are dealt to nobody, since constants of the study were chosen on them; test "
+    "images stay; null: none"
+)
 # Bounds that are the same wherever a quantity of the kind stands.
 Count = Annotated[int, Field(ge=1, le=10**6)]  # of users, samples, rounds
 Width = Annotated[int, Field(ge=1, le=10**5)]  # of a network's layer
@@ -92,7 +96,7 @@ def target_epsilon(stages: str, otherwise: str = "null: the paper's noise"):
 # What the stages of all systems read, whatever the system's own modules do.
 READ_FOR_ALL = {"realizations": {"audit", REPORT}, "training_realizations": {REPORT}, "schemes": {REPORT}}
 # What the images that are trained on follow from, in systems that have it.
-OF_TRAIN = ("training.features", "training.directions", "training.test_variants", "data.validation")
+OF_TRAIN = ("training.features", "training.directions", "training.test_variants", "data.validation", "data.reserved")
 READ_FOR_ALL |= {key: {"train"} for key in OF_TRAIN}
 
 
@@ -116,6 +120,7 @@ class DataSource(Section):
         2, "labels that a user's samples have, as many of each, with `shards`", stages="train", ge=1, le=1000
     )
     validation: int | None = parameter(None, VALIDATION, unit="samples", stages="train", ge=1, le=10**6)
+    reserved: int | None = parameter(None, RESERVED, unit="samples", stages="train", ge=1, le=10**6)
 
     @model_validator(mode="after")
     def _labels(self):

@@ -6,7 +6,7 @@ from math import exp
 
 from pwfl.learning import datasets
 from pwfl.runtime import files, shards
-from pwfl.scenario.checks import available
+from pwfl.scenario.checks import available, offer
 from pwfl.scenario.size import COPIES, FLOAT, LINK_BYTES, layer_bytes, network_bytes
 from pwfl.stages import IMPORTS
 from pwfl.systems.multicell import hexagons
@@ -155,7 +155,7 @@ def _check_samples(scenario: Multicell) -> None:
     if least > most:
         key = "data.samples_total" if data.samples_total else "data.samples_offset"
         raise ValueError(
-            f"{key}: {users} users would hold at least {least} samples, {data.dataset} has {most}; "
+            f"{key}: {users} users would hold at least {least} samples, {offer(data)}; "
             f"lower {key}" + ("" if data.samples_total else " or network.users")
         )
     mean = data.samples_offset + exp(data.samples_log_mean + data.samples_log_sd**2 / 2)
@@ -164,7 +164,7 @@ def _check_samples(scenario: Multicell) -> None:
     if users * mean > most:
         raise ValueError(
             f"data.samples_log_mean: {users} users would hold {users * mean:.4g} samples on average, "
-            f"{data.dataset} has {most}; lower data.samples_log_mean, data.samples_log_sd, "
+            f"{offer(data)}; lower data.samples_log_mean, data.samples_log_sd, "
             "data.samples_offset or network.users, or set data.samples_total"
         )
     if (least_variance := (privacy.min_noise / mean) ** 2) > privacy.max_noise_error:
@@ -231,9 +231,9 @@ def _channel_problems(scenario: Multicell) -> list[str]:
             _check_samples(scenario)
         except ValueError as error:
             return [str(error)]
-    elif (largest := max(samples)) > (most := available(scenario.data)):
+    elif (largest := max(samples)) > available(scenario.data):
         fullest = f"realization {samples.index(largest)} has {largest} samples"
-        return [f"channel.users: {users}: {fullest}, {scenario.data.dataset} has {most}"]
+        return [f"channel.users: {users}: {fullest}, {offer(scenario.data)}"]
     return []
 
 

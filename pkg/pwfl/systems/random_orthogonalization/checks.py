@@ -1,6 +1,6 @@
 """What parameters of the system `random_orthogonalization` must satisfy together, and the memory that its jobs take."""
 
-from pwfl.scenario.checks import available
+from pwfl.scenario.checks import available, offer
 from pwfl.scenario.size import COMPLEX, COPIES, FLOAT32, LINK_BYTES, network_bytes
 from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
 
@@ -11,8 +11,8 @@ def consistent(scenario: RandomOrthogonalization) -> None:
     most = available(scenario.data)
     if users * samples > most:
         raise ValueError(
-            f"data.samples_per_user: {users} users would hold {users * samples} samples, {scenario.data.dataset} has "
-            f"{most}; lower data.samples_per_user to {most // users} or less, or network.users"
+            f"data.samples_per_user: {users} users would hold {users * samples} samples, {offer(scenario.data)}; "
+            f"lower data.samples_per_user to {most // users} or less, or network.users"
         )
     if scenario.training.batch_size > samples:
         raise ValueError(

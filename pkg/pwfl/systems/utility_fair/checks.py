@@ -2,7 +2,7 @@
 
 from math import log
 
-from pwfl.scenario.checks import available
+from pwfl.scenario.checks import available, offer
 from pwfl.scenario.size import COPIES, FLOAT32, LINK_BYTES, layer_bytes, network_bytes
 from pwfl.systems.utility_fair import link
 from pwfl.systems.utility_fair.parameters import UtilityFair
@@ -32,8 +32,8 @@ def consistent(scenario: UtilityFair) -> None:
         )
     if (held := network.devices * data.samples_per_device) > available(data):
         raise ValueError(
-            f"data.samples_per_device: {network.devices} devices would hold {held} samples, {data.dataset} has "
-            f"{available(data)}; lower data.samples_per_device or network.devices"
+            f"data.samples_per_device: {network.devices} devices would hold {held} samples, {offer(data)}; "
+            f"lower data.samples_per_device or network.devices"
         )
     if scenario.training.clip_norm is not None and scenario.privacy.uploads == "clean":
         raise ValueError(

@@ -1,6 +1,7 @@
 """Upper bounds on what any schedule takes off the objective (20), so lower bounds on the objective itself."""
 
 from collections.abc import Callable
+from math import fsum
 
 import numpy as np
 
@@ -40,7 +41,8 @@ def upper_bound(uplink: Uplink, problem: Problem) -> tuple[np.ndarray, np.ndarra
     everyone = np.arange(len(member))
     worth, _ = worths(everyone, np.zeros(len(member)))
     load = abs(problem.least_load).sum(axis=1)
-    start = np.divide(worth.sum(axis=(1, 2)), load, where=load > 0, out=np.ones_like(load))
+    total = np.array([fsum(each) for each in worth.reshape(len(worth), -1)])  # whatever the places that are empty
+    start = np.divide(total, load, where=load > 0, out=np.ones_like(load))
     bound, multiplier = least(relaxed, start)
     worth, _ = worths(everyone, multiplier)
     served = max(uplink.blocks + 1, int((worth > 0).sum(axis=2).max()))

@@ -2,7 +2,8 @@
 
 Cell after cell chooses the users of most worth among those who can enter beside the others, until nothing changes;
 each choice leaves the total worth as it is or raises it. Users of least worth for their load leave where (21) is
-exceeded. Then, where the bound is not met, searches clear some blocks and fill them again.
+exceeded; then single changes follow for as long as one raises the value. Where the bound is not met, searches clear
+some blocks, fill them again, and go on in the same way.
 """
 
 import numpy as np
@@ -17,6 +18,7 @@ SWEEPS = 10  # at most; few realizations need more than two
 SIDE_BY_SIDE = 8  # searches that start from the same schedule
 CLEARED = 3  # blocks
 SPREAD = 0.3  # by which a search's multiplier differs from the bound's, at most, relative
+LEAST_GAIN = 1e-12  # of the value, above rounding
 ROUNDING = 1e-9  # of what (21) is exceeded by
 
 
@@ -33,13 +35,13 @@ def joint_blocks(uplink: Uplink, problem: Problem, draws: np.ndarray) -> tuple[n
     network = _Network(uplink)
     worth, _ = problem.priced(multiplier)
     user = within_budget(problem, worth, network.swept(worth, limit))
-    value = problem.value(network.scheduled(user))
+    user, value = network.improved(problem, multiplier, limit, np.arange(len(user)), user)
     for first in range(0, draws.shape[1], SIDE_BY_SIDE):
         rows = np.flatnonzero(value < limit)
         if not rows.size:
             break
         beside = draws[rows, first : first + SIDE_BY_SIDE]
-        found, best = network.searched(problem.rows(rows), multiplier[rows], rows, user[rows], beside)
+        found, best = network.searched(problem.rows(rows), multiplier[rows], limit[rows], rows, user[rows], beside)
         kept = best >= value[rows]
         user[rows[kept]], value[rows[kept]] = found[kept], best[kept]
     block = np.full(uplink.cell.shape, -1)
@@ -103,7 +105,13 @@ class _Network:
         return user
 
     def searched(
-        self, problem: Problem, multiplier: np.ndarray, rows: np.ndarray, user: np.ndarray, draws: np.ndarray
+        self,
+        problem: Problem,
+        multiplier: np.ndarray,
+        limit: np.ndarray,
+        rows: np.ndarray,
+        user: np.ndarray,
+        draws: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
         """The best of some searches from the users on each row's blocks, and its value; `draws` see `joint_blocks`."""
         count, beside, _ = draws.shape
@@ -111,7 +119,8 @@ class _Network:
         part = problem.rows(several)
         worth, _ = part.priced(multiplier[several] * (1 + SPREAD * (2 * drawn[:, -1] - 1)))
         found = within_budget(part, worth, self.refilled(rows[several], user[several], worth, drawn))
-        values = part.value(self.scheduled(found)).reshape(count, beside)
+        found, values = self.improved(part, multiplier[several], limit[several], rows[several], found)
+        values = values.reshape(count, beside)
         best = np.arange(count) * beside + values.argmax(axis=1)
         return found[best], values.max(axis=1)
 
@@ -130,6 +139,63 @@ class _Network:
         user[row, cleared] = blocks.user
         return user
 
+    def improved(
+        self, problem: Problem, multiplier: np.ndarray, limit: np.ndarray, rows: np.ndarray, user: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Users on blocks after the best single changes, until none raises the value or it reaches a limit; the value.
+
+        A change takes a user off a block, puts another one of the cell in its place, or one where the cell has none.
+        The total worth is no less than the value, so only changes that leave it above the present value may raise that.
+        """
+        user, value = user.copy(), problem.value(self.scheduled(user))
+        worth, _ = problem.priced(multiplier)
+        left = np.flatnonzero(value < limit)
+        while left.size:
+            scheduled = self.scheduled(user[left])
+            above = value[left] + LEAST_GAIN * abs(value[left])
+            least = above - np.where(scheduled, worth[left], 0.0).sum(axis=1)
+            row, block, cell, new = self.changes(rows[left], user[left], scheduled, worth[left], least)
+            scheduled, old = scheduled[row], user[left[row], block, cell]
+            each = np.arange(len(row))
+            scheduled[each[old >= 0], old[old >= 0]] = False
+            scheduled[each[new >= 0], new[new >= 0]] = True
+            values = problem.rows(left[row]).value(scheduled)
+            order = np.lexsort((-values, row))
+            best = order[np.unique(row[order], return_index=True)[1]]
+            best = best[values[best] > above[row[best]]]
+            at = left[row[best]]
+            user[at, block[best], cell[best]], value[at] = new[best], values[best]
+            left = at[value[at] < limit[at]]
+        return user, value
+
+    def changes(
+        self, rows: np.ndarray, user: np.ndarray, scheduled: np.ndarray, worth: np.ndarray, least: np.ndarray
+    ) -> tuple[np.ndarray, ...]:
+        """Row, block, cell and new user, -1 for none, of each single change that powers exist for.
+
+        Of those that raise the total worth by more than `least`, shape (row,).
+        """
+        blocks, found = Blocks(self.snr, self.sinr, rows, self.blocks), []
+        for cell in range(user.shape[2]):
+            blocks.enter(np.full(len(rows), cell), user[:, :, cell])
+        for cell in range(user.shape[2]):
+            member, here = self.member[rows, cell], user[:, :, cell]
+            gone = np.where(here >= 0, np.take_along_axis(worth, np.maximum(here, 0), axis=1), 0.0)
+            free = self.present[rows, cell] & ~np.take_along_axis(scheduled, member, axis=1)
+            gain = np.where(free, np.take_along_axis(worth, member, axis=1), -np.inf)
+            order = _first(gain > (gone.min(axis=1) + least)[:, None])
+            member, gain = (np.take_along_axis(each, order, axis=1) for each in (member, gain))
+            enters = gain[:, None] - gone[..., None] > least[:, None, None]
+            some = np.flatnonzero(enters.any(axis=(1, 2)))
+            others, each = blocks.of_rows(some), np.full(len(some), cell)
+            others.vacate(each)
+            enters[some] &= np.isfinite(others.largest_power(each, member[some]))
+            row, block, place = np.nonzero(enters)
+            found.append((row, block, np.full(len(row), cell), member[row, place]))
+            row, block = np.nonzero((here >= 0) & (-gone > least[:, None]))
+            found.append((row, block, np.full(len(row), cell), np.full(len(row), -1)))
+        return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
+
     def choose(self, blocks: Blocks, cell: np.ndarray, worth: np.ndarray) -> None:
         """Give the blocks of an empty cell to the users of most total worth, shape (row, user), who can enter.
 
@@ -138,8 +204,7 @@ class _Network:
         member = self.member[blocks.rows, cell]
         row = np.arange(len(member))[:, None]
         value = np.where(self.present[blocks.rows, cell], np.maximum(worth[row, member], 0.0), 0.0)
-        # Without places that are empty in every row.
-        order = np.argsort(value <= 0, axis=1, kind="stable")[:, : max(1, int((value > 0).sum(axis=1).max()))]
+        order = _first(value > 0)
         member, value = member[row, order], value[row, order]
         power = blocks.largest_power(cell, member).transpose(0, 2, 1)
         chosen, _ = assignment.solve(value, np.zeros(value.shape), np.full(len(value), np.inf), power)
@@ -147,3 +212,8 @@ class _Network:
         served, place = np.nonzero(chosen >= 0)
         user[served, chosen[served, place]] = member[served, place]
         blocks.enter(cell, user)
+
+
+def _first(wanted: np.ndarray) -> np.ndarray:
+    """The order of places, shape (row, place), that has those wanted first; without places that no row wants."""
+    return np.argsort(~wanted, axis=1, kind="stable")[:, : max(1, int(wanted.sum(axis=1).max(initial=0)))]
