@@ -55,7 +55,7 @@ LARGER = {
         "adaptive",
     ),
 }
-UNSAFE = "5. exact epsilon over the one by (1 - gap)^age without its constant: this bounds nothing (largest)"
+UNSAFE = "5. (1) by the exact Delta over (1) by (1 - gap)^age without its constant: this bounds nothing (largest)"
 THEOREM = "6. Theorem 1, {form} ({whose}): bound less expected loss difference (least, Wh²)"
 COUNTED = {
     "epsilon over target": ("4. epsilon at T over its target (largest)", Band(most=1 + ROUNDING), "(4)"),
