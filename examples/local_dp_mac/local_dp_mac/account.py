@@ -7,6 +7,7 @@ from local_dp_mac.reception import received
 from pwfl.learning import datasets, mlp
 from pwfl.privacy.gaussian import exact_epsilon, zcdp
 from pwfl.tables.arrays import beside
+from pwfl.tables.contract import by_users_alone
 
 
 def leakage(scenario, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
@@ -26,15 +27,17 @@ def run(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     size = datasets.SIZES[scenario.data.dataset]
     coordinates = mlp.parameter_count([size.features, *scenario.training.hidden_layers, size.classes])
     slots = tables["schedule"].select("realization", "round", "slot").unique().group_by("realization").len("slots")
-    noisy = tables["noise"].group_by("realization").agg(guaranteed=pl.col("noise_std").min() > 0)
+    quiet = leakage(scenario, tables | {"noise": tables["noise"].with_columns(receiver_std=0.0)})
+    alone = quiet.group_by("realization").agg(epsilon_without_receiver=pl.col("epsilon").max())
     outcome = (
         leaks.group_by("realization")
         .agg(pl.col("rho").max(), epsilon_exact=pl.col("epsilon").max(), epsilon_server=pl.col("epsilon").max())
         .join(tables["users"].group_by("realization").agg(pl.col("samples").sum()), on="realization")
-        .join(noisy, on="realization")
+        .join(alone, on="realization")
         .join(slots, on="realization")
         .sort("realization")
         .with_columns(
+            guaranteed=by_users_alone(),
             rounds=pl.lit(scenario.training.rounds, pl.Int64),
             delta=scenario.privacy.delta,
             channel_uses=pl.col("slots").cast(float) * coordinates,
@@ -48,7 +51,8 @@ def run(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
             sampling=pl.lit("none: every record in every round"),
             observer=pl.lit("the server, through its receiver: all symbols of all rounds, with the receiver's noise"),
             guarantee=pl.lit(
-                "the other devices add their noise, and the receiver's noise is white, Gaussian and unknown"
+                "epsilon_exact holds if the receiver's noise is white, Gaussian and unknown, epsilon_without_receiver "
+                "without it; both if the other devices add their noise"
             ),
         )
         .drop("slots")

@@ -8,13 +8,14 @@ from pwfl.report import results, theme
 DIFFERS = (
     "the receiver's noise counts as protection; powers have no unit and there is no bandwidth: no energy, no seconds"
 )
+EPSILONS = ("epsilon_exact", "epsilon_without_receiver")
 
 
 def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables of a scenario's report."""
     each = results.realizations(tables)
     return {
-        "summary": theme.means(each, ["scheme"], ["accuracy", "loss", "rho", "epsilon_exact", "channel_uses"]),
+        "summary": theme.means(each, ["scheme"], ["accuracy", "loss", "rho", *EPSILONS, "channel_uses"]),
         "realizations": each,
         "history": tables["history"],
         "leakage": tables["leakage"],

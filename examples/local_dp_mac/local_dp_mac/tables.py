@@ -67,7 +67,7 @@ class Leakage(contract.PerUser):
     epsilon = epsilon("exact epsilon at delta")
 
 
-class Outcome(contract.Outcome):
+class Outcome(contract.Received):
     """Guarantee and cost of each realization (`account`)."""
 
     rho = epsilon("zCDP parameter of the worst record")

@@ -14,7 +14,9 @@ BLOCK = 2**22  # numbers in an array, at most
 
 
 def age_epsilon(classical: np.ndarray, total_variation: np.ndarray) -> np.ndarray:
-    """(1): a bound on epsilon about the data at T, ln(1 + Delta (e^epsilon_C - 1)); with delta_C, (1) has delta = Delta delta_C.
+    """(1): a bound on epsilon about the data at T, ln(1 + Delta (e^epsilon_C - 1)).
+
+    With delta_C, (1) has delta = Delta delta_C.
 
     Fresh data are as private as the mechanism makes them, data that tell nothing any more are so by themselves.
 
