@@ -193,20 +193,16 @@ def epsilon(study: dict[str, dict]) -> alt.LayerChart:
     """Final accuracy over epsilon of all systems' points, a curve a system and scheme; the legend names observers."""
     study = points(study)
     each = outcomes(study)
-    observers = pl.concat(
-        content["realizations"].select("scheme", "observer", "guaranteed", scenario=pl.lit(name))
-        for name, content in study.items()
-    ).unique(["scenario", "scheme"], keep="first", maintain_order=True)
-    index = ["system", "sweep_of", "scenario", "scheme"]
+    index = ["system", "sweep_of", "scenario", "scheme", "guaranteed", "observer"]
     wide = each.pivot("outcome", index=index, values=["mean", "low", "high"], maintain_order=True)
-    wide = wide.join(observers, on=["scenario", "scheme"], maintain_order="left")
     drawn = wide.filter(pl.col("mean_epsilon_exact").is_finite() & pl.col("mean_accuracy").is_finite())
     interval, line = pl.col("low_accuracy", "high_accuracy").clip(0, 1), pl.format("{}, {}", "system", "scheme")
     drawn = drawn.sort("mean_epsilon_exact", maintain_order=True).with_columns(interval, line=line)
     lines = drawn.select("system", "line").unique(maintain_order=True)
     looks = _family_looks(each["system"].unique(maintain_order=True).to_list(), lines.rows())
     label = {}  # of lines that | parts: whether it is guaranteed, and its observer
-    rows = drawn.select("line", "guaranteed", pl.col("observer").str.split(OTHERS).list.first()).unique("line")
+    observer = pl.col("observer").str.split(OTHERS).list.first()
+    rows = drawn.group_by("line").agg(pl.col("guaranteed").all(), observer.first())
     for line, guaranteed, observer in rows.iter_rows():
         heading = line + ("" if guaranteed else " (no guarantee)")
         label[line] = "|".join([heading, *textwrap.wrap(f"observer: {observer}", 52)])

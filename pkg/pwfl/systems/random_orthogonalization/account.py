@@ -26,7 +26,7 @@ TERMS = {
     "neighbouring_relation": "replace-one",
     "sampling": "none claimed: a record may be in every mini-batch",
     "observer": "sees the server's update of every round and knows all channels; for epsilon_antennas and "
-    "epsilon_antennas_rounds, sees the signals of all antennas",
+    "all that begin so, sees the signals of all antennas",
     "link_budget": "none: signals have no unit of energy",
     "accuracy_of": "the server's global model",
 }
