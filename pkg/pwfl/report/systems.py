@@ -161,8 +161,8 @@ def _subtitle(frame: pl.DataFrame) -> list[str]:
         f"{theme.ranged(frame['trainings'], 'trainings')} of each scheme",
         "mark: largest epsilon of a realization, mean accuracy; bars: to the least epsilon, 95% interval of the mean",
         "dashed: to the epsilon against the observer that the scheme itself reckons with",
-        "hollow: no guarantee, as a bound is not enforced, no noise is added, a receiver's noise is counted, the server "
-        "is taken not to know all, or the epsilon is that of a usual pair of records, not proved for every pair",
+        "hollow: no guarantee, as a bound is not enforced, no noise is added, a receiver's noise is counted, the "
+        "server is taken not to know all, or the epsilon is that of a usual pair of records, not proved for every pair",
     ]
     left_out = frame.drop_nulls("why").group_by("system", "scenario", "why", maintain_order=True)
     for (system, scenario, why), rows in left_out:
