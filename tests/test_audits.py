@@ -115,8 +115,8 @@ def test_the_code_as_it_is_passes(made, way):
     assert set(frame["status"]) == {"consistent"}
     stated = "epsilon_worst_case" if way == "multicell, users clipped" else "epsilon_exact"
     assert frame["epsilon"][0] == found["outcome"][stated].max()
-    # Every system's noise is tested, and a deviation 1 % too small is seen.
-    assert frame.filter(test="deviation of the noise")["detectable"].max() < 0.0101
+    # Every system's noise is tested, and a deviation 1.5 % too small is seen.
+    assert frame.filter(test="deviation of the noise")["detectable"].max() < 0.015
 
 
 @pytest.mark.slow

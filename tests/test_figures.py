@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from itertools import pairwise
 
 import altair as alt
@@ -239,6 +240,37 @@ def test_sweeps_of_several_scenarios_are_told_apart_by_shapes_and_dashes():
             encoded = [one for view in views(spec) if "field" in (one := view["encoding"].get(channel, {}))]
             assert encoded
             assert all((one["field"], one["sort"]) == ("sweep_of", ["b", "a"]) for one in encoded)
+
+
+def test_a_study_that_is_swept_in_part_is_in_one_figure_and_what_is_left_out_is_named():
+    few = {"realizations": 2, "training_realizations": 2}
+    config = {"base": TINY["base"] | few, "scenarios": {"a": {}, "b": {"sweep": {"schedule.gamma": [3, 4]}}}}
+    contents = compared(config)
+
+    def drawn(system: str, figure: str) -> tuple[list[dict], str]:
+        spec = build.comparison_figure(system, figure, contents).to_dict()
+        rows = [
+            view | {"rows": spec["datasets"][(view.get("data") or spec["data"])["name"]]}
+            for view in (spec["layer"] if figure == "tradeoff" else ())
+        ]
+        return rows, " ".join(spec["title"]["subtitle"])
+
+    layers, subtitle = drawn("systems", "tradeoff")
+    rows = {view["mark"]["type"]: view["rows"] for view in layers if view["mark"]["type"] in ("point", "line", "text")}
+    schemes = [scheme.name for scheme in contents["a"]["scenario"].schemes]
+    assert Counter(row["scenario"] for row in rows["point"]) == dict.fromkeys(contents, len(schemes))
+    assert {row["sweep_of"] for row in rows["line"]} == {"b"}
+    named = [f"multicell (a), {scheme}" for scheme in schemes] + [f"multicell (b), {s}, 2 points" for s in schemes]
+    assert sorted(row["label"] for row in rows["text"]) == sorted(named)
+    assert "line: the points of a sweep of schedule.gamma (3.0, 4.0): b" in subtitle
+    each = contents["b,gamma=4"]["realizations"]
+    lost = pl.when(scheme=schemes[0]).then(np.inf).otherwise("epsilon_server").alias("epsilon_server")
+    contents["b,gamma=4"]["realizations"] = each.with_columns(lost)
+    _, subtitle = drawn("systems", "tradeoff")
+    assert f"infinite epsilon against its own server: multicell (b, 1 of 2 points), {schemes[0]}" in subtitle
+    for system, figure in (("systems", "epsilon"), ("multicell", "outcomes"), ("multicell", "plane")):
+        assert "not here, as they are not swept: a" in drawn(system, figure)[1]
+    assert "not here, as they are swept: b" in drawn("multicell", "rounds")[1]
 
 
 def test_scenarios_that_are_not_swept_have_planes_of_their_own_with_a_shape_each():

@@ -11,10 +11,10 @@ import pytest
 
 from conftest import TINY, need
 from pwfl import tables
-from pwfl.report import build, page, theme
+from pwfl.report import build, page, statements, theme
 from pwfl.report.catalog import COMPARISON, SWEEP_FIGURES
 from pwfl.runtime import made
-from pwfl.workflow import reports
+from pwfl.workflow import progress, reports
 from test_figures import compared
 
 pytestmark = pytest.mark.xdist_group("page")
@@ -80,10 +80,12 @@ def folder(tmp_path_factory):
 
 def test_the_page_says_what_holds_and_needs_no_network(folder):
     text = (folder / "index.html").read_text(encoding="utf-8")
-    claims = pl.read_csv(folder / "claims.csv")
-    counts = {word: (claims["holds"] == word).sum() for word in ("yes", "no", "open")}
-    assert f"Of {len(claims)} claims" in text
-    assert f"{counts['yes']} hold, {counts['no']} do not, and {counts['open']} are open" in text
+    claims = pl.read_csv(folder / "claims.csv").filter(whose=statements.PAPER)
+    count = claims["claim"].n_unique()
+    assert count < len(claims)
+    words = f"{count} statements of the papers, in the papers&#39; settings: "
+    assert words in text
+    assert html.unescape(words) in progress.result(folder)
     assert not re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=[\"']?http", text)
     assert len(text) < 5_000_000
 

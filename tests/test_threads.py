@@ -132,3 +132,24 @@ def test_what_tensorflow_read_is_not_rewritten_later(started):
     started.setenv(threads.INSIDE, "4")
     threads.before_tensorflow()
     assert os.environ[threads.INSIDE] == "4"
+
+
+SUMS = """
+import {first}
+import polars as pl
+from pwfl.runtime import threads
+threads.look_at_polars()
+keys = pl.int_range(300_000, eager=True)
+frame = pl.select(k=keys % 7, x=(keys * 0.7).sin() * (1 + keys % 3 * 1e6))
+print(pl.thread_pool_size(), frame.group_by("k", maintain_order=True).agg(pl.col("x").sum())["x"].to_list())
+"""
+
+
+def test_sums_of_tables_take_one_thread_or_their_process_is_told():
+    asked = environment() | {threads.POLARS: "4"}
+    one = python("-c", SUMS.format(first="pwfl"), env=environment() | {threads.POLARS: "1"}, check=True)
+    ours, late = (python("-c", SUMS.format(first=name), env=asked, check=True) for name in ("pwfl", "polars"))
+    assert ours.stdout == one.stdout
+    assert "Polars was imported in this process before, with 4 threads" in late.stderr
+    assert "threads" not in ours.stderr
+    assert late.stdout.split(" ", 1)[1] != one.stdout.split(" ", 1)[1]  # why it matters

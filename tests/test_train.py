@@ -21,6 +21,7 @@ from pwfl import streams, tables
 from pwfl.learning import datasets, engine, network, sources
 from pwfl.learning.mlp import glorot_uniform, parameter_count
 from pwfl.scenario import resolve
+from pwfl.systems.multicell.beyond.server import aggregated_noise_std
 from pwfl.systems.multicell.rounds import Senders, history_function
 
 FALSE_ALARM = 1e-6
@@ -231,6 +232,55 @@ def test_noise_of_all_layers_has_one_law():
         low, high = stats.chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], layer.size)
         assert low < (layer.astype(float) ** 2).sum() < high, k
         assert stats.kstest(layer, "norm").pvalue > FALSE_ALARM, k
+
+
+SAMPLES, SIGMAS, TOTAL = [30, 70, 20, 80], [4.0, 1.0, 2.5, 2.0], 200
+
+
+@pytest.mark.parametrize("scheduled", [[True] * 4, [True, False, False, True], [False] * 4])
+def test_aggregated_noise_counts_scheduled_users_only(scheduled):
+    chosen = [(k, std) for k, std, a in zip(SAMPLES, SIGMAS, scheduled, strict=True) if a]
+    total = sum(k for k, _ in chosen)
+    expected = math.sqrt(sum((k * std / total) ** 2 for k, std in chosen))
+    actual = aggregated_noise_std(np.array(SAMPLES), np.array(scheduled), np.array(SIGMAS))
+    assert actual == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_stage_adds_the_aggregated_noise():
+    # Blank images of one class train nothing but the biases, so the loss tells the noise on them.
+    size = datasets.SIZES["digits"]
+    blank = datasets.Dataset(
+        np.zeros((size.train, 64), np.float32),
+        np.zeros(size.train, np.int32),
+        np.zeros((size.test, 64), np.float32),
+        np.ones(size.test, np.int32),
+    )
+    training = {"hidden_layers": [], "rounds": 1, "learning_rate": 0.3, "clip_norm": 10.0}
+    base = {"network": {"users": 5}, "data": {"dataset": "digits"}, "training": training}
+    keys = {"realization": np.repeat(range(20), 5), "user": np.tile(range(5), 20)}
+    frames = {
+        "users": pl.DataFrame(keys | {"samples": [*SAMPLES, 40] * 20}),
+        "schedule": pl.DataFrame(keys | {"resource_block": [0, 0, 0, 0, None] * 20, "power_w": 0.01, "rate_bps": 1e5}),
+        "noise": pl.DataFrame(keys | {"noise_std": [*SIGMAS, 0.0] * 20}),
+    }
+    history = stage_of.train(part(resolve(base, {}), "train"), blank, range(20), on_one_channel(frames))["history"]
+    losses = history.filter(pl.col("round") == 1)["loss"].to_numpy()
+
+    std = math.sqrt(sum((k * sigma / TOTAL) ** 2 for k, sigma in zip(SAMPLES, SIGMAS, strict=True)))
+
+    def expected(std):
+        gradient = np.full(10, 0.1) - np.eye(10)[0]
+        bias = -0.3 * (gradient + std * bias_noise)
+        return np.log(np.exp(bias).sum(axis=1)) - bias[:, 1]
+
+    noise = [
+        tf.random.stateless_normal([650], seed=tf.constant([streams.key(1, "noise", r), 0], tf.int64))
+        for r in range(20)
+    ]
+    bias_noise = np.array([n.numpy()[640:] for n in noise], float)
+    np.testing.assert_allclose(losses, expected(std), rtol=1e-5)
+    for wrong in (std * 1.001, sum(k * sigma / TOTAL for k, sigma in zip(SAMPLES, SIGMAS, strict=True))):
+        assert np.abs(losses / expected(wrong) - 1).max() > 1e-4
 
 
 # History

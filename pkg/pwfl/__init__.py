@@ -1,5 +1,11 @@
 """Reproducible simulation of private wireless federated learning."""
 
+import os
+import sys
+
+if "polars" not in sys.modules:  # reads it when imported; threads share a group's sum, see runtime.threads
+    os.environ["POLARS_MAX_THREADS"] = "1"
+
 __all__ = ["results", "simulate"]
 
 

@@ -10,7 +10,7 @@ from pwfl import tables
 from pwfl.entrance import located
 from pwfl.report import build
 from pwfl.report.catalog import COMMON_TABLES, COMPARISON
-from pwfl.runtime import made, shards, store
+from pwfl.runtime import made, shards, store, threads
 from pwfl.scenario import ScenarioError, Study, check_surroundings, load, read, resolve
 from pwfl.scenario.messages import shown
 from pwfl.stages import GIVEN, GRAPH, REALIZATIONS, REPORT, STAGES
@@ -43,8 +43,8 @@ class StudyTables:
 def simulate(config: str | Path | dict) -> StudyTables:
     """Run a study in this process, without files.
 
-    The tables are those of the workflow on this machine, to the bit: trainings take one thread. A process that computed
-    with more threads of TensorFlow before keeps them, and is warned that the last bits of trainings can differ.
+    The tables are those of the workflow on this machine, to the bit: one thread computes them. A process that imported
+    Polars, or computed with TensorFlow, before keeps their threads, and is warned that last bits can differ.
 
     Parameters
     ----------
@@ -66,6 +66,7 @@ def simulate(config: str | Path | dict) -> StudyTables:
     ['realization', 'user', 'chain']
     """
     with located():
+        threads.look_at_polars()
         study = _study(config)
         check_surroundings(study)
         known: Known = {}

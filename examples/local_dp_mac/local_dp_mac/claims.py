@@ -35,12 +35,12 @@ def claims(study: dict[str, dict]) -> pl.DataFrame:
             for column in ("epsilon_exact", "channel_uses")
         )
         if worst[0].size and worst[1].size:
-            factor = uses[1] / uses[0] / tables["scenario"].network.devices
-            rows.append(row(WORST, name, estimate(difference, paired(*worst))))
-            rows.append(row(USES, name, counted(factor[np.abs(factor - 1).argmax()], factor.size)))
+            here, factor = {name: tables["scenario"]}, uses[1] / uses[0] / tables["scenario"].network.devices
+            rows.append(row(WORST, here, estimate(difference, paired(*worst))))
+            rows.append(row(USES, here, counted(factor[np.abs(factor - 1).argmax()], factor.size)))
     for group in alike(study, "network.devices"):
         series = [_series(study[name], "over_the_air", "rho") for name in group]
         if len(group) > 1 and min(each.size for each in series):
             slope = _slope([study[name]["scenario"].network.devices for name in group])
-            rows.append(row(FALLS, ", ".join(group), estimate(slope, paired(*series))))
+            rows.append(row(FALLS, {name: study[name]["scenario"] for name in group}, estimate(slope, paired(*series))))
     return table(rows)

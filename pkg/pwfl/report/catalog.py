@@ -55,9 +55,11 @@ COMPARISON = {
     "epsilon under exact accounting, against all that the system's own server receives (whether that is guaranteed) "
     "and against the observer whom the scheme reckons with; local steps; symbols and seconds on air, which follow from "
     "the scenario's bandwidth; transmit energy, which compares only where the link budget is the same.",
-    "claims": "The paper's claims: where it makes them, what it prints, what was measured with its 95% interval over "
-    "realizations, the band in which it must lie, and whether it does: yes, no, or open where the interval decides "
-    "neither. What words were read as, and what is this project's choice, is on the system's page in docs/.",
+    "claims": "The papers' claims and this project's, one row a statement and scenario: whose it is, where the paper "
+    "makes it, what it prints, what was measured with its 95% interval over realizations, the band in which it must "
+    "lie, and whether it does: yes, no, or open where the interval decides neither. A paper's statement is judged in "
+    "the paper's setting alone: rows `in another setting` say what becomes of it there. What words were read as, and "
+    "what is this project's choice, is on the system's page in docs/.",
     "summary": "The summaries of all scenarios of the study.",
     "outcomes": "What every scheme of every scenario came to: mean over realizations with its 95% interval, least and "
     "most, with the values of swept parameters, and the terms of its epsilon.",

@@ -1,11 +1,12 @@
 """One engine for the claims of all systems: declared, measured from named series, decided by a band.
 
-A claim is a sentence and the band in which a number must lie for it to hold. The number is counted (not random, or a
-fact about the realizations at hand), or an estimate, which decides only by its whole 95% interval over realizations.
+A claim is a sentence, the same in all scenarios, and the band in which a number must lie for it to hold. The number is
+counted (not random, or a fact about the realizations at hand), or an estimate, which decides only by its whole 95%
+interval over realizations, cut to the quantity's bounds. A paper's claim is judged in the paper's setting alone.
 """
 
 import json
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from itertools import product
 from typing import NamedTuple
 
@@ -14,12 +15,14 @@ import polars as pl
 from scipy.special import stdtrit
 
 from pwfl.learning import datasets
-from pwfl.scenario.values import plain
+from pwfl.report.statements import ELSEWHERE, PAPER, PROJECT
+from pwfl.scenario.values import plain, value_of
 
 CONFIDENCE = 0.95
 SCHEMA = {
     "claim": pl.String,
     "scenario": pl.String,
+    "whose": pl.String,  # the paper's, judged here or in another setting than its own; or this project's
     "source": pl.String,  # where the paper says it, or that it does not
     "printed": pl.String,  # the paper's number or words, null where it prints none
     "measured": pl.Float64,
@@ -37,6 +40,11 @@ COUNTED = "none: a fact about these realizations"
 INFINITE = "none: a value is not finite"
 LOSSES = ("loss", "loss_std")  # columns that are infinite where training failed
 FAILED = ("diverged", "noise_infeasible")  # trainings that count against their scheme
+# Bounds of quantities: shares and accuracies, differences of two, what is not negative, and what is no more than all.
+UNBOUNDED, SHARE, OF_SHARES = (-np.inf, np.inf), (0.0, 1.0), (-1.0, 1.0)
+POSITIVE, AT_MOST_ALL = (0.0, np.inf), (-np.inf, 1.0)
+# The setting of what the papers' users learn: MNIST as it is, dealt out at random.
+MNIST = {"data.dataset": ("mnist",), "data.partition": ("iid", "quantity"), "training.features": ("pixels",)}
 
 
 class Band(NamedTuple):
@@ -78,25 +86,27 @@ class Measure(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A sentence, and how it is measured and decided; text and source may have fields in braces, see `measure`."""
+    """A sentence, and how it is measured and decided; the source may have fields in braces, see `measure`."""
 
     text: str
     band: Band  # where the number must lie
     source: str  # where the paper says it, or that it does not
     printed: str | None = None  # the paper's number or words
     measured: Callable[[dict], Measure | None] | None = None  # by named series; None if they do not let it be measured
+    # The paper's setting: the values of parameters with which a scenario is in it. None: the claim is this project's.
+    setting: Mapping[str, Collection] | None = None
+    bounds: tuple[float, float] = UNBOUNDED  # between which the quantity lies, whatever is measured
 
 
-def measure(claims: Iterable[Claim], where: str, series: dict, **fields: str) -> list[tuple]:
+def measure(claims: Iterable[Claim], scenarios: dict[str, object], series: dict, **fields: str) -> list[tuple]:
     """The rows of claims about a scenario, or about several, as far as their series let them be measured.
 
-    Rows name `where` as their scenario; `series` are values by name, `fields` those of the fields in texts and sources.
+    `scenarios` has their parameters by name, `series` values by name, `fields` those of the fields in sources.
     """
     rows = []
     for claim in claims:
         if (measured := claim.measured(series)) is not None:
-            texts = {"text": claim.text.format(**fields), "source": claim.source.format(**fields)}
-            rows.append(row(claim._replace(**texts), where, measured))
+            rows.append(row(claim._replace(source=claim.source.format(**fields)), scenarios, measured))
     return rows
 
 
@@ -125,12 +135,22 @@ def known(measured: Measure) -> Callable[[dict], Measure]:
     return lambda series: measured
 
 
-def row(claim: Claim, scenario: str, measured: Measure) -> tuple:
-    """A row of the table of claims, columns SCHEMA."""
-    value = None if np.isnan(measured.value) else measured.value
-    ends = (measured.low, measured.high) if measured.shown else (None, None)
+def row(claim: Claim, scenarios: dict[str, object], measured: Measure) -> tuple:
+    """A row of the table of claims, columns SCHEMA, about scenarios, whose parameters are given by name."""
+    low, high = (None if end is None else float(np.clip(end, *claim.bounds)) for end in (measured.low, measured.high))
+    value, measured = None if np.isnan(measured.value) else measured.value, measured._replace(low=low, high=high)
+    shown = (low, high) if measured.shown else (None, None)
+    said = (claim.text, " against ".join(scenarios), whose(claim, scenarios.values()), claim.source, claim.printed)
     decided = (measured.interval, str(claim.band), verdict(measured, claim.band), measured.realizations)
-    return (claim.text, scenario, claim.source, claim.printed, value, *ends, *decided)
+    return (*said, value, *shown, *decided)
+
+
+def whose(claim: Claim, scenarios: Iterable) -> str:
+    """Whose a claim is, and whether scenarios, given by their parameters, are in the setting of its paper."""
+    if claim.setting is None:
+        return PROJECT
+    within = (value_of(each, key) in values for each in scenarios for key, values in claim.setting.items())
+    return PAPER if all(within) else ELSEWHERE
 
 
 def verdict(measure: Measure, band: Band) -> str:

@@ -13,6 +13,7 @@ from itables.javascript import generate_init_offline_itables_html
 from jinja2 import Template
 from markupsafe import Markup
 
+from pwfl.report import statements
 from pwfl.runtime import made
 from pwfl.tables import read_report
 from pwfl.tables.units import unit
@@ -98,17 +99,13 @@ def table(part: str, name: str, text: str, frame: pl.DataFrame, files: list[str]
 
 
 def _words(parts: list[dict], folder: Path) -> list[str]:
-    """What a study is, and how many of its claims hold."""
+    """What a study is, and how its statements came out."""
     systems = Counter(part["system"] for part in parts if part["scenario"])
     of = ", ".join(f"{count} of {system}" for system, count in systems.items())
     words = [f"{systems.total()} scenario{'s' * (systems.total() > 1)}: {of}."]
     for path in (path for path, _ in parts[0]["tables"] if Path(path).name == "claims"):
-        if len(holds := read_report(folder / f"{path}.parquet")["holds"]):
-            count = Counter(holds)
-            words.append(
-                f"Of {len(holds)} claims of the papers that can be measured here, {count['yes']} hold, {count['no']} "
-                f"do not, and {count['open']} are open, as the interval decides neither; the table claims lists them."
-            )
+        claims = read_report(folder / f"{path}.parquet")
+        words += [*statements.summary(claims), *statements.differing(claims)]
     return words
 
 

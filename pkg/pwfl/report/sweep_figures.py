@@ -3,6 +3,8 @@
 `study` is that of `report.build.compare`, of the scenarios of one system.
 """
 
+import textwrap
+
 import altair as alt
 import numpy as np
 import polars as pl
@@ -16,9 +18,11 @@ from pwfl.report.sweeps import (
     front,
     index_of,
     losses,
+    not_swept,
     outcomes,
     outcomes_of,
     place,
+    point_of,
     points,
     swept_keys,
     undominated,
@@ -26,6 +30,7 @@ from pwfl.report.sweeps import (
 )
 
 PANEL = 260
+LINE_LENGTH = 110  # characters of a title's lines
 PATTERNS = alt.Scale(range=[printed.SOLID, [8, 4], [3, 3], [10, 3, 3, 3], [14, 4], [2, 7]])
 SHAPES = alt.Scale(range=printed.SHAPES)
 TOUCH = np.array([0.03, 0.04])  # shares of the axes within which points lie on each other
@@ -40,7 +45,7 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
 
     Without a name, the first outcome of the system that there is.
     """
-    study = points(study)
+    left_out, study = not_swept(study), points(study)
     table = outcomes(study)
     if table.is_empty():
         return _no_outcome(study, "swept parameter", "outcome")
@@ -65,7 +70,8 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
         base = base.encode(strokeDash=dash)
     whiskers = base.mark_rule(strokeWidth=1.5).encode(y="low:Q", y2="high:Q", strokeDash=alt.value([]))
     layers = alt.layer(base.mark_line(), whiskers, base.mark_point(filled=True, size=55)).add_params(chosen)
-    subtitle = f"mean and 95% interval over {theme.ranged(table['realizations'])}; schemes side by side"
+    subtitle = [f"mean and 95% interval over {theme.ranged(table['realizations'])}; schemes side by side"]
+    subtitle += textwrap.wrap("".join(left_out), LINE_LENGTH)
     title = alt.TitleParams(f"{_system(study)}: {_small(known.title)} over {x}", subtitle=subtitle)
     facets = dict(zip(("column", "row"), others, strict=False))
     if not facets:
@@ -79,7 +85,7 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
 
     Without names, the first two outcomes of the system that there are: accuracy over epsilon where it has both.
     """
-    study = points(study)
+    unshown, study = not_swept(study), points(study)
     table = outcomes(study)
     if table.is_empty():
         return _no_outcome(study, "outcome", "other outcome")
@@ -102,6 +108,7 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
         subtitle.append(OF_KINDS)
     if len(left_out):
         subtitle.append(f"not drawn, since infinite: {', '.join(left_out)}")
+    subtitle += textwrap.wrap("".join(unshown), LINE_LENGTH)
     colour, chosen, opacity = _scheme_colour(study)
     across = _outcome_axis(alt.X, "x_mean", known[x], drawn["x_mean"])
     across["scale"].padding = 40  # room for numbers
@@ -144,6 +151,7 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
     the swept parameter.
     """
     plain = unswept(study)
+    swept_ones = dict.fromkeys(point_of(study, name).of for name in study if plain and name not in plain)
     study, by_point = (plain, False) if plain else (study, True)
     table = _curves(study)
     if table.is_empty():
@@ -173,7 +181,9 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
         lines = lines.encode(strokeDash=alt.StrokeDash("swept_1:N", title=swept[1], legend=legend, scale=PATTERNS))
     band = base.mark_area(opacity=0.15).encode(y=alt.Y("accuracy_low:Q"), y2="accuracy_high:Q")
     count = max(content["history"]["realization"].n_unique() for content in study.values())
-    subtitle = f"mean and 95% confidence band over up to {count} realizations"
+    subtitle = [f"mean and 95% confidence band over up to {count} realizations"]
+    if swept_ones:
+        subtitle += textwrap.wrap(f"not here, as they are swept: {', '.join(swept_ones)}", LINE_LENGTH)
     title = alt.TitleParams(f"{_system(study)}: test accuracy", subtitle=subtitle)
     layers = alt.layer(band, lines).properties(width=PANEL, height=PANEL)
     return layers.facet(facet=panels, columns=3).properties(title=title)

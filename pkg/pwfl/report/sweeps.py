@@ -124,6 +124,12 @@ def unswept(study: dict[str, dict]) -> dict[str, dict]:
     return {name: content for name, content in study.items() if point_of(study, name).of == name}
 
 
+def not_swept(study: dict[str, dict]) -> list[str]:
+    """A line of what `points` leaves out, by its names; none where that is nothing."""
+    names = [name for name in study if name not in points(study)]
+    return [f"not here, as they are not swept: {', '.join(names)}"] if names else []
+
+
 def literals(values: dict) -> list[pl.Expr]:
     """Columns of a point's values; lists as text."""
     return [pl.lit(str(value) if isinstance(value, list) else value).alias(key) for key, value in values.items()]

@@ -1,6 +1,7 @@
 """All systems of a study under common terms: accuracy, record-level guarantee, spectrum, energy."""
 
 import textwrap
+from collections import Counter
 from itertools import cycle
 from math import ceil, floor
 
@@ -10,7 +11,7 @@ import polars as pl
 from scipy.optimize import isotonic_regression
 
 from pwfl.report import printed, results, theme
-from pwfl.report.sweeps import outcomes, points, unswept
+from pwfl.report.sweeps import not_swept, outcomes, point_of, points
 from pwfl.systems import registry
 
 MEANS = ["accuracy", "local_steps", "channel_uses", "air_seconds", "transmit_energy_j"]
@@ -19,6 +20,7 @@ BELOW = {"orient": "bottom", "direction": "horizontal"}  # of legends
 LABEL_STEP = 17  # pixels from one label to the next
 NEGLIGIBLE = 1e-3  # relative difference of two epsilons that are drawn as one
 OTHERS = "; for "  # in what an observer sees, before the observers of other columns
+CURVE = ["system", "sweep_of", "scheme"]  # what a curve, of one point or of a sweep's, is of
 LINE_LENGTH = 135  # characters of the title's lines
 
 
@@ -56,11 +58,13 @@ def table(scenarios: dict[str, dict]) -> pl.DataFrame:
 
 
 def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
-    """Final accuracy over the record-level epsilon against each system's own server, of what is no point of a sweep.
+    """Final accuracy over the record-level epsilon against each system's own server, of all scenarios and points.
 
-    The subtitle says what marks and lines mean, and names what has no place in the figure, with the reason.
+    The points of a sweep are joined by a line, with one label. The subtitle says what marks and lines mean, and names
+    what has no place in the figure, with the reason.
     """
-    frame = table(unswept(scenarios) or scenarios).with_columns(why=_why_not_drawn(), label=_label())
+    of = {name: point_of(scenarios, name).of for name in scenarios}
+    frame = table(scenarios).with_columns(sweep_of=pl.col("scenario").replace(of)).with_columns(why=_why_not_drawn())
     colours = dict(zip(frame["system"].unique(maintain_order=True), cycle(theme.PALETTE), strict=False))
     drawn = frame.filter(pl.col("why").is_null()).with_columns(
         pl.col("accuracy_low", "accuracy_high").clip(0, 1),
@@ -69,10 +73,12 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
     )
     accuracies = _domain(drawn.select("accuracy_mean", "accuracy_low", "accuracy_high"))
     epsilons = [10**end for end in _domain(drawn.select(pl.col("^epsilon_.*$").log10()))]
-    height = max(theme.HEIGHT, LABEL_STEP * len(drawn))
+    labelled = drawn.with_columns(label=_label(scenarios))
+    labelled = labelled.filter(pl.col("epsilon_server").arg_max().over(CURVE) == pl.int_range(pl.len()).over(CURVE))
+    height = max(theme.HEIGHT, LABEL_STEP * len(labelled))
     pixel = (accuracies[1] - accuracies[0]) / height
-    places = spread((accuracies[1] - drawn["accuracy_mean"].to_numpy()) / pixel, LABEL_STEP, height)
-    drawn = drawn.with_columns(label_accuracy=pl.Series(accuracies[1] - places * pixel))
+    places = spread((accuracies[1] - labelled["accuracy_mean"].to_numpy()) / pixel, LABEL_STEP, height)
+    labelled = labelled.with_columns(label_accuracy=pl.Series(accuracies[1] - places * pixel))
 
     chosen = alt.selection_point(fields=["system"], bind="legend")
     log, linear = (alt.Scale(domain=list(domain), nice=False) for domain in (epsilons, accuracies))
@@ -86,20 +92,26 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
     scale = alt.Scale(domain=list(colours), range=list(colours.values()))
     legend = theme.legend("circle", **BELOW, columns=3)
     coloured = base.encode(color=alt.Color("system:N", title="System", scale=scale, legend=legend))
-    layers = alt.layer(*_lines(base, coloured, drawn), _marks(base, scale)).add_params(chosen)
-    title = alt.TitleParams("All systems under common terms", subtitle=_subtitle(frame))
+    layers = alt.layer(*_lines(base, coloured, drawn, labelled), _marks(base, scale)).add_params(chosen)
+    title = alt.TitleParams("All systems under common terms", subtitle=_subtitle(frame, scenarios))
     return layers.properties(title=title, width=theme.WIDTH, height=height)
 
 
-def _lines(base: alt.Chart, coloured: alt.Chart, drawn: pl.DataFrame) -> list[alt.Chart]:
-    """Lines to the schemes' names beside the figure, and to the other observer's epsilon; bars of epsilon, accuracy."""
+def _lines(base: alt.Chart, coloured: alt.Chart, drawn: pl.DataFrame, labelled: pl.DataFrame) -> list[alt.Chart]:
+    """Lines through sweeps, to the names beside the figure, and to the other observer's epsilon; bars."""
     edge = alt.value("width")
-    texts = base.mark_text(align="left", dx=6, fontSize=12, color="#333").properties(name=printed.BESIDE_LABELS)
+    texts = (
+        base.properties(data=labelled)
+        .mark_text(align="left", dx=6, fontSize=12, color="#333")
+        .properties(name=printed.BESIDE_LABELS)
+    )
     apart = (pl.col("epsilon_exact") / pl.col("epsilon_server")).log().abs() > NEGLIGIBLE
     other = coloured.properties(data=drawn.filter(apart & pl.col("epsilon_exact").is_between(0, np.inf, closed="none")))
     several = coloured.properties(data=drawn.drop_nulls("accuracy_low"))  # a single training has no interval
+    swept = coloured.properties(data=drawn.filter(pl.len().over(CURVE) > 1))
     return [
-        coloured.mark_rule(strokeWidth=0.6).encode(x2=edge, y2="label_accuracy:Q"),
+        swept.mark_line(strokeWidth=1.2).encode(detail=["sweep_of:N", "scheme:N"], order="epsilon_server:Q"),
+        coloured.properties(data=labelled).mark_rule(strokeWidth=0.6).encode(x2=edge, y2="label_accuracy:Q"),
         texts.encode(x=edge, y="label_accuracy:Q", text="label:N"),
         other.mark_rule(strokeDash=[3, 3], strokeWidth=1.3).encode(x2="epsilon_exact:Q"),
         other.mark_tick(orient="vertical", size=14, thickness=2).encode(x="epsilon_exact:Q"),
@@ -146,17 +158,20 @@ def _why_not_drawn() -> pl.Expr:
     return pl.coalesce(pl.when(holds).then(pl.lit(why)) for why, holds in reasons.items())
 
 
-def _label() -> pl.Expr:
-    """Names a row: system and scheme, the scenario where the system has several, and how many trainings diverged."""
-    several, none = pl.col("scenario").n_unique().over("system") > 1, pl.lit("")
-    scenario = pl.when(several).then(pl.format(" ({})", "scenario")).otherwise(none)
-    diverged = pl.format(", {} of {} diverged", "diverged", pl.col("diverged") + pl.col("trainings"))
-    diverged = pl.when(pl.col("diverged") > 0).then(diverged).otherwise(none)
-    return pl.format("{}{}, {}{}", "system", scenario, "scheme", diverged)
+def _label(scenarios: dict[str, dict]) -> pl.Expr:
+    """Names a curve: system, scheme, the scenario where the system has several, how many points, and trainings lost."""
+    of = [(content["scenario"].system, point_of(scenarios, name).of) for name, content in scenarios.items()]
+    several = [system for system, count in Counter(system for system, _ in set(of)).items() if count > 1]
+    none, lost, trained = pl.lit(""), pl.col("diverged").sum().over(CURVE), pl.col("trainings").sum().over(CURVE)
+    scenario = pl.when(pl.col("system").is_in(several)).then(pl.format(" ({})", "sweep_of")).otherwise(none)
+    points = pl.len().over(CURVE)
+    points = pl.when(points > 1).then(pl.format(", {} points", points)).otherwise(none)
+    diverged = pl.when(lost > 0).then(pl.format(", {} of {} diverged", lost, lost + trained)).otherwise(none)
+    return pl.format("{}{}, {}{}{}", "system", scenario, "scheme", points, diverged)
 
 
-def _subtitle(frame: pl.DataFrame) -> list[str]:
-    """What the marks mean, and what is not drawn, for which reason."""
+def _subtitle(frame: pl.DataFrame, scenarios: dict[str, dict]) -> list[str]:
+    """What the marks mean, what is swept, and what is not drawn, for which reason."""
     lines = [
         f"{theme.ranged(frame['trainings'], 'trainings')} of each scheme",
         "mark: largest epsilon of a realization, mean accuracy; bars: to the least epsilon, 95% interval of the mean",
@@ -164,11 +179,29 @@ def _subtitle(frame: pl.DataFrame) -> list[str]:
         "hollow: no guarantee, as a bound is not enforced, no noise is added, a receiver's noise is counted, the "
         "server is taken not to know all, or the epsilon is that of a usual pair of records, not proved for every pair",
     ]
-    left_out = frame.drop_nulls("why").group_by("system", "scenario", "why", maintain_order=True)
-    for (system, scenario, why), rows in left_out:
+    swept: dict[str, list[str]] = {}
+    for name in frame["sweep_of"].unique(maintain_order=True):
+        if name not in scenarios:
+            swept.setdefault(_ranges(scenarios, name), []).append(name)
+    lines += [f"line: the points of a sweep of {ranges}: {', '.join(names)}" for ranges, names in swept.items()]
+    left_out = frame.drop_nulls("why").group_by("system", "sweep_of", "why", maintain_order=True)
+    for (system, name, why), rows in left_out:
         schemes = "; ".join(rows["scheme"].unique(maintain_order=True))
-        lines.append(f"not drawn, {why}: {system} ({scenario}), {schemes}")
+        count, total = (part["scenario"].n_unique() for part in (rows, frame.filter(sweep_of=name)))
+        points = "" if name in scenarios else f", {count} of {total} points"
+        lines.append(f"not drawn, {why}: {system} ({name}{points}), {schemes}")
     return [part for line in lines for part in textwrap.wrap(line, LINE_LENGTH)]
+
+
+def _ranges(scenarios: dict[str, dict], name: str) -> str:
+    """What a sweep is of: each parameter that it changes, with its values, or their ends if they are many."""
+    points = [point.values for each in scenarios if (point := point_of(scenarios, each)).of == name]
+    parts = []
+    for key in points[0]:
+        values = list(dict.fromkeys(str(point[key]) for point in points))
+        if len(values) > 1:
+            parts.append(f"{key} ({', '.join(values) if len(values) < 4 else f'{values[0]} to {values[-1]}'})")
+    return ", ".join(parts)
 
 
 def _domain(values: pl.DataFrame) -> tuple[float, float]:
@@ -191,7 +224,7 @@ def spread(places: np.ndarray, step: float, limit: float) -> np.ndarray:
 
 def epsilon(study: dict[str, dict]) -> alt.LayerChart:
     """Final accuracy over epsilon of all systems' points, a curve a system and scheme; the legend names observers."""
-    study = points(study)
+    left, study = not_swept(study), points(study)
     each = outcomes(study)
     index = ["system", "sweep_of", "scenario", "scheme", "guaranteed", "observer"]
     wide = each.pivot("outcome", index=index, values=["mean", "low", "high"], maintain_order=True)
@@ -229,7 +262,13 @@ def epsilon(study: dict[str, dict]) -> alt.LayerChart:
     dash = alt.StrokeDash("line:N", scale=alt.Scale(domain=domain, range=patterns), **shared)
     dots = base.mark_point(filled=True, size=50).encode(y=y)
     layers = alt.layer(base.mark_line().encode(y=y, strokeDash=dash), whiskers, dots)
-    subtitle = f"mean and 95% interval over {theme.ranged(each.filter(outcome='accuracy')['realizations'])}"
+    lines = [f"mean and 95% interval over {theme.ranged(each.filter(outcome='accuracy')['realizations'])}"]
+    lost = wide.join(drawn, on=["scenario", "scheme"], how="anti").group_by("sweep_of", maintain_order=True)
+    lines += [
+        f"not drawn, no finite epsilon or no accuracy: {name}, {'; '.join(rows['scheme'].unique(maintain_order=True))}"
+        for (name,), rows in lost
+    ]
+    subtitle = [part for line in [*lines, *left] for part in textwrap.wrap(line, LINE_LENGTH)]
     title = alt.TitleParams("What accuracy costs in privacy, in each system", subtitle=subtitle)
     return layers.add_params(chosen).properties(title=title, width=theme.WIDTH, height=1.3 * theme.HEIGHT)
 

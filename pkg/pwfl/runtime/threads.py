@@ -1,6 +1,7 @@
 """One thread, wherever results are promised to the bit: a sum that threads share is added up in another order.
 
-So do TensorFlow's kernels by oneDNN and by Eigen: neither threads nor kernels are taken from the environment.
+So do TensorFlow's kernels by oneDNN and by Eigen: neither threads nor kernels are taken from the environment. Polars
+gets its one thread where the package is imported, since it asks no later.
 """
 
 import os
@@ -11,7 +12,7 @@ from functools import cache
 from threadpoolctl import threadpool_limits
 
 INSIDE, BETWEEN = "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"  # of an operation; of several
-KERNELS = "TF_ENABLE_ONEDNN_OPTS"
+POLARS, KERNELS = "POLARS_MAX_THREADS", "TF_ENABLE_ONEDNN_OPTS"
 
 
 def one_of_blas() -> threadpool_limits:
@@ -42,12 +43,20 @@ def limit_tensorflow() -> None:
         _warn(f"TensorFlow was imported in this process before, with {KERNELS}={os.environ[KERNELS]}")
 
 
+def look_at_polars() -> None:
+    """Warn once where Polars was imported before the package, with more threads than one."""
+    import polars as pl
+
+    if (count := pl.thread_pool_size()) > 1:
+        _warn(f"Polars was imported in this process before, with {count} threads")
+
+
 @cache  # once a process
 def _warn(what: str) -> None:
     warnings.warn(
-        f"{what}: the last bits of what is trained here can differ from the workflow's, and from another machine's. "
-        f"Train in a process of its own, before anything else uses TensorFlow, or start this one with "
-        f"{INSIDE}=1 and without {KERNELS}.",
+        f"{what}: the last bits of what is computed here can differ from the workflow's, and from another machine's. "
+        f"Import pwfl first, in a process of its own, or start this one with {POLARS}=1, {INSIDE}=1 and without "
+        f"{KERNELS}.",
         RuntimeWarning,
         stacklevel=3,
     )

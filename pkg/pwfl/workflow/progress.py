@@ -5,10 +5,11 @@ import re
 import sys
 import threading
 import time
-from collections import Counter
 from pathlib import Path
 
 import polars as pl
+
+from pwfl.report import statements
 
 SECONDS = 5.0  # between looks
 PATIENCE = 3  # looks without news after which a line is repeated
@@ -63,14 +64,15 @@ def training(logs: Path, start: float) -> str:
 
 
 def result(folder: str | Path) -> str:
-    """What a finished study's folder holds: where its page is, how many claims hold, what to do next; or nothing."""
+    """What a finished study came to: where its page is, how its statements came out, what to do next; or nothing."""
     page, claims = Path(folder, "index.html"), Path(folder, "claims.parquet")
     if not page.exists():
         return ""
-    holds = Counter(pl.read_parquet(claims, columns=["holds"])["holds"]) if claims.exists() else Counter()
-    judged = f"{holds['yes']} hold, {holds['no']} do not, {holds['open']} are open"
-    return (
-        f"\nThe study is finished: open {page} in a browser.\n"
-        f"Claims of the papers: {judged if holds else 'none can be measured here'} ({folder}/claims.csv).\n"
-        "Next: change a value of the config and run again; only what depends on it is computed."
-    )
+    judged = statements.summary(pl.read_parquet(claims)) if claims.exists() else []
+    lines = [
+        f"\nThe study is finished: open {page} in a browser.",
+        *(judged or ["No statement can be measured here."]),
+        f"Each statement, scenario by scenario: {folder}/claims.csv",
+        "Next: change a value of the config and run again; only what depends on it is computed.",
+    ]
+    return "\n".join(lines)
