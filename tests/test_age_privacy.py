@@ -208,6 +208,44 @@ def test_the_laplace_mechanism_meets_every_target_and_an_unsafe_distance_does_no
     assert unsafe_worst > 1.05  # the must-fail twin
 
 
+def grid_log_ratio(kernel, states, scale, step):
+    """The largest log-ratio of an upload's densities given two present states, over pairs and a grid of uploads."""
+    worst = 0.0
+    uploads = np.arange(states.min() - 3 * scale, states.max() + 3 * scale, step * scale)
+    for first, other in combinations(kernel, 2):
+        of_first, of_other = (
+            sum(p * np.exp(-np.abs(uploads - state) / scale) / 2 / scale for p, state in zip(law, states, strict=True))
+            for law in (first, other)
+        )
+        worst = max(worst, np.abs(np.log(of_first / of_other)).max())
+    return worst
+
+
+def test_the_exact_epsilon_is_the_largest_log_ratio_over_a_grid_of_uploads_and_pairs():
+    generator, step, below = np.random.default_rng(8), 1e-3, []
+    for transition, start, horizon in random_cases(60, seed=9):
+        kernels = markov.reverse_kernels(transition, start, horizon)
+        states, classical = generator.normal(size=len(transition)) * 50, 10 ** generator.uniform(-1, 1, 3)
+        t = int(generator.integers(horizon + 1))
+        found = age.exact_epsilon(classical, kernels[t], states)
+        delta = markov.total_variation(kernels)[t]
+        for epsilon, epsilon_c in zip(found, classical, strict=True):
+            looked_at = grid_log_ratio(kernels[t], states, np.ptp(states) / epsilon_c, step)
+            # Between places of the grid, the log-ratio changes by at most 2 step / 2.
+            assert looked_at <= epsilon + 1e-9 <= looked_at + step + 2e-9
+            assert epsilon <= age.age_epsilon(epsilon_c, delta) * (1 + 1e-9)
+            below.append(epsilon / age.age_epsilon(epsilon_c, delta))
+    assert min(below) < 0.8  # what the bound (1) says beyond it
+    assert np.mean(np.array(below) > 0.99) > 0.05
+
+
+def test_the_largest_loss_may_be_at_an_upload_between_the_extremes():
+    states, kernel = np.array([0.0, 1.0, 2.0]), np.array([[0.0, 1.0, 0.0], [0.5, 0.0, 0.5]])
+    [epsilon] = age.exact_epsilon(np.array([2.0]), kernel, states)
+    assert epsilon == pytest.approx(1.0)  # ln 1 / e^-1 in the middle; far out ln cosh 1
+    assert epsilon > np.log(np.cosh(1.0)) + 0.5
+
+
 def test_divergence():
     law, other = np.array([0.5, 0.5, 0]), np.array([0.25, 0.25, 0.5])
     assert markov.divergence(law, other) == pytest.approx(np.log(2))

@@ -14,6 +14,7 @@ import stage_of
 from pipeline import part
 from pwfl.scenario import resolve
 from pwfl.scenario.resolution import merge
+from pwfl.tables.contract import TableError, finished
 
 DELTAS = (1e-6, 1e-4)
 ROUNDS = 4
@@ -174,12 +175,33 @@ def test_random_orthogonalization_by_its_formulas(delta):
         np.testing.assert_allclose(leakage.filter(users=3)[column], expected, rtol=1e-9)
 
 
-def test_random_orthogonalization_guarantees_what_has_noise_in_every_round_however_little():
-    found = accounted("random_orthogonalization", 1e-5)
+@pytest.mark.parametrize("variance", [1e-6, 1e-12])
+def test_random_orthogonalization_guarantees_what_holds_without_the_receivers_noise(variance):
+    changes = {"privacy__noise_variance": variance}
+    quiet = accounted("random_orthogonalization", 1e-5, radio__receiver_noise_variance=0.0, **changes)["outcome"]
+    assert quiet["guaranteed"].all()  # however little it is
+    for column in ("epsilon_exact", "epsilon_server"):
+        assert (quiet[column] > 1e3).all()
+    heard = accounted("random_orthogonalization", 1e-5, **changes)
+    outcome = heard["outcome"]
+    assert (outcome["epsilon_exact"] < 200).all()
+    for column, without in (
+        ("epsilon_exact", "epsilon_without_receiver"),
+        ("epsilon_server", "epsilon_antennas_without_receiver"),
+    ):
+        assert outcome[without].to_list() == pytest.approx(quiet[column].to_list())
+    assert not outcome["guaranteed"].any()
+    assert outcome["guarantee"].str.contains("own guarantees epsilon_without_receiver").all()
+    with pytest.raises(TableError, match="guaranteed_without_the_receiver"):
+        finished(outcome.with_columns(guaranteed=True), "outcome", "random_orthogonalization")
+
+
+def test_random_orthogonalization_guarantees_nothing_after_one_round_without_noise():
+    found = accounted("random_orthogonalization", 1e-5, radio__receiver_noise_variance=0.0)
     numbers = {"system": "random_orthogonalization", "realizations": 2, "training_realizations": 1}
     model = resolve(numbers | CONFIGS["random_orthogonalization"], {})
     silent = (pl.col("realization") == 1) & (pl.col("round") == 2)
-    noise = found["noise"].with_columns(noise_std=pl.when(silent).then(0.0).otherwise(1e-3))
+    noise = found["noise"].with_columns(noise_std=pl.when(silent).then(0.0).otherwise("noise_std"))
     outcome = stage_of.account(part(model, "account"), found | {"noise": noise})["outcome"]
-    assert outcome["guaranteed"].to_list() == [True, False]
-    assert outcome["guarantee"].str.starts_with("not guaranteed").to_list() == [False, True]
+    assert outcome["epsilon_without_receiver"].is_infinite().to_list() == [False, True]
+    assert outcome["guarantee"].str.starts_with("not guaranteed").to_list()[1]

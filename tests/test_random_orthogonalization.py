@@ -24,6 +24,7 @@ from pwfl.systems import registry
 from pwfl.systems.random_orthogonalization import account, local_sgd, mimo, rounds
 from pwfl.systems.random_orthogonalization.claims import claims
 from pwfl.systems.random_orthogonalization.tables import WORST
+from pwfl.tables.arrays import to_array
 
 SYSTEM = "random_orthogonalization"
 FALSE_ALARM = 1e-6
@@ -252,6 +253,18 @@ def test_outcome_is_that_of_the_worst_user_of_the_own_network():
         assert row["transmit_energy_limit"] == 9
 
 
+def test_without_the_receiver_what_is_left_is_the_users_noise():
+    outcome, before = accounted()["outcome"], before_training(SMALL)[0]
+    weights = to_array(before["schedule"], "coupling_real", "realization", "round", "user")
+    mu = 2 * np.abs(weights) / np.sqrt((weights**2).sum(axis=-1, keepdims=True)) / SIGMA
+    rho = (mu**2).sum(axis=1).max(axis=1) / 2
+    np.testing.assert_allclose(outcome["epsilon_without_receiver"], exact_epsilon(rho, DELTA), rtol=1e-9)
+    antennas = exact_epsilon(np.array([3 * (2 / SIGMA) ** 2 / 2]), DELTA)[0]
+    np.testing.assert_allclose(outcome["epsilon_antennas_without_receiver"], antennas, rtol=1e-9)
+    assert (outcome["epsilon_exact"] < outcome["epsilon_without_receiver"]).all()
+    assert (outcome["epsilon_server"] < antennas).all()
+
+
 @pytest.mark.parametrize("variance", [0.0, 5e-324, 1e-310])
 def test_noise_too_small_to_count_means_no_privacy(variance):
     outcome = accounted({"radio": {"receiver_noise_variance": variance}, "privacy": {"noise_variance": variance}})[
@@ -264,7 +277,7 @@ def test_noise_too_small_to_count_means_no_privacy(variance):
 def leakages_of_one_user(coupling, noise_std):
     """Leakages of one user's 2 rounds, C = 1.5, from a coupling and a noise that are the same everywhere."""
     arrays = {name: np.full((1, 2, 1), coupling) for name in (*mimo.COUPLINGS, "visibility")}
-    noise_of = {name: np.full((1, 2), noise_std) for name in mimo.EFFECTIVE}
+    noise_of = {name: np.full((1, 2), noise_std) for name in (*mimo.EFFECTIVE, "of_users", "of_user")}
     return account.leakages(arrays, noise_of, 1.5, DELTA, np.full((1, 2), noise_std))
 
 

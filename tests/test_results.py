@@ -44,6 +44,16 @@ def test_final_accuracies_are_those_of_the_last_round_of_what_did_not_diverge(ma
     assert each["training"].to_list() == ["trained", "diverged", None]
 
 
+def test_tables_of_epsilons_carry_their_terms(made):
+    each = made["outcome"].with_columns(observer=pl.lit("sees all"))
+    bare = pl.DataFrame({"scheme": ["a"], "epsilon_exact_mean": [1.0], "unit": ["its own"]})
+    found = results.with_terms(bare, each)
+    assert found.row(0, named=True)["observer"] == "sees all"
+    assert found["unit"].to_list() == ["its own"]
+    assert set(results.TERMS) <= set(found.columns)
+    assert results.with_terms(bare.drop("epsilon_exact_mean"), each).columns == ["scheme", "unit"]
+
+
 def test_the_summary_of_multicell_holds_the_worst_realization_and_counts_exceptions(made):
     model = resolve({}, {"privacy": {"max_noise_error": 1.0, "min_noise": 10.0}})
     row = multicell.summarize(part(model, REPORT), made)["summary"].row(0, named=True)

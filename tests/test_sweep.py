@@ -2,6 +2,7 @@
 
 from functools import reduce
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -11,7 +12,7 @@ from sklearn.model_selection import ParameterGrid
 import pwfl
 from conftest import workflow
 from pwfl import scenario
-from pwfl.report import sweeps
+from pwfl.report import results, sweep_figures, sweeps
 from pwfl.scenario import sweep
 from pwfl.scenario.resolution import merge
 
@@ -146,6 +147,8 @@ def test_the_front_holds_no_point_that_another_one_dominates_and_every_other(agi
     outcomes, front = aging.comparison["outcomes"], aging.comparison["front"]
     assert len(front)
     keys = ["scenario", "scheme", "target_epsilon"]
+    terms = ("guaranteed", "unit", "neighbouring_relation", "sampling", "observer")
+    assert not any(frame[term].null_count() for frame in (outcomes, front) for term in terms)
     wide = outcomes.pivot("outcome", index=keys, values="mean")
     for (x, y), part in front.group_by("x", "y"):
         points = wide.filter(pl.col(x).is_finite() & pl.col(y).is_finite())
@@ -154,6 +157,57 @@ def test_the_front_holds_no_point_that_another_one_dominates_and_every_other(agi
         better = (losses[:, :, None] < losses[:, None, :]).any(axis=0)
         expected = points.filter(~(as_good & better).any(axis=0)).select(keys)
         assert set(expected.rows()) == set(part.select(keys).rows())
+
+
+def of_kinds(**changes):
+    """Outcomes of three points: the first one is the best, the last one the worst."""
+    rows = pl.DataFrame({"scheme": ["good", "fair", "bad"]}).with_columns(
+        pl.lit(None, pl.Float64).alias("target_epsilon"),
+        pl.lit("one").alias("scenario"),
+        pl.lit("multicell").alias("system"),
+        pl.lit("one").alias("sweep_of"),
+        pl.lit(True).alias("guaranteed"),
+        *(pl.lit("said").alias(term) for term in results.TERMS),
+    )
+    rows = rows.with_columns(**{name: pl.Series(values) for name, values in changes.items()})
+    means = {"accuracy": [0.9, 0.8, 0.7], "epsilon_exact": [1.0, 2.0, 3.0]}
+    frames = [rows.with_columns(outcome=pl.lit(name), mean=pl.Series(values)) for name, values in means.items()]
+    return pl.concat(frames).select(*sweeps.KEYS, pl.exclude(sweeps.KEYS))
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, {"good"}),
+        ({"guaranteed": [False, True, True]}, {"good", "fair"}),  # what guarantees nothing dominates nothing
+        ({"guaranteed": [True, False, False]}, {"good", "fair"}),
+        ({"guarantee": ["assumed", "said", "proved"]}, {"good", "fair", "bad"}),
+        ({"observer": ["sees little", "sees all", "sees all"]}, {"good", "fair"}),
+        ({"unit": ["a", "b", "c"]}, {"good"}),
+    ],
+)
+def test_fronts_are_of_one_kind_of_guarantee_and_observer(changes, expected):
+    front = sweeps.front(of_kinds(**changes))
+    assert set(front["scheme"]) == expected
+    if "guaranteed" in changes:
+        assert dict(front.select("scheme", "guaranteed").iter_rows())["good"] == changes["guaranteed"][0]
+
+
+def test_rings_are_of_one_kind_and_dashed_where_nothing_is_guaranteed(monkeypatch):
+    schemes = [SimpleNamespace(name=name, scheduler=name, noise="") for name in ("good", "fair", "bad")]
+    study = {"one": {"scenario": SimpleNamespace(system="multicell", schemes=schemes)}}
+    drawn = {}
+    for guaranteed in (True, False):
+        rows = of_kinds(guaranteed=[guaranteed, True, True])
+        rows = rows.with_columns(low=pl.col("mean"), high=pl.col("mean"), realizations=3)
+        monkeypatch.setattr(sweep_figures, "outcomes", lambda _, rows=rows: rows)
+        drawn[guaranteed] = spec = sweep_figures.plane(study).to_dict()
+        [points] = (frame for frame in spec["datasets"].values() if "best" in frame[0])
+        ringed = {row["scheme"]: row["guaranteed"] for row in points if row["best"]}
+        assert ringed == ({"good": True} if guaranteed else {"good": False, "fair": True})
+    assert [sweep_figures.OF_KINDS in drawn[kind]["title"]["subtitle"] for kind in (True, False)] == [False, True]
+    dashes = drawn[False]["layer"][-1]["encoding"]["strokeDash"]
+    assert (dashes["condition"]["test"], dashes["value"]) == ("datum.guaranteed", sweep_figures.UNGUARANTEED)
 
 
 def test_points_compute_once_what_they_have_in_common(tmp_path):

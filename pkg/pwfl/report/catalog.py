@@ -64,9 +64,9 @@ COMPARISON = {
     "what is this project's choice, is on the system's page in docs/.",
     "summary": "The summaries of all scenarios of the study.",
     "outcomes": "What every scheme of every scenario came to: mean over realizations with its 95% interval, least and "
-    "most, with the values of swept parameters.",
-    "front": "For every two outcomes of a system, the points of the study that nothing dominates: no other one is as "
-    "good in both, by its mean, and better in one.",
+    "most, with the values of swept parameters, and the terms of its epsilon.",
+    "front": "For every two outcomes of a system, the points of the study that nothing dominates: no other one "
+    "with the same guarantee and observer is as good in both, by its mean, and better in one.",
 }
 SYSTEMS_FIGURES = ("tradeoff",)
 SYSTEMS_SWEEP_FIGURES = ("epsilon",)  # of points of several systems

@@ -43,6 +43,15 @@ def summary(each: pl.DataFrame, averaged: list[str], *columns: pl.Expr) -> pl.Da
     return rows.join(theme.means(each, ["scheme"], averaged), on="scheme", how="left", maintain_order="left")
 
 
+def with_terms(frame: pl.DataFrame, each: pl.DataFrame) -> pl.DataFrame:
+    """A table of schemes; if it has epsilons, with those TERMS that it lacks, from `each` of their realizations."""
+    lacking = [term for term in TERMS if term not in frame.columns]
+    if not lacking or "scheme" not in frame.columns or not any(name.startswith("epsilon") for name in frame.columns):
+        return frame
+    terms = each.group_by("scheme", maintain_order=True).agg(pl.col(lacking).first())
+    return frame.join(terms, on="scheme", how="left", maintain_order="left")
+
+
 def trainings(*status: str) -> list[pl.Expr]:
     """How many trainings ended with each status, by column."""
     return [(pl.col("training") == name).sum().alias(name) for name in status]

@@ -14,9 +14,9 @@ from pwfl.report import printed, theme
 from pwfl.report.catalog import Outcome
 from pwfl.report.claims import FAILED
 from pwfl.report.sweeps import (
-    KEYS,
-    efficient,
+    KIND,
     front,
+    index_of,
     losses,
     not_swept,
     outcomes,
@@ -25,6 +25,7 @@ from pwfl.report.sweeps import (
     point_of,
     points,
     swept_keys,
+    undominated,
     unswept,
 )
 
@@ -35,6 +36,8 @@ SHAPES = alt.Scale(range=printed.SHAPES)
 TOUCH = np.array([0.03, 0.04])  # shares of the axes within which points lie on each other
 ORDERED = alt.SchemeParams("viridis", extent=[0, 0.85])  # whose end is too light on white
 RINGS = "ringed: no other point is as good in both, by its means"
+OF_KINDS = "rings are among points of the same guarantee and observer; dashed: without a guarantee"
+UNGUARANTEED = [3, 2]  # dashes of rings
 
 
 def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.TopLevelMixin:
@@ -89,18 +92,20 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     first = table["outcome"].unique(maintain_order=True).to_list()
     x, y = x or first[min(1, len(first) - 1)], y or first[0]
     known, swept = _known(study), [] if unswept(study) else _varied(table, swept_keys(table))
-    index = [*KEYS, *swept_keys(table), "scheme", "target_epsilon"]
+    index = index_of(table)
     means = {axis: [pl.col(part).alias(f"{axis}_{part}") for part in ("mean", "low", "high")] for axis in "xy"}
     of_x, of_y = (table.filter(outcome=name).select(*index, *means[axis]) for axis, name in (("x", x), ("y", y)))
     both = of_x.join(of_y, on=index, nulls_equal=True, maintain_order="left")
     finite = pl.col("x_mean").is_finite() & pl.col("y_mean").is_finite()
     drawn, left_out = both.filter(finite), both.filter(~finite)["scheme"].unique(maintain_order=True)
-    best = efficient(losses(drawn["x_mean"], known[x]), losses(drawn["y_mean"], known[y]))
+    best = undominated(drawn, losses(drawn["x_mean"], known[x]), losses(drawn["y_mean"], known[y]))
     frame, names = _plottable(drawn.with_columns(best=pl.Series(best, dtype=pl.Boolean)), swept)
     if swept:
         frame = frame.with_columns(_numbers(frame, names[swept[0]]))
     counts = theme.ranged(table.filter(pl.col("outcome").is_in([x, y]))["realizations"])
     subtitle = [f"means and 95% intervals over {counts}; {RINGS}"]
+    if not drawn["guaranteed"].all() or len(drawn.unique(KIND)) > 1:
+        subtitle.append(OF_KINDS)
     if len(left_out):
         subtitle.append(f"not drawn, since infinite: {', '.join(left_out)}")
     subtitle += textwrap.wrap("".join(unshown), LINE_LENGTH)
@@ -126,7 +131,8 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     rules = base.mark_rule(strokeWidth=1)
     ringed = base.transform_filter("datum.best")
     intervals = [rules.encode(x="x_low:Q", x2="x_high:Q"), rules.encode(y="y_low:Q", y2="y_high:Q")]
-    rings = ringed.mark_point(size=220, strokeWidth=1.5).encode(color=alt.value("#222"))
+    dashes = alt.condition("datum.guaranteed", alt.value(printed.SOLID), alt.value(UNGUARANTEED))
+    rings = ringed.mark_point(size=220, strokeWidth=1.5).encode(color=alt.value("#222"), strokeDash=dashes)
     layers = [curves, *intervals, dots, rings]
     if swept:
         subtitle.append(f"numbers above or below them: {swept[0]}")

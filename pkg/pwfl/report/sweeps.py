@@ -10,11 +10,13 @@ import numpy as np
 import polars as pl
 
 from pwfl.report.catalog import COMMON_OUTCOMES, Outcome
+from pwfl.report.results import TERMS
 from pwfl.report.theme import means
 from pwfl.scenario.sweep import Point
 from pwfl.systems import registry
 
 KEYS = ["scenario", "system", "sweep_of"]
+KIND = ["guaranteed", "guarantee", "observer"]  # points of other kinds are not compared
 PARTS = ("mean", "low", "high", "least", "most")
 
 
@@ -22,8 +24,8 @@ def outcomes(study: dict[str, dict]) -> pl.DataFrame:
     """What every scheme of every scenario came to: a row for each outcome.
 
     Columns: scenario, system, the scenario whose sweep it is a point of, swept parameters by their dotted keys, scheme
-    (and its privacy target where it has several), outcome, mean over realizations with its 95% interval, least, most,
-    and of how many realizations.
+    (and its privacy target where it has several), whether its epsilon is guaranteed, its terms, outcome, mean
+    over realizations with its 95% interval, least, most, and of how many realizations.
     """
     frames, keys = [], ["scheme", "target_epsilon"]
     extremes = {"least": pl.Expr.min, "most": pl.Expr.max, "realizations": pl.Expr.count}
@@ -33,10 +35,19 @@ def outcomes(study: dict[str, dict]) -> pl.DataFrame:
             each = each.with_columns(target_epsilon=pl.lit(None, pl.Float64))
         columns = [column for column in outcomes_of(system) if column in each.columns]
         others = each.group_by(keys, maintain_order=True).agg(
-            of(pl.col(c)).alias(f"{c}_{part}") for c in columns for part, of in extremes.items()
+            *(of(pl.col(c)).alias(f"{c}_{part}") for c in columns for part, of in extremes.items()),
+            pl.col("guaranteed").all(),
+            pl.col(TERMS).first(),
         )
         wide = means(each, keys, columns).join(others, on=keys, nulls_equal=True, maintain_order="left")
-        which = [pl.lit(name).alias("scenario"), pl.lit(system).alias("system"), *place(study, name), *keys]
+        which = [
+            pl.lit(name).alias("scenario"),
+            pl.lit(system).alias("system"),
+            *place(study, name),
+            *keys,
+            "guaranteed",
+            *TERMS,
+        ]
         for column in columns:
             parts = [pl.col(f"{column}_{part}").cast(pl.Float64).alias(part) for part in PARTS]
             count = pl.col(f"{column}_realizations").cast(pl.Int64).alias("realizations")
@@ -48,10 +59,11 @@ def outcomes(study: dict[str, dict]) -> pl.DataFrame:
 def front(table: pl.DataFrame) -> pl.DataFrame:
     """The rows of `outcomes` that nothing dominates, for every two outcomes of a system.
 
-    A point is dominated by another one whose mean is as good in both outcomes, and better in one. Columns: `x` and
-    `y`, the outcomes; what says which point it is; `x_mean` and `y_mean`. Accuracy against epsilon comes first.
+    A point is dominated by another one of its KIND whose mean is as good in both outcomes, and better in one. Columns:
+    `x` and `y`, the outcomes; what says which point it is, and what its epsilon is worth; `x_mean` and `y_mean`.
+    Accuracy against epsilon comes first.
     """
-    index = [*KEYS, *swept_keys(table), "scheme", "target_epsilon"]
+    index = index_of(table)
     text, number = pl.lit(""), pl.lit(0.0)
     frames = [table.clear().select(text.alias("x"), text.alias("y"), *index, x_mean=number, y_mean=number)]
     for (system,), part in table.group_by("system", maintain_order=True):
@@ -60,10 +72,19 @@ def front(table: pl.DataFrame) -> pl.DataFrame:
         compared = [name for name in known if name in wide.columns and wide[name].n_unique() > 1]
         for y, x in combinations(compared, 2):
             both = wide.filter(pl.col(x).is_finite() & pl.col(y).is_finite())
-            kept = both.filter(efficient(losses(both[x], known[x]), losses(both[y], known[y])))
+            kept = both.filter(undominated(both, losses(both[x], known[x]), losses(both[y], known[y])))
             names = (pl.lit(x).alias("x"), pl.lit(y).alias("y"))
             frames.append(kept.select(*names, *index, x_mean=x, y_mean=y).sort("x_mean", maintain_order=True))
     return pl.concat(frames)
+
+
+def undominated(points: pl.DataFrame, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Which points, of two losses each, are `efficient` among those of their KIND."""
+    best, rows = np.zeros(len(points), bool), np.arange(len(points))
+    for _, kind in points.select(KIND).with_columns(row=rows).group_by(KIND):
+        own = kind["row"].to_numpy()
+        best[own] = efficient(x[own], y[own])
+    return best
 
 
 def efficient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -112,6 +133,11 @@ def not_swept(study: dict[str, dict]) -> list[str]:
 def literals(values: dict) -> list[pl.Expr]:
     """Columns of a point's values; lists as text."""
     return [pl.lit(str(value) if isinstance(value, list) else value).alias(key) for key, value in values.items()]
+
+
+def index_of(table: pl.DataFrame) -> list[str]:
+    """The columns of a table of `outcomes` that say which point a row is of, and what its epsilon is worth."""
+    return [*KEYS, *swept_keys(table), "scheme", "target_epsilon", "guaranteed", *TERMS]
 
 
 def swept_keys(table: pl.DataFrame) -> list[str]:

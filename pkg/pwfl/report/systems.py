@@ -176,8 +176,8 @@ def _subtitle(frame: pl.DataFrame, scenarios: dict[str, dict]) -> list[str]:
         f"{theme.ranged(frame['trainings'], 'trainings')} of each scheme",
         "mark: largest epsilon of a realization, mean accuracy; bars: to the least epsilon, 95% interval of the mean",
         "dashed: to the epsilon against the observer that the scheme itself reckons with",
-        "hollow: no guarantee, as a bound is not enforced, no noise is added, the server is taken not to know all, or "
-        "the epsilon is that of a usual pair of records, not proved for every pair",
+        "hollow: no guarantee, as a bound is not enforced, no noise is added, a receiver's noise is counted, the "
+        "server is taken not to know all, or the epsilon is that of a usual pair of records, not proved for every pair",
     ]
     swept: dict[str, list[str]] = {}
     for name in frame["sweep_of"].unique(maintain_order=True):
@@ -226,20 +226,16 @@ def epsilon(study: dict[str, dict]) -> alt.LayerChart:
     """Final accuracy over epsilon of all systems' points, a curve a system and scheme; the legend names observers."""
     left, study = not_swept(study), points(study)
     each = outcomes(study)
-    observers = pl.concat(
-        content["realizations"].select("scheme", "observer", "guaranteed", scenario=pl.lit(name))
-        for name, content in study.items()
-    ).unique(["scenario", "scheme"], keep="first", maintain_order=True)
-    index = ["system", "sweep_of", "scenario", "scheme"]
+    index = ["system", "sweep_of", "scenario", "scheme", "guaranteed", "observer"]
     wide = each.pivot("outcome", index=index, values=["mean", "low", "high"], maintain_order=True)
-    wide = wide.join(observers, on=["scenario", "scheme"], maintain_order="left")
     drawn = wide.filter(pl.col("mean_epsilon_exact").is_finite() & pl.col("mean_accuracy").is_finite())
     interval, line = pl.col("low_accuracy", "high_accuracy").clip(0, 1), pl.format("{}, {}", "system", "scheme")
     drawn = drawn.sort("mean_epsilon_exact", maintain_order=True).with_columns(interval, line=line)
     lines = drawn.select("system", "line").unique(maintain_order=True)
     looks = _family_looks(each["system"].unique(maintain_order=True).to_list(), lines.rows())
     label = {}  # of lines that | parts: whether it is guaranteed, and its observer
-    rows = drawn.select("line", "guaranteed", pl.col("observer").str.split(OTHERS).list.first()).unique("line")
+    observer = pl.col("observer").str.split(OTHERS).list.first()
+    rows = drawn.group_by("line").agg(pl.col("guaranteed").all(), observer.first())
     for line, guaranteed, observer in rows.iter_rows():
         heading = line + ("" if guaranteed else " (no guarantee)")
         label[line] = "|".join([heading, *textwrap.wrap(f"observer: {observer}", 52)])

@@ -9,6 +9,8 @@ import polars as pl
 
 from pwfl.systems import registry
 
+ROUNDING = 1e-9  # relative, of an epsilon
+
 
 class TableError(ValueError):
     """A table that is not what it should be; the message names it, or its file, and what is wrong."""
@@ -126,8 +128,8 @@ class Outcome(PerRealization):
     epsilon_exact = epsilon("of the worst record, after all rounds, at delta; null: nobody sends", nullable=True)
     epsilon_server = epsilon("the same against all that the system's own server receives", nullable=True)
     guaranteed = dy.Bool(
-        description="epsilon_server is proved and needs no assumption: all bounds are enforced, users add noise, and "
-        "nothing that the server could infer is taken to stay hidden"
+        description="epsilon_server is proved and needs no assumption: all bounds are enforced, it holds with every "
+        "noise that no user adds taken away, and nothing that the server could infer is taken to stay hidden"
     )
     delta = dy.Float64(min=0, max_exclusive=1)
     channel_uses = amount("symbols on air, all rounds; null: training decides")
@@ -145,6 +147,22 @@ class Outcome(PerRealization):
     sampling = dy.String()
     observer = dy.String()
     guarantee = dy.String()
+
+
+def by_users_alone(epsilon: str = "epsilon_exact", without: str = "epsilon_without_receiver") -> pl.Expr:
+    """Whether the users' noise guarantees an epsilon: without any receiver's noise, it is finite and no larger."""
+    return pl.col(without).is_finite() & (pl.col(without) <= pl.col(epsilon) * (1 + ROUNDING))
+
+
+class Received(Outcome):
+    """An outcome whose epsilons count the noise of a receiver, too."""
+
+    epsilon_without_receiver = epsilon("epsilon_exact with every noise that no user adds taken away")
+
+    @dy.rule()
+    def guaranteed_without_the_receiver(cls) -> pl.Expr:  # noqa: N805 (as the library calls it)
+        """What is guaranteed holds without the receiver's noise."""
+        return ~pl.col("guaranteed") | by_users_alone()
 
 
 def of_users(description: str) -> dy.Float64:
@@ -185,7 +203,7 @@ class Audit(dy.Schema):
     delta = dy.Float64(min=0, max_exclusive=1)
     epsilon = epsilon("stated of the observer; null: nobody sends", nullable=True)
     stated = dy.Float64(nullable=True, description="what is measured, if all is as stated; null: nothing to test")
-    measured = dy.Float64(nullable=True)
+    measured = dy.Float64(nullable=True, allow_inf=True, description="infinite: not a number")
     low = dy.Float64(nullable=True, description="`measured` below: violated")
     high = dy.Float64(nullable=True, description="`measured` above: violated")
     detectable = dy.Float64(

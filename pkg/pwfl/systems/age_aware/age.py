@@ -9,9 +9,14 @@ import polars as pl
 
 from pwfl.systems.age_aware import markov
 
+LARGEST = 600.0  # epsilon_C whose exponential is no rounding matter
+BLOCK = 2**22  # numbers in an array, at most
+
 
 def age_epsilon(classical: np.ndarray, total_variation: np.ndarray) -> np.ndarray:
-    """(1): epsilon about the data at T, ln(1 + Delta (e^epsilon_C - 1)); with delta_C, (1) has delta = Delta delta_C.
+    """(1): a bound on epsilon about the data at T, ln(1 + Delta (e^epsilon_C - 1)).
+
+    With delta_C, (1) has delta = Delta delta_C.
 
     Fresh data are as private as the mechanism makes them, data that tell nothing any more are so by themselves.
 
@@ -34,6 +39,54 @@ def required_epsilon(target: np.ndarray, total_variation: np.ndarray) -> np.ndar
     """
     with np.errstate(divide="ignore"):
         return np.log1p(np.expm1(target) / total_variation)
+
+
+def exact_epsilon(classical: np.ndarray, kernel: np.ndarray, states: np.ndarray) -> np.ndarray:
+    """The largest privacy loss of a record as it is at T, to an observer of the upload who knows the other records.
+
+    Given a state x at T, the record was state a when collected with probability kernel[x, a], and Laplace noise of
+    scale b = (max - min of the states) / epsilon_C (both times the record's weight) is added, so what is seen has the
+    density f_x(y) ~ sum over a of kernel[x, a] exp(-|y - states[a]| / b). epsilon is the largest |ln f_x(y) / f_x'(y)|
+    over x, x' and y. It is there at one of the states: between neighbouring ones f_x(y) = A_x e^(y/b) + B_x e^(-y/b)
+    with A_x, B_x >= 0, so f_x / f_x' is (A_x u + B_x) / (A_x' u + B_x'), a Moebius map of u = e^(2y/b) without a pole
+    at u > 0, which is monotone; beyond the least and the largest state it is constant.
+
+    It is at most (1) with the exact Delta, a bound that holds whatever the mechanism.
+
+    Parameters
+    ----------
+    classical
+        epsilon_C, positive and at most LARGEST, shape (n,).
+    kernel
+        Pr(X_t = a | X_T = x), shape (x, a).
+    states
+        Their values, shape (a,).
+    """
+    distance = np.abs(states[:, None] - states) / np.ptp(states)
+    density = np.log(np.exp(-classical[:, None, None] * distance) @ kernel.T)  # (n, y, x)
+    return np.ptp(density, axis=2).max(axis=1)
+
+
+def exact_epsilons(mechanisms: pl.DataFrame, users: pl.DataFrame, horizon: int) -> pl.DataFrame:
+    """Distinct `chain`, `collection_time` and `classical_epsilon` of a table, with the `epsilon_exact` of each.
+
+    Rounded up by what sums can be off. Infinite where epsilon_C is more than LARGEST: as without noise, where
+    chance alone would hide what a record was.
+    """
+    distinct = mechanisms.select("chain", "collection_time", "classical_epsilon").unique(maintain_order=True)
+    frames = []
+    for row in users.unique("chain", maintain_order=True).iter_rows(named=True):
+        transition, start, states = (np.array(row[key]) for key in ("transition", "start", "states_wh"))
+        kernels = markov.reverse_kernels(transition, start, horizon)
+        own = distinct.filter(chain=row["chain"]).group_by("collection_time", maintain_order=True)
+        for (time,), part in own:
+            classical, found = part["classical_epsilon"].to_numpy(), np.full(len(part), np.inf)
+            usual = np.flatnonzero(classical <= LARGEST)
+            for block in np.array_split(usual, len(usual) * len(states) ** 2 // BLOCK + 1):
+                found[block] = exact_epsilon(classical[block], kernels[time], states)
+            found += markov.rounding(horizon + 1, len(states)) * (1 + classical)
+            frames.append(part.with_columns(epsilon_exact=found))
+    return pl.concat(frames)
 
 
 def laplace_scale(sensitivity: np.ndarray, classical: np.ndarray) -> np.ndarray:

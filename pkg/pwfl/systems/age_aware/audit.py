@@ -56,7 +56,8 @@ def verdicts(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> Iterator[
     law = partial(loss_law, kernel[ends], states / samples, stated, first.mean())
     told = np.where(first, ratio(uploaded), -ratio(uploaded))
     yield audit.distribution(subject, audit.LOSS, told, law, 2 * CELL)
-    yield audit.bounded(subject, np.abs(ratio(cells(states / samples, stated))), subject.epsilon)
+    looked_at = np.concatenate([cells(states / samples, stated), states / samples])
+    yield audit.bounded(subject, np.abs(ratio(looked_at)), subject.epsilon)
 
 
 def moves(states: np.ndarray, samples: int) -> np.ndarray:
@@ -78,7 +79,7 @@ def noise(scenario: "AgeAware", scale: float) -> np.ndarray:
 
 
 def worst_ends(kernel: np.ndarray, values: np.ndarray, scale: float) -> list[int]:
-    """The two states at T that the largest uploads tell apart best, which no upload exceeds.
+    """The two states at T that some upload tells apart best: one of the values, at which the largest losses are.
 
     Parameters
     ----------
@@ -91,8 +92,8 @@ def worst_ends(kernel: np.ndarray, values: np.ndarray, scale: float) -> list[int
     """
     with np.errstate(divide="ignore"):
         log_kernel = np.log(kernel)
-    far, near = (logsumexp(log_kernel + sign * values / scale, axis=1) for sign in (1, -1))
-    told = np.maximum(np.abs(far[:, None] - far), np.abs(near[:, None] - near))
+    density = logsumexp(log_kernel[:, None] - np.abs(values[:, None] - values) / scale, axis=2)  # (state at T, upload)
+    told = np.abs(density[:, None] - density).max(axis=-1)
     return list(np.unravel_index(told.argmax(), told.shape))
 
 

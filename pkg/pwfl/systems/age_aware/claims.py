@@ -69,7 +69,7 @@ LARGER = {
         MINIMIZED,
     ),
 }
-UNSAFE = "4. exact epsilon over the one by (1 - gap)^age without its constant: this bounds nothing (largest)"
+UNSAFE = "4. (1) by the exact Delta over (1) by (1 - gap)^age without its constant: this bounds nothing (largest)"
 THEOREM = "5. Theorem 1, {form} ({whose}): bound less expected loss difference (least, Wh²)"
 COUNTED = {
     "epsilon over decay": (UNSAFE, Band(above=1), BEYOND, None),

@@ -10,6 +10,7 @@ import polars as pl
 from pwfl.report import results, theme
 from pwfl.systems.age_aware.catalog import CATALOG
 from pwfl.systems.age_aware.claims import PROPOSED
+from pwfl.systems.age_aware.tables import FORMULAS
 
 if TYPE_CHECKING:
     from pwfl.systems.age_aware.parameters import AgeAware
@@ -21,7 +22,7 @@ DIFFERS = (
 )
 KEYS = ["scheme", "realization", "case"]
 LOSSES = ["loss_difference_wh2", "expected_loss_difference_wh2", "paired_bound_wh2", "separate_bound_wh2"]
-AVERAGED = [*LOSSES, "noise_power_wh2", "epsilon_exact", "epsilon_bound", "epsilon_classical", "epsilon_unsafe"]
+AVERAGED = [*LOSSES, "noise_power_wh2", "epsilon_exact", *FORMULAS]
 VARIATIONS = {
     "total_variation": "exact",
     "total_variation_bound": "provable bound",

@@ -9,6 +9,7 @@ from pwfl.tables import contract
 from pwfl.tables.contract import epsilon, key
 
 SCHEDULE_STATUSES = ("random", "fixed", "sweep", "optimal")
+FORMULAS = ("epsilon_amplified", "epsilon_bound", "epsilon_classical", "epsilon_unsafe")  # of (1), by what it is of
 NOISE_STATUSES = ("constant", "adaptive")
 
 
@@ -99,8 +100,9 @@ class Leakage(_PerClient):
     collection_time = dy.Int64(min=0)
     age = dy.Int64(min=0)
     epsilon_classical = epsilon("about the data at t_k")
-    epsilon_exact = epsilon("about the data at T, exact Delta")
-    epsilon_bound = epsilon("about the data at T, provable bound on Delta")
+    epsilon_exact = epsilon("about the data at T: the largest privacy loss")
+    epsilon_amplified = epsilon("about the data at T: the paper's bound (1), exact Delta")
+    epsilon_bound = epsilon("the same, provable bound on Delta")
     epsilon_unsafe = epsilon("with spectral_decay for Delta: no guarantee")
 
 
@@ -109,11 +111,12 @@ class Outcome(contract.Outcome):
 
     case = key("case")
     target_epsilon = _target()
-    epsilon_bound = epsilon("the same by the provable bound on Delta")
+    epsilon_amplified = epsilon("the paper's bound (1) on epsilon_exact, exact Delta")
+    epsilon_bound = epsilon("the same, provable bound on Delta")
     epsilon_classical = epsilon("about the data collected, worst client")
     epsilon_unsafe = epsilon("by spectral_decay: no guarantee")
-    epsilon_understated = epsilon("largest epsilon_exact over epsilon_unsafe of a client")
-    target_met = dy.Bool()
+    epsilon_understated = epsilon("largest epsilon_amplified over epsilon_unsafe of a client")
+    target_met = dy.Bool(description="by (1): epsilon_amplified is at most the target")
     noise_power_wh2 = dy.Float64(min=0, description="variance of the model's noise")
     expected_loss_difference_wh2 = dy.Float64()
     paired_bound_wh2 = dy.Float64(allow_inf=True)

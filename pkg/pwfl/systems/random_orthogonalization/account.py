@@ -14,8 +14,9 @@ from pwfl.learning import features
 from pwfl.learning.mlp import parameter_count
 from pwfl.privacy.gaussian import exact_epsilon, textbook_epsilon, zcdp
 from pwfl.systems.random_orthogonalization import mimo
-from pwfl.systems.random_orthogonalization.tables import WORST
+from pwfl.systems.random_orthogonalization.tables import WITHOUT_RECEIVER, WORST
 from pwfl.tables.arrays import beside, to_array, to_table
+from pwfl.tables.contract import by_users_alone
 
 if TYPE_CHECKING:
     from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
@@ -25,14 +26,16 @@ TERMS = {
     "neighbouring_relation": "replace-one",
     "sampling": "none claimed: a record may be in every mini-batch",
     "observer": "sees the server's update of every round and knows all channels; for epsilon_antennas and "
-    "epsilon_antennas_rounds, sees the signals of all antennas",
+    "all that begin so, sees the signals of all antennas",
     "link_budget": "none: signals have no unit of energy",
     "accuracy_of": "the server's global model",
 }
-GUARANTEES = {
-    True: "guaranteed for the channels that occurred: every user's update is clipped; counts the receiver's noise, too",
-    False: "not guaranteed: users add no noise, only that of the server's own receiver is left",
-}
+GUARANTEED = "guaranteed for the channels that occurred: every user's update is clipped, no noise but the users' counts"
+COUNTS_RECEIVER = (
+    "not guaranteed: counts the noise of the server's own receiver; the users' own guarantees epsilon_without_receiver "
+    "for the channels that occurred, epsilon_antennas_without_receiver to one who sees all antennas"
+)
+RECEIVER_ALONE = "not guaranteed: users add no noise, only that of the server's own receiver is left"
 KEYS = ("realization", "round", "user")
 
 
@@ -63,6 +66,8 @@ def run(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) ->
                 effective = {name: noise_of[name][rows] for name in mimo.EFFECTIVE}
             else:
                 effective = mimo.effective_noise(coupling, uplink)
+            quiet = mimo.effective_noise(coupling, uplink._replace(receiver_std=0.0))["effective_noise_std"]
+            effective |= {"of_users": quiet, "of_user": uplink.noise_std}
             each = leakages(coupling, effective, clip_norm, delta, mimo.mean_noise(size, antennas, uplink))
             frames.append(to_table({"realization": block, "user": range(size)}, users=size, **each))
     leakage = pl.concat(frames).sort("realization", "users", "user")
@@ -117,8 +122,11 @@ def leakages(
 
     Theorem 1 takes ||h_k||^2 / K for the weight of user k's update; in truth it is Re(h_s^H h_k) / K. Rounds compose as
     Gaussian mechanisms, exactly: their mu^2 add. `coupling` holds `mimo.COUPLINGS` and `visibility`, shape
-    (realization, round, user), `noise` `mimo.EFFECTIVE`, and `mean_noise` is that of `mimo`, shape (realization,
-    round).
+    (realization, round, user), `noise` `mimo.EFFECTIVE`, its part `of_users` in the server's update and each user's
+    own, `of_user`; `mean_noise` is that of `mimo`, shape (realization, round).
+
+    Without the receiver's noise, one who sees all antennas sees each user's noisy update, and what anybody sees is a
+    function of these.
     """
     users = coupling["energy"].shape[-1]
     claimed = 2 * clip_norm * coupling["energy"] / users
@@ -129,7 +137,9 @@ def leakages(
     }
     mu = mimo.update_mu(coupling["coupling_real"], noise["effective_noise_std"], clip_norm)
     mu_antennas = 2 * clip_norm * np.sqrt(coupling["visibility"])
-    rho, rho_antennas = zcdp(mu, 1.0, 1), zcdp(mu_antennas, 1.0, 1)
+    without = mimo.update_mu(coupling["coupling_real"], noise["of_users"], clip_norm)
+    without_antennas = mimo.mechanism_mu(np.full(mu.shape, 2 * clip_norm), noise["of_user"])
+    rho, rho_antennas, *rho_without = (zcdp(each, 1.0, 1) for each in (mu, mu_antennas, without, without_antennas))
     rounds = {name: textbook_epsilon(mimo.mechanism_mu(*pair), delta) for name, pair in by_theorem.items()} | {
         "epsilon_sensitivity": textbook_epsilon(mu, delta),
         "epsilon_gaussian": exact_epsilon(rho, delta),
@@ -141,6 +151,10 @@ def leakages(
         "epsilon_exact": exact_epsilon(rho.sum(axis=1), delta),
         "epsilon_antennas_rounds": exact_epsilon(rho_antennas.sum(axis=1), delta),
         "mu": np.sqrt(2 * rho.sum(axis=1)),
+        **{
+            name: exact_epsilon(each.sum(axis=1), delta)
+            for name, each in zip(WITHOUT_RECEIVER, rho_without, strict=True)
+        },
     }
 
 
@@ -161,13 +175,18 @@ def outcome(
     for table, columns in {
         "users": [pl.col("samples").sum()],
         "schedule": [(pl.col("amplitude").max() ** 2).alias("transmit_energy_limit")],
-        "noise": [(strongest**2).alias("noise_variance"), (pl.col("noise_std") > 0).all().alias("guaranteed")],
+        "noise": [(strongest**2).alias("noise_variance")],
     }.items():
         frame = beside(frame, tables[table].group_by("realization").agg(columns), "realization")
     sent = training.clip_norm**2 + dimension * pl.col("noise_variance")
+    guaranteed = by_users_alone() & by_users_alone("epsilon_antennas_rounds", "epsilon_antennas_without_receiver")
+    noisy = pl.col("epsilon_without_receiver").is_finite()
     return frame.with_columns(
+        guaranteed=guaranteed,
         epsilon_server=pl.col("epsilon_antennas_rounds"),
-        guarantee=pl.col("guaranteed").replace_strict(GUARANTEES),
+        guarantee=pl.when(guaranteed)
+        .then(pl.lit(GUARANTEED))
+        .otherwise(pl.when(noisy).then(pl.lit(COUNTS_RECEIVER)).otherwise(pl.lit(RECEIVER_ALONE))),
         local_steps=pl.lit(float(training.local_steps)),
         rounds=pl.lit(training.rounds),
         delta=pl.lit(scenario.privacy.delta),

@@ -111,6 +111,7 @@ def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFra
         pl.lit(scenario.network.antennas).alias("antennas"),
         pl.col("epsilon_exact").max().alias("epsilon_maximum"),
         pl.col("epsilon_antennas_rounds").max().alias("epsilon_antennas_maximum"),
+        pl.col("epsilon_without_receiver").max().alias("epsilon_without_receiver_maximum"),
         *results.trainings("trained", "diverged"),
         pl.col("channel_uses", "air_seconds", "transmit_energy_limit", "transmit_energy_bound").first(),
     )

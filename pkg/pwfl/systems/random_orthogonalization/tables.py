@@ -5,7 +5,9 @@ import dataframely as dy
 from pwfl.tables import contract
 from pwfl.tables.contract import epsilon, key
 
+WITHOUT_RECEIVER = ["epsilon_without_receiver", "epsilon_antennas_without_receiver"]
 WORST = ["epsilon_printed", "epsilon_gaussian", "epsilon_exact", "epsilon_antennas", "epsilon_antennas_rounds"]
+WORST += WITHOUT_RECEIVER
 
 
 def magnitude(description: str) -> dy.Float64:
@@ -82,11 +84,13 @@ class Leakage(contract.PerRealization):
     epsilon_antennas = epsilon("one round: exact, all antennas and channels seen")
     epsilon_antennas_classic = epsilon("one round: formula of (6), all antennas and channels seen")
     epsilon_antennas_rounds = epsilon("all rounds: exact, all antennas and channels seen")
+    epsilon_without_receiver = epsilon("epsilon_exact without the receiver's noise")
+    epsilon_antennas_without_receiver = epsilon("epsilon_antennas_rounds without the receiver's noise")
     mu = epsilon("all rounds: Gaussian DP")
     understated = dy.Float64(nullable=False, min=0, max=1, description="rounds whose (6) is below the exact epsilon")
 
 
-class Outcome(contract.Outcome):
+class Outcome(contract.Received):
     """Guarantee and cost of each realization (`account`); epsilons are maxima over users."""
 
     users = dy.Int64(nullable=False, min=1, description="K")
@@ -94,6 +98,7 @@ class Outcome(contract.Outcome):
     epsilon_gaussian = epsilon("one round: exact")
     epsilon_antennas = epsilon("one round: exact, all antennas and channels seen")
     epsilon_antennas_rounds = epsilon("all rounds: exact, all antennas and channels seen")
+    epsilon_antennas_without_receiver = epsilon("epsilon_antennas_rounds without the receiver's noise")
     understated = dy.Float64(nullable=False, min=0, max=1, description="users' rounds whose (6) is below the exact")
     transmit_energy_limit = dy.Float64(nullable=False, min=0, description="P = alpha^2, of a user in a round")
     transmit_energy_bound = dy.Float64(nullable=False, min=0, description="alpha^2 (C^2 + d sigma^2)")
