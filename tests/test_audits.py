@@ -242,13 +242,15 @@ def first_records_always(monkeypatch):
 
 
 def same_devices_always(monkeypatch):
-    right = participation._good_links
+    right = participation.draw
 
-    def wrong(seed, realization, rounds, devices, chance):
-        some = right(seed, realization, 1, devices, chance)
-        return pl.concat([some.with_columns(round=pl.lit(t + 1, pl.Int64)) for t in range(rounds)])
+    def wrong(scenario, realizations):
+        drawn = right(scenario, realizations)
+        first = drawn["links"].filter(round=1)
+        rounds = [first.with_columns(round=pl.lit(t + 1, pl.Int64)) for t in range(scenario.training.rounds)]
+        return drawn | {"links": pl.concat(rounds).sort("realization", "round", "user")}
 
-    monkeypatch.setattr(participation, "_good_links", wrong)
+    monkeypatch.setattr(participation, "draw", wrong)
 
 
 def unclipped(module, name):
