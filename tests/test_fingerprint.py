@@ -83,7 +83,7 @@ def test_a_stage_changes_with_the_modules_it_imports_and_no_other(package, file)
     [
         ("systems/multicell/power.py", '"""Transmit powers', '"""The transmit powers'),
         ("scripts/stage.py", "from pwfl import", "# A comment.\nfrom pwfl import"),
-        ("tables/arrays.py", "    Parameters\n", "    Arguments\n"),
+        ("privacy/audit.py", "    Parameters\n", "    Arguments\n"),
         ("systems/multicell/assignment.py", "def solve(", "# A comment.\n\n\ndef solve("),
         ("systems/multicell/channel.py", "MAX_ATTEMPTS = 1000", "MAX_ATTEMPTS = (\n    1000\n)"),
         ("systems/multicell/channel.py", "if TYPE_CHECKING:\n", "if TYPE_CHECKING:\n    import this\n"),
