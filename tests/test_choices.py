@@ -95,7 +95,13 @@ def test_the_runs_take_every_value(system):
             assert {value_of(model, path) for model in taken} == {*values}
 
 
-@pytest.mark.parametrize(("system", "number"), list(cases()))
+LONG = [("multicell", 0)]  # three minutes: all schemes, on MNIST's pixels
+
+
+@pytest.mark.parametrize(
+    ("system", "number"),
+    [pytest.param(*case, marks=[pytest.mark.slow] if case in LONG else []) for case in cases()],
+)
 def test_each_value_of_each_choice_runs(system, number, monkeypatch):
     monkeypatch.setattr(sampled, "POINTS", 2000)  # coarse: no epsilon is asked for here
     size = datasets.Size(1437, 360, 784, 10)  # for the larger data sets, of which no value is asked here

@@ -234,15 +234,15 @@ def test_noise_of_all_layers_has_one_law():
         assert stats.kstest(layer, "norm").pvalue > FALSE_ALARM, k
 
 
-SAMPLES, SIGMAS, TOTAL = [30, 70, 20, 80], [4.0, 1.0, 2.5, 2.0], 200
+HELD, SIGMAS, TOTAL = [30, 70, 20, 80], [4.0, 1.0, 2.5, 2.0], 200
 
 
 @pytest.mark.parametrize("scheduled", [[True] * 4, [True, False, False, True], [False] * 4])
 def test_aggregated_noise_counts_scheduled_users_only(scheduled):
-    chosen = [(k, std) for k, std, a in zip(SAMPLES, SIGMAS, scheduled, strict=True) if a]
+    chosen = [(k, std) for k, std, a in zip(HELD, SIGMAS, scheduled, strict=True) if a]
     total = sum(k for k, _ in chosen)
     expected = math.sqrt(sum((k * std / total) ** 2 for k, std in chosen))
-    actual = aggregated_noise_std(np.array(SAMPLES), np.array(scheduled), np.array(SIGMAS))
+    actual = aggregated_noise_std(np.array(HELD), np.array(scheduled), np.array(SIGMAS))
     assert actual == pytest.approx(expected, rel=1e-12)
 
 
@@ -259,14 +259,14 @@ def test_the_stage_adds_the_aggregated_noise():
     base = {"network": {"users": 5}, "data": {"dataset": "digits"}, "training": training}
     keys = {"realization": np.repeat(range(20), 5), "user": np.tile(range(5), 20)}
     frames = {
-        "users": pl.DataFrame(keys | {"samples": [*SAMPLES, 40] * 20}),
+        "users": pl.DataFrame(keys | {"samples": [*HELD, 40] * 20}),
         "schedule": pl.DataFrame(keys | {"resource_block": [0, 0, 0, 0, None] * 20, "power_w": 0.01, "rate_bps": 1e5}),
         "noise": pl.DataFrame(keys | {"noise_std": [*SIGMAS, 0.0] * 20}),
     }
     history = stage_of.train(part(resolve(base, {}), "train"), blank, range(20), on_one_channel(frames))["history"]
     losses = history.filter(pl.col("round") == 1)["loss"].to_numpy()
 
-    std = math.sqrt(sum((k * sigma / TOTAL) ** 2 for k, sigma in zip(SAMPLES, SIGMAS, strict=True)))
+    std = math.sqrt(sum((k * sigma / TOTAL) ** 2 for k, sigma in zip(HELD, SIGMAS, strict=True)))
 
     def expected(std):
         gradient = np.full(10, 0.1) - np.eye(10)[0]
@@ -279,7 +279,7 @@ def test_the_stage_adds_the_aggregated_noise():
     ]
     bias_noise = np.array([n.numpy()[640:] for n in noise], float)
     np.testing.assert_allclose(losses, expected(std), rtol=1e-5)
-    for wrong in (std * 1.001, sum(k * sigma / TOTAL for k, sigma in zip(SAMPLES, SIGMAS, strict=True))):
+    for wrong in (std * 1.001, sum(k * sigma / TOTAL for k, sigma in zip(HELD, SIGMAS, strict=True))):
         assert np.abs(losses / expected(wrong) - 1).max() > 1e-4
 
 

@@ -26,8 +26,8 @@ def figure(scenario, name: str, tables: dict[str, pl.DataFrame]):
 def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The report's tables of a scenario, from the tables of all its schemes; `audit` where it was audited."""
     own = registry.system(scenario.system).part("report").summarize(scenario, tables)
-    own |= {name: tables[name] for name in COMMON_TABLES if name in tables}
-    return {name: results.with_terms(frame, own["realizations"]) for name, frame in own.items()}
+    own = {name: results.with_terms(frame, own["realizations"]) for name, frame in own.items()}
+    return own | {name: tables[name] for name in COMMON_TABLES if name in tables}
 
 
 def compare(study: dict[str, dict]) -> dict[str, pl.DataFrame]:
