@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from pwfl.learning import autodiff, cnn, engine, network
-from pwfl.learning.mlp import glorot_uniform
+from pwfl.learning.mlp import glorot_uniform, start_weights
 
 WIDTHS, USERS, SAMPLES, ROUNDS = [784, 256, 256, 10], 35, 11_000, 5
 CLIP, STEP = 10.0, 0.05
@@ -39,7 +39,7 @@ def convolutional_workload():
     """The same, with start weights of the small convolutional network."""
     _, *rest = workload()
     generator = np.random.default_rng(3)
-    return [tf.constant(w) for w in cnn.glorot_uniform(WIDTHS[0], WIDTHS[-1], generator)], *rest
+    return [tf.constant(w) for w in start_weights(cnn.shapes(WIDTHS[0], WIDTHS[-1]), generator)], *rest
 
 
 def average_noise(samples, noise) -> float:

@@ -9,7 +9,7 @@ import stage_of
 import two_level
 from pipeline import digits, part, stages
 from pwfl.learning import autodiff, cnn, engine, network
-from pwfl.learning.mlp import glorot_uniform
+from pwfl.learning.mlp import glorot_uniform, start_weights
 from pwfl.scenario import resolve
 from pwfl.systems import registry
 from test_train import assert_close
@@ -56,7 +56,7 @@ def convolutional(side, seed=0):
     """The network in Keras, and start weights with biases that are not zero."""
     generator = np.random.default_rng(seed)
     weights = [w + np.float32(0.1) * generator.standard_normal(w.shape, np.float32)
-               for w in cnn.glorot_uniform(side**2, 10, generator)]  # fmt: skip
+               for w in start_weights(cnn.shapes(side**2, 10), generator)]  # fmt: skip
     return autodiff.convolutional(side**2, 10), weights
 
 
@@ -90,7 +90,7 @@ def test_size_and_start_weights_are_those_of_keras(side, parameters):
     model = autodiff.convolutional(side**2, 10)
     assert cnn.shapes(side**2, 10) == [tuple(v.shape) for v in model.trainable_variables]
     assert cnn.parameter_count(side**2, 10) == model.count_params() == parameters
-    start = cnn.glorot_uniform(side**2, 10, np.random.default_rng(0))
+    start = start_weights(cnn.shapes(side**2, 10), np.random.default_rng(0))
     for ours, theirs in zip(start, model.get_weights(), strict=True):
         assert np.abs(ours).max() == pytest.approx(np.abs(theirs).max(), rel=0.2)  # both reach out to the limit
         assert ours.std() == pytest.approx(theirs.std(), rel=0.3)

@@ -20,7 +20,6 @@ STRESS = 100.0  # a layer's weights are divided by this for its gradient to be m
 class Opposed(NamedTuple):
     """Weights, and two records, features of shape (2, feature) and classes of shape (2,)."""
 
-    layer: int
     weights: list[np.ndarray]
     x: np.ndarray
     y: np.ndarray
@@ -57,7 +56,7 @@ def opposed(
         weights = _with_biases(scaled, shapes)
         weights[-1][:] = -3 * np.ptp(outputs)  # of the other classes, which are never predicted
         weights[-1][[first, other]] = 0.0, (1 + SCALE) / 2 * np.ptp(outputs)
-        yield Opposed(layer, weights, np.concatenate([x, np.float32(SCALE) * x]), np.array([other, first], np.int32))
+        yield Opposed(weights, np.concatenate([x, np.float32(SCALE) * x]), np.array([other, first], np.int32))
 
 
 def _logits(logits: Callable, kernels: list[np.ndarray], shapes: list[tuple[int, ...]], x: np.ndarray) -> np.ndarray:

@@ -1,10 +1,6 @@
-"""The small convolutional network of TensorFlow Privacy's and Opacus's examples: sizes and start weights."""
+"""The small convolutional network of TensorFlow Privacy's and Opacus's examples: its sizes."""
 
 from math import isqrt, prod
-
-import numpy as np
-
-from pwfl.learning.mlp import start_weights
 
 FILTERS, KERNELS, STRIDE, POOL, HIDDEN = (16, 32), (8, 4), 2, 2, 32
 SMALL = 8  # pixels on a side, from which down the second convolution is padded, too
@@ -28,11 +24,6 @@ def parameter_count(features: int, classes: int) -> int:
 def multiplications(features: int, classes: int) -> int:
     """How many multiplications a sample takes on its way forward."""
     return sum(places * prod(kernel) for places, kernel in _layers(features, classes))
-
-
-def glorot_uniform(features: int, classes: int, generator: np.random.Generator) -> list[np.ndarray]:
-    """Start weights: kernels Glorot uniform, biases zero."""
-    return start_weights(shapes(features, classes), generator)
 
 
 def _layers(features: int, classes: int) -> list[tuple[int, tuple[int, ...]]]:

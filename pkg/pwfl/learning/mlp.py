@@ -24,7 +24,7 @@ def shapes(widths: list[int]) -> list[tuple[int, ...]]:
 
 def glorot_uniform(widths: list[int], generator: np.random.Generator) -> list[np.ndarray]:
     """Start weights: for each layer a kernel (inputs, outputs), Glorot uniform, and a bias (outputs,), zero."""
-    return start_weights([shape for layer in pairwise(widths) for shape in (layer, layer[1:])], generator)
+    return start_weights(shapes(widths), generator)
 
 
 def start_weights(shapes: list[tuple[int, ...]], generator: np.random.Generator) -> list[np.ndarray]:

@@ -71,14 +71,12 @@ class Verdict(NamedTuple):
 def table(verdicts: Iterable[Verdict]) -> pl.DataFrame:
     """The table `audit` of a system's verdicts."""
     rows = []
-    for subject, *rest in verdicts:
-        row = dict(zip(Verdict._fields[1:], rest, strict=True))
-        log.info("%s, %s: %s; %s, may be %s to %s", subject.observer, *(row[name] for name in SAID))
-        rows.append(subject._asdict() | row | {"false_alarm": FALSE_ALARM, "power": POWER})
+    for verdict in verdicts:
+        said = (verdict.test, verdict.status, verdict.measured, verdict.low, verdict.high)
+        log.info("%s, %s: %s; %s, may be %s to %s", verdict.subject.observer, *said)
+        row = verdict.subject._asdict() | verdict._asdict() | {"false_alarm": FALSE_ALARM, "power": POWER}
+        rows.append({name: row[name] for name in COLUMNS})
     return pl.DataFrame(rows, schema=COLUMNS)
-
-
-SAID = ("test", "status", "measured", "low", "high")
 
 
 def untested(subject: Subject) -> Verdict:
@@ -129,10 +127,10 @@ def noise(subject: Subject, draws: np.ndarray, std: np.ndarray | float) -> Itera
 
 def laplace(subject: Subject, draws: np.ndarray, scale: float) -> Iterator[Verdict]:
     """As `noise`, of Laplace noise of a stated scale: twice the sum of sizes over the scale is chi-square."""
-    scaled, degrees = draws / scale, 2 * draws.size
-    low, high = stats.chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], degrees) / degrees
-    seen = 1 - low / (stats.chi2.isf(1 - POWER, degrees) / degrees)
-    yield _within(subject, "scale of the noise", draws.size, 1.0, float(np.abs(scaled).mean()), low, high, seen)
+    scaled = draws / scale
+    low, high, usual = _mean_squares(2 * draws.size)
+    measured = float(np.abs(scaled).mean())
+    yield _within(subject, "scale of the noise", draws.size, 1.0, measured, low, high, 1 - low / usual)
     # The normal numbers of the same quantiles, by the nearer tail.
     normal = -np.sign(scaled) * stats.norm.ppf(np.exp(-np.abs(scaled)) / 2)
     yield from noise(subject, normal, 1.0)
@@ -140,10 +138,15 @@ def laplace(subject: Subject, draws: np.ndarray, scale: float) -> Iterator[Verdi
 
 def variance(subject: Subject, test: str, scaled: np.ndarray) -> Verdict:
     """Whether independent normal numbers have deviation 1, by a chi-square test of their sum of squares."""
-    count = scaled.size
-    low, high = np.sqrt(stats.chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], count) / count)
-    seen = 1 - low / np.sqrt(stats.chi2.isf(1 - POWER, count) / count)
-    return _within(subject, test, count, 1.0, float(np.sqrt(np.mean(np.square(scaled)))), low, high, seen)
+    low, high, usual = np.sqrt(_mean_squares(scaled.size))
+    measured = float(np.sqrt(np.mean(np.square(scaled))))
+    return _within(subject, test, scaled.size, 1.0, measured, low, high, 1 - low / usual)
+
+
+def _mean_squares(count: int) -> np.ndarray:
+    """Of a mean of squares of normal numbers: what it lies between without a false alarm, and below with POWER."""
+    limits = stats.chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], count)
+    return np.append(limits, stats.chi2.isf(1 - POWER, count)) / count
 
 
 def mean(subject: Subject, test: str, scaled: np.ndarray, stated: float = 0.0) -> Verdict:

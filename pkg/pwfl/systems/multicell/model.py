@@ -27,6 +27,4 @@ def start_weights(training: "Training", size: datasets.Size, generator: np.rando
     """Arrays of these shapes: kernels Glorot uniform, biases zero; or all zero."""
     if training.initial_weights == "zero":
         return [np.zeros(shape, np.float32) for shape in shapes(training, size)]
-    if training.model == "cnn":
-        return cnn.glorot_uniform(size.features, size.classes, generator)
-    return mlp.glorot_uniform([size.features, *training.hidden_layers, size.classes], generator)
+    return mlp.start_weights(shapes(training, size), generator)
