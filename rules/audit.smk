@@ -1,13 +1,19 @@
+localrules:
+    audits,
+
+
 rule audit:
-    "What an attack on the code that trains finds, beside the privacy that account states."
+    "What tests of the code that trains find, beside the privacy that account states: of all schemes of a scenario."
     input:
-        unpack(inputs()),
+        unpack(inputs("audit")),
     output:
-        audit="store/audit/{address}/audit.parquet",
+        csv=f"{RESULTS}/{{scenario}}/audit.csv",
+        parquet=f"{RESULTS}/{{scenario}}/audit.parquet",
+        made=f"{RESULTS}/{reports.record('audit', '{scenario}')}",
     log:
-        "logs/audit/{address}.log",
+        f"logs/report/{study.name}/{{scenario}}/audit.log",
     benchmark:
-        "logs/audit/{address}.tsv"
+        f"logs/report/{study.name}/{{scenario}}/audit.tsv"
     conda:
         "../envs/environment.yaml"
     threads: 1
@@ -15,8 +21,14 @@ rule audit:
         mem_mb=3000,
         runtime=30,
     params:
-        depends=depends(),
+        depends=depends("audit"),
     message:
-        "{params.depends[system]}: audit of the privacy ({wildcards.address})"
+        "{wildcards.scenario}: audit of the privacy"
     script:
-        "../scripts/stage.py"
+        "../scripts/audit.py"
+
+
+rule audits:
+    "The audits of all scenarios, points of sweeps as well, which the whole study leaves out."
+    input:
+        expand(f"{RESULTS}/{{scenario}}/audit.csv", scenario=study.scenarios),

@@ -4,7 +4,6 @@ from pwfl.systems import registry
 
 
 localrules:
-    audits,
     scenario,
 
 
@@ -101,38 +100,6 @@ for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()
             "{wildcards.scenario}: figures"
         script:
             "../scripts/figures.py"
-
-
-rule audited:
-    "What a scenario's audit found."
-    input:
-        unpack(inputs("audited")),
-    output:
-        csv=f"{RESULTS}/{{scenario}}/audit.csv",
-        parquet=f"{RESULTS}/{{scenario}}/audit.parquet",
-        made=f"{RESULTS}/{reports.record('audited', '{scenario}')}",
-    log:
-        f"logs/report/{study.name}/{{scenario}}/audited.log",
-    benchmark:
-        f"logs/report/{study.name}/{{scenario}}/audited.tsv"
-    conda:
-        "../envs/environment.yaml"
-    threads: 1
-    resources:
-        mem_mb=2000,
-        runtime=10,
-    params:
-        depends=depends("audited"),
-    message:
-        "{wildcards.scenario}: table of the audit"
-    script:
-        "../scripts/audited.py"
-
-
-rule audits:
-    "The audits of all scenarios, points of sweeps as well, which the whole study leaves out."
-    input:
-        expand(f"{RESULTS}/{{scenario}}/audit.csv", scenario=study.scenarios),
 
 
 rule comparison:

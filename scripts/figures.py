@@ -11,7 +11,9 @@ from pwfl.workflow import jobs
 
 depends, output = snakemake.params.depends, dict(snakemake.output.items())
 scenario = jobs.start(snakemake.log[0], depends)
-inputs = tables.read_schemes(dict(snakemake.input.items()), depends, scenario)
+paths = dict(snakemake.input.items())
+audit = tables.read_report(paths.pop("audit"))
+inputs = tables.read_schemes(paths, depends, scenario) | {"audit": audit}
 record = output.pop("made")
 for k, spec in enumerate(output["json"]):
     chart = theme.named(build.figure(scenario, Path(spec).stem, inputs), depends["scenario"])

@@ -301,4 +301,4 @@ def assert_one_is_as_in_small(folder: Path, finished: Path) -> None:
     assert (folder / "results/small/claims.csv").exists()
 
 
-REPORT = {"tables_age_aware", "figures_age_aware", "audited", "comparison", "page"}  # SMALL's jobs in results/
+REPORT = {"tables_age_aware", "figures_age_aware", "audit", "comparison", "page"}  # SMALL's jobs in results/

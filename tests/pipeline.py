@@ -9,7 +9,9 @@ from pwfl import tables
 from pwfl.api import stage_tables
 from pwfl.learning import datasets, sources
 from pwfl.scenario import resolve
-from pwfl.stages import REPORT
+from pwfl.scenario.values import of_scheme
+from pwfl.stages import AUDIT, REPORT
+from pwfl.workflow import execution
 
 
 @cache
@@ -19,14 +21,15 @@ def digits() -> datasets.Dataset:
 
 
 def part(model, stage: str, variant: str | None = None):
-    """The part of a scenario that a stage's variant reads."""
-    return model.of_stage(stage, variant)
+    """The part of a scenario that a stage's variant reads, in its first scheme."""
+    return of_scheme(model.of_stage(stage, variant), model.schemes[0])
 
 
 def run(config: dict) -> tuple:
     """A scenario as its report gets it, and the tables of all its schemes, as they come back from files."""
     model = resolve({"audit": {"canaries": 50}}, config)
-    return part(model, REPORT), stage_tables(model)
+    found = stage_tables(model)
+    return part(model, REPORT), found | {AUDIT: execution.audit(part(model, AUDIT), found)}
 
 
 def stages(model):

@@ -2,7 +2,7 @@
 
 from pipeline import run
 from pwfl.report import build
-from pwfl.report.catalog import COMMON_TABLES, COMPARISON, scenario_figures
+from pwfl.report.catalog import COMPARISON, scenario_figures
 from pwfl.scenario import resolve
 from pwfl.systems import registry
 
@@ -24,7 +24,7 @@ def everything_made(config: dict) -> tuple:
     charts += [build.comparison_figure(settings.system, name, study) for name in catalog.comparison_figures]
     for chart in charts:
         assert chart.to_dict(format="vega")["$schema"].startswith("https://vega.github.io")
-    assert set(content) - {"scenario"} == set(catalog.tables | COMMON_TABLES)
+    assert set(content) - {"scenario"} == set(catalog.tables)
     compared = build.compare(study)
     assert set(compared) == set(COMPARISON)
     return settings, tables, content, compared

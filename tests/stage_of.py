@@ -4,7 +4,7 @@ from unittest import mock
 
 from pwfl import testing
 from pwfl.learning import features
-from pwfl.scenario.values import Values
+from pwfl.scenario.values import Values, plain, replaced
 from pwfl.stages import GRAPH
 from pwfl.work.stage import Task
 from pwfl.workflow import execution, plan
@@ -42,8 +42,8 @@ def account(values, found):
 
 
 def audit(values, found):
-    """`audit`."""
-    return execution.execute(Task("audit", values), found)
+    """`audit` of one scheme."""
+    return execution.audit(replaced(values, "schemes", plain(values.schemes[:1])), found)
 
 
 def data_of(model):

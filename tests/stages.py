@@ -1,19 +1,18 @@
 """What every stage and variant of a system reads of a scenario."""
 
-from pipeline import part
 from pwfl import stages
 from pwfl.scenario import resolve
 from pwfl.scenario.values import plain
 
-STAGES = (*stages.STAGES, stages.REPORT)
+STAGES = (*stages.STAGES, stages.AUDIT, stages.REPORT)
 
 
 def slices(model) -> dict[str, dict]:
     """The parameters each stage, or stage/variant, is handed."""
-    found = {stage: plain(part(model, stage)) for stage in STAGES if stage not in ("schedule", "noise")}
+    found = {stage: plain(model.of_stage(stage)) for stage in STAGES if stage not in ("schedule", "noise")}
     for scheme in model.schemes:
         for stage, variant in (("schedule", scheme.scheduler), ("noise", scheme.noise)):
-            found[f"{stage}/{variant}"] = plain(part(model, stage, variant))
+            found[f"{stage}/{variant}"] = plain(model.of_stage(stage, variant))
     return found
 
 

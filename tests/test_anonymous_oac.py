@@ -16,7 +16,7 @@ from pwfl import scenario
 from pwfl.learning import engine, network
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.report import build
-from pwfl.report.catalog import COMMON_TABLES, scenario_figures
+from pwfl.report.catalog import scenario_figures
 from pwfl.systems import registry
 from pwfl.systems.anonymous_oac import account, batches, sampled
 from pwfl.systems.anonymous_oac import rounds as oac
@@ -415,7 +415,7 @@ def test_every_figure_and_table_is_made_in_edge_cases(edge, monkeypatch):
         chart = build.figure(settings, name, {table: tables[table] for table in wanted})
         assert chart.to_dict(format="vega")["$schema"].startswith("https://vega.github.io")
     frames = build.summarize(settings, tables)
-    assert set(frames) == set(catalog.tables | COMMON_TABLES)
+    assert set(frames) == set(catalog.tables)
     claims = build.compare({"one": {"scenario": scenario.resolve(config, {}).part(None)} | frames})["claims"]
     # That all estimates, scaled alike, leave epsilon as it is (Sec. IV-C) is an identity, and so no claim.
     for _, curve in tables["leakage"].filter(quantity="estimate_scale").group_by("scheme"):

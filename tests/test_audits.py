@@ -111,7 +111,7 @@ def violated(frame):
 @pytest.mark.parametrize("way", WAYS)
 def test_the_code_as_it_is_passes(made, way):
     parameters, found = made(way)
-    frame = stage_of.audit(parameters, found)["audit"]
+    frame = stage_of.audit(parameters, found)
     assert set(frame["status"]) == {"consistent"}
     stated = "epsilon_worst_case" if way == "multicell, users clipped" else "epsilon_exact"
     assert frame["epsilon"][0] == found["outcome"][stated].max()
@@ -126,7 +126,7 @@ def test_the_code_as_it_is_passes_with_every_seed(made, way):
     parameters, found = made(way)
     parameters = replaced(parameters, "audit.canaries", min(parameters.audit.canaries, 200))
     for seed in range(200):
-        assert not violated(stage_of.audit(replaced(parameters, "seed", seed), found)["audit"]), seed
+        assert not violated(stage_of.audit(replaced(parameters, "seed", seed), found)), seed
 
 
 def replace(monkeypatch, right, wrong):
@@ -182,6 +182,10 @@ def one_number(right, weights, key, t):
 def one_key(monkeypatch):
     right = streams.key
     monkeypatch.setattr(streams, "key", lambda seed, purpose, realization: right(seed, purpose, 0))
+
+
+def one_stream_for_all_schemes(monkeypatch):
+    monkeypatch.setattr(streams, "of_noise", lambda scenario, purpose="noise", *_: (scenario.seed, purpose))
 
 
 def clipping(change):
@@ -361,6 +365,10 @@ FAULTS = {  # way, fault -> what sees it
     ("age_aware", "half the noise"): (of_noise(age_aware, "uploads", 1, HALF), "scale of the noise"),
     ("age_aware", "noise 2 % low"): (of_noise(age_aware, "uploads", 1, LOW), "scale of the noise"),
     ("age_aware", "twice the sensitivity"): (sums_of_records, SENSITIVITY),
+    **{
+        (system, "the same noise in all schemes"): (one_stream_for_all_schemes, "noise of different schemes")
+        for system in SCENARIOS
+    },
 }
 
 
@@ -369,14 +377,14 @@ def test_a_fault_is_seen_by_the_test_that_is_for_it(made, monkeypatch, way, name
     fault, test = FAULTS[way, name]
     parameters, found = made(way)
     fault(monkeypatch)
-    assert test in violated(stage_of.audit(parameters, found)["audit"])
+    assert test in violated(stage_of.audit(parameters, found))
 
 
 @pytest.mark.parametrize("way", ["multicell", "random_orthogonalization", "utility_fair", "age_aware"])
 def test_an_epsilon_that_is_stated_too_low_is_refuted(made, way):
     parameters, found = made(way)
     low = found["outcome"].with_columns(pl.col("epsilon_exact") * 0.5)
-    assert violated(stage_of.audit(parameters, found | {"outcome": low})["audit"])
+    assert violated(stage_of.audit(parameters, found | {"outcome": low}))
 
 
 def test_a_message_left_out_of_the_epsilon_is_seen(made):
@@ -386,32 +394,32 @@ def test_a_message_left_out_of_the_epsilon_is_seen(made):
     multiplier = found["noise"]["upload_multiplier"].min()
     one = float(exact_epsilon(np.array(rounds / (2 * multiplier**2)), outcome["delta"][0]))
     left_out = outcome.with_columns(epsilon_exact=pl.lit(one))
-    frame = stage_of.audit(parameters, found | {"outcome": left_out})["audit"]
+    frame = stage_of.audit(parameters, found | {"outcome": left_out})
     assert "signal of canaries" in violated(frame)
 
 
 def test_what_is_claimed_of_clipped_records_is_refuted_where_users_are_clipped(made):
     parameters, found = made("multicell, users clipped")
     claimed = found["outcome"].with_columns(epsilon_worst_case="epsilon_exact")
-    frame = stage_of.audit(parameters, found | {"outcome": claimed})["audit"]
+    frame = stage_of.audit(parameters, found | {"outcome": claimed})
     assert "signal of canaries" in violated(frame)
 
 
 def test_another_seed_is_audited_with_other_draws(made):
     parameters, found = made("multicell")
-    once, again = (stage_of.audit(parameters, found)["audit"] for _ in range(2))
+    once, again = (stage_of.audit(parameters, found) for _ in range(2))
     assert once.equals(again)
-    other = stage_of.audit(replaced(parameters, "seed", 2), found)["audit"]
+    other = stage_of.audit(replaced(parameters, "seed", 2), found)
     assert (once["measured"] != other["measured"]).sum() > 10
 
 
 def test_nobody_sends_and_nothing_is_hidden():
     parameters, found = stages("multicell", {"radio": {"max_power_dbm": -100.0}})
-    (row,) = stage_of.audit(parameters, found)["audit"].rows(named=True)
+    (row,) = stage_of.audit(parameters, found).rows(named=True)
     assert (row["status"], row["draws"], row["epsilon"], row["measured"]) == ("nobody_sends", 0, None, None)
     bare = {"radio": {"receiver_noise_variance": 0.0}}
     parameters, found = stages("random_orthogonalization", bare, ("all", "none"))
-    (row,) = stage_of.audit(parameters, found)["audit"].rows(named=True)
+    (row,) = stage_of.audit(parameters, found).rows(named=True)
     assert (row["status"], row["draws"], row["epsilon"], row["measured"]) == ("no_noise", 0, np.inf, None)
 
 
@@ -424,7 +432,7 @@ def test_the_worst_off_realization_is_audited():
 def test_a_users_share_of_the_sum_follows_its_weight():
     # The sum's epsilon is that of its share, over the noise that all add: by hand, from the tables.
     parameters, found = stages("multicell", {"training": {"weights": "precision"}})
-    row = stage_of.audit(parameters, found)["audit"].row(-1, named=True)
+    row = stage_of.audit(parameters, found).row(-1, named=True)
     users = found["users"].join(found["noise"], on=["realization", "user"])
     users = users.filter(realization=row["realization"]).filter(pl.col("noise_std") > 0)
     samples, noise = users["samples"].to_numpy(), users["noise_std"].to_numpy()

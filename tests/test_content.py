@@ -102,7 +102,7 @@ def test_edited_code_computes_anew_what_runs_it_and_comments_nothing(own, projec
             source.write_text(text + "# a comment\n")
         assert planned(own, SMALL, project=project) == {}
         sources[1].write_text(texts[1] + "\nMORE = 1\n")
-        assert set(planned(own, SMALL, project=project)) == {"train", *REPORT} - {"audited"}
+        assert set(planned(own, SMALL, project=project)) == {"train", *REPORT} - {"audit"}
     finally:
         for source, text in zip(sources, texts, strict=True):
             source.write_text(text)
@@ -203,6 +203,6 @@ def test_exit_0_means_that_every_target_exists(own):
 def test_the_addresses_of_a_study_stand_beside_it(finished):
     with open(finished / RESULTS / "one" / "addresses.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    stages = ["channel", "schedule", "noise", "train", "account", "audit"]
+    stages = ["channel", "schedule", "noise", "train", "account"]
     assert [(row["scheme"], row["stage"]) for row in rows] == [(n, s) for n in ("drawn", "fixed") for s in stages]
     assert all((finished / row["folder"]).is_dir() for row in rows)

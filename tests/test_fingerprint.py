@@ -10,6 +10,7 @@ import pytest
 
 from pwfl import stages as table
 from pwfl.runtime import fingerprint
+from pwfl.workflow import reports
 from stages import STAGES
 
 SOURCES = Path(fingerprint.__file__).parent.parent
@@ -42,7 +43,7 @@ def package(tmp_path, monkeypatch):
 def stages() -> dict[str, str]:
     """As the descriptions of the stages have it."""
     work = {name: (stage.work, *fingerprint.script("stage")) for name, stage in table.STAGES.items()}
-    work["report"] = ("pwfl.report.build",)
+    work |= {"report": reports.REPORT_CODE, "audit": (*reports.AUDIT_CODE, *fingerprint.script("audit"))}
     return {stage: fingerprint.fingerprint(f"{STAGE}.{stage}", f"{STAGE}.tables", *work[stage]) for stage in STAGES}
 
 
@@ -65,7 +66,9 @@ CHANGED = {  # file -> the stages that its code stands in
     "work/audit.py": {"audit"},
     "work/stage.py": set(STAGES) - {"report"},
     "scenario/values.py": set(STAGES),
-    "scripts/stage.py": set(STAGES) - {"report"},
+    "scripts/stage.py": set(STAGES) - {"audit", "report"},
+    "scripts/audit.py": {"audit"},
+    "report/columns.py": {"audit", "report"},
     "workflow/execution.py": set(),  # keeps TensorFlow quiet
 }
 

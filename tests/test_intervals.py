@@ -271,7 +271,7 @@ def audited():
 
 def test_the_audit_finds_what_the_account_states(audited):
     model, found = audited
-    rows = stage_of.audit(part(model, "audit"), found)["audit"]
+    rows = stage_of.audit(part(model, "audit"), found)
     assert set(rows["status"]) == {"consistent"}
     assert rows["epsilon"][0] == found["outcome"]["epsilon_exact"].max()
 
@@ -280,7 +280,7 @@ def test_the_audit_refutes_noise_of_another_interval_than_the_rounds(audited, mo
     model, found = audited
     right = rounds.aggregated_noise_std
     replace(monkeypatch, right, lambda *a: right(*a) / 2)
-    assert "violated" in stage_of.audit(part(model, "audit"), found)["audit"]["status"].to_list()
+    assert "violated" in stage_of.audit(part(model, "audit"), found)["status"].to_list()
 
 
 # Input

@@ -197,8 +197,8 @@ def test_all_schemes_train_on_the_same_deal_and_the_figure_shows_it():
     held_by = each.sort("realization", "user")
     assert held_by["samples"].equals(tables["users"]["samples"])
     assert held_by["labels"].mean() < 3
-    ends = [results.realizations(found) for found in (tables, blind)]
-    assert (ends[0]["user_accuracy_std"] > 2 * ends[1]["user_accuracy_std"]).all()
+    skewed, even = (results.realizations(found)["user_accuracy_std"].mean() for found in (tables, blind))
+    assert skewed > 2 * even
     drawn = build.figure(scenario, "holdings", {"holdings": tables["holdings"]}).to_dict()
     (rows,) = drawn["datasets"].values()
     assert len(rows) == len(one.filter(realization=0))

@@ -18,7 +18,7 @@ from pwfl import scenario, streams
 from pwfl.learning import datasets
 from pwfl.privacy.gaussian import exact_epsilon, textbook_epsilon
 from pwfl.report import build
-from pwfl.report.catalog import COMMON_TABLES, COMPARISON, scenario_figures
+from pwfl.report.catalog import COMPARISON, scenario_figures
 from pwfl.scenario.values import replaced
 from pwfl.systems import registry
 from pwfl.systems.random_orthogonalization import account, local_sgd, mimo, rounds
@@ -460,7 +460,7 @@ def test_every_figure_and_table_is_made_in_edge_cases(edge):
     for name, needed in scenario_figures(catalog).items():
         assert build.figure(parameters, name, {table: found[table] for table in needed}).to_dict(format="vega")
     frames = build.summarize(parameters, found)
-    assert set(frames) == set(catalog.tables | COMMON_TABLES)
+    assert set(frames) == set(catalog.tables)
     content = {"few": {"scenario": scenario.resolve(config, {}).part(None)} | frames}
     assert set(build.compare(content)) == set(COMPARISON)
     for name in catalog.comparison_figures:

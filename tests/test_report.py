@@ -7,7 +7,7 @@ import pytest
 from conftest import TINY
 from pipeline import run
 from pwfl.report import build, theme
-from pwfl.report.catalog import COMMON_TABLES, COMPARISON, scenario_figures
+from pwfl.report.catalog import COMPARISON, scenario_figures
 from pwfl.scenario import resolve
 from pwfl.scenario.resolution import merge
 from pwfl.systems import registry
@@ -44,7 +44,7 @@ def test_every_figure_and_table_is_made_in_edge_cases(edge):
         chart = build.figure(scenario, name, {table: tables[table] for table in figure})
         assert chart.to_dict(format="vega")["$schema"].startswith("https://vega.github.io")
     frames = build.summarize(scenario, tables)
-    assert set(frames) == set(catalog.tables | COMMON_TABLES)
+    assert set(frames) == set(catalog.tables)
     summary = frames["summary"]
     assert summary["scheme"].to_list() == [scheme.name for scheme in scenario.schemes]
     compared = build.compare({"one": {"scenario": whole(config)} | frames})

@@ -5,7 +5,7 @@ import pytest
 
 from pipeline import part
 from pwfl.learning.partition import USER_ACCURACIES
-from pwfl.report import results
+from pwfl.report import columns, results
 from pwfl.scenario import resolve
 from pwfl.stages import REPORT
 from pwfl.systems.multicell import report as multicell
@@ -47,11 +47,11 @@ def test_final_accuracies_are_those_of_the_last_round_of_what_did_not_diverge(ma
 def test_tables_of_epsilons_carry_their_terms(made):
     each = made["outcome"].with_columns(observer=pl.lit("sees all"))
     bare = pl.DataFrame({"scheme": ["a"], "epsilon_exact_mean": [1.0], "unit": ["its own"]})
-    found = results.with_terms(bare, each)
+    found = columns.with_terms(bare, each)
     assert found.row(0, named=True)["observer"] == "sees all"
     assert found["unit"].to_list() == ["its own"]
-    assert set(results.TERMS) <= set(found.columns)
-    assert results.with_terms(bare.drop("epsilon_exact_mean"), each).columns == ["scheme", "unit"]
+    assert set(columns.TERMS) <= set(found.columns)
+    assert columns.with_terms(bare.drop("epsilon_exact_mean"), each).columns == ["scheme", "unit"]
 
 
 def test_the_summary_of_multicell_holds_the_worst_realization_and_counts_exceptions(made):

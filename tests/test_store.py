@@ -67,7 +67,7 @@ def test_a_study_takes_what_another_one_computed_and_leaves_its_results(two, fin
 def test_a_parameter_there_and_back_ends_with_the_same_files(two, finished, tmp_path):
     folder = shutil.copytree(two, tmp_path / "run", copy_function=shutil.copy2)
     there = OTHER | {"study": "small"}
-    assert set(planned(folder, there)) == {"scenario", *REPORT} - {"audited"}
+    assert set(planned(folder, there)) == {"scenario", *REPORT} - {"audit"}
     workflow(folder, there)
     history = "results/small/one/history.csv"
     assert (folder / history).read_bytes() == (two / history.replace("small", "other")).read_bytes()
@@ -94,7 +94,7 @@ def test_a_scheme_that_reads_less_has_the_same_address_for_every_gamma():
 def test_with_snakemakes_memory_lost_nothing_stale_is_taken(own):
     shutil.rmtree(own / ".snakemake")
     found = planned(own, changed(SMALL, "training.draws", 8))
-    assert set(found) == {"train", "scenario", *REPORT} - {"audited"}
+    assert set(found) == {"train", "scenario", *REPORT} - {"audit"}
 
 
 def test_more_realizations_compute_the_missing_ones_whatever_the_shards(finished):
@@ -105,9 +105,9 @@ def test_more_realizations_compute_the_missing_ones_whatever_the_shards(finished
         return {path: job.description["stage"] for job in jobs for path in job.outputs.values()}
 
     few, some, more = made(3, 2), made(4, 4), made(10, 10)
-    assert {stage for path, stage in some.items() if path not in few} == {"audit"}
+    assert some == few
     added = {path: stage for path, stage in more.items() if path not in few}
-    assert all("/000005-000010/" in path or stage == "audit" for path, stage in added.items())
+    assert all("/000005-000010/" in path for path in added)
     assert set(added.values()) == set(STAGES)
     # A report counts those that were asked for, though shards hold more.
     assert set(pl.read_csv(finished / "results/small/one/history.csv")["realization"]) == {0, 1, 2}
@@ -120,11 +120,10 @@ def test_shards_are_blocks_of_a_fixed_grid():
     assert shards.bounds("000004-000008") == (4, 8)
 
 
-def test_shards_are_of_the_trained_where_training_is_and_one_for_the_audit():
+def test_shards_are_of_the_trained_where_training_is():
     numbers = {"realizations": 9, "training_realizations": 4}
-    model = resolve(numbers | {"shards": {"optimization": 5, "training": 2}, "audit": {"canaries": 50}}, {})
+    model = resolve(numbers | {"shards": {"optimization": 5, "training": 2}}, {})
     found = {stage: shards.of(model, stage) for stage in STAGES}
-    assert found.pop("audit") == ["all"]
     assert found.pop("train") == ["000000-000002", "000002-000004"]
     assert set(map(tuple, found.values())) == {("000000-000005", "000005-000010")}
 

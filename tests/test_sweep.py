@@ -12,7 +12,7 @@ from sklearn.model_selection import ParameterGrid
 import pwfl
 from conftest import workflow
 from pwfl import scenario
-from pwfl.report import results, sweep_figures, sweeps
+from pwfl.report import columns, sweep_figures, sweeps
 from pwfl.scenario import sweep
 from pwfl.scenario.resolution import merge
 
@@ -167,7 +167,7 @@ def of_kinds(**changes):
         pl.lit("multicell").alias("system"),
         pl.lit("one").alias("sweep_of"),
         pl.lit(True).alias("guaranteed"),
-        *(pl.lit("said").alias(term) for term in results.TERMS),
+        *(pl.lit("said").alias(term) for term in columns.TERMS),
     )
     rows = rows.with_columns(**{name: pl.Series(values) for name, values in changes.items()})
     means = {"accuracy": [0.9, 0.8, 0.7], "epsilon_exact": [1.0, 2.0, 3.0]}

@@ -47,9 +47,9 @@ def trained(weights):
 
 weights = trained([kernel / 8, np.zeros(64, "f"), last / 8, np.zeros(10, "f")])
 print(hashlib.sha256(b"".join(w.numpy().tobytes() for w in weights)).hexdigest())
-found = pwfl.simulate({CONFIG!r}).scenarios["scenario"].stages
-for table in ("history", "audit"):
-    print(hashlib.sha256(found[table].write_csv(float_precision=17).encode()).hexdigest())
+found = pwfl.simulate({CONFIG!r}).scenarios["scenario"]
+for table in (found.stages["history"], found.report["audit"]):
+    print(hashlib.sha256(table.write_csv(float_precision=17).encode()).hexdigest())
 """
 ASKED = [(1, None), (4, "0"), (2, "1")]  # threads; whether oneDNN's kernels, None: as TensorFlow likes
 GRID = [

@@ -10,10 +10,12 @@ from pwfl import tables
 from pwfl.entrance import located
 from pwfl.report import build
 from pwfl.report.catalog import COMMON_TABLES, COMPARISON
+from pwfl.report.columns import placed
 from pwfl.runtime import made, shards, store, threads
 from pwfl.scenario import ScenarioError, Study, check_surroundings, load, read, resolve
 from pwfl.scenario.messages import shown
-from pwfl.stages import GIVEN, GRAPH, REALIZATIONS, REPORT, STAGES
+from pwfl.scenario.values import plain
+from pwfl.stages import AUDIT, GIVEN, GRAPH, REALIZATIONS, REPORT, STAGES
 from pwfl.systems import registry
 from pwfl.workflow import execution, plan, reports
 
@@ -22,10 +24,10 @@ Known = dict[tuple, dict]  # address, and numbers of realizations -> what was ma
 
 @dataclass(frozen=True)
 class ScenarioTables:
-    """A scenario's tables by name: those of the stages (`users` ... `audit`), and those of its report.
+    """A scenario's tables by name: those of the stages (`users` ... `outcome`), and those of its report.
 
-    Tables that differ from scheme to scheme have the scheme's name in their first column. Points of a sweep have no
-    `audit`, unless a workflow was asked for it.
+    Tables that differ from scheme to scheme have the scheme's name in their first column. A report of a point of a
+    sweep has no `audit`, unless a workflow was asked for it.
     """
 
     stages: dict[str, pl.DataFrame]
@@ -132,9 +134,11 @@ def stage_tables(scenario, stages=STAGES, known: Known | None = None) -> dict[st
 
 def _scenario_tables(study: Study, name: str, known: Known) -> ScenarioTables:
     scenario = study.scenarios[name]
-    wanted = [stage for stage, declared in STAGES.items() if not (declared.on_request and name in study.points)]
-    stages = stage_tables(scenario, wanted, known)
-    return ScenarioTables(stages, build.placed(build.summarize(scenario.of_stage(REPORT), stages), study.place(name)))
+    stages = stage_tables(scenario, known=known)
+    report = build.summarize(scenario.of_stage(REPORT), stages)
+    if name not in study.points:
+        report[AUDIT] = execution.audit(scenario.of_stage(AUDIT), stages)
+    return ScenarioTables(stages, placed(report, study.place(name)))
 
 
 def _of_stage(scenario, description: dict, found: dict) -> dict:
@@ -158,9 +162,10 @@ def _forget(known: Known, made: str) -> None:
 def _read_scenario(folder: Path, root: Path) -> ScenarioTables:
     scenario = resolve({}, yaml.safe_load(made.content(folder / "scenario.yaml")))
     upstream = store.read_addresses(made.content(folder / "addresses.csv"))
-    # A point's audit that was asked for once is of another address when the point was computed anew without it.
-    audits = made.upstream(str(folder / reports.record("audited")))
-    audited = audits == {scheme: {s: route[s] for s in reports.READS["audited"]} for scheme, route in upstream.items()}
+    # A point's audit that was asked for once is of something else when the point was computed anew without it.
+    read = {scheme: {stage: route[stage] for stage in reports.READS[AUDIT]} for scheme, route in upstream.items()}
+    own = made.inputs({"upstream": read, "parameters": plain(scenario.of_stage(AUDIT))})
+    audited = made.recorded(str(folder / reports.record(AUDIT))) == own
     paths = {
         table: [
             str(root / plan.file(stage, upstream[scheme.name][stage], shard, table))
@@ -168,7 +173,6 @@ def _read_scenario(folder: Path, root: Path) -> ScenarioTables:
             for shard in shards.of(scenario, stage)
         ]
         for stage, declared in STAGES.items()
-        if audited or not declared.on_request
         for table in declared.makes
     }
     stages = tables.read_schemes(paths, {"system": scenario.system, "upstream": upstream}, scenario)

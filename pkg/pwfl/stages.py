@@ -12,7 +12,7 @@ class Stage(NamedTuple):
     grid: str | None = None  # which of the scenario's `shards` its jobs follow; None: one job takes all realizations
     each: tuple[str, ...] = ()  # the parts of a scheme for each of whose values it has jobs of its own
     variant: str | None = None  # the part of a scheme that tells its variants apart, which may read other parameters
-    on_request: bool = False  # whether points of a sweep have it only where it is asked for
+    draws_noise: bool = False  # whether its parameters have `scheme`, by which noise is drawn, too
     work: str = "pwfl.work.stage"  # the module whose `run(task, found)` makes its tables
 
 
@@ -40,18 +40,13 @@ STAGES = {
         takes_data=True,
         grid="training",
         each=SCHEME,
+        draws_noise=True,
         work="pwfl.work.train",
     ),
     "account": Stage(("leakage", "outcome"), ("users", "schedule", "noise"), grid="optimization", each=SCHEME),
-    "audit": Stage(
-        ("audit",),
-        ("users", "schedule", "noise", "leakage", "outcome"),
-        each=SCHEME,
-        on_request=True,
-        work="pwfl.work.audit",
-    ),
 }
-REPORT = "report"
+REPORT, AUDIT = "report", "audit"  # what is made of the stages' tables of all schemes
+AUDITED = ("users", "schedule", "noise", "leakage", "outcome")  # tables that an audit reads; a catalog may list others
 GRAPH = GIVEN | STAGES
 MAKER = {table: name for name, stage in GRAPH.items() for table in stage.makes}  # table -> stage
 

@@ -36,6 +36,20 @@ def key(seed: int, purpose: str, realization: int) -> int:
     return int(_sequence(seed, purpose, realization).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
+def of_noise(scenario, purpose: str = "noise", scheme: str | None = None) -> tuple[int, str]:
+    """Seed and purpose of the noise that a scheme's users add: no other scheme of the scenario draws the same.
+
+    `scenario` are the parameters of a stage that draws noise (`pwfl.scenario.values.of_scheme`), and say which scheme.
+    """
+    return scenario.seed, f"{purpose} of {scheme or scenario.scheme}"
+
+
+def of_tested_noise(scenario, purpose: str = "noise") -> list[tuple[int, str, int]]:
+    """Three streams whose noise an audit compares: the scheme's first two realizations, and another one's first."""
+    own, other = of_noise(scenario, purpose), of_noise(scenario, purpose, "another scheme")
+    return [(*own, 0), (*own, 1), (*other, 0)]
+
+
 def _sequence(seed: int, purpose: str, *realization: int) -> np.random.SeedSequence:
     digest = int.from_bytes(hashlib.sha256(purpose.encode()).digest()[:8], "little")
     return np.random.SeedSequence([seed, digest, *realization])

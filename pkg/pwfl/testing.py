@@ -23,12 +23,12 @@ from pwfl.entrance import PACKAGE, command, described
 from pwfl.learning import partition
 from pwfl.privacy import audit
 from pwfl.report import build, theme
-from pwfl.report.catalog import COMMON_TABLES, compared, scenario_figures
+from pwfl.report.catalog import compared, scenario_figures
 from pwfl.runtime import fingerprint
 from pwfl.scenario import ScenarioError, parameters, resolve
 from pwfl.scenario.common import Scenario
 from pwfl.scenario.sweep import Point
-from pwfl.stages import GRAPH, REPORT, STAGES
+from pwfl.stages import AUDIT, GRAPH, MAKER, REPORT, STAGES
 from pwfl.stages import REALIZATIONS as COUNTS
 from pwfl.systems import registry
 from pwfl.tables import contract
@@ -39,8 +39,8 @@ from pwfl.workflow import execution, plan
 REALIZATIONS = 3  # of the tiny scenario, of which TRAINED are trained
 TRAINED = 2
 RELATIVE = 1e-9  # by which sums over rounds may differ from one sum
-SHARDED = tuple(stage for stage, declared in STAGES.items() if declared.grid)
-BEFORE_TRAINING = tuple(stage for stage in SHARDED if not STAGES[stage].takes_data)
+BEFORE_TRAINING = tuple(stage for stage in STAGES if not STAGES[stage].takes_data)
+PARTS = (*STAGES, AUDIT)  # modules that no other one of them imports
 DRAWING = ("channel", "schedule", "noise", "train")  # stages whose draws are a realization's own
 OF_USERS = ("noise", "account")  # stages whose tables follow users that get other numbers
 SAME = 1e-6  # by which what they make may then differ, in proportion
@@ -151,7 +151,7 @@ def _untrained(model: Scenario, scheme, given: dict) -> Tables:
 
 
 def _each(
-    model: Scenario, scheme, given: dict, wanted: range, stages=SHARDED, mix: Callable = lambda made: made
+    model: Scenario, scheme, given: dict, wanted: range, stages=tuple(STAGES), mix: Callable = lambda made: made
 ) -> Iterator[tuple[str, Tables]]:
     """Stages of a scheme, one by one, and their tables of some realizations; `mix` changes what each stage is given."""
     route, found = plan.routes(model)[scheme.name], dict(given)
@@ -173,10 +173,10 @@ def _check_modules(model: Scenario, given: dict) -> None:
     """All modules are there, no stage imports another one, and numbers are bounded on both sides."""
     system = registry.system(model.system)
     with execution.quiet_tensorflow():
-        for module in ("catalog", "tables", *STAGES, REPORT, "claims"):
+        for module in ("catalog", "tables", *PARTS, REPORT, "claims"):
             system.part(module)
-    others = {f"{system.package}.{stage}" for stage in STAGES}
-    for stage in STAGES:
+    others = {f"{system.package}.{stage}" for stage in PARTS}
+    for stage in PARTS:
         own = f"{system.package}.{stage}"
         if foreign := fingerprint.imports(own) & (others - {own}):
             raise CheckError(
@@ -520,7 +520,7 @@ def _check_audit(model: Scenario, given: dict) -> None:
 def _audit(model: Scenario, scheme, made: Tables, of_training: set[str]) -> pl.DataFrame:
     """The verdicts on the observer of whom the worst epsilon of the tables is stated; all have to be as they should."""
     with loosened(None) as asked:
-        frame = execution.in_memory(model, plan.routes(model)[scheme.name]["audit"], made)["audit"]
+        frame = execution.audit(model.model_copy(update={"schemes": [scheme]}).of_stage(AUDIT), made)
     worst = audit.worst(made["outcome"])
     epsilon, delta = worst["epsilon_exact"], worst["delta"]
     for row in frame.filter(status="violated").iter_rows(named=True):
@@ -582,8 +582,9 @@ def _build(model: Scenario) -> None:
     untrained = few | {"history": few["history"].clear()}
     for case, stages in ((model, stage_tables(model)), (one, few), (one, untrained)):
         scenario = case.of_stage(REPORT)
+        stages[AUDIT] = execution.audit(case.of_stage(AUDIT), stages)
         found = build.summarize(scenario, stages)
-        wanted = {*catalog.tables, *COMMON_TABLES}
+        wanted = {*catalog.tables}
         if set(found) != wanted:
             raise CheckError(
                 f"summarize and the catalog differ: summarize lacks {sorted(wanted - set(found)) or 'nothing'}, the "
@@ -616,7 +617,9 @@ def _stages_by_address(model: Scenario) -> dict[str, set[str]]:
         for stage, description in route.items():
             name = f"{stage}/{description['variant']}" if GRAPH[stage].variant else stage
             found.setdefault(name, set()).add(description["address"])
-    return found | {REPORT: {str(model.of_stage(REPORT))}}
+    read = {MAKER[table] for table in registry.reads(model.system, AUDIT)}
+    audited = [sorted(addresses) for name, addresses in found.items() if name.partition("/")[0] in read]
+    return found | {AUDIT: {f"{model.of_stage(AUDIT)} {audited}"}, REPORT: {str(model.of_stage(REPORT))}}
 
 
 def _changed(model: Scenario, path: tuple[str, ...], annotation) -> tuple[object, Scenario]:

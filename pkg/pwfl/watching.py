@@ -14,7 +14,7 @@ from pwfl.report import build
 from pwfl.runtime import fingerprint
 from pwfl.scenario import load
 from pwfl.scenario.common import Scenario
-from pwfl.stages import REPORT
+from pwfl.stages import AUDIT, REPORT
 from pwfl.systems import registry
 from pwfl.workflow import execution, reports
 from pwfl.workflow.plan import plan
@@ -58,6 +58,7 @@ def watched(scenario: Scenario) -> Iterator[dict[str, set[str]]]:
     with ExitStack() as stack:
         of_task = watching(execution.execute, lambda task, *_: task.stage)
         stack.enter_context(mock.patch.object(execution, "execute", of_task))
+        stack.enter_context(mock.patch.object(execution, "audit", watching(execution.audit, lambda *_: AUDIT)))
         for name, stage in PARTS.items():
             of_part = watching(getattr(build, name), lambda *_, stage=stage: stage)
             stack.enter_context(mock.patch.object(build, name, of_part))
@@ -67,7 +68,7 @@ def watched(scenario: Scenario) -> Iterator[dict[str, set[str]]]:
 def _described(scenario: Scenario) -> dict[str, list[str]]:
     """The modules that the description of each stage names, by stage; scripts among them."""
     planned = plan(load({"study": "watched", "scenarios": {"one": scenario.model_dump()}}, "watched"))
-    found = [*planned.descriptions.values(), reports.of_scenario(planned, "one", "tables")]
+    found = [*planned.descriptions.values(), *(reports.of_scenario(planned, "one", job) for job in ("tables", AUDIT))]
     return {description["stage"]: description["modules"] for description in (*found, reports.comparison(planned.study))}
 
 

@@ -55,10 +55,11 @@ def moves(scenario, records: int, generator: np.random.Generator) -> np.ndarray:
 
 
 def noise(scenario, noise_std: np.ndarray) -> np.ndarray:
-    """What the server sees of a gradient that is zero, in two realizations, shape (realization, round, coordinate)."""
+    """What the server sees of a gradient that is zero, shape (stream, round, coordinate)."""
     rounds = len(noise_std)
-    start = [tf.zeros([audit.width(2 * rounds)])]
-    return np.array([_seen(scenario, lambda w: (w, tf.constant(0.0)), start, noise_std, run)[0] for run in range(2)])
+    start = [tf.zeros([audit.width(3 * rounds)])]
+    tested = streams.of_tested_noise(scenario)
+    return np.array([_seen(lambda w: (w, tf.constant(0.0)), start, noise_std, stream)[0] for stream in tested])
 
 
 def scores(scenario, records: int, noise_std: np.ndarray, first: np.ndarray) -> np.ndarray:
@@ -75,14 +76,15 @@ def scores(scenario, records: int, noise_std: np.ndarray, first: np.ndarray) -> 
     gradient = engine.per_sample_gradient(
         lambda weights, x, y: ([x], [y]), tf.constant(x), tf.constant(derivative), clip
     )
-    seen = _seen(scenario, gradient, [tf.zeros((width, width)), tf.zeros(width)], noise_std, 0)[0]
+    start = [tf.zeros((width, width)), tf.zeros(width)]
+    seen = _seen(gradient, start, noise_std, (*streams.of_noise(scenario), 0))[0]
     weight = 1 / noise_std**2 / np.sqrt((1 / noise_std**2).sum())
     return np.tensordot(weight, seen, 1)[row, column]
 
 
-def _seen(scenario, gradient: engine.Gradient, start: list[tf.Tensor], noise_std: np.ndarray, run: int):
-    """Steps of -1 from zero, round by round, with the noise of a realization: arrays of shape (round, ...)."""
-    key = tf.constant(streams.key(scenario.seed, "noise", run), tf.int64)
+def _seen(gradient: engine.Gradient, start: list[tf.Tensor], noise_std: np.ndarray, stream: tuple):
+    """Steps of -1 from zero, round by round, with the noise of a stream: arrays of shape (round, ...)."""
+    key = tf.constant(streams.key(*stream), tf.int64)
 
     @tf.function
     def sent(t):

@@ -38,7 +38,7 @@ def trainer(scenario, data: datasets.Dataset, tables: dict[str, pl.DataFrame]) -
             tf.constant(data.x_train[mine]),
             tf.constant(data.y_train[mine]),
             tf.constant(noise.filter(realization=realization)["mean_std"].to_numpy(), tf.float32),
-            tf.constant(streams.key(scenario.seed, "noise", realization), tf.int64),
+            tf.constant(streams.key(*streams.of_noise(scenario), realization), tf.int64),
         )
         history = pl.DataFrame({"round": stops[: len(loss)], "accuracy": accuracy.numpy(), "loss": loss.numpy()})
         finite = pl.col("loss").is_finite()

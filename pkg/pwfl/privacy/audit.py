@@ -106,19 +106,20 @@ def noise(subject: Subject, draws: np.ndarray, std: np.ndarray | float) -> Itera
     Parameters
     ----------
     draws
-        Shape (run, round, coordinate).
+        Of the streams that `pwfl.streams.of_tested_noise` names, shape (stream, round, coordinate).
     std
         What is stated, of a shape that `draws` broadcasts with.
     """
     scaled = draws / std
     yield variance(subject, "deviation of the noise", scaled)
     yield mean(subject, "mean of the noise", scaled)
-    runs, rounds, coordinates = scaled.shape
+    _, rounds, coordinates = scaled.shape
     blocks = min(coordinates, BLOCKS)
     groups = {
         "rounds": np.swapaxes(scaled, 0, 1).reshape(rounds, -1),
         "coordinates": np.moveaxis(scaled[..., : coordinates // blocks * blocks], 2, 0).reshape(blocks, -1),
-        "runs": scaled.reshape(runs, -1),
+        "runs": scaled[:2].reshape(2, -1),
+        "schemes": scaled[::2].reshape(2, -1),
     }
     for name, parts in groups.items():
         if len(parts) > 1 and parts.shape[1] > 1:

@@ -6,7 +6,8 @@ Tables of a scenario hold the rows of all its schemes, named in the first column
 import polars as pl
 
 from pwfl.report import results, sweep_figures, sweeps, systems
-from pwfl.report.catalog import COMMON_FIGURES, COMMON_TABLES
+from pwfl.report.catalog import COMMON_FIGURES
+from pwfl.report.columns import literals, with_terms
 from pwfl.stages import MAKER
 from pwfl.systems import registry
 
@@ -24,10 +25,9 @@ def figure(scenario, name: str, tables: dict[str, pl.DataFrame]):
 
 
 def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The report's tables of a scenario, from the tables of all its schemes; `audit` where it was audited."""
+    """The report's tables of a scenario, but for its audit, from the tables of all its schemes."""
     own = registry.system(scenario.system).part("report").summarize(scenario, tables)
-    own = {name: results.with_terms(frame, own["realizations"]) for name, frame in own.items()}
-    return own | {name: tables[name] for name in COMMON_TABLES if name in tables}
+    return {name: with_terms(frame, own["realizations"]) for name, frame in own.items()}
 
 
 def compare(study: dict[str, dict]) -> dict[str, pl.DataFrame]:
@@ -52,12 +52,6 @@ def compare(study: dict[str, dict]) -> dict[str, pl.DataFrame]:
     return {name: _placed(frame, places) for name, frame in frames.items()} | own
 
 
-def placed(frames: dict[str, pl.DataFrame], point) -> dict[str, pl.DataFrame]:
-    """A scenario's tables with columns of its values of what the study sweeps, `Study.place`, in front."""
-    columns = sweeps.literals(point.values)
-    return {name: frame.select(*columns, pl.all()) for name, frame in frames.items()}
-
-
 def comparison_figure(system: str, name: str, study: dict[str, dict]):
     """The Altair chart `name` that compares a system's scenarios, or all of them for `systems`; see `compare`."""
     if system == "systems":
@@ -79,7 +73,7 @@ def _of_system(study: dict[str, dict], system: str) -> dict[str, dict]:
 
 def _placed(frame: pl.DataFrame, places: dict[str, dict]) -> pl.DataFrame:
     """A table of several scenarios with a column for each swept parameter, after that of the scenario."""
-    rows = [pl.select(pl.lit(name).alias("scenario"), *sweeps.literals(values)) for name, values in places.items()]
+    rows = [pl.select(pl.lit(name).alias("scenario"), *literals(values)) for name, values in places.items()]
     values = pl.concat(rows, how="diagonal_relaxed")
     keys = values.columns[1:]
     frame = frame.drop(keys, strict=False)  # which a summary has from its scenario's report

@@ -8,6 +8,7 @@ import polars as pl
 
 from pwfl.learning.partition import USER_ACCURACIES
 from pwfl.report import theme
+from pwfl.report.columns import TERMS
 
 LABEL = 32  # letters of a label's lines
 CURVE_POINTS = 80  # of a scheme, at most
@@ -15,7 +16,6 @@ PREFIXES = {"M": 1e6, "k": 1e3, "": 1.0, "m": 1e-3, "µ": 1e-6, "n": 1e-9}  # of
 HOLDERS_WIDTH = 720  # of a figure with a column for each user, in pixels
 SQUEEZED = 0.1  # share of an axis below which a scheme asks for a logarithmic one
 FINAL = ("accuracy", "loss", *USER_ACCURACIES)  # what a training ends with
-TERMS = ("delta", "unit", "neighbouring_relation", "sampling", "observer", "guarantee")
 KEPT = ("trained", "no_user_scheduled")  # trainings whose accuracy is a result
 
 
@@ -41,15 +41,6 @@ def summary(each: pl.DataFrame, averaged: list[str], *columns: pl.Expr) -> pl.Da
     schemes = each.group_by("scheme", maintain_order=True)
     rows = schemes.agg(pl.len().alias("realizations"), *columns, pl.col(TERMS).first())
     return rows.join(theme.means(each, ["scheme"], averaged), on="scheme", how="left", maintain_order="left")
-
-
-def with_terms(frame: pl.DataFrame, each: pl.DataFrame) -> pl.DataFrame:
-    """A table of schemes; if it has epsilons, with those TERMS that it lacks, from `each` of their realizations."""
-    lacking = [term for term in TERMS if term not in frame.columns]
-    if not lacking or "scheme" not in frame.columns or not any(name.startswith("epsilon") for name in frame.columns):
-        return frame
-    terms = each.group_by("scheme", maintain_order=True).agg(pl.col(lacking).first())
-    return frame.join(terms, on="scheme", how="left", maintain_order="left")
 
 
 def trainings(*status: str) -> list[pl.Expr]:

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from pwfl.report.catalog import COMMON_OUTCOMES, Outcome
-from pwfl.report.results import TERMS
+from pwfl.report.columns import TERMS, literals
 from pwfl.report.theme import means
 from pwfl.scenario.sweep import Point
 from pwfl.systems import registry
@@ -128,11 +128,6 @@ def not_swept(study: dict[str, dict]) -> list[str]:
     """A line of what `points` leaves out, by its names; none where that is nothing."""
     names = [name for name in study if name not in points(study)]
     return [f"not here, as they are not swept: {', '.join(names)}"] if names else []
-
-
-def literals(values: dict) -> list[pl.Expr]:
-    """Columns of a point's values; lists as text."""
-    return [pl.lit(str(value) if isinstance(value, list) else value).alias(key) for key, value in values.items()]
 
 
 def index_of(table: pl.DataFrame) -> list[str]:

@@ -10,12 +10,12 @@ import numpy as np
 import polars as pl
 from scipy.optimize import isotonic_regression
 
-from pwfl.report import printed, results, theme
+from pwfl.report import columns, printed, theme
 from pwfl.report.sweeps import not_swept, outcomes, point_of, points
 from pwfl.systems import registry
 
 MEANS = ["accuracy", "local_steps", "channel_uses", "air_seconds", "transmit_energy_j"]
-TERMS = [*("accuracy_of", "delta", "samples", "rounds", "link_budget"), *results.TERMS[1:]]
+TERMS = [*("accuracy_of", "delta", "samples", "rounds", "link_budget"), *columns.TERMS[1:]]
 BELOW = {"orient": "bottom", "direction": "horizontal"}  # of legends
 LABEL_STEP = 17  # pixels from one label to the next
 NEGLIGIBLE = 1e-3  # relative difference of two epsilons that are drawn as one

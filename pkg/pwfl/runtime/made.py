@@ -24,7 +24,7 @@ def record(path: str, depends: Mapping, files: Iterable[str]) -> None:
     """Write the record of a job's files, after them, to FOLDER/JOB.json in the folder that they lie in."""
     held = {
         "depends": digest(depends),
-        "upstream": depends.get("upstream", {}),
+        **inputs(depends),
         "files": {Path(file).name: _sha256(Path(file).read_bytes()) for file in files},
     }
     text = json.dumps(held | {"content": digest(held)}, indent=1) + "\n"
@@ -41,10 +41,15 @@ def is_of(path: str, depends: Mapping) -> bool:
     return all(_sha256(file.read_bytes()) == written for file, written in files.items() if file.is_file())
 
 
-def upstream(path: str) -> dict:
-    """The addresses that the files of a record were made of, by scheme and stage; empty where there is no record."""
+def inputs(depends: Mapping) -> dict:
+    """What a job's files are made of, apart from code: addresses by scheme and stage, and a digest of parameters."""
+    return {"upstream": depends.get("upstream", {}), "parameters": digest(depends.get("parameters", {}))}
+
+
+def recorded(path: str) -> dict | None:
+    """The `inputs` in a record; None where there is no record."""
     held = _held(path)
-    return held["upstream"] if held else {}
+    return held and {name: held[name] for name in inputs({})}
 
 
 def content(path: str | Path) -> bytes:

@@ -10,7 +10,7 @@ from pwfl.learning import datasets
 from pwfl.learning.features import DIRECTIONS, MOST_DIRECTIONS
 from pwfl.scenario.fields import Section, parameter, parameters, selected, stages_of, unless_of
 from pwfl.scenario.values import Values
-from pwfl.stages import IMPORTED, REPORT, STAGES
+from pwfl.stages import AUDIT, IMPORTED, REPORT, STAGES
 
 # Bounds of a name in tables and figures, which browsers and spreadsheets open.
 NAME = {"pattern": r"^[^\W_][\w .,+():/-]*$", "max_length": 60}
@@ -94,7 +94,7 @@ def target_epsilon(stages: str, otherwise: str = "null: the paper's noise"):
 
 
 # What the stages of all systems read, whatever the system's own modules do.
-READ_FOR_ALL = {"realizations": {"audit", REPORT}, "training_realizations": {REPORT}, "schemes": {REPORT}}
+READ_FOR_ALL = {"realizations": {AUDIT, REPORT}, "training_realizations": {REPORT}, "schemes": {AUDIT, REPORT}}
 # What the images that are trained on follow from, in systems that have it.
 OF_TRAIN = ("training.features", "training.directions", "training.test_variants", "data.validation", "data.reserved")
 READ_FOR_ALL |= {key: {"train"} for key in OF_TRAIN}
@@ -165,7 +165,7 @@ class Scenario(Section):
         if "schemes" not in cls.model_fields:
             return
         scheme = get_args(cls.model_fields["schemes"].annotation)[0]
-        known = {*STAGES, IMPORTED, REPORT}
+        known = {*STAGES, IMPORTED, AUDIT, REPORT}
         for name, stage in STAGES.items():
             if stage.variant:
                 known |= {f"{name}/{variant}" for variant in get_args(scheme.model_fields[stage.variant].annotation)}
@@ -208,7 +208,7 @@ def scenario(
     random numbers, as `parameter` has them.
     """
     meaning = "the schemes compared; a list replaces the default one"
-    declared = parameter(list(schemes), meaning, stages="report", min_length=1)
+    declared = parameter(list(schemes), meaning, stages="audit report", min_length=1)
     return create_model(
         name.title().replace("_", ""),
         __base__=Scenario,

@@ -23,7 +23,7 @@ def jobs(scenario: Scenario) -> int:
     blocks = ceil(scenario.realizations / scenario.shards.optimization)
     schedulers, schemes = len({scheme.scheduler for scheme in scenario.schemes}), len(scenario.schemes)
     training = ceil(scenario.training_realizations / scenario.shards.training)
-    return blocks * (1 + schedulers + 2 * schemes) + (training + 1) * schemes + 3  # one audit a scheme
+    return blocks * (1 + schedulers + 2 * schemes) + training * schemes + 4
 
 
 def memory(scenario: Scenario) -> dict[str, tuple[float, str]]:

@@ -57,6 +57,11 @@ def value_of(scenario, key: str):
     return value
 
 
+def of_scheme(values: Values, scheme) -> Values:
+    """The values, and `scheme`: scheduler and noise scheme, which tell the scheme from all others of its scenario."""
+    return Values(vars(values) | {"scheme": f"{scheme.scheduler}/{scheme.noise}"})
+
+
 def replaced(values: Values, key: str, value) -> Values:
     """The values with another one at a key, `section.name`. Raises UndeclaredError where there is none yet.
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 from pwfl.entrance import described
-from pwfl.stages import GRAPH
+from pwfl.stages import AUDIT, AUDITED, GRAPH
 
 GROUP = "pwfl.systems"
 BUILT_IN = ("multicell", "anonymous_oac", "random_orthogonalization", "utility_fair", "age_aware")
@@ -66,9 +66,9 @@ class System:
 
 
 def reads(name: str, stage: str, variant: str | None = None) -> tuple[str, ...]:
-    """The tables that a variant of a stage reads, by the catalog of a system."""
+    """The tables that a variant of a stage, or the audit, reads, by the catalog of a system."""
     own = system(name).catalog.reads
-    return own.get(f"{stage}/{variant}", own.get(stage, GRAPH[stage].reads))
+    return own.get(f"{stage}/{variant}", own.get(stage, AUDITED if stage == AUDIT else GRAPH[stage].reads))
 
 
 @cache

@@ -13,9 +13,9 @@ from pwfl import tables
 from pwfl.runtime import threads
 from pwfl.scenario.common import Scenario
 from pwfl.scenario.values import Values
-from pwfl.stages import GRAPH
+from pwfl.stages import AUDIT, GRAPH
 from pwfl.systems import registry
-from pwfl.work.stage import Task, rows_of
+from pwfl.work.stage import Tables, Task, rows_of
 from pwfl.workflow import plan
 
 
@@ -47,6 +47,14 @@ def in_memory(scenario: Scenario, description: dict, found: Mapping, realization
         name: tables.finished(made, name, scenario.system) if isinstance(made, pl.DataFrame) else made
         for name, made in execute(task, inputs).items()
     }
+
+
+def audit(values: Values, found: Tables) -> pl.DataFrame:
+    """The table `audit` of all schemes of a scenario, from the stages' tables (`pwfl.work.audit`)."""
+    with quiet_tensorflow():
+        registry.system(values.system).part(AUDIT)
+        work = import_module("pwfl.work.audit")
+    return work.run(values, found)
 
 
 @contextmanager

@@ -17,8 +17,8 @@ from pwfl.runtime import shards, store
 from pwfl.runtime.files import content
 from pwfl.runtime.fingerprint import script
 from pwfl.scenario import ScenarioError, Study, checks
-from pwfl.scenario.common import Scenario
-from pwfl.scenario.values import plain
+from pwfl.scenario.common import Scenario, Scheme
+from pwfl.scenario.values import of_scheme, plain
 from pwfl.stages import DATASET, FEATURES, GIVEN, GRAPH, IMPORTED, MAKER, PROJECTION, STAGES, variants
 from pwfl.systems import registry
 
@@ -48,13 +48,12 @@ class Plan(NamedTuple):
     owners: dict[str, Scenario]  # address -> a scenario that the tables belong to
 
     def jobs(self) -> Iterator[Job]:
-        """The jobs that the whole study needs: not those that points of a sweep have on request."""
+        """The jobs that the whole study needs."""
         places = {
             (description["address"], shard): None
             for name, schemes in self.routes.items()
             for route in schemes.values()
             for stage, description in route.items()
-            if not (GRAPH[stage].on_request and name in self.study.points)
             for shard in shards.of(self.study.scenarios[name], stage)
         }
         return (self.job(*place) for place in places)
@@ -114,7 +113,7 @@ def routes(scenario: Scenario) -> dict[str, Route]:
         for stage, declared in STAGES.items():
             key = (stage, *(getattr(scheme, part) for part in declared.each))
             if key not in known:
-                known[key] = _describe(scenario, stage, chosen.get(stage), route)
+                known[key] = _describe(scenario, stage, scheme, chosen.get(stage), route)
             route[stage] = known[key]
         found[scheme.name] = route
     return found
@@ -182,16 +181,18 @@ def listing(schemes: dict[str, Route]) -> list[list[str]]:
     ]
 
 
-def _describe(scenario: Scenario, stage: str, variant: str | None, before: Route) -> dict:
-    """The description of a stage's variant, given those of the stages before it."""
+def _describe(scenario: Scenario, stage: str, scheme: Scheme, variant: str | None, before: Route) -> dict:
+    """The description of a stage's variant in a scheme, given those of the stages before it."""
     declared = STAGES[stage]
     upstream = {MAKER[table] for table in registry.reads(scenario.system, stage, variant)}
     if declared.takes_data:
         upstream.add(FEATURES if FEATURES in before else DATASET)
     package = registry.system(scenario.system).package
     addresses = {name: before[name]["address"] for name in GRAPH if name in upstream and name in before}
+    values = scenario.of_stage(stage, variant)
+    parameters = plain(of_scheme(values, scheme) if declared.draws_noise else values)
     own = (f"{package}.{stage}", f"{package}.tables")
-    return _addressed(stage, variant, plain(scenario.of_stage(stage, variant)), addresses, *own, system=scenario.system)
+    return _addressed(stage, variant, parameters, addresses, *own, system=scenario.system)
 
 
 def _addressed(stage: str, variant: str | None, parameters: dict, upstream: dict, *modules: str, **more) -> dict:

@@ -13,20 +13,20 @@ from pwfl.runtime import made, shards, store
 from pwfl.runtime.fingerprint import script
 from pwfl.scenario import Study
 from pwfl.scenario.values import plain
-from pwfl.stages import REPORT, STAGES
+from pwfl.stages import AUDIT, REPORT, STAGES
 from pwfl.systems import registry
 from pwfl.workflow.plan import Job, Plan, listing
 
 COMPARISON, PAGE = "comparison", "page"
 FIRST_SHARD = ("users", "links", "holdings")  # tables of which figures show the first shard
 ANY_SCENARIO = "[A-Za-z0-9][^/]*"
-ON_REQUEST = tuple(stage for stage, declared in STAGES.items() if declared.on_request)
 READS = {  # stages, by job
-    "tables": tuple(stage for stage in STAGES if stage not in ON_REQUEST),
+    "tables": tuple(STAGES),
+    AUDIT: tuple(stage for stage, declared in STAGES.items() if not declared.takes_data),
     "figures": tuple(STAGES),
-    "audited": ON_REQUEST,
 }
-TABLES = {"tables": ("schedule_status", "noise_status", "history", "leakage", "outcome"), "audited": ("audit",)}
+REPORT_CODE, AUDIT_CODE = ("pwfl.report.build", "pwfl.report.columns"), ("pwfl.work.audit", "pwfl.report.columns")
+OF_TABLES = ("schedule_status", "noise_status", "history", "leakage", "outcome")
 
 
 def record(job: str, scenario: str | None = None) -> str:
@@ -46,11 +46,7 @@ def plan(planned: Plan, captions: Path) -> dict[str, Job]:
     for name, scenario in study.scenarios.items():
         resolved = {"stage": "scenario", "resolved": scenario.model_dump()}
         found[record("scenario", name)] = Job(resolved | store.code("pwfl.scenario.resolved", *script("scenario")))
-        for job in READS:
-            read = TABLES.get(job) or sorted({table for drawn in figures(scenario.system).values() for table in drawn})
-            inputs = {table: planned.files(name, table, table in FIRST_SHARD) for table in read}
-            found[record(job, name)] = Job(of_scenario(planned, name, job), inputs)
-        found[record("tables", name)].description["addresses"] = listing(planned.routes[name])
+        found |= {record(job, name): of_it for job, of_it in _of_scenario(planned, name).items()}
 
     def lie(paths: list[str]) -> list[str]:
         return [f"results/{study.name}/{path}" for path in paths]
@@ -80,24 +76,41 @@ def _catalog(study: Study, name: str) -> catalog.Catalog:
     return registry.system(study.scenarios[name].system).catalog
 
 
+def _of_scenario(planned: Plan, name: str) -> dict[str, Job]:
+    """The jobs that make a scenario's tables, its audit and its figures."""
+    system = planned.study.scenarios[name].system
+    drawn = {table for needed in figures(system).values() for table in needed}
+    described = {job: of_scenario(planned, name, job) for job in READS}
+    described["tables"]["addresses"] = listing(planned.routes[name])
+    described["figures"][AUDIT] = made.digest(described[AUDIT])
+    inputs = {
+        "tables": {table: planned.files(name, table) for table in OF_TABLES},
+        AUDIT: {table: planned.files(name, table) for table in registry.reads(system, AUDIT)},
+        "figures": {table: planned.files(name, table, table in FIRST_SHARD) for table in sorted(drawn - {AUDIT})},
+    }
+    audited = {"figures": {AUDIT: f"results/{planned.study.name}/{name}/{AUDIT}.parquet"}}
+    return {job: Job(described[job], inputs[job], reports=audited.get(job, {})) for job in READS}
+
+
 def of_scenario(planned: Plan, name: str, job: str) -> dict:
     """What a job of a scenario's report depends on, the scenario's place in the study's sweep included."""
     study, stages = planned.study, READS[job]
     scenario = study.scenarios[name]
     package = registry.system(scenario.system).package
+    stage, code = (AUDIT, AUDIT_CODE) if job == AUDIT else (REPORT, REPORT_CODE)
+    shown_by = {"shards": {each: shards.of(scenario, each) for each in stages}, "formats": formats(study)}
     return {
         "system": scenario.system,
-        "stage": REPORT,
+        "stage": stage,
         "scenario": name,
         "point": list(study.place(name)),
-        "parameters": plain(scenario.of_stage(REPORT)),
+        "parameters": plain(scenario.of_stage(stage)),
         "upstream": {
             scheme: {stage: route[stage]["address"] for stage in stages}
             for scheme, route in planned.routes[name].items()
         },
-        "shards": {stage: shards.of(scenario, stage) for stage in stages},
-        "formats": formats(study),
-        **store.code(f"{package}.{REPORT}", f"{package}.tables", "pwfl.report.build", *script(job)),
+        **({} if job == AUDIT else shown_by),
+        **store.code(f"{package}.{stage}", f"{package}.tables", *code, *script(job)),
     }
 
 

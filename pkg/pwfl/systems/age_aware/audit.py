@@ -72,9 +72,9 @@ def moves(states: np.ndarray, samples: int) -> np.ndarray:
 
 
 def noise(scenario: "AgeAware", scale: float) -> np.ndarray:
-    """The noise of uploads of means that are zero, in two realizations, shape (realization, 1, draw)."""
-    count = audit.width(2)
-    drawn = [streams.generator(scenario.seed, "noise", run).laplace(size=(1, count)) for run in range(2)]
+    """The noise of uploads of means that are zero, shape (stream, 1, draw)."""
+    count = audit.width(3)
+    drawn = [streams.generator(*stream).laplace(size=(1, count)) for stream in streams.of_tested_noise(scenario)]
     return np.array([uploads(np.zeros((1, count)), scale, each) for each in drawn])
 
 

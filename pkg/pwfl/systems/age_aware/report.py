@@ -8,6 +8,7 @@ import altair as alt
 import polars as pl
 
 from pwfl.report import results, theme
+from pwfl.report.columns import TERMS
 from pwfl.systems.age_aware.catalog import CATALOG
 from pwfl.systems.age_aware.claims import PROPOSED
 from pwfl.systems.age_aware.tables import FORMULAS
@@ -272,7 +273,7 @@ def summarize(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> dict[str
         epsilon_understated=pl.col("epsilon_understated").max(),
         target_missed=(~pl.col("target_met")).sum(),
         channel_uses=pl.col("channel_uses").mean(),
-        **{term: pl.col(term).first() for term in results.TERMS},
+        **{term: pl.col(term).first() for term in TERMS},
     )
     searched = tables["schedule_status"].filter(pl.col("swept_user").is_null()).group_by(keys, maintain_order=True)
     leakage, summary = tables["leakage"], theme.means(each, keys, AVERAGED)

@@ -22,7 +22,8 @@ def trainer(scenario: "AgeAware", data: None, tables: dict[str, pl.DataFrame]) -
     """A function that simulates one realization and returns the loss difference of each of its cases.
 
     The model is one number, the prediction that minimizes the mean squared error, so training is a mean.
-    `data` is None: the clients' data are simulated. All schemes and cases see the same data and noise.
+    `data` is None: the clients' data are simulated. All schemes see the same data, and all cases of a
+    scheme the same noise.
     """
     seed, horizon, draws = scenario.seed, scenario.schedule.horizon, scenario.training.draws
     schedule = tables["schedule"].select(*KEYS, "target_epsilon", "collection_time")
@@ -32,7 +33,7 @@ def trainer(scenario: "AgeAware", data: None, tables: dict[str, pl.DataFrame]) -
     def train(realization: int) -> pl.DataFrame:
         clients, plan = Clients.of(users_of[realization,].sort("user")), schedule_of[realization,]
         means = sample_means(streams.generator(seed, "data", realization), clients, horizon, draws)
-        noise = streams.generator(seed, "noise", realization).laplace(size=means.shape[:2])
+        noise = streams.generator(*streams.of_noise(scenario), realization).laplace(size=means.shape[:2])
         times, scale = (to_array(plan, name, "case", "user") for name in ("collection_time", "noise_scale_wh"))
         best = clients.share @ final_means(clients, horizon)
         losses = loss_differences(means, noise, clients.share, times, scale, best).mean(axis=0)

@@ -77,8 +77,9 @@ def verdicts(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> Itera
         return
     moved = 2 * scenario.training.clip_norm / divisor[:, heard, None]  # at most, by a record
     yield audit.sensitivity(subject, moves(alone, seen[0].sent, heard[0], generator), moved[0, 0, 0])
-    draws = noise(scenario, [each.sent for each in seen[:2]], heard)
-    yield from audit.noise(subject, draws, multiplier * moved)
+    runs = [0, 1, 0]  # of the streams that a test compares
+    draws = noise(scenario, [seen[run].sent for run in runs], heard)
+    yield from audit.noise(subject, draws, multiplier * moved[runs])
     reading, rounds = outcome["reading"], scenario.training.rounds
     law = partial(sampled.opposite_loss, law_of(alone, scheme, reading, tables), multiplier, rounds)
     scores = canary_scores(alone, scheme, reading, multiplier, seen, generator)
@@ -133,7 +134,7 @@ def moves(scenario: "AnonymousOac", sent: Sent, t: int, generator: np.random.Gen
 
 
 def noise(scenario: "AnonymousOac", sent: list[Sent], rounds: np.ndarray) -> np.ndarray:
-    """What is received in some rounds of runs, of records without a gradient, shape (run, round, coordinate)."""
+    """What is received in some rounds, of records without a gradient, shape (stream, round, coordinate)."""
     width = audit.width(len(sent) * len(rounds))
     start = [tf.zeros([width, 1]), tf.zeros(1)]
     clip_norm, one = tf.constant(scenario.training.clip_norm, tf.float32), tf.zeros([1, width])
@@ -146,8 +147,8 @@ def noise(scenario: "AnonymousOac", sent: list[Sent], rounds: np.ndarray) -> np.
         return tf.map_fn(of_round, tf.constant(rounds, tf.int32), fn_output_signature=tf.float32, parallel_iterations=1)
 
     heard_in = []
-    for run, each in enumerate(sent):
-        key = tf.constant(streams.key(scenario.seed, "noise", run), tf.int64)
+    for stream, each in zip(streams.of_tested_noise(scenario), sent, strict=True):
+        key = tf.constant(streams.key(*stream), tf.int64)
         count = len(each.noise_std)  # one blank record in each round's batch
         blank = Sent.of(np.zeros(count), np.arange(count + 1), each.mean_weight, each.noise_std)
         heard_in.append(heard(blank, key).numpy())
@@ -240,7 +241,7 @@ def canary_scores(
         )
         stated = multiplier * 2 * clip_norm / divisor[heard]
         rate = chances(scenario, scheme, reading, each)[heard]
-        key = tf.constant(streams.key(scenario.seed, "noise", run), tf.int64)
+        key = tf.constant(streams.key(*streams.of_noise(scenario), run), tf.int64)
         told = tf.constant(stated, tf.float32), tf.constant(rate, tf.float32)
         scores.append(play(tf.constant(signs), sent, *told, key).numpy())
     told = np.where(first, scores, np.negative(scores)).astype(float)

@@ -27,8 +27,8 @@ def trainer(
     """A function that trains one realization and returns its test accuracy and loss over the rounds.
 
     A round's update is the sum of the batch's clipped gradients over the table noise's `divisor`, privacy noise and
-    channel noise; in a round without records the server, which cannot know, adds the noise it hears. Start weights,
-    records and noise come from streams of their own, the same for all schemes. A loss that leaves the finite numbers
+    channel noise; in a round without records the server, which cannot know, adds the noise it hears. Start weights
+    and records come from streams of their own, the same for all schemes; noise is each scheme's own. A loss that leaves the finite numbers
     ends a training; the column `status` says so.
     """
     training, seed = scenario.training, scenario.seed
@@ -52,7 +52,7 @@ def trainer(
         measured = history_of(
             [tf.constant(w) for w in glorot_uniform(widths, streams.generator(seed, "weights", realization))],
             sent=sent._replace(rows=tf.gather(tf.constant(np.concatenate(owned), tf.int32), sent.rows)),
-            key=tf.constant(streams.key(seed, "noise", realization), tf.int64),
+            key=tf.constant(streams.key(*streams.of_noise(scenario), realization), tf.int64),
         )
         accuracies, losses, shares = (values.numpy() for values in measured)
         status, batch = "trained" if np.isfinite(losses[-1]) else "diverged", len(sent.rows) / training.rounds

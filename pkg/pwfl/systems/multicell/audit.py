@@ -138,20 +138,20 @@ def moves(scenario: "Multicell", users: Users, generator: np.random.Generator) -
 
 
 def noise(scenario: "Multicell", users: Users) -> np.ndarray:
-    """The noise of the users' message, of records without a gradient, in two realizations.
+    """The noise of the users' message, of records without a gradient, of the streams that a test compares.
 
     Returns
     -------
-    Shape (realization, round, coordinate), of the rounds in which the tested user sends.
+    Shape (stream, round, coordinate), of the rounds in which the tested user sends.
     """
     training, coherence = scenario.training, _coherence(scenario, users)
     rounds = np.flatnonzero(np.repeat(users.scheduled[:, users.target], coherence))
-    width = audit.width(2 * len(rounds))
+    width = audit.width(3 * len(rounds))
     one_each = np.ones_like(users.samples)
     senders = Senders.of(training, users.samples, users.scheduled, users.noise_std)
     few = Senders.of(training, one_each, users.scheduled, users.noise_std)._replace(noise_std=senders.noise_std)
     x = tf.zeros([len(one_each), width])
-    keys = [streams.key(scenario.seed, "noise", run) for run in range(2)]
+    keys = [streams.key(*stream) for stream in streams.of_tested_noise(scenario)]
 
     @tf.function
     def heard(key):
@@ -185,7 +185,7 @@ def canary_scores(scenario: "Multicell", users: Users, generator: np.random.Gene
     width = 1 if training.clipping == "per_user" else min(samples[user], WIDEST)
     runs = min(-(-scenario.audit.canaries // width), RUNS)
     first = audit.coins(generator, runs, width)
-    keys = [streams.key(scenario.seed, "noise", run) for run in range(runs)]
+    keys = [streams.key(*streams.of_noise(scenario), run) for run in range(runs)]
     share, std = in_sums(training, users)
     weight = tf.constant(share / std**2 / np.sqrt(coherence * ((share / std) ** 2).sum()), tf.float32)
     own = tf.constant(np.flatnonzero(scheduled[:, user]), tf.int32)

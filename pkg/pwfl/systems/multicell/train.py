@@ -27,8 +27,8 @@ def trainer(
 ) -> Callable[[int], pl.DataFrame]:
     """A function that trains one realization and returns its test accuracy and loss over the rounds.
 
-    Every realization starts from weights, shares out data and draws noise by streams of its own, the same for all
-    schemes. One where nobody is scheduled keeps its start weights; one without feasible noise, in one of its intervals,
+    Every realization starts from weights and shares out data by streams of its own, the same for all schemes; noise is
+    each scheme's own. One where nobody is scheduled keeps its start weights; one without feasible noise, in one of its intervals,
     is not trained; one whose loss leaves the finite numbers stops there. The column `status` says so.
     """
     training, seed = scenario.training, scenario.seed
@@ -66,7 +66,7 @@ def trainer(
                 y=tf.constant(data.y_train[mine]),
                 senders=senders,
                 step_sizes=tf.constant(steps, tf.float32),
-                key=tf.constant(streams.key(seed, "noise", realization), tf.int64),
+                key=tf.constant(streams.key(*streams.of_noise(scenario), realization), tf.int64),
             )
             accuracies, losses, shares = (values.numpy() for values in evaluated)
             history = list(zip(rounds, *(v.tolist() for v in (accuracies[:, 0], losses, shares)), strict=False))

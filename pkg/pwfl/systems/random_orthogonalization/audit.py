@@ -89,8 +89,8 @@ def moves(
 
 
 def noise(scenario: "RandomOrthogonalization", noise_std: np.ndarray) -> np.ndarray:
-    """The noise of the server's update of every round in two realizations, shape (realization, round, coordinate)."""
-    width = audit.width(2 * len(noise_std))
+    """The noise of the server's update of every round, shape (stream, round, coordinate)."""
+    width = audit.width(3 * len(noise_std))
     nothing, unheard = tf.zeros([1, 1, width]), tf.zeros([1])
     std = tf.constant(noise_std, tf.float32)
 
@@ -102,7 +102,7 @@ def noise(scenario: "RandomOrthogonalization", noise_std: np.ndarray) -> np.ndar
         rounds = tf.range(len(noise_std))
         return tf.map_fn(of_round, rounds, fn_output_signature=tf.float32, parallel_iterations=1)
 
-    keys = [tf.constant(streams.key(scenario.seed, "noise", run), tf.int64) for run in range(2)]
+    keys = [tf.constant(streams.key(*stream), tf.int64) for stream in streams.of_tested_noise(scenario)]
     return np.array([heard(key).numpy() for key in keys], float)
 
 
@@ -126,9 +126,8 @@ def canary_scores(
     """
     training, (rounds, users) = scenario.training, weight.shape
     first = audit.coins(generator, runs, users)
-    batch_keys, noise_keys = (
-        [streams.key(scenario.seed, purpose, run) for run in range(runs)] for purpose in ("batches", "noise")
-    )
+    purposes = (scenario.seed, "batches"), streams.of_noise(scenario)
+    batch_keys, noise_keys = ([streams.key(*purpose, run) for run in range(runs)] for purpose in purposes)
     size = training.batch_size  # samples are alike, so one batch of them is as good as all
     samples = tf.constant(LARGE * training.clip_norm / training.learning_rate * np.eye(users), tf.float32)
     weights, stds = tf.constant(weight, tf.float32), tf.constant(noise_std, tf.float32)

@@ -29,9 +29,9 @@ def trainer(
 ) -> Callable[[int], pl.DataFrame]:
     """A function that trains one realization and returns its accuracy and loss after every round.
 
-    Shares of the data, mini-batches and the server's noise come from streams of their own, the same for all schemes,
-    and for any number of antennas. A training whose loss leaves the finite numbers stops there; the column `status`
-    says so.
+    Shares of the data and mini-batches come from streams of their own, the same for all schemes; the server's noise is
+    each scheme's own. All are the same for any number of antennas. A training whose loss leaves the finite numbers
+    stops there; the column `status` says so.
     """
     training, seed, size = scenario.training, scenario.seed, features.size(scenario)
     dimension = parameter_count([size.features, size.classes])
@@ -50,7 +50,7 @@ def trainer(
             weight=tf.constant(coupling[row] / users, tf.float32),
             noise_std=tf.constant(effective_std[row], tf.float32),
             batch_key=tf.constant(streams.key(seed, "batches", realization), tf.int64),
-            noise_key=tf.constant(streams.key(seed, "noise", realization), tf.int64),
+            noise_key=tf.constant(streams.key(*streams.of_noise(scenario), realization), tf.int64),
         )
         accuracies, loss, norm, clipped, energy = (values.numpy().astype(float) for values in measured)
         rounds = np.arange(len(loss))

@@ -51,28 +51,29 @@ def verdicts(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> Iterat
     if messages is sent and clip_norm is not None:
         for message, norms in moves(scenario, generator).items():
             yield audit.sensitivity(subject, norms, 2 * half[0], message)
-    seen = heard(scenario, messages, plan, rounds, 2, audit.width(2 * len(rounds) * len(std)))
-    scaled = seen / std[:, None]
-    yield from audit.noise(subject, scaled.reshape(2, len(rounds), -1), 1.0)
+    tested = [[streams.key(*stream) for stream in streams.of_tested_noise(scenario, purpose)] for purpose in STREAMS]
+    keys = list(zip(*tested, strict=True))
+    scaled = heard(messages, plan, rounds, keys, audit.width(len(keys) * len(rounds) * len(std))) / std[:, None]
+    yield from audit.noise(subject, scaled.reshape(len(keys), len(rounds), -1), 1.0)
     if len(std) > 1:
         each = np.moveaxis(scaled, 2, 0).reshape(len(std), -1)
         yield audit.correlation(subject, "noise of different messages of a round", each)
     runs = -(-scenario.audit.canaries // WIDTH)
     first = audit.coins(generator, runs, WIDTH)
-    seen = heard(scenario, messages, plan, rounds, runs, WIDTH) + half[:, None] * audit.signs_of(first)[:, None, None]
+    keys = [[streams.key(*streams.of_noise(scenario, purpose), run) for purpose in STREAMS] for run in range(runs)]
+    seen = heard(messages, plan, rounds, keys, WIDTH) + half[:, None] * audit.signs_of(first)[:, None, None]
     weight = half / std**2 / np.sqrt(len(rounds) * ((half / std) ** 2).sum())
     yield from audit.signal(subject, first, np.einsum("rtmc,m->rc", seen, weight))
 
 
-def heard(scenario: "UtilityFair", messages, plan: pl.DataFrame, rounds: range, runs: int, width: int) -> np.ndarray:
+def heard(messages, plan: pl.DataFrame, rounds: range, keys: list, width: int) -> np.ndarray:
     """What observers see of some rounds, of a model or vectors that are zero.
 
     Returns
     -------
-    Shape (run, round, message, coordinate); run r takes the noise of realization r.
+    Shape (run, round, message, coordinate); `keys` has those of each run's noise, by STREAMS.
     """
     std = plan["noise_std"].to_numpy()
-    keys = [[streams.key(scenario.seed, purpose, run) for purpose in STREAMS] for run in range(runs)]
     play = tf.function(messages, reduce_retracing=True)
     zero = tf.zeros([width, 1])
     return np.array([[play(zero, round_noise(plan, std, of_run, t)).numpy() for t in rounds] for of_run in keys], float)

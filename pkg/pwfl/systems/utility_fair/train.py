@@ -36,8 +36,8 @@ def trainer(
 ) -> Callable[[int], pl.DataFrame]:
     """A function that trains one realization and returns each device's rounds, rows of `history`.
 
-    Every realization deals out samples, starts from weights, and draws batches and noise by streams of its own, the
-    same for all schemes. A round in which nobody takes part leaves the model as it is; a training that leaves the
+    Every realization deals out samples, starts from weights and draws batches by streams of its own, the same for all
+    schemes; noise is each scheme's own. A round in which nobody takes part leaves the model as it is; a training that leaves the
     finite numbers ends there. The column `status` says so.
     """
     seed, training, batch = scenario.seed, scenario.training, scenario.device.batch_size
@@ -56,7 +56,7 @@ def trainer(
         owned = partition.deal_out(scenario.data, data.y_train, samples, seed, realization)
         counts = partition.held(data.y_train, owned, size.classes)
         weights = [tf.constant(w) for w in glorot_uniform(widths, streams.generator(seed, "weights", realization))]
-        keys = [streams.key(seed, purpose, realization) for purpose in STREAMS]
+        keys = [streams.key(*streams.of_noise(scenario, purpose), realization) for purpose in STREAMS]
         beta_1, deviation, frames = np.ones(len(samples)), None, []
         air_s, radiated_j = 0.0, 0.0
         last = plans["round"].max()

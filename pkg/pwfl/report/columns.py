@@ -1,0 +1,25 @@
+"""Columns of a report's tables, whatever they are of: the terms of a guarantee, the values of swept parameters."""
+
+import polars as pl
+
+TERMS = ("delta", "unit", "neighbouring_relation", "sampling", "observer", "guarantee")
+
+
+def with_terms(frame: pl.DataFrame, each: pl.DataFrame) -> pl.DataFrame:
+    """A table of schemes; if it has epsilons, with those TERMS that it lacks, from `each` of their realizations."""
+    lacking = [term for term in TERMS if term not in frame.columns]
+    if not lacking or "scheme" not in frame.columns or not any(name.startswith("epsilon") for name in frame.columns):
+        return frame
+    terms = each.group_by("scheme", maintain_order=True).agg(pl.col(lacking).first())
+    return frame.join(terms, on="scheme", how="left", maintain_order="left")
+
+
+def literals(values: dict) -> list[pl.Expr]:
+    """Columns of a point's values; lists as text."""
+    return [pl.lit(str(value) if isinstance(value, list) else value).alias(key) for key, value in values.items()]
+
+
+def placed(frames: dict[str, pl.DataFrame], point) -> dict[str, pl.DataFrame]:
+    """A scenario's tables with columns of its values of what the study sweeps, `Study.place`, in front."""
+    columns = literals(point.values)
+    return {name: frame.select(*columns, pl.all()) for name, frame in frames.items()}
