@@ -28,8 +28,8 @@ def trainer(
 
     A round's update is the sum of the batch's clipped gradients over the table noise's `divisor`, privacy noise and
     channel noise; in a round without records the server, which cannot know, adds the noise it hears. Start weights
-    and records come from streams of their own, the same for all schemes; noise is each scheme's own. A loss that leaves the finite numbers
-    ends a training; the column `status` says so.
+    and records come from streams of their own, the same for all schemes; noise is each scheme's own. A loss that
+    leaves the finite numbers ends a training; the column `status` says so.
     """
     training, seed = scenario.training, scenario.seed
     size = features.size(scenario)

@@ -28,8 +28,8 @@ def trainer(
     """A function that trains one realization and returns its test accuracy and loss over the rounds.
 
     Every realization starts from weights and shares out data by streams of its own, the same for all schemes; noise is
-    each scheme's own. One where nobody is scheduled keeps its start weights; one without feasible noise, in one of its intervals,
-    is not trained; one whose loss leaves the finite numbers stops there. The column `status` says so.
+    each scheme's own. One where nobody is scheduled keeps its start weights; one without feasible noise, in one of its
+    intervals, is not trained; one whose loss leaves the finite numbers stops there. The column `status` says so.
     """
     training, seed = scenario.training, scenario.seed
     size = features.size(scenario)

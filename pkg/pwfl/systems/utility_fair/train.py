@@ -37,8 +37,8 @@ def trainer(
     """A function that trains one realization and returns each device's rounds, rows of `history`.
 
     Every realization deals out samples, starts from weights and draws batches by streams of its own, the same for all
-    schemes; noise is each scheme's own. A round in which nobody takes part leaves the model as it is; a training that leaves the
-    finite numbers ends there. The column `status` says so.
+    schemes; noise is each scheme's own. A round in which nobody takes part leaves the model as it is; a training that
+    leaves the finite numbers ends there. The column `status` says so.
     """
     seed, training, batch = scenario.seed, scenario.training, scenario.device.batch_size
     size = features.size(scenario)
