@@ -193,16 +193,11 @@ def reversed_users(columns, *keys):
     return lambda right: lambda *given: mixed(right(*given))
 
 
-def of_the_noise(right):
-    """`pwfl.streams` for training, with start weights of the stream of the noise."""
-
-    def generator(seed, _, realization):
-        return streams.generator(seed, "noise", realization)
-
-    def key(*arguments):
-        return streams.key(*arguments)
-
-    return SimpleNamespace(generator=generator, key=key)
+def streams_but(**changed):
+    """`pwfl.streams` as it is when it is called, with other functions for some."""
+    names = ("generator", "key", "of_noise", "of_tested_noise")
+    right = {name: lambda *given, name=name: getattr(streams, name)(*given) for name in names}
+    return lambda _: SimpleNamespace(**(right | changed))
 
 
 GUARANTEE, USERS, AUDIT = testing._check_guarantee, testing._check_users, testing._check_audit
@@ -222,9 +217,7 @@ OF_PRIVACY = {  # check, what is changed, how, and what is said
     "no canaries": (AUDIT, "audit.verdicts", without("signal"), "nothing tests the signal"),
     "an audit of another noise": (
         AUDIT, "audit.streams",
-        lambda _: SimpleNamespace(
-            generator=streams.generator, key=lambda seed, purpose, run: streams.key(seed, f"{purpose} alike", run)
-        ),
+        streams_but(key=lambda seed, purpose, run: streams.key(seed, f"{purpose} alike", run)),
         "draws none of the streams that train draws",
     ),
     "a server that sees nothing": (
@@ -240,7 +233,7 @@ OF_PRIVACY = {  # check, what is changed, how, and what is said
         "epsilon_server is guaranteed and counts receiver_std, which no user adds; without, it is",
     ),
     "weights of the noise's stream": (
-        DRAWS, "train.streams", of_the_noise, "train asks for the stream 'noise' of a realization more than once",
+        DRAWS, "train.streams", streams_but(of_noise=lambda scenario: (scenario.seed, "weights")), "train asks for the stream 'weights' of a realization more than once",
     ),
     "leakage of other users": (
         USERS, "account.leakage", reversed_users(["rho", "epsilon"], "realization"),
