@@ -30,4 +30,5 @@ def test_no_draw_is_left_out_and_there_are_no_others(system):
     with testing.loosened(set()) as asked:
         for scheme in model.schemes:
             testing._drawn(model, scheme, given, asked, stages)
-    assert stages == {purpose: stage for stage, purposes in DRAWS[system].items() for purpose in purposes}
+    found = {purpose.partition(" of ")[0]: stage for purpose, stage in stages.items()}  # each scheme has its own noise
+    assert found == {purpose: stage for stage, purposes in DRAWS[system].items() for purpose in purposes}

@@ -26,7 +26,7 @@ EDGES = {
     "fewer users than resource blocks": {"network": {"users": 3}, "radio": {"resource_blocks": 5}, "privacy": {"max_noise_error": 1.0}},
     "one user": {"network": {"users": 1}, "privacy": {"max_noise_error": 1.0}},
     "nobody can be scheduled": {"radio": {"max_power_dbm": -100.0}},
-    "training diverges": {"training": {"learning_rate": 1e12, "clip_norm": 1e6, "hidden_layers": [8] * 9}},
+    "training diverges": {"training": {"learning_rate": 1e20, "clip_norm": 1e6, "hidden_layers": [8] * 9}},
     "users clipped as a whole": {"training": {"clipping": "per_user"}},
     "one round": {"training": {"rounds": 1}},
     "all pairs of schemes": {

@@ -263,7 +263,8 @@ def test_the_stage_adds_the_aggregated_noise():
         "schedule": pl.DataFrame(keys | {"resource_block": [0, 0, 0, 0, None] * 20, "power_w": 0.01, "rate_bps": 1e5}),
         "noise": pl.DataFrame(keys | {"noise_std": [*SIGMAS, 0.0] * 20}),
     }
-    history = stage_of.train(part(resolve(base, {}), "train"), blank, range(20), on_one_channel(frames))["history"]
+    values = part(resolve(base, {}), "train")
+    history = stage_of.train(values, blank, range(20), on_one_channel(frames))["history"]
     losses = history.filter(pl.col("round") == 1)["loss"].to_numpy()
 
     std = math.sqrt(sum((k * sigma / TOTAL) ** 2 for k, sigma in zip(HELD, SIGMAS, strict=True)))
@@ -274,7 +275,7 @@ def test_the_stage_adds_the_aggregated_noise():
         return np.log(np.exp(bias).sum(axis=1)) - bias[:, 1]
 
     noise = [
-        tf.random.stateless_normal([650], seed=tf.constant([streams.key(1, "noise", r), 0], tf.int64))
+        tf.random.stateless_normal([650], seed=tf.constant([streams.key(*streams.of_noise(values), r), 0], tf.int64))
         for r in range(20)
     ]
     bias_noise = np.array([n.numpy()[640:] for n in noise], float)

@@ -335,7 +335,8 @@ def plain_training(found, model, data, scheduler, compared_with):
     weights = [w.astype(float) for w in glorot_uniform(widths, streams.generator(1, "weights", 0))]
     sizes = [w.size for w in weights]
     noise = found["noise"].filter(realization=0).rows(named=True)
-    keys = [streams.key(1, name, 0) for name in ("noise", "gradient_noise", "update_noise")]
+    purposes = ("noise", "gradient_noise", "update_noise")
+    keys = [streams.key(*streams.of_noise(part(model, "train"), name), 0) for name in purposes]
     beta_1, deviation, rows = np.ones(devices), None, []
     for t in range(1, model.training.rounds + 1):
         a = found["schedule"].filter(realization=0, round=t)["unit_power_w"].to_numpy()
