@@ -71,7 +71,7 @@ def studied():
         training = own.get("training", {})
         short = {"training": training | ({"rounds": 3} if "rounds" in training else {})}
         whole = config["base"] | own | short | FEW
-        scenario, tables = run(whole)
+        scenario, tables = run(whole, audited=False)
         contents[name] = {"scenario": resolve(whole, {}).part(None)} | build.summarize(scenario, tables)
     return contents
 
@@ -235,6 +235,7 @@ def test_nothing_of_the_figure_of_all_systems_is_cut_off(studied, chart, tmp_pat
     assert all(f">{row['label']}<" in drawn for row in texts["rows"])
 
 
+@pytest.mark.xdist_group("studied")
 def test_a_study_of_which_nothing_can_be_drawn_has_a_figure_that_says_so(studied):
     chart = systems.tradeoff({"aging": studied["aging"]})
     chart.to_dict(format="vega")
