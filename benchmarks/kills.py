@@ -132,18 +132,18 @@ def flaws(folder: Path, expected: dict[str, bytes], report: set[str]) -> list[st
 
 
 def disturbed(kills: int, root: Path, seed: int = 0) -> tuple[Counter, list[Fault]]:
-    """Kill runs so many times at random moments, and resume them.
+    """Kill runs so many times at random moments, and resume them; a run that ends before its moment does not count.
 
     Returns
     -------
     How often what was killed by which signal, how often a run was complete, and all that went wrong.
     """
-    draw, counts, faults = random.Random(seed), Counter(), []
+    draw, counts, faults, number = random.Random(seed), Counter(), [], 0
     (root / "undisturbed").mkdir()
     expected, report, seconds = undisturbed(root / "undisturbed")
     folder, history = root / "run-0", ()
     folder.mkdir()
-    for number in range(kills + 1):
+    while history or number < kills:
         run, killed = start(folder, *draw.choice(((), ("--rerun-incomplete",)))), False
         if number < kills:
             victim, sent = draw.choice(VICTIMS), draw.choice(SIGNALS)
@@ -151,7 +151,7 @@ def disturbed(kills: int, root: Path, seed: int = 0) -> tuple[Counter, list[Faul
                 run.wait(draw.uniform(0, seconds))
             except subprocess.TimeoutExpired:
                 kill(run, folder, victim, sent)
-                killed = True
+                killed, number = True, number + 1
                 name = f"{victim} {sent.name}"
                 counts[name] += 1
                 history = (*history, name)
@@ -166,7 +166,7 @@ def disturbed(kills: int, root: Path, seed: int = 0) -> tuple[Counter, list[Faul
             counts["complete"] += 1
             faults += [Fault(what, history) for what in flaws(folder, expected, report)]
             shutil.rmtree(folder)
-            folder, history = root / f"run-{number + 1}", ()
+            folder, history = root / f"run-{counts['complete']}", ()
             folder.mkdir()
         elif not killed:
             faults.append(Fault("does not end without error when it is resumed", history))

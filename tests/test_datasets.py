@@ -63,10 +63,11 @@ def test_the_idx_files_of_a_folder_are_known(folder):
 
 
 @pytest.mark.skipif(not ORIGINALS.is_dir(), reason="the original IDX files are not here")
-@pytest.mark.parametrize(("dataset", "until"), [("mnist", ()), ("fashion_mnist", ("--until", "dataset"))])
+@pytest.mark.parametrize(("dataset", "until"), [("mnist", ("--until", "train")), ("fashion_mnist", ("--until", "dataset"))])
 def test_the_workflow_learns_from_a_folder_of_idx_files(dataset, until, tmp_path):
     base = {
-        "realizations": 1, "training_realizations": 1, "shards": {"optimization": 1}, "audit": {"canaries": 10},
+        "realizations": 1, "training_realizations": 1, "shards": {"optimization": 1},
+        "schemes": [{"name": "RndSched", "scheduler": "random", "noise": "random"}],
         "data": {"dataset": dataset, "folder": str(ORIGINALS / dataset)}, "training": {"hidden_layers": [], "rounds": 1},
     }  # fmt: skip
     result = snakemake(tmp_path, {"study": "idx", "base": base, "scenarios": {"one": {}}}, "--cores", "2", *until)
