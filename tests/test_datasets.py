@@ -63,7 +63,9 @@ def test_the_idx_files_of_a_folder_are_known(folder):
 
 
 @pytest.mark.skipif(not ORIGINALS.is_dir(), reason="the original IDX files are not here")
-@pytest.mark.parametrize(("dataset", "until"), [("mnist", ("--until", "train")), ("fashion_mnist", ("--until", "dataset"))])
+@pytest.mark.parametrize(
+    ("dataset", "until"), [("mnist", ("--until", "train")), ("fashion_mnist", ("--until", "dataset"))]
+)
 def test_the_workflow_learns_from_a_folder_of_idx_files(dataset, until, tmp_path):
     base = {
         "realizations": 1, "training_realizations": 1, "shards": {"optimization": 1},

@@ -292,6 +292,7 @@ def test_the_example_adds_paths_up_and_takes_time_steps_for_realizations(tmp_pat
         assert (x, y) == tuple(positions[user, :2])
 
 
+@pytest.mark.slow
 def test_the_example_runs_in_the_workflow_as_in_simulate(tmp_path, monkeypatch):
     config = yaml.safe_load((EXAMPLE / "study.yaml").read_text())
     config["base"] |= {"training_realizations": 1, "schemes": OPTIMAL, "audit": {"canaries": 50}}

@@ -182,6 +182,7 @@ def test_shard_sizes_and_cores_do_not_change_a_bit(finished, tmp_path):
         assert pl.read_parquet(tmp_path / path).equals(pl.read_parquet(finished / path)), table
 
 
+@pytest.mark.slow
 def test_jobs_get_along_with_declared_files_in_a_storage(finished, tmp_path):
     conftest.need("rsync")
     storage = tmp_path / "storage"
