@@ -11,7 +11,7 @@ from scipy import stats
 import stage_of
 from pipeline import part
 from pwfl import scenario, streams
-from pwfl.learning import autodiff, engine
+from pwfl.learning import adversarial, autodiff, engine, network
 from pwfl.privacy import audit
 from pwfl.privacy.gaussian import exact_epsilon
 from pwfl.scenario.values import replaced
@@ -509,3 +509,16 @@ def test_a_law_that_is_off_by_more_than_its_grain_is_seen():
     counts = generator.binomial(20, 0.3, 10_000)
     assert audit.distribution(SUBJECT, "", counts, stats.binom(20, 0.3).cdf, 0.5).status == "consistent"
     assert audit.distribution(SUBJECT, "", counts, stats.binom(20, 0.33).cdf, 0.5).status == "violated"
+
+
+def test_records_turn_a_gradient_around_in_layers_so_narrow_that_all_their_units_may_be_silent():
+    shapes = [(6, 2), (2,), (2, 1), (1,), (1, 3), (3,)]
+    for seed in range(50):
+        generator = np.random.default_rng(seed)
+        for case in adversarial.opposed(network.logits, shapes, 6, 1.0, generator):
+            inputs, deltas = network.backward([tf.constant(w) for w in case.weights], case.x, case.y)
+            kernel_gradients = [np.einsum("ni,no->nio", a, d) for a, d in zip(inputs, deltas, strict=True)]
+            one, other = (np.concatenate([g[n].ravel() for g in kernel_gradients]) for n in range(2))
+            assert one @ other < -0.99 * np.linalg.norm(one) * np.linalg.norm(other)
+    with pytest.raises(ValueError, match="none has outputs that differ"):
+        list(adversarial.opposed(network.logits, [(6, 1), (1,)], 6, 1.0, np.random.default_rng(0)))

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 SCALE = 0.9  # of the second record, over the first
 SURE = 1e3  # distance of outputs of which one twentieth makes a softmax 0 or 1 in float32
+DRAWS = 1000  # of weights, at most, until outputs differ
 STRESS = 100.0  # a layer's weights are divided by this for its gradient to be most of it
 
 
@@ -38,10 +39,20 @@ def opposed(
         Of kernels and biases in turn.
     clip_norm
         Which the gradients are to exceed.
+
+    Raises
+    ------
+    ValueError
+        If outputs are alike whatever the weights.
     """
-    x = generator.standard_normal((1, features))
-    x = (1.5 * clip_norm / np.linalg.norm(x) * x).astype(np.float32)
-    kernels = [generator.standard_normal(shape) / np.sqrt(np.prod(shape[:-1])) for shape in shapes[::2]]
+    for _ in range(DRAWS):
+        x = generator.standard_normal((1, features))
+        x = (1.5 * clip_norm / np.linalg.norm(x) * x).astype(np.float32)
+        kernels = [generator.standard_normal(shape) / np.sqrt(np.prod(shape[:-1])) for shape in shapes[::2]]
+        if np.ptp(_logits(logits, kernels, shapes, x)) > 0:  # in a narrow layer, all ReLUs may give 0
+            break
+    else:
+        raise ValueError(f"of {DRAWS} networks of layers {shapes}, none has outputs that differ: nothing to test with")
     layers = len(kernels)
     for layer in range(layers):
         scaled = [
