@@ -2,10 +2,10 @@
 
 from unittest import mock
 
-from pwfl import testing
 from pwfl.learning import features
 from pwfl.scenario.values import Values, plain, replaced
 from pwfl.stages import GRAPH
+from pwfl.testing import tiny
 from pwfl.work.stage import Task
 from pwfl.workflow import execution, plan
 
@@ -48,7 +48,7 @@ def audit(values, found):
 
 def data_of(model):
     """What a scenario trains on."""
-    return features.training_data(model.of_stage("train"), testing._given(model))
+    return features.training_data(model.of_stage("train"), tiny.given(model))
 
 
 def addresses(model):

@@ -14,6 +14,7 @@ from pwfl import streams, testing
 from pwfl.scenario import resolve
 from pwfl.systems import registry
 from pwfl.systems.age_aware import account, noise, report, schedule
+from pwfl.testing import audited, declared, draws, repeated, reported, stated, tiny
 
 RERUNS = ROOT / "tests" / "reruns"
 
@@ -82,7 +83,7 @@ def drawing_twice(purpose: str):
     return lambda made, *_: (streams.uniforms(1, purpose, range(2), (1,)), made)[1]
 
 
-SHARDS, DRAWS, ACCOUNTING = testing._check_shards, testing._check_draws, testing._check_accounting
+SHARDS, DRAWS, ACCOUNTING = repeated.check_shards, draws.check_draws, stated.check_accounting
 FAULTS = {  # check, module, its table, and the table with a fault, of the tables that the stage makes and reads
     "mixes realizations": (
         SHARDS, noise, "noise", lambda made, read: made.with_columns(pl.col("noise_scale_wh") * read["schedule"].height),
@@ -129,13 +130,13 @@ def test_a_table_that_the_catalog_does_not_let_a_stage_read_is_named(aging, monk
     catalog = registry.system("age_aware").catalog
     monkeypatch.setattr("pwfl.systems.age_aware.catalog.CATALOG", replace(catalog, reads={"noise": ("users",)}))
     with pytest.raises(KeyError, match="stage noise uses the table 'schedule', which it is not handed"):
-        testing._check_shards(aging, {})
+        repeated.check_shards(aging, {})
 
 
 def test_a_stage_that_imports_another_one_is_found(aging, monkeypatch):
-    monkeypatch.setattr(testing.fingerprint, "imports", lambda module: {module, "pwfl.systems.age_aware.train"})
+    monkeypatch.setattr(declared.fingerprint, "imports", lambda module: {module, "pwfl.systems.age_aware.train"})
     with pytest.raises(testing.CheckError, match=r"age_aware.channel imports pwfl.systems.age_aware.train: what two"):
-        testing._check_modules(aging, {})
+        declared.check_modules(aging, {})
 
 
 def test_a_delta_that_is_not_followed_is_found(monkeypatch):
@@ -144,14 +145,14 @@ def test_a_delta_that_is_not_followed_is_found(monkeypatch):
     model, original = scenario("multicell"), account.exact_epsilon
     monkeypatch.setattr(account, "exact_epsilon", lambda rho, delta: original(rho, 1e-5))
     with pytest.raises(testing.CheckError, match="epsilon_exact does not grow as delta falls"):
-        testing._check_accounting(model, testing._given(model))
+        stated.check_accounting(model, tiny.given(model))
 
 
 def test_a_report_that_differs_from_the_catalog_is_found(aging, monkeypatch):
     original = report.summarize
     monkeypatch.setattr(report, "summarize", lambda *arguments: {"more": pl.DataFrame()} | original(*arguments))
     with pytest.raises(testing.CheckError, match=r"summarize lacks nothing, the catalog lacks \['more'\]"):
-        testing._check_report(aging, {})
+        reported.check_report(aging, {})
 
 
 # Faults in what the example states of its privacy, in how it trains and in how it audits.
@@ -200,7 +201,7 @@ def streams_but(**changed):
     return lambda _: SimpleNamespace(**(right | changed))
 
 
-GUARANTEE, USERS, AUDIT = testing._check_guarantee, testing._check_users, testing._check_audit
+GUARANTEE, USERS, AUDIT = stated.check_guarantee, stated.check_users, audited.check_audit
 OF_PRIVACY = {  # check, what is changed, how, and what is said
     "epsilon 10 % low": (
         AUDIT, "account.exact_epsilon", lambda right: lambda *a: 0.9 * right(*a),
@@ -251,15 +252,15 @@ def test_a_fault_of_privacy_is_found(example, fault):
     (model, patch), (check, place, change, message) = example, OF_PRIVACY[fault]
     patch(place, change)
     with pytest.raises(testing.CheckError, match=message):
-        check(model, testing._given(model))
+        check(model, tiny.given(model))
 
 
 def test_an_audit_that_sees_too_little_is_told_what_it_takes(example, monkeypatch):
     model, _ = example
-    monkeypatch.setattr(testing, "MOST_CANARIES", 100)
+    monkeypatch.setattr(audited, "MOST_CANARIES", 100)
     few = model.model_copy(update={"audit": model.audit.model_copy(update={"canaries": 20})})
     with pytest.raises(testing.CheckError, match=r"stated 10% low, it takes some .* canaries to: let `tiny`"):
-        AUDIT(few, testing._given(few))
+        AUDIT(few, tiny.given(few))
 
 
 def test_all_steps_are_taken_and_all_faults_told_at_the_end(monkeypatch, capsys):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pwfl import testing
 from pwfl.scenario import resolve
 from pwfl.systems import registry
+from pwfl.testing import draws, tiny
 
 # Purposes of the streams by stage, without numbers of rounds, users and attempts.
 DRAWS = {
@@ -24,11 +24,11 @@ DRAWS = {
 
 @pytest.mark.parametrize("system", DRAWS)
 def test_no_draw_is_left_out_and_there_are_no_others(system):
-    tiny = registry.system(system).catalog.tiny | {"system": system, "realizations": 2, "training_realizations": 2}
-    model, stages = resolve(tiny, {}), {}
-    given = testing._given(model)
-    with testing.loosened(set()) as asked:
+    config = registry.system(system).catalog.tiny | {"system": system, "realizations": 2, "training_realizations": 2}
+    model, stages = resolve(config, {}), {}
+    given = tiny.given(model)
+    with draws.loosened(set()) as asked:
         for scheme in model.schemes:
-            testing._drawn(model, scheme, given, asked, stages)
+            draws.drawn(model, scheme, given, asked, stages)
     found = {purpose.partition(" of ")[0]: stage for purpose, stage in stages.items()}  # each scheme has its own noise
     assert found == {purpose: stage for stage, purposes in DRAWS[system].items() for purpose in purposes}

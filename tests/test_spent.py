@@ -11,6 +11,7 @@ from pwfl.report import results
 from pwfl.scenario import resolve
 from pwfl.stages import REPORT
 from pwfl.systems import registry
+from pwfl.testing import repeated, tiny
 
 ROUNDS = {"multicell": [0, 1, 2, 4, 5], "anonymous_oac": [0, 1, 2, 4, 5], "utility_fair": [1, 2, 3, 4, 5]}
 SECONDS, JOULES = "air_seconds_so_far", "transmit_energy_j_so_far"
@@ -18,11 +19,11 @@ SECONDS, JOULES = "air_seconds_so_far", "transmit_energy_j_so_far"
 
 def trained(system: str, scheduler: str, noise: str, **changes):
     """The scenario and all tables but the audit's of a tiny scenario with one scheme, trained for 5 rounds."""
-    tiny = registry.system(system).catalog.tiny | {"system": system, "realizations": 2, "training_realizations": 2}
-    tiny["training"] = tiny["training"] | {"rounds": 5, "evaluate_every": 2}
+    config = registry.system(system).catalog.tiny | {"system": system, "realizations": 2, "training_realizations": 2}
+    config["training"] = config["training"] | {"rounds": 5, "evaluate_every": 2}
     if system == "random_orthogonalization":
-        del tiny["training"]["evaluate_every"]
-    model = resolve(tiny | {"schemes": [{"name": "only", "scheduler": scheduler, "noise": noise}]}, changes)
+        del config["training"]["evaluate_every"]
+    model = resolve(config | {"schemes": [{"name": "only", "scheduler": scheduler, "noise": noise}]}, changes)
     ((_, found),) = stages(model)
     history = stage_of.train(part(model, "train"), digits(), range(2), found)
     return model, found | finished(history, model)
@@ -149,12 +150,12 @@ def test_age_aware_has_no_radio_model():
 def test_a_history_that_does_not_end_at_the_outcome_is_found(monkeypatch):
     from pwfl.systems.multicell import train
 
-    tiny = registry.system("multicell").catalog.tiny | {"system": "multicell", "realizations": 3}
-    model, original = resolve(tiny | {"training_realizations": 2}, {}), train.interval_costs
+    config = registry.system("multicell").catalog.tiny | {"system": "multicell", "realizations": 3}
+    model, original = resolve(config | {"training_realizations": 2}, {}), train.interval_costs
     late = {"air_seconds": pl.col("air_seconds") * 1.01}
     monkeypatch.setattr(train, "interval_costs", lambda *given: original(*given).with_columns(**late))
     with pytest.raises(testing.CheckError, match=r"history's air_seconds_so_far is .* outcome's air_seconds is"):
-        testing._check_shards(model, testing._given(model))
+        repeated.check_shards(model, tiny.given(model))
 
 
 # Accuracy over what is spent.

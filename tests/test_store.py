@@ -227,3 +227,13 @@ def test_prune_says_what_is_wrong_with_a_config(tmp_path, monkeypatch, capsys):
     (tmp_path / "store").mkdir()
     assert prune.main(["c.yaml"]) == 1
     assert "scenarios.a.rounds: unknown key" in capsys.readouterr().err
+
+
+def test_an_address_follows_content_whatever_its_order_and_addresses_come_back_from_their_file(tmp_path):
+    description = {"stage": "noise", "parameters": {"a": 1, "b": [2.0, None]}}
+    backwards = {"parameters": {"b": [2.0, None], "a": 1}, "stage": "noise"}
+    assert store.digest(description) == store.digest(backwards)
+    assert store.digest(description) != store.digest(description | {"parameters": {"a": 1, "b": [None, 2.0]}})
+    path = tmp_path / "addresses.csv"
+    store.write_addresses([["one, two", "noise", "0a", "store/noise/0a"], ["three", "train", "0b", "x"]], str(path))
+    assert store.read_addresses(path.read_bytes()) == {"one, two": {"noise": "0a"}, "three": {"train": "0b"}}

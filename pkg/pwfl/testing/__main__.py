@@ -1,0 +1,6 @@
+"""`python -m pwfl.testing NAME`."""
+
+from pwfl.entrance import command
+from pwfl.testing import main
+
+command(main)

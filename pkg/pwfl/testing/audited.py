@@ -1,0 +1,96 @@
+"""Audits test all that an epsilon rests on, and would see one that is too low."""
+
+import numpy as np
+import polars as pl
+
+from pwfl.privacy import audit
+from pwfl.scenario.common import Scenario
+from pwfl.stages import AUDIT
+from pwfl.testing import tiny
+from pwfl.testing.draws import loosened
+from pwfl.testing.tiny import CheckError
+from pwfl.work.stage import Tables
+from pwfl.workflow import execution
+
+LOW = 0.1  # an audit has to see an epsilon that is so much too low
+NOISE_SEEN, LAW_SEEN = 0.02, 0.15  # faults of the noise, and of the law of privacy losses, that it has to see
+MOST_CANARIES = 50_000
+SIGNAL, DEVIATION, LARGEST = "signal of canaries", "deviation of the noise", "largest privacy loss"  # tests of an audit
+
+
+def check_audit(model: Scenario, given: dict) -> None:
+    """The audit tests all that a stated epsilon rests on, finds it as stated, and would see an epsilon 10 % low."""
+    audited = []
+    for scheme in model.schemes:
+        made = tiny.untrained(model, scheme, given)
+        with loosened(None) as asked:
+            tiny.made(model, scheme, given | made, range(1), ["train"])
+        purposes, worst = {draw.purpose for draw in asked}, audit.worst(made["outcome"])
+        frame = _audit(model, scheme, made, purposes)
+        if worst["epsilon_exact"] is not None and np.isfinite(worst["epsilon_exact"]):
+            audited.append((worst["epsilon_exact"], scheme, made, purposes, frame))
+    if not audited:
+        raise CheckError(
+            "`tiny` of the catalog states no finite epsilon: let it add some noise, that an audit can test"
+        )
+    _, scheme, made, purposes, frame = max(audited, key=lambda each: each[0])
+    for again in (True, False):
+        lacking = {test: draws for test, draws in _lacking(frame).items() if draws}
+        if not lacking:
+            return
+        (test, draws), *_ = lacking.items()
+        if not again or draws > MOST_CANARIES:
+            raise CheckError(
+                f"{scheme.name}: audit: its {test!r} does not see an epsilon that is stated {LOW:.0%} low, it takes "
+                f"some {draws:,} canaries to: let `tiny` of the catalog add less noise, or let verdicts follow "
+                "`audit.canaries`"
+            )
+        more = model.model_copy(update={"audit": model.audit.model_copy(update={"canaries": max(lacking.values())})})
+        frame = _audit(more, scheme, made, purposes)
+
+
+def _audit(model: Scenario, scheme, made: Tables, of_training: set[str]) -> pl.DataFrame:
+    """The verdicts on the observer of whom the worst epsilon of the tables is stated; all have to be as they should."""
+    with loosened(None) as asked:
+        frame = execution.audit(model.model_copy(update={"schemes": [scheme]}).of_stage(AUDIT), made)
+    worst = audit.worst(made["outcome"])
+    epsilon, delta = worst["epsilon_exact"], worst["delta"]
+    for row in frame.filter(status="violated").iter_rows(named=True):
+        raise CheckError(
+            f"{scheme.name}: audit: {row['test']} of {row['observer']} is {row['measured']:g}, has to be "
+            f"{row['low']:g} to {row['high']:g}: what trains is not what account states; correct the one that is wrong"
+        )
+    if epsilon is None or not np.isfinite(epsilon):
+        return frame
+    same = (pl.col("epsilon") - epsilon).abs() <= tiny.RELATIVE * epsilon
+    frame = frame.filter(same, pl.col("delta") == delta, status="consistent")
+    tests = frame["test"].to_list()
+    wanted = {"noise": [DEVIATION], "signal": [SIGNAL, audit.LOSS]}
+    if worst["guaranteed"]:
+        wanted |= {"sensitivity": ["sensitivity"], "epsilon itself": [SIGNAL, LARGEST]}
+    for what, names in wanted.items():
+        if not any(test.startswith(name) for test in tests for name in names):
+            raise CheckError(
+                f"{scheme.name}: audit: nothing tests the {what} of an observer of whom epsilon {epsilon:g} is stated: "
+                f"yield the verdict {' or '.join(map(repr, names))} (`pwfl.privacy.audit`) of that epsilon and delta"
+            )
+    if not {draw.purpose for draw in asked} & of_training:
+        raise CheckError(
+            f"{scheme.name}: audit: draws none of the streams that train draws ({', '.join(sorted(of_training))}): "
+            "run the code that trains, with its noise"
+        )
+    return frame
+
+
+def _lacking(frame: pl.DataFrame) -> dict[str, int]:
+    """The tests that do not see an epsilon that is LOW too low, and how many canaries they take to; 0: they do."""
+    found = {}
+    for row in frame.iter_rows(named=True):
+        test, seen, wanted = row["test"], row["detectable"], np.inf
+        if test == SIGNAL:
+            low, stated = (audit.Subject(0, "", row["delta"], row["epsilon"] / share).mu for share in (1.0, 1.0 - LOW))
+            wanted = stated / low - 1
+        elif test in (DEVIATION, audit.LOSS):
+            wanted = {DEVIATION: NOISE_SEEN, audit.LOSS: LAW_SEEN}[test]
+        found[test] = 0 if seen <= wanted else int(1.1 * row["draws"] * (seen / wanted) ** 2)
+    return found

@@ -1,0 +1,114 @@
+"""What a system declares: modules, catalog, and which stages read which parameter."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import get_args, get_origin
+
+import polars as pl
+from annotated_types import Ge, Gt, Le, Lt
+
+from pwfl.runtime import fingerprint
+from pwfl.scenario import ScenarioError, parameters, resolve
+from pwfl.scenario.common import Scenario
+from pwfl.stages import AUDIT, GRAPH, MAKER, REPORT, STAGES
+from pwfl.systems import registry
+from pwfl.testing.tiny import CheckError
+from pwfl.workflow import execution, plan
+
+PARTS = (*STAGES, AUDIT)  # modules that no other one of them imports
+
+
+def check_modules(model: Scenario, given: dict) -> None:
+    """All modules are there, no stage imports another one, and numbers are bounded on both sides."""
+    system = registry.system(model.system)
+    with execution.quiet_tensorflow():
+        for module in ("catalog", "tables", *PARTS, REPORT, "claims"):
+            system.part(module)
+    others = {f"{system.package}.{stage}" for stage in PARTS}
+    for stage in PARTS:
+        own = f"{system.package}.{stage}"
+        if foreign := fingerprint.imports(own) & (others - {own}):
+            raise CheckError(
+                f"{own} imports {', '.join(sorted(foreign))}: what two stages share is a module of its own, or an edit "
+                "of one re-runs both"
+            )
+    for path, field in parameters(type(model)):
+        if get_origin(field.annotation) is list:
+            continue  # its items' bounds are the items' own
+        kinds = {kind for kind in (field.annotation, *get_args(field.annotation)) if kind in (int, float)}
+        signs = {type(bound) for bound in field.metadata}
+        if kinds and not (signs & {Ge, Gt} and signs & {Le, Lt}):
+            raise CheckError(f"{'.'.join(path)}: has no bounds on both sides (`ge`, `gt`, `le`, `lt`)")
+
+
+def check_catalog(model: Scenario, given: dict) -> None:
+    """Each figure of the catalog has a caption and is drawn, and no claim is made of a study without scenarios."""
+    system = registry.system(model.system)
+    catalog, folder, report = system.catalog, system.folder, system.part("report")
+    for figure in (*catalog.figures, *catalog.comparison_figures):
+        if not (folder / "captions" / f"{figure}.rst").is_file():
+            raise CheckError(f"figure {figure}: has no caption {folder.name}/captions/{figure}.rst")
+    for name, figures in (("FIGURES", catalog.figures), ("COMPARISON_FIGURES", catalog.comparison_figures)):
+        if differing := set(getattr(report, name, {})) ^ set(figures):
+            raise CheckError(f"{name} of report and the catalog's figures differ: {', '.join(sorted(differing))}")
+    if rows := system.part("claims").claims({}).height:
+        raise CheckError(f"claims: {rows} of a study without scenarios; measure what is there alone")
+
+
+def reruns(model: Scenario, fields: list | None = None) -> pl.DataFrame:
+    """Which stages compute anew when a parameter changes, by changing each (None: all); see `check_system`."""
+    before, rows = _stages_by_address(model), []
+    for path, field in parameters(type(model)) if fields is None else fields:
+        if path != ("system",):
+            value, other = _changed(model, path, field.annotation)
+            after = _stages_by_address(other)
+            moved = [stage for stage in after if before.get(stage, set()) != after[stage]]
+            rows.append((".".join(path), str(value), " ".join(moved)))
+    return pl.DataFrame(rows, schema=dict.fromkeys(["parameter", "changed_to", "stages"], pl.String), orient="row")
+
+
+def _stages_by_address(model: Scenario) -> dict[str, set[str]]:
+    """The addresses of each stage, and of each variant of one, in a scenario; the report's, too."""
+    found: dict[str, set[str]] = {}
+    for route in plan.routes(model).values():
+        for stage, description in route.items():
+            name = f"{stage}/{description['variant']}" if GRAPH[stage].variant else stage
+            found.setdefault(name, set()).add(description["address"])
+    read = {MAKER[table] for table in registry.reads(model.system, AUDIT)}
+    audited = [sorted(addresses) for name, addresses in found.items() if name.partition("/")[0] in read]
+    return found | {AUDIT: {f"{model.of_stage(AUDIT)} {audited}"}, REPORT: {str(model.of_stage(REPORT))}}
+
+
+def _changed(model: Scenario, path: tuple[str, ...], annotation) -> tuple[object, Scenario]:
+    """Another value of a parameter, and the scenario with it; the first that the model takes."""
+    section = changed = model.model_dump()
+    for key in path[:-1]:
+        section = section[key]
+    old = section[path[-1]]
+    for value in _others(old, annotation):
+        section[path[-1]] = value
+        with suppress(ScenarioError):
+            if value != old:
+                return value, resolve(changed, {})
+    raise CheckError(f"{'.'.join(path)}: no other value was found that the tiny scenario may have")
+
+
+def _others(value, annotation) -> Iterator:
+    """Values near a parameter's, for the first that is valid; the value itself may be among them."""
+    yield from (choice for choice in get_args(annotation) if isinstance(choice, str))
+    match value:
+        case bool():
+            yield not value
+        case int() | float():
+            kind = type(value)
+            yield from (kind(value * factor) for factor in (1.1, 0.9, 1.5, 0.5, 2.0))
+            yield from (value + 1, value - 1, kind(0), kind(1), value + kind(0.001))
+        case str():
+            yield f"{value}2"
+        case []:
+            yield from ([1], [1.0], [0.5], [3, 3, 3])
+        case [*others, last]:
+            yield others
+            yield from ([*others, other] for other in _others(last, None))
+        case None:
+            yield from (0.5, 1, 1000, __file__)  # a file that there is, as addresses may depend on its content

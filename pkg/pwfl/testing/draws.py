@@ -1,0 +1,113 @@
+"""Random draws are of one use each, follow seed and realization, and nothing else is random."""
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+from unittest import mock
+
+import numpy as np
+
+from pwfl import streams
+from pwfl.learning import partition
+from pwfl.scenario.common import Scenario
+from pwfl.testing import tiny
+from pwfl.testing.tiny import CheckError
+from pwfl.work.stage import Tables
+
+DRAWING = ("channel", "schedule", "noise", "train")  # stages whose draws are a realization's own
+
+
+def check_draws(model: Scenario, given: dict) -> None:
+    """Every draw is of one stage, follows seed and realization, and matters; nothing else is random."""
+    reseeded = model.model_copy(update={"seed": model.seed + 1})
+    for scheme in model.schemes:
+        purposes: dict[str, str] = {}
+        with loosened(set()) as asked:
+            fixed = drawn(model, scheme, given, asked, purposes)
+        for stage, made in fixed.items():
+            if differing := tiny.differing(tiny.of(made, 0), tiny.of(made, 1)):
+                raise CheckError(
+                    f"{scheme.name}: table {differing[0]} of {stage} differs from realization to realization though "
+                    "all of `streams` was held fixed: draw by `pwfl.streams` alone"
+                )
+        inputs = given | {name: frame for made in fixed.values() for name, frame in made.items()}
+        for purpose, stage in purposes.items():
+            with loosened({purpose}):
+                made, other = (
+                    tiny.made(each, scheme, inputs, range(tiny.TRAINED), [stage]) for each in (model, reseeded)
+                )
+            first = tiny.of(made, 0)
+            for what, changed in (("realization", tiny.of(made, 1)), ("seed", tiny.of(other, 0))):
+                if not tiny.differing(first, changed):
+                    raise CheckError(
+                        f"{scheme.name}: the draw {purpose!r} changes nothing of {stage} from {what} to {what}: it "
+                        f"does not follow the {what}, or what is drawn is not used"
+                    )
+
+
+class Draw(NamedTuple):
+    """What `pwfl.streams` was asked for, and by which module."""
+
+    purpose: str
+    realizations: range
+    caller: str
+
+    @property
+    def kind(self) -> str:
+        """The purpose, without numbers after a slash (of rounds, say)."""
+        return re.sub(r"/\d+", "", self.purpose)
+
+
+def drawn(model: Scenario, scheme, given: dict, asked: list[Draw], purposes: dict[str, str]) -> dict[str, Tables]:
+    """The tables of each stage that draws; `purposes` learns which stage draws for which purpose."""
+    found = {}
+    for stage, made in tiny.each(model, scheme, given, range(tiny.TRAINED), DRAWING):
+        found[stage] = made
+        _check_apart(f"{scheme.name}: {stage}", asked)
+        for purpose in sorted({draw.kind for draw in asked}):
+            if purposes.setdefault(purpose, stage) != stage:
+                raise CheckError(
+                    f"{scheme.name}: {purposes[purpose]} and {stage} both draw for {purpose!r}: these are the same "
+                    "numbers, so what they are used for is not independent; take another purpose"
+                )
+        asked.clear()
+    return found
+
+
+def _check_apart(stage: str, asked: list[Draw]) -> None:
+    """No stream is asked for twice, other than for dealing records out, which `holdings` does once more."""
+    streams_of = [
+        (draw.purpose, realization)
+        for draw in asked
+        if draw.caller != partition.__name__
+        for realization in draw.realizations
+    ]
+    if twice := {purpose for purpose, realization in streams_of if streams_of.count((purpose, realization)) > 1}:
+        raise CheckError(
+            f"{stage} asks for the stream {min(twice)!r} of a realization more than once: what is drawn of it (start "
+            "weights and noise, say) is made of the same numbers; take a purpose for each use"
+        )
+
+
+@contextmanager
+def loosened(loose: set[str] | None) -> Iterator[list[Draw]]:
+    """All draws held fixed but those of some purposes (`Draw.kind`), None: of all; yields what is asked for."""
+    asked: list[Draw] = []
+
+    def held(draw: Callable) -> Callable:
+        def drawn(seed, purpose, which, *shape):
+            block = which if isinstance(which, range) else range(which, which + 1)
+            asked.append(Draw(purpose, block, sys._getframe(1).f_globals["__name__"]))
+            if loose is None or asked[-1].kind in loose:
+                return draw(seed, purpose, which, *shape)
+            if isinstance(which, range):
+                return np.repeat(draw(1, purpose, range(1), *shape), len(which), axis=0)
+            return draw(1, purpose, 0)
+
+        return drawn
+
+    draws = ("uniforms", "generator", "key")
+    with mock.patch.multiple(streams, **{name: held(getattr(streams, name)) for name in draws}):
+        yield asked

@@ -1,0 +1,54 @@
+"""Tables are the same whenever, and in whichever shards and order of rows, they are made."""
+
+import polars as pl
+
+from pwfl.scenario.common import Scenario
+from pwfl.testing import tiny
+from pwfl.testing.tiny import CheckError
+from pwfl.work.stage import Tables
+
+
+def check_shards(model: Scenario, given: dict) -> None:
+    """The same bits when run twice, for any shard, and any order of the rows that stages are given."""
+
+    def shuffled(made):
+        return made.sample(fraction=1.0, shuffle=True, seed=1) if isinstance(made, pl.DataFrame) else made
+
+    everything = range(tiny.REALIZATIONS)
+    for scheme in model.schemes:
+        whole = tiny.made(model, scheme, given, everything)
+        if (trained := set(whole["history"]["realization"])) != set(range(tiny.TRAINED)):
+            raise CheckError(f"{scheme.name}: history is of realizations {trained}, must be of 0 to {tiny.TRAINED - 1}")
+        mixed = tiny.made(model, scheme, given, everything, mix=shuffled)
+        if tiny.differing(whole, mixed):
+            again = tiny.made(model, scheme, given, everything)
+            _check_same(whole, again, f"{scheme.name}: run twice, it differs; draw by `pwfl.streams` alone")
+        _check_same(whole, mixed, f"{scheme.name}: depends on the order of the rows that a stage is handed")
+        _check_spent(scheme, whole)
+        for realization in everything:
+            alone = tiny.made(model, scheme, given, range(realization, realization + 1))
+            own = {name: whole[name].filter(realization=realization) for name in alone}
+            _check_same(own, alone, f"{scheme.name}: realization {realization} depends on the others of its shard")
+
+
+def _check_spent(scheme, made: Tables) -> None:
+    """After its last round, a training has spent what the outcome says."""
+    history, outcome = made["history"], made["outcome"]
+    if "round" not in history.columns:
+        return
+    costs = ("air_seconds", "transmit_energy_j")
+    last = history.join(outcome.select("realization", "rounds", *costs), on="realization")
+    last = last.filter(pl.col("round") == pl.col("rounds"))
+    for cost in costs:
+        after, stated = pl.col(f"{cost}_so_far"), pl.col(cost)
+        off = last.filter((after - stated).abs() > tiny.RELATIVE * stated)
+        for realization, spent, said in off.select("realization", after, stated).iter_rows():
+            raise CheckError(
+                f"{scheme.name}: realization {realization}: history's {cost}_so_far is {spent:g} after the last round, "
+                f"outcome's {cost} is {said:g}"
+            )
+
+
+def _check_same(expected: Tables, made: Tables, what: str) -> None:
+    if differing := tiny.differing(expected, made):
+        raise CheckError(f"{what}: table {differing[0]}")

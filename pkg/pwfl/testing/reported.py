@@ -1,0 +1,90 @@
+"""Reports: tables, figures and claims build, of few realizations, too, by code that addresses name."""
+
+from io import StringIO
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import get_args
+
+from pwfl.api import stage_tables
+from pwfl.report import build, theme
+from pwfl.report.catalog import compared, scenario_figures
+from pwfl.scenario import ScenarioError, resolve
+from pwfl.scenario.common import Scenario
+from pwfl.scenario.sweep import Point
+from pwfl.stages import AUDIT, REPORT
+from pwfl.systems import registry
+from pwfl.testing import tiny
+from pwfl.testing.tiny import CheckError
+from pwfl.watching import watched
+from pwfl.workflow import execution
+
+
+def check_report(model: Scenario, given: dict) -> None:
+    """Tables, figures and claims are those of the catalog, and build with few realizations, and none trained.
+
+    Meanwhile no stage runs code that its address does not name, of schemes that the tiny scenario lacks, either.
+    """
+    with watched(model):
+        _build(model)
+        if others := _other_schemes(model):
+            stage_tables(_allowed(model, others), tiny.BEFORE_TRAINING)
+
+
+def _build(model: Scenario) -> None:
+    catalog = registry.system(model.system).catalog
+    one = model.model_copy(update={"realizations": 1, "training_realizations": 1})
+    few = stage_tables(one)
+    untrained = few | {"history": few["history"].clear()}
+    for case, stages in ((model, stage_tables(model)), (one, few), (one, untrained)):
+        scenario = case.of_stage(REPORT)
+        stages[AUDIT] = execution.audit(case.of_stage(AUDIT), stages)
+        found = build.summarize(scenario, stages)
+        wanted = {*catalog.tables}
+        if set(found) != wanted:
+            raise CheckError(
+                f"summarize and the catalog differ: summarize lacks {sorted(wanted - set(found)) or 'nothing'}, the "
+                f"catalog lacks {sorted(set(found) - wanted) or 'nothing'}"
+            )
+        charts = [
+            build.figure(scenario, figure, {name: stages[name] for name in needed})
+            for figure, needed in scenario_figures(catalog).items()
+        ]
+        study = {
+            name: {"scenario": case.part(), "point": Point("swept", {"seed": seed})} | found
+            for seed, name in enumerate(("one", "two"))
+        }
+        claims = build.compare(study)["claims"]
+        if strange := set(claims["holds"]) - {"yes", "no", "open"}:
+            raise CheckError(f"claims: holds is {strange}, must be yes, no or open")
+        figures = compared(catalog, swept=True)
+        charts += [build.comparison_figure(model.system, figure, study) for figure in figures]
+        for chart in charts if case is model else ():
+            with TemporaryDirectory() as folder:
+                theme.save(chart, {kind: str(Path(folder, f"figure.{kind}")) for kind in ("json", "png", "svg")})
+        for chart in charts if case is not model else ():
+            chart.save(StringIO(), format="svg")
+
+
+def _other_schemes(model: Scenario) -> list[dict]:
+    """Schemes of the schedulers and noise schemes that the model's do not have, as far as its parameters allow them."""
+    fields = get_args(type(model).model_fields["schemes"].annotation)[0].model_fields
+    known = {part: get_args(fields[part].annotation) for part in ("scheduler", "noise")}
+    missing = {(part, value) for part, values in known.items() for value in values}
+    missing -= {(part, getattr(scheme, part)) for scheme in model.schemes for part in known}
+    found = []
+    for scheduler, noise in product(*known.values()):
+        new = missing & {("scheduler", scheduler), ("noise", noise)}
+        scheme = {"name": f"{scheduler} and {noise}", "scheduler": scheduler, "noise": noise}
+        if new and _allowed(model, [scheme]):
+            found.append(scheme)
+            missing -= new
+    return found
+
+
+def _allowed(model: Scenario, schemes: list[dict]) -> Scenario | None:
+    """The scenario with other schemes; None where it cannot have them."""
+    try:
+        return resolve(model.model_dump() | {"schemes": schemes}, {})
+    except ScenarioError:
+        return None

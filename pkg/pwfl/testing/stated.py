@@ -1,0 +1,140 @@
+"""What is stated of privacy: with which noise, against whom, of which user."""
+
+import polars as pl
+
+from pwfl.scenario.common import Scenario
+from pwfl.stages import STAGES
+from pwfl.systems import registry
+from pwfl.tables import contract
+from pwfl.testing import tiny
+from pwfl.testing.draws import loosened
+from pwfl.testing.tiny import CheckError
+from pwfl.work.stage import Tables
+
+OF_USERS = ("noise", "account")  # stages whose tables follow users that get other numbers
+SAME = 1e-6  # by which what they make may then differ, in proportion
+
+
+def check_accounting(model: Scenario, given: dict) -> None:
+    """The guarantee follows delta, and there is none without noise."""
+    without_noise = registry.system(model.system).catalog.zero_noise_values
+    if not without_noise:
+        raise CheckError(
+            "the catalog names no columns of the table noise that are zero where no noise is added: `zero_noise_values`"
+        )
+    privacy = getattr(model, "privacy", None)
+    deltas = (1e-3, 1e-8) if privacy is not None and "delta" in type(privacy).model_fields else ()
+    changed = [model.model_copy(update={"privacy": privacy.model_copy(update={"delta": delta})}) for delta in deltas]
+    for scheme in model.schemes:
+        made = tiny.untrained(model, scheme, given)
+        others = [tiny.made(each, scheme, given, range(tiny.REALIZATIONS), tiny.BEFORE_TRAINING) for each in changed]
+        for delta, other in zip(deltas, others, strict=True):
+            if (stated := set(other["outcome"]["delta"])) != {delta}:
+                raise CheckError(f"{scheme.name}: outcome states delta {stated}, must be {delta}")
+        if deltas:
+            large, small = (tiny.outcome(other, made)["epsilon_exact"] for other in changed)
+            both = large.is_finite() & small.is_finite()
+            if not (large < small).filter(both).all() or (both.any() and large.equals(small)):
+                raise CheckError(f"{scheme.name}: epsilon_exact does not grow as delta falls, of the same noise")
+        without = tiny.outcome(model, tiny.quiet(model, made, without_noise))["epsilon_exact"]
+        if not without.is_infinite().fill_null(True).all():
+            raise CheckError(
+                f"{scheme.name}: epsilon_exact is {without.to_list()} where no noise is added; must be infinite "
+                f"(with noise: {made['outcome']['epsilon_exact'].to_list()}); does `zero_noise_values` of the catalog "
+                "name all noise that the guarantee counts?"
+            )
+
+
+def check_guarantee(model: Scenario, given: dict) -> None:
+    """The server learns no less than the scheme's observer, and users' noise alone makes what is guaranteed."""
+    catalog = registry.system(model.system).catalog
+    if unknown := {*catalog.user_noise, *catalog.receiver_noise} - set(catalog.zero_noise_values):
+        raise CheckError(f"the catalog's `zero_noise_values` lacks {', '.join(sorted(unknown))}")
+    stated, server = pl.col("epsilon_exact"), pl.col("epsilon_server")
+    for scheme in model.schemes:
+        made = tiny.untrained(model, scheme, given)
+        less = (server < stated * (1 - tiny.RELATIVE)) | (server.is_null() != stated.is_null())
+        for realization, exact, low in made["outcome"].filter(less).select("realization", stated, server).iter_rows():
+            raise CheckError(
+                f"{scheme.name}: realization {realization}: epsilon_server is {low} where epsilon_exact is {exact}: "
+                "state of the server what it can learn of all that it receives; where it sees less than the observer "
+                "that the scheme reckons with, state epsilon_exact of it, too"
+            )
+        if not made["outcome"]["guaranteed"].any():
+            continue
+        if not catalog.user_noise:
+            raise CheckError(
+                f"{scheme.name}: is guaranteed, and the catalog names no column of the table noise that users add: "
+                "name them in `user_noise`; if there is none, nothing is guaranteed"
+            )
+        alone = tiny.outcome(model, tiny.quiet(model, made, catalog.user_noise))
+        if alone.filter(pl.col("guaranteed") & server.is_finite()).height:
+            raise CheckError(
+                f"{scheme.name}: is guaranteed with epsilon_server {alone['epsilon_server'].to_list()} where users "
+                "add no noise: what others add, a receiver, say, guarantees nothing; `guaranteed` has to follow the "
+                "users' noise"
+            )
+        perfect = tiny.outcome(model, tiny.quiet(model, made, catalog.receiver_noise))
+        more = perfect["epsilon_server"] > made["outcome"]["epsilon_server"] * (1 + tiny.RELATIVE)
+        if (more & made["outcome"]["guaranteed"]).any():
+            raise CheckError(
+                f"{scheme.name}: epsilon_server is guaranteed and counts {', '.join(catalog.receiver_noise)}, which no "
+                f"user adds; without, it is {perfect['epsilon_server'].to_list()}: state that, or guarantee nothing"
+            )
+
+
+def check_users(model: Scenario, given: dict) -> None:
+    """What noise and account say of a user follows the user: with other numbers for users, it is the same of each.
+
+    A shift of all users and a swap of two make all permutations, and what follows both mixes no two users up. A stage
+    that draws is left out: what it draws goes by numbers.
+    """
+    (user,) = set(contract.schema(model.system, "users").primary_key()) - {"realization"}
+    for scheme in model.schemes:
+        whole = tiny.untrained(model, scheme, given)
+        drawing = [stage for stage in OF_USERS if _asks(model, scheme, given | whole, stage)]
+        if user not in whole["leakage"].columns or "account" in drawing:  # a draw is of a number, not of a user
+            continue
+        stages = [stage for stage in OF_USERS if stage not in drawing]
+        count = whole["users"][user].max() + 1
+        for number in (pl.col(user) + 1) % count, pl.col(user).replace({0: 1, 1: 0}):
+            moved = _renumbered(whole, user, number)
+            made = tiny.made(model, scheme, given | moved, range(tiny.REALIZATIONS), stages)
+            for name in STAGES["account"].makes:
+                if column := _strayed(contract.schema(model.system, name), user, count, moved[name], made[name]):
+                    raise CheckError(
+                        f"{scheme.name}: {column} of the table {name} does not follow its {user}: once each {user} has "
+                        "another number in all tables, it stands beside another one; join on keys (`beside`, "
+                        "`to_array` of `pwfl.tables.arrays`), never by the order of rows"
+                    )
+
+
+def _renumbered(tables: Tables, user: str, number: pl.Expr) -> Tables:
+    """Tables whose users have other numbers."""
+    return {name: frame.with_columns(number) if user in frame.columns else frame for name, frame in tables.items()}
+
+
+def _strayed(kind, user: str, count: int, expected: pl.DataFrame, made: pl.DataFrame) -> str | None:
+    """The first column of a table of a schema in which what was made is not what each user had."""
+    keys, expected = [key for key in kind.primary_key() if key != user], contract.ordered(expected, kind, "users moved")
+    if user in expected.columns and len(keys) > 1:  # of parts of the users, which others are in now
+        expected, made = (frame.filter(pl.len().over(keys) == count) for frame in (expected, made))
+    return _far(expected, made)
+
+
+def _asks(model: Scenario, scheme, given: dict, stage: str) -> bool:
+    """Whether a stage draws."""
+    with loosened(None) as asked:
+        tiny.made(model, scheme, given, range(tiny.REALIZATIONS), [stage])
+    return bool(asked)
+
+
+def _far(expected: pl.DataFrame, made: pl.DataFrame) -> str | None:
+    """The first column in which two tables differ by more than the order of a sum's terms may matter."""
+    for name in expected.columns:
+        same = expected[name].eq_missing(made[name])
+        if expected.schema[name].is_float():
+            same |= ((expected[name] - made[name]).abs() <= SAME * expected[name].abs()).fill_null(False)
+        if not same.all():
+            return name
+    return None

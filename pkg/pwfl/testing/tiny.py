@@ -1,0 +1,84 @@
+"""The tables of a system's tiny scenario, stage by stage, in memory, and what is compared of them."""
+
+from collections.abc import Callable, Collection, Iterator
+
+import polars as pl
+
+from pwfl.scenario.common import Scenario
+from pwfl.stages import REALIZATIONS as COUNTS
+from pwfl.stages import STAGES
+from pwfl.systems import registry
+from pwfl.work.stage import Tables, Task
+from pwfl.workflow import execution, plan
+
+REALIZATIONS = 3  # of the tiny scenario, of which TRAINED are trained
+TRAINED = 2
+BEFORE_TRAINING = tuple(stage for stage in STAGES if not STAGES[stage].takes_data)
+RELATIVE = 1e-9  # by which sums over rounds may differ from one sum
+
+
+class CheckError(AssertionError):
+    """A system does not do what every system owes; the message says what, and where."""
+
+
+class Given(dict):
+    """What a scenario needs before its channel, by name; beside it, tables of schemes that several steps look at."""
+
+    untrained: dict[str, Tables]
+
+
+def given(model: Scenario) -> Given:
+    """What the model needs before its channel: what it trains on, and tables from outside."""
+    found = Given()
+    found.untrained = {}
+    for description in plan.given(model):
+        found.update(execution.in_memory(model, description, found))
+    return found
+
+
+def untrained(model: Scenario, scheme, given: dict) -> Tables:
+    """The tables of all stages but `train`, made once."""
+    kept = getattr(given, "untrained", {})
+    if scheme.name not in kept:
+        kept[scheme.name] = made(model, scheme, given, range(REALIZATIONS), BEFORE_TRAINING)
+    return kept[scheme.name]
+
+
+def each(
+    model: Scenario, scheme, given: dict, wanted: range, stages=tuple(STAGES), mix: Callable = lambda made: made
+) -> Iterator[tuple[str, Tables]]:
+    """Stages of a scheme, one by one, and their tables of some realizations; `mix` changes what each stage is given."""
+    route, found = plan.routes(model)[scheme.name], dict(given)
+    for stage in stages:
+        stop = min(wanted.stop, getattr(model, COUNTS[STAGES[stage].grid]))
+        if asked := range(wanted.start, stop):
+            inputs = {name: mix(made) for name, made in found.items()}
+            made = execution.in_memory(model, route[stage], inputs, asked)
+            found |= made
+            yield stage, made
+
+
+def made(*arguments, **options) -> Tables:
+    """The tables of all stages that `each` runs."""
+    return {name: frame for _, made in each(*arguments, **options) for name, frame in made.items()}
+
+
+def of(made: Tables, realization: int) -> Tables:
+    """The rows of one realization, without its number."""
+    return {name: frame.filter(realization=realization).drop("realization") for name, frame in made.items()}
+
+
+def differing(expected: Tables, made: Tables) -> list[str]:
+    """The names of tables that are not the same."""
+    return [name for name, frame in expected.items() if not frame.equals(made[name])]
+
+
+def outcome(model: Scenario, made: Tables) -> pl.DataFrame:
+    """What the account states of tables that no scenario need lead to."""
+    return execution.execute(Task("account", model.of_stage("account")), made)["outcome"]
+
+
+def quiet(model: Scenario, made: Tables, columns: Collection[str]) -> Tables:
+    """The tables with columns of `noise` as they are where no noise is added."""
+    values = registry.system(model.system).catalog.zero_noise_values
+    return made | {"noise": made["noise"].with_columns(**{column: pl.lit(values[column]) for column in columns})}
