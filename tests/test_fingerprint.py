@@ -43,7 +43,7 @@ def package(tmp_path, monkeypatch):
 def stages() -> dict[str, str]:
     """As the descriptions of the stages have it."""
     work = {name: (stage.work, *fingerprint.script("stage")) for name, stage in table.STAGES.items()}
-    work |= {"report": reports.REPORT_CODE, "audit": (*reports.AUDIT_CODE, *fingerprint.script("audit"))}
+    work |= {"report": reports.CODE["report"], "audit": (*reports.CODE["audit"], *fingerprint.script("audit"))}
     return {stage: fingerprint.fingerprint(f"{STAGE}.{stage}", f"{STAGE}.tables", *work[stage]) for stage in STAGES}
 
 

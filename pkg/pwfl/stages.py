@@ -46,8 +46,11 @@ STAGES = {
     "account": Stage(("leakage", "outcome"), ("users", "schedule", "noise"), grid="optimization", each=SCHEME),
 }
 REPORT, AUDIT = "report", "audit"  # what is made of the stages' tables of all schemes
-AUDITED = ("users", "schedule", "noise", "leakage", "outcome")  # tables that an audit reads; a catalog may list others
+READERS = {IMPORTED, *STAGES, AUDIT, REPORT}  # what a parameter may be declared to be read by
 GRAPH = GIVEN | STAGES
+# The tables that each stage, and the audit, reads, where a system's catalog lists no others.
+READS = {name: stage.reads for name, stage in GRAPH.items()}
+READS[AUDIT] = ("users", "schedule", "noise", "leakage", "outcome")
 MAKER = {table: name for name, stage in GRAPH.items() for table in stage.makes}  # table -> stage
 
 

@@ -57,7 +57,7 @@ def moves(scenario, records: int, generator: np.random.Generator) -> np.ndarray:
 def noise(scenario, noise_std: np.ndarray) -> np.ndarray:
     """What the server sees of a gradient that is zero, shape (stream, round, coordinate)."""
     rounds = len(noise_std)
-    start = [tf.zeros([audit.width(3 * rounds)])]
+    start = [tf.zeros([audit.width(rounds)])]
     tested = streams.of_tested_noise(scenario)
     return np.array([_seen(lambda w: (w, tf.constant(0.0)), start, noise_std, stream)[0] for stream in tested])
 

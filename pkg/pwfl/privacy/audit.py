@@ -25,6 +25,7 @@ LIMIT = float(stats.norm.isf(FALSE_ALARM / 2))  # standard errors
 SEEN = LIMIT + float(stats.norm.isf(1 - POWER))  # standard errors between what is stated and what is seen with POWER
 REACHED, ROUNDING = 0.99, 1e-3  # of a stated sensitivity: what some replaced record moves at least; float32's error
 DRAWS = 2**17  # normal numbers that a test of noise takes at least: a deviation 1.5 % too small is seen
+STREAMS = 3  # of `pwfl.streams.of_tested_noise`
 BLOCKS = 64  # of coordinates that follow each other, between which correlations are looked for
 LOSS = "privacy loss of canaries"  # the test of their log-likelihood ratios in favour of what they are
 NOTHING = "everything"  # the test where there is nothing to test
@@ -236,8 +237,8 @@ def worst(outcome: pl.DataFrame, epsilon: str = "epsilon_exact") -> dict:
 
 
 def width(rounds: int) -> int:
-    """How many coordinates give a test of noise its draws, of so many rounds in all."""
-    return -(-DRAWS // rounds)
+    """How many coordinates give a test of noise its draws, of so many rounds of each of the streams that it takes."""
+    return -(-DRAWS // (STREAMS * rounds))
 
 
 def coins(generator: np.random.Generator, *shape: int) -> np.ndarray:

@@ -10,7 +10,7 @@ from pwfl.learning import datasets
 from pwfl.learning.features import DIRECTIONS, MOST_DIRECTIONS
 from pwfl.scenario.fields import Section, parameter, parameters, selected, stages_of, unless_of
 from pwfl.scenario.values import Values
-from pwfl.stages import AUDIT, IMPORTED, REPORT, STAGES
+from pwfl.stages import AUDIT, READERS, REPORT, STAGES
 
 # Bounds of a name in tables and figures, which browsers and spreadsheets open.
 NAME = {"pattern": r"^[^\W_][\w .,+():/-]*$", "max_length": 60}
@@ -165,7 +165,7 @@ class Scenario(Section):
         if "schemes" not in cls.model_fields:
             return
         scheme = get_args(cls.model_fields["schemes"].annotation)[0]
-        known = {*STAGES, IMPORTED, AUDIT, REPORT}
+        known = set(READERS)
         for name, stage in STAGES.items():
             if stage.variant:
                 known |= {f"{name}/{variant}" for variant in get_args(scheme.model_fields[stage.variant].annotation)}

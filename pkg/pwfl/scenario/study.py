@@ -20,7 +20,7 @@ from pwfl.scenario.fields import parameters, stages_of
 from pwfl.scenario.messages import ScenarioError, blame, did_you_mean, report, sets, shown
 from pwfl.scenario.resolution import field_problems, look_up, merge, model_of, resolve
 from pwfl.scenario.values import value_of
-from pwfl.stages import AUDIT, IMPORTED, REPORT, STAGES, variants
+from pwfl.stages import READERS, variants
 
 TOP_LEVEL = ("study", "run", "base", "scenarios", "allow_large", "print")
 COMMAND_LINE = "--config"
@@ -258,7 +258,7 @@ def _unread(chosen: dict[str, Scenario]) -> Iterator[str]:
     """
     effective, idling = set(), []
     for name, scenario in chosen.items():
-        read = {AUDIT, REPORT, IMPORTED, *STAGES}
+        read = set(READERS)
         for scheme in scenario.schemes:
             read |= {f"{stage}/{variant}" for stage, variant in variants(scheme.scheduler, scheme.noise).items()}
         values, idle = scenario.model_dump(), checks.idle(scenario)

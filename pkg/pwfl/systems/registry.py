@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 from pwfl.entrance import described
-from pwfl.stages import AUDIT, AUDITED, GRAPH
+from pwfl.stages import READS
 
 GROUP = "pwfl.systems"
 BUILT_IN = ("multicell", "anonymous_oac", "random_orthogonalization", "utility_fair", "age_aware")
@@ -68,7 +68,7 @@ class System:
 def reads(name: str, stage: str, variant: str | None = None) -> tuple[str, ...]:
     """The tables that a variant of a stage, or the audit, reads, by the catalog of a system."""
     own = system(name).catalog.reads
-    return own.get(f"{stage}/{variant}", own.get(stage, AUDITED if stage == AUDIT else GRAPH[stage].reads))
+    return own.get(f"{stage}/{variant}", own.get(stage, READS[stage]))
 
 
 @cache

@@ -92,8 +92,10 @@ def check_users(model: Scenario, given: dict) -> None:
     (user,) = set(contract.schema(model.system, "users").primary_key()) - {"realization"}
     for scheme in model.schemes:
         whole = tiny.untrained(model, scheme, given)
+        if user not in whole["leakage"].columns:
+            continue
         drawing = [stage for stage in OF_USERS if _asks(model, scheme, given | whole, stage)]
-        if user not in whole["leakage"].columns or "account" in drawing:  # a draw is of a number, not of a user
+        if "account" in drawing:  # a draw is of a number, not of a user
             continue
         stages = [stage for stage in OF_USERS if stage not in drawing]
         count = whole["users"][user].max() + 1
@@ -101,7 +103,9 @@ def check_users(model: Scenario, given: dict) -> None:
             moved = _renumbered(whole, user, number)
             made = tiny.made(model, scheme, given | moved, range(tiny.REALIZATIONS), stages)
             for name in STAGES["account"].makes:
-                if column := _strayed(contract.schema(model.system, name), user, count, moved[name], made[name]):
+                kind = contract.schema(model.system, name)
+                expected = contract.ordered(moved[name], kind, name)
+                if column := _strayed(kind, user, count, expected, made[name]):
                     raise CheckError(
                         f"{scheme.name}: {column} of the table {name} does not follow its {user}: once each {user} has "
                         "another number in all tables, it stands beside another one; join on keys (`beside`, "
@@ -116,7 +120,7 @@ def _renumbered(tables: Tables, user: str, number: pl.Expr) -> Tables:
 
 def _strayed(kind, user: str, count: int, expected: pl.DataFrame, made: pl.DataFrame) -> str | None:
     """The first column of a table of a schema in which what was made is not what each user had."""
-    keys, expected = [key for key in kind.primary_key() if key != user], contract.ordered(expected, kind, "users moved")
+    keys = [key for key in kind.primary_key() if key != user]
     if user in expected.columns and len(keys) > 1:  # of parts of the users, which others are in now
         expected, made = (frame.filter(pl.len().over(keys) == count) for frame in (expected, made))
     return _far(expected, made)

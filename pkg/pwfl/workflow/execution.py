@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
+from types import ModuleType
 
 import polars as pl
 
@@ -25,11 +26,7 @@ def execute(task: Task, found: Mapping) -> dict:
     Of what it reads, by name, of at least the task's realizations, or of paths of files from outside. This module
     stands in no address, so nothing that it does may change a table.
     """
-    with quiet_tensorflow():
-        work = import_module(GRAPH[task.stage].work)
-        if "system" in vars(task.values):
-            registry.system(task.values.system).part(task.stage)
-    return work.run(task, found)
+    return _loaded(GRAPH[task.stage].work, task.stage, task.values).run(task, found)
 
 
 def in_memory(scenario: Scenario, description: dict, found: Mapping, realizations: range | None = None) -> dict:
@@ -51,10 +48,15 @@ def in_memory(scenario: Scenario, description: dict, found: Mapping, realization
 
 def audit(values: Values, found: Tables) -> pl.DataFrame:
     """The table `audit` of all schemes of a scenario, from the stages' tables (`pwfl.work.audit`)."""
+    return _loaded("pwfl.work.audit", AUDIT, values).run(values, found)
+
+
+def _loaded(work: str, stage: str, values: Values) -> ModuleType:
+    """The module `work`, once it and a system's module of a stage, if any, are imported without TensorFlow's noise."""
     with quiet_tensorflow():
-        registry.system(values.system).part(AUDIT)
-        work = import_module("pwfl.work.audit")
-    return work.run(values, found)
+        if "system" in vars(values):
+            registry.system(values.system).part(stage)
+        return import_module(work)
 
 
 @contextmanager

@@ -25,7 +25,7 @@ READS = {  # stages, by job
     AUDIT: tuple(stage for stage, declared in STAGES.items() if not declared.takes_data),
     "figures": tuple(STAGES),
 }
-REPORT_CODE, AUDIT_CODE = ("pwfl.report.build", "pwfl.report.columns"), ("pwfl.work.audit", "pwfl.report.columns")
+CODE = {REPORT: ("pwfl.report.build", "pwfl.report.columns"), AUDIT: ("pwfl.work.audit", "pwfl.report.columns")}
 OF_TABLES = ("schedule_status", "noise_status", "history", "leakage", "outcome")
 
 
@@ -97,21 +97,22 @@ def of_scenario(planned: Plan, name: str, job: str) -> dict:
     study, stages = planned.study, READS[job]
     scenario = study.scenarios[name]
     package = registry.system(scenario.system).package
-    stage, code = (AUDIT, AUDIT_CODE) if job == AUDIT else (REPORT, REPORT_CODE)
-    shown_by = {"shards": {each: shards.of(scenario, each) for each in stages}, "formats": formats(study)}
-    return {
+    kind = AUDIT if job == AUDIT else REPORT
+    description = {
         "system": scenario.system,
-        "stage": stage,
+        "stage": kind,
         "scenario": name,
         "point": list(study.place(name)),
-        "parameters": plain(scenario.of_stage(stage)),
+        "parameters": plain(scenario.of_stage(kind)),
         "upstream": {
             scheme: {stage: route[stage]["address"] for stage in stages}
             for scheme, route in planned.routes[name].items()
         },
-        **({} if job == AUDIT else shown_by),
-        **store.code(f"{package}.{stage}", f"{package}.tables", *code, *script(job)),
+        **store.code(f"{package}.{kind}", f"{package}.tables", *CODE[kind], *script(job)),
     }
+    if kind == REPORT:  # figures show the first shard; an audit is the same whatever the shards
+        description |= {"shards": {stage: shards.of(scenario, stage) for stage in stages}, "formats": formats(study)}
+    return description
 
 
 def comparison(study: Study) -> dict:

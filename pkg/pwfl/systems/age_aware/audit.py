@@ -73,7 +73,7 @@ def moves(states: np.ndarray, samples: int) -> np.ndarray:
 
 def noise(scenario: "AgeAware", scale: float) -> np.ndarray:
     """The noise of uploads of means that are zero, shape (stream, 1, draw)."""
-    count = audit.width(3)
+    count = audit.width(1)
     drawn = [streams.generator(*stream).laplace(size=(1, count)) for stream in streams.of_tested_noise(scenario)]
     return np.array([uploads(np.zeros((1, count)), scale, each) for each in drawn])
 

@@ -135,7 +135,7 @@ def moves(scenario: "AnonymousOac", sent: Sent, t: int, generator: np.random.Gen
 
 def noise(scenario: "AnonymousOac", sent: list[Sent], rounds: np.ndarray) -> np.ndarray:
     """What is received in some rounds, of records without a gradient, shape (stream, round, coordinate)."""
-    width = audit.width(len(sent) * len(rounds))
+    width = audit.width(len(rounds))
     start = [tf.zeros([width, 1]), tf.zeros(1)]
     clip_norm, one = tf.constant(scenario.training.clip_norm, tf.float32), tf.zeros([1, width])
 

@@ -146,7 +146,7 @@ def noise(scenario: "Multicell", users: Users) -> np.ndarray:
     """
     training, coherence = scenario.training, _coherence(scenario, users)
     rounds = np.flatnonzero(np.repeat(users.scheduled[:, users.target], coherence))
-    width = audit.width(3 * len(rounds))
+    width = audit.width(len(rounds))
     one_each = np.ones_like(users.samples)
     senders = Senders.of(training, users.samples, users.scheduled, users.noise_std)
     few = Senders.of(training, one_each, users.scheduled, users.noise_std)._replace(noise_std=senders.noise_std)

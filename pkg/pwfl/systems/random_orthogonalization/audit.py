@@ -90,7 +90,7 @@ def moves(
 
 def noise(scenario: "RandomOrthogonalization", noise_std: np.ndarray) -> np.ndarray:
     """The noise of the server's update of every round, shape (stream, round, coordinate)."""
-    width = audit.width(3 * len(noise_std))
+    width = audit.width(len(noise_std))
     nothing, unheard = tf.zeros([1, 1, width]), tf.zeros([1])
     std = tf.constant(noise_std, tf.float32)
 

@@ -53,7 +53,7 @@ def verdicts(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> Iterat
             yield audit.sensitivity(subject, norms, 2 * half[0], message)
     tested = [[streams.key(*stream) for stream in streams.of_tested_noise(scenario, purpose)] for purpose in STREAMS]
     keys = list(zip(*tested, strict=True))
-    scaled = heard(messages, plan, rounds, keys, audit.width(len(keys) * len(rounds) * len(std))) / std[:, None]
+    scaled = heard(messages, plan, rounds, keys, audit.width(len(rounds) * len(std))) / std[:, None]
     yield from audit.noise(subject, scaled.reshape(len(keys), len(rounds), -1), 1.0)
     if len(std) > 1:
         each = np.moveaxis(scaled, 2, 0).reshape(len(std), -1)
