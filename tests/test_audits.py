@@ -380,7 +380,7 @@ def test_a_fault_is_seen_by_the_test_that_is_for_it(made, monkeypatch, way, name
     assert test in violated(stage_of.audit(parameters, found))
 
 
-@pytest.mark.parametrize("way", ["multicell", "random_orthogonalization", "utility_fair", "age_aware"])
+@pytest.mark.parametrize("way", SCENARIOS)
 def test_an_epsilon_that_is_stated_too_low_is_refuted(made, way):
     parameters, found = made(way)
     low = found["outcome"].with_columns(pl.col("epsilon_exact") * 0.5)

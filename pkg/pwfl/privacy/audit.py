@@ -28,6 +28,7 @@ DRAWS = 2**17  # normal numbers that a test of noise takes at least: a deviation
 STREAMS = 3  # of `pwfl.streams.of_tested_noise`
 BLOCKS = 64  # of coordinates that follow each other, between which correlations are looked for
 LOSS = "privacy loss of canaries"  # the test of their log-likelihood ratios in favour of what they are
+LEAST = "epsilon of canaries"  # by that law
 NOTHING = "everything"  # the test where there is nothing to test
 
 
@@ -99,6 +100,15 @@ def bounded(subject: Subject, losses: np.ndarray, epsilon: float) -> Verdict:
     """Whether no privacy loss is above an epsilon that is stated with delta 0, and some is as large."""
     low, high = REACHED * epsilon, (1 + ROUNDING) * epsilon
     return _within(subject, "largest privacy loss", losses.size, epsilon, float(losses.max()), low, high, ROUNDING)
+
+
+def at_least(subject: Subject, epsilon: float) -> Verdict:
+    """Whether what is stated is no less than an epsilon that the law of canaries' losses has.
+
+    Other records may lose more: an epsilon is seen only where it is stated below the canaries'.
+    """
+    high, seen = (1 + ROUNDING) * subject.epsilon, max(0.0, 1 - epsilon / subject.epsilon)
+    return _within(subject, LEAST, 1, subject.epsilon, epsilon, 0.0, high, seen + ROUNDING)
 
 
 def noise(subject: Subject, draws: np.ndarray, std: np.ndarray | float) -> Iterator[Verdict]:

@@ -81,7 +81,10 @@ def verdicts(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> Itera
     draws = noise(scenario, [seen[run].sent for run in runs], heard)
     yield from audit.noise(subject, draws, multiplier * moved[runs])
     reading, rounds = outcome["reading"], scenario.training.rounds
-    law = partial(sampled.opposite_loss, law_of(alone, scheme, reading, tables), multiplier, rounds)
+    rates = law_of(alone, scheme, reading, tables)
+    least = sampled.opposite_epsilon(rates, multiplier, [rounds], subject.delta, sampled.COARSE)
+    yield audit.at_least(subject, float(least[0]))
+    law = partial(sampled.opposite_loss, rates, multiplier, rounds)
     scores = canary_scores(alone, scheme, reading, multiplier, seen, generator)
     yield audit.distribution(subject, audit.LOSS, scores, law, sampled.COARSE * np.sqrt(rounds))
     chance = scenario.network.participation * scenario.data.sampling
