@@ -47,6 +47,14 @@ def test_each_input_is_made_by_one_job(config):
         assert set(job.outputs) == set(GRAPH[job.description["stage"]].makes)
 
 
+@pytest.mark.parametrize("size", [1, 2, 4, 7])
+def test_shards_hold_each_realization_once(size):
+    (scenario,) = planned(base=AGING | {"shards": {"optimization": size, "training": size}}).study.scenarios.values()
+    for stage, count in {"schedule": 5, "train": 4}.items():
+        held = [k for shard in shards.of(scenario, stage) for k in range(*shards.bounds(shard))]
+        assert held == list(range(-(-count // size) * size))
+
+
 def test_what_jobs_make_one_by_one_is_what_simulate_returns():
     """Shards of training hold three realizations, those of the other stages two; none divides five."""
     chosen = planned(base=AGING)

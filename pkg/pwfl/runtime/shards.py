@@ -6,7 +6,11 @@ ALL = "all"  # no folder of its own
 
 
 def covering(first: int, stop: int, size: int) -> list[str]:
-    """Names FIRST-STOP of the shards of a size that cover the realizations from `first` to before `stop`."""
+    """Names FIRST-STOP of the shards of a size that cover the realizations from `first` to before `stop`.
+
+    >>> covering(3, 5, 2)
+    ['000002-000004', '000004-000006']
+    """
     return [f"{start:06d}-{start + size:06d}" for start in range(first - first % size, stop, size)]
 
 
