@@ -26,7 +26,7 @@ FOLDER = Path(__file__).parent
 ROOT = FOLDER.parent
 PACKAGE = Path("pkg/pwfl")
 IGNORED = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "results", "logs", "store")
-FILES = 3  # test files that a module's mutants are tried with
+FILES = 5  # test files that a module's mutants are tried with
 LIMIT = 1200  # seconds, after which a mutant that hangs counts as killed
 
 PAIRS = (
@@ -101,14 +101,17 @@ def mutants(source: str) -> list[Mutant]:
 
 
 def tests_of(module: str) -> list[str]:
-    """The test files that bear the name of a module's package or its own, and those that name it most often.
+    """The test files that bear the name of a module's package or its own, and those that use it most often.
 
-    Of the files that import it, that is, or where there are none, its package: stages are loaded by name.
+    Of the files that run it as a stage of its system, that is, or else import it, or where there are none, its package.
     """
     texts = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests").glob("test_*.py"))}
     parts = ["pwfl", *Path(module.removesuffix("__init__.py").removesuffix(".py")).parts]
     found = [test for part in parts[-2:] if (test := f"test_{part}.py") in texts]
-    for depth in range(len(parts), 0, -1):
+    stage = re.compile(rf"stage_of\.{parts[-1]}\b")
+    run = {test: len(stage.findall(text)) for test, text in texts.items() if parts[-2:-1] and parts[-2] in text}
+    found += sorted((test for test, count in run.items() if count), key=run.get, reverse=True)
+    for depth in range(len(parts) if not any(run.values()) else 0, 0, -1):
         *folders, name = map(re.escape, parts[:depth])
         package = r"\.".join(folders)
         imported = re.compile(rf"from {package} import (\([^)]*|.*)\b{name}\b|(from|import) {package}\.?{name}\b")
