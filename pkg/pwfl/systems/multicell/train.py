@@ -10,11 +10,10 @@ import tensorflow as tf
 
 from pwfl import streams
 from pwfl.learning import datasets, engine, features, partition
-from pwfl.systems.multicell.assigned import KEYS, assigned
 from pwfl.systems.multicell.beyond.costs import interval_costs
 from pwfl.systems.multicell.beyond.server import step_sizes
-from pwfl.systems.multicell.model import start_weights
 from pwfl.systems.multicell.rounds import Senders, history_function, model_of
+from pwfl.systems.multicell.start import Course, Start, starts
 
 if TYPE_CHECKING:
     from pwfl.systems.multicell.parameters import Multicell
@@ -31,59 +30,86 @@ def trainer(
     each scheme's own. One where nobody is scheduled keeps its start weights; one without feasible noise, in one of its
     intervals, is not trained; one whose loss leaves the finite numbers stops there. The column `status` says so.
     """
-    training, seed = scenario.training, scenario.seed
-    size = features.size(scenario)
+    begin, told, alone = (
+        starts(scenario, data, tables),
+        history_table(scenario, data, tables),
+        single(scenario, data, tables),
+    )
+
+    def train(realization: int) -> pl.DataFrame:
+        start = begin(realization)
+        return told(start, None if start.status else alone(start))
+
+    return train
+
+
+def single(scenario: "Multicell", data: datasets.Dataset, tables: dict[str, pl.DataFrame]) -> Callable[[Start], Course]:
+    """A function that trains one realization."""
+    training, size = scenario.training, features.size(scenario)
     rounds = engine.evaluation_rounds(training.rounds, training.evaluate_every)
     x_train, x_test, y_test = tf.constant(data.x_train), tf.constant(data.x_test), tf.constant(data.y_test)
     count = tables["schedule"]["interval"].n_unique()
-    _, evaluate = model_of(training, size)
     history_of = history_function(size, rounds, count, training, x_test, y_test)
-    spent_of = interval_costs(scenario, tables).partition_by("realization", as_dict=True)
-    by_realization = assigned(tables).sort(KEYS).partition_by("realization", as_dict=True)
 
-    def train(realization: int) -> pl.DataFrame:
-        users = by_realization[realization,]
-        samples, scheduled, noise_std = (
-            users[name].to_numpy().reshape(count, -1) for name in ("samples", "scheduled", "noise_std")
+    def train(start: Start) -> Course:
+        sends = start.scheduled.any(axis=0)
+        mine = np.concatenate([start.rows[user] for user in np.flatnonzero(sends)])
+        senders = Senders.of(training, start.samples[sends], start.scheduled[:, sends], start.noise_std[:, sends])
+        steps = step_sizes(training, senders.noise_std.numpy(), start.scheduled.any(axis=1))
+        evaluated = history_of(
+            [tf.constant(w) for w in start.weights],
+            x=tf.gather(x_train, mine),
+            y=tf.constant(data.y_train[mine]),
+            senders=senders,
+            step_sizes=tf.constant(steps, tf.float32),
+            key=tf.constant(streams.key(*streams.of_noise(scenario), start.realization), tf.int64),
         )
-        samples, sends = samples[0], scheduled.any(axis=0)
-        owned = partition.deal_out(scenario.data, data.y_train, samples, seed, realization)
-        weights = start_weights(training, size, streams.generator(seed, "weights", realization))
-        if np.isnan(noise_std).any():
-            accuracies = np.full((1, 1 + size.classes), np.nan)
-            status, history = "noise_infeasible", [(0, None, None, None)]
-        elif not scheduled.any():
-            accuracies, loss = (value.numpy() for value in evaluate(weights, x_test, y_test))
-            accuracies = np.tile(accuracies, (len(rounds), 1))
-            status, history = "no_user_scheduled", [(t, float(accuracies[0, 0]), float(loss), None) for t in rounds]
+        return Course(*(values.numpy() for values in evaluated))
+
+    return train
+
+
+def history_table(
+    scenario: "Multicell", data: datasets.Dataset, tables: dict[str, pl.DataFrame]
+) -> Callable[[Start, Course | None], pl.DataFrame]:
+    """A function that makes a realization's rows of `history` of its training, None where it is not trained."""
+    training, size = scenario.training, features.size(scenario)
+    rounds = engine.evaluation_rounds(training.rounds, training.evaluate_every)
+    x_test, y_test = tf.constant(data.x_test), tf.constant(data.y_test)
+    spent_of = interval_costs(scenario, tables).partition_by("realization", as_dict=True)
+    _, evaluate = model_of(training, size)
+
+    def untrained(start: Start) -> tuple[np.ndarray, list]:
+        if start.status == "noise_infeasible":
+            return np.full((1, 1 + size.classes), np.nan), [(0, None, None, None)]
+        accuracies, loss = (value.numpy() for value in evaluate(start.weights, x_test, y_test))
+        each = [(t, float(accuracies[0]), float(loss), None) for t in rounds]
+        return np.tile(accuracies, (len(rounds), 1)), each
+
+    def table(start: Start, course: Course | None) -> pl.DataFrame:
+        if course is None:
+            accuracies, history = untrained(start)
+            status = start.status
         else:
-            mine = np.concatenate([owned[user] for user in np.flatnonzero(sends)])
-            senders = Senders.of(training, samples[sends], scheduled[:, sends], noise_std[:, sends])
-            steps = step_sizes(training, senders.noise_std.numpy(), scheduled.any(axis=1))
-            evaluated = history_of(
-                [tf.constant(w) for w in weights],
-                x=tf.gather(x_train, mine),
-                y=tf.constant(data.y_train[mine]),
-                senders=senders,
-                step_sizes=tf.constant(steps, tf.float32),
-                key=tf.constant(streams.key(*streams.of_noise(scenario), realization), tf.int64),
-            )
-            accuracies, losses, shares = (values.numpy() for values in evaluated)
-            history = list(zip(rounds, *(v.tolist() for v in (accuracies[:, 0], losses, shares)), strict=False))
+            accuracies = course.accuracies
+            columns = (accuracies[:, 0], course.losses, course.clipped)
+            history = list(zip(rounds, *(values.tolist() for values in columns), strict=False))
             status = "trained" if np.isfinite(history[-1][2]) else "diverged"
-        told = (realization, sends.sum(), samples[sends].sum(), status, history[-1][1])
+        sends = start.scheduled.any(axis=0)
+        told = (start.realization, sends.sum(), start.samples[sends].sum(), status, history[-1][1])
         log.info("realization %d: %d users, %d samples, %s, accuracy %s", *told)
-        history = pl.DataFrame([(realization, *row, status) for row in history], schema=engine.HISTORY, orient="row")
-        counts = partition.held(data.y_train, owned, size.classes)
-        history = history.with_columns(**partition.user_accuracies(accuracies[:, 1:], counts))
-        history = history.with_columns(pl.col("clipped_share", *partition.USER_ACCURACIES).fill_nan(None))
-        done, spent = history["round"].to_numpy(), spent_of[realization,]
-        return history.with_columns(
+        rows = [(start.realization, *row, status) for row in history]
+        frame = pl.DataFrame(rows, schema=engine.HISTORY, orient="row")
+        held = partition.held(data.y_train, start.rows, size.classes)
+        frame = frame.with_columns(**partition.user_accuracies(accuracies[:, 1:], held))
+        frame = frame.with_columns(pl.col("clipped_share", *partition.USER_ACCURACIES).fill_nan(None))
+        done, spent = frame["round"].to_numpy(), spent_of[start.realization,]
+        return frame.with_columns(
             so_far(done, training.rounds, spent[cost].to_numpy()).alias(f"{cost}_so_far")
             for cost in ("air_seconds", "transmit_energy_j")
         )
 
-    return train
+    return table
 
 
 def so_far(done: np.ndarray, rounds: int, spent: np.ndarray) -> pl.Series:
