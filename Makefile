@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test test-slow lint docs docs-site lock benchmark benchmark-peers mutants
+.PHONY: run test test-slow lint docs docs-site lock benchmark benchmark-gpu benchmark-peers mutants
 
 run: $(VENV)/installed
 	$(BIN)/python -m pwfl.scenario $(CONFIG)
@@ -32,6 +32,10 @@ lint: $(VENV)/installed
 benchmark: $(VENV)/installed
 	$(BIN)/python benchmarks/run.py
 
+# Training on a GPU against one realization at a time, there and on a CPU core; minutes, says so where there is no GPU.
+benchmark-gpu: $(VENV)/installed
+	$(BIN)/python benchmarks/gpu.py
+
 # A training round against other frameworks, each in an environment of its own (pfl: Python 3.11 or 3.12); minutes.
 benchmark-peers: $(VENV)/installed .venv-pfl/installed .venv-flower/installed .venv-opacus/installed
 	$(BIN)/python benchmarks/peers.py
@@ -55,7 +59,7 @@ docs-site: $(VENV)/docs
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 lock:
 	$(LOCK) --extra glpk --extra dev pyproject.toml --output-file envs/requirements.lock
-	set -e; for extra in slurm storage kubernetes docs; do \
+	set -e; for extra in gpu slurm storage kubernetes docs; do \
 		$(PYTHON) -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['$$extra'], sep='\n')" \
 		| $(LOCK) --constraint envs/requirements.lock - --output-file envs/$$extra.lock; done
 	set -e; for peer in pfl flower opacus; do sed -n 's/+cpu.*//p' envs/torch-cpu.lock \

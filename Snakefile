@@ -37,8 +37,10 @@ wildcard_constraints:
 # Not before jobs start: dry runs, reports and --unlock go beside a run.
 onstart:
     try:
+        if workflow.local_exec:
+            scenario.check_device(study)
         locks.hold([study.name], ".snakemake/pwfl")  # until this process ends
-    except locks.BusyError as error:
+    except (locks.BusyError, scenario.ScenarioError) as error:
         raise WorkflowError(str(error)) from None
     watch.answer_in_a_thread()
     progress.Progress("logs", len(workflow.dag)).follow(logger)

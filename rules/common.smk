@@ -11,7 +11,7 @@ sys.path.insert(0, str(PROJECT / "pkg"))  # a checkout works without installatio
 
 from pwfl import entrance, scenario
 from pwfl.workflow import jobs, reports
-from pwfl.workflow.plan import plan
+from pwfl.workflow.plan import device, gpus, plan
 
 jobs.give_path(PROJECT / "pkg")
 is_main = workflow.modifier.is_main_snakefile()  # not a module of another workflow

@@ -19,6 +19,8 @@ rule train:
             3000, int(scenario.checks.training_bytes(planned.owners[wildcards.address])[0] / 2**20)
         ),
         runtime=240,
+        device=lambda wildcards: device(planned.owners[wildcards.address]),
+        gpu=lambda wildcards: gpus(planned.owners[wildcards.address]),
     params:
         depends=depends(),
     message:

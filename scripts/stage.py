@@ -4,7 +4,7 @@ watch.start()
 
 from pwfl import tables
 from pwfl.learning import stored
-from pwfl.runtime import checkpoint, shards, store
+from pwfl.runtime import checkpoint, devices, shards, store
 from pwfl.stages import MAKER
 from pwfl.work.stage import Task
 from pwfl.workflow import jobs
@@ -12,7 +12,8 @@ from pwfl.workflow.execution import execute
 
 depends, shard = snakemake.params.depends, snakemake.wildcards.get("shard")
 inputs, outputs = dict(snakemake.input.items()), dict(snakemake.output.items())
-values = jobs.start(snakemake.log[0], depends)
+device = snakemake.resources.get("device", devices.CPU)
+values = jobs.start(snakemake.log[0], depends, device)
 store.check_contents(depends, inputs)
 found = {}
 for name, paths in inputs.items():
@@ -25,7 +26,7 @@ for name, paths in inputs.items():
 first = next(iter(outputs.values()))
 saved = checkpoint.Checkpoint(first, depends)
 realizations = range(*shards.bounds(shard)) if shard else None
-made = execute(Task(depends["stage"], values, depends["variant"], realizations, saved), found)
+made = execute(Task(depends["stage"], values, depends["variant"], realizations, saved, device), found)
 for name, path in outputs.items():
     write = stored.write if name in stored.FIELDS else tables.write
     write(made[name], name, path, depends)

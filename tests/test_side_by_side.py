@@ -67,7 +67,8 @@ def test_records_of_nobody_and_shorter_ones_count_for_nothing():
     generator = np.random.default_rng(0)
     data = tf.constant(generator.random((30, 5)), tf.float32), tf.constant(generator.integers(3, size=30), tf.int32)
     weights = side_by_side.stacked_weights([[generator.normal(size=(5, 3)), np.zeros(3)]] * 3)
-    few = side_by_side.stacked([[[1, 2]], [[]], [list(range(20))]], [[np.ones(2)], [np.ones(0)], [np.ones(20)]])
+    places, counts = [[[1, 2]], [[]], [list(range(20))]], [[np.ones(2)], [np.ones(0)], [np.ones(20)]]
+    few = side_by_side.stacked(places, counts, (1, 26))
     other = few._replace(rows=np.where(np.arange(few.rows.shape[2]) < few.sizes[..., None], few.rows, 29))
 
     def trained(records):

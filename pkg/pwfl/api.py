@@ -12,7 +12,7 @@ from pwfl.report import build
 from pwfl.report.catalog import COMMON_TABLES, COMPARISON
 from pwfl.report.columns import placed
 from pwfl.runtime import made, shards, store, threads
-from pwfl.scenario import ScenarioError, Study, check_surroundings, load, read, resolve
+from pwfl.scenario import ScenarioError, Study, check_device, check_surroundings, load, read, resolve
 from pwfl.scenario.messages import shown
 from pwfl.scenario.values import plain
 from pwfl.stages import AUDIT, GIVEN, GRAPH, REALIZATIONS, REPORT, STAGES
@@ -71,6 +71,7 @@ def simulate(config: str | Path | dict) -> StudyTables:
         threads.look_at_polars()
         study = _study(config)
         check_surroundings(study)
+        check_device(study)
         known: Known = {}
         scenarios = {name: _scenario_tables(study, name, known) for name in study.scenarios}
         compared = {

@@ -10,6 +10,7 @@ XLA compiles a program for each set of shapes, in seconds, so numbers of records
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -51,12 +52,29 @@ def padded(number: int) -> int:
     return -(-max(number, 16) // step) * step
 
 
-def stacked(parts: Sequence[Sequence[np.ndarray]], counts: Sequence[Sequence[np.ndarray | float]]) -> Records:
-    """Records of realizations, from each one's parts: places, and how much these count, by record or by part."""
-    sizes = np.zeros((len(parts), max(map(len, parts))), np.int32)
+def bytes_each(widths: Sequence[int], records: int, tested: tuple[int, ...]) -> float:
+    """About how many bytes a realization takes, of a network of some layers' widths, the input's first.
+
+    Of records of each round, and of test images, of shape `tested`: layers' inputs, outputs and derivatives, the
+    weights and their average, gradients and noise.
+    """
+    layers = 3 * sum(widths[1:])
+    weights = sum(a * b + b for a, b in pairwise(widths))
+    of_test = tested[0] * layers * (tested[1] if len(tested) == 3 else 1)
+    return 4.0 * (max(records * (widths[0] + layers), of_test) + 8 * weights)
+
+
+def stacked(
+    parts: Sequence[Sequence[np.ndarray]], counts: Sequence[Sequence[np.ndarray | float]], shape: tuple[int, int]
+) -> Records:
+    """Records of realizations, from each one's parts: places, and how much these count, by record or by part.
+
+    `shape` is how many parts, and records of a part, there is room for.
+    """
+    sizes = np.zeros((len(parts), shape[0]), np.int32)
     for b, own in enumerate(parts):
         sizes[b, : len(own)] = [len(rows) for rows in own]
-    shape = (*sizes.shape, padded(int(sizes.max())))
+    shape = (len(parts), *shape)
     rows = np.zeros(shape, np.int32)
     each = np.zeros(shape if np.ndim(counts[0][0]) else sizes.shape, np.float32)
     for b, (own, counted) in enumerate(zip(parts, counts, strict=True)):
@@ -73,11 +91,19 @@ def stacked_weights(weights: Sequence[Sequence[np.ndarray]]) -> Weights:
 
 
 def forward(weights: Weights, x: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
-    """Inputs of the layers, and the last one's outputs; `x` has shape (realization or 1, record, feature)."""
+    """Inputs of the layers, and the last one's outputs.
+
+    `x` has shape (realization, record, feature), or (record, feature) of records that all realizations share.
+    """
     inputs = [x]
     for kernel, bias in zip(weights[:-2:2], weights[1:-2:2], strict=True):
-        inputs.append(tf.nn.relu(tf.matmul(inputs[-1], kernel) + bias))
-    return inputs, tf.matmul(inputs[-1], weights[-2]) + weights[-1]
+        inputs.append(tf.nn.relu(_product(inputs[-1], kernel) + bias))
+    return inputs, _product(inputs[-1], weights[-2]) + weights[-1]
+
+
+def _product(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
+    # One product for all realizations where they share x, which a batch of products would copy for each.
+    return tf.matmul(x, kernel) if len(x.shape) == 3 else tf.einsum("nf,bfh->bnh", x, kernel)
 
 
 def backward(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
@@ -184,10 +210,10 @@ def train_rounds(
 def evaluate(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """As `network.evaluate_labels` of each realization: shapes (realization, 1 + class) and (realization,)."""
     if len(x.shape) == 2:
-        outputs = forward(weights, x[None])[1]
+        outputs = forward(weights, x)[1]
     else:
         _, variants, features = x.shape
-        each = tf.math.log_softmax(forward(weights, tf.reshape(x, [1, -1, features]))[1])
+        each = tf.math.log_softmax(forward(weights, tf.reshape(x, [-1, features]))[1])
         each = tf.reshape(each, [tf.shape(each)[0], -1, variants, each.shape[-1]])
         outputs = tf.reduce_logsumexp(each, axis=2) - math.log(variants)
     hits = tf.cast(tf.equal(tf.argmax(outputs, axis=2, output_type=tf.int32), y), tf.float32)

@@ -27,7 +27,9 @@ def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     keys, history = ["scheme", "realization"], tables["history"]
     final = [column for column in FINAL if column in history.columns]
     last = history.group_by(keys, maintain_order=True).agg(
-        pl.col(final).sort_by("round").last(), training=pl.col("status").cast(pl.String).first()
+        pl.col(final).sort_by("round").last(),
+        training=pl.col("status").cast(pl.String).first(),
+        device=pl.col("device").first(),
     )
     each = tables["outcome"].join(last, on=keys, how="left", maintain_order="left")
     return each.with_columns(pl.when(pl.col("training").is_in(KEPT)).then(pl.col(final)))
@@ -39,7 +41,8 @@ def summary(each: pl.DataFrame, averaged: list[str], *columns: pl.Expr) -> pl.Da
     `each` has a row for each realization and scheme, `averaged` are columns of it.
     """
     schemes = each.group_by("scheme", maintain_order=True)
-    rows = schemes.agg(pl.len().alias("realizations"), *columns, pl.col(TERMS).first())
+    device = [pl.col("device").drop_nulls().unique().sort().str.join(", ")] if "device" in each.columns else []
+    rows = schemes.agg(pl.len().alias("realizations"), *columns, *device, pl.col(TERMS).first())
     return rows.join(theme.means(each, ["scheme"], averaged), on="scheme", how="left", maintain_order="left")
 
 

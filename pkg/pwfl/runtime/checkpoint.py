@@ -1,7 +1,7 @@
 """What a killed training job had finished, so that the next one goes on from there."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from time import monotonic
 
@@ -30,14 +30,15 @@ class Checkpoint:
         frame = kept.read_table(str(self.path), self.label)
         return {realization: part for (realization,), part in frame.group_by("realization", maintain_order=True)}
 
-    def told(self, missing: list[int]) -> Iterator[int]:
-        """The realizations that are to be trained, with lines in the log on how long it takes."""
-        log.info("%d realizations to train", len(missing))
-        start = monotonic()
-        for done, realization in enumerate(missing, 1):
-            yield realization
-            left = (monotonic() - start) / done * (len(missing) - done)
-            log.info("%d of %d trained, about %.0f s left", done, len(missing), left)
+    def told(self, finished: Iterable[dict[int, pl.DataFrame]], missing: int) -> Iterator[dict[int, pl.DataFrame]]:
+        """Histories as they are finished, some at a time, with lines in the log on how long those that miss take."""
+        log.info("%d realizations to train", missing)
+        start, done = monotonic(), 0
+        for batch in finished:
+            done += len(batch)
+            left = (monotonic() - start) / done * (missing - done)
+            log.info("%d of %d trained, about %.0f s left", done, missing, left)
+            yield batch
 
     def save(self, histories: dict[int, pl.DataFrame]) -> None:
         """Replace what is saved, if that was not just done."""

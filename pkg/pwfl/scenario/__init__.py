@@ -3,6 +3,6 @@
 from pwfl.scenario.fields import parameters
 from pwfl.scenario.messages import ScenarioError
 from pwfl.scenario.resolution import resolve
-from pwfl.scenario.study import Study, check_surroundings, load, read
+from pwfl.scenario.study import Study, check_device, check_surroundings, load, read
 
-__all__ = ["ScenarioError", "Study", "check_surroundings", "load", "parameters", "read", "resolve"]
+__all__ = ["ScenarioError", "Study", "check_device", "check_surroundings", "load", "parameters", "read", "resolve"]

@@ -47,6 +47,7 @@ Exponent = Annotated[float, Field(ge=0, le=6)]  # of a distance in a path loss
 FadingScale = Annotated[float, Field(ge=1e-3, le=1e3)]
 
 Dataset = Literal["digits", "mnist", "fashion_mnist"]
+Device = Literal["auto", "cpu", "gpu"]
 Features = Literal["pixels", "scattering", "strokes", "shapes"]
 
 
@@ -67,6 +68,12 @@ features = _shared(
     "strokes, or textured shapes, from each other, which is knowledge of the task and no data (docs/features.md)",
 )
 ALL = " and ".join(f"{count} of {kind}" for kind, count in DIRECTIONS.items())
+device = partial(
+    parameter,
+    "auto",
+    "what trains: the CPU; a GPU, with as many realizations side by side as shards.training has and its memory holds; "
+    "or a GPU where TensorFlow sees one. Either's results are reused for the other; they differ in their last digits",
+)
 KEPT = f"how many directions of a projection features have, those of largest eigenvalue first; null: {ALL}"
 directions = _shared(None, KEPT, ge=1, le=MOST_DIRECTIONS)
 EVALUATED = "rounds between evaluations on the test set; the first and last round are always evaluated"

@@ -14,6 +14,7 @@ from math import ceil
 from pathlib import Path
 from typing import NamedTuple
 
+from pwfl.runtime import devices
 from pwfl.scenario import checks, size, sweep, written
 from pwfl.scenario.common import Scenario
 from pwfl.scenario.fields import parameters, stages_of
@@ -120,6 +121,16 @@ def check_surroundings(study: Study) -> None:
         if study.files is not None:
             own = {problem for one in _find(study.files)[1].values() for problem in checks.problems(one.scenario)}
         raise _refused(problems.values(), [line for problem, line in problems.items() if problem in own], study.source)
+
+
+def check_device(study: Study) -> None:
+    """Check that this machine has a GPU where one is asked for. Raises ScenarioError."""
+    asking = [name for name, scenario in study.scenarios.items() if value_of(scenario, "training.device") == "gpu"]
+    if asking and not devices.present():
+        raise ScenarioError(
+            f"{study.source}: scenarios.{asking[0]}: training.device: gpu: this machine shows no NVIDIA GPU; use "
+            "`cpu`, or `auto`, which takes a GPU where there is one"
+        )
 
 
 def _refused(problems: Iterable[str], of_files: Iterable[str], source: str) -> ScenarioError:

@@ -9,6 +9,7 @@ import polars as pl
 
 from pwfl.runtime import threads
 from pwfl.runtime.checkpoint import Checkpoint
+from pwfl.runtime.devices import CPU
 from pwfl.scenario.values import Values
 from pwfl.stages import STAGES
 from pwfl.systems import registry
@@ -25,6 +26,7 @@ class Task(NamedTuple):
     variant: str | None = None
     realizations: range | None = None  # None: those of the tables that it reads
     checkpoint: Checkpoint | None = None  # realizations that it holds are not trained again
+    device: str = CPU  # `pwfl.runtime.devices`: on which it trains
 
 
 class StageTables(dict):

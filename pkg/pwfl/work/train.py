@@ -1,14 +1,21 @@
-"""The stage `train`: realization after realization, and who holds what."""
+"""The stage `train`: one realization after the other, or side by side on a GPU, and who holds what."""
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from math import ceil
 
 import polars as pl
 
 from pwfl.learning import features, partition
 from pwfl.learning.datasets import Dataset
+from pwfl.runtime import devices
 from pwfl.systems import registry
 from pwfl.tables import contract
 from pwfl.work.stage import Tables, Task, module, ordered, tables_read
+
+log = logging.getLogger(__name__)
+
+Histories = dict[int, pl.DataFrame]  # by realization
 
 
 def run(task: Task, found: Mapping) -> Tables:
@@ -17,16 +24,52 @@ def run(task: Task, found: Mapping) -> Tables:
     histories = checkpoint.restore() if checkpoint else {}
     missing = [realization for realization in task.realizations if realization not in histories]
     data = features.training_data(task.values, found)
-    with module(task) as own:
-        trained = own.trainer(task.values, data, tables_read(task, found))
-        for realization in checkpoint.told(missing) if checkpoint else missing:
-            histories[realization] = trained(realization)
+    device = devices.take(task.device)
+    with module(task) as own, devices.used(device):
+        train, most = _trainer(own, device, (task.values, data, tables_read(task, found)))
+        finished = batches(train, missing, most)
+        for batch in checkpoint.told(finished, len(missing)) if checkpoint else finished:
+            histories |= {number: frame.with_columns(device=pl.lit(device.kind)) for number, frame in batch.items()}
             if checkpoint:
                 checkpoint.save(histories)
     return {
         "holdings": holdings(task, data, found),
         "history": pl.concat([histories[realization] for realization in task.realizations]),
     }
+
+
+def _trainer(own, device: devices.Device, given: tuple) -> tuple[Callable[[list[int]], Histories], int]:
+    """A function that trains some realizations, and how many at most at a time."""
+    why = "its system trains one realization after the other"
+    if device.memory is not None:
+        if hasattr(own, "batch_trainer"):
+            try:
+                train, size = own.batch_trainer(*given)
+            except NotImplementedError as error:
+                why = str(error)
+            else:
+                most = max(1, int(device.memory / size))
+                log.info("%d realizations side by side at most, of some %.0f MiB each", most, size / 2**20)
+                return train, most
+        log.info("one realization after the other: %s", why)
+    train_one = own.trainer(*given)
+    return lambda realizations: {realization: train_one(realization) for realization in realizations}, 1
+
+
+def batches(train: Callable[[list[int]], Histories], missing: list[int], most: int) -> Iterator[Histories]:
+    """The histories of the missing realizations, `most` at a time; half as many where memory does not hold these."""
+    while missing:
+        size = ceil(len(missing) / ceil(len(missing) / most))  # alike, as programs are compiled for each size
+        try:
+            finished = train(missing[:size])
+        except devices.exhausted() as error:
+            if size == 1:
+                raise
+            most = ceil(size / 2)
+            log.warning("memory does not hold %d realizations, %d are tried: %s", size, most, error.message[:200])
+            continue
+        yield finished
+        missing = missing[size:]
 
 
 def holdings(task: Task, data: Dataset | None, found: Mapping) -> pl.DataFrame:

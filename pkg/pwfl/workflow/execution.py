@@ -11,7 +11,7 @@ from types import ModuleType
 import polars as pl
 
 from pwfl import tables
-from pwfl.runtime import threads
+from pwfl.runtime import devices, threads
 from pwfl.scenario.common import Scenario
 from pwfl.scenario.values import Values
 from pwfl.stages import AUDIT, GRAPH
@@ -26,7 +26,9 @@ def execute(task: Task, found: Mapping) -> dict:
     Of what it reads, by name, of at least the task's realizations, or of paths of files from outside. This module
     stands in no address, so nothing that it does may change a table.
     """
-    return _loaded(GRAPH[task.stage].work, task.stage, task.values).run(task, found)
+    work = _loaded(GRAPH[task.stage].work, task.stage, task.values)
+    with devices.used(devices.ONLY_CPU):  # but what trains
+        return work.run(task, found)
 
 
 def in_memory(scenario: Scenario, description: dict, found: Mapping, realizations: range | None = None) -> dict:
@@ -39,7 +41,8 @@ def in_memory(scenario: Scenario, description: dict, found: Mapping, realization
     for table in (table for made in plan.read(scenario, description).values() for table in made):
         held = found[table]
         inputs[table] = rows_of(held, realizations) if realizations and isinstance(held, pl.DataFrame) else held
-    task = Task(description["stage"], Values(description["parameters"]), description["variant"], realizations)
+    values, device = Values(description["parameters"]), plan.device(scenario)
+    task = Task(description["stage"], values, description["variant"], realizations, device=device)
     return {
         name: tables.finished(made, name, scenario.system) if isinstance(made, pl.DataFrame) else made
         for name, made in execute(task, inputs).items()
@@ -48,7 +51,9 @@ def in_memory(scenario: Scenario, description: dict, found: Mapping, realization
 
 def audit(values: Values, found: Tables) -> pl.DataFrame:
     """The table `audit` of all schemes of a scenario, from the stages' tables (`pwfl.work.audit`)."""
-    return _loaded("pwfl.work.audit", AUDIT, values).run(values, found)
+    work = _loaded("pwfl.work.audit", AUDIT, values)
+    with devices.used(devices.ONLY_CPU):
+        return work.run(values, found)
 
 
 def _loaded(work: str, stage: str, values: Values) -> ModuleType:
@@ -63,6 +68,7 @@ def _loaded(work: str, stage: str, values: Values) -> ModuleType:
 def quiet_tensorflow() -> Iterator[None]:
     """Keep TensorFlow from writing to standard error while it is imported, and give it one thread from then on."""
     threads.before_tensorflow()
+    devices.before_tensorflow()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     sys.stderr.flush()

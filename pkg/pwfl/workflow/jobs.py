@@ -5,17 +5,19 @@ import os
 import sys
 from pathlib import Path
 
-from pwfl.runtime import store
+from pwfl.runtime import devices, store
 from pwfl.scenario.values import Values
 
 
-def start(log_path: str, description: dict) -> Values:
-    """Begin a job: log to its file, refuse other code than it was planned with.
+def start(log_path: str, description: dict, device: str = devices.CPU) -> Values:
+    """Begin a job: log to its file, leave GPUs to those that may train on one, refuse other code than was planned.
 
     Returns the parameters that its description (`pwfl.workflow.plan`) names, if any. Raises store.StoreError if code or
     packages changed since the workflow was planned.
     """
     log_to(log_path)
+    if device == devices.CPU:
+        devices.hide()
     store.check_code(description)
     return Values(description.get("parameters", {}))
 

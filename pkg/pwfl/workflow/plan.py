@@ -13,12 +13,12 @@ from typing import NamedTuple
 from pwfl.learning import sources
 from pwfl.learning.datasets import SIZES
 from pwfl.learning.features import DIRECTIONS, asked
-from pwfl.runtime import shards, store
+from pwfl.runtime import devices, shards, store
 from pwfl.runtime.files import content
 from pwfl.runtime.fingerprint import script
 from pwfl.scenario import ScenarioError, Study, checks
 from pwfl.scenario.common import Scenario, Scheme
-from pwfl.scenario.values import of_scheme, plain
+from pwfl.scenario.values import of_scheme, plain, value_of
 from pwfl.stages import DATASET, FEATURES, GIVEN, GRAPH, IMPORTED, MAKER, PROJECTION, STAGES, variants
 from pwfl.systems import registry
 
@@ -146,6 +146,17 @@ def outside(scenario: Scenario, description: dict) -> dict[str, str | list[str]]
         files = sources.idx_files(scenario.data.dataset, scenario.data.folder)
         return {"files": files} if files else {}
     return checks.imports(scenario) if description["stage"] == IMPORTED else {}
+
+
+def device(scenario: Scenario) -> str:
+    """What a scenario is to be trained on; systems that say nothing of it train on the CPU."""
+    return value_of(scenario, "training.device") or devices.CPU
+
+
+def gpus(scenario: Scenario) -> int:
+    """How many GPUs a job that trains a scenario is to have for itself."""
+    asked = device(scenario)
+    return int(asked == "gpu" or (asked == "auto" and devices.present()))
 
 
 def read(scenario: Scenario, description: dict) -> dict[str, tuple[str, ...]]:

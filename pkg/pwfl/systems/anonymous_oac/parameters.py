@@ -101,6 +101,7 @@ class Privacy(Section):
 class Training(Section):
     """Stochastic gradient descent (2)."""
 
+    device: common.Device = common.device()
     features: common.Features = common.features(stages="train account audit")
     directions: int | None = common.directions(stages="train account audit")
     hidden_layers: list[common.Width] = common.hidden_layers([64], stages="train account audit")

@@ -183,6 +183,7 @@ class Schedule(Section):
 class Training(Section):
     """Federated learning (Algorithm 1)."""
 
+    device: common.Device = common.device()
     hidden_layers: list[common.Width] = common.hidden_layers([256, 256], stages="train account audit")
     rounds: common.Count = parameter(
         200,

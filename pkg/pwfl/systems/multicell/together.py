@@ -1,7 +1,7 @@
 """Trainings of many realizations side by side, as one program (`pwfl.learning.side_by_side`)."""
 
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +9,8 @@ import polars as pl
 import tensorflow as tf
 
 from pwfl import streams
-from pwfl.learning import datasets, engine, side_by_side
+from pwfl.learning import datasets, engine, features, side_by_side
+from pwfl.systems.multicell.assigned import assigned
 from pwfl.systems.multicell.beyond.server import step_sizes, tail_start
 from pwfl.systems.multicell.rounds import Senders
 from pwfl.systems.multicell.start import Course, Start
@@ -27,7 +28,7 @@ def together(
     """
     training = scenario.training
     if training.model != "dense":
-        raise NotImplementedError(f"training.model: {training.model}: realizations are trained one after the other")
+        raise NotImplementedError(f"training.model: {training.model} takes gradients of samples in blocks")
     stops = engine.evaluation_rounds(training.rounds, training.evaluate_every)
     samples = tf.constant(data.x_train), tf.constant(data.y_train)
     tested = tf.constant(data.x_test), tf.constant(data.y_test)
@@ -41,7 +42,8 @@ def together(
         sending = [start.scheduled.any(axis=1) for start in starts]
         steps = np.array([step_sizes(training, *each) for each in zip(noise_std, sending, strict=True)], np.float32)
         keys = [streams.key(*streams.of_noise(scenario), start.realization) for start in starts]
-        records = cache(lambda interval: _records(training, senders, places, interval))
+        room = _room(training, senders)
+        records = lru_cache(1)(lambda interval: _records(training, senders, places, interval, room))
 
         def advance(state, first: int, count: int):
             done, clipped, gradients = first, np.zeros(len(starts)), np.zeros(len(starts))
@@ -76,6 +78,15 @@ def together(
     return train
 
 
+def bytes_each(scenario: "Multicell", data: datasets.Dataset, tables: dict[str, pl.DataFrame]) -> float:
+    """About how many bytes of a GPU's memory one realization takes, of all that are trained side by side."""
+    training, size = scenario.training, features.size(scenario)
+    sent = assigned(tables).filter("scheduled").group_by("realization", "interval")
+    sizes = sent.agg(pl.col("samples").max() * pl.len() if training.clipping == "per_user" else pl.col("samples").sum())
+    records = side_by_side.padded(int(sizes["samples"].max() or 0))
+    return side_by_side.bytes_each([size.features, *training.hidden_layers, size.classes], records, data.x_test.shape)
+
+
 def _senders(training: "Training", start: Start) -> tuple[Senders, np.ndarray]:
     """Who sends, and the places in the data of the records of all who ever do."""
     sends = start.scheduled.any(axis=0)
@@ -83,7 +94,17 @@ def _senders(training: "Training", start: Start) -> tuple[Senders, np.ndarray]:
     return senders, np.concatenate([start.rows[user] for user in np.flatnonzero(sends)])
 
 
-def _records(training: "Training", senders: list[Senders], places: list[np.ndarray], interval: int):
+def _room(training: "Training", senders: list[Senders]) -> tuple[int, int]:
+    """How many parts, and records of a part, suffice for all intervals: so all are of one shape."""
+    samples = [own.samples[interval].numpy() for own in senders for interval in range(own.samples.nrows())]
+    if training.clipping == "per_user":
+        return max(map(len, samples)), side_by_side.padded(max(int(each.max(initial=0)) for each in samples))
+    return 1, side_by_side.padded(max(int(each.sum()) for each in samples))
+
+
+def _records(
+    training: "Training", senders: list[Senders], places: list[np.ndarray], interval: int, room: tuple[int, int]
+) -> side_by_side.Records:
     """The records of an interval's senders, of all realizations."""
     parts, counts = [], []
     for own, mine in zip(senders, places, strict=True):
@@ -91,4 +112,4 @@ def _records(training: "Training", senders: list[Senders], places: list[np.ndarr
         users = training.clipping == "per_user"
         parts.append(np.split(mine[rows], samples.cumsum()[:-1]) if users else [mine[rows]])
         counts.append(list(counted) if users else [np.repeat(counted, samples)])
-    return side_by_side.Records(*map(tf.constant, side_by_side.stacked(parts, counts)))
+    return side_by_side.Records(*map(tf.constant, side_by_side.stacked(parts, counts, room)))

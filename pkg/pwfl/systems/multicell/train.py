@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from pwfl import streams
 from pwfl.learning import datasets, engine, features, partition
+from pwfl.systems.multicell import together
 from pwfl.systems.multicell.beyond.costs import interval_costs
 from pwfl.systems.multicell.beyond.server import step_sizes
 from pwfl.systems.multicell.rounds import Senders, history_function, model_of
@@ -41,6 +42,27 @@ def trainer(
         return told(start, None if start.status else alone(start))
 
     return train
+
+
+def batch_trainer(
+    scenario: "Multicell", data: datasets.Dataset, tables: dict[str, pl.DataFrame]
+) -> tuple[Callable[[list[int]], dict[int, pl.DataFrame]], float]:
+    """As `trainer`, a function that trains some realizations side by side, and how many bytes each takes.
+
+    Raises NotImplementedError for what cannot be trained side by side.
+    """
+    given = scenario, data, tables
+    begin, told, train_all = starts(*given), history_table(*given), together.together(*given)
+
+    def train(realizations: list[int]) -> dict[int, pl.DataFrame]:
+        begun = [begin(realization) for realization in realizations]
+        trained = [start for start in begun if start.status is None]
+        courses = (
+            dict(zip((start.realization for start in trained), train_all(trained), strict=True)) if trained else {}
+        )
+        return {start.realization: told(start, courses.get(start.realization)) for start in begun}
+
+    return train, together.bytes_each(*given)
 
 
 def single(scenario: "Multicell", data: datasets.Dataset, tables: dict[str, pl.DataFrame]) -> Callable[[Start], Course]:

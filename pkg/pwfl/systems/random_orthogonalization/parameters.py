@@ -64,6 +64,7 @@ class Privacy(Section):
 class Training(Section):
     """Federated learning of softmax regression, from zero."""
 
+    device: common.Device = common.device()
     features: common.Features = common.features(stages="train account audit")
     directions: int | None = common.directions(stages="train account audit")
     rounds: common.Count = parameter(14, "rounds T", stages="channel train account audit report")

@@ -129,6 +129,7 @@ class Privacy(Section):
 class Training(Section):
     """Federated learning, (1)-(4)."""
 
+    device: common.Device = common.device()
     features: common.Features = common.features(stages="train audit")
     directions: int | None = common.directions(stages="train audit")
     hidden_layers: list[common.Width] = common.hidden_layers([128, 64], stages="train audit")

@@ -1,0 +1,144 @@
+"""Which processor trains, what that changes, and how many realizations a GPU trains side by side."""
+
+import logging
+
+import numpy as np
+import polars as pl
+import pytest
+import tensorflow as tf
+
+import pwfl
+from pipeline import digits, part, stages
+from pwfl import scenario
+from pwfl.learning import side_by_side
+from pwfl.report import page
+from pwfl.runtime import devices
+from pwfl.runtime.checkpoint import Checkpoint
+from pwfl.scenario import resolve
+from pwfl.scenario.resolution import merge
+from pwfl.work import train
+from pwfl.work.stage import Task
+from pwfl.workflow import plan
+from test_side_by_side import TINY
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A function that lets trainings run side by side, in some memory of what takes a GPU's part here: the CPU."""
+    return lambda memory: monkeypatch.setattr(
+        devices, "take", lambda asked: devices.Device("/CPU:0", f"taken for {asked}", memory)
+    )
+
+
+def trained(tmp_path, model=None, device="gpu", checkpoint=True, realizations=range(4)):
+    model = model or resolve(TINY, {})
+    ((_, tables),) = stages(model)
+    saved = Checkpoint(str(tmp_path / "history.parquet"), {"address": "a"}) if checkpoint else None
+    task = Task("train", part(model, "train"), None, realizations, saved, device)
+    return train.run(task, tables | {"dataset": digits()})["history"]
+
+
+def test_trainings_side_by_side_fill_the_table_as_one_after_the_other_does(gpu, tmp_path, caplog):
+    model = resolve(merge(TINY, {"training": {"hidden_layers": [8]}, "radio": {"max_power_dbm": -5.0}}), {})
+    alone = trained(tmp_path, model, "cpu", checkpoint=False)
+    caplog.set_level(logging.INFO)
+    gpu(1e9)
+    together = trained(tmp_path, model, checkpoint=False)
+    assert "realizations side by side at most" in caplog.text
+    assert alone["device"].unique().to_list() == ["cpu"]
+    assert together["device"].unique().to_list() == ["taken for gpu"]
+    assert together.select("realization", "round", "status").equals(alone.select("realization", "round", "status"))
+    np.testing.assert_allclose(together["loss"], alone["loss"], rtol=1e-5)
+
+
+def test_a_job_goes_on_from_its_checkpoint_by_batches(gpu, tmp_path, monkeypatch):
+    gpu(1e9)
+    sizes, right = [], train.batches
+
+    def killed(*arguments):
+        for batch in right(*arguments):
+            sizes.append(len(batch))
+            yield batch
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(train, "_trainer", lambda *a, kept=train._trainer: (kept(*a)[0], 3))
+    whole = trained(tmp_path, checkpoint=False)
+    monkeypatch.setattr(train, "batches", killed)
+    with pytest.raises(KeyboardInterrupt):
+        trained(tmp_path)
+    monkeypatch.setattr(train, "batches", right)
+    assert sizes == [2]  # of 4, three at most: as large as the next one
+    assert trained(tmp_path).equals(whole)
+
+
+def test_what_memory_does_not_hold_is_halved_and_nothing_is_lost(caplog):
+    tried = []
+
+    def one(realizations):
+        tried.append(len(realizations))
+        if len(realizations) > 3:
+            raise tf.errors.ResourceExhaustedError(None, None, "out of memory")
+        return dict.fromkeys(realizations)
+
+    found = [number for batch in train.batches(one, list(range(20)), 15) for number in batch]
+    assert found == list(range(20))
+    assert tried == [10, 5, 3, 3, 3, 3, 3, 3, 2]
+    assert "memory does not hold 10 realizations, 5 are tried" in caplog.text
+    with pytest.raises(tf.errors.ResourceExhaustedError):
+        list(train.batches(lambda some: one([0] * 4), [0], 1))
+
+
+def test_what_cannot_be_trained_side_by_side_says_why(gpu, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    gpu(1e9)
+    model = resolve(merge(TINY, {"training": {"model": "cnn", "rounds": 1}}), {})
+    history = trained(tmp_path, model, realizations=range(1))
+    assert "one realization after the other: training.model: cnn" in caplog.text
+    assert set(history["realization"]) == {0}
+
+
+def test_bytes_of_a_realization_are_about_those_of_its_arrays():
+    # Of the paper's network: what is gathered, and of each layer an input, a derivative and a weighted one.
+    records, layers = 11_264, 256 + 256 + 10
+    expected = 4 * (records * (784 + 3 * layers) + 8 * 269_322)
+    assert side_by_side.bytes_each([784, 256, 256, 10], records, (10_000, 784)) == expected
+    assert side_by_side.bytes_each([160, 10], 100, (10_000, 7, 160)) == 4 * (10_000 * 7 * 30 + 8 * 1610)
+
+
+@pytest.mark.parametrize("asked", ["auto", "cpu"])
+def test_without_a_gpu_the_cpu_trains(asked, caplog):
+    caplog.set_level(logging.INFO)
+    if tf.config.list_physical_devices("GPU"):
+        pytest.skip("this machine has a GPU")
+    assert devices.take(asked) == devices.ONLY_CPU
+    assert ("TensorFlow sees no GPU" in caplog.text) == (asked == "auto")
+
+
+@pytest.mark.skipif(devices.present(), reason="this machine has a GPU")
+def test_a_gpu_that_is_not_there_is_a_clear_error_before_work_starts():
+    with pytest.raises(devices.DeviceError, match=r"training\.device: gpu: TensorFlow sees no GPU here; install"):
+        devices.take("gpu")
+    with pytest.raises(
+        scenario.ScenarioError, match=r"scenario: training\.device: gpu: this machine shows no NVIDIA GPU"
+    ):
+        pwfl.simulate(merge(TINY, {"system": "multicell", "training": {"device": "gpu"}}))
+
+
+def test_the_device_changes_no_address_and_a_gpu_is_asked_for_one_job_at_a_time(monkeypatch):
+    def planned(device):
+        config = {"scenarios": {"s": merge(TINY, {"system": "multicell", "training": {"device": device}})}}
+        study = scenario.load(config, "study.yaml")
+        return plan.plan(study), plan.gpus(study.scenarios["s"])
+
+    monkeypatch.setattr(devices, "present", lambda: False)
+    (on_cpu, none), (on_gpu, one), (on_either, without) = map(planned, ("cpu", "gpu", "auto"))
+    assert list(on_cpu.descriptions) == list(on_gpu.descriptions) == list(on_either.descriptions)
+    monkeypatch.setattr(devices, "present", lambda: True)
+    assert (none, one, without, planned("auto")[1], planned("cpu")[1]) == (0, 1, 0, 1, 0)
+
+
+def test_the_page_says_where_trainings_ran_on_two_kinds_of_device():
+    one, both = (pl.DataFrame({"device": kinds}) for kinds in (["cpu", ""], ["cpu, NVIDIA H100", "cpu"]))
+    assert page._devices([one, pl.DataFrame({"a": [1]})]) == []
+    (said,) = page._devices([one, both])
+    assert said.startswith("Trainings ran on 2 kinds of device (NVIDIA H100, cpu)")
