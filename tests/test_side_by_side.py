@@ -1,6 +1,7 @@
 """The engine over realizations against the one that trains one: the same numbers but for rounding, whatever is chosen."""
 
 import numpy as np
+import polars as pl
 import pytest
 import tensorflow as tf
 
@@ -8,6 +9,7 @@ from pipeline import digits, part, stages
 from pwfl.learning import engine, philox, side_by_side
 from pwfl.scenario import resolve
 from pwfl.scenario.resolution import merge
+from pwfl.systems import registry
 from pwfl.systems.multicell import start, together, train
 
 TINY = {
@@ -33,9 +35,18 @@ CHOICES = {
     "fading in each round, users clipped": {"radio": {"coherence_rounds": 1}, "training": {"clipping": "per_user"}},
     "one diverges, or several": {"training": {"hidden_layers": [64], "learning_rate": 3e18, "clip_norm": 1e5}},
 }
+LONG = (  # XLA takes seconds for each: those that others hold together with something else
+    "softmax regression", "users clipped", "weights by precision", "users clipped, by precision", "tail average", "fading",
+    "fading in each round, users clipped",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize("choice", CHOICES)
+def marked(choices, *slow):
+    """The names of choices, some of which only `make test-slow` runs."""
+    return [pytest.param(name, marks=[pytest.mark.slow] if name in slow else []) for name in choices]
+
+
+@pytest.mark.parametrize("choice", marked(CHOICES, *LONG))
 def test_a_realization_ends_as_it_would_alone(choice):
     model = resolve(merge(TINY, CHOICES[choice]), {})
     ((_, tables),) = stages(model)
@@ -50,6 +61,46 @@ def test_a_realization_ends_as_it_would_alone(choice):
         np.testing.assert_allclose(other.clipped[1:], one.clipped[1:], atol=0.005)
     if choice == "one diverges, or several":
         assert not all(np.isfinite(one.losses).all() for one in alone)
+
+
+OTHERS = {
+    "batches of records": ("anonymous_oac", {"training": {"hidden_layers": [8], "rounds": 30}}),
+    "rounds without records": ("anonymous_oac", {"network": {"devices": 2, "participation": 0.2}}),
+    "one diverges, or several": ("anonymous_oac", {"training": {"learning_rate": 1e37, "clip_norm": 1e5}}),
+    "local SGD": ("random_orthogonalization", {}),
+    "several passes": ("random_orthogonalization", {"training": {"local_steps": 23, "batch_size": 5}}),
+}
+
+
+@pytest.mark.parametrize("choice", marked(OTHERS, "rounds without records", "several passes"))
+def test_another_system_s_realizations_end_as_they_would_alone(choice):
+    system, changed = OTHERS[choice]
+    tiny = registry.system(system).catalog.tiny | {"system": system, "realizations": 3, "training_realizations": 3}
+    model = resolve(merge(tiny, changed), {})
+    _, tables = next(stages(model))
+    given, own = (part(model, "train"), digits(), tables), registry.system(system).part("train")
+    one, (all_of_them, size) = own.trainer(*given), own.batch_trainer(*given)
+    together = all_of_them([0, 1, 2])
+    assert size > 0
+    for realization, found in together.items():
+        expected = one(realization)
+        assert found.columns == expected.columns
+        assert found.select("round", "status").equals(expected.select("round", "status"))
+        meant = expected["loss"].is_finite()  # of outputs that are no numbers, classes mean nothing
+        found, expected = found.filter(meant), expected.filter(meant)
+        for name in found.select(pl.selectors.float()).columns:
+            few = 0.01 if "accuracy" in name or name == "clipped_share" else 0.0  # a sample of 360
+            both = found[name].to_numpy(), expected[name].to_numpy()
+            finite = np.isfinite(both[1])
+            assert (np.isfinite(both[0]) == finite).all()
+            np.testing.assert_allclose(both[0][finite], both[1][finite], rtol=2e-5, atol=few + 1e-9, err_msg=name)
+
+
+def test_uniform_numbers_are_those_that_tensorflow_draws_of_each_seed():
+    keys = np.array([0, 1, 2**62 + 12345], np.int64)
+    found = philox.uniforms(tf.constant(keys), tf.constant(9), 1001).numpy()
+    for key, row in zip(keys, found, strict=True):
+        assert np.array_equal(row, tf.random.stateless_uniform([1001], seed=tf.constant([key, 9])))
 
 
 @pytest.mark.parametrize("compiled", [False, True])

@@ -1,4 +1,4 @@
-"""Normal numbers of many streams in one go, those that `tf.random.stateless_normal` draws of each.
+"""Random numbers of many streams in one go, those that TensorFlow's stateless functions draw of each.
 
 XLA draws other normal numbers of a seed than TensorFlow's own kernels do, though of the same bits, and a draw of one
 stream after the other leaves a GPU idle. So here is the counter-based generator Philox4x32-10 (Salmon et al., 2011,
@@ -24,13 +24,27 @@ def normals(keys: tf.Tensor, number: tf.Tensor, count: int) -> tf.Tensor:
 
     They differ from TensorFlow's by how its kernels and XLA round logarithm, sine and cosine: by 2e-6 at most.
     """
+    normal = [n for pair in _pairs(keys, number, count) for n in _box_muller(*pair)]
+    return _in_a_row(normal, keys, count)
+
+
+def uniforms(keys: tf.Tensor, number: tf.Tensor, count: int) -> tf.Tensor:
+    """As `normals`, uniform numbers in [0, 1), those of `tf.random.stateless_uniform` to the bit."""
+    return _in_a_row([u for pair in _pairs(keys, number, count) for u in pair], keys, count)
+
+
+def _in_a_row(numbers: list[tf.Tensor], keys: tf.Tensor, count: int) -> tf.Tensor:
+    return tf.reshape(tf.stack(numbers, axis=-1), [tf.shape(keys)[0], -1])[:, :count]
+
+
+def _pairs(keys: tf.Tensor, number: tf.Tensor, count: int) -> list[tuple[tf.Tensor, tf.Tensor]]:
+    """Of blocks of four uniform numbers each, of shape (stream, block), the first two and the last two."""
     zero = tf.zeros_like(keys, tf.uint32)
     seed = [*_words(tf.bitcast(keys, tf.uint64)), zero + tf.cast(number, tf.uint32), zero]
     mixed = [word[:, None] for word in philox(seed, [zero + word for word in _words(tf.constant(SCRAMBLE, tf.uint64))])]
     block = tf.cast(tf.range(-(-count // 4)), tf.uint32) + 0 * mixed[0]
     drawn = philox([block, 0 * block, mixed[2] + 0 * block, mixed[3] + 0 * block], [w + 0 * block for w in mixed[:2]])
-    normal = [n for pair in (drawn[:2], drawn[2:]) for n in _box_muller(*map(_uniform, pair))]
-    return tf.reshape(tf.stack(normal, axis=-1), [tf.shape(keys)[0], -1])[:, :count]
+    return [tuple(map(_uniform, pair)) for pair in (drawn[:2], drawn[2:])]
 
 
 def philox(counter: Words, key: Words) -> Words:

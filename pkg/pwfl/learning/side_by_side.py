@@ -216,6 +216,11 @@ def evaluate(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, t
         each = tf.math.log_softmax(forward(weights, tf.reshape(x, [-1, features]))[1])
         each = tf.reshape(each, [tf.shape(each)[0], -1, variants, each.shape[-1]])
         outputs = tf.reduce_logsumexp(each, axis=2) - math.log(variants)
+    return measured(outputs, y)
+
+
+def measured(outputs: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """As `network.measured` of each realization, of outputs of shape (realization, sample, class)."""
     hits = tf.cast(tf.equal(tf.argmax(outputs, axis=2, output_type=tf.int32), y), tf.float32)
     label = tf.one_hot(y, outputs.shape[-1])
     loss = -tf.reduce_mean(tf.reduce_sum(label * tf.math.log_softmax(outputs), axis=2), axis=1)

@@ -71,6 +71,28 @@ class Sent(NamedTuple):
         return cls(*map(tf.constant, (rows, stops, mean_weight, noise_std), types))
 
 
+class Start(NamedTuple):
+    """What a realization's training begins with.
+
+    Attributes
+    ----------
+    weights
+        Start weights.
+    owned
+        Places in the training data of each device's records.
+    sent
+        What its rounds send, of places in the training data.
+    key
+        Of the noise.
+    """
+
+    realization: int
+    weights: list[np.ndarray]
+    owned: list[np.ndarray]
+    sent: Sent
+    key: int
+
+
 def drawn(
     schedule: pl.DataFrame,
     noise: pl.DataFrame,

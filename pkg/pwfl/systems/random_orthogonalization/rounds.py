@@ -1,7 +1,8 @@
 """Rounds of ul Zuhra et al. as one graph: local SGD, clipped updates, their sum over many antennas."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from pwfl.learning import datasets, network
@@ -9,6 +10,27 @@ from pwfl.systems.random_orthogonalization import local_sgd
 
 if TYPE_CHECKING:
     from pwfl.systems.random_orthogonalization.parameters import Training
+
+
+class Start(NamedTuple):
+    """What a realization's training goes by.
+
+    Attributes
+    ----------
+    owned
+        Places in the training data of each user's samples.
+    weight, noise_std
+        The updates' weights, shape (round, user), and the deviations of the noise, shape (round,).
+    batch_key, noise_key
+        Of mini-batches and of noise.
+    """
+
+    realization: int
+    owned: list[np.ndarray]
+    weight: np.ndarray
+    noise_std: np.ndarray
+    batch_key: int
+    noise_key: int
 
 
 def history_function(users: int, samples: int, size: datasets.Size, training: "Training", data: datasets.Dataset):

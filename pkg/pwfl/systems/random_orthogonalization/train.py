@@ -15,7 +15,8 @@ import tensorflow as tf
 from pwfl import streams
 from pwfl.learning import datasets, features, partition
 from pwfl.learning.mlp import parameter_count
-from pwfl.systems.random_orthogonalization.rounds import history_function
+from pwfl.systems.random_orthogonalization import together
+from pwfl.systems.random_orthogonalization.rounds import Start, history_function
 from pwfl.tables.arrays import to_array
 
 if TYPE_CHECKING:
@@ -33,36 +34,93 @@ def trainer(
     each scheme's own. All are the same for any number of antennas. A training whose loss leaves the finite numbers
     stops there; the column `status` says so.
     """
-    training, seed, size = scenario.training, scenario.seed, features.size(scenario)
-    dimension = parameter_count([size.features, size.classes])
-    schedule, noise, keys = tables["schedule"], tables["noise"], ("realization", "round", "user")
-    rows = {realization: row for row, realization in enumerate(noise["realization"].unique(maintain_order=True))}
-    coupling, amplitude = (to_array(schedule, name, *keys) for name in ("coupling_real", "amplitude"))
-    noise_std, effective_std = (to_array(noise, name, *keys[:2]) for name in ("noise_std", "effective_noise_std"))
-    users, samples = coupling.shape[-1], tables["users"]["samples"][0]
-    history_of = history_function(users, samples, size, training, data)
+    size, samples = features.size(scenario), tables["users"]["samples"][0]
+    begin, told = starts(scenario, data, tables), history_table(scenario, data, tables)
+    users = tables["schedule"]["user"].n_unique()
+    history_of = history_function(users, samples, size, scenario.training, data)
 
     def train(realization: int) -> pl.DataFrame:
-        row = rows[realization]
-        owned = partition.deal_out(scenario.data, data.y_train, np.full(users, samples), seed, realization)
+        start = begin(realization)
         measured = history_of(
-            owned=tf.constant(np.stack(owned), tf.int32),
-            weight=tf.constant(coupling[row] / users, tf.float32),
-            noise_std=tf.constant(effective_std[row], tf.float32),
-            batch_key=tf.constant(streams.key(seed, "batches", realization), tf.int64),
-            noise_key=tf.constant(streams.key(*streams.of_noise(scenario), realization), tf.int64),
+            owned=tf.constant(np.stack(start.owned), tf.int32),
+            weight=tf.constant(start.weight, tf.float32),
+            noise_std=tf.constant(start.noise_std, tf.float32),
+            batch_key=tf.constant(start.batch_key, tf.int64),
+            noise_key=tf.constant(start.noise_key, tf.int64),
         )
-        accuracies, loss, norm, clipped, energy = (values.numpy().astype(float) for values in measured)
+        return told(start, *(values.numpy() for values in measured))
+
+    return train
+
+
+def batch_trainer(
+    scenario: "RandomOrthogonalization", data: datasets.Dataset, tables: dict[str, pl.DataFrame]
+) -> tuple[Callable[[list[int]], dict[int, pl.DataFrame]], float]:
+    """As `trainer`, a function that trains some realizations side by side, and how many bytes each takes."""
+    begin, told = starts(scenario, data, tables), history_table(scenario, data, tables)
+    train_all = together.together(scenario, data)
+
+    def train(realizations: list[int]) -> dict[int, pl.DataFrame]:
+        begun = [begin(realization) for realization in realizations]
+        measured = train_all(begun)
+        return {start.realization: told(start, *of_it) for start, of_it in zip(begun, measured, strict=True)}
+
+    return train, together.bytes_each(scenario, tables["schedule"]["user"].n_unique(), data)
+
+
+def starts(
+    scenario: "RandomOrthogonalization", data: datasets.Dataset, tables: dict[str, pl.DataFrame]
+) -> Callable[[int], Start]:
+    """A function that gives what a realization's training goes by."""
+    seed, keys = scenario.seed, ("realization", "round", "user")
+    coupling = to_array(tables["schedule"], "coupling_real", *keys)
+    noise_std = to_array(tables["noise"], "effective_noise_std", *keys[:2])
+    rows, users, samples = rows_of(tables), coupling.shape[-1], tables["users"]["samples"][0]
+
+    def begin(realization: int) -> Start:
+        row = rows[realization]
+        return Start(
+            realization,
+            owned=partition.deal_out(scenario.data, data.y_train, np.full(users, samples), seed, realization),
+            weight=coupling[row] / users,
+            noise_std=noise_std[row],
+            batch_key=streams.key(seed, "batches", realization),
+            noise_key=streams.key(*streams.of_noise(scenario), realization),
+        )
+
+    return begin
+
+
+def rows_of(tables: dict[str, pl.DataFrame]) -> dict[int, int]:
+    """The place of each realization in arrays of the tables."""
+    return {
+        realization: row for row, realization in enumerate(tables["noise"]["realization"].unique(maintain_order=True))
+    }
+
+
+def history_table(
+    scenario: "RandomOrthogonalization", data: datasets.Dataset, tables: dict[str, pl.DataFrame]
+) -> Callable[..., pl.DataFrame]:
+    """A function that makes a realization's rows of `history` of what `history_function` measures."""
+    size, keys = features.size(scenario), ("realization", "round", "user")
+    dimension, rows = parameter_count([size.features, size.classes]), rows_of(tables)
+    amplitude = to_array(tables["schedule"], "amplitude", *keys)
+    noise_std = to_array(tables["noise"], "noise_std", *keys[:2])
+
+    def table(start: Start, *measured: np.ndarray) -> pl.DataFrame:
+        row = rows[start.realization]
+        accuracies, loss, norm, clipped, energy = (values.astype(float) for values in measured)
         rounds = np.arange(len(loss))
         sent = amplitude[row, rounds[1:] - 1, 0] ** 2 * (energy + dimension * noise_std[row, rounds[1:] - 1] ** 2)
         status = "trained" if np.isfinite(loss[-1]) else "diverged"
-        log.info("realization %d: %s, accuracy %.4f", realization, status, accuracies[-1, 0])
-        by_user = partition.user_accuracies(accuracies[:, 1:], partition.held(data.y_train, owned, size.classes))
-        columns = {"round": rounds, "accuracy": accuracies[:, 0], "loss": loss} | by_user
+        log.info("realization %d: %s, accuracy %.4f", start.realization, status, accuracies[-1, 0])
+        held = partition.held(data.y_train, start.owned, size.classes)
+        columns = {"round": rounds, "accuracy": accuracies[:, 0], "loss": loss}
+        columns |= partition.user_accuracies(accuracies[:, 1:], held)
         columns["air_seconds_so_far"] = dimension * rounds / scenario.radio.bandwidth_hz
         history = pl.DataFrame(columns).with_columns(
             pl.col(partition.USER_ACCURACIES).fill_nan(None),
-            realization=pl.lit(realization),
+            realization=pl.lit(start.realization),
             transmit_energy_j_so_far=pl.lit(None, pl.Float64),  # signals have no unit
             status=pl.lit(status),
         )
@@ -70,4 +128,4 @@ def trainer(
         uploads = {"round": rounds[1:], "update_norm": norm, "clipped_share": clipped, "transmit_energy": sent}
         return history.join(pl.DataFrame(uploads), on="round", how="left", maintain_order="left")
 
-    return train
+    return table
