@@ -87,10 +87,9 @@ def test_another_system_s_realizations_end_as_they_would_alone(choice):
         assert found.columns == expected.columns
         assert found.select("round", "status").equals(expected.select("round", "status"))
         meant = expected["loss"].is_finite()  # of outputs that are no numbers, classes mean nothing
-        found, expected = found.filter(meant), expected.filter(meant)
         for name in found.select(pl.selectors.float()).columns:
             few = 0.01 if "accuracy" in name or name == "clipped_share" else 0.0  # a sample of 360
-            both = found[name].to_numpy(), expected[name].to_numpy()
+            both = [frame[name].filter(meant).to_numpy() for frame in (found, expected)]
             finite = np.isfinite(both[1])
             assert (np.isfinite(both[0]) == finite).all()
             np.testing.assert_allclose(both[0][finite], both[1][finite], rtol=2e-5, atol=few + 1e-9, err_msg=name)
