@@ -45,8 +45,8 @@ def test_trainings_side_by_side_fill_the_table_as_one_after_the_other_does(gpu, 
     gpu(1e9)
     together = trained(tmp_path, model, checkpoint=False)
     assert "realizations side by side at most" in caplog.text
-    assert alone["device"].unique().to_list() == ["cpu"]
-    assert together["device"].unique().to_list() == ["taken for gpu"]
+    assert alone["processor"].unique().to_list() == ["cpu"]
+    assert together["processor"].unique().to_list() == ["taken for gpu"]
     assert together.select("realization", "round", "status").equals(alone.select("realization", "round", "status"))
     np.testing.assert_allclose(together["loss"], alone["loss"], rtol=1e-5)
 
@@ -137,8 +137,8 @@ def test_the_device_changes_no_address_and_a_gpu_is_asked_for_one_job_at_a_time(
     assert (none, one, without, planned("auto")[1], planned("cpu")[1]) == (0, 1, 0, 1, 0)
 
 
-def test_the_page_says_where_trainings_ran_on_two_kinds_of_device():
-    one, both = (pl.DataFrame({"device": kinds}) for kinds in (["cpu", ""], ["cpu, NVIDIA H100", "cpu"]))
-    assert page._devices([one, pl.DataFrame({"a": [1]})]) == []
-    (said,) = page._devices([one, both])
-    assert said.startswith("Trainings ran on 2 kinds of device (NVIDIA H100, cpu)")
+def test_the_page_says_where_trainings_ran_on_two_kinds_of_processor():
+    one, both = (pl.DataFrame({"processor": kinds}) for kinds in (["cpu", ""], ["cpu, NVIDIA H100", "cpu"]))
+    assert page._processors([one, pl.DataFrame({"a": [1]})]) == []
+    (said,) = page._processors([one, both])
+    assert said.startswith("Trainings ran on 2 kinds of processor (NVIDIA H100, cpu)")

@@ -29,7 +29,7 @@ def made() -> dict[str, pl.DataFrame]:
     users = {column: pl.col("accuracy") for column in USER_ACCURACIES}
     status = pl.DataFrame(keys | {"status": ["x", "x", "y"]})
     return {
-        "history": history.select(pl.lit("a").alias("scheme"), pl.all(), device=pl.lit("cpu"), **users),
+        "history": history.select(pl.lit("a").alias("scheme"), pl.all(), processor=pl.lit("cpu"), **users),
         "outcome": pl.DataFrame(keys | columns).with_columns(**none),
         "leakage": pl.DataFrame({"scheme": "a", "rho": [0.5, 4.0, 0.1]}),
         "schedule_status": status,

@@ -106,20 +106,22 @@ def _words(parts: list[dict], folder: Path) -> list[str]:
     for path in _tables(parts[:1], "claims"):
         claims = read_report(folder / f"{path}.parquet")
         words += [*statements.summary(claims), *statements.differing(claims)]
-    return [*words, *_devices([read_report(folder / f"{path}.parquet") for path in _tables(parts, "summary")])]
+    return [*words, *_processors([read_report(folder / f"{path}.parquet") for path in _tables(parts, "summary")])]
 
 
 def _tables(parts: list[dict], name: str) -> list[str]:
     return [path for part in parts for path, _ in part["tables"] if Path(path).name == name]
 
 
-def _devices(summaries: list[pl.DataFrame]) -> list[str]:
-    """A sentence where trainings ran on several kinds of device."""
-    said = [frame["device"] for frame in summaries if "device" in frame.columns]
+def _processors(summaries: list[pl.DataFrame]) -> list[str]:
+    """A sentence where trainings ran on several kinds of processor."""
+    said = [frame["processor"] for frame in summaries if "processor" in frame.columns]
     kinds = sorted({kind for column in said for kind in column.str.split(", ").explode().drop_nulls() if kind})
     if len(kinds) < 2:
         return []
-    return [f"Trainings ran on {len(kinds)} kinds of device ({', '.join(kinds)}), whose results differ in last digits."]
+    return [
+        f"Trainings ran on {len(kinds)} kinds of processor ({', '.join(kinds)}), whose results differ in last digits."
+    ]
 
 
 def caption(text: str, scenario: str = "") -> Markup:

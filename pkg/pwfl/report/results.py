@@ -29,7 +29,7 @@ def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     last = history.group_by(keys, maintain_order=True).agg(
         pl.col(final).sort_by("round").last(),
         training=pl.col("status").cast(pl.String).first(),
-        device=pl.col("device").first(),
+        processor=pl.col("processor").first(),
     )
     each = tables["outcome"].join(last, on=keys, how="left", maintain_order="left")
     return each.with_columns(pl.when(pl.col("training").is_in(KEPT)).then(pl.col(final)))
@@ -41,8 +41,8 @@ def summary(each: pl.DataFrame, averaged: list[str], *columns: pl.Expr) -> pl.Da
     `each` has a row for each realization and scheme, `averaged` are columns of it.
     """
     schemes = each.group_by("scheme", maintain_order=True)
-    device = [pl.col("device").drop_nulls().unique().sort().str.join(", ")] if "device" in each.columns else []
-    rows = schemes.agg(pl.len().alias("realizations"), *columns, *device, pl.col(TERMS).first())
+    said = [pl.col("processor").drop_nulls().unique().sort().str.join(", ")] if "processor" in each.columns else []
+    rows = schemes.agg(pl.len().alias("realizations"), *columns, *said, pl.col(TERMS).first())
     return rows.join(theme.means(each, ["scheme"], averaged), on="scheme", how="left", maintain_order="left")
 
 

@@ -175,7 +175,7 @@ def of_users(description: str) -> dy.Float64:
 class History(PerRealization):
     """What each system's history says: what a training has spent by the end of a row's round, and on what it ran."""
 
-    device = dy.String(description="what trained: cpu, or the name of a GPU; the stage adds it")
+    processor = dy.String(description="what trained: cpu, or the name of a GPU; the stage adds it")
     air_seconds_so_far = amount("the part of the outcome's air_seconds; null: no radio model")
     transmit_energy_j_so_far = amount("the part of the outcome's transmit_energy_j; null: no unit", allow_inf=True)
 

@@ -29,7 +29,7 @@ def run(task: Task, found: Mapping) -> Tables:
         train, most = _trainer(own, device, (task.values, data, tables_read(task, found)))
         finished = batches(train, missing, most)
         for batch in checkpoint.told(finished, len(missing)) if checkpoint else finished:
-            histories |= {number: frame.with_columns(device=pl.lit(device.kind)) for number, frame in batch.items()}
+            histories |= {number: frame.with_columns(processor=pl.lit(device.kind)) for number, frame in batch.items()}
             if checkpoint:
                 checkpoint.save(histories)
     return {
