@@ -34,6 +34,44 @@ def test_a_resumed_job_trains_only_what_is_missing_and_ends_the_same(tmp_path, j
     assert resumed.equals(whole)
 
 
+@pytest.fixture
+def clock(monkeypatch):
+    """A list whose last number is what a checkpoint's clock says."""
+    times = [1000.0]
+    monkeypatch.setattr("pwfl.runtime.checkpoint.monotonic", lambda: times[-1])
+    return times
+
+
+def test_the_log_says_how_many_are_trained_and_how_long_the_rest_takes(tmp_path, clock, caplog):
+    caplog.set_level("INFO")
+    batches = [{0: None, 1: None}, {2: None}, {3: None, 4: None}]
+
+    def trained():
+        for batch in batches:
+            clock.append(clock[-1] + 10.0 * len(batch))
+            yield batch
+
+    assert list(checkpoint(tmp_path).told(trained(), 5)) == batches
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [
+        "5 realizations to train",
+        "2 of 5 trained, about 30 s left",
+        "3 of 5 trained, about 20 s left",
+        "5 of 5 trained, about 0 s left",
+    ]
+
+
+def test_what_is_finished_is_saved_every_few_seconds(tmp_path, clock):
+    saved, frames = checkpoint(tmp_path), {k: pl.DataFrame({"realization": [k]}) for k in range(3)}
+    saved.save({0: frames[0]})
+    clock.append(clock[-1] + 4.9)
+    saved.save({0: frames[0], 1: frames[1]})
+    assert set(checkpoint(tmp_path).restore()) == {0}
+    clock.append(clock[-1] + 0.2)
+    saved.save(frames)
+    assert set(checkpoint(tmp_path).restore()) == {0, 1, 2}
+
+
 def test_a_job_at_another_address_starts_anew(tmp_path):
     frame = pl.DataFrame({"realization": [0], "accuracy": [0.5]})
     checkpoint(tmp_path, "a").save({0: frame})
