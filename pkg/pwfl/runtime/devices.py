@@ -69,9 +69,11 @@ def take(asked: str) -> Device:
     """
     if asked == CPU:
         return ONLY_CPU
-    import tensorflow as tf
+    gpus = []
+    if present():  # else CUDA logs an error where it is asked
+        import tensorflow as tf
 
-    gpus = tf.config.list_physical_devices("GPU")
+        gpus = tf.config.list_physical_devices("GPU")
     if not gpus and asked == "gpu":
         raise DeviceError(
             "training.device: gpu: TensorFlow sees no GPU here; install pwfl with its extra `gpu`, on a machine with "
