@@ -1,11 +1,14 @@
 """Which processor trains, what that changes, and how many realizations a GPU trains side by side."""
 
 import logging
+import os
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
 import pytest
 import tensorflow as tf
+from tensorflow.python.client import device_lib
 
 import pwfl
 from pipeline import digits, part, stages
@@ -112,6 +115,36 @@ def test_without_a_gpu_the_cpu_trains(asked, caplog):
         pytest.skip("this machine has a GPU")
     assert devices.take(asked) == devices.ONLY_CPU
     assert ("TensorFlow sees no GPU" in caplog.text) == (asked == "auto")
+
+
+@pytest.mark.parametrize("asked", ["auto", "gpu"])
+def test_a_gpu_computes_in_float32_in_one_order_and_is_asked_for_its_memory(asked, monkeypatch, caplog):
+    """With what TensorFlow would say of a GPU put in, as most machines have none."""
+    caplog.set_level(logging.INFO)
+    experimental, set_to = tf.config.experimental, []
+    kinds = [
+        SimpleNamespace(device_type=kind, memory_limit=size) for kind, size in (("CPU", 2**28), ("GPU", 70 * 2**30))
+    ]
+    monkeypatch.setattr(devices, "present", lambda: True)
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [f"first {kind}"])
+    monkeypatch.setattr(experimental, "get_device_details", lambda gpu: {"device_name": f"{gpu}, of a test"})
+    monkeypatch.setattr(experimental, "enable_tensor_float_32_execution", lambda on: set_to.append(("TF32", on)))
+    monkeypatch.setattr(experimental, "enable_op_determinism", lambda: set_to.append(("determinism", True)))
+    monkeypatch.setattr(device_lib, "list_local_devices", lambda: kinds)
+    found = devices.take(asked)
+    assert found == devices.Device("/GPU:0", "first GPU, of a test", int(0.8 * 70 * 2**30))
+    assert set_to == [("TF32", False), ("determinism", True)]
+    assert f"training.device: {asked}: trains on first GPU, of a test, 70.0 GiB" in caplog.text
+    assert devices.take("cpu") == devices.ONLY_CPU
+
+
+def test_xla_is_asked_for_the_same_kernels_every_time(monkeypatch):
+    monkeypatch.setenv(devices.XLA, "--xla_dump_to=x")
+    devices.before_tensorflow()
+    monkeypatch.setattr(devices, "present", lambda: True)
+    for _ in range(2):
+        devices.before_tensorflow()
+    assert os.environ[devices.XLA] == "--xla_dump_to=x --xla_gpu_autotune_level=0"
 
 
 @pytest.mark.skipif(devices.present(), reason="this machine has a GPU")
