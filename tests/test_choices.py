@@ -9,6 +9,7 @@ import pytest
 import pipeline
 from pwfl.learning import datasets, features, projection, sources
 from pwfl.report import build
+from pwfl.runtime import devices
 from pwfl.scenario import ScenarioError, resolve
 from pwfl.scenario.fields import Section
 from pwfl.scenario.resolution import merge
@@ -20,9 +21,12 @@ from test_bounds import SMALL, leaves, part
 
 
 def choices(model: type[Section]) -> dict[str, tuple]:
-    """The values of each choice of a scenario, by its place."""
+    """The values of each choice of a scenario, by its place, that can be had on this machine."""
     kinds = ((path[1:].replace("[]", ""), kind) for path, kind, _ in leaves(model))
-    return {path: get_args(kind) for path, kind in kinds if get_origin(kind) is Literal}
+    found = {path: get_args(kind) for path, kind in kinds if get_origin(kind) is Literal}
+    if "training.device" in found and not devices.present():
+        found["training.device"] = tuple(value for value in found["training.device"] if value != "gpu")
+    return found
 
 
 CHOICES = {name: choices(system.model) for name, system in registry.systems().items()}

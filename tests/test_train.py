@@ -335,7 +335,7 @@ def test_history_of_each_status_meets_the_schema(digits, status):
         assert rows["round"].to_list() == [0, 1, 5]
         assert rows.select("accuracy", "loss").unique().rows() == [start[2:4]]
     if status == "noise_infeasible":  # is not trained, and nothing is sent
-        assert rows.rows() == [(0, 0, None, None, None, "noise_infeasible", *[None] * 3, 0.0, 0.0)]
+        assert rows.rows() == [(0, 0, None, None, None, "noise_infeasible", *[None] * 3, 0.0, 0.0, "cpu")]
 
 
 @pytest.mark.parametrize("bad", [np.inf, np.nan])

@@ -19,7 +19,8 @@ from pwfl.systems import registry
 from pwfl.workflow import execution, reports
 from pwfl.workflow.plan import plan
 
-UNNAMED = {"pwfl.workflow.execution", "pwfl.runtime.threads"}  # quiet, which gives every stage one thread
+# Quiet, which gives every stage one thread of the CPU; what else a training computes on, its address names.
+UNNAMED = {"pwfl.workflow.execution", "pwfl.runtime.threads", "pwfl.runtime.devices"}
 PARTS = {"figure": REPORT, "summarize": REPORT, "compare": "comparison", "comparison_figure": "comparison"}  # of build
 
 
