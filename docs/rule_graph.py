@@ -1,4 +1,4 @@
-"""The rule graph in a Markdown file, redrawn: `snakemake --rulegraph dot | python docs/rule_graph.py README.md`."""
+"""The rule graph in a Markdown file, redrawn: `snakemake --rulegraph dot | python docs/rule_graph.py FILE`."""
 
 import re
 import sys

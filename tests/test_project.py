@@ -26,7 +26,7 @@ import rule_graph
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-README = (ROOT / "README.md").read_text()
+RUNNING = (ROOT / "docs" / "running.md").read_text()
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "config/README.md")),
     *sorted(ROOT.glob("docs/*.md")),
@@ -152,11 +152,11 @@ def test_links_lead_somewhere_and_make_has_the_targets_that_are_named(page):
     assert set(named) <= set(targets)
 
 
-def test_the_rule_graph_in_the_readme_is_current(tmp_path):
+def test_the_rule_graph_in_the_docs_is_current(tmp_path):
     study = yaml.safe_load((ROOT / "config/config.yaml").read_text())
     result = snakemake(tmp_path, study, "--rulegraph", "dot")
     assert result.returncode == 0, result.stderr
-    drawn = rule_graph.BLOCK.search(README)[0]
+    drawn = rule_graph.BLOCK.search(RUNNING)[0]
     assert drawn == f"```mermaid\n{rule_graph.mermaid(result.stdout)}```", "`make docs` draws it anew"
 
 
@@ -177,7 +177,10 @@ def image(tmp_path_factory):
     """The folder that the Dockerfile fills; the package in `site-packages`, other packages only looked for."""
     folder = tmp_path_factory.mktemp("image")
     tools = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    for line in re.findall(r"^[A-Z].*$", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE):
+    text = re.sub(
+        r"^FROM cpu AS gpu\n.*?(?=^FROM)", "", (ROOT / "Dockerfile").read_text(), flags=re.DOTALL | re.MULTILINE
+    )
+    for line in re.findall(r"^[A-Z].*$", text, flags=re.MULTILINE):
         instruction, _, what = line.partition(" ")
         if instruction == "COPY":
             *sources, to = what.split()
@@ -207,8 +210,8 @@ def test_the_image_has_the_package_with_its_metadata(image):
     assert modules <= {path.relative_to(site) for path in site.rglob("*")}
 
 
-def test_snakemake_takes_the_kubernetes_command_of_the_readme(tmp_path):
-    (line,) = re.findall(r"^snakemake (--executor kubernetes .*?[^\\])$", README, flags=re.MULTILINE | re.DOTALL)
+def test_snakemake_takes_the_kubernetes_command_of_the_docs(tmp_path):
+    (line,) = re.findall(r"^snakemake (--executor kubernetes .*?[^\\])$", RUNNING, flags=re.MULTILINE | re.DOTALL)
     code = """if True:
         import shlex, sys
         from snakemake.cli import parse_args

@@ -35,7 +35,7 @@ PATTERNS = alt.Scale(range=[printed.SOLID, [8, 4], [3, 3], [10, 3, 3, 3], [14, 4
 SHAPES = alt.Scale(range=printed.SHAPES)
 TOUCH = np.array([0.03, 0.04])  # shares of the axes within which points lie on each other
 ORDERED = alt.SchemeParams("viridis", extent=[0, 0.85])  # whose end is too light on white
-RINGS = "ringed: no other point is as good in both, by its means"
+RINGS = "ringed: Pareto-optimal, by the means"
 OF_KINDS = "rings are among points of the same guarantee and observer; dashed: without a guarantee"
 UNGUARANTEED = [3, 2]  # dashes of rings
 
