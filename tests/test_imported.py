@@ -17,9 +17,10 @@ from pipeline import part
 from pwfl import tables
 from pwfl.runtime import store
 from pwfl.scenario import ScenarioError, check_surroundings, checks, load, resolve
-from pwfl.stages import REPORT, STAGES
+from pwfl.stages import IMPORTED, REPORT, STAGES
 from pwfl.systems.multicell import imported, report
 from pwfl.workflow import prune
+from pwfl.workflow.plan import plan
 
 sys.path.append(str(ROOT / "examples" / "sionna_links"))
 
@@ -258,6 +259,12 @@ def test_the_address_is_of_what_files_hold_not_of_where_they_lie(folder):
     assert without["channel"] not in (before["channel"], after["channel"])
     text = str(stage_of.addresses(resolve(scenario(users="users.csv"), {}))["channel", None, None])
     assert "links.csv" not in text
+
+
+def test_the_job_that_checks_the_files_is_the_one_that_reads_them(folder):
+    planned = plan(load({"scenarios": {"one": scenario(users="users.csv")}}, "a test"))
+    read = {job.description["stage"]: dict(job.outside) for job in planned.jobs() if job.outside}
+    assert read == {IMPORTED: {LINKS: "links.csv", USERS: "users.csv"}}
 
 
 def test_a_file_that_changed_after_a_job_was_planned_is_refused(folder):
