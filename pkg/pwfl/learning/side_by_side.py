@@ -247,6 +247,21 @@ def histories(
     return tuple(np.stack(part, axis=1) for part in zip(*found, strict=True))
 
 
+def batch_function(begin: Callable, train_all: Callable, told: Callable) -> Callable[[list[int]], dict]:
+    """A function of some realizations that trains them side by side, and returns each one's rows of `history`.
+
+    `begin(realization)` gives what one begins with, which names its `realization`; `train_all` of these what each comes
+    to, a tuple; `told(start, *measured)` the rows.
+    """
+
+    def train(realizations: list[int]) -> dict:
+        begun = [begin(realization) for realization in realizations]
+        measured = train_all(begun)
+        return {start.realization: told(start, *of_it) for start, of_it in zip(begun, measured, strict=True)}
+
+    return train
+
+
 def lengths(losses: np.ndarray) -> np.ndarray:
     """How many evaluations count, up to the first loss that is not finite, of shape (realization, evaluation)."""
     finite = np.isfinite(losses)

@@ -9,7 +9,7 @@ import polars as pl
 import tensorflow as tf
 
 from pwfl import streams
-from pwfl.learning import datasets, engine, features, partition
+from pwfl.learning import datasets, engine, features, partition, side_by_side
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.systems.anonymous_oac import together
 from pwfl.systems.anonymous_oac.costs import in_turn, spent
@@ -52,13 +52,7 @@ def batch_trainer(
 ) -> tuple[Callable[[list[int]], dict[int, pl.DataFrame]], float]:
     """As `trainer`, a function that trains some realizations side by side, and how many bytes each takes."""
     begin, told = starts(scenario, data, tables), history_table(scenario, data, tables)
-    train_all = together.together(scenario, data)
-
-    def train(realizations: list[int]) -> dict[int, pl.DataFrame]:
-        begun = [begin(realization) for realization in realizations]
-        measured = train_all(begun)
-        return {start.realization: told(start, *of_it) for start, of_it in zip(begun, measured, strict=True)}
-
+    train = side_by_side.batch_function(begin, together.together(scenario, data), told)
     return train, together.bytes_each(scenario, tables, widths_of(scenario), data.x_test.shape)
 
 

@@ -9,7 +9,7 @@ import polars as pl
 import tensorflow as tf
 
 from pwfl import streams
-from pwfl.learning import datasets, engine, features, partition
+from pwfl.learning import datasets, engine, features, partition, side_by_side
 from pwfl.systems.multicell import together
 from pwfl.systems.multicell.beyond.costs import interval_costs
 from pwfl.systems.multicell.beyond.server import step_sizes
@@ -52,16 +52,14 @@ def batch_trainer(
     Raises NotImplementedError for what cannot be trained side by side.
     """
     given = scenario, data, tables
-    begin, told, train_all = starts(*given), history_table(*given), together.together(*given)
+    of_trained = together.together(*given)
 
-    def train(realizations: list[int]) -> dict[int, pl.DataFrame]:
-        begun = [begin(realization) for realization in realizations]
+    def train_all(begun: list[Start]) -> list[tuple[Course | None]]:
         trained = [start for start in begun if start.status is None]
-        courses = (
-            dict(zip((start.realization for start in trained), train_all(trained), strict=True)) if trained else {}
-        )
-        return {start.realization: told(start, courses.get(start.realization)) for start in begun}
+        courses = iter(of_trained(trained) if trained else [])
+        return [(None if start.status else next(courses),) for start in begun]
 
+    train = side_by_side.batch_function(starts(*given), train_all, history_table(*given))
     return train, together.bytes_each(*given)
 
 

@@ -13,7 +13,7 @@ import polars as pl
 import tensorflow as tf
 
 from pwfl import streams
-from pwfl.learning import datasets, features, partition
+from pwfl.learning import datasets, features, partition, side_by_side
 from pwfl.learning.mlp import parameter_count
 from pwfl.systems.random_orthogonalization import together
 from pwfl.systems.random_orthogonalization.rounds import Start, history_function
@@ -58,13 +58,7 @@ def batch_trainer(
 ) -> tuple[Callable[[list[int]], dict[int, pl.DataFrame]], float]:
     """As `trainer`, a function that trains some realizations side by side, and how many bytes each takes."""
     begin, told = starts(scenario, data, tables), history_table(scenario, data, tables)
-    train_all = together.together(scenario, data)
-
-    def train(realizations: list[int]) -> dict[int, pl.DataFrame]:
-        begun = [begin(realization) for realization in realizations]
-        measured = train_all(begun)
-        return {start.realization: told(start, *of_it) for start, of_it in zip(begun, measured, strict=True)}
-
+    train = side_by_side.batch_function(begin, together.together(scenario, data), told)
     return train, together.bytes_each(scenario, tables["schedule"]["user"].n_unique(), data)
 
 
