@@ -10,6 +10,7 @@ import polars as pl
 from pwfl.systems import registry
 
 ROUNDING = 1e-9  # relative, of an epsilon
+NO_PRIVACY = "no privacy: no noise is added"  # the guarantee of a scheme without noise
 
 
 class TableError(ValueError):

@@ -8,6 +8,7 @@ import polars as pl
 from pwfl.systems.age_aware import age, loss_difference
 from pwfl.systems.age_aware.tables import FORMULAS
 from pwfl.tables.arrays import beside, to_array
+from pwfl.tables.contract import NO_PRIVACY
 
 if TYPE_CHECKING:
     from pwfl.systems.age_aware.parameters import AgeAware
@@ -59,16 +60,19 @@ def run(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> dict[str, pl.D
         pl.col("target_epsilon").first(),
         pl.col("epsilon_exact", *FORMULAS).max(),
         epsilon_server=pl.col("epsilon_classical").max(),
-        epsilon_understated=(pl.col("epsilon_amplified") / pl.col("epsilon_unsafe")).max(),
+        # Without noise both are infinite.
+        epsilon_understated=(pl.col("epsilon_amplified") / pl.col("epsilon_unsafe")).fill_nan(1.0).max(),
         channel_uses=pl.len().cast(pl.Float64),
     )
+    none = not tables["noise"]["noise_scale_wh"].to_numpy().any()
+    terms = TERMS | ({"guaranteed": False, "guarantee": NO_PRIVACY} if none else {})
     samples = tables["users"].group_by("realization").agg(pl.col("samples").sum())
     outcome = outcome.pipe(beside, samples, "realization").pipe(beside, losses(frame), *KEYS)
     outcome = outcome.with_columns(
         target_met=pl.col("epsilon_amplified") <= pl.col("target_epsilon") * (1 + TOLERANCE),
         air_seconds=pl.lit(None, pl.Float64),
         transmit_energy_j=pl.lit(None, pl.Float64),
-        **{name: pl.lit(term) for name, term in TERMS.items()},
+        **{name: pl.lit(term) for name, term in terms.items()},
     )
     return {"leakage": leakage, "outcome": outcome}
 

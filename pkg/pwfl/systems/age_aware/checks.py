@@ -11,7 +11,7 @@ from pwfl.systems.age_aware.parameters import AgeAware, Chain
 AGE_BYTES = 540  # a row of `users` over its times and what the stages make of it; see `LINK_BYTES`
 MAX_SCHEDULES = 10**7  # that the schedulers simulated_* enumerate
 RULES = ("constant", "adaptive")  # of noise
-PAIRS = dict.fromkeys(("random", "fixed", "sweep"), RULES) | {  # the rules that go with a scheduler
+PAIRS = dict.fromkeys(("random", "fixed", "sweep"), (*RULES, "none")) | {  # the rules that go with a scheduler
     f"{search}_{rule}": (rule,) for search in ("bound", "simulated") for rule in RULES
 }
 

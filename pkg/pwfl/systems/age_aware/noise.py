@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
 from pwfl.systems.age_aware import age
@@ -14,12 +15,13 @@ if TYPE_CHECKING:
 def run(scenario: "AgeAware", scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Each client's classical epsilon and Laplace scale.
 
-    `scheme` is `adaptive`, each client's own required epsilon (4), or `constant`, for all clients the least
-    of them, so that the client whose age protects it least meets the target, too.
+    `scheme` is `adaptive`, each client's own required epsilon (4), `constant`, for all clients the least
+    of them, so that the client whose age protects it least meets the target, too, or `none`.
     """
     keys, epsilon = ["realization", "case"], pl.col("required_epsilon")
+    rules = {"adaptive": epsilon, "constant": epsilon.min().over(keys), "none": pl.lit(np.inf)}
     noise = beside(tables["schedule"], tables["users"], "realization", "user").with_columns(
-        classical_epsilon=epsilon if scheme == "adaptive" else epsilon.min().over(keys)
+        classical_epsilon=rules[scheme]
     )
     scale = age.laplace_scale(pl.col("sensitivity_wh"), pl.col("classical_epsilon"))
     noise = noise.select(*keys, "user", "classical_epsilon", noise_scale_wh=scale)

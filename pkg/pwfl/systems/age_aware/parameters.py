@@ -122,8 +122,8 @@ class Scheme(common.Scheme):
         "random or fixed times, Fig. 2's sweep, or the minimum of the bound or of the expected loss difference "
         "under a noise rule",
     )
-    noise: Literal["constant", "adaptive"] = parameter(
-        ..., "one epsilon_C for all clients, or for each the one that its age asks for (4)"
+    noise: Literal["constant", "adaptive", "none"] = parameter(
+        ..., "one epsilon_C for all clients; for each the one that its age asks for (4); or none, to compare with"
     )
 
 

@@ -10,7 +10,7 @@ from pwfl.tables.contract import epsilon, key
 
 SCHEDULE_STATUSES = ("random", "fixed", "sweep", "optimal")
 FORMULAS = ("epsilon_amplified", "epsilon_bound", "epsilon_classical", "epsilon_unsafe")  # of (1), by what it is of
-NOISE_STATUSES = ("constant", "adaptive")
+NOISE_STATUSES = ("constant", "adaptive", "none")
 
 
 def _target() -> dy.Float64:

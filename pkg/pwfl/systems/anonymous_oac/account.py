@@ -11,6 +11,7 @@ from pwfl.systems.anonymous_oac.costs import costs
 from pwfl.systems.anonymous_oac.mechanism import population, readings
 from pwfl.systems.anonymous_oac.schemes import NOISES, READINGS
 from pwfl.systems.anonymous_oac.tables import Leakage
+from pwfl.tables.contract import NO_PRIVACY
 
 if TYPE_CHECKING:
     from pwfl.systems.anonymous_oac.parameters import AnonymousOac
@@ -25,17 +26,22 @@ SAMPLING = {
     "identified_fixed": SEEN,
     "local": f"{SEEN}, whose size its noise tells",
     "local_fixed": SEEN,
+    "none": HIDDEN,
 }
 OBSERVERS = {
     "over_the_air": "sees the sum of all participants' updates of every round; the channel's noise is not counted",
     "orthogonal": "sees each participant's noisy update of every round",
 }
 PROVED = "for every replaced record epsilon_proved is guaranteed, epsilon_exact is that of the pair usual in accounting"
-GUARANTEES = {
-    "anonymous": "holds while participation stays hidden and nobody reads the batch's size off the noise; "
-    "epsilon_server is for a server that does, epsilon_identified_read for one that can infer participation, too",
-    "anonymous_fixed": "holds while participation stays hidden; where it can be inferred, epsilon_identified does",
-} | dict.fromkeys(("identified", "identified_fixed", "local", "local_fixed"), PROVED)
+GUARANTEES = (
+    {
+        "anonymous": "holds while participation stays hidden and nobody reads the batch's size off the noise; "
+        "epsilon_server is for a server that does, epsilon_identified_read for one that can infer participation, too",
+        "anonymous_fixed": "holds while participation stays hidden; where it can be inferred, epsilon_identified does",
+    }
+    | dict.fromkeys(("identified", "identified_fixed", "local", "local_fixed"), PROVED)
+    | {"none": NO_PRIVACY}
+)
 TERMS = {
     "unit": "one training record of one device",
     "neighbouring_relation": "replace-one",

@@ -25,7 +25,7 @@ def run(scenario: "AnonymousOac", scheme: str, tables: dict[str, pl.DataFrame]) 
     `_fixed`: sums are divided by the expected batch size instead, of all devices or, `local`, of each participant, so
     that the strength of the noise tells nothing of the realized one. Participants send their noise in rounds without
     records, too. Only a round without participants is silent: where participation is hidden, the multiplier makes up
-    for that silence being heard.
+    for that silence being heard. `none`: devices add none.
     """
     multiplier, epsilon, status = _multiplier(scenario, scheme, tables)
     realizations = tables["users"].select("realization").unique(maintain_order=True)
@@ -43,6 +43,8 @@ def _multiplier(scenario: "AnonymousOac", scheme: str, tables: dict[str, pl.Data
     All schemes get the target, each under its own reading, or without one the epsilon that the paper's reading gives
     the configured multiplier.
     """
+    if scheme == "none":
+        return 0.0, np.inf, "no_noise"
     rounds, delta, target = scenario.training.rounds, scenario.privacy.delta, scenario.privacy.target_epsilon
     given, laws = scenario.privacy.noise_multiplier, readings(scenario, scheme, tables)
     if target is not None:

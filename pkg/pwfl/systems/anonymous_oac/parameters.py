@@ -12,7 +12,7 @@ from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameter
 
 Rate = Annotated[float, Field(ge=1e-9, le=1)]
-Noise = Literal["anonymous", "identified", "local", "anonymous_fixed", "identified_fixed", "local_fixed"]
+Noise = Literal["anonymous", "identified", "local", "anonymous_fixed", "identified_fixed", "local_fixed", "none"]
 
 
 class Network(Section):
@@ -122,7 +122,7 @@ class Scheme(common.Scheme):
     noise: Noise = parameter(
         ...,
         "noise that is enough while participation is hidden; while it can be inferred; that each device "
-        "needs for itself; `_fixed`: of a strength that does not tell the batch's size",
+        "needs for itself; `_fixed`: of a strength that does not tell the batch's size; or none, to compare with",
     )
 
 

@@ -36,4 +36,5 @@ NOISES = {
     "anonymous_fixed": NoiseScheme("anonymous_read", fixed=True),
     "identified_fixed": NoiseScheme("identified_read", fixed=True),
     "local_fixed": NoiseScheme("identified_read", local=True, fixed=True),
+    "none": NoiseScheme("anonymous"),
 }

@@ -46,7 +46,7 @@ class Noise(contract.PerRound):
     noise_std = dy.Float64(nullable=False, min=0, description="per coordinate of the update; 0 in a silent round")
     divisor = dy.Float64(nullable=False, min=0, description="of the sum of clipped gradients; 0 in a silent round")
     noise_multiplier = dy.Float64(
-        nullable=False, min_exclusive=0, description="sigma_t divisor / (2 L), of a device where each protects its own"
+        nullable=False, min=0, description="sigma_t divisor / (2 L), of a device where each protects its own"
     )
     noise = dy.Enum(list(NOISES), nullable=False, description="the noise scheme")
     reading = dy.Enum(list(READINGS), nullable=False, description="under which the noise was set")
@@ -55,8 +55,8 @@ class Noise(contract.PerRound):
 class NoiseStatus(contract.PerRealization):
     """How each realization's noise multiplier was found (`noise`)."""
 
-    status = dy.Enum(("given", "calibrated", "no_guarantee"), nullable=False)
-    noise_multiplier = dy.Float64(nullable=False, min_exclusive=0)
+    status = dy.Enum(("given", "calibrated", "no_guarantee", "no_noise"), nullable=False)
+    noise_multiplier = dy.Float64(nullable=False, min=0)
     epsilon = epsilon("what it was calibrated to")
 
 
@@ -89,7 +89,7 @@ class Outcome(contract.Outcome):
     participants = dy.Float64(nullable=False, min=0, description="mean of a_t")
     records = dy.Float64(nullable=False, min=0, description="mean of b_t")
     empty_rounds = dy.Int64(nullable=False, min=0)
-    noise_multiplier = dy.Float64(nullable=False, min_exclusive=0)
+    noise_multiplier = dy.Float64(nullable=False, min=0)
     reading = dy.Enum(list(READINGS), nullable=False, description="epsilon_exact's")
     epsilon_server = epsilon("of all that the server receives: with what the strength of the noise tells")
     epsilon_anonymous = epsilon("usual pair, participation and batch size hidden")

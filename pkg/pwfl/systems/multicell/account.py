@@ -19,6 +19,7 @@ from pwfl.systems.multicell.bounds import noise_scale
 from pwfl.systems.multicell.interference import Uplink
 from pwfl.systems.multicell.model import parameter_count
 from pwfl.tables.arrays import beside, to_array
+from pwfl.tables.contract import NO_PRIVACY
 
 if TYPE_CHECKING:
     from pwfl.systems.multicell.parameters import Convergence, Multicell, Training
@@ -52,6 +53,8 @@ def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.
         outcome = beside(outcome, part, "realization")
     outcome = outcome.join(guarantees(scenario, leakage), on="realization", how="left", maintain_order="left")
     terms = {"guaranteed": training.clipping == "per_sample", "guarantee": GUARANTEES[training.clipping]}
+    if noise_of(tables) == "none":
+        terms = {"guaranteed": False, "guarantee": NO_PRIVACY}
     terms |= TERMS | {"delta": scenario.privacy.delta, "rounds": training.rounds}
     outcome = outcome.with_columns(pl.lit(term).alias(name) for name, term in terms.items())
     return {"leakage": leakage, "outcome": outcome.with_columns(epsilon_server=pl.col("epsilon_exact"))}
@@ -161,7 +164,9 @@ def objectives(scenario: "Multicell", tables: dict[str, pl.DataFrame], frame: pl
     return (
         each.group_by("realization", maintain_order=True)
         .agg(
-            objective=pl.when(pl.col("known").all()).then(pl.col("objective").mean()),
+            objective=pl.when(pl.col("known").all() & pl.col("objective").is_finite().all()).then(
+                pl.col("objective").mean()
+            ),
             noise_error=pl.when(pl.col("known").all()).then(pl.col("noise_error").max()),
             objective_bound=pl.col("objective_bound").mean(),
             proven_optimal=pl.col("proven_optimal").all(),
@@ -169,6 +174,12 @@ def objectives(scenario: "Multicell", tables: dict[str, pl.DataFrame], frame: pl
         .with_columns(objective_gap=pl.when(exceeded).then(None).otherwise(gap))
         .with_columns(proven_optimal=pl.when(pl.col("objective_gap").is_not_null()).then("proven_optimal"))
     )
+
+
+def noise_of(tables: dict[str, pl.DataFrame]) -> str:
+    """The noise scheme that the table `noise_status` is of."""
+    (noise,) = tables["noise_status"]["noise"].unique()
+    return noise
 
 
 def values_bound(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> np.ndarray:
@@ -182,7 +193,7 @@ def values_bound(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> np.n
     samples = to_array(users, "samples", "realization", "user")
     noise_std = to_array(users, "start_noise_std", "realization", "user")
     channels = tables["links"].partition_by("interval", maintain_order=True)
-    (noise,) = tables["noise_status"]["noise"].unique()
+    noise = noise_of(tables)
     if noise == "random":
         problem = GivenNoise.of(samples, noise_std, gamma, privacy.max_noise_error)
     elif noise == "optimal":

@@ -70,6 +70,9 @@ def verdicts(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> Iterator
     if epsilon is None:
         yield audit.untested(audit.Subject(realization, "nobody sends", delta, None))
         return
+    if np.isinf(epsilon):
+        yield audit.untested(audit.Subject(realization, "every upload", delta, epsilon))
+        return
     sent = assigned(tables).filter(pl.col("realization") == realization)
     sent = sent.join(tables["leakage"], on=["realization", "user"], how="semi").sort(KEYS)
     samples, scheduled, noise_std = (to_array(sent, name, *KEYS)[0] for name in ("samples", "scheduled", "noise_std"))

@@ -20,8 +20,9 @@ def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> 
     """The tables `noise`, each scheduled user's noise standard deviation, and `noise_status`, how it was found.
 
     `scheme` is `random` (start values), `optimal` (36), one of `allocation.ALLOCATIONS`, which share out anew what (36)
-    leaves, or `target`: every user's records get the same epsilon, and nothing is asked of (21) and (22). An interval
-    where even the least noise breaks (21) gets nulls and the status `infeasible`; users who are not scheduled get 0.
+    leaves, `target`: every user's records get the same epsilon, and nothing is asked of (21) and (22), or `none`. An
+    interval where even the least noise breaks (21) gets nulls and the status `infeasible`; users who are not scheduled
+    get 0.
 
     A scheme's noise is what a user would add if it sent in all T rounds, and stands for its budget rho. A user who
     plans for n rounds spends rho / n in each, so it adds sqrt(n / T) times that noise. Bounds (21) and (22) are on the
@@ -42,6 +43,8 @@ def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> 
         training = scenario.training
         each = composed_multiplier(privacy.target_epsilon, privacy.delta, training.rounds)
         noise = np.where(scheduled, each * (2 * training.clip_norm / samples), 0.0)
+    elif scheme == "none":
+        noise = np.zeros(scheduled.shape)
     else:
         noise, multiplier, feasible = optimal_noise(samples, scheduled, privacy.max_noise_error, privacy.min_noise)
         if scheme != "optimal":

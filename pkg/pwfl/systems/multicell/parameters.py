@@ -226,7 +226,7 @@ class Training(Section):
     step: Literal["constant", "snr"] = parameter(
         "constant",
         "step size: learning_rate; or, from the round's signal-to-noise ratio, that with which the noise of all rounds "
-        "adds up to sqrt(2) step_scale in each weight",
+        "adds up to sqrt(2) step_scale in each weight; of a scheme without noise learning_rate",
         stages="train account",
     )
     step_scale: float = parameter(
@@ -305,11 +305,11 @@ class Scheme(common.Scheme):
         "noise together, for the noise that (36) adds; or all cells, for the greatest sum of K_i^2, the squared "
         "signal-to-noise ratio of an aggregate with its best weights where everyone has the same rho",
     )
-    noise: Literal["random", "optimal", "equal_sum", "equal_max", "fill_up", "target"] = parameter(
+    noise: Literal["random", "optimal", "equal_sum", "equal_max", "fill_up", "target", "none"] = parameter(
         ...,
         "start values; the optimum of (36); the sum of leakages that this leaves, or its maximum, for everyone alike; "
         "as many users of most samples at the maximum as the sum pays for; or what gives every scheduled user's "
-        "records privacy.target_epsilon, whether or not (21) and (22) hold",
+        "records privacy.target_epsilon, whether or not (21) and (22) hold; or none, to compare with",
     )
 
 

@@ -9,7 +9,7 @@ from pwfl.tables import contract
 from pwfl.tables.contract import key
 
 PROGRAM_STATUSES = ("random", "assignment", "integer_program", "infeasible_kept", "proven", "searched")
-NOISE_STATUSES = ("random", "optimal", *ALLOCATIONS, "target", "infeasible", "no_user_scheduled")
+NOISE_STATUSES = ("random", "optimal", *ALLOCATIONS, "target", "none", "infeasible", "no_user_scheduled")
 TRAINING_STATUSES = ("trained", "diverged", "no_user_scheduled", "noise_infeasible")
 amount = partial(dy.Float64, nullable=True, min=0)
 unlimited = partial(amount, allow_inf=True)
@@ -131,7 +131,7 @@ class Outcome(contract.Outcome):
     scheduled = dy.Int64(nullable=False, min=0, description="users who send in any round")
     scheduled_samples = dy.Int64(nullable=False, min=0, description="theirs; Ka, where the channel stays")
     senders = dy.Float64(nullable=False, min=0, description="users who send in a round, mean")
-    objective = dy.Float64(nullable=True, description="(20), mean over intervals")
+    objective = dy.Float64(nullable=True, description="(20), mean over intervals; null: infinite, or not known")
     objective_bound = amount(description="no schedule brings that below; null: no part of problem (20)-(26)")
     objective_gap = unlimited(description="objective over its bound, less 1; null: (21) does not hold")
     proven_optimal = dy.Bool(

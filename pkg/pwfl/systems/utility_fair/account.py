@@ -8,6 +8,7 @@ import polars as pl
 from pwfl.privacy.gaussian import exact_epsilon, exact_multiplier
 from pwfl.systems.utility_fair import copies, link, uploads
 from pwfl.tables.arrays import beside
+from pwfl.tables.contract import NO_PRIVACY
 
 if TYPE_CHECKING:
     from pwfl.systems.utility_fair.parameters import Radio, UtilityFair
@@ -46,6 +47,7 @@ def run(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> dict[str, p
     multiplier, theta = noise["noise_multiplier"].to_numpy(), noise["theta"].to_numpy()
     sent = "clean" if noise["upload_multiplier"].null_count() else "noisy"
     clipped = scenario.training.clip_norm is not None  # never of clean uploads
+    none = not multiplier.any()
     with np.errstate(divide="ignore"):
         rho = 1 / (2 * multiplier**2)  # of one copy
         rho_upload = uploads.SENT / (2 * noise["upload_multiplier"].fill_null(0.0).to_numpy() ** 2)  # of one round
@@ -79,11 +81,11 @@ def run(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> dict[str, p
         epsilon_round=exact_epsilon(rho, delta),
         epsilon_exact=of_copies if sent == "clean" else server,
         epsilon_worst_case=server if clipped else pl.lit(np.inf),
-        guaranteed=pl.lit(clipped),
+        guaranteed=pl.lit(clipped and not none),
         rounds=pl.lit(rounds),
         delta=pl.lit(delta),
         observer=pl.lit(OBSERVERS[sent]),
-        guarantee=pl.lit(GUARANTEES["clipped" if clipped else sent]),
+        guarantee=pl.lit(NO_PRIVACY if none else GUARANTEES["clipped" if clipped else sent]),
         **{name: pl.lit(term) for name, term in TERMS.items()},
     )
     return {"leakage": leakage, "outcome": outcome}

@@ -48,6 +48,9 @@ def verdicts(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> Iterat
         half = np.full(uploads.SENT, moved / 2)
         rounds = range(1, scenario.training.rounds + 1)
     subject = audit.Subject(realization, observer, outcome["delta"], outcome["epsilon_exact"])
+    if np.isinf(subject.epsilon):
+        yield audit.untested(subject)
+        return
     if messages is sent and clip_norm is not None:
         for message, norms in moves(scenario, generator).items():
             yield audit.sensitivity(subject, norms, 2 * half[0], message)

@@ -15,10 +15,10 @@ def run(scenario: "UtilityFair", scheme: str, tables: dict[str, pl.DataFrame]) -
     """Each device's noise at deviation 0, how deviation scales it, which devices share a draw; noise of uploads.
 
     `scheme` is `fair` (more noise the more a device deviates, which training finds), `independent` (the same noise for
-    all, in vectors of their own) or `shared` (one vector for all). Noisy uploads have the noise of a copy at deviation
-    0: the paper's benchmark takes one (epsilon_g, delta_g) for both. A target sets the noise of what the outcome's
-    observer sees: of noisy uploads where there are any, while copies, which are computed of them, keep that of
-    epsilon_g; else of all copies together, at deviation 0, the least noise.
+    all, in vectors of their own), `shared` (one vector for all) or `none` (nor is there any in uploads). Noisy uploads
+    have the noise of a copy at deviation 0: the paper's benchmark takes one (epsilon_g, delta_g) for both. A target
+    sets the noise of what the outcome's observer sees: of noisy uploads where there are any, while copies, which are
+    computed of them, keep that of epsilon_g; else of all copies together, at deviation 0, the least noise.
     """
     privacy, training, noisy = scenario.privacy, scenario.training, scenario.privacy.uploads == "noisy"
     target, devices = privacy.target_epsilon, tables["users"].select("realization", "device")
@@ -28,6 +28,8 @@ def run(scenario: "UtilityFair", scheme: str, tables: dict[str, pl.DataFrame]) -
     elif target is not None:
         vectors = 1 if scheme == "shared" else devices["device"].n_unique()
         copy = composed_multiplier(target, privacy.delta, vectors * (training.rounds - 1))
+    if scheme == "none":
+        copy = upload = 0.0
     theta = privacy.theta if scheme == "fair" else 0.0
     sent = pl.lit(upload if noisy else None, pl.Float64)
     noise = devices.with_columns(

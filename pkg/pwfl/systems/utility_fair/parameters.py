@@ -155,10 +155,10 @@ class Scheme(common.Scheme):
     scheduler: Literal["utility", "benchmark"] = parameter(
         ..., "a device's policy: maximum utility (Theorem 2), or full power and as many iterations as fit"
     )
-    noise: Literal["fair", "independent", "shared"] = parameter(
+    noise: Literal["fair", "independent", "shared", "none"] = parameter(
         ...,
         "noise of the devices' copies: by their deviation (14); the same for all, in vectors of their own; "
-        "one vector for all, as the paper words its benchmark",
+        "one vector for all, as the paper words its benchmark; none, nor in uploads, to compare with",
     )
 
 

@@ -6,7 +6,7 @@ from pwfl.tables import contract
 from pwfl.tables.contract import epsilon, key
 
 SCHEDULE_STATUSES = ("chosen_in_training", "full_power", "always_out")
-NOISE_STATUSES = ("fair", "independent", "shared")
+NOISE_STATUSES = ("fair", "independent", "shared", "none")
 TRAINING_STATUSES = ("trained", "diverged", "nobody_took_part")
 
 
@@ -56,20 +56,20 @@ class ScheduleStatus(_PerDevice):
 class Noise(_PerDevice):
     """The noise of each device's copies of the model, and of each vector that it sends (`noise`)."""
 
-    noise_multiplier = dy.Float64(min_exclusive=0, description="(14) at deviation 0")
-    noise_std = dy.Float64(min_exclusive=0, description="at deviation 0, per coordinate")
+    noise_multiplier = dy.Float64(min=0, description="(14) at deviation 0")
+    noise_std = dy.Float64(min=0, description="at deviation 0, per coordinate")
     theta = dy.Float64(min=0, max_exclusive=1, description="0: deviation does not count")
     noise_vector = dy.Int64(min=0, description="devices with the same number share one draw")
-    upload_multiplier = dy.Float64(nullable=True, min_exclusive=0, description="(7), or for the target; null: clean")
-    upload_std = dy.Float64(nullable=True, min_exclusive=0, description="per coordinate; null: uploads are clean")
+    upload_multiplier = dy.Float64(nullable=True, min=0, description="(7), or for the target; null: clean")
+    upload_std = dy.Float64(nullable=True, min=0, description="per coordinate; null: uploads are clean")
 
 
 class NoiseStatus(contract.PerRealization):
     """Which noise each realization's copies get (`noise`)."""
 
     status = dy.Enum(NOISE_STATUSES)
-    noise_multiplier = dy.Float64(min_exclusive=0, description="(14) at deviation 0")
-    largest_multiplier = dy.Float64(min_exclusive=0, description="(14) at deviation 1")
+    noise_multiplier = dy.Float64(min=0, description="(14) at deviation 0")
+    largest_multiplier = dy.Float64(min=0, description="(14) at deviation 1")
 
 
 class History(contract.UserHistory):
@@ -78,7 +78,7 @@ class History(contract.UserHistory):
     round = key("round, from 1")
     device = key("device")
     loss = dy.Float64(min=0, allow_inf=True, allow_nan=True, description="of the copy, own batch")
-    noise_multiplier = dy.Float64(nullable=True, min_exclusive=0, description="of the copy, null: clean")
+    noise_multiplier = dy.Float64(nullable=True, min=0, description="of the copy, null: clean")
     deviation = dy.Float64(min=0, max=1, description="E (15) of the update")
     iterations = dy.Int64(min=0, description="0: sits the round out")
     power_w = dy.Float64(min=0)
@@ -93,15 +93,15 @@ class Leakage(_PerDevice):
     """What a device's copies and uploads reveal of a record, if sensitivities hold (`account`)."""
 
     copies = dy.Int64(min=1, description="noisy copies in the training")
-    noise_multiplier = dy.Float64(min_exclusive=0, description="least, at deviation 0")
-    largest_multiplier = dy.Float64(min_exclusive=0, description="at deviation 1")
+    noise_multiplier = dy.Float64(min=0, description="least, at deviation 0")
+    largest_multiplier = dy.Float64(min=0, description="at deviation 1")
     exact_multiplier = dy.Float64(min_exclusive=0, description="that epsilon_g needs, deviation 0")
     exact_largest_multiplier = dy.Float64(min_exclusive=0, description="that it needs, deviation 1")
     epsilon_printed = epsilon("of one copy, as printed: epsilon_g")
     epsilon_copy = epsilon("of one copy, exact")
     epsilon_device = epsilon("of all its copies, exact")
-    rho = dy.Float64(min=0, description="zCDP of all its copies")
-    upload_multiplier = dy.Float64(nullable=True, min_exclusive=0, description="(7); null: uploads are clean")
+    rho = dy.Float64(min=0, allow_inf=True, description="zCDP of all its copies")
+    upload_multiplier = dy.Float64(nullable=True, min=0, description="(7); null: uploads are clean")
     epsilon_upload = epsilon("of the gradient and the update it sends in a round, exact; infinite: clean")
     epsilon_uploads = epsilon("of those of all rounds, exact; infinite: clean")
 

@@ -39,7 +39,7 @@ def aggregated_noise_std(counts: np.ndarray, scheduled: np.ndarray, noise_std: n
 
 
 def step_sizes(training: "Training", noise_std: np.ndarray, sending: np.ndarray) -> np.ndarray:
-    """Each round's step size eta_t, shape (round,): `constant`, lambda; or `snr`, from the noise alone.
+    """Each round's step size eta_t, shape (round,): `constant`, lambda, also without noise; or `snr`, from the noise.
 
     With `snr`, the rounds' noise adds up to sqrt(2) c in each of the last weights, whatever T, L and the users' weights
     are:
@@ -48,14 +48,16 @@ def step_sizes(training: "Training", noise_std: np.ndarray, sending: np.ndarray)
 
     with f_t a step's share of the first one and s_t the deviation of the round's noise. `noise_std`, the standard
     deviation of the aggregated noise, and `sending`, whether anybody sends, have shape (interval,). Raises ValueError
-    if somebody sends without noise.
+    if only some send without noise.
     """
     falling = 1 - np.arange(training.rounds) / training.rounds
     shape = falling if training.step_decay == "linear" else np.ones(training.rounds)
-    if training.step == "constant":
+    if training.step == "constant" or not noise_std.any():
         return training.learning_rate * shape
     if (sending & (noise_std == 0)).any():
-        raise ValueError("training.step: snr: the step follows from the noise, and the senders add none; use constant")
+        raise ValueError(
+            "training.step: snr: follows from the noise, and the senders of some rounds add none; use constant"
+        )
     each = np.repeat(noise_std, training.rounds // len(noise_std))
     scaled = np.sqrt(2) * training.step_scale / np.linalg.norm(shape) * shape
     return np.divide(scaled, each, where=each > 0, out=np.zeros_like(each))
