@@ -1,6 +1,7 @@
 """The audits of all systems: they pass the code as it is, and see what is put wrong in it."""
 
 import sys
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -24,6 +25,7 @@ from pwfl.systems.multicell import rounds as multicell
 from pwfl.systems.random_orthogonalization import local_sgd
 from pwfl.systems.utility_fair import local_steps
 from pwfl.systems.utility_fair import rounds as utility_fair
+from pwfl.tables import contract
 
 DIGITS = {"dataset": "digits"}
 SCENARIOS = {
@@ -60,11 +62,20 @@ PER_USER = {"training": {"clipping": "per_user"}, "audit": {"canaries": 300}}
 FADING = {"radio": {"coherence_rounds": 10}, "training": {"weights": "precision"}}
 CNN = {"training": {"model": "cnn", "weights": "precision"}, "radio": {"coherence_rounds": 10}}
 VARIANTS = {"age_aware": ("bound_constant", "constant")}
+OWN = {"training": {"model": f"{Path(__file__).parent / 'own_network.py'}:network"}}
+NO_NOISE = {
+    "multicell": ("optimal", "none"),
+    "anonymous_oac": ("over_the_air", "none"),
+    "utility_fair": ("utility", "none"),
+    "utility_fair, clipped": ("utility", "none"),
+    "age_aware": ("random", "none"),
+}
 WAYS = {  # a system's name, changes of its scenario, and a scheme other than the first
     "multicell": ("multicell", {}, None),
     "multicell, users clipped": ("multicell", PER_USER, None),
     "multicell, fading": ("multicell", FADING, None),
     "multicell, convolutions": ("multicell", CNN, None),
+    "multicell, own model": ("multicell", OWN, None),
     "random_orthogonalization": ("random_orthogonalization", {}, None),
     "utility_fair": ("utility_fair", {}, None),
     "utility_fair, noisy uploads": ("utility_fair", {"privacy": {"uploads": "noisy"}}, None),
@@ -330,6 +341,10 @@ FAULTS = {  # way, fault -> what sees it
         clipping(lambda f, b, x, y, _, *n: f(b, x, y, 1e30, *n)),
         SENSITIVITY,
     ),
+    ("multicell, own model", "clipped to twice"): (
+        clipping(lambda f, b, x, y, c, *n: f(b, x, y, 2 * c, *n)),
+        SENSITIVITY,
+    ),
     ("anonymous_oac", "half the noise"): (normals(lambda f, *a: [n / 2 for n in f(*a)]), DEVIATION),
     ("anonymous_oac", "noise 2 % low"): (normals(lambda f, *a: [0.98 * n for n in f(*a)]), DEVIATION),
     ("anonymous_oac", "a tenth of the noise, in losses"): (normals(lambda f, *a: [n / 10 for n in f(*a)]), LOSS),
@@ -411,6 +426,21 @@ def test_another_seed_is_audited_with_other_draws(made):
     assert once.equals(again)
     other = stage_of.audit(replaced(parameters, "seed", 2), found)
     assert (once["measured"] != other["measured"]).sum() > 10
+
+
+@pytest.mark.parametrize("way", NO_NOISE)
+def test_a_scheme_without_noise_claims_nothing(way):
+    system, changes, _ = WAYS[way]
+    parameters, found = stages(system, changes, NO_NOISE[way])
+    zero = registry.system(system).catalog.zero_noise_values
+    assert {name: set(found["noise"][name].drop_nulls()) - {value} for name, value in zero.items()} == {
+        name: set() for name in zero
+    }
+    outcome = found["outcome"]
+    assert outcome.select(pl.col("epsilon_exact", "epsilon_server").is_infinite().all()).row(0) == (True, True)
+    assert set(outcome["guarantee"]) == {contract.NO_PRIVACY}
+    assert not outcome["guaranteed"].any()
+    assert stage_of.audit(parameters, found)["status"].to_list() == ["no_noise"]
 
 
 def test_nobody_sends_and_nothing_is_hidden():

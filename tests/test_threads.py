@@ -30,8 +30,8 @@ TRAINING = f"""
 import hashlib
 import numpy as np
 import pwfl
-from pwfl.workflow import execution
-with execution.quiet_tensorflow():
+from pwfl.runtime import quiet
+with quiet.quiet_tensorflow():
     import tensorflow as tf
     from pwfl.learning import engine, network
 

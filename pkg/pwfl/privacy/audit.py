@@ -23,6 +23,7 @@ FALSE_ALARM = 1e-6  # of each verdict
 POWER = 0.99
 LIMIT = float(stats.norm.isf(FALSE_ALARM / 2))  # standard errors
 SEEN = LIMIT + float(stats.norm.isf(1 - POWER))  # standard errors between what is stated and what is seen with POWER
+NO_MOVE = 1e-9  # of a stated sensitivity: nothing
 REACHED, ROUNDING = 0.99, 1e-3  # of a stated sensitivity: what some replaced record moves at least; float32's error
 DRAWS = 2**17  # normal numbers that a test of noise takes at least: a deviation 1.5 % too small is seen
 STREAMS = 3  # of `pwfl.streams.of_tested_noise`
@@ -86,14 +87,17 @@ def untested(subject: Subject) -> Verdict:
     return Verdict(subject, NOTHING, "nobody_sends" if subject.epsilon is None else "no_noise")
 
 
-def sensitivity(subject: Subject, moved: np.ndarray, stated: float, message: str = "") -> Verdict:
+def sensitivity(subject: Subject, moved: np.ndarray, stated: float, message: str = "", reached: bool = True) -> Verdict:
     """Whether no replaced record moves what is seen, its noise off, by more than is stated, and some by as much.
 
-    `moved` are norms, of any shape; `message` says of which message of several.
+    `moved` are norms, of any shape; `message` says of which message of several. Where none need have `reached` what is
+    stated, a sensitivity is seen to be too large only by what lies above it.
     """
     test = f"sensitivity of the {message}" if message else "sensitivity"
-    low, high = REACHED * stated, (1 + ROUNDING) * stated
-    return _within(subject, test, moved.size, stated, float(moved.max()), low, high, ROUNDING)
+    most = float(moved.max())
+    low, high = REACHED * stated if reached else 0.0, (1 + ROUNDING) * stated
+    detectable = ROUNDING if reached else max(ROUNDING, high / max(most, NO_MOVE * high) - 1)
+    return _within(subject, test, moved.size, stated, most, low, high, detectable)
 
 
 def bounded(subject: Subject, losses: np.ndarray, epsilon: float) -> Verdict:

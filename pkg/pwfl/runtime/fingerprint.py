@@ -12,31 +12,37 @@ SHARED = "pwfl"
 SCRIPTS = "scripts"  # the folder of the workflow's scripts, and of their names SCRIPTS/STAGE.py
 
 
+Files = tuple[tuple[str, str], ...]  # names and texts
+
+
 @cache
-def fingerprint(*modules: str) -> str:
-    """Hex digest of the syntax trees of modules and all they import of their own package and pwfl.
+def fingerprint(*modules: str, files: Files = ()) -> str:
+    """Hex digest of the syntax trees of modules, and of files, and all they import of their own package and pwfl.
 
     Modules are named in full (`pwfl.systems.multicell.schedule`); scripts of the workflow, whose imports are not
     followed, as by `script`. Comments, formatting, docstrings and imports for type annotations do not count; `packages`
     tells versions of other packages. The digest is the same under all versions of Python that parse the code.
     """
     digest = hashlib.sha256()
-    for module in sorted(imports(*modules)):
+    for module in sorted(imports(*modules, *_imported(files))):
         digest.update(f"{module}\0{_read(module)[0]}\0".encode())
+    for _, text in files:
+        digest.update(f"\0{_parsed(text)[0]}\0".encode())
     return digest.hexdigest()[:16]
 
 
 @cache
-def packages(*modules: str) -> dict[str, str]:
+def packages(*modules: str, files: Files = ()) -> dict[str, str]:
     """Versions of the installed distributions that modules, and all they import as `fingerprint` does, import."""
-    names = {name for module in imports(*modules) for name in _read(module)[2]}
+    names = {name for module in imports(*modules, *_imported(files)) for name in _read(module)[2]}
+    names |= {name for _, text in files for name in _parsed(text)[2]}
     return {name: _version(name) for name in sorted(names) if _version(name)}
 
 
 def script(stage: str) -> tuple[str, ...]:
     """The name of the workflow's script of a stage; none where the package is installed without the workflow."""
     name = f"{SCRIPTS}/{stage}.py"
-    return (name,) if _path(name) else ()
+    return (name,) if place(name) else ()
 
 
 @cache
@@ -51,19 +57,31 @@ def imports(*modules: str) -> frozenset[str]:
     return frozenset(seen)
 
 
+def _imported(files: Files) -> list[str]:
+    """The modules of pwfl that files import."""
+    return [name for _, text in files for name in _parsed(text)[1]]
+
+
 @cache
 def _read(module: str) -> tuple[str, list[str], set[str]]:
-    """A module's syntax tree as text, the modules that it imports and count as code, and other packages' names."""
-    tree = ast.parse(_path(module).read_text(encoding="utf-8"))
+    """As `_parsed`, of a module; the imports of a script are not followed."""
+    read = _parsed(place(module).read_text(encoding="utf-8"), module.partition(".")[0])
+    return (read[0], [], set()) if module.startswith(f"{SCRIPTS}/") else read
+
+
+@cache
+def _parsed(code: str, package: str = SHARED) -> tuple[str, list[str], set[str]]:
+    """A syntax tree as text, the modules of pwfl and its package that it imports, and other packages' names."""
+    tree = ast.parse(code)
     _strip(tree)
-    own, imported, others = {SHARED, module.partition(".")[0]}, [], set()
-    for node in () if module.startswith(f"{SCRIPTS}/") else ast.walk(tree):
+    own, imported, others = {SHARED, package}, [], set()
+    for node in ast.walk(tree):
         named = []
         if isinstance(node, ast.Import):
             named = [name.name for name in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             inner = [f"{node.module}.{name.name}" for name in node.names]
-            modules = [name for name in inner if node.module.partition(".")[0] in own and _path(name)]
+            modules = [name for name in inner if node.module.partition(".")[0] in own and place(name)]
             named = modules if len(modules) == len(inner) else [*modules, node.module]
         for name in named:
             top = name.partition(".")[0]
@@ -99,7 +117,7 @@ def _text(node) -> str:
 
 
 @cache
-def _path(module: str) -> Path | None:
+def place(module: str) -> Path | None:
     """The file of a module; parents are not imported, but for packages outside pwfl, to find their folder."""
     if module.startswith(f"{SCRIPTS}/"):
         path = Path(__file__).parents[3] / module

@@ -3,7 +3,7 @@
 import csv
 import hashlib
 import json
-from functools import cache
+from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
 
@@ -24,15 +24,16 @@ def digest(description: dict) -> str:
     return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()[:DIGITS]
 
 
-@cache
-def code(*modules: str) -> dict:
-    """The part of a description that tells the code of some modules, and the packages that they use."""
-    return {"modules": list(modules), "code": fingerprint(*modules), "packages": packages(*modules)}
+def code(*modules: str, files: Sequence[str] = ()) -> dict:
+    """The part of a description that tells the code of some modules and files, and the packages that they use."""
+    texts = tuple((name, Path(name).read_text(encoding="utf-8")) for name in files)
+    told = {"code": fingerprint(*modules, files=texts), "packages": packages(*modules, files=texts)}
+    return {"modules": list(modules)} | ({"files": list(files)} if files else {}) | told
 
 
 def check_code(description: dict) -> None:
     """Raise StoreError where a job's code is not that of its description: it changed after the job was planned."""
-    now = code(*description["modules"])
+    now = code(*description["modules"], files=description.get("files", ()))
     for what in ("code", "packages"):
         if now[what] != description[what]:
             raise StoreError(

@@ -4,13 +4,20 @@ Functions say what holds for all systems, and ask those of the same names in the
 its own; a system leaves out those that it has no use for.
 """
 
+import ast
 from collections import Counter
+from difflib import get_close_matches
+from pathlib import Path
 
 from pwfl.learning import datasets, sources
 from pwfl.learning.features import DIRECTIONS, asked
+from pwfl.runtime import fingerprint, own
 from pwfl.scenario.common import DataSource, Scenario
+from pwfl.scenario.fields import OWN, parameters, stages_of
+from pwfl.scenario.values import value_of
 from pwfl.systems import registry
 
+LARGEST_CODE = 10**6  # bytes of a file of code
 OF_PARTITION = {"alpha": "dirichlet", "labels_per_user": "shards"}  # parameters that only one of them reads
 
 
@@ -33,13 +40,56 @@ def consistent(scenario: Scenario) -> None:
 
 def problems(scenario: Scenario) -> list[str]:
     """What the scenario needs besides itself and does not find, a line `key: problem` each."""
-    own = _own("problems", scenario, [])
+    found = [f"{key}: {flaw}" for key, reference in _references(scenario).items() if (flaw := _flaw(reference))]
+    found += [] if found else _own("problems", scenario, [])
     if isinstance(data := getattr(scenario, "data", None), DataSource):
         try:
             sources.check(data.dataset, data.folder)
         except datasets.DataError as error:
-            return [f"data.folder: {error}", *own]
-    return own
+            return [f"data.folder: {error}", *found]
+    return found
+
+
+def own_functions(scenario: Scenario, stage: str, variant: str | None = None) -> list[str]:
+    """The functions of the user's own that a stage, or a variant of one, runs (`pwfl.runtime.own`)."""
+    read = {stage, f"{stage}/{variant}"}
+    named = [
+        value_of(scenario, ".".join(path))
+        for path, field in parameters(type(scenario))
+        if OWN in field.metadata and stages_of(field) & read
+    ]
+    return [text for text in (variant, *named) if text and own.named(text)]
+
+
+def _references(scenario: Scenario) -> dict[str, str]:
+    """The functions of the user's own that a scenario names, by the keys that name them."""
+    keys = [".".join(path) for path, field in parameters(type(scenario)) if OWN in field.metadata]
+    texts = {key: value_of(scenario, key) for key in keys}
+    for scheme in scenario.schemes:
+        texts |= {f"schemes: {scheme.name!r}: {part}": getattr(scheme, part) for part in ("scheduler", "noise")}
+    return {key: text for key, text in texts.items() if own.named(text)}
+
+
+def _flaw(reference: str) -> str | None:
+    """What is wrong with the name of a function, whose code is read but not run; None: nothing."""
+    where, function = own.split(reference)
+    path = Path(where) if where.endswith(".py") else fingerprint.place(where)
+    if path is None:
+        return f"there is no module {where}; a function in a file is named FILE.py:{function}"
+    if not path.is_file():
+        return f"{where}: there is no such file"
+    if path.stat().st_size > LARGEST_CODE:
+        return f"{where}: has {path.stat().st_size} bytes, code has at most {LARGEST_CODE}"
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (SyntaxError, ValueError) as error:  # ValueError: null bytes, bytes that are not UTF-8
+        return f"{where}: is not Python: {error}"
+    known = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    if function in known:
+        return None
+    near = get_close_matches(function, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"it defines {', '.join(known) or 'none'}"
+    return f"{where}: defines no function {function}; {hint}"
 
 
 def idle(scenario: Scenario) -> dict[str, str]:

@@ -8,6 +8,7 @@ from pydantic import Field, create_model, model_validator
 
 from pwfl.learning import datasets
 from pwfl.learning.features import DIRECTIONS, MOST_DIRECTIONS
+from pwfl.runtime import own
 from pwfl.scenario.fields import Section, parameter, parameters, selected, stages_of, unless_of
 from pwfl.scenario.values import Values
 from pwfl.stages import AUDIT, READERS, REPORT, STAGES
@@ -197,6 +198,9 @@ class Scenario(Section):
 
     def of_stage(self, stage: str, variant: str | None = None) -> Values:
         """What a stage, or a variant of one, gets: the parameters that it is declared to read."""
+        if variant and own.named(variant):  # may read what any variant does
+            every = {reader for _, field in parameters(type(self)) for reader in stages_of(field)}
+            return self.part({reader for reader in every if reader.partition("/")[0] == stage})
         return self.part({stage, f"{stage}/{variant}"})
 
 

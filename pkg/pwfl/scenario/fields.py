@@ -1,10 +1,12 @@
 """Building blocks of a scenario's model: strict sections, and parameters that know who reads them."""
 
 from collections.abc import Iterator, Mapping
+from typing import Annotated, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema, WrapValidator
 from pydantic.fields import FieldInfo
 
+from pwfl.runtime import own
 from pwfl.scenario.values import value_of
 
 
@@ -36,6 +38,19 @@ def parameter(
     """
     extra = {"unit": unit, "stages": stages.split()} | ({"unless": dict(unless)} if unless else {})
     return Field(default, description=description, json_schema_extra=extra, **bounds)
+
+
+def _choice_or_own(value, choice):
+    return value if isinstance(value, str) and own.named(value) else choice(value)
+
+
+OWN = WrapValidator(_choice_or_own)  # marks what may name a function of the user's own
+
+
+def or_own(choices):
+    """The type of a parameter that is one of a `Literal`'s choices, or names a function (`pwfl.runtime.own`)."""
+    schema = {"anyOf": [{"enum": list(get_args(choices))}, {"type": "string", "pattern": f"^{own.PATTERN}$"}]}
+    return Annotated[choices, OWN, PlainSerializer(str), WithJsonSchema(schema)]
 
 
 def stages_of(field: FieldInfo) -> set[str]:

@@ -7,13 +7,13 @@ from typing import get_args, get_origin
 import polars as pl
 from annotated_types import Ge, Gt, Le, Lt
 
-from pwfl.runtime import fingerprint
+from pwfl.runtime import fingerprint, quiet
 from pwfl.scenario import ScenarioError, parameters, resolve
 from pwfl.scenario.common import Scenario
 from pwfl.stages import AUDIT, GRAPH, MAKER, REPORT, STAGES
 from pwfl.systems import registry
 from pwfl.testing.tiny import CheckError
-from pwfl.workflow import execution, plan
+from pwfl.workflow import plan
 
 PARTS = (*STAGES, AUDIT)  # modules that no other one of them imports
 
@@ -21,7 +21,7 @@ PARTS = (*STAGES, AUDIT)  # modules that no other one of them imports
 def check_modules(model: Scenario, given: dict) -> None:
     """All modules are there, no stage imports another one, and numbers are bounded on both sides."""
     system = registry.system(model.system)
-    with execution.quiet_tensorflow():
+    with quiet.quiet_tensorflow():
         for module in ("catalog", "tables", *PARTS, REPORT, "claims"):
             system.part(module)
     others = {f"{system.package}.{stage}" for stage in PARTS}

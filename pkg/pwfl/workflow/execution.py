@@ -1,17 +1,14 @@
 """A stage's work, without files: of one job, and of all stages of a scenario in this process."""
 
-import logging
-import os
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from importlib import import_module
 from types import ModuleType
 
 import polars as pl
 
 from pwfl import tables
-from pwfl.runtime import devices, threads
+from pwfl.runtime import devices
+from pwfl.runtime.quiet import quiet_tensorflow
 from pwfl.scenario.common import Scenario
 from pwfl.scenario.values import Values
 from pwfl.stages import AUDIT, GRAPH
@@ -62,22 +59,3 @@ def _loaded(work: str, stage: str, values: Values) -> ModuleType:
         if "system" in vars(values):
             registry.system(values.system).part(stage)
         return import_module(work)
-
-
-@contextmanager
-def quiet_tensorflow() -> Iterator[None]:
-    """Keep TensorFlow from writing to standard error while it is imported, and give it one thread from then on."""
-    threads.before_tensorflow()
-    devices.before_tensorflow()
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    logging.getLogger("tensorflow").setLevel(logging.ERROR)
-    sys.stderr.flush()
-    kept = os.dup(2)
-    with open(os.devnull, "w") as nothing:
-        os.dup2(nothing.fileno(), 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-    threads.limit_tensorflow()

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pwfl.learning import sources
 from pwfl.learning.datasets import SIZES
 from pwfl.learning.features import DIRECTIONS, asked
-from pwfl.runtime import devices, shards, store
+from pwfl.runtime import devices, own, shards, store
 from pwfl.runtime.files import content
 from pwfl.runtime.fingerprint import script
 from pwfl.scenario import ScenarioError, Study, checks
@@ -145,7 +145,9 @@ def outside(scenario: Scenario, description: dict) -> dict[str, str | list[str]]
     if description["stage"] == DATASET:
         files = sources.idx_files(scenario.data.dataset, scenario.data.folder)
         return {"files": files} if files else {}
-    return checks.imports(scenario) if description["stage"] == IMPORTED else {}
+    if description["stage"] == IMPORTED:
+        return checks.imports(scenario)
+    return {"own": description["files"]} if "files" in description else {}
 
 
 def device(scenario: Scenario) -> str:
@@ -202,12 +204,16 @@ def _describe(scenario: Scenario, stage: str, scheme: Scheme, variant: str | Non
     addresses = {name: before[name]["address"] for name in GRAPH if name in upstream and name in before}
     values = scenario.of_stage(stage, variant)
     parameters = plain(of_scheme(values, scheme) if declared.draws_noise else values)
-    own = (f"{package}.{stage}", f"{package}.tables")
-    return _addressed(stage, variant, parameters, addresses, *own, system=scenario.system)
+    functions = checks.own_functions(scenario, stage, variant)
+    modules = (f"{package}.{stage}", f"{package}.tables", *own.modules(functions))
+    files = own.files(functions)
+    return _addressed(stage, variant, parameters, addresses, *modules, files=files, system=scenario.system)
 
 
-def _addressed(stage: str, variant: str | None, parameters: dict, upstream: dict, *modules: str, **more) -> dict:
+def _addressed(
+    stage: str, variant: str | None, parameters: dict, upstream: dict, *modules: str, files: tuple = (), **more
+) -> dict:
     """A description, with its address."""
-    code = store.code(*modules, GRAPH[stage].work, *script("stage"))
+    code = store.code(*modules, GRAPH[stage].work, *script("stage"), files=files)
     description = {"stage": stage, "variant": variant, "parameters": parameters, "upstream": upstream} | more | code
     return {"address": store.digest(description)} | description

@@ -9,9 +9,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from pwfl.report import catalog
-from pwfl.runtime import made, shards, store
+from pwfl.runtime import made, own, shards, store
 from pwfl.runtime.fingerprint import script
-from pwfl.scenario import Study
+from pwfl.scenario import Study, checks
 from pwfl.scenario.values import plain
 from pwfl.stages import AUDIT, REPORT, STAGES
 from pwfl.systems import registry
@@ -98,6 +98,8 @@ def of_scenario(planned: Plan, name: str, job: str) -> dict:
     scenario = study.scenarios[name]
     package = registry.system(scenario.system).package
     kind = AUDIT if job == AUDIT else REPORT
+    functions = checks.own_functions(scenario, kind)
+    modules = (f"{package}.{kind}", f"{package}.tables", *CODE[kind], *script(job), *own.modules(functions))
     description = {
         "system": scenario.system,
         "stage": kind,
@@ -108,7 +110,7 @@ def of_scenario(planned: Plan, name: str, job: str) -> dict:
             scheme: {stage: route[stage]["address"] for stage in stages}
             for scheme, route in planned.routes[name].items()
         },
-        **store.code(f"{package}.{kind}", f"{package}.tables", *CODE[kind], *script(job)),
+        **store.code(*modules, files=own.files(functions)),
     }
     if kind == REPORT:  # figures show the first shard; an audit is the same whatever the shards
         description |= {"shards": {stage: shards.of(scenario, stage) for stage in stages}, "formats": formats(study)}

@@ -10,9 +10,9 @@ from pwfl.systems.age_aware.parameters import AgeAware, Chain
 
 AGE_BYTES = 540  # a row of `users` over its times and what the stages make of it; see `LINK_BYTES`
 MAX_SCHEDULES = 10**7  # that the schedulers simulated_* enumerate
-RULES = ("constant", "adaptive")  # of noise
-PAIRS = dict.fromkeys(("random", "fixed", "sweep"), (*RULES, "none")) | {  # the rules that go with a scheduler
-    f"{search}_{rule}": (rule,) for search in ("bound", "simulated") for rule in RULES
+RULES = ("constant", "adaptive", "none")  # of noise
+PAIRS = {  # the rules that go with a scheduler, where not all do
+    f"{search}_{rule}": (rule,) for search in ("bound", "simulated") for rule in RULES[:2]
 }
 
 
@@ -78,10 +78,11 @@ def _check_schemes(scenario: AgeAware) -> None:
     if len(times) != number and (times or "fixed" in schedulers):
         raise ValueError(f"schedule.times: has {len(times)} times for {number} clients; give one for each client")
     for scheme in scenario.schemes:
-        if scheme.noise not in PAIRS[scheme.scheduler]:
+        rules = PAIRS.get(scheme.scheduler, RULES)  # others are the user's own
+        if scheme.noise not in rules:
             raise ValueError(
                 f"schemes: {scheme.name!r}: the scheduler {scheme.scheduler} finds the best times for "
-                f"{' '.join(PAIRS[scheme.scheduler])} noise, not for {scheme.noise} noise"
+                f"{' '.join(rules)} noise, not for {scheme.noise} noise"
             )
     enumerated = schedulers & {"simulated_constant", "simulated_adaptive"}
     if enumerated and number * log10(horizon + 1) > log10(MAX_SCHEDULES):

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from pwfl.scenario import common
-from pwfl.scenario.fields import Section, parameter
+from pwfl.scenario.fields import Section, or_own, parameter
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 State = Annotated[float, Field(ge=-1e9, le=1e9)]  # Wh
@@ -115,12 +115,14 @@ class Training(Section):
 class Scheme(common.Scheme):
     """A pair of scheduler and noise rule, and the name it has in figures and tables."""
 
-    scheduler: Literal[
-        "random", "fixed", "sweep", "bound_constant", "bound_adaptive", "simulated_constant", "simulated_adaptive"
-    ] = parameter(
+    scheduler: or_own(
+        Literal[
+            "random", "fixed", "sweep", "bound_constant", "bound_adaptive", "simulated_constant", "simulated_adaptive"
+        ]
+    ) = parameter(
         ...,
-        "random or fixed times, Fig. 2's sweep, or the minimum of the bound or of the expected loss difference "
-        "under a noise rule",
+        "random or fixed times, Fig. 2's sweep, the minimum of the bound or of the expected loss difference under a "
+        "noise rule, or times by a function of your own, FILE.py:FUNCTION or MODULE:FUNCTION (docs/own_functions.md)",
     )
     noise: Literal["constant", "adaptive", "none"] = parameter(
         ..., "one epsilon_C for all clients; for each the one that its age asks for (4); or none, to compare with"

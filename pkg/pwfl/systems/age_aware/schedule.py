@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from pwfl import streams
+from pwfl.runtime import own
 from pwfl.systems.age_aware import age, age_search, loss_difference
 from pwfl.tables.arrays import to_array
 
@@ -48,7 +49,8 @@ def run(scenario: "AgeAware", scheduler: str, tables: dict[str, pl.DataFrame]) -
 
     `scheduler` is `random`, `fixed`, `sweep` (each of the first clients in turn at all times, the others
     fresh), or bound_RULE and simulated_RULE: the minimum of the loss difference's bound or of its exact
-    expectation, where RULE is the noise rule, `constant` or `adaptive`, that the schedule is made for.
+    expectation, where RULE is the noise rule, `constant` or `adaptive`, that the schedule is made for; or the name of
+    a function of the user's own (`own_times`).
     """
     users = tables["users"]
     realizations = users.select(pl.col("realization").unique(maintain_order=True))
@@ -75,6 +77,8 @@ def run(scenario: "AgeAware", scheduler: str, tables: dict[str, pl.DataFrame]) -
         if scheduler == "random":
             block = range(realizations["realization"][0], realizations["realization"][-1] + 1)
             schedules = random_times(streams.uniforms(scenario.seed, "schedule", block, (clients,)), allowed)
+        elif own.named(scheduler):
+            schedules, status = own_times(scenario, scheduler, profiles, required, allowed), "own"
         else:
             bounded, adaptive = SEARCHES[scheduler]
             bound, status = scenario.schedule.bound if bounded else None, "optimal"
@@ -94,6 +98,31 @@ def run(scenario: "AgeAware", scheduler: str, tables: dict[str, pl.DataFrame]) -
             log10_schedules=pl.lit(clients * np.log10(times)),
         ),
     }
+
+
+def own_times(
+    scenario: "AgeAware", scheduler: str, profiles: Profiles, required: np.ndarray, allowed: np.ndarray
+) -> np.ndarray:
+    """Collection times by a function of the user's own.
+
+    It gets the scenario, the clients' `Profiles`, and what epsilon_C each target requires of each client at each time
+    and whether it is allowed that, both of shape (realization, case, user, time). It returns times, shape (realization,
+    case, user). Raises own.OwnError where that is no schedule, or a client is not allowed its time.
+    """
+    times = np.asarray(own.call(scheduler, scenario, profiles, required, allowed))
+    shape, last = required.shape[:3], required.shape[3] - 1
+    if times.shape != shape or times.dtype.kind not in "iu" or ((times < 0) | (times > last)).any():
+        raise own.OwnError(
+            f"{scheduler}: must return collection times, integers of 0..{last} of shape {shape}, realizations by cases "
+            f"by clients; returns {times.dtype} of shape {times.shape}"
+        )
+    if (refused := np.argwhere(~np.take_along_axis(allowed, times[..., None], 3)[..., 0])).size:
+        row, case, user = refused[0]
+        raise own.OwnError(
+            f"{scheduler}: collects client {user}'s data at {times[row, case, user]} (realization row {row}, case "
+            f"{case}), which asks for an epsilon_C below privacy.min_classical_epsilon"
+        )
+    return times
 
 
 def random_times(draws: np.ndarray, allowed: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ import dataframely as dy
 from pwfl.tables import contract
 from pwfl.tables.contract import epsilon, key
 
-SCHEDULE_STATUSES = ("random", "fixed", "sweep", "optimal")
+SCHEDULE_STATUSES = ("random", "fixed", "sweep", "optimal", "own")
 FORMULAS = ("epsilon_amplified", "epsilon_bound", "epsilon_classical", "epsilon_unsafe")  # of (1), by what it is of
 NOISE_STATUSES = ("constant", "adaptive", "none")
 

@@ -52,11 +52,13 @@ def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.
     for part in (objectives(scenario, tables, frame), convergence(scenario, frame), costs):
         outcome = beside(outcome, part, "realization")
     outcome = outcome.join(guarantees(scenario, leakage), on="realization", how="left", maintain_order="left")
-    terms = {"guaranteed": training.clipping == "per_sample", "guarantee": GUARANTEES[training.clipping]}
-    if noise_of(tables) == "none":
-        terms = {"guaranteed": False, "guarantee": NO_PRIVACY}
-    terms |= TERMS | {"delta": scenario.privacy.delta, "rounds": training.rounds}
-    outcome = outcome.with_columns(pl.lit(term).alias(name) for name, term in terms.items())
+    none = pl.col("epsilon_exact").is_infinite().fill_null(False)
+    said = {
+        "guaranteed": ~none & (training.clipping == "per_sample"),
+        "guarantee": pl.when(none).then(pl.lit(NO_PRIVACY)).otherwise(pl.lit(GUARANTEES[training.clipping])),
+    }
+    terms = TERMS | {"delta": scenario.privacy.delta, "rounds": training.rounds}
+    outcome = outcome.with_columns(**said, **{name: pl.lit(term) for name, term in terms.items()})
     return {"leakage": leakage, "outcome": outcome.with_columns(epsilon_server=pl.col("epsilon_exact"))}
 
 
@@ -176,12 +178,6 @@ def objectives(scenario: "Multicell", tables: dict[str, pl.DataFrame], frame: pl
     )
 
 
-def noise_of(tables: dict[str, pl.DataFrame]) -> str:
-    """The noise scheme that the table `noise_status` is of."""
-    (noise,) = tables["noise_status"]["noise"].unique()
-    return noise
-
-
 def values_bound(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> np.ndarray:
     """What no schedule takes off the objective (20) in each interval, shape (realization, interval).
 
@@ -193,7 +189,7 @@ def values_bound(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> np.n
     samples = to_array(users, "samples", "realization", "user")
     noise_std = to_array(users, "start_noise_std", "realization", "user")
     channels = tables["links"].partition_by("interval", maintain_order=True)
-    noise = noise_of(tables)
+    (noise,) = tables["noise_status"]["noise"].unique()
     if noise == "random":
         problem = GivenNoise.of(samples, noise_std, gamma, privacy.max_noise_error)
     elif noise == "optimal":
@@ -239,7 +235,7 @@ def premise(training: "Training", smoothness: float) -> str:
         rate = training.learning_rate
         met = isclose(rate * smoothness, 1, rel_tol=1e-9)
         step = "met" if met else f"not met ({rate:g}, not {1 / smoothness:g})"
-    hidden = training.model == "cnn" or training.hidden_layers
+    hidden = training.model != "dense" or training.hidden_layers
     loss = "hidden layers" if hidden else "softmax regression has no L2 term"
     premises = f"step size 1 / smoothness: {step}; strongly convex loss: not met ({loss})"
     return premises if training.weights == "samples" else f"{premises}; averages by samples: not met"

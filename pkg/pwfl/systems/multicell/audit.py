@@ -19,9 +19,10 @@ from pwfl.learning import adversarial, features
 from pwfl.learning.linear import LARGE, linear, linear_losses
 from pwfl.privacy import audit
 from pwfl.privacy.gaussian import exact_epsilon, zcdp
+from pwfl.runtime import own
 from pwfl.systems.multicell.assigned import KEYS, assigned
 from pwfl.systems.multicell.beyond.server import counts
-from pwfl.systems.multicell.model import shapes
+from pwfl.systems.multicell.model import shapes, start_weights
 from pwfl.systems.multicell.rounds import Senders, advance_function, logits_of, model_of
 from pwfl.tables.arrays import to_array
 
@@ -97,7 +98,8 @@ def of_messages(
 ) -> Iterator[audit.Verdict]:
     """Tests of what some users' messages add up to; `moved` is how far one record moves the tested user's at most."""
     share, std = in_sums(scenario.training, users)
-    yield audit.sensitivity(subject, moves(scenario, users, generator), moved * share[0])
+    reached = not own.named(scenario.training.model)
+    yield audit.sensitivity(subject, moves(scenario, users, generator), moved * share[0], reached=reached)
     yield from audit.noise(subject, noise(scenario, users), np.repeat(std, _coherence(scenario, users))[:, None])
     yield from audit.signal(subject, *canary_scores(scenario, users, generator))
 
@@ -114,7 +116,8 @@ def in_sums(training: "Training", users: Users) -> tuple[np.ndarray, np.ndarray]
 def moves(scenario: "Multicell", users: Users, generator: np.random.Generator) -> np.ndarray:
     """How far the users' message moves as a record of the tested user is replaced by an opposite one, noise off.
 
-    For each layer in turn, the record first or last among the user's; all others are blank.
+    For each layer in turn, the record first or last among the user's; all others are blank. Of the user's own model,
+    whose layers may be any, a record of several sizes gets another label.
     """
     training, size = scenario.training, features.size(scenario)
     model, logits = model_of(training, size)[0], logits_of(training, size)
@@ -133,9 +136,12 @@ def moves(scenario: "Multicell", users: Users, generator: np.random.Generator) -
         )
         return advance(weights, tf.constant(interval * _coherence(scenario, users)), tf.constant(1))[0]
 
-    cases = adversarial.opposed(
-        logits, shapes(training, size), size.features, outweighed * training.clip_norm, generator
-    )
+    if own.named(training.model):
+        cases = adversarial.tied(logits, start_weights(training, size, generator), size.features, generator)
+    else:
+        cases = adversarial.opposed(
+            logits, shapes(training, size), size.features, outweighed * training.clip_norm, generator
+        )
     places = before, before + users.samples[users.target] - 1
     return adversarial.moves(released, cases, users.samples.sum(), places)
 

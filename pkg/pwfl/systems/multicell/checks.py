@@ -4,14 +4,16 @@ from functools import lru_cache
 from importlib.util import find_spec
 from math import exp
 
-from pwfl.learning import datasets
-from pwfl.runtime import files, shards
+from pwfl.learning import datasets, features
+from pwfl.runtime import files, own, shards
+from pwfl.runtime.quiet import quiet_tensorflow
 from pwfl.scenario.checks import available, offer
 from pwfl.scenario.size import COPIES, FLOAT, LINK_BYTES, layer_bytes, network_bytes
 from pwfl.stages import IMPORTS
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.beyond import urban
 from pwfl.systems.multicell.beyond.intervals import intervals
+from pwfl.systems.multicell.model import own_model
 from pwfl.systems.multicell.parameters import Multicell
 
 POWER_LAW = ("path_loss_exponent", "fading_scale", "min_distance_m")  # parameters that only this path loss reads
@@ -72,11 +74,11 @@ def _check_learning(scenario: Multicell) -> None:
             f"training.clipping: per_user is for `model: dense`; the engine of `model: {training.model}` clips "
             "samples' gradients"
         )
-    if training.model != "dense" and (training.features != "pixels" or training.test_variants):
-        key = "test_variants" if training.features == "pixels" else "features"
+    if training.model != "dense" and training.test_variants:
+        raise ValueError(f"training.test_variants: true is for `model: dense`, not for `model: {training.model}`")
+    if training.model == "cnn" and training.features != "pixels":
         raise ValueError(
-            f"training.{key}: {getattr(training, key)} is for `model: dense`; `model: {training.model}` takes "
-            "images as they are"
+            f"training.features: {training.features} is for other models; `model: cnn` takes images as they are"
         )
     if training.initial_weights == "zero" and (training.model != "dense" or training.hidden_layers):
         raise ValueError(
@@ -186,7 +188,7 @@ def imports(scenario: Multicell) -> dict[str, str]:
 def problems(scenario: Multicell) -> list[str]:
     """See `pwfl.scenario.checks`."""
     missing = scenario.schedule.solver == "GLPK_MI" and not find_spec("cvxopt")
-    return [NO_GLPK] * missing + _channel_problems(scenario)
+    return [NO_GLPK] * missing + _model_problems(scenario) + _channel_problems(scenario)
 
 
 @lru_cache
@@ -200,6 +202,18 @@ def _held(contents: tuple[tuple[str, str, str], ...]) -> tuple[int, int, list[in
     users = imported.run({table: path for table, path, _ in contents})[imported.USERS]
     samples = users.group_by("realization", maintain_order=True).sum()["samples"].to_list()
     return len(samples), users["user"].n_unique(), None if users["samples"].null_count() else samples
+
+
+def _model_problems(scenario: Multicell) -> list[str]:
+    """What is wrong with a model of the user's own, which is built once."""
+    if not own.named(scenario.training.model):
+        return []
+    try:
+        with quiet_tensorflow():
+            own_model(scenario.training, features.size(scenario))
+    except own.OwnError as error:
+        return [f"training.model: {error}"]
+    return []
 
 
 def _channel_problems(scenario: Multicell) -> list[str]:
@@ -248,8 +262,10 @@ def idle(scenario: Multicell) -> dict[str, str]:
     if scenario.radio.coherence_rounds is None:
         found["privacy.planned_share"] = "radio.coherence_rounds: null"
     training = scenario.training
-    unread = "learning_rate" if training.step == "snr" else "step_scale"
-    found[f"training.{unread}"] = f"training.step: {training.step}"
+    noisy = all(scheme.noise != "none" for scheme in scenario.schemes)  # `step: snr` is of noise
+    if training.step == "constant" or noisy:
+        unread = "learning_rate" if training.step == "snr" else "step_scale"
+        found[f"training.{unread}"] = f"training.step: {training.step}"
     if training.model != "dense":
         found["training.hidden_layers"] = f"training.model: {training.model}"
     return found
@@ -267,7 +283,7 @@ def table_bytes(scenario: Multicell) -> tuple[float, float, str]:
 
 def training_bytes(scenario: Multicell) -> tuple[float, str]:
     """See `pwfl.scenario.checks`."""
-    if scenario.training.model == "cnn":  # small, and its samples come in blocks
+    if scenario.training.model != "dense":  # the user's own may be any; samples come in blocks
         return network_bytes(scenario, [], 1), "data.dataset"
     layers = layer_bytes(scenario, datasets.SIZES[scenario.data.dataset].train)
     return network_bytes(scenario, scenario.training.hidden_layers, 1) + layers, "training.hidden_layers"

@@ -6,13 +6,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pwfl.learning import cnn, datasets, mlp
+from pwfl.runtime import own
 
 if TYPE_CHECKING:
+    import keras
+
     from pwfl.systems.multicell.parameters import Training
 
 
 def shapes(training: "Training", size: datasets.Size) -> list[tuple[int, ...]]:
-    """Shapes of kernels and biases in turn."""
+    """Shapes of the trained weights; of networks that are not the user's own, kernels and biases in turn."""
+    if own.named(training.model):
+        return [tuple(weight.shape) for weight in own_model(training, size).trainable_variables]
     if training.model == "cnn":
         return cnn.shapes(size.features, size.classes)
     return mlp.shapes([size.features, *training.hidden_layers, size.classes])
@@ -24,7 +29,38 @@ def parameter_count(training: "Training", size: datasets.Size) -> int:
 
 
 def start_weights(training: "Training", size: datasets.Size, generator: np.random.Generator) -> list[np.ndarray]:
-    """Arrays of these shapes: kernels Glorot uniform, biases zero; or all zero."""
+    """Arrays of these shapes: kernels Glorot uniform, biases zero; or all zero; or as the user's own model draws them.
+
+    A model of the user's own is built anew, with Keras's seed drawn by the generator.
+    """
+    if own.named(training.model):
+        import keras
+
+        keras.utils.set_random_seed(int(generator.integers(2**31)))
+        return [weight.numpy() for weight in own_model(training, size).trainable_variables]
     if training.initial_weights == "zero":
         return [np.zeros(shape, np.float32) for shape in shapes(training, size)]
     return mlp.start_weights(shapes(training, size), generator)
+
+
+def own_model(training: "Training", size: datasets.Size) -> "keras.Model":
+    """The Keras model that a function of the user's own returns, of the numbers of features and classes.
+
+    It takes features, shape (sample, feature), and gives logits, shape (sample, class). Raises own.OwnError for
+    another one, and for one with state, such as batch normalization, dropout, or layers that are not trained: a
+    sample's gradient would not be its own, or not the model's.
+    """
+    model = own.call(training.model, size.features, size.classes)
+    if not hasattr(model, "stateless_call"):
+        raise own.OwnError(f"{training.model}: returns {type(model).__name__}; must return a Keras model")
+    ends = ("takes", "input_shape", (None, size.features)), ("gives", "output_shape", (None, size.classes))
+    for verb, name, wanted in ends:
+        if (shape := getattr(model, name, None)) != wanted:
+            raise own.OwnError(f"{training.model}: its model {verb} the shape {shape}, must be {wanted}")
+    if state := [weight.path for weight in model.non_trainable_variables]:
+        raise own.OwnError(
+            f"{training.model}: its model has state beside its trained weights: {', '.join(state)}; a sample's "
+            "gradient must depend on no other sample and no draw, so leave out batch normalization and dropout, and "
+            "train all layers"
+        )
+    return model

@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from pwfl.privacy.gaussian import composed_multiplier
+from pwfl.runtime import own
 from pwfl.systems.multicell.beyond.allocation import allocate
 from pwfl.systems.multicell.beyond.intervals import planned
 from pwfl.systems.multicell.bounds import noise_scale
@@ -20,9 +21,9 @@ def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> 
     """The tables `noise`, each scheduled user's noise standard deviation, and `noise_status`, how it was found.
 
     `scheme` is `random` (start values), `optimal` (36), one of `allocation.ALLOCATIONS`, which share out anew what (36)
-    leaves, `target`: every user's records get the same epsilon, and nothing is asked of (21) and (22), or `none`. An
-    interval where even the least noise breaks (21) gets nulls and the status `infeasible`; users who are not scheduled
-    get 0.
+    leaves, `target`: every user's records get the same epsilon, and nothing is asked of (21) and (22), `none`, or the
+    name of a function of the user's own (`own_noise`). An interval where even the least noise breaks (21) gets nulls
+    and the status `infeasible`; users who are not scheduled get 0.
 
     A scheme's noise is what a user would add if it sent in all T rounds, and stands for its budget rho. A user who
     plans for n rounds spends rho / n in each, so it adds sqrt(n / T) times that noise. Bounds (21) and (22) are on the
@@ -45,6 +46,9 @@ def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> 
         noise = np.where(scheduled, each * (2 * training.clip_norm / samples), 0.0)
     elif scheme == "none":
         noise = np.zeros(scheduled.shape)
+    elif own.named(scheme):
+        noise = own_noise(scenario, scheme, samples, scheduled, start_noise_std)
+        status[:] = "own"
     else:
         noise, multiplier, feasible = optimal_noise(samples, scheduled, privacy.max_noise_error, privacy.min_noise)
         if scheme != "optimal":
@@ -63,3 +67,22 @@ def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> 
             multiplier=pl.Series(multiplier, nan_to_null=True),
         ),
     }
+
+
+def own_noise(
+    scenario: "Multicell", scheme: str, samples: np.ndarray, scheduled: np.ndarray, start_noise_std: np.ndarray
+) -> np.ndarray:
+    """Noise by a function of the user's own, in the units of (21) and (22), before it is scaled.
+
+    It gets the scenario, K_i, who is scheduled, and the start values' noise, and returns sigma_i, all of shape
+    (interval, user), those of all realizations one after the other; infinite: sends nothing. Raises own.OwnError where
+    that is no noise.
+    """
+    noise = np.asarray(own.call(scheme, scenario, samples, scheduled, start_noise_std), float)
+    if noise.shape != scheduled.shape or not (noise[scheduled] >= 0).all():
+        raise own.OwnError(
+            f"{scheme}: must return each scheduled user's standard deviation, not negative, of shape "
+            f"{scheduled.shape}, intervals of realizations by users; returns shape {noise.shape}"
+            + (f", the least {np.min(noise[scheduled]):g}" if noise.shape == scheduled.shape else "")
+        )
+    return np.where(scheduled, noise, 0.0)

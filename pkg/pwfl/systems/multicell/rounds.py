@@ -9,9 +9,11 @@ import tensorflow as tf
 
 from pwfl.learning import autodiff, datasets, engine, network
 from pwfl.systems.multicell.beyond.server import aggregated_noise_std, counts, tail_start
-from pwfl.systems.multicell.model import shapes
+from pwfl.systems.multicell.model import own_model, shapes
 
 if TYPE_CHECKING:
+    import keras
+
     from pwfl.systems.multicell.parameters import Training
 
 Model = engine.Backward | autodiff.Losses
@@ -100,15 +102,21 @@ def model_of(training: "Training", size: datasets.Size) -> tuple[Model, Callable
     """The model that `training` says, as `clipped_gradient` takes it, and its `network.evaluate_labels`."""
     if training.model == "dense":
         return network.backward, network.evaluate_labels
-    model = autodiff.convolutional(size.features, size.classes)
+    model = _keras(training, size)
     return autodiff.cross_entropy(model), partial(autodiff.evaluate_labels, model)
+
+
+def _keras(training: "Training", size: datasets.Size) -> "keras.Model":
+    if training.model == "cnn":
+        return autodiff.convolutional(size.features, size.classes)
+    return own_model(training, size)
 
 
 def logits_of(training: "Training", size: datasets.Size) -> Callable:
     """The outputs of the model that `training` says, by its weights and records."""
     if training.model == "dense":
         return network.logits
-    model = autodiff.convolutional(size.features, size.classes)
+    model = _keras(training, size)
     return lambda weights, x: model.stateless_call(weights, [], x)[0]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from pwfl.runtime import own
 from pwfl.systems.multicell import assignment, objective
 from pwfl.systems.multicell.beyond.intervals import planned, redrawn_blocks, uniforms
 from pwfl.systems.multicell.beyond.joint import joint_blocks
@@ -25,11 +26,11 @@ RATE_TOLERANCE = 1e-6  # by which a rate may miss Rmin, relative
 def run(scenario: "Multicell", scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Resource blocks, powers and rates of all realizations and intervals in the tables `users` and `links`.
 
-    `scheduler` is `random` (Algorithm 2: the start values' blocks), `optimal` (Algorithm 3), or one of all cells
-    together: `joint` (at the start values' noise), `joint_noise` (at each user's best noise, as (36) makes it) or
-    `joint_snr` (for the greatest sum of K_i^2). Powers (35) follow from the blocks, and users whose rate stays below
-    Rmin lose theirs. Raises reference.SolverError or ArithmeticError where a solver gives up on a cell's program or on
-    powers.
+    `scheduler` is `random` (Algorithm 2: the start values' blocks), `optimal` (Algorithm 3), one of all cells together:
+    `joint` (at the start values' noise), `joint_noise` (at each user's best noise, as (36) makes it) or `joint_snr`
+    (for the greatest sum of K_i^2), or the name of a function of the user's own (`own_blocks`). Powers (35) follow from
+    the blocks, and users whose rate stays below Rmin lose theirs. Raises reference.SolverError or ArithmeticError where
+    a solver gives up on a cell's program or on powers.
     """
     users = tables["users"]
     channels = tables["links"].partition_by("interval", maintain_order=True)
@@ -70,6 +71,9 @@ def of_interval(
         block, status = start, np.full((len(start), uplink.cells), "random", dtype=object)
     elif scheduler == "optimal":
         block, status = optimal_blocks(scenario, uplink, users, start)
+    elif own.named(scheduler):
+        block = own_blocks(scenario, scheduler, uplink, users, start)
+        status = np.full((len(start), uplink.cells), "own", dtype=object)
     else:
         block, status = blocks_of_all_cells(scenario, scheduler, interval, uplink, users)
     power = powers(uplink, block)
@@ -97,6 +101,38 @@ def start_blocks(users: pl.DataFrame) -> np.ndarray:
     return to_array(users.with_columns(pl.col("start_resource_block").fill_null(-1)), "start_resource_block", *KEYS)
 
 
+def own_blocks(
+    scenario: "Multicell", scheduler: str, uplink: Uplink, users: pl.DataFrame, start: np.ndarray
+) -> np.ndarray:
+    """Blocks by a function of the user's own, which gets scenario, uplink, the table `users` and `start`.
+
+    It returns each user's block, -1 for none, shape (realization, user), as `optimal_blocks` does. Who hears no signal
+    of its station gets none. Raises own.OwnError where that is no schedule: two users of a cell on a block, say.
+    """
+    block = np.asarray(own.call(scheduler, scenario, uplink, users, start))
+    if block.shape != start.shape or block.dtype.kind not in "iu":
+        raise own.OwnError(
+            f"{scheduler}: returns {block.dtype} of shape {block.shape}; must return each user's block, -1 for none: "
+            f"integers of shape {start.shape}, realizations by users"
+        )
+    if (wrong := (block < -1) | (block >= uplink.blocks)).any():
+        row, user = np.argwhere(wrong)[0]
+        raise own.OwnError(
+            f"{scheduler}: gives user {user} of realization {uplink.realizations[row]} the block {block[row, user]}; "
+            f"blocks are 0..{uplink.blocks - 1}, or -1 for none"
+        )
+    row, user = np.nonzero(block >= 0)
+    beside = occupants(uplink, block)[row, uplink.cell[row, user], block[row, user]]
+    if (twice := np.flatnonzero(beside != user)).size:
+        k = twice[0]
+        raise own.OwnError(
+            f"{scheduler}: gives users {user[k]} and {beside[k]} of realization {uplink.realizations[row[k]]}, both of "
+            f"cell {uplink.cell[row[k], user[k]]}, the block {block[row[k], user[k]]}; a cell's block takes one user"
+        )
+    heard = np.take_along_axis(uplink.gain, uplink.cell[:, None], axis=1)[:, 0] > 0
+    return np.where(heard, block, -1)
+
+
 def optimal_blocks(
     scenario: "Multicell", uplink: Uplink, users: pl.DataFrame, start: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -116,23 +152,23 @@ def optimal_blocks(
     user, present = members(uplink.cell, cells)
     realization = np.arange(count)[:, None]
     for s in range(cells):
-        own, real = user[:, s], present[:, s]
+        mine, real = user[:, s], present[:, s]
         received = interference(uplink.gain, power_w, occupants(uplink, block), s)
         disturbance = received + uplink.noise_w  # (realization, block)
         others_load = np.where((block >= 0) & (uplink.cell != s), load, 0.0).sum(axis=1)
-        gain = np.where(real, uplink.gain[realization, s, own], 0.0)
+        gain = np.where(real, uplink.gain[realization, s, mine], 0.0)
         with np.errstate(divide="ignore"):
             fraction = required * disturbance[:, None] / gain[..., None]
         solution, status[:, s] = solve_cells(
-            np.where(real, value[realization, own], 0.0),
-            np.where(real, load[realization, own], 0.0),
+            np.where(real, value[realization, mine], 0.0),
+            np.where(real, load[realization, mine], 0.0),
             -others_load,
             fraction,
             scenario.schedule.solver,
             where=lambda b, s=s: f"realization {uplink.realizations[b]}, cell {s}",
         )
         rows, columns = np.nonzero((status[:, s] != assignment.INFEASIBLE_KEPT)[:, None] & real)
-        block[rows, own[rows, columns]] = solution[rows, columns]
+        block[rows, mine[rows, columns]] = solution[rows, columns]
     return block, status
 
 

@@ -8,8 +8,8 @@ from pwfl.systems.multicell.beyond.allocation import ALLOCATIONS
 from pwfl.tables import contract
 from pwfl.tables.contract import key
 
-PROGRAM_STATUSES = ("random", "assignment", "integer_program", "infeasible_kept", "proven", "searched")
-NOISE_STATUSES = ("random", "optimal", *ALLOCATIONS, "target", "none", "infeasible", "no_user_scheduled")
+PROGRAM_STATUSES = ("random", "assignment", "integer_program", "infeasible_kept", "proven", "searched", "own")
+NOISE_STATUSES = ("random", "optimal", *ALLOCATIONS, "target", "none", "own", "infeasible", "no_user_scheduled")
 TRAINING_STATUSES = ("trained", "diverged", "no_user_scheduled", "noise_infeasible")
 amount = partial(dy.Float64, nullable=True, min=0)
 unlimited = partial(amount, allow_inf=True)

@@ -1,0 +1,28 @@
+"""TensorFlow imported without what it writes to standard error, and with one thread."""
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pwfl.runtime import devices, threads
+
+
+@contextmanager
+def quiet_tensorflow() -> Iterator[None]:
+    """Keep TensorFlow from writing to standard error while it is imported, and give it one thread from then on."""
+    threads.before_tensorflow()
+    devices.before_tensorflow()
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with open(os.devnull, "w") as nothing:
+        os.dup2(nothing.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+    threads.limit_tensorflow()
