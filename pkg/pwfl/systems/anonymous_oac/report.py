@@ -69,14 +69,16 @@ def readings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
 
 
 def cost(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Final accuracy over the symbols on air, all schemes equally private."""
+    """Final accuracy over the symbols on air, all schemes equally private but those without noise."""
     each = results.realizations(tables).drop_nulls("accuracy")
     frame = theme.means(each, ["scheme"], ["accuracy", "channel_uses", "noise_multiplier", "epsilon_exact"])
     frame = theme.within(frame, "accuracy", 0.0, 1.0).with_columns(beside=_beside(frame["channel_uses_mean"]))
     colour, chosen, opacity = theme.scheme_colour(scenario, symbol="diamond")
-    epsilon = frame["epsilon_exact_mean"].max() if len(frame) else np.nan
+    noisy = frame.filter(pl.col("epsilon_exact_mean").is_finite())
+    epsilon = noisy["epsilon_exact_mean"].max() if len(noisy) else np.nan
+    bare = "".join(f", {name} infinite" for name in frame.filter(pl.col("epsilon_exact_mean").is_infinite())["scheme"])
     subtitle = [
-        f"epsilon = {epsilon:.3g} at delta = {scenario.privacy.delta:g}; "
+        f"epsilon = {epsilon:.3g} at delta = {scenario.privacy.delta:g}{bare}; "
         f"means over {theme.counted(each['realization'].n_unique())} and their 95% intervals",
         "schemes that take as many symbols side by side",
     ]
