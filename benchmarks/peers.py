@@ -70,7 +70,7 @@ def save(workload: str, path: str) -> None:
     weights, x, y, samples, noise = training.convolutional_workload() if convolutional else training.workload()
     expected, tight = [], 0.0
     if convolutional:
-        losses = autodiff.cross_entropy(autodiff.convolutional(training.WIDTHS[0], training.WIDTHS[-1]))
+        losses = autodiff.cross_entropy(autodiff.convolutional(training.IMAGE, training.WIDTHS[-1]))
         gradients, share = user_gradients(losses, weights, x, y, samples), samples / samples.sum()
         norms = np.linalg.norm(gradients, axis=1)
         tight = float(np.median(norms))  # clips half of the users, and nearly all samples

@@ -18,6 +18,7 @@ import tensorflow as tf
 from pwfl.learning import autodiff, cnn, engine, network
 from pwfl.learning.mlp import glorot_uniform, start_weights
 
+IMAGE = (28, 28)
 WIDTHS, USERS, SAMPLES, ROUNDS = [784, 256, 256, 10], 35, 11_000, 5
 CLIP, STEP = 10.0, 0.05
 FEATURES = 160  # of strokes
@@ -39,7 +40,7 @@ def convolutional_workload():
     """The same, with start weights of the small convolutional network."""
     _, *rest = workload()
     generator = np.random.default_rng(3)
-    return [tf.constant(w) for w in start_weights(cnn.shapes(WIDTHS[0], WIDTHS[-1]), generator)], *rest
+    return [tf.constant(w) for w in start_weights(cnn.shapes(IMAGE, WIDTHS[-1]), generator)], *rest
 
 
 def average_noise(samples, noise) -> float:
@@ -69,7 +70,7 @@ def linear(y, noise):
 
 def by_autodiff(weights, x, y, noise):
     """A round of the engine that takes any model, and the gradient of its mean loss alone: the floor."""
-    losses = autodiff.cross_entropy(autodiff.convolutional(WIDTHS[0], WIDTHS[-1]))
+    losses = autodiff.cross_entropy(autodiff.convolutional(IMAGE, WIDTHS[-1]))
 
     @tf.function
     def one_round(weights, x, y, noise):

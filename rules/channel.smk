@@ -13,7 +13,8 @@ rule dataset:
         "../envs/environment.yaml"
     threads: 1
     resources:
-        mem_mb=2000,
+        # A file of one's own may be compressed.
+        mem_mb=lambda wildcards, input: max(2000, int(10 * input.size_mb)),
         runtime=10,
     params:
         depends=depends(),

@@ -445,7 +445,7 @@ def test_every_figure_and_table_is_made_in_edge_cases(edge, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"data": {"samples": 1000}}, "data.samples: 12 devices of 1000 records hold 12000, digits has 1437; lower data.samples"),
+        ({"data": {"samples": 1000}}, "data.samples: 12 users would hold 12000 samples, digits has 1437; lower data.samples"),
         ({"privacy": {"target_epsilon": 1.0, "delta": 0.97}}, "privacy.target_epsilon: 1 needs no noise: a record is in a batch of some round"),
         ({"radio": {"noise_variance": 1e-31}}, "radio.noise_variance: 1e-31 stands for the thermal noise"),
         ({"schemes": [{"name": "x", "scheduler": "orthogonal", "noise": "anonymous"}]}, "schemes: orthogonal + anonymous do not go together"),

@@ -56,8 +56,8 @@ def convolutional(side, seed=0):
     """The network in Keras, and start weights with biases that are not zero."""
     generator = np.random.default_rng(seed)
     weights = [w + np.float32(0.1) * generator.standard_normal(w.shape, np.float32)
-               for w in start_weights(cnn.shapes(side**2, 10), generator)]  # fmt: skip
-    return autodiff.convolutional(side**2, 10), weights
+               for w in start_weights(cnn.shapes((side, side), 10), generator)]  # fmt: skip
+    return autodiff.convolutional((side, side), 10), weights
 
 
 def images(side, count):
@@ -85,12 +85,14 @@ def test_convolutional_networks_samples_are_clipped_one_by_one(side):
     assert float(share) == pytest.approx(3 / 7)
 
 
-@pytest.mark.parametrize(("side", "parameters"), [(8, 10_650), (28, 26_010)])
-def test_size_and_start_weights_are_those_of_keras(side, parameters):
-    model = autodiff.convolutional(side**2, 10)
-    assert cnn.shapes(side**2, 10) == [tuple(v.shape) for v in model.trainable_variables]
-    assert cnn.parameter_count(side**2, 10) == model.count_params() == parameters
-    start = start_weights(cnn.shapes(side**2, 10), np.random.default_rng(0))
+@pytest.mark.parametrize(
+    ("image", "parameters"), [((8, 8), 10_650), ((28, 28), 26_010), ((32, 32, 3), 37_274), ((7, 13), None), ((13, 40, 2), None)]
+)  # fmt: skip
+def test_size_and_start_weights_are_those_of_keras(image, parameters):
+    model = autodiff.convolutional(image, 10)
+    assert cnn.shapes(image, 10) == [tuple(v.shape) for v in model.trainable_variables]
+    assert cnn.parameter_count(image, 10) == model.count_params() == (parameters or model.count_params())
+    start = start_weights(cnn.shapes(image, 10), np.random.default_rng(0))
     for ours, theirs in zip(start, model.get_weights(), strict=True):
         assert np.abs(ours).max() == pytest.approx(np.abs(theirs).max(), rel=0.2)  # both reach out to the limit
         assert ours.std() == pytest.approx(theirs.std(), rel=0.3)
@@ -99,7 +101,7 @@ def test_size_and_start_weights_are_those_of_keras(side, parameters):
 def test_multiplications_are_those_of_the_layers():
     # 14 x 14 places with kernels of 8 x 8 x 1 x 16, then 5 x 5 with 4 x 4 x 16 x 32, then two dense layers.
     expected = 14 * 14 * 8 * 8 * 16 + 5 * 5 * 4 * 4 * 16 * 32 + 4 * 4 * 32 * 32 + 320
-    assert cnn.multiplications(784, 10) == expected
+    assert cnn.multiplications((28, 28), 10) == expected
 
 
 def test_evaluation_is_that_of_keras(monkeypatch):

@@ -7,6 +7,8 @@ import sys
 from glob import glob
 from importlib.util import find_spec
 
+import numpy as np
+import polars as pl
 import pytest
 import yaml
 from snakemake.cli import parse_args, parse_config
@@ -163,3 +165,20 @@ def test_what_it_names_is_there(words):
         assert all((ROOT / path).is_file() for path in words[1:])
     else:
         assert words == ["source", ".venv/bin/activate"]
+
+
+# Python that makes a file of one's own and learns it.
+
+
+def test_the_lines_about_own_data_make_a_file_that_is_learned(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    generator = np.random.default_rng(0)
+    patients = pl.DataFrame({"clinic": generator.integers(0, 9, 600), "age": generator.uniform(18, 99, 600)})
+    patients = patients.with_columns(pulse=60 + pl.col("age") / 2, ill=(pl.col("age") > 55).cast(int))
+    patients.write_csv("patients.csv")
+    text = (ROOT / "docs" / "own_data.md").read_text(encoding="utf-8")
+    names = {}
+    for block in re.findall(r"^```python\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE):
+        exec(block, names)
+    summary = names["study"].scenarios["clinics"].report["summary"]
+    assert summary.filter(scheme="No privacy noise")["accuracy_mean"].item() > 0.8

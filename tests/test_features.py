@@ -319,7 +319,9 @@ def test_what_is_computed_anew():
 )  # fmt: skip
 def test_sizes_follow_the_features(training, width):
     model = scenario(**training)
-    assert features.size(model) == datasets.SIZES["digits"]._replace(features=width)
+    size = features.size(model)
+    assert size._replace(shape=(8, 8)) == datasets.SIZES["digits"]
+    assert size.features == width
     size = features.size(part(model, "account"))
     assert parameter_count(model.training, size) == width * 8 + 8 + 8 * 10 + 10  # what users send, and what it costs
 

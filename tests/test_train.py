@@ -443,7 +443,7 @@ def test_no_sum_in_the_loop_of_rounds_needs_a_temporary_variable(widths, clippin
     x = tf.constant(generator.random((60, widths[0]), np.float32))
     y = tf.constant(generator.integers(0, 10, 60), tf.int32)
     training = scenario(rounds=3, hidden_layers=widths[1:-1], clipping=clipping).training
-    history_of = history_function(datasets.Size(60, 60, widths[0], 10), [0, 1, 3], 1, training, x, y)
+    history_of = history_function(datasets.Size(60, 60, (widths[0],), 10), [0, 1, 3], 1, training, x, y)
     weights = [tf.constant(w) for w in glorot_uniform(widths, generator)]
     given = {
         "senders": senders_of(training, [20, 40]),

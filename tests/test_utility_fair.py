@@ -672,7 +672,7 @@ def test_the_report_agrees_with_plain_sums():
         ({"network": {"min_distance_m": 300.0}}, "base.network.min_distance_m: 300 exceeds network.max_distance_m: 200"),
         ({"device": {"computing_power_w": 0.01}}, "base.device.computing_power_w: 0.01 is below device.circuit_power_w: 0.0825"),
         ({"device": {"batch_size": 7000}}, "base.device.batch_size: 7000 exceeds data.samples_per_device: 6000"),
-        ({"network": {"devices": 11}}, "data.samples_per_device: 11 devices would hold 66000 samples, mnist has 60000"),
+        ({"network": {"devices": 11}}, "data.samples_per_device: 11 users would hold 66000 samples, mnist has 60000"),
         ({"device": {"deadline_s": 0.00075}}, "base.device.deadline_s: 0.00075 leaves no time to transmit after device.min_iterations: 10"),
         ({"device": {"min_iterations": 125}}, "device.deadline_s: 0.75 leaves no time to transmit after device.min_iterations: 125"),
         ({"device": {"max_power_dbm": -100.0}, "radio": {"noise": "thermal"}}, "base.device.max_power_dbm: -100 reaches the access point from no distance"),

@@ -46,7 +46,7 @@ STAGES = {
     "account": Stage(("leakage", "outcome"), ("users", "schedule", "noise"), grid="optimization", each=SCHEME),
 }
 REPORT, AUDIT = "report", "audit"  # what is made of the stages' tables of all schemes
-READERS = {IMPORTED, *STAGES, AUDIT, REPORT}  # what a parameter may be declared to be read by
+READERS = {DATASET, IMPORTED, *STAGES, AUDIT, REPORT}  # what a parameter may be declared to be read by
 GRAPH = GIVEN | STAGES
 # The tables that each stage, and the audit, reads, where a system's catalog lists no others.
 READS = {name: stage.reads for name, stage in GRAPH.items()}

@@ -25,7 +25,7 @@ def run(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     leaks = leakage(scenario, tables)
     perfect = tables | {"noise": tables["noise"].with_columns(receiver_std=pl.lit(0.0))}
     server = leakage(scenario, perfect).group_by("realization").agg(epsilon_server=pl.col("epsilon").max())
-    size = datasets.SIZES[scenario.data.dataset]
+    size = datasets.size(scenario.data)
     coordinates = mlp.parameter_count([size.features, *scenario.training.hidden_layers, size.classes])
     slots = tables["schedule"].select("realization", "round", "slot").unique().group_by("realization").len("slots")
     noisy = tables["noise"].group_by("realization").agg(guaranteed=pl.col("noise_std").min() > 0)

@@ -43,7 +43,7 @@ def verdicts(scenario, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdic
 
 def moves(scenario, records: int, generator: np.random.Generator) -> np.ndarray:
     """How far the mean gradient moves as a record is replaced by an opposite one, shape (layer, place)."""
-    size = datasets.SIZES[scenario.data.dataset]
+    size = datasets.size(scenario.data)
     clip = tf.constant(scenario.training.clip_norm, tf.float32)
 
     def released(weights, x, y):

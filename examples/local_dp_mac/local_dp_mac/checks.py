@@ -2,16 +2,12 @@
 
 from local_dp_mac.parameters import LocalDpMac
 from pwfl.learning import datasets, mlp
+from pwfl.scenario.checks import check_holdings
 
 
 def consistent(scenario: LocalDpMac) -> None:
     """Refuse what cannot be run."""
-    devices, there = scenario.network.devices, datasets.SIZES[scenario.data.dataset].train
-    if (needed := devices * scenario.data.samples) > there:
-        raise ValueError(
-            f"data.samples: {devices} devices need {needed} records, {scenario.data.dataset} has {there}; "
-            f"at most {there // devices} each are there"
-        )
+    check_holdings(scenario.data, "data.samples", scenario.data.samples, "network.devices", scenario.network.devices)
 
 
 def table_bytes(scenario: LocalDpMac) -> tuple[float, float, str]:
@@ -21,7 +17,7 @@ def table_bytes(scenario: LocalDpMac) -> tuple[float, float, str]:
 
 def training_bytes(scenario: LocalDpMac) -> tuple[float, str]:
     """Bytes of a training: features, activations and derivatives in float32, and some copies of the weights."""
-    size = datasets.SIZES[scenario.data.dataset]
+    size = datasets.size(scenario.data)
     widths = [size.features, *scenario.training.hidden_layers, size.classes]
     samples = scenario.network.devices * scenario.data.samples + size.test
     return 8.0 * samples * sum(widths) + 20.0 * mlp.parameter_count(widths), "data.samples, training.hidden_layers"

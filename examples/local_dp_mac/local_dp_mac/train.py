@@ -17,7 +17,7 @@ def trainer(scenario, data: datasets.Dataset, tables: dict[str, pl.DataFrame]) -
 
     Devices have equally many records, so the mean of their mean gradients is that over all records.
     """
-    training, size = scenario.training, datasets.SIZES[scenario.data.dataset]
+    training, size = scenario.training, datasets.size(scenario.data)
     widths = [size.features, *training.hidden_layers, size.classes]
     stops = engine.evaluation_rounds(training.rounds, training.evaluate_every)
     users, noise = tables["users"].sort("user"), mean_std(tables).sort("round")
@@ -31,7 +31,8 @@ def trainer(scenario, data: datasets.Dataset, tables: dict[str, pl.DataFrame]) -
 
     def train(realization: int) -> pl.DataFrame:
         samples = users.filter(realization=realization)["samples"].to_numpy()
-        mine = np.concatenate(partition.deal_out(scenario.data, data.y_train, samples, scenario.seed, realization))
+        dealt = partition.deal_out(scenario.data, data.y_train, samples, scenario.seed, realization, data.users)
+        mine = np.concatenate(dealt)
         weights = mlp.glorot_uniform(widths, streams.generator(scenario.seed, "weights", realization))
         accuracy, loss, _ = run(
             [tf.constant(array, tf.float32) for array in weights],

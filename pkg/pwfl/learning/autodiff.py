@@ -74,13 +74,12 @@ def evaluate_labels(model: "keras.Model", weights: Weights, x: tf.Tensor, y: tf.
     return network.measured(logits.concat(), y)
 
 
-def convolutional(features: int, classes: int) -> "keras.Model":
-    """The network of `cnn` in Keras."""
+def convolutional(image: tuple[int, ...], classes: int) -> "keras.Model":
+    """The network of `cnn` in Keras, of images whose pixels follow one another."""
     import keras  # takes seconds, which dense networks need not wait for
 
-    side = round(features**0.5)
-    layers = [keras.layers.Input([features]), keras.layers.Reshape([side, side, 1])]
-    for filters, kernel, padded in zip(cnn.FILTERS, cnn.KERNELS, cnn.padding(side), strict=True):
+    layers = [keras.layers.Input([prod(image)]), keras.layers.Reshape([*image[:2], cnn.channels(image)])]
+    for filters, kernel, padded in zip(cnn.FILTERS, cnn.KERNELS, cnn.padding(image), strict=True):
         layers.append(keras.layers.Conv2D(filters, kernel, cnn.STRIDE, padded, activation="relu"))
         layers.append(keras.layers.MaxPool2D(cnn.POOL, 1))
     dense = keras.layers.Dense(cnn.HIDDEN, activation="relu"), keras.layers.Dense(classes)

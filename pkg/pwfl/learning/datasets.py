@@ -1,46 +1,67 @@
 """The data sets users hold: their sizes, and their samples as training takes them."""
 
 import hashlib
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
 
 class Size(NamedTuple):
-    """Number of training and test samples, of features of a sample, of classes."""
+    """Number of training and test samples, the shape of one (rows, columns and channels of an image), and classes."""
 
     train: int
     test: int
-    features: int
+    shape: tuple[int, ...]
     classes: int
+
+    @property
+    def features(self) -> int:
+        """How many features a sample has."""
+        return prod(self.shape)
 
 
 class Dataset(NamedTuple):
     """Samples as float32 features, shape (n, features), and int32 labels, shape (n,).
 
-    Test samples may come with variants, shape (n, variant, features).
+    Test samples may come with variants, shape (n, variant, features). `users` says whose a training sample is, int32,
+    shape (n,), numbered from 0 in the order of their names; it is empty where the data name nobody.
     """
 
     x_train: np.ndarray
     y_train: np.ndarray
     x_test: np.ndarray
     y_test: np.ndarray
+    users: np.ndarray = np.zeros(0, np.int32)
 
 
 class DataError(ValueError):
     """Data that is missing or not what it should be; the message names the file."""
 
 
+FILE = "file"  # the data set that is a file of the user's (`pwfl.learning.own_file`)
 SIZES = {
-    "digits": Size(1437, 360, 64, 10),
-    "mnist": Size(60000, 10000, 784, 10),
-    "fashion_mnist": Size(60000, 10000, 784, 10),
+    "digits": Size(1437, 360, (8, 8), 10),
+    "mnist": Size(60000, 10000, (28, 28), 10),
+    "fashion_mnist": Size(60000, 10000, (28, 28), 10),
+    "cifar10": Size(50000, 10000, (32, 32, 3), 10),
+    "cifar100": Size(50000, 10000, (32, 32, 3), 100),
 }
-CONTENT = {  # SHA-256 of the arrays' bytes, in the order of Dataset's fields
+# SHA-256 of the arrays' bytes, in the order of Dataset's fields. CIFAR's archives are checked by Keras, whose version
+# stands in the address.
+CONTENT = {
     "digits": "d994ef710131ef9dbee5ac87d5f239da5c121e51b016c3bbf6bec158691d3efb",
     "mnist": "06b0d1f124c4e5fa796686ade41a9b778edacc8622f2195a352ef479ad44fc16",
     "fashion_mnist": "ca3ab2a37f845e1b8ae23cab1b51749a3011ba3bf1d9016176d75cbaabac376f",
 }
+
+
+def size(data) -> Size:
+    """The size of the data set that a section `data` names."""
+    if data.dataset != FILE:
+        return SIZES[data.dataset]
+    held = data.content
+    return Size(held.train, held.test, tuple(held.shape), held.classes)
 
 
 def kept_back(data) -> int:
@@ -49,9 +70,14 @@ def kept_back(data) -> int:
 
 
 def prepared(arrays: tuple[np.ndarray, ...]) -> Dataset:
-    """What `sources.load` returned as training takes it: grey levels scaled to [0, 1]."""
-    x_train, x_test = (arrays[at].astype(np.float32) / 255 for at in (0, 2))
-    return Dataset(x_train, arrays[1].astype(np.int32), x_test, arrays[3].astype(np.int32))
+    """What `sources.load` returned as training takes it, scaled to [0, 1]."""
+    x_train, x_test = (arrays[at].astype(np.float32) / levels(arrays[at]) for at in (0, 2))
+    return Dataset(x_train, arrays[1].astype(np.int32), x_test, arrays[3].astype(np.int32), *arrays[4:])
+
+
+def levels(x: np.ndarray) -> int:
+    """What features are divided by to be in [0, 1]: 255 where they are bytes, 1 where a file's bounds scaled them."""
+    return 255 if x.dtype == np.uint8 else 1
 
 
 def content(arrays: tuple[np.ndarray, ...]) -> str:

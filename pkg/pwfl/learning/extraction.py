@@ -7,7 +7,7 @@ from math import isqrt
 import numpy as np
 from scipy.sparse import csr_array
 
-from pwfl.learning import projection
+from pwfl.learning import datasets, projection
 from pwfl.learning.features import PIXELS
 from pwfl.runtime import threads
 
@@ -23,11 +23,11 @@ def extract(
     Labels stay. Features are float32, shape (image, feature), of test images with `variants` (image, variant, feature),
     the image itself first.
     """
-    x_train, y_train, x_test, y_test = arrays
-    side = isqrt(x_test.shape[1])
+    x_train, y_train, x_test, y_test, *users = arrays
+    side, levels = isqrt(x_test.shape[1]), datasets.levels(x_test)
 
     def of_images(images: np.ndarray) -> np.ndarray:
-        images = images.astype(np.float32) / 255
+        images = images.astype(np.float32) / levels
         if kind == PIXELS:
             return images
         roots = projection.coefficients(images.reshape(-1, side, side))
@@ -37,7 +37,8 @@ def extract(
         return np.stack([of_images(images), *(of_images((warp @ images.T).T) for warp in warps(side))], axis=1)
 
     with threads.one_of_blas():
-        return _chunked(of_images, x_train), y_train, _chunked(of_variants if variants else of_images, x_test), y_test
+        tested = _chunked(of_variants if variants else of_images, x_test)
+        return _chunked(of_images, x_train), y_train, tested, y_test, *users
 
 
 def warps(side: int) -> list[csr_array]:

@@ -8,13 +8,12 @@
 """
 
 from collections.abc import Mapping
-from math import isqrt
 from typing import NamedTuple
 
 import numpy as np
 
 from pwfl.learning import datasets
-from pwfl.learning.datasets import SIZES, Dataset, Size
+from pwfl.learning.datasets import Dataset, Size
 
 PIXELS, SCATTERING = "pixels", "scattering"
 VARIANTS = 7  # of a test image, itself included, where they are asked for
@@ -39,15 +38,9 @@ def paths(scales: int) -> int:
     return 1 + ANGLES * scales + ANGLES**2 * scales * (scales - 1) // 2
 
 
-def width(kind: str, directions: int | None, dataset: str) -> int:
-    """Number of features of a record, of a kind `pixels`, `scattering` or one of DIRECTIONS."""
-    if kind in DIRECTIONS:
-        return directions or DIRECTIONS[kind]
-    pixels = SIZES[dataset].features
-    if kind == PIXELS:
-        return pixels
-    side, scales = GRIDS[isqrt(pixels)]
-    return paths(scales) * (side >> scales) ** 2
+def kept_directions(kind: str, directions: int | None) -> int:
+    """How many directions of a projection are used."""
+    return directions or DIRECTIONS[kind]
 
 
 class Asked(NamedTuple):
@@ -72,7 +65,13 @@ def asked(scenario) -> Asked:
 def size(scenario) -> Size:
     """The size of a scenario's data set, with as many features as it asks for."""
     kind, directions = (_said(scenario, "training", *key) for key in (("features", PIXELS), ("directions", None)))
-    return SIZES[scenario.data.dataset]._replace(features=width(kind, directions, scenario.data.dataset))
+    held = datasets.size(scenario.data)
+    if kind == PIXELS:
+        return held
+    if kind in DIRECTIONS:
+        return held._replace(shape=(kept_directions(kind, directions),))
+    side, scales = GRIDS[held.shape[0]]
+    return held._replace(shape=(paths(scales) * (side >> scales) ** 2,))
 
 
 def training_data(scenario, inputs: Mapping) -> Dataset | None:
@@ -89,16 +88,16 @@ def training_data(scenario, inputs: Mapping) -> Dataset | None:
     tested = data.x_test, data.y_test
     if count := _said(scenario, "data", "validation", None):
         tested = data.x_train[-count:], data.y_train[-count:]
-    return Dataset(data.x_train[:dealt], data.y_train[:dealt], *tested)
+    return Dataset(data.x_train[:dealt], data.y_train[:dealt], *tested, data.users[:dealt])
 
 
 def chosen(arrays: tuple[np.ndarray, ...], wanted: Asked) -> Dataset:
     """What `extraction.extract` returned as training takes it: of a projection the first directions, scaled to NORM."""
-    x_train, y_train, x_test, y_test = arrays
+    x_train, y_train, x_test, y_test, *users = arrays
     if wanted.kind != PIXELS:
-        kept = slice(width(*wanted[:2], "") if wanted.kind in DIRECTIONS else None)
+        kept = slice(kept_directions(*wanted[:2]) if wanted.kind in DIRECTIONS else None)
         x_train, x_test = (_scaled(x[..., kept]) for x in (x_train, x_test))
-    return Dataset(x_train, y_train.astype(np.int32), x_test, y_test.astype(np.int32))
+    return Dataset(x_train, y_train.astype(np.int32), x_test, y_test.astype(np.int32), *users)
 
 
 def _said(scenario, section: str, key: str, otherwise):

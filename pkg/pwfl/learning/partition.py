@@ -2,7 +2,8 @@
 
 How many samples each user gets is the system's; which ones, `data.partition` says: any (`iid`; `quantity` where numbers
 differ), or labels by proportions of its own (`dirichlet`), or few labels (`shards`). Each user in turn takes what is
-left, so where all samples are dealt, the last users get labels that they would not have chosen.
+left, so where all samples are dealt, the last users get labels that they would not have chosen. Or the data say whose
+samples are whose (`given`): then each user is another one of theirs.
 """
 
 import numpy as np
@@ -31,8 +32,15 @@ def deal(available: int, samples: np.ndarray, seed: int, realization: int) -> li
     return np.split(order, samples.cumsum())[:-1]
 
 
-def deal_out(data, labels: np.ndarray, samples: np.ndarray, seed: int, realization: int) -> list[np.ndarray]:
-    """As `deal`, by the section `data` of a scenario, of training samples with `labels`, from 0, shape (sample,)."""
+def deal_out(
+    data, labels: np.ndarray, samples: np.ndarray, seed: int, realization: int, users: np.ndarray | None = None
+) -> list[np.ndarray]:
+    """As `deal`, by the section `data` of a scenario, of training samples with `labels`, from 0, shape (sample,).
+
+    `users`, which `given` needs, says whose they are (`datasets.Dataset`).
+    """
+    if data.partition == "given":
+        return deal_given(users, samples, seed, realization)
     taken = deal(len(labels), samples, seed, realization)
     if data.partition in ("iid", "quantity"):
         return taken
@@ -44,6 +52,33 @@ def deal_out(data, labels: np.ndarray, samples: np.ndarray, seed: int, realizati
     (order,) = deal(len(labels), np.array([len(labels)]), seed, realization)
     parts = [np.split(order[labels[order] == label], counts[:, label].cumsum()) for label in range(len(stock))]
     return [np.concatenate([part[user] for part in parts]) for user in range(len(samples))]
+
+
+def deal_given(owners: np.ndarray, samples: np.ndarray, seed: int, realization: int) -> list[np.ndarray]:
+    """As `deal`, to each user samples of one of their owners, shape (sample,), drawn among those who have as many.
+
+    Owners are drawn without replacement; raises ValueError if there are not enough. With the numbers of `given_samples`
+    these are all samples of the owners that it drew.
+    """
+    names, counts = np.unique(owners, return_counts=True)
+    (order,) = deal(len(owners), np.array([len(owners)]), seed, realization)
+    left, taken = iter(_drawn(len(names), seed, realization)), []
+    for wanted in samples:
+        place = next((place for place in left if counts[place] >= wanted), None)
+        if place is None:
+            raise ValueError(f"{len(samples)} users are to get up to {samples.max()} samples; too few hold as many")
+        taken.append(order[owners[order] == names[place]][:wanted])
+    return taken
+
+
+def given_samples(counts: np.ndarray, users: int, seed: int, realization: int) -> np.ndarray:
+    """How many samples each user has, where owners hold `counts`, in the order in which `deal_given` draws these."""
+    return counts[_drawn(len(counts), seed, realization)[:users]]
+
+
+def _drawn(owners: int, seed: int, realization: int) -> np.ndarray:
+    """Owners in random order. The channel, which says how much they hold, and training draw it alike."""
+    return streams.generator(seed, "owners", realization).permutation(owners)
 
 
 def dirichlet_counts(generator: np.random.Generator, alpha: float, samples: np.ndarray, stock: np.ndarray):
@@ -97,9 +132,11 @@ def held(labels: np.ndarray, owned: list[np.ndarray], classes: int) -> np.ndarra
     return np.stack([np.bincount(labels[mine], minlength=classes) for mine in owned])
 
 
-def holdings(scenario, labels: np.ndarray, samples: np.ndarray, realization: int) -> pl.DataFrame:
+def holdings(
+    scenario, labels: np.ndarray, samples: np.ndarray, realization: int, users: np.ndarray | None = None
+) -> pl.DataFrame:
     """Who holds what in a realization by `deal_out`: rows (realization, user, label, samples)."""
-    owned = deal_out(scenario.data, labels, samples, scenario.seed, realization)
+    owned = deal_out(scenario.data, labels, samples, scenario.seed, realization, users)
     counts = held(labels, owned, labels.max() + 1)
     user, label = counts.nonzero()
     return pl.DataFrame({"user": user, "label": label, "samples": counts[user, label]}).select(

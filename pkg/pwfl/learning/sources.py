@@ -6,12 +6,13 @@ import struct
 import zlib
 from collections.abc import Mapping
 from functools import cache
-from math import isqrt, prod
+from math import prod
 from pathlib import Path
 
 import numpy as np
 
-from pwfl.learning.datasets import CONTENT, SIZES, DataError, content
+from pwfl.learning import own_file
+from pwfl.learning.datasets import CONTENT, FILE, SIZES, DataError, content
 
 IDX_FILES = tuple(f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1"))
 SHA256 = {  # of the plain files, in the order above
@@ -35,8 +36,9 @@ def load(dataset: str, folder: str | None = None) -> tuple[np.ndarray, np.ndarra
     """A data set as bytes: training images (n, features) and labels (n,), test images and labels.
 
     `digits` comes with scikit-learn (grey levels 0..16, scaled to 0..240). MNIST and Fashion-MNIST are read from a
-    folder of IDX files, or, without a folder, by Keras's loader, which downloads them once. Raises DataError for data
-    that is not the original, and for a download that fails.
+    folder of IDX files, or, without a folder, by Keras's loader, which downloads them once, as it does CIFAR-10 and
+    CIFAR-100. Raises DataError for data that is not the original, and for a download that fails. Of CIFAR, whose
+    archive Keras checks as it downloads it, only sizes are looked at.
     """
     if dataset == "digits":
         arrays = _load_digits()
@@ -51,12 +53,17 @@ def load(dataset: str, folder: str | None = None) -> tuple[np.ndarray, np.ndarra
     try:
         (x_train, y_train), (x_test, y_test) = getattr(datasets, dataset).load_data()
     except Exception as error:  # of whatever kind the network, a proxy or a damaged download makes it
-        raise DataError(
-            f"{dataset}: Keras could not download it: {error}; without a network, set data.folder to a folder that "
-            f"holds {', '.join(IDX_FILES)} (each plain or with .gz)"
-        ) from error
-    arrays = x_train.reshape(len(x_train), -1), y_train, x_test.reshape(len(x_test), -1), y_test
-    if content(arrays) != CONTENT[dataset]:
+        offline = f"data.folder to a folder that holds {', '.join(IDX_FILES)} (each plain or with .gz)"
+        if dataset not in SHA256:
+            offline = "data.file to a file of it (docs/own_data.md)"
+        raise DataError(f"{dataset}: Keras could not download it: {error}; without a network, set {offline}") from error
+    arrays = x_train.reshape(len(x_train), -1), y_train.ravel(), x_test.reshape(len(x_test), -1), y_test.ravel()
+    if dataset in CONTENT:
+        right = content(arrays) == CONTENT[dataset]
+    else:
+        shapes = x_train.shape, arrays[1].shape, x_test.shape, arrays[3].shape
+        right = shapes == _shapes(dataset) and {array.dtype for array in arrays} == {np.dtype(np.uint8)}
+    if not right:
         raise DataError(f"{dataset}: what Keras loaded is not the original; delete its file in ~/.keras/datasets")
     return arrays
 
@@ -64,8 +71,14 @@ def load(dataset: str, folder: str | None = None) -> tuple[np.ndarray, np.ndarra
 @cache
 def check(dataset: str, folder: str | None) -> None:
     """Raise DataError unless the folder, where one is given, holds the data set's IDX files; they are read once."""
-    if dataset != "digits" and folder is not None:
+    if dataset in SHA256 and folder is not None:
         load(dataset, folder)
+
+
+@cache
+def check_file(path: str, sha256: str, bounds: tuple[float, float] | None) -> None:
+    """Raise DataError unless a file of one's own is what it should be; content of a digest is read once."""
+    own_file.load(path, bounds)
 
 
 def idx_paths(folder: str) -> list[Path]:
@@ -84,11 +97,13 @@ def idx_paths(folder: str) -> list[Path]:
 
 def idx_files(dataset: str, folder: str | None) -> list[str]:
     """The IDX files that a data set is read from; none where a library loads it."""
-    return [str(path) for path in idx_paths(folder)] if folder is not None and dataset != "digits" else []
+    return [str(path) for path in idx_paths(folder)] if folder is not None and dataset in SHA256 else []
 
 
 def run(task, inputs: Mapping[str, list[str]]) -> dict[str, tuple[np.ndarray, ...]]:
-    """The stage `dataset`: what `load` returns of the files, if any."""
+    """The stage `dataset`: what `load` returns of the files, if any; or a file of one's own."""
+    if task.variant == FILE:
+        return {"dataset": own_file.load(inputs["file"], task.values.bounds)}
     return {"dataset": load(task.variant, str(Path(inputs["files"][0]).parent) if inputs else None)}
 
 
@@ -105,8 +120,7 @@ def _load_digits():
 def _shapes(dataset: str) -> tuple[tuple[int, ...], ...]:
     """The shapes of a data set's arrays, in the order of IDX_FILES."""
     size = SIZES[dataset]
-    image = (isqrt(size.features),) * 2
-    return (size.train, *image), (size.train,), (size.test, *image), (size.test,)
+    return (size.train, *size.shape), (size.train,), (size.test, *size.shape), (size.test,)
 
 
 def _read_idx(path: Path, sha256: str, shape: tuple[int, ...]) -> np.ndarray:

@@ -263,7 +263,7 @@ def by_scheme(scenario, frame: pl.DataFrame, columns: Iterable[str]) -> dict[tup
     for scheme, column in product(scenario.schemes, columns):
         own = frame.filter(scheme=scheme.name).sort("realization")
         if column == "accuracy":
-            values = accuracies(own, datasets.SIZES[scenario.data.dataset].classes)
+            values = accuracies(own, datasets.size(scenario.data).classes)
         else:
             values = losses(own, column) if column in LOSSES else own[column].cast(pl.Float64).to_numpy()
         series[(scheme.scheduler, scheme.noise), column] = values

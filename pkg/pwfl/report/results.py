@@ -13,6 +13,7 @@ from pwfl.report.columns import TERMS
 LABEL = 32  # letters of a label's lines
 CURVE_POINTS = 80  # of a scheme, at most
 PREFIXES = {"M": 1e6, "k": 1e3, "": 1.0, "m": 1e-3, "µ": 1e-6, "n": 1e-9}  # of units
+FEW_LABELS = 20  # rows of labels that are spread out
 HOLDERS_WIDTH = 720  # of a figure with a column for each user, in pixels
 SQUEEZED = 0.1  # share of an axis below which a scheme asks for a logarithmic one
 FINAL = ("accuracy", "loss", *USER_ACCURACIES)  # what a training ends with
@@ -129,7 +130,8 @@ def holdings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     blues, percent = alt.Scale(domain=[0, 1], scheme="blues"), alt.Legend(format="~%")
     tips = {"user:N": "User", "label:N": "Class", "samples:Q": "Training samples of the class"}
     tips |= {"share:Q": ("Share of the user's", ".1%"), "all:Q": "Training samples of the user"}
-    chart = alt.Chart(frame, title=title, width=HOLDERS_WIDTH, height=alt.Step(22)).mark_rect()
+    step = alt.Step(22 if frame["label"].n_unique() <= FEW_LABELS else 11)
+    chart = alt.Chart(frame, title=title, width=HOLDERS_WIDTH, height=step).mark_rect()
     return chart.encode(
         x=alt.X("place:O", title="User, by the class held most", axis=alt.Axis(labels=False, ticks=False)),
         y=alt.Y("label:O", title="Class"),

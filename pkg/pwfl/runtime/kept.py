@@ -107,11 +107,11 @@ def write_arrays(arrays: Mapping[str, np.ndarray], path: str, label: Mapping) ->
 
 
 def read_arrays(path: str, names: Iterable[str], expected: Mapping) -> tuple[np.ndarray, ...]:
-    """Read some of the arrays that `write_arrays` wrote; see `read`."""
+    """Read those of some arrays that `write_arrays` wrote; see `read`."""
 
     def load(file: BinaryIO) -> tuple[np.ndarray, ...]:
         with np.load(file) as arrays:
-            return tuple(arrays[name] for name in names)
+            return tuple(arrays[name] for name in names if name in arrays)
 
     return read(path, expected, load)
 

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from pwfl.learning import datasets, sources
-from pwfl.learning.features import DIRECTIONS, asked
+from pwfl.learning.features import DIRECTIONS, GRIDS, PIXELS, asked
 from pwfl.runtime import fingerprint, own
 from pwfl.scenario.common import DataSource, Scenario
 from pwfl.scenario.fields import OWN, parameters, stages_of
@@ -35,7 +35,26 @@ def consistent(scenario: Scenario) -> None:
         values = Counter(tuple(getattr(scheme, key) for key in keys) for scheme in scenario.schemes)
         if twice := [value for value, count in values.items() if count > 1]:
             raise ValueError(f"schemes: {' and '.join(keys)} {' + '.join(twice[0])} stands twice; it must be unique")
+    if isinstance(data := getattr(scenario, "data", None), DataSource):
+        _check_images(scenario, datasets.size(data).shape)
     _own("consistent", scenario, None)
+
+
+def _check_images(scenario: Scenario, shape: tuple[int, ...]) -> None:
+    """Raise ValueError for features, or variants of test images, that records of a shape have not."""
+    wanted = asked(scenario)
+    square = len(shape) == 2 and shape[0] == shape[1]
+    if wanted.kind != PIXELS and not (square and shape[0] in GRIDS):
+        sides = " or ".join(f"{side} by {side}" for side in GRIDS)
+        raise ValueError(
+            f"training.features: {wanted.kind} are of grey images of {sides} pixels, and records of "
+            f"{_source(scenario.data)} have shape {shape}; take `pixels`, which are any features"
+        )
+    if wanted.variants and not square:
+        raise ValueError(
+            f"training.test_variants: only square grey images have variants, and records of {_source(scenario.data)} "
+            f"have shape {shape}; leave it out"
+        )
 
 
 def problems(scenario: Scenario) -> list[str]:
@@ -43,11 +62,30 @@ def problems(scenario: Scenario) -> list[str]:
     found = [f"{key}: {flaw}" for key, reference in _references(scenario).items() if (flaw := _flaw(reference))]
     found += [] if found else _own("problems", scenario, [])
     if isinstance(data := getattr(scenario, "data", None), DataSource):
+        return _data_problems(data) + found
+    return found
+
+
+def _data_problems(data: DataSource) -> list[str]:
+    """What is wrong with files of a data set, all of which are read."""
+    if data.dataset != datasets.FILE:
         try:
             sources.check(data.dataset, data.folder)
         except datasets.DataError as error:
-            return [f"data.folder: {error}", *found]
-    return found
+            return [f"data.folder: {error}"]
+        return []
+    try:
+        found = data.of_file()
+    except ValueError as error:
+        return [f"data.{error}"]
+    for key, value in found.items():
+        if getattr(data, key) != value:
+            return [f"data.{key}: is not {data.file}'s, {value}; leave it out to take the file as it is"]
+    try:
+        sources.check_file(data.file, data.sha256, data.bounds and tuple(data.bounds))
+    except datasets.DataError as error:
+        return [f"data.bounds: {error}" if "data.bounds" in str(error) else f"data.file: {error}"]
+    return []
 
 
 def own_functions(scenario: Scenario, stage: str, variant: str | None = None) -> list[str]:
@@ -99,6 +137,8 @@ def idle(scenario: Scenario) -> dict[str, str]:
     if isinstance(data, DataSource):
         others = (key for key, partition in OF_PARTITION.items() if partition != data.partition)
         keys |= {f"data.{key}": f"data.partition: {data.partition}" for key in others}
+        if data.dataset != datasets.FILE:
+            keys |= {f"data.{key}": f"data.dataset: {data.dataset}" for key in ("bounds", "sha256", "content")}
     return keys | _own("idle", scenario, {})
 
 
@@ -122,14 +162,33 @@ def training_bytes(scenario: Scenario) -> tuple[float, str]:
 
 def available(data: DataSource) -> int:
     """Training samples that users may hold."""
-    return datasets.SIZES[data.dataset].train - datasets.kept_back(data)
+    return datasets.size(data).train - datasets.kept_back(data)
 
 
 def offer(data: DataSource) -> str:
     """What a message says of `available`."""
     kept = datasets.kept_back(data)
     apart = f" beside {kept} that nobody holds, by data.{'validation' if kept == data.validation else 'reserved'}"
-    return f"{data.dataset} has {available(data)}" + (apart if kept else "")
+    return f"{_source(data)} has {available(data)}" + (apart if kept else "")
+
+
+def check_holdings(data: DataSource, key: str, samples: int, users_key: str, users: int) -> None:
+    """Raise ValueError unless so many users can hold so many training samples each, which two parameters say."""
+    if users * samples > (most := available(data)):
+        raise ValueError(
+            f"{key}: {users} users would hold {users * samples} samples, {offer(data)}; lower {key} to "
+            f"{most // users} or less, or {users_key}"
+        )
+    if data.partition == "given" and (able := sum(held >= samples for held in data.content.users)) < users:
+        raise ValueError(
+            f"{key}: {able} users of {data.file} hold {samples} training samples or more, and {users} are to; lower "
+            f"{key} or {users_key}"
+        )
+
+
+def _source(data: DataSource) -> str:
+    """A data set's name in messages."""
+    return data.file or data.dataset
 
 
 def _own(check: str, scenario: Scenario, otherwise):

@@ -4,21 +4,23 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Literal, get_args
 
+import numpy as np
 from pydantic import Field, create_model, model_validator
 
-from pwfl.learning import datasets
+from pwfl.learning import datasets, own_file
+from pwfl.learning.datasets import FILE
 from pwfl.learning.features import DIRECTIONS, MOST_DIRECTIONS
 from pwfl.runtime import own
 from pwfl.scenario.fields import Section, parameter, parameters, selected, stages_of, unless_of
 from pwfl.scenario.values import Values
-from pwfl.stages import AUDIT, READERS, REPORT, STAGES
+from pwfl.stages import AUDIT, DATASET, READERS, REPORT, STAGES
 
 # Bounds of a name in tables and figures, which browsers and spreadsheets open.
 NAME = {"pattern": r"^[^\W_][\w .,+():/-]*$", "max_length": 60}
 NAME_RULE = "use letters, digits, blanks and _ . , + - ( ) : /, beginning with a letter or digit, at most 60 of them"
 PARTITION = (
     "which training samples users hold, as many as they do: any; labels by proportions of their own, drawn from a "
-    "Dirichlet distribution; or few labels. No sample goes to two users"
+    "Dirichlet distribution; few labels; or, `given`, those of one user of data.file. No sample goes to two users"
 )
 ALPHA = (
     "concentration of a user's proportions of labels, a label, with `dirichlet`: towards 0, one label a user; "
@@ -46,8 +48,10 @@ PowerDbm = Annotated[float, Field(ge=-100, le=100)]
 NoiseDensity = Annotated[float, Field(ge=-250, le=0)]  # dBm/Hz
 Exponent = Annotated[float, Field(ge=0, le=6)]  # of a distance in a path loss
 FadingScale = Annotated[float, Field(ge=1e-3, le=1e3)]
+Records = Annotated[int, Field(ge=0, le=10**9)]  # of a file, its classes, or what an axis of a record has
+Bound = Annotated[float, Field(ge=-1e30, le=1e30)]  # of a feature
 
-Dataset = Literal["digits", "mnist", "fashion_mnist"]
+Dataset = Literal["digits", "mnist", "fashion_mnist", "cifar10", "cifar100", "file"]
 Device = Literal["auto", "cpu", "gpu"]
 Features = Literal["pixels", "scattering", "strokes", "shapes"]
 
@@ -61,7 +65,12 @@ _seed = _shared(1, "seed of every random draw", ge=0, lt=2**63)
 NOISED = "realizations that are scheduled, noised and accounted for"
 _realizations = partial(parameter, description=NOISED, stages="audit report", ge=1, le=10**9)
 dataset = _shared(
-    "mnist", "data set: MNIST, Fashion-MNIST, or scikit-learn's digits (ships with it, needs no download)"
+    "mnist",
+    "data set: MNIST, Fashion-MNIST, CIFAR-10 or CIFAR-100, which Keras downloads; scikit-learn's digits (ships with it, "
+    "needs no download); or `file`: data.file, beside which it need not be said",
+)
+content = _shared(
+    None, "how much data.file holds; filled in when it is read. Where it stands already, the file must hold as much"
 )
 features = _shared(
     "pixels",
@@ -115,6 +124,16 @@ class Shards(Section):
     training: int = parameter(1, "realizations in a job of train", ge=1, le=10**9)
 
 
+class Content(Section):
+    """How much a file of one's own holds; of `given` users, training records of each who has any."""
+
+    train: Records
+    test: Records
+    shape: list[Records]
+    classes: Records
+    users: list[Records]
+
+
 class DataSource(Section):
     """What is learned."""
 
@@ -122,7 +141,27 @@ class DataSource(Section):
     folder: str | None = parameter(
         None, "folder of the four IDX files (.gz or plain) of MNIST or Fashion-MNIST; without it Keras downloads them"
     )
-    partition: Literal["iid", "dirichlet", "shards"] = parameter("iid", PARTITION, stages="train")
+    file: str | None = parameter(
+        None,
+        "a data set of one's own, an .npz or .parquet file that every job can read (docs/own_data.md)",
+        stages=DATASET,
+    )
+    bounds: list[Bound] | None = parameter(
+        None,
+        "least and greatest value that a feature in data.file can have, known without a look at users' data; features "
+        "are scaled from there to 0 to 1, one beyond is an error; null: 0 and 255, of bytes (uint8)",
+        stages=DATASET,
+        min_length=2,
+        max_length=2,
+    )
+    sha256: str | None = parameter(
+        None,
+        "SHA-256 of data.file; filled in when it is read. Where it stands already, the file must have it",
+        stages=DATASET,
+        pattern=r"^[0-9a-f]{64}$",
+    )
+    content: Content | None = content(stages="channel train account audit")
+    partition: Literal["iid", "dirichlet", "shards", "given"] = parameter("iid", PARTITION, stages="train")
     alpha: float = parameter(0.5, ALPHA, stages="train", ge=1e-3, le=1e6)
     labels_per_user: int = parameter(
         2, "labels that a user's samples have, as many of each, with `shards`", stages="train", ge=1, le=1000
@@ -130,11 +169,56 @@ class DataSource(Section):
     validation: int | None = parameter(None, VALIDATION, unit="samples", stages="train", ge=1, le=10**6)
     reserved: int | None = parameter(None, RESERVED, unit="samples", stages="train", ge=1, le=10**6)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _implied(cls, content):
+        if isinstance(content, dict) and content.get("file") is not None:
+            return {"dataset": FILE} | content
+        return content
+
+    @model_validator(mode="after")
+    def _file(self):
+        if self.dataset != FILE and self.file is not None:
+            raise ValueError(
+                f"file: {self.file} stands beside data.dataset: {self.dataset}; write `dataset: file`, or leave one out"
+            )
+        if self.dataset == FILE and self.file is None:
+            raise ValueError("file: is missing; data.dataset: file is an .npz or a .parquet file of your own")
+        if self.folder is not None and self.dataset in (FILE, "cifar10", "cifar100"):
+            raise ValueError(f"folder: {self.folder} is of IDX files, which data.dataset: {self.dataset} has none of")
+        if self.bounds is not None and self.bounds[0] >= self.bounds[1]:
+            raise ValueError(f"bounds: {self.bounds} must be a least value and a greater one")
+        if self.dataset == FILE and None in (self.sha256, self.content):
+            found = self.of_file()
+            for key, value in found.items():
+                if getattr(self, key) not in (None, value):
+                    raise ValueError(f"{key}: is not {self.file}'s, {value}; leave it out to take the file as it is")
+            vars(self).update(found)  # of a frozen model that is being made
+        if self.partition == "given" and not (self.content and self.content.users):
+            raise ValueError(
+                f"partition: given is of users whom data.file names, as `user_train` or a column `user`; "
+                f"{self.file or self.dataset} names none"
+            )
+        return self
+
+    def of_file(self) -> dict:
+        """What `sha256` and `content` must be. Raises ValueError where the file is not what it should be."""
+        try:
+            sha256 = own_file.digest(self.file)
+            size, users = own_file.look(self.file, sha256, self.bounds and tuple(self.bounds))
+        except datasets.DataError as error:
+            raise ValueError(f"{'bounds' if 'data.bounds' in str(error) else 'file'}: {error}") from None
+        dealt = users[: max(size.train - datasets.kept_back(self), 0)]
+        given = np.unique(dealt, return_counts=True)[1].tolist() if self.partition == "given" else []
+        held = Content(train=size.train, test=size.test, shape=list(size.shape), classes=size.classes, users=given)
+        return {"sha256": sha256, "content": held}
+
     @model_validator(mode="after")
     def _labels(self):
-        classes, held = datasets.SIZES[self.dataset].classes, self.labels_per_user
+        classes, held = datasets.size(self).classes, self.labels_per_user
         if self.partition == "shards" and held > classes:
-            raise ValueError(f"labels_per_user: {held} is more than the {classes} labels of {self.dataset}")
+            name = self.file or self.dataset
+            raise ValueError(f"labels_per_user: {held} is more than the {classes} labels of {name}")
         return self
 
 

@@ -83,7 +83,7 @@ def selected(section: Section, wanted: set[str] | None, scenario: Section) -> di
         if wanted is not None:
             spared = {stage for stage, (other, idle) in unless_of(field).items() if value_of(scenario, other) == idle}
             readers = (readers - spared) & wanted
-        if isinstance(value, Section):
+        if isinstance(value, Section) and not stages_of(field):  # otherwise it is one parameter
             if inner := selected(value, wanted, scenario):
                 kept[key] = inner
         elif readers:

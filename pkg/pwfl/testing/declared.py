@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from tempfile import TemporaryDirectory
 from typing import get_args, get_origin
 
+import numpy as np
 import polars as pl
 from annotated_types import Ge, Gt, Le, Lt
 
+from pwfl.learning import datasets
 from pwfl.runtime import fingerprint, quiet
 from pwfl.scenario import ScenarioError, parameters, resolve
 from pwfl.scenario.common import Scenario
@@ -16,6 +19,8 @@ from pwfl.testing.tiny import CheckError
 from pwfl.workflow import plan
 
 PARTS = (*STAGES, AUDIT)  # modules that no other one of them imports
+FOLLOWING = ("system", "data.sha256", "data.content")  # parameters that others set
+OWN_FILE = "data.file"
 
 
 def check_modules(model: Scenario, given: dict) -> None:
@@ -57,14 +62,27 @@ def check_catalog(model: Scenario, given: dict) -> None:
 
 def reruns(model: Scenario, fields: list | None = None) -> pl.DataFrame:
     """Which stages compute anew when a parameter changes, by changing each (None: all); see `check_system`."""
-    before, rows = _stages_by_address(model), []
-    for path, field in parameters(type(model)) if fields is None else fields:
-        if path != ("system",):
-            value, other = _changed(model, path, field.annotation)
-            after = _stages_by_address(other)
+    rows = []
+    with TemporaryDirectory() as folder:
+        for path, field in parameters(type(model)) if fields is None else fields:
+            if (key := ".".join(path)) in FOLLOWING:
+                continue
+            beside = _with_own_file(model, folder) if key in (OWN_FILE, "data.bounds") else model
+            value, other = (beside.data.file, beside) if key == OWN_FILE else _changed(beside, path, field.annotation)
+            before, after = (_stages_by_address(each) for each in (model if key == OWN_FILE else beside, other))
             moved = [stage for stage in after if before.get(stage, set()) != after[stage]]
-            rows.append((".".join(path), str(value), " ".join(moved)))
+            rows.append((key, str(value), " ".join(moved)))
     return pl.DataFrame(rows, schema=dict.fromkeys(["parameter", "changed_to", "stages"], pl.String), orient="row")
+
+
+def _with_own_file(model: Scenario, folder: str) -> Scenario:
+    """The scenario with data of its size from a file."""
+    size, path = datasets.size(model.data), f"{folder}/own.npz"
+    parts = (("train", size.train), ("test", size.test))
+    x = {f"x_{part}": np.zeros((count, *size.shape), np.uint8) for part, count in parts}
+    np.savez(path, **x, **{f"y_{part}": np.arange(count) % size.classes for part, count in parts})
+    content = model.model_dump()
+    return resolve(content | {"data": content["data"] | {"dataset": datasets.FILE, "file": path, "folder": None}}, {})
 
 
 def _stages_by_address(model: Scenario) -> dict[str, set[str]]:
@@ -111,4 +129,4 @@ def _others(value, annotation) -> Iterator:
             yield others
             yield from ([*others, other] for other in _others(last, None))
         case None:
-            yield from (0.5, 1, 1000, __file__)  # a file that there is, as addresses may depend on its content
+            yield from (0.5, 1, 1000, [0.0, 1.0], __file__)  # that there is, as addresses may depend on its content

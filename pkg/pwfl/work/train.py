@@ -79,4 +79,6 @@ def holdings(task: Task, data: Dataset | None, found: Mapping) -> pl.DataFrame:
         return contract.schema(values.system, "holdings").create_empty()
     users = ordered(task, "users", found)
     numbers = {number: part["samples"].to_numpy() for (number,), part in users.group_by("realization")}
-    return pl.concat(partition.holdings(values, data.y_train, numbers[number], number) for number in task.realizations)
+    return pl.concat(
+        partition.holdings(values, data.y_train, numbers[number], number, data.users) for number in task.realizations
+    )

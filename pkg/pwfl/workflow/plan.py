@@ -6,12 +6,11 @@ code, the versions of the packages that this imports, and the addresses of the s
 """
 
 from collections.abc import Iterator, Mapping
-from math import isqrt
 from types import MappingProxyType
 from typing import NamedTuple
 
 from pwfl.learning import sources
-from pwfl.learning.datasets import SIZES
+from pwfl.learning.datasets import FILE, size
 from pwfl.learning.features import DIRECTIONS, asked
 from pwfl.runtime import devices, own, shards, store
 from pwfl.runtime.files import content
@@ -130,18 +129,23 @@ def given(scenario: Scenario) -> list[dict]:
         found.append(_addressed(IMPORTED, None, {"system": scenario.system}, {}, *own, **more))
     if "data" not in type(scenario).model_fields:
         return found
-    name, wanted = scenario.data.dataset, asked(scenario)
-    images = [_addressed(DATASET, name, {}, {})]
+    data, wanted = scenario.data, asked(scenario)
+    of_file = {"contents": {FILE: data.sha256}} if data.dataset == FILE else {}
+    images = [_addressed(DATASET, data.dataset, {"bounds": data.bounds} if of_file else {}, {}, **of_file)]
     if not wanted.pixels:
         if wanted.kind in DIRECTIONS:  # learned from no data: neither users nor a data set are named
-            images.append(_addressed(PROJECTION, wanted.kind, {"side": isqrt(SIZES[name].features)}, {}))
+            images.append(_addressed(PROJECTION, wanted.kind, {"side": size(data).shape[0]}, {}))
         upstream = {description["stage"]: description["address"] for description in images}
-        images.append(_addressed(FEATURES, wanted.kind, {"dataset": name, "variants": wanted.variants}, upstream))
+        images.append(
+            _addressed(FEATURES, wanted.kind, {"dataset": data.dataset, "variants": wanted.variants}, upstream)
+        )
     return [*found, *images]
 
 
 def outside(scenario: Scenario, description: dict) -> dict[str, str | list[str]]:
     """The files from outside that a job reads, by name."""
+    if description["stage"] == DATASET and description["variant"] == FILE:
+        return {FILE: scenario.data.file}
     if description["stage"] == DATASET:
         files = sources.idx_files(scenario.data.dataset, scenario.data.folder)
         return {"files": files} if files else {}

@@ -1,6 +1,6 @@
 """What parameters of the system `anonymous_oac` must satisfy together, and the memory that its jobs take."""
 
-from pwfl.scenario.checks import available, offer
+from pwfl.scenario.checks import check_holdings
 from pwfl.scenario.size import COPIES, FLOAT, FLOAT32, LINK_BYTES, layer_bytes, network_bytes
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.schemes import NOISES
@@ -10,12 +10,8 @@ LEAST_NOISE = 1e-30  # variance of the channel's noise, besides 0
 
 def consistent(scenario: AnonymousOac) -> None:
     """Refuse what no realization can satisfy, and schemes that are none."""
-    devices, samples = scenario.network.devices, scenario.data.samples
-    if devices * samples > available(scenario.data):
-        raise ValueError(
-            f"data.samples: {devices} devices of {samples} records hold {devices * samples}, {offer(scenario.data)}; "
-            "lower data.samples or network.devices"
-        )
+    data, devices = scenario.data, scenario.network.devices
+    check_holdings(data, "data.samples", data.samples, "network.devices", devices)
     target, delta = scenario.privacy.target_epsilon, scenario.privacy.delta
     rate = scenario.network.participation * scenario.data.sampling
     if target is not None and scenario.training.rounds * rate <= delta:

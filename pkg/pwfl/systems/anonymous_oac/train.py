@@ -73,7 +73,7 @@ def starts(scenario: "AnonymousOac", data: datasets.Dataset, tables: dict[str, p
 
     def begin(realization: int) -> Start:
         samples = to_array(users[realization,], "samples", "user")
-        owned = partition.deal_out(scenario.data, data.y_train, samples, seed, realization)
+        owned = partition.deal_out(scenario.data, data.y_train, samples, seed, realization, data.users)
         taken = schedule.get((realization,), tables["schedule"].clear())
         generator = streams.generator(seed, "records", realization)
         sent = drawn(taken, noise[realization,], samples, generator, channel_noise)

@@ -112,7 +112,7 @@ def convergence(scenario: "Multicell", frame: pl.DataFrame) -> pl.DataFrame:
     columns = (to_array(frame, name, *KEYS) for name in ("samples", "scheduled", "noise_std"))
     bound = convergence_bound(*columns, parameter_count(training, features.size(scenario)), constants)
     columns = {name: pl.Series(values, nan_to_null=True) for name, values in bound.items()}
-    guess = log(datasets.SIZES[scenario.data.dataset].classes)  # the loss of equal probabilities, nothing learned
+    guess = log(datasets.size(scenario.data).classes)  # the loss of equal probabilities, nothing learned
     words = (
         pl.when(pl.col("c3").is_null())
         .then(pl.lit("undefined: nobody is scheduled, or no noise is feasible"))

@@ -7,7 +7,7 @@ import polars as pl
 from scipy.special import ndtri
 
 from pwfl import streams
-from pwfl.learning import datasets
+from pwfl.learning import datasets, partition
 from pwfl.radio.path_loss import link_gain, rayleigh_power
 from pwfl.radio.units import db_to_ratio, dbm_to_w
 from pwfl.systems.multicell import hexagons
@@ -114,14 +114,18 @@ def sample_counts(seed: int, data: "Data", realizations: range, users: int) -> n
     """Numbers of training samples K_i, round(offset + lognormal), int64, shape (realization, user).
 
     With `samples_total`, sizes are scaled to that sum by largest remainders, every user keeping at least one sample.
+    With `partition: given`, users hold what the data's own do.
     Raises datasets.DataError where a realization needs more samples than there are.
     """
+    if data.content is not None and data.content.users:
+        held = np.array(data.content.users)
+        return np.stack([partition.given_samples(held, users, seed, realization) for realization in realizations])
     normal = ndtri(streams.uniforms(seed, "samples", realizations, (users,)))
     size = data.samples_offset + np.exp(data.samples_log_mean + data.samples_log_sd * normal)
     counts = np.clip(np.rint(size), 1, MOST_SAMPLES).astype(np.int64)
     if data.samples_total is not None:
         counts = _apportion(size, data.samples_total)
-    total, available = counts.sum(axis=1), datasets.SIZES[data.dataset].train
+    total, available = counts.sum(axis=1), datasets.size(data).train
     if (total > available).any():
         worst = int(total.argmax())
         raise datasets.DataError(

@@ -4,7 +4,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from math import exp
 
-from pwfl.learning import datasets, features
+from pwfl.learning import cnn, datasets, features
 from pwfl.runtime import files, own, shards
 from pwfl.runtime.quiet import quiet_tensorflow
 from pwfl.scenario.checks import available, offer
@@ -80,6 +80,12 @@ def _check_learning(scenario: Multicell) -> None:
         raise ValueError(
             f"training.features: {training.features} is for other models; `model: cnn` takes images as they are"
         )
+    shape = datasets.size(data).shape
+    if training.model == "cnn" and (len(shape) == 1 or min(shape[:2]) < cnn.LEAST):
+        raise ValueError(
+            f"training.model: cnn is of images of {cnn.LEAST} pixels or more on a side, and records of "
+            f"{data.file or data.dataset} have shape {shape}; take `dense`"
+        )
     if training.initial_weights == "zero" and (training.model != "dense" or training.hidden_layers):
         raise ValueError(
             "training.initial_weights: zero is for softmax regression, `hidden_layers: []`; layers that start "
@@ -147,7 +153,26 @@ def _check_path_loss(scenario: Multicell) -> None:
 
 
 def _check_samples(scenario: Multicell) -> None:
-    data, users, privacy = scenario.data, scenario.network.users, scenario.privacy
+    mean, privacy = _mean_samples(scenario), scenario.privacy
+    if (least_variance := (privacy.min_noise / mean) ** 2) > privacy.max_noise_error:
+        raise ValueError(
+            f"privacy.min_noise: {privacy.min_noise:g} makes start values that cannot meet (21): even the least "
+            f"noise has variance {least_variance:.3g} at the mean of {mean:.3g} samples a user, above "
+            f"privacy.max_noise_error: {privacy.max_noise_error:g}; lower min_noise, raise max_noise_error "
+            "or give users more samples"
+        )
+
+
+def _mean_samples(scenario: Multicell) -> float:
+    """How many samples a user holds on average. Raises ValueError where users would hold more than there are."""
+    data, users = scenario.data, scenario.network.users
+    if data.partition == "given":
+        held = data.content.users
+        if len(held) < users:
+            raise ValueError(
+                f"network.users: {users} are more than the {len(held)} users who hold training samples of {data.file}"
+            )
+        return sum(held) / len(held)
     most = available(data)
     if data.samples_total is not None and data.samples_total < users:
         raise ValueError(
@@ -169,13 +194,7 @@ def _check_samples(scenario: Multicell) -> None:
             f"{offer(data)}; lower data.samples_log_mean, data.samples_log_sd, "
             "data.samples_offset or network.users, or set data.samples_total"
         )
-    if (least_variance := (privacy.min_noise / mean) ** 2) > privacy.max_noise_error:
-        raise ValueError(
-            f"privacy.min_noise: {privacy.min_noise:g} makes start values that cannot meet (21): even the least "
-            f"noise has variance {least_variance:.3g} at the mean of {mean:.3g} samples a user, above "
-            f"privacy.max_noise_error: {privacy.max_noise_error:g}; lower min_noise, raise max_noise_error "
-            "or give users more samples"
-        )
+    return mean
 
 
 def imports(scenario: Multicell) -> dict[str, str]:
@@ -245,6 +264,8 @@ def _channel_problems(scenario: Multicell) -> list[str]:
             _check_samples(scenario)
         except ValueError as error:
             return [str(error)]
+    elif scenario.data.partition == "given":
+        return [f"data.partition: given is of samples as {scenario.data.file} has them, and {users} has others"]
     elif (largest := max(samples)) > available(scenario.data):
         fullest = f"realization {samples.index(largest)} has {largest} samples"
         return [f"channel.users: {users}: {fullest}, {offer(scenario.data)}"]
@@ -261,6 +282,9 @@ def idle(scenario: Multicell) -> dict[str, str]:
         found = dict.fromkeys((*drawn, *(f"radio.{key}" for key in (*POWER_LAW, "user_height_m"))), "channel.links")
     if scenario.radio.coherence_rounds is None:
         found["privacy.planned_share"] = "radio.coherence_rounds: null"
+    if scenario.data.partition == "given":
+        drawn = ("samples_offset", "samples_log_mean", "samples_log_sd", "samples_total")
+        found |= {f"data.{key}": "data.partition: given" for key in drawn}
     training = scenario.training
     noisy = all(scheme.noise != "none" for scheme in scenario.schemes)  # `step: snr` is of noise
     if training.step == "constant" or noisy:
@@ -285,5 +309,5 @@ def training_bytes(scenario: Multicell) -> tuple[float, str]:
     """See `pwfl.scenario.checks`."""
     if scenario.training.model != "dense":  # the user's own may be any; samples come in blocks
         return network_bytes(scenario, [], 1), "data.dataset"
-    layers = layer_bytes(scenario, datasets.SIZES[scenario.data.dataset].train)
+    layers = layer_bytes(scenario, datasets.size(scenario.data).train)
     return network_bytes(scenario, scenario.training.hidden_layers, 1) + layers, "training.hidden_layers"

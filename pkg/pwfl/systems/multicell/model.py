@@ -19,7 +19,7 @@ def shapes(training: "Training", size: datasets.Size) -> list[tuple[int, ...]]:
     if own.named(training.model):
         return [tuple(weight.shape) for weight in own_model(training, size).trainable_variables]
     if training.model == "cnn":
-        return cnn.shapes(size.features, size.classes)
+        return cnn.shapes(size.shape, size.classes)
     return mlp.shapes([size.features, *training.hidden_layers, size.classes])
 
 

@@ -91,7 +91,7 @@ class Data(common.DataSource):
     the claims depend on them.
     """
 
-    partition: Literal["quantity", "iid", "dirichlet", "shards"] = parameter(
+    partition: Literal["quantity", "iid", "dirichlet", "shards", "given"] = parameter(
         "quantity",
         f"{common.PARTITION}. `quantity` is `iid` where users hold different numbers of samples",
         stages="train",

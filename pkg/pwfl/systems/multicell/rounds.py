@@ -108,7 +108,7 @@ def model_of(training: "Training", size: datasets.Size) -> tuple[Model, Callable
 
 def _keras(training: "Training", size: datasets.Size) -> "keras.Model":
     if training.model == "cnn":
-        return autodiff.convolutional(size.features, size.classes)
+        return autodiff.convolutional(size.shape, size.classes)
     return own_model(training, size)
 
 

@@ -58,7 +58,7 @@ def starts(scenario: "Multicell", data: datasets.Dataset, tables: dict[str, pl.D
         samples, scheduled, noise_std = (
             users[name].to_numpy().reshape(count, -1) for name in ("samples", "scheduled", "noise_std")
         )
-        owned = partition.deal_out(scenario.data, data.y_train, samples[0], seed, realization)
+        owned = partition.deal_out(scenario.data, data.y_train, samples[0], seed, realization, data.users)
         weights = start_weights(training, size, streams.generator(seed, "weights", realization))
         status = None if scheduled.any() else "no_user_scheduled"
         status = "noise_infeasible" if np.isnan(noise_std).any() else status

@@ -1,19 +1,14 @@
 """What parameters of the system `random_orthogonalization` must satisfy together, and the memory that its jobs take."""
 
-from pwfl.scenario.checks import available, offer
+from pwfl.scenario.checks import check_holdings
 from pwfl.scenario.size import COMPLEX, COPIES, FLOAT32, LINK_BYTES, network_bytes
 from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
 
 
 def consistent(scenario: RandomOrthogonalization) -> None:
     """Reject what no realization can satisfy."""
-    users, samples = scenario.network.users, scenario.data.samples_per_user
-    most = available(scenario.data)
-    if users * samples > most:
-        raise ValueError(
-            f"data.samples_per_user: {users} users would hold {users * samples} samples, {offer(scenario.data)}; "
-            f"lower data.samples_per_user to {most // users} or less, or network.users"
-        )
+    samples = scenario.data.samples_per_user
+    check_holdings(scenario.data, "data.samples_per_user", samples, "network.users", scenario.network.users)
     if scenario.training.batch_size > samples:
         raise ValueError(
             f"training.batch_size: {scenario.training.batch_size} is more than data.samples_per_user: {samples}; "

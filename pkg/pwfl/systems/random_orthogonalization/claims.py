@@ -137,7 +137,7 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
 
 def _series(content: dict) -> dict:
     """What the claims about one scenario are measured from; `printed` and its ratio by number of users."""
-    classes = datasets.SIZES[content["scenario"].data.dataset].classes
+    classes = datasets.size(content["scenario"].data).classes
     each, leakage, history = (_of_scheme(content, name) for name in ("realizations", "leakage", "history"))
     printed, closed_form = (
         to_array(leakage, column, "users", "realization") for column in ("epsilon_printed", "epsilon_closed_form")

@@ -37,6 +37,7 @@ class Data(common.DataSource):
     """What the users hold and learn."""
 
     dataset: common.Dataset = common.dataset(stages="train account audit")
+    content: common.Content | None = common.content(stages="train account audit")
     samples_per_user: common.Count = parameter(
         600, "training samples of a user, drawn without replacement", unit="samples", stages="channel"
     )

@@ -75,7 +75,9 @@ def starts(
         row = rows[realization]
         return Start(
             realization,
-            owned=partition.deal_out(scenario.data, data.y_train, np.full(users, samples), seed, realization),
+            owned=partition.deal_out(
+                scenario.data, data.y_train, np.full(users, samples), seed, realization, data.users
+            ),
             weight=coupling[row] / users,
             noise_std=noise_std[row],
             batch_key=streams.key(seed, "batches", realization),

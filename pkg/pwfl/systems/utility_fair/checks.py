@@ -2,7 +2,7 @@
 
 from math import log
 
-from pwfl.scenario.checks import available, offer
+from pwfl.scenario.checks import check_holdings
 from pwfl.scenario.size import COPIES, FLOAT32, LINK_BYTES, layer_bytes, network_bytes
 from pwfl.systems.utility_fair import link
 from pwfl.systems.utility_fair.parameters import UtilityFair
@@ -30,11 +30,7 @@ def consistent(scenario: UtilityFair) -> None:
             f"device.batch_size: {device.batch_size} exceeds data.samples_per_device: {data.samples_per_device}; "
             "a batch holds no sample twice"
         )
-    if (held := network.devices * data.samples_per_device) > available(data):
-        raise ValueError(
-            f"data.samples_per_device: {network.devices} devices would hold {held} samples, {offer(data)}; "
-            f"lower data.samples_per_device or network.devices"
-        )
+    check_holdings(data, "data.samples_per_device", data.samples_per_device, "network.devices", network.devices)
     if scenario.training.clip_norm is not None and scenario.privacy.uploads == "clean":
         raise ValueError(
             f"training.clip_norm: {scenario.training.clip_norm:g} guarantees nothing while what devices send is clean; "

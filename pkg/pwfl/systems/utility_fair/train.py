@@ -53,7 +53,7 @@ def trainer(
 
     def train(realization: int) -> pl.DataFrame:
         samples, plans = users_of[realization,]["samples"].to_numpy(), plans_of[realization,]
-        owned = partition.deal_out(scenario.data, data.y_train, samples, seed, realization)
+        owned = partition.deal_out(scenario.data, data.y_train, samples, seed, realization, data.users)
         counts = partition.held(data.y_train, owned, size.classes)
         weights = [tf.constant(w) for w in glorot_uniform(widths, streams.generator(seed, "weights", realization))]
         keys = [streams.key(*streams.of_noise(scenario, purpose), realization) for purpose in STREAMS]

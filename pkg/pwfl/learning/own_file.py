@@ -1,0 +1,246 @@
+"""A data set of one's own: an .npz or a Parquet file of features or images, labels, and whose each record is.
+
+An .npz file holds the arrays `x_train`, `y_train`, `x_test`, `y_test` and, if it names users, `user_train`; a Parquet
+file holds the same as columns `x`, `y`, `split` ("train" or "test") and `user`. What headers and labels say is checked
+before features are read, which may be more than a machine holds.
+"""
+
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from math import prod
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from pwfl.learning.datasets import DataError, Dataset, Size
+from pwfl.runtime import files
+
+ARRAYS = ("x_train", "y_train", "x_test", "y_test", "user_train")  # of which the last may be missing
+COLUMNS = ("x", "y", "split", "user")  # likewise
+HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+MOST_BYTES = 2**28  # of labels, or of users: they are read before anything says how large a study is
+CHUNK = 1000  # records scaled at a time
+ENDS = {2: "features", 3: "grey images", 4: "images with channels"}  # by axes of x
+
+
+class Stored(NamedTuple):
+    """An array in a file: its shape and type, and a function that reads it."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    read: Callable[[], np.ndarray]
+
+
+def digest(path: str) -> str:
+    """SHA-256 of a file's bytes. Raises DataError where it is no file that can be read."""
+    try:
+        return files.content(path)
+    except OSError as error:
+        raise DataError(str(error)) from None
+
+
+@lru_cache
+def look(path: str, sha256: str, bounds: tuple[float, float] | None) -> tuple[Size, np.ndarray]:
+    """The size of the data set in a file, and whose each training record is, int32, as `Dataset` has it.
+
+    All but the features is read and checked, once for content of a digest. Raises DataError, which names the file.
+    """
+    with _reading(path):
+        arrays = _arrays(path)
+        if missing := [name for name in ARRAYS[:-1] if name not in arrays]:
+            raise DataError(f"{path}: {missing[0]} is missing; there are {', '.join(arrays) or 'no arrays'}")
+        for part in ("train", "test"):
+            _check_part(path, arrays, part, bounds)
+        shape, other = (arrays[f"x_{part}"].shape for part in ("train", "test"))
+        if shape[1:] != other[1:]:
+            raise DataError(f"{path}: records of x_train have shape {shape[1:]}, those of x_test {other[1:]}")
+        labels = {part: arrays[f"y_{part}"].read() for part in ("train", "test")}
+        classes = _classes(path, labels)
+        users = np.zeros(0, np.int32)
+        if "user_train" in arrays:
+            users = np.unique(arrays["user_train"].read(), return_inverse=True)[1].astype(np.int32)
+    return Size(shape[0], other[0], shape[1:], classes), users
+
+
+def load(path: str, bounds: tuple[float, float] | None) -> Dataset:
+    """The data set in a file: features scaled by bounds to [0, 1], float32; or, without bounds, bytes as they are.
+
+    Raises DataError, which names the file, for what `look` refuses, and for a feature that is not within bounds.
+    """
+    _, users = look(path, digest(path), bounds)
+    with _reading(path):
+        arrays = _arrays(path)
+        x = (_scaled(arrays[f"x_{part}"].read(), bounds, f"{path}: x of {part}") for part in ("train", "test"))
+        y = (arrays[f"y_{part}"].read().astype(np.int32) for part in ("train", "test"))
+        return Dataset(next(x), next(y), next(x), next(y), users)
+
+
+def _arrays(path: str) -> dict[str, Stored]:
+    """The arrays in a file, by their names in ARRAYS."""
+    suffix = Path(path).suffix
+    if suffix not in (".npz", ".parquet"):
+        raise DataError(f"{path}: must be an .npz or a .parquet file")
+    return _npz(path) if suffix == ".npz" else _parquet(path)
+
+
+def _npz(path: str) -> dict[str, Stored]:
+    found = {}
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            name = member.filename.removesuffix(".npy")
+            _check_known(path, "array", name, ARRAYS)
+            with archive.open(member) as file:
+                version = np.lib.format.read_magic(file)
+                if version not in HEADERS:
+                    raise DataError(f"{path}: {name} has version {version} of NumPy's format, must have 1.0 or 2.0")
+                shape, _, dtype = HEADERS[version](file)
+                follow = member.file_size - file.tell()
+            if dtype.hasobject:
+                raise DataError(f"{path}: {name} holds pickled objects, which can run any code; store numbers or text")
+            size = prod(shape) * dtype.itemsize
+            if min(shape, default=0) < 0 or size != follow:
+                raise DataError(f"{path}: {name} should have {size} bytes by its shape {shape}, {follow} follow")
+            found[name] = Stored(shape, dtype, partial(_member, path, member.filename))
+    return found
+
+
+def _member(path: str, name: str) -> np.ndarray:
+    with zipfile.ZipFile(path) as archive, archive.open(name) as file:
+        return np.lib.format.read_array(file, allow_pickle=False)
+
+
+def _parquet(path: str) -> dict[str, Stored]:
+    import polars as pl  # here, as the workflow's start, which reads no table, would wait for it
+
+    table = pl.scan_parquet(path, glob=False)  # `*` in a path is part of a name
+    columns = table.collect_schema().names()
+    for name in columns:
+        _check_known(path, "column", name, COLUMNS)
+    if missing := [name for name in COLUMNS[:-1] if name not in columns]:
+        raise DataError(f"{path}: column {missing[0]!r} is missing; there are {', '.join(columns)}")
+    _check_bytes(path, "y", 8 * table.select(pl.len()).collect().item())
+    rest = table.select(name for name in columns if name != "x").collect()
+    for name in rest.columns:
+        if rest[name].null_count():
+            raise DataError(f"{path}: column {name!r}: row {rest[name].is_null().arg_true()[0] + 1} is empty")
+    split = rest["split"].cast(pl.String)
+    if len(strange := (~split.is_in(["train", "test"])).arg_true()):
+        raise DataError(f"{path}: split: row {strange[0] + 1} has {split[strange[0]]!r}, must have 'train' or 'test'")
+    shape, first = [], table.select("x").head(1).collect()["x"]
+    while first.dtype in (pl.List, pl.Array):
+        count, first = len(first), first.explode()
+        shape.append(len(first) // count)
+    kind = first.to_numpy().dtype if first.dtype.is_numeric() else np.dtype(object)
+
+    def features(part: str) -> np.ndarray:
+        column = table.filter(pl.col("split").cast(pl.String) == part).select("x").collect()["x"]
+        records = len(column)
+        for width in shape:
+            lengths = column.list.len() if column.dtype == pl.List else pl.repeat(width, len(column), eager=True)
+            wrong = (lengths != width).fill_null(True) | column.is_null()
+            if wrong.any():
+                record = wrong.arg_true()[0] * records // len(column)
+                raise DataError(f"{path}: x of {part}: record {record}, counted from 0, has not the first's {shape}")
+            column = column.explode()
+        if column.null_count():
+            record = column.is_null().arg_true()[0] * records // len(column)
+            raise DataError(f"{path}: x of {part}: record {record}, counted from 0, has an empty value")
+        return column.to_numpy().reshape(records, *shape)
+
+    found = {}
+    for part in ("train", "test"):
+        chosen = rest.filter(split == part)
+        found[f"x_{part}"] = Stored((len(chosen), *shape), kind, partial(features, part))
+        for name in {"y", "user"} & set(chosen.columns):
+            values = chosen[name].to_numpy()
+            values = values.astype(str) if chosen[name].dtype == pl.String else values
+            found[f"{name}_{part}"] = Stored(values.shape, values.dtype, partial(np.copy, values))
+    found.pop("user_test", None)  # whose a test record is matters to nothing
+    return found
+
+
+def _check_known(path: str, what: str, name: str, known: tuple[str, ...]) -> None:
+    if name not in known:
+        raise DataError(f"{path}: {what} {name!r} is unknown; known are {', '.join(known)}")
+
+
+def _check_bytes(path: str, name: str, size: int) -> None:
+    if size > MOST_BYTES:
+        raise DataError(f"{path}: {name} has {size:,} bytes, and {MOST_BYTES:,} are the most")
+
+
+def _check_part(path: str, arrays: dict[str, Stored], part: str, bounds: tuple[float, float] | None) -> None:
+    """Raise DataError where shapes or types of the training or the test records are not what they should be."""
+    x, others = arrays[f"x_{part}"], {name: arrays[name] for name in (f"y_{part}", f"user_{part}") if name in arrays}
+    if len(x.shape) not in ENDS or not prod(x.shape):
+        axes = ", ".join(f"{axes} ({what})" for axes, what in ENDS.items())
+        raise DataError(f"{path}: x_{part} has shape {x.shape}, must have records and {axes} axes, none of them empty")
+    if x.dtype.kind not in "iuf":
+        raise DataError(f"{path}: x_{part} holds {x.dtype}, must hold numbers")
+    if bounds is None and x.dtype != np.uint8:
+        raise DataError(
+            f"{path}: x_{part} holds {x.dtype}, which data.bounds must scale: write the least and the greatest value "
+            "that a feature can have, as in `bounds: [0, 1]`; only bytes (uint8) need none, 0 to 255"
+        )
+    for name, array in others.items():
+        kinds, what = ("iu", "whole numbers") if name.startswith("y") else ("iuUS", "whole numbers or text")
+        if array.dtype.kind not in kinds:
+            raise DataError(f"{path}: {name} holds {array.dtype}, must hold {what}")
+        if array.shape != x.shape[:1]:
+            raise DataError(f"{path}: {name} has shape {array.shape}, must have {x.shape[:1]}, as x_{part} has records")
+        _check_bytes(path, name, prod(array.shape) * array.dtype.itemsize)
+
+
+def _classes(path: str, labels: dict[str, np.ndarray]) -> int:
+    """The number of classes: of the training labels, which are 0, 1, 2 ... without gaps. Raises DataError."""
+    numbered = "labels are numbered 0, 1, 2 ... without gaps"
+    classes = int(labels["train"].max()) + 1
+    for part, values in labels.items():
+        wrong = (values < 0) | (values >= min(classes, len(labels["train"])))
+        if wrong.any():
+            at = wrong.argmax()
+            raise DataError(
+                f"{path}: y of {part}: record {at}, counted from 0, has label {values[at]}; {numbered}, and of each "
+                "there is a training record"
+            )
+    if not (counts := np.bincount(labels["train"].astype(np.int64))).all():
+        raise DataError(f"{path}: y of train: no record has label {counts.argmin()}; {numbered}")
+    if classes < 2:
+        raise DataError(f"{path}: y of train: all records have label 0; there must be two classes or more")
+    return classes
+
+
+def _scaled(x: np.ndarray, bounds: tuple[float, float] | None, what: str) -> np.ndarray:
+    """Records as rows, scaled from bounds to [0, 1]; bytes without bounds as they are. Raises DataError beyond them."""
+    x = x.reshape(len(x), -1)
+    if bounds is None:
+        return x
+    low, high = bounds
+    scaled = np.empty(x.shape, np.float32)
+    for first in range(0, len(x), CHUNK):
+        chunk = x[first : first + CHUNK].astype(float)
+        wrong = ~((low <= chunk) & (chunk <= high))  # which NaN is, too
+        if wrong.any():
+            row, feature = np.argwhere(wrong)[0]
+            raise DataError(
+                f"{what}: record {first + row}, counted from 0, has {chunk[row, feature]:g} as feature {feature}, "
+                f"outside of data.bounds: [{low:g}, {high:g}]"
+            )
+        scaled[first : first + CHUNK] = (chunk - low) / (high - low)
+    return scaled
+
+
+@contextmanager
+def _reading(path: str) -> Iterator[None]:
+    """Raise DataError, which names the file, for whatever its reading raises: of what kind, the damage decides."""
+    try:
+        yield
+    except DataError:
+        raise
+    except MemoryError:
+        raise DataError(f"{path}: does not fit into this machine's memory") from None
+    except Exception as error:
+        raise DataError(f"{path}: cannot be read: {error}") from None
