@@ -10,10 +10,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pwfl.learning import datasets, own_file, partition
+from pwfl.learning import datasets, extraction, features, own_file, partition, sources
 from pwfl.learning.datasets import Dataset, Size
 from pwfl.scenario import ScenarioError, check_surroundings, load, resolve
 from pwfl.stages import DATASET
+from pwfl.systems.multicell import channel
 from pwfl.workflow.plan import plan
 
 USERS = 12
@@ -110,6 +111,25 @@ def test_an_archive_and_a_table_hold_the_same(tmp_path, shape, kind, lists):
     assert (size, size.features) == (Size(120, 30, shape, 3), np.prod(shape))
 
 
+def test_digits_from_a_file_are_the_digits(tmp_path):
+    x_train, y_train, x_test, y_test = expected = sources.load("digits")
+    images = {f"x_{part}": x.reshape(-1, 8, 8) for part, x in (("train", x_train), ("test", x_test))}
+    path = str(tmp_path / "digits.npz")
+    np.savez(path, **images, y_train=y_train, y_test=y_test)
+    for array, own in zip(expected, own_file.load(path, None), strict=False):
+        assert np.array_equal(array, own)
+    size, _ = own_file.look(path, own_file.digest(path), None)
+    assert size == datasets.SIZES["digits"]
+    # Scaled by bounds they have the same features but for rounding, those of variants, too.
+    few = [x_train[:5], y_train[:5], x_test[:5], y_test[:5]]
+    real = [few[0] / np.float32(255), few[1], few[2] / np.float32(255), few[3]]
+    for kind in ("pixels", "scattering"):
+        one, other = (extraction.extract(tuple(arrays), kind, True) for arrays in (few, real))
+        assert one[2].shape == (5, features.VARIANTS, one[0].shape[1])
+        assert other[0] == pytest.approx(one[0], abs=1e-4)
+        assert other[2] == pytest.approx(one[2], abs=1e-4)
+
+
 def test_the_file_says_how_much_there_is_and_the_scenario_keeps_it(folder):
     found = resolve({}, scenario()).data
     assert (found.dataset, found.sha256) == ("file", own_file.digest("own.npz"))
@@ -177,7 +197,7 @@ def test_an_archive_that_is_not_what_it_should_be_is_named(folder, change, expec
     np.savez("own.npz", **change(arrays()))
     found = error_of(scenario())
     assert re.search(".*".join(map(re.escape, expected.split(".*"))), found), found
-    assert re.search(r"scenarios.one(\.|: )data\.(file|bounds): own.npz: ", found), found
+    assert re.search(r"scenarios.one(\.|: )data\.file: own.npz: ", found), found
 
 
 def empty(name):
@@ -268,7 +288,7 @@ def test_labels_that_unzip_to_more_than_any_study_has_are_not_read(folder, monke
         ("multicell", {"data": {"dataset": "digits"}}, "data.file: own.npz stands beside data.dataset: digits; write"),
         ("multicell", {"data": {"file": None, "dataset": "file"}}, "data.file: is missing"),
         ("multicell", {"data": {"folder": "idx"}}, "data.folder: idx is of IDX files, which data.dataset: file has none"),
-        ("multicell", {"data": {"bounds": None}}, "data.bounds: own.npz: x_train holds float64, which data.bounds must"),
+        ("multicell", {"data": {"bounds": None}}, "data.file: own.npz: x_train holds float64, which data.bounds must"),
         ("multicell", {"data": {"bounds": [1, 1]}}, "data.bounds: [1.0, 1.0] must be a least value and a greater one"),
         ("multicell", {"data": {"file": None}}, "data.partition: given is of users whom data.file names"),
         ("multicell", {"data": {"file": "nobody.npz"}}, "data.partition: given .* nobody.npz names none"),
@@ -333,6 +353,21 @@ def test_a_user_is_one_of_the_files_with_all_its_samples_or_as_many_as_are_asked
     assert found == set(range(7))  # each is somebody in some realization
     with pytest.raises(ValueError, match="7 users are to get up to 10 samples; too few hold as many"):
         partition.deal_given(owners, np.full(7, 10), 1, 0)
+
+
+def test_the_channel_gives_users_as_many_samples_as_training_deals_out_to_them(folder):
+    held = arrays()
+    held["user_train"] = np.random.default_rng(1).choice(USERS, 120, p=np.arange(1, USERS + 1) / 78)
+    np.savez("own.npz", **held)
+    data = resolve({}, scenario(reserved=20)).of_stage("channel").data
+    users = own_file.load("own.npz", (-4, 4)).users[:100]
+    samples = channel.sample_counts(1, data, range(5), 10)
+    assert len(set(samples.ravel())) > 5
+    for realization, mine in enumerate(samples):
+        dealt = partition.deal_given(users, mine, 1, realization)
+        owners = [set(users[rows]) for rows in dealt]
+        assert [len(rows) for rows in dealt] == [sum(users == owner) for (owner,) in owners] == mine.tolist()
+        assert len(set.union(*owners)) == 10
 
 
 # CIFAR.

@@ -84,7 +84,7 @@ def _data_problems(data: DataSource) -> list[str]:
     try:
         sources.check_file(data.file, data.sha256, data.bounds and tuple(data.bounds))
     except datasets.DataError as error:
-        return [f"data.bounds: {error}" if "data.bounds" in str(error) else f"data.file: {error}"]
+        return [f"data.file: {error}"]
     return []
 
 

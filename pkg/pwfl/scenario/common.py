@@ -66,8 +66,8 @@ NOISED = "realizations that are scheduled, noised and accounted for"
 _realizations = partial(parameter, description=NOISED, stages="audit report", ge=1, le=10**9)
 dataset = _shared(
     "mnist",
-    "data set: MNIST, Fashion-MNIST, CIFAR-10 or CIFAR-100, which Keras downloads; scikit-learn's digits (ships with it, "
-    "needs no download); or `file`: data.file, beside which it need not be said",
+    "data set: MNIST, Fashion-MNIST, CIFAR-10 or CIFAR-100, which Keras downloads; scikit-learn's digits (need "
+    "no download); or `file`: data.file, beside which it need not be said",
 )
 content = _shared(
     None, "how much data.file holds; filled in when it is read. Where it stands already, the file must hold as much"
@@ -207,7 +207,7 @@ class DataSource(Section):
             sha256 = own_file.digest(self.file)
             size, users = own_file.look(self.file, sha256, self.bounds and tuple(self.bounds))
         except datasets.DataError as error:
-            raise ValueError(f"{'bounds' if 'data.bounds' in str(error) else 'file'}: {error}") from None
+            raise ValueError(f"file: {error}") from None
         dealt = users[: max(size.train - datasets.kept_back(self), 0)]
         given = np.unique(dealt, return_counts=True)[1].tolist() if self.partition == "given" else []
         held = Content(train=size.train, test=size.test, shape=list(size.shape), classes=size.classes, users=given)
