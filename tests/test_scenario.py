@@ -93,7 +93,7 @@ def test_a_number_means_the_same_however_it_is_written_in_lists_of_lists_too():
         ({"network": {"users": 0}}, "base.network.users: 0 is wrong: input should be greater than or equal to 1"),
         ({"privacy": {"delta": 1.0}}, "base.privacy.delta: 1.0 is wrong: input should be less than 1"),
         ({"schedule": {"gamma": float("nan")}}, "base.schedule.gamma: nan is wrong: input should be a finite number"),
-        ({"data": {"dataset": "cifar"}}, "base.data.dataset: 'cifar' is wrong: input should be 'digits', 'mnist' or"),
+        ({"data": {"dataset": "cifar"}}, "base.data.dataset: 'cifar' is wrong: input should be 'digits', 'mnist', "),
         ({"system": "multicel"}, "base.system: there is no system 'multicel'; did you mean 'multicell'?"),
         ({"training_realizations": 900}, "base.training_realizations: 900 is more than realizations: 100"),
         ({"data": {"samples_total": 70000}}, "base.data.samples_total: 100 users would hold at least 70000 samples, mnist has 60000"),
