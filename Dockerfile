@@ -5,8 +5,13 @@ WORKDIR /opt/pwfl
 COPY envs/requirements.lock envs/kubernetes.lock envs/
 RUN python -m pip install --no-cache-dir --require-hashes -r envs/requirements.lock
 RUN python -m pip install --no-cache-dir --require-hashes -r envs/kubernetes.lock
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml setup.py README.md LICENSE Snakefile ./
 COPY pkg pkg
+COPY rules rules
+COPY scripts scripts
+COPY report report
+COPY profiles profiles
+COPY envs envs
 RUN python -m pip install --no-cache-dir --no-deps --no-build-isolation .
 
 # The same with NVIDIA's libraries, for training on a GPU: docker build --target gpu .

@@ -9,8 +9,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check
 .PHONY: run test test-slow lint docs docs-site lock benchmark benchmark-gpu benchmark-peers mutants
 
 run: $(VENV)/installed
-	$(BIN)/python -m pwfl.scenario $(CONFIG)
-	$(BIN)/snakemake --configfile $(CONFIG)
+	$(BIN)/pwfl run $(CONFIG)
 
 # As root on Debian, tests of a cluster and of a storage install what they need (pytest's header says what); not with
 # APT=no, which skips them.

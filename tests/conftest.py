@@ -244,6 +244,9 @@ def python(*arguments: str | Path, check=False, env=None, **options) -> subproce
     return subprocess.run(call, capture_output=True, text=True, check=check, env=env or environment(), **options)
 
 
+PWFL = (sys.executable, "-c", "from pwfl import cli; cli.main()")  # the command, installed or not
+
+
 def command(folder: Path, project: Path = ROOT) -> list[str]:
     """The command that runs the workflow of `project` with `folder` as working directory."""
     return [

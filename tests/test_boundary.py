@@ -4,7 +4,6 @@ import math
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 from contextlib import contextmanager
@@ -14,12 +13,11 @@ import pytest
 from snakemake.cli import parse_config
 
 import pwfl
-from conftest import TINY, environment, snakemake
-from pwfl import entrance, scenario
+from conftest import TINY, snakemake
+from pwfl import cli, entrance, scenario
 from pwfl.report import catalog
 from pwfl.runtime import files
 from pwfl.scenario import checks, parameters, resolve, size
-from pwfl.scenario.__main__ import main as check
 from pwfl.scenario.resolution import merge
 from pwfl.scenario.sweep import nested
 from pwfl.systems import registry
@@ -97,8 +95,8 @@ def test_only_regular_files_are_opened(tmp_path):
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
-        ([], "file.yaml:\n  must be a mapping, with `scenarios:` among its keys, is []"),
-        (None, "file.yaml:\n  must be a mapping"),
+        ([], "file.yaml: must be a mapping, with `scenarios:` among its keys, is []"),
+        (None, "file.yaml: must be a mapping"),
         ({"run": [["one"]], "scenarios": {"one": {}}}, "run: ['one'] is no name of a scenario"),
         ({"run": [None], "scenarios": {"one": {}}}, "run: empty is no name of a scenario"),
         ({"base": {"seed": "7" * 5000}, "scenarios": {"one": {}}}, "base.seed: '7777"),
@@ -185,10 +183,10 @@ def test_a_file_that_the_command_line_names_is_missed_there(tmp_path):
     both = named | {"scenarios": {"one": {}, "two": {"channel": {"links": "neither.csv"}}}}
     one, two = "scenarios.one: channel.links: no.csv", "scenarios.two: channel.links: neither.csv"
     for config, of_files, expected in (
-        (named, there, f"^--config:\n  {one}"),
-        (named, named, f"^file.yaml:\n  {one}"),
-        (named, None, f"^file.yaml:\n  {one}"),
-        (both, named, f"^file.yaml:\n  {one}(.*\n)--config:\n  {two}"),
+        (named, there, f"^--config: {one}"),
+        (named, named, f"^file.yaml: {one}"),
+        (named, None, f"^file.yaml: {one}"),
+        (both, named, f"^file.yaml: {one}(.*\n)--config: {two}"),
     ):
         with pytest.raises(scenario.ScenarioError, match=expected):
             scenario.check_surroundings(scenario.load(config, "file.yaml", of_files))
@@ -270,14 +268,14 @@ def test_what_is_wrong_with_a_system_of_another_package_is_said(
     package(installed, "broken_one", entry, **({} if content is None else {"parameters": content}))
     path = tmp_path / "study.yaml"
     path.write_text("base: {system: mine}\n" + FEW)
-    monkeypatch.setattr(sys, "argv", ["scenario", str(path)])
+    monkeypatch.setattr(sys, "argv", ["pwfl", "check", str(path)])
     with pytest.raises(SystemExit, match="1"):
-        entrance.command(check)
+        cli.main()
     said = capsys.readouterr().err
-    assert said.startswith(f"{path}:\n  base.system: {'' if 'MODEL is' in expected else 'system '}'mine'")
+    assert said.startswith(f"{path}: base.system: {'' if 'MODEL is' in expected else 'system '}'mine'")
     assert expected in said
     path.write_text(FEW)
-    assert check([str(path)]) == 0  # of the system that needs no other package
+    cli.pwfl(["check", str(path)], standalone_mode=False)  # of the system that needs no other package
 
 
 def test_a_system_may_leave_out_all_checks(installed):
@@ -342,14 +340,32 @@ def test_the_workflow_says_what_is_internal(tmp_path):
     os.remove(said.rpartition("its traceback is in ")[2].split()[0])
 
 
-@pytest.mark.parametrize("module", ["scenario", "scenario.docs", "testing", "workflow.prune"])
-def test_commands_say_what_is_wrong_without_a_traceback(module, tmp_path):
+@pytest.mark.parametrize("part", ["run", "check", "test", "prune", "tables"])
+def test_commands_say_what_is_wrong_in_a_line_or_two(part, tmp_path, monkeypatch, capsys):
     (tmp_path / "store").mkdir()
-    command, env = [sys.executable, "-m", f"pwfl.{module}", str(tmp_path / "nowhere")], environment()
-    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=env, check=False)
-    assert result.returncode == 1
-    assert str(tmp_path / "nowhere") in result.stderr
-    assert "Traceback" not in result.stderr
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["pwfl", part, "nowhere"])
+    with pytest.raises(SystemExit, match="1"):
+        cli.main()
+    said = capsys.readouterr().err
+    assert "nowhere" in said
+    assert len(said.splitlines()) <= 2
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (lambda path: None, "there is no such file"),
+        (Path.mkdir, "cannot be read: Is a directory"),
+        (os.mkfifo, "cannot be read: it is no regular file"),
+        (lambda path: path.write_bytes(b"\xff\x00"), "line 1: is not UTF-8 text (invalid start byte); save the file as UTF-8"),
+    ],
+)  # fmt: skip
+def test_what_is_no_config_is_not_run(make, expected, tmp_path):
+    make(path := tmp_path / "study.yaml")
+    with within(5), pytest.raises(scenario.ScenarioError) as refused:
+        cli.pwfl(["run", str(path)], standalone_mode=False)
+    assert str(refused.value) == f"{path}: {expected}"
 
 
 # What is pruned.
@@ -369,7 +385,7 @@ def test_symbolic_links_in_the_store_are_left_alone(tmp_path, monkeypatch, capsy
     (tmp_path / "c.yaml").write_text(FEW)
     later = time.time() + 2 * prune.YOUNG_SECONDS
     monkeypatch.setattr(prune.time, "time", lambda: later)
-    assert prune.main(["c.yaml", "--delete"]) == 0
+    prune.prune(["c.yaml"], delete=True)
     said = capsys.readouterr()
     for path in ("store/train/bbbb", "store/train/cccc", "store/noise/0123"):
         assert f"{path}: is a symbolic link, or its folder is one; it is left alone" in said.err

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from conftest import ROOT, environment, python
+from conftest import PWFL, ROOT, environment, python
 from pwfl import streams, testing
 from pwfl.scenario import resolve
 from pwfl.systems import registry
@@ -43,7 +43,7 @@ def outside(request, tmp_path_factory):
 
 def test_a_system_outside_of_the_package_does_so_too(outside):
     name, env = outside
-    checked = python("-m", "pwfl.testing", name, env=env)
+    checked = python(*PWFL[1:], "test", name, env=env)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert f"{name}: as every system should be" in checked.stdout
 
@@ -58,10 +58,10 @@ def test_a_system_outside_of_the_package_runs_through_the_workflow(outside, tmp_
 
 
 def test_an_unknown_system_and_a_package_that_is_not_there_are_named(monkeypatch, capsys):
-    assert testing.main(["multicel"]) == 1
+    assert not testing.report("multicel")
     assert "there is no system 'multicel'; known are multicell, " in capsys.readouterr().err
     monkeypatch.setattr(registry, "claims", lambda: {"lost": ("nowhere_to_be_found",)})
-    assert testing.main(["lost"]) == 1
+    assert not testing.report("lost")
     assert "system 'lost' has no module nowhere_to_be_found.catalog" in capsys.readouterr().err
 
 
@@ -267,7 +267,7 @@ def test_all_steps_are_taken_and_all_faults_told_at_the_end(monkeypatch, capsys)
     right = account.run
     monkeypatch.setattr(account, "run", outcome(epsilon_server=pl.lit(0.0))(right))
     monkeypatch.setattr(report, "FIGURES", {})
-    assert testing.main(["age_aware", "--only", "guarantee", "--only", "catalog", "--only", "parameters"]) == 1
+    assert not testing.report("age_aware", ["guarantee", "catalog", "parameters"])
     said = capsys.readouterr()
     assert [line.split(": ")[2] for line in said.out.splitlines()] == [
         "1 of 3, catalog", "2 of 3, parameters", "3 of 3, guarantee",

@@ -5,7 +5,6 @@ import shlex
 import subprocess
 import sys
 from glob import glob
-from importlib.util import find_spec
 
 import numpy as np
 import polars as pl
@@ -14,13 +13,12 @@ import yaml
 from snakemake.cli import parse_args, parse_config
 
 from conftest import ROOT, TINY, environment
-from pwfl import scenario
-from pwfl.scenario.__main__ import main as check
+from pwfl import cli, scenario
+from pwfl.api import StudyTables
 from pwfl.scenario.resolution import merge
-from pwfl.workflow import prune
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
-PROGRAMS = ("snakemake", "python -m", "make", "pip", "pytest", "docker")
+PROGRAMS = ("pwfl", "snakemake", "make", "pip", "pytest", "docker")
 PLACEHOLDERS = {"FILE": "study.yaml", "STUDY": "mine", "POINT": "one,gamma=30"}
 PLACEHOLDERS |= dict.fromkeys(("SYSTEM", "NAME"), "age_aware")
 SWEPT = {"one": {"sweep": {"schedule.gamma": [30, 300]}}}
@@ -62,9 +60,9 @@ def kind(words: list[str]) -> str:
     program = words[0].removeprefix(".venv/bin/")
     if program == "snakemake":
         return "parsed by Snakemake" if set(words) & set(LONG) else "dry run"
-    if program == "python" and words[1] == "-m":
-        return {"pwfl.workflow.prune": "prune", "pwfl.scenario": "checked", "pwfl.testing": "module"}.get(words[2], "")
-    return {"make": "make", "pip": "pip", "pytest": "files", "docker": "files", "source": "files"}.get(program, "")
+    return {"pwfl": "pwfl", "make": "make", "pip": "pip", "pytest": "files", "docker": "files", "source": "files"}.get(
+        program, ""
+    )
 
 
 COMMANDS = commands()
@@ -76,7 +74,7 @@ def of(*kinds: str) -> list[list[str]]:
 
 def test_every_command_is_of_a_kind_that_is_tried():
     assert [words for words in COMMANDS if not kind(words)] == []
-    assert {kind(words) for words in COMMANDS} >= {"dry run", "parsed by Snakemake", "prune", "make", "pip", "module"}
+    assert {kind(words) for words in COMMANDS} >= {"dry run", "parsed by Snakemake", "pwfl", "make", "pip"}
     assert len(of("dry run")) > 15
 
 
@@ -124,20 +122,21 @@ def test_snakemake_and_the_study_take_its_options(words, folder, monkeypatch):
     assert scenario.load(merge(written, parse_config(given.config)), ", ".join(files), written).warnings == ()
 
 
-@pytest.mark.parametrize("words", of("prune", "checked", "module"), ids=" ".join)
-def test_python_runs_it(words, folder, monkeypatch, capsys):
+@pytest.mark.parametrize("words", of("pwfl"), ids=" ".join)
+def test_pwfl_runs_it(words, folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
-    arguments = [path for word in map(filled, words[3:]) for path in (sorted(glob(word)) if "*" in word else [word])]
-    if words[2] == "pwfl.workflow.prune":
-        (folder / "store").mkdir(exist_ok=True)
-        assert prune.main(arguments) == 0
-        assert "in 0 folders" in capsys.readouterr().out
-    elif words[2] == "pwfl.scenario":
-        assert check(arguments) == 0
-        assert "study mine of one,gamma=30, one,gamma=300" in capsys.readouterr().out
-    else:  # half a minute a system, which has tests of its own
-        assert find_spec(words[2])
-        assert arguments == ["age_aware"]
+    (folder / "store").mkdir(exist_ok=True)
+    did = []
+    for slow in ("snakemake.cli.main", "pwfl.testing.report", "pwfl.api.results"):  # which have tests of their own
+        monkeypatch.setattr(
+            slow, lambda *given, slow=slow: did.append(slow) or StudyTables({}, {"claims": pl.DataFrame()})
+        )
+    arguments = [path for word in map(filled, words[1:]) for path in (sorted(glob(word)) if "*" in word else [word])]
+    with pytest.raises(SystemExit, match="0"):
+        cli.pwfl(arguments)
+    says = {"check": "study mine of one,gamma=30, one,gamma=300", "prune": "in 0 folders", "--help": "Usage: "}
+    assert says.get(words[1], "") in capsys.readouterr().out
+    assert words[1] in says or did
 
 
 @pytest.mark.parametrize("words", of("make"), ids=" ".join)

@@ -42,8 +42,8 @@ def package(tmp_path, monkeypatch):
 
 def stages() -> dict[str, str]:
     """As the descriptions of the stages have it."""
-    work = {name: (stage.work, *fingerprint.script("stage")) for name, stage in table.STAGES.items()}
-    work |= {"report": reports.CODE["report"], "audit": (*reports.CODE["audit"], *fingerprint.script("audit"))}
+    work = {name: (stage.work, fingerprint.script("stage")) for name, stage in table.STAGES.items()}
+    work |= {"report": reports.CODE["report"], "audit": (*reports.CODE["audit"], fingerprint.script("audit"))}
     return {stage: fingerprint.fingerprint(f"{STAGE}.{stage}", f"{STAGE}.tables", *work[stage]) for stage in STAGES}
 
 

@@ -9,7 +9,7 @@ import yaml
 
 import conftest
 import stage_of
-from conftest import ROOT, TINY, environment
+from conftest import PWFL, ROOT, TINY, environment
 from pipeline import part
 from pwfl import scenario
 from pwfl.scenario import size
@@ -108,8 +108,8 @@ def test_what_tests_install_is_said_before_and_can_be_refused(monkeypatch):
 
 def test_files_that_are_missing_or_no_files_are_named(tmp_path):
     said = refused(scenario.read, [tmp_path / "nowhere.yaml", tmp_path])
-    assert f"{tmp_path}/nowhere.yaml:\n  there is no such file" in said
-    assert f"{tmp_path}:\n  cannot be read: Is a directory" in said
+    assert f"{tmp_path}/nowhere.yaml: there is no such file" in said
+    assert f"{tmp_path}: cannot be read: Is a directory" in said
 
 
 def test_later_files_are_merged_over_earlier_ones_as_snakemake_does(tmp_path):
@@ -158,8 +158,8 @@ def test_a_mistake_on_the_command_line_is_blamed_on_it(command_line, expected):
 def test_a_mistake_in_the_file_is_blamed_on_the_file_whatever_the_command_line_adds():
     files = TINY | {"base": TINY["base"] | {"network": {"users": -1}}}
     message = refused(load, files, {"base": {"seed": -1}})
-    assert message.startswith("file.yaml:\n  base.network.users: -1 is wrong")
-    assert "--config:\n  base.seed: -1 is wrong" in message
+    assert message.startswith("file.yaml: base.network.users: -1 is wrong")
+    assert "--config: base.seed: -1 is wrong" in message
 
 
 def test_a_value_of_the_base_that_scenarios_replace_is_warned_of_with_their_names():
@@ -204,13 +204,13 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["--config", "base="], "--config:\n  base: must be a mapping of parameters, is empty"),
-        (["--config", "base={"], "--config:\n  base: is no YAML"),
-        (["--config", "base={seed: 010}"], "--config:\n  base: 010 is no decimal number"),
-        (["--config", "base={seed: 1, seed: 2}"], "--config:\n  base: seed: stands twice"),
-        (["--config", "run=[]"], "--config:\n  run: names no scenario"),
-        (["--config", "base={schedule: {gamma: -1}}"], "--config:\n  base.schedule.gamma: -1.0 is wrong"),
-        (["--configfile", "twice.yaml"], "twice.yaml:\n  line 1: seed: stands twice, first in line 1"),
+        (["--config", "base="], "--config: base: must be a mapping of parameters, is empty"),
+        (["--config", "base={"], "--config: base: is no YAML"),
+        (["--config", "base={seed: 010}"], "--config: base: 010 is no decimal number"),
+        (["--config", "base={seed: 1, seed: 2}"], "--config: base: seed: stands twice"),
+        (["--config", "run=[]"], "--config: run: names no scenario"),
+        (["--config", "base={schedule: {gamma: -1}}"], "--config: base.schedule.gamma: -1.0 is wrong"),
+        (["--configfile", "twice.yaml"], "twice.yaml: line 1: seed: stands twice, first in line 1"),
         (["--config", "base={radio: {resource_blocks: 3}}"], "3' has no effect in few_blocks, many_blocks"),
     ],
 )
@@ -230,18 +230,18 @@ def test_scenarios_of_the_command_line_join_those_of_the_default_file(folder):
 def test_a_default_config_that_is_no_yaml_is_named_with_its_line(tmp_path):
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "config.yaml").write_text("base: {seed: 1\n" + FEW)
-    assert "config/config.yaml:\n  line 2: is no YAML" in dry_run(cwd=tmp_path)
+    assert "config/config.yaml: line 2: is no YAML" in dry_run(cwd=tmp_path)
 
 
 @pytest.mark.parametrize(
     ("content", "expected"),
-    [("base: {seed: 1\n" + FEW, ":\n  line 2: is no YAML"), (None, ":\n  there is no such file"), (FEW, None)],
+    [("base: {seed: 1\n" + FEW, ": line 2: is no YAML"), (None, ": there is no such file"), (FEW, None)],
 )
 def test_a_config_can_be_checked_without_snakemake(tmp_path, content, expected):
     path = tmp_path / "study.yaml"
     if content is not None:
         path.write_text(content)
-    status, said = ran(sys.executable, "-m", "pwfl.scenario", str(path))
+    status, said = ran(*PWFL, "check", str(path))
     assert status == (0 if expected is None else 1)
     assert (f"{path}{expected}" if expected else "study study of one") in said
 

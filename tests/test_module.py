@@ -53,7 +53,7 @@ def test_a_mistake_in_a_modules_config_is_named(tmp_path):
     (tmp_path / "outer.yaml").write_text(yaml.safe_dump({"wireless": wrong}))
     result = run(tmp_path, "--configfile", "outer.yaml")
     assert result.returncode == 1
-    expected = "the module's config:\n  base.schedule.horizont: unknown key; did you mean 'horizon'?"
+    expected = "the module's config: base.schedule.horizont: unknown key; did you mean 'horizon'?"
     assert expected in result.stdout + result.stderr
 
 

@@ -17,8 +17,10 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from conftest import ROOT, environment, plugin, python, snakemake
+from conftest import ONE, PWFL, ROOT, SMALL, environment, plugin, python, snakemake
+from pwfl import scenario
 from pwfl.systems import registry
+from pwfl.workflow.plan import plan
 
 sys.path.append(str(ROOT / "docs"))
 
@@ -208,6 +210,44 @@ def test_the_image_has_the_package_with_its_metadata(image):
     assert any(file.name == "LICENSE" for file in found.files)
     modules = {path.relative_to(ROOT / "pkg") for path in (ROOT / "pkg").rglob("*") if path.suffix in (".py", ".rst")}
     assert modules <= {path.relative_to(site) for path in site.rglob("*")}
+
+
+def test_what_is_installed_plans_the_addresses_of_the_checkout_in_any_folder(image, tmp_path):
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(SMALL))
+    env = os.environ | {"PYTHONPATH": str(image / "site-packages")}
+    result = python(*PWFL[1:], "run", "study.yaml", "--dry-run", cwd=tmp_path, env=env)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert str(image / "site-packages/pwfl/bundled/profiles/default") in result.stderr
+    addresses = set(re.findall(r"\(([0-9a-f]{12})\)", result.stdout + result.stderr))
+    assert addresses == set(plan(scenario.load(SMALL, "a test")).descriptions)
+
+
+@pytest.mark.slow
+def test_a_wheel_made_of_the_sdist_runs_a_study_in_an_empty_folder(tmp_path):
+    source, site, run = (tmp_path / name for name in ("source", "site", "run"))
+    run.mkdir()
+    ignored = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "results", "store", "logs")
+    shutil.copytree(ROOT, source, ignore=ignored)
+    build = "from setuptools import build_meta; build_meta.build_sdist('..')"
+    python("-c", build, cwd=source, env=dict(os.environ), check=True)
+    (sdist,) = tmp_path.glob("pwfl-*.tar.gz")
+    pip = ("-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-compile", "--target", site)
+    python(*pip, sdist, check=True)
+    for path in (site, *site.rglob("*")):
+        path.chmod(path.stat().st_mode & ~0o222)
+    (run / "study.yaml").write_text(yaml.safe_dump(ONE))
+    env = os.environ | {"PYTHONPATH": str(site)}
+    made = subprocess.run(
+        [site / "bin/pwfl", "run", "study.yaml"], cwd=run, env=env, capture_output=True, text=True, check=False
+    )
+    assert made.returncode == 0, made.stdout + made.stderr
+    assert {path.name for path in run.iterdir()} == {"study.yaml", "results", "store", "logs", ".snakemake"}
+    listed = subprocess.run(
+        [site / "bin/pwfl", "tables", "results/small"], cwd=run, env=env, capture_output=True, text=True, check=True
+    )
+    assert "one/summary" in listed.stdout
+    addresses = set(plan(scenario.load(ONE, "a test")).descriptions)
+    assert {path.name for path in run.glob("store/*/*")} == addresses
 
 
 def test_snakemake_takes_the_kubernetes_command_of_the_docs(tmp_path):

@@ -13,7 +13,7 @@ import stage_of
 from conftest import REPORT, SMALL, TINY, changed, planned, snakemake, workflow
 from pwfl.learning import datasets, sources
 from pwfl.runtime import shards, store
-from pwfl.scenario import load, resolve
+from pwfl.scenario import ScenarioError, load, resolve
 from pwfl.scenario.values import Values
 from pwfl.stages import STAGES
 from pwfl.work.stage import Task
@@ -193,15 +193,15 @@ def test_tables_of_no_study_are_pruned_once_they_are_an_hour_old(two, tmp_path, 
     monkeypatch.chdir(folder)
     (folder / "kept.yaml").write_text(yaml.safe_dump(SMALL))
     (folder / "other.yaml").write_text(yaml.safe_dump(OTHER))
-    assert prune.main(["kept.yaml"]) == 0
+    prune.prune(["kept.yaml"])
     assert "in 0 folders unused" in capsys.readouterr().out  # all is younger than an hour
     later = time.time() + 2 * prune.YOUNG_SECONDS
     monkeypatch.setattr(prune.time, "time", lambda: later)
-    assert prune.main(["kept.yaml", "other.yaml"]) == 0
+    prune.prune(["kept.yaml", "other.yaml"])
     assert "in 0 folders unused" in capsys.readouterr().out
     strangers = {d["address"] for d in addresses(OTHER).values()} - {d["address"] for d in addresses(SMALL).values()}
     assert strangers
-    assert prune.main(["kept.yaml", "--delete"]) == 0
+    prune.prune(["kept.yaml"], delete=True)
     listed = capsys.readouterr().out
     assert all(address in listed for address in strangers)
     assert {path.name for path in folder.glob("store/*/*")} == {d["address"] for d in addresses(SMALL).values()}
@@ -219,14 +219,14 @@ def test_what_a_running_workflow_has_locked_is_not_pruned(tmp_path):
     assert prune.unused(tmp_path, set(), later) == []
 
 
-def test_prune_says_what_is_wrong_with_a_config(tmp_path, monkeypatch, capsys):
+def test_prune_says_what_is_wrong_with_a_config(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "c.yaml").write_text("scenarios: {a: {rounds: 3}}")
-    assert prune.main(["c.yaml"]) == 1
-    assert "no folder store" in capsys.readouterr().err
+    with pytest.raises(prune.PruneError, match="no folder store"):
+        prune.prune(["c.yaml"])
     (tmp_path / "store").mkdir()
-    assert prune.main(["c.yaml"]) == 1
-    assert "scenarios.a.rounds: unknown key" in capsys.readouterr().err
+    with pytest.raises(ScenarioError, match=r"scenarios.a.rounds: unknown key"):
+        prune.prune(["c.yaml"])
 
 
 def test_an_address_follows_content_whatever_its_order_and_addresses_come_back_from_their_file(tmp_path):

@@ -198,7 +198,7 @@ def test_a_mistake_in_the_config_stops_before_any_job(tmp_path):
     result = snakemake(tmp_path, changed(TINY, "radio.resource_block", 3))
     output = result.stdout + result.stderr
     assert result.returncode == 1
-    assert "study.yaml:\n  base.radio.resource_block: unknown key; did you mean 'resource_blocks'?" in output
+    assert "study.yaml: base.radio.resource_block: unknown key; did you mean 'resource_blocks'?" in output
     assert "Traceback" not in output
     assert not (tmp_path / "results").exists()
 

@@ -28,14 +28,13 @@ def located() -> Iterator[None]:
         raise InternalError(message(error)) from error
 
 
-def command(main: Callable[[list[str]], int]) -> None:
-    """Run a command with the arguments of this process, and end the process with its status, or with a message."""
+def command(main: Callable[[list[str]], object]) -> None:
+    """Run a command with the arguments of this process; an error ends the process with a message and status 1."""
     try:
-        status = main(sys.argv[1:])
+        main(sys.argv[1:])
     except Exception as error:
         print(message(error), file=sys.stderr)
-        status = 1
-    sys.exit(status)
+        sys.exit(1)
 
 
 def message(error: Exception) -> str:

@@ -39,10 +39,16 @@ def packages(*modules: str, files: Files = ()) -> dict[str, str]:
     return {name: _version(name) for name in sorted(names) if _version(name)}
 
 
-def script(stage: str) -> tuple[str, ...]:
-    """The name of the workflow's script of a stage; none where the package is installed without the workflow."""
-    name = f"{SCRIPTS}/{stage}.py"
-    return (name,) if place(name) else ()
+def script(stage: str) -> str:
+    """The name of the workflow's script of a stage."""
+    return f"{SCRIPTS}/{stage}.py"
+
+
+def workflow() -> Path:
+    """The folder of the Snakefile: the checkout's, or where a wheel installed it."""
+    package = Path(__file__).parent.parent
+    bundled = package / "bundled"
+    return bundled if bundled.is_dir() else package.parent.parent
 
 
 @cache
@@ -120,8 +126,7 @@ def _text(node) -> str:
 def place(module: str) -> Path | None:
     """The file of a module; parents are not imported, but for packages outside pwfl, to find their folder."""
     if module.startswith(f"{SCRIPTS}/"):
-        path = Path(__file__).parents[3] / module
-        return path if path.is_file() else None
+        return workflow() / module
     top, *parts = module.split(".")
     folder = Path(__file__).parent.parent
     if top != SHARED:

@@ -55,7 +55,7 @@ names. Every scenario is validated before any job starts, and the resolved one i
 from `schema.json`.
 
 Files are read strictly: a key that stands twice, `010` or `0x10` or `1:30` (8, 16 and 90 to YAML), `yes` or `on`
-(true), and a date are errors; quote them where they are meant as text. `python -m pwfl.scenario FILE` checks a file
+(true), and a date are errors; quote them where they are meant as text. `pwfl check FILE` checks a file
 without running anything, and names the line of a mistake in its syntax, of which `snakemake --configfile FILE` says
 only that there is one: it reads the file before the workflow does.
 
@@ -172,12 +172,11 @@ def _limits(metadata) -> str:
     return ", ".join(f"{sign} {value:g}" for sign, value in limits if value is not None)
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     """Write both files into a folder."""
     (folder,) = arguments
     Path(folder, "schema.json").write_text(json.dumps(schema(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     Path(folder, "README.md").write_text(readme(), encoding="utf-8")
-    return 0
 
 
 if __name__ == "__main__":

@@ -65,5 +65,8 @@ def shown(value) -> str:
 
 
 def report(problems: dict[str, list[str]]) -> str:
-    """All problems by their places, a line each, under the place's name."""
-    return "\n".join("\n  ".join([f"{place}:", *lines]) for place, lines in problems.items())
+    """All problems by their places: after the place's name where it has one, in lines of their own below it if more."""
+    return "\n".join(
+        "\n  ".join([f"{place}:", *lines]) if len(lines) > 1 else f"{place}: {lines[0]}"
+        for place, lines in problems.items()
+    )

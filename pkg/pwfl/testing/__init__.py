@@ -1,6 +1,5 @@
-"""What every system owes, checked: `check_system(NAME)`, or `python -m pwfl.testing NAME` on the command line."""
+"""What every system owes, checked: `check_system(NAME)`, or `pwfl test NAME` on the command line."""
 
-import argparse
 import sys
 import time
 from collections.abc import Callable, Collection
@@ -65,28 +64,22 @@ def check_system(name: str, only: Collection[str] = (), say: Callable[[str], Non
     return found
 
 
-def main(arguments: list[str]) -> int:
-    """Check systems by name, print what each parameter computes anew; the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m pwfl.testing", description="Check what every system owes.")
-    parser.add_argument("names", nargs="+", metavar="NAME", help="of a system")
-    parser.add_argument("--only", action="append", choices=STEPS, default=[], help="a step to take; may be repeated")
-    options, failed = parser.parse_args(arguments), False
-    for name in options.names:
-        begun = time.process_time()
+def report(name: str, only: Collection[str] = ()) -> bool:
+    """Check a system by name, print what each parameter computes anew; whether it is as it should be."""
+    begun = time.process_time()
 
-        def say(line: str, name: str = name, begun: float = begun) -> None:
-            print(f"{name}: {time.process_time() - begun:.0f} s: {line}", flush=True)
+    def say(line: str) -> None:
+        print(f"{name}: {time.process_time() - begun:.0f} s: {line}", flush=True)
 
-        try:
-            found = check_system(name, options.only, say)
-        except (CheckError, ScenarioError, registry.RegistryError) as error:
-            for line in str(error).splitlines():
-                print(f"{name}: {line}", file=sys.stderr)
-            failed = True
-            continue
-        print(f"{name}: as every system should be{', in this' if options.only else ''}.")
-        if found.height:
-            print("What a changed parameter computes anew:")
-        for parameter, _, stages in found.iter_rows():
-            print(f"  {parameter:32} {stages or 'nothing'}")
-    return int(failed)
+    try:
+        found = check_system(name, only, say)
+    except (CheckError, ScenarioError, registry.RegistryError) as error:
+        for line in str(error).splitlines():
+            print(f"{name}: {line}", file=sys.stderr)
+        return False
+    print(f"{name}: as every system should be{', in this' if only else ''}.")
+    if found.height:
+        print("What a changed parameter computes anew:")
+    for parameter, _, stages in found.iter_rows():
+        print(f"  {parameter:32} {stages or 'nothing'}")
+    return True

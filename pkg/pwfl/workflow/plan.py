@@ -218,6 +218,6 @@ def _addressed(
     stage: str, variant: str | None, parameters: dict, upstream: dict, *modules: str, files: tuple = (), **more
 ) -> dict:
     """A description, with its address."""
-    code = store.code(*modules, GRAPH[stage].work, *script("stage"), files=files)
+    code = store.code(*modules, GRAPH[stage].work, script("stage"), files=files)
     description = {"stage": stage, "variant": variant, "parameters": parameters, "upstream": upstream} | more | code
     return {"address": store.digest(description)} | description

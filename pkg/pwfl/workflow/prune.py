@@ -1,9 +1,5 @@
-"""List and delete what no given config uses of the store: `python -m pwfl.workflow.prune CONFIG... [--delete]`.
+"""List and delete what no given config uses of the store: `pwfl prune`."""
 
-To be run in the folder that holds `store`. What only values given by `--config` to Snakemake use counts as unused.
-"""
-
-import argparse
 import shutil
 import sys
 import time
@@ -11,11 +7,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pwfl import scenario
-from pwfl.entrance import command, message
 from pwfl.workflow.plan import plan
 
 YOUNG_SECONDS = 3600.0  # what is younger may belong to a run that has just begun
 LOCKS = Path(".snakemake/locks")
+
+
+class PruneError(LookupError):
+    """There is no store."""
 
 
 def used(configs: Iterable[str]) -> set[str]:
@@ -42,20 +41,11 @@ def linked(folder: Path) -> bool:
     return folder.is_symlink() or folder.parent.is_symlink()
 
 
-def main(arguments: list[str]) -> int:
-    """List, and with --delete delete, what no config uses; the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m pwfl.workflow.prune", description=__doc__.splitlines()[0])
-    parser.add_argument("configs", nargs="+", metavar="CONFIG", help="config file whose tables are kept")
-    parser.add_argument("--delete", action="store_true", help="delete what is listed")
-    options = parser.parse_args(arguments)
+def prune(configs: Iterable[str], delete: bool = False) -> None:
+    """List, and delete if asked to, what no config uses of the store in the working directory. Raises PruneError."""
     if not Path("store").is_dir():
-        print("there is no folder store here; go to the folder that the workflow ran in", file=sys.stderr)
-        return 1
-    try:
-        found = unused(Path(), used(options.configs), time.time())
-    except (scenario.ScenarioError, OSError) as error:
-        print(message(error), file=sys.stderr)
-        return 1
+        raise PruneError("there is no folder store here; go to the folder that the workflow ran in")
+    found = unused(Path(), used(configs), time.time())
     for folder in filter(linked, sorted(Path("store").glob("*/*"))):
         print(f"{folder}: is a symbolic link, or its folder is one; it is left alone", file=sys.stderr)
     sizes = {}
@@ -63,13 +53,8 @@ def main(arguments: list[str]) -> int:
         files = [path for path in folder.rglob("*") if path.is_symlink() or path.is_file()]
         sizes[folder] = sum(path.lstat().st_size for path in files)  # of links, which may lead anywhere, their own
         print(f"{sizes[folder] / 1e6:10.1f} MB  {folder}")
-        if options.delete:
+        if delete:
             gone = folder.with_name(f".{folder.name}.deleted")
             folder.rename(gone)  # so that no half of it is ever taken for the whole
             shutil.rmtree(gone)
-    print(f"{sum(sizes.values()) / 1e6:10.1f} MB in {len(found)} folders {'deleted' if options.delete else 'unused'}")
-    return 0
-
-
-if __name__ == "__main__":
-    command(main)
+    print(f"{sum(sizes.values()) / 1e6:10.1f} MB in {len(found)} folders {'deleted' if delete else 'unused'}")

@@ -45,7 +45,7 @@ def plan(planned: Plan, captions: Path) -> dict[str, Job]:
     study, names = planned.study, list(planned.study.scenarios)
     for name, scenario in study.scenarios.items():
         resolved = {"stage": "scenario", "resolved": scenario.model_dump()}
-        found[record("scenario", name)] = Job(resolved | store.code("pwfl.scenario.resolved", *script("scenario")))
+        found[record("scenario", name)] = Job(resolved | store.code("pwfl.scenario.resolved", script("scenario")))
         found |= {record(job, name): of_it for job, of_it in _of_scenario(planned, name).items()}
 
     def lie(paths: list[str]) -> list[str]:
@@ -66,7 +66,7 @@ def plan(planned: Plan, captions: Path) -> dict[str, Job]:
         "study": study.name,
         "parts": parts,
         "upstream": {path: made.digest(found[path].description) for path in on_page},
-        **store.code("pwfl.report.page", *script(PAGE)),
+        **store.code("pwfl.report.page", script(PAGE)),
     }
     found[record(PAGE)] = Job(page, reports={"files": lie(files), "made": lie(on_page)})
     return found
@@ -99,7 +99,7 @@ def of_scenario(planned: Plan, name: str, job: str) -> dict:
     package = registry.system(scenario.system).package
     kind = AUDIT if job == AUDIT else REPORT
     functions = checks.own_functions(scenario, kind)
-    modules = (f"{package}.{kind}", f"{package}.tables", *CODE[kind], *script(job), *own.modules(functions))
+    modules = (f"{package}.{kind}", f"{package}.tables", *CODE[kind], script(job), *own.modules(functions))
     description = {
         "system": scenario.system,
         "stage": kind,
@@ -129,7 +129,7 @@ def comparison(study: Study) -> dict:
         "parameters": {name: plain(scenario.part()) for name, scenario in scenarios.items()},
         "figures": [list(figure) for figure in comparison_figures(study)],
         "formats": formats(study),
-        **store.code("pwfl.report.build", *modules, *script(COMPARISON)),
+        **store.code("pwfl.report.build", *modules, script(COMPARISON)),
     }
 
 

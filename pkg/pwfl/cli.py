@@ -1,0 +1,146 @@
+"""The command `pwfl`. Each part imports what it runs when it runs, so that help and completion do not wait for it."""
+
+import sys
+from functools import partial
+
+import click
+
+from pwfl import entrance
+
+FILES = click.argument("files", nargs=-1, required=True, metavar="FILE...")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="pwfl")
+def pwfl() -> None:
+    """Simulate private wireless federated learning.
+
+    Completion: put eval "$(_PWFL_COMPLETE=bash_source pwfl)" into ~/.bashrc; zsh and fish: zsh_source, fish_source.
+    """
+
+
+@pwfl.command(context_settings={"allow_interspersed_args": False})
+@click.argument("file")
+@click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[SNAKEMAKE OPTION]...")
+def run(file: str, options: tuple[str, ...]) -> None:
+    """Run a study, in this folder.
+
+    FILE is its config; what comes out lies in ./results, ./store and ./logs.
+
+    All that follows the file is Snakemake's: targets and options, such as --dry-run, --cores 4 or --config.
+    """
+    from snakemake import cli
+
+    from pwfl.runtime.fingerprint import workflow
+    from pwfl.scenario.resolution import merge
+
+    given = cli.get_argument_parser().parse_args(options)
+    if given.configfile:
+        raise click.UsageError(f"--configfile: {file} is the study's file; for several: snakemake --configfile")
+    _checked([file], given.config or (), lambda files: merge(files, cli.parse_config(given.config)))
+    cli.main([*options, "--snakefile", str(workflow() / "Snakefile"), "--configfile", file])
+
+
+@pwfl.command()
+@FILES
+def check(files: tuple[str, ...]) -> None:
+    """Check a study without running it.
+
+    FILEs are its config; of several, later ones are merged over earlier ones.
+    """
+    study = _checked(files)
+    for warning in study.warnings:
+        click.echo(warning, err=True)
+    click.echo(f"{study.source}: study {study.name} of {', '.join(study.scenarios)}")
+
+
+def _checked(paths, arguments=(), merged=lambda files: files):
+    """The study of config files and the KEY=VALUE `arguments` of --config. Raises ScenarioError."""
+    from pwfl import scenario
+
+    files = scenario.read(paths, arguments)
+    study = scenario.load(merged(files), ", ".join(paths), files)
+    scenario.check_surroundings(study)
+    return study
+
+
+def _systems(context, parameter, incomplete: str) -> list[str]:
+    from pwfl.systems import registry
+
+    return [name for name in registry.systems() if name.startswith(incomplete)]
+
+
+@pwfl.command()
+@click.argument("names", nargs=-1, required=True, metavar="SYSTEM...", shell_complete=_systems)
+@click.option("--only", multiple=True, metavar="STEP", help="A step to take; may be repeated. Default: all.")
+def test(names: tuple[str, ...], only: tuple[str, ...]) -> None:
+    """Check what every system owes.
+
+    Of SYSTEMs by name; prints which stages each parameter computes anew.
+    """
+    from pwfl import testing
+
+    if unknown := set(only) - set(testing.STEPS):
+        raise click.UsageError(f"--only: there is no step {min(unknown)}; steps are {', '.join(testing.STEPS)}")
+    passed = [testing.report(name, only) for name in names]
+    sys.exit(int(not all(passed)))
+
+
+@pwfl.command()
+@FILES
+@click.option("--delete", is_flag=True, help="Delete what is listed.")
+def prune(files: tuple[str, ...], delete: bool) -> None:
+    """List, or delete, what no study uses of the store.
+
+    FILEs are the configs of the studies whose tables in ./store are kept.
+
+    What only values given by --config use counts as unused. What is younger than an hour, or locked by a run, stays.
+    """
+    from pwfl.workflow import prune
+
+    prune.prune(files, delete)
+
+
+@pwfl.command()
+@click.argument("folder", metavar="results/STUDY")
+@click.argument("name", required=False, metavar="[TABLE")
+@click.argument("columns", nargs=-1, metavar="[COLUMN]...]")
+@click.option("--csv", is_flag=True, help="Print it whole, as CSV.")
+def tables(folder: str, name: str | None, columns: tuple[str, ...], csv: bool) -> None:
+    """List a finished study's tables, or print one.
+
+    TABLE compares scenarios, SCENARIO/TABLE is of a scenario's report, SCENARIO/stages/TABLE is what a stage made. Of
+    many rows, and of many columns unless some are named, those in the middle are left out.
+    """
+    import polars as pl
+
+    from pwfl import api
+
+    study = api.results(folder)
+    found = dict(study.comparison)
+    for scenario, left in study.scenarios.items():
+        found |= {f"{scenario}/{table}": frame for table, frame in left.report.items()}
+        found |= {f"{scenario}/stages/{table}": frame for table, frame in left.stages.items()}
+    if name is None:
+        for table, frame in found.items():
+            click.echo(f"{frame.height:8} rows {frame.width:3} columns  {table}")
+        return
+    if name not in found:
+        raise click.UsageError(f"{folder} has no table {name}; `pwfl tables {folder}` lists those it has")
+    frame = found[name]
+    if unknown := [column for column in columns if column not in frame.columns]:
+        raise click.UsageError(f"{name} has no column {unknown[0]}; it has {', '.join(frame.columns)}")
+    asked = frame.select(columns or frame.columns)
+    with pl.Config(
+        tbl_rows=40,
+        tbl_cols=len(columns) or 8,
+        fmt_str_lengths=80,
+        tbl_hide_dataframe_shape=True,
+        tbl_hide_column_data_types=True,
+    ):
+        click.echo(asked.write_csv() if csv else asked, nl=not csv)
+
+
+def main() -> None:
+    """Run the command with the arguments of this process; errors are said without a traceback."""
+    entrance.command(partial(pwfl, prog_name="pwfl"))

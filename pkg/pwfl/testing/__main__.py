@@ -1,6 +1,0 @@
-"""`python -m pwfl.testing NAME`."""
-
-from pwfl.entrance import command
-from pwfl.testing import main
-
-command(main)

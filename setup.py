@@ -1,0 +1,23 @@
+"""What pyproject.toml cannot say: the wheel holds the workflow, which stands at the top of a checkout."""
+
+from pathlib import Path
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+
+WORKFLOW = ("Snakefile", "rules/*.smk", "scripts/*.py", "report/*.rst", "envs/environment.*", "profiles/default/*.yaml")
+
+
+class WithWorkflow(build_py):
+    """Build the package with the workflow's files in its folder `bundled` (`pwfl.runtime.fingerprint.workflow`)."""
+
+    def run(self):
+        """Build; an editable installation runs the checkout's files as they are."""
+        super().run()
+        for file in () if self.editable_mode else (file for pattern in WORKFLOW for file in Path().glob(pattern)):
+            target = Path(self.build_lib, "pwfl/bundled", file)
+            self.mkpath(str(target.parent))
+            self.copy_file(str(file), str(target))
+
+
+setup(cmdclass={"build_py": WithWorkflow})
