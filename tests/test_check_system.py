@@ -29,20 +29,25 @@ def test_a_system_does_what_every_system_owes(system):
     }
 
 
-@pytest.fixture(
-    scope="module", params=sorted(path.parent.name for path in (ROOT / "examples").glob("*/pyproject.toml"))
-)
+EXAMPLES = sorted(path.parent.name for path in (ROOT / "examples").glob("*/pyproject.toml"))
+
+
+@pytest.fixture(scope="module", params=[*EXAMPLES, pytest.param("just_begun", marks=pytest.mark.slow)])
 def outside(request, tmp_path_factory):
-    """A system outside of the package: its name, and the environment in which it is installed."""
+    """A system outside of the package: its name, the environment in which it is installed, and its study."""
     folder = tmp_path_factory.mktemp("outside")
-    source = shutil.copytree(ROOT / "examples" / request.param, folder / "source")  # pip builds in the folder
+    source = folder / request.param  # pip builds in the folder
+    if request.param in EXAMPLES:
+        shutil.copytree(ROOT / "examples" / request.param, source)
+    else:
+        python(*PWFL[1:], "new", request.param, cwd=folder, check=True)
     options = ("--quiet", "--no-deps", "--no-build-isolation", "--target", folder / "site")
     python("-m", "pip", "install", *options, source, check=True)
-    return request.param, environment(ROOT, folder / "site")
+    return request.param, environment(ROOT, folder / "site"), source / "study.yaml"
 
 
 def test_a_system_outside_of_the_package_does_so_too(outside):
-    name, env = outside
+    name, env, _ = outside
     checked = python(*PWFL[1:], "test", name, env=env)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert f"{name}: as every system should be" in checked.stdout
@@ -50,8 +55,8 @@ def test_a_system_outside_of_the_package_does_so_too(outside):
 
 @pytest.mark.slow
 def test_a_system_outside_of_the_package_runs_through_the_workflow(outside, tmp_path):
-    name, env = outside
-    options = ("--workflow-profile", "none", "--configfile", ROOT / "examples" / name / "study.yaml", "--cores", "2")
+    _, env, study = outside
+    options = ("--workflow-profile", "none", "--configfile", study, "--cores", "2")
     run = python("-m", "snakemake", "--snakefile", ROOT / "Snakefile", "--directory", tmp_path, *options, env=env)
     assert run.returncode == 0, run.stdout + run.stderr
     assert list((tmp_path / "results").glob("*/claims.csv"))

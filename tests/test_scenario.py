@@ -13,8 +13,8 @@ from conftest import ROOT
 from pipeline import part
 from pwfl import scenario
 from pwfl.runtime.fingerprint import imports
-from pwfl.scenario import docs, resolved
-from pwfl.scenario.fields import Section, parameter, stages_of
+from pwfl.scenario import common, docs, resolved
+from pwfl.scenario.fields import Section, parameter, stages_of, widened
 from pwfl.scenario.values import UndeclaredError, Values, plain, replaced
 from pwfl.stages import STAGES
 from pwfl.systems import registry
@@ -52,6 +52,16 @@ def test_what_parameters_repeat_of_modules_that_compute_is_the_same():
     assert (height[0].ge, height[1].le) == urban.USER_HEIGHT_M
     optimized = {f"noise/{scheme}" for scheme in ("optimal", *allocation.ALLOCATIONS)}
     assert stages_of(declared["privacy.min_noise"]) >= optimized
+
+
+def test_a_section_can_be_declared_for_more_stages_than_others_of_its_kind():
+    more = widened(common.DataSource, alpha="channel audit")
+    assert stages_of(more.model_fields["alpha"]) == {"train", "channel", "audit"}
+    assert stages_of(common.DataSource.model_fields["alpha"]) == {"train"}
+    assert list(more.model_fields) == list(common.DataSource.model_fields)
+    assert more(alpha=2.0).alpha == 2.0
+    with pytest.raises(ValueError, match="alpha"):
+        more(alpha=-1.0)
 
 
 @pytest.mark.parametrize("system", registry.BUILT_IN)

@@ -64,6 +64,21 @@ def _checked(paths, arguments=(), merged=lambda files: files):
     return study
 
 
+@pwfl.command()
+@click.argument("name")
+def new(name: str) -> None:
+    """Write a system of your own, which runs.
+
+    Into the folder NAME: a package with all that a system has, to be changed module by module, and a study.
+    """
+    from pwfl import new
+
+    folder = new.write(name)
+    click.echo(f"{folder} is written. To let pwfl know it, check it, and run its study:\n")
+    click.echo(f"  pip install --no-deps --no-build-isolation --editable {folder}\n  pwfl test {name}")
+    click.echo(f'  pwfl run {folder}/study.yaml\n\nHow to go on: the page "Your own system" of the documentation')
+
+
 def _systems(context, parameter, incomplete: str) -> list[str]:
     from pwfl.systems import registry
 

@@ -1,8 +1,15 @@
 """Columns of a report's tables, whatever they are of: the terms of a guarantee, the values of swept parameters."""
 
+from collections.abc import Sequence
+
 import polars as pl
 
 TERMS = ("delta", "unit", "neighbouring_relation", "sampling", "observer", "guarantee")
+
+
+def terms(outcome: pl.DataFrame, wanted: Sequence[str] = TERMS) -> pl.DataFrame:
+    """The terms of each scheme's guarantee, a row a scheme, from a table of its realizations."""
+    return outcome.group_by("scheme", maintain_order=True).agg(pl.col(wanted).first())
 
 
 def with_terms(frame: pl.DataFrame, each: pl.DataFrame) -> pl.DataFrame:
@@ -10,8 +17,7 @@ def with_terms(frame: pl.DataFrame, each: pl.DataFrame) -> pl.DataFrame:
     lacking = [term for term in TERMS if term not in frame.columns]
     if not lacking or "scheme" not in frame.columns or not any(name.startswith("epsilon") for name in frame.columns):
         return frame
-    terms = each.group_by("scheme", maintain_order=True).agg(pl.col(lacking).first())
-    return frame.join(terms, on="scheme", how="left", maintain_order="left")
+    return frame.join(terms(each, lacking), on="scheme", how="left", maintain_order="left")
 
 
 def literals(values: dict) -> list[pl.Expr]:

@@ -8,7 +8,7 @@ import polars as pl
 
 from pwfl.learning.partition import USER_ACCURACIES
 from pwfl.report import theme
-from pwfl.report.columns import TERMS
+from pwfl.report.columns import terms
 
 LABEL = 32  # letters of a label's lines
 CURVE_POINTS = 80  # of a scheme, at most
@@ -43,8 +43,10 @@ def summary(each: pl.DataFrame, averaged: list[str], *columns: pl.Expr) -> pl.Da
     """
     schemes = each.group_by("scheme", maintain_order=True)
     said = [pl.col("processor").drop_nulls().unique().sort().str.join(", ")] if "processor" in each.columns else []
-    rows = schemes.agg(pl.len().alias("realizations"), *columns, *said, pl.col(TERMS).first())
-    return rows.join(theme.means(each, ["scheme"], averaged), on="scheme", how="left", maintain_order="left")
+    rows = schemes.agg(pl.len().alias("realizations"), *columns, *said)
+    for more in (terms(each), theme.means(each, ["scheme"], averaged)):
+        rows = rows.join(more, on="scheme", how="left", maintain_order="left")
+    return rows
 
 
 def trainings(*status: str) -> list[pl.Expr]:

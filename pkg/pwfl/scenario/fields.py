@@ -1,9 +1,10 @@
 """Building blocks of a scenario's model: strict sections, and parameters that know who reads them."""
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from typing import Annotated, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema, WrapValidator
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema, WrapValidator, create_model
 from pydantic.fields import FieldInfo
 
 from pwfl.runtime import own
@@ -51,6 +52,17 @@ def or_own(choices):
     """The type of a parameter that is one of a `Literal`'s choices, or names a function (`pwfl.runtime.own`)."""
     schema = {"anyOf": [{"enum": list(get_args(choices))}, {"type": "string", "pattern": f"^{own.PATTERN}$"}]}
     return Annotated[choices, OWN, PlainSerializer(str), WithJsonSchema(schema)]
+
+
+def widened(section: type[Section], **stages: str) -> type[Section]:
+    """The section with parameters that more stages read: `widened(common.DataSource, partition="channel audit")`."""
+    fields = {}
+    for key, more in stages.items():
+        fields[key] = field = copy(section.model_fields[key])
+        extra = field.json_schema_extra
+        field.json_schema_extra = extra | {"stages": [*extra["stages"], *more.split()]}
+    annotated = {key: (field.annotation, field) for key, field in fields.items()}
+    return create_model(section.__name__, __base__=section, __doc__=section.__doc__, **annotated)
 
 
 def stages_of(field: FieldInfo) -> set[str]:

@@ -8,6 +8,7 @@ from pwfl.scenario.common import Scenario
 from pwfl.stages import REALIZATIONS as COUNTS
 from pwfl.stages import STAGES
 from pwfl.systems import registry
+from pwfl.tables import contract
 from pwfl.work.stage import Tables, Task
 from pwfl.workflow import execution, plan
 
@@ -75,7 +76,8 @@ def differing(expected: Tables, made: Tables) -> list[str]:
 
 def outcome(model: Scenario, made: Tables) -> pl.DataFrame:
     """What the account states of tables that no scenario need lead to."""
-    return execution.execute(Task("account", model.of_stage("account")), made)["outcome"]
+    stated = execution.execute(Task("account", model.of_stage("account")), made)["outcome"]
+    return contract.ordered(stated, contract.schema(model.system, "outcome"), "outcome")
 
 
 def quiet(model: Scenario, made: Tables, columns: Collection[str]) -> Tables:

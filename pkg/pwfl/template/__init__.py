@@ -1,0 +1,1 @@
+"""The system `template`: devices send noisy gradients, all of them or those of strongest channel."""

@@ -1,0 +1,18 @@
+"""Stage channel: devices with equal numbers of records, and Rayleigh fading."""
+
+import numpy as np
+import polars as pl
+
+from pwfl import streams
+from pwfl.tables.arrays import to_table
+
+
+def run(scenario, realizations: range) -> dict[str, pl.DataFrame]:
+    """`users` and `links` of some consecutive realizations; gains are exponential with mean 1."""
+    rounds, devices = scenario.training.rounds, scenario.network.devices
+    gain = -np.log(streams.uniforms(scenario.seed, "fading", realizations, (rounds, devices)))
+    keys = {"realization": realizations, "round": range(1, rounds + 1), "user": range(devices)}
+    return {
+        "users": to_table({"realization": realizations, "user": range(devices)}, samples=scenario.data.samples),
+        "links": to_table(keys, gain=gain),
+    }

@@ -1,0 +1,30 @@
+"""Stage report: tables and figures of a scenario."""
+
+import altair as alt
+import polars as pl
+
+from pwfl.report import results, theme
+
+DIFFERS = "no bandwidth and no power: no seconds, no energy"
+
+
+def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """The tables of a scenario's report."""
+    each = results.realizations(tables)
+    return {
+        "summary": results.summary(each, ["accuracy", "loss", "rho", "epsilon_exact", "channel_uses"]),
+        "realizations": each,
+        "history": tables["history"],
+        "leakage": tables["leakage"],
+        "statuses": results.statuses(tables),
+    }
+
+
+def leakage(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
+    """Distribution of the epsilons of all devices' records."""
+    axis = "Epsilon of a record after all rounds"
+    return theme.cdf(tables["leakage"], "epsilon", scenario, "What the server learns of a record", axis, "devices")
+
+
+FIGURES = {"accuracy": results.accuracy, "loss": results.loss, "leakage": leakage}
+COMPARISON_FIGURES = {}
