@@ -84,7 +84,9 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("project")
     for name in ("Snakefile", "config", "envs", "pkg", "profiles", "report", "rules", "scripts"):
         (path / name).symlink_to(ROOT / name)
-    (path / "study.yaml").write_text(yaml.safe_dump(STUDY))
+    (path / PLACEHOLDERS["NAME"]).mkdir()
+    for study in (path, path / PLACEHOLDERS["NAME"]):
+        (study / "study.yaml").write_text(yaml.safe_dump(STUDY))
     return path
 
 
@@ -127,7 +129,12 @@ def test_pwfl_runs_it(words, folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     (folder / "store").mkdir(exist_ok=True)
     did = []
-    for slow in ("snakemake.cli.main", "pwfl.testing.report", "pwfl.api.results"):  # which have tests of their own
+    for slow in (
+        "snakemake.cli.main",
+        "pwfl.new.write",
+        "pwfl.testing.report",
+        "pwfl.api.results",
+    ):  # which have tests of their own
         monkeypatch.setattr(
             slow, lambda *given, slow=slow: did.append(slow) or StudyTables({}, {"claims": pl.DataFrame()})
         )
