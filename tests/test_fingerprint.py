@@ -32,7 +32,7 @@ def package(tmp_path, monkeypatch):
         forget()
 
     def forget():
-        for name in ("fingerprint", "packages", "imports", "_read", "_path"):
+        for name in ("fingerprint", "packages", "imports", "_read", "place"):
             getattr(fingerprint, name).cache_clear()
 
     forget()

@@ -5,6 +5,7 @@ import polars as pl
 from pwfl.learning import features, mlp
 from pwfl.privacy.gaussian import exact_epsilon, zcdp
 from pwfl.tables.arrays import beside
+from pwfl.tables.contract import NO_PRIVACY
 
 KEYS = ("realization", "user")
 TERMS = {
@@ -14,8 +15,8 @@ TERMS = {
     "neighbouring_relation": "one record replaced",
     "sampling": "none: every record of a device whenever it sends",
     "observer": "the server: every device's upload of every round",
-    "guarantee": "none needed: devices clip and add their noise",
 }
+GUARANTEE = "devices clip and add their noise: no assumption"
 
 
 def run(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
@@ -39,6 +40,7 @@ def run(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
         local_steps=1.0,
         air_seconds=pl.lit(None, float),  # no bandwidth
         transmit_energy_j=pl.lit(None, float),  # no power
+        guarantee=pl.when(pl.col("epsilon").is_infinite()).then(pl.lit(NO_PRIVACY)).otherwise(pl.lit(GUARANTEE)),
         **{name: pl.lit(text) for name, text in TERMS.items()},
     )
     uses = sent.group_by("realization").agg(channel_uses=pl.col("uploads").sum().cast(float) * coordinates)
