@@ -61,7 +61,7 @@ def trainer(
 
     def train(realization: int) -> pl.DataFrame:
         samples = users[realization,].sort("user")["samples"].to_numpy()
-        owned = partition.deal_out(scenario.data, data.y_train, samples, scenario.seed, realization)
+        owned = partition.deal_out(scenario.data, data.y_train, samples, scenario.seed, realization, data.users)
         mine, sent = np.concatenate(owned), received(realization)
         weights = mlp.glorot_uniform(widths, streams.generator(scenario.seed, "weights", realization))
         # Noise that is none draws nothing.
