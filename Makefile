@@ -25,6 +25,7 @@ lint: $(VENV)/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/snakefmt --check Snakefile rules
+	$(BIN)/ty check
 	$(BIN)/snakemake --lint
 
 # Speed against baselines of the same run, and cost as work grows; half an hour on a quiet machine.

@@ -1,10 +1,13 @@
 """`simulate` and `results`: what they take, what they say, what they do not load."""
 
+import copy
+import tomllib
+
 import polars as pl
 import pytest
 
 import pwfl
-from conftest import TINY, python
+from conftest import ROOT, TINY, python
 from pwfl.scenario import ScenarioError
 from pwfl.workflow import execution
 
@@ -21,6 +24,28 @@ def test_a_scenario_is_a_study_of_its_own():
     assert set(one.stages["users"]["realization"]) == {0, 1}
     assert set(one.stages["history"]["realization"]) == {0}
     assert one.stages["outcome"].columns[0] == "scheme"
+
+
+def test_what_is_found_is_shown_in_few_words_and_its_tables_are_completed():
+    found = pwfl.simulate({"study": "mine", "scenarios": {"one": AGING}})
+    one = found.scenarios["one"]
+    assert "study mine; scenarios: one (age_aware)" in repr(found)
+    assert f"outcome ({len(one.stages['outcome'])})" in repr(one)
+    assert len(repr(found)) + len(repr(found.scenarios)) < 1000
+    assert f"<td>claims</td><td>{len(found.claims)}</td>" in found._repr_html_()
+    assert {"claims", "scenarios"} <= set(dir(found))
+    assert {"users", "summary", "report"} <= set(dir(one))
+    assert one.users is one.stages["users"]
+    assert one.history is one.report["history"]
+    assert copy.deepcopy(one).summary.equals(one.summary)
+    with pytest.raises(AttributeError, match="has no table 'sumary'"):
+        _ = one.sumary
+
+
+def test_the_version_is_that_of_the_checkout():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert pwfl.__version__ == project["version"]
+    assert set(pwfl.__all__) <= set(dir(pwfl))
 
 
 def test_what_scenarios_share_is_computed_once(monkeypatch):

@@ -1,7 +1,9 @@
 """Without Snakemake: a study in this process, and the tables that a workflow left."""
 
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
+from typing import ClassVar
 
 import polars as pl
 import yaml
@@ -20,26 +22,79 @@ from pwfl.systems import registry
 from pwfl.workflow import execution, plan, reports
 
 Known = dict[tuple, dict]  # address, and numbers of realizations -> what was made there, by name
+SHOWN = 10  # scenarios that a study's text names
 
 
-@dataclass(frozen=True)
-class ScenarioTables:
+class _Tables:
+    """Tables by name: a short text in place of their rows, and `found.claims` for the table `claims`."""
+
+    _parts: ClassVar[tuple[str, ...]]  # the fields that hold tables; of a name that several have, the last one's counts
+
+    def _title(self) -> str:
+        raise NotImplementedError
+
+    def _found(self) -> dict[str, dict[str, pl.DataFrame]]:
+        return {part: vars(self).get(part, {}) for part in self._parts}  # none yet, where a copy is being made
+
+    def __getattr__(self, name: str) -> pl.DataFrame:
+        for part in reversed(self._found().values()):
+            if name in part:
+                return part[name]
+        raise AttributeError(f"{type(self).__name__} has no table {name!r}")
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *(name for part in self._found().values() for name in part)]
+
+    def __repr__(self) -> str:
+        lines = [self._title()]
+        for part, found in self._found().items():
+            lines.append(f"  {part}: " + ", ".join(f"{name} ({frame.height:,})" for name, frame in found.items()))
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            f"<tr><td>{part}</td><td>{name}</td><td>{frame.height:,}</td><td>{frame.width:,}</td></tr>"
+            for part, found in self._found().items()
+            for name, frame in found.items()
+        ]
+        heads = "".join(f"<th>{head}</th>" for head in ("", "table", "rows", "columns"))
+        return f"<p>{escape(self._title())}</p><table><tr>{heads}</tr>{''.join(rows)}</table>"
+
+
+@dataclass(frozen=True, repr=False)
+class ScenarioTables(_Tables):
     """A scenario's tables by name: those of the stages (`users` ... `outcome`), and those of its report.
 
     Tables that differ from scheme to scheme have the scheme's name in their first column. A report of a point of a
-    sweep has no `audit`, unless a workflow was asked for it.
+    sweep has no `audit`, unless a workflow was asked for it. `found.summary` is short for `found.report["summary"]`; a
+    name that a stage's table has, too, means the report's.
     """
 
     stages: dict[str, pl.DataFrame]
     report: dict[str, pl.DataFrame]
+    system: str
+    _parts = ("stages", "report")
+
+    def _title(self) -> str:
+        return f"a scenario of the system {self.system}; tables with their numbers of rows:"
 
 
-@dataclass(frozen=True)
-class StudyTables:
-    """The tables of a study's scenarios, by the scenarios' names, and those that compare them (`claims` ...)."""
+@dataclass(frozen=True, repr=False)
+class StudyTables(_Tables):
+    """The tables of a study's scenarios, by the scenarios' names, and those that compare them (`claims` ...).
+
+    `found.claims` is short for `found.comparison["claims"]`.
+    """
 
     scenarios: dict[str, ScenarioTables]
     comparison: dict[str, pl.DataFrame]
+    name: str
+    _parts = ("comparison",)
+
+    def _title(self) -> str:
+        names = [f"{name} ({one.system})" for name, one in self.scenarios.items()]
+        more = [f"and {len(names) - SHOWN} more"] if len(names) > SHOWN else []
+        return f"study {self.name}; scenarios: {', '.join([*names[:SHOWN], *more])}; tables with their numbers of rows:"
 
 
 def simulate(config: str | Path | dict) -> StudyTables:
@@ -78,7 +133,7 @@ def simulate(config: str | Path | dict) -> StudyTables:
             name: {"scenario": study.scenarios[name].part(), "point": study.place(name), **found.report}
             for name, found in scenarios.items()
         }
-        return StudyTables(scenarios, build.compare(compared))
+        return StudyTables(scenarios, build.compare(compared), study.name)
 
 
 def results(folder: str | Path) -> StudyTables:
@@ -94,7 +149,7 @@ def results(folder: str | Path) -> StudyTables:
         raise FileNotFoundError(f"{folder}: holds no finished scenario (results/STUDY, of a workflow that ran)")
     found = {path.name: _read_scenario(path, folder.parent.parent) for path in finished}
     compared = {name: tables.read_report(path) for name in COMPARISON if (path := folder / f"{name}.parquet").exists()}
-    return StudyTables(found, compared)
+    return StudyTables(found, compared, folder.resolve().name)
 
 
 def _study(config: str | Path | dict) -> Study:
@@ -139,7 +194,7 @@ def _scenario_tables(study: Study, name: str, known: Known) -> ScenarioTables:
     report = build.summarize(scenario.of_stage(REPORT), stages)
     if name not in study.points:
         report[AUDIT] = execution.audit(scenario.of_stage(AUDIT), stages)
-    return ScenarioTables(stages, placed(report, study.place(name)))
+    return ScenarioTables(stages, placed(report, study.place(name)), scenario.system)
 
 
 def _of_stage(scenario, description: dict, found: dict) -> dict:
@@ -178,4 +233,5 @@ def _read_scenario(folder: Path, root: Path) -> ScenarioTables:
     }
     stages = tables.read_schemes(paths, {"system": scenario.system, "upstream": upstream}, scenario)
     wanted = [*registry.system(scenario.system).catalog.tables, *(COMMON_TABLES if audited else ())]
-    return ScenarioTables(stages, {name: tables.read_report(folder / f"{name}.parquet") for name in wanted})
+    report = {name: tables.read_report(folder / f"{name}.parquet") for name in wanted}
+    return ScenarioTables(stages, report, scenario.system)

@@ -111,8 +111,8 @@ def at_least(subject: Subject, epsilon: float) -> Verdict:
 
     Other records may lose more: an epsilon is seen only where it is stated below the canaries'.
     """
-    high, seen = (1 + ROUNDING) * subject.epsilon, max(0.0, 1 - epsilon / subject.epsilon)
-    return _within(subject, LEAST, 1, subject.epsilon, epsilon, 0.0, high, seen + ROUNDING)
+    high, seen = (1 + ROUNDING) * subject.epsilon, max(0.0, 1 - epsilon / subject.epsilon)  # ty: ignore  # not None: see `untested`
+    return _within(subject, LEAST, 1, subject.epsilon, epsilon, 0.0, high, seen + ROUNDING)  # ty: ignore
 
 
 def noise(subject: Subject, draws: np.ndarray, std: np.ndarray | float) -> Iterator[Verdict]:

@@ -106,7 +106,7 @@ def textbook_epsilon(mu: np.ndarray, delta: float) -> np.ndarray:
     return np.asarray(mu) * np.sqrt(2 * np.log(1.25 / delta))
 
 
-def exact_multiplier(epsilon: np.ndarray, delta: float) -> np.ndarray:
+def exact_multiplier(epsilon: np.ndarray | float, delta: float) -> np.ndarray:
     """The least noise multiplier, sigma over sensitivity, of a Gaussian mechanism that is (epsilon, delta)-DP.
 
     The inverse of `exact_epsilon` (Balle and Wang, 2018, Algorithm 1), rounded up by at most 1e-13.

@@ -105,7 +105,7 @@ def measure(claims: Iterable[Claim], scenarios: dict[str, object], series: dict,
     """
     rows = []
     for claim in claims:
-        if (measured := claim.measured(series)) is not None:
+        if (measured := claim.measured(series)) is not None:  # ty: ignore[not-callable]
             rows.append(row(claim._replace(source=claim.source.format(**fields)), scenarios, measured))
     return rows
 
@@ -215,7 +215,8 @@ def worst(function: Callable, values: np.ndarray, *, largest: bool = True) -> Me
     tail = (1 - CONFIDENCE) / 2
     high = (centre + stdtrit(count - 1, 1 - tail) * error).max()
     low = (centre - stdtrit(count - 1, 1 - tail / len(centre)) * error).max()
-    return Measure(value, *sorted([float(sign * low), float(sign * high)]), STUDENT, count)
+    low, high = sorted([float(sign * low), float(sign * high)])
+    return Measure(value, low, high, STUDENT, count)
 
 
 def maximum(values: np.ndarray, enough: int, bound: float | None = None) -> Measure:

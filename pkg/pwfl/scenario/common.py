@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import numpy as np
 from pydantic import Field, create_model, model_validator
@@ -249,6 +249,8 @@ class Scenario(Section):
     )
     shards: Shards = Shards()
     audit: Audit = Audit()
+    if TYPE_CHECKING:
+        schemes: Sequence
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs):

@@ -52,7 +52,7 @@ class System:
     @property
     def folder(self) -> Path:
         """The package's folder, which holds its captions."""
-        return Path(self.part("catalog").__file__).parent
+        return Path(str(self.part("catalog").__file__)).parent
 
     @property
     def model(self):

@@ -36,7 +36,7 @@ def checked(frame: pl.DataFrame, kind: type[dy.Schema], place: str) -> pl.DataFr
             raise TableError(f"{place}: column {name!r} holds {frame.schema[name]}, must hold {column.dtype}")
     try:
         frame = kind.validate(frame.select(kind.column_names()))
-    except dy.exc.ValidationError as error:
+    except dy.exc.ValidationError as error:  # ty: ignore[possibly-missing-submodule]
         raise TableError(f"{place}: {error}") from None
     if not _in_order(frame, order := _order(kind)):
         raise TableError(f"{place}: rows are not in the order of {', '.join(order)}")

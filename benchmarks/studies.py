@@ -1,0 +1,62 @@
+"""`python benchmarks/studies.py FOLDER...` puts what finished studies took into the table of docs/studies.md.
+
+Each folder is one where studies of `config/` ran, on a machine as slow as the page says; what they took stands in their
+jobs' benchmark files. Rows of other studies stay.
+"""
+
+import csv
+import re
+import sys
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs/studies.md"
+
+
+def jobs(folder: Path, study: str) -> set[Path]:
+    """The benchmark files of a study's jobs: those of its addresses, and of its report."""
+    stages = {
+        Path("logs", row["stage"], row["address"])
+        for path in folder.glob(f"results/{study}/*/addresses.csv")
+        for row in csv.DictReader(path.open(encoding="utf-8"))
+    }
+    return {path for place in (*stages, Path("logs/report", study)) for path in (folder / place).rglob("*.tsv")}
+
+
+def cells(folder: Path, study: str) -> list[str]:
+    """Time on a core, memory of the largest job, and disk, as the table has them."""
+    taken = [row for path in jobs(folder, study) for row in csv.DictReader(path.open(encoding="utf-8"), delimiter="\t")]
+    minutes = sum(float(row["s"]) for row in taken) / 60
+    largest = max(float(row["max_rss"]) for row in taken) / 1000
+    kept = {
+        folder / row["folder"]
+        for path in folder.glob(f"results/{study}/*/addresses.csv")
+        for row in csv.DictReader(path.open())
+    }
+    files = {path for place in (folder / "results" / study, *kept) for path in place.rglob("*") if path.is_file()}
+    megabytes = sum(path.stat().st_size for path in files) / 1e6
+    time = f"{minutes / 60:.2g} h" if minutes >= 120 else f"{minutes:.2g} min"
+    return [time, f"{largest:.1f} GB", f"{megabytes / 1000:.1f} GB" if megabytes >= 1000 else f"{megabytes:.2g} MB"]
+
+
+def main(folders: list[str]) -> None:
+    """Rewrite the rows of all studies of `config/` that the folders hold finished."""
+    text = PAGE.read_text(encoding="utf-8")
+    for config in sorted((ROOT / "config").glob("*.yaml")):
+        study = yaml.safe_load(config.read_text(encoding="utf-8"))["study"]
+        for folder in map(Path, folders):
+            if not (folder / "results" / study / "index.html").is_file():
+                continue
+            found = " | ".join(cells(folder, study))
+            row = rf"^(\| `{re.escape(config.name)}`[^|]*\|[^|]*\|)[^\n]*$"
+            text, count = re.subn(row, rf"\1 {found} |", text, flags=re.MULTILINE)
+            if count != 1:
+                sys.exit(f"{PAGE.name} has {count} rows of {config.name}, must have one")
+            print(config.name, found)
+    PAGE.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
