@@ -114,6 +114,7 @@ rule comparison:
         ),
         csv=expand(f"{RESULTS}/{{table}}.csv", table=catalog.COMPARISON),
         parquet=expand(f"{RESULTS}/{{table}}.parquet", table=catalog.COMPARISON),
+        paper=expand(f"{RESULTS}/{{file}}", file=reports.for_paper(study)),
         made=f"{RESULTS}/{reports.record(reports.COMPARISON)}",
     log:
         f"logs/report/{study.name}/comparison.log",

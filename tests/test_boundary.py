@@ -206,7 +206,9 @@ def test_no_scenario_has_the_name_of_a_file_of_its_study():
     for system in registry.systems():
         figures += [(system, figure) for figure in catalog.compared(registry.system(system).catalog, True)]
     names = [f"{system}_{figure}.{kind}" for system, figure in figures for kind in ("json", "png", "svg", "pdf")]
-    names += [f"{table}.{kind}" for table in catalog.COMPARISON for kind in ("csv", "parquet")]
+    names += [f"{table}.{kind}" for table in catalog.COMPARISON for kind in ("csv", "parquet", "tex")] + [
+        "references.bib"
+    ]
     names += ["index.html", "Index.HTML", "comparison.log", "comparison.tsv", "page.log", "page.tsv"]
     for name in names:
         with pytest.raises(scenario.ScenarioError, match=f"scenarios: '{name}' ends as files of the study do"):

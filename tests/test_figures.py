@@ -176,8 +176,23 @@ def test_printed_figures_are_a_column_wide_in_8_points_and_without_title(charts,
         assert {float(size) for size in re.findall(r'font-size="([\d.]+)px"', svg)} <= {8.0, 6.0}, name  # 6: raised
         assert ">tiny<" not in svg, name
         assert not re.search(r">[^<]*(epsilon|rho\b|\de-\d)[^<]*<", svg), name
-        wide = re.search(rb"MediaBox ?\[ ?0 0 ([\d.]+)", printed.pdf(chart))[1]
-        assert float(wide) == pytest.approx(252, abs=1), name
+        assert page(printed.pdf(chart))[0] == pytest.approx(252, abs=1), name
+
+
+def page(pdf: bytes) -> tuple[float, float]:
+    """Width and height of a PDF, in points; its only font is the one with the widths of Times."""
+    assert set(re.findall(rb"/BaseFont /[A-Z]{6}\+([\w-]+)", pdf)) == {b"Tinos"}
+    return tuple(map(float, re.search(rb"MediaBox ?\[ ?0 0 ([\d.]+) ([\d.]+)", pdf).groups()))
+
+
+def test_printed_figures_as_wide_as_a_page_are_not_much_taller_but_for_maps(charts):
+    columns, pages = (
+        {name: page(printed.pdf(charts[f"multicell.{name}"], width)) for name in ("accuracy", "topology")}
+        for width in (printed.COLUMN, printed.PAGE)
+    )
+    assert [wide for wide, _ in pages.values()] == pytest.approx([7.16 * 72] * 2, abs=1)
+    assert pages["accuracy"][1] < 1.5 * columns["accuracy"][1]
+    assert pages["topology"][1] > 1.4 * columns["topology"][1]
 
 
 def test_words_become_letters_and_powers():

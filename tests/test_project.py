@@ -205,7 +205,7 @@ def image(tmp_path_factory):
 def test_the_image_has_the_package_with_its_metadata(image):
     site = image / "site-packages"
     (found,) = (f for f in distributions(path=[str(site)]) if f.name == "pwfl")
-    assert (found.version, found.metadata["License-Expression"]) == (PROJECT["version"], "MIT")
+    assert (found.version, found.metadata["License-Expression"]) == (PROJECT["version"], "MIT AND OFL-1.1")
     assert found.metadata["Author"] == "the pwfl authors"
     assert any(file.name == "LICENSE" for file in found.files)
     modules = {path.relative_to(ROOT / "pkg") for path in (ROOT / "pkg").rglob("*") if path.suffix in (".py", ".rst")}

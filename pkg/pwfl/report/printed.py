@@ -1,4 +1,4 @@
-"""Figures for print: a column wide, text of 8 pt, no title, symbols for words, told apart in grey, too.
+"""Figures for print, as wide as a column or a page of IEEE's: serifs of 8 pt, no title, symbols, told apart in grey.
 
 The theme `pwfl_print`, made of CONFIG, sets what themes can. What charts set themselves, and what depends on their
 legends and labels, is rewritten in their Vega-Lite specifications. Pixels are points of the page.
@@ -9,12 +9,16 @@ import textwrap
 from collections.abc import Iterator
 from copy import deepcopy
 from numbers import Number
+from pathlib import Path
 
 import altair as alt
 import vl_convert
 
-WIDTH, FONT = 252, 8  # points: 3.5 in
-LETTER = 4.2  # width of a letter in points, on average
+COLUMN, PAGE, FONT = 252, 515.5, 8  # points; widths of 3.5 in and 7.16 in
+FACE = "Tinos, Times New Roman, Times, serif"  # Tinos, in the folder fonts, has the widths of Times New Roman
+LETTER = 3.9  # width of a letter in points, on average
+TALLEST = 0.6  # of the height of a view, but for maps, however much wider it becomes
+PANEL = 126  # the least room for one of several views side by side
 BESIDE = 36  # room beside a view for its y axis, in points
 LINE = 26  # letters of a panel's title
 BESIDE_LABELS = "labels_beside"  # a layer of labels that print has no room for: it gets numbers, and a key below
@@ -42,12 +46,12 @@ TEXT = {"fontSize": FONT, "labelFontSize": FONT, "titleFontSize": FONT, "subtitl
 BELOW = {"bottom": {"direction": "vertical", "margin": 4, "bounds": "full"}}  # legends
 CONFIG = {
     "axis": TEXT
-    | {"titlePadding": 4, "labelPadding": 2, "tickSize": 3, "labelFlush": False, "labelLimit": WIDTH}
+    | {"titlePadding": 4, "labelPadding": 2, "tickSize": 3, "labelFlush": False, "labelLimit": COLUMN}
     | {"gridWidth": 0.5, "domainWidth": 0.6, "tickWidth": 0.6},
     "legend": TEXT
-    | {"orient": "bottom", "symbolStrokeWidth": 1.3, "symbolSize": 50, "labelLimit": WIDTH, "titlePadding": 2}
-    | {"rowPadding": 1, "offset": 4, "columnPadding": 6, "layout": BELOW},
-    "header": TEXT,
+    | {"orient": "bottom", "symbolStrokeWidth": 1.3, "symbolSize": 50, "labelLimit": COLUMN, "titlePadding": 2}
+    | {"rowPadding": 1, "offset": 4, "columnPadding": 6, "layout": BELOW, "titleFontWeight": "normal"},
+    "header": TEXT | {"titleFontWeight": "normal"},
     "title": TEXT | {"offset": 3, "fontWeight": "normal"},
     "text": {"fontSize": FONT},
     "line": {"strokeWidth": 1.3},
@@ -56,8 +60,11 @@ CONFIG = {
 }
 
 
-def specification(chart: alt.TopLevelMixin) -> dict:
-    """The specification of a figure for print."""
+vl_convert.register_font_directory(str(Path(__file__).parent / "fonts"))
+
+
+def specification(chart: alt.TopLevelMixin, width: float = COLUMN) -> dict:
+    """The specification of a figure for print, so many points wide."""
     with alt.theme.enable("pwfl_print"):
         spec = _reworded(chart.to_dict())
     if any(view["encoding"].get("y", {}).get("type") == "nominal" for view in _views(spec)):  # whose labels are long
@@ -66,20 +73,20 @@ def specification(chart: alt.TopLevelMixin) -> dict:
         spec.pop(gone, None)
     spec = _keyed(spec)
     for node in _nodes(spec):
-        _arrange(node)
-        _shrink(node)
+        _arrange(node, int(width // PANEL))
+        _shrink(node, width)
     _tell_apart(spec)
-    return _fitted(spec)
+    return _fitted(spec, width)
 
 
-def pdf(chart: alt.TopLevelMixin) -> bytes:
-    """A figure as a PDF of one page, a column wide."""
-    return vl_convert.svg_to_pdf(svg(chart))
+def pdf(chart: alt.TopLevelMixin, width: float = COLUMN) -> bytes:
+    """A figure as a PDF of one page, so many points wide."""
+    return vl_convert.svg_to_pdf(svg(chart, width))
 
 
-def svg(chart: alt.TopLevelMixin) -> str:
+def svg(chart: alt.TopLevelMixin, width: float = COLUMN) -> str:
     """A figure as the SVG that is printed."""
-    drawn = vl_convert.vegalite_to_svg(specification(chart))
+    drawn = vl_convert.vegalite_to_svg(specification(chart, width))
     return re.sub(r"(?<=>)[^<>]+(?=</text>|</tspan>)", lambda text: POWER.sub(_power, text[0]), drawn)
 
 
@@ -123,7 +130,7 @@ def _keyed(spec: dict) -> dict:
     texts = {
         "data": {"values": key},
         "mark": {"type": "text", "align": "left", "fontSize": FONT},
-        "encoding": {"x": {"value": 0}, "y": y, "text": {"field": "text", "type": "nominal"}},
+        "encoding": {"x": {"value": -BESIDE}, "y": y, "text": {"field": "text", "type": "nominal"}},
         "height": {"step": 16},
         "width": 1,
     }
@@ -145,24 +152,24 @@ def _views(spec: dict) -> list[dict]:
     return [node for node in _nodes(spec) if "mark" in node and "encoding" in node]
 
 
-def _arrange(node: dict) -> None:
-    """At most two panels side by side, titles of several lines."""
+def _arrange(node: dict, most: int) -> None:
+    """At most so many panels side by side, titles of several lines."""
     for child in node.get("layer", []):
         child.pop("title", None)
     if isinstance(node.get("title"), dict) and isinstance(node["title"].get("text"), str):
         node["title"]["text"] = textwrap.wrap(node["title"]["text"], 2 * LINE)
     if "hconcat" in node:
-        node |= {"concat": node.pop("hconcat"), "columns": 2, "spacing": 8}
+        node |= {"concat": node.pop("hconcat"), "columns": most, "spacing": 8}
     if "facet" in node:
         if set(node["facet"]) == {"column"}:
             node["facet"] = node["facet"]["column"]
         if "field" in node["facet"]:
-            node |= {"columns": 2, "spacing": 8}
+            node |= {"columns": most, "spacing": 8}
             lines = f"split(trim(replace(datum.label, regexp('(.{{1,{LINE}}})( |$)', 'g'), '$1\\n')), '\\n')"
             node["facet"]["header"] = (node["facet"].get("header") or {}) | {"labelExpr": lines}
 
 
-def _shrink(node: dict) -> None:
+def _shrink(node: dict, width: float) -> None:
     """Smaller marks and text than the chart itself sets, legends in columns."""
     mark = node.get("mark", {})
     for parts in (mark, mark.get("point")):
@@ -171,7 +178,7 @@ def _shrink(node: dict) -> None:
             parts.update(small | ({"fontSize": FONT} if "fontSize" in parts else {}))
     for channel, encoding in node.get("encoding", {}).items():
         for each in encoding if isinstance(encoding, list) else [encoding]:
-            _shrink_channel(channel, each)
+            _shrink_channel(channel, each, width)
     facets = node.get("facet", {})
     headers = [facet["header"] for facet in (facets, *facets.values()) if isinstance(facet, dict) and "header" in facet]
     for texts in (node.get("title"), *headers):
@@ -179,7 +186,7 @@ def _shrink(node: dict) -> None:
             texts |= {size: FONT for size in texts if size in TEXT}
 
 
-def _shrink_channel(channel: str, encoding: dict) -> None:
+def _shrink_channel(channel: str, encoding: dict, width: float) -> None:
     if "field" not in encoding:
         return
     scale, axis = encoding.get("scale") or {}, encoding.get("axis") or {}
@@ -199,7 +206,7 @@ def _shrink_channel(channel: str, encoding: dict) -> None:
         scale["range"] = [size * SHRUNK[channel] for size in scale["range"]]
     if isinstance(encoding.get("legend", {}), dict) and channel in ("color", "size", "shape", "strokeDash", "opacity"):
         longest = max((len(str(name)) for name in scale.get("domain", ["a scheme of usual length"])), default=1)
-        columns = int(max(1, (WIDTH - BESIDE) // (LETTER * longest + 24)))
+        columns = int(max(1, (width - BESIDE) // (LETTER * longest + 24)))
         size = DASHED if channel == "strokeDash" else CONFIG["legend"]["symbolSize"]
         encoding["legend"] = encoding.get("legend", {}) | {"columns": columns, "symbolSize": size}
 
@@ -236,32 +243,38 @@ def _copied(colour: dict, looks: list) -> dict:
     return copied | {"scale": {"domain": domain, "range": [looks[k % len(looks)] for k in range(len(domain))]}}
 
 
-def _fitted(spec: dict) -> dict:
+def _is_map(view: dict) -> bool:
+    """Whether both axes of a view have one scale."""
+    domains = [(view["encoding"].get(axis, {}).get("scale") or {}).get("domain") for axis in "xy"]
+    return domains[0] is not None and domains[0] == domains[1]
+
+
+def _fitted(spec: dict, width: float) -> dict:
     """The specification with views as wide as the page leaves room for."""
     views = [view for view in _nodes(spec) if isinstance(view.get("width"), Number)]
-    sizes = [(view, view["width"], view.get("height")) for view in views]
+    sizes = [(view, view["width"], view.get("height"), any(map(_is_map, _views(view)))) for view in views]
     for height in (view["height"] for view in _nodes(spec) if isinstance(view.get("height"), dict)):
         height["step"] *= 0.62
     wide: list[tuple[float, float]] = []  # factor and width of what was rendered
     spec["padding"] = 1
 
     def rendered(factor: float) -> float:
-        for view, width, height in sizes:
-            view["width"] = round(width * factor, 1)
+        for view, across, height, is_map in sizes:
+            view["width"] = round(across * factor, 1)
             if isinstance(height, Number):
-                view["height"] = round(height * factor, 1)
+                view["height"] = round(height * (factor if is_map else min(factor, TALLEST)), 1)
         drawn = re.search(r'<svg[^>]*?width="([\d.]+)"', vl_convert.vegalite_to_svg(spec))
         wide.append((factor, float(drawn[1])))
         return wide[-1][1]
 
     rendered(0.25)
-    factor = 0.4
+    factor = 0.4 * width / COLUMN
     for _ in range(6):
-        if WIDTH - 2 <= rendered(factor) <= WIDTH:
+        if width - 2 <= rendered(factor) <= width:
             break
         (f0, w0), (f1, w1) = wide[-2:]
         if w0 == w1 or f0 == f1:
             break
-        factor = min(max(f1 + (WIDTH - 0.5 - w1) * (f1 - f0) / (w1 - w0), 0.08), 0.8)
-    spec["padding"] = {"left": 1, "top": 1, "bottom": 1, "right": 1 + max(0, WIDTH - wide[-1][1])}
+        factor = min(max(f1 + (width - 0.5 - w1) * (f1 - f0) / (w1 - w0), 0.08), 1.6)
+    spec["padding"] = {"left": 1, "top": 1, "bottom": 1, "right": 1 + max(0, width - wide[-1][1])}
     return spec

@@ -49,7 +49,8 @@ def _theme() -> alt.theme.ThemeConfig:
 @alt.theme.register("pwfl_print", enable=False)
 def _print_theme() -> alt.theme.ThemeConfig:
     config = _theme()["config"]
-    return {"config": config | {part: config.get(part, {}) | options for part, options in printed.CONFIG.items()}}
+    changed = {part: config.get(part, {}) | options for part, options in printed.CONFIG.items()}
+    return {"config": config | changed | {"font": printed.FACE}}
 
 
 def scheme_colours(scenario) -> dict[str, str]:
@@ -302,7 +303,8 @@ def named(chart: alt.TopLevelMixin, scenario: str) -> alt.TopLevelMixin:
 
 
 def save(chart: alt.TopLevelMixin, paths: dict[str, str], choices: dict[str, alt.TopLevelMixin] | None = None) -> None:
-    """Write a chart to files: `json` (its Vega-Lite specification), `png`, `svg`, `pdf` (a column wide, see `printed`).
+    """Write a chart to files: `json` (its Vega-Lite specification), `png`, `svg`, and for print (see `printed`) `pdf`,
+    a column wide, and `wide.pdf`, a page wide.
 
     `choices` are other charts that a reader may choose instead, by label; they are in the specification's metadata.
     """
@@ -314,6 +316,7 @@ def save(chart: alt.TopLevelMixin, paths: dict[str, str], choices: dict[str, alt
         "png": lambda path: chart.save(path, scale_factor=2),
         "svg": chart.save,
         "pdf": lambda path: Path(path).write_bytes(printed.pdf(chart)),
+        "wide.pdf": lambda path: Path(path).write_bytes(printed.pdf(chart, printed.PAGE)),
     }
     for kind, path in paths.items():
         with whole(path) as partial:

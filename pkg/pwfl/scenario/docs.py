@@ -66,8 +66,9 @@ begin with `=`, `+`, `-` or `@`, which spreadsheets that open `parameters.csv` t
 A study of more than 100,000 jobs, or with a job that takes more than 64 GiB of memory by a rough estimate from its
 sizes, is refused with the estimate; `allow_large: true`, beside `scenarios`, lets it through.
 
-`print: true`, beside `scenarios`, draws every figure also as PDF for a paper's column: 3.5 in wide, text of 8 pt, no
-title, Greek letters and powers of ten, lines and marks that are told apart in grey, too.
+`print: true`, beside `scenarios`, draws every figure also for a paper, as PDF: 3.5 in wide and 7.16 in wide, IEEE's
+columns; serifs of 8 pt, no title, Greek letters and powers of ten, lines and marks that are told apart in grey, too. It
+leaves LaTeX and BibTeX beside them ([for a paper](../docs/running.md#for-a-paper)).
 
 What a stage computes lies in `store/STAGE/ADDRESS`, where the address is a digest of all that it depends on; scenarios
 that agree in it share it. The column *re-runs* names the stages in whose addresses a parameter stands: changed, they
@@ -93,7 +94,7 @@ def schema() -> dict:
     scenario = {"anyOf": scenarios}
     most = f"{size.MAX_JOBS:,} jobs, or one that takes more than {size.MAX_BYTES // 2**30} GiB"
     large = f"run it though it has more than {most}"
-    printed = "draw every figure also for print: a PDF, 3.5 in wide, 8 pt, without title"
+    printed = "draw every figure also for print, as PDF in IEEE's column widths; tables as LaTeX, references as BibTeX"
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "pwfl study",

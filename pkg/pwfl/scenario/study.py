@@ -27,7 +27,19 @@ TOP_LEVEL = ("study", "run", "base", "scenarios", "allow_large", "print")
 COMMAND_LINE = "--config"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")  # stands in names of files, of which file systems allow 255 bytes
 NAME_RULE = "use letters, digits, '_', '.' and '-', beginning with a letter or digit, at most 100 of them"
-SUFFIXES = (".csv", ".html", ".json", ".log", ".parquet", ".pdf", ".png", ".svg", ".tsv")  # of a study's files and logs
+SUFFIXES = (
+    ".bib",
+    ".csv",
+    ".html",
+    ".json",
+    ".log",
+    ".parquet",
+    ".pdf",
+    ".png",
+    ".svg",
+    ".tex",
+    ".tsv",
+)  # of a study's files and logs
 
 
 @dataclass(frozen=True)

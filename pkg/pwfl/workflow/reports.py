@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from pwfl.report import catalog
+from pwfl.report import catalog, references
 from pwfl.runtime import made, own, shards, store
 from pwfl.runtime.fingerprint import script
 from pwfl.scenario import Study, checks
@@ -53,8 +53,10 @@ def plan(planned: Plan, captions: Path) -> dict[str, Job]:
 
     digests = {name: made.digest(found[record("tables", name)].description) for name in names}
     files = [f"{name}/{table}.parquet" for name in names for table in _catalog(study, name).tables]
+    systems = dict.fromkeys(scenario.system for scenario in study.scenarios.values())
+    cited = references.bibtex(captions.parent / "CITATION.cff", systems) if study.print else None
     found[record(COMPARISON)] = Job(
-        comparison(study) | {"upstream": digests},
+        comparison(study) | {"upstream": digests, "references": cited},
         reports={"tables": lie(files), "made": lie([record("tables", name) for name in names])},
     )
     on_page = [path for path in found if shown(study, path)]
@@ -129,13 +131,18 @@ def comparison(study: Study) -> dict:
         "parameters": {name: plain(scenario.part()) for name, scenario in scenarios.items()},
         "figures": [list(figure) for figure in comparison_figures(study)],
         "formats": formats(study),
-        **store.code("pwfl.report.build", *modules, script(COMPARISON)),
+        **store.code("pwfl.report.build", "pwfl.report.latex", *modules, script(COMPARISON)),
     }
 
 
 def formats(study: Study) -> list[str]:
     """The formats of a study's figures."""
-    return ["json", "png", "svg", *(["pdf"] if study.print else [])]
+    return ["json", "png", "svg", *(["pdf", "wide.pdf"] if study.print else [])]
+
+
+def for_paper(study: Study) -> list[str]:
+    """The files of a study's folder for a paper, but for figures: tables as LaTeX, and the references."""
+    return ["outcomes.tex", "claims.tex", "references.bib"] if study.print else []
 
 
 def tables(study: Study, name: str) -> dict[str, str]:

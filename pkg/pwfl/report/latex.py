@@ -1,0 +1,184 @@
+"""Tables as LaTeX for a paper: booktabs, means with their uncertainty, and under each table what its epsilons mean.
+
+A mean stands as $94.7 \\pm 0.3$, where 0.3 is half of its 95% interval, with one digit, or two of which the first is 1.
+"""
+
+import math
+import re
+import textwrap
+from itertools import product
+from string import ascii_lowercase
+
+import polars as pl
+
+from pwfl.report.columns import TERMS
+from pwfl.report.sweeps import outcomes_of, swept_keys
+
+SPECIAL = (
+    {c: f"\\{c}" for c in "%&#${}"}
+    | {"_": "\\_\\allowbreak "}
+    | {"~": "\\textasciitilde{}", "^": "\\textasciicircum{}"}
+)
+SPECIAL |= {"\\": "\\textbackslash{}", "<": "\\textless{}", ">": "\\textgreater{}", "²": "$^2$"}
+SYMBOL = re.compile(r"\b(epsilon|delta|rho|gamma|sigma|alpha|lambda)\b(?!\\_)", re.IGNORECASE)
+HEAD = 17  # letters of a line of a column's head
+DIGITS = 4  # of a number without an interval
+NEAR = (-3, 5)  # powers of ten of numbers that are written without one
+SPREAD = 1000  # ratio of numbers that one power of ten does not serve
+NEGLIGIBLE = 1e-9  # part of a mean that is rounding
+INTERVAL = "mean $\\pm$ half of its 95\\% interval (Student's $t$)"
+
+
+def outcomes(table: pl.DataFrame) -> str:
+    """What each scheme came to, from the report's table `outcomes`: a table for each system, a column an outcome."""
+    parts = ["% Needs \\usepackage{booktabs}."]
+    for (system,), own in table.group_by("system", maintain_order=True):
+        parts.append(_of_system(str(system), own))
+    return "\n\n".join(parts) + "\n"
+
+
+def claims(table: pl.DataFrame) -> str:
+    """The statements of papers and of this project, from the report's table `claims`, on as many pages as needed."""
+    rows = []
+    for row in table.iter_rows(named=True):
+        value, ends = number(row["measured"]), []
+        for end, unbounded in (("low", "$-\\infty$"), ("high", "$\\infty$")):
+            ends.append(unbounded if row[end] is None else number(row[end], digits=3))
+        if row["low"] is not None or row["high"] is not None:
+            value = f"{number(row['measured'], digits=3)} [{', '.join(ends)}]"
+        texts = (text(row[name] or "--") for name in ("claim", "scenario", "printed"))
+        rows.append([*texts, value, text(row["required"]), row["holds"]])
+    widths = ("0.3", "0.12", "0.13", "0.2")
+    columns = "".join(f">{{\\raggedright}}p{{{width}\\linewidth}}" for width in widths) + "ll"
+    heads = ["Statement", "Scenario", "Paper", "Measured", "Required", "Holds"]
+    return "\n".join(
+        [
+            "% Needs \\usepackage{array,booktabs,longtable}, and one column (\\onecolumn).",
+            f"\\begingroup\\footnotesize\\setlength{{\\tabcolsep}}{{4pt}}\\begin{{longtable}}{{{columns}}}",
+            "\\caption{Statements: what was measured [its 95\\% interval], and whether it is as required.}\\\\",
+            "\\toprule",
+            _line(heads),
+            "\\midrule\\endhead\\bottomrule\\endlastfoot",
+            *map(_line, rows),
+            "\\end{longtable}\\endgroup\n",
+        ]
+    )
+
+
+def _of_system(system: str, table: pl.DataFrame) -> str:
+    known = outcomes_of(system)
+    swept = [key for key in (*swept_keys(table), "target_epsilon") if table[key].n_unique() > 1]
+    which = {"sweep_of": "Scenario", **{key: key.rpartition(".")[2] for key in swept}, "scheme": "Scheme"}
+    terms = table.select(TERMS).unique(maintain_order=True).rows()
+    marks = dict(zip(terms, _marks(len(terms)), strict=True))
+    points = [
+        {row["outcome"]: row for row in point.iter_rows(named=True)}
+        for _, point in table.group_by("scenario", "scheme", "target_epsilon", maintain_order=True)
+    ]
+    columns, notes = {}, [f"{mark} {_meaning(dict(zip(TERMS, said, strict=True)))}" for said, mark in marks.items()]
+    for name in table["outcome"].unique(maintain_order=True):
+        percent, power = "%" in known[name].format, _power(table.filter(outcome=name)["mean"])
+        title = known[name].title + " (%)" * percent
+        cells = [_mean(point.get(name), 100 if percent else 1) for point in points]
+        if len(set(cells)) == 1 and len(cells) > 1:
+            notes.append(f"{text(title)}: {cells[0]}.")
+            continue
+        if power:
+            cells = [_mean(point.get(name), 10.0**-power) for point in points]
+        columns[_head(title, power)] = cells
+    rows = []
+    for place, point in enumerate(points):
+        first = next(iter(point.values()))
+        cells = [text(value) if isinstance(value := first[key], str) else number(value) for key in which]
+        cells[-1] += marks[tuple(first[term] for term in TERMS)]
+        rows.append([*cells, *(column[place] for column in columns.values())])
+    return "\n".join(
+        [
+            "\\begin{table*}",
+            "\\centering\\footnotesize\\setlength{\\tabcolsep}{3pt}",
+            f"\\caption{{The system {text(system)}: {INTERVAL} over {_ranged(table['realizations'])} realizations.}}",
+            f"\\label{{tab:{system}}}",
+            f"\\begin{{tabular}}{{{'l' * len(which)}{'r' * len(columns)}}}",
+            "\\toprule",
+            _line([*map(_head, which.values()), *columns]),
+            "\\midrule",
+            *map(_line, rows),
+            "\\bottomrule",
+            "\\end{tabular}",
+            "\\par\\smallskip\\parbox{\\linewidth}{\\raggedright",
+            "\\\\\n".join(notes) + "}",
+            "\\end{table*}",
+        ]
+    )
+
+
+def _meaning(said: dict) -> str:
+    """What an epsilon means: for which delta, unit and neighbours, against whom, and what guarantees it."""
+    words = [f"protected: {said['unit']}", f"neighbours: {said['neighbouring_relation']}"]
+    words += [f"sampling: {said['sampling']}", f"observer: {said['observer']}", said["guarantee"]]
+    return f"$\\varepsilon$ at $\\delta$ = {number(said['delta'])}; {text('; '.join(words))}."
+
+
+def _marks(count: int) -> list[str]:
+    """So many marks of notes: a to z, aa, ab ...; none where there is but one."""
+    letters = ["".join(pair) for pair in product(["", *ascii_lowercase], ascii_lowercase)][:count]
+    return [f"$^{{{letter}}}$" for letter in letters] if count > 1 else [""]
+
+
+def _ranged(counts: pl.Series) -> str:
+    least, most = counts.min(), counts.max()
+    return f"{most}" if least == most else f"{least} to {most}"
+
+
+def _power(means: pl.Series) -> int:
+    """The power of ten that a column of means is given in: 0 but where all are far from 1 and near each other."""
+    sizes = means.filter(means.is_finite() & (means != 0)).abs()
+    if sizes.is_empty() or sizes.max() >= SPREAD * sizes.min():
+        return 0
+    power = math.floor(math.log10(sizes.max()))
+    return 0 if NEAR[0] <= power < NEAR[1] else power
+
+
+def _mean(row: dict | None, factor: float) -> str:
+    if row is None:
+        return "--"
+    half = None if row["low"] is None else (row["high"] - row["low"]) / 2 * factor
+    return number(row["mean"] * factor, half)
+
+
+def number(value: float | None, half: float | None = None, digits: int = DIGITS) -> str:
+    """A number in LaTeX's mathematics, with half of its interval where it has one; `--` for none.
+
+    >>> number(94.7312, 0.3141), number(14851200.0, 70712.0), number(20.0), number(math.inf)
+    ('$94.7 \\\\pm 0.3$', '$(1.485 \\\\pm 0.007) \\\\times 10^{7}$', '$20$', '$\\\\infty$')
+    """
+    if value is None or math.isnan(value):
+        return "--"
+    if math.isinf(value):
+        return "$\\infty$" if value > 0 else "$-\\infty$"
+    power = math.floor(math.log10(abs(value))) if value else 0
+    power = 0 if NEAR[0] <= power < NEAR[1] else power
+    value, times = value / 10**power, f" \\times 10^{{{power}}}" if power else ""
+    if half is None or not math.isfinite(half) or half / 10**power <= NEGLIGIBLE * abs(value):
+        return f"${value:.{digits}g}{times}$" if times or abs(value) < 10**digits else f"${value:.0f}$"
+    half /= 10**power
+    first, _, exponent = f"{half:.0e}".partition("e")
+    places = ("1" in (first, f"{half:.1e}"[0])) - int(exponent)
+    low, high = (f"{round(each, places):.{max(places, 0)}f}" for each in (value, half))
+    return f"$({low} \\pm {high}){times}$" if times else f"${low} \\pm {high}$"
+
+
+def text(words: str) -> str:
+    """Words as LaTeX prints them, with Greek letters for their names."""
+    escaped = "".join(SPECIAL.get(letter, letter) for letter in words.replace("^2", "²"))
+    return SYMBOL.sub(lambda name: "$\\" + name[0].lower().replace("epsilon", "varepsilon") + "$", escaped)
+
+
+def _head(title: str, power: int = 0) -> str:
+    """The head of a column, in several lines, with the power of ten that its numbers are divided by."""
+    lines = [*map(text, textwrap.wrap(title.replace("_", " "), HEAD)), *([f"/ $10^{{{power}}}$"] if power else [])]
+    return "\\begin{tabular}[b]{@{}c@{}}" + " \\\\ ".join(lines) + "\\end{tabular}"
+
+
+def _line(cells: list[str]) -> str:
+    return " & ".join(cells) + " \\\\"
