@@ -13,7 +13,8 @@ from pwfl.workflow import jobs
 
 depends, output = snakemake.params.depends, dict(snakemake.output.items())
 scenarios = jobs.start_all(snakemake.log[0], depends)
-study = {name: {"scenario": scenarios[name], "point": Point(*depends["points"][name])} for name in scenarios}
+own = {"measured": depends["measured"]}
+study = {name: {"scenario": scenarios[name], "point": Point(*depends["points"][name])} | own for name in scenarios}
 for path in map(Path, snakemake.input.tables):  # .../SCENARIO/TABLE.parquet
     study[path.parent.name][path.stem] = tables.read_report(path)
 frames = build.compare(study)

@@ -41,6 +41,7 @@ SHAPES = [
 LETTERS = {"epsilon": "ε", "rho": "ρ", "delta": "δ", "gamma": "γ", "alpha": "α", "sigma": "σ", "lambda": "λ"}
 WORD = re.compile(rf"\b({'|'.join(LETTERS)})\b", re.IGNORECASE)
 POWER = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)e([+\-−]?)0*(\d+)\b")
+LEGENDS = ("color", "fill", "size", "shape", "strokeDash", "opacity")  # channels that have one
 NAMES = {"field", "fields", "groupby", "filter", "as", "type", "name", "param", "views", "$schema", "calculate", "op"}
 TEXT = {"fontSize": FONT, "labelFontSize": FONT, "titleFontSize": FONT, "subtitleFontSize": FONT}
 BELOW = {"bottom": {"direction": "vertical", "margin": 4, "bounds": "full"}}  # legends
@@ -204,7 +205,7 @@ def _shrink_channel(channel: str, encoding: dict, width: float) -> None:
             scale["padding"] *= 0.6
     elif channel in SHRUNK and isinstance(scale.get("range"), list):
         scale["range"] = [size * SHRUNK[channel] for size in scale["range"]]
-    if isinstance(encoding.get("legend", {}), dict) and channel in ("color", "size", "shape", "strokeDash", "opacity"):
+    if isinstance(encoding.get("legend", {}), dict) and channel in LEGENDS:
         longest = max((len(str(name)) for name in scale.get("domain", ["a scheme of usual length"])), default=1)
         columns = int(max(1, (width - BESIDE) // (LETTER * longest + 24)))
         size = DASHED if channel == "strokeDash" else CONFIG["legend"]["symbolSize"]

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from scipy.sparse.csgraph import connected_components
 
-from pwfl.report import printed, theme
+from pwfl.report import measured, printed, theme
 from pwfl.report.catalog import Outcome
 from pwfl.report.claims import FAILED
 from pwfl.report.sweeps import (
@@ -45,7 +45,7 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
 
     Without a name, the first outcome of the system that there is.
     """
-    left_out, study = not_swept(study), points(study)
+    rows, left_out, study = measured.of(study), not_swept(study), points(study)
     table = outcomes(study)
     if table.is_empty():
         return _no_outcome(study, "swept parameter", "outcome")
@@ -54,11 +54,18 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
     x, *others = _varied(table, swept_keys(table))
     known = _known(study)[outcome]
     frame, names = _plottable(_side_by_side(table, x), [x, *others])
+    own = measured.frame(rows, x, outcome, {names[key]: table[key] for key in others[:2]})
     width, height = (PANEL, PANEL) if others else (theme.WIDTH, theme.HEIGHT)
     colour, chosen, opacity = _scheme_colour(study)
-    base = alt.Chart(frame, width=width, height=height).encode(
-        x=_parameter_axis(table[x], "beside" if table[x].dtype.is_numeric() else names[x], x),
-        y=_outcome_axis(alt.Y, "mean", known, table["mean"]),
+    across = _parameter_axis(
+        _also(table[x], own["measured_x"]), "beside" if table[x].dtype.is_numeric() else names[x], x
+    )
+    up = _outcome_axis(alt.Y, "mean", known, _also(table["mean"], own["measured_y"]))
+    data = alt.Chart(pl.concat([frame, own], how="diagonal_relaxed") if len(own) else frame, width=width, height=height)
+    base = data.transform_filter("isValid(datum.scheme)") if len(own) else data
+    base = base.encode(
+        x=across,
+        y=up,
         color=colour,
         opacity=opacity,
         detail=["sweep_of:N", *(f"{names[key]}:N" for key in others[2:])],
@@ -69,9 +76,10 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
         dash = alt.StrokeDash("sweep_of:N", title="Scenario", sort=scenarios, scale=PATTERNS, legend=legend)
         base = base.encode(strokeDash=dash)
     whiskers = base.mark_rule(strokeWidth=1.5).encode(y="low:Q", y2="high:Q", strokeDash=alt.value([]))
-    layers = alt.layer(base.mark_line(), whiskers, base.mark_point(filled=True, size=55)).add_params(chosen)
+    stars = measured.marks(data.transform_filter("isValid(datum.label)"), own, across, up) if len(own) else []
+    layers = alt.layer(base.mark_line(), whiskers, base.mark_point(filled=True, size=55), *stars).add_params(chosen)
     subtitle = [f"mean and 95% interval over {theme.ranged(table['realizations'])}; schemes side by side"]
-    subtitle += textwrap.wrap("".join(left_out), LINE_LENGTH)
+    subtitle += [part for line in (*left_out, *measured.said(own)) for part in textwrap.wrap(line, LINE_LENGTH)]
     title = alt.TitleParams(f"{_system(study)}: {_small(known.title)} over {x}", subtitle=subtitle)
     facets = dict(zip(("column", "row"), others, strict=False))
     if not facets:
@@ -85,7 +93,7 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
 
     Without names, the first two outcomes of the system that there are: accuracy over epsilon where it has both.
     """
-    unshown, study = not_swept(study), points(study)
+    rows, unshown, study = measured.of(study), not_swept(study), points(study)
     table = outcomes(study)
     if table.is_empty():
         return _no_outcome(study, "outcome", "other outcome")
@@ -103,18 +111,20 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     if swept:
         frame = frame.with_columns(_numbers(frame, names[swept[0]]))
     counts = theme.ranged(table.filter(pl.col("outcome").is_in([x, y]))["realizations"])
-    subtitle = [f"means and 95% intervals over {counts}; {RINGS}"]
+    own = measured.frame(rows, x, y)
+    subtitle = [f"means and 95% intervals over {counts}; {RINGS}{' of what is simulated' if len(own) else ''}"]
     if not drawn["guaranteed"].all() or len(drawn.unique(KIND)) > 1:
         subtitle.append(OF_KINDS)
     if len(left_out):
         subtitle.append(f"not drawn, since infinite: {', '.join(left_out)}")
-    subtitle += textwrap.wrap("".join(unshown), LINE_LENGTH)
+    subtitle += [part for line in (*unshown, *measured.said(own)) for part in textwrap.wrap(line, LINE_LENGTH)]
     colour, chosen, opacity = _scheme_colour(study)
-    across = _outcome_axis(alt.X, "x_mean", known[x], drawn["x_mean"])
+    across = _outcome_axis(alt.X, "x_mean", known[x], _also(drawn["x_mean"], own["measured_x"]))
     across["scale"].padding = 40  # room for numbers
+    up = _outcome_axis(alt.Y, "y_mean", known[y], _also(drawn["y_mean"], own["measured_y"]))
     base = alt.Chart(frame).encode(
         x=across,
-        y=_outcome_axis(alt.Y, "y_mean", known[y], drawn["y_mean"]),
+        y=up,
         color=colour,
         opacity=opacity,
         tooltip=_tips(names, {"x_": known[x], "y_": known[y]}),
@@ -139,6 +149,7 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
         for odd, dy in enumerate((17, -15)):  # neighbours' on two sides
             side = ringed.transform_filter(f"datum.numbers != null && datum.place % 2 == {odd}")
             layers.append(side.mark_text(dy=dy, fontSize=11).encode(text="numbers:N", color=alt.value("#222")))
+    layers += measured.marks(alt.Chart(own), own, across, up) if len(own) else []
     heading = f"{_system(study)}: {_small(known[y].title)} over {_small(known[x].title)}"
     title = alt.TitleParams(heading, subtitle=subtitle)
     return theme.sized(alt.layer(*layers).add_params(chosen), title)
@@ -240,6 +251,11 @@ def _side_by_side(table: pl.DataFrame, x: str) -> pl.DataFrame:
     if theme.spans_decades(values):
         return table.with_columns(beside=values * (values.max() / values.min()) ** (step * shift))
     return table.with_columns(beside=values + (values.max() - values.min()) * step * shift)
+
+
+def _also(values: pl.Series, own: pl.Series) -> pl.Series:
+    """Simulated values and measured ones, for what an axis must show."""
+    return pl.Series([*values, *own], strict=False) if len(own) else values
 
 
 def _parameter_axis(values: pl.Series, name: str, title: str) -> alt.X:

@@ -70,6 +70,9 @@ sizes, is refused with the estimate; `allow_large: true`, beside `scenarios`, le
 columns; serifs of 8 pt, no title, Greek letters and powers of ten, lines and marks that are told apart in grey, too. It
 leaves LaTeX and BibTeX beside them ([for a paper](../docs/running.md#for-a-paper)).
 
+`measurements: FILE.csv`, beside `scenarios`, draws points of your own over the figures `outcomes` and `plane`
+([their columns](../docs/running.md#for-a-paper)).
+
 What a stage computes lies in `store/STAGE/ADDRESS`, where the address is a digest of all that it depends on; scenarios
 that agree in it share it. The column *re-runs* names the stages in whose addresses a parameter stands: changed, they
 and the stages after them have other addresses, and are computed there unless they were before. `stage/variant` means:
@@ -105,6 +108,7 @@ def schema() -> dict:
             "study": {"type": "string", "description": "name of the study"},
             "allow_large": {"type": "boolean", "description": large},
             "print": {"type": "boolean", "description": printed},
+            "measurements": {"type": "string", "description": "a CSV file of measurements, drawn over the outcomes"},
             "run": {"type": "array", "items": {"type": "string"}, "description": "the scenarios to run; default: all"},
             "base": scenario | {"description": "parameters of all scenarios"},
             "scenarios": {"type": "object", "minProperties": 1, "additionalProperties": scenario},

@@ -23,7 +23,7 @@ from pwfl.scenario.resolution import field_problems, look_up, merge, model_of, r
 from pwfl.scenario.values import value_of
 from pwfl.stages import READERS, variants
 
-TOP_LEVEL = ("study", "run", "base", "scenarios", "allow_large", "print")
+TOP_LEVEL = ("study", "run", "base", "scenarios", "allow_large", "print", "measurements")
 COMMAND_LINE = "--config"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")  # stands in names of files, of which file systems allow 255 bytes
 NAME_RULE = "use letters, digits, '_', '.' and '-', beginning with a letter or digit, at most 100 of them"
@@ -52,6 +52,7 @@ class Study:
     points: dict[str, sweep.Point] = field(default_factory=dict)  # the scenarios that are points of a sweep
     warnings: tuple[str, ...] = ()
     print: bool = False  # whether every figure is also drawn for print
+    measurements: str | None = None  # a CSV file of points to be drawn over outcomes
     files: dict | None = None  # content of the files without --config, where that is known
 
     @property
@@ -100,8 +101,8 @@ def load(config: dict, source: str, files: dict | None = None) -> Study:
     ----------
     config
         Content of the file(s), `--config` merged over it: `study`, `base`, `scenarios`, and optionally `run`, the
-        names of the scenarios to run (default: all), `allow_large`, for studies beyond the limits of `size`, and
-        `print`, for figures as PDF, too.
+        names of the scenarios to run (default: all), `allow_large`, for studies beyond the limits of `size`, `print`,
+        for a paper's figures and tables, and `measurements`, a file of one's own.
     source
         Names of the files, for messages.
     files
@@ -115,8 +116,9 @@ def load(config: dict, source: str, files: dict | None = None) -> Study:
     first = {one.name: one.scenario for one in reversed(asked.values())}  # one point of each sweep stands for all
     shadowed = _shadowed(config, asked, config if files is None else files)
     warnings = (*shadowed, *_unread(first), *_wasteful(first))
-    for_print = bool(_flag(config.get("print", False)))
-    return Study(str(config.get("study", "study")), source, chosen, points, warnings, for_print, files)
+    for_print, measurements = bool(_flag(config.get("print", False))), config.get("measurements")
+    name = str(config.get("study", "study"))
+    return Study(name, source, chosen, points, warnings, for_print, measurements, files)
 
 
 def check_surroundings(study: Study) -> None:
@@ -256,6 +258,8 @@ def _check_top_level(config: dict) -> list[str]:
     for key in ("allow_large", "print"):
         if _flag(config.get(key, False)) is None:
             problems.append(f"{key}: must be true or false, is {shown(config[key])}")
+    if not isinstance(path := config.get("measurements"), str | None):
+        problems.append(f"measurements: must be the path of a CSV file, is {shown(path)}")
     study = config.get("study", "study")
     if isinstance(study, bool) or not isinstance(study, str | int) or not NAME.fullmatch(str(study)):
         problems.append(f"study: {shown(study)} is no name; {NAME_RULE}")

@@ -15,6 +15,7 @@ from pwfl.scenario import Study, checks
 from pwfl.scenario.values import plain
 from pwfl.stages import AUDIT, REPORT, STAGES
 from pwfl.systems import registry
+from pwfl.workflow import measured
 from pwfl.workflow.plan import Job, Plan, listing
 
 COMPARISON, PAGE = "comparison", "page"
@@ -26,6 +27,7 @@ READS = {  # stages, by job
     "figures": tuple(STAGES),
 }
 CODE = {REPORT: ("pwfl.report.build", "pwfl.report.columns"), AUDIT: ("pwfl.work.audit", "pwfl.report.columns")}
+MEASURED = ("_outcomes", "_plane")  # figures that measurements are drawn in
 OF_TABLES = ("schedule_status", "noise_status", "history", "leakage", "outcome")
 
 
@@ -131,6 +133,7 @@ def comparison(study: Study) -> dict:
         "parameters": {name: plain(scenario.part()) for name, scenario in scenarios.items()},
         "figures": [list(figure) for figure in comparison_figures(study)],
         "formats": formats(study),
+        "measured": measured.read(study),
         **store.code("pwfl.report.build", "pwfl.report.latex", *modules, script(COMPARISON)),
     }
 
@@ -214,6 +217,11 @@ def page_parts(study: Study, captions: Path) -> list[dict]:
         return [path, caption(system, figure, captions).read_text(encoding="utf-8")]
 
     figures_of_all = [captioned(f"{system}_{figure}", system, figure) for system, figure in comparison_figures(study)]
+    if sources := {f"{row['label']}: {row['source']}": None for row in measured.read(study)}:
+        own = re.sub(r"([\\*`_|<>])", r"\\\1", "; ".join(sources))
+        for pair in figures_of_all:
+            if pair[0].endswith(MEASURED):
+                pair[1] += f"\n\nStars are measurements, not simulated: {own}.\n"
     parts = [
         {"scenario": None, "figures": figures_of_all, "tables": [list(pair) for pair in catalog.COMPARISON.items()]}
     ]
