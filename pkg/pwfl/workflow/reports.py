@@ -218,10 +218,10 @@ def page_parts(study: Study, captions: Path) -> list[dict]:
 
     figures_of_all = [captioned(f"{system}_{figure}", system, figure) for system, figure in comparison_figures(study)]
     if sources := {f"{row['label']}: {row['source']}": None for row in measured.read(study)}:
-        own = re.sub(r"([\\*`_|<>])", r"\\\1", "; ".join(sources))
+        said = re.sub(r"([\\*`_|<>])", r"\\\1", "; ".join(sources))
         for pair in figures_of_all:
             if pair[0].endswith(MEASURED):
-                pair[1] += f"\n\nStars are measurements, not simulated: {own}.\n"
+                pair[1] += f"\n\nStars are measurements, not simulated: {said}.\n"
     parts = [
         {"scenario": None, "figures": figures_of_all, "tables": [list(pair) for pair in catalog.COMPARISON.items()]}
     ]
