@@ -5,7 +5,7 @@ WORKDIR /opt/pwfl
 COPY envs/requirements.lock envs/kubernetes.lock envs/
 RUN python -m pip install --no-cache-dir --require-hashes -r envs/requirements.lock
 RUN python -m pip install --no-cache-dir --require-hashes -r envs/kubernetes.lock
-COPY pyproject.toml setup.py README.md LICENSE Snakefile ./
+COPY pyproject.toml setup.py README.md LICENSE Snakefile CITATION.cff ./
 COPY pkg pkg
 COPY rules rules
 COPY scripts scripts
