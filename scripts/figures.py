@@ -15,7 +15,8 @@ paths = dict(snakemake.input.items())
 audit = tables.read_report(paths.pop("audit"))
 inputs = tables.read_schemes(paths, depends, scenario) | {"audit": audit}
 record = output.pop("made")
-for k, spec in enumerate(output["json"]):
-    chart = theme.named(build.figure(scenario, Path(spec).stem, inputs), depends["scenario"])
-    theme.save(chart, {kind: files[k] for kind, files in output.items()})
+with theme.of_study(depends["system"], depends["schemes"]):
+    for k, spec in enumerate(output["json"]):
+        chart = theme.named(build.figure(scenario, Path(spec).stem, inputs), depends["scenario"])
+        theme.save(chart, {kind: files[k] for kind, files in output.items()})
 made.record(record, depends, [file for files in output.values() for file in files])

@@ -14,7 +14,7 @@ import vl_convert
 import pwfl
 from conftest import TINY
 from pipeline import run
-from pwfl.report import build, printed, results, sweep_figures, theme
+from pwfl.report import build, finding, printed, results, sweep_figures, sweeps, systems, theme
 from pwfl.report.catalog import COMMON_OUTCOMES, scenario_figures
 from pwfl.scenario import load, resolve
 from pwfl.scenario.sweep import Point
@@ -90,43 +90,35 @@ def test_a_squeezed_scheme_asks_for_a_logarithmic_axis():
     assert not theme.is_squeezed(frame.with_columns(v=pl.col("v") - 0.1), "v")  # no logarithm of 0
 
 
-class Named:
-    """A scenario of three schemes, as far as dashes ask."""
-
-    schemes = tuple(type("Scheme", (), {"name": name, "scheduler": "", "noise": ""}) for name in "abc")
-    system = "multicell"
-
-
-def test_lines_on_lines_are_dashed():
-    rows = [(scheme, k, float(k) + (5 if scheme == "c" else 0)) for scheme in "abc" for k in range(9)]
-    frame = pl.DataFrame(rows, schema=["scheme", "round", "v"], orient="row")
-    scale = theme.dashes(frame, "v", Named, ["round"])["strokeDash"]["scale"].to_dict()
-    assert scale["range"] == [theme.DASHES[0], theme.DASHES[1], theme.DASHES[0]]
-    assert theme.dashes(frame.filter(pl.col("scheme") != "b"), "v", Named, ["round"]) == {}
-
-
-def test_distributions_on_distributions_are_dashed():
-    values = np.random.default_rng(5).normal(size=(2, 200))
-    columns = {"a": values[0], "b": values[0][::-1], "c": values[1] + 1}
-    rows = [(scheme, k, v) for scheme, column in columns.items() for k, v in enumerate(column)]
-    frame = pl.DataFrame(rows, schema=["scheme", "realization", "v"], orient="row")
-    scale = theme.cdf(frame, "v", Named, "title", "axis").to_dict()["encoding"]["strokeDash"]["scale"]
-    assert scale["range"] == [theme.DASHES[0], theme.DASHES[1], theme.DASHES[0]]
-    without = frame.with_columns(v=pl.when(pl.col("scheme") != "c").then("v"))
-    encoding = theme.cdf(without, "v", Named, "title", "axis").to_dict()["encoding"]
-    assert encoding["color"]["scale"]["domain"] == encoding["strokeDash"]["scale"]["domain"] == ["a", "b"]
-    apart = theme.cdf(frame.filter(pl.col("scheme") != "b"), "v", Named, "title", "axis")
-    assert "strokeDash" not in apart.to_dict()["encoding"]
+def test_a_scheme_looks_the_same_in_all_figures_of_a_study():
+    first, second = (resolve({}, TINY["base"]) for _ in range(2))
+    own = theme.scheme_looks(first)
+    assert len({str(look) for look in own.values()}) == len(own)
+    assert len({str(dash) for _, dash in own.values()}) == len(own)  # so no line hides another one
+    schemes = [("RndSched", "random", "target"), *((s.name, s.scheduler, s.noise) for s in second.schemes)]
+    with theme.of_study("multicell", schemes):
+        looks = theme.scheme_looks(second)
+        scale = theme.scheme_colour(second)[0]["scale"].to_dict()
+    assert looks["RndSched"] == theme.looks("multicell", schemes[:1])["RndSched"] != own["RndSched"]
+    assert dict(zip(scale["domain"], scale["range"], strict=True)) == {name: hue for name, (hue, _) in looks.items()}
+    assert theme.scheme_looks(second) == own
 
 
-def test_ringed_points_on_each_other_share_a_number_and_no_other_does():
-    places, values = [0.0, 0.5, 0.505, 1.0], [1.0, 2.0, 5.5, 7.0]
-    frame = pl.DataFrame({"value": values, "x_mean": places, "y_mean": places, "best": [True] * 3 + [False]})
-    assert sweep_figures._numbers(frame, "value").to_list() == ["1", "2, 5.5", None, None]
+def test_ringed_points_close_to_each_other_share_a_label_that_says_what_it_is_of():
+    places, names = [0.0, 0.5, 0.505, 1.0], ["s,1", "s,2", "s,3", "s,4"]
+    columns = {"swept": [1.0, 2.0, 5.5, 7.0], "x_mean": places, "y_mean": places, "best": [True] * 3 + [False]}
+    frame = pl.DataFrame(columns | {"scenario": names, "sweep_of": "s"})
+
+    def labels(frame: pl.DataFrame, several: bool = False) -> list[str]:
+        return sweep_figures._labels(frame, "swept", "schedule.gamma", several)[0].to_list()
+
+    assert labels(frame) == ["gamma = 1", "2; 5.5", None, None]
+    assert labels(frame, several=True) == ["s, 1", "s, 2; s, 5.5", None, None]
     apart = frame.with_columns(y_mean=pl.Series([0.0, 0.5, 0.6, 1.0]))
-    assert sweep_figures._numbers(apart, "value").to_list() == ["1", "2", "5.5", None]
-    decades = frame.with_columns(pl.Series("x_mean", [1.0, 1e3, 2e3, 1e4]))  # 0.075 of a logarithmic axis
-    assert sweep_figures._numbers(decades, "value").to_list() == ["1", "2", "5.5", None]
+    assert labels(apart) == ["gamma = 1", "2", "5.5", None]
+    assert sweep_figures._labels(apart, "swept", "gamma", False)[1].to_list() == [1, 0, 1, None]
+    decades = frame.with_columns(pl.Series("x_mean", [1.0, 1e3, 2.5e3, 1e4]))  # 0.1 of a logarithmic axis
+    assert labels(decades) == ["gamma = 1", "2", "5.5", None]
 
 
 def test_cells_have_colours_that_no_scheme_has(drawn):
@@ -147,10 +139,10 @@ def test_cells_that_touch_have_different_colours(rings):
     assert not (touching & (colours[:, None] == colours)).any()
 
 
-def test_an_empty_figure_has_axes_and_says_why():
-    frame = theme.empty("no test is defined", "Epsilon", "Test", "Audit").to_dict()
-    assert frame["encoding"]["x"]["title"] == "Epsilon"
-    assert "no test is defined" in frame["title"]["subtitle"]
+def test_an_empty_figure_is_a_line_that_says_why():
+    spec = theme.empty("no test is defined", "Audit").to_dict()
+    assert "no test is defined" in json.dumps(spec["datasets"])
+    assert spec["height"] < 50
 
 
 def test_the_audit_says_what_failed_and_what_is_seen():
@@ -230,7 +222,7 @@ def test_schemes_whose_colour_is_taken_get_a_free_one():
     pairs = [("optimal", "target"), ("optimal", "fill_up"), ("optimal", "random"), ("random", "equal_max")]
     schemes = [{"name": "+".join(pair), "scheduler": pair[0], "noise": pair[1]} for pair in pairs]
     settings = resolve({}, TINY["base"] | {"schemes": schemes, "privacy": {"target_epsilon": 1.0}})
-    colours = theme.scheme_colours(settings)
+    colours = {name: colour for name, (colour, _) in theme.scheme_looks(settings).items()}
     assert len(set(colours.values())) == len(schemes)
     own = registry.system("multicell").catalog.colours
     assert own["optimal", "fill_up"] == own["optimal", "target"] == colours["optimal+target"]
@@ -244,17 +236,16 @@ def compared(config: dict) -> dict[str, dict]:
     return {name: own | {"point": study.place(name)} | simulated[name].report for name, own in contents.items()}
 
 
-def test_sweeps_of_several_scenarios_are_told_apart_by_shapes_and_dashes():
+def test_sweeps_of_several_scenarios_are_told_apart_by_shapes():
     sweep = {"schedule.gamma": [3.0, 300.0]}
     few = TINY["base"] | {"realizations": 2, "training_realizations": 2}
     config = {"base": few, "scenarios": {"b": {"sweep": sweep}, "a": {"sweep": sweep, "training": {"rounds": 2}}}}
     contents = compared(config)
-    for figure, channels in (("plane", ("strokeDash", "shape")), ("outcomes", ("strokeDash",))):
+    for figure in ("plane", "outcomes"):
         spec = build.comparison_figure("multicell", figure, contents).to_dict()
-        for channel in channels:
-            encoded = [one for view in views(spec) if "field" in (one := view["encoding"].get(channel, {}))]
-            assert encoded
-            assert all((one["field"], one["sort"]) == ("sweep_of", ["b", "a"]) for one in encoded)
+        encoded = [one for view in views(spec) if "field" in (one := view["encoding"].get("shape", {}))]
+        assert encoded
+        assert all((one["field"], one["sort"]) == ("sweep_of", ["b", "a"]) for one in encoded)
 
 
 def test_a_study_that_is_swept_in_part_is_in_one_figure_and_what_is_left_out_is_named():
@@ -283,28 +274,61 @@ def test_a_study_that_is_swept_in_part_is_in_one_figure_and_what_is_left_out_is_
     contents["b,gamma=4"]["realizations"] = each.with_columns(lost)
     _, subtitle = drawn("systems", "tradeoff")
     assert f"infinite epsilon against its own server: multicell (b, 1 of 2 points), {schemes[0]}" in subtitle
-    for system, figure in (("systems", "epsilon"), ("multicell", "outcomes"), ("multicell", "plane")):
+    for system, figure in (("systems", "epsilon"), ("multicell", "outcomes")):
         assert "not here, as they are not swept: a" in drawn(system, figure)[1]
     assert "not here, as they are swept: b" in drawn("multicell", "rounds")[1]
 
 
-def test_scenarios_that_are_not_swept_have_planes_of_their_own_with_a_shape_each():
+def plane(contents: dict[str, dict]) -> tuple[list[dict], list[dict], dict[str, dict]]:
+    """The points of the first plane, its levels, and its encodings by channel."""
+    spec = build.comparison_figure("multicell", "plane", contents).to_dict()
+    drawn = views(spec) if "layer" in spec else []
+    rows = [spec["datasets"][(view.get("data") or spec["data"])["name"]] for view in drawn]
+    levels = [held for held, view in zip(rows, drawn, strict=True) if view["mark"].get("strokeDash") == [2, 3]]
+    channels = {name: one for view in drawn for name, one in view["encoding"].items()}
+    return (rows[0] if rows else []), (levels[0] if levels else []), channels
+
+
+def test_a_plane_has_all_scenarios_once_and_schemes_without_noise_as_levels():
     few = {"realizations": 2, "training_realizations": 2}
     config = {"base": TINY["base"] | few, "scenarios": {"a": {}, "b": {"sweep": {"schedule.gamma": [3, 4]}}}}
-    points = compared(config)
-    one, count = points.pop("a"), len(printed.SHAPES)
-    plain = {f"a{k}": one | {"point": Point(f"a{k}", {"schedule.gamma": 1.0 + k})} for k in range(count)}
-    offered = build.choices("multicell", "plane", plain | points)
-    titles = {title for title in offered if title.endswith("(scenarios that are not swept)")}
-    assert 0 < len(titles) < len(offered)
-    for title, chart in offered.items():
-        spec = chart.to_dict()
-        [rows] = spec["datasets"].values()
-        assert ("numbers" in json.dumps(spec["title"])) == (title not in titles)
-        assert {row["scenario"] for row in rows} == set(plain if title in titles else points)
-        shapes = [view["encoding"]["shape"] for view in views(spec) if "shape" in view["encoding"]]
-        assert len(shapes) == (title in titles)
-        assert all(len(set(one["scale"]["range"])) >= len(one["sort"]) for one in shapes)
+    contents = compared(config)
+    rows, levels, channels = plane(contents)
+    assert {row["scenario"] for row in rows} == set(contents)
+    assert "shape" in channels
+    assert not levels
+    assert 1 < len(build.choices("multicell", "plane", contents)) < 7  # entries of a menu
+    many = {f"a{k}": contents["a"] | {"point": Point(f"a{k}", {"schedule.gamma": 1.0 + k})} for k in range(9)}
+    assert "shape" not in plane(many)[2]
+    same = contents | {"again": contents["b,gamma=3"] | {"point": Point("again", {"schedule.gamma": 3})}}
+    assert {row["scenario"] for row in plane(same)[0]} == set(contents)  # it is that point
+
+    class Bare:
+        system, schemes = (
+            "multicell",
+            tuple(
+                type("Scheme", (), {"name": scheme.name, "scheduler": scheme.scheduler, "noise": noise})
+                for scheme, noise in zip(contents["a"]["scenario"].schemes, ("none", "random", "optimal"), strict=True)
+            ),
+        )
+
+    lost = pl.col("scheme") == Bare.schemes[0].name
+    for value in (np.inf, None):
+        each = contents["a"]["realizations"]
+        epsilons = [
+            pl.when(lost).then(value).otherwise(name).alias(name) for name in ("epsilon_exact", "epsilon_server")
+        ]
+        bare = {"a": contents["a"] | {"scenario": Bare, "realizations": each.with_columns(epsilons)}}
+        rows, [level], _ = plane(bare)
+        assert {row["scheme"] for row in rows} == {scheme.name for scheme in Bare.schemes[1:]}
+        assert level["text"] == "without noise"
+        assert level["y_mean"] == pytest.approx(each.filter(lost)["accuracy"].mean())
+        table = sweeps.outcomes(bare)
+        assert Bare.schemes[0].name not in sweeps.front(table)["scheme"]
+        tables = {"outcomes": table, "front": sweeps.front(table), "systems": systems.table(bare)}
+        found = finding.points(tables, {"a": [Bare.schemes[0].name]})
+        assert f"without noise {level['y_mean']:.1%}" in finding.sentences(found)[0]
+        assert found.filter(scheme=Bare.schemes[0].name)["best"].to_list() == [False]
 
 
 def test_an_axis_of_percent_has_no_label_twice():

@@ -9,7 +9,8 @@ class Outcome(NamedTuple):
 
     title: str
     better: Literal["more", "less"]
-    format: str = "~g"
+    format: str = ".6~g"
+    bounds: tuple[float | None, float | None] = (None, None)  # where its intervals end
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,12 @@ COMMON_TABLES = {
     "was measured, what is stated, between which values it may be, and the smallest fault that would have been seen.",
 }
 COMMON_OUTCOMES = {
-    "accuracy": Outcome("Final test accuracy", "more", "~%"),
-    "epsilon_exact": Outcome("Epsilon against the scheme's observer", "less"),
-    "epsilon_server": Outcome("Epsilon against the system's own server", "less"),
-    "channel_uses": Outcome("Symbols on air", "less", "~s"),
-    "transmit_energy_j": Outcome("Transmit energy (J)", "less"),
-    "local_steps": Outcome("Local gradient steps a round", "less"),
+    "accuracy": Outcome("Final test accuracy", "more", "~%", (0.0, 1.0)),
+    "epsilon_exact": Outcome("Epsilon against the scheme's observer", "less", bounds=(0.0, None)),
+    "epsilon_server": Outcome("Epsilon against the system's own server", "less", bounds=(0.0, None)),
+    "channel_uses": Outcome("Symbols on air", "less", "~s", (0.0, None)),
+    "transmit_energy_j": Outcome("Transmit energy (J)", "less", bounds=(0.0, None)),
+    "local_steps": Outcome("Local gradient steps a round", "less", bounds=(0.0, None)),
 }
 # Of a study: tables and their captions, and figures where there are several systems.
 COMPARISON = {
@@ -83,4 +84,9 @@ def scenario_figures(catalog: Catalog) -> dict[str, tuple[str, ...]]:
 def compared(catalog: Catalog, swept: bool) -> tuple[str, ...]:
     """The figures that compare scenarios of a system: its own, and those of sweeps as far as they apply."""
     over_rounds = ("rounds",) if "accuracy" in catalog.figures else ()
-    return (*catalog.comparison_figures, *(("outcomes",) if swept else ()), "plane", *over_rounds)
+    return ("plane", *(("outcomes",) if swept else ()), *over_rounds, *catalog.comparison_figures)
+
+
+def without_noise(scenario) -> list[str]:
+    """The names of a scenario's schemes that add no noise."""
+    return [scheme.name for scheme in scenario.schemes if scheme.noise == "none"]

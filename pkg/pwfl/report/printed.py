@@ -205,6 +205,8 @@ def _shrink_channel(channel: str, encoding: dict, width: float) -> None:
             scale["padding"] *= 0.6
     elif channel in SHRUNK and isinstance(scale.get("range"), list):
         scale["range"] = [size * SHRUNK[channel] for size in scale["range"]]
+    elif channel == "strokeDash" and "range" in scale:
+        scale["range"] = [[length / 2 for length in dash] for dash in scale["range"]]
     if isinstance(encoding.get("legend", {}), dict) and channel in LEGENDS:
         longest = max((len(str(name)) for name in scale.get("domain", ["a scheme of usual length"])), default=1)
         columns = int(max(1, (width - BESIDE) // (LETTER * longest + 24)))
@@ -222,7 +224,7 @@ def _tell_apart(spec: dict) -> None:
             continue
         colour = encoding["color"]
         if kind == "line" and encoding.get("strokeDash", colour)["field"] == field:
-            encoding["strokeDash"] = _copied(colour, DASHES)
+            encoding.setdefault("strokeDash", _copied(colour, DASHES))
             colour["legend"] = encoding["strokeDash"]["legend"] = colour["legend"] | {"symbolSize": DASHED}
         elif kind in ("point", "circle") and field not in lined and "shape" not in encoding:
             view["mark"] = ({"filled": kind == "circle"} | view["mark"]) | {"type": "point"}

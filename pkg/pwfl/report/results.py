@@ -89,7 +89,7 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     heading = "Audit of the code that trains, against what is stated"
     if drawn.is_empty():
         why = "no test is defined" if frame.is_empty() else "nothing is sent, or nothing is hidden"
-        return theme.empty(why, "Test", "Scheme and observer", heading)
+        return theme.empty(why, heading)
     subtitle = [
         f"{theme.ranged(drawn['draws'], 'numbers')} a test; false alarms: {frame['false_alarm'][0]:g} a test",
         f"below each mark: the smallest fault that is seen with probability {frame['power'][0]:g}",
@@ -129,7 +129,7 @@ def holdings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     frame = frame.select("place", "label", "samples", "share", "user", "all").sort("place", "label")
     subtitle = f"realization 0: {theme.counted(len(users), 'user')}, {users['all'].sum()} samples; all schemes alike"
     title = alt.TitleParams("Who holds what", subtitle=subtitle)
-    blues, percent = alt.Scale(domain=[0, 1], scheme="blues"), alt.Legend(format="~%")
+    blues, percent = alt.Scale(domainMin=0, scheme="blues"), alt.Legend(format="~%")
     tips = {"user:N": "User", "label:N": "Class", "samples:Q": "Training samples of the class"}
     tips |= {"share:Q": ("Share of the user's", ".1%"), "all:Q": "Training samples of the user"}
     step = alt.Step(22 if frame["label"].n_unique() <= FEW_LABELS else 11)

@@ -11,13 +11,14 @@ import polars as pl
 from scipy.sparse.csgraph import connected_components
 
 from pwfl.report import measured, printed, theme
-from pwfl.report.catalog import Outcome
+from pwfl.report.catalog import Outcome, without_noise
 from pwfl.report.claims import FAILED
 from pwfl.report.sweeps import (
     KIND,
-    front,
+    different,
     index_of,
     losses,
+    main_outcomes,
     not_swept,
     outcomes,
     outcomes_of,
@@ -33,7 +34,13 @@ PANEL = 260
 LINE_LENGTH = 110  # characters of a title's lines
 PATTERNS = alt.Scale(range=[printed.SOLID, [8, 4], [3, 3], [10, 3, 3, 3], [14, 4], [2, 7]])
 SHAPES = alt.Scale(range=printed.SHAPES)
-TOUCH = np.array([0.03, 0.04])  # shares of the axes within which points lie on each other
+TOUCH = np.array([0.07, 0.05])  # shares of the axes within which labels of points would lie on each other
+HIDDEN = np.array([0.015, 0.02])  # shares of the axes within which marks hide each other
+MARK, SMALLER = 70, 0.5  # area of marks, and of the next scheme's, where marks of several schemes hide each other
+LINES_APART = 0.05  # share of the axis by which lines without noise must differ for labels of their own
+ALIKE = 1e-3  # relative difference of values that are one on an axis
+LABELS = 3  # texts in a label, at most
+TOLD_APART = 6  # scenarios that have shapes of their own; of more, names stand at the best points alone
 ORDERED = alt.SchemeParams("viridis", extent=[0, 0.85])  # whose end is too light on white
 RINGS = "ringed: Pareto-optimal, by the means"
 OF_KINDS = "rings are among points of the same guarantee and observer; dashed: without a guarantee"
@@ -45,7 +52,7 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
 
     Without a name, the first outcome of the system that there is.
     """
-    rows, left_out, study = measured.of(study), not_swept(study), points(study)
+    rows, whole, left_out, study = measured.of(study), study, not_swept(study), points(study)
     table = outcomes(study)
     if table.is_empty():
         return _no_outcome(study, "swept parameter", "outcome")
@@ -53,10 +60,12 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
     table = table.filter(pl.col("outcome") == outcome)
     x, *others = _varied(table, swept_keys(table))
     known = _known(study)[outcome]
+    table = table.with_columns(pl.col("low", "high").clip(*known.bounds))
     frame, names = _plottable(_side_by_side(table, x), [x, *others])
     own = measured.frame(rows, x, outcome, {names[key]: table[key] for key in others[:2]})
     width, height = (PANEL, PANEL) if others else (theme.WIDTH, theme.HEIGHT)
-    colour, chosen, opacity = _scheme_colour(study)
+    looks = _looks(whole, table)
+    colour, chosen, opacity = theme.colours_of(looks)
     across = _parameter_axis(
         _also(table[x], own["measured_x"]), "beside" if table[x].dtype.is_numeric() else names[x], x
     )
@@ -71,13 +80,13 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
         detail=["sweep_of:N", *(f"{names[key]}:N" for key in others[2:])],
         tooltip=_tips(names, {"": known}, {"realizations:Q": "realizations"}),
     )
+    dots = base.mark_point(filled=True, size=55)
     if len(scenarios := table["sweep_of"].unique(maintain_order=True).to_list()) > 1:
-        legend = theme.legend(symbolSize=500)
-        dash = alt.StrokeDash("sweep_of:N", title="Scenario", sort=scenarios, scale=PATTERNS, legend=legend)
-        base = base.encode(strokeDash=dash)
-    whiskers = base.mark_rule(strokeWidth=1.5).encode(y="low:Q", y2="high:Q", strokeDash=alt.value([]))
+        dots = dots.encode(shape=alt.Shape("sweep_of:N", title="Scenario", sort=scenarios, scale=SHAPES))
+    whiskers = base.mark_rule(strokeWidth=1.5).encode(y="low:Q", y2="high:Q")
+    lines = base.mark_line().encode(strokeDash=theme.dashes_of(looks))
     stars = measured.marks(data.transform_filter("isValid(datum.label)"), own, across, up) if len(own) else []
-    layers = alt.layer(base.mark_line(), whiskers, base.mark_point(filled=True, size=55), *stars).add_params(chosen)
+    layers = alt.layer(lines, whiskers, dots, *stars).add_params(chosen)
     subtitle = [f"mean and 95% interval over {theme.ranged(table['realizations'])}; schemes side by side"]
     subtitle += [part for line in (*left_out, *measured.said(own)) for part in textwrap.wrap(line, LINE_LENGTH)]
     title = alt.TitleParams(f"{_system(study)}: {_small(known.title)} over {x}", subtitle=subtitle)
@@ -88,39 +97,47 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
     return layers.facet(**panels).properties(title=title)
 
 
-def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) -> alt.LayerChart:
-    """Two outcomes of every point, a curve a scheme through the points of its sweep; rings: what nothing dominates.
+def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) -> alt.TopLevelMixin:
+    """Two outcomes of every scenario and point, a curve a scheme through a sweep; rings: what nothing dominates.
 
-    Without names, the first two outcomes of the system that there are: accuracy over epsilon where it has both.
+    Without names, accuracy (or the first outcome of the system's own) over epsilon. A scheme without noise, whose
+    epsilon is not finite, is a horizontal line.
     """
-    rows, unshown, study = measured.of(study), not_swept(study), points(study)
+    rows, whole, study = measured.of(study), study, different(study)
     table = outcomes(study)
     if table.is_empty():
         return _no_outcome(study, "outcome", "other outcome")
-    first = table["outcome"].unique(maintain_order=True).to_list()
-    x, y = x or first[min(1, len(first) - 1)], y or first[0]
-    known, swept = _known(study), [] if unswept(study) else _varied(table, swept_keys(table))
-    index = index_of(table)
-    means = {axis: [pl.col(part).alias(f"{axis}_{part}") for part in ("mean", "low", "high")] for axis in "xy"}
-    of_x, of_y = (table.filter(outcome=name).select(*index, *means[axis]) for axis, name in (("x", x), ("y", y)))
-    both = of_x.join(of_y, on=index, nulls_equal=True, maintain_order="left")
+    main, known = main_outcomes(table, _system(study)), _known(study)
+    x, y = x or main[0], y or main[1]
+    heading = f"{_system(study)}: {_small(known[y].title)} over {_small(known[x].title)}"
+    both, bare = _of_two(study, table, x, y)
     finite = pl.col("x_mean").is_finite() & pl.col("y_mean").is_finite()
     drawn, left_out = both.filter(finite), both.filter(~finite)["scheme"].unique(maintain_order=True)
+    if drawn.is_empty():
+        return theme.empty(f"no scheme has a finite {_small(known[x].title)}", heading)
     best = undominated(drawn, losses(drawn["x_mean"], known[x]), losses(drawn["y_mean"], known[y]))
-    frame, names = _plottable(drawn.with_columns(best=pl.Series(best, dtype=pl.Boolean)), swept)
-    if swept:
-        frame = frame.with_columns(_numbers(frame, names[swept[0]]))
+    drawn = drawn.with_columns(best=pl.Series(best) & ~pl.col("bare"))
+    of_sweeps = drawn.filter(pl.col("sweep_of") != pl.col("scenario"))
+    swept = _varied(of_sweeps, swept_keys(drawn))
+    scenarios = drawn["sweep_of"].unique(maintain_order=True).to_list()
+    shaped = "sweep_of" if 1 < len(scenarios) <= TOLD_APART else swept[1] if len(scenarios) == 1 < len(swept) else None
+    several = len(scenarios) > TOLD_APART
+    frame, names = _plottable(drawn, swept)
+    frame = frame.with_columns(_labels(frame, names[swept[0]] if swept else None, swept[0] if swept else "", several))
     counts = theme.ranged(table.filter(pl.col("outcome").is_in([x, y]))["realizations"])
     own = measured.frame(rows, x, y)
     subtitle = [f"means and 95% intervals over {counts}; {RINGS}{' of what is simulated' if len(own) else ''}"]
     if not drawn["guaranteed"].all() or len(drawn.unique(KIND)) > 1:
         subtitle.append(OF_KINDS)
     if len(left_out):
-        subtitle.append(f"not drawn, since infinite: {', '.join(left_out)}")
-    subtitle += [part for line in (*unshown, *measured.said(own)) for part in textwrap.wrap(line, LINE_LENGTH)]
-    colour, chosen, opacity = _scheme_colour(study)
+        subtitle.append(f"not drawn, since infinite or undefined: {', '.join(left_out)}")
+    subtitle += measured.said(own)
+    looks = _looks(whole, drawn)
+    colour, chosen, opacity = theme.colours_of(looks)
+    frame = frame.with_columns(rank=pl.col("scheme").replace_strict(list(looks), range(len(looks))))
     across = _outcome_axis(alt.X, "x_mean", known[x], _also(drawn["x_mean"], own["measured_x"]))
-    across["scale"].padding = 40  # room for numbers
+    across["scale"].padding = 40  # room for labels
+    across["axis"].labelFlush = False
     up = _outcome_axis(alt.Y, "y_mean", known[y], _also(drawn["y_mean"], own["measured_y"]))
     base = alt.Chart(frame).encode(
         x=across,
@@ -130,29 +147,67 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
         tooltip=_tips(names, {"x_": known[x], "y_": known[y]}),
     )
     curves = base.mark_line(strokeWidth=1.5).encode(
-        detail=["sweep_of:N", *(f"{names[key]}:N" for key in swept[1:])], order="place:Q"
+        detail=["sweep_of:N", *(f"{names[key]}:N" for key in swept[1:])],
+        order="place:Q",
+        strokeDash=theme.dashes_of(looks),
     )
-    dots = base.mark_point(filled=True, size=70)
-    if len(scenarios := drawn["sweep_of"].unique(maintain_order=True).to_list()) > 1:
-        curves = curves.encode(strokeDash=alt.StrokeDash("sweep_of:N", sort=scenarios, scale=PATTERNS, legend=None))
-        dots = dots.encode(shape=alt.Shape("sweep_of:N", title="Scenario", sort=scenarios, scale=SHAPES))
-    elif len(swept) > 1:
-        dots = dots.encode(shape=alt.Shape(f"{names[swept[1]]}:O", title=swept[1]))
+    dots = base.mark_point(filled=True, size=MARK)
+    if _hide(frame):  # so later schemes are drawn smaller, upon the others
+        areas = alt.Scale(domain=list(looks), range=[MARK * 2 * SMALLER**k for k in range(len(looks))])
+        dots = dots.encode(size=alt.Size("scheme:N", scale=areas, legend=None), order=alt.Order("rank:Q"))
+    if shaped:
+        field, title = ("sweep_of:N", "Scenario") if shaped == "sweep_of" else (f"{names[shaped]}:O", shaped)
+        sort = scenarios if shaped == "sweep_of" else alt.Undefined
+        dots = dots.encode(shape=alt.Shape(field, title=title, sort=sort, scale=SHAPES))
     rules = base.mark_rule(strokeWidth=1)
     ringed = base.transform_filter("datum.best")
     intervals = [rules.encode(x="x_low:Q", x2="x_high:Q"), rules.encode(y="y_low:Q", y2="y_high:Q")]
     dashes = alt.condition("datum.guaranteed", alt.value(printed.SOLID), alt.value(UNGUARANTEED))
     rings = ringed.mark_point(size=220, strokeWidth=1.5).encode(color=alt.value("#222"), strokeDash=dashes)
     layers = [curves, *intervals, dots, rings]
-    if swept:
-        subtitle.append(f"numbers above or below them: {swept[0]}")
-        for odd, dy in enumerate((17, -15)):  # neighbours' on two sides
-            side = ringed.transform_filter(f"datum.numbers != null && datum.place % 2 == {odd}")
-            layers.append(side.mark_text(dy=dy, fontSize=11).encode(text="numbers:N", color=alt.value("#222")))
+    for side, dy in enumerate((17, -15)):  # neighbours' on two sides
+        texts = base.transform_filter(f"datum.side === {side}").mark_text(dy=dy, fontSize=11)
+        layers.append(texts.encode(text="label:N", color=alt.value("#222")))
+    if len(bare):
+        layers += _without_noise(bare, known[y], np.ptp([*drawn["y_mean"], *bare["y_mean"]]))
     layers += measured.marks(alt.Chart(own), own, across, up) if len(own) else []
-    heading = f"{_system(study)}: {_small(known[y].title)} over {_small(known[x].title)}"
-    title = alt.TitleParams(heading, subtitle=subtitle)
-    return theme.sized(alt.layer(*layers).add_params(chosen), title)
+    title = alt.TitleParams(heading, subtitle=[part for line in subtitle for part in textwrap.wrap(line, LINE_LENGTH)])
+    chart = theme.sized(alt.layer(*layers).add_params(chosen), title)
+    return chart.configure_legend(orient="bottom", direction="horizontal", columns=3)
+
+
+def _of_two(study: dict[str, dict], table: pl.DataFrame, x: str, y: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Points of two outcomes with their intervals, and those that have no finite `x` since no noise is added."""
+    known, index = _known(study), index_of(table)
+
+    def of(name: str, axis: str) -> pl.DataFrame:
+        ends = pl.col("low", "high").clip(*known[name].bounds)
+        parts = table.filter(outcome=name).with_columns(ends)
+        return parts.select(*index, *(pl.col(part).alias(f"{axis}_{part}") for part in ("mean", "low", "high")))
+
+    both = of(y, "y").join(of(x, "x"), on=index, nulls_equal=True, how="left", maintain_order="left")
+    names = {name: without_noise(content["scenario"]) for name, content in study.items()}
+    bare = [scheme in names[name] for name, scheme in both.select("scenario", "scheme").iter_rows()]
+    both = both.with_columns(bare=pl.Series(bare, dtype=pl.Boolean))
+    line = pl.col("bare") & ~pl.col("x_mean").is_finite().fill_null(value=False)
+    return both.filter(~line), both.filter(line)
+
+
+def _without_noise(bare: pl.DataFrame, outcome: Outcome, span: float) -> list[alt.Chart]:
+    """A line for each scenario (or sweep, its mean) and scheme without noise, on an axis that spans so much."""
+    rows = bare.group_by("sweep_of", "scheme", maintain_order=True).agg(pl.col("y_mean").mean()).sort("y_mean")
+    text = pl.lit("without noise")
+    if rows["sweep_of"].n_unique() > 1:
+        text = pl.format("{}, without noise", "sweep_of")
+    base = alt.Chart(rows.with_columns(text=text)).encode(y="y_mean:Q")
+    tips = theme.tips({"text:N": "Line", "y_mean:Q": (outcome.title, ".4g")})
+    apart = np.diff(rows["y_mean"], prepend=-np.inf) > LINES_APART * span
+    labelled = base.properties(data=rows.with_columns(text=text).filter(pl.Series(apart)))
+    words = labelled.mark_text(align="right", dx=-4, dy=-7, fontSize=12, color="#555")
+    return [
+        base.mark_rule(strokeDash=[2, 3], color="#555").encode(tooltip=tips),
+        words.encode(x=alt.value("width"), text="text:N"),
+    ]
 
 
 def rounds(study: dict[str, dict]) -> alt.FacetChart:
@@ -163,10 +218,10 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
     """
     plain = unswept(study)
     swept_ones = dict.fromkeys(point_of(study, name).of for name in study if plain and name not in plain)
-    study, by_point = (plain, False) if plain else (study, True)
+    whole, study, by_point = study, plain or study, not plain
     table = _curves(study)
     if table.is_empty():
-        return theme.empty("nothing was trained", "Communication round", "Test accuracy", f"{_system(study)}: accuracy")
+        return theme.empty("nothing was trained", f"{_system(study)}: test accuracy")
     legend = theme.legend()
     if by_point:
         keys = table.columns[2 : table.columns.index("scheme")]
@@ -178,7 +233,8 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
         schemes = list(dict.fromkeys(s.name for content in study.values() for s in content["scenario"].schemes))
         panels = alt.Facet("scheme:N", title=None, sort=schemes, header=theme.HEADER)
     else:
-        swept, (colour, _, _) = [], _scheme_colour(study)
+        swept, looks = [], _looks(whole, table)
+        (colour, _, _), dash = theme.colours_of(looks), theme.dashes_of(looks)
         panels = alt.Facet("scenario:N", title=None, sort=list(study), header=theme.HEADER)
     base = alt.Chart(table.select(column for column in table.columns if "." not in column)).encode(
         x=alt.X("round:Q", title="Communication round"),
@@ -188,7 +244,9 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
     )
     y = theme.accuracy_axis("accuracy_mean:Q")
     lines = base.mark_line().encode(y=y)
-    if len(swept) > 1:
+    if not by_point:
+        lines = lines.encode(strokeDash=dash)
+    elif len(swept) > 1:
         lines = lines.encode(strokeDash=alt.StrokeDash("swept_1:N", title=swept[1], legend=legend, scale=PATTERNS))
     band = base.mark_area(opacity=0.15).encode(y=alt.Y("accuracy_low:Q"), y2="accuracy_high:Q")
     count = max(content["history"]["realization"].n_unique() for content in study.values())
@@ -207,7 +265,8 @@ def _curves(study: dict[str, dict]) -> pl.DataFrame:
         kept = content["history"].drop_nulls("accuracy").filter(~pl.col("status").cast(pl.String).is_in(FAILED))
         kept = kept.unique(["scheme", "realization", "round"], keep="first", maintain_order=True)
         columns = [pl.lit(name).alias("scenario"), *place(study, name)]
-        frames.append(theme.means(kept, ["scheme", "round"], ["accuracy"]).select(*columns, pl.all()))
+        means = theme.within(theme.means(kept, ["scheme", "round"], ["accuracy"]), "accuracy", 0.0, 1.0)
+        frames.append(means.select(*columns, pl.all()))
     return pl.concat(frames, how="diagonal_relaxed")
 
 
@@ -225,20 +284,42 @@ def _plottable(table: pl.DataFrame, swept: list[str]) -> tuple[pl.DataFrame, dic
     return frame.drop([key for key in swept_keys(frame) if "." in key]).with_row_index("place"), names
 
 
-def _numbers(frame: pl.DataFrame, value: str) -> pl.Series:
-    """What stands above or below the ringed points: their values; of points on each other, at the first, all values."""
-    texts = [f"{v:g}" if isinstance(v, int | float) else v for v in frame[value]]
-    best = np.flatnonzero(frame["best"].to_numpy())
+def _labels(frame: pl.DataFrame, value: str | None, key: str, several: bool) -> list[pl.Series]:
+    """What stands at the ringed points, `label`, and on which `side` of them; a label for points close to each other.
+
+    The values of the swept parameter in column `value`, the leftmost with its name; where scenarios are `several`,
+    their names. Sides alternate from left to right.
+    """
+    rows = frame.to_dicts()
+    for row in rows:
+        text = f"{row[value]:g}" if isinstance(row.get(value), int | float) else row.get(value)
+        swept = [str(text)] if row["scenario"] != row["sweep_of"] and text is not None else []
+        row["text"] = ", ".join([row["sweep_of"], *swept] if several else swept)
+    best = np.array([k for k, row in enumerate(rows) if row["best"] and row["text"]], int)
+    labels, sides = [None] * len(rows), [None] * len(rows)
+    shares = _shares(frame)[best]
+    _, groups = connected_components((abs(shares[:, None] - shares) < TOUCH).all(axis=-1))
+    found = [best[groups == group] for group in np.unique(groups)]
+    for rank, together in enumerate(sorted(found, key=lambda members: frame["x_mean"][int(members[0])])):
+        texts = list(dict.fromkeys(rows[k]["text"] for k in together))
+        name = f"{key.rpartition('.')[2]} = " if key and not several and rank == 0 else ""
+        first = min(together, key=lambda k: rows[k]["x_mean"])
+        labels[first], sides[first] = name + "; ".join(texts[:LABELS]) + " ..." * (len(texts) > LABELS), (rank + 1) % 2
+    return [pl.Series("label", labels, dtype=pl.String), pl.Series("side", sides, dtype=pl.Int64)]
+
+
+def _shares(frame: pl.DataFrame) -> np.ndarray:
+    """Where points lie, as shares of the axes, shape (point, axis)."""
     axes = (frame["x_mean"], frame["y_mean"])
     places = [np.log10(values.to_numpy()) if theme.spans_decades(values) else values.to_numpy() for values in axes]
-    shares = np.stack([place / (np.ptp(place) or 1.0) for place in places], axis=1)[best]
-    touch = (abs(shares[:, None] - shares) < TOUCH).all(axis=-1)
-    numbers: list[str | None] = [None] * len(frame)
-    _, groups = connected_components(touch)
-    for group in np.unique(groups):
-        together = best[groups == group]
-        numbers[together[0]] = ", ".join(dict.fromkeys(t for k in together if (t := texts[k]) is not None)) or None
-    return pl.Series("numbers", numbers, dtype=pl.String)
+    return np.stack([place / max(np.ptp(place), ALIKE * abs(place).max(), 1e-300) for place in places], axis=1)
+
+
+def _hide(frame: pl.DataFrame) -> bool:
+    """Whether marks of different schemes lie on each other."""
+    shares, schemes = _shares(frame), frame["scheme"].to_numpy()
+    near = (abs(shares[:, None] - shares) < HIDDEN).all(axis=-1)
+    return bool((near & (schemes[:, None] != schemes)).any())
 
 
 def _side_by_side(table: pl.DataFrame, x: str) -> pl.DataFrame:
@@ -268,14 +349,16 @@ def _parameter_axis(values: pl.Series, name: str, title: str) -> alt.X:
 
 def _outcome_axis(channel, field: str, outcome: Outcome, values: pl.Series) -> alt.X | alt.Y:
     scale = alt.Scale(type="log", nice=False) if theme.spans_decades(values) else alt.Scale(zero=False)
+    if (least := values.min()) is not None and least > 0 and values.max() < (1 + ALIKE) * least:
+        scale = alt.Scale(domain=[0.8 * least, 1.2 * least])  # not the last digits of one value
     return channel(f"{field}:Q", title=outcome.title, scale=scale, axis=alt.Axis(format=outcome.format))
 
 
-def _scheme_colour(study: dict[str, dict]) -> tuple[alt.Color, alt.Parameter, dict]:
-    colours: dict[str, str] = {}
-    for content in study.values():
-        colours = theme.scheme_colours(content["scenario"]) | colours
-    return theme.named_colours(colours)
+def _looks(study: dict[str, dict], drawn: pl.DataFrame) -> dict[str, tuple[str, list[int]]]:
+    """The `theme.looks` of the schemes that are drawn, as in all figures of the study."""
+    schemes = ((s.name, s.scheduler, s.noise) for content in study.values() for s in content["scenario"].schemes)
+    present = set(drawn["scheme"])
+    return {name: look for name, look in theme.looks(_system(study), schemes).items() if name in present}
 
 
 def _tips(names: dict[str, str], known: dict[str, Outcome], others: dict | None = None) -> list[alt.Tooltip]:
@@ -295,8 +378,8 @@ def _known(study: dict[str, dict]) -> dict[str, Outcome]:
     return outcomes_of(_system(study))
 
 
-def _no_outcome(study: dict[str, dict], x: str, y: str) -> alt.LayerChart:
-    return theme.empty("no scheme has an outcome", x, y, f"{_system(study)}: {y} over {x}")
+def _no_outcome(study: dict[str, dict], x: str, y: str) -> alt.Chart:
+    return theme.empty("no scheme has an outcome", f"{_system(study)}: {y} over {x}")
 
 
 def _small(title: str) -> str:
@@ -310,15 +393,15 @@ def other_outcomes(study: dict[str, dict]) -> dict[str, alt.TopLevelMixin]:
     return {known[name].title: over_parameter(study, name) for name in table["outcome"].unique(maintain_order=True)}
 
 
-def other_planes(study: dict[str, dict]) -> dict[str, alt.LayerChart]:
-    """The charts of every two outcomes that vary, by their names: of a sweep's points, and of what is not swept."""
-    known, swept, charts = _known(study), points(study), {}
-    plain = {name: content for name, content in study.items() if name not in swept}
-    for some, note in ((swept, ""), (plain, " (scenarios that are not swept)")):
-        compared = front(outcomes(some)).select("x", "y").unique(maintain_order=True).rows() if some else []
-        for x, y in compared:
-            charts[f"{known[y].title} over {_small(known[x].title)}{note}"] = plane(some, x, y)
-    return charts
+def other_planes(study: dict[str, dict]) -> dict[str, alt.TopLevelMixin]:
+    """The charts of the main outcome over every other one, by the others' names; none where it is one alone."""
+    table, known = outcomes(different(study)), _known(study)
+    if table.is_empty():
+        return {}
+    x, y = main_outcomes(table, _system(study))
+    others = [x, *(name for name in table["outcome"].unique(maintain_order=True) if name not in (x, y))]
+    charts = {f"{known[y].title} over {_small(known[name].title)}": plane(study, name, y) for name in others}
+    return charts if len(charts) > 1 else {}
 
 
 CHOICES = {"outcomes": other_outcomes, "plane": other_planes}

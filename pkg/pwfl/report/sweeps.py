@@ -69,6 +69,8 @@ def front(table: pl.DataFrame) -> pl.DataFrame:
     for (system,), part in table.group_by("system", maintain_order=True):
         known = outcomes_of(system)
         wide = part.pivot("outcome", index=index, values="mean", maintain_order=True)
+        if "epsilon_exact" in wide.columns:
+            wide = wide.filter(pl.col("epsilon_exact").is_finite())  # without privacy nothing is traded
         compared = [name for name in known if name in wide.columns and wide[name].n_unique() > 1]
         for y, x in combinations(compared, 2):
             both = wide.filter(pl.col(x).is_finite() & pl.col(y).is_finite())
@@ -111,6 +113,20 @@ def place(study: dict[str, dict], name: str) -> list[pl.Expr]:
     """Columns of a scenario's place: `sweep_of`, and its values of swept parameters."""
     point = point_of(study, name)
     return [pl.lit(point.of).alias("sweep_of"), *literals(point.values)]
+
+
+def different(study: dict[str, dict]) -> dict[str, dict]:
+    """The scenarios but those that are the same in everything as a point of a sweep."""
+    swept = {repr(study[name]["scenario"]) for name in study if name not in unswept(study)}
+    kept = {name for name in unswept(study) if repr(study[name]["scenario"]) in swept}
+    return {name: content for name, content in study.items() if name not in kept}
+
+
+def main_outcomes(table: pl.DataFrame, system: str) -> tuple[str, str]:
+    """What privacy costs: epsilon, and accuracy or the first outcome of the system's own, of those in `outcomes`."""
+    first = list(dict.fromkeys(table["outcome"]))
+    own = [name for name in ("accuracy", *registry.system(system).catalog.outcomes, *first) if name in first]
+    return ("epsilon_exact" if "epsilon_exact" in first else first[0]), own[0]
 
 
 def points(study: dict[str, dict]) -> dict[str, dict]:

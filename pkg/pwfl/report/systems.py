@@ -11,6 +11,8 @@ import polars as pl
 from scipy.optimize import isotonic_regression
 
 from pwfl.report import columns, printed, theme
+from pwfl.report.catalog import without_noise
+from pwfl.report.finding import OTHERS
 from pwfl.report.sweeps import not_swept, outcomes, point_of, points
 from pwfl.systems import registry
 
@@ -19,7 +21,7 @@ TERMS = [*("accuracy_of", "delta", "samples", "rounds", "link_budget"), *columns
 BELOW = {"orient": "bottom", "direction": "horizontal"}  # of legends
 LABEL_STEP = 17  # pixels from one label to the next
 NEGLIGIBLE = 1e-3  # relative difference of two epsilons that are drawn as one
-OTHERS = "; for "  # in what an observer sees, before the observers of other columns
+WITHOUT_NOISE = "without noise"  # why a scheme is a line
 CURVE = ["system", "sweep_of", "scheme"]  # what a curve, of one point or of a sweep's, is of
 LINE_LENGTH = 135  # characters of the title's lines
 
@@ -60,21 +62,29 @@ def table(scenarios: dict[str, dict]) -> pl.DataFrame:
 def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
     """Final accuracy over the record-level epsilon against each system's own server, of all scenarios and points.
 
-    The points of a sweep are joined by a line, with one label. The subtitle says what marks and lines mean, and names
-    what has no place in the figure, with the reason.
+    The points of a sweep are joined by a line, with one label; a scheme without noise is a level. The subtitle says
+    what marks and lines mean, and names what has no place in the figure, with the reason.
     """
     of = {name: point_of(scenarios, name).of for name in scenarios}
-    frame = table(scenarios).with_columns(sweep_of=pl.col("scenario").replace(of)).with_columns(why=_why_not_drawn())
+    frame = table(scenarios).with_columns(sweep_of=pl.col("scenario").replace(of))
+    names = {name: without_noise(content["scenario"]) for name, content in scenarios.items()}
+    bare = [scheme in names[name] for name, scheme in frame.select("scenario", "scheme").iter_rows()]
+    frame = frame.with_columns(bare=pl.Series(bare, dtype=pl.Boolean)).with_columns(why=_why_not_drawn())
+    lines = frame.filter(why=WITHOUT_NOISE)
     colours = dict(zip(frame["system"].unique(maintain_order=True), cycle(theme.PALETTE), strict=False))
     drawn = frame.filter(pl.col("why").is_null()).with_columns(
         pl.col("accuracy_low", "accuracy_high").clip(0, 1),
         pl.col("channel_uses_mean").clip(lower_bound=1),  # of a logarithm
         fill=pl.when("guaranteed").then(pl.col("system").replace(colours)).otherwise(pl.lit("white")),
     )
-    accuracies = _domain(drawn.select("accuracy_mean", "accuracy_low", "accuracy_high"))
+    ends = [drawn.select("accuracy_mean", "accuracy_low", "accuracy_high"), lines.select("accuracy_mean")]
+    accuracies = _domain(pl.concat(ends, how="diagonal"))
     epsilons = [10**end for end in _domain(drawn.select(pl.col("^epsilon_.*$").log10()))]
     labelled = drawn.with_columns(label=_label(scenarios))
     labelled = labelled.filter(pl.col("epsilon_server").arg_max().over(CURVE) == pl.int_range(pl.len()).over(CURVE))
+    levels = lines.group_by(CURVE, maintain_order=True).agg(pl.col("accuracy_mean").mean())
+    levels = levels.with_columns(label=pl.format("{} ({}), {}: without noise", *CURVE))
+    labelled = pl.concat([labelled, levels], how="diagonal")
     height = max(theme.HEIGHT, LABEL_STEP * len(labelled))
     pixel = (accuracies[1] - accuracies[0]) / height
     places = spread((accuracies[1] - labelled["accuracy_mean"].to_numpy()) / pixel, LABEL_STEP, height)
@@ -92,7 +102,9 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
     scale = alt.Scale(domain=list(colours), range=list(colours.values()))
     legend = theme.legend("circle", **BELOW, columns=3)
     coloured = base.encode(color=alt.Color("system:N", title="System", scale=scale, legend=legend))
-    layers = alt.layer(*_lines(base, coloured, drawn, labelled), _marks(base, scale)).add_params(chosen)
+    level = coloured.properties(data=levels).mark_rule(strokeDash=[2, 3], strokeWidth=1.5)
+    level = level.encode(x=alt.value(0), x2=alt.value("width"), tooltip=theme.tips({"label:N": "Line"}))
+    layers = alt.layer(*_lines(base, coloured, drawn, labelled), level, _marks(base, scale)).add_params(chosen)
     title = alt.TitleParams("All systems under common terms", subtitle=_subtitle(frame, scenarios))
     return layers.properties(title=title, width=theme.WIDTH, height=height)
 
@@ -109,9 +121,10 @@ def _lines(base: alt.Chart, coloured: alt.Chart, drawn: pl.DataFrame, labelled: 
     other = coloured.properties(data=drawn.filter(apart & pl.col("epsilon_exact").is_between(0, np.inf, closed="none")))
     several = coloured.properties(data=drawn.drop_nulls("accuracy_low"))  # a single training has no interval
     swept = coloured.properties(data=drawn.filter(pl.len().over(CURVE) > 1))
+    leaders = coloured.properties(data=labelled.drop_nulls("epsilon_server"))
     return [
         swept.mark_line(strokeWidth=1.2).encode(detail=["sweep_of:N", "scheme:N"], order="epsilon_server:Q"),
-        coloured.properties(data=labelled).mark_rule(strokeWidth=0.6).encode(x2=edge, y2="label_accuracy:Q"),
+        leaders.mark_rule(strokeWidth=0.6).encode(x2=edge, y2="label_accuracy:Q"),
         texts.encode(x=edge, y="label_accuracy:Q", text="label:N"),
         other.mark_rule(strokeDash=[3, 3], strokeWidth=1.3).encode(x2="epsilon_exact:Q"),
         other.mark_tick(orient="vertical", size=14, thickness=2).encode(x="epsilon_exact:Q"),
@@ -151,6 +164,7 @@ def _why_not_drawn() -> pl.Expr:
     reasons = {
         "every training diverged": untrained & (pl.col("diverged") > 0),
         "no accuracy": untrained,
+        WITHOUT_NOISE: pl.col("bare") & ~epsilon.is_finite().fill_null(value=False),
         "nobody sends": epsilon.is_null(),
         "infinite epsilon against its own server": epsilon.is_infinite(),
         "epsilon 0, off a logarithmic axis": epsilon <= 0,
@@ -184,7 +198,7 @@ def _subtitle(frame: pl.DataFrame, scenarios: dict[str, dict]) -> list[str]:
         if name not in scenarios:
             swept.setdefault(_ranges(scenarios, name), []).append(name)
     lines += [f"line: the points of a sweep of {ranges}: {', '.join(names)}" for ranges, names in swept.items()]
-    left_out = frame.drop_nulls("why").group_by("system", "sweep_of", "why", maintain_order=True)
+    left_out = frame.filter(pl.col("why") != WITHOUT_NOISE).group_by("system", "sweep_of", "why", maintain_order=True)
     for (system, name, why), rows in left_out:
         schemes = "; ".join(rows["scheme"].unique(maintain_order=True))
         count, total = (part["scenario"].n_unique() for part in (rows, frame.filter(sweep_of=name)))
@@ -223,7 +237,7 @@ def spread(places: np.ndarray, step: float, limit: float) -> np.ndarray:
 
 
 def epsilon(study: dict[str, dict]) -> alt.LayerChart:
-    """Final accuracy over epsilon of all systems' points, a curve a system and scheme; the legend names observers."""
+    """Final accuracy over epsilon of all systems' points, a curve a system and scheme; the title names observers."""
     left, study = not_swept(study), points(study)
     each = outcomes(study)
     index = ["system", "sweep_of", "scenario", "scheme", "guaranteed", "observer"]
@@ -233,15 +247,10 @@ def epsilon(study: dict[str, dict]) -> alt.LayerChart:
     drawn = drawn.sort("mean_epsilon_exact", maintain_order=True).with_columns(interval, line=line)
     lines = drawn.select("system", "line").unique(maintain_order=True)
     looks = _family_looks(each["system"].unique(maintain_order=True).to_list(), lines.rows())
-    label = {}  # of lines that | parts: whether it is guaranteed, and its observer
-    observer = pl.col("observer").str.split(OTHERS).list.first()
-    rows = drawn.group_by("line").agg(pl.col("guaranteed").all(), observer.first())
-    for line, guaranteed, observer in rows.iter_rows():
-        heading = line + ("" if guaranteed else " (no guarantee)")
-        label[line] = "|".join([heading, *textwrap.wrap(f"observer: {observer}", 52)])
+    rows = drawn.group_by("line").agg(pl.col("guaranteed").all())
+    label = {line: line + ("" if guaranteed else " (no guarantee)") for line, guaranteed in rows.iter_rows()}
     domain = [label[line] for line in looks]
-    lines = {"labelExpr": "split(datum.label, '|')", "labelLimit": 400, "symbolType": "stroke"}
-    legend = alt.Legend(**lines, rowPadding=8, symbolSize=500)
+    legend = theme.legend(labelLimit=400, symbolSize=500, orient="bottom", columns=2)
     shared = {"title": None, "sort": domain, "legend": legend}  # so that the two are one legend
     colours, patterns = ([look[k] for look in looks.values()] for k in (0, 1))
     chosen = alt.selection_point(fields=["line"], bind="legend")
@@ -250,7 +259,11 @@ def epsilon(study: dict[str, dict]) -> alt.LayerChart:
     ticks = [2.0**k for k in range(floor(exponents.min()), ceil(exponents.max()) + 1)] if len(exponents) else []
     axis = alt.Axis(format="~g", values=ticks)
     tips = {"system:N": "system", "scheme:N": "scheme", "scenario:N": "scenario"}
-    tips |= {"mean_epsilon_exact:Q": ("epsilon", ".4g"), "mean_accuracy:Q": ("accuracy", ".2%")}
+    tips |= {
+        "observer:N": "observer",
+        "mean_epsilon_exact:Q": ("epsilon", ".4g"),
+        "mean_accuracy:Q": ("accuracy", ".2%"),
+    }
     base = alt.Chart(drawn.with_columns(pl.col("line").replace(label))).encode(
         x=alt.X("mean_epsilon_exact:Q", title="Record-level epsilon, whole training", scale=log, axis=axis),
         color=alt.Color("line:N", scale=alt.Scale(domain=domain, range=colours), **shared),
@@ -263,6 +276,12 @@ def epsilon(study: dict[str, dict]) -> alt.LayerChart:
     dots = base.mark_point(filled=True, size=50).encode(y=y)
     layers = alt.layer(base.mark_line().encode(y=y, strokeDash=dash), whiskers, dots)
     lines = [f"mean and 95% interval over {theme.ranged(each.filter(outcome='accuracy')['realizations'])}"]
+    seen = drawn.with_columns(pl.col("observer").str.split(OTHERS).list.first())
+    seen = seen.group_by("system", "observer", maintain_order=True).agg(pl.col("scheme").unique(maintain_order=True))
+    several = seen["system"].is_duplicated().to_list()
+    for (system, observer, schemes), named in zip(seen.iter_rows(), several, strict=True):
+        which = f" ({'; '.join(schemes)})" if named else ""
+        lines.append(f"observer of {system}{which}: {observer}")
     lost = wide.join(drawn, on=["scenario", "scheme"], how="anti").group_by("sweep_of", maintain_order=True)
     lines += [
         f"not drawn, no finite epsilon or no accuracy: {name}, {'; '.join(rows['scheme'].unique(maintain_order=True))}"

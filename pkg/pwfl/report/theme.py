@@ -1,7 +1,9 @@
 """One look for all figures: theme, colours, and the marks that several figures share."""
 
 import json
-from itertools import combinations, cycle
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import cycle
 from pathlib import Path
 
 import altair as alt
@@ -16,8 +18,7 @@ from pwfl.systems import registry
 CONFIDENCE = 0.95
 CDF_POINTS = 400
 DIGITS = 6  # of the numbers in a specification
-HIDDEN = 0.012  # share of an axis by which lines must differ to be told apart
-DASHES = [printed.SOLID, [7, 6], [2, 5]]  # of lines on lines
+DASHES = [[2 * length for length in dash] for dash in printed.DASHES]  # of schemes, by their place in a study
 SQUEEZED = 0.05  # share of an axis that is too little for a scheme
 DECADE = 10  # the least ratio of values that a logarithmic axis is for
 WIDTH, HEIGHT = 520, 340
@@ -39,7 +40,8 @@ def _theme() -> alt.theme.ThemeConfig:
             "background": "white",
             "view": {"continuousWidth": WIDTH, "continuousHeight": HEIGHT, "stroke": None},
             "axis": axis,
-            "legend": {"labelFontSize": 13, "titleFontSize": 13, "symbolStrokeWidth": 3, "labelLimit": 300},
+            "legend": {"labelFontSize": 13, "titleFontSize": 13, "symbolStrokeWidth": 3, "labelLimit": 300}
+            | {"layout": {"bottom": {"direction": "vertical", "margin": 6}}},
             "title": {"fontSize": 16, "subtitleFontSize": 12, "subtitleColor": "#555", "anchor": "start", "offset": 12},
             "line": {"strokeWidth": 2.5},
         }
@@ -53,21 +55,57 @@ def _print_theme() -> alt.theme.ThemeConfig:
     return {"config": config | changed | {"font": printed.FACE}}
 
 
-def scheme_colours(scenario) -> dict[str, str]:
-    """The colour of each scheme of a scenario, by its name: the system's own, or one that is free."""
-    own = registry.system(scenario.system).catalog.colours
-    wanted = [own.get((s.scheduler, s.noise)) for s in scenario.schemes]
+def looks(system: str, schemes: Iterable[tuple[str, str, str]]) -> dict[str, tuple[str, list[int]]]:
+    """Colour and dashes of a system's schemes, by name: the system's own colour for the first of a name, or a free one.
+
+    `schemes` are names, schedulers and noises, of several scenarios, too.
+    """
+    pairs: dict[str, tuple[str, str]] = {}
+    for name, *pair in schemes:
+        pairs.setdefault(name, tuple(pair))
+    own = registry.system(system).catalog.colours
+    wanted = [own.get(pair) for pair in pairs.values()]
     free = cycle([colour for colour in PALETTE if colour not in wanted] or PALETTE)
-    return {
-        scheme.name: colour if colour and colour not in wanted[:k] else next(free)
-        for k, (scheme, colour) in enumerate(zip(scenario.schemes, wanted, strict=True))
-    }
+    colours = [colour if colour and colour not in wanted[:k] else next(free) for k, colour in enumerate(wanted)]
+    return dict(zip(pairs, zip(colours, cycle(DASHES), strict=False), strict=True))
+
+
+_study: dict[str, tuple[str, list[int]]] = {}  # looks of the study whose figures are drawn; empty: the scenario's own
+
+
+@contextmanager
+def of_study(system: str, schemes: Iterable[tuple[str, str, str]]) -> Iterator[None]:
+    """Within it, schemes look as in all figures of a study that has these schemes; see `looks`."""
+    _study.update(looks(system, schemes))
+    yield
+    _study.clear()
+
+
+def scheme_looks(scenario, schemes=None) -> dict[str, tuple[str, list[int]]]:
+    """The `looks` of a scenario's schemes, or of some of them."""
+    known = _study or looks(scenario.system, ((s.name, s.scheduler, s.noise) for s in scenario.schemes))
+    return {scheme.name: known[scheme.name] for scheme in (schemes or scenario.schemes)}
 
 
 def scheme_colour(scenario, schemes=None, symbol: str = "stroke") -> tuple[alt.Color, alt.Parameter, dict]:
     """As `named_colours`, by scheme; `schemes` are those of the scenario that are drawn, None: all."""
-    shown = [scheme.name for scheme in (scenario.schemes if schemes is None else schemes)]
-    return named_colours({name: colour for name, colour in scheme_colours(scenario).items() if name in shown}, symbol)
+    return colours_of(scheme_looks(scenario, schemes), symbol)
+
+
+def scheme_dash(scenario, schemes=None) -> alt.StrokeDash:
+    """Dashes of lines by scheme, which tell apart lines that lie on each other; in one legend with `scheme_colour`."""
+    return dashes_of(scheme_looks(scenario, schemes))
+
+
+def colours_of(shown: dict[str, tuple[str, list[int]]], symbol: str = "stroke"):
+    """As `named_colours`, of the `looks` of some schemes."""
+    return named_colours({name: colour for name, (colour, _) in shown.items()}, symbol)
+
+
+def dashes_of(shown: dict[str, tuple[str, list[int]]]) -> alt.StrokeDash:
+    """As `scheme_dash`, of the `looks` of some schemes."""
+    scale = alt.Scale(domain=list(shown), range=[dash for _, dash in shown.values()])
+    return alt.StrokeDash("scheme:N", title="Scheme", scale=scale, legend=legend(symbolSize=500))
 
 
 def named_colours(
@@ -87,27 +125,6 @@ def faded(chosen: alt.Parameter, shown: float = 1.0, hidden: float = 0.08) -> di
 def legend(symbol: str = "stroke", **options) -> alt.Legend:
     """A legend whose symbols look like the marks: lines, or dots of the shape `symbol`."""
     return alt.Legend(symbolOpacity=1, symbolType=symbol, **options)
-
-
-def dashes(frame: pl.DataFrame, value: str, scenario, by: list[str]) -> dict[str, alt.StrokeDash]:
-    """The encoding that dashes lines which would hide another scheme's; none where no two coincide.
-
-    Lines of `value` over the columns `by` coincide where half their points differ by less than HIDDEN of the axis.
-    """
-    names = [scheme.name for scheme in scenario.schemes]
-    wide = frame.filter(pl.col(value).is_finite()).pivot("scheme", index=by, values=value, aggregate_function="first")
-    drawn = [name for name in names if name in wide.columns]
-    least = HIDDEN * ((frame[value].max() or 0.0) - (frame[value].min() or 0.0))
-    above = dict.fromkeys(drawn, 0)  # how many lines each one lies on
-    for other, name in combinations(drawn, 2):
-        close = (wide[name] - wide[other]).abs() <= least
-        if close.sum() > 0.5 * min(wide[name].count(), wide[other].count()):
-            above[name] = max(above[name], above[other] + 1)
-    if not any(above.values()):
-        return {}
-    patterns = [DASHES[min(count, len(DASHES) - 1)] for count in above.values()]
-    scale = alt.Scale(domain=drawn, range=patterns)
-    return {"strokeDash": alt.StrokeDash("scheme:N", title="Scheme", scale=scale, legend=legend(symbolSize=500))}
 
 
 def tips(columns: dict[str, str | tuple[str, str]]) -> list[alt.Tooltip]:
@@ -151,16 +168,12 @@ def thinned(count: int, most: int) -> np.ndarray:
 def cdf(frame: pl.DataFrame, value: str, scenario, title: str, axis: str, of: str = "") -> alt.Chart:
     """A chart of empirical distribution functions, one step line for each scheme, over realizations, or `of` them."""
     present = frame.drop_nulls(value)
-    having = set(present["scheme"])  # one legend tells colours and dashes: those of the schemes that have values
-    colour, chosen, opacity = scheme_colour(scenario, [s for s in scenario.schemes if s.name in having] or None)
+    having = set(present["scheme"])
+    drawn = [s for s in scenario.schemes if s.name in having]
+    colour, chosen, opacity = scheme_colour(scenario, drawn)
     logarithmic = is_squeezed(frame, value)
     scale = alt.Scale(type="log", nice=False) if logarithmic else alt.Scale(zero=False)
     subtitle = f"distribution over {of + ' of ' if of else ''}{counted(present['realization'].n_unique())}"
-    # Each scheme's quantiles as they lie on the axis: points at which curves can be compared.
-    place = pl.col(value).log10() if logarithmic else pl.col(value)
-    quantiles = [place.quantile(level).alias(f"{level:.2f}") for level in np.linspace(0, 1, 51)]
-    levels = present.group_by("scheme", maintain_order=True).agg(quantiles)
-    levels = levels.unpivot(index="scheme", variable_name="share", value_name=value)
     title = alt.TitleParams(title, subtitle=subtitle)
     base = alt.Chart(distribution(present, value), title=title, width=WIDTH, height=HEIGHT)
     lines = base.mark_line(interpolate="step-after").encode(
@@ -169,7 +182,7 @@ def cdf(frame: pl.DataFrame, value: str, scenario, title: str, axis: str, of: st
         color=colour,
         opacity=opacity,
         tooltip=tips({"scheme:N": "Scheme", f"{value}:Q": (axis, ".4g"), "share:Q": ("Share up to it", ".1%")}),
-        **dashes(levels, value, scenario, ["share"]),
+        strokeDash=scheme_dash(scenario, drawn),
     )
     return lines.add_params(chosen)
 
@@ -249,18 +262,18 @@ def band(
     `y` is the axis, without its field. With `steps` a value holds until the next row, and a dot ends a scheme's line.
     Bands end at `least` and `most`, which the value cannot leave.
     """
-    interpolate, column = "step-after" if steps else "linear", x.shorthand.removesuffix(":Q")
+    interpolate = "step-after" if steps else "linear"
     colour, chosen, opacity = scheme_colour(scenario)
     frame = within(frame, value, least, most)
     base = alt.Chart(frame).encode(x=x, color=colour)
     area, mean = mean_and_band(base, value, y, chosen, interpolate=interpolate)
-    dash = dashes(frame, f"{value}_mean", scenario, [column])
-    line = base.mark_line(interpolate=interpolate).encode(y=mean, opacity=opacity, **dash)
+    line = base.mark_line(interpolate=interpolate).encode(y=mean, opacity=opacity, strokeDash=scheme_dash(scenario))
     tooltip = [*tips({"scheme:N": "Scheme", x.shorthand: (x["title"], "~g")}), *interval_tips(value, y["title"], form)]
     points = base.mark_circle(size=60)
     layers = [area, line, points.encode(y=mean, opacity=alt.value(0.0), tooltip=tooltip)]
     if steps:
-        last = frame.filter(pl.col(column) == pl.col(column).max().over("scheme"))
+        column = pl.col(x.shorthand.removesuffix(":Q"))
+        last = frame.filter(column == column.max().over("scheme"))
         layers.append(points.encode(y=mean, opacity=opacity).properties(data=last))
     return sized(alt.layer(*layers).add_params(chosen), title)
 
@@ -283,13 +296,11 @@ def referenced(chart: alt.TopLevelMixin, value: float, text: str, axis: str, tit
     return sized(alt.layer(chart, rule, words), heading)
 
 
-def empty(why: str, x: str, y: str, title: str) -> alt.LayerChart:
-    """A figure that has nothing to draw: its axes, and in them the reason."""
-    frame = pl.DataFrame({"x": [0.5], "y": [0.5], "why": [why]})
-    shared = {"scale": alt.Scale(domain=[0, 1]), "axis": alt.Axis(labels=False, ticks=False, grid=False)}
-    axes = {"x": alt.X("x:Q", title=x, **shared), "y": alt.Y("y:Q", title=y, **shared)}
-    chart = alt.Chart(frame).mark_text(fontSize=13, color="#555").encode(**axes, text="why:N")
-    return sized(chart, alt.TitleParams(title, subtitle=f"nothing drawn: {why}"))
+def empty(why: str, title: str) -> alt.Chart:
+    """A figure that has nothing to draw: a line that says why."""
+    chart = alt.Chart(pl.DataFrame({"why": [why]})).mark_text(fontSize=13, color="#555", align="left", x=0)
+    title = alt.TitleParams(title, subtitle="nothing drawn")
+    return chart.encode(text="why:N").properties(title=title, width=WIDTH, height=30)
 
 
 def named(chart: alt.TopLevelMixin, scenario: str) -> alt.TopLevelMixin:

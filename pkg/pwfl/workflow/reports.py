@@ -62,13 +62,20 @@ def plan(planned: Plan, captions: Path) -> dict[str, Job]:
         reports={"tables": lie(files), "made": lie([record("tables", name) for name in names])},
     )
     on_page = [path for path in found if shown(study, path)]
+    addresses: dict[str, list[str]] = {}
+    for address, description in planned.descriptions.items():
+        addresses.setdefault(description["stage"], []).append(address)
+    packages = [description.get("packages", {}) for description in planned.descriptions.values()]
+    computed = {"addresses": addresses, "packages": dict(sorted(item for each in packages for item in each.items()))}
     parts = page_parts(study, captions)
     kinds = {"figures": ("json", "svg"), "tables": ("parquet",)}
     files = [f"{path}.{kind}" for part in parts for what in kinds for path, _ in part[what] for kind in kinds[what]]
+    files += [f"{name}/scenario.yaml" for name in names]
     page = {
         "stage": PAGE,
         "study": study.name,
         "parts": parts,
+        "computed": computed,
         "upstream": {path: made.digest(found[path].description) for path in on_page},
         **store.code("pwfl.report.page", script(PAGE)),
     }
@@ -87,6 +94,9 @@ def _of_scenario(planned: Plan, name: str) -> dict[str, Job]:
     described = {job: of_scenario(planned, name, job) for job in READS}
     described["tables"]["addresses"] = listing(planned.routes[name])
     described["figures"][AUDIT] = made.digest(described[AUDIT])
+    alike = (each for each in planned.study.scenarios.values() if each.system == system)
+    schemes = dict.fromkeys((s.name, s.scheduler, s.noise) for each in alike for s in each.schemes)
+    described["figures"]["schemes"] = [list(each) for each in schemes]  # of the study, by which colours go
     inputs = {
         "tables": {table: planned.files(name, table) for table in OF_TABLES},
         AUDIT: {table: planned.files(name, table) for table in registry.reads(system, AUDIT)},
@@ -187,19 +197,14 @@ def scenarios_of(study: Study, system: str) -> str:
 
 
 def comparison_figures(study: Study) -> list[tuple[str, str]]:
-    """The figures that compare scenarios, as pairs of system and name: of one system, and of all."""
+    """The figures that compare schemes and scenarios, as pairs of system and name; the first is the study's result."""
     systems = [scenario.system for scenario in study.scenarios.values()]
     swept = {study.scenarios[name].system for name in study.points}
-    compared = [
-        (system, figure)
-        for system in sorted(set(systems))
-        if systems.count(system) > 1
-        for figure in catalog.compared(registry.system(system).catalog, system in swept)
-    ]
-    if len(set(systems)) > 1:
-        compared += [("systems", figure) for figure in catalog.SYSTEMS_FIGURES]
-    if len(swept) > 1:
-        compared += [("systems", figure) for figure in catalog.SYSTEMS_SWEEP_FIGURES]
+    compared = [("systems", figure) for figure in catalog.SYSTEMS_FIGURES if len(set(systems)) > 1]
+    compared += [("systems", figure) for figure in catalog.SYSTEMS_SWEEP_FIGURES if len(swept) > 1]
+    for system in sorted(set(systems)):
+        figures = catalog.compared(registry.system(system).catalog, system in swept)
+        compared += [(system, figure) for figure in (figures if systems.count(system) > 1 else figures[:1])]
     return compared
 
 
@@ -234,6 +239,7 @@ def page_parts(study: Study, captions: Path) -> list[dict]:
                 "scenario": name,
                 "system": system,
                 "point": point,
+                "without_noise": catalog.without_noise(scenario),
                 "figures": [captioned(f"{name}/{figure}", system, figure) for figure in shown_figures],
                 "tables": [[f"{name}/{table}", text] for table, text in shown_tables.items()],
             }
@@ -244,6 +250,6 @@ def page_parts(study: Study, captions: Path) -> list[dict]:
 def shown(study: Study, path: str) -> bool:
     """Whether the page shows files of a job, given by its record: of points no figures, and no audit."""
     scenario, _, _ = path.partition(f"/{made.FOLDER}/")
-    if path == record(PAGE) or path.endswith("/scenario.json"):
+    if path == record(PAGE):
         return False
-    return path.endswith("/tables.json") or scenario not in study.points
+    return path.endswith(("/tables.json", "/scenario.json")) or scenario not in study.points

@@ -1,6 +1,6 @@
 """What the reports of `age_aware` show, and its schemes' colours."""
 
-from pwfl.report.catalog import Catalog
+from pwfl.report.catalog import Catalog, Outcome
 
 CATALOG = Catalog(
     figures={
@@ -20,6 +20,7 @@ CATALOG = Catalog(
         "sweep": "Mean loss difference and its bounds for each collection time of one client, the others fresh.",
     },
     comparison_figures=("search",),
+    outcomes={"loss_difference_wh2": Outcome("Simulated loss difference (Wh²)", "less")},
     colours={
         ("random", "constant"): "#D55E00",
         ("random", "adaptive"): "#E69F00",

@@ -78,7 +78,7 @@ def sweep(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatC
     frame = swept(tables)
     if frame.is_empty():
         why = "no scheme sweeps a client's collection time"
-        return theme.empty(why, "Collection time t (steps)", "Loss difference (Wh²)", "One client's collection time")
+        return theme.empty(why, "One client's collection time")
     # One scheme is enough for the figure; the table holds all.
     frame = frame.filter(pl.col("scheme") == pl.col("scheme").first())
     trained = tables["history"].filter(pl.col("scheme") == frame["scheme"][0])["realization"].n_unique()
@@ -164,20 +164,43 @@ def _over_target(
 ) -> alt.LayerChart:
     """Means over realizations with confidence bands, over the privacy target."""
     means = theme.within(theme.means(frame, ["scheme", "target_epsilon"], [value]), value, least)
-    colour, chosen, opacity = theme.scheme_colour(scenario, [s for s in scenario.schemes if s.scheduler != "sweep"])
+    if means.is_empty():
+        return theme.empty("nothing was trained for a privacy target", title)
+    tooltip = [*theme.tips(TARGET_TIPS), *theme.interval_tips(value, y["title"])]
+    over = theme.band_over(frame["realization"].n_unique())
+    schemes, target = _of_targets(scenario, means)
+    if target:
+        rows = alt.Chart(means, width=theme.WIDTH, height=alt.Step(28)).encode(**_rows(scenario, schemes))
+        x = alt.X(f"{value}_mean:Q", title=y["title"], scale=y["scale"], axis=y["axis"])
+        bars = rows.mark_rule(strokeWidth=2.5).encode(x=f"{value}_low:Q", x2=f"{value}_high:Q")
+        dots = rows.mark_point(filled=True, size=90).encode(x=x, tooltip=tooltip)
+        return (bars + dots).properties(
+            title=alt.TitleParams(title, subtitle=[over.replace("band", "interval"), target])
+        )
+    colour, chosen, opacity = theme.scheme_colour(scenario, schemes)
     base = alt.Chart(means).encode(x=TARGET, color=colour)
     area, mean = theme.mean_and_band(base, value, y, chosen)
-    line = base.mark_line(point=True).encode(
-        y=mean,
-        opacity=opacity,
-        tooltip=[*theme.tips(TARGET_TIPS), *theme.interval_tips(value, y["title"])],
-        **theme.dashes(means, f"{value}_mean", scenario, ["target_epsilon"]),
-    )
-    heading = alt.TitleParams(title, subtitle=theme.band_over(frame["realization"].n_unique()))
-    return theme.sized(alt.layer(area, line).add_params(chosen), heading)
+    dash = theme.scheme_dash(scenario, schemes)
+    line = base.mark_line(point=True).encode(y=mean, opacity=opacity, tooltip=tooltip, strokeDash=dash)
+    return theme.sized(alt.layer(area, line).add_params(chosen), alt.TitleParams(title, subtitle=over))
 
 
-def times(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatChart | alt.LayerChart:
+def _of_targets(scenario: "AgeAware", frame: pl.DataFrame) -> tuple[list, str]:
+    """The schemes that meet privacy targets, not those of a sweep, and what the target is, if there is one alone."""
+    targets = frame["target_epsilon"].unique()
+    alone = f"privacy target epsilon = {targets[0]:g} at T" if len(targets) == 1 else ""
+    return [scheme for scheme in scenario.schemes if scheme.scheduler != "sweep"], alone
+
+
+def _rows(scenario: "AgeAware", schemes: list) -> dict:
+    """The encoding of a row for each scheme, in its colour: of a single target no curve can be drawn."""
+    looks = theme.scheme_looks(scenario, schemes)
+    scale = alt.Scale(domain=list(looks), range=[colour for colour, _ in looks.values()])
+    y = alt.Y("scheme:N", title=None, sort=list(looks), axis=alt.Axis(labelLimit=300))
+    return {"y": y, "color": alt.Color("scheme:N", scale=scale, legend=None)}
+
+
+def times(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatChart | alt.Chart:
     """Collection time of the first clients over the privacy target; of random schedules the mean."""
     leakage = tables["leakage"]
     frame = (
@@ -187,28 +210,30 @@ def times(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatC
         .agg(time=pl.col("collection_time").mean())
     )
     if frame.is_empty():
-        return theme.empty("no scheme meets privacy targets", TARGET["title"], "Collection time t (steps)", TIMES)
-    scale = alt.Scale(domain=[0, (leakage["collection_time"] + leakage["age"]).max()])
-    colour, chosen, opacity = theme.scheme_colour(scenario, [s for s in scenario.schemes if s.scheduler != "sweep"])
-    # One legend: dashes that are alike in all panels.
-    dash = theme.dashes(frame, "time", scenario, ["user", "target_epsilon"])
-    panels = [
-        alt.Chart(part, width=PANEL, height=PANEL, title=f"Client {user}")
-        .mark_line(point=True)
-        .encode(
-            x=TARGET,
-            y=alt.Y("time:Q", title="Collection time t (steps)", scale=scale),
-            color=colour,
-            opacity=opacity,
-            tooltip=theme.tips(TARGET_TIPS | {"time:Q": ("Mean collection time (steps)", ".4g")}),
-            **dash,
-        )
-        for (user,), part in frame.group_by("user", maintain_order=True)
-    ]
+        return theme.empty("no scheme meets privacy targets", TIMES)
+    schemes, target = _of_targets(scenario, frame)
+    time = {"title": "Collection time t (steps)"}
+    time["scale"] = alt.Scale(domain=[0, (leakage["collection_time"] + leakage["age"]).max()])
+    tooltip = theme.tips(TARGET_TIPS | {"time:Q": ("Mean collection time (steps)", ".4g")})
+    colour, chosen, opacity = theme.scheme_colour(scenario, schemes)
+    panels = []
+    for (user,), part in frame.group_by("user", maintain_order=True):
+        panel = alt.Chart(part, width=PANEL, title=f"Client {user}").encode(tooltip=tooltip)
+        if target:
+            rows = _rows(scenario, schemes)
+            rows["y"].axis.labels = not panels  # once, at the left
+            panel = panel.mark_point(filled=True, size=90).encode(x=alt.X("time:Q", **time), **rows)
+            panels.append(panel.properties(height=alt.Step(28)))
+        else:
+            line = panel.mark_line(point=True).encode(
+                x=TARGET, y=alt.Y("time:Q", **time), color=colour, opacity=opacity
+            )
+            line = line.encode(strokeDash=theme.scheme_dash(scenario, schemes)).properties(height=PANEL)
+            panels.append(line if panels else line.add_params(chosen))
     clients = theme.counted(leakage["user"].n_unique(), "client")
-    over = theme.counted(leakage["realization"].n_unique())
-    title = alt.TitleParams(TIMES, subtitle=f"{len(panels)} of {clients}; means over {over}")
-    return alt.hconcat(panels[0].add_params(chosen), *panels[1:], title=title).resolve_scale(y="shared")
+    over = f"{len(panels)} of {clients}; means over {theme.counted(leakage['realization'].n_unique())}"
+    title = alt.TitleParams(TIMES, subtitle=[over, target] if target else over)
+    return alt.hconcat(*panels, title=title).resolve_scale(y="shared")
 
 
 def _colours(curves: dict[str, str], title: str | None) -> tuple[alt.Color, alt.Parameter]:
@@ -231,7 +256,7 @@ def search(scenarios: dict[str, dict]) -> alt.Chart:
     schema = {"scenario": pl.String, "clients": pl.Int64, "horizon": pl.Int64, "search": pl.String, "cost": pl.Float64}
     frame = pl.DataFrame(rows, schema=schema, orient="row").unique(maintain_order=True)
     if frame.is_empty():
-        return theme.empty("no scheme searches for a schedule", "Clients N", "Evaluations", SEARCH)
+        return theme.empty("no scheme searches for a schedule", SEARCH)
     names = [EVERY, *(f"search, {rule} noise" for _, rule in PROPOSED)]
     colours = alt.Scale(domain=names, range=["#7F7F7F", *(CATALOG.colours[pair] for pair in PROPOSED)])
     # Hollow marks of different shapes and sizes: nearly equal costs lie on each other.

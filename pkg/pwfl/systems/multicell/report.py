@@ -24,7 +24,8 @@ DOTS = 100  # realizations shown one by one
 SIDE = 460  # of a map, in pixels
 CELL_COLOURS = ["#8DD3C7", "#8C564B", "#BEBADA", "#FB8072", "#1B5E20", "#B3DE69", "#FCCDE5"]  # none is a scheme's
 LINKS = 7  # of one user, the strongest ones
-RINGED = "ringed: users whom a scheme schedules"
+RINGED = "rings: users whom a scheme schedules"
+RING, WIDER = 420, 260  # area of the first scheme's rings, and by how much more the next one's have
 PRIVACY = ["rho_max", "rho_total", "epsilon_exact", "epsilon_tight", "epsilon_classic"]
 
 
@@ -40,7 +41,7 @@ def topology(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Laye
     count = links["station"].n_unique()
     heading, axes = f"{len(users)} users, {count} stations", ("x (m)", "y (m)")
     if users["x_m"].null_count():
-        return theme.empty("positions of the users are not known", *axes, heading)
+        return theme.empty("positions of the users are not known", heading)
     scheduled = tables["schedule"].filter(realization=first).drop_nulls("resource_block")
     by_user = scheduled.group_by("user", maintain_order=True).agg(
         scheduled_by=pl.col("scheme").unique(maintain_order=True).str.join(", ")
@@ -64,9 +65,19 @@ def topology(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Laye
     tips = theme.tips(named | {"x_m:Q": ("x (m)", ".0f"), "y_m:Q": ("y (m)", ".0f")})
     people = alt.Chart(users).mark_circle(stroke="#333", strokeWidth=0.5)
     people = people.encode(**place, color=colour, size=size, opacity=opacity, tooltip=tips)
-    ringed = alt.Chart(users.drop_nulls("scheduled_by"))
-    rings = ringed.mark_point(shape="circle", filled=False, size=420, color="black", strokeWidth=1.5)
-    layers, subtitle = [people, rings.encode(**place, opacity=opacity)], f"realization {first}; {RINGED}"
+    schemes = theme.scheme_looks(scenario)
+    hues = alt.Scale(domain=list(schemes), range=[hue for hue, _ in schemes.values()])
+    areas = alt.Scale(domain=list(schemes), range=[RING + WIDER * k for k in range(len(schemes))])
+    rings = alt.Chart(scheduled.select("scheme", "user").join(users, on="user")).mark_point(filled=False, strokeWidth=2)
+    rings = rings.encode(
+        **place,
+        stroke=alt.Stroke(
+            "scheme:N", title="Scheduled by", scale=hues, legend=theme.legend("circle", symbolStrokeWidth=2)
+        ),
+        size=alt.Size("scheme:N", scale=areas, legend=None),
+        opacity=opacity,
+    )
+    layers, subtitle = [people, rings], f"realization {first}; {RINGED}"
     if located:
         chosen = users.row(0, named=True)
         below, above = _stations(network, links.filter(user=chosen["user"]), chosen, place)
@@ -76,7 +87,8 @@ def topology(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Laye
         subtitle = [f"realization {first}; triangles: stations; {RINGED}", dashed]
     title = alt.TitleParams(heading, subtitle=subtitle)
     side = SIDE if few else 1.5 * SIDE
-    return alt.layer(*layers).add_params(picked).properties(width=side, height=side, title=title)
+    layered = alt.layer(*layers).add_params(picked).resolve_scale(size="independent")
+    return layered.properties(width=side, height=side, title=title)
 
 
 def _stations(
@@ -121,8 +133,8 @@ def objective(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Cha
 
 def gap(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Chart:
     """Distribution of the objective's gap to what no schedule goes below."""
-    title = "Gap of the objective (20) to its lower bound"
-    heading = f"Schedules against what none goes below, gamma = {scenario.schedule.gamma:g}"
+    title = f"Gap to the bound (linear up to {GAP_LINEAR:.2%}, then logarithmic)"
+    heading = f"How far schedules are from a lower bound on the objective (20), gamma = {scenario.schedule.gamma:g}"
     finite = tables["outcome"].filter(pl.col("objective_gap").is_finite())
     scale = alt.Scale(type="symlog", constant=GAP_LINEAR, nice=False)  # optimal schedules, too, whose gap is 0
     ticks = alt.Axis(values=[0, *(GAP_LINEAR * 10.0**k for k in range(7))], format=".4~%")

@@ -4,6 +4,7 @@ import altair as alt
 import polars as pl
 
 from pwfl.report import theme
+from pwfl.report.sweeps import unswept
 from pwfl.systems.random_orthogonalization import marks
 
 USERS = ("users:Q", "Users K")
@@ -80,7 +81,11 @@ def _scenario_colour(names: list[str], symbol: str = "stroke") -> tuple[alt.Colo
 
 
 def _stack(scenarios: dict[str, dict], table: str) -> tuple[list[str], pl.DataFrame]:
-    """Names of the scenarios by number of antennas, which they say, and a table of all of them."""
+    """Names of the scenarios by number of antennas, which they say, and a table of all of them.
+
+    Points of sweeps are in figures of their own: they are left out where there are other scenarios.
+    """
+    scenarios = unswept(scenarios) or scenarios
     ordered = sorted(scenarios, key=lambda name: scenarios[name]["scenario"].network.antennas)
     names = {name: f"{name}, M = {scenarios[name]['scenario'].network.antennas}" for name in ordered}
     frames = [scenarios[name][table].with_columns(scenario=pl.lit(label)) for name, label in names.items()]
@@ -92,6 +97,8 @@ def _first(scenarios: dict[str, dict]):
 
 
 def _schemes(scenarios: dict[str, dict]) -> list:
-    """The schemes of all scenarios, each name once."""
-    schemes = [scheme for content in scenarios.values() for scheme in content["scenario"].schemes]
+    """The schemes of all scenarios that are shown, each name once."""
+    schemes = [
+        scheme for content in (unswept(scenarios) or scenarios).values() for scheme in content["scenario"].schemes
+    ]
     return list({scheme.name: scheme for scheme in schemes}.values())

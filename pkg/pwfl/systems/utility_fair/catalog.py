@@ -28,8 +28,8 @@ CATALOG = Catalog(
     colours={
         ("utility", "fair"): "#0072B2",
         ("benchmark", "independent"): "#D55E00",
-        ("benchmark", "shared"): "#E69F00",
-        ("benchmark", "fair"): "#CC79A7",
+        ("benchmark", "shared"): "#CC79A7",
+        ("benchmark", "fair"): "#E69F00",
         ("utility", "independent"): "#009E73",
         ("utility", "shared"): "#56B4E9",
     },

@@ -20,7 +20,6 @@ DIFFERS = (
     "epsilon_exact is against devices that pool their copies. Nothing enforces the sensitivity."
 )
 KEYS = ["scheme", "realization"]
-DASHES = [*theme.DASHES, [9, 3], [3, 3], [6, 2, 1, 2]]
 SHAPES = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross"]
 EPSILONS = [f"epsilon_{of}" for of in ("exact", "server", "printed", "copy", "round", "device", "upload", "worst_case")]
 LEARNED = ["accuracy", "test_loss", *USER_ACCURACIES]
@@ -234,6 +233,7 @@ def _over_path_loss(
     layers = [chart]
     if regression:
         line = base.transform_regression("path_loss_db", column, groupby=["scheme"]).mark_line(strokeWidth=2)
-        dash = alt.StrokeDash("scheme:N", legend=None, scale=alt.Scale(domain=names, range=DASHES))
+        dash = theme.scheme_dash(scenario)
+        dash["legend"] = None
         layers.append(line.encode(x=x, y=encoded, color=colour, opacity=opacity, strokeDash=dash))
     return theme.sized(alt.layer(*layers).add_params(chosen), alt.TitleParams(title, subtitle=subtitle))

@@ -1,0 +1,111 @@
+"""What a study found, in sentences and in a table: every scheme's result, epsilon and cost, and what nothing dominates.
+
+Made of the tables `outcomes`, `systems` and `front` alone.
+"""
+
+from string import ascii_uppercase
+
+import polars as pl
+
+from pwfl.report.catalog import COMMON_OUTCOMES, Outcome
+from pwfl.report.sweeps import main_outcomes, outcomes_of
+
+KEYS = ["scenario", "scheme", "target_epsilon"]
+SHOWN = ["guaranteed", "observer", "guarantee", "air_seconds_mean", "transmit_energy_j_mean"]  # of the table `systems`
+SAME = ["system", "scheme", "target_epsilon", "mean", "epsilon", "air_seconds_mean", "transmit_energy_j_mean"]
+ACCURACY = COMMON_OUTCOMES["accuracy"].title
+NONE = "-"
+OTHERS = "; for "  # in what an observer sees, before the observers of other columns
+
+
+def points(tables: dict[str, pl.DataFrame], bare: dict[str, list[str]]) -> pl.DataFrame:
+    """A row for each scheme of each scenario: what it came to, at which epsilon, `best` where nothing dominates it.
+
+    `bare` names the schemes without noise by scenario: they are never best. Columns: system, scenario, sweep_of,
+    scheme, target_epsilon; the outcome, its mean, low and high; epsilon, which may be null; those SHOWN. Scenarios with
+    equal results are there once.
+    """
+    frames = []
+    for (system,), each in tables["outcomes"].group_by("system", maintain_order=True):
+        x, y = main_outcomes(each, system)
+        of_x, of_y = each.filter(outcome=x).select(*KEYS, epsilon="mean"), each.filter(outcome=y)
+        of_y = of_y.with_columns(pl.col("low", "high").clip(*outcomes_of(system)[y].bounds))
+        either = pl.concat([tables["front"].filter(x=x, y=y), tables["front"].filter(x=y, y=x)])
+        front = either.select(*KEYS, best=True)
+        rows = of_y.select("system", "sweep_of", *KEYS, "outcome", "mean", "low", "high")
+        for other in (of_x, front, tables["systems"].select(*KEYS, *SHOWN)):
+            rows = rows.join(other, on=KEYS, how="left", nulls_equal=True, maintain_order="left")
+        frames.append(rows)
+    rows = pl.concat(frames)
+    noiseless = [scheme in bare.get(name, ()) for name, scheme in rows.select("scenario", "scheme").iter_rows()]
+    rows = rows.with_columns(bare=pl.Series(noiseless, dtype=pl.Boolean), best=pl.col("best").fill_null(value=False))
+    rows = rows.with_columns(pl.col("best") & ~pl.col("bare"), pl.col("observer").str.split(OTHERS).list.first())
+    swept = pl.col("sweep_of") != pl.col("scenario")
+    rows = rows.sort(swept, descending=True, maintain_order=True).unique(SAME, keep="first", maintain_order=True)
+    return rows.sort("system", ~pl.col("best"), "bare", "epsilon", maintain_order=True, nulls_last=True)
+
+
+def sentences(rows: pl.DataFrame) -> list[str]:
+    """For each system of `points`, the ends of its front: the best result, and the least epsilon; and without noise.
+
+    Points of another guarantee or observer are another front: that of a guarantee and of most points is told.
+    """
+    said = []
+    several = rows["system"].n_unique() > 1
+    for (system,), each in rows.group_by("system", maintain_order=True):
+        kinds = each.filter("best").group_by("guaranteed", "guarantee", "observer", maintain_order=True)
+        fronts = [front for _, front in kinds]
+        parts = []
+        if fronts:
+            front = max(fronts, key=lambda front: (front["guaranteed"][0], len(front))).sort("epsilon")
+            ends = [front.row(-1, named=True)] + ([front.row(0, named=True)] if len(front) > 1 else [])
+            named = each["scenario"].n_unique() > 1
+            first, *least = (_told(end, named) for end in ends)
+            parts = [
+                ", ".join(["{} reaches {} at epsilon {}".format(*first), *("{} {} at {}".format(*e) for e in least)])
+            ]
+            parts[0] += "" if front["guaranteed"][0] else " (not guaranteed)"
+        outcome = outcomes_of(system)[each["outcome"][0]]
+        without = each.filter("bare", ~pl.col("epsilon").is_finite().fill_null(value=False))["mean"]
+        if len(without):
+            parts.append(f"without noise {number(without.max(), outcome)}")
+        if parts:
+            of = [*([system] if several else []), *([outcome.title] if outcome.title != ACCURACY else [])]
+            said.append(": ".join([*of, "; ".join(parts)]) + ".")
+    return said
+
+
+def _told(row: dict, named: bool) -> tuple[str, str, str]:
+    """Scheme (and scenario), result and epsilon of a row, in words."""
+    scheme = f"{row['scheme']} ({row['scenario']})" if named else row["scheme"]
+    return scheme, number(row["mean"], outcomes_of(row["system"])[row["outcome"]]), number(row["epsilon"])
+
+
+def number(value: float | None, outcome: Outcome | None = None) -> str:
+    """A number as a reader takes it in: a share in percent, others to three digits; a hyphen for none.
+
+    >>> number(0.94712, Outcome("accuracy", "more", "~%")), number(18.04), number(float("inf")), number(None)
+    ('94.7%', '18', '∞', '-')
+    """
+    if value is None:
+        return NONE
+    return f"{value:.1%}" if outcome and outcome.format.endswith("%") else f"{value:.3g}".replace("inf", "∞")
+
+
+def table(rows: pl.DataFrame) -> tuple[list[dict], dict[str, str]]:
+    """The rows of `points` in words, as the page shows them, and what observers see, by the letters that rows have."""
+    seen = rows["observer"].drop_nulls().unique(maintain_order=True)
+    letters = dict(zip(seen, ascii_uppercase, strict=False))
+    shown = []
+    for row in rows.iter_rows(named=True):
+        outcome = outcomes_of(row["system"])[row["outcome"]]
+        ends = [number(row[end], outcome) for end in ("low", "high")]
+        terms = "without noise" if row["bare"] else "guaranteed" if row["guaranteed"] else "not guaranteed"
+        shown.append(
+            row
+            | {"result": number(row["mean"], outcome), "title": outcome.title, "terms": terms}
+            | {"interval": " to ".join(ends) if row["low"] is not None else ""}
+            | {"epsilon": number(row["epsilon"]), "letter": letters.get(row["observer"], "")}
+            | {"seconds": number(row["air_seconds_mean"]), "joules": number(row["transmit_energy_j_mean"])}
+        )
+    return shown, {letter: text for text, letter in letters.items()}
