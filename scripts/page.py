@@ -12,6 +12,7 @@ from pwfl.workflow import jobs
 depends, output = snakemake.params.depends, snakemake.output
 jobs.start(snakemake.log[0], depends)
 with whole(output.html) as partial:
-    text = page.of_files(depends["study"], depends["parts"], Path(output.html).parent)
+    folder = Path(output.html).parent
+    text = page.of_files(depends["study"], depends["parts"], folder, depends["computed"], Path("logs"))
     Path(partial).write_text(text, encoding="utf-8")
 made.record(output.made, depends, [output.html])

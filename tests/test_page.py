@@ -13,6 +13,7 @@ from conftest import TINY, need
 from pwfl import tables
 from pwfl.report import build, page, statements, theme
 from pwfl.report.catalog import COMPARISON, SWEEP_FIGURES
+from pwfl.report.page import CLAIMS_FIRST
 from pwfl.runtime import made
 from pwfl.workflow import progress, reports
 from test_figures import compared
@@ -37,6 +38,7 @@ addEventListener("load", async () => {
     choice.dispatchEvent(new Event("change"));
     await until(() => title() !== seen.before);
     seen.after = title();
+    document.querySelector("#The-study-claims summary").click();
     const heads = () => [...document.querySelectorAll("#The-study-claims table.dataTable thead th")];
     await until(() => heads().length > 1);
     const column = heads().findIndex((head) => head.textContent.startsWith("measured"));
@@ -48,6 +50,10 @@ addEventListener("load", async () => {
     seen.legends = document.querySelectorAll("figure svg .role-legend-symbol path").length;
     const summary = document.querySelector("#The-study-summary summary"); summary.click(); await wait(0.2);
     seen.open = document.querySelector("#The-study-summary").open;
+    for (const fold of document.querySelectorAll("details")) fold.open = true;
+    await wait(0.5);
+    seen.wide = document.documentElement.scrollWidth - innerWidth;
+    seen.first = heads()[0].textContent;
     seen.links = [...document.querySelectorAll(".files a")].map((link) => decodeURI(link.getAttribute("href")));
   } catch (error) { seen.errors.push(String(error)); }
   const result = document.createElement("pre"); result.id = "seen"; result.textContent = JSON.stringify(seen); document.body.append(result);
@@ -68,13 +74,29 @@ def folder(tmp_path_factory):
         theme.save(chart, paths, build.choices("multicell", figure, contents))
     for name, frame in build.compare(contents).items():
         tables.write_report(frame, folder / f"{name}.csv", folder / f"{name}.parquet")
-    files = [str(path) for path in folder.iterdir()]
+    for file in ("scenario.yaml", "addresses.csv"):
+        (folder / "plain").mkdir(exist_ok=True)
+        (folder / "plain" / file).touch()
+    files = [str(path) for path in folder.iterdir() if path.is_file()]
     made.record(str(folder / reports.record("comparison")), {}, files)
     text = "**A caption** of ``{{ snakemake.wildcards.scenario }}``."
     figures = [(f"multicell_{figure}", text) for figure in SWEEP_FIGURES]
-    part = {"scenario": "plain", "system": "multicell", "point": False, "figures": [], "tables": []}
+    part = {
+        "scenario": "plain",
+        "system": "multicell",
+        "point": False,
+        "without_noise": [],
+        "figures": [],
+        "tables": [],
+    }
     parts = [{"scenario": None, "figures": figures, "tables": list(COMPARISON.items())}, part]
-    (folder / "index.html").write_text(page.of_files("study", parts, folder), encoding="utf-8")
+    logs = folder / "logs"
+    for address, seconds in (("abc", 1.25), ("abcd", 100)):
+        (logs / "train" / address).mkdir(parents=True)
+        (logs / "train" / address / "0-2.tsv").write_text(f"s\tcpu_time\n{seconds}\t9\n")
+    computed = {"addresses": {"channel": ["aaa"], "train": ["abc"]}, "packages": {"numpy": "2.2.0"}}
+    text = page.of_files("study", parts, folder, computed, logs)
+    (folder / "index.html").write_text(text, encoding="utf-8")
     return folder
 
 
@@ -85,6 +107,12 @@ def test_the_page_says_what_holds_and_needs_no_network(folder):
     assert count < len(claims)
     words = f"{count} statements of the papers, in the papers&#39; settings: "
     assert words in text
+    each = pl.read_parquet(folder / "outcomes.parquet").filter(outcome="accuracy")
+    assert f" reaches {each['mean'].max():.1%} at epsilon " in text
+    assert "★" in text
+    assert re.search(r"<td>train</td><td[^>]*>1</td><td[^>]*>1</td>", text)
+    assert re.search(r"<td>channel</td><td[^>]*>1</td><td[^>]*>no log here</td>", text)
+    assert "numpy 2.2.0" in text
     assert html.unescape(words) in progress.result(folder)
     assert not re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=[\"']?http", text)
     assert len(text) < 5_000_000
@@ -102,8 +130,10 @@ def test_text_of_a_study_cannot_become_markup(folder):
     frame = pl.DataFrame({"scheme": ["</script><b>x"], "value": [1.0]})
     spec = json.loads((folder / "multicell_plane.json").read_text()) | {"title": "</script><b>y"}
     figure, table = page.figure("<a>", "<i>", "", spec, []), page.table("<a>", "<u>", "<s>", frame, [])
-    text = page.render("<p>", [], [page.section("<a>", "<a>", [figure], [table])])
-    for bad in ("</script><b>", "<title><p>", "<h3><i>", "<u>", "<s>"):
+    result = {"words": ["<q>"], "lead": None, "rows": [], "observers": {}, "spent": []}
+    made_by = {"stages": [("<v>", 1, None)], "versions": {}, "processors": []}
+    text = page.render("<p>", result, [page.section("<a>", "<a>", [figure], [table])] * 2, ["<w>"], made_by)
+    for bad in ("</script><b>", "<title><p>", "<h4><i>", "<u>", "<s>", "<q>", "<v>", "<w>"):
         assert bad not in text
 
 
@@ -114,7 +144,7 @@ def test_in_a_browser_figures_draw_choices_change_them_and_tables_sort(folder, t
     index.write_text(index.read_text(encoding="utf-8").replace("<head>", f"<head><script>{CLICKS}</script>", 1))
     command = [
         "chromium", "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
-        "--window-size=1250,1000", "--virtual-time-budget=60000", "--dump-dom", index.as_uri(),
+        "--window-size=500,1000", "--virtual-time-budget=60000", "--dump-dom", index.as_uri(),
     ]  # fmt: skip
     shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
     seen = json.loads(html.unescape(re.search(r'<pre id="seen">(.*?)</pre>', shown, re.DOTALL)[1]))
@@ -127,5 +157,7 @@ def test_in_a_browser_figures_draw_choices_change_them_and_tables_sort(folder, t
     assert once == sorted(once)
     assert twice == sorted(twice, reverse=True)
     assert seen["open"]
+    assert seen["wide"] <= 0
+    assert seen["first"] == CLAIMS_FIRST[0]
     assert seen["links"]
     assert all((folder / link).is_file() for link in seen["links"])

@@ -1,8 +1,11 @@
-"""A study's page: one HTML file that needs no network, with claims, figures and tables, and links to their files."""
+"""A study's page: one HTML file that needs no network: the result first, then figures by question, tables, files.
+
+Its style sheet is Simple.css 2.3.7, under the MIT licence (docs/running.md).
+"""
 
 import json
+import platform
 import re
-from collections import Counter
 from pathlib import Path
 
 import itables
@@ -13,7 +16,7 @@ from itables.javascript import generate_init_offline_itables_html
 from jinja2 import Template
 from markupsafe import Markup
 
-from pwfl.report import statements
+from pwfl.report import finding, statements
 from pwfl.runtime import made
 from pwfl.tables import read_report
 from pwfl.tables.units import unit
@@ -21,24 +24,30 @@ from pwfl.tables.units import unit
 SHOWN = 100  # rows of a table on the page; its files hold all
 DIGITS = 4
 FORMATS = ("svg", "png", "pdf", "json")
-OF_SCENARIO = "A scenario of the system {system}."
-OF_POINT = (
-    "A point of a sweep of the system {system}. What it came to realization by realization is in the folder {scenario}."
-)
-COMPARED = "All scenarios side by side. Click on a legend to choose schemes; point at a mark for its numbers."
+COSTS = [("seconds", "s on air"), ("joules", "J radiated")]  # of the first table
+CLAIMS_FIRST = ["holds", "claim", "scenario", "measured", "low", "high", "required", "printed"]  # columns
+# Figures by the question that they answer; others say how the system works.
+QUESTIONS = {
+    "What does privacy cost?": ("plane", "tradeoff", "epsilon", "cost"),
+    "What do the swept parameters change?": ("outcomes",),
+    "How fast does it learn?": ("rounds", "accuracy", "accuracy_seconds", "accuracy_joules", "loss", "spread"),
+    "What can be learned of a record, and is it what is stated?": ("leakage", "audit", "composition", "readings"),
+}
+OTHER_QUESTION = "How does it work?"
 
 
-def of_files(study: str, parts: list[dict], folder: Path) -> str:
+def of_files(study: str, parts: list[dict], folder: Path, computed: dict, logs: Path) -> str:
     """The page of a study's files, as HTML.
 
     `parts` are its sections: the study's first, then one for each `scenario`, of a `system`, a `point` of a sweep or
-    not; each has `figures` and `tables`, pairs of a path in the study's folder, without suffix, and a caption. Raises
-    DamagedError if a file is not as its job wrote it.
+    not, with its schemes `without_noise`; each has `figures` and `tables`, pairs of a path in the study's folder,
+    without suffix, and a caption. `computed` has the addresses of each stage and versions of `packages`; `logs` is the
+    folder of the jobs' benchmarks. Raises DamagedError if a file is not as its job wrote it.
     """
-    sections = []
+    lead, sections = None, []
     for part in parts:
         scenario = part["scenario"] or ""
-        title, about = scenario or "The study", OF_POINT if part.get("point") else OF_SCENARIO
+        title = scenario or "The study"
         figures = []
         for path, text in part["figures"]:
             spec = json.loads(made.content(folder / f"{path}.json"))
@@ -48,22 +57,45 @@ def of_files(study: str, parts: list[dict], folder: Path) -> str:
         for path, text in part["tables"]:
             frame = read_report(folder / f"{path}.parquet")
             tables.append(table(title, Path(path).name, text, frame, [f"{path}.csv", f"{path}.parquet"]))
-        text = about.format(scenario=scenario, system=part["system"]) if scenario else COMPARED
-        sections.append(section(title, text, figures, tables))
-    return render(study, _words(parts, folder), sections)
+        if not scenario:
+            lead, *figures = figures
+        about = (f"{part['system']}, a point of a sweep" if part["point"] else part["system"]) if scenario else ""
+        sections.append(section(title, about, figures, tables))
+    read = {name: read_report(folder / f"{name}.parquet") for name in ("outcomes", "systems", "front", "claims")}
+    found = finding.points(read, {part["scenario"]: part["without_noise"] for part in parts[1:]})
+    judged = [*statements.summary(read["claims"]), *statements.differing(read["claims"])]
+    summaries = [read_report(folder / f"{path}.parquet") for path in _tables(parts, "summary")]
+    made_by = {
+        "stages": [(stage, *_spent(logs, stage, addresses)) for stage, addresses in computed["addresses"].items()],
+        "versions": {"Python": platform.python_version()} | computed["packages"],
+        "processors": _processors(summaries),
+    }
+    rows, observers = finding.table(found)
+    result = {"words": finding.sentences(found), "lead": lead, "rows": rows, "observers": observers}
+    result["spent"] = [cost for cost in COSTS if any(row[cost[0]] != finding.NONE for row in rows)]
+    return render(study, result, sections, judged, made_by)
 
 
-def render(study: str, words: list[str], sections: list[dict]) -> str:
-    """The page as HTML, from the study's name, what it is and what came out, and what `section` makes."""
+def render(study: str, result: dict, sections: list[dict], judged: list[str], made_by: dict) -> str:
+    """The page as HTML: what came out (`words`, the figure `lead`, `rows` of schemes), what `section` makes, what is
+    said of the claims, and how it was computed."""
     template = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8"), autoescape=True)
+    style = Path(__file__).with_name("simple.css").read_text(encoding="utf-8")
     bundle = Path(itables.__file__).parent / "html" / "dt_bundle.js"
-    scripts = {"vega": vl_convert.javascript_bundle(), "datatables": generate_init_offline_itables_html(bundle)}
-    return template.render(study=study, words=words, parts=sections, **{k: Markup(v) for k, v in scripts.items()})
+    embedded = {"vega": vl_convert.javascript_bundle(), "datatables": generate_init_offline_itables_html(bundle)}
+    embedded = {name: Markup(text) for name, text in (embedded | {"style": style}).items()}
+    return template.render(study=study, parts=sections, judged=judged, made_by=made_by, **result, **embedded)
 
 
 def section(title: str, text: str, figures: list[dict], tables: list[dict]) -> dict:
-    """A section of the page, of what `figure` and `table` make."""
-    return {"id": _anchor(title), "title": title, "text": text, "figures": figures, "tables": tables}
+    """A section of the page, of what `figure` and `table` make, figures by the QUESTIONS."""
+    asked: dict[str, list[dict]] = {question: [] for question in (*QUESTIONS, OTHER_QUESTION)}
+    for each in figures:
+        name = f"_{each['name']}"  # or SYSTEM_NAME
+        own = (question for question, names in QUESTIONS.items() if name.endswith(tuple(f"_{n}" for n in names)))
+        asked[next(own, OTHER_QUESTION)].append(each)
+    asked = {question: answers for question, answers in asked.items() if answers}
+    return {"id": _anchor(title), "title": title, "text": text, "figures": asked, "tables": tables}
 
 
 def figure(part: str, name: str, text: Markup, spec: dict, files: list[str]) -> dict:
@@ -80,6 +112,8 @@ def figure(part: str, name: str, text: Markup, spec: dict, files: list[str]) -> 
 
 def table(part: str, name: str, text: str, frame: pl.DataFrame, files: list[str]) -> dict:
     """A table of a section: its caption, its rows, its files relative to the page."""
+    if name == "claims":
+        frame = frame.select(*CLAIMS_FIRST, pl.exclude(CLAIMS_FIRST))
     frame, constant = readable(frame)
     rounded = frame.head(SHOWN).with_columns(pl.selectors.float().round_sig_figs(DIGITS))
     heads = {column: f"{column} ({of})" if (of := unit(column)) else column for column in rounded.columns}
@@ -89,6 +123,9 @@ def table(part: str, name: str, text: str, frame: pl.DataFrame, files: list[str]
         table_id=_anchor(f"{part}-{name}-table"),
         show_dtypes=False,
         text_in_header_can_be_selected=False,  # a click on it sorts
+        classes="display compact",
+        style="",
+        autoWidth=False,
         display_logo_when_loading=False,
         lengthMenu=[10, 25, SHOWN],
         maxBytes=0,
@@ -98,15 +135,12 @@ def table(part: str, name: str, text: str, frame: pl.DataFrame, files: list[str]
     return _item(part, name, text, files) | rows | {"constant": said}
 
 
-def _words(parts: list[dict], folder: Path) -> list[str]:
-    """What a study is, and how its statements came out."""
-    systems = Counter(part["system"] for part in parts if part["scenario"])
-    of = ", ".join(f"{count} of {system}" for system, count in systems.items())
-    words = [f"{systems.total()} scenario{'s' * (systems.total() > 1)}: {of}."]
-    for path in _tables(parts[:1], "claims"):
-        claims = read_report(folder / f"{path}.parquet")
-        words += [*statements.summary(claims), *statements.differing(claims)]
-    return [*words, *_processors([read_report(folder / f"{path}.parquet") for path in _tables(parts, "summary")])]
+def _spent(logs: Path, stage: str, addresses: list[str]) -> tuple[int, float | None]:
+    """How many results a stage has, and the seconds of their jobs by Snakemake's benchmarks; None: there are none."""
+    own = ((logs / stage / f"{address}.tsv", logs / stage / address) for address in addresses)
+    logged = [path for file, folder in own for path in (file, *sorted(folder.glob("*.tsv"))) if path.exists()]
+    seconds = [pl.read_csv(path, separator="\t")["s"].sum() for path in logged]
+    return len(addresses), sum(seconds) if seconds else None
 
 
 def _tables(parts: list[dict], name: str) -> list[str]:
