@@ -5,6 +5,10 @@ from snakemake.utils import min_version
 min_version("9.20")
 
 
+# Snakemake's report begins with its graph of rules, but for an image in this text, whose failure opens the page.
+report: "report/study.rst"
+
+
 include: "rules/common.smk"
 include: "rules/channel.smk"
 include: "rules/features.smk"

@@ -165,7 +165,7 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     dashes = alt.condition("datum.guaranteed", alt.value(printed.SOLID), alt.value(UNGUARANTEED))
     rings = ringed.mark_point(size=220, strokeWidth=1.5).encode(color=alt.value("#222"), strokeDash=dashes)
     layers = [curves, *intervals, dots, rings]
-    for side, dy in enumerate((17, -15)):  # neighbours' on two sides
+    for side, dy in enumerate((17, -15) if frame["label"].count() else ()):  # neighbours' on two sides
         texts = base.transform_filter(f"datum.side === {side}").mark_text(dy=dy, fontSize=11)
         layers.append(texts.encode(text="label:N", color=alt.value("#222")))
     if len(bare):
