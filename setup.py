@@ -5,7 +5,15 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-WORKFLOW = ("Snakefile", "CITATION.cff", "rules/*.smk", "scripts/*.py", "report/*.rst", "envs/environment.*", "profiles/default/*.yaml")
+WORKFLOW = (
+    "Snakefile",
+    "CITATION.cff",
+    "rules/*.smk",
+    "scripts/*.py",
+    "report/*.rst",
+    "envs/environment.*",
+    "profiles/default/*.yaml",
+)
 
 
 class WithWorkflow(build_py):

@@ -7,9 +7,9 @@ import pytest
 
 import pwfl
 from conftest import ROOT
+from pwfl import cli
 from pwfl.report import build, printed
 from pwfl.scenario import ScenarioError, load
-from pwfl.scenario.__main__ import main as check
 from pwfl.workflow import measured, plan, reports
 
 AGING = {"system": "age_aware", "realizations": 2, "training_realizations": 2, "schedule": {"horizon": 4},
@@ -65,7 +65,7 @@ def test_a_file_that_is_none_or_has_no_place_is_refused_before_work_starts(tmp_p
         load({"measurements": 3, "scenarios": {"one": AGING}}, "study.yaml")
     (tmp_path / "study.yaml").write_text("measurements: /nowhere/own.csv\nscenarios: {one: {}, two: {seed: 2}}\n")
     with pytest.raises(ScenarioError, match=r"measurements: /nowhere/own.csv: cannot be read: .*No such file"):
-        check([str(tmp_path / "study.yaml")])
+        cli._checked([str(tmp_path / "study.yaml")])
     alone = config(tmp_path / "own.csv") | {"scenarios": {"one": AGING}}
     with pytest.raises(ScenarioError, match="is drawn where scenarios of a system are compared, and there is but one"):
         measured.read(load(alone, "study.yaml"))
