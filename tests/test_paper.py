@@ -64,7 +64,7 @@ def compared() -> dict[str, pl.DataFrame]:
 
 
 def test_the_table_of_outcomes_has_a_row_a_point_and_says_what_its_epsilons_mean(compared):
-    table = compared["outcomes"].filter(pl.col("scheme").is_in(compared["outcomes"]["scheme"].unique().to_list()[:2]))
+    table = compared["outcomes"].filter(pl.col("scheme").is_in(["random, constant noise", "sweep"]))
     found = latex.outcomes(table)
     assert_balanced(found)
     _, body = found.split("\\midrule\n")
