@@ -8,7 +8,7 @@ import pytest
 import pwfl
 from conftest import ROOT
 from pwfl import cli
-from pwfl.report import build, printed
+from pwfl.report import build, printed, sweep_figures
 from pwfl.scenario import ScenarioError, load
 from pwfl.workflow import measured, plan, reports
 
@@ -103,8 +103,9 @@ def test_measurements_are_stars_with_a_legend_and_their_source_and_are_never_rin
         name: {"scenario": one.part(), "point": study.place(name), "measured": rows, **found.scenarios[name].report}
         for name, one in study.scenarios.items()
     }
-    drawn = {figure: build.comparison_figure("age_aware", figure, contents) for figure in ("outcomes", "plane")}
-    outcomes, plane = (chart.to_dict() for chart in drawn.values())
+    outcomes = build.comparison_figure("age_aware", "outcomes", contents).to_dict()
+    chart = sweep_figures.plane(contents, "epsilon_server", "epsilon_exact")
+    plane = chart.to_dict()
     assert [(row["label"], row["measured_x"], row["measured_y"]) for row in stars(outcomes)] == [
         ("Testbed", 2.5, 0.3)
     ] * 2
@@ -114,7 +115,7 @@ def test_measurements_are_stars_with_a_legend_and_their_source_and_are_never_rin
     for spec in (outcomes, plane):
         assert "Testbed: J. Doe, 4_radios" in " ".join(spec["title"]["subtitle"])
     assert "ringed: Pareto-optimal, by the means of what is simulated" in plane["title"]["subtitle"][0]
-    svg = printed.svg(drawn["plane"])
+    svg = printed.svg(chart)
     assert ">Testbed<" in svg
     assert ">Vendor<" in svg
     for content in contents.values():
