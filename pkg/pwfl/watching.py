@@ -20,7 +20,7 @@ from pwfl.workflow import execution, reports
 from pwfl.workflow.plan import plan
 
 # Quiet, which gives every stage one thread of the CPU; what else a training computes on, its address names.
-UNNAMED = {"pwfl.workflow.execution", "pwfl.runtime.threads", "pwfl.runtime.devices"}
+UNNAMED = {"pwfl.workflow.execution", "pwfl.runtime.threads", "pwfl.runtime.devices", "pwfl.runtime.quiet"}
 PARTS = {"figure": REPORT, "summarize": REPORT, "compare": "comparison", "comparison_figure": "comparison"}  # of build
 
 
