@@ -71,7 +71,7 @@ def test_what_yaml_refuses_or_takes_for_something_else_is_named_with_its_line(tm
     path = tmp_path / "study.yaml"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     said = refused(scenario.read, [path])
-    assert said.startswith(f"{path}:\n")
+    assert said.startswith(f"{path}: ")
     assert expected in said
 
 
@@ -151,7 +151,7 @@ def load(files: dict, command_line: dict) -> scenario.Study:
 )
 def test_a_mistake_on_the_command_line_is_blamed_on_it(command_line, expected):
     message = refused(load, TINY, command_line)
-    assert message.startswith("--config:\n")
+    assert message.startswith("--config: ")
     assert expected in message
 
 

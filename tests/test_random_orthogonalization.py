@@ -435,7 +435,7 @@ def test_the_server_gets_the_weighted_sum_and_noise_of_its_own_in_every_round():
 def test_a_mistake_is_named_with_its_place_and_what_would_be_right(changes, expected):
     with pytest.raises(scenario.ScenarioError) as caught:
         scenario.load({"base": {"system": SYSTEM} | changes, "scenarios": {"one": {}}}, "file.yaml")
-    assert str(caught.value).startswith("file.yaml:\n")
+    assert str(caught.value).startswith("file.yaml: ")
     assert expected in str(caught.value)
 
 

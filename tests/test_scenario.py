@@ -118,7 +118,7 @@ def test_a_number_means_the_same_however_it_is_written_in_lists_of_lists_too():
 )  # fmt: skip
 def test_a_mistake_is_named_with_its_place_and_what_would_be_right(base, expected):
     message = error_of(of_base(base))
-    assert message.startswith("file.yaml:\n")
+    assert message.startswith("file.yaml:")
     assert expected in message
 
 
@@ -156,7 +156,7 @@ def test_glpk_that_is_not_installed_is_named_with_the_extra_before_any_work(monk
     study = scenario.load(of_base({"schedule": {"solver": "GLPK_MI"}}), "file.yaml")
     scenario.check_surroundings(study)
     monkeypatch.setitem(sys.modules, "cvxopt", None)
-    with pytest.raises(scenario.ScenarioError, match=r"file.yaml:\n.*schedule.solver: .*install .* extra `glpk`"):
+    with pytest.raises(scenario.ScenarioError, match=r"file.yaml: .*schedule.solver: .*install .* extra `glpk`"):
         scenario.check_surroundings(study)
     for solver in ("assignment", "HIGHS"):
         scenario.check_surroundings(scenario.load(of_base({"schedule": {"solver": solver}}), "file.yaml"))
@@ -164,7 +164,7 @@ def test_glpk_that_is_not_installed_is_named_with_the_extra_before_any_work(monk
 
 def test_a_missing_data_folder_is_found_before_any_work(tmp_path):
     study = scenario.load(of_base({"data": {"folder": str(tmp_path / "nowhere")}}), "file.yaml")
-    with pytest.raises(scenario.ScenarioError, match=r"file.yaml:\n.*data.folder: .*nowhere: there is no such folder"):
+    with pytest.raises(scenario.ScenarioError, match=r"file.yaml: .*data.folder: .*nowhere: there is no such folder"):
         scenario.check_surroundings(study)
 
 

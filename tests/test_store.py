@@ -175,10 +175,8 @@ def test_another_version_of_a_package_has_another_address(monkeypatch):
     before, found = addresses(TINY), []
     for version in ("1.0", "2.0"):
         trained = {"tensorflow": version}
-        monkeypatch.setattr(store, "packages", lambda *modules, of=trained: of if "train" in modules[0] else {})
-        store.code.cache_clear()
+        monkeypatch.setattr(store, "packages", lambda *modules, files, of=trained: of if "train" in modules[0] else {})
         found.append(addresses(TINY))
-    store.code.cache_clear()
     one, two = found
     assert {key[0] for key in one if one[key]["address"] != two[key]["address"]} == {"train"}
     assert "tensorflow" in before["train", "random", "random"]["packages"]
