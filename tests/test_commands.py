@@ -136,7 +136,7 @@ def test_pwfl_runs_it(words, folder, monkeypatch, capsys):
         "pwfl.api.results",
     ):  # which have tests of their own
         monkeypatch.setattr(
-            slow, lambda *given, slow=slow: did.append(slow) or StudyTables({}, {"claims": pl.DataFrame()})
+            slow, lambda *given, slow=slow: did.append(slow) or StudyTables({}, {"claims": pl.DataFrame()}, "mine")
         )
     arguments = [path for word in map(filled, words[1:]) for path in (sorted(glob(word)) if "*" in word else [word])]
     with pytest.raises(SystemExit, match="0"):
