@@ -133,7 +133,9 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
         subtitle.append(f"not drawn, since infinite or undefined: {', '.join(left_out)}")
     subtitle += measured.said(own)
     looks = _looks(whole, drawn)
-    colour, chosen, opacity = theme.colours_of(looks)
+    of_curve = ["sweep_of", "scheme", *(names[key] for key in swept[1:])]
+    joined = frame.select(of_curve).is_duplicated().any()
+    colour, chosen, opacity = theme.colours_of(looks, "stroke" if joined else "circle")
     frame = frame.with_columns(rank=pl.col("scheme").replace_strict(list(looks), range(len(looks))))
     across = _outcome_axis(alt.X, "x_mean", known[x], _also(drawn["x_mean"], own["measured_x"]))
     across["scale"].padding = 40  # room for labels
@@ -164,7 +166,7 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     intervals = [rules.encode(x="x_low:Q", x2="x_high:Q"), rules.encode(y="y_low:Q", y2="y_high:Q")]
     dashes = alt.condition("datum.guaranteed", alt.value(printed.SOLID), alt.value(UNGUARANTEED))
     rings = ringed.mark_point(size=220, strokeWidth=1.5).encode(color=alt.value("#222"), strokeDash=dashes)
-    layers = [curves, *intervals, dots, rings]
+    layers = [*([curves] if joined else []), *intervals, dots, rings]
     for side, dy in enumerate((17, -15) if frame["label"].count() else ()):  # neighbours' on two sides
         texts = base.transform_filter(f"datum.side === {side}").mark_text(dy=dy, fontSize=11)
         layers.append(texts.encode(text="label:N", color=alt.value("#222")))
