@@ -57,7 +57,7 @@ CHANGED = {  # file -> the stages that its code stands in
     "systems/multicell/parameters.py": set(),  # parameters stand in the address themselves
     "systems/age_aware/age.py": set(),
     "learning/engine.py": {"train", "audit"},
-    "learning/partition.py": {"train", "report"},
+    "learning/partition.py": {"channel", "train", "report"},
     "privacy/audit.py": {"audit"},
     "report/theme.py": {"report"},
     "tables/contract.py": set(STAGES),
