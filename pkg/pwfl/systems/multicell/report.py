@@ -150,11 +150,14 @@ def leakage(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Layer
 
 
 def tradeoff(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Final accuracy against the record-level epsilon of each trained realization."""
+    """Final accuracy against the record-level epsilon of each trained realization; a line: a scheme without noise."""
     frame = realizations(tables).select("scheme", "realization", "accuracy", "epsilon_exact").drop_nulls()
     mean = frame.group_by("scheme", maintain_order=True).agg(pl.col("accuracy", "epsilon_exact").mean())
-    count, shown = frame["realization"].n_unique(), frame.filter(pl.col("realization") < DOTS)
+    private = pl.col("epsilon_exact").is_finite()
+    mean, bare = mean.filter(private), mean.filter(~private)
+    count, shown = frame["realization"].n_unique(), frame.filter(private & (pl.col("realization") < DOTS))
     subtitle = f"dots: the first {theme.counted(min(count, DOTS))}; diamonds: means over {count}"
+    subtitle += "; line: mean without noise, no privacy" if len(bare) else ""
     colour, chosen, opacity = theme.scheme_colour(scenario, symbol="circle")
     axis = f"Record-level epsilon at delta = {scenario.privacy.delta:g}"
     x = alt.X("epsilon_exact:Q", title=axis, scale=alt.Scale(zero=False))
@@ -166,7 +169,12 @@ def tradeoff(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Laye
     means = alt.Chart(mean).mark_point(shape="diamond", size=260, filled=True, stroke="black", strokeWidth=1)
     means = means.encode(**shared, tooltip=theme.tips(tips), opacity=opacity)
     title = alt.TitleParams("Accuracy against privacy", subtitle=subtitle)
-    return theme.sized(alt.layer(points, means).add_params(chosen), title)
+    layers = [points, means]
+    if len(bare):
+        of_line = theme.tips({"scheme:N": "Scheme", "accuracy:Q": tips["accuracy:Q"]})
+        rule = alt.Chart(bare).mark_rule(strokeWidth=2.5)
+        layers.append(rule.encode(y=shared["y"], color=colour, opacity=opacity, tooltip=of_line))
+    return theme.sized(alt.layer(*layers).add_params(chosen), title)
 
 
 FIGURES = {
