@@ -280,11 +280,12 @@ def test_a_study_that_is_swept_in_part_is_in_one_figure_and_what_is_left_out_is_
 
 
 def plane(contents: dict[str, dict]) -> tuple[list[dict], list[dict], dict[str, dict]]:
-    """The points of the first plane, its levels, and its encodings by channel."""
+    """The points of the first plane, the names of its levels, and its encodings by channel."""
     spec = build.comparison_figure("multicell", "plane", contents).to_dict()
     drawn = views(spec) if "layer" in spec else []
     rows = [spec["datasets"][(view.get("data") or spec["data"])["name"]] for view in drawn]
-    levels = [held for held, view in zip(rows, drawn, strict=True) if view["mark"].get("strokeDash") == [2, 3]]
+    named = [view["encoding"].get("text", {}).get("field") == "text" for view in drawn]
+    levels = [held for held, is_named in zip(rows, named, strict=True) if is_named]
     channels = {name: one for view in drawn for name, one in view["encoding"].items()}
     return (rows[0] if rows else []), (levels[0] if levels else []), channels
 

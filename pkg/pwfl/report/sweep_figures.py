@@ -200,12 +200,14 @@ def _without_noise(bare: pl.DataFrame, outcome: Outcome, span: float) -> list[al
     rows = bare.group_by("sweep_of", "scheme", maintain_order=True).agg(pl.col("y_mean").mean()).sort("y_mean")
     text = pl.lit("without noise")
     if rows["sweep_of"].n_unique() > 1:
-        text = pl.format("{}, without noise", "sweep_of")
-    base = alt.Chart(rows.with_columns(text=text)).encode(y="y_mean:Q")
-    tips = theme.tips({"text:N": "Line", "y_mean:Q": (outcome.title, ".4g")})
+        text = pl.format("{}, without noise", pl.col("sweep_of").unique(maintain_order=True).str.join("; "))
     apart = np.diff(rows["y_mean"], prepend=-np.inf) > LINES_APART * span
-    labelled = base.properties(data=rows.with_columns(text=text).filter(pl.Series(apart)))
-    words = labelled.mark_text(align="right", dx=-4, dy=-7, fontSize=12, color="#555")
+    group = pl.Series(apart.cumsum())  # lines so close that they have one label, at the highest
+    labelled = rows.group_by(group, maintain_order=True).agg(pl.col("y_mean").last(), text=text.first())
+    base = alt.Chart(rows).encode(y="y_mean:Q")
+    tips = theme.tips({"sweep_of:N": "Scenario", "scheme:N": "Scheme", "y_mean:Q": (outcome.title, ".4g")})
+    words = base.properties(data=labelled.select("y_mean", "text"))
+    words = words.mark_text(align="right", dx=-4, dy=-7, fontSize=12, color="#555")
     return [
         base.mark_rule(strokeDash=[2, 3], color="#555").encode(tooltip=tips),
         words.encode(x=alt.value("width"), text="text:N"),
