@@ -198,12 +198,13 @@ def _of_two(study: dict[str, dict], table: pl.DataFrame, x: str, y: str) -> tupl
 def _without_noise(bare: pl.DataFrame, outcome: Outcome, span: float) -> list[alt.Chart]:
     """A line for each scenario (or sweep, its mean) and scheme without noise, on an axis that spans so much."""
     rows = bare.group_by("sweep_of", "scheme", maintain_order=True).agg(pl.col("y_mean").mean()).sort("y_mean")
-    text = pl.lit("without noise")
-    if rows["sweep_of"].n_unique() > 1:
-        text = pl.format("{}, without noise", pl.col("sweep_of").unique(maintain_order=True).str.join("; "))
     apart = np.diff(rows["y_mean"], prepend=-np.inf) > LINES_APART * span
     group = pl.Series(apart.cumsum())  # lines so close that they have one label, at the highest
-    labelled = rows.group_by(group, maintain_order=True).agg(pl.col("y_mean").last(), text=text.first())
+    names = pl.col("sweep_of").unique(maintain_order=True).str.join("; ")
+    labelled = rows.group_by(group, maintain_order=True).agg(pl.col("y_mean").last(), text=names)
+    what = pl.lit("without noise") if rows["sweep_of"].n_unique() == 1 else pl.format("{}, without noise", "text")
+    is_highest = pl.int_range(pl.len()) == pl.len() - 1
+    labelled = labelled.with_columns(text=pl.when(is_highest).then(what).otherwise(pl.col("text")))
     base = alt.Chart(rows).encode(y="y_mean:Q")
     tips = theme.tips({"sweep_of:N": "Scenario", "scheme:N": "Scheme", "y_mean:Q": (outcome.title, ".4g")})
     words = base.properties(data=labelled.select("y_mean", "text"))
