@@ -15,6 +15,7 @@ SHOWN = ["guaranteed", "observer", "guarantee", "air_seconds_mean", "transmit_en
 SAME = ["system", "scheme", "target_epsilon", "mean", "epsilon", "air_seconds_mean", "transmit_energy_j_mean"]
 ACCURACY = COMMON_OUTCOMES["accuracy"].title
 NONE = "-"
+NEGLIGIBLE = 1e-12  # numbers that rounding leaves
 OTHERS = "; for "  # in what an observer sees, before the observers of other columns
 
 
@@ -68,7 +69,8 @@ def sentences(rows: pl.DataFrame) -> list[str]:
         outcome = outcomes_of(system)[each["outcome"][0]]
         without = each.filter("bare", ~pl.col("epsilon").is_finite().fill_null(value=False))["mean"]
         if len(without):
-            parts.append(f"without noise {number(without.max(), outcome)}")
+            most = without.max() if outcome.better == "more" else without.min()
+            parts.append(f"without noise {number(most, outcome)}")
         if parts:
             of = [*([system] if several else []), *([outcome.title] if outcome.title != ACCURACY else [])]
             said.append(": ".join([*of, "; ".join(parts)]) + ".")
@@ -89,6 +91,7 @@ def number(value: float | None, outcome: Outcome | None = None) -> str:
     """
     if value is None:
         return NONE
+    value = 0.0 if abs(value) < NEGLIGIBLE else value
     return f"{value:.1%}" if outcome and outcome.format.endswith("%") else f"{value:.3g}".replace("inf", "∞")
 
 
