@@ -6,7 +6,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test test-slow lint docs docs-site lock benchmark benchmark-gpu benchmark-peers mutants
+.PHONY: setup run test test-slow lint docs docs-site lock benchmark benchmark-gpu benchmark-peers mutants
+
+setup: $(VENV)/installed
 
 run: $(VENV)/installed
 	$(BIN)/pwfl run $(CONFIG)

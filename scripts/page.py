@@ -13,6 +13,6 @@ depends, output = snakemake.params.depends, snakemake.output
 jobs.start(snakemake.log[0], depends)
 with whole(output.html) as partial:
     folder = Path(output.html).parent
-    text = page.of_files(depends["study"], depends["parts"], folder, depends["computed"], Path("logs"))
+    text = page.of_files(depends["study"], depends["parts"], folder, depends["computed"])
     Path(partial).write_text(text, encoding="utf-8")
 made.record(output.made, depends, [output.html])

@@ -170,8 +170,8 @@ def example(monkeypatch):
     monkeypatch.setattr(registry, "claims", lambda: {"local_dp_mac": ("local_dp_mac",)})
 
     def patch(place, change):
-        module, name = place.split(".")
-        module = import_module(f"local_dp_mac.{module}")
+        module, _, name = place.rpartition(".")
+        module = import_module(module if module.startswith("pwfl.") else f"local_dp_mac.{module}")
         monkeypatch.setattr(module, name, change(getattr(module, name)))
 
     schemes = [{"name": way, "scheduler": way, "noise": "gaussian"} for way in ("over_the_air", "orthogonal")]
@@ -222,7 +222,7 @@ OF_PRIVACY = {  # check, what is changed, how, and what is said
     "no test of the sensitivity": (AUDIT, "audit.verdicts", without("sensitivity"), "nothing tests the sensitivity"),
     "no canaries": (AUDIT, "audit.verdicts", without("signal"), "nothing tests the signal"),
     "an audit of another noise": (
-        AUDIT, "audit.streams",
+        AUDIT, "pwfl.privacy.received.streams",
         streams_but(key=lambda seed, purpose, run: streams.key(seed, f"{purpose} alike", run)),
         "draws none of the streams that train draws",
     ),
@@ -239,7 +239,7 @@ OF_PRIVACY = {  # check, what is changed, how, and what is said
         "epsilon_server is guaranteed and counts receiver_std, which no user adds; without, it is",
     ),
     "weights of the noise's stream": (
-        DRAWS, "train.streams", streams_but(of_noise=lambda scenario: (scenario.seed, "weights")), "train asks for the stream 'weights' of a realization more than once",
+        DRAWS, "pwfl.learning.descent.streams", streams_but(of_noise=lambda scenario: (scenario.seed, "weights")), "train asks for the stream 'weights' of a realization more than once",
     ),
     "leakage of other users": (
         USERS, "account.leakage", reversed_users(["rho", "epsilon"], "realization"),

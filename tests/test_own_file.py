@@ -172,7 +172,7 @@ def changed(name: str, place, value):
     [
         (lambda held: {name: held[name] for name in held if name != "y_test"}, "y_test is missing; there are x_train, "),
         (lambda held: held | {"users_train": held["user_train"]}, "array 'users_train' is unknown; known are x_train"),
-        (pickled, "y_train holds pickled objects, which can run any code"),
+        (pickled, "y_train holds Python objects, which can run any code"),
         (lambda held: held | {"x_train": held["y_train"]}, "x_train has shape (120,), must have records and 2 (features), 3"),
         (lambda held: held | {"x_test": np.zeros((0, 3))}, "x_test has shape (0, 3), must have .* none of them empty"),
         (lambda held: held | {"x_test": np.zeros((30, 4))}, "records of x_train have shape (3,), those of x_test (4,)"),

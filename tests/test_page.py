@@ -90,12 +90,8 @@ def folder(tmp_path_factory):
         "tables": [],
     }
     parts = [{"scenario": None, "figures": figures, "tables": list(COMPARISON.items())}, part]
-    logs = folder / "logs"
-    for address, seconds in (("abc", 1.25), ("abcd", 100)):
-        (logs / "train" / address).mkdir(parents=True)
-        (logs / "train" / address / "0-2.tsv").write_text(f"s\tcpu_time\n{seconds}\t9\n")
-    computed = {"addresses": {"channel": ["aaa"], "train": ["abc"]}, "packages": {"numpy": "2.2.0"}}
-    text = page.of_files("study", parts, folder, computed, logs)
+    computed = {"addresses": {"channel": ["aaa"], "train": ["abc", "abd"]}, "packages": {"numpy": "2.2.0"}}
+    text = page.of_files("study", parts, folder, computed)
     (folder / "index.html").write_text(text, encoding="utf-8")
     return folder
 
@@ -110,8 +106,7 @@ def test_the_page_says_what_holds_and_needs_no_network(folder):
     each = pl.read_parquet(folder / "outcomes.parquet").filter(outcome="accuracy")
     assert f" reaches {each['mean'].max():.1%} at epsilon " in text
     assert "★" in text
-    assert re.search(r"<td>train</td><td[^>]*>1</td><td[^>]*>1</td>", text)
-    assert re.search(r"<td>channel</td><td[^>]*>1</td><td[^>]*>no log here</td>", text)
+    assert re.search(r"<td>train</td><td[^>]*>2</td>", text)
     assert "numpy 2.2.0" in text
     assert html.unescape(words) in progress.result(folder)
     assert not re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=[\"']?http", text)
@@ -131,7 +126,7 @@ def test_text_of_a_study_cannot_become_markup(folder):
     spec = json.loads((folder / "multicell_plane.json").read_text()) | {"title": "</script><b>y"}
     figure, table = page.figure("<a>", "<i>", "", spec, []), page.table("<a>", "<u>", "<s>", frame, [])
     result = {"words": ["<q>"], "lead": None, "rows": [], "observers": {}, "spent": []}
-    made_by = {"stages": [("<v>", 1, None)], "versions": {}, "processors": []}
+    made_by = {"stages": {"<v>": ["a"]}, "versions": {}, "processors": []}
     text = page.render("<p>", result, [page.section("<a>", "<a>", [figure], [table])] * 2, ["<w>"], made_by)
     for bad in ("</script><b>", "<title><p>", "<h4><i>", "<u>", "<s>", "<q>", "<v>", "<w>"):
         assert bad not in text

@@ -152,7 +152,7 @@ def test_swapped_files_stop_the_workflow_are_named_and_made_anew(own):
 
 
 @pytest.mark.parametrize("damage", [np.zeros_like, lambda a: np.roll(a, 1, axis=0), lambda a: a[:-1]])
-@pytest.mark.parametrize("name", datasets.Dataset._fields)
+@pytest.mark.parametrize("name", datasets.Dataset._fields[:4])  # digits name no users
 def test_a_data_set_that_is_not_the_original_is_not_stored(monkeypatch, name, damage):
     arrays = dict(zip(datasets.Dataset._fields, sources.load("digits"), strict=False))
     task = Task("dataset", Values({}), "digits")

@@ -129,7 +129,7 @@ RERUNS = {  # one of a kind; for every parameter tests/reruns has the stages who
     "shards.training": (1, TRAIN),
     "channel.links": ("links.csv", {"imported", *CHANNEL}),
     "data.dataset": ("mnist", {"dataset", *CHANNEL}),
-    "data.folder": ("elsewhere", set()),
+    "data.folder": ("elsewhere", {"page"}),  # which leads to the resolved scenario
     "privacy.delta": (1e-6, ACCOUNT),
     "privacy.target_epsilon": (2.0, {"comparison", "page"}),  # no scheme asks for it; a comparison reads everything
     "schedule.gamma": (400.0, SCHEDULE),

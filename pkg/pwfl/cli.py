@@ -78,7 +78,7 @@ def new(name: str) -> None:
     folder = new.write(name)
     click.echo(f"{folder} is written. To let pwfl know it, check it, and run its study:\n")
     click.echo(f"  pip install --no-deps --no-build-isolation --editable {folder}\n  pwfl test {name}")
-    click.echo(f'  pwfl run {folder}/study.yaml\n\nHow to go on: the page "Your own system" of the documentation')
+    click.echo(f"  pwfl run {folder}/study.yaml\n\nHow to go on: docs/own_system.md in the repository")
 
 
 def _systems(context, parameter, incomplete: str) -> list[str]:

@@ -38,8 +38,8 @@ def digest(path: str) -> str:
     """SHA-256 of a file's bytes. Raises DataError where it is no file that can be read."""
     try:
         return files.content(path)
-    except OSError as error:
-        raise DataError(str(error)) from None
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        raise DataError(str(error).encode("utf-8", "backslashreplace").decode()) from None
 
 
 @lru_cache
@@ -99,7 +99,10 @@ def _npz(path: str) -> dict[str, Stored]:
                 shape, _, dtype = HEADERS[version](file)
                 follow = member.file_size - file.tell()
             if dtype.hasobject:
-                raise DataError(f"{path}: {name} holds pickled objects, which can run any code; store numbers or text")
+                raise DataError(
+                    f"{path}: {name} holds Python objects, which can run any code as they are read; store numbers, or "
+                    "text as .astype(str) makes it"
+                )
             size = prod(shape) * dtype.itemsize
             if min(shape, default=0) < 0 or size != follow:
                 raise DataError(f"{path}: {name} should have {size} bytes by its shape {shape}, {follow} follow")

@@ -104,6 +104,7 @@ def table(rows: pl.DataFrame) -> tuple[list[dict], dict[str, str]]:
         outcome = outcomes_of(row["system"])[row["outcome"]]
         ends = [number(row[end], outcome) for end in ("low", "high")]
         terms = "without noise" if row["bare"] else "guaranteed" if row["guaranteed"] else "not guaranteed"
+        terms = terms if row["epsilon"] is not None else "nobody sends"
         shown.append(
             row
             | {"result": number(row["mean"], outcome), "title": outcome.title, "terms": terms}

@@ -36,13 +36,13 @@ QUESTIONS = {
 OTHER_QUESTION = "How does it work?"
 
 
-def of_files(study: str, parts: list[dict], folder: Path, computed: dict, logs: Path) -> str:
+def of_files(study: str, parts: list[dict], folder: Path, computed: dict) -> str:
     """The page of a study's files, as HTML.
 
     `parts` are its sections: the study's first, then one for each `scenario`, of a `system`, a `point` of a sweep or
     not, with its schemes `without_noise`; each has `figures` and `tables`, pairs of a path in the study's folder,
-    without suffix, and a caption. `computed` has the addresses of each stage and versions of `packages`; `logs` is the
-    folder of the jobs' benchmarks. Raises DamagedError if a file is not as its job wrote it.
+    without suffix, and a caption. `computed` has the addresses of each stage and versions of
+    `packages`. Raises DamagedError if a file is not as its job wrote it.
     """
     lead, sections = None, []
     for part in parts:
@@ -66,7 +66,7 @@ def of_files(study: str, parts: list[dict], folder: Path, computed: dict, logs: 
     judged = [*statements.summary(read["claims"]), *statements.differing(read["claims"])]
     summaries = [read_report(folder / f"{path}.parquet") for path in _tables(parts, "summary")]
     made_by = {
-        "stages": [(stage, *_spent(logs, stage, addresses)) for stage, addresses in computed["addresses"].items()],
+        "stages": computed["addresses"],
         "versions": {"Python": platform.python_version()} | computed["packages"],
         "processors": _processors(summaries),
     }
@@ -133,14 +133,6 @@ def table(part: str, name: str, text: str, frame: pl.DataFrame, files: list[str]
     said = {key: f"{value:.{DIGITS}g}" if isinstance(value, float) else value for key, value in constant.items()}
     rows = {"rows": len(frame), "shown": len(rounded), "html": Markup(html) if len(frame) else ""}
     return _item(part, name, text, files) | rows | {"constant": said}
-
-
-def _spent(logs: Path, stage: str, addresses: list[str]) -> tuple[int, float | None]:
-    """How many results a stage has, and the seconds of their jobs by Snakemake's benchmarks; None: there are none."""
-    own = ((logs / stage / f"{address}.tsv", logs / stage / address) for address in addresses)
-    logged = [path for file, folder in own for path in (file, *sorted(folder.glob("*.tsv"))) if path.exists()]
-    seconds = [pl.read_csv(path, separator="\t")["s"].sum() for path in logged]
-    return len(addresses), sum(seconds) if seconds else None
 
 
 def _tables(parts: list[dict], name: str) -> list[str]:

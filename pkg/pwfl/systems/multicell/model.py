@@ -1,5 +1,6 @@
 """The model that users train: its size and start weights."""
 
+import re
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -57,10 +58,13 @@ def own_model(training: "Training", size: datasets.Size) -> "keras.Model":
     for verb, name, wanted in ends:
         if (shape := getattr(model, name, None)) != wanted:
             raise own.OwnError(f"{training.model}: its model {verb} the shape {shape}, must be {wanted}")
-    if state := [weight.path for weight in model.non_trainable_variables]:
+    if state := [re.sub(r"_\d+", "", weight.path) for weight in model.non_trainable_variables]:  # counted by Keras
         raise own.OwnError(
             f"{training.model}: its model has state beside its trained weights: {', '.join(state)}; a sample's "
             "gradient must depend on no other sample and no draw, so leave out batch normalization and dropout, and "
             "train all layers"
         )
+    outputs = np.asarray(model(np.linspace(-1, 1, size.features, dtype=np.float32)[None]))
+    if (outputs >= 0).all() and np.isclose(outputs.sum(), 1, atol=1e-5):
+        raise own.OwnError(f"{training.model}: its model gives probabilities; must give logits: leave out the softmax")
     return model
