@@ -31,7 +31,7 @@ INTERVAL = "mean $\\pm$ half of its 95\\% interval (Student's $t$)"
 
 def outcomes(table: pl.DataFrame) -> str:
     """What each scheme came to, from the report's table `outcomes`: a table for each system, a column an outcome."""
-    parts = ["% Needs \\usepackage{booktabs}."]
+    parts = ["% Needs \\usepackage{array,booktabs}."]
     for (system,), own in table.group_by("system", maintain_order=True):
         parts.append(_of_system(str(system), own))
     return "\n\n".join(parts) + "\n"
