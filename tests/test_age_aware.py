@@ -51,7 +51,7 @@ def scheme(scheduler, rule):
         (one_chain(up=0.3, matrix=PERIODIC), "chain 'home': has a matrix, so it takes neither up nor down"),
         (one_chain(up=0.3, down=0.3, start=[0.5, 0.5, 0.5, 0]), "chain 'home': start is no probability distribution: it sums to 1.5, not to 1"),
         (one_chain(up=0.3, down=0.3, start=[0.5, 0.5]), "chain 'home': start has 2 entries, clients.states_wh has 4"),
-        ({"clients": {"chains": [{"name": "a", "up": 0.1, "down": 0.1}] * 2}}, "clients.chains: the name 'a' stands twice"),
+        ({"clients": {"chains": [{"name": "a", "up": 0.1, "down": 0.1}] * 2}}, "clients.chains: the name 'a' appears twice"),
         ({"clients": {"states_wh": [1.0, 1.0]}}, "clients.states_wh: [1.0, 1.0] holds a value twice"),
         ({"privacy": {"target_epsilons": [1.0, 1.0]}}, "privacy.target_epsilons: [1.0, 1.0] holds a value twice"),
         ({"privacy": {"min_classical_epsilon": 5.0}}, "privacy.target_epsilons: 0.1 is met by no schedule: even for its oldest data, chain 'slow' may use an epsilon_C of at most 0.198"),

@@ -97,8 +97,8 @@ def test_only_regular_files_are_opened(tmp_path):
     [
         ([], "file.yaml: must be a mapping, with `scenarios:` among its keys, is []"),
         (None, "file.yaml: must be a mapping"),
-        ({"run": [["one"]], "scenarios": {"one": {}}}, "run: ['one'] is no name of a scenario"),
-        ({"run": [None], "scenarios": {"one": {}}}, "run: empty is no name of a scenario"),
+        ({"run": [["one"]], "scenarios": {"one": {}}}, "run: ['one'] is not the name of a scenario"),
+        ({"run": [None], "scenarios": {"one": {}}}, "run: empty is not the name of a scenario"),
         ({"base": {"seed": "7" * 5000}, "scenarios": {"one": {}}}, "base.seed: '7777"),
         ({"base": {"seed": 10**5000}, "scenarios": {"one": {}}}, "base.seed: a value too long to be shown is wrong"),
         ({"base": {"schedule": {"gamma": 10**400}}, "scenarios": {"one": {}}}, "base.schedule.gamma: 1000"),

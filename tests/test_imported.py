@@ -89,7 +89,7 @@ def with_value(frame: pl.DataFrame, row: int, column: str, value) -> pl.DataFram
         (lambda f: f.with_columns(pl.col("user") % 2 == 0), "column 'user': .*must hold whole numbers"),
         (lambda f: with_value(f, 8, "station", -1), "row 9: column 'station': -1 is wrong, must be 0 to 143: stations"),
         (lambda f: with_value(f, 8, "user", 10**6), "row 9: column 'user': 1000000 is wrong, must be 0 to 143"),
-        (lambda f: with_value(f, 13, "user", 0), r"row 13: realization 0, station 1, user 0 stands twice"),
+        (lambda f: with_value(f, 13, "user", 0), r"row 13: realization 0, station 1, user 0 appears twice"),
         (lambda f: f.with_columns(pl.col("user") + 1), "has no row of realization 0, station 0, user 0; all combinations"),
         (lambda f: f.head(-1), "has no row of realization 3, station 2, user 11"),
         (lambda f: f.filter(~((pl.col("station") == 1) & (pl.col("realization") == 2))), "row of realization 2, station 1, user 0"),

@@ -37,9 +37,9 @@ def ran(*command: str, cwd=ROOT) -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        ("base: {seed: 1}\nbase: {seed: 2}\n" + FEW, "line 2: base: stands twice, first in line 1"),
-        ("base:\n  seed: 1\n  realizations: 2\n  seed: 3\n" + FEW, "line 4: seed: stands twice, first in line 2"),
-        ('{"base": {},\n "base": {},\n\t"scenarios": {"a": {}}}', "line 2: base: stands twice, first in line 1"),
+        ("base: {seed: 1}\nbase: {seed: 2}\n" + FEW, "line 2: base: appears twice, first in line 1"),
+        ("base:\n  seed: 1\n  realizations: 2\n  seed: 3\n" + FEW, "line 4: seed: appears twice, first in line 2"),
+        ('{"base": {},\n "base": {},\n\t"scenarios": {"a": {}}}', "line 2: base: appears twice, first in line 1"),
         ("base: {seed: 010}\n" + FEW, "line 1: 010 is 8 in YAML; write numbers in decimal digits"),
         ("base: {seed: 0o10}\n" + FEW, "line 1: 0o10 is text in YAML"),
         ("base: {seed: 0x10}\n" + FEW, "line 1: 0x10 is 16 in YAML"),
@@ -145,7 +145,7 @@ def load(files: dict, command_line: dict) -> scenario.Study:
         ({"run": ["hgih"]}, "run: there is no scenario 'hgih'; did you mean 'high'?"),
         ({"scenarios": None}, "scenarios: must name at least one scenario"),
         ({"scenarios": {"low": None}}, "scenarios.low: must be a mapping of parameters, is empty; write {}"),
-        ({"study": 1.1}, "study: 1.1 is no name"),
+        ({"study": 1.1}, "study: 1.1 is not a valid name"),
         ({"nothing": 1}, "nothing: unknown key"),
     ],
 )
@@ -207,10 +207,10 @@ def folder(tmp_path_factory):
         (["--config", "base="], "--config: base: must be a mapping of parameters, is empty"),
         (["--config", "base={"], "--config: base: is no YAML"),
         (["--config", "base={seed: 010}"], "--config: base: 010 is no decimal number"),
-        (["--config", "base={seed: 1, seed: 2}"], "--config: base: seed: stands twice"),
+        (["--config", "base={seed: 1, seed: 2}"], "--config: base: seed: appears twice"),
         (["--config", "run=[]"], "--config: run: names no scenario"),
         (["--config", "base={schedule: {gamma: -1}}"], "--config: base.schedule.gamma: -1.0 is wrong"),
-        (["--configfile", "twice.yaml"], "twice.yaml: line 1: seed: stands twice, first in line 1"),
+        (["--configfile", "twice.yaml"], "twice.yaml: line 1: seed: appears twice, first in line 1"),
         (["--config", "base={radio: {resource_blocks: 3}}"], "3' has no effect in few_blocks, many_blocks"),
     ],
 )
@@ -306,7 +306,7 @@ def test_names_that_browsers_or_spreadsheets_take_for_more_are_refused(name):
 @pytest.mark.parametrize("name", ["a" * 101, "a" * 300, "<b>", "=a", "a/b", "-a", ".a", "größer", "a b", "a\n", ""])
 def test_names_of_scenarios_and_studies_are_names_of_files(name):
     for key, config in (("scenarios", {"scenarios": {name: {}}}), ("study", {"scenarios": {"a": {}}, "study": name})):
-        with pytest.raises(scenario.ScenarioError, match=rf"{key}: .* is no name; use letters"):
+        with pytest.raises(scenario.ScenarioError, match=rf"{key}: .* is not a valid name; use letters"):
             scenario.load(config, "file.yaml")
 
 

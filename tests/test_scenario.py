@@ -113,7 +113,7 @@ def test_a_number_means_the_same_however_it_is_written_in_lists_of_lists_too():
         ({"data": {"samples_total": 99}}, "base.data.samples_total: 99 is less than network.users: 100"),
         ({"convergence": {"strong_convexity": 30.0}}, "base.convergence.strong_convexity: 30.0 exceeds"),
         ({"schemes": []}, "base.schemes: [] is wrong: list should have at least 1 item"),
-        ({"schemes": [{"name": n, "scheduler": "random", "noise": "random"} for n in "ab"]}, "random + random stands twice"),
+        ({"schemes": [{"name": n, "scheduler": "random", "noise": "random"} for n in "ab"]}, "random + random appears twice"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_named_with_its_place_and_what_would_be_right(base, expected):
@@ -135,7 +135,7 @@ def test_all_mistakes_are_reported_at_once_and_blamed_on_their_scenario():
         ({}, "scenarios: must name at least one scenario"),
         ({"scenarios": {"a": {}}, "bases": {}}, "bases: unknown key; did you mean 'base'?"),
         ({"scenarios": {"a": {}}, "run": "a"}, "run: must be a list of scenario names, is 'a'"),
-        ({"scenarios": {"a/b": {}}}, "scenarios: 'a/b' is no name"),
+        ({"scenarios": {"a/b": {}}}, "scenarios: 'a/b' is not a valid name"),
         ({"scenarios": {"comparison": {}}}, "scenarios: 'comparison' is the folder of comparisons"),
         ({"scenarios": {"a": 3}}, "scenarios.a: must be a mapping of parameters, is 3"),
         ({"scenarios": {"a": {}}, "base": []}, "base: must be a mapping of parameters, is []"),

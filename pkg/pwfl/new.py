@@ -19,7 +19,7 @@ def write(name: str) -> Path:
     """Write the folder `name`, which holds the package `name` and its pyproject.toml, and a study. Raises NewError."""
     if not re.fullmatch("[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
         raise NewError(
-            f"{name!r} is no name of a package; use lower-case letters, digits and _, beginning with a letter"
+            f"{name!r} is not a valid name of a package; use lower-case letters, digits and _, beginning with a letter"
         )
     if name in registry.claims() or find_spec(name):
         raise NewError(f"there is a system or a package {name!r} already; take another name")

@@ -34,7 +34,7 @@ def consistent(scenario: Scenario) -> None:
     for keys in (("name",), ("scheduler", "noise")):
         values = Counter(tuple(getattr(scheme, key) for key in keys) for scheme in scenario.schemes)
         if twice := [value for value, count in values.items() if count > 1]:
-            raise ValueError(f"schemes: {' and '.join(keys)} {' + '.join(twice[0])} stands twice; it must be unique")
+            raise ValueError(f"schemes: {' and '.join(keys)} {' + '.join(twice[0])} appears twice; it must be unique")
     if isinstance(data := getattr(scenario, "data", None), DataSource):
         _check_images(scenario, datasets.size(data).shape)
     _own("consistent", scenario, None)

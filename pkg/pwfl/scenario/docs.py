@@ -54,7 +54,7 @@ names. Every scenario is validated before any job starts, and the resolved one i
 `results/STUDY/SCENARIO/scenario.yaml`. Editors that know the YAML language server complete keys and show their meaning
 from `schema.json`.
 
-Files are read strictly: a key that stands twice, `010` or `0x10` or `1:30` (8, 16 and 90 to YAML), `yes` or `on`
+Files are read strictly: a key that appears twice, `010` or `0x10` or `1:30` (8, 16 and 90 to YAML), `yes` or `on`
 (true), and a date are errors; quote them where they are meant as text. `pwfl check FILE` checks a file
 without running anything, and names the line of a mistake in its syntax, of which `snakemake --configfile FILE` says
 only that there is one: it reads the file before the workflow does.

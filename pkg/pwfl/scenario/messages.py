@@ -24,7 +24,7 @@ def explain(error: dict, model: type[Section]) -> str:
     if error["type"] == "value_error":
         return (f"{key}." if key else "") + str(error["ctx"]["error"])
     if error["type"] == "string_pattern_mismatch":
-        return f"{key}: {shown(value)} is no name; {common.NAME_RULE}"
+        return f"{key}: {shown(value)} is not a valid name; {common.NAME_RULE}"
     if error["type"] == "missing":
         return f"{key}: is missing"
     message = error["msg"][0].lower() + error["msg"][1:]

@@ -172,7 +172,7 @@ def _find(config: dict) -> tuple[list[str], dict[str, _Asked]]:
     for name, override in config["scenarios"].items():
         wrong, points = _points(name, base, override)
         problems += wrong
-        problems += [f"scenarios.{name}: the name {point} stands twice" for point in points if point in asked]
+        problems += [f"scenarios.{name}: the name {point} appears twice" for point in points if point in asked]
         asked |= points
     # What every scenario overrides is not seen above, and should be no less right.
     for system in dict.fromkeys(one.scenario.system for one in asked.values()):
@@ -210,7 +210,7 @@ def _points(name: str, base: dict, override: dict) -> tuple[list[str], dict[str,
         validated = {key: value_of(scenario, key) for key in values}
         label = sweep.name(name, validated)
         if label in points:
-            problems.append(f"{sweep.KEY}: the point {label} stands twice")
+            problems.append(f"{sweep.KEY}: the point {label} appears twice")
         if len(label) > sweep.MAX_NAME:
             problems.append(
                 f"{sweep.KEY}: the point {label} has a name of {len(label)} characters, and {sweep.MAX_NAME} are the "
@@ -239,10 +239,10 @@ def _check_top_level(config: dict) -> list[str]:
     elif not run:
         problems.append("run: names no scenario; leave it out to run all")
     else:
-        problems += [f"run: {shown(name)} is no name of a scenario" for name in run if not isinstance(name, str)]
+        problems += [f"run: {shown(name)} is not the name of a scenario" for name in run if not isinstance(name, str)]
     for name, override in config["scenarios"].items():
         if not (isinstance(name, str) and NAME.fullmatch(name)):
-            problems.append(f"scenarios: {shown(name)} is no name; {NAME_RULE}")
+            problems.append(f"scenarios: {shown(name)} is not a valid name; {NAME_RULE}")
         if name == "comparison":
             problems.append(
                 "scenarios: 'comparison' is the folder of comparisons, results/comparison; take another name"
@@ -262,7 +262,7 @@ def _check_top_level(config: dict) -> list[str]:
         problems.append(f"measurements: must be the path of a CSV file, is {shown(path)}")
     study = config.get("study", "study")
     if isinstance(study, bool) or not isinstance(study, str | int) or not NAME.fullmatch(str(study)):
-        problems.append(f"study: {shown(study)} is no name; {NAME_RULE}")
+        problems.append(f"study: {shown(study)} is not a valid name; {NAME_RULE}")
     return problems
 
 

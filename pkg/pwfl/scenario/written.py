@@ -96,7 +96,7 @@ def _flaws(node: yaml.Node, typed: bool) -> list[str]:
                 if not isinstance(key, yaml.ScalarNode):
                     flaws.append(f"line {at}: a key must be text")
                 elif key.value in lines:
-                    flaws.append(f"line {at}: {key.value}: stands twice, first in line {lines[key.value]}")
+                    flaws.append(f"line {at}: {key.value}: appears twice, first in line {lines[key.value]}")
                 else:
                     lines[key.value] = at
                     look(key)

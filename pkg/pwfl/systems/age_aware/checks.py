@@ -24,7 +24,7 @@ def consistent(scenario: AgeAware) -> None:
             raise ValueError(f"{key}: {values} holds a value twice; its values must differ")
     names = [chain.name for chain in clients.chains]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise ValueError(f"clients.chains: the name {twice!r} stands twice; it must be unique")
+        raise ValueError(f"clients.chains: the name {twice!r} appears twice; it must be unique")
     for chain in clients.chains:
         if flaw := _chain_flaw(chain, len(clients.states_wh)):
             raise ValueError(f"clients.chains: chain {chain.name!r}: {flaw}")

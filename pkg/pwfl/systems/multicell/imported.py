@@ -70,7 +70,7 @@ def _read(path: str, table: str) -> pl.DataFrame:
     twice = frame.select(keys).is_duplicated().arg_true()
     if len(twice):
         named = _named(frame.select(keys).row(twice[0], named=True))
-        raise TableError(f"{path}: row {twice[0] + 1}: {named} stands twice")
+        raise TableError(f"{path}: row {twice[0] + 1}: {named} appears twice")
     frame = frame.sort(keys)
     _check_complete(frame, keys, path)
     return frame
