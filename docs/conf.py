@@ -75,7 +75,7 @@ def _link_code(app, doctree):
         return
     for literal in list(doctree.findall(nodes.literal)):
         name = literal.astext()
-        if re.fullmatch(r"pwfl(\.\w+)+", name):
+        if re.fullmatch(r"pwfl(\.\w+)+", name) and name != "pwfl.__version__":
             if (short := name.partition(".")[2]) in pwfl.__all__:
                 name = f"{getattr(pwfl, short).__module__}.{short}"
             to = {"refdomain": "py", "reftype": "obj", "reftarget": name, "refwarn": True}
