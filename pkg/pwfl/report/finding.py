@@ -8,7 +8,7 @@ from string import ascii_uppercase
 import polars as pl
 
 from pwfl.report.catalog import COMMON_OUTCOMES, Outcome
-from pwfl.report.sweeps import main_outcomes, outcomes_of
+from pwfl.report.sweeps import main_outcomes, outcomes_of, with_bare
 
 KEYS = ["scenario", "scheme", "target_epsilon"]
 SHOWN = ["guaranteed", "observer", "guarantee", "air_seconds_mean", "transmit_energy_j_mean"]  # of the table `systems`
@@ -38,8 +38,7 @@ def points(tables: dict[str, pl.DataFrame], bare: dict[str, list[str]]) -> pl.Da
             rows = rows.join(other, on=KEYS, how="left", nulls_equal=True, maintain_order="left")
         frames.append(rows)
     rows = pl.concat(frames)
-    noiseless = [scheme in bare.get(name, ()) for name, scheme in rows.select("scenario", "scheme").iter_rows()]
-    rows = rows.with_columns(bare=pl.Series(noiseless, dtype=pl.Boolean), best=pl.col("best").fill_null(value=False))
+    rows = with_bare(rows, bare).with_columns(pl.col("best").fill_null(value=False))
     rows = rows.with_columns(pl.col("best") & ~pl.col("bare"), pl.col("observer").str.split(OTHERS).list.first())
     swept = pl.col("sweep_of") != pl.col("scenario")
     rows = rows.sort(swept, descending=True, maintain_order=True).unique(SAME, keep="first", maintain_order=True)

@@ -13,6 +13,7 @@ import polars as pl
 
 from pwfl.report.columns import TERMS
 from pwfl.report.sweeps import outcomes_of, swept_keys
+from pwfl.report.theme import ranged
 
 SPECIAL = (
     {c: f"\\{c}" for c in "%&#${}"}
@@ -96,7 +97,7 @@ def _of_system(system: str, table: pl.DataFrame) -> str:
         [
             "\\begin{table*}",
             "\\centering\\footnotesize\\setlength{\\tabcolsep}{3pt}",
-            f"\\caption{{The system {text(system)}: {INTERVAL} over {_ranged(table['realizations'])} realizations.}}",
+            f"\\caption{{The system {text(system)}: {INTERVAL} over {ranged(table['realizations'])}.}}",
             f"\\label{{tab:{system}}}",
             f"\\begin{{tabular}}{{{'l' * len(which)}{'r' * len(columns)}}}",
             "\\toprule",
@@ -123,11 +124,6 @@ def _marks(count: int) -> list[str]:
     """So many marks of notes: a to z, aa, ab ...; none where there is but one."""
     letters = ["".join(pair) for pair in product(["", *ascii_lowercase], ascii_lowercase)][:count]
     return [f"$^{{{letter}}}$" for letter in letters] if count > 1 else [""]
-
-
-def _ranged(counts: pl.Series) -> str:
-    least, most = counts.min(), counts.max()
-    return f"{most}" if least == most else f"{least} to {most}"
 
 
 def _power(means: pl.Series) -> int:

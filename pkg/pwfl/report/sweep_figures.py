@@ -28,6 +28,7 @@ from pwfl.report.sweeps import (
     swept_keys,
     undominated,
     unswept,
+    with_bare,
 )
 
 PANEL = 260
@@ -189,8 +190,7 @@ def _of_two(study: dict[str, dict], table: pl.DataFrame, x: str, y: str) -> tupl
 
     both = of(y, "y").join(of(x, "x"), on=index, nulls_equal=True, how="left", maintain_order="left")
     names = {name: without_noise(content["scenario"]) for name, content in study.items()}
-    bare = [scheme in names[name] for name, scheme in both.select("scenario", "scheme").iter_rows()]
-    both = both.with_columns(bare=pl.Series(bare, dtype=pl.Boolean))
+    both = with_bare(both, names)
     line = pl.col("bare") & ~pl.col("x_mean").is_finite().fill_null(value=False)
     return both.filter(~line), both.filter(line)
 

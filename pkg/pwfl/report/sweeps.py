@@ -20,6 +20,12 @@ KIND = ["guaranteed", "guarantee", "observer"]  # points of other kinds are not 
 PARTS = ("mean", "low", "high", "least", "most")
 
 
+def with_bare(rows: pl.DataFrame, names: dict[str, list[str]]) -> pl.DataFrame:
+    """Rows of a `scenario` and `scheme` with the column `bare`: whether `names`, by scenario, has it as noiseless."""
+    bare = [scheme in names.get(name, ()) for name, scheme in rows.select("scenario", "scheme").iter_rows()]
+    return rows.with_columns(bare=pl.Series(bare, dtype=pl.Boolean))
+
+
 def outcomes(study: dict[str, dict]) -> pl.DataFrame:
     """What every scheme of every scenario came to: a row for each outcome.
 

@@ -13,7 +13,7 @@ from scipy.optimize import isotonic_regression
 from pwfl.report import columns, printed, theme
 from pwfl.report.catalog import without_noise
 from pwfl.report.finding import OTHERS
-from pwfl.report.sweeps import not_swept, outcomes, point_of, points
+from pwfl.report.sweeps import not_swept, outcomes, point_of, points, with_bare
 from pwfl.systems import registry
 
 MEANS = ["accuracy", "local_steps", "channel_uses", "air_seconds", "transmit_energy_j"]
@@ -68,8 +68,7 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
     of = {name: point_of(scenarios, name).of for name in scenarios}
     frame = table(scenarios).with_columns(sweep_of=pl.col("scenario").replace(of))
     names = {name: without_noise(content["scenario"]) for name, content in scenarios.items()}
-    bare = [scheme in names[name] for name, scheme in frame.select("scenario", "scheme").iter_rows()]
-    frame = frame.with_columns(bare=pl.Series(bare, dtype=pl.Boolean)).with_columns(why=_why_not_drawn())
+    frame = with_bare(frame, names).with_columns(why=_why_not_drawn())
     lines = frame.filter(why=WITHOUT_NOISE)
     colours = dict(zip(frame["system"].unique(maintain_order=True), cycle(theme.PALETTE), strict=False))
     drawn = frame.filter(pl.col("why").is_null()).with_columns(
