@@ -190,7 +190,7 @@ def test_allocations_leave_the_unscheduled_silent_and_the_infeasible_unknown(nam
 
 
 def test_who_has_no_leakage_to_spend_is_not_scheduled_but_keeps_no_one_else_out():
-    users = pl.DataFrame({"realization": 0, "user": [0, 1, 2, 3], "samples": [5, 6, 7, 8]})
+    users = pl.DataFrame({"realization": 0, "user": [0, 1, 2, 3], "samples": [5, 6, 7, 8], "cell": 0})
     tables = {
         "users": users,
         "noise": users.select("realization", "user", noise_std=pl.Series([0.5, np.inf, None, 0.0])),

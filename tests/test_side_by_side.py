@@ -33,6 +33,7 @@ CHOICES = {
     "tail average": {"training": {"tail_average": 0.4}},
     "fading": {"radio": {"coherence_rounds": 8}},
     "fading in each round, users clipped": {"radio": {"coherence_rounds": 1}, "training": {"clipping": "per_user"}},
+    "dropouts": {"privacy": {"observer": "cell", "dropouts": 0.2}, "training": {"weights": "precision"}},
     "one diverges, or several": {"training": {"hidden_layers": [64], "learning_rate": 3e18, "clip_norm": 1e5}},
 }
 LONG = (  # XLA takes seconds for each: those that others hold together with something else

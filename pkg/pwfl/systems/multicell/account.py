@@ -11,10 +11,12 @@ from pwfl.privacy.gaussian import classic_epsilon, exact_epsilon, tight_epsilon,
 from pwfl.scenario.values import replaced
 from pwfl.systems.multicell import objective
 from pwfl.systems.multicell.assigned import KEYS, assigned
+from pwfl.systems.multicell.beyond import sums
 from pwfl.systems.multicell.beyond.bound import least_proven, upper_bound
 from pwfl.systems.multicell.beyond.costs import interval_costs
 from pwfl.systems.multicell.beyond.intervals import planned
 from pwfl.systems.multicell.beyond.problem import ChosenNoise, GivenNoise
+from pwfl.systems.multicell.beyond.server import counts
 from pwfl.systems.multicell.bounds import noise_scale
 from pwfl.systems.multicell.interference import Uplink
 from pwfl.systems.multicell.model import parameter_count
@@ -22,18 +24,23 @@ from pwfl.tables.arrays import beside, to_array
 from pwfl.tables.contract import NO_PRIVACY
 
 if TYPE_CHECKING:
-    from pwfl.systems.multicell.parameters import Convergence, Multicell, Training
+    from pwfl.systems.multicell.parameters import Convergence, Multicell, Privacy, Training
 
 TERMS = {
     "unit": "one training record of one user",
     "neighbouring_relation": "replace-one",
     "sampling": "none: every round uses all records of every scheduled user",
-    "observer": "sees each scheduled user's noisy gradient of every round, as the server does",
     "link_budget": "radiated at the scheduler's powers, in cells that interfere, over the paper's path loss",
     "local_steps": 1.0,
     "accuracy_of": "the server's global model",
 }
+SEEN = {
+    "user": "sees each scheduled user's noisy gradient of every round, as the server does",
+    "cell": "sees the sum of each cell's noisy gradients of every round, as the server does",
+    "network": "sees the sum of all noisy gradients of every round, as the server does",
+}
 EPSILONS = ("epsilon_exact", "epsilon_tight", "epsilon_classic")
+READ_AS = {f"epsilon_{observer}": observer for observer in sums.OBSERVERS}
 ERROR_TOLERANCE = 1e-9  # by which rounding may exceed (21), relative
 GUARANTEES = {
     "per_sample": "guaranteed: every sample's gradient is clipped",
@@ -47,6 +54,8 @@ def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.
     `tables` are `users`, `links`, `schedule`, `noise` and `noise_status`.
     """
     frame, training = assigned(tables), scenario.training
+    hiding_std = hiding_noise(scenario, frame, scenario.privacy.observer)
+    frame = frame.with_columns(hiding_std=pl.Series(hiding_std.ravel(), nan_to_null=True))
     leakage, outcome = leakages(scenario, frame), participation(frame)
     costs = interval_costs(scenario, tables).drop("interval").group_by("realization", maintain_order=True).sum()
     for part in (objectives(scenario, tables, frame), convergence(scenario, frame), costs):
@@ -55,26 +64,61 @@ def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.
     none = pl.col("epsilon_exact").is_infinite().fill_null(False)
     said = {
         "guaranteed": ~none & (training.clipping == "per_sample"),
-        "guarantee": pl.when(none).then(pl.lit(NO_PRIVACY)).otherwise(pl.lit(GUARANTEES[training.clipping])),
+        "guarantee": pl.when(none).then(pl.lit(NO_PRIVACY)).otherwise(pl.lit(guarantee(scenario))),
     }
-    terms = TERMS | {"delta": scenario.privacy.delta, "rounds": training.rounds}
+    terms = TERMS | {"observer": observer(scenario.privacy)}
+    terms |= {"delta": scenario.privacy.delta, "rounds": training.rounds}
     outcome = outcome.with_columns(**said, **{name: pl.lit(term) for name, term in terms.items()})
     return {"leakage": leakage, "outcome": outcome.with_columns(epsilon_server=pl.col("epsilon_exact"))}
+
+
+def observer(privacy: "Privacy") -> str:
+    """What the observer sees, in words."""
+    if privacy.observer == "user":
+        return SEEN["user"]
+    share = f"up to {privacy.colluders:.3%}".replace(".000%", "%") if privacy.colluders else "none"
+    return f"{SEEN[privacy.observer]}; {share} of a sum's senders collude with it"
+
+
+def guarantee(scenario: "Multicell") -> str:
+    """What the leakage rests on, in words."""
+    words = GUARANTEES[scenario.training.clipping]
+    return words if scenario.privacy.observer == "user" else f"{words}; secure aggregation is taken for granted"
+
+
+def hiding_noise(scenario: "Multicell", frame: pl.DataFrame, observer: str) -> np.ndarray:
+    """Deviation of the noise that hides each user's record from an observer, as if it were the user's own.
+
+    NaN where no noise is feasible, 0 where the user does not send; shape (realization, interval, user). `frame` is that
+    of `assigned`.
+    """
+    training, privacy = scenario.training, scenario.privacy
+    columns = ("samples", "scheduled", "noise_std", "cell")
+    samples, scheduled, noise_std, cell = (to_array(frame, name, *KEYS) for name in columns)
+    counted = counts(training, samples, scheduled, noise_std, sums.groups(privacy.observer, cell))
+    sends = scheduled & ~np.isnan(noise_std)
+    found = sums.hiding_noise(privacy, counted, noise_std, sends, sums.groups(observer, cell))
+    return np.where(scheduled & ~sends, np.nan, found)
 
 
 def leakages(scenario: "Multicell", frame: pl.DataFrame) -> pl.DataFrame:
     """Leakage (11) of each user who ever sends, and the guarantees that follow from it; `frame` is that of `assigned`.
 
-    A user leaks in the rounds in which it sends, and zCDP adds up over them. `rho_worst_case`, with `per_user` clipping
-    only, is the leakage where one record can turn the clipped mean around: sensitivity 2 L, not 2 L / K_i.
+    A user leaks in the rounds in which it sends, and zCDP adds up over them. The noise that hides it is what the
+    observer sees of its own and others' (`hiding_noise`); of its own alone, `rho_alone` is left. `rho_worst_case`, with
+    `per_user` clipping only, is the leakage where one record can turn the clipped mean around: sensitivity 2 L, not
+    2 L / K_i. The epsilons of other observers are what they would read off the same messages.
     """
     delta, clip = scenario.privacy.delta, scenario.training.clip_norm
-    samples, scheduled, noise_std = (to_array(frame, name, *KEYS) for name in ("samples", "scheduled", "noise_std"))
-    sends = scheduled & ~np.isnan(noise_std)
-    ever = sends.any(axis=1)
-    added, rounds_each = np.where(sends, noise_std, np.inf), scenario.training.rounds // sends.shape[1]
-    rho = zcdp(2 * clip / samples, added, rounds_each).sum(axis=1)[ever]
-    worst_case = zcdp(2 * clip, added, rounds_each).sum(axis=1)[ever]
+    samples, scheduled, hiding_std = (to_array(frame, name, *KEYS) for name in ("samples", "scheduled", "hiding_std"))
+    sends = scheduled & ~np.isnan(hiding_std)
+    ever, rounds_each = sends.any(axis=1), scenario.training.rounds // sends.shape[1]
+
+    def spent(noise_std: np.ndarray, sensitivity: np.ndarray | float = 2 * clip / samples) -> np.ndarray:
+        return zcdp(sensitivity, np.where(sends, noise_std, np.inf), rounds_each).sum(axis=1)[ever]
+
+    rho, worst_case = spent(hiding_std), spent(hiding_std, 2 * clip)
+    read = {name: spent(hiding_noise(scenario, frame, observer)) for name, observer in READ_AS.items()}
     if scenario.training.clipping == "per_sample":
         worst_case = np.full(len(rho), np.nan)
     keys = frame.select("realization", "user").unique(maintain_order=True)
@@ -85,6 +129,8 @@ def leakages(scenario: "Multicell", frame: pl.DataFrame) -> pl.DataFrame:
         epsilon_tight=pl.Series(tight_epsilon(rho, delta)),
         epsilon_classic=pl.Series(classic_epsilon(rho, delta)),
         rho_worst_case=pl.Series(worst_case, nan_to_null=True),
+        rho_alone=pl.Series(read["epsilon_user"]),
+        **{name: pl.Series(exact_epsilon(each, delta)) for name, each in read.items()},
     )
 
 
@@ -97,7 +143,7 @@ def guarantees(scenario: "Multicell", leakage: pl.DataFrame) -> pl.DataFrame:
         rho_total=pl.col("rho").sum(),
         rho_max=pl.col("rho").max(),
         rho_median=pl.col("rho").median(),
-        **{name: pl.col(name).max() for name in ("rho_worst_case", *EPSILONS)},
+        **{name: pl.col(name).max() for name in ("rho_worst_case", "rho_alone", *EPSILONS, *READ_AS)},
     )
     delta, rho_worst_case = scenario.privacy.delta, pl.col("rho_worst_case")
     epsilon = rho_worst_case.map_batches(lambda rho: pl.Series(exact_epsilon(rho, delta)), pl.Float64)
@@ -144,16 +190,22 @@ def objectives(scenario: "Multicell", tables: dict[str, pl.DataFrame], frame: pl
     """Objective (20) of each realization, its bound, and the left side of (21), null where no noise is feasible.
 
     They are those of the noise that each user would add if it sent in all rounds at the same budget, in the units of
-    the bounds (`noise.run`). Of several intervals, (20) and its bound are means, the left side of (21) is the largest.
+    the bounds (`noise.run`); in (20), of the noise that hides its records. Of several intervals, (20) and its bound are
+    means, the left side of (21) is the largest.
     """
     count = frame["interval"].n_unique()
-    scale = noise_scale(scenario) * (planned(scenario.privacy, count) / count) ** 0.5
-    noise_std = pl.col("noise_std") / scale  # as (20) and (21) have it, if it sent in all rounds
+    share = planned(scenario.privacy, count) / count
+    if scenario.privacy.observer != "user":  # the share of who sends most often
+        sends = pl.col("scheduled") & pl.col("noise_std").is_not_null()
+        share = (sends.sum().over("realization", "user") / count).max().over("realization")
+    scale = noise_scale(scenario) * share**0.5
+    noise_std, hiding_std = pl.col("noise_std") / scale, pl.col("hiding_std") / scale  # as (20), (21) have it
+    frame = frame.with_columns(noise_std=noise_std, hiding_std=hiding_std)
     each = frame.group_by("realization", "interval", maintain_order=True).agg(
         known=pl.col("noise_std").is_not_null().all(),
         samples=pl.col("samples").sum(),
-        objective=objective.total(noise_std, scenario.schedule.gamma),
-        noise_error=objective.noise_error(noise_std),
+        objective=objective.total(pl.col("hiding_std"), scenario.schedule.gamma),
+        noise_error=objective.noise_error(pl.col("noise_std")),
     )
     most = values_bound(scenario, tables).ravel()
     proven = pl.col("samples") - pl.col("objective") >= pl.Series(least_proven(most))
@@ -190,6 +242,8 @@ def values_bound(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> np.n
     noise_std = to_array(users, "start_noise_std", "realization", "user")
     channels = tables["links"].partition_by("interval", maintain_order=True)
     (noise,) = tables["noise_status"]["noise"].unique()
+    if privacy.observer != "user":
+        return np.full((len(samples), len(channels)), np.nan)  # others' noise hides a record, too
     if noise == "random":
         problem = GivenNoise.of(samples, noise_std, gamma, privacy.max_noise_error)
     elif noise == "optimal":

@@ -10,12 +10,14 @@ KEYS = ("realization", "interval", "user")
 def assigned(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Users with their samples, whether they send, and their noise, from `users`, `schedule` and `noise`.
 
-    Columns: realization, interval, user, samples, noise_std (null where none is feasible), scheduled. Who has a
+    Columns: realization, interval, user, samples, cell, noise_std (null where none is feasible), scheduled. Who has a
     resource block, but infinite noise, has no leakage to spend and counts as not scheduled.
     """
     schedule = tables["schedule"].select(*KEYS, scheduled=pl.col("resource_block").is_not_null())
     with_noise = beside(schedule, tables["noise"].select(*KEYS, "noise_std"), *KEYS)
-    with_both = beside(with_noise, tables["users"].select("realization", "user", "samples"), "realization", "user")
+    with_both = beside(
+        with_noise, tables["users"].select("realization", "user", "samples", "cell"), "realization", "user"
+    )
     silent = pl.col("noise_std").is_infinite().fill_null(False)
     return with_both.with_columns(
         noise_std=pl.when(~silent).then("noise_std").otherwise(0.0), scheduled=pl.col("scheduled") & ~silent

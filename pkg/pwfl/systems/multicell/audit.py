@@ -1,4 +1,4 @@
-"""Audit of the system `multicell`: one user's uploads, and the sums of all that the server's model takes.
+"""Audit of the system `multicell`: what its observer sees of one user, and the sums of all that the model takes.
 
 Signals are tested in the style of Andrew et al. (2024, "One-shot Empirical Privacy Estimation"). The loss is
 <w, x> + b, so that a record's gradient is the record itself, and a 1 for the bias. Canary j is plus or minus c u_j,
@@ -21,6 +21,7 @@ from pwfl.privacy import audit
 from pwfl.privacy.gaussian import exact_epsilon, zcdp
 from pwfl.runtime import own
 from pwfl.systems.multicell.assigned import KEYS, assigned
+from pwfl.systems.multicell.beyond import sums
 from pwfl.systems.multicell.beyond.server import counts
 from pwfl.systems.multicell.model import shapes, start_weights
 from pwfl.systems.multicell.rounds import Senders, advance_function, logits_of, model_of
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pwfl.systems.multicell.parameters import Multicell, Training
 
 WIDEST, RUNS = 200, 500  # canaries in one run, and runs of all rounds, at most
+DROPOUTS = 20_000  # rounds in which it is looked who drops out
 
 
 class Users(NamedTuple):
@@ -39,8 +41,8 @@ class Users(NamedTuple):
     ----------
     samples
         K_i, shape (user,).
-    scheduled, noise_std
-        Who sends in each interval, and sigma_i, shape (interval, user).
+    scheduled, noise_std, group
+        Who sends in each interval, sigma_i, and the group in which uploads are summed, shape (interval, user).
     target
         The place of the user that is tested.
     """
@@ -48,19 +50,21 @@ class Users(NamedTuple):
     samples: np.ndarray
     scheduled: np.ndarray
     noise_std: np.ndarray
+    group: np.ndarray
     target: int
 
-    def alone(self) -> "Users":
-        """The tested user without the others."""
-        own = slice(self.target, self.target + 1)
-        return Users(self.samples[own], self.scheduled[:, own], self.noise_std[:, own], 0)
+    def grouped(self) -> "Users":
+        """The tested user's group, without the others."""
+        own = self.group[0] == self.group[0, self.target]
+        parts = (values[:, own] for values in (self.scheduled, self.noise_std, self.group))
+        return Users(self.samples[own], *parts, int(own[: self.target].sum()))
 
 
 def verdicts(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
-    """On the worst-off user's uploads, and on the sums of all users' that the server's model takes.
+    """On what the observer sees of the worst-off user, and on the sums of all users' that the server's model takes.
 
-    The first is held to the table `outcome`; the second to the exact epsilon of that sum, which is no
-    more, since others' noise hides a record, too. With `per_user` clipping the record that is claimed
+    The first, the user's upload or its group's sum, off which colluders have taken their noise, is held to the table
+    `outcome`; the second to the exact epsilon of that sum. With `per_user` clipping the record that is claimed
     about can turn its user's whole gradient around, and is held to that worst case.
     """
     training = scenario.training
@@ -76,38 +80,87 @@ def verdicts(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> Iterator
         return
     sent = assigned(tables).filter(pl.col("realization") == realization)
     sent = sent.join(tables["leakage"], on=["realization", "user"], how="semi").sort(KEYS)
-    samples, scheduled, noise_std = (to_array(sent, name, *KEYS)[0] for name in ("samples", "scheduled", "noise_std"))
-    samples = samples[0]
+    columns = ("samples", "scheduled", "noise_std", "cell")
+    samples, scheduled, noise_std, cell = (to_array(sent, name, *KEYS)[0] for name in columns)
+    samples, group = samples[0], sums.groups(scenario.privacy.observer, cell)
     moved = training.clip_norm * (np.full(len(samples), 2.0) if per_user else 2 / samples)  # by a record, in an upload
-    loss = np.divide(moved, noise_std, where=scheduled, out=np.zeros(scheduled.shape))
-    everyone = Users(samples, scheduled, noise_std, int(np.argmax((loss**2).sum(axis=0))))
-    user, moved = sent["user"][everyone.target], moved[everyone.target]
+    leaks = tables["leakage"].filter(realization=realization)
+    worst = leaks.sort("rho_worst_case" if per_user else "rho", descending=True, maintain_order=True).row(0, named=True)
+    rho, user = worst["rho_worst_case" if per_user else "rho"], worst["user"]
+    everyone = Users(samples, scheduled, noise_std, group, int(np.argmax(sent["user"].unique().sort() == user)))
+    moved = moved[everyone.target]
     generator = streams.generator(scenario.seed, "audit", realization)
 
-    upload = audit.Subject(realization, f"user {user}'s upload of every round", delta, epsilon)
-    yield from of_messages(scenario, upload, everyone.alone(), moved, generator)
-    share, std = in_sums(training, everyone)
-    rho = zcdp(moved * share, std, training.rounds // len(scheduled)).sum()
+    message, gone = seen(scenario, everyone, streams.generator(scenario.seed, "audited dropouts", realization))
+    whose = {
+        "user": f"user {user}'s upload of every round",
+        "cell": f"sum of cell {group[0, everyone.target]} of every round, user {user}'s records{gone}",
+        "network": f"sum of the network of every round, user {user}'s records{gone}",
+    }
+    upload = audit.Subject(realization, whose[scenario.privacy.observer], delta, epsilon)
+    yield from of_messages(scenario, upload, message, moved, rho, generator)
+    rho = spent(scenario, everyone, moved)
     observer = f"sum of all uploads of every round, user {user}'s records"
     summed = audit.Subject(realization, observer, delta, float(exact_epsilon(rho, delta)))
-    yield from of_messages(scenario, summed, everyone, moved, generator)
+    yield from of_messages(scenario, summed, everyone, moved, rho, generator)
+
+
+def seen(scenario: "Multicell", users: Users, generator: np.random.Generator) -> tuple[Users, str]:
+    """The tested user's group as the observer sees its sum: without the noise of as many as may be gone; in words.
+
+    Those of most noise are: a share of the senders colludes, and as many are missing as in any drawn round whose sum
+    the code that trains opens.
+    """
+    privacy, grouped = scenario.privacy, users.grouped()
+    if privacy.observer == "user":
+        return grouped, ""
+    sends, own, senders = grouped.scheduled, grouped.target, grouped.scheduled.sum(axis=1)
+    missing = np.zeros(len(sends), int)
+    if privacy.dropouts:
+        heard = sums.rounds_heard(privacy, sends, grouped.group, -(-DROPOUTS // len(sends)) * len(sends), generator)
+        heard = heard.reshape(len(sends), -1, heard.shape[1])
+        lacking = np.where(heard[..., own], senders[:, None] - heard.sum(axis=2), 0).max(axis=1)
+        missing = np.maximum(sums.dropping(privacy, senders), lacking)
+    colluding = np.minimum(np.ceil(privacy.colluders * senders - 1e-9), np.maximum(senders - 1, 0)).astype(int)
+    amount = np.where(sends, grouped.samples * grouped.noise_std, -1.0)
+    amount[:, own] = -2.0
+    rank = np.argsort(np.argsort(-amount, axis=1, kind="stable"), axis=1)
+    gone = sends & (rank < (colluding + missing)[:, None]) & (np.arange(sends.shape[1]) != own)
+    first = int(np.argmax(sends[:, own]))
+    words = f"; of {senders[first]} senders {colluding[first]} collude and {missing[first]} are missing"
+    return grouped._replace(noise_std=np.where(gone, 0.0, grouped.noise_std)), words
 
 
 def of_messages(
-    scenario: "Multicell", subject: audit.Subject, users: Users, moved: float, generator: np.random.Generator
+    scenario: "Multicell",
+    subject: audit.Subject,
+    users: Users,
+    moved: float,
+    rho: float,
+    generator: np.random.Generator,
 ) -> Iterator[audit.Verdict]:
-    """Tests of what some users' messages add up to; `moved` is how far one record moves the tested user's at most."""
+    """Tests of what some users' messages add up to.
+
+    `moved` is how far one record moves the tested user's at most, `rho` what all rounds are stated to cost it.
+    """
     share, std = in_sums(scenario.training, users)
+    stated = np.repeat(std, _coherence(scenario, users))[:, None] * np.sqrt(spent(scenario, users, moved) / rho)
     reached = not own.named(scenario.training.model)
     yield audit.sensitivity(subject, moves(scenario, users, generator), moved * share[0], reached=reached)
-    yield from audit.noise(subject, noise(scenario, users), np.repeat(std, _coherence(scenario, users))[:, None])
+    yield from audit.noise(subject, noise(scenario, users), stated)
     yield from audit.signal(subject, *canary_scores(scenario, users, generator))
+
+
+def spent(scenario: "Multicell", users: Users, moved: float) -> float:
+    """rho of the tested user's record in what the messages add up to, by their noise."""
+    share, std = in_sums(scenario.training, users)
+    return float(zcdp(moved * share, std, _coherence(scenario, users)).sum())
 
 
 def in_sums(training: "Training", users: Users) -> tuple[np.ndarray, np.ndarray]:
     """The tested user's share of the sums of the intervals in which it sends, and their noise's deviations."""
     own = users.scheduled[:, users.target]
-    counted = counts(training, users.samples, users.scheduled, users.noise_std)[own]
+    counted = counts(training, users.samples, users.scheduled, users.noise_std, users.group)[own]
     noise = np.where(users.scheduled, users.noise_std, 0.0)[own]
     total = counted.sum(axis=1)
     return counted[:, users.target] / total, np.sqrt(((counted * noise) ** 2).sum(axis=1)) / total
@@ -121,7 +174,7 @@ def moves(scenario: "Multicell", users: Users, generator: np.random.Generator) -
     """
     training, size = scenario.training, features.size(scenario)
     model, logits = model_of(training, size)[0], logits_of(training, size)
-    senders = Senders.of(training, users.samples, users.scheduled, users.noise_std)
+    senders = Senders.of(training, users.samples, users.scheduled, users.noise_std, users.group)
     interval = int(np.argmax(users.scheduled[:, users.target]))
     # Where a mean is clipped, one record is to outweigh the other's biases.
     outweighed = 100 * users.samples[users.target] if training.clipping == "per_user" else 1
@@ -157,8 +210,9 @@ def noise(scenario: "Multicell", users: Users) -> np.ndarray:
     rounds = np.flatnonzero(np.repeat(users.scheduled[:, users.target], coherence))
     width = audit.width(len(rounds))
     one_each = np.ones_like(users.samples)
-    senders = Senders.of(training, users.samples, users.scheduled, users.noise_std)
-    few = Senders.of(training, one_each, users.scheduled, users.noise_std)._replace(noise_std=senders.noise_std)
+    senders = Senders.of(training, users.samples, users.scheduled, users.noise_std, users.group)
+    few = Senders.of(training, one_each, users.scheduled, users.noise_std, users.group)
+    few = few._replace(noise_std=senders.noise_std)
     x = tf.zeros([len(one_each), width])
     keys = [streams.key(*stream) for stream in streams.of_tested_noise(scenario)]
 
@@ -188,7 +242,7 @@ def canary_scores(scenario: "Multicell", users: Users, generator: np.random.Gene
     -------
     Which record each canary is, and its score, shape (run, canary).
     """
-    training, (samples, scheduled, noise_std, user) = scenario.training, users
+    training, (samples, scheduled, noise_std, group, user) = scenario.training, users
     coherence = _coherence(scenario, users)
     # A clipped mean has one direction, so there one record decides over all of it.
     width = 1 if training.clipping == "per_user" else min(samples[user], WIDEST)
@@ -198,7 +252,7 @@ def canary_scores(scenario: "Multicell", users: Users, generator: np.random.Gene
     share, std = in_sums(training, users)
     weight = tf.constant(share / std**2 / np.sqrt(coherence * ((share / std) ** 2).sum()), tf.float32)
     own = tf.constant(np.flatnonzero(scheduled[:, user]), tf.int32)
-    senders = Senders.of(training, samples, scheduled, noise_std)
+    senders = Senders.of(training, samples, scheduled, noise_std, group)
     before = samples[:user].sum()
     blank = [[before, samples.sum() - before - width], [0, 0]]
     canary = LARGE * training.clip_norm * np.eye(width, dtype=np.float32)

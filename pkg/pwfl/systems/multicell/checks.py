@@ -282,6 +282,8 @@ def idle(scenario: Multicell) -> dict[str, str]:
         found = dict.fromkeys((*drawn, *(f"radio.{key}" for key in (*POWER_LAW, "user_height_m"))), "channel.links")
     if scenario.radio.coherence_rounds is None:
         found["privacy.planned_share"] = "radio.coherence_rounds: null"
+    if not scenario.privacy.dropouts:
+        found["privacy.dropout_tolerance"] = "privacy.dropouts: 0"
     if scenario.data.partition == "given":
         drawn = ("samples_offset", "samples_log_mean", "samples_log_sd", "samples_total")
         found |= {f"data.{key}": "data.partition: given" for key in drawn}

@@ -7,6 +7,7 @@ import polars as pl
 
 from pwfl.privacy.gaussian import composed_multiplier
 from pwfl.runtime import own
+from pwfl.systems.multicell.beyond import sums
 from pwfl.systems.multicell.beyond.allocation import allocate
 from pwfl.systems.multicell.beyond.intervals import planned
 from pwfl.systems.multicell.bounds import noise_scale
@@ -27,13 +28,14 @@ def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> 
 
     A scheme's noise is what a user would add if it sent in all T rounds, and stands for its budget rho. A user who
     plans for n rounds spends rho / n in each, so it adds sqrt(n / T) times that noise. Bounds (21) and (22) are on the
-    noise before that, and before it is scaled to the clipping norm and rounds (`privacy.bounds`).
+    noise before that, and before it is scaled to the clipping norm and rounds (`privacy.bounds`). Where observers see
+    sums, users share the noise that leaves no record worse off than the worst-off one (`sums.shared_noise`).
     """
     keys = ("realization", "interval", "user")
     users = beside(tables["schedule"], tables["users"], "realization", "user").sort(keys)
     users = users.with_columns(scheduled=pl.col("resource_block").is_not_null())
     columns = [to_array(users, name, *keys) for name in ("samples", "start_noise_std", "scheduled")]
-    _, intervals, count = columns[0].shape
+    realizations, intervals, count = columns[0].shape
     samples, start_noise_std, scheduled = (values.reshape(-1, count) for values in columns)
     multiplier = np.full(len(scheduled), np.nan)
     status = np.full(len(scheduled), scheme, dtype=object)
@@ -57,7 +59,13 @@ def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> 
     status[~scheduled.any(axis=1)] = "no_user_scheduled"
     if scheme != "target":
         noise = noise * noise_scale(scenario)
-    noise = noise * np.sqrt(planned(privacy, intervals) / intervals)
+    if privacy.observer == "user":
+        noise = noise * np.sqrt(planned(privacy, intervals) / intervals)
+    else:
+        shape = (realizations, intervals, count)
+        sends = (scheduled & np.isfinite(noise)).reshape(shape)
+        group = sums.groups(privacy.observer, to_array(users, "cell", *keys))
+        noise = sums.shared_noise(privacy, samples.reshape(shape), noise.reshape(shape), sends, group)
     rows = users.select("realization", "interval").unique(maintain_order=True)
     return {
         "noise": users.select(keys).with_columns(noise_std=pl.Series(noise.ravel(), nan_to_null=True)),

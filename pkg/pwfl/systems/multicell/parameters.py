@@ -12,6 +12,7 @@ from pwfl.scenario.fields import Section, or_own, parameter
 from pwfl.stages import IMPORTED
 
 BOUNDED = ("privacy.bounds", "noise")  # with it, noise depends on neither rounds nor clip_norm
+ALONE = ("privacy.observer", "user")  # with it, nobody's noise depends on the others
 OPTIMIZED = "noise/optimal noise/equal_sum noise/equal_max noise/fill_up"  # noise that follows from (36)
 
 
@@ -150,6 +151,39 @@ class Privacy(Section):
         stages="schedule noise account",
         ge=1e-6,
         le=1,
+    )
+
+    observer: Literal["user", "cell", "network"] = parameter(
+        "user",
+        "who observes, and sees in each round: every sender's noisy gradient; the sum of each cell's; or the sum of "
+        "all. Sums are those of secure aggregation, which is taken for granted; users share the noise that hides a "
+        "record in them, at the worst-off record's leakage for everyone (docs/sums.md)",
+        stages="schedule/joint_snr noise train account audit",
+    )
+    colluders: float = parameter(
+        0.0,
+        "largest share of the senders of a sum, rounded up, who take their noise off it for the observer",
+        stages="noise account audit",
+        unless={"noise": ALONE, "audit": ALONE},
+        ge=0,
+        lt=1,
+    )
+    dropouts: float = parameter(
+        0.0,
+        "probability that a sender drops out of a round, which leaves its upload and noise out of the sum",
+        stages="noise train account audit",
+        unless={"noise": ALONE},
+        ge=0,
+        lt=1,
+    )
+    dropout_tolerance: float = parameter(
+        0.1,
+        "largest probability that a sum lacks more than the noise was planned for: it is not opened then, and the "
+        "round goes without it",
+        stages="noise train account audit",
+        unless={"noise": ALONE} | dict.fromkeys(("train", "account", "audit"), ("privacy.dropouts", 0.0)),
+        gt=0,
+        lt=1,
     )
 
 

@@ -20,7 +20,7 @@ Model = engine.Backward | autodiff.Losses
 
 
 class Senders(NamedTuple):
-    """Who sends in each interval of rounds, of users whose records stand one user after the other."""
+    """Who is heard in each interval of rounds, of users whose records stand one user after the other."""
 
     rows: tf.RaggedTensor  # places of the senders' records, int32, shape (interval, None)
     samples: tf.RaggedTensor  # the senders' K_i, int32, same shape
@@ -28,10 +28,29 @@ class Senders(NamedTuple):
     noise_std: tf.Tensor  # standard deviation of the aggregated noise, float32, shape (interval,)
 
     @classmethod
-    def of(cls, training: "Training", samples: np.ndarray, scheduled: np.ndarray, noise_std: np.ndarray) -> Self:
-        """From the users' K_i, shape (user,), and who sends with which noise, shape (interval, user)."""
-        counted = counts(training, samples, scheduled, noise_std)
+    def of(
+        cls,
+        training: "Training",
+        samples: np.ndarray,
+        scheduled: np.ndarray,
+        noise_std: np.ndarray,
+        group: np.ndarray | None = None,
+        heard: np.ndarray | None = None,
+    ) -> Self:
+        """From the users' K_i, shape (user,), and who sends with which noise, in which group, shape (interval, user).
+
+        With `heard`, who is heard in each round, shape (round, user), intervals are rounds: the server averages as if
+        the others had sent zeros without noise.
+        """
+        counted = counts(training, samples, scheduled, noise_std, group)
+        if heard is not None:
+            each = len(heard) // len(scheduled)
+            counted, scheduled, noise_std = (np.repeat(of, each, axis=0) for of in (counted, scheduled, noise_std))
+            noise_std = noise_std * heard
         std = [aggregated_noise_std(*each) for each in zip(counted, scheduled, noise_std, strict=True)]
+        if heard is not None:  # the engine averages over the records of those who are
+            share = heard @ samples / np.maximum(counted.sum(axis=1), 1)
+            scheduled, counted = heard, counted * share[:, None]
         rows = _ragged([np.flatnonzero(np.repeat(sends, samples)) for sends in scheduled], tf.int32)
         own = _ragged([samples[sends] for sends in scheduled], tf.int32)
         each = [(count / samples)[sends] for count, sends in zip(counted, scheduled, strict=True)]
@@ -70,7 +89,7 @@ def advance_function(
     `x`, shape (sample, feature), and `y`, shape (sample,), are the records of all users who ever send; `step_size`,
     `key` are as `engine.train_rounds` takes them, which `train_rounds` is, or another function of its kind.
     """
-    if intervals == 1:
+    if intervals == 1 < training.rounds:  # of one round, some may not be heard
         gradient = clipped_gradient(model, x, y, senders.samples[0], senders.counts[0], training)
 
         def advance(weights, first, count):

@@ -178,7 +178,8 @@ def blocks_of_all_cells(
     """Blocks by `joint.joint_blocks`, and each cell's status, `proven` or `searched`.
 
     With weights K_i^2 rho_i, the aggregate has the greatest signal-to-noise ratio, whose square is in proportion to
-    their sum. If everyone is left with the same rho, that is the sum of K_i^2.
+    their sum. If everyone is left with the same rho, that is the sum of K_i^2. Of a sum of uploads, the ratio is its
+    records times sqrt(rho): then samples are what counts.
     """
     samples, privacy = to_array(users, "samples", *KEYS), scenario.privacy
     if scheduler == "joint":
@@ -187,7 +188,8 @@ def blocks_of_all_cells(
     elif scheduler == "joint_noise":
         problem = ChosenNoise(samples, scenario.schedule.gamma, privacy.max_noise_error, privacy.min_noise)
     else:  # the least noise meets (21)
-        problem = GivenNoise(samples**2.0, objective.least_load(samples, privacy.max_noise_error, privacy.min_noise))
+        worth = samples ** (2.0 if privacy.observer == "user" else 1.0)
+        problem = GivenNoise(worth, objective.least_load(samples, privacy.max_noise_error, privacy.min_noise))
     purpose = "schedule" if interval == 0 else f"schedule/{interval}"
     shape = (scenario.schedule.searches, uplink.cells + uplink.blocks + 1)
     block, proven = joint_blocks(uplink, problem, uniforms(scenario.seed, purpose, uplink.realizations, shape))

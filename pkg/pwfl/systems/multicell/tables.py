@@ -11,8 +11,14 @@ from pwfl.tables.contract import key
 PROGRAM_STATUSES = ("random", "assignment", "integer_program", "infeasible_kept", "proven", "searched", "own")
 NOISE_STATUSES = ("random", "optimal", *ALLOCATIONS, "target", "none", "own", "infeasible", "no_user_scheduled")
 TRAINING_STATUSES = ("trained", "diverged", "no_user_scheduled", "noise_infeasible")
+READ = "exact, of the same run, of an observer of"
 amount = partial(dy.Float64, nullable=True, min=0)
 unlimited = partial(amount, allow_inf=True)
+
+
+def read(description: str) -> dy.Float64:
+    """A column of leakage or epsilons, infinite without noise."""
+    return dy.Float64(nullable=False, min=0, allow_inf=True, description=description)
 
 
 class PerInterval(contract.PerRealization):
@@ -123,6 +129,10 @@ class Leakage(contract.PerUser):
     epsilon_tight = dy.Float64(nullable=False, min=0, allow_inf=True)
     epsilon_classic = dy.Float64(nullable=False, min=0, allow_inf=True)
     rho_worst_case = unlimited(description="per_user clipping only")
+    rho_alone = read("rho if all other senders of the sum collude with the observer")
+    epsilon_user = read(f"{READ} each upload")
+    epsilon_cell = read(f"{READ} each cell's sum")
+    epsilon_network = read(f"{READ} the sum of all")
 
 
 class Outcome(contract.Outcome):
@@ -145,6 +155,10 @@ class Outcome(contract.Outcome):
     epsilon_classic = unlimited()
     rho_worst_case = unlimited(description="per_user clipping only")
     epsilon_worst_case = unlimited(description="exact, per_user clipping only")
+    rho_alone = unlimited(description="largest, if all other senders of the sum collude with the observer")
+    epsilon_user = unlimited(description="largest, of an observer of each upload of the same run")
+    epsilon_cell = unlimited(description="of one of each cell's sum, in which as many collude and drop out")
+    epsilon_network = unlimited(description="of one of the sum of all, likewise")
     c1 = dy.Float64(nullable=False, description="C1 of Theorem 1, the largest of the intervals")
     c2 = dy.Float64(nullable=False, min=0, description="C2 of Theorem 1, the largest of the intervals")
     c3 = amount(description="C3 of Theorem 1, the largest of the intervals")

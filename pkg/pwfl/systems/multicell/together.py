@@ -11,9 +11,9 @@ import tensorflow as tf
 from pwfl import streams
 from pwfl.learning import datasets, engine, features, side_by_side
 from pwfl.systems.multicell.assigned import assigned
-from pwfl.systems.multicell.beyond.server import step_sizes, tail_start
+from pwfl.systems.multicell.beyond.server import tail_start
 from pwfl.systems.multicell.rounds import Senders
-from pwfl.systems.multicell.start import Course, Start
+from pwfl.systems.multicell.start import Course, Start, periods
 
 if TYPE_CHECKING:
     from pwfl.systems.multicell.parameters import Multicell, Training
@@ -32,15 +32,13 @@ def together(
     stops = engine.evaluation_rounds(training.rounds, training.evaluate_every)
     samples = tf.constant(data.x_train), tf.constant(data.y_train)
     tested = tf.constant(data.x_test), tf.constant(data.y_test)
-    intervals = tables["schedule"]["interval"].n_unique()
+    intervals = periods(scenario, tables)
     coherence = training.rounds // intervals
     tail = tail_start(training) if training.tail_average > 0 else training.rounds
 
     def train(starts: list[Start]) -> list[Course]:
-        senders, places = zip(*(_senders(training, start) for start in starts), strict=True)
-        noise_std = np.array([own.noise_std.numpy() for own in senders])
-        sending = [start.scheduled.any(axis=1) for start in starts]
-        steps = np.array([step_sizes(training, *each) for each in zip(noise_std, sending, strict=True)], np.float32)
+        senders, steps, places = zip(*(start.senders(training) for start in starts), strict=True)
+        noise_std, steps = np.array([own.noise_std.numpy() for own in senders]), np.array(steps, np.float32)
         keys = [streams.key(*streams.of_noise(scenario), start.realization) for start in starts]
         room = _room(training, senders)
         records = lru_cache(1)(lambda interval: _records(training, senders, places, interval, room))
@@ -85,13 +83,6 @@ def bytes_each(scenario: "Multicell", data: datasets.Dataset, tables: dict[str, 
     sizes = sent.agg(pl.col("samples").max() * pl.len() if training.clipping == "per_user" else pl.col("samples").sum())
     records = side_by_side.padded(int(sizes["samples"].max() or 0))
     return side_by_side.bytes_each([size.features, *training.hidden_layers, size.classes], records, data.x_test.shape)
-
-
-def _senders(training: "Training", start: Start) -> tuple[Senders, np.ndarray]:
-    """Who sends, and the places in the data of the records of all who ever do."""
-    sends = start.scheduled.any(axis=0)
-    senders = Senders.of(training, start.samples[sends], start.scheduled[:, sends], start.noise_std[:, sends])
-    return senders, np.concatenate([start.rows[user] for user in np.flatnonzero(sends)])
 
 
 def _room(training: "Training", senders: list[Senders]) -> tuple[int, int]:

@@ -12,9 +12,8 @@ from pwfl import streams
 from pwfl.learning import datasets, engine, features, partition, side_by_side
 from pwfl.systems.multicell import together
 from pwfl.systems.multicell.beyond.costs import interval_costs
-from pwfl.systems.multicell.beyond.server import step_sizes
-from pwfl.systems.multicell.rounds import Senders, history_function, model_of
-from pwfl.systems.multicell.start import Course, Start, starts
+from pwfl.systems.multicell.rounds import history_function, model_of
+from pwfl.systems.multicell.start import Course, Start, periods, starts
 
 if TYPE_CHECKING:
     from pwfl.systems.multicell.parameters import Multicell
@@ -68,14 +67,11 @@ def single(scenario: "Multicell", data: datasets.Dataset, tables: dict[str, pl.D
     training, size = scenario.training, features.size(scenario)
     rounds = engine.evaluation_rounds(training.rounds, training.evaluate_every)
     x_train, x_test, y_test = tf.constant(data.x_train), tf.constant(data.x_test), tf.constant(data.y_test)
-    count = tables["schedule"]["interval"].n_unique()
+    count = periods(scenario, tables)
     history_of = history_function(size, rounds, count, training, x_test, y_test)
 
     def train(start: Start) -> Course:
-        sends = start.scheduled.any(axis=0)
-        mine = np.concatenate([start.rows[user] for user in np.flatnonzero(sends)])
-        senders = Senders.of(training, start.samples[sends], start.scheduled[:, sends], start.noise_std[:, sends])
-        steps = step_sizes(training, senders.noise_std.numpy(), start.scheduled.any(axis=1))
+        senders, steps, mine = start.senders(training)
         evaluated = history_of(
             [tf.constant(w) for w in start.weights],
             x=tf.gather(x_train, mine),

@@ -5,27 +5,44 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pwfl.systems.multicell.beyond.sums import groups, total
+
 if TYPE_CHECKING:
     from pwfl.systems.multicell.parameters import Training
 
 SAMPLING = 1e-3  # of a record's gradient by sampling, over that of a user's noise with K_i^2 rho_i = 1; see `counts`
 
 
-def counts(training: "Training", samples: np.ndarray, scheduled: np.ndarray, noise_std: np.ndarray) -> np.ndarray:
-    """As how many samples the server's average counts each user, shape (interval, user), 0 where not scheduled.
+def counts(
+    training: "Training",
+    samples: np.ndarray,
+    scheduled: np.ndarray,
+    noise_std: np.ndarray,
+    group: np.ndarray | None = None,
+) -> np.ndarray:
+    """As how many samples the server's average counts each user, shape (..., interval, user), 0 where not scheduled.
 
     Those who send in an interval count as all theirs. `samples`: as K_i, (8) and (9). `precision`: in proportion to 1 /
     (SAMPLING / K_i + 1 / (K_i^2 rho_i)), with rho_i what the user would spend if it sent in all rounds with this noise,
-    so that no record counts for more than that of a user without noise. `samples` K_i has shape (user,); `scheduled`
-    and `noise_std`, who sends, and sigma_i, (interval, user).
+    so that no record counts for more than that of a user without noise. Where uploads are summed before the server sees
+    them, K_i and 1 / rho_i are those of a group, whose records count alike: within it, no weights are better.
+
+    `samples` K_i has shape (user,), or that of the others: `scheduled` and `noise_std`, who sends, and sigma_i, and
+    `group`, the number of the group in which a user's upload is summed, None: each user's alone.
     """
     own = samples * scheduled
     if training.weights == "samples":
         return own
-    noise = noise_std**2 / (2 * training.rounds * training.clip_norm**2)  # 1 / (K_i^2 rho_i)
-    precision = scheduled / (SAMPLING / samples + noise)
-    total = precision.sum(axis=1, keepdims=True)
-    return precision * np.divide(own.sum(axis=1, keepdims=True), total, where=total > 0, out=np.zeros_like(total))
+    group = groups("user", scheduled) if group is None else group
+    summed = total(np.broadcast_to(own, scheduled.shape), group)
+    share = np.divide(own, summed, where=summed > 0, out=np.zeros(scheduled.shape))
+    noise = total((share * np.where(scheduled, noise_std, 0.0)) ** 2, group)
+    noise = noise / (2 * training.rounds * training.clip_norm**2)  # 1 / (K_i^2 rho_i)
+    with np.errstate(divide="ignore"):
+        precision = share * (scheduled / (SAMPLING / summed + noise))
+    everyone = precision.sum(axis=-1, keepdims=True)
+    scale = np.divide(own.sum(axis=-1, keepdims=True), everyone, where=everyone > 0, out=np.zeros_like(everyone))
+    return precision * scale
 
 
 def aggregated_noise_std(counts: np.ndarray, scheduled: np.ndarray, noise_std: np.ndarray) -> float:

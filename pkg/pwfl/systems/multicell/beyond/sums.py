@@ -1,0 +1,137 @@
+"""Observers who see sums of uploads, as secure aggregation leaves them, and not single ones (docs/sums.md).
+
+Uploads are summed in groups: a user alone, a cell's senders, or all senders. User i's upload, the sum of its clipped
+gradients, has noise of deviation s_i = K_i sigma_i. Of a group's n senders C collude with the observer, who takes their
+noise off the sum, and up to D drop out, whose noise is missing; a sum that lacks more is not opened. What then hides a
+record is at least the noise of its own user and of the others but for the C + D of most noise.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import stats
+
+if TYPE_CHECKING:
+    from pwfl.systems.multicell.parameters import Privacy
+
+OBSERVERS = ("user", "cell", "network")
+ROUNDING = 1e-9  # of a share of senders, and of noise that is the least
+ULP = np.finfo(float).eps
+
+
+def groups(observer: str, cell: np.ndarray) -> np.ndarray:
+    """Number of the group in which each user's upload is summed, of the shape of `cell`, whose last axis is of users.
+
+    `observer` sees the sums: `user`, each upload alone; `cell`, a sum for each cell; `network`, one sum.
+    """
+    if observer == "user":
+        return np.broadcast_to(np.arange(cell.shape[-1]), cell.shape)
+    return cell if observer == "cell" else np.zeros_like(cell)
+
+
+def colluding(privacy: "Privacy", senders: np.ndarray) -> np.ndarray:
+    """C, how many of a group's senders pool what they know with the observer: a share of them, rounded up.
+
+    The user whose record is hidden does not, so at most all others. Of any shape.
+    """
+    return np.minimum(np.ceil(privacy.colluders * senders - ROUNDING), np.maximum(senders - 1, 0)).astype(int)
+
+
+def dropping(privacy: "Privacy", senders: np.ndarray) -> np.ndarray:
+    """D, how many of a group's senders may drop out before its sum is not opened, of any shape.
+
+    The least number that is exceeded with a probability of at most `dropout_tolerance`, where each drops out by itself.
+    """
+    if not privacy.dropouts:
+        return np.zeros(np.shape(senders), int)
+    return stats.binom.ppf(1 - privacy.dropout_tolerance, senders, privacy.dropouts).astype(int)
+
+
+def honest(privacy: "Privacy", senders: np.ndarray) -> np.ndarray:
+    """h = max(1, n - C - D), how many users' noise hides a record at least, of groups of n >= 1 senders."""
+    return np.maximum(1, senders - colluding(privacy, senders) - dropping(privacy, senders))
+
+
+def total(values: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """What the values of each one's group in its row add up to; both of shape (..., user)."""
+    index, sizes = _places(group)
+    return np.bincount(index.ravel(), values.ravel(), sizes)[index].reshape(values.shape)
+
+
+def _places(group: np.ndarray) -> tuple[np.ndarray, int]:
+    """Places of the groups of all rows in one list, of the shape of `group`, and its length."""
+    most, rows = int(group.max(initial=0)) + 1, group.size // group.shape[-1]
+    return (np.arange(rows)[:, None] * most + group.reshape(rows, -1)).reshape(group.shape), rows * most
+
+
+def shared_noise(
+    privacy: "Privacy", samples: np.ndarray, noise_std: np.ndarray, sends: np.ndarray, group: np.ndarray
+) -> np.ndarray:
+    """Noise of the least total variance with which no record spends more than the worst-off one of given noise.
+
+    Given is the noise sigma_i that each user would add if it sent in all rounds and were alone. The least of the
+    realization's (K_i sigma_i)^2, V, is what has to hide every record; its senders' h honest ones at least share it
+    equally: s_i^2 = V / h. As the user who sends most often is to spend its budget, and no other one more, V is smaller
+    by the share of the intervals in which that user sends.
+
+    Parameters
+    ----------
+    samples, noise_std, sends, group
+        K_i, sigma_i, who sends, and in which group, shape (realization, interval, user). Who does not send keeps its
+        noise.
+    """
+    variance = np.where(sends, (samples * noise_std) ** 2, np.inf)
+    least = variance.min(axis=(1, 2), keepdims=True)
+    ratio = np.divide(least, variance, where=sends & (variance > 0), out=np.ones(noise_std.shape))
+    ratio = np.where(ratio > 1 - ROUNDING, 1.0, ratio)  # what is rounded of K_i sigma_i is no difference
+    alone = honest(privacy, np.maximum(total(sends * 1.0, group), 1))
+    return np.where(sends, noise_std * np.sqrt(ratio * busiest(sends) / alone), noise_std)
+
+
+def busiest(sends: np.ndarray) -> np.ndarray:
+    """The largest share of the intervals in which a user sends, shape (realization, 1, 1); 1 where nobody does."""
+    share = sends.mean(axis=1).max(axis=1)[:, None, None]
+    return np.where(share > 0, share, 1.0)
+
+
+def hiding_noise(
+    privacy: "Privacy", counts: np.ndarray, noise_std: np.ndarray, sends: np.ndarray, group: np.ndarray
+) -> np.ndarray:
+    """Deviation of the noise that hides each user's record in its group's sum, as if it were the user's own.
+
+    With a_j = counts_j / K_j, the public weight of user j's upload in the sum, V = sum a_j^2 s_j^2 over the user itself
+    and the others of its group, but for those C + D of most noise, and the result is sqrt(V) / counts_i, rounded down:
+    the user's own sigma_i, where the others are gone. All arrays have shape (..., user).
+    """
+    noise = np.where(sends, noise_std, 0.0)
+    chosen, own = np.nonzero(sends.ravel())[0], (counts * noise).ravel() ** 2
+    index, sizes = _places(group)
+    index, own = index.ravel()[chosen], own[chosen]
+    senders = np.bincount(index, minlength=sizes)
+    order = np.lexsort((-own, index))
+    rank = np.empty(len(order), int)
+    rank[order] = np.arange(len(order)) - np.repeat(senders.cumsum() - senders, senders)
+    by_rank = np.zeros((sizes, senders.max(initial=0) + 2))
+    by_rank[index, rank] = own
+    remaining = by_rank[:, ::-1].cumsum(axis=1)[:, ::-1]  # of this rank and those after it
+    gone = np.minimum(colluding(privacy, senders) + dropping(privacy, senders), np.maximum(senders - 1, 0))[index]
+    others = np.where(rank <= gone, remaining[index, gone + 1], remaining[index, gone] - own)
+    others = np.maximum(others, 0.0) * (1 - 4 * (senders[index] + 1) * ULP)
+    found = np.array(noise, float).ravel()
+    found[chosen] = np.hypot(found[chosen], np.sqrt(others) / counts.ravel()[chosen])
+    return found.reshape(noise.shape)
+
+
+def rounds_heard(
+    privacy: "Privacy", sends: np.ndarray, group: np.ndarray, rounds: int, generator: np.random.Generator
+) -> np.ndarray:
+    """Whose uploads are in the sums that are opened, shape (round, user): dropouts are drawn in each round.
+
+    A group that lacks more than D of its senders is not opened, so that nothing of it is heard. `sends`, who sends, and
+    `group` have shape (interval, user).
+    """
+    each = rounds // len(sends)
+    sends, group = (np.repeat(values, each, axis=0) for values in (sends, group))
+    lost = sends & (generator.random(sends.shape) < privacy.dropouts)
+    planned = dropping(privacy, total(sends * 1.0, group).astype(int))
+    return sends & ~lost & (total(lost * 1.0, group) <= planned)
