@@ -32,7 +32,7 @@ def follows(samples, deviation):
 
 
 @pytest.mark.parametrize(
-    "variance", [Fraction(9, 100), Fraction(9, 25), Fraction(9, 4), Fraction(23, 10), 10**6, Fraction(10**8, 3), 10**8]
+    "variance", [Fraction(9, 100), 3, Fraction(9, 4), Fraction(23, 10), 10**6, Fraction(10**8, 3), 10**8]
 )
 def test_samples_follow_the_discrete_gaussian(variance):
     samples = discrete.discrete_gaussian(np.random.default_rng(0), variance, (2, SAMPLES // 2))
@@ -60,7 +60,7 @@ def test_a_variance_that_does_not_fit_is_refused(variance):
         discrete.discrete_gaussian(np.random.default_rng(), variance, (1,))
 
 
-@pytest.mark.parametrize("variance", [2.25, 2.3, 99.999999, 1e6 / 3, 1e8 - 1e-3, 2**29 - 1e5])
+@pytest.mark.parametrize("variance", [2.25, 2.3, 99.999999, 1e6 / 3, 1e8 - 1e-3, 2**28 + 0.5])
 def test_a_sampled_variance_is_hardly_larger_and_fits(variance):
     sampled = discrete.sampled_variance(variance)
     assert variance <= sampled <= variance * (1 + 1e-5)
@@ -83,22 +83,40 @@ def moved(mass, steps, room):
 
 @pytest.mark.parametrize("honest", [1, 2, 5])
 @pytest.mark.parametrize("deviation", [1.5, 2.5])
-def test_the_cost_is_an_upper_bound_of_the_mechanism_and_near_it_where_dithers_are_public(honest, deviation):
+def test_costs_are_upper_bounds_of_the_mechanism_and_near_it(honest, deviation):
     mass = one = pmf(deviation, int(9 * deviation))
     for _ in range(honest - 1):
         mass = np.convolve(mass, one)
     zero = np.pad(mass, 8)
-    for steps in (0.02, 0.3, 1.0, 1.5, 3.7):
-        for alpha in (1.01, 1.5, 4.0):
-            bound = discrete.round_cost(np.array([alpha]), steps, deviation, honest, 1)[0]
+    for steps in (0.02, 0.3, 1.0, 1.3, 3.7):
+        for alpha in (1.01, 1.5, 2.0, 4.0):
+            case = (np.array([alpha]), steps, deviation, honest, 1)
+            bound = discrete.round_cost(*case)[0]
             below, fraction = int(steps), steps % 1
             each = [renyi(alpha, np.pad(mass, (8 + k, 8 - k)), zero) for k in (below, below + 1)]
             public = np.log(np.average(np.exp((alpha - 1) * np.array(each)), weights=[1 - fraction, fraction]))
             public /= alpha - 1
-            private = [renyi(alpha, moved(mass, y + steps, 8), moved(mass, y, 8)) for y in np.arange(0, 1, 0.1)]
-            assert max(private) <= public * (1 + 1e-9) <= bound * (1 + 1e-9), (steps, alpha)
+            starts = [(y, y + steps) for y in (0, 0.3, 0.5, 0.8, 1 - fraction)]
+            private = max(
+                renyi(alpha, moved(mass, first, 8), moved(mass, second, 8))
+                for pair in starts
+                for first, second in (pair, pair[::-1])
+            )
+            assert private <= public * (1 + 1e-9) <= bound * (1 + 1e-9), (steps, alpha)
             if steps < 0.1:  # H touches the cost
                 assert_allclose(bound, public, rtol=1e-4)
+            if alpha >= 2:
+                bound = discrete.private_dither_cost(*case)[0]
+                assert private <= bound, (steps, alpha)
+                if steps < 0.1 and alpha == 2:
+                    assert_allclose(bound, private, rtol=0.07)
+
+
+def test_private_dithers_are_accounted_at_whole_orders_up_to_a_multiple_of_the_variance():
+    cost = discrete.private_dither_cost(np.array([2, 23, 24]), 1.0, 1.5, 8, 10)  # 1 + 1.25 * 18 = 23.5
+    assert_allclose(np.isfinite(cost), [True, True, False])
+    with pytest.raises(ValueError, match="whole numbers from 2 on"):
+        discrete.private_dither_cost(discrete.ORDERS, 1.0, 1.5, 8, 10)
 
 
 def of_coordinate(steps, rate, above):
@@ -141,6 +159,11 @@ def test_epsilons_of_many_bits_are_those_of_continuous_noise_and_fall_with_bits(
     epsilon = discrete.epsilon(discrete.ORDERS, cost, DELTA)
     assert_allclose(epsilon[:4], [5.1, 2.46, 2.062, 2.035], rtol=0.01)
     assert gaussian.tight_epsilon(rho, DELTA) <= epsilon[-1] <= gaussian.tight_epsilon(rho, DELTA) * 1.0003
+    orders = discrete.WHOLE_ORDERS
+    private = discrete.epsilon(
+        orders, rounds * discrete.private_dither_cost(orders, 1 / step, noise / step, 4, size), DELTA
+    )
+    assert_allclose(private, [2.047, 2.047, 2.036, 2.034, 2.033], atol=0.001)
     published = rounds * discrete.rounded_up_cost(discrete.ORDERS, 1 / step, noise / step, honest, size)
     assert_allclose(discrete.epsilon(discrete.ORDERS, published, DELTA)[:4], [17, 5.1, 2.76, 2.22], rtol=0.02)
 

@@ -14,6 +14,8 @@ LEAST_STEPS = 1.5  # of a user's noise deviation: below, sums of discrete Gaussi
 ORDERS = 1 + np.geomspace(0.1, 1000, 256)  # of Renyi divergences: the best of them costs 2e-4 of epsilon at most
 MOST_PARTS = 2**16  # denominator of a variance, and
 MOST = 2**29  # of it times (floor(deviation) + 1)^2: what int64 holds
+WHOLE_ORDERS = np.unique(np.round(np.geomspace(2, 2000, 200)))  # of `private_dither_cost`
+MOST_Z = 1.25  # (order - 1) / variance up to which it is proved
 PIECES = 16  # of a coordinate's cost, between integers, that are taken as they are
 STEPS = 40  # of the search for a tangent
 UPWARD = 1 + 1e-9  # more than what is rounded
@@ -23,7 +25,7 @@ def discrete_gaussian(generator: np.random.Generator, variance: Fraction, shape:
     """Independent samples of the discrete Gaussian of `variance`, an integer or a fraction, int64.
 
     Algorithms 1 to 3 of Canonne, Kamath and Steinke (2020): only integers are drawn and compared, so the law is exact
-    if the generator's integers are uniform. (An overflow takes a discrete Laplace sample of 500 scales.)
+    if the generator's integers are uniform. (To overflow takes an event of probability below exp(-500).)
 
     Raises ValueError for a variance that is not positive, or too large or too fine for int64, see MOST_PARTS and MOST.
     `sampled_variance` has one that fits.
@@ -128,6 +130,27 @@ def round_cost(
     rate = orders / (2 * variance[..., None])
     cost = _envelope((sensitivity**2 / dimensions)[..., None], rate, orders - 1)
     return dimensions * (divergence_of_sum(deviation, honest)[..., None] + cost) * UPWARD
+
+
+def private_dither_cost(
+    orders: np.ndarray, sensitivity: np.ndarray, deviation: np.ndarray, honest: np.ndarray, dimensions: int
+) -> np.ndarray:
+    """As `round_cost`, at whole orders from 2 on, where the observer does not know how an honest user rounded.
+
+    It is order / 2 S^2 times little more than the squared sensitivity, as without rounding, S^2 the variance of all
+    noise; docs/sums.md proves it. Infinite at orders above 1 + MOST_Z S^2.
+
+    Raises ValueError for other orders, and for a deviation below LEAST_STEPS.
+    """
+    deviation = _checked(deviation)
+    if np.any((orders < 2) | (orders % 1 != 0)):
+        raise ValueError(f"orders {orders}: must be whole numbers from 2 on")
+    square, variance = (x[..., None] for x in np.broadcast_arrays(np.square(sensitivity), honest * deviation**2))
+    z = (orders - 1) / variance
+    growth = np.expm1(np.minimum(z, MOST_Z)) / z
+    moved = np.minimum(np.maximum(growth, 1 + 1 / (8 * orders)) * square, growth * square + dimensions / (4 * orders))
+    of_sum = dimensions * divergence_of_sum(deviation, honest)[..., None] * orders / (orders - 1)
+    return np.where(z <= MOST_Z, (orders * moved / (2 * variance) + of_sum) * UPWARD, np.inf)
 
 
 def rounded_up_cost(
