@@ -12,14 +12,21 @@ FALSE_ALARM = 1e-6
 BITS = 10
 
 
-@pytest.mark.parametrize(("size", "blocks"), [(1, [1]), (7, [4, 2, 1]), (64, [64]), (100, [64, 32, 4])])
-def test_a_rotation_is_hadamard_blocks_of_the_binary_digits_after_signs(size, blocks):
+@pytest.mark.parametrize(("size", "block"), [(1, 1), (7, 4), (64, 64), (100, 64)])
+def test_a_rotation_is_hadamard_transforms_of_the_first_and_the_last_coordinates_after_signs(size, block):
     signs = rotation.random_signs(np.random.default_rng(0), size)
     assert set(signs) <= {-1, 1}
-    matrix = block_diag(*(hadamard(block) / np.sqrt(block) for block in blocks)) * signs
+    transform, rest = hadamard(block) / np.sqrt(block), np.eye(size - block)
+    matrix = block_diag(rest, transform) * signs @ block_diag(transform, rest) * signs
     assert_allclose(rotation.rotate(np.eye(size), signs), matrix.T, atol=1e-15)
     vectors = np.random.default_rng(1).normal(size=(3, 2, size))
     assert_allclose(rotation.rotate(vectors, signs), vectors @ matrix.T, atol=1e-13)
+
+
+def test_no_coordinate_stays_large():
+    # Neither the last ones, such as a network's biases, which blocks of the binary digits would leave alone.
+    spread = np.abs(rotation.rotate(np.eye(1610), rotation.random_signs(np.random.default_rng(2), 1610))).max(axis=1)
+    assert spread.max() <= 4.9 / np.sqrt(1024)
 
 
 def test_rotating_back_undoes_a_rotation_and_keeps_norms_and_precision():
@@ -45,9 +52,9 @@ def test_a_sum_beyond_half_of_the_integers_wraps_around():
     assert_array_equal(
         modular.wrapped(np.array([-513, -512, 511, 512, 1024, 5 * 1024 + 3]), BITS), [511, -512, 511, -512, 0, 3]
     )
-    signs, vectors = np.ones(4, int), np.full((3, 4), 100.0)  # the transform has 200 first, thrice: 600 - 1024
+    signs, vectors = np.ones(4, int), np.full((3, 4), 200.0)  # the transforms undo each other, thrice: 600 - 1024
     sent = modular.integers(vectors, np.zeros((3, 4), int), signs, 1.0, BITS, np.random.default_rng(5))
-    assert_array_equal(modular.decoded(sent.sum(axis=0), signs, 1.0, BITS), np.full(4, (600 - 1024) / 2))
+    assert_array_equal(modular.decoded(sent.sum(axis=0), signs, 1.0, BITS), np.full(4, 600 - 1024))
 
 
 def test_the_step_lets_four_deviations_of_a_sum_pass():

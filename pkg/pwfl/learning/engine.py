@@ -40,22 +40,31 @@ def train_rounds(
     key: tf.Tensor,
     first_round: tf.Tensor,
     rounds: tf.Tensor,
+    released: Callable | None = None,
 ) -> tuple[Weights, tf.Tensor]:
     """Run rounds `first_round`, `first_round + 1`, ... of w <- w - step_size (gradient(w) + noise), Algorithm 1.
 
     `step_size` is a float32 scalar, or of shape (round,) by the rounds' numbers; `noise_std` is per coordinate, of the
-    aggregated noise; the int64 scalar `key` and a round's number determine its noise.
+    aggregated noise; the int64 scalar `key` and a round's number determine its noise. `released` is `with_noise`, or
+    another function of its kind.
 
     Returns the weights after the last round, and the mean over the rounds of the clipped share, NaN of none.
     """
     clipped = tf.constant(0.0)
     for t in tf.range(first_round, first_round + rounds):
-        mean, share = gradient(weights)
-        update = [g + noise_std * n for g, n in zip(mean, normals(weights, key, t), strict=True)]
+        update, share = (released or with_noise)(gradient, weights, noise_std, key, t)
         step = step_size[t] if step_size.shape.rank else step_size
         weights = [w - step * u for w, u in zip(weights, update, strict=True)]
         clipped += share
     return weights, clipped / tf.cast(rounds, tf.float32)
+
+
+def with_noise(
+    gradient: Gradient, weights: Weights, noise_std: tf.Tensor, key: tf.Tensor, t: tf.Tensor
+) -> tuple[Weights, tf.Tensor]:
+    """What a server receives in round t, the gradient with the users' noise in it; and the share clipped."""
+    mean, share = gradient(weights)
+    return [g + noise_std * n for g, n in zip(mean, normals(weights, key, t), strict=True)], share
 
 
 def averaged_rounds(
@@ -67,11 +76,12 @@ def averaged_rounds(
     first_round: tf.Tensor,
     rounds: tf.Tensor,
     tail: int,
+    released: Callable | None = None,
 ) -> tuple[tuple[Weights, Weights], tf.Tensor]:
     """As `train_rounds`, of weights and their mean after each round from number `tail` on (until then, the weights)."""
     (weights, average), clipped = state, tf.constant(0.0)
     for t in tf.range(first_round, first_round + rounds):
-        weights, share = train_rounds(gradient, weights, step_size, noise_std, key, t, tf.constant(1))
+        weights, share = train_rounds(gradient, weights, step_size, noise_std, key, t, tf.constant(1), released)
         rate = 1 / tf.cast(tf.maximum(t - tail + 1, 1), tf.float32)
         average = [(1 - rate) * a + rate * w for a, w in zip(average, weights, strict=True)]
         clipped += share
@@ -131,9 +141,7 @@ def per_sample_gradient(
 
     def of_block(weights: Weights, rows: slice) -> tuple[Weights, tf.Tensor]:
         inputs, deltas = backward(weights, x[rows], None if y is None else y[rows])
-        squares = [x_squares[rows], *(_row_squares(a) for a in inputs[1:])]
-        square = _sum([_row_squares(d) * (s + 1) for s, d in zip(squares, deltas, strict=True)])
-        kept = clip_norm * tf.math.rsqrt(square)
+        kept = _kept(inputs, deltas, x_squares[rows], clip_norm)
         factor = tf.minimum(1.0, kept) * (1.0 if counts is None else counts[rows]) / tf.cast(samples, tf.float32)
         return _weighted_gradients(inputs, deltas, factor), tf.math.count_nonzero(kept < 1, dtype=tf.float32)
 
@@ -177,6 +185,40 @@ def per_user_gradient(
         return total, clipped / tf.cast(tf.size(samples), tf.float32)
 
     return gradient
+
+
+def clipped_sums(
+    backward: Backward, x: tf.Tensor, y: tf.Tensor | None, clip_norm: tf.Tensor, samples: tf.Tensor
+) -> Callable[[Weights], tuple[tf.Tensor, tf.Tensor]]:
+    """Each user's sum of its samples' clipped gradients, shape (user, weight); and the share of samples clipped.
+
+    As `per_sample_gradient`, with the users' numbers of samples, int32, shape (user,), whose rows follow each other.
+    """
+    stop, x_squares = tf.cumsum(samples), _row_squares(x)
+
+    def sums(weights: Weights) -> tuple[tf.Tensor, tf.Tensor]:
+        inputs, deltas = backward(weights, x, y)
+        kept = _kept(inputs, deltas, x_squares, clip_norm)
+        factor = tf.minimum(1.0, kept)
+
+        def of_user(user: tf.Tensor) -> tf.Tensor:
+            rows = slice(stop[user] - samples[user], stop[user])
+            summed = _weighted_gradients([a[rows] for a in inputs], [d[rows] for d in deltas], factor[rows])
+            return tf.concat([tf.reshape(g, [-1]) for g in summed], axis=0)
+
+        users = tf.range(tf.size(samples))
+        each = tf.map_fn(of_user, users, fn_output_signature=tf.float32, parallel_iterations=1)
+        clipped = tf.math.count_nonzero(kept < 1, dtype=tf.float32) / tf.cast(tf.size(factor), tf.float32)
+        return tf.reshape(each, [-1, sum(prod(w.shape) for w in weights)]), clipped
+
+    return sums
+
+
+def _kept(inputs: list[tf.Tensor], deltas: list[tf.Tensor], x_squares: tf.Tensor, clip_norm: tf.Tensor) -> tf.Tensor:
+    """What clipping multiplies each sample's gradient by, where that is less than 1."""
+    squares = [x_squares, *(_row_squares(a) for a in inputs[1:])]
+    square = _sum([_row_squares(d) * (s + 1) for s, d in zip(squares, deltas, strict=True)])
+    return clip_norm * tf.math.rsqrt(square)
 
 
 def _weighted_gradients(inputs: list[tf.Tensor], deltas: list[tf.Tensor], weight: tf.Tensor) -> Weights:

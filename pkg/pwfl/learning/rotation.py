@@ -1,7 +1,7 @@
-"""A public random rotation that spreads a vector over its coordinates: random signs, then Hadamard transforms.
+"""A public random rotation that spreads vectors over their coordinates: random signs and Hadamard transforms.
 
-The orthonormal transforms have blocks of powers of two, by the binary digits of the size, largest first (1600 = 1024 +
-512 + 64), so that nothing is padded. A block of 1 stays as it is.
+An orthonormal transform is of the largest power of two that fits, m: one of the first m coordinates, then one of the
+last m, each after random signs. So nothing is padded, and no coordinate is spread over fewer than m.
 """
 
 import numpy as np
@@ -14,17 +14,24 @@ def random_signs(generator: np.random.Generator, size: int) -> np.ndarray:
 
 def rotate(vectors: np.ndarray, signs: np.ndarray) -> np.ndarray:
     """The rotated vectors, shape (..., coordinate), of the same L2 norms."""
-    return _hadamard_blocks(vectors * signs)
+    for part in _parts(len(signs)):
+        vectors = vectors * signs
+        vectors[..., part] = _hadamard(vectors[..., part])
+    return vectors
 
 
 def rotate_back(rotated: np.ndarray, signs: np.ndarray) -> np.ndarray:
     """The vectors that `rotate` made these of."""
-    return _hadamard_blocks(rotated) * signs
+    vectors = rotated.copy()
+    for part in reversed(_parts(len(signs))):
+        vectors[..., part] = _hadamard(vectors[..., part])
+        vectors = vectors * signs
+    return vectors
 
 
-def _hadamard_blocks(vectors: np.ndarray) -> np.ndarray:
-    digits = [2**k for k in reversed(range(vectors.shape[-1].bit_length())) if vectors.shape[-1] >> k & 1]
-    return np.concatenate([_hadamard(block) for block in np.split(vectors, np.cumsum(digits)[:-1], axis=-1)], axis=-1)
+def _parts(size: int) -> tuple[slice, slice]:
+    most = 1 << (size.bit_length() - 1)
+    return slice(0, most), slice(size - most, size)
 
 
 def _hadamard(vectors: np.ndarray) -> np.ndarray:

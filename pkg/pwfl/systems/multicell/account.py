@@ -11,7 +11,7 @@ from pwfl.privacy.gaussian import classic_epsilon, exact_epsilon, tight_epsilon,
 from pwfl.scenario.values import replaced
 from pwfl.systems.multicell import objective
 from pwfl.systems.multicell.assigned import KEYS, assigned
-from pwfl.systems.multicell.beyond import sums
+from pwfl.systems.multicell.beyond import integers, sums
 from pwfl.systems.multicell.beyond.bound import least_proven, upper_bound
 from pwfl.systems.multicell.beyond.costs import interval_costs
 from pwfl.systems.multicell.beyond.intervals import planned
@@ -39,8 +39,8 @@ SEEN = {
     "cell": "sees the sum of each cell's noisy gradients of every round, as the server does",
     "network": "sees the sum of all noisy gradients of every round, as the server does",
 }
-EPSILONS = ("epsilon_exact", "epsilon_tight", "epsilon_classic")
-READ_AS = {f"epsilon_{observer}": observer for observer in sums.OBSERVERS}
+EPSILONS = ("epsilon_exact", "epsilon_tight", "epsilon_classic", "epsilon_dithers_known")
+READ_AS = [f"epsilon_{observer}" for observer in sums.OBSERVERS]
 ERROR_TOLERANCE = 1e-9  # by which rounding may exceed (21), relative
 GUARANTEES = {
     "per_sample": "guaranteed: every sample's gradient is clipped",
@@ -83,7 +83,9 @@ def observer(privacy: "Privacy") -> str:
 def guarantee(scenario: "Multicell") -> str:
     """What the leakage rests on, in words."""
     words = GUARANTEES[scenario.training.clipping]
-    return words if scenario.privacy.observer == "user" else f"{words}; secure aggregation is taken for granted"
+    if scenario.privacy.observer != "user":
+        words += "; secure aggregation is taken for granted"
+    return f"{words}; sums of integers modulo 2^{scenario.training.bits}" if scenario.training.bits else words
 
 
 def hiding_noise(scenario: "Multicell", frame: pl.DataFrame, observer: str) -> np.ndarray:
@@ -107,7 +109,8 @@ def leakages(scenario: "Multicell", frame: pl.DataFrame) -> pl.DataFrame:
     A user leaks in the rounds in which it sends, and zCDP adds up over them. The noise that hides it is what the
     observer sees of its own and others' (`hiding_noise`); of its own alone, `rho_alone` is left. `rho_worst_case`, with
     `per_user` clipping only, is the leakage where one record can turn the clipped mean around: sensitivity 2 L, not
-    2 L / K_i. The epsilons of other observers are what they would read off the same messages.
+    2 L / K_i. The epsilons of other observers are what they would read off the same messages. Where these are integers,
+    rho and mu are those of the noise, and no epsilon is less than the bound of `integer_epsilons`.
     """
     delta, clip = scenario.privacy.delta, scenario.training.clip_norm
     samples, scheduled, hiding_std = (to_array(frame, name, *KEYS) for name in ("samples", "scheduled", "hiding_std"))
@@ -118,20 +121,47 @@ def leakages(scenario: "Multicell", frame: pl.DataFrame) -> pl.DataFrame:
         return zcdp(sensitivity, np.where(sends, noise_std, np.inf), rounds_each).sum(axis=1)[ever]
 
     rho, worst_case = spent(hiding_std), spent(hiding_std, 2 * clip)
-    read = {name: spent(hiding_noise(scenario, frame, observer)) for name, observer in READ_AS.items()}
+    read = {observer: spent(hiding_noise(scenario, frame, observer)) for observer in sums.OBSERVERS}
+    epsilons = {
+        "epsilon_exact": exact_epsilon(rho, delta),
+        "epsilon_tight": tight_epsilon(rho, delta),
+        "epsilon_classic": classic_epsilon(rho, delta),
+        "epsilon_dithers_known": np.full(len(rho), np.nan),
+        **{f"epsilon_{observer}": exact_epsilon(each, delta) for observer, each in read.items()},
+    }
+    if scenario.training.bits:
+        bounds = integer_epsilons(scenario, frame)
+        for name, each in epsilons.items():
+            epsilons[name] = np.fmax(each, bounds.get(name, bounds["epsilon_exact"])[ever])
     if scenario.training.clipping == "per_sample":
         worst_case = np.full(len(rho), np.nan)
     keys = frame.select("realization", "user").unique(maintain_order=True)
     return keys.filter(pl.Series(ever.ravel())).with_columns(
         rho=pl.Series(rho),
         mu=pl.Series(np.sqrt(2 * rho)),
-        epsilon_exact=pl.Series(exact_epsilon(rho, delta)),
-        epsilon_tight=pl.Series(tight_epsilon(rho, delta)),
-        epsilon_classic=pl.Series(classic_epsilon(rho, delta)),
         rho_worst_case=pl.Series(worst_case, nan_to_null=True),
-        rho_alone=pl.Series(read["epsilon_user"]),
-        **{name: pl.Series(exact_epsilon(each, delta)) for name, each in read.items()},
+        rho_alone=pl.Series(read["user"]),
+        **{name: pl.Series(each, nan_to_null=True) for name, each in epsilons.items()},
     )
+
+
+def integer_epsilons(scenario: "Multicell", frame: pl.DataFrame) -> dict[str, np.ndarray]:
+    """Bounds on the epsilons of sums of integers, by column, shape (realization, user); `frame` is that of `assigned`.
+
+    Who sees sums of the run's own, as `epsilon_network` of cells' sums, reads no more off them than its observer.
+    """
+    training, privacy = scenario.training, scenario.privacy
+    columns = ("samples", "scheduled", "noise_std", "cell")
+    samples, scheduled, noise_std, cell = (to_array(frame, name, *KEYS) for name in columns)
+    sends, size = scheduled & ~np.isnan(noise_std), parameter_count(training, features.size(scenario))
+    own = sums.groups(privacy.observer, cell)
+    given = training, privacy, samples * noise_std, integers.grids(scenario, frame), sends
+    finer = sums.OBSERVERS[: sums.OBSERVERS.index(privacy.observer)]
+    return {
+        "epsilon_exact": integers.epsilons(*given, own, size),
+        "epsilon_dithers_known": integers.epsilons(*given, own, size, dithers_known=True),
+        **{f"epsilon_{name}": integers.epsilons(*given, sums.groups(name, cell), size) for name in finer},
+    }
 
 
 def guarantees(scenario: "Multicell", leakage: pl.DataFrame) -> pl.DataFrame:

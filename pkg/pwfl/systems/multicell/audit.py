@@ -8,6 +8,7 @@ it over its noise's variance.
 """
 
 from collections.abc import Iterator
+from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -21,10 +22,10 @@ from pwfl.privacy import audit
 from pwfl.privacy.gaussian import exact_epsilon, zcdp
 from pwfl.runtime import own
 from pwfl.systems.multicell.assigned import KEYS, assigned
-from pwfl.systems.multicell.beyond import sums
+from pwfl.systems.multicell.beyond import integers, sums
 from pwfl.systems.multicell.beyond.server import counts
-from pwfl.systems.multicell.model import shapes, start_weights
-from pwfl.systems.multicell.rounds import Senders, advance_function, logits_of, model_of
+from pwfl.systems.multicell.model import parameter_count, shapes, start_weights
+from pwfl.systems.multicell.rounds import Senders, advance_function, as_weights, logits_of, model_of
 from pwfl.tables.arrays import to_array
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class Users(NamedTuple):
         Who sends in each interval, sigma_i, and the group in which uploads are summed, shape (interval, user).
     target
         The place of the user that is tested.
+    step
+        Of the grids that messages are integers on, as the noise was planned, likewise; None: they are none.
     """
 
     samples: np.ndarray
@@ -52,12 +55,18 @@ class Users(NamedTuple):
     noise_std: np.ndarray
     group: np.ndarray
     target: int
+    step: np.ndarray | None
 
     def grouped(self) -> "Users":
         """The tested user's group, without the others."""
         own = self.group[0] == self.group[0, self.target]
         parts = (values[:, own] for values in (self.scheduled, self.noise_std, self.group))
-        return Users(self.samples[own], *parts, int(own[: self.target].sum()))
+        step = None if self.step is None else self.step[:, own]
+        return Users(self.samples[own], *parts, int(own[: self.target].sum()), step)
+
+    def senders(self, training: "Training") -> Senders:
+        """As training has them."""
+        return Senders.of(training, self.samples, self.scheduled, self.noise_std, self.group, step=self.step)
 
 
 def verdicts(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
@@ -87,7 +96,9 @@ def verdicts(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> Iterator
     leaks = tables["leakage"].filter(realization=realization)
     worst = leaks.sort("rho_worst_case" if per_user else "rho", descending=True, maintain_order=True).row(0, named=True)
     rho, user = worst["rho_worst_case" if per_user else "rho"], worst["user"]
-    everyone = Users(samples, scheduled, noise_std, group, int(np.argmax(sent["user"].unique().sort() == user)))
+    target = int(np.argmax(sent["user"].unique().sort() == user))
+    step = integers.grids(scenario, sent)[0] if training.bits else None
+    everyone = Users(samples, scheduled, noise_std, group, target, step)
     moved = moved[everyone.target]
     generator = streams.generator(scenario.seed, "audit", realization)
 
@@ -148,7 +159,12 @@ def of_messages(
     reached = not own.named(scenario.training.model)
     yield audit.sensitivity(subject, moves(scenario, users, generator), moved * share[0], reached=reached)
     yield from audit.noise(subject, noise(scenario, users), stated)
-    yield from audit.signal(subject, *canary_scores(scenario, users, generator))
+    if scenario.training.bits is None:
+        yield from audit.signal(subject, *canary_scores(scenario, users, generator))
+        return
+    # Of integers, what is stated is a bound, and canaries show what noise that is no integer would.
+    yield from audit.signal(subject, *canary_scores(scenario, users, generator), np.sqrt(2 * rho))
+    yield audit.at_least(subject, float(exact_epsilon(np.array(rho), subject.delta)))
 
 
 def spent(scenario: "Multicell", users: Users, moved: float) -> float:
@@ -174,14 +190,18 @@ def moves(scenario: "Multicell", users: Users, generator: np.random.Generator) -
     """
     training, size = scenario.training, features.size(scenario)
     model, logits = model_of(training, size)[0], logits_of(training, size)
-    senders = Senders.of(training, users.samples, users.scheduled, users.noise_std, users.group)
+    senders = users.senders(training)
     interval = int(np.argmax(users.scheduled[:, users.target]))
     # Where a mean is clipped, one record is to outweigh the other's biases.
     outweighed = 100 * users.samples[users.target] if training.clipping == "per_user" else 1
     before = users.samples[: users.target].sum()
 
-    def query(gradient, weights, *_):
-        return gradient(weights)
+    def query(gradient, weights, *_, **in_integers):
+        found, clipped = gradient(weights)
+        if in_integers:
+            vectors, factors, *_ = found
+            found = as_weights(tf.linalg.matvec(vectors, tf.cast(factors, tf.float32), transpose_a=True), weights)
+        return found, clipped
 
     def released(weights, x, y):
         advance = advance_function(
@@ -210,9 +230,8 @@ def noise(scenario: "Multicell", users: Users) -> np.ndarray:
     rounds = np.flatnonzero(np.repeat(users.scheduled[:, users.target], coherence))
     width = audit.width(len(rounds))
     one_each = np.ones_like(users.samples)
-    senders = Senders.of(training, users.samples, users.scheduled, users.noise_std, users.group)
-    few = Senders.of(training, one_each, users.scheduled, users.noise_std, users.group)
-    few = few._replace(noise_std=senders.noise_std)
+    senders, few = users.senders(training), users._replace(samples=one_each).senders(training)
+    few = few._replace(noise_std=senders.noise_std, messages=senders.messages)
     x = tf.zeros([len(one_each), width])
     keys = [streams.key(*stream) for stream in streams.of_tested_noise(scenario)]
 
@@ -242,7 +261,7 @@ def canary_scores(scenario: "Multicell", users: Users, generator: np.random.Gene
     -------
     Which record each canary is, and its score, shape (run, canary).
     """
-    training, (samples, scheduled, noise_std, group, user) = scenario.training, users
+    training, samples, scheduled, user = scenario.training, users.samples, users.scheduled, users.target
     coherence = _coherence(scenario, users)
     # A clipped mean has one direction, so there one record decides over all of it.
     width = 1 if training.clipping == "per_user" else min(samples[user], WIDEST)
@@ -252,29 +271,40 @@ def canary_scores(scenario: "Multicell", users: Users, generator: np.random.Gene
     share, std = in_sums(training, users)
     weight = tf.constant(share / std**2 / np.sqrt(coherence * ((share / std) ** 2).sum()), tf.float32)
     own = tf.constant(np.flatnonzero(scheduled[:, user]), tf.int32)
-    senders = Senders.of(training, samples, scheduled, noise_std, group)
+    senders = users.senders(training)
     before = samples[:user].sum()
     blank = [[before, samples.sum() - before - width], [0, 0]]
-    canary = LARGE * training.clip_norm * np.eye(width, dtype=np.float32)
+    # A grid is for sums no larger than all records make them: canaries are to be no larger in a coordinate, and blank
+    # records, whose gradients are 1 for the bias, nothing.
+    model, y = (
+        (_linear(training), None) if training.bits is None else (_of_canaries, tf.pad(tf.ones([width, 1]), blank))
+    )
+    summed = np.where(scheduled & (users.group == users.group[:, [user]]), samples, 0).sum(axis=1)[scheduled[:, user]]
+    size = parameter_count(training, features.size(scenario)) if training.bits else 0
+    room = max(width, ceil(width * size / summed.min() ** 2))
+    canary = LARGE * training.clip_norm * np.eye(width, room, dtype=np.float32)
 
     @tf.function
     def totals(signs, keys):
         def total(run):
             signs, key = run
             x = tf.pad(signs[:, None] * canary, blank)
-            advance = advance_function(
-                _linear(training), x, None, senders, len(scheduled), training, tf.constant(1.0), key
-            )
-            start, score = [tf.zeros([width, 1]), tf.zeros(1)], tf.zeros(width)
+            advance = advance_function(model, x, y, senders, len(scheduled), training, tf.constant(1.0), key)
+            start, score = [tf.zeros([room, 1]), tf.zeros(1)], tf.zeros(width)
             for k in tf.range(tf.size(own)):
                 (kernel, _), _ = advance(start, own[k] * coherence, tf.constant(coherence))
-                score -= weight[k] * kernel[:, 0]
+                score -= weight[k] * kernel[:width, 0]
             return score
 
         return tf.map_fn(total, (signs, keys), fn_output_signature=tf.float32, parallel_iterations=1)
 
     scores = totals(tf.constant(audit.signs_of(first)), tf.constant(keys, tf.int64))
     return first, scores.numpy().astype(float)
+
+
+def _of_canaries(weights: list, x: tf.Tensor, y: tf.Tensor) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+    """As `linear`, of records that have a gradient where y is 1, and none where it is 0."""
+    return [x], [y]
 
 
 def _linear(training: "Training"):

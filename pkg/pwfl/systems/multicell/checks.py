@@ -74,6 +74,11 @@ def _check_learning(scenario: Multicell) -> None:
             f"training.clipping: per_user is for `model: dense`; the engine of `model: {training.model}` clips "
             "samples' gradients"
         )
+    if training.bits and (training.model != "dense" or training.clipping == "per_user"):
+        raise ValueError(
+            f"training.bits: {training.bits} is for sums of samples' gradients of a fully connected network, "
+            "`model: dense` and `clipping: per_sample`"
+        )
     if training.model != "dense" and training.test_variants:
         raise ValueError(f"training.test_variants: true is for `model: dense`, not for `model: {training.model}`")
     if training.model == "cnn" and training.features != "pixels":

@@ -289,6 +289,15 @@ class Training(Section):
         "counting a record for more than one without noise: 1 / (.001 / K + 1 / (K^2 rho))",
         stages="train account audit",
     )
+    bits: int | None = parameter(
+        None,
+        "bits of the integers that uploads are sent as, and summed modulo 2^bits, with discrete Gaussian noise "
+        "(docs/sums.md); null: 32-bit floating point, with real-valued noise",
+        unit="bits",
+        stages="train account audit",
+        ge=4,
+        le=16,
+    )
     clipping: Literal["per_sample", "per_user"] = parameter(
         "per_sample",
         "what is clipped to the norm: every sample's gradient, or a user's mean gradient "

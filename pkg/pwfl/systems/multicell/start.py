@@ -9,6 +9,7 @@ import polars as pl
 from pwfl import streams
 from pwfl.learning import datasets, features, partition
 from pwfl.systems.multicell.assigned import KEYS, assigned
+from pwfl.systems.multicell.beyond.integers import grids
 from pwfl.systems.multicell.beyond.server import step_sizes
 from pwfl.systems.multicell.beyond.sums import groups, rounds_heard
 from pwfl.systems.multicell.model import start_weights
@@ -31,6 +32,8 @@ class Start(NamedTuple):
         K_i, shape (user,); who sends in each interval, with which noise, and in which group, shape (interval, user).
     heard
         Who is heard in each round, shape (round, user); None: all who send.
+    step
+        Of the senders' grids, shape (interval, user), where messages are integers.
     status
         Why it is not trained; None: it is.
     """
@@ -43,6 +46,7 @@ class Start(NamedTuple):
     noise_std: np.ndarray
     group: np.ndarray
     heard: np.ndarray | None
+    step: np.ndarray | None
     status: str | None
 
     def senders(self, training: "Training") -> tuple[Senders, np.ndarray, np.ndarray]:
@@ -50,9 +54,10 @@ class Start(NamedTuple):
         sends = self.scheduled.any(axis=0)
         heard = None if self.heard is None else self.heard[:, sends]
         own = self.samples[sends], self.scheduled[:, sends], self.noise_std[:, sends], self.group[:, sends]
-        senders = planned = Senders.of(training, *own)
+        grid = None if self.step is None else self.step[:, sends]
+        senders = planned = Senders.of(training, *own, step=grid)
         if heard is not None:
-            senders = Senders.of(training, *own, heard)
+            senders = Senders.of(training, *own, heard, grid)
         steps = step_sizes(training, planned.noise_std.numpy(), self.scheduled.any(axis=1))
         return senders, steps, np.concatenate([self.rows[user] for user in np.flatnonzero(sends)])
 
@@ -71,10 +76,13 @@ def periods(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> int:
 
 
 def starts(scenario: "Multicell", data: datasets.Dataset, tables: dict[str, pl.DataFrame]) -> Callable[[int], Start]:
-    """A function that gives what a realization's training begins with."""
+    """A function that gives what a realization's training begins with. Raises integers.RoundingError."""
     training, privacy, seed, size = scenario.training, scenario.privacy, scenario.seed, features.size(scenario)
     count = tables["schedule"]["interval"].n_unique()
-    by_realization = assigned(tables).sort(KEYS).partition_by("realization", as_dict=True)
+    frame = assigned(tables).sort(KEYS)
+    if training.bits:
+        frame = frame.with_columns(step=pl.Series(grids(scenario, frame).ravel()))
+    by_realization = frame.partition_by("realization", as_dict=True)
 
     def begin(realization: int) -> Start:
         users = by_realization[realization,]
@@ -82,6 +90,7 @@ def starts(scenario: "Multicell", data: datasets.Dataset, tables: dict[str, pl.D
             users[name].to_numpy().reshape(count, -1) for name in ("samples", "scheduled", "noise_std", "cell")
         )
         group, heard = groups(privacy.observer, cell), None
+        step = users["step"].to_numpy().reshape(count, -1) if training.bits else None
         if privacy.dropouts:
             drawn = streams.generator(seed, "dropouts", realization)
             heard = rounds_heard(privacy, scheduled, group, training.rounds, drawn)
@@ -89,6 +98,6 @@ def starts(scenario: "Multicell", data: datasets.Dataset, tables: dict[str, pl.D
         weights = start_weights(training, size, streams.generator(seed, "weights", realization))
         status = None if scheduled.any() else "no_user_scheduled"
         status = "noise_infeasible" if np.isnan(noise_std).any() else status
-        return Start(realization, weights, owned, samples[0], scheduled, noise_std, group, heard, status)
+        return Start(realization, weights, owned, samples[0], scheduled, noise_std, group, heard, step, status)
 
     return begin

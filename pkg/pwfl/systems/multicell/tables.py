@@ -133,6 +133,7 @@ class Leakage(contract.PerUser):
     epsilon_user = read(f"{READ} each upload")
     epsilon_cell = read(f"{READ} each cell's sum")
     epsilon_network = read(f"{READ} the sum of all")
+    epsilon_dithers_known = unlimited(description="integers only: if the observer knows how users rounded")
 
 
 class Outcome(contract.Outcome):
@@ -159,6 +160,7 @@ class Outcome(contract.Outcome):
     epsilon_user = unlimited(description="largest, of an observer of each upload of the same run")
     epsilon_cell = unlimited(description="of one of each cell's sum, in which as many collude and drop out")
     epsilon_network = unlimited(description="of one of the sum of all, likewise")
+    epsilon_dithers_known = unlimited(description="integers only: largest, if the observer knows how users rounded")
     c1 = dy.Float64(nullable=False, description="C1 of Theorem 1, the largest of the intervals")
     c2 = dy.Float64(nullable=False, min=0, description="C2 of Theorem 1, the largest of the intervals")
     c3 = amount(description="C3 of Theorem 1, the largest of the intervals")

@@ -24,11 +24,13 @@ def together(
 ) -> Callable[[list[Start]], list[Course]]:
     """A function that trains some realizations side by side, each as `train.single` would but for rounding.
 
-    Of fully connected networks; raises NotImplementedError for others.
+    Of fully connected networks, and messages that are no integers; raises NotImplementedError for others.
     """
     training = scenario.training
     if training.model != "dense":
         raise NotImplementedError(f"training.model: {training.model} takes gradients of samples in blocks")
+    if training.bits:
+        raise NotImplementedError(f"training.bits: {training.bits} adds up integers round by round")
     stops = engine.evaluation_rounds(training.rounds, training.evaluate_every)
     samples = tf.constant(data.x_train), tf.constant(data.y_train)
     tested = tf.constant(data.x_test), tf.constant(data.y_test)

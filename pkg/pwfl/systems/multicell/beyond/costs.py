@@ -19,14 +19,15 @@ SEALED = 28  # bytes that authenticated encryption adds: nonce and tag
 def interval_costs(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Symbols and seconds on air and transmit energy of the rounds of each interval in which the channel stays.
 
-    In every round each user that sends, by schedule and noise, sends 32 bits a parameter at its rate, and what secure
-    aggregation takes (`secrets_bits`) where observers see sums. Cells use a resource block at the same time, so it is
-    taken for as long as the slowest of them takes; blocks are used side by side, so the round lasts as long as the
-    slowest of all. Rounds of an interval are alike, so each costs the same; who drops out has sent.
+    In every round each user that sends, by schedule and noise, sends 32 bits a parameter at its rate, or
+    `training.bits`, and what secure aggregation takes (`secrets_bits`) where observers see sums. Cells use a resource
+    block at the same time, so it is taken for as long as the slowest of them takes; blocks are used side by side, so
+    the round lasts as long as the slowest of all. Rounds of an interval are alike, so each costs the same; who drops
+    out has sent.
     """
     training, schedule = scenario.training, tables["schedule"]
     rounds = training.rounds // schedule["interval"].n_unique()
-    bits = FLOAT_BITS * parameter_count(training, features.size(scenario)) * rounds
+    bits = (training.bits or FLOAT_BITS) * parameter_count(training, features.size(scenario)) * rounds
     senders = assigned(tables).filter("scheduled").select(*KEYS, "cell")
     sent = schedule.join(senders, on=KEYS, maintain_order="left")
     if scenario.privacy.observer != "user":

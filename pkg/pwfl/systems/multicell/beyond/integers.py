@@ -1,0 +1,139 @@
+"""Uploads as integers modulo 2^bits, which are summed exactly: grids, messages, and what they cost in privacy.
+
+Each group of senders has a public grid, of a step that follows from public numbers. A user rotates the sum of its
+clipped gradients, rounds it to the grid and adds discrete Gaussian noise of its s_i = K_i sigma_i (docs/sums.md).
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from pwfl.learning import features, modular
+from pwfl.privacy import discrete
+from pwfl.systems.multicell.assigned import KEYS
+from pwfl.systems.multicell.beyond import sums
+from pwfl.systems.multicell.model import parameter_count
+from pwfl.tables.arrays import to_array
+
+if TYPE_CHECKING:
+    from pwfl.systems.multicell.parameters import Multicell, Privacy, Training
+
+
+class RoundingError(ValueError):
+    """Noise that rounding would change; the message says where, and what would be right."""
+
+
+def grids(scenario: "Multicell", frame: pl.DataFrame) -> np.ndarray:
+    """Steps of the senders' grids, shape (realization, interval, user); `frame` is that of `assigned`.
+
+    Raises integers.RoundingError.
+    """
+    columns = ("samples", "noise_std", "scheduled", "cell")
+    samples, noise_std, scheduled, cell = (to_array(frame, name, *KEYS) for name in columns)
+    group, size = (
+        sums.groups(scenario.privacy.observer, cell),
+        parameter_count(scenario.training, features.size(scenario)),
+    )
+    return grid_steps(scenario.training, samples, noise_std, scheduled & ~np.isnan(noise_std), group, size)
+
+
+def grid_steps(
+    training: "Training",
+    samples: np.ndarray,
+    noise_std: np.ndarray,
+    sends: np.ndarray,
+    group: np.ndarray,
+    dimensions: int,
+) -> np.ndarray:
+    """The step of each sender's grid, gamma, 0 of others; all of shape (..., user), but K_i, which may be (user,).
+
+    Raises RoundingError where users' noise is less than `discrete.LEAST_STEPS` of it, but for none.
+    """
+    own = np.where(sends, samples * np.where(sends, noise_std, 0.0), 0.0)
+    senders = np.maximum(sums.total(sends * 1.0, group), 1)
+    norm = training.clip_norm * sums.total(np.where(sends, samples, 0.0), group)
+    each = np.sqrt(sums.total(own**2, group) / senders)
+    step = np.where(sends, modular.grid_step(norm, each, senders, dimensions, training.bits), 0.0)
+    fine = np.divide(own, step, where=own > 0, out=np.full(step.shape, np.inf))
+    if (least := fine.min(initial=np.inf)) < discrete.LEAST_STEPS:
+        place = np.unravel_index(np.argmin(fine), fine.shape)
+        bits = training.bits + int(np.ceil(np.log2(discrete.LEAST_STEPS / least)))
+        raise RoundingError(
+            f"training.bits: {training.bits} makes noise of {least:.3g} steps of the grid for a sum of "
+            f"{senders[place]:.0f} senders, and less than {discrete.LEAST_STEPS} steps are not what a sum of noise "
+            f"should be; take {bits} or more, or fewer senders to a sum"
+        )
+    return step
+
+
+def server_sum(
+    vectors: np.ndarray,
+    weights: np.ndarray,
+    step: np.ndarray,
+    noise_std: np.ndarray,
+    group: np.ndarray,
+    bits: int,
+    signs: np.ndarray,
+    generator: np.random.Generator,
+) -> np.ndarray:
+    """What the server makes of a round's messages, the weighted sum of the groups' sums, shape (coordinate,).
+
+    Parameters
+    ----------
+    vectors
+        Users' sums of gradients, shape (user, coordinate).
+    weights, step, noise_std, group
+        Of each user, all but noise the same within a group; its noise is in the units of the vectors.
+    signs
+        The public rotation's.
+    generator
+        Of private numbers: dithers, and noise.
+    """
+    noise = np.zeros(vectors.shape, np.int64)
+    variance = (noise_std / step) ** 2
+    for each in np.unique(variance[variance > 0]):  # a sampler is of one variance
+        own = variance == each
+        shape = (int(own.sum()), vectors.shape[1])
+        noise[own] = discrete.discrete_gaussian(generator, discrete.sampled_variance(each), shape)
+    sent = modular.integers(vectors, noise, signs, step[:, None], bits, generator)
+    _, first, place = np.unique(group, return_index=True, return_inverse=True)
+    totals = np.zeros((len(first), vectors.shape[1]), np.int64)
+    np.add.at(totals, place, sent)
+    return weights[first] @ modular.decoded(totals, signs, step[first, None], bits)
+
+
+def epsilons(
+    training: "Training",
+    privacy: "Privacy",
+    noise_std: np.ndarray,
+    step: np.ndarray,
+    sends: np.ndarray,
+    group: np.ndarray,
+    dimensions: int,
+    dithers_known: bool = False,
+) -> np.ndarray:
+    """Each user's epsilon at `privacy.delta` against who sees the groups' sums of integers, shape (realization, user).
+
+    Groups are those that grids are of, or parts of them. An upper bound (`discrete.private_dither_cost`), or, where the
+    observer knows how users rounded, `discrete.round_cost`. 0 of users who never send; infinite without noise.
+
+    Parameters
+    ----------
+    noise_std, step, sends, group
+        s_i, the grid's step, who sends, and in which group, shape (realization, interval, user).
+    """
+    cost_of = discrete.round_cost if dithers_known else discrete.private_dither_cost
+    orders = discrete.ORDERS if dithers_known else discrete.WHOLE_ORDERS
+    honest = sums.honest(privacy, np.maximum(sums.total(sends * 1.0, group), 1))
+    rounds = training.rounds // sends.shape[1]
+    spent = np.zeros((sends.shape[0], sends.shape[2], len(orders)))
+    for interval in range(sends.shape[1]):
+        now = sends[:, interval]
+        grid, noise, hiding = (values[:, interval][now] for values in (step, noise_std, honest))
+        alike, place = np.unique([2 * training.clip_norm / grid, noise / grid, hiding], axis=1, return_inverse=True)
+        cost, noisy = np.full((alike.shape[1], len(orders)), np.inf), alike[1] > 0
+        cost[noisy] = cost_of(orders, *alike[:, noisy], dimensions)
+        spent[now] += rounds * cost[place]
+    found = discrete.epsilon(orders, spent, privacy.delta)
+    return np.where(sends.any(axis=1), found, 0.0)
