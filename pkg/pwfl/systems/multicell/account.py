@@ -157,9 +157,10 @@ def integer_epsilons(scenario: "Multicell", frame: pl.DataFrame) -> dict[str, np
     own = sums.groups(privacy.observer, cell)
     given = training, privacy, samples * noise_std, integers.grids(scenario, frame), sends
     finer = sums.OBSERVERS[: sums.OBSERVERS.index(privacy.observer)]
+    known = integers.epsilons(*given, own, size, dithers_known=True)
     return {
-        "epsilon_exact": integers.epsilons(*given, own, size),
-        "epsilon_dithers_known": integers.epsilons(*given, own, size, dithers_known=True),
+        "epsilon_exact": np.minimum(integers.epsilons(*given, own, size), known),  # who knows them sees more
+        "epsilon_dithers_known": known,
         **{f"epsilon_{name}": integers.epsilons(*given, sums.groups(name, cell), size) for name in finer},
     }
 

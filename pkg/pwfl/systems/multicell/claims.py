@@ -1,6 +1,7 @@
 """Claims about the system `multicell`, the paper's and this project's, measured on the scenarios of a study."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import permutations, product
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +22,7 @@ from pwfl.report.claims import (
     by_scheme,
     counted,
     difference,
+    estimate,
     first,
     maximum,
     measure,
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 RND, OPT, OPT_DP = ("random", "random"), ("optimal", "random"), ("optimal", "optimal")
 JOINT, JOINT_DP, JOINT_SNR = ("joint", "random"), ("joint_noise", "optimal"), ("joint_snr", "equal_max")
 EQUAL_SUM, FILL_UP = ("optimal", "equal_sum"), ("optimal", "fill_up")
+AT_TARGET = {name: (name, "target") for name in ("random", "optimal", "joint_snr")}
+NAMED = {"random": "RndSched", "optimal": "OptSched", "joint_snr": "JointSNR"}
 SIMILAR, SLIGHT = 0.05, 0.05  # accuracies this close are read as similar, a loss of this much as slight
 SIMILAR_LOSS, SLIGHT_LOSS = 1.1, 1.1  # the same of losses, as ratios
 TRAININGS = 100  # realizations over which the paper's maxima of rho go
@@ -71,7 +75,11 @@ SIX_POINTS = Band(above=0.06)
 FADING_KEYS = ("radio.coherence_rounds", "privacy.planned_share", "schemes", "realizations", "training_realizations")
 SHARE = "share of the bound"  # of the largest rho of a realization
 LEAKAGES = ("rho_max", "rho_median", "rho_total")
-COLUMNS = ("objective_per_sample", "objective_gap", "scheduled", *LEAKAGES, "accuracy", "loss")
+EPSILON, TIGHT = "epsilon_exact", "epsilon_tight"
+COLUMNS = ("objective_per_sample", "objective_gap", "scheduled", *LEAKAGES, EPSILON, TIGHT, "accuracy", "loss")
+# By which settings may differ that others observe; and the bits that do, for the sums that they see.
+OBSERVED = ("privacy.observer", "privacy.colluders", "privacy.dropouts")
+ENOUGH_BITS = {"cell": 14, "network": 16}
 
 
 def _gap_difference(means: np.ndarray) -> np.ndarray:
@@ -154,6 +162,37 @@ def _apart(series: dict) -> Measure | None:
     return counted(np.abs(both[1] / both[0] - 1).max(initial=0.0), len(columns[0][0]))
 
 
+def _epsilon_ratio(scheme: tuple[str, str], series: dict) -> Measure | None:
+    """The least epsilon at which settings from 1 on have setting 0's accuracy, over setting 0's.
+
+    Between settings, accuracy is linear in the logarithm of epsilon. Where it is higher even at the least of their
+    epsilons, the ratio is no more than that.
+    """
+    places = sorted(place for place, of, column in series if of == scheme and column == "accuracy")
+    if len(places) < 3 or places[0] != 0:
+        return None
+    accuracy = paired(*(series[place, scheme, "accuracy"] for place in places))
+    epsilon = np.log([np.nanmax(series[place, scheme, EPSILON]) for place in places])
+
+    def ratio_of(means: np.ndarray) -> np.ndarray:
+        def of_one(means: np.ndarray) -> float:
+            curve = np.maximum.accumulate(means[1:])
+            return float(np.exp(np.interp(means[0], curve, epsilon[1:], right=np.inf) - epsilon[0]))
+
+        return np.apply_along_axis(of_one, 0, means)
+
+    return estimate(ratio_of, accuracy)
+
+
+def _lead_ratio(means: np.ndarray) -> np.ndarray:
+    return (means[0] - means[1]) / (means[2] - means[3])
+
+
+def _largest_ratio(values: np.ndarray, others: np.ndarray) -> Measure | None:
+    both = paired(values, others)
+    return counted(float((both[0] / both[1]).max()), both.shape[1]) if both.shape[1] else None
+
+
 RND_MAX, OPT_DP_MAX = (Quantity(SHARE, f"largest rho of {name}", _maximum, by) for name in ("RndSched", "OptSched+DP"))
 FACTOR = Quantity(SHARE, "largest rho", _factor, by)
 OF_BOUND, EIGHTH = "about the bound of (22) (share of it)", "about an eighth of the bound of (22) (share of it)"
@@ -218,6 +257,73 @@ LEARNING = (  # setting 0 learns as the paper does, setting 1 does not
         measured=_apart,
     ),
 )
+SUMS = {"cell": "only cells' sums are seen", "network": "only the network's sum is seen"}
+SAME_EPSILON = {  # setting 1's observer sees these sums, setting 0's each upload
+    observer: _declared(
+        (1, 0),
+        *(
+            (12, ACCURACY, f"at the same epsilon higher if {words}, {NAMED[name]}", MORE, OWN, None, scheme)
+            for name, scheme in AT_TARGET.items()
+        ),
+    )
+    for observer, words in SUMS.items()
+}
+EQUAL_ACCURACY = {  # settings from 1 on have such an observer, each at another epsilon
+    observer: tuple(
+        Claim(
+            f"13. epsilon at the same accuracy: at most {share:g} of it if {SUMS[observer]}, {NAMED[name]} (ratio)",
+            Band(most=share),
+            OWN,
+            measured=partial(_epsilon_ratio, scheme),
+            bounds=POSITIVE,
+        )
+        for name, scheme in AT_TARGET.items()
+    )
+    for observer, share in (("cell", 0.5), ("network", 0.25))
+}
+LEAD = (
+    Claim(
+        f"14. final accuracy: OptSched's lead over RndSched at the same epsilon halves if {SUMS['network']} (ratio)",
+        Band(most=0.5),
+        OWN,
+        measured=by_means(_lead_ratio, *((k, AT_TARGET[n], "accuracy") for k in (1, 0) for n in ("optimal", "random"))),
+    ),
+)
+OVER_CELLS = _declared(  # setting 1's observer sees the network's sum, setting 0's those of cells
+    (1, 0),
+    *(
+        (
+            15,
+            ACCURACY,
+            f"at the largest epsilon of its own higher if {SUMS['network']} than cells', {name}",
+            MORE,
+            OWN,
+            None,
+            scheme,
+        )
+        for scheme, name in ((RND, "RndSched"), (OPT, "OptSched"), (OPT_DP, "OptSched+DP"), (JOINT_SNR, "JointSNR"))
+    ),
+)
+INTEGERS = tuple(  # setting 1 sends integers, setting 0 does not
+    claim
+    for name, scheme in AT_TARGET.items()
+    for claim in (
+        Claim(
+            f"16. final accuracy: at most 0.001 lower with integers of enough bits, {NAMED[name]} (difference)",
+            Band(above=-0.001),
+            OWN,
+            measured=by_means(difference, (1, scheme, "accuracy"), (0, scheme, "accuracy")),
+            bounds=OF_SHARES,
+        ),
+        Claim(
+            f"16. epsilon by Renyi divergences: less than 5 % higher with integers of enough bits, {NAMED[name]}",
+            Band(below=1.05),
+            OWN,
+            measured=by(_largest_ratio, (1, scheme, EPSILON), (0, scheme, TIGHT)),
+            bounds=POSITIVE,
+        ),
+    )
+)
 INGREDIENTS = {  # parameter -> its value in setting 0, and claims about a setting 1 that differs in nothing else
     "training.weights": ("samples", _more_accurate(11, "weights by precision above weights by samples")),
     "training.features": ("pixels", _more_accurate(11, "fixed features above pixels")),
@@ -264,6 +370,30 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
 
     add_pairs(FADING, FADING_KEYS, lambda setting: setting.radio.coherence_rounds is None)
     add_pairs(LEARNING, ("training", "privacy.bounds"), _learns_as_the_paper)
+    for names in alike(scenarios, *OBSERVED):
+        for one, other in permutations(names, 2):
+            seen, sums = settings[one].privacy, settings[other].privacy
+            if seen.observer != "user" or sums.observer == "user":
+                continue
+            if sums.colluders and sums.dropouts:
+                add(SAME_EPSILON[sums.observer], one, other)
+            elif not sums.colluders and not sums.dropouts and sums.observer == "network":
+                add(LEAD, one, other)
+    for names in alike(scenarios, "privacy.observer", "privacy.target_epsilon"):
+        alone = [name for name in names if settings[name].privacy.observer == "user"]
+        for one, observer in product(alone, SUMS):
+            others = [name for name in names if settings[name].privacy.observer == observer]
+            others.sort(key=lambda name: settings[name].privacy.target_epsilon or 0.0)
+            add(EQUAL_ACCURACY[observer], one, *others)
+    for names in alike(scenarios, "privacy.observer"):
+        of_cells, of_all = ([name for name in names if settings[name].privacy.observer == seen] for seen in SUMS)
+        for pair in product(of_cells, of_all):
+            add(OVER_CELLS, *pair)
+    for names in alike(scenarios, "training.bits"):
+        for one, other in permutations(names, 2):
+            bits, observer = settings[other].training.bits, settings[other].privacy.observer
+            if settings[one].training.bits is None and bits == ENOUGH_BITS.get(observer):
+                add(INTEGERS, one, other)
     for key, (value, comparisons) in INGREDIENTS.items():
         add_pairs(comparisons, (key,), lambda setting, key=key, value=value: value_of(setting, key) == value)
     return table(rows)

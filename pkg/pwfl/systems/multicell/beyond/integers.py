@@ -133,7 +133,8 @@ def epsilons(
         grid, noise, hiding = (values[:, interval][now] for values in (step, noise_std, honest))
         alike, place = np.unique([2 * training.clip_norm / grid, noise / grid, hiding], axis=1, return_inverse=True)
         cost, noisy = np.full((alike.shape[1], len(orders)), np.inf), alike[1] > 0
-        cost[noisy] = cost_of(orders, *alike[:, noisy], dimensions)
+        if noisy.any():
+            cost[noisy] = cost_of(orders, *alike[:, noisy], dimensions)
         spent[now] += rounds * cost[place]
     found = discrete.epsilon(orders, spent, privacy.delta)
     return np.where(sends.any(axis=1), found, 0.0)
