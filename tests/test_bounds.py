@@ -20,6 +20,7 @@ from pwfl.scenario.resolution import merge
 from pwfl.scenario.sweep import nested
 from pwfl.systems import registry
 from pwfl.systems.anonymous_oac import sampled
+from pwfl.systems.multicell.beyond.integers import RoundingError
 from pwfl.systems.multicell.channel import StartValueError
 from pwfl.systems.multicell.interference import Uplink, rates, threshold
 from pwfl.systems.multicell.power import powers
@@ -119,7 +120,7 @@ def outcome_of(system: str, chosen: dict) -> str:
     content = reduce(merge, (part(path, value) for path, value in chosen.items()), content)
     try:
         deque(pipeline.stages(resolve(content, {})), maxlen=0)
-    except (ScenarioError, datasets.DataError, StartValueError) as error:
+    except (ScenarioError, datasets.DataError, StartValueError, RoundingError) as error:
         return str(error)
     return ""
 

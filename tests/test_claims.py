@@ -227,7 +227,13 @@ OPPOSITE = {
 }  # fmt: skip
 
 
-UNSAID = {"objective_gap": 1.0, "scheduled": 1.0, "rho_total": 1.0}  # columns that the paper's claims do not need
+UNSAID = {
+    "objective_gap": 1.0,
+    "scheduled": 1.0,
+    "rho_total": 1.0,
+    "epsilon_exact": 1.0,
+    "epsilon_tight": 1.0,
+}  # columns that the paper's claims do not need
 
 
 def world(means: dict, count: int, prefix: str = "", schemes=SCHEMES, **override) -> dict[str, dict]:
@@ -410,6 +416,54 @@ def test_every_claim_about_learning_holds_in_its_world_and_fails_in_its_opposite
     names = list(LEARNERS)
     counts = {f"{name} against paper": 4 for name in names[1:]}
     assert Counter(table["scenario"]) == counts | {f"{b} against {a}": 3 for a, b in pairwise(names[1:])}
+
+
+AT_TARGET = [("RndSched", "random", "target"), ("OptSched", "optimal", "target"), ("JointSNR", "joint_snr", "target")]
+OWN_NOISE = [*SCHEMES, ("four", "joint_snr", "equal_max")]
+
+
+def sums_claims(gain: float, lead: float, bound: float) -> pl.DataFrame:
+    """Claims about observers of sums, who leave more accuracy by `gain`, in a world and in its opposite."""
+
+    def settings(name, accuracy, schemes=AT_TARGET, epsilon=1.86, bits=None, tight=2.02, **seen):
+        columns = {"accuracy": accuracy, "objective_per_sample": (0.5,) * len(accuracy), "loss": (1.0,) * len(accuracy),
+                   "rho_max": (1.0,) * len(accuracy), "rho_median": (1.0,) * len(accuracy),
+                   "epsilon_exact": (epsilon,) * len(accuracy), "epsilon_tight": (tight,) * len(accuracy)}  # fmt: skip
+        training, privacy = {"rounds": 10, "bits": bits}, {"target_epsilon": epsilon} | seen
+        (found,) = world({(5, 1e6): columns}, 40, "", schemes, training=training, privacy=privacy).values()
+        exact = pl.lit(bound if bits else epsilon)
+        return {name: found | {"realizations": found["realizations"].with_columns(epsilon_exact=exact)}}
+
+    base, gone = (0.955, 0.968, 0.970), {"colluders": 0.2, "dropouts": 0.1}
+    sums = (base[0] + gain, base[0] + gain + lead, base[2] + gain)
+    found = settings("user", base)
+    for seen in ("cell", "network"):
+        found |= settings(f"{seen} gone", sums, observer=seen, **gone)
+        found |= settings(seen, sums, observer=seen)
+        for k, epsilon in enumerate((0.3, 0.6, 1.2)):  # accuracy has that of single uploads at the lowest, or nowhere
+            found |= settings(
+                f"{seen} {epsilon}", tuple(a + gain * (k + 1) / 4 for a in base), epsilon=epsilon, observer=seen
+            )
+        bits = {"cell": 14, "network": 16}[seen]
+        found |= settings(
+            f"{seen} bits", tuple(a - (0.0 if gain > 0 else 0.002) for a in sums), observer=seen, bits=bits
+        )
+    found |= settings("own cell", (0.95, 0.96, 0.96, 0.965), OWN_NOISE, observer="cell")
+    found |= settings("own network", tuple(a + gain for a in (0.95, 0.96, 0.96, 0.965)), OWN_NOISE, observer="network")
+    return multicell_claims.claims(found).filter(pl.col("claim").str.contains("^1[2-6]"))
+
+
+@pytest.mark.parametrize(("given", "expected"), [((0.012, 0.004, 2.04), "yes"), ((-0.012, 0.012, 2.2), "no")])
+def test_every_claim_about_sums_holds_in_its_world_and_fails_in_its_opposite(given, expected):
+    table = sums_claims(*given)
+    assert_all(table, expected)
+    assert Counter(table["claim"].str.head(2)) == {"12": 6, "13": 6, "14": 1, "15": 4, "16": 12}
+    quarter = table.filter(pl.col("claim").str.starts_with("13"), pl.col("claim").str.contains("network"))
+    assert (
+        (quarter["measured"] <= 0.3 / 1.86 + 1e-9).all()
+        if expected == "yes"
+        else quarter["measured"].is_infinite().all()
+    )
 
 
 # The other systems: tables made up so that all claims hold, and so that none does.

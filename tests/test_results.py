@@ -22,9 +22,12 @@ def made() -> dict[str, pl.DataFrame]:
     columns = {"noise_error": [0.5, 2.0, None], "rho_max": [0.5, 4.0, 0.1], "scheduled": [2, 3, 0], "samples": 100}
     columns |= {"objective": 50.0, "objective_gap": [0.25, None, 0.0], "proven_optimal": [False, None, True]}
     columns |= {"scheduled_samples": 40, "rho_total": 1.0, "delta": 1e-5}
-    columns |= {f"epsilon_{name}": [3.0, 8.0, 1.0] for name in ("exact", "tight", "classic")}
+    columns |= {f"epsilon_{name}": [3.0, 8.0, 1.0] for name in ("exact", "tight", "classic", "user", "cell", "network")}
     columns |= dict.fromkeys(("unit", "neighbouring_relation", "sampling", "observer", "guarantee"), "said")
-    none = {name: pl.lit(None, pl.Float64) for name in ("rho_worst_case", "epsilon_worst_case")}
+    none = {
+        name: pl.lit(None, pl.Float64)
+        for name in ("rho_worst_case", "epsilon_worst_case", "rho_alone", "epsilon_dithers_known")
+    }
     history = pl.DataFrame(history, schema=["realization", "round", "accuracy", "loss", "status"], orient="row")
     users = {column: pl.col("accuracy") for column in USER_ACCURACIES}
     status = pl.DataFrame(keys | {"status": ["x", "x", "y"]})

@@ -37,7 +37,7 @@ CHOICES = {
     "one diverges, or several": {"training": {"hidden_layers": [64], "learning_rate": 3e18, "clip_norm": 1e5}},
 }
 LONG = (  # XLA takes seconds for each: those that others hold together with something else
-    "softmax regression", "users clipped", "weights by precision", "users clipped, by precision", "tail average",
+    "dropouts", "softmax regression", "users clipped", "weights by precision", "users clipped, by precision", "tail average",
     "fading", "fading in each round, users clipped",
 )  # fmt: skip
 

@@ -129,8 +129,9 @@ class Outcome(PerRealization):
     epsilon_exact = epsilon("of the worst record, after all rounds, at delta; null: nobody sends", nullable=True)
     epsilon_server = epsilon("the same against all that the system's own server receives", nullable=True)
     guaranteed = dy.Bool(
-        description="epsilon_server is proved and needs no assumption: all bounds are enforced, it holds with every "
-        "noise that no user adds taken away, and nothing that the server could infer is taken to stay hidden"
+        description="epsilon_server is proved, against the observer that the row names: all bounds are enforced, it "
+        "holds with every noise that no user adds taken away, and nothing that this observer could infer is taken to "
+        "stay hidden"
     )
     delta = dy.Float64(min=0, max_exclusive=1)
     channel_uses = amount("symbols on air, all rounds; null: training decides")

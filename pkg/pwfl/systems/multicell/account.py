@@ -154,15 +154,16 @@ def integer_epsilons(scenario: "Multicell", frame: pl.DataFrame) -> dict[str, np
     columns = ("samples", "scheduled", "noise_std", "cell")
     samples, scheduled, noise_std, cell = (to_array(frame, name, *KEYS) for name in columns)
     sends, size = scheduled & ~np.isnan(noise_std), parameter_count(training, features.size(scenario))
-    own = sums.groups(privacy.observer, cell)
     given = training, privacy, samples * noise_std, integers.grids(scenario, frame), sends
     finer = sums.OBSERVERS[: sums.OBSERVERS.index(privacy.observer)]
-    known = integers.epsilons(*given, own, size, dithers_known=True)
-    return {
-        "epsilon_exact": np.minimum(integers.epsilons(*given, own, size), known),  # who knows them sees more
-        "epsilon_dithers_known": known,
-        **{f"epsilon_{name}": integers.epsilons(*given, sums.groups(name, cell), size) for name in finer},
-    }
+
+    def bounds(observer: str) -> list[np.ndarray]:
+        group = sums.groups(observer, cell)
+        known, private = (integers.epsilons(*given, group, size, dithers_known=knows) for knows in (True, False))
+        return [known, np.minimum(private, known)]  # who knows dithers sees more
+
+    found = dict(zip(("epsilon_dithers_known", "epsilon_exact"), bounds(privacy.observer), strict=True))
+    return found | {f"epsilon_{observer}": bounds(observer)[1] for observer in finer}
 
 
 def guarantees(scenario: "Multicell", leakage: pl.DataFrame) -> pl.DataFrame:

@@ -182,7 +182,7 @@ class Privacy(Section):
         "round goes without it",
         stages="noise train account audit",
         unless={"noise": ALONE} | dict.fromkeys(("train", "account", "audit"), ("privacy.dropouts", 0.0)),
-        gt=0,
+        ge=1e-9,
         lt=1,
     )
 
