@@ -5,6 +5,7 @@ Run as `python benchmarks/training.py THREADS`; prints the rows as JSON.
 
 import json
 import sys
+from functools import partial
 from itertools import pairwise
 
 from measure import pin_threads, resident_mib, row, seconds
@@ -17,6 +18,7 @@ import tensorflow as tf
 
 from pwfl.learning import autodiff, cnn, engine, network
 from pwfl.learning.mlp import glorot_uniform, start_weights
+from pwfl.systems.multicell import rounds as multicell
 
 IMAGE = (28, 28)
 WIDTHS, USERS, SAMPLES, ROUNDS = [784, 256, 256, 10], 35, 11_000, 5
@@ -66,6 +68,29 @@ def linear(y, noise):
     generator = np.random.default_rng(4)
     x = tf.constant(generator.normal(size=(SAMPLES, FEATURES)).astype(np.float32))
     return fused([tf.constant(w) for w in glorot_uniform([FEATURES, WIDTHS[-1]], generator)], x, y, noise)
+
+
+def in_integers(y, samples):
+    """The same, with users' sums as integers modulo 2^16, and discrete Gaussian noise of 50 steps each."""
+    x = tf.constant(np.random.default_rng(2).random((SAMPLES, FEATURES), dtype=np.float32))
+    start = [tf.zeros([FEATURES, WIDTHS[-1]]), tf.zeros(WIDTHS[-1])]
+    each = [
+        tf.ones(USERS, tf.float64) / SAMPLES,
+        tf.ones(USERS, tf.float64),
+        tf.fill([USERS], tf.constant(50.0, tf.float64)),
+    ]
+    sums = engine.clipped_sums(network.backward, x, y, tf.constant(CLIP), tf.constant(samples, tf.int32))
+
+    def gradient(weights):
+        vectors, clipped = sums(weights)
+        return [vectors, *each, tf.zeros(USERS, tf.int32)], clipped
+
+    @tf.function
+    def rounds(weights):
+        given = tf.constant(STEP), tf.constant(0.0), tf.constant(5, tf.int64), tf.constant(0), tf.constant(ROUNDS)
+        return engine.train_rounds(gradient, weights, *given, partial(multicell.in_integers, 16))
+
+    return lambda: rounds(start)
 
 
 def by_autodiff(weights, x, y, noise):
@@ -172,13 +197,22 @@ def rows(threads: int) -> list[dict]:
         0.1,
         "lower",
     )
+    integers, real = seconds(in_integers(y, samples), linear(y, total))
+    summed = row(
+        "the same in integers modulo 2^16, with exact noise of each user, 1 thread",
+        "with real numbers",
+        integers / ROUNDS,
+        real / ROUNDS,
+        30,
+        "lower",
+    )
     memory = memory_growth(weights, total)
     weights, *_ = convolutional_workload()
     ours, plain = seconds(*by_autodiff(weights, x, y, total), repeats=3)
     convolutional = row(
         "training round of a small CNN, 1 thread", "its gradient without clipping", ours, plain, 1.5, "lower"
     )
-    return [found[0], on_features, memory, convolutional]
+    return [found[0], on_features, summed, memory, convolutional]
 
 
 if __name__ == "__main__":
