@@ -276,9 +276,9 @@ def canary_scores(scenario: "Multicell", users: Users, generator: np.random.Gene
     blank = [[before, samples.sum() - before - width], [0, 0]]
     # A grid is for sums no larger than all records make them: canaries are to be no larger in a coordinate, and blank
     # records, whose gradients are 1 for the bias, nothing.
-    model, y = (
-        (_linear(training), None) if training.bits is None else (_of_canaries, tf.pad(tf.ones([width, 1]), blank))
-    )
+    model, y = _linear(training), None
+    if training.bits:
+        model, y = _of_canaries, tf.pad(tf.ones([width, 1]), blank)
     summed = np.where(scheduled & (users.group == users.group[:, [user]]), samples, 0).sum(axis=1)[scheduled[:, user]]
     size = parameter_count(training, features.size(scenario)) if training.bits else 0
     room = max(width, ceil(width * size / summed.min() ** 2))

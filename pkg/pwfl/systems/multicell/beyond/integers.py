@@ -27,15 +27,13 @@ class RoundingError(ValueError):
 def grids(scenario: "Multicell", frame: pl.DataFrame) -> np.ndarray:
     """Steps of the senders' grids, shape (realization, interval, user); `frame` is that of `assigned`.
 
-    Raises integers.RoundingError.
+    Raises RoundingError.
     """
     columns = ("samples", "noise_std", "scheduled", "cell")
     samples, noise_std, scheduled, cell = (to_array(frame, name, *KEYS) for name in columns)
-    group, size = (
-        sums.groups(scenario.privacy.observer, cell),
-        parameter_count(scenario.training, features.size(scenario)),
-    )
-    return grid_steps(scenario.training, samples, noise_std, scheduled & ~np.isnan(noise_std), group, size)
+    training, sends = scenario.training, scheduled & ~np.isnan(noise_std)
+    size = parameter_count(training, features.size(scenario))
+    return grid_steps(training, samples, noise_std, sends, sums.groups(scenario.privacy.observer, cell), size)
 
 
 def grid_steps(
@@ -91,8 +89,11 @@ def server_sum(
         Of private numbers: dithers, and noise.
     """
     noise = np.zeros(vectors.shape, np.int64)
-    variance = (noise_std / step) ** 2
-    for each in np.unique(variance[variance > 0]):  # a sampler is of one variance
+    variance = ((noise_std / step) ** 2).astype(np.float32)
+    variance = np.where(
+        variance > 0, np.nextafter(variance, np.float32(np.inf)), 0
+    )  # so that users alike have the same
+    for each in np.unique(variance[variance > 0]).astype(float):  # a sampler is of one variance
         own = variance == each
         shape = (int(own.sum()), vectors.shape[1])
         noise[own] = discrete.discrete_gaussian(generator, discrete.sampled_variance(each), shape)
