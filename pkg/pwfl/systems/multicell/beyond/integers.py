@@ -90,10 +90,9 @@ def server_sum(
     """
     noise = np.zeros(vectors.shape, np.int64)
     variance = ((noise_std / step) ** 2).astype(np.float32)
-    variance = np.where(
-        variance > 0, np.nextafter(variance, np.float32(np.inf)), 0
-    )  # so that users alike have the same
-    for each in np.unique(variance[variance > 0]).astype(float):  # a sampler is of one variance
+    # A sampler is of one variance, and users alike have the same if it is rounded, upwards.
+    variance = np.where(variance > 0, np.nextafter(variance, np.float32(np.inf)), 0)
+    for each in np.unique(variance[variance > 0]).astype(float):
         own = variance == each
         shape = (int(own.sum()), vectors.shape[1])
         noise[own] = discrete.discrete_gaussian(generator, discrete.sampled_variance(each), shape)
