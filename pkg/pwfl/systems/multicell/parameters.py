@@ -291,8 +291,9 @@ class Training(Section):
     )
     bits: int | None = parameter(
         None,
-        "bits of the integers that uploads are sent as, and summed modulo 2^bits, with discrete Gaussian noise "
-        "(docs/sums.md); null: 32-bit floating point, with real-valued noise",
+        "bits of the integers that uploads are sent as, and summed modulo 2^bits, with discrete Gaussian noise of the "
+        "same deviation: epsilons are then an upper bound, and above a target_epsilon (docs/sums.md); null: 32-bit "
+        "floating point, with real-valued noise",
         unit="bits",
         stages="train account audit",
         ge=4,
