@@ -129,4 +129,4 @@ def _others(value, annotation) -> Iterator:
             yield others
             yield from ([*others, other] for other in _others(last, None))
         case None:
-            yield from (0.5, 1, 1000, [0.0, 1.0], __file__)  # that there is, as addresses may depend on its content
+            yield from (0.5, 1, 10, 1000, [0.0, 1.0], __file__)  # that there is, as addresses may depend on its content
