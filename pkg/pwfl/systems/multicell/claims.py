@@ -295,7 +295,7 @@ OVER_CELLS = _declared(  # setting 1's observer sees the network's sum, setting 
         (
             15,
             ACCURACY,
-            f"at the largest epsilon of its own higher if {SUMS['network']} than cells', {name}",
+            f"at the scheme's own epsilon higher if the network's sum is seen than if cells' are, {name}",
             MORE,
             OWN,
             None,
