@@ -175,7 +175,7 @@ def scenario_tables(samples, scheduled, noise_std, realizations=range(1)):
     keys = {"realization": np.repeat(list(realizations), len(samples)), "user": [*users] * n}
     sent = {"resource_block": [0 if s else None for s in scheduled] * n, "rate_bps": 1e5, "power_w": 1e-3}
     frames = {
-        "users": pl.DataFrame(keys | {"samples": samples * n}),
+        "users": pl.DataFrame(keys | {"samples": samples * n, "cell": 0}),
         "schedule": pl.DataFrame(keys | sent),
         "noise": pl.DataFrame(keys | {"noise_std": noise_std * n}, schema_overrides={"noise_std": pl.Float64}),
     }
@@ -259,7 +259,7 @@ def test_the_stage_adds_the_aggregated_noise():
     base = {"network": {"users": 5}, "data": {"dataset": "digits"}, "training": training}
     keys = {"realization": np.repeat(range(20), 5), "user": np.tile(range(5), 20)}
     frames = {
-        "users": pl.DataFrame(keys | {"samples": [*HELD, 40] * 20}),
+        "users": pl.DataFrame(keys | {"samples": [*HELD, 40] * 20, "cell": 0}),
         "schedule": pl.DataFrame(keys | {"resource_block": [0, 0, 0, 0, None] * 20, "power_w": 0.01, "rate_bps": 1e5}),
         "noise": pl.DataFrame(keys | {"noise_std": [*SIGMAS, 0.0] * 20}),
     }
