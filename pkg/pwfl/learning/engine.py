@@ -32,6 +32,14 @@ Gradient = Callable[[Weights], tuple[Weights, tf.Tensor]]
 Backward = Callable[[Weights, tf.Tensor, tf.Tensor | None], tuple[list[tf.Tensor], list[tf.Tensor]]]
 
 
+def with_noise(
+    gradient: Gradient, weights: Weights, noise_std: tf.Tensor, key: tf.Tensor, t: tf.Tensor
+) -> tuple[Weights, tf.Tensor]:
+    """What a server receives in round t, the gradient with the users' noise in it; and the share clipped."""
+    mean, share = gradient(weights)
+    return [g + noise_std * n for g, n in zip(mean, normals(weights, key, t), strict=True)], share
+
+
 def train_rounds(
     gradient: Gradient,
     weights: Weights,
@@ -40,7 +48,7 @@ def train_rounds(
     key: tf.Tensor,
     first_round: tf.Tensor,
     rounds: tf.Tensor,
-    released: Callable | None = None,
+    released: Callable = with_noise,
 ) -> tuple[Weights, tf.Tensor]:
     """Run rounds `first_round`, `first_round + 1`, ... of w <- w - step_size (gradient(w) + noise), Algorithm 1.
 
@@ -52,19 +60,11 @@ def train_rounds(
     """
     clipped = tf.constant(0.0)
     for t in tf.range(first_round, first_round + rounds):
-        update, share = (released or with_noise)(gradient, weights, noise_std, key, t)
+        update, share = released(gradient, weights, noise_std, key, t)
         step = step_size[t] if step_size.shape.rank else step_size
         weights = [w - step * u for w, u in zip(weights, update, strict=True)]
         clipped += share
     return weights, clipped / tf.cast(rounds, tf.float32)
-
-
-def with_noise(
-    gradient: Gradient, weights: Weights, noise_std: tf.Tensor, key: tf.Tensor, t: tf.Tensor
-) -> tuple[Weights, tf.Tensor]:
-    """What a server receives in round t, the gradient with the users' noise in it; and the share clipped."""
-    mean, share = gradient(weights)
-    return [g + noise_std * n for g, n in zip(mean, normals(weights, key, t), strict=True)], share
 
 
 def averaged_rounds(
@@ -76,7 +76,7 @@ def averaged_rounds(
     first_round: tf.Tensor,
     rounds: tf.Tensor,
     tail: int,
-    released: Callable | None = None,
+    released: Callable = with_noise,
 ) -> tuple[tuple[Weights, Weights], tf.Tensor]:
     """As `train_rounds`, of weights and their mean after each round from number `tail` on (until then, the weights)."""
     (weights, average), clipped = state, tf.constant(0.0)

@@ -121,7 +121,9 @@ def leakages(scenario: "Multicell", frame: pl.DataFrame) -> pl.DataFrame:
         return zcdp(sensitivity, np.where(sends, noise_std, np.inf), rounds_each).sum(axis=1)[ever]
 
     rho, worst_case = spent(hiding_std), spent(hiding_std, 2 * clip)
-    read = {observer: spent(hiding_noise(scenario, frame, observer)) for observer in sums.OBSERVERS}
+    others = (observer for observer in sums.OBSERVERS if observer != scenario.privacy.observer)
+    read = {observer: spent(hiding_noise(scenario, frame, observer)) for observer in others}
+    read[scenario.privacy.observer] = rho
     epsilons = {
         "epsilon_exact": exact_epsilon(rho, delta),
         "epsilon_tight": tight_epsilon(rho, delta),

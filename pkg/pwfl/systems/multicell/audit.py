@@ -132,6 +132,7 @@ def seen(scenario: "Multicell", users: Users, generator: np.random.Generator) ->
         heard = heard.reshape(len(sends), -1, heard.shape[1])
         lacking = np.where(heard[..., own], senders[:, None] - heard.sum(axis=2), 0).max(axis=1)
         missing = np.maximum(sums.dropping(privacy, senders), lacking)
+    # Counted anew: what noise and accounts count by is tested, too.
     colluding = np.minimum(np.ceil(privacy.colluders * senders - 1e-9), np.maximum(senders - 1, 0)).astype(int)
     amount = np.where(sends, grouped.samples * grouped.noise_std, -1.0)
     amount[:, own] = -2.0

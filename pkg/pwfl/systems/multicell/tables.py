@@ -16,11 +16,6 @@ amount = partial(dy.Float64, nullable=True, min=0)
 unlimited = partial(amount, allow_inf=True)
 
 
-def read(description: str) -> dy.Float64:
-    """A column of leakage or epsilons, infinite without noise."""
-    return dy.Float64(nullable=False, min=0, allow_inf=True, description=description)
-
-
 class PerInterval(contract.PerRealization):
     """Keys of what differs between the intervals in which the channel stays."""
 
@@ -129,10 +124,10 @@ class Leakage(contract.PerUser):
     epsilon_tight = dy.Float64(nullable=False, min=0, allow_inf=True)
     epsilon_classic = dy.Float64(nullable=False, min=0, allow_inf=True)
     rho_worst_case = unlimited(description="per_user clipping only")
-    rho_alone = read("rho if all other senders of the sum collude with the observer")
-    epsilon_user = read(f"{READ} each upload")
-    epsilon_cell = read(f"{READ} each cell's sum")
-    epsilon_network = read(f"{READ} the sum of all")
+    rho_alone = contract.epsilon("rho if all other senders of the sum collude with the observer")
+    epsilon_user = contract.epsilon(f"{READ} each upload")
+    epsilon_cell = contract.epsilon(f"{READ} each cell's sum")
+    epsilon_network = contract.epsilon(f"{READ} the sum of all")
     epsilon_dithers_known = unlimited(description="integers only: if the observer knows how users rounded")
 
 
