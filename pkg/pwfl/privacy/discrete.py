@@ -153,19 +153,6 @@ def private_dither_cost(
     return np.where(z <= MOST_Z, (orders * moved / (2 * variance) + of_sum) * UPWARD, np.inf)
 
 
-def rounded_up_cost(
-    orders: np.ndarray, sensitivity: np.ndarray, deviation: np.ndarray, honest: np.ndarray, dimensions: int
-) -> np.ndarray:
-    """As `round_cost`, to compare, by Theorem 1 of Kairouz, Liu and Steinke (2021).
-
-    There, rounding moves a record's vector by up to a step more in each coordinate.
-    """
-    deviation = _checked(deviation)
-    moved = np.asarray(sensitivity) + dimensions**0.5
-    rho = moved**2 / (2 * honest * deviation**2)
-    return orders * rho[..., None] + dimensions * divergence_of_sum(deviation, honest)[..., None]
-
-
 def epsilon(orders: np.ndarray, divergences: np.ndarray, delta: float) -> np.ndarray:
     """epsilon at `delta` from Renyi divergences, shape (..., order), those of rounds added up; by the best order.
 
