@@ -1,6 +1,7 @@
 """Functions of users' own in place of schedulers, noise and models, and the page that says how."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -14,6 +15,7 @@ from pipeline import part
 from pwfl.learning import features
 from pwfl.runtime import own, store
 from pwfl.scenario import ScenarioError, check_surroundings, load, resolve
+from pwfl.systems.multicell.assigned import assigned
 from pwfl.systems.multicell.model import start_weights
 from pwfl.workflow.plan import plan
 
@@ -240,3 +242,217 @@ def test_start_weights_are_drawn_anew_for_each_realization(folder):
     drawn = [start_weights(values.training, size, np.random.default_rng(seed)) for seed in (1, 1, 2)]
     assert all(np.array_equal(a, b) for a, b in zip(drawn[0], drawn[1], strict=True))
     assert any(not np.array_equal(a, b) for a, b in zip(drawn[0], drawn[2], strict=True))
+
+
+# What functions do to what they are given, and how they end.
+
+
+def arrays_in(value, seen=None):
+    """All arrays that are reachable from a value, by attributes, items and fields."""
+    seen = set() if seen is None else seen
+    if id(value) in seen or isinstance(value, str | bytes | int | float | bool | type(None)):
+        return
+    seen.add(id(value))
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, pl.DataFrame):
+        for column in value.iter_columns():
+            yield column.to_numpy()
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from arrays_in(each, seen)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from arrays_in(each, seen)
+    elif hasattr(value, "__dict__"):
+        yield from arrays_in(vars(value), seen)
+
+
+GIVEN = {  # system -> function of the system, what it must return
+    "multicell scheduler": "lambda scenario, uplink, users, start: start",
+    "multicell noise": "lambda scenario, samples, scheduled, start: np.ones(scheduled.shape)",
+    "age_aware scheduler": "lambda scenario, profiles, required, allowed: np.full(required.shape[:3], 4)",
+}
+WRITING = """
+import numpy as np
+import polars as pl
+
+from test_own import arrays_in
+
+FOUND = []
+
+
+def function(*given):
+    returned = RETURNED(*given).copy()
+    for array in arrays_in(given):
+        FOUND.append(array.shape)
+        try:
+            array[...] = 0
+        except ValueError:
+            pass
+        array = array if array.flags.owndata else array.copy()
+        array.flags.writeable = True
+        array[...] = 0
+    for value in given:
+        if isinstance(value, pl.DataFrame):
+            value.insert_column(0, pl.lit(0.0).alias("mine"))
+    return returned
+"""
+
+
+@pytest.mark.parametrize("kind", GIVEN)
+def test_a_function_that_writes_into_what_it_is_given_changes_nothing(folder, kind, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    for name, text in (
+        ("writes", WRITING),
+        ("reads", "import numpy as np\n\n\ndef function(*given):\n    return RETURNED(*given)\n"),
+    ):
+        (folder / f"{name}.py").write_text(text + f"\n\nRETURNED = {GIVEN[kind]}\n")
+    made = {}
+    for name in ("reads.py:function", "writes.py:function"):
+        if kind == "multicell scheduler":
+            made[name] = scheduled(with_scheme(name))["schedule"]
+        elif kind == "multicell noise":
+            model = with_scheme("random", name)
+            made[name] = stage_of.noise(part(model, "noise", name), name, scheduled(model))["noise"]
+        else:
+            base = {"system": "age_aware", "schedule": {"horizon": 4, "times": [4, 4, 4]}}
+            model = resolve(base | {"schemes": [{"name": "a", "scheduler": name, "noise": "adaptive"}]}, {})
+            found = stage_of.channel(part(model, "channel"), range(2))
+            made[name] = stage_of.schedule(part(model, "schedule", name), name, found)["schedule"]
+    assert made["reads.py:function"].equals(made["writes.py:function"])
+
+
+def test_writing_in_place_is_an_error_where_it_happens(folder):
+    (folder / "place.py").write_text(
+        "def schedule(scenario, uplink, users, start):\n    gain = uplink.gain\n    gain /= uplink.noise_w\n    return start\n"
+    )
+    with pytest.raises(own.OwnError, match=r"place.py:schedule: fails: ValueError: .*read-only \(.*place.py, line 3\)"):
+        scheduled(with_scheme("place.py:schedule"))
+
+
+NO_NUMBERS = {
+    "np.ma.masked_array(start)": "returns a masked array, whose mask would be lost",
+    "start.astype(complex)": "returns complex128 of shape .*; must return real numbers",
+    "start.astype(str)": "returns <U.* must return real numbers",
+    "start.astype(object)": "returns object of shape .*; must return real numbers",
+    "start.astype(bool)": "returns bool of shape .*; must return real numbers",
+    "[[1], [1, 2]]": "returns no array of numbers",
+    "None": "returns object of shape .*; must return real numbers",
+}
+
+
+@pytest.mark.parametrize("returned", NO_NUMBERS)
+@pytest.mark.parametrize("what", ["scheduler", "noise"])
+def test_what_is_no_array_of_real_numbers_is_refused(folder, what, returned):
+    names = "scenario, uplink, users, start" if what == "scheduler" else "scenario, samples, scheduled, start"
+    (folder / "bad.py").write_text(f"import numpy as np\n\n\ndef function({names}):\n    return {returned}\n")
+    model, found = with_scheme("random", "bad.py:function"), scheduled(with_scheme("random"))
+    with pytest.raises(own.OwnError, match=f"^bad.py:function: {NO_NUMBERS[returned]}"):  # noqa: PT012
+        if what == "scheduler":
+            scheduled(with_scheme("bad.py:function"))
+        else:
+            stage_of.noise(part(model, "noise", "bad.py:function"), "bad.py:function", found)
+
+
+def test_noise_in_single_precision_is_taken_as_it_is(folder):
+    """A third has other digits in float32: none is lost or added, and the table holds float64."""
+    for kind in ("float32", "float64"):
+        (folder / f"{kind}.py").write_text(
+            f"import numpy as np\n\n\ndef noise(scenario, samples, scheduled, start):\n    return np.full(scheduled.shape, 1 / 3, '{kind}')\n"
+        )
+    for kind, value in (("float32", float(np.float32(1 / 3))), ("float64", 1 / 3)):
+        model = with_scheme("random", f"{kind}.py:noise")
+        found = scheduled(model)
+        made = stage_of.noise(part(model, "noise", f"{kind}.py:noise"), f"{kind}.py:noise", found)["noise"]
+        sends = found["schedule"]["resource_block"].is_not_null()
+        assert set(made.filter(sends)["noise_std"]) == {value}
+
+
+def test_users_whose_noise_is_infinite_send_nothing_and_leak_nothing(folder):
+    """They have neither noise in the update nor a row of leakage; the others are as they were without them."""
+    (folder / "some.py").write_text(
+        "import numpy as np\n\n\ndef noise(scenario, samples, scheduled, start):\n"
+        "    return np.where(np.arange(scheduled.shape[1]) % 2, np.inf, 0.5)[None] * np.ones(scheduled.shape)\n"
+    )
+    model = with_scheme("random", "some.py:noise")
+    found = scheduled(model)
+    found |= stage_of.noise(part(model, "noise", "some.py:noise"), "some.py:noise", found)
+    frame = assigned(found)
+    silent = frame.filter(pl.col("user") % 2 == 1)
+    assert not silent["scheduled"].any()
+    assert set(silent["noise_std"]) == {0.0}
+    assert frame.filter(pl.col("user") % 2 == 0)["scheduled"].any()
+    made = stage_of.account(part(model, "account"), found)
+    assert set(made["leakage"]["user"] % 2) == {0}
+    assert made["leakage"]["rho"].is_finite().all()
+
+
+ENDS = {
+    "sys.exit()": "SystemExit", "sys.exit(3)": "SystemExit: 3", "exit()": "SystemExit", "quit()": "SystemExit",
+    "_raise(SystemExit('over'))": "SystemExit: over", "_raise(GeneratorExit)": "GeneratorExit",
+    "_raise(BaseException('mine'))": "BaseException: mine",
+}  # fmt: skip
+RAISE = "import sys\n\n\ndef _raise(error):\n    raise error\n\n\n"
+
+
+@pytest.mark.parametrize("ending", ENDS)
+@pytest.mark.parametrize("when", ["called", "imported"])
+def test_what_would_end_the_process_is_an_error_with_its_place(folder, ending, when):
+    body = (
+        f"def function(*given):\n    {ending}\n"
+        if when == "called"
+        else f"{ending}\n\n\ndef function(*given):\n    pass\n"
+    )
+    (folder / "ends.py").write_text(RAISE + body)
+    what = "fails" if when == "called" else "cannot be imported"
+    with pytest.raises(own.OwnError, match=rf"^ends.py:function: {what}: {ENDS[ending]}.* \(.*ends.py, line \d+"):
+        own.call("ends.py:function", 1)
+
+
+def test_ctrl_c_is_no_error_of_the_function(folder):
+    (folder / "interrupted.py").write_text("def function():\n    raise KeyboardInterrupt\n")
+    with pytest.raises(KeyboardInterrupt):
+        own.call("interrupted.py:function")
+
+
+PLACES = {  # what a function does -> what is said, and the line of the user's file that it says
+    'users["sample"]': ("ColumnNotFoundError", 7),
+    "np.ones(3) + np.ones(4)": ("ValueError: operands could not be broadcast", 7),
+    "helped(users)": ("KeyError: 'inside'", 3),
+    "(lambda v: v.nothing)(users)": ("AttributeError", 7),
+    "list(1 / v for v in [0])": ("ZeroDivisionError", 7),
+    "function(users)": ("RecursionError", 7),
+    "json.dumps(users)": ("TypeError: Object of type DataFrame is not JSON serializable", 7),
+}
+
+
+@pytest.mark.parametrize("done", PLACES)
+def test_an_error_names_the_last_line_of_the_users_own_code(folder, done):
+    (folder / "mine.py").write_text(
+        f"import json, numpy as np\ndef helped(users):\n    return {{}}['inside']\n\n\ndef function(users):\n    return {done}\n"
+    )
+    words, line = PLACES[done]
+    with pytest.raises(
+        own.OwnError, match=rf"^mine.py:function: fails: {re.escape(words)}.* \(.*mine.py, line {line}[;)]"
+    ):
+        own.call("mine.py:function", pl.DataFrame({"samples": [1]}))
+
+
+@pytest.mark.parametrize("parameters", ["", "first", "first, second, third, *, named"])
+def test_a_wrong_signature_names_the_definition(folder, parameters):
+    (folder / "mine.py").write_text(f"\n\ndef function({parameters}):\n    pass\n")
+    with pytest.raises(own.OwnError, match=r"fails: TypeError: function\(\) .* \(.*mine.py, line 3\)$"):
+        own.call("mine.py:function", 1, 2)
+
+
+@pytest.mark.parametrize(
+    "text", ["import no_such_package", "from broken import x", "1 / 0", "class K:\n    k = {}['k']"]
+)
+def test_an_error_at_import_names_the_users_line(folder, text, monkeypatch):
+    monkeypatch.syspath_prepend(str(folder))
+    (folder / "broken.py").write_text("def f(:\n")
+    (folder / "mine.py").write_text(f"{text}\n\n\ndef function():\n    pass\n")
+    place = r"broken.py, line 1" if "broken" in text else r"mine.py, line \d"
+    with pytest.raises(own.OwnError, match=rf"^mine.py:function: cannot be imported: .* \(.*{place}\)$"):
+        own.load("mine.py:function")

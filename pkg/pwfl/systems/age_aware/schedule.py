@@ -109,7 +109,7 @@ def own_times(
     and whether it is allowed that, both of shape (realization, case, user, time). It returns times, shape (realization,
     case, user). Raises own.OwnError where that is no schedule, or a client is not allowed its time.
     """
-    times = np.asarray(own.call(scheduler, scenario, profiles, required, allowed))
+    times = own.array(scheduler, own.call(scheduler, scenario, profiles, required, allowed))
     shape, last = required.shape[:3], required.shape[3] - 1
     if times.shape != shape or times.dtype.kind not in "iu" or ((times < 0) | (times > last)).any():
         raise own.OwnError(

@@ -86,7 +86,7 @@ def own_noise(
     (interval, user), those of all realizations one after the other; infinite: sends nothing. Raises own.OwnError where
     that is no noise.
     """
-    noise = np.asarray(own.call(scheme, scenario, samples, scheduled, start_noise_std), float)
+    noise = own.array(scheme, own.call(scheme, scenario, samples, scheduled, start_noise_std)).astype(float)
     if noise.shape != scheduled.shape or not (noise[scheduled] >= 0).all():
         raise own.OwnError(
             f"{scheme}: must return each scheduled user's standard deviation, not negative, of shape "

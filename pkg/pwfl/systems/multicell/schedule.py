@@ -109,7 +109,7 @@ def own_blocks(
     It returns each user's block, -1 for none, shape (realization, user), as `optimal_blocks` does. Who hears no signal
     of its station gets none. Raises own.OwnError where that is no schedule: two users of a cell on a block, say.
     """
-    block = np.asarray(own.call(scheduler, scenario, uplink, users, start))
+    block = own.array(scheduler, own.call(scheduler, scenario, uplink, users, start))
     if block.shape != start.shape or block.dtype.kind not in "iu":
         raise own.OwnError(
             f"{scheduler}: returns {block.dtype} of shape {block.shape}; must return each user's block, -1 for none: "
