@@ -13,7 +13,7 @@ import pytest
 from snakemake.cli import parse_config
 
 import pwfl
-from conftest import TINY, snakemake
+from conftest import ROOT, TINY, snakemake
 from pwfl import cli, entrance, scenario
 from pwfl.report import catalog
 from pwfl.runtime import files
@@ -227,7 +227,7 @@ def package(folder, name: str, entry: str, **modules: str) -> None:
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
     (info / "entry_points.txt").write_text(f"[pwfl.systems]\n{entry}\n")
     (folder / name).mkdir()
-    for module, content in {"__init__": "", **modules}.items():
+    for module, content in {"__init__": f"INTERFACE = {registry.INTERFACE}", **modules}.items():
         (folder / name / f"{module}.py").write_text(content)
 
 
@@ -278,6 +278,41 @@ def test_what_is_wrong_with_a_system_of_another_package_is_said(
     assert expected in said
     path.write_text(FEW)
     cli.pwfl(["check", str(path)], standalone_mode=False)  # of the system that needs no other package
+
+
+@pytest.mark.parametrize(("declared", "said"), [
+    ("", "is for version 1 of the interface of systems, and this is pwfl with version 2: a package declares its version"),
+    ("INTERFACE = 1", "is for version 1 .*: .*`deals` and `silent` of its catalog are `uses_dataset` and `zero_noise_values`"),
+    ("INTERFACE = 99", "is for version 99 of the interface of systems, .*: it needs a newer pwfl"),
+    ("INTERFACE = 'two'", "is for version two of the interface of systems, .*: it needs a newer pwfl"),
+])  # fmt: skip
+def test_a_system_for_another_version_of_the_interface_gets_one_sentence(
+    installed, tmp_path, capsys, monkeypatch, declared, said
+):
+    catalog_of_old = "from pwfl.report.catalog import Catalog\nCATALOG = Catalog(figures={}, tables={}, deals=True)\n"
+    modules = {"parameters": catalog_of_old + MINE, "catalog": catalog_of_old, "__init__": declared}
+    package(installed, "broken_old", "mine = broken_old", **modules)
+    path = tmp_path / "study.yaml"
+    path.write_text("base: {system: mine}\n" + FEW)
+    for command in (["check", str(path)], ["run", str(path), "--dry-run"], ["test", "mine"]):
+        monkeypatch.setattr(sys, "argv", ["pwfl", *command])
+        with pytest.raises(SystemExit, match="1"):
+            cli.main()
+        shown = capsys.readouterr()
+        assert re.search(f"system 'mine': its package broken_old {said}", shown.err + shown.out), shown
+        assert "Versions of the interface" in shown.err + shown.out
+        assert "Traceback" not in shown.err + shown.out
+    with pytest.raises(scenario.ScenarioError, match="its package broken_old is for version"):
+        pwfl.simulate({"system": "mine"})
+    assert "mine" in registry.systems()  # completion lists it, and all others work
+    path.write_text(FEW)
+    cli.pwfl(["check", str(path)], standalone_mode=False)
+
+
+def test_the_page_has_a_section_on_every_version_of_the_interface():
+    page = (ROOT / "docs/own_system.md").read_text(encoding="utf-8").partition("## Versions of the interface")[2]
+    assert [int(version) for version in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)] == [1, *registry.CHANGED]
+    assert max(registry.CHANGED) == registry.INTERFACE
 
 
 def test_a_system_may_leave_out_all_checks(installed):

@@ -17,6 +17,11 @@ from pwfl.entrance import described
 from pwfl.stages import READS
 
 GROUP = "pwfl.systems"
+# The version of what systems and pwfl expect of each other; what changed with each is in docs/own_system.md.
+INTERFACE = 2
+CHANGED = {
+    2: "a package declares its version; `deals` and `silent` of its catalog are `uses_dataset` and `zero_noise_values`"
+}
 BUILT_IN = ("multicell", "anonymous_oac", "random_orthogonalization", "utility_fair", "age_aware")
 
 
@@ -35,7 +40,10 @@ class System:
         """A module of the system, such as `parameters`. Raises RegistryError if it is missing or cannot be imported."""
         path = f"{self.package}.{module}"
         try:
+            _check_interface(self)
             return import_module(path)
+        except RegistryError:
+            raise
         except (Exception, SystemExit) as error:  # whatever code of somebody else does
             name = getattr(error, "name", None) if isinstance(error, ModuleNotFoundError) else None
             if name and f"{path}.".startswith(f"{name}."):
@@ -63,6 +71,22 @@ class System:
     def catalog(self):
         """What the system's stages read and its reports show, a `pwfl.report.catalog.Catalog`."""
         return self._declared("catalog", "CATALOG")
+
+
+def _check_interface(system: System) -> None:
+    """Raise RegistryError for a package that was written for another version of the interface."""
+    if system.package.partition(".")[0] == __name__.partition(".")[0]:
+        return
+    version = getattr(import_module(system.package), "INTERFACE", 1)
+    if version == INTERFACE:
+        return
+    older = isinstance(version, int) and version < INTERFACE
+    what = "; ".join(CHANGED[each] for each in CHANGED if each > version) if older else "it needs a newer pwfl"
+    raise RegistryError(
+        f"system {system.name!r}: its package {system.package} is for version {version} of the interface of systems, "
+        f"and this is pwfl with version {INTERFACE}: {what}. See 'Versions of the interface' in docs/own_system.md; "
+        f"then set INTERFACE = {INTERFACE} in {system.package}/__init__.py"
+    )
 
 
 def reads(name: str, stage: str, variant: str | None = None) -> tuple[str, ...]:
