@@ -48,6 +48,7 @@ examples/*/README
 :caption: Project
 api/modules
 CONTRIBUTING
+SECURITY
 CHANGELOG
 ```
 """

@@ -456,3 +456,17 @@ def test_an_error_at_import_names_the_users_line(folder, text, monkeypatch):
     place = r"broken.py, line 1" if "broken" in text else r"mine.py, line \d"
     with pytest.raises(own.OwnError, match=rf"^mine.py:function: cannot be imported: .* \(.*{place}\)$"):
         own.load("mine.py:function")
+
+
+def test_checking_runs_no_scheduler_and_no_noise_but_builds_the_model(folder):
+    """As SECURITY.md says it."""
+    for name, body in (("scheduler", "pass"), ("noise", "pass"), ("model", "return 7")):
+        text = f"open('{name}.ran', 'w').close()\n\n\ndef function(*given):\n    {body}\n"
+        (folder / f"{name}.py").write_text(text)
+    schemes = [{"name": "a", "scheduler": "scheduler.py:function", "noise": "noise.py:function"}]
+    check_surroundings(load(STUDY | {"base": BASE | {"schemes": schemes}}, "study.yaml"))
+    assert not list(folder.glob("*.ran"))
+    training = BASE["training"] | {"model": "model.py:function"}
+    with pytest.raises(ScenarioError, match="must return a Keras model"):
+        check_surroundings(load(STUDY | {"base": BASE | {"schemes": schemes, "training": training}}, "study.yaml"))
+    assert [path.name for path in folder.glob("*.ran")] == ["model.ran"]
