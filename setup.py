@@ -12,7 +12,8 @@ WORKFLOW = (
     "scripts/*.py",
     "report/*.rst",
     "envs/environment.*",
-    "profiles/default/*.yaml",
+    "envs/[gkrs]*.lock",
+    "profiles/*/*.yaml",
 )
 
 

@@ -9,9 +9,18 @@ from snakemake.settings.types import RerunTrigger
 PROJECT = Path(str(workflow.current_basedir)).parent
 sys.path.insert(0, str(PROJECT / "pkg"))  # a checkout works without installation
 
-from pwfl import entrance, scenario
-from pwfl.workflow import jobs, reports
-from pwfl.workflow.plan import device, gpus, plan
+try:
+    from pwfl import entrance, scenario
+    from pwfl.workflow import jobs, reports
+    from pwfl.workflow.plan import device, gpus, plan
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] in ("", "pwfl"):
+        raise
+    raise WorkflowError(
+        f"Snakemake runs in an environment without the package {error.name}, which this workflow needs, as other "
+        f"packages: install them by `{sys.executable} -m pip install {PROJECT}`; or run `make setup` in {PROJECT}, and "
+        "use the Snakemake of its .venv"
+    ) from None
 
 jobs.give_path(PROJECT / "pkg")
 is_main = workflow.modifier.is_main_snakefile()  # not a module of another workflow

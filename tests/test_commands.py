@@ -142,6 +142,7 @@ def test_pwfl_runs_it(words, folder, monkeypatch, capsys):
     with pytest.raises(SystemExit, match="0"):
         cli.pwfl(arguments)
     says = {"check": "study mine of one,gamma=30, one,gamma=300", "prune": "in 0 folders", "--help": "Usage: "}
+    says["where"] = str(ROOT)
     assert says.get(words[1], "") in capsys.readouterr().out
     assert words[1] in says or did
 
@@ -156,9 +157,14 @@ def test_make_knows_it(words):
 def test_pip_takes_it(words):
     from pip._internal.commands import create_command
 
-    given, _ = create_command("install").parse_args(words[2:])
-    assert words[1] == "install"
+    given, _ = create_command(words[1]).parse_args(words[2:])
     assert all((ROOT / path).is_file() for path in given.requirements)
+    assert "pwfl" not in [word.partition("=")[0] for word in words[2:]], "no registry has it"
+
+
+def test_what_pip_is_to_install_is_what_the_tests_of_the_wheel_install():
+    own = {tuple(words) for words in of("pip") if "." in words}
+    assert own == {("pip", "install", "."), ("pip", "wheel", "--no-deps", ".")}  # tests/test_project.py
 
 
 @pytest.mark.parametrize("words", of("files"), ids=" ".join)

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from conftest import ONE, PWFL, ROOT, SMALL, environment, plugin, python, snakemake
+from conftest import ONE, PWFL, ROOT, SMALL, environment, jobs, planned, plugin, python, snakemake
 from pwfl import scenario
 from pwfl.systems import registry
 from pwfl.workflow.plan import plan
@@ -68,6 +68,43 @@ def test_every_system_has_its_paper_among_the_references():
         page = " ".join((ROOT / f"docs/{system}.md").read_text().split())
         assert paper["title"] in page
         assert [author for author in paper["authors"] if author["family-names"] not in page] == []
+
+
+def test_snakemake_has_a_ceiling_as_its_internals_are_used():
+    (snakemake_,) = (Requirement(text) for text in PROJECT["dependencies"] if text.startswith("snakemake"))
+    assert snakemake_.specifier.contains("9.27.1")
+    assert not snakemake_.specifier.contains("10.0.0")
+
+
+# The workflow catalog.
+
+
+def test_the_catalog_finds_the_workflow_where_it_looks(tmp_path):
+    """It wants workflow/Snakefile, and says how to use what it lists."""
+    result = snakemake(tmp_path, ONE, "--snakefile", str(ROOT / "workflow/Snakefile"), "--dry-run")
+    counts = jobs(result)
+    assert counts.pop("study") == 1
+    assert counts == planned(tmp_path, ONE)
+    listed = yaml.safe_load((ROOT / ".snakemake-workflow-catalog.yml").read_text())["usage"]
+    assert listed["software-stack-deployment"] == {"conda": False}
+    assert "make setup" in listed["mandatory-flags"]["desc"]
+
+
+def test_snakemake_alone_says_in_a_sentence_what_to_install(tmp_path):
+    others = {Requirement(text).name.lower() for text in PROJECT["dependencies"]} - needed(["snakemake"], set())
+    names = {"scikit-learn": "sklearn", "vl-convert-python": "vl_convert"}
+    blocked = [names.get(name, name.replace("-", "_")) for name in sorted(others)]
+    assert {"polars", "threadpoolctl", "tensorflow"} <= set(blocked)
+    (tmp_path / "sitecustomize.py").write_text(f"import sys\nsys.modules |= dict.fromkeys({blocked})\n")
+    env = environment() | {"PYTHONPATH": str(tmp_path)}
+    command = ("-m", "snakemake", "--snakefile", ROOT / "Snakefile", "--workflow-profile", "none", "-n")
+    result = python(*command, "--configfile", ROOT / "config/age_aware_small.yaml", env=env, cwd=tmp_path)
+    assert result.returncode == 1
+    said = " ".join((result.stdout + result.stderr).split())
+    (missing,) = re.findall(r"an environment without the package (\w+), which this workflow needs", said)
+    assert missing in blocked
+    assert f"-m pip install {ROOT}`" in said
+    assert "Traceback" not in said
 
 
 # Licences.
@@ -246,6 +283,12 @@ def test_a_wheel_made_of_the_sdist_runs_a_study_in_an_empty_folder(tmp_path):
         [site / "bin/pwfl", "tables", "results/small"], cwd=run, env=env, capture_output=True, text=True, check=True
     )
     assert "one/summary" in listed.stdout
+    where = subprocess.run([site / "bin/pwfl", "where"], env=env, capture_output=True, text=True, check=True)
+    home = Path(where.stdout.strip())
+    assert home.is_relative_to(site)
+    used = re.findall(r"\b(?:profiles/\w+|envs/\w+\.(?:lock|yaml))", (ROOT / "README.md").read_text() + RUNNING)
+    assert {"profiles/slurm", "envs/slurm.lock", "profiles/gpu", "envs/gpu.lock"} <= set(used)
+    assert [name for name in set(used) if not (home / name).exists()] == []
     addresses = set(plan(scenario.load(ONE, "a test")).descriptions)
     assert {path.name for path in run.glob("store/*/*")} == addresses
 

@@ -67,6 +67,14 @@ def _checked(paths, arguments=(), merged=lambda files: files):
 
 
 @pwfl.command()
+def where() -> None:
+    """Print the workflow's folder: Snakefile, profiles, lock files."""
+    from pwfl.runtime.fingerprint import workflow
+
+    click.echo(workflow())
+
+
+@pwfl.command()
 @click.argument("name")
 def new(name: str) -> None:
     """Write a system of your own, which runs.
