@@ -13,7 +13,7 @@ from tensorflow.python.eager import context
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import stage_of
-from conftest import TINY, environment, python
+from conftest import ROOT, TINY, environment, python
 from pwfl.runtime import threads
 from pwfl.scenario import resolve
 
@@ -153,3 +153,10 @@ def test_sums_of_tables_take_one_thread_or_their_process_is_told():
     assert "Polars was imported in this process before, with 4 threads" in late.stderr
     assert "threads" not in ours.stderr
     assert late.stdout.split(" ", 1)[1] != one.stdout.split(" ", 1)[1]  # why it matters
+
+
+def test_benchmarks_measure_with_the_kernels_that_trainings_use():
+    """Without oneDNN's, a convolution's plain gradient is six times slower, and per-sample gradients look cheap."""
+    code = "import os, measure; measure.pin_threads(1); print(os.environ.get('TF_ENABLE_ONEDNN_OPTS'))"
+    env = environment() | {"PYTHONPATH": str(ROOT / "benchmarks"), "TF_ENABLE_ONEDNN_OPTS": "0"}
+    assert python("-c", code, env=env, check=True).stdout.strip() == "None"
