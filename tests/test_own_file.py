@@ -2,6 +2,7 @@
 
 import io
 import os
+import random
 import re
 import zipfile
 from pathlib import Path
@@ -147,9 +148,55 @@ def test_a_resolved_scenario_needs_no_file_and_a_study_of_it_does(folder):
     assert resolve({}, kept).model_dump() == kept
     assert "data.file: own.npz: cannot be read: No such file" in error_of(kept)
     np.savez("own.npz", **arrays(train=150))
-    assert "data.sha256: is not own.npz's" in error_of(kept)
-    assert "data.sha256: is not own.npz's" in error_of(scenario(sha256=kept["data"]["sha256"]))
+    before, now = kept["data"]["sha256"], own_file.digest("own.npz")
+    for config in (kept, scenario(sha256=before)):
+        said = error_of(config)
+        assert f"data.sha256: {before} is not own.npz's, {now}; the file is another one, or damaged" in said
     assert "data.content: is not own.npz's" in error_of(scenario(content=kept["data"]["content"]))
+
+
+def flipped(content: bytes, order: random.Random) -> bytes:
+    """Content with one bit changed."""
+    place, damaged = order.randrange(8 * len(content)), bytearray(content)
+    damaged[place // 8] ^= 1 << place % 8
+    return bytes(damaged)
+
+
+def parquet_of(held: dict[str, np.ndarray]) -> pl.DataFrame:
+    """The same data set as a table."""
+    parts = {part: len(held[f"y_{part}"]) for part in ("train", "test")}
+    x, y = (np.concatenate([held[f"{name}_{part}"] for part in parts]) for name in "xy")
+    user = [*held["user_train"], *[""] * parts["test"]]
+    split = [part for part, count in parts.items() for _ in range(count)]
+    return pl.DataFrame({"x": pl.Series(x.tolist()), "y": y, "split": split, "user": user})
+
+
+@pytest.mark.parametrize("suffix", ["npz", "parquet"])
+def test_damage_is_refused_with_a_digest_and_as_far_as_the_format_tells_without(folder, suffix):
+    """Of 200 copies of which one bit is changed; no kind of damage ends in anything else than a located message."""
+    if suffix == "parquet":
+        parquet_of(arrays()).write_parquet("own.parquet")
+    path, order, bounds = f"own.{suffix}", random.Random(1), tuple(map(float, BOUNDS))
+    whole, right = Path(path).read_bytes(), own_file.load(path, bounds)
+    config, refused, taken, other = scenario(file=path, sha256=own_file.digest(path)), [], 0, 0
+    assert resolve({}, config)
+    for count in range(200):
+        Path(path).write_bytes(flipped(whole, order))
+        if count < 20:  # the digest decides before anything is read
+            assert f"data.sha256: {config['data']['sha256']} is not {path}'s" in error_of(config)
+        assert own_file.digest(path) != config["data"]["sha256"]
+        try:
+            found = own_file.load(path, bounds)
+        except datasets.DataError as error:
+            refused.append(str(error))
+        else:
+            taken += 1
+            other += not all(np.array_equal(array, own) for array, own in zip(found, right, strict=True))
+    assert all(error.startswith(f"{path}: ") for error in refused)
+    if suffix == "npz":  # names and times in the archive may change, its arrays not
+        assert other == 0
+    else:
+        assert 20 < other <= taken < 200, "docs/own_data.md says what is not noticed"
 
 
 # What is refused before any work.

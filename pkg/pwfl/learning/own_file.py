@@ -245,5 +245,7 @@ def _reading(path: str) -> Iterator[None]:
         raise
     except MemoryError:
         raise DataError(f"{path}: does not fit into this machine's memory") from None
-    except Exception as error:
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":  # a panic of Polars is none
+            raise
         raise DataError(f"{path}: cannot be read: {error}") from None

@@ -75,12 +75,9 @@ def _data_problems(data: DataSource) -> list[str]:
             return [f"data.folder: {error}"]
         return []
     try:
-        found = data.of_file()
+        data.of_file()
     except ValueError as error:
         return [f"data.{error}"]
-    for key, value in found.items():
-        if getattr(data, key) != value:
-            return [f"data.{key}: is not {data.file}'s, {value}; leave it out to take the file as it is"]
     try:
         sources.check_file(data.file, data.sha256, data.bounds and tuple(data.bounds))
     except datasets.DataError as error:

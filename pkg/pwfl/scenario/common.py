@@ -156,7 +156,8 @@ class DataSource(Section):
     )
     sha256: str | None = parameter(
         None,
-        "SHA-256 of data.file; filled in when it is read. Where it stands already, the file must have it",
+        "SHA-256 of data.file, as `sha256sum FILE` prints it; filled in when the file is read. Where it is set, a file "
+        "with another one is refused, which is the one way to notice every damage of a Parquet file",
         stages=DATASET,
         pattern=r"^[0-9a-f]{64}$",
     )
@@ -189,11 +190,7 @@ class DataSource(Section):
         if self.bounds is not None and self.bounds[0] >= self.bounds[1]:
             raise ValueError(f"bounds: {self.bounds} must be a least value and a greater one")
         if self.dataset == FILE and None in (self.sha256, self.content):
-            found = self.of_file()
-            for key, value in found.items():
-                if getattr(self, key) not in (None, value):
-                    raise ValueError(f"{key}: is not {self.file}'s, {value}; leave it out to take the file as it is")
-            vars(self).update(found)  # of a frozen model that is being made
+            vars(self).update(self.of_file())  # of a frozen model that is being made
         if self.partition == "given" and not (self.content and self.content.users):
             raise ValueError(
                 f"partition: given is of users whom data.file names, as `user_train` or a column `user`; "
@@ -202,15 +199,25 @@ class DataSource(Section):
         return self
 
     def of_file(self) -> dict:
-        """What `sha256` and `content` must be. Raises ValueError where the file is not what it should be."""
+        """The file's `sha256` and `content`. Raises ValueError where these are others, or the file is not a data set.
+
+        The digest decides before anything is read.
+        """
         try:
             sha256 = own_file.digest(self.file)
+            if self.sha256 not in (None, sha256):
+                raise ValueError(
+                    f"sha256: {self.sha256} is not {self.file}'s, {sha256}; the file is another one, or damaged: bring "
+                    "the right one, or leave the key out to take it as it is"
+                )
             size, users = own_file.look(self.file, sha256, self.bounds and tuple(self.bounds))
         except datasets.DataError as error:
             raise ValueError(f"file: {error}") from None
         dealt = users[: max(size.train - datasets.kept_back(self), 0)]
         given = np.unique(dealt, return_counts=True)[1].tolist() if self.partition == "given" else []
         held = Content(train=size.train, test=size.test, shape=list(size.shape), classes=size.classes, users=given)
+        if self.content not in (None, held):
+            raise ValueError(f"content: is not {self.file}'s, {held}; leave it out to take the file as it is")
         return {"sha256": sha256, "content": held}
 
     @model_validator(mode="after")
