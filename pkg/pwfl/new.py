@@ -2,9 +2,11 @@
 
 import keyword
 import re
+import shutil
 from importlib.util import find_spec
 from pathlib import Path
 
+from pwfl.runtime import files
 from pwfl.systems import registry
 
 TEMPLATE = Path(__file__).with_name("template")
@@ -25,10 +27,15 @@ def write(name: str) -> Path:
         raise NewError(f"there is a system or a package {name!r} already; take another name")
     folder = Path(name)
     folder.mkdir()
-    for path in sorted(path for path in TEMPLATE.rglob("*.*") if "__pycache__" not in path.parts):
-        inner = path.relative_to(TEMPLATE)
-        target = folder / inner if path.suffix in BESIDE else folder / name / inner
-        target.parent.mkdir(parents=True, exist_ok=True)
-        text = path.read_text(encoding="utf-8").replace("pwfl.template", name).replace("template", name)
-        target.write_text(text, encoding="utf-8")
+    try:
+        with files.room_for(folder):
+            for path in sorted(path for path in TEMPLATE.rglob("*.*") if "__pycache__" not in path.parts):
+                inner = path.relative_to(TEMPLATE)
+                target = folder / inner if path.suffix in BESIDE else folder / name / inner
+                target.parent.mkdir(parents=True, exist_ok=True)
+                text = path.read_text(encoding="utf-8").replace("pwfl.template", name).replace("template", name)
+                target.write_text(text, encoding="utf-8")
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     return folder

@@ -10,16 +10,40 @@ from functools import cache
 from io import BytesIO
 from pathlib import Path
 
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class NoRoomError(OSError):
+    """A file that the disk, or a quota, has no room for."""
+
 
 @contextmanager
 def whole(path: str) -> Iterator[str]:
-    """A name to write a file under, which becomes `path` when the block ends without an error."""
+    """A name to write a file under, which becomes `path` when the block ends without an error.
+
+    Raises NoRoomError, which names the file, where the disk is full.
+    """
     partial = Path(path).with_name(f".{os.getpid()}.{Path(path).name}")  # some libraries tell the format by the suffix
     try:
-        yield str(partial)
-        os.replace(partial, path)
+        with room_for(path):
+            yield str(partial)
+            os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def room_for(path: str | Path) -> Iterator[None]:
+    """Raise NoRoomError, which names a path, for an error of the block that says that the disk is full."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        raise NoRoomError(
+            f"{path}: cannot be written: {os.strerror(error.errno)}; make room on its disk, or raise your quota, and "
+            "run again: what was finished stays"
+        ) from None
 
 
 def write(save: Callable[[BytesIO], None], path: str) -> None:

@@ -3,9 +3,11 @@
 import logging
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 from pwfl.runtime import devices, store
+from pwfl.runtime.files import NoRoomError
 from pwfl.scenario.values import Values
 
 
@@ -32,12 +34,22 @@ def log_to(log_path: str) -> None:
     """Log to a file; standard output and error, too, as file descriptors: what libraries print in C++ goes there."""
     sys.stdout.flush()
     sys.stderr.flush()
+    sys.excepthook = partial(_say, os.dup(2))
     file = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     os.dup2(file, 1)
     os.dup2(file, 2)
     os.close(file)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # what TensorFlow warns of stands in the log
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr, force=True)
+
+
+def _say(terminal: int, kind: type[BaseException], error: BaseException, trace) -> None:
+    """Log an error that ends a job; where the disk is full, which the log's may be, too, say it on the terminal."""
+    if isinstance(error, NoRoomError):
+        os.write(terminal, f"{error}\n".encode())
+        print(error, file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, error, trace)
 
 
 def give_path(package: Path) -> None:
