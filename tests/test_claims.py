@@ -444,10 +444,9 @@ def sums_claims(gain: float, lead: float, bound: float) -> pl.DataFrame:
             found |= settings(
                 f"{seen} {epsilon}", tuple(a + gain * (k + 1) / 4 for a in base), epsilon=epsilon, observer=seen
             )
-        bits = {"cell": 14, "network": 16}[seen]
-        found |= settings(
-            f"{seen} bits", tuple(a - (0.0 if gain > 0 else 0.002) for a in sums), observer=seen, bits=bits
-        )
+        integers = tuple(a - (0.0 if gain > 0 else 0.002) for a in sums)
+        found |= settings(f"{seen} bits", integers, observer=seen, bits={"cell": 10, "network": 14}[seen])
+        found |= settings(f"{seen} few bits", (0.1,) * 3, observer=seen, bits={"cell": 9, "network": 11}[seen])
     found |= settings("own cell", (0.95, 0.96, 0.96, 0.965), OWN_NOISE, observer="cell")
     found |= settings("own network", tuple(a + gain for a in (0.95, 0.96, 0.96, 0.965)), OWN_NOISE, observer="network")
     return multicell_claims.claims(found).filter(pl.col("claim").str.contains("^1[2-6]"))

@@ -1,15 +1,25 @@
 """Uploads of `multicell` as integers modulo 2^bits: messages, accounts, training, audits, and what is refused."""
 
+from itertools import combinations
+
 import numpy as np
 import polars as pl
 import pytest
+from scipy import stats
 from scipy.linalg import hadamard
 
+import pwfl
 import stage_of
+from conftest import workflow
 from pipeline import digits, part
+from pwfl import streams
+from pwfl.learning import modular
 from pwfl.privacy import discrete
 from pwfl.privacy.gaussian import tight_epsilon
 from pwfl.scenario import ScenarioError
+from pwfl.scenario.resolution import merge
+from pwfl.systems import registry
+from pwfl.systems.multicell import account, claims
 from pwfl.systems.multicell.assigned import KEYS, assigned
 from pwfl.systems.multicell.beyond import integers, sums
 from pwfl.tables.arrays import to_array
@@ -109,9 +119,6 @@ def test_the_bound_is_little_more_than_that_of_real_numbers(observer, coherence)
     assert (found["epsilon_dithers_known"] > tight).all()
     assert (found[f"epsilon_{observer}"] == found["epsilon_exact"]).all()
     assert (found["epsilon_user"] >= found["epsilon_cell"] * (1 - 1e-9)).all()
-    # Sums of what the observer sees tell it no more.
-    for coarser in sums.OBSERVERS[sums.OBSERVERS.index(observer) :]:
-        assert (found[f"epsilon_{coarser}"] == found["epsilon_exact"]).all()
 
 
 def test_the_bound_is_of_the_honest_senders_of_each_sum():
@@ -131,6 +138,85 @@ def test_the_bound_is_of_the_honest_senders_of_each_sum():
         assert found == pytest.approx(float(expected), rel=1e-9)
     nothing = stages(model, noise="none", realizations=range(1))["outcome"]
     assert nothing["epsilon_exact"].is_infinite().all()
+
+
+def networks(rng, count, users, cells):
+    """Random networks of equal noise in uploads, as (samples, s_i, sends, cell), each of shape (network, 1, user)."""
+    shape = (count, 1, users)
+    samples = rng.choice([2.0, 20.0, 200.0], shape)
+    return samples, np.full(shape, 60.0), rng.random(shape) < 0.8, rng.integers(cells, size=shape)
+
+
+def test_the_network_s_coalition_may_all_be_in_the_record_s_cell():
+    """Brute force: every coalition of the network's senders, each of which leaves the honest of the record's cell."""
+    rng = np.random.default_rng(11)
+    rules, training = scenario({"observer": "cell", "colluders": 0.3, "dropouts": 0.1}).privacy, model_of({}, 12).training
+    _, noise_std, sends, cell = networks(rng, 12, 7, 2)
+    step = np.full(sends.shape, 2.0)
+    network = sums.groups("network", cell)
+    found = integers.epsilons(training, rules, noise_std, step, sends, cell, network, 650)
+    worse = 0
+    for r, _, user in zip(*np.nonzero(sends), strict=True):
+        senders = np.nonzero(sends[r, 0])[0]
+        n = len(senders)
+        size = min(-(-3 * n // 10), n - 1) + int(stats.binom.ppf(0.9, n, 0.1))
+        others = [other for other in senders if other != user]
+        neighbors = {other for other in senders if cell[r, 0, other] == cell[r, 0, user]}
+        left = min(len(neighbors - set(gone)) for gone in combinations(others, min(size, len(others))))
+        orders = discrete.WHOLE_ORDERS
+        cost = discrete.private_dither_cost(orders, *map(np.array, (1.0, 30.0, left)), 650)
+        expected = discrete.epsilon(orders, training.rounds * cost, rules.delta)
+        assert found[r, user] == pytest.approx(float(expected), rel=1e-9)
+        m = len(neighbors)
+        worse += left < max(1, m - min(-(-3 * m // 10), m - 1) - int(stats.binom.ppf(0.9, m, 0.1)))
+    assert worse >= 10  # whom the coalition of the cell alone leaves more
+
+
+@pytest.mark.parametrize("colluders", [0.2, 0.4])
+def test_who_sees_the_sum_of_all_may_read_more_off_it_than_off_cells_sums(colluders):
+    """Where rho of the network is larger than that of cells, so is what integers are said to cost: of random networks."""
+    count, users = 200, 24
+    samples, noise, sends, cell = networks(np.random.default_rng(12), count, users, 3)
+    keys = {"realization": np.repeat(np.arange(count), users), "user": np.tile(np.arange(users), count)}
+    flat = {"samples": samples.astype(int), "noise_std": noise / samples, "scheduled": sends, "cell": cell}
+    frame = pl.DataFrame(keys | {name: values.ravel() for name, values in flat.items()})
+    frame = frame.with_columns(interval=pl.lit(0))
+    given = {"observer": "cell", "colluders": colluders}
+    real, found = (
+        account.leakages(model, frame.with_columns(hiding_std=account.hiding_noise(model, frame, "cell").ravel()))
+        for model in (model_of(given, bits, weights="precision") for bits in (None, 14))
+    )
+    more = (real["epsilon_network"] > real["epsilon_cell"] * (1 + 1e-9)).to_numpy()
+    assert 50 < more.sum() < len(more)
+    rho = real["epsilon_network"].to_numpy()
+    assert (found["epsilon_network"].to_numpy() >= rho).all()
+    # Renyi divergences of real-valued noise of the same rho are the least that a bound for integers can say.
+    orders = discrete.WHOLE_ORDERS
+    hidden = account.hiding_noise(model_of(given, None, weights="precision"), frame, "network")[sends]
+    divergences = orders * (12 * (2.0 / samples[sends] / hidden)[:, None] ** 2 / 2)
+    least = discrete.epsilon(orders, divergences, 1e-5)
+    assert (found["epsilon_network"].to_numpy() >= least * (1 - 1e-9)).all()
+
+
+def on_mnist(bits, senders, samples):
+    """Epsilon of ten rounds on strokes without biases by the bound for private dithers, a fifth colluding (docs/sums.md)."""
+    dimensions, clip, rho = 1600, 0.5, 0.1115
+    honest = senders - -(-senders // 5) if senders > 1 else 1
+    deviation = np.sqrt(10 * 2 * clip**2 / rho / honest)
+    step = modular.grid_step(clip * samples, deviation, senders, dimensions, bits)
+    given = (np.array(value) for value in (2 * clip / step, deviation / step, honest))
+    cost = discrete.private_dither_cost(discrete.WHOLE_ORDERS, *given, dimensions)
+    return float(discrete.epsilon(discrete.WHOLE_ORDERS, 10 * cost, 1e-5))
+
+
+@pytest.mark.parametrize(
+    ("observer", "senders", "samples"), [("user", 1, 231), ("cell", 5, 1157), ("network", 35, 8200)]
+)
+def test_bits_that_are_called_enough_cost_less_than_a_hundredth_of_epsilon(observer, senders, samples):
+    bits = claims.ENOUGH_BITS[observer]
+    most = on_mnist(24, senders, samples)
+    assert most == pytest.approx(2.033, abs=1e-3)
+    assert on_mnist(bits, senders, samples) < 1.01 * most
 
 
 # Training
@@ -201,3 +287,110 @@ def test_the_audit_sees_rounded_real_noise_of_half_the_deviation(audited, monkey
 
     monkeypatch.setattr(integers, "server_sum", wrong)
     assert "deviation of the noise" in violated(stage_of.audit(*audited))
+
+
+# Rounds whose sums are not opened, with all else that a study may ask for
+
+
+def test_no_messages_are_a_sum_of_zeros():
+    nothing = np.zeros((0, 48))
+    found = integers.server_sum(nothing, *np.zeros((4, 0)), 16, np.ones(48, int), np.random.default_rng(0))
+    np.testing.assert_array_equal(found, np.zeros(48))
+
+
+UNOPENED = {"observer": "network", "dropouts": 0.4, "dropout_tolerance": 0.49}
+
+
+@pytest.mark.parametrize("bits", [None, 16])
+@pytest.mark.parametrize("coherence", [None, 4])
+def test_a_round_whose_sum_is_not_opened_leaves_the_model_as_it_is(bits, coherence):
+    """Who is heard is drawn here once more; a round in which nobody is has the loss of the round before."""
+    model = scenario(
+        UNOPENED, training=ONE_LAYER | {"bits": bits, "evaluate_every": 1}, radio={"coherence_rounds": coherence}
+    )
+    found = stages(model)
+    history = stage_of.train(part(model, "train"), digits(), range(3), found)["history"]
+    frame, intervals = assigned(found).sort(KEYS), 12 // coherence if coherence else 1
+    silent = 0
+    for realization in range(3):
+        sends = frame.filter(realization=realization)["scheduled"].to_numpy().reshape(intervals, -1)
+        drawn = streams.generator(model.seed, "dropouts", realization)
+        heard = sums.rounds_heard(model.privacy, sends, np.zeros(sends.shape, int), 12, drawn).any(axis=1)
+        rows = history.filter(realization=realization).sort("round")
+        loss = rows["loss"].to_numpy()
+        assert rows["round"].to_list() == list(range(13))
+        assert ((loss[1:] == loss[:-1]) == ~heard).all()
+        silent += (~heard).sum()
+    assert 0 < silent < 36
+
+
+GRID = {
+    f"{observer}_{colluders}_{dropouts}_{bits}_{coherence}": {
+        "privacy": {"observer": observer, "colluders": colluders, "dropouts": dropouts, "dropout_tolerance": 0.49},
+        "training": {"bits": bits, "weights": "samples" if colluders else "precision"},
+        "radio": {"coherence_rounds": coherence},
+    }
+    for observer in sums.OBSERVERS
+    for colluders in (0.0, 0.2)
+    for dropouts in (0.0, 0.4)
+    for bits in (None, 16)
+    for coherence in (None, 3)
+}
+SCHEMES = [
+    {"name": "target", "scheduler": "random", "noise": "target"},
+    {"name": "own", "scheduler": "optimal", "noise": "optimal"},
+    {"name": "none", "scheduler": "optimal", "noise": "none"},
+]
+
+
+def grid_study(chosen):
+    """A study of some of GRID, of which each scenario is trained and audited."""
+    changes = {"realizations": 2, "training_realizations": 2, "shards": {"optimization": 2, "training": 2}}
+    changes |= {"schemes": SCHEMES, "privacy": {"target_epsilon": 8.0, "min_noise": 3.5}, "audit": {"canaries": 50}}
+    changes["training"] = ONE_LAYER | {"rounds": 6, "evaluate_every": 3}
+    base = merge(registry.system("multicell").catalog.tiny | {"network": {"users": 30}}, changes)
+    return {"study": "grid", "base": base | {"system": "multicell"}, "scenarios": {name: GRID[name] for name in chosen}}
+
+
+def check_grid(names):
+    """Simulate a part of the grid; each scenario is trained, accounted for and audited."""
+    for name in names:
+        found = pwfl.simulate(grid_study([name])).scenarios[name]
+        assert found.stages["history"].filter(pl.col("status") == "trained").height > 0, name
+        assert found.stages["history"]["clipped_share"].is_nan().sum() == 0, name
+        statuses = set(found.report["audit"]["status"])
+        assert "violated" not in statuses and "consistent" in statuses, (name, statuses)
+
+
+SMALL_GRID = ["network_0.2_0.4_16_3", "network_0.0_0.4_16_None", "cell_0.2_0.4_16_None", "network_0.2_0.4_None_3"]
+
+
+@pytest.mark.parametrize("name", SMALL_GRID)
+def test_observers_colluders_dropouts_and_integers_go_together(name):
+    check_grid([name])
+
+
+@pytest.mark.slow
+def test_every_combination_of_observers_colluders_dropouts_fading_and_integers_runs():
+    check_grid(GRID)
+
+
+@pytest.mark.slow
+def test_a_study_of_combinations_runs_through_the_workflow(tmp_path):
+    workflow(tmp_path, grid_study(SMALL_GRID))
+    left = pwfl.results(tmp_path / "results/grid")
+    assert sorted(left.scenarios) == sorted(SMALL_GRID)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"clipping": "per_user"}, "clipping: per_sample"),
+        ({"model": "cnn"}, "`model: dense`"),
+        ({"model": "network.py:f"}, "`model: dense`"),
+    ],
+)
+@pytest.mark.parametrize("observer", sums.OBSERVERS)
+def test_integers_of_other_learning_are_refused_before_any_work(changes, said, observer):
+    with pytest.raises(ScenarioError, match=rf"training.bits: 16 is for sums .*{said}"):
+        model_of({"observer": observer}, 16, hidden_layers=[], initial_weights="glorot", **changes)

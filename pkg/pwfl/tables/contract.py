@@ -126,7 +126,10 @@ class Outcome(PerRealization):
 
     samples = dy.Int64(min=1, description="training records of all users")
     rounds = dy.Int64(min=1)
-    epsilon_exact = epsilon("of the worst record, after all rounds, at delta; null: nobody sends", nullable=True)
+    epsilon_exact = epsilon(
+        "of the worst record, after all rounds, at delta; an upper bound where `guarantee` says so; null: nobody sends",
+        nullable=True,
+    )
     epsilon_server = epsilon("the same against all that the system's own server receives", nullable=True)
     guaranteed = dy.Bool(
         description="epsilon_server is proved, against the observer that the row names: all bounds are enforced, it "

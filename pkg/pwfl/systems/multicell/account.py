@@ -85,7 +85,9 @@ def guarantee(scenario: "Multicell") -> str:
     words = GUARANTEES[scenario.training.clipping]
     if scenario.privacy.observer != "user":
         words += "; secure aggregation is taken for granted"
-    return f"{words}; sums of integers modulo 2^{scenario.training.bits}" if scenario.training.bits else words
+    if bits := scenario.training.bits:
+        words += f"; sums of integers modulo 2^{bits}, whose epsilons are upper bounds by Renyi divergences"
+    return words
 
 
 def hiding_noise(scenario: "Multicell", frame: pl.DataFrame, observer: str) -> np.ndarray:
@@ -150,22 +152,24 @@ def leakages(scenario: "Multicell", frame: pl.DataFrame) -> pl.DataFrame:
 def integer_epsilons(scenario: "Multicell", frame: pl.DataFrame) -> dict[str, np.ndarray]:
     """Bounds on the epsilons of sums of integers, by column, shape (realization, user); `frame` is that of `assigned`.
 
-    Who sees sums of the run's own, as `epsilon_network` of cells' sums, reads no more off them than its observer.
+    Who sees sums of the run's own, as `epsilon_network` of cells' sums, reads no more off them than off these; but its
+    colluders, a share of more senders, may all be in the record's own (docs/sums.md).
     """
     training, privacy = scenario.training, scenario.privacy
     columns = ("samples", "scheduled", "noise_std", "cell")
     samples, scheduled, noise_std, cell = (to_array(frame, name, *KEYS) for name in columns)
     sends, size = scheduled & ~np.isnan(noise_std), parameter_count(training, features.size(scenario))
     given = training, privacy, samples * noise_std, integers.grids(scenario, frame), sends
-    finer = sums.OBSERVERS[: sums.OBSERVERS.index(privacy.observer)]
+    own = sums.OBSERVERS.index(privacy.observer)
 
     def bounds(observer: str) -> list[np.ndarray]:
-        group = sums.groups(observer, cell)
-        known, private = (integers.epsilons(*given, group, size, dithers_known=knows) for knows in (True, False))
+        finest = sums.OBSERVERS[min(own, sums.OBSERVERS.index(observer))]  # sums of which the observer's are made
+        groups = sums.groups(finest, cell), sums.groups(observer, cell)
+        known, private = (integers.epsilons(*given, *groups, size, dithers_known=knows) for knows in (True, False))
         return [known, np.minimum(private, known)]  # who knows dithers sees more
 
     found = dict(zip(("epsilon_dithers_known", "epsilon_exact"), bounds(privacy.observer), strict=True))
-    return found | {f"epsilon_{observer}": bounds(observer)[1] for observer in finer}
+    return found | {f"epsilon_{observer}": bounds(observer)[1] for observer in sums.OBSERVERS}
 
 
 def guarantees(scenario: "Multicell", leakage: pl.DataFrame) -> pl.DataFrame:

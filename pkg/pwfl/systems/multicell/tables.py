@@ -120,7 +120,7 @@ class Leakage(contract.PerUser):
 
     rho = dy.Float64(nullable=False, min_exclusive=0, allow_inf=True, description="zCDP (11)")
     mu = dy.Float64(nullable=False, min_exclusive=0, allow_inf=True, description="Gaussian DP")
-    epsilon_exact = dy.Float64(nullable=False, min=0, allow_inf=True)
+    epsilon_exact = dy.Float64(nullable=False, min=0, allow_inf=True, description="of integers an upper bound")
     epsilon_tight = dy.Float64(nullable=False, min=0, allow_inf=True)
     epsilon_classic = dy.Float64(nullable=False, min=0, allow_inf=True)
     rho_worst_case = unlimited(description="per_user clipping only")

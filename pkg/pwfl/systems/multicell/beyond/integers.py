@@ -77,6 +77,8 @@ def server_sum(
 ) -> np.ndarray:
     """What the server makes of a round's messages, the weighted sum of the groups' sums, shape (coordinate,).
 
+    Zeros where there are none: no sum was opened.
+
     Parameters
     ----------
     vectors
@@ -88,6 +90,8 @@ def server_sum(
     generator
         Of private numbers: dithers, and noise.
     """
+    if not len(vectors):
+        return np.zeros(vectors.shape[1])
     noise = np.zeros(vectors.shape, np.int64)
     variance = ((noise_std / step) ** 2).astype(np.float32)
     # A sampler is of one variance, and users alike have the same if it is rounded, upwards.
@@ -110,22 +114,27 @@ def epsilons(
     step: np.ndarray,
     sends: np.ndarray,
     group: np.ndarray,
+    observed: np.ndarray,
     dimensions: int,
     dithers_known: bool = False,
 ) -> np.ndarray:
-    """Each user's epsilon at `privacy.delta` against who sees the groups' sums of integers, shape (realization, user).
+    """Each user's epsilon at `privacy.delta` against who sees sums of integers, shape (realization, user).
 
-    Groups are those that grids are of, or parts of them. An upper bound (`discrete.private_dither_cost`), or, where the
-    observer knows how users rounded, `discrete.round_cost`. 0 of users who never send; infinite without noise.
+    The sums are those of `group`, which grids are of, or of parts of it; an observer of sums of these sums, as
+    `observed` has it, sees less, but its coalition may all be in one of them. An upper bound
+    (`discrete.private_dither_cost`), or, where the observer knows how users rounded, `discrete.round_cost`. 0 of users
+    who never send; infinite without noise.
 
     Parameters
     ----------
-    noise_std, step, sends, group
-        s_i, the grid's step, who sends, and in which group, shape (realization, interval, user).
+    noise_std, step, sends, group, observed
+        s_i, the grid's step, who sends, and in which group, shape (realization, interval, user); `observed` likewise,
+        the groups whose senders collude and drop out.
     """
     cost_of = discrete.round_cost if dithers_known else discrete.private_dither_cost
     orders = discrete.ORDERS if dithers_known else discrete.WHOLE_ORDERS
-    honest = sums.honest(privacy, np.maximum(sums.total(sends * 1.0, group), 1))
+    senders = (np.maximum(sums.total(sends * 1.0, each), 1) for each in (group, observed))
+    honest = sums.honest_in(privacy, *senders)
     rounds = training.rounds // sends.shape[1]
     spent = np.zeros((sends.shape[0], sends.shape[2], len(orders)))
     for interval in range(sends.shape[1]):

@@ -49,7 +49,16 @@ def dropping(privacy: "Privacy", senders: np.ndarray) -> np.ndarray:
 
 def honest(privacy: "Privacy", senders: np.ndarray) -> np.ndarray:
     """h = max(1, n - C - D), how many users' noise hides a record at least, of groups of n >= 1 senders."""
-    return np.maximum(1, senders - colluding(privacy, senders) - dropping(privacy, senders))
+    return honest_in(privacy, senders, senders)
+
+
+def honest_in(privacy: "Privacy", senders: np.ndarray, of_observer: np.ndarray) -> np.ndarray:
+    """How many users' noise hides a record at least in a sum of n senders, if the observer's coalition may all be in it.
+
+    The observer's group has `of_observer` senders, of which the sum's are some: of these C collude and D drop out.
+    """
+    gone = colluding(privacy, of_observer) + dropping(privacy, of_observer)
+    return np.maximum(1, senders - gone)
 
 
 def total(values: np.ndarray, group: np.ndarray) -> np.ndarray:
