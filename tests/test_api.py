@@ -1,6 +1,7 @@
 """`simulate` and `results`: what they take, what they say, what they do not load."""
 
 import copy
+import re
 import tomllib
 
 import polars as pl
@@ -13,6 +14,8 @@ from pwfl.workflow import execution
 
 AGING = {"system": "age_aware", "realizations": 2, "training_realizations": 1, "schedule": {"horizon": 4},
          "training": {"draws": 2}, "audit": {"canaries": 20}}  # fmt: skip
+RULES = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "Snakefile", *(ROOT / "rules").glob("*.smk")))
+OF_WORKFLOW = "; ".join(re.findall(r"^ *((?:from|import) pwfl.*)", RULES, flags=re.MULTILINE))
 
 
 def test_a_scenario_is_a_study_of_its_own():
@@ -92,6 +95,7 @@ def test_a_folder_without_results_is_named(tmp_path):
     [
         ("import pwfl", ["polars", "altair", "tensorflow", "cvxpy"]),
         ("import pwfl.scenario, pwfl.runtime.store, pwfl.report.catalog", ["altair", "tensorflow", "cvxpy", "polars"]),
+        (OF_WORKFLOW, ["altair", "tensorflow", "cvxpy", "polars"]),
         (f"import pwfl; pwfl.simulate({AGING!r})", ["tensorflow", "cvxpy", "cvxopt"]),
     ],
 )

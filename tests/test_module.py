@@ -71,7 +71,7 @@ def test_a_checkout_runs_its_own_code_whatever_is_installed(tmp_path):
 
 
 def test_the_oldest_snakemake_that_is_declared_parses_the_workflow(tmp_path):
-    oldest = re.search(r'"snakemake>=([\d.]+)"', (ROOT / "pyproject.toml").read_text())[1]
+    oldest = re.search(r'"snakemake>=([\d.]+)[",]', (ROOT / "pyproject.toml").read_text())[1]
     assert f'min_version("{oldest}")' in (ROOT / "Snakefile").read_text()
     install = ("-m", "pip", "install", "--quiet", "--no-deps", "--target", tmp_path / "old")
     result = python(*install, f"snakemake=={oldest}.*")

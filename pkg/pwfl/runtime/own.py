@@ -16,7 +16,6 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 
 PATTERN = r"([^:]+\.py|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*):[A-Za-z_]\w*"
 
@@ -108,6 +107,8 @@ def _copied(value):
 
     Plain values, and a scenario's, cannot be changed.
     """
+    import polars as pl  # here, as the workflow's start, which calls no function, would wait for it
+
     if isinstance(value, np.ndarray):
         copy = value.copy()
         copy.flags.writeable = False

@@ -7,10 +7,6 @@ import threading
 import time
 from pathlib import Path
 
-import polars as pl
-
-from pwfl.report import statements
-
 SECONDS = 5.0  # between looks
 PATIENCE = 3  # looks without news after which a line is repeated
 TRAINED = re.compile(r"(\d+) of (\d+) trained, about (\d+) s left")
@@ -68,6 +64,10 @@ def result(folder: str | Path) -> str:
     page, claims = Path(folder, "index.html"), Path(folder, "claims.parquet")
     if not page.exists():
         return ""
+    import polars as pl  # here, as the workflow's start, and that of every job, would wait for it
+
+    from pwfl.report import statements
+
     judged = statements.summary(pl.read_parquet(claims)) if claims.exists() else []
     lines = [
         f"\nThe study is finished: open {page} in a browser.",
