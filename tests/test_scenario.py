@@ -5,6 +5,7 @@ import json
 import sys
 from itertools import product
 from pathlib import Path
+from typing import Literal, get_args, get_origin
 
 import pytest
 import yaml
@@ -14,7 +15,7 @@ from pipeline import part
 from pwfl import scenario
 from pwfl.runtime.fingerprint import imports
 from pwfl.scenario import common, docs, resolved
-from pwfl.scenario.fields import Section, parameter, stages_of, widened
+from pwfl.scenario.fields import OWN, Section, parameter, stages_of, widened
 from pwfl.scenario.values import UndeclaredError, Values, plain, replaced
 from pwfl.stages import STAGES
 from pwfl.systems import registry
@@ -120,6 +121,43 @@ def test_a_mistake_is_named_with_its_place_and_what_would_be_right(base, expecte
     message = error_of(of_base(base))
     assert message.startswith("file.yaml:")
     assert expected in message
+
+
+def choices(model) -> dict[str, tuple[tuple[str, ...], bool]]:
+    """By key, the choices of every parameter that has some, and whether it may name a function, too."""
+    (scheme,) = get_args(model.model_fields["schemes"].annotation)
+    fields = {".".join(path): field for path, field in scenario.parameters(model)}
+    fields |= {f"schemes.0.{key}": field for key, field in scheme.model_fields.items()}
+    kinds = {key: field for key, field in fields.items() if get_origin(field.annotation) is Literal and key != "system"}
+    return {key: (get_args(field.annotation), OWN in field.metadata) for key, field in kinds.items()}
+
+
+def test_functions_may_stand_for_schedulers_noise_and_models_and_nothing_else():
+    found = [
+        (name, key)
+        for name in registry.BUILT_IN
+        for key, (_, own) in choices(registry.system(name).model).items()
+        if own
+    ]
+    assert found == [
+        ("multicell", "training.model"), ("multicell", "schemes.0.scheduler"), ("multicell", "schemes.0.noise"),
+        ("age_aware", "schemes.0.scheduler"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("system", registry.BUILT_IN)
+def test_a_misspelled_choice_is_answered_with_the_nearest_one_and_with_functions_where_there_may_be_any(system):
+    model = registry.system(system).model
+    for key, (known, own) in choices(model).items():
+        for choice in known:
+            wrong = f"{choice}_"
+            *sections, last = key.split(".")
+            base = {"schemes": [model.model_fields["schemes"].default[0].model_dump() | {last: wrong}]}
+            base = base if sections[:1] == ["schemes"] else {sections[0]: {last: wrong}}
+            message = error_of(of_base({"system": system} | base))
+            assert message.startswith(f"file.yaml: base.{key}: {wrong!r} is wrong: input should be '{known[0]}'")
+            assert message.endswith(f"; did you mean {choice!r}?")
+            assert (", or a user-defined function, FILE.py:FUNCTION or PACKAGE.MODULE:FUNCTION;" in message) == own
 
 
 def test_all_mistakes_are_reported_at_once_and_blamed_on_their_scenario():

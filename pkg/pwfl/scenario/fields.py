@@ -4,8 +4,18 @@ from collections.abc import Iterator, Mapping
 from copy import copy
 from typing import Annotated, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema, WrapValidator, create_model
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    WithJsonSchema,
+    WrapValidator,
+    create_model,
+)
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
 
 from pwfl.runtime import own
 from pwfl.scenario.values import value_of
@@ -42,7 +52,16 @@ def parameter(
 
 
 def _choice_or_own(value, choice):
-    return value if isinstance(value, str) and own.named(value) else choice(value)
+    if isinstance(value, str) and own.named(value):
+        return value
+    try:
+        return choice(value)
+    except ValidationError as error:
+        raise PydanticCustomError(
+            "literal_error",
+            "Input should be {expected}, or a user-defined function, FILE.py:FUNCTION or PACKAGE.MODULE:FUNCTION",
+            error.errors()[0]["ctx"],
+        ) from None
 
 
 OWN = WrapValidator(_choice_or_own)  # marks what may name a function of the user's own

@@ -1,7 +1,8 @@
 """What is said of a config that cannot be run: file, key, value, and what would be right."""
 
 import difflib
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section
@@ -30,6 +31,8 @@ def explain(error: dict, model: type[Section]) -> str:
     message = error["msg"][0].lower() + error["msg"][1:]
     if bound := {"ge", "gt", "le", "lt"} & set(error.get("ctx", {})):  # which pydantic writes with all its zeros
         message = f"{message.rpartition(' ')[0]} {error['ctx'][bound.pop()]:g}"
+    if error["type"] == "literal_error":
+        message += nearest(value, re.findall("'(.*?)'", error["ctx"]["expected"]))
     return f"{key}: {shown(value)} is wrong: {message}"
 
 
@@ -51,8 +54,13 @@ def sets(content, keys: Sequence[str]) -> bool:
 
 def did_you_mean(word: str, known) -> str:
     """The known word nearest to an unknown one, or all known ones, as the end of a message."""
+    return nearest(word, known) or f"; known are {', '.join(known)}"
+
+
+def nearest(word, known: Iterable[str]) -> str:
+    """The known word nearest to an unknown one, as the end of a message; nothing where none is near."""
     near = difflib.get_close_matches(str(word), list(known), n=1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}"
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def shown(value) -> str:
