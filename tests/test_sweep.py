@@ -1,5 +1,6 @@
 """Sweeps: which scenarios a grid makes, what they are named, what comes of them, which points nothing dominates."""
 
+import re
 from functools import reduce
 from itertools import product
 from types import SimpleNamespace
@@ -98,6 +99,63 @@ def test_scenarios_to_run_are_named_with_all_their_points_or_point_by_point():
 def test_what_is_wrong_with_a_sweep_is_said_before_anything_runs(grids, message):
     with pytest.raises(scenario.ScenarioError, match=message):
         study({"sweep": grids})
+
+
+TWELVE = {"sweep": {"schedule.gamma": [1, 2, 3, 4], "seed": [1, 2, 3]}}
+
+
+def refused(base: dict, files: dict | None = None, **scenarios: dict) -> list[str]:
+    config = {"base": base, "scenarios": scenarios or {"one": {}}}
+    with pytest.raises(scenario.ScenarioError) as caught:
+        scenario.check_surroundings(scenario.load(config, "study.yaml", files))
+    return str(caught.value).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"network": {"users": 0}}, "base.network.users: 0 is wrong: input should be greater than or equal to 1"),
+        ({"training_realizations": 900}, "base.training_realizations: 900 is more than realizations: 100; only"),
+        ({"network": {"user": 9}}, "base.network.user: unknown key; did you mean 'users'?"),
+    ],
+)
+def test_a_mistake_in_all_points_is_said_once_with_their_number(wrong, said):
+    for scenarios, others in (({}, 11), ({"one": {}, "two": {}, "other": {"sweep": []}}, 23)):
+        (line,) = refused(TWELVE | wrong, **scenarios)
+        assert line.startswith(f"study.yaml: {said}")
+        assert line.endswith(f" (at one,gamma=1,seed=1 and {others} more points)")
+
+
+def test_a_mistake_in_some_points_is_said_with_their_number():
+    _, first, second = refused({"sweep": {"schedule.gamma": [1, -2, -3], "seed": [1, 2]}})
+    assert first.startswith("  base.sweep: schedule.gamma: -2.0 is wrong")
+    assert first.endswith(" (at one,gamma=-2,seed=1 and 1 more point)")
+    assert second.endswith(" (at one,gamma=-3,seed=1 and 1 more point)")
+
+
+def test_a_mistake_of_the_file_is_not_blamed_on_a_sweep_of_the_command_line():
+    files = {"base": {"network": {"users": 0}}, "scenarios": {"one": {}}}
+    (line,) = refused(files["base"] | TWELVE, files)
+    assert line.startswith("study.yaml: base.network.users: 0 is wrong")
+
+
+def test_what_points_need_and_do_not_find_is_said_once_with_their_number(tmp_path):
+    (line,) = refused(TWELVE | {"data": {"folder": str(tmp_path / "nowhere")}})
+    assert line.startswith("study.yaml: scenarios.one,gamma=1,seed=1 and 11 more scenarios: data.folder: ")
+
+
+def test_points_that_are_too_large_are_said_once_with_their_number():
+    system = {"system": "utility_fair", "training": {"hidden_layers": [10**5, 10**5]}}
+    (line,) = refused(system | {"sweep": {"seed": [1, 2, 3]}})
+    assert re.match(r"study.yaml: scenarios.one: a job takes about .* GiB of memory for training", line)
+    assert line.endswith(" (at one,seed=1 and 2 more points)")
+
+
+def test_a_warning_about_several_scenarios_is_said_once_with_their_number():
+    base = TWELVE | {"shards": {"training": 500}, "training": {"directions": 30}}
+    idle, wasteful = study(base, one={}, two={}, three={"sweep": []}).warnings
+    assert idle.startswith("scenarios.one and 2 more scenarios: training.directions: 30 has no effect beside ")
+    assert wasteful.startswith("scenarios.one and 2 more scenarios: shards.training: 500 computes 500 realizations")
 
 
 def test_a_value_that_the_sweep_replaces_is_told():

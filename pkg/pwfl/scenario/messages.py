@@ -63,6 +63,21 @@ def nearest(word, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
+def at(line: str, points: Sequence[str]) -> str:
+    """A line, and the first of the points of sweeps that it is about, if any, with how many more there are."""
+    return f"{line} (at {first(points, 'point')})" if points else line
+
+
+def first(names: Sequence[str], kind: str) -> str:
+    """The first of some names of a kind, and how many more there are.
+
+    >>> first(["a"], "point"), first(["a", "b", "c"], "point")
+    ('a', 'a and 2 more points')
+    """
+    more = len(names) - 1
+    return f"{names[0]} and {more} more {kind}{'s' * (more > 1)}" if more else names[0]
+
+
 def shown(value) -> str:
     """A value in a message: as YAML's null is called there, and not longer than a line."""
     try:

@@ -33,23 +33,25 @@ def memory(scenario: Scenario) -> dict[str, tuple[float, str]]:
     return {"tables": tables, "training": checks.training_bytes(scenario)}
 
 
-def problems(scenarios: dict[str, Scenario]) -> list[str]:
-    """What makes a study too large to be meant, a line each."""
+def problems(scenarios: dict[str, Scenario]) -> list[tuple[str, str]]:
+    """What makes a study too large to be meant, each with the name of a scenario that does."""
     large, counts = [], {name: jobs(scenario) for name, scenario in scenarios.items()}
     if (total := sum(counts.values())) > MAX_JOBS:
         largest = max(counts, key=counts.get)
-        large.append(
-            f"scenarios.{largest}: the study has about {total:,} jobs, {counts[largest]:,} of them here, and "
-            f"{MAX_JOBS:,} are the most; raise shards.optimization or shards.training, or lower realizations"
+        problem = (
+            f"the study has about {total:,} jobs, {counts[largest]:,} of them here, and {MAX_JOBS:,} are the most; "
+            "raise shards.optimization or shards.training, or lower realizations"
         )
+        large.append((largest, problem))
     for name, scenario in scenarios.items():
         for what, (size, keys) in memory(scenario).items():
             if size > MAX_BYTES:
-                large.append(
-                    f"scenarios.{name}: a job takes about {size / 2**30:,.0f} GiB of memory for {what}, and "
-                    f"{MAX_BYTES / 2**30:.0f} are the most; lower {keys}"
+                problem = (
+                    f"a job takes about {size / 2**30:,.0f} GiB of memory for {what}, and {MAX_BYTES / 2**30:.0f} are "
+                    f"the most; lower {keys}"
                 )
-    return [f"{problem} (or set allow_large: true, beside scenarios)" for problem in large]
+                large.append((name, problem))
+    return [(name, f"{problem} (or set allow_large: true, beside scenarios)") for name, problem in large]
 
 
 def network_bytes(s, hidden_layers: list[int], copies: int) -> float:

@@ -7,9 +7,10 @@ scenario of the study, named after the scenario and the point's values.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import chain
 from math import ceil
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +19,7 @@ from pwfl.runtime import devices
 from pwfl.scenario import checks, size, sweep, written
 from pwfl.scenario.common import Scenario
 from pwfl.scenario.fields import parameters, stages_of
-from pwfl.scenario.messages import ScenarioError, blame, did_you_mean, report, sets, shown
+from pwfl.scenario.messages import ScenarioError, at, blame, did_you_mean, first, report, sets, shown
 from pwfl.scenario.resolution import field_problems, look_up, merge, model_of, resolve
 from pwfl.scenario.values import value_of
 from pwfl.stages import READERS, variants
@@ -110,12 +111,15 @@ def load(config: dict, source: str, files: dict | None = None) -> Study:
     """
     problems, asked = _find(config)
     if problems:
-        raise _refused(problems, problems if files is None else _find(files)[0], source)
+        lines = {problem: at(problem, points) for problem, points in problems.items()}
+        raise _refused(lines, problems if files is None else _find(files)[0], source)
     chosen = {name: one.scenario for name, one in asked.items()}
     points = {name: sweep.Point(one.name, one.point) for name, one in asked.items() if one.point}
-    first = {one.name: one.scenario for one in reversed(asked.values())}  # one point of each sweep stands for all
+    each: dict[str, Scenario] = {}  # one point of each sweep, the first, stands for all
+    for one in asked.values():
+        each.setdefault(one.name, one.scenario)
     shadowed = _shadowed(config, asked, config if files is None else files)
-    warnings = (*shadowed, *_unread(first), *_wasteful(first))
+    warnings = (*shadowed, *_once(chain(_unread(each), _wasteful(each))))
     for_print, measurements = bool(_flag(config.get("print", False))), config.get("measurements")
     name = str(config.get("study", "study"))
     return Study(name, source, chosen, points, warnings, for_print, measurements, files)
@@ -126,15 +130,16 @@ def check_surroundings(study: Study) -> None:
 
     Raises ScenarioError with one line for everything that is missing or not what it should be.
     """
-    problems: dict[str, str] = {}  # each once, with the name of the first scenario
+    names = defaultdict(list)  # by problem
     for name, scenario in study.scenarios.items():
         for problem in checks.problems(scenario):
-            problems.setdefault(problem, f"scenarios.{name}: {problem}")
-    if problems:
-        own = set(problems)
+            names[problem].append(name)
+    if names:
+        own = set(names)
         if study.files is not None:
             own = {problem for one in _find(study.files)[1].values() for problem in checks.problems(one.scenario)}
-        raise _refused(problems.values(), [line for problem, line in problems.items() if problem in own], study.source)
+        lines = {problem: f"scenarios.{first(of, 'scenario')}: {problem}" for problem, of in names.items()}
+        raise _refused(lines, own, study.source)
 
 
 def check_device(study: Study) -> None:
@@ -147,11 +152,15 @@ def check_device(study: Study) -> None:
         )
 
 
-def _refused(problems: Iterable[str], of_files: Iterable[str], source: str) -> ScenarioError:
-    """An error with all problems of a config; what its files alone have is theirs, the others --config's."""
-    own = set(of_files)
-    places = {source: [p for p in problems if p in own], COMMAND_LINE: [p for p in problems if p not in own]}
-    return ScenarioError(report({place: lines for place, lines in places.items() if lines}))
+def _refused(problems: dict[str, str], of_files: Collection[str], source: str) -> ScenarioError:
+    """An error with the lines of all problems of a config; what its files alone have is theirs, others --config's."""
+    places = defaultdict(list)
+    for problem, line in problems.items():
+        places[source if problem in of_files else COMMAND_LINE].append(line)
+    return ScenarioError(report({place: places[place] for place in (source, COMMAND_LINE) if place in places}))
+
+
+Lines = dict[str, list[str]]  # about a config, each with the points of sweeps that it is about
 
 
 class _Asked(NamedTuple):
@@ -163,61 +172,72 @@ class _Asked(NamedTuple):
     scenario: Scenario
 
 
-def _find(config: dict) -> tuple[list[str], dict[str, _Asked]]:
+def _find(config: dict) -> tuple[Lines, dict[str, _Asked]]:
     """Everything that is wrong with a config, and the scenarios to run."""
-    if problems := _check_top_level(config):
+    problems: Lines = defaultdict(list, {problem: [] for problem in _check_top_level(config)})
+    if problems:
         return problems, {}
     base = config.get("base", {})
     asked: dict[str, _Asked] = {}
     for name, override in config["scenarios"].items():
         wrong, points = _points(name, base, override)
-        problems += wrong
-        problems += [f"scenarios.{name}: the name {point} appears twice" for point in points if point in asked]
+        wrong |= {f"scenarios.{name}: the name {point} appears twice": [] for point in points if point in asked}
+        for problem, of in wrong.items():
+            problems[problem] += of
         asked |= points
     # What every scenario overrides is not seen above, and should be no less right.
     for system in dict.fromkeys(one.scenario.system for one in asked.values()):
-        problems += [f"base.{line}" for line in field_problems({"system": system} | _without_sweep(base))]
+        for line in field_problems({"system": system} | _without_sweep(base)):
+            problems.setdefault(f"base.{line}", [])
     run, known = config.get("run", list(config["scenarios"])), {*config["scenarios"], *asked}
-    problems += [f"run: there is no scenario {name!r}{did_you_mean(name, known)}" for name in run if name not in known]
+    for name in run:
+        if name not in known:
+            problems.setdefault(f"run: there is no scenario {name!r}{did_you_mean(name, known)}", [])
     if problems:
-        return list(dict.fromkeys(problems)), {}
+        return problems, {}
     chosen = {point: one for name in run for point, one in asked.items() if name in (one.name, point)}
     if not _flag(config.get("allow_large", False)):
-        problems = size.problems({point: one.scenario for point, one in chosen.items()})
+        for point, problem in size.problems({point: one.scenario for point, one in chosen.items()}):
+            problems[f"scenarios.{chosen[point].name}: {problem}"] += [point] if chosen[point].point else []
     return problems, chosen
 
 
-def _points(name: str, base: dict, override: dict) -> tuple[list[str], dict[str, _Asked]]:
+def _points(name: str, base: dict, override: dict) -> tuple[Lines, dict[str, _Asked]]:
     """What is wrong with a scenario of a config, and the scenarios that its sweep makes of it, or itself."""
     merged = merge(base, override)
     grids = merged.pop(sweep.KEY, {})
     plain, own = _without_sweep(base), _without_sweep(override)
     try:
-        problems = sweep.problems(grids, model_of(merged))
+        flaws = sweep.problems(grids, model_of(merged))
     except ScenarioError as error:
-        problems = [str(error)]
+        flaws = [str(error)]
+    problems: Lines = defaultdict(list, {flaw: [] for flaw in flaws})
     points = {}
-    for values in [] if problems else sweep.points(grids) or [{}]:
+    for values in [] if flaws else sweep.points(grids) or [{}]:
         point = merge(own, sweep.nested(values))
         try:
             scenario = resolve(plain, point)
         except ScenarioError as error:
-            at = f" (at {sweep.name(name, values)})" if values else ""
             for line in str(error).splitlines():
-                is_swept = line.startswith(tuple(f"{key}:" for key in values))
-                problems.append(f"{sweep.KEY}: {line}" if is_swept else line + at)
+                problems[_of_sweep(line, values)] += [sweep.name(name, values)] if values else []
             continue
         validated = {key: value_of(scenario, key) for key in values}
         label = sweep.name(name, validated)
         if label in points:
-            problems.append(f"{sweep.KEY}: the point {label} appears twice")
+            problems.setdefault(f"{sweep.KEY}: the point {label} appears twice", [])
         if len(label) > sweep.MAX_NAME:
-            problems.append(
+            problem = (
                 f"{sweep.KEY}: the point {label} has a name of {len(label)} characters, and {sweep.MAX_NAME} are the "
                 "most of a folder's; shorten the scenario's, or sweep fewer parameters"
             )
+            problems.setdefault(problem, [])
         points[label] = _Asked(name, validated, point, scenario)
-    return [blame(line, name, base, override) for line in problems], points
+    return {blame(line, name, base, override): of for line, of in problems.items()}, points
+
+
+def _of_sweep(line: str, values: sweep.Values) -> str:
+    """A line about a scenario's parameter, `key: what`, as one about the sweep where that sets the key."""
+    return f"{sweep.KEY}: {line}" if line.startswith(tuple(f"{key}:" for key in values)) else line
 
 
 def _without_sweep(content: dict) -> dict:
@@ -278,8 +298,16 @@ def _shadowed(config: dict, asked: dict[str, _Asked], files: dict) -> Iterator[s
             yield f"{given}base.{key}: {value!r} has no effect in {', '.join(names)}: {by} replaces it"
 
 
-def _unread(chosen: dict[str, Scenario]) -> Iterator[str]:
-    """A warning for each value that no scheme's scheduler or noise reads, or that another parameter idles.
+def _once(found: Iterable[tuple[str, str]]) -> list[str]:
+    """A line for each message among pairs of a scenario's name and a message about it."""
+    names = defaultdict(list)
+    for name, message in found:
+        names[message].append(name)
+    return [f"scenarios.{first(of, 'scenario')}: {message}" for message, of in names.items()]
+
+
+def _unread(chosen: dict[str, Scenario]) -> Iterator[tuple[str, str]]:
+    """For each value that no scheme's scheduler or noise reads, or that another parameter idles: scenario and warning.
 
     Not for one that has an effect in another scenario: a base is for all of them.
     """
@@ -301,18 +329,19 @@ def _unread(chosen: dict[str, Scenario]) -> Iterator[str]:
                 idling.append((name, said, f" beside {idle[key]}"))
             else:
                 effective.add(said)
-    yield from (f"scenarios.{name}: {said} has no effect{why}" for name, said, why in idling if said not in effective)
+    yield from ((name, f"{said} has no effect{why}") for name, said, why in idling if said not in effective)
 
 
-def _wasteful(chosen: dict[str, Scenario]) -> Iterator[str]:
-    """A warning for shards that compute more than twice the realizations that are asked for."""
+def _wasteful(chosen: dict[str, Scenario]) -> Iterator[tuple[str, str]]:
+    """For shards that compute more than twice the realizations that are asked for: scenario and warning."""
     for name, scenario in chosen.items():
         for stage, count in (("optimization", scenario.realizations), ("training", scenario.training_realizations)):
             size = getattr(scenario.shards, stage)
             if (computed := ceil(count / size) * size) > 2 * count:
                 yield (
-                    f"scenarios.{name}: shards.{stage}: {size} computes {computed} realizations where {count} are "
-                    f"asked for, as shards are whole; lower it to {count} or less"
+                    name,
+                    f"shards.{stage}: {size} computes {computed} realizations where {count} are asked for, as shards "
+                    f"are whole; lower it to {count} or less",
                 )
 
 
