@@ -13,6 +13,7 @@ from conftest import PWFL, ROOT, TINY, environment
 from pipeline import part
 from pwfl import scenario
 from pwfl.scenario import size
+from pwfl.systems import registry
 from test_bounds import SMALL
 
 pytestmark = pytest.mark.xdist_group("input")
@@ -180,8 +181,14 @@ def test_a_value_of_the_base_that_every_scenario_replaces_is_validated_all_the_s
         assert f"base.schedule.{expected}" in said
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "config").glob("*.yaml")), ids=lambda path: path.name)
-def test_the_configs_that_come_along_are_read_strictly_and_without_warnings(path):
+CONFIGS = sorted([*(ROOT / "config").glob("*.yaml"), *(ROOT / "examples").glob("*/study.yaml")])
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_the_configs_that_come_along_are_read_strictly_and_without_warnings(path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "examples" / "local_dp_mac")
+    claims = registry.claims() | {"local_dp_mac": ("local_dp_mac",)}
+    monkeypatch.setattr(registry, "claims", lambda: claims)
     assert scenario.load(scenario.read([path]), path.name).warnings == ()
 
 

@@ -50,6 +50,12 @@ Exponent = Annotated[float, Field(ge=0, le=6)]  # of a distance in a path loss
 FadingScale = Annotated[float, Field(ge=1e-3, le=1e3)]
 Records = Annotated[int, Field(ge=0, le=10**9)]  # of a file, its classes, or what an axis of a record has
 Bound = Annotated[float, Field(ge=-1e30, le=1e30)]  # of a feature
+# Usual ranges of parameters with units.
+USUAL_DISTANCE = (1.0, 1e5)  # m
+USUAL_FREQUENCY = (1e7, 3e11)  # Hz
+USUAL_BANDWIDTH = (1e3, 1e10)  # Hz
+USUAL_POWER = (-10.0, 50.0)  # dBm
+USUAL_NOISE_DENSITY = (-180.0, -130.0)  # dBm/Hz
 
 Dataset = Literal["digits", "mnist", "fashion_mnist", "cifar10", "cifar100", "file"]
 Device = Literal["auto", "cpu", "gpu"]
@@ -91,7 +97,7 @@ evaluate_every = partial(parameter, description=EVALUATED, unit="rounds", stages
 delta = _shared(1e-5, "delta of the (epsilon, delta) guarantee", ge=1e-100, lt=1)
 LTE = "the paper names none, this is an LTE resource block's (3GPP TS 36.211)"
 BANDWIDTH = f"bandwidth B of the channel, a symbol per second and hertz; {LTE}"
-resource_block_hz = _shared(180e3, BANDWIDTH, unit="Hz", ge=1, le=1e12)
+resource_block_hz = _shared(180e3, BANDWIDTH, unit="Hz", usual=USUAL_BANDWIDTH, ge=1, le=1e12)
 
 
 def hidden_layers(default: list[int], stages: str):

@@ -12,7 +12,7 @@ from pydantic_core import PydanticUndefined
 
 from pwfl.entrance import command
 from pwfl.scenario import size, sweep
-from pwfl.scenario.fields import Section, parameters, stages_of
+from pwfl.scenario.fields import Section, parameters, stages_of, usual_of
 from pwfl.systems import registry
 
 HEADER = """\
@@ -50,9 +50,9 @@ the figures of a single point are drawn when they are asked for (`snakemake resu
 `snakemake --configfile FILE` runs it; without a file, `config/config.yaml`. Single values can be set on the command
 line, merged over the file: `--config 'base={realizations: 20}' 'run=[few_blocks]'`; scenarios given there join those of
 the file. A value of the base that scenarios replace has no effect in them: Snakemake then prints a warning with their
-names. Every scenario is validated before any job starts, and the resolved one is written to
-`results/STUDY/SCENARIO/scenario.yaml`. Editors that know the YAML language server complete keys and show their meaning
-from `schema.json`.
+names. It prints another one for a value that may be in another unit, by its parameter's usual range. Every scenario is
+validated before any job starts, and the resolved one is written to `results/STUDY/SCENARIO/scenario.yaml`. Editors that
+know the YAML language server complete keys and show their meaning from `schema.json`.
 
 Files are read strictly: a key that appears twice, `010` or `0x10` or `1:30` (8, 16 and 90 to YAML), `yes` or `on`
 (true), and a date are errors; quote them where they are meant as text. `pwfl check FILE` checks a file
@@ -169,7 +169,8 @@ def _bounds(field) -> str:
         return ", ".join(f"`{choice}`" for choice in get_args(field.annotation))
     items = get_args(get_args(field.annotation)[0])[1:] if get_origin(field.annotation) is list else ()
     each = _limits(part for item in items for part in getattr(item, "metadata", ()))
-    return "; ".join(filter(None, [_limits(field.metadata), each and f"each {each}"]))
+    usual = "usually {:g} to {:g}".format(*usual_of(field)) if usual_of(field) else ""
+    return "; ".join(filter(None, [_limits(field.metadata), each and f"each {each}", usual]))
 
 
 def _limits(metadata) -> str:

@@ -34,6 +34,7 @@ def parameter(
     unit: str = "",
     stages: str = "",
     unless: Mapping[str, tuple[str, object]] | None = None,
+    usual: tuple[float, float] | None = None,
     **bounds,
 ):
     """A parameter of a section, with bounds as pydantic's `Field` has them; one whose default is `...` must be given.
@@ -46,8 +47,12 @@ def parameter(
     unless
         Some of these stages, each with another parameter's key and a value: where that has it, the stage does not read
         this one. The stage must read the other parameter, too.
+    usual
+        The range, in `unit`, of nearly all values. One outside is probably in another unit, and is warned of.
     """
-    extra = {"unit": unit, "stages": stages.split()} | ({"unless": dict(unless)} if unless else {})
+    extra = {"unit": unit, "stages": stages.split()}
+    extra |= {"unless": dict(unless)} if unless else {}
+    extra |= {"usual": list(usual)} if usual else {}
     return Field(default, description=description, json_schema_extra=extra, **bounds)
 
 
@@ -92,6 +97,11 @@ def stages_of(field: FieldInfo) -> set[str]:
 def unless_of(field: FieldInfo) -> dict[str, tuple[str, object]]:
     """By stage, the key and value of another parameter with which it does not read this one."""
     return (field.json_schema_extra or {}).get("unless", {})
+
+
+def usual_of(field: FieldInfo) -> list[float] | None:
+    """The least and the greatest usual value of a parameter; None where it declares none."""
+    return (field.json_schema_extra or {}).get("usual")
 
 
 def parameters(model: type[Section], prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], FieldInfo]]:

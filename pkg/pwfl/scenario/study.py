@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pwfl.runtime import devices
-from pwfl.scenario import checks, size, sweep, written
+from pwfl.scenario import checks, size, sweep, units, written
 from pwfl.scenario.common import Scenario
 from pwfl.scenario.fields import parameters, stages_of
 from pwfl.scenario.messages import ScenarioError, at, blame, did_you_mean, first, report, sets, shown
@@ -119,7 +119,7 @@ def load(config: dict, source: str, files: dict | None = None) -> Study:
     for one in asked.values():
         each.setdefault(one.name, one.scenario)
     shadowed = _shadowed(config, asked, config if files is None else files)
-    warnings = (*shadowed, *_once(chain(_unread(each), _wasteful(each))))
+    warnings = (*shadowed, *_once(chain(_unread(each), _wasteful(each))), *_unusual(config, asked))
     for_print, measurements = bool(_flag(config.get("print", False))), config.get("measurements")
     name = str(config.get("study", "study"))
     return Study(name, source, chosen, points, warnings, for_print, measurements, files)
@@ -343,6 +343,16 @@ def _wasteful(chosen: dict[str, Scenario]) -> Iterator[tuple[str, str]]:
                     f"shards.{stage}: {size} computes {computed} realizations where {count} are asked for, as shards "
                     f"are whole; lower it to {count} or less",
                 )
+
+
+def _unusual(config: dict, asked: dict[str, _Asked]) -> list[str]:
+    """A warning for each value that may be in another unit than its parameter's."""
+    base, found = config.get("base", {}), defaultdict(list)
+    for point, one in asked.items():
+        for line in units.unusual(one.scenario):
+            set_by = blame(_of_sweep(line, one.point), one.name, base, config["scenarios"][one.name])
+            found[set_by] += [point] if one.point else []
+    return [at(line, points) for line, points in found.items()]
 
 
 def _says(content, path: tuple[str, ...], value) -> bool:

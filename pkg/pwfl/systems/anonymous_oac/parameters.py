@@ -44,9 +44,16 @@ class Radio(Section):
         "thermal noise power density that N0 stands for; with the path loss it sets the scale of transmit energies",
         unit="dBm/Hz",
         stages="train account",
+        usual=common.USUAL_NOISE_DENSITY,
     )
     path_loss_db: float = parameter(
-        100.0, "mean path loss of the co-located devices", unit="dB", stages="train account", ge=0, le=300
+        100.0,
+        "mean path loss of the co-located devices",
+        unit="dB",
+        stages="train account",
+        usual=(30.0, 200.0),
+        ge=0,
+        le=300,
     )
     digital_efficiency: float = parameter(
         2.0,

@@ -28,7 +28,7 @@ class Network(Section):
     )
     users: common.Count = parameter(100, "users, uniform in the square that bounds the hexagons", stages="channel")
     cell_radius_m: float = parameter(
-        500.0, "radius of a cell, centre to corner", unit="m", stages="channel report", ge=1, le=1e6
+        500.0, "radius of a cell, centre to corner", unit="m", stages="channel report", usual=(10.0, 1e5), ge=1, le=1e6
     )
 
 
@@ -39,18 +39,38 @@ class Radio(Section):
         5, "resource blocks R of each cell", stages="channel schedule account", ge=1, le=10**4
     )
     bandwidth_hz: common.Bandwidth = parameter(
-        180e3, "bandwidth B of a resource block", unit="Hz", stages="schedule train account"
+        180e3,
+        "bandwidth B of a resource block",
+        unit="Hz",
+        stages="schedule train account",
+        usual=common.USUAL_BANDWIDTH,
     )
     noise_density_dbm_hz: common.NoiseDensity = parameter(
-        -174.0, "thermal noise power density N0", unit="dBm/Hz", stages="schedule account"
+        -174.0,
+        "thermal noise power density N0",
+        unit="dBm/Hz",
+        stages="schedule account",
+        usual=common.USUAL_NOISE_DENSITY,
     )
     max_power_dbm: common.PowerDbm = parameter(
-        10.0, "maximum transmit power Pmax of a user", unit="dBm", stages="channel schedule account"
+        10.0,
+        "maximum transmit power Pmax of a user",
+        unit="dBm",
+        stages="channel schedule account",
+        usual=common.USUAL_POWER,
     )
     min_rate_bps: float = parameter(
-        100e3, "minimum uplink rate Rmin of a scheduled user", unit="bit/s", stages="schedule account", ge=1e-9, le=1e13
+        100e3,
+        "minimum uplink rate Rmin of a scheduled user",
+        unit="bit/s",
+        stages="schedule account",
+        usual=(1e3, 1e10),
+        ge=1e-9,
+        le=1e13,
     )
-    frequency_hz: common.Frequency = parameter(2.45e9, "uplink centre frequency f", unit="Hz", stages="channel")
+    frequency_hz: common.Frequency = parameter(
+        2.45e9, "uplink centre frequency f", unit="Hz", stages="channel", usual=common.USUAL_FREQUENCY
+    )
     path_loss_exponent: common.Exponent = parameter(
         3.0, "exponent of the distance in the path loss `power_law`", stages="channel"
     )
@@ -60,7 +80,11 @@ class Radio(Section):
         stages="channel",
     )
     min_distance_m: common.Distance = parameter(
-        1.0, "distances to a station are cut below at this, with `power_law`", unit="m", stages="channel"
+        1.0,
+        "distances to a station are cut below at this, with `power_law`",
+        unit="m",
+        stages="channel",
+        usual=(0.1, 1e3),
     )
 
     # Beyond the paper.

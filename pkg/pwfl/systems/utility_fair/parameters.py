@@ -14,32 +14,44 @@ class Network(Section):
     """Where the devices are: uniform in distance from the access point."""
 
     devices: common.Count = parameter(10, "machine-type devices K", stages="channel")
-    min_distance_m: common.Distance = parameter(50.0, "least distance r of a device", unit="m", stages="channel")
-    max_distance_m: common.Distance = parameter(200.0, "greatest distance r of a device", unit="m", stages="channel")
+    min_distance_m: common.Distance = parameter(
+        50.0, "least distance r of a device", unit="m", stages="channel", usual=common.USUAL_DISTANCE
+    )
+    max_distance_m: common.Distance = parameter(
+        200.0, "greatest distance r of a device", unit="m", stages="channel", usual=common.USUAL_DISTANCE
+    )
 
 
 class Radio(Section):
     """The uplink, (8)-(9), a channel of its own for each device."""
 
-    frequency_hz: common.Frequency = parameter(32e6, "centre frequency f_c", unit="Hz", stages="channel")
+    frequency_hz: common.Frequency = parameter(
+        32e6, "centre frequency f_c", unit="Hz", stages="channel", usual=common.USUAL_FREQUENCY
+    )
     path_loss_exponent: common.Exponent = parameter(
         4.0, "exponent alpha of the distance in the path loss", stages="channel"
     )
     fading_scale: common.FadingScale = parameter(1.0, "scale of the Rayleigh fading amplitude |h|", stages="channel")
     bandwidth_hz: common.Bandwidth = parameter(
-        250e3, "bandwidth B of a device's channel", unit="Hz", stages="schedule train account report"
+        250e3,
+        "bandwidth B of a device's channel",
+        unit="Hz",
+        stages="schedule train account report",
+        usual=common.USUAL_BANDWIDTH,
     )
     noise_density_dbm_hz: common.NoiseDensity = parameter(
-        -174.0, "thermal noise power density N0", unit="dBm/Hz", stages="schedule"
+        -174.0, "thermal noise power density N0", unit="dBm/Hz", stages="schedule", usual=common.USUAL_NOISE_DENSITY
     )
     noise: Literal["as_printed", "thermal"] = parameter(
         "as_printed",
         "noise power: N0 of one hertz, under which the paper's claims come out, or N0 B",
         stages="schedule",
     )
-    snr_gap_db: float = parameter(9.8, "gap Gamma of modulation and coding", unit="dB", stages="schedule", ge=0, le=60)
+    snr_gap_db: float = parameter(
+        9.8, "gap Gamma of modulation and coding", unit="dB", stages="schedule", usual=(0.0, 20.0), ge=0, le=60
+    )
     update_bits: float = parameter(
-        875e3, "size V of an update", unit="bit", stages="schedule train account", ge=1, le=1e15
+        875e3, "size V of an update", unit="bit", stages="schedule train account", usual=(1e3, 1e12), ge=1, le=1e15
     )
 
 
@@ -47,38 +59,68 @@ class Device(Section):
     """What a device can do and draws, (5), (10), (13)."""
 
     deadline_s: float = parameter(
-        0.75, "time T of a round for computing and transmitting", unit="s", stages="schedule train", ge=1e-9, le=1e6
+        0.75,
+        "time T of a round for computing and transmitting",
+        unit="s",
+        stages="schedule train",
+        usual=(1e-3, 300.0),
+        ge=1e-9,
+        le=1e6,
     )
     batch_size: common.Count = parameter(
         128, "samples d of a round's batch", unit="samples", stages="schedule noise train audit"
     )
-    sample_bits: float = parameter(6272.0, "size of a sample", unit="bit", stages="schedule train", ge=1, le=1e12)
+    sample_bits: float = parameter(
+        6272.0, "size of a sample", unit="bit", stages="schedule train", usual=(8.0, 1e9), ge=1, le=1e12
+    )
     seconds_per_bit: float = parameter(
-        7.5e-9, "time tau to process a bit in an iteration", unit="s", stages="schedule train", ge=1e-15, le=1e3
+        7.5e-9,
+        "time tau to process a bit in an iteration",
+        unit="s",
+        stages="schedule train",
+        usual=(1e-12, 1e-4),
+        ge=1e-15,
+        le=1e3,
     )
     min_iterations: int = parameter(
         10, "least number j_min of local iterations", stages="schedule train", ge=1, le=10**9
     )
     max_power_dbm: common.PowerDbm = parameter(
-        30.0, "maximum transmit power P_max", unit="dBm", stages="schedule train"
+        30.0, "maximum transmit power P_max", unit="dBm", stages="schedule train", usual=common.USUAL_POWER
     )
     amplifier_efficiency: float = parameter(
         0.45, "efficiency rho of the power amplifier", stages="train", ge=1e-6, le=1
     )
     circuit_power_w: float = parameter(
-        0.0825, "power P_cir of the radio's circuit while it transmits", unit="W", stages="train", ge=0, le=1e6
+        0.0825,
+        "power P_cir of the radio's circuit while it transmits",
+        unit="W",
+        stages="train",
+        usual=(1e-5, 50.0),
+        ge=0,
+        le=1e6,
     )
-    computing_power_w: float = parameter(0.096, "power P_cp while computing", unit="W", stages="train", ge=1e-9, le=1e6)
+    computing_power_w: float = parameter(
+        0.096, "power P_cp while computing", unit="W", stages="train", usual=(1e-5, 50.0), ge=1e-9, le=1e6
+    )
 
 
 class Utility(Section):
     """What a device maximizes, (18), and how it predicts its deviation, (16)."""
 
     energy_scale_j: common.Positive = parameter(
-        0.5, "varrho: the energy beyond which a round costs more than it is worth", unit="J", stages="train"
+        0.5,
+        "varrho: the energy beyond which a round costs more than it is worth",
+        unit="J",
+        stages="train",
+        usual=(1e-6, 100.0),
     )
     beta_2_j: common.Positive = parameter(
-        0.5, "computing energy beta_2 in which the predicted deviation falls by 1/e", unit="J", stages="train"
+        0.5,
+        "computing energy beta_2 in which the predicted deviation falls by 1/e",
+        unit="J",
+        stages="train",
+        usual=(1e-6, 100.0),
     )
     deviation: Literal["mean_update", "model"] = parameter(
         "mean_update",
