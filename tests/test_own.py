@@ -369,6 +369,21 @@ def test_noise_in_single_precision_is_taken_as_it_is(folder):
         assert set(made.filter(sends)["noise_std"]) == {value}
 
 
+def test_noise_in_single_precision_is_scaled_in_double_precision(folder):
+    """Given as a multiplier, it is scaled to the clipping norm and the rounds of training, from 10 and 200."""
+    (folder / "single.py").write_text(
+        "import numpy as np\n\n\ndef noise(scenario, samples, scheduled, start):\n"
+        "    return np.full(scheduled.shape, 1 / 3, 'float32')\n"
+    )
+    changes = {"privacy": {"bounds": "multiplier"}, "training": {"clip_norm": 0.7, "rounds": 30}}
+    model = with_scheme("random", "single.py:noise", **changes)
+    found = scheduled(model)
+    made = stage_of.noise(part(model, "noise", "single.py:noise"), "single.py:noise", found)["noise"]
+    sends = found["schedule"]["resource_block"].is_not_null()
+    scaled = float(np.float32(1 / 3)) * 0.7 / 10 * (30 / 200) ** 0.5
+    np.testing.assert_allclose(made.filter(sends)["noise_std"], scaled, rtol=1e-12)
+
+
 def test_users_whose_noise_is_infinite_send_nothing_and_leak_nothing(folder):
     """They have neither noise in the update nor a row of leakage; the others are as they were without them."""
     (folder / "some.py").write_text(
