@@ -53,7 +53,7 @@ def honest(privacy: "Privacy", senders: np.ndarray) -> np.ndarray:
 
 
 def honest_in(privacy: "Privacy", senders: np.ndarray, of_observer: np.ndarray) -> np.ndarray:
-    """How many users' noise hides a record at least in a sum of n senders, if the observer's coalition may all be in it.
+    """How many users' noise hides a record at least in a sum of n senders, if all of the coalition may be in it.
 
     The observer's group has `of_observer` senders, of which the sum's are some: of these C collude and D drop out.
     """
