@@ -11,7 +11,7 @@ from pwfl.learning import datasets, own_file
 from pwfl.learning.datasets import FILE
 from pwfl.learning.features import DIRECTIONS, MOST_DIRECTIONS
 from pwfl.runtime import own
-from pwfl.scenario.fields import Section, parameter, parameters, selected, stages_of, unless_of
+from pwfl.scenario.fields import Section, conditions_of, parameter, parameters, selected, stages_of, unless_of
 from pwfl.scenario.values import Values
 from pwfl.stages import AUDIT, DATASET, READERS, REPORT, STAGES
 
@@ -285,15 +285,24 @@ class Scenario(Section):
                 names, others = ", ".join(sorted(strange)), ", ".join(sorted(known))
                 raise TypeError(f"{said} is declared to be read by {names}; known are {others}")
             for stage, (other, _) in unless_of(field).items():
-                if other not in declared or not {stage} <= readers & stages_of(declared[other]):
+                met = other in cls.conditions or (other in declared and stage in stages_of(declared[other]))
+                if not (met and stage in readers):
                     raise TypeError(
                         f"{said} is declared not to be read by {stage} unless {other} has a value; "
                         f"{stage} must be declared to read both"
                     )
 
     def part(self, wanted: set[str] | None = None) -> Values:
-        """The values of those parameters that are read by one of the wanted stages (None: by any)."""
-        return Values(selected(self, wanted, self) | {"system": self.system})
+        """The values of those parameters that are read by one of the wanted stages (None: by any).
+
+        With them, whether the conditions are met by which the wanted stages read some.
+        """
+        met = {name: self.meets(name) for name in sorted(conditions_of(type(self), wanted or set()))}
+        return Values(selected(self, wanted, self) | met | {"system": self.system})
+
+    def meets(self, condition: str) -> bool:
+        """Whether the schemes meet a condition of the model."""
+        return self.conditions[condition].met(self.schemes)
 
     def of_stage(self, stage: str, variant: str | None = None) -> Values:
         """What a stage, or a variant of one, gets: the parameters that it is declared to read."""
@@ -310,18 +319,19 @@ def scenario(
     schemes: Sequence[Scheme],
     draws: str = "channel train audit",
     realizations: int = 100,
+    base: type[Scenario] = Scenario,
 ) -> type[Scenario]:
     """The model of a system's scenarios.
 
     A section is found under its class's name in lower case: `Network` under `network`. `schemes` and `realizations` are
     those where a config has none, the schemes of the system's own subclass of Scheme; `draws` are the stages that draw
-    random numbers, as `parameter` has them.
+    random numbers, as `parameter` has them; `base` has the conditions by which stages read parameters.
     """
     meaning = "the schemes compared; a list replaces the default one"
     declared = parameter(list(schemes), meaning, stages="audit report", min_length=1)
     return create_model(
         name.title().replace("_", ""),
-        __base__=Scenario,
+        __base__=base,
         __doc__=f"A scenario of the system `{name}`.",
         system=(Literal[name], parameter(name, "the system simulated")),
         seed=(int, _seed(stages=draws)),

@@ -1,8 +1,8 @@
 """Building blocks of a scenario's model: strict sections, and parameters that know who reads them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from typing import Annotated, get_args
+from typing import Annotated, ClassVar, NamedTuple, get_args
 
 from pydantic import (
     BaseModel,
@@ -21,8 +21,27 @@ from pwfl.runtime import own
 from pwfl.scenario.values import value_of
 
 
+class Uses(NamedTuple):
+    """A condition: a scheme has one of these schedulers or noise schemes, or, with `own`, a user-defined function."""
+
+    scheduler: tuple[str, ...] = ()
+    noise: tuple[str, ...] = ()
+    own: bool = False
+
+    def met(self, schemes: Sequence) -> bool:
+        """Whether schemes of a scenario meet the condition."""
+        return any(
+            scheme.scheduler in self.scheduler
+            or scheme.noise in self.noise
+            or (self.own and (own.named(scheme.scheduler) or own.named(scheme.noise)))
+            for scheme in schemes
+        )
+
+
 class Section(BaseModel):
     """A group of parameters. Unknown keys and wrong types are errors, numbers are finite."""
+
+    conditions: ClassVar[Mapping[str, Uses]] = {}  # of a scenario's model, by name
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
@@ -46,7 +65,8 @@ def parameter(
         those of one variant. It enters the addresses of these stages' results, and no other stage can read it.
     unless
         Some of these stages, each with another parameter's key and a value: where that has it, the stage does not read
-        this one. The stage must read the other parameter, too.
+        this one. The stage must read the other parameter, too. In place of a key, a condition of the scenario's model,
+        `Uses`: the stage gets whether it is met beside its parameters, by the condition's name.
     usual
         The range, in `unit`, of nearly all values. One outside is probably in another unit, and is warned of.
     """
@@ -104,6 +124,12 @@ def usual_of(field: FieldInfo) -> list[float] | None:
     return (field.json_schema_extra or {}).get("usual")
 
 
+def conditions_of(model: type[Section], stages: set[str]) -> set[str]:
+    """The names of the conditions by which some of the stages read a parameter, or do not."""
+    unless = (unless_of(field).items() for _, field in parameters(model))
+    return {other for each in unless for stage, (other, _) in each if stage in stages and other in model.conditions}
+
+
 def parameters(model: type[Section], prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], FieldInfo]]:
     """All parameters of a scenario's model, as pairs of a key's parts and pydantic's field."""
     for key, field in model.model_fields.items():
@@ -122,7 +148,7 @@ def selected(section: Section, wanted: set[str] | None, scenario: Section) -> di
     for key, field in type(section).model_fields.items():
         value, readers = getattr(section, key), stages_of(field)
         if wanted is not None:
-            spared = {stage for stage, (other, idle) in unless_of(field).items() if value_of(scenario, other) == idle}
+            spared = {stage for stage, (other, idle) in unless_of(field).items() if _deciding(scenario, other) == idle}
             readers = (readers - spared) & wanted
         if isinstance(value, Section) and not stages_of(field):  # otherwise it is one parameter
             if inner := selected(value, wanted, scenario):
@@ -130,3 +156,8 @@ def selected(section: Section, wanted: set[str] | None, scenario: Section) -> di
         elif readers:
             kept[key] = plain[key]
     return kept
+
+
+def _deciding(scenario: Section, key: str):
+    """The value of the parameter, or whether the condition is met, that decides whether a stage reads another one."""
+    return scenario.meets(key) if key in scenario.conditions else value_of(scenario, key)
