@@ -10,7 +10,6 @@ class Outcome(NamedTuple):
     title: str
     better: Literal["more", "less"]
     format: str = ".6~g"
-    bounds: tuple[float | None, float | None] = (None, None)  # where its intervals end
 
 
 @dataclass(frozen=True)
@@ -45,12 +44,12 @@ COMMON_TABLES = {
     "was measured, what is stated, between which values it may be, and the smallest fault that would have been seen.",
 }
 COMMON_OUTCOMES = {
-    "accuracy": Outcome("Final test accuracy", "more", "~%", (0.0, 1.0)),
-    "epsilon_exact": Outcome("Epsilon against the scheme's observer", "less", bounds=(0.0, None)),
-    "epsilon_server": Outcome("Epsilon against the system's own server", "less", bounds=(0.0, None)),
-    "channel_uses": Outcome("Symbols on air", "less", "~s", (0.0, None)),
-    "transmit_energy_j": Outcome("Transmit energy (J)", "less", bounds=(0.0, None)),
-    "local_steps": Outcome("Local gradient steps a round", "less", bounds=(0.0, None)),
+    "accuracy": Outcome("Final test accuracy", "more", "~%"),
+    "epsilon_exact": Outcome("Epsilon against the scheme's observer", "less"),
+    "epsilon_server": Outcome("Epsilon against the system's own server", "less"),
+    "channel_uses": Outcome("Symbols on air", "less", "~s"),
+    "transmit_energy_j": Outcome("Transmit energy (J)", "less"),
+    "local_steps": Outcome("Local gradient steps a round", "less"),
 }
 # Of a study: tables and their captions, and figures where there are several systems.
 COMPARISON = {

@@ -40,9 +40,10 @@ COUNTED = "none: a fact about these realizations"
 INFINITE = "none: a value is not finite"
 LOSSES = ("loss", "loss_std")  # columns that are infinite where training failed
 FAILED = ("diverged", "noise_infeasible")  # trainings that count against their scheme
-# Bounds of quantities: shares and accuracies, differences of two, what is not negative, and what is no more than all.
+# Bounds of quantities: shares and accuracies, differences of two, what is not negative, its relative changes, and what
+# is no more than all.
 UNBOUNDED, SHARE, OF_SHARES = (-np.inf, np.inf), (0.0, 1.0), (-1.0, 1.0)
-POSITIVE, AT_MOST_ALL = (0.0, np.inf), (-np.inf, 1.0)
+POSITIVE, CHANGE, AT_MOST_ALL = (0.0, np.inf), (-1.0, np.inf), (-np.inf, 1.0)
 # The setting of what the papers' users learn: MNIST as it is, dealt out at random.
 MNIST = {"data.dataset": ("mnist",), "data.partition": ("iid", "quantity"), "training.features": ("pixels",)}
 

@@ -30,7 +30,6 @@ def points(tables: dict[str, pl.DataFrame], bare: dict[str, list[str]]) -> pl.Da
     for (system,), each in tables["outcomes"].group_by("system", maintain_order=True):
         x, y = main_outcomes(each, system)
         of_x, of_y = each.filter(outcome=x).select(*KEYS, epsilon="mean"), each.filter(outcome=y)
-        of_y = of_y.with_columns(pl.col("low", "high").clip(*outcomes_of(system)[y].bounds))
         either = pl.concat([tables["front"].filter(x=x, y=y), tables["front"].filter(x=y, y=x)])
         front = either.select(*KEYS, best=True)
         rows = of_y.select("system", "sweep_of", *KEYS, "outcome", "mean", "low", "high")

@@ -1,6 +1,7 @@
 """Tables as LaTeX for a paper: booktabs, means with their uncertainty, and under each table what its epsilons mean.
 
 A mean stands as $94.7 \\pm 0.3$, where 0.3 is half of its 95% interval, with one digit, or two of which the first is 1.
+Where the interval ends at a bound of its quantity, both of its ends stand for it: $1.2$ [$0$, $3$].
 """
 
 import math
@@ -28,6 +29,8 @@ NEAR = (-3, 5)  # powers of ten of numbers that are written without one
 SPREAD = 1000  # ratio of numbers that one power of ten does not serve
 NEGLIGIBLE = 1e-9  # part of a mean that is rounding
 INTERVAL = "mean $\\pm$ half of its 95\\% interval (Student's $t$)"
+CUT = ", or [its ends] where a bound of the quantity cuts it,"
+ALIKE = 1e-9  # part of an interval that is rounding
 
 
 def outcomes(table: pl.DataFrame) -> str:
@@ -87,6 +90,7 @@ def _of_system(system: str, table: pl.DataFrame) -> str:
         if power:
             cells = [_mean(point.get(name), 10.0**-power) for point in points]
         columns[_head(title, power)] = cells
+    cut = CUT if any(_is_cut(row) for point in points for row in point.values()) else ""
     rows = []
     for place, point in enumerate(points):
         first = next(iter(point.values()))
@@ -97,7 +101,7 @@ def _of_system(system: str, table: pl.DataFrame) -> str:
         [
             "\\begin{table*}",
             "\\centering\\footnotesize\\setlength{\\tabcolsep}{3pt}",
-            f"\\caption{{The system {text(system)}: {INTERVAL} over {ranged(table['realizations'])}.}}",
+            f"\\caption{{The system {text(system)}: {INTERVAL}{cut} over {ranged(table['realizations'])}.}}",
             f"\\label{{tab:{system}}}",
             f"\\begin{{tabular}}{{{'l' * len(which)}{'r' * len(columns)}}}",
             "\\toprule",
@@ -138,8 +142,19 @@ def _power(means: pl.Series) -> int:
 def _mean(row: dict | None, factor: float) -> str:
     if row is None:
         return "--"
+    if _is_cut(row):
+        value, *ends = (number(row[part] * factor, digits=3) for part in ("mean", "low", "high"))
+        return f"{value} [{', '.join(ends)}]"
     half = None if row["low"] is None else (row["high"] - row["low"]) / 2 * factor
     return number(row["mean"] * factor, half)
+
+
+def _is_cut(row: dict) -> bool:
+    """Whether an interval ends at a bound of its quantity, so that the mean is not in its middle."""
+    if row["low"] is None:
+        return False
+    below, above = row["mean"] - row["low"], row["high"] - row["mean"]
+    return math.isfinite(above) and abs(above - below) > ALIKE * (abs(row["mean"]) + above + below)
 
 
 def number(value: float | None, half: float | None = None, digits: int = DIGITS) -> str:

@@ -36,15 +36,15 @@ def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     return each.with_columns(pl.when(pl.col("training").is_in(KEPT)).then(pl.col(final)))
 
 
-def summary(each: pl.DataFrame, averaged: list[str], *columns: pl.Expr) -> pl.DataFrame:
+def summary(scenario, each: pl.DataFrame, averaged: list[str], *columns: pl.Expr) -> pl.DataFrame:
     """A row for each scheme: its realizations, other columns, the terms of its guarantee, and means with intervals.
 
-    `each` has a row for each realization and scheme, `averaged` are columns of it.
+    `each` has a row for each realization and scheme, `averaged` are columns of it; see `theme.means`.
     """
     schemes = each.group_by("scheme", maintain_order=True)
     said = [pl.col("processor").drop_nulls().unique().sort().str.join(", ")] if "processor" in each.columns else []
     rows = schemes.agg(pl.len().alias("realizations"), *columns, *said)
-    for more in (terms(each), theme.means(each, ["scheme"], averaged)):
+    for more in (terms(each), theme.means(each, ["scheme"], averaged, scenario.system)):
         rows = rows.join(more, on="scheme", how="left", maintain_order="left")
     return rows
 
@@ -68,7 +68,7 @@ def statuses(tables: dict[str, pl.DataFrame], **others: pl.DataFrame) -> pl.Data
 def accuracy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Mean test accuracy over rounds, with its confidence band."""
     y = theme.accuracy_axis()
-    return _over_rounds(scenario, tables["history"], "accuracy", "Test accuracy", y, most=1.0, form=".2%")
+    return _over_rounds(scenario, tables["history"], "accuracy", "Test accuracy", y, form=".2%")
 
 
 def loss(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
@@ -158,8 +158,9 @@ def _over_spent(scenario, tables: dict[str, pl.DataFrame], column: str, what: st
         curves = curves.filter(pl.col(column) > 0)
     axis, y = alt.Axis(format=".6~g", tickCount=8), theme.accuracy_axis()
     x = alt.X(f"{column}:Q", title=f"{what.capitalize()} ({prefix}{unit})", scale=scale, axis=axis)
-    frame = theme.means(curves, ["scheme", column], ["accuracy"]).with_columns(pl.col(column) / factor)
-    return theme.band(frame, "accuracy", scenario, title, y, x, steps=True, most=1.0, form=".2%")
+    frame = theme.means(curves, ["scheme", column], ["accuracy"], scenario.system)
+    frame = frame.with_columns(pl.col(column) / factor)
+    return theme.band(frame, "accuracy", scenario, title, y, x, steps=True, form=".2%")
 
 
 accuracy_seconds = partial(_over_spent, column="air_seconds_so_far", what="time on air", unit="s")
@@ -204,5 +205,6 @@ def _kept(history: pl.DataFrame) -> tuple[pl.DataFrame, str]:
 def _over_rounds(scenario, history: pl.DataFrame, value: str, title: str, y: alt.Y, **options) -> alt.LayerChart:
     """Mean and interval of a column over realizations, round by round."""
     kept, subtitle = _kept(history)
-    frame, title = theme.means(kept, ["scheme", "round"], [value]), alt.TitleParams(title, subtitle=subtitle)
+    frame = theme.means(kept, ["scheme", "round"], [value], scenario.system)
+    title = alt.TitleParams(title, subtitle=subtitle)
     return theme.band(frame, value, scenario, title, y, **options)

@@ -61,7 +61,6 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
     table = table.filter(pl.col("outcome") == outcome)
     x, *others = _varied(table, swept_keys(table))
     known = _known(study)[outcome]
-    table = table.with_columns(pl.col("low", "high").clip(*known.bounds))
     frame, names = _plottable(_side_by_side(table, x), [x, *others])
     own = measured.frame(rows, x, outcome, {names[key]: table[key] for key in others[:2]})
     width, height = (PANEL, PANEL) if others else (theme.WIDTH, theme.HEIGHT)
@@ -181,11 +180,10 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
 
 def _of_two(study: dict[str, dict], table: pl.DataFrame, x: str, y: str) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Points of two outcomes with their intervals, and those that have no finite `x` since no noise is added."""
-    known, index = _known(study), index_of(table)
+    index = index_of(table)
 
     def of(name: str, axis: str) -> pl.DataFrame:
-        ends = pl.col("low", "high").clip(*known[name].bounds)
-        parts = table.filter(outcome=name).with_columns(ends)
+        parts = table.filter(outcome=name)
         return parts.select(*index, *(pl.col(part).alias(f"{axis}_{part}") for part in ("mean", "low", "high")))
 
     both = of(y, "y").join(of(x, "x"), on=index, nulls_equal=True, how="left", maintain_order="left")
@@ -270,7 +268,7 @@ def _curves(study: dict[str, dict]) -> pl.DataFrame:
         kept = content["history"].drop_nulls("accuracy").filter(~pl.col("status").cast(pl.String).is_in(FAILED))
         kept = kept.unique(["scheme", "realization", "round"], keep="first", maintain_order=True)
         columns = [pl.lit(name).alias("scenario"), *place(study, name)]
-        means = theme.within(theme.means(kept, ["scheme", "round"], ["accuracy"]), "accuracy", 0.0, 1.0)
+        means = theme.means(kept, ["scheme", "round"], ["accuracy"], _system(study))
         frames.append(means.select(*columns, pl.all()))
     return pl.concat(frames, how="diagonal_relaxed")
 

@@ -45,7 +45,7 @@ def outcomes(study: dict[str, dict]) -> pl.DataFrame:
             pl.col("guaranteed").all(),
             pl.col(TERMS).first(),
         )
-        wide = means(each, keys, columns).join(others, on=keys, nulls_equal=True, maintain_order="left")
+        wide = means(each, keys, columns, system).join(others, on=keys, nulls_equal=True, maintain_order="left")
         which = [
             pl.lit(name).alias("scenario"),
             pl.lit(system).alias("system"),

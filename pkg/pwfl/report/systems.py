@@ -50,7 +50,7 @@ def table(scenarios: dict[str, dict]) -> pl.DataFrame:
             guaranteed=pl.col("guaranteed").all(),
         )
         differs = pl.lit(registry.system(system).part("report").DIFFERS).alias("differs")
-        means, terms = theme.means(each, keys, MEANS), schemes.agg(pl.col(TERMS).first()).with_columns(differs)
+        means, terms = theme.means(each, keys, MEANS, system), schemes.agg(pl.col(TERMS).first()).with_columns(differs)
         first, others = means.columns[: len(keys) + 3], means.columns[len(keys) + 3 :]  # the accuracy stands first
         for part in (counts, terms):
             means = means.join(part, on=keys, maintain_order="left", nulls_equal=True)
@@ -72,7 +72,6 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
     lines = frame.filter(why=WITHOUT_NOISE)
     colours = dict(zip(frame["system"].unique(maintain_order=True), cycle(theme.PALETTE), strict=False))
     drawn = frame.filter(pl.col("why").is_null()).with_columns(
-        pl.col("accuracy_low", "accuracy_high").clip(0, 1),
         pl.col("channel_uses_mean").clip(lower_bound=1),  # of a logarithm
         fill=pl.when("guaranteed").then(pl.col("system").replace(colours)).otherwise(pl.lit("white")),
     )
@@ -242,8 +241,8 @@ def epsilon(study: dict[str, dict]) -> alt.LayerChart:
     index = ["system", "sweep_of", "scenario", "scheme", "guaranteed", "observer"]
     wide = each.pivot("outcome", index=index, values=["mean", "low", "high"], maintain_order=True)
     drawn = wide.filter(pl.col("mean_epsilon_exact").is_finite() & pl.col("mean_accuracy").is_finite())
-    interval, line = pl.col("low_accuracy", "high_accuracy").clip(0, 1), pl.format("{}, {}", "system", "scheme")
-    drawn = drawn.sort("mean_epsilon_exact", maintain_order=True).with_columns(interval, line=line)
+    drawn = drawn.sort("mean_epsilon_exact", maintain_order=True)
+    drawn = drawn.with_columns(line=pl.format("{}, {}", "system", "scheme"))
     lines = drawn.select("system", "line").unique(maintain_order=True)
     looks = _family_looks(each["system"].unique(maintain_order=True).to_list(), lines.rows())
     rows = drawn.group_by("line").agg(pl.col("guaranteed").all())

@@ -71,8 +71,9 @@ def readings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
 def cost(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Final accuracy over the symbols on air, all schemes equally private but those without noise."""
     each = results.realizations(tables).drop_nulls("accuracy")
-    frame = theme.means(each, ["scheme"], ["accuracy", "channel_uses", "noise_multiplier", "epsilon_exact"])
-    frame = theme.within(frame, "accuracy", 0.0, 1.0).with_columns(beside=_beside(frame["channel_uses_mean"]))
+    averaged = ["accuracy", "channel_uses", "noise_multiplier", "epsilon_exact"]
+    frame = theme.means(each, ["scheme"], averaged, scenario.system)
+    frame = frame.with_columns(beside=_beside(frame["channel_uses_mean"]))
     colour, chosen, opacity = theme.scheme_colour(scenario, symbol="diamond")
     noisy = frame.filter(pl.col("epsilon_exact_mean").is_finite())
     epsilon = noisy["epsilon_exact_mean"].max() if len(noisy) else np.nan
@@ -139,6 +140,7 @@ def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFra
     """The tables summary, realizations, history, leakage and statuses of a scenario."""
     each = results.realizations(tables)
     summary = results.summary(
+        scenario,
         each,
         [*results.FINAL, "participants", "records", "channel_uses", "air_seconds", "transmit_energy_j"],
         pl.col("noise_multiplier", "reading").first(),

@@ -120,8 +120,8 @@ def _declared(places: tuple[int, ...], *rows: tuple) -> tuple[Claim, ...]:
         text, measured = f"{number}. {quantity.words}: {words}{kind}", quantity.measured(quantity.function, *series)
         within = SETTING | (LEARNT if quantity.column in ("accuracy", "loss") else {})
         setting = None if source == OWN else within
-        of_ratio = POSITIVE if quantity.function is ratio else UNBOUNDED
-        bounds = OF_SHARES if quantity.column == "accuracy" else of_ratio
+        positive = POSITIVE if quantity.function in (ratio, first) else UNBOUNDED
+        bounds = OF_SHARES if quantity.column == "accuracy" else positive
         claims.append(Claim(text, band, source + caveat, printed, measured, setting, bounds))
     return tuple(claims)
 

@@ -198,6 +198,7 @@ def summarize(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[st
     each = realizations(tables)
     limit = scenario.privacy.max_noise_error * (1 + 1e-9)
     summary = results.summary(
+        scenario,
         each,
         ["objective_per_sample", "objective_gap", "scheduled", "scheduled_samples", *results.FINAL, *PRIVACY],
         pl.col("objective_gap").max().alias("objective_gap_maximum"),

@@ -1,6 +1,8 @@
 """Figures and tables of the system `utility_fair`."""
 
 import textwrap
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import altair as alt
@@ -10,6 +12,7 @@ from pwfl.learning.partition import USER_ACCURACIES
 from pwfl.report import results, theme
 from pwfl.report.printed import SOLID
 from pwfl.systems.utility_fair.claims import CLAIMS, claims
+from pwfl.tables.contract import limits
 
 if TYPE_CHECKING:
     from pwfl.systems.utility_fair.parameters import UtilityFair
@@ -30,19 +33,20 @@ SPENT = ["channel_uses", "air_seconds", "transmit_energy_j"]
 def loss(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Fig. 1: mean over devices of the training loss of their copies, over rounds."""
     y = alt.Y(title="Mean training loss over devices (nats)", scale=alt.Scale(zero=False))
-    return _curve(scenario, tables["history"], pl.col("loss").mean(), "Training loss", y)
+    return _curve(scenario, tables["history"], "loss", pl.Expr.mean, "Training loss", y)
 
 
 def spread(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Standard deviation over devices of the training loss, over rounds."""
     y = alt.Y(title="Standard deviation over devices (nats)", scale=alt.Scale(zero=False))
-    return _curve(scenario, tables["history"], pl.col("loss").std(ddof=0), "Spread of the training loss", y)
+    spread = partial(pl.Expr.std, ddof=0)
+    return _curve(scenario, tables["history"], "loss", spread, "Spread of the training loss", y)
 
 
 def accuracy(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Test accuracy of the access point's model, over rounds."""
     history, title = tables["history"].drop_nulls("accuracy"), "Test accuracy of the access point's model"
-    return _curve(scenario, history, pl.col("accuracy").first(), title, theme.accuracy_axis(), most=1.0)
+    return _curve(scenario, history, "accuracy", pl.Expr.first, title, theme.accuracy_axis())
 
 
 def accuracy_seconds(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
@@ -116,7 +120,7 @@ def summarize(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> dict[
     counts = (*results.trainings("trained", "diverged", "nobody_took_part"), pl.col("rounds_out").sum())
     rounds = history.unique([*KEYS, "round"], keep="first", maintain_order=True)
     return {
-        "summary": results.summary(each, [*LOSSES, *LEARNED, *SPENT], *counts, pl.col(EPSILONS).max()),
+        "summary": results.summary(scenario, each, [*LOSSES, *LEARNED, *SPENT], *counts, pl.col(EPSILONS).max()),
         "realizations": each,
         "devices": devices(tables),
         "leakage": tables["leakage"].drop("realization", "device").unique(maintain_order=True),
@@ -192,15 +196,25 @@ def _of_rounds(history: pl.DataFrame) -> pl.DataFrame:
 
 
 def _curve(
-    scenario: "UtilityFair", history: pl.DataFrame, value: pl.Expr, title: str, y: alt.Y, most: float | None = None
+    scenario: "UtilityFair",
+    history: pl.DataFrame,
+    column: str,
+    over_devices: Callable[[pl.Expr], pl.Expr],
+    title: str,
+    y: alt.Y,
 ) -> alt.LayerChart:
-    """Mean over realizations of a value of each round, with its confidence band."""
+    """Mean over realizations of what a column of each round comes to over devices, with its confidence band.
+
+    That has the column's bounds: a mean or standard deviation of losses is not negative, as they are.
+    """
     kept = _sound(history)
     left_out = history.select(KEYS).n_unique() - kept.select(KEYS).n_unique()
     subtitle = theme.band_over(kept["realization"].n_unique())
     subtitle += f"; left out: {left_out} that diverged" if left_out else ""
-    frame = theme.means(_grouped(kept, "round").agg(value=value), ["scheme", "round"], ["value"])
-    return theme.band(frame, "value", scenario, alt.TitleParams(title, subtitle=subtitle), y, most=most)
+    rounds = _grouped(kept, "round").agg(value=over_devices(pl.col(column)))
+    frame = theme.means(rounds, ["scheme", "round"], ["value"], scenario.system)
+    frame = theme.within(frame, "value", *limits(scenario.system, column))
+    return theme.band(frame, "value", scenario, alt.TitleParams(title, subtitle=subtitle), y)
 
 
 def _over_path_loss(
