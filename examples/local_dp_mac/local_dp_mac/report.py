@@ -14,8 +14,9 @@ DIFFERS = (
 def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables of a scenario's report."""
     each = results.realizations(tables)
+    averaged = ["accuracy", "loss", "rho", "epsilon_exact", "channel_uses"]
     return {
-        "summary": theme.means(each, ["scheme"], ["accuracy", "loss", "rho", "epsilon_exact", "channel_uses"]),
+        "summary": theme.means(each, ["scheme"], averaged, scenario.system),
         "realizations": each,
         "history": tables["history"],
         "leakage": tables["leakage"],

@@ -1,6 +1,7 @@
 """Tables as LaTeX for a paper: booktabs, means with their uncertainty, and under each table what its epsilons mean.
 
 A mean stands as $94.7 \\pm 0.3$, where 0.3 is half of its 95% interval, with one digit, or two of which the first is 1.
+Where the interval ends at a bound of its quantity, both of its ends stand for it: $1.2$ [$0$, $3$].
 """
 
 import math
@@ -11,6 +12,7 @@ from string import ascii_lowercase
 
 import polars as pl
 
+from pwfl.report import unscheduled
 from pwfl.report.columns import TERMS
 from pwfl.report.sweeps import outcomes_of, swept_keys
 from pwfl.report.theme import ranged
@@ -28,6 +30,8 @@ NEAR = (-3, 5)  # powers of ten of numbers that are written without one
 SPREAD = 1000  # ratio of numbers that one power of ten does not serve
 NEGLIGIBLE = 1e-9  # part of a mean that is rounding
 INTERVAL = "mean $\\pm$ half of its 95\\% interval (Student's $t$)"
+CUT = ", or [its ends] where a bound of the quantity cuts it,"
+ALIKE = 1e-9  # part of an interval that is rounding
 
 
 def outcomes(table: pl.DataFrame) -> str:
@@ -47,6 +51,8 @@ def claims(table: pl.DataFrame) -> str:
             ends.append(unbounded if row[end] is None else number(row[end], digits=3))
         if row["low"] is not None or row["high"] is not None:
             value = f"{number(row['measured'], digits=3)} [{', '.join(ends)}]"
+        if row[unscheduled.COLUMN]:
+            value += f"; {unscheduled.share(row)}"
         texts = (text(row[name] or "--") for name in ("claim", "scenario", "printed"))
         rows.append([*texts, value, text(row["required"]), row["holds"]])
     widths = ("0.3", "0.12", "0.13", "0.2")
@@ -87,6 +93,9 @@ def _of_system(system: str, table: pl.DataFrame) -> str:
         if power:
             cells = [_mean(point.get(name), 10.0**-power) for point in points]
         columns[_head(title, power)] = cells
+    if table[unscheduled.COLUMN].sum():
+        columns[_head("Realizations with no user scheduled")] = [_unscheduled(point) for point in points]
+    cut = CUT if any(_is_cut(row) for point in points for row in point.values()) else ""
     rows = []
     for place, point in enumerate(points):
         first = next(iter(point.values()))
@@ -97,7 +106,7 @@ def _of_system(system: str, table: pl.DataFrame) -> str:
         [
             "\\begin{table*}",
             "\\centering\\footnotesize\\setlength{\\tabcolsep}{3pt}",
-            f"\\caption{{The system {text(system)}: {INTERVAL} over {ranged(table['realizations'])}.}}",
+            f"\\caption{{The system {text(system)}: {INTERVAL}{cut} over {ranged(table['realizations'])}.}}",
             f"\\label{{tab:{system}}}",
             f"\\begin{{tabular}}{{{'l' * len(which)}{'r' * len(columns)}}}",
             "\\toprule",
@@ -138,8 +147,25 @@ def _power(means: pl.Series) -> int:
 def _mean(row: dict | None, factor: float) -> str:
     if row is None:
         return "--"
+    if _is_cut(row):
+        value, *ends = (number(row[part] * factor, digits=3) for part in ("mean", "low", "high"))
+        return f"{value} [{', '.join(ends)}]"
     half = None if row["low"] is None else (row["high"] - row["low"]) / 2 * factor
     return number(row["mean"] * factor, half)
+
+
+def _unscheduled(point: dict[str, dict]) -> str:
+    """In how many of a point's realizations no user is scheduled, of the outcome that has most of them."""
+    row = max(point.values(), key=lambda row: row[unscheduled.COLUMN])
+    return f"{row[unscheduled.COLUMN]} of {row['realizations']}" if row[unscheduled.COLUMN] else "0"
+
+
+def _is_cut(row: dict) -> bool:
+    """Whether an interval ends at a bound of its quantity, so that the mean is not in its middle."""
+    if row["low"] is None:
+        return False
+    below, above = row["mean"] - row["low"], row["high"] - row["mean"]
+    return math.isfinite(above) and abs(above - below) > ALIKE * (abs(row["mean"]) + above + below)
 
 
 def number(value: float | None, half: float | None = None, digits: int = DIGITS) -> str:

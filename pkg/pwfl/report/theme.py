@@ -14,6 +14,7 @@ from scipy.special import stdtrit
 from pwfl.report import printed
 from pwfl.runtime.files import whole
 from pwfl.systems import registry
+from pwfl.tables.contract import limits
 
 CONFIDENCE = 0.95
 CDF_POINTS = 400
@@ -203,10 +204,11 @@ def spans_decades(values: pl.Series) -> bool:
     return len(finite) > 0 and finite.min() > 0 and finite.max() >= DECADE * finite.min()
 
 
-def means(frame: pl.DataFrame, by: list[str], columns: list[str]) -> pl.DataFrame:
+def means(frame: pl.DataFrame, by: list[str], columns: list[str], system: str) -> pl.DataFrame:
     """Means of columns within groups and the ends of their 95% intervals (Student's t).
 
-    Column c becomes c_mean, c_low and c_high; nulls do not count. A single value has no interval.
+    Column c becomes c_mean, c_low and c_high; nulls do not count. A single value has no interval. Intervals end where
+    the system's tables declare that the column does (`contract.limits`).
     """
     parts = {"mean": pl.Expr.mean, "std": pl.Expr.std, "count": pl.Expr.count}
     groups = frame.group_by(by, maintain_order=True).agg(
@@ -217,6 +219,7 @@ def means(frame: pl.DataFrame, by: list[str], columns: list[str]) -> pl.DataFram
         quantile = stdtrit(np.maximum(count - 1, 1), (1 + CONFIDENCE) / 2)
         half = groups[f"{c}_std"] * pl.Series(quantile / np.sqrt(np.maximum(count, 1)))
         groups = groups.with_columns((mean - half).alias(f"{c}_low"), (mean + half).alias(f"{c}_high"))
+        groups = within(groups, c, *limits(system, c))
     return groups.select(*by, *(f"{c}_{part}" for c in columns for part in ("mean", "low", "high")))
 
 
@@ -253,18 +256,14 @@ def band(
     y: alt.Y,
     x: alt.X = ROUNDS,
     steps: bool = False,
-    least: float | None = 0.0,
-    most: float | None = None,
     form: str = ".4g",
 ) -> alt.LayerChart:
     """A chart of means with confidence bands, from columns scheme, *_mean, *_low, *_high and that of `x`.
 
     `y` is the axis, without its field. With `steps` a value holds until the next row, and a dot ends a scheme's line.
-    Bands end at `least` and `most`, which the value cannot leave.
     """
     interpolate = "step-after" if steps else "linear"
     colour, chosen, opacity = scheme_colour(scenario)
-    frame = within(frame, value, least, most)
     base = alt.Chart(frame).encode(x=x, color=colour)
     area, mean = mean_and_band(base, value, y, chosen, interpolate=interpolate)
     line = base.mark_line(interpolate=interpolate).encode(y=mean, opacity=opacity, strokeDash=scheme_dash(scenario))
@@ -278,8 +277,8 @@ def band(
     return sized(alt.layer(*layers).add_params(chosen), title)
 
 
-def within(frame: pl.DataFrame, value: str, least: float | None = 0.0, most: float | None = None) -> pl.DataFrame:
-    """The table of `means` with intervals cut where the value cannot be."""
+def within(frame: pl.DataFrame, value: str, least: float | None = None, most: float | None = None) -> pl.DataFrame:
+    """A table of means with the intervals of a value cut where it cannot be, or an axis does not reach."""
     return frame.with_columns(pl.col(f"{value}_low", f"{value}_high").clip(least, most))
 
 

@@ -24,6 +24,24 @@ def schema(system: str, table: str) -> type[dy.Schema]:
     return getattr(registry.system(system).part("tables"), "".join(part.capitalize() for part in table.split("_")))
 
 
+def limits(system: str, column: str) -> tuple[float | None, float | None]:
+    """The least and the largest value of a column whose means reports take, as it is declared; None: no bound.
+
+    Declared it is in the system's `outcome` or `history` or, if its report derives it, in the schema `Realizations` of
+    its module `tables`, where there is one. What is declared nowhere has no bounds.
+    """
+    derived = getattr(registry.system(system).part("tables"), "Realizations", None)
+    kinds = [schema(system, "outcome"), schema(system, "history"), *([derived] if derived else [])]
+    declared = next((kind.columns()[column] for kind in kinds if column in kind.columns()), None)
+    return _end(declared, "min"), _end(declared, "max")
+
+
+def _end(column: dy.Column | None, end: str) -> float | None:
+    """A column's `min` or `max`, or else what it must exceed or stay below: what means of it can come up to."""
+    value = getattr(column, end, None)
+    return getattr(column, f"{end}_exclusive", None) if value is None else value
+
+
 def checked(frame: pl.DataFrame, kind: type[dy.Schema], place: str) -> pl.DataFrame:
     """The schema's columns of a table, which has its columns, types, bounds, keys and order of rows.
 

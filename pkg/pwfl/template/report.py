@@ -12,7 +12,7 @@ def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFra
     """The tables of a scenario's report."""
     each = results.realizations(tables)
     return {
-        "summary": results.summary(each, ["accuracy", "loss", "rho", "epsilon_exact", "channel_uses"]),
+        "summary": results.summary(scenario, each, ["accuracy", "loss", "rho", "epsilon_exact", "channel_uses"]),
         "realizations": each,
         "history": tables["history"],
         "leakage": tables["leakage"],

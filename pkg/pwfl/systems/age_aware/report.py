@@ -75,7 +75,7 @@ def aging(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatC
 
 def sweep(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatChart | alt.LayerChart:
     """Fig. 2: loss difference over one client's collection time, the others fresh, and its bound."""
-    frame = swept(tables)
+    frame = swept(scenario, tables)
     if frame.is_empty():
         why = "no scheme sweeps a client's collection time"
         return theme.empty(why, "One client's collection time")
@@ -133,7 +133,7 @@ def loss(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.LayerChar
     """Fig. 3 (a): simulated loss difference over the privacy target."""
     value = "loss_difference_wh2"
     frame = realizations(tables).drop_nulls(value)
-    means = theme.means(frame, ["scheme", "target_epsilon"], [value])
+    means = theme.means(frame, ["scheme", "target_epsilon"], [value], scenario.system)
     least, most = means[f"{value}_low"].min(), means[f"{value}_high"].max()
     ticks = [] if least is None else _ticks(least, most)
     y = alt.Y(
@@ -166,7 +166,8 @@ def _over_target(
     frame: pl.DataFrame, value: str, scenario: "AgeAware", title: str, y: alt.Y, least: float | None = None
 ) -> alt.LayerChart:
     """Means over realizations with confidence bands, over the privacy target."""
-    means = theme.within(theme.means(frame, ["scheme", "target_epsilon"], [value]), value, least)
+    means = theme.means(frame, ["scheme", "target_epsilon"], [value], scenario.system)
+    means = theme.within(means, value, least)
     if means.is_empty():
         return theme.empty("nothing was trained for a privacy target", title)
     tooltip = [*theme.tips(TARGET_TIPS), *theme.interval_tips(value, y["title"])]
@@ -304,14 +305,14 @@ def summarize(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> dict[str
         **{term: pl.col(term).first() for term in TERMS},
     )
     searched = tables["schedule_status"].filter(pl.col("swept_user").is_null()).group_by(keys, maintain_order=True)
-    leakage, summary = tables["leakage"], theme.means(each, keys, AVERAGED)
+    leakage, summary = tables["leakage"], theme.means(each, keys, AVERAGED, scenario.system)
     for other in (counts, searched.agg(pl.col("evaluations", "log10_schedules").mean())):
         summary = summary.join(other, on=keys, maintain_order="left")
     summary = summary.with_columns(
         clients=pl.lit(leakage["user"].max() + 1), horizon=pl.lit((leakage["collection_time"] + leakage["age"]).max())
     )
     own = {"summary": summary, "realizations": each, "history": tables["history"]}
-    return own | {"statuses": results.statuses(tables), "sweep": swept(tables)}
+    return own | {"statuses": results.statuses(tables), "sweep": swept(scenario, tables)}
 
 
 def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
@@ -326,10 +327,10 @@ def not_swept(frame: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> pl.DataFr
     return frame.filter(~pl.col("scheme").is_in(sweeps.implode()))
 
 
-def swept(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+def swept(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Means and 95% intervals over trained realizations of each step of each sweep."""
     step = ["target_epsilon", "swept_user", "swept_time"]
     frame = tables["schedule_status"].filter(pl.col("swept_user").is_not_null()).select(*KEYS, *step)
     for table in ("outcome", "history"):
         frame = frame.join(tables[table].drop("target_epsilon"), on=KEYS, maintain_order="left")
-    return theme.means(frame, ["scheme", *step], AVERAGED)
+    return theme.means(frame, ["scheme", *step], AVERAGED, scenario.system)

@@ -29,6 +29,7 @@ from pwfl.report.claims import (
     paired,
     ratio,
     table,
+    without_users,
 )
 from pwfl.scenario.values import value_of
 from pwfl.systems.multicell import hexagons
@@ -120,8 +121,8 @@ def _declared(places: tuple[int, ...], *rows: tuple) -> tuple[Claim, ...]:
         text, measured = f"{number}. {quantity.words}: {words}{kind}", quantity.measured(quantity.function, *series)
         within = SETTING | (LEARNT if quantity.column in ("accuracy", "loss") else {})
         setting = None if source == OWN else within
-        of_ratio = POSITIVE if quantity.function is ratio else UNBOUNDED
-        bounds = OF_SHARES if quantity.column == "accuracy" else of_ratio
+        positive = POSITIVE if quantity.function in (ratio, first) else UNBOUNDED
+        bounds = OF_SHARES if quantity.column == "accuracy" else positive
         claims.append(Claim(text, band, source + caveat, printed, measured, setting, bounds))
     return tuple(claims)
 
@@ -182,7 +183,8 @@ def _epsilon_ratio(scheme: tuple[str, str], series: dict) -> Measure | None:
 
         return np.apply_along_axis(of_one, 0, means)
 
-    return estimate(ratio_of, accuracy)
+    names = [(place, scheme, "accuracy") for place in places]
+    return estimate(ratio_of, accuracy)._replace(no_user_scheduled=without_users(series, names))
 
 
 def _lead_ratio(means: np.ndarray) -> np.ndarray:

@@ -69,6 +69,7 @@ CLAIMS = (
         Band(most=MONTE_CARLO),
         BEYOND,
         measured=by(_if_finite(_deviation), "printed over closed form"),
+        bounds=engine.POSITIVE,
     ),
     Claim(
         "4. Theorem 1: (6) is no less than the exact epsilon of the round (share of users and rounds)",
@@ -103,7 +104,7 @@ MORE_ANTENNAS = tuple(  # from the scenario of fewest antennas to that of most
         ("Fig. 2" if column == "epsilon_printed" else BEYOND) + "; K = {users}",
         measured=by(_change, (1, column), (0, column)),
         setting=SETTING if column == "epsilon_printed" else None,
-        bounds=(-1.0, np.inf),
+        bounds=engine.CHANGE,
     )
     for column, reading in IN_ANTENNAS.items()
 )

@@ -4,7 +4,9 @@ import altair as alt
 import polars as pl
 
 from pwfl.report import theme
+from pwfl.tables.contract import limits
 
+SYSTEM = "random_orthogonalization"
 DOTS = 100  # realizations shown one by one
 READINGS = {
     "epsilon_printed": "(6) as printed, one round",
@@ -25,8 +27,7 @@ def trained(history: pl.DataFrame) -> pl.DataFrame:
 
 def accuracies(history: pl.DataFrame, by: list[str]) -> pl.DataFrame:
     """Means of the test accuracy and their intervals from round 1 on; the start would stretch the axis."""
-    means = theme.means(history.filter(pl.col("round") > 0), [*by, "round"], ["accuracy"])
-    return theme.within(means, "accuracy", 0.0, 1.0)
+    return theme.means(history.filter(pl.col("round") > 0), [*by, "round"], ["accuracy"], SYSTEM)
 
 
 def interval_of(frame: pl.DataFrame) -> str:
@@ -54,8 +55,9 @@ def reading_means(table: pl.DataFrame, by: list[str]) -> pl.DataFrame:
     """Means of each reading over realizations, but infinite ones: reading, users, mean_mean, mean_low, mean_high."""
     index = ["scheme", "realization", "users", *({"scenario"} & set(by))]
     long = table.unpivot(list(READINGS), index=index, variable_name="reading", value_name="mean")
-    frame = theme.means(long.with_columns(pl.col("reading").replace(READINGS)), [*by, "reading", "users"], ["mean"])
-    return theme.within(frame.filter(pl.col("mean_mean").is_finite()), "mean")
+    long = long.with_columns(pl.col("reading").replace(READINGS))
+    frame = theme.means(long, [*by, "reading", "users"], ["mean"], SYSTEM)
+    return theme.within(frame.filter(pl.col("mean_mean").is_finite()), "mean", *limits(SYSTEM, "epsilon_exact"))
 
 
 def curves(x: str, title: str, value: str, y: alt.Y, colour: alt.Color, chosen, tips: dict[str, str]) -> alt.LayerChart:

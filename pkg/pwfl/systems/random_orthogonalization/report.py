@@ -18,7 +18,7 @@ def accuracy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     kept = marks.trained(tables["history"])
     title = alt.TitleParams(f"Test accuracy, M = {scenario.network.antennas}", subtitle=marks.interval_of(kept))
     frame = marks.accuracies(kept, ["scheme"])
-    return theme.band(frame, "accuracy", scenario, title, theme.accuracy_axis(), most=1.0, form=".2%")
+    return theme.band(frame, "accuracy", scenario, title, theme.accuracy_axis(), form=".2%")
 
 
 def leakage(scenario, tables: dict[str, pl.DataFrame]) -> alt.FacetChart:
@@ -65,8 +65,9 @@ def energy(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     kept = kept.with_columns(share=pl.col("transmit_energy") / limit)
     title = alt.TitleParams("Transmit energy", subtitle=marks.interval_of(kept))
     y = alt.Y(title="Energy of a round's signal / P", scale=alt.Scale(type="log"), axis=alt.Axis(format=".6~g"))
-    frame = theme.means(kept, ["scheme", "round"], ["share"])
-    chart = theme.band(frame, "share", scenario, title, y, least=frame["share_mean"].min())
+    frame = theme.means(kept, ["scheme", "round"], ["share"], scenario.system)
+    frame = theme.within(frame, "share", frame["share_mean"].min())  # the axis is logarithmic
+    chart = theme.band(frame, "share", scenario, title, y)
     return theme.referenced(chart, 1.0, "the paper's limit P", "y", y["title"])
 
 
@@ -105,6 +106,7 @@ def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFra
     """The tables summary, realizations, history, leakage and statuses of a scenario."""
     each = realizations(tables)
     summary = results.summary(
+        scenario,
         each,
         [*results.FINAL, *WORST, "understated", "transmit_energy"],
         pl.col("users").first(),

@@ -4,6 +4,7 @@ import polars as pl
 
 from pwfl.report.claims import (
     AT_MOST_ALL,
+    CHANGE,
     MNIST,
     POSITIVE,
     Band,
@@ -49,6 +50,7 @@ CLAIMS = (
             "6.26%",
             by_means(_excess, (PROPOSED, "loss"), (benchmark, "loss")),
             SETTING,
+            CHANGE,
         )
         for noise, benchmark, whose in (
             ("independent", INDEPENDENT, "this project's reading"),

@@ -89,6 +89,13 @@ class History(contract.UserHistory):
     status = dy.Enum(TRAINING_STATUSES, description="of the round")
 
 
+class Realizations(contract.PerRealization):
+    """What the report derives of a realization's training, beside columns of `history` and `outcome`."""
+
+    loss_std = dy.Float64(nullable=True, min=0, description="over devices, mean over rounds from the second on")
+    energy_std_j = dy.Float64(nullable=True, min=0, description="over devices, of their mean energies of a round")
+
+
 class Leakage(_PerDevice):
     """What a device's copies and uploads reveal of a record, if sensitivities hold (`account`)."""
 
