@@ -19,6 +19,7 @@ from pwfl.runtime import store
 from pwfl.scenario import ScenarioError, check_surroundings, checks, load, resolve
 from pwfl.stages import IMPORTED, REPORT, STAGES
 from pwfl.systems.multicell import imported, report
+from pwfl.systems.multicell.channel import StartValueError
 from pwfl.workflow import prune
 from pwfl.workflow.plan import plan
 
@@ -171,6 +172,22 @@ def channel(config: dict, realizations: range) -> dict[str, pl.DataFrame]:
     model = resolve(config, {})
     made = stage_of.channel(part(model, "channel"), realizations, stage_of.imported("multicell", checks.imports(model)))
     return {name: tables.finished(frame, name, "multicell") for name, frame in made.items()}
+
+
+@pytest.mark.parametrize("users", [None, "users.csv"])
+def test_bounds_that_their_users_cannot_meet_are_refused_before_any_job(folder, users):
+    small = scenario(users=users)
+    strict = small | {"privacy": {"min_noise": 3.5, "max_noise_error": 0.03}}
+    target = [{"name": "Target", "scheduler": "random", "noise": "target"}]
+    free = strict | {"privacy": strict["privacy"] | {"target_epsilon": 4.0}, "schemes": target}
+    for config in (small, free):
+        check_surroundings(load({"scenarios": {"one": config}}, "file.yaml"))
+        channel(config, range(4))
+    with pytest.raises(ScenarioError, match=r"privacy\.max_noise_error: (realization 0: 1000 draws .*)") as refused:
+        check_surroundings(load({"scenarios": {"one": strict}}, "file.yaml"))
+    with pytest.raises(StartValueError) as failed:
+        channel(strict, range(4))
+    assert str(refused.value).endswith(str(failed.value))
 
 
 def test_users_belong_to_their_strongest_station(folder):

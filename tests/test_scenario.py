@@ -52,6 +52,7 @@ def test_what_parameters_repeat_of_modules_that_compute_is_the_same():
     assert (height[0].ge, height[1].le) == urban.USER_HEIGHT_M
     optimized = {f"noise/{scheme}" for scheme in ("optimal", *allocation.ALLOCATIONS)}
     assert stages_of(declared["privacy.min_noise"]) >= optimized
+    assert set(Multicell.conditions["bounded"].noise) == set(bounds.BOUNDED_NOISE)
 
 
 def test_a_section_can_be_declared_for_more_stages_than_others_of_its_kind():
@@ -213,9 +214,26 @@ def test_a_stage_reads_no_parameter_that_another_one_makes_idle_for_it():
     assert rounds("noise", "target", privacy={"target_epsilon": 4.0})
 
 
+def test_a_stage_reads_no_parameter_that_no_scheme_uses_and_knows_that():
+    def channel(*pairs):
+        schemes = [{"name": f"{k}", "scheduler": s, "noise": n} for k, (s, n) in enumerate(pairs)]
+        values = scenario.resolve({"schemes": schemes, "privacy": {"target_epsilon": 4.0}}, {}).of_stage("channel")
+        privacy = getattr(values, "privacy", None)
+        return values.bounded, values.start_noise, hasattr(privacy, "max_noise_error"), hasattr(privacy, "min_noise")
+
+    free, own = ("random", "target"), ("mine.py:schedule", "none")
+    assert channel(free) == channel(free, ("joint_snr", "none")) == (False, False, False, False)
+    assert channel(own) == channel(free, own) == (False, True, False, True)
+    assert channel(own, ("optimal", "target")) == channel(free, ("random", "random")) == (True, True, True, True)
+
+
 class Radio(Section):
     power: float = parameter(1.0, "power", stages="schedule", unless={"schedule": ("other.mode", "off")}, ge=0)
     mode: str = parameter("on", "mode", stages="channel")
+
+
+class Network(Section):
+    power: float = parameter(1.0, "power", stages="channel", unless={"schedule": ("bounded", False)}, ge=0)
 
 
 class Training(Section):
@@ -226,6 +244,7 @@ class Training(Section):
     ("key", "kind", "default", "expected"),
     [
         ("other", Radio, Radio(), r"other\.power .* other\.mode .* must be declared to read both"),
+        ("other", Network, Network(), r"other\.power .* by schedule unless bounded .* must be declared to read both"),
         ("training", Training, Training(), r"training\.features must be declared to be read by train"),
         ("realizations", int, parameter(1, "n"), "realizations must be declared to be read by audit, report"),
         ("width", int, parameter(1, "n", stages="chanel"), "width is declared to be read by chanel; known are"),

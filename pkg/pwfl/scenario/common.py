@@ -11,7 +11,7 @@ from pwfl.learning import datasets, own_file
 from pwfl.learning.datasets import FILE
 from pwfl.learning.features import DIRECTIONS, MOST_DIRECTIONS
 from pwfl.runtime import own
-from pwfl.scenario.fields import Section, parameter, parameters, selected, stages_of, unless_of
+from pwfl.scenario.fields import Section, conditions_of, parameter, parameters, selected, stages_of, unless_of
 from pwfl.scenario.values import Values
 from pwfl.stages import AUDIT, DATASET, READERS, REPORT, STAGES
 
@@ -266,6 +266,7 @@ class Scenario(Section):
         if "schemes" not in cls.model_fields:
             return
         scheme = get_args(cls.model_fields["schemes"].annotation)[0]
+        cls.conditions = scheme.conditions
         known = set(READERS)
         for name, stage in STAGES.items():
             if stage.variant:
@@ -279,15 +280,24 @@ class Scenario(Section):
                 names, others = ", ".join(sorted(strange)), ", ".join(sorted(known))
                 raise TypeError(f"{said} is declared to be read by {names}; known are {others}")
             for stage, (other, _) in unless_of(field).items():
-                if other not in declared or not {stage} <= readers & stages_of(declared[other]):
+                met = other in cls.conditions or (other in declared and stage in stages_of(declared[other]))
+                if not (met and stage in readers):
                     raise TypeError(
                         f"{said} is declared not to be read by {stage} unless {other} has a value; "
                         f"{stage} must be declared to read both"
                     )
 
     def part(self, wanted: set[str] | None = None) -> Values:
-        """The values of those parameters that are read by one of the wanted stages (None: by any)."""
-        return Values(selected(self, wanted, self) | {"system": self.system})
+        """The values of those parameters that are read by one of the wanted stages (None: by any).
+
+        With them, whether the conditions are met by which the wanted stages read some.
+        """
+        met = {name: self.meets(name) for name in sorted(conditions_of(type(self), wanted or set()))}
+        return Values(selected(self, wanted, self) | met | {"system": self.system})
+
+    def meets(self, condition: str) -> bool:
+        """Whether the schemes meet a condition of the model."""
+        return self.conditions[condition].met(self.schemes)
 
     def of_stage(self, stage: str, variant: str | None = None) -> Values:
         """What a stage, or a variant of one, gets: the parameters that it is declared to read."""

@@ -1,8 +1,8 @@
 """Building blocks of a scenario's model: strict sections, and parameters that know who reads them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from typing import Annotated, get_args
+from typing import Annotated, ClassVar, NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema, WrapValidator, create_model
 from pydantic.fields import FieldInfo
@@ -11,8 +11,27 @@ from pwfl.runtime import own
 from pwfl.scenario.values import value_of
 
 
+class Uses(NamedTuple):
+    """A condition: a scheme has one of these schedulers or noise schemes, or, with `own`, a user-defined function."""
+
+    scheduler: tuple[str, ...] = ()
+    noise: tuple[str, ...] = ()
+    own: bool = False
+
+    def met(self, schemes: Sequence) -> bool:
+        """Whether schemes of a scenario meet the condition."""
+        return any(
+            scheme.scheduler in self.scheduler
+            or scheme.noise in self.noise
+            or (self.own and (own.named(scheme.scheduler) or own.named(scheme.noise)))
+            for scheme in schemes
+        )
+
+
 class Section(BaseModel):
     """A group of parameters. Unknown keys and wrong types are errors, numbers are finite."""
+
+    conditions: ClassVar[Mapping[str, Uses]] = {}  # by name, of a system's Scheme, and of its scenarios' model
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
@@ -35,7 +54,8 @@ def parameter(
         those of one variant. It enters the addresses of these stages' results, and no other stage can read it.
     unless
         Some of these stages, each with another parameter's key and a value: where that has it, the stage does not read
-        this one. The stage must read the other parameter, too.
+        this one. The stage must read the other parameter, too. In place of a key, one of the `conditions` of the
+        system's Scheme: beside its parameters, the stage gets whether that is met, by the condition's name.
     """
     extra = {"unit": unit, "stages": stages.split()} | ({"unless": dict(unless)} if unless else {})
     return Field(default, description=description, json_schema_extra=extra, **bounds)
@@ -75,6 +95,12 @@ def unless_of(field: FieldInfo) -> dict[str, tuple[str, object]]:
     return (field.json_schema_extra or {}).get("unless", {})
 
 
+def conditions_of(model: type[Section], stages: set[str]) -> set[str]:
+    """The names of the conditions by which some of the stages read a parameter, or do not."""
+    unless = (unless_of(field).items() for _, field in parameters(model))
+    return {other for each in unless for stage, (other, _) in each if stage in stages and other in model.conditions}
+
+
 def parameters(model: type[Section], prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], FieldInfo]]:
     """All parameters of a scenario's model, as pairs of a key's parts and pydantic's field."""
     for key, field in model.model_fields.items():
@@ -93,7 +119,7 @@ def selected(section: Section, wanted: set[str] | None, scenario: Section) -> di
     for key, field in type(section).model_fields.items():
         value, readers = getattr(section, key), stages_of(field)
         if wanted is not None:
-            spared = {stage for stage, (other, idle) in unless_of(field).items() if value_of(scenario, other) == idle}
+            spared = {stage for stage, (other, idle) in unless_of(field).items() if _deciding(scenario, other) == idle}
             readers = (readers - spared) & wanted
         if isinstance(value, Section) and not stages_of(field):  # otherwise it is one parameter
             if inner := selected(value, wanted, scenario):
@@ -101,3 +127,8 @@ def selected(section: Section, wanted: set[str] | None, scenario: Section) -> di
         elif readers:
             kept[key] = plain[key]
     return kept
+
+
+def _deciding(scenario: Section, key: str):
+    """The value of the parameter, or whether the condition is met, that decides whether a stage reads another one."""
+    return scenario.meets(key) if key in scenario.conditions else value_of(scenario, key)

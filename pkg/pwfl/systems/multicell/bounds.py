@@ -1,11 +1,13 @@
 """What the bounds (21) and (22) on the noise come to in a scenario's rounds, at its clipping norm."""
 
-from math import sqrt
+from collections.abc import Callable
+from math import ceil, floor, log10, sqrt
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pwfl.systems.multicell.parameters import Multicell
+    from pwfl.systems.multicell.parameters import Multicell, Privacy
 
+BOUNDED_NOISE = ("random", "optimal", "equal_sum", "equal_max", "fill_up")  # schemes that (21) or (22) limits
 PAPER_CLIP_NORM, PAPER_ROUNDS = 10.0, 200  # L and T of Table I, which its bounds (21) and (22) are given for
 
 
@@ -20,3 +22,19 @@ def leakage_bound(scenario: "Multicell") -> float:
     """The largest rho that (22) allows, if a user sends in all rounds."""
     training, least = scenario.training, noise_scale(scenario) * scenario.privacy.min_noise
     return 2 * training.rounds * (training.clip_norm / least) ** 2
+
+
+def alternatives(privacy: "Privacy", error: float) -> str:
+    """Bounds that a noise error in proportion to Nmin^2 satisfies (21) with, one changed at a time, to two digits."""
+    least = privacy.min_noise * sqrt(privacy.max_noise_error / error)
+    return f"max_noise_error to {_rounded(error, ceil):g} or min_noise to {_rounded(least, floor):g}"
+
+
+def _rounded(value: float, towards: Callable[[float], int]) -> float:
+    """A positive value rounded up or down to two significant digits.
+
+    >>> _rounded(0.01234, ceil), _rounded(1234.0, floor)
+    (0.013, 1200.0)
+    """
+    digits = 1 - floor(log10(value))
+    return float(f"{towards(value * 10.0**digits)}e{-digits}")

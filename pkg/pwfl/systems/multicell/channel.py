@@ -13,6 +13,7 @@ from pwfl.radio.units import db_to_ratio, dbm_to_w
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.beyond import urban
 from pwfl.systems.multicell.beyond.intervals import intervals
+from pwfl.systems.multicell.bounds import alternatives
 from pwfl.systems.multicell.interference import round_robin
 from pwfl.tables.arrays import to_array, to_table
 
@@ -44,19 +45,23 @@ def run(
     else:
         users = imported["imported_users"]
         links = imported["imported_links"].with_columns(interval=0, distance_m=None, line_of_sight=None)
-    cell = to_array(users, "cell", *KEYS)
-    if users["samples"].null_count():
-        samples = sample_counts(scenario.seed, scenario.data, realizations, cell.shape[1])
-    else:
-        samples = to_array(users, "samples", *KEYS)
+    cell, samples = cells_and_samples(scenario, realizations, users)
     block, power, noise = start_values(scenario, realizations, cell, samples, int(links["station"].max()) + 1)
     users = users.with_columns(
         samples=pl.Series(samples.ravel()),
         start_resource_block=pl.Series(block.ravel()).replace(-1, None),
         start_power_w=pl.Series(power.ravel()),
-        start_noise_std=pl.Series(noise.ravel()),
+        start_noise_std=pl.Series(noise.ravel(), nan_to_null=True),
     )
     return {"users": users, "links": links}
+
+
+def cells_and_samples(scenario: "Multicell", realizations: range, users: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Each user's cell and samples K_i, drawn where the table `users` has none, both of shape (realization, user)."""
+    cell = to_array(users, "cell", *KEYS)
+    if users["samples"].null_count():
+        return cell, sample_counts(scenario.seed, scenario.data, realizations, cell.shape[1])
+    return cell, to_array(users, "samples", *KEYS)
 
 
 def drawn(scenario: "Multicell", realizations: range) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -64,22 +69,25 @@ def drawn(scenario: "Multicell", realizations: range) -> tuple[pl.DataFrame, pl.
 
     Positions, and with them line of sight and shadow fading, are the same in all intervals.
     """
-    seed, network = scenario.seed, scenario.network
-    users = network.users
+    users, distance = located(scenario, realizations)
+    gain, line_of_sight = gains(scenario, realizations, distance)
+    axes = dict(zip(("interval", "station", "user"), map(range, gain.shape[1:]), strict=True))
+    sight = None if line_of_sight is None else pl.Series(np.broadcast_to(line_of_sight[:, None], gain.shape).ravel())
+    links = to_table({"realization": realizations} | axes, distance_m=distance[:, None], gain=gain)
+    return users, links.with_columns(line_of_sight=sight)
+
+
+def located(scenario: "Multicell", realizations: range) -> tuple[pl.DataFrame, np.ndarray]:
+    """Users' positions and cells, their samples null; distances to stations, metres, (realization, station, user)."""
+    network = scenario.network
     station = hexagons.stations(network.rings, network.cell_radius_m)
     half = hexagons.half_side(network.rings, network.cell_radius_m)
-
-    position = half * (2 * streams.uniforms(seed, "position", realizations, (users, 2)) - 1)
+    position = half * (2 * streams.uniforms(scenario.seed, "position", realizations, (network.users, 2)) - 1)
     dx, dy = (position[:, None, :, axis] - station[:, axis, None] for axis in range(2))
-    distance = np.sqrt(dx**2 + dy**2)  # (realization, station, user)
-    cell = distance.argmin(axis=1)
-    gain, line_of_sight = gains(scenario, realizations, distance)
-    users_keys = {"realization": realizations, "user": range(users)}
-    each = {"interval": range(gain.shape[1]), "station": range(len(station)), "user": range(users)}
-    links_keys = {"realization": realizations} | each
-    sight = None if line_of_sight is None else pl.Series(np.broadcast_to(line_of_sight[:, None], gain.shape).ravel())
-    links = to_table(links_keys, distance_m=distance[:, None], gain=gain).with_columns(line_of_sight=sight)
-    return to_table(users_keys, x_m=position[..., 0], y_m=position[..., 1], cell=cell).with_columns(samples=None), links
+    distance = np.sqrt(dx**2 + dy**2)
+    keys = {"realization": realizations, "user": range(network.users)}
+    users = to_table(keys, x_m=position[..., 0], y_m=position[..., 1], cell=distance.argmin(axis=1))
+    return users.with_columns(samples=None), distance
 
 
 def gains(scenario: "Multicell", realizations: range, distance_m: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
@@ -141,29 +149,37 @@ def start_values(
     """Random resource blocks (-1: none), powers (watts) and noise that satisfy (21)-(25), drawn anew until they do.
 
     `cell`, each user's of `cells` stations, `samples` K_i and the results have shape (realization, user); the noise is
-    its standard deviation per coordinate. Raises StartValueError if a realization's keep violating (21).
+    its standard deviation per coordinate. Where the scenario is not `bounded`, nothing is asked of the first draw, and
+    noise that no scheme uses is NaN. Raises StartValueError if a realization's keep violating (21).
     """
-    seed, privacy = scenario.seed, scenario.privacy
-    blocks, users = scenario.radio.resource_blocks, cell.shape[1]
+    seed, blocks, users = scenario.seed, scenario.radio.resource_blocks, cell.shape[1]
     block = np.full(cell.shape, -1)
-    power, noise = np.zeros(cell.shape), np.zeros(cell.shape)
+    power, noise = np.zeros(cell.shape), np.full(cell.shape, np.nan)
     missing = np.arange(len(realizations))
+    typical = np.zeros(len(realizations))  # noise error of a draw, mean over attempts
     for attempt in range(MAX_ATTEMPTS):
         draw = streams.uniforms(seed, f"start/{attempt}", realizations, (3, users))[missing]
         order = streams.uniforms(seed, f"start/blocks/{attempt}", realizations, (cells, blocks))[missing]
         block[missing] = round_robin(cell[missing], draw[:, 0], order)
         power[missing] = dbm_to_w(scenario.radio.max_power_dbm) * draw[:, 1]
-        low, high = NOISE_RANGE
-        noise[missing] = privacy.min_noise / samples[missing] * (low + (high - low) * draw[:, 2])
+        if scenario.start_noise:
+            low, high = NOISE_RANGE
+            noise[missing] = scenario.privacy.min_noise / samples[missing] * (low + (high - low) * draw[:, 2])
+        if not scenario.bounded:
+            return block, power, noise
         scheduled = block >= 0
         error = (scheduled * samples * noise**2).sum(axis=1)
-        missing = np.flatnonzero(error > privacy.max_noise_error * (scheduled * samples).sum(axis=1))
+        weight = (scheduled * samples).sum(axis=1)
+        typical += error / weight / MAX_ATTEMPTS
+        missing = np.flatnonzero(error > scenario.privacy.max_noise_error * weight)
         if not missing.size:
             return block, power, noise
+    first, privacy = missing[0], scenario.privacy
     raise StartValueError(
-        f"realization {realizations[missing[0]]}: {MAX_ATTEMPTS} draws of start values all violate (21), the bound on "
-        "the noise error; lower privacy.min_noise, raise privacy.max_noise_error or give users more samples "
-        "(data.samples_offset, data.samples_log_mean)"
+        f"realization {realizations[first]}: {MAX_ATTEMPTS} draws of start values all violate (21), the bound on the "
+        f"noise error, which is {typical[first]:.3g} on average with privacy.min_noise: {privacy.min_noise:g} and "
+        f"{samples[first].mean():.3g} samples per user, above privacy.max_noise_error: {privacy.max_noise_error:g}; "
+        f"set {alternatives(privacy, typical[missing].max())}, or give users more samples"
     )
 
 

@@ -4,13 +4,15 @@ from functools import lru_cache
 from importlib.util import find_spec
 from math import exp
 
+import polars as pl
+
 from pwfl.learning import cnn, datasets, features
 from pwfl.runtime import files, own, shards
 from pwfl.runtime.quiet import quiet_tensorflow
 from pwfl.scenario.checks import available, offer
 from pwfl.scenario.size import COPIES, FLOAT, LINK_BYTES, layer_bytes, network_bytes
 from pwfl.stages import IMPORTS
-from pwfl.systems.multicell import hexagons
+from pwfl.systems.multicell import feasible, hexagons
 from pwfl.systems.multicell.beyond import urban
 from pwfl.systems.multicell.beyond.intervals import intervals
 from pwfl.systems.multicell.model import own_model
@@ -39,7 +41,9 @@ def consistent(scenario: Multicell) -> None:
 
 def _check_limits(scenario: Multicell) -> None:
     schedule, radio, least = scenario.schedule, scenario.radio, scenario.privacy.min_noise
-    if schedule.gamma > (most := MAX_PRIVACY_WEIGHT * least**2):
+    if (scenario.meets("bounded") or scenario.meets("least_noise")) and schedule.gamma > (
+        most := MAX_PRIVACY_WEIGHT * least**2
+    ):
         raise ValueError(
             f"schedule.gamma: {schedule.gamma:g} weighs one user's leakage, up to gamma / Nmin^2, so much "
             f"that samples no longer count beside it in (20); at most {most:g} at privacy.min_noise: {least:g}"
@@ -159,7 +163,7 @@ def _check_path_loss(scenario: Multicell) -> None:
 
 def _check_samples(scenario: Multicell) -> None:
     mean, privacy = _mean_samples(scenario), scenario.privacy
-    if (least_variance := (privacy.min_noise / mean) ** 2) > privacy.max_noise_error:
+    if scenario.meets("bounded") and (least_variance := (privacy.min_noise / mean) ** 2) > privacy.max_noise_error:
         raise ValueError(
             f"privacy.min_noise: {privacy.min_noise:g} makes start values that cannot meet (21): even the least "
             f"noise has variance {least_variance:.3g} at the mean of {mean:.3g} samples a user, above "
@@ -216,16 +220,15 @@ def problems(scenario: Multicell) -> list[str]:
 
 
 @lru_cache
-def _held(contents: tuple[tuple[str, str, str], ...]) -> tuple[int, int, list[int] | None]:
-    """How many realizations and users files hold, and each realization's samples, where they have any.
+def _held(contents: tuple[tuple[str, str, str], ...]) -> tuple[pl.DataFrame, int]:
+    """The users whom files hold, and how many stations there are.
 
     Files are given as table, path and digest: scenarios of a study mostly share them.
     """
     from pwfl.systems.multicell import imported
 
-    users = imported.run({table: path for table, path, _ in contents})[imported.USERS]
-    samples = users.group_by("realization", maintain_order=True).sum()["samples"].to_list()
-    return len(samples), users["user"].n_unique(), None if users["samples"].null_count() else samples
+    found = imported.run({table: path for table, path, _ in contents})
+    return found[imported.USERS], found[imported.LINKS]["station"].n_unique()
 
 
 def _model_problems(scenario: Multicell) -> list[str]:
@@ -246,13 +249,14 @@ def _channel_problems(scenario: Multicell) -> list[str]:
 
     links, users = scenario.channel.links, scenario.channel.users
     if links is None:
-        return [] if users is None else [f"channel.users: {users}: needs gains, a table channel.links of its users"]
+        alone = [] if users is None else [f"channel.users: {users}: needs gains, a table channel.links of its users"]
+        return alone or feasible.problems(scenario)
     try:
-        realizations, count, samples = _held(
-            tuple((table, path, files.content(path)) for table, path in imports(scenario).items())
-        )
+        held, stations = _held(tuple((table, path, files.content(path)) for table, path in imports(scenario).items()))
     except (OSError, TableError) as error:
         return [f"channel.{'users' if str(error).startswith(f'{users}:') else 'links'}: {error}"]
+    samples = held.group_by("realization", maintain_order=True).sum()["samples"].to_list()
+    realizations, count = len(samples), held["user"].n_unique()
     if scenario.network.users != count:
         return [f"network.users: {scenario.network.users} must be the {count} of {links}"]
     if scenario.realizations > realizations:
@@ -264,7 +268,7 @@ def _channel_problems(scenario: Multicell) -> list[str]:
             f"shards.optimization: {scenario.shards.optimization} (and shards.training: {scenario.shards.training}) "
             f"take {taken} realizations, as shards are whole, and {links} has {realizations}; lower them"
         ]
-    if samples is None:
+    if held["samples"].null_count():
         try:
             _check_samples(scenario)
         except ValueError as error:
@@ -274,7 +278,7 @@ def _channel_problems(scenario: Multicell) -> list[str]:
     elif (largest := max(samples)) > available(scenario.data):
         fullest = f"realization {samples.index(largest)} has {largest} samples"
         return [f"channel.users: {users}: {fullest}, {offer(scenario.data)}"]
-    return []
+    return feasible.problems(scenario, held, stations)
 
 
 def idle(scenario: Multicell) -> dict[str, str]:
@@ -287,6 +291,8 @@ def idle(scenario: Multicell) -> dict[str, str]:
         found = dict.fromkeys((*drawn, *(f"radio.{key}" for key in (*POWER_LAW, "user_height_m"))), "channel.links")
     if scenario.radio.coherence_rounds is None:
         found["privacy.planned_share"] = "radio.coherence_rounds: null"
+    if not (scenario.meets("start_noise") or scenario.meets("least_noise")):
+        found["privacy.min_noise"] = "schemes that do not use the bounds"
     if not scenario.privacy.dropouts:
         found["privacy.dropout_tolerance"] = "privacy.dropouts: 0"
     if scenario.data.partition == "given":

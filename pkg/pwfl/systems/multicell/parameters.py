@@ -5,15 +5,17 @@ Wireless Systems with Multiple Base Stations", with R = 5 and gamma = 1e6. In ea
 the paper stands last; the section `Channel` is all beyond it.
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pwfl.scenario import common
-from pwfl.scenario.fields import Section, or_own, parameter
+from pwfl.scenario.fields import Section, Uses, or_own, parameter
 from pwfl.stages import IMPORTED
 
 BOUNDED = ("privacy.bounds", "noise")  # with it, noise depends on neither rounds nor clip_norm
 ALONE = ("privacy.observer", "user")  # with it, nobody's noise depends on the others
 OPTIMIZED = "noise/optimal noise/equal_sum noise/equal_max noise/fill_up"  # noise that follows from (36)
+BOUNDED_NOISE = ("random", "optimal", "equal_sum", "equal_max", "fill_up")  # noise that (21) or (22) limits
+FREE_START = ("bounded", False)  # with it, nothing is asked of start values
 
 
 class Network(Section):
@@ -121,13 +123,17 @@ class Privacy(Section):
 
     max_noise_error: common.Positive = parameter(
         12.0,
-        "bound Vmax on the weighted mean noise variance, (21)",
-        stages=f"channel schedule {OPTIMIZED} account report",
+        "bound Vmax on the weighted mean noise variance, (21); `noise: target`, `none` and user-defined noise do not "
+        "use it",
+        stages=f"channel schedule schedule/joint_noise schedule/joint_snr {OPTIMIZED} account report",
+        unless={"channel": FREE_START, "schedule": FREE_START},
     )
     min_noise: common.Scale = parameter(
         100.0,
-        "lower bound Nmin of samples times noise standard deviation, (22)",
+        "lower bound Nmin of samples times noise standard deviation, (22); `noise: target`, `none` and user-defined "
+        "noise do not use it",
         stages=f"channel schedule/joint_noise schedule/joint_snr {OPTIMIZED} account report",
+        unless={"channel": ("start_noise", False)},
     )
     delta: float = common.delta(stages="noise/target account report")
 
@@ -343,6 +349,15 @@ class Channel(Section):
 
 class Scheme(common.Scheme):
     """A pair of scheduler and noise scheme, and the name it has in figures and tables."""
+
+    conditions: ClassVar = {
+        # Start values must satisfy (21) and (22), for noise that these limit, or schedulers that use their noise.
+        "bounded": Uses(("optimal", "joint"), BOUNDED_NOISE),
+        # Start values have noise, for these or for a user-defined function, which gets it.
+        "start_noise": Uses(("optimal", "joint"), BOUNDED_NOISE, own=True),
+        # A scheduler decides by the least noise that (22) allows.
+        "least_noise": Uses(("joint_noise", "joint_snr")),
+    }
 
     scheduler: or_own(Literal["random", "optimal", "joint", "joint_noise", "joint_snr"]) = parameter(
         ...,

@@ -8,7 +8,7 @@ import polars as pl
 
 from pwfl.report import results, theme
 from pwfl.systems.multicell import hexagons
-from pwfl.systems.multicell.bounds import leakage_bound
+from pwfl.systems.multicell.bounds import BOUNDED_NOISE, leakage_bound
 from pwfl.tables.arrays import beside, to_table
 
 if TYPE_CHECKING:
@@ -144,10 +144,13 @@ def gap(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Chart:
     return theme.cdf(finite, "objective_gap", scenario, heading, title).encode(x=x)
 
 
-def leakage(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Fig. 5 (e), (f): distribution of rho over users and realizations, with the bound of (22)."""
-    bound, heading = leakage_bound(scenario), f"Privacy leakage after {scenario.training.rounds} rounds"
+def leakage(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Chart | alt.LayerChart:
+    """Fig. 5 (e), (f): distribution of rho over users and realizations, with the bound of (22) where noise obeys it."""
+    heading = f"Privacy leakage after {scenario.training.rounds} rounds"
     chart = theme.cdf(tables["leakage"], "rho", scenario, heading, LEAKAGE, "scheduled users")
+    if not any(scheme.noise in BOUNDED_NOISE for scheme in scenario.schemes):
+        return chart
+    bound = leakage_bound(scenario)
     return theme.referenced(chart, bound, f"bound by (22): {bound:.3g}", "x", LEAKAGE)
 
 

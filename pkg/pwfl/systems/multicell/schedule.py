@@ -34,8 +34,7 @@ def run(scenario: "Multicell", scheduler: str, tables: dict[str, pl.DataFrame]) 
     """
     users = tables["users"]
     channels = tables["links"].partition_by("interval", maintain_order=True)
-    samples, noise_std = (to_array(users, name, *KEYS) for name in ("samples", "start_noise_std"))
-    load = objective.load(samples, noise_std, scenario.privacy.max_noise_error)
+    load = start_load(scenario, users)
     most = planned(scenario.privacy, len(channels))
     sent = np.zeros(load.shape, int)  # in how many intervals so far
     results = []
@@ -94,6 +93,14 @@ def of_interval(
         "unscheduled": (member & lost[:, None]).sum(axis=2),
     }
     return schedule, programs
+
+
+def start_load(scenario: "Multicell", users: pl.DataFrame) -> np.ndarray:
+    """What each user adds to (21) at the start values' noise, 0 where nothing asks for (21), (realization, user)."""
+    samples, noise_std = (to_array(users, name, *KEYS) for name in ("samples", "start_noise_std"))
+    if not scenario.bounded:
+        return np.zeros(samples.shape)
+    return objective.load(samples, noise_std, scenario.privacy.max_noise_error)
 
 
 def start_blocks(users: pl.DataFrame) -> np.ndarray:

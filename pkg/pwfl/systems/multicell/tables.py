@@ -32,7 +32,9 @@ class Users(contract.PerUser):
     start_resource_block = dy.Int64(nullable=True, min=0, description="null: none")
     start_power_w = dy.Float64(nullable=False, min=0)
     start_noise_std = dy.Float64(
-        nullable=False, min_exclusive=0, description="sigma_i, per coordinate, in the units of `privacy.bounds`"
+        nullable=True,
+        min_exclusive=0,
+        description="sigma_i, per coordinate, in the units of `privacy.bounds`; null: no scheme uses it",
     )
 
 

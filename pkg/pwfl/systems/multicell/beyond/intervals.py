@@ -29,8 +29,8 @@ def redrawn_blocks(seed: int, interval: int, uplink: Uplink, load: np.ndarray) -
     """Resource blocks that a scheduler starts from in a later interval, by round-robin as the start values' are.
 
     Since noise stays, the draw cannot be repeated until (21) holds: where it does not, those of the largest noise error
-    give their block back until it does. `load` is what each user adds to (21), K_i (sigma_i^2 - Vmax), infinite for
-    those who may not send, shape (realization, user). The result, -1 for no block, has this shape, too.
+    give their block back until it does. `load` is what each user adds to (21), K_i (sigma_i^2 - Vmax), 0 where nothing
+    asks for it, infinite for those who may not send, shape (realization, user). So is the result, -1 for no block.
     """
     users, grid = load.shape[1], (uplink.cells, uplink.blocks)
     draw = uniforms(seed, f"start/interval/{interval}", uplink.realizations, (users + grid[0] * grid[1],))

@@ -1,0 +1,62 @@
+"""Whether a scenario's users can satisfy the bounds (21) and (22), by the draws that its channel makes of them."""
+
+from math import ceil
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from pwfl.learning.datasets import DataError
+from pwfl.systems.multicell import hexagons
+from pwfl.systems.multicell.bounds import alternatives
+
+if TYPE_CHECKING:
+    from pwfl.systems.multicell.parameters import Multicell
+
+MOST_REALIZATIONS = 100  # that are drawn
+MOST_NUMBERS = 2 * 10**6  # drawn or computed at a time, as many as take some ten milliseconds
+
+
+def problems(scenario: "Multicell", users: pl.DataFrame | None = None, stations: int | None = None) -> list[str]:
+    """What stops the scenario's channel, or leaves its schedules empty, a line `key: problem`.
+
+    `users` are those of channels from outside, with how many stations. Samples and start values are drawn as the
+    channel's jobs draw them, so a line says what would happen there. Of a network so large that one realization takes
+    more than MOST_NUMBERS, none are drawn, and nothing is said.
+    """
+    from pwfl.systems.multicell import channel  # with SciPy, which jobs that only read a scenario do without
+
+    values, size = scenario.of_stage("channel"), scenario.shards.optimization
+    if stations is None:
+        stations = len(hexagons.stations(scenario.network.rings, scenario.network.cell_radius_m))
+    computed = ceil(scenario.realizations / size) * size
+    numbers = stations * (scenario.network.users + scenario.radio.resource_blocks)
+    realizations = range(min(computed, MOST_REALIZATIONS, MOST_NUMBERS // numbers))
+    if not realizations:
+        return []
+    if users is None:
+        users, _ = channel.located(values, realizations)
+    else:
+        users = users.filter(pl.col("realization") < realizations.stop)
+    try:
+        cell, samples = channel.cells_and_samples(values, realizations, users)
+        if values.bounded:
+            channel.start_values(values, realizations, cell, samples, stations)
+            return []
+    except DataError as error:
+        return [f"data.samples_log_mean: {error}"]
+    except channel.StartValueError as error:
+        return [f"privacy.max_noise_error: {error}"]
+    return _unscheduled(scenario, int(samples.max())) if scenario.meets("least_noise") else []
+
+
+def _unscheduled(scenario: "Multicell", most: int) -> list[str]:
+    """A line if users of `most` samples or fewer are never scheduled, as even their least noise (22) breaks (21)."""
+    privacy = scenario.privacy
+    if (error := (privacy.min_noise / most) ** 2) <= privacy.max_noise_error:
+        return []
+    return [
+        f"privacy.min_noise: {privacy.min_noise:g} lets the schedulers `joint_noise` and `joint_snr` schedule nobody: "
+        f"the least noise error (21) of a user, of one with {most} samples, is {error:.3g}, above "
+        f"privacy.max_noise_error: {privacy.max_noise_error:g}; set {alternatives(privacy, error)}, or give users more "
+        "samples"
+    ]
