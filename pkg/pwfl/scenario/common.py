@@ -272,6 +272,7 @@ class Scenario(Section):
         if "schemes" not in cls.model_fields:
             return
         scheme = get_args(cls.model_fields["schemes"].annotation)[0]
+        cls.conditions = scheme.conditions
         known = set(READERS)
         for name, stage in STAGES.items():
             if stage.variant:

@@ -41,7 +41,7 @@ class Uses(NamedTuple):
 class Section(BaseModel):
     """A group of parameters. Unknown keys and wrong types are errors, numbers are finite."""
 
-    conditions: ClassVar[Mapping[str, Uses]] = {}  # of a scenario's model, by name
+    conditions: ClassVar[Mapping[str, Uses]] = {}  # by name, of a system's Scheme, and of its scenarios' model
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
@@ -65,10 +65,8 @@ def parameter(
         those of one variant. It enters the addresses of these stages' results, and no other stage can read it.
     unless
         Some of these stages, each with another parameter's key and a value: where that has it, the stage does not read
-        this one. The stage must read the other parameter, too. In place of a key, a condition of the scenario's model,
-        `Uses`: the stage gets whether it is met beside its parameters, by the condition's name.
-    usual
-        The range, in `unit`, of nearly all values. One outside is probably in another unit, and is warned of.
+        this one. The stage must read the other parameter, too. In place of a key, one of the `conditions` of the
+        system's Scheme: beside its parameters, the stage gets whether that is met, by the condition's name.
     """
     extra = {"unit": unit, "stages": stages.split()}
     extra |= {"unless": dict(unless)} if unless else {}
@@ -117,11 +115,6 @@ def stages_of(field: FieldInfo) -> set[str]:
 def unless_of(field: FieldInfo) -> dict[str, tuple[str, object]]:
     """By stage, the key and value of another parameter with which it does not read this one."""
     return (field.json_schema_extra or {}).get("unless", {})
-
-
-def usual_of(field: FieldInfo) -> list[float] | None:
-    """The least and the greatest usual value of a parameter; None where it declares none."""
-    return (field.json_schema_extra or {}).get("usual")
 
 
 def conditions_of(model: type[Section], stages: set[str]) -> set[str]:

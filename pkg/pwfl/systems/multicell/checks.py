@@ -3,6 +3,7 @@
 from functools import lru_cache
 from importlib.util import find_spec
 from math import exp
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -17,6 +18,9 @@ from pwfl.systems.multicell.beyond import urban
 from pwfl.systems.multicell.beyond.intervals import intervals
 from pwfl.systems.multicell.model import own_model
 from pwfl.systems.multicell.parameters import Multicell
+
+if TYPE_CHECKING:
+    import polars as pl
 
 POWER_LAW = ("path_loss_exponent", "fading_scale", "min_distance_m")  # parameters that only this path loss reads
 MAX_PRIVACY_WEIGHT = 1e12  # of a user's leakage in the objective, in samples
@@ -220,7 +224,7 @@ def problems(scenario: Multicell) -> list[str]:
 
 
 @lru_cache
-def _held(contents: tuple[tuple[str, str, str], ...]) -> tuple[pl.DataFrame, int]:
+def _held(contents: tuple[tuple[str, str, str], ...]) -> tuple["pl.DataFrame", int]:
     """The users whom files hold, and how many stations there are.
 
     Files are given as table, path and digest: scenarios of a study mostly share them.

@@ -3,27 +3,27 @@
 from math import ceil
 from typing import TYPE_CHECKING
 
-import polars as pl
-
 from pwfl.learning.datasets import DataError
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.bounds import alternatives
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from pwfl.systems.multicell.parameters import Multicell
 
 MOST_REALIZATIONS = 100  # that are drawn
 MOST_NUMBERS = 2 * 10**6  # drawn or computed at a time, as many as take some ten milliseconds
 
 
-def problems(scenario: "Multicell", users: pl.DataFrame | None = None, stations: int | None = None) -> list[str]:
+def problems(scenario: "Multicell", users: "pl.DataFrame | None" = None, stations: int | None = None) -> list[str]:
     """What stops the scenario's channel, or leaves its schedules empty, a line `key: problem`.
 
     `users` are those of channels from outside, with how many stations. Samples and start values are drawn as the
     channel's jobs draw them, so a line says what would happen there. Of a network so large that one realization takes
     more than MOST_NUMBERS, none are drawn, and nothing is said.
     """
-    from pwfl.systems.multicell import channel  # with SciPy, which jobs that only read a scenario do without
+    from pwfl.systems.multicell import channel  # with SciPy, which only reading a scenario does without
 
     values, size = scenario.of_stage("channel"), scenario.shards.optimization
     if stations is None:
@@ -36,7 +36,7 @@ def problems(scenario: "Multicell", users: pl.DataFrame | None = None, stations:
     if users is None:
         users, _ = channel.located(values, realizations)
     else:
-        users = users.filter(pl.col("realization") < realizations.stop)
+        users = users.filter(users["realization"] < realizations.stop)
     try:
         cell, samples = channel.cells_and_samples(values, realizations, users)
         if values.bounded:

@@ -374,6 +374,15 @@ class Channel(Section):
 class Scheme(common.Scheme):
     """A pair of scheduler and noise scheme, and the name it has in figures and tables."""
 
+    conditions: ClassVar = {
+        # Start values must satisfy (21) and (22), for noise that these limit, or schedulers that use their noise.
+        "bounded": Uses(("optimal", "joint"), BOUNDED_NOISE),
+        # Start values have noise, for these or for a user-defined function, which gets it.
+        "start_noise": Uses(("optimal", "joint"), BOUNDED_NOISE, own=True),
+        # A scheduler decides by the least noise that (22) allows.
+        "least_noise": Uses(("joint_noise", "joint_snr")),
+    }
+
     scheduler: or_own(Literal["random", "optimal", "joint", "joint_noise", "joint_snr"]) = parameter(
         ...,
         "Algorithm 2's or Algorithm 3's schedule; all cells together, at the start values' noise; all cells and the "
