@@ -117,6 +117,11 @@ def unless_of(field: FieldInfo) -> dict[str, tuple[str, object]]:
     return (field.json_schema_extra or {}).get("unless", {})
 
 
+def usual_of(field: FieldInfo) -> list[float] | None:
+    """The least and the greatest usual value of a parameter; None where it declares none."""
+    return (field.json_schema_extra or {}).get("usual")
+
+
 def conditions_of(model: type[Section], stages: set[str]) -> set[str]:
     """The names of the conditions by which some of the stages read a parameter, or do not."""
     unless = (unless_of(field).items() for _, field in parameters(model))
