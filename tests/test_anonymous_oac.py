@@ -424,7 +424,8 @@ def test_every_figure_and_table_is_made_in_edge_cases(edge, monkeypatch):
     if edge == "nobody takes part":
         assert summary["empty_rounds"].to_list() == [24] * 3
         assert (tables["noise_status"]["status"] != "no_guarantee").all()
-        assert set(tables["history"]["status"]) == {"trained"}
+        assert set(tables["history"]["status"]) == {"no_user_scheduled"}
+        assert summary["no_user_scheduled"].to_list() == summary["accuracy_no_user_scheduled"].to_list() == [2] * 3
     if edge == "hardly any noise":
         assert summary["epsilon_exact"].is_infinite().all()
         assert set(tables["noise_status"]["status"]) == {"no_guarantee"}

@@ -53,12 +53,12 @@ def test_a_claim_is_measured_where_there_is_all_that_it_names_and_says_what_it_w
     series = {"a": np.array([3.0, np.nan, 5.0]), "b": np.array([1.0, 2.0, 3.0, 9.0])}
     [line] = claims.measure([claim], {"one": None}, series, section="V")
     assert line[:6] == ("a less b", "one", statements.PROJECT, "Sec. V", None, 2.0)
-    assert (line[-3], line[-1]) == ("<= 1", 2)
+    assert (line[-4], line[-2]) == ("<= 1", 2)
     lacking = ({"a": series["a"]}, series | {"b": None}, series | {"b": np.array([np.nan])})
     assert not any(claims.measure([claim], {"one": None}, some, section="") for some in lacking)
     zero = claim._replace(measured=claims.by(claims.counted, "share", "count"))
     [line] = claims.measure([zero], {"one": None}, {"share": 0.0, "count": 7}, section="")
-    assert line[-2:] == ("yes", 7)
+    assert line[-3:-1] == ("yes", 7)
 
 
 def test_an_interval_ends_where_the_quantity_does():
@@ -75,7 +75,7 @@ def test_an_interval_ends_where_the_quantity_does():
     assert lines[0]["low"] == lines[1]["low"] == found.low
     one = claims.row(share._replace(bounds=claims.SHARE), {"one": None}, claims.estimate(ratio, [[1.0], [2.0]]))
     assert one[6:8] == (None, None)
-    assert one[-2] == "open"
+    assert one[-3] == "open"
 
 
 def test_statements_are_counted_not_rows_and_the_papers_only_in_their_settings():
@@ -86,7 +86,7 @@ def test_statements_are_counted_not_rows_and_the_papers_only_in_their_settings()
     rows += [("never", "a", paper, "no"), ("never", "b", paper, "no"), ("unclear", "a", paper, "open")]
     rows += [("always", "learns otherwise", statements.ELSEWHERE, "no")]
     rows += [("own", name, statements.PROJECT, "yes") for name in "abc"]
-    table = pl.DataFrame(rows, schema=columns, orient="row")
+    table = pl.DataFrame(rows, schema=columns, orient="row").with_columns(no_user_scheduled=0)
     assert statements.summary(table) == [
         "5 statements of the papers, in the papers' settings: 1 holds everywhere, 1 holds nowhere, 1 is open everywhere, "
         "2 differ from scenario to scenario.",

@@ -53,20 +53,24 @@ COMMON_OUTCOMES = {
 }
 # Of a study: tables and their captions, and figures where there are several systems.
 COMPARISON = {
-    "systems": "Every scheme of every scenario under common terms: final accuracy, and of which model; record-level "
-    "epsilon under exact accounting, against all that the system's own server receives (whether that is guaranteed) "
-    "and against the observer whom the scheme reckons with; local steps; symbols and seconds on air, which follow from "
-    "the scenario's bandwidth; transmit energy, which compares only where the link budget is the same.",
+    "systems": "Every scheme of every scenario under common terms: final accuracy, of which model, over how many "
+    "trainings, and how many of these had no user scheduled; record-level epsilon under exact accounting, against all "
+    "that the system's own server receives (whether that is guaranteed) and against the observer whom the scheme "
+    "reckons with; local steps; symbols and seconds on air, which follow from the scenario's bandwidth; transmit "
+    "energy, which compares only where the link budget is the same.",
     "claims": "The papers' claims and this project's, one row a statement and scenario: whose it is, where the paper "
     "makes it, what it prints, what was measured with its 95% interval over realizations, the band in which it must "
     "lie, and whether it does: yes, no, or open where the interval decides neither. A paper's statement is judged in "
-    "the paper's setting alone: rows `in another setting` say what becomes of it there. What words were read as, and "
-    "what is this project's choice, is on the system's page in docs/.",
+    "the paper's setting alone: rows `in another setting` say what becomes of it there. `no_user_scheduled`: in how "
+    "many of the realizations a scheme that is compared has no user scheduled. What words were read as, and what is "
+    "this project's choice, is on the system's page in docs/.",
     "summary": "The summaries of all scenarios of the study.",
     "outcomes": "What every scheme of every scenario came to: mean over realizations with its 95% interval, least and "
-    "most, with the values of swept parameters, and the terms of its epsilon.",
+    "most, in how many of them no user is scheduled, with the values of swept parameters, and the terms of its "
+    "epsilon.",
     "front": "For every two outcomes of a system, the points of the study that nothing dominates: no other one "
-    "with the same guarantee and observer is as good in both, by its mean, and better in one.",
+    "with the same guarantee and observer is as good in both, by its mean, and better in one; "
+    "`x_no_user_scheduled` and `y_no_user_scheduled`: over how many realizations with no user scheduled each mean is.",
 }
 SYSTEMS_FIGURES = ("tradeoff",)
 SYSTEMS_SWEEP_FIGURES = ("epsilon",)  # of points of several systems

@@ -15,6 +15,7 @@ import polars as pl
 from scipy.special import stdtrit
 
 from pwfl.learning import datasets
+from pwfl.report import unscheduled
 from pwfl.report.statements import ELSEWHERE, PAPER, PROJECT
 from pwfl.scenario.values import plain, value_of
 
@@ -32,6 +33,7 @@ SCHEMA = {
     "required": pl.String,  # the band
     "holds": pl.String,  # yes, no, or open where the interval does not decide
     "realizations": pl.Int64,
+    unscheduled.COLUMN: pl.Int64,  # how many of these have no user scheduled in one of the schemes
 }
 STUDENT = "95%, Student's t over realizations"
 ONE = "none: one realization"
@@ -84,6 +86,7 @@ class Measure(NamedTuple):
     interval: str  # what kind of interval it is, or why there is none
     realizations: int | None  # how many it was measured in; None: no draw enters
     shown: bool = True  # whether tables show the ends; not those of a number that decides by itself
+    no_user_scheduled: int = 0  # in how many of the realizations, in one of the schemes
 
 
 class Claim(NamedTuple):
@@ -116,9 +119,25 @@ def by(statistic: Callable[..., Measure | None], *names: Hashable) -> Callable[[
 
     def measured(series: dict) -> Measure | None:
         values = [series.get(name) for name in names]
-        return None if any(value is None for value in values) else statistic(*values)
+        if any(value is None for value in values) or (found := statistic(*values)) is None:
+            return None
+        return found._replace(no_user_scheduled=without_users(series, names))
 
     return measured
+
+
+def without_users(series: dict, names: Iterable[Hashable]) -> int:
+    """In how many realizations that all series of these names have a value of, one has no user scheduled.
+
+    Names are those of `by_scheme`, maybe after the place of a setting; others say nothing of it.
+    """
+    flags = {name: series.get((*name[:-1], unscheduled.COLUMN)) for name in names if isinstance(name, tuple)}
+    flags = {name: flag for name, flag in flags.items() if flag is not None}
+    if not flags:
+        return 0
+    count = min(len(flag) for flag in flags.values())
+    valued = ~np.isnan(np.stack([series[name][:count] for name in flags])).any(axis=0)
+    return int((np.stack([flag[:count] for flag in flags.values()]).any(axis=0) & valued).sum())
 
 
 def by_means(function: Callable, *names: Hashable) -> Callable[[dict], Measure | None]:
@@ -142,8 +161,8 @@ def row(claim: Claim, scenarios: dict[str, object], measured: Measure) -> tuple:
     value, measured = None if np.isnan(measured.value) else measured.value, measured._replace(low=low, high=high)
     shown = (low, high) if measured.shown else (None, None)
     said = (claim.text, " against ".join(scenarios), whose(claim, scenarios.values()), claim.source, claim.printed)
-    decided = (measured.interval, str(claim.band), verdict(measured, claim.band), measured.realizations)
-    return (*said, value, *shown, *decided)
+    decided = (measured.interval, str(claim.band), verdict(measured, claim.band))
+    return (*said, value, *shown, *decided, measured.realizations, measured.no_user_scheduled)
 
 
 def whose(claim: Claim, scenarios: Iterable) -> str:
@@ -260,11 +279,16 @@ def alike(scenarios: dict[str, dict], *keys: str) -> list[list[str]]:
 
 
 def by_scheme(scenario, frame: pl.DataFrame, columns: Iterable[str]) -> dict[tuple, np.ndarray]:
-    """Series by realization of every scheme's rows, named by (scheduler, noise) and column; null is NaN."""
+    """Series by realization of every scheme's rows, named by (scheduler, noise) and column; null is NaN.
+
+    There is one of whether no user is scheduled, too.
+    """
     series = {}
-    for scheme, column in product(scenario.schemes, columns):
-        own = frame.filter(scheme=scheme.name).sort("realization")
-        if column == "accuracy":
+    for scheme, column in product(scenario.schemes, (*columns, unscheduled.COLUMN)):
+        own = unscheduled.known(frame).filter(scheme=scheme.name).sort("realization")
+        if column == unscheduled.COLUMN:
+            values = own[column].fill_null(value=False).to_numpy()
+        elif column == "accuracy":
             values = accuracies(own, datasets.size(scenario.data).classes)
         else:
             values = losses(own, column) if column in LOSSES else own[column].cast(pl.Float64).to_numpy()

@@ -7,6 +7,7 @@ from string import ascii_uppercase
 
 import polars as pl
 
+from pwfl.report import unscheduled
 from pwfl.report.catalog import COMMON_OUTCOMES, Outcome
 from pwfl.report.sweeps import main_outcomes, outcomes_of, with_bare
 
@@ -15,6 +16,7 @@ SHOWN = ["guaranteed", "observer", "guarantee", "air_seconds_mean", "transmit_en
 SAME = ["system", "scheme", "target_epsilon", "mean", "epsilon", "air_seconds_mean", "transmit_energy_j_mean"]
 ACCURACY = COMMON_OUTCOMES["accuracy"].title
 NONE = "-"
+NOBODY = unscheduled.COLUMN
 NEGLIGIBLE = 1e-12  # numbers that rounding leaves
 OTHERS = "; for "  # in what an observer sees, before the observers of other columns
 
@@ -23,8 +25,8 @@ def points(tables: dict[str, pl.DataFrame], bare: dict[str, list[str]]) -> pl.Da
     """A row for each scheme of each scenario: what it came to, at which epsilon, `best` where nothing dominates it.
 
     `bare` names the schemes without noise by scenario: they are never best. Columns: system, scenario, sweep_of,
-    scheme, target_epsilon; the outcome, its mean, low and high; epsilon, which may be null; those SHOWN. Scenarios with
-    equal results are there once.
+    scheme, target_epsilon; the outcome, its mean, low and high, of how many realizations, and of how many with no user
+    scheduled; epsilon, which may be null; those SHOWN. Scenarios with equal results are there once.
     """
     frames = []
     for (system,), each in tables["outcomes"].group_by("system", maintain_order=True):
@@ -32,7 +34,7 @@ def points(tables: dict[str, pl.DataFrame], bare: dict[str, list[str]]) -> pl.Da
         of_x, of_y = each.filter(outcome=x).select(*KEYS, epsilon="mean"), each.filter(outcome=y)
         either = pl.concat([tables["front"].filter(x=x, y=y), tables["front"].filter(x=y, y=x)])
         front = either.select(*KEYS, best=True)
-        rows = of_y.select("system", "sweep_of", *KEYS, "outcome", "mean", "low", "high")
+        rows = of_y.select("system", "sweep_of", *KEYS, "outcome", "mean", "low", "high", "realizations", NOBODY)
         for other in (of_x, front, tables["systems"].select(*KEYS, *SHOWN)):
             rows = rows.join(other, on=KEYS, how="left", nulls_equal=True, maintain_order="left")
         frames.append(rows)
@@ -60,25 +62,33 @@ def sentences(rows: pl.DataFrame) -> list[str]:
             ends = [front.row(-1, named=True)] + ([front.row(0, named=True)] if len(front) > 1 else [])
             named = each["scenario"].n_unique() > 1
             first, *least = (_told(end, named) for end in ends)
-            parts = [
-                ", ".join(["{} reaches {} at epsilon {}".format(*first), *("{} {} at {}".format(*e) for e in least)])
-            ]
+            told = ["{} reaches {} at epsilon {}{}".format(*first), *("{} {} at {}{}".format(*e) for e in least)]
+            parts = [", ".join(told)]
             parts[0] += "" if front["guaranteed"][0] else " (not guaranteed)"
         outcome = outcomes_of(system)[each["outcome"][0]]
-        without = each.filter("bare", ~pl.col("epsilon").is_finite().fill_null(value=False))["mean"]
+        never = pl.col(NOBODY) == pl.col("realizations")
+        without = each.filter("bare", ~never, ~pl.col("epsilon").is_finite().fill_null(value=False))
         if len(without):
-            most = without.max() if outcome.better == "more" else without.min()
-            parts.append(f"without noise {number(most, outcome)}")
+            most = without.sort("mean", descending=outcome.better == "more", maintain_order=True).row(0, named=True)
+            parts.append(f"without noise {number(most['mean'], outcome)}{_nobody(most)}")
+        if untrained := each.filter(never)["scheme"].unique(maintain_order=True).to_list():
+            parts.append(f"no user scheduled in any realization: {', '.join(untrained)}")
         if parts:
             of = [*([system] if several else []), *([outcome.title] if outcome.title != ACCURACY else [])]
             said.append(": ".join([*of, "; ".join(parts)]) + ".")
     return said
 
 
-def _told(row: dict, named: bool) -> tuple[str, str, str]:
-    """Scheme (and scenario), result and epsilon of a row, in words."""
+def _told(row: dict, named: bool) -> tuple[str, str, str, str]:
+    """Scheme (and scenario), result and epsilon of a row, in words, and its realizations with no user scheduled."""
     scheme = f"{row['scheme']} ({row['scenario']})" if named else row["scheme"]
-    return scheme, number(row["mean"], outcomes_of(row["system"])[row["outcome"]]), number(row["epsilon"])
+    result = number(row["mean"], outcomes_of(row["system"])[row["outcome"]])
+    return scheme, result, number(row["epsilon"]), _nobody(row)
+
+
+def _nobody(row: dict) -> str:
+    said = unscheduled.share(row)
+    return f" ({said})" if said else ""
 
 
 def number(value: float | None, outcome: Outcome | None = None) -> str:
@@ -106,7 +116,7 @@ def table(rows: pl.DataFrame) -> tuple[list[dict], dict[str, str]]:
         shown.append(
             row
             | {"result": number(row["mean"], outcome), "title": outcome.title, "terms": terms}
-            | {"interval": " to ".join(ends) if row["low"] is not None else ""}
+            | {"interval": " to ".join(ends) if row["low"] is not None else "", "unscheduled": unscheduled.share(row)}
             | {"epsilon": number(row["epsilon"]), "letter": letters.get(row["observer"], "")}
             | {"seconds": number(row["air_seconds_mean"]), "joules": number(row["transmit_energy_j_mean"])}
         )

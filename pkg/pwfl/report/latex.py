@@ -12,6 +12,7 @@ from string import ascii_lowercase
 
 import polars as pl
 
+from pwfl.report import unscheduled
 from pwfl.report.columns import TERMS
 from pwfl.report.sweeps import outcomes_of, swept_keys
 from pwfl.report.theme import ranged
@@ -50,6 +51,8 @@ def claims(table: pl.DataFrame) -> str:
             ends.append(unbounded if row[end] is None else number(row[end], digits=3))
         if row["low"] is not None or row["high"] is not None:
             value = f"{number(row['measured'], digits=3)} [{', '.join(ends)}]"
+        if row[unscheduled.COLUMN]:
+            value += f"; {unscheduled.share(row)}"
         texts = (text(row[name] or "--") for name in ("claim", "scenario", "printed"))
         rows.append([*texts, value, text(row["required"]), row["holds"]])
     widths = ("0.3", "0.12", "0.13", "0.2")
@@ -90,6 +93,8 @@ def _of_system(system: str, table: pl.DataFrame) -> str:
         if power:
             cells = [_mean(point.get(name), 10.0**-power) for point in points]
         columns[_head(title, power)] = cells
+    if table[unscheduled.COLUMN].sum():
+        columns[_head("Realizations with no user scheduled")] = [_unscheduled(point) for point in points]
     cut = CUT if any(_is_cut(row) for point in points for row in point.values()) else ""
     rows = []
     for place, point in enumerate(points):
@@ -147,6 +152,12 @@ def _mean(row: dict | None, factor: float) -> str:
         return f"{value} [{', '.join(ends)}]"
     half = None if row["low"] is None else (row["high"] - row["low"]) / 2 * factor
     return number(row["mean"] * factor, half)
+
+
+def _unscheduled(point: dict[str, dict]) -> str:
+    """In how many of a point's realizations no user is scheduled, of the outcome that has most of them."""
+    row = max(point.values(), key=lambda row: row[unscheduled.COLUMN])
+    return f"{row[unscheduled.COLUMN]} of {row['realizations']}" if row[unscheduled.COLUMN] else "0"
 
 
 def _is_cut(row: dict) -> bool:

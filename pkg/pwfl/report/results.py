@@ -1,5 +1,6 @@
 """What the reports of several systems take from the tables: final accuracies, mean curves."""
 
+import re
 import textwrap
 from functools import partial
 
@@ -7,7 +8,7 @@ import altair as alt
 import polars as pl
 
 from pwfl.learning.partition import USER_ACCURACIES
-from pwfl.report import theme
+from pwfl.report import theme, unscheduled
 from pwfl.report.columns import terms
 
 LABEL = 32  # letters of a label's lines
@@ -17,13 +18,15 @@ FEW_LABELS = 20  # rows of labels that are spread out
 HOLDERS_WIDTH = 720  # of a figure with a column for each user, in pixels
 SQUEEZED = 0.1  # share of an axis below which a scheme asks for a logarithmic one
 FINAL = ("accuracy", "loss", *USER_ACCURACIES)  # what a training ends with
+LEARNT = ("accuracy", "loss", "test_loss")  # whose means there are without realizations with no user scheduled, too
 KEPT = ("trained", "no_user_scheduled")  # trainings whose accuracy is a result
 
 
-def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+def realizations(tables: dict[str, pl.DataFrame], nobody: pl.Expr | None = None) -> pl.DataFrame:
     """The outcome of each realization and scheme, with its FINAL numbers where training has a result.
 
-    A realization that diverged has none; `training` says so.
+    A realization that diverged has none; `training` says so. `no_user_scheduled` says whether it has no user scheduled:
+    by `nobody`, of columns of the outcome, or by the training's status.
     """
     keys, history = ["scheme", "realization"], tables["history"]
     final = [column for column in FINAL if column in history.columns]
@@ -33,20 +36,38 @@ def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
         processor=pl.col("processor").first(),
     )
     each = tables["outcome"].join(last, on=keys, how="left", maintain_order="left")
-    return each.with_columns(pl.when(pl.col("training").is_in(KEPT)).then(pl.col(final)))
+    nobody = pl.col("training").is_in(unscheduled.STATUSES) if nobody is None else nobody
+    return each.with_columns(
+        pl.when(pl.col("training").is_in(KEPT)).then(pl.col(final)), nobody.alias(unscheduled.COLUMN)
+    )
 
 
 def summary(scenario, each: pl.DataFrame, averaged: list[str], *columns: pl.Expr) -> pl.DataFrame:
     """A row for each scheme: its realizations, other columns, the terms of its guarantee, and means with intervals.
 
-    `each` has a row for each realization and scheme, `averaged` are columns of it; see `theme.means`.
+    `each` has a row for each realization and scheme, `averaged` are columns of it; see `theme.means`. Of its LEARNT
+    columns there are means over the realizations with a user scheduled, too, `..._if_scheduled_mean`, and of how many
+    others their means are, `..._no_user_scheduled`.
     """
+    each = unscheduled.known(each)
     schemes = each.group_by("scheme", maintain_order=True)
     said = [pl.col("processor").drop_nulls().unique().sort().str.join(", ")] if "processor" in each.columns else []
     rows = schemes.agg(pl.len().alias("realizations"), *columns, *said)
-    for more in (terms(each), theme.means(each, ["scheme"], averaged, scenario.system)):
+    learnt = [column for column in LEARNT if column in averaged]
+    apart = [_if_scheduled(each, learnt, scenario.system)] if learnt else []
+    for more in (terms(each), theme.means(each, ["scheme"], averaged, scenario.system), *apart):
         rows = rows.join(more, on="scheme", how="left", maintain_order="left")
     return rows
+
+
+def _if_scheduled(each: pl.DataFrame, columns: list[str], system: str) -> pl.DataFrame:
+    """As `theme.means` of each scheme, over the realizations with a user scheduled, and how many others have values."""
+    kept = each.with_columns(pl.when(~pl.col(unscheduled.COLUMN)).then(pl.col(columns)))
+    means = theme.means(kept, ["scheme"], columns, system)
+    means = means.rename(lambda name: re.sub("_(mean|low|high)$", r"_if_scheduled_\1", name))
+    others = {f"{column}_{unscheduled.COLUMN}": unscheduled.count(column) for column in columns}
+    counts = each.group_by("scheme", maintain_order=True).agg(**others)
+    return counts.join(means, on="scheme", maintain_order="left")
 
 
 def trainings(*status: str) -> list[pl.Expr]:
@@ -147,9 +168,9 @@ def _over_spent(scenario, tables: dict[str, pl.DataFrame], column: str, what: st
     kept, subtitle = _kept(tables["history"])
     curves = spent(kept, column)
     if free := [name for name in kept["scheme"].unique(maintain_order=True) if name not in set(curves["scheme"])]:
-        subtitle += f"; not drawn, as nothing is sent or it has no unit: {', '.join(free)}"
-    ended = "a training that has ended keeps its accuracy; a dot: all of the scheme have ended"
-    title = alt.TitleParams(f"Test accuracy over {what}", subtitle=[subtitle, ended])
+        subtitle[0] += f"; not drawn, as nothing is sent or it has no unit: {', '.join(free)}"
+    subtitle.insert(1, "a training that has ended keeps its accuracy; a dot: all of the scheme have ended")
+    title = alt.TitleParams(f"Test accuracy over {what}", subtitle=subtitle)
     ends = curves.group_by("scheme").agg(pl.col(column).max())[column]
     prefix, factor = next(((p, f) for p, f in PREFIXES.items() if len(ends) and ends.max() >= f), ("", 1.0))
     scale = alt.Scale(zero=True, nice=False)
@@ -192,14 +213,14 @@ def spent(history: pl.DataFrame, column: str) -> pl.DataFrame:
     return pl.concat(frames) if frames else evaluated.drop("round").clear()
 
 
-def _kept(history: pl.DataFrame) -> tuple[pl.DataFrame, str]:
-    """The rows of trainings whose accuracy is a result, and a subtitle that says of how many."""
+def _kept(history: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """The rows of trainings whose accuracy is a result, and a subtitle's lines that say of how many."""
     is_kept = pl.col("status").cast(pl.String).is_in(KEPT)
     kept, left_out = history.filter(is_kept), history.filter(~is_kept)
     subtitle = theme.band_over(kept["realization"].n_unique())
     if len(left_out):
         subtitle += f"; left out: {left_out.select('scheme', 'realization').n_unique()} that diverged or had no noise"
-    return kept, subtitle
+    return kept, [subtitle, *unscheduled.lines(unscheduled.counted(unscheduled.of_history(kept)))]
 
 
 def _over_rounds(scenario, history: pl.DataFrame, value: str, title: str, y: alt.Y, **options) -> alt.LayerChart:

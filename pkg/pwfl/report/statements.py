@@ -2,6 +2,8 @@
 
 import polars as pl
 
+from pwfl.report import unscheduled
+
 PAPER, ELSEWHERE, PROJECT = "the paper's", "the paper's, in another setting", "this project's"
 OF = {PAPER: "of the papers, in the papers' settings", PROJECT: "of this project"}
 VERDICTS = ("yes", "no", "open")
@@ -40,6 +42,8 @@ def summary(claims: pl.DataFrame) -> list[str]:
             sentences.append(f"{_statements(len(own))} {words}: {', '.join(parts)}.")
     if count := len(each.filter(whose=ELSEWHERE)):
         sentences.append(f"Measured in other settings, where they are not judged: {_statements(count)} of the papers.")
+    if count := claims.filter(pl.col(unscheduled.COLUMN) > 0)["claim"].n_unique():
+        sentences.append(f"Measured in part in realizations with no user scheduled: {_statements(count)}.")
     return sentences
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from scipy.sparse.csgraph import connected_components
 
-from pwfl.report import measured, printed, theme
+from pwfl.report import measured, printed, theme, unscheduled
 from pwfl.report.catalog import Outcome, without_noise
 from pwfl.report.claims import FAILED
 from pwfl.report.sweeps import (
@@ -59,6 +59,7 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
         return _no_outcome(study, "swept parameter", "outcome")
     outcome = outcome or table["outcome"][0]
     table = table.filter(pl.col("outcome") == outcome)
+    counts, table = table, table.drop(unscheduled.COLUMN)
     x, *others = _varied(table, swept_keys(table))
     known = _known(study)[outcome]
     frame, names = _plottable(_side_by_side(table, x), [x, *others])
@@ -88,6 +89,7 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
     stars = measured.marks(data.transform_filter("isValid(datum.label)"), own, across, up) if len(own) else []
     layers = alt.layer(lines, whiskers, dots, *stars).add_params(chosen)
     subtitle = [f"mean and 95% interval over {theme.ranged(table['realizations'])}; schemes side by side"]
+    subtitle += unscheduled.lines(counts, width=LINE_LENGTH)
     subtitle += [part for line in (*left_out, *measured.said(own)) for part in textwrap.wrap(line, LINE_LENGTH)]
     title = alt.TitleParams(f"{_system(study)}: {_small(known.title)} over {x}", subtitle=subtitle)
     facets = dict(zip(("column", "row"), others, strict=False))
@@ -124,9 +126,13 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
     several = len(scenarios) > TOLD_APART
     frame, names = _plottable(drawn, swept)
     frame = frame.with_columns(_labels(frame, names[swept[0]] if swept else None, swept[0] if swept else "", several))
-    counts = theme.ranged(table.filter(pl.col("outcome").is_in([x, y]))["realizations"])
+    shown = table.filter(pl.col("outcome").is_in([x, y]))
+    counts = theme.ranged(shown["realizations"])
     own = measured.frame(rows, x, y)
     subtitle = [f"means and 95% intervals over {counts}; {RINGS}{' of what is simulated' if len(own) else ''}"]
+    point = shown.group_by("scenario", "scheme", "target_epsilon", maintain_order=True)
+    most = point.agg(pl.col("realizations", unscheduled.COLUMN).sort_by(unscheduled.COLUMN).last())
+    subtitle += unscheduled.lines(most, width=LINE_LENGTH)
     if not drawn["guaranteed"].all() or len(drawn.unique(KIND)) > 1:
         subtitle.append(OF_KINDS)
     if len(left_out):
@@ -254,6 +260,8 @@ def rounds(study: dict[str, dict]) -> alt.FacetChart:
     band = base.mark_area(opacity=0.15).encode(y=alt.Y("accuracy_low:Q"), y2="accuracy_high:Q")
     count = max(content["history"]["realization"].n_unique() for content in study.values())
     subtitle = [f"mean and 95% confidence band over up to {count} realizations"]
+    ended = (unscheduled.known(content["realizations"]).drop_nulls("accuracy") for content in study.values())
+    subtitle += unscheduled.lines(pl.concat(map(unscheduled.counted, ended)), width=LINE_LENGTH)
     if swept_ones:
         subtitle += textwrap.wrap(f"not here, as they are swept: {', '.join(swept_ones)}", LINE_LENGTH)
     title = alt.TitleParams(f"{_system(study)}: test accuracy", subtitle=subtitle)

@@ -9,6 +9,7 @@ from itertools import combinations
 import numpy as np
 import polars as pl
 
+from pwfl.report import unscheduled
 from pwfl.report.catalog import COMMON_OUTCOMES, Outcome
 from pwfl.report.columns import TERMS, literals
 from pwfl.report.theme import means
@@ -31,7 +32,8 @@ def outcomes(study: dict[str, dict]) -> pl.DataFrame:
 
     Columns: scenario, system, the scenario whose sweep it is a point of, swept parameters by their dotted keys, scheme
     (and its privacy target where it has several), whether its epsilon is guaranteed, its terms, outcome, mean
-    over realizations with its 95% interval, least, most, and of how many realizations.
+    over realizations with its 95% interval, least, most, of how many realizations, and how many of these have no user
+    scheduled.
     """
     frames, keys = [], ["scheme", "target_epsilon"]
     extremes = {"least": pl.Expr.min, "most": pl.Expr.max, "realizations": pl.Expr.count}
@@ -39,9 +41,11 @@ def outcomes(study: dict[str, dict]) -> pl.DataFrame:
         each, system = content["realizations"], content["scenario"].system
         if "target_epsilon" not in each.columns:
             each = each.with_columns(target_epsilon=pl.lit(None, pl.Float64))
+        each = unscheduled.known(each)
         columns = [column for column in outcomes_of(system) if column in each.columns]
         others = each.group_by(keys, maintain_order=True).agg(
             *(of(pl.col(c)).alias(f"{c}_{part}") for c in columns for part, of in extremes.items()),
+            *(unscheduled.count(c).alias(f"{c}_{unscheduled.COLUMN}") for c in columns),
             pl.col("guaranteed").all(),
             pl.col(TERMS).first(),
         )
@@ -57,7 +61,8 @@ def outcomes(study: dict[str, dict]) -> pl.DataFrame:
         for column in columns:
             parts = [pl.col(f"{column}_{part}").cast(pl.Float64).alias(part) for part in PARTS]
             count = pl.col(f"{column}_realizations").cast(pl.Int64).alias("realizations")
-            frame = wide.select(*which, pl.lit(column).alias("outcome"), *parts, count)
+            nobody = pl.col(f"{column}_{unscheduled.COLUMN}").alias(unscheduled.COLUMN)
+            frame = wide.select(*which, pl.lit(column).alias("outcome"), *parts, count, nobody)
             frames.append(frame.filter(pl.col("realizations") > 0))
     return pl.concat(frames, how="diagonal_relaxed")
 
@@ -66,15 +71,16 @@ def front(table: pl.DataFrame) -> pl.DataFrame:
     """The rows of `outcomes` that nothing dominates, for every two outcomes of a system.
 
     A point is dominated by another one of its KIND whose mean is as good in both outcomes, and better in one. Columns:
-    `x` and `y`, the outcomes; what says which point it is, and what its epsilon is worth; `x_mean` and `y_mean`.
-    Accuracy against epsilon comes first.
+    `x` and `y`, the outcomes; what says which point it is, and what its epsilon is worth; `x_mean` and `y_mean`, and of
+    how many realizations with no user scheduled, `x_no_user_scheduled` and `y_no_user_scheduled`. Accuracy against
+    epsilon comes first.
     """
-    index = index_of(table)
-    text, number = pl.lit(""), pl.lit(0.0)
-    frames = [table.clear().select(text.alias("x"), text.alias("y"), *index, x_mean=number, y_mean=number)]
+    index, nobody = index_of(table), unscheduled.COLUMN
+    text, number, counts = pl.lit(""), pl.lit(0.0), {f"{axis}_{nobody}": pl.lit(0, pl.Int64) for axis in "xy"}
+    frames = [table.clear().select(text.alias("x"), text.alias("y"), *index, x_mean=number, y_mean=number, **counts)]
     for (system,), part in table.group_by("system", maintain_order=True):
         known = outcomes_of(system)
-        wide = part.pivot("outcome", index=index, values="mean", maintain_order=True)
+        wide, without = (part.pivot("outcome", index=index, values=v, maintain_order=True) for v in ("mean", nobody))
         if "epsilon_exact" in wide.columns:
             wide = wide.filter(pl.col("epsilon_exact").is_finite())  # without privacy nothing is traded
         compared = [name for name in known if name in wide.columns and wide[name].n_unique() > 1]
@@ -82,7 +88,9 @@ def front(table: pl.DataFrame) -> pl.DataFrame:
             both = wide.filter(pl.col(x).is_finite() & pl.col(y).is_finite())
             kept = both.filter(undominated(both, losses(both[x], known[x]), losses(both[y], known[y])))
             names = (pl.lit(x).alias("x"), pl.lit(y).alias("y"))
-            frames.append(kept.select(*names, *index, x_mean=x, y_mean=y).sort("x_mean", maintain_order=True))
+            counts = without.select(*index, pl.col(x).alias(f"x_{nobody}"), pl.col(y).alias(f"y_{nobody}"))
+            kept = kept.select(*names, *index, x_mean=x, y_mean=y).sort("x_mean", maintain_order=True)
+            frames.append(kept.join(counts, on=index, how="left", nulls_equal=True, maintain_order="left"))
     return pl.concat(frames)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from scipy.optimize import isotonic_regression
 
-from pwfl.report import columns, printed, theme
+from pwfl.report import columns, printed, theme, unscheduled
 from pwfl.report.catalog import without_noise
 from pwfl.report.finding import OTHERS
 from pwfl.report.sweeps import not_swept, outcomes, point_of, points, with_bare
@@ -30,18 +30,21 @@ def table(scenarios: dict[str, dict]) -> pl.DataFrame:
     """A row for each scheme of each scenario, and each of its privacy targets where it has several.
 
     `scenarios` is that of `report.compare`. Mean final accuracy with its 95% interval over realizations, how many
-    trainings it is of and how many diverged; the largest and the least epsilon of a realization, for the system's own
-    server and for the scheme's observer; means of symbols and seconds on air, transmit energy and local steps; their
-    terms. What does not apply to a system, or has no unit in it, is null; the column `differs` says why.
+    trainings it is of, how many of these have no user scheduled, and how many diverged; the largest and the least
+    epsilon of a realization, for the system's own server and for the scheme's observer; means of symbols and seconds on
+    air, transmit energy and local steps; their terms. What does not apply to a system, or has no unit in it, is null;
+    the column `differs` says why.
     """
     frames, keys = [], ["scheme", "target_epsilon"]
     missing = {"accuracy": pl.Float64, "target_epsilon": pl.Float64, "training": pl.String}
     for name, content in scenarios.items():
         system, each = content["scenario"].system, content["realizations"]
+        each = unscheduled.known(each)
         each = each.with_columns(pl.lit(None, kind).alias(c) for c, kind in missing.items() if c not in each.columns)
         schemes = each.group_by(keys, maintain_order=True)
         counts = schemes.agg(
             trainings=pl.col("accuracy").count(),
+            **{unscheduled.COLUMN: unscheduled.count("accuracy")},
             diverged=(pl.col("training") == "diverged").sum(),
             epsilon_server=pl.col("epsilon_server").max(),
             epsilon_server_least=pl.col("epsilon_server").min(),
@@ -71,7 +74,8 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
     frame = with_bare(frame, names).with_columns(why=_why_not_drawn())
     lines = frame.filter(why=WITHOUT_NOISE)
     colours = dict(zip(frame["system"].unique(maintain_order=True), cycle(theme.PALETTE), strict=False))
-    drawn = frame.filter(pl.col("why").is_null()).with_columns(
+    drawn = frame.filter(pl.col("why").is_null()).drop(unscheduled.COLUMN)  # which the title has
+    drawn = drawn.with_columns(
         pl.col("channel_uses_mean").clip(lower_bound=1),  # of a logarithm
         fill=pl.when("guaranteed").then(pl.col("system").replace(colours)).otherwise(pl.lit("white")),
     )
@@ -191,6 +195,8 @@ def _subtitle(frame: pl.DataFrame, scenarios: dict[str, dict]) -> list[str]:
         "hollow: no guarantee, as a bound is not enforced, no noise is added, a receiver's noise is counted, the "
         "server is taken not to know all, or the epsilon is that of a usual pair of records, not proved for every pair",
     ]
+    counts = frame.with_columns(scheme=pl.format("{}, {}", "system", "scheme"), realizations="trainings")
+    lines += unscheduled.lines(counts, width=LINE_LENGTH)
     swept: dict[str, list[str]] = {}
     for name in frame["sweep_of"].unique(maintain_order=True):
         if name not in scenarios:
@@ -273,7 +279,10 @@ def epsilon(study: dict[str, dict]) -> alt.LayerChart:
     dash = alt.StrokeDash("line:N", scale=alt.Scale(domain=domain, range=patterns), **shared)
     dots = base.mark_point(filled=True, size=50).encode(y=y)
     layers = alt.layer(base.mark_line().encode(y=y, strokeDash=dash), whiskers, dots)
-    lines = [f"mean and 95% interval over {theme.ranged(each.filter(outcome='accuracy')['realizations'])}"]
+    accuracies = each.filter(outcome="accuracy")
+    lines = [f"mean and 95% interval over {theme.ranged(accuracies['realizations'])}"]
+    counts = accuracies.with_columns(scheme=pl.format("{}, {}", "system", "scheme"))
+    lines += unscheduled.lines(counts, width=LINE_LENGTH)
     seen = drawn.with_columns(pl.col("observer").str.split(OTHERS).list.first())
     seen = seen.group_by("system", "observer", maintain_order=True).agg(pl.col("scheme").unique(maintain_order=True))
     several = seen["system"].is_duplicated().to_list()

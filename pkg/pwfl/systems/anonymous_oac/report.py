@@ -4,7 +4,7 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from pwfl.report import results, theme
+from pwfl.report import results, theme, unscheduled
 from pwfl.report.printed import SOLID
 from pwfl.systems.anonymous_oac.schemes import READINGS
 
@@ -70,7 +70,7 @@ def readings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
 
 def cost(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Final accuracy over the symbols on air, all schemes equally private but those without noise."""
-    each = results.realizations(tables).drop_nulls("accuracy")
+    each = realizations(tables).drop_nulls("accuracy")
     averaged = ["accuracy", "channel_uses", "noise_multiplier", "epsilon_exact"]
     frame = theme.means(each, ["scheme"], averaged, scenario.system)
     frame = frame.with_columns(beside=_beside(frame["channel_uses_mean"]))
@@ -82,6 +82,7 @@ def cost(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
         f"epsilon = {epsilon:.3g} at delta = {scenario.privacy.delta:g}{bare}; "
         f"means over {theme.counted(each['realization'].n_unique())} and their 95% intervals",
         "schemes that take as many symbols side by side",
+        *unscheduled.lines(unscheduled.counted(each)),
     ]
     title = alt.TitleParams("Accuracy over spectrum at equal privacy", subtitle=subtitle)
     ticks = [digit * 10.0**power for power in range(3, 12) for digit in (1, 2, 5)]
@@ -138,7 +139,7 @@ FIGURES = {
 
 def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables summary, realizations, history, leakage and statuses of a scenario."""
-    each = results.realizations(tables)
+    each = realizations(tables)
     summary = results.summary(
         scenario,
         each,
@@ -146,7 +147,7 @@ def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFra
         pl.col("noise_multiplier", "reading").first(),
         pl.col("^epsilon_.*$").first(),
         pl.col("empty_rounds").sum(),
-        *results.trainings("trained", "diverged"),
+        *results.trainings("trained", "diverged", "no_user_scheduled"),
     )
     return {
         "summary": summary,
@@ -155,6 +156,11 @@ def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFra
         "leakage": tables["leakage"],
         "statuses": results.statuses(tables),
     }
+
+
+def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """`results.realizations`; with no user scheduled are those in which no record is sent in any round."""
+    return results.realizations(tables, pl.col("empty_rounds") == pl.col("rounds"))
 
 
 def _of_first_scheme(tables: dict[str, pl.DataFrame], *quantities: str) -> pl.DataFrame:

@@ -67,7 +67,7 @@ class History(contract.UserHistory):
     accuracy = dy.Float64(nullable=False, min=0, max=1)
     loss = dy.Float64(nullable=False, min=0, allow_inf=True, allow_nan=True)
     clipped_share = contract.clipped_share()
-    status = dy.Enum(("trained", "diverged"), nullable=False)
+    status = dy.Enum(("trained", "diverged", "no_user_scheduled"), nullable=False, description="of the training")
 
 
 class Leakage(contract.PerRealization):

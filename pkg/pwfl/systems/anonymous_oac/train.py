@@ -30,7 +30,8 @@ def trainer(
     A round's update is the sum of the batch's clipped gradients over the table noise's `divisor`, privacy noise and
     channel noise; in a round without records the server, which cannot know, adds the noise it hears. Start weights
     and records come from streams of their own, the same for all schemes; noise is each scheme's own. A loss that
-    leaves the finite numbers ends a training; the column `status` says so.
+    leaves the finite numbers ends a training, and one in which no record is sent learns nothing; the column `status`
+    says so.
     """
     training = scenario.training
     rounds = engine.evaluation_rounds(training.rounds, training.evaluate_every)
@@ -93,7 +94,8 @@ def history_table(
     costs = spent(scenario, tables)
 
     def table(start: Start, accuracies: np.ndarray, losses: np.ndarray, shares: np.ndarray) -> pl.DataFrame:
-        status, batch = "trained" if np.isfinite(losses[-1]) else "diverged", len(start.sent.rows) / training.rounds
+        learnt = "trained" if len(start.sent.rows) else "no_user_scheduled"
+        status, batch = learnt if np.isfinite(losses[-1]) else "diverged", len(start.sent.rows) / training.rounds
         text = "realization %d: %.1f records a round, %s, accuracy %.4f"
         log.info(text, start.realization, batch, status, accuracies[-1, 0])
         columns = {

@@ -29,6 +29,7 @@ from pwfl.report.claims import (
     paired,
     ratio,
     table,
+    without_users,
 )
 from pwfl.scenario.values import value_of
 from pwfl.systems.multicell import hexagons
@@ -182,7 +183,8 @@ def _epsilon_ratio(scheme: tuple[str, str], series: dict) -> Measure | None:
 
         return np.apply_along_axis(of_one, 0, means)
 
-    return estimate(ratio_of, accuracy)
+    names = [(place, scheme, "accuracy") for place in places]
+    return estimate(ratio_of, accuracy)._replace(no_user_scheduled=without_users(series, names))
 
 
 def _lead_ratio(means: np.ndarray) -> np.ndarray:

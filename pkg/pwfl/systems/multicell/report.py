@@ -6,7 +6,7 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from pwfl.report import results, theme
+from pwfl.report import results, theme, unscheduled
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.bounds import leakage_bound
 from pwfl.tables.arrays import beside, to_table
@@ -154,13 +154,15 @@ def leakage(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Layer
 def tradeoff(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Final accuracy against the record-level epsilon of each trained realization; a line: a scheme without noise."""
     epsilon = pl.col("epsilon_exact").round_sig_figs(6)  # those set for one target differ in later digits
-    frame = realizations(tables).select("scheme", "realization", "accuracy", epsilon).drop_nulls()
+    each = realizations(tables).drop_nulls("accuracy")
+    frame = each.select("scheme", "realization", "accuracy", epsilon).drop_nulls()
     mean = frame.group_by("scheme", maintain_order=True).agg(pl.col("accuracy", "epsilon_exact").mean())
     private = pl.col("epsilon_exact").is_finite()
     mean, bare = mean.filter(private), mean.filter(~private)
     count, shown = frame["realization"].n_unique(), frame.filter(private & (pl.col("realization") < DOTS))
     subtitle = f"dots: the first {theme.counted(min(count, DOTS))}; diamonds: means over {count}"
     subtitle += "; line: mean without noise, no privacy" if len(bare) else ""
+    subtitle = [subtitle, *unscheduled.lines(unscheduled.counted(each), unscheduled.LEFT_OUT)]
     colour, chosen, opacity = theme.scheme_colour(scenario, symbol="circle")
     axis = f"Record-level epsilon at delta = {scenario.privacy.delta:g}"
     x = alt.X("epsilon_exact:Q", title=axis, scale=alt.Scale(zero=False))
@@ -209,7 +211,7 @@ def summarize(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[st
         pl.col("epsilon_user", "epsilon_cell", "epsilon_network", "epsilon_dithers_known").max(),
         (pl.col("noise_error") > limit).sum().alias("noise_error_exceeded"),
         *results.trainings("trained", "diverged", "noise_infeasible"),
-        (pl.col("scheduled") == 0).sum().alias("no_user_scheduled"),
+        pl.col("no_user_scheduled").sum(),
     )
     median = tables["leakage"].group_by("scheme", maintain_order=True).agg(rho_median=pl.col("rho").median())
     return {
@@ -222,4 +224,5 @@ def summarize(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[st
 
 def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """The outcome of each realization and scheme, with its final accuracy and loss where trained."""
-    return results.realizations(tables).with_columns(objective_per_sample=pl.col("objective") / pl.col("samples"))
+    each = results.realizations(tables, pl.col("scheduled") == 0)
+    return each.with_columns(objective_per_sample=pl.col("objective") / pl.col("samples"))

@@ -14,7 +14,8 @@ CATALOG = Catalog(
     tables={
         "summary": "For each scheme, means over realizations with 95% intervals: training loss of rounds 2 to the last "
         "and its spread over devices, energy of a device's round and its spread, final accuracy; what the "
-        "copies of the model reveal of a record; how many realizations diverged.",
+        "copies of the model reveal of a record; how many realizations diverged, or had no device taking part, and "
+        "accuracy over the others (`accuracy_if_scheduled`).",
         "realizations": "Loss, energy, final accuracy, guarantee and cost of each realization and scheme.",
         "devices": "Each device's means over its rounds: energy, power, iterations, loss, deviation, noise multiplier.",
         "leakage": "What the copies of each scheme's devices reveal, as printed and exact, at deviation 0 and 1, and "

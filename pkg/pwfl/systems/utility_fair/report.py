@@ -9,7 +9,7 @@ import altair as alt
 import polars as pl
 
 from pwfl.learning.partition import USER_ACCURACIES
-from pwfl.report import results, theme
+from pwfl.report import results, theme, unscheduled
 from pwfl.report.printed import SOLID
 from pwfl.systems.utility_fair.claims import CLAIMS, claims
 from pwfl.tables.contract import limits
@@ -45,8 +45,8 @@ def spread(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.Laye
 
 def accuracy(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Test accuracy of the access point's model, over rounds."""
-    history, title = tables["history"].drop_nulls("accuracy"), "Test accuracy of the access point's model"
-    return _curve(scenario, history, "accuracy", pl.Expr.first, title, theme.accuracy_axis())
+    title = "Test accuracy of the access point's model"
+    return _curve(scenario, tables["history"], "accuracy", pl.Expr.first, title, theme.accuracy_axis())
 
 
 def accuracy_seconds(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
@@ -81,7 +81,7 @@ def deviation(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.C
 
 def robustness(scenarios: dict[str, dict]) -> alt.VConcatChart:
     """Every claim as measured in each scenario, with its 95% interval and the band it must lie in."""
-    measured = claims(scenarios)
+    measured = claims(scenarios).drop(unscheduled.COLUMN)  # which the title has
     verdicts = {"yes": "holds", "open": "open", "no": "does not hold"}
     colours = alt.Scale(domain=list(verdicts.values()), range=["#0072B2", "#7F7F7F", "#D55E00"])
     colour = alt.Color("verdict:N", title="Claim", legend=theme.legend("circle"), scale=colours)
@@ -105,6 +105,8 @@ def robustness(scenarios: dict[str, dict]) -> alt.VConcatChart:
     counts = {name: content["realizations"]["realization"].n_unique() for name, content in scenarios.items()}
     over = ", ".join(f"{name}: {theme.counted(count)}" for name, count in counts.items())
     subtitle = ["dots and lines: measured, with 95% intervals; grey: where it must lie", *textwrap.wrap(over, 110)]
+    several = pl.concat([unscheduled.counted(unscheduled.known(c["realizations"])) for c in scenarios.values()])
+    subtitle += unscheduled.lines(several, width=110)
     title = alt.TitleParams("The paper's claims in each scenario", subtitle=subtitle)
     return alt.vconcat(*panels, spacing=14, title=title).resolve_scale(color="shared")
 
@@ -167,6 +169,7 @@ def realizations(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> pl
         air_seconds=pl.coalesce("air_seconds", unless_diverged(pl.col("air_s"))),
         transmit_energy_j=pl.coalesce("transmit_energy_j", unless_diverged(pl.col("radiated_j"))),
         local_steps=pl.coalesce("local_steps", unless_diverged(pl.col("iterations"))),
+        **{unscheduled.COLUMN: pl.col("training") == "nobody_took_part"},
     ).drop("transmit_s", "radiated_j", "air_s", "iterations")
 
 
@@ -190,8 +193,11 @@ def _sound(history: pl.DataFrame) -> pl.DataFrame:
 
 def _of_rounds(history: pl.DataFrame) -> pl.DataFrame:
     """The evaluated rounds, a row each, with the status of their training, as `results` takes them."""
-    diverged = pl.when((pl.col("status") == "diverged").any().over(KEYS)).then(pl.lit("diverged"))
-    rounds = history.with_columns(status=diverged.otherwise(pl.lit("trained"))).drop_nulls("accuracy")
+    diverged, nobody = (pl.col("status") == "diverged").any(), (pl.col("status") == "nobody_took_part").all()
+    status = (
+        pl.when(diverged.over(KEYS)).then(pl.lit("diverged")).when(nobody.over(KEYS)).then(pl.lit(unscheduled.COLUMN))
+    )
+    rounds = history.with_columns(status=status.otherwise(pl.lit("trained"))).drop_nulls("accuracy")
     return rounds.unique([*KEYS, "round"], keep="first", maintain_order=True)
 
 
@@ -211,7 +217,8 @@ def _curve(
     left_out = history.select(KEYS).n_unique() - kept.select(KEYS).n_unique()
     subtitle = theme.band_over(kept["realization"].n_unique())
     subtitle += f"; left out: {left_out} that diverged" if left_out else ""
-    rounds = _grouped(kept, "round").agg(value=over_devices(pl.col(column)))
+    subtitle = [subtitle, *unscheduled.lines(unscheduled.counted(unscheduled.of_history(kept)))]
+    rounds = _grouped(kept.drop_nulls(column), "round").agg(value=over_devices(pl.col(column)))
     frame = theme.means(rounds, ["scheme", "round"], ["value"], scenario.system)
     frame = theme.within(frame, "value", *limits(scenario.system, column))
     return theme.band(frame, "value", scenario, alt.TitleParams(title, subtitle=subtitle), y)

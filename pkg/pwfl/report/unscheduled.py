@@ -1,0 +1,64 @@
+"""Realizations with no user scheduled: their model learns nothing, and its accuracy counts in means.
+
+Reports count them beside each mean. Tables of realizations have the column COLUMN, by which to leave them out.
+"""
+
+import textwrap
+
+import polars as pl
+
+COLUMN = "no_user_scheduled"
+STATUSES = ("no_user_scheduled", "nobody_took_part")  # of a training or, of all of its rounds, of a round
+INCLUDED = "means include realizations with no user scheduled"
+LEFT_OUT = "left out, as no user is scheduled"
+LINE_LENGTH = 90  # characters of a subtitle's lines
+
+
+def of_history(history: pl.DataFrame) -> pl.DataFrame:
+    """A row for each scheme and realization of a history: `scheme`, `realization` and COLUMN."""
+    status = pl.col("status").cast(pl.String)
+    groups = history.group_by("scheme", "realization", maintain_order=True)
+    return groups.agg(status.is_in(STATUSES).all().alias(COLUMN))
+
+
+def known(each: pl.DataFrame) -> pl.DataFrame:
+    """A table of realizations with COLUMN: false in a system that does not say, where everybody takes part."""
+    return each if COLUMN in each.columns else each.with_columns(pl.lit(value=False).alias(COLUMN))
+
+
+def count(column: str) -> pl.Expr:
+    """How many of the realizations that a mean of a column is over have no user scheduled."""
+    return (pl.col(column).is_not_null() & pl.col(COLUMN)).sum().cast(pl.Int64)
+
+
+def counted(each: pl.DataFrame) -> pl.DataFrame:
+    """A row for each scheme of a table of realizations: `scheme`, `realizations`, and in COLUMN how many are such.
+
+    Those of which it is not known, as they were not trained, do not count.
+    """
+    groups = each.group_by("scheme", maintain_order=True)
+    return groups.agg(pl.col(COLUMN).count().alias("realizations"), pl.col(COLUMN).sum())
+
+
+def share(row: dict) -> str:
+    """What a row of `realizations` and COLUMN says; '' where there are none.
+
+    >>> share({"realizations": 10, "no_user_scheduled": 3}), share({"realizations": 10, "no_user_scheduled": 0})
+    ('no user scheduled in 3 of 10 realizations', '')
+    """
+    total = row["realizations"]
+    noun = "realization" if total == 1 else "realizations"
+    return f"no user scheduled in {row[COLUMN]} of {total} {noun}" if row[COLUMN] else ""
+
+
+def lines(counts: pl.DataFrame, words: str = INCLUDED, width: int = LINE_LENGTH) -> list[str]:
+    """Lines of a subtitle on the schemes that have such realizations, none where there are none.
+
+    `counts` has rows as `counted` makes them, several of a scheme where several points are drawn.
+    """
+    parts = []
+    for (scheme,), rows in counts.filter(pl.col(COLUMN) > 0).group_by("scheme", maintain_order=True):
+        worst = rows.sort(COLUMN, maintain_order=True).row(-1, named=True)
+        upto = "up to " if len(counts.filter(scheme=scheme).unique([COLUMN, "realizations"])) > 1 else ""
+        parts.append(f"{scheme}, {upto}{worst[COLUMN]} of {worst['realizations']}")
+    return textwrap.wrap(f"{words}: {'; '.join(parts)}", width) if parts else []
