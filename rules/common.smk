@@ -28,7 +28,8 @@ supervisor.hand_over()
 # The folder of results, store and logs: this one, or the prefix of this workflow as a module of another one.
 BASE = Path(rules.manifests.output[0]).parents[2]
 is_main = workflow.modifier.is_main_snakefile()  # not a module of another workflow
-current, study, wanted = None, None, ()  # jobs on other machines plan nothing: they read their manifests
+# Jobs on other machines plan nothing: they read their manifests.
+current, study, wanted = None, None, ()
 if workflow.is_main_process:
     try:
         configs = [

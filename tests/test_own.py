@@ -155,13 +155,13 @@ def test_code_decides_about_addresses_and_comments_do_not(folder):
 
 
 def test_a_job_refuses_a_function_that_changed_since_it_was_planned(folder):
-    study = load(STUDY, "study.yaml")
-    job = next(job for job in plan(study).jobs() if job.description["variant"] == "greedy.py:schedule")
-    assert job.outside == {"own": ["greedy.py"]}
-    store.check_code(job.description)
+    descriptions = plan(load(STUDY, "study.yaml")).descriptions.values()
+    description = next(each for each in descriptions if each["variant"] == "greedy.py:schedule")
+    assert "greedy.py" in code.of(description)
+    store.check_code(description)
     (folder / "greedy.py").write_text("def schedule(*given):\n    return 1\n")
     with pytest.raises(store.StoreError, match="the code of schedule changed after this job was planned"):
-        store.check_code(job.description)
+        store.check_code(description)
 
 
 def test_a_function_of_an_installed_package_is_found_and_its_code_counts(folder, monkeypatch):
@@ -696,12 +696,7 @@ def test_a_declared_file_may_be_read_and_its_content_counts(folder):
     assert made[0].equals(made[2])
     assert not made[0].equals(made[1])
     assert found[0] == found[2] != found[1]
-    assert plan_job(model).outside == {"own": ["mine.py", "w.txt"]}
-
-
-def plan_job(model):
-    chosen = plan(load({"scenarios": {"one": model.model_dump()}}, "a test"))
-    return next(job for job in chosen.jobs() if job.description["variant"] == "mine.py:schedule")
+    assert {"mine.py", "w.txt"} <= code.of(description).keys()
 
 
 def test_the_files_that_the_page_declares_are_found(folder):

@@ -128,7 +128,7 @@ def _others(value, annotation) -> Iterator:
             yield from (kind(value * factor) for factor in (1.1, 0.9, 1.5, 0.5, 2.0))
             yield from (value + 1, value - 1, kind(0), kind(1), value + kind(0.001))
         case str():
-            yield f"{value}2"
+            yield from (f"{value}2", 1, 2)  # in whose place a number may be, too
         case []:
             yield from ([1], [1.0], [0.5], [3, 3, 3], [__file__])
         case [*others, last]:
