@@ -80,6 +80,8 @@ def _choice_or_own(value, choice):
     try:
         return choice(value)
     except ValidationError as error:
+        if error.errors()[0]["type"] != "literal_error":  # text that is no Unicode
+            raise
         raise PydanticCustomError(
             "literal_error",
             "Input should be {expected}, or a user-defined function, FILE.py:FUNCTION or PACKAGE.MODULE:FUNCTION",

@@ -31,7 +31,7 @@ def explain(error: dict, model: type[Section]) -> str:
     message = error["msg"][0].lower() + error["msg"][1:]
     if bound := {"ge", "gt", "le", "lt"} & set(error.get("ctx", {})):  # which pydantic writes with all its zeros
         message = f"{message.rpartition(' ')[0]} {error['ctx'][bound.pop()]:g}"
-    if error["type"] == "literal_error":
+    if error["type"] == "literal_error" and isinstance(value, str):
         message += nearest(value, re.findall("'(.*?)'", error["ctx"]["expected"]))
     return f"{key}: {shown(value)} is wrong: {message}"
 
