@@ -320,19 +320,18 @@ def scenario(
     schemes: Sequence[Scheme],
     draws: str = "channel train audit",
     realizations: int = 100,
-    base: type[Scenario] = Scenario,
 ) -> type[Scenario]:
     """The model of a system's scenarios.
 
     A section is found under its class's name in lower case: `Network` under `network`. `schemes` and `realizations` are
     those where a config has none, the schemes of the system's own subclass of Scheme; `draws` are the stages that draw
-    random numbers, as `parameter` has them; `base` has the conditions by which stages read parameters.
+    random numbers, as `parameter` has them.
     """
     meaning = "the schemes compared; a list replaces the default one"
     declared = parameter(list(schemes), meaning, stages="audit report", min_length=1)
     return create_model(
         name.title().replace("_", ""),
-        __base__=base,
+        __base__=Scenario,
         __doc__=f"A scenario of the system `{name}`.",
         system=(Literal[name], parameter(name, "the system simulated")),
         seed=(int, _seed(stages=draws)),

@@ -168,8 +168,9 @@ def integer_epsilons(scenario: "Multicell", frame: pl.DataFrame) -> dict[str, np
         known, private = (integers.epsilons(*given, *groups, size, dithers_known=knows) for knows in (True, False))
         return [known, np.minimum(private, known)]  # who knows dithers sees more
 
-    found = dict(zip(("epsilon_dithers_known", "epsilon_exact"), bounds(privacy.observer), strict=True))
-    return found | {f"epsilon_{observer}": bounds(observer)[1] for observer in sums.OBSERVERS}
+    each = {observer: bounds(observer) for observer in sums.OBSERVERS}
+    found = dict(zip(("epsilon_dithers_known", "epsilon_exact"), each[privacy.observer], strict=True))
+    return found | {f"epsilon_{observer}": private for observer, (_, private) in each.items()}
 
 
 def guarantees(scenario: "Multicell", leakage: pl.DataFrame) -> pl.DataFrame:

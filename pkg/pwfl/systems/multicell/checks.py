@@ -5,8 +5,6 @@ from importlib.util import find_spec
 from math import exp
 from typing import TYPE_CHECKING
 
-import polars as pl
-
 from pwfl.learning import cnn, datasets, features
 from pwfl.runtime import files, own, shards
 from pwfl.runtime.quiet import quiet_tensorflow

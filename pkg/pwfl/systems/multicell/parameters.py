@@ -399,24 +399,8 @@ class Scheme(common.Scheme):
     )
 
 
-class Bounds(common.Scenario):
-    """Whether a scenario uses the bounds (21) and (22).
-
-    `bounded`: start values must satisfy them, for noise that they limit or a scheduler that decides by start values.
-    `start_noise`: start values have noise, from (22) on, for these or for a user-defined function, which gets it.
-    `least_noise`: a scheduler decides by the least noise that (22) allows.
-    """
-
-    conditions: ClassVar = {
-        "bounded": Uses(("optimal", "joint"), BOUNDED_NOISE),
-        "start_noise": Uses(("optimal", "joint"), BOUNDED_NOISE, own=True),
-        "least_noise": Uses(("joint_noise", "joint_snr")),
-    }
-
-
 Multicell = MODEL = common.scenario(
     "multicell",
-    base=Bounds,
     sections=[Network, Radio, Channel, Data, Privacy, Schedule, Training, Convergence],
     schemes=[
         Scheme(name="RndSched", scheduler="random", noise="random"),
