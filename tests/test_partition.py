@@ -185,8 +185,8 @@ def test_a_users_accuracy_is_that_on_test_samples_with_its_labels():
 
 
 def test_all_schemes_train_on_the_same_deal_and_the_figure_shows_it():
-    tiny = registry.system("anonymous_oac").catalog.tiny
-    tiny |= {"system": "anonymous_oac", "realizations": 2, "training_realizations": 2}
+    counts = {"system": "anonymous_oac", "realizations": 2, "training_realizations": 2}
+    tiny = registry.system("anonymous_oac").catalog.tiny | counts
     data = tiny["data"] | {"partition": "dirichlet", "alpha": 0.01}
     scenario, tables = pipeline.run(tiny | {"data": data}, audited=False)
     _, blind = pipeline.run(tiny, audited=False)
