@@ -13,9 +13,9 @@ setup: $(VENV)/installed
 run: $(VENV)/installed
 	$(BIN)/pwfl run $(CONFIG)
 
-# As root on Debian, tests of a cluster and of a storage install what they need (pytest's header says what); not with
-# APT=no, which skips them.
-APT ?= yes
+# The tests of a cluster and of figures in a browser need Debian packages: with APT=yes, as root on Debian, they install
+# them (pytest's header says which); otherwise they are skipped where these are missing. CI installs them.
+APT ?= $(if $(CI),yes,no)
 test: $(VENV)/installed lint
 	PWFL_TEST_APT=$(APT) $(BIN)/python -m pytest --numprocesses 3 --dist loadgroup -m "not slow"
 
@@ -61,7 +61,7 @@ docs-site: $(VENV)/docs
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 lock:
 	$(LOCK) --extra glpk --extra dev pyproject.toml --output-file envs/requirements.lock
-	set -e; for extra in gpu slurm storage kubernetes docs; do \
+	set -e; for extra in gpu slurm kubernetes docs; do \
 		$(PYTHON) -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['$$extra'], sep='\n')" \
 		| $(LOCK) --constraint envs/requirements.lock - --output-file envs/$$extra.lock; done
 	set -e; for peer in pfl flower opacus; do sed -n 's/+cpu.*//p' envs/torch-cpu.lock \

@@ -18,7 +18,7 @@ WORKFLOW = (
 
 
 class WithWorkflow(build_py):
-    """Build the package with the workflow's files in its folder `bundled` (`pwfl.runtime.fingerprint.workflow`)."""
+    """Build the package with the workflow's files in its folder `bundled` (`pwfl.workflow.folder`)."""
 
     def run(self):
         """Build; an editable installation runs the checkout's files as they are."""

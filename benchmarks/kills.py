@@ -22,6 +22,8 @@ from typing import NamedTuple
 import psutil
 import yaml
 
+from pwfl.store.items import COST
+
 ROOT = Path(__file__).parent.parent
 STUDY = {
     "study": "kills",
@@ -98,9 +100,13 @@ def left(folder: Path) -> list[str]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """The files of the store, whole ones."""
-    found = (folder / "store").rglob("*")
-    return {str(path.relative_to(folder)): path.read_bytes() for path in found if path.is_file() and whole(path)}
+    """The files of the store, but for what tells how long they took."""
+    found = {str(path.relative_to(folder)): path for path in (folder / "store").rglob("*") if path.is_file()}
+    return {
+        name: path.read_bytes()
+        for name, path in found.items()
+        if path.name != COST and not any(part.startswith(".") for part in Path(name).parts)
+    }
 
 
 def whole(path: Path) -> bool:

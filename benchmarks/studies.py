@@ -1,41 +1,43 @@
 """`python benchmarks/studies.py FOLDER...` puts what finished studies took into the table of docs/studies.md.
 
-Each folder is one where studies of `config/` ran, on a machine as slow as the page says; what they took stands in their
-jobs' benchmark files. Rows of other studies stay.
+Each folder is one where studies of `config/` ran, on a machine as slow as the page says; what they took is recorded in
+the store, and in the logs of jobs. Rows of other studies stay.
 """
 
 import csv
+import json
 import re
 import sys
 from pathlib import Path
 
 import yaml
 
+from pwfl.store.items import COST
+from pwfl.workflow import publish
+
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs/studies.md"
 
 
-def jobs(folder: Path, study: str) -> set[Path]:
-    """The benchmark files of a study's jobs: those of its addresses, and of its report."""
+def items(folder: Path, study: str) -> set[Path]:
+    """The folders of the store that a finished study is made of: its stages' addresses, and its report's."""
+    record = publish.latest(folder / "results" / study)
     stages = {
-        Path("logs", row["stage"], row["address"])
+        folder / row["folder"]
         for path in folder.glob(f"results/{study}/*/addresses.csv")
         for row in csv.DictReader(path.open(encoding="utf-8"))
     }
-    return {path for place in (*stages, Path("logs/report", study)) for path in (folder / place).rglob("*.tsv")}
+    return stages | {folder / "store" / Path(place).parent for place, *_ in record.files.values()}
 
 
 def cells(folder: Path, study: str) -> list[str]:
     """Time on a core, memory of the largest job, and disk, as the table has them."""
-    taken = [row for path in jobs(folder, study) for row in csv.DictReader(path.open(encoding="utf-8"), delimiter="\t")]
-    minutes = sum(float(row["s"]) for row in taken) / 60
-    largest = max(float(row["max_rss"]) for row in taken) / 1000
-    kept = {
-        folder / row["folder"]
-        for path in folder.glob(f"results/{study}/*/addresses.csv")
-        for row in csv.DictReader(path.open())
-    }
-    files = {path for place in (folder / "results" / study, *kept) for path in place.rglob("*") if path.is_file()}
+    found = items(folder, study)
+    costs = [json.loads(path.read_bytes()) for place in found for path in place.rglob(COST)]
+    minutes = sum(cost["seconds"] for cost in costs) / 60
+    logs = [row for path in folder.glob("logs/*/*.tsv") for row in csv.DictReader(path.open(), delimiter="\t")]
+    largest = max(float(row["max_rss"]) for row in logs) / 1000
+    files = {path for place in (folder / "results" / study, *found) for path in place.rglob("*") if path.is_file()}
     megabytes = sum(path.stat().st_size for path in files) / 1e6
     time = f"{minutes / 60:.2g} h" if minutes >= 120 else f"{minutes:.2g} min"
     return [time, f"{largest:.1f} GB", f"{megabytes / 1000:.1f} GB" if megabytes >= 1000 else f"{megabytes:.2g} MB"]

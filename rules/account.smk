@@ -1,23 +1,25 @@
 rule account:
     "The privacy that each user is left with."
     input:
-        unpack(inputs()),
+        before,
+        manifests=".pwfl/{plan}/batches",
     output:
-        leakage="store/account/{address}/{shard}/leakage.parquet",
-        outcome="store/account/{address}/{shard}/outcome.parquet",
+        done=".pwfl/{plan}/{batch}.done",
     log:
-        "logs/account/{address}/{shard}.log",
+        "logs/{plan}/{batch}.log",
     benchmark:
-        "logs/account/{address}/{shard}.tsv"
+        "logs/{plan}/{batch}.tsv"
+    wildcard_constraints:
+        batch=r"account-\d+",
     conda:
         "../envs/environment.yaml"
     threads: 1
     resources:
-        mem_mb=1000,
-        runtime=10,
+        mem_mb=memory,
+        runtime=minutes,
     params:
-        depends=depends(),
+        summary=summary,
     message:
-        "{params.depends[system]}: privacy of realizations {wildcards.shard} ({wildcards.address})"
+        "{params.summary}"
     script:
-        "../scripts/stage.py"
+        "../scripts/batch.py"

@@ -1,34 +1,25 @@
-localrules:
-    audits,
-
-
 rule audit:
-    "What tests of the code that trains find, beside the privacy that account states: of all schemes of a scenario."
+    "What tests of the code that trains find, beside the privacy that account states."
     input:
-        unpack(inputs("audit")),
+        before,
+        manifests=".pwfl/{plan}/batches",
     output:
-        csv=f"{RESULTS}/{{scenario}}/audit.csv",
-        parquet=f"{RESULTS}/{{scenario}}/audit.parquet",
-        made=f"{RESULTS}/{reports.record('audit', '{scenario}')}",
+        done=".pwfl/{plan}/{batch}.done",
     log:
-        f"logs/report/{study.name}/{{scenario}}/audit.log",
+        "logs/{plan}/{batch}.log",
     benchmark:
-        f"logs/report/{study.name}/{{scenario}}/audit.tsv"
+        "logs/{plan}/{batch}.tsv"
+    wildcard_constraints:
+        batch=r"audit-\d+",
     conda:
         "../envs/environment.yaml"
     threads: 1
     resources:
-        mem_mb=3000,
-        runtime=30,
+        mem_mb=memory,
+        runtime=minutes,
     params:
-        depends=depends("audit"),
+        summary=summary,
     message:
-        "{wildcards.scenario}: audit of the privacy"
+        "{params.summary}"
     script:
-        "../scripts/audit.py"
-
-
-rule audits:
-    "The audits of all scenarios, points of sweeps as well, which the whole study leaves out."
-    input:
-        expand(f"{RESULTS}/{{scenario}}/audit.csv", scenario=study.scenarios),
+        "../scripts/batch.py"

@@ -1,74 +1,79 @@
 rule dataset:
     "The images and labels that users learn, as one file."
     input:
-        unpack(inputs()),
+        before,
+        manifests=".pwfl/{plan}/batches",
     output:
-        dataset="store/dataset/{address}/dataset.npz",
+        done=".pwfl/{plan}/{batch}.done",
     log:
-        "logs/dataset/{address}.log",
+        "logs/{plan}/{batch}.log",
     benchmark:
-        "logs/dataset/{address}.tsv"
-    retries: 2
+        "logs/{plan}/{batch}.tsv"
+    wildcard_constraints:
+        batch=r"dataset-\d+",
     conda:
         "../envs/environment.yaml"
     threads: 1
     resources:
-        # A file of one's own may be compressed.
-        mem_mb=lambda wildcards, input: max(2000, int(10 * input.size_mb)),
-        runtime=10,
+        mem_mb=memory,
+        runtime=minutes,
     params:
-        depends=depends(),
+        summary=summary,
     message:
-        "data set {params.depends[variant]}"
+        "{params.summary}"
     script:
-        "../scripts/stage.py"
+        "../scripts/batch.py"
 
 
 rule imported:
     "Channels from outside, checked."
     input:
-        unpack(inputs()),
+        before,
+        manifests=".pwfl/{plan}/batches",
     output:
-        imported_links="store/imported/{address}/imported_links.parquet",
-        imported_users="store/imported/{address}/imported_users.parquet",
+        done=".pwfl/{plan}/{batch}.done",
     log:
-        "logs/imported/{address}.log",
+        "logs/{plan}/{batch}.log",
     benchmark:
-        "logs/imported/{address}.tsv"
+        "logs/{plan}/{batch}.tsv"
+    wildcard_constraints:
+        batch=r"imported-\d+",
     conda:
         "../envs/environment.yaml"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=10,
+        mem_mb=memory,
+        runtime=minutes,
     params:
-        depends=depends(),
+        summary=summary,
     message:
-        "{params.depends[system]}: channels from outside ({wildcards.address})"
+        "{params.summary}"
     script:
-        "../scripts/stage.py"
+        "../scripts/batch.py"
 
 
 rule channel:
     "Where users are, what links and data they have."
     input:
-        unpack(inputs()),
+        before,
+        manifests=".pwfl/{plan}/batches",
     output:
-        users="store/channel/{address}/{shard}/users.parquet",
-        links="store/channel/{address}/{shard}/links.parquet",
+        done=".pwfl/{plan}/{batch}.done",
     log:
-        "logs/channel/{address}/{shard}.log",
+        "logs/{plan}/{batch}.log",
     benchmark:
-        "logs/channel/{address}/{shard}.tsv"
+        "logs/{plan}/{batch}.tsv"
+    wildcard_constraints:
+        batch=r"channel-\d+",
     conda:
         "../envs/environment.yaml"
     threads: 1
     resources:
-        mem_mb=1000,
-        runtime=10,
+        mem_mb=memory,
+        runtime=minutes,
     params:
-        depends=depends(),
+        summary=summary,
     message:
-        "{params.depends[system]}: channel of realizations {wildcards.shard} ({wildcards.address})"
+        "{params.summary}"
     script:
-        "../scripts/stage.py"
+        "../scripts/batch.py"

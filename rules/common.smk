@@ -1,18 +1,17 @@
-# What the rules share: the study, its plan, and what only Snakemake can say.
+# What the rules share: the study, and the batches of what the store lacks of it.
 import sys
-from functools import cache
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
-from snakemake.settings.types import RerunTrigger
+from snakemake.logging import logger
 
 PROJECT = Path(str(workflow.current_basedir)).parent
 sys.path.insert(0, str(PROJECT / "pkg"))  # a checkout works without installation
 
 try:
     from pwfl import entrance, scenario
-    from pwfl.workflow import jobs, reports
-    from pwfl.workflow.plan import device, gpus, plan
+    from pwfl.process import supervisor
+    from pwfl.workflow import jobs, progress, reports, session
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] in ("", "pwfl"):
         raise
@@ -23,67 +22,97 @@ except ModuleNotFoundError as error:
     ) from None
 
 jobs.give_path(PROJECT / "pkg")
+supervisor.hand_over()
+
+
+# The folder of results, store and logs: this one, or the prefix of this workflow as a module of another one.
+BASE = Path(rules.manifests.output[0]).parents[2]
 is_main = workflow.modifier.is_main_snakefile()  # not a module of another workflow
-decides = workflow.is_main_process  # jobs take what was decided
-try:
-    configs = workflow.configfiles or ["config/config.yaml"]  # also under `--config` alone
-    arguments = workflow.config_settings.config_args or []
-    files = scenario.read(configs, arguments) if decides and is_main else None
-    if is_main and not workflow.configfiles:
-        workflow.configfile(*configs)
-    source = ", ".join(map(str, configs)) if is_main else "the module's config"
-    study = scenario.load(config, source, files)
-    if decides:
-        scenario.check_surroundings(study)
-    planned = plan(study)
-    report_jobs = reports.plan(planned, PROJECT / "report")
-except Exception as error:
-    raise WorkflowError(entrance.message(error)) from None
-RESULTS = f"results/{study.name}"
-# In a storage, records cannot be read now: there Snakemake's memory of params decides.
-by_records = not getattr(workflow.storage_settings, "default_storage_provider", None)
-lies = workflow.modifier.path_modifier.replace_prefix  # also as a module
-stale = {path: lies(f"{RESULTS}/{path}") for path in report_jobs}
-if decides and by_records:
-    stale = reports.stale(report_jobs, stale)
-
-
-@cache
-def let_content_decide():
-    """Run what is missing and what is of another plan, whatever files' times and the command line say.
-
-    Called between Snakemake's settings and its decision. Files appear whole: its marks of killed jobs say nothing.
-    """
-    if decides:
-        workflow.dag_settings.rerun_triggers = {RerunTrigger.PARAMS}
-        if by_records:
-            workflow.dag.forcefiles.update(stale.values())
-            workflow.dag.ignore_incomplete = True
-
-
-def due(name, wildcards):
-    """The plan's job of a rule: of the report by its name, of a stage by its address."""
+# Jobs on other machines plan nothing: they read their manifests.
+current, study, wanted = None, None, ()
+if workflow.is_main_process:
     try:
-        if name:
-            return reports.find(report_jobs, study, name, wildcards.get("scenario"))
-        return planned.job(wildcards.address, wildcards.get("shard", "all"))
-    except scenario.ScenarioError as error:
-        raise WorkflowError(str(error)) from None
+        configs = [
+            *map(str, workflow.configfiles or ["config/config.yaml"])
+        ]  # also under `--config` alone
+        values = session.own_values(workflow.config_settings.config_args or [])
+        # Before Snakemake reads them, which does not say where a file is no YAML.
+        files = scenario.read(configs, values) if is_main else None
+        if is_main and not workflow.configfiles:
+            workflow.configfile(*configs)
+        wanted, seconds = session.options(config)
+        source = ", ".join(configs) if is_main else "the module's config"
+        study = session.study_of(config, source, files)
+        current = session.start(
+            study,
+            BASE,
+            captions=PROJECT / "report",
+            wanted=wanted,
+            seconds=seconds,
+            is_local=workflow.local_exec,
+            again=(session.command_of(configs, is_main), values),
+        )
+    except Exception as error:
+        raise WorkflowError(entrance.message(error)) from None
+    for warning in current.warnings:
+        logger.warning(warning)
 
 
-def depends(name=None):
-    return lambda wildcards: due(name, wildcards).description
+def batch(wildcards):
+    """What Snakemake is to know of a batch."""
+    if current is not None:
+        return current.batches[wildcards.batch]
+    return session.planned_batch(BASE / f".pwfl/{wildcards.plan}/batches", wildcards.batch)
 
 
-def inputs(name=None):
-    """Inputs of a rule: `ancient`, as addresses and records say what a file is of, but for those of a stale report."""
+def before(wildcards):
+    """The batches that make what a batch needs."""
+    return [f".pwfl/{wildcards.plan}/{name}.done" for name in batch(wildcards).after]
 
-    def found(wildcards):
-        let_content_decide()
-        job = due(name, wildcards)
-        fresh = name and reports.record(name, wildcards.get("scenario")) not in stale
-        reported = {key: ancient(paths) if fresh else paths for key, paths in job.reports.items()}
-        outside = {key: ancient(local(paths)) for key, paths in job.outside.items()}
-        return reported | outside | {key: ancient(paths) for key, paths in job.inputs.items()}
 
-    return found
+def memory(wildcards, attempt):
+    return batch(wildcards).mem_mb * attempt
+
+
+def minutes(wildcards, attempt):
+    return batch(wildcards).minutes * attempt
+
+
+def gpus(wildcards):
+    return batch(wildcards).gpu
+
+
+def summary(wildcards):
+    return batch(wildcards).message
+
+
+def everything(wildcards):
+    """What says that all batches are done."""
+    return [f".pwfl/{wildcards.plan}/{name}.done" for name in current.batches]
+
+
+def published(path):
+    """A file of results/STUDY; the page and figures are shown in Snakemake's report."""
+    target = f"results/{study.name}/{path}"
+    if path == "index.html":
+        labels = {"figure": "all figures and tables, interactive"}
+        return report(target, caption="../report/page.rst", category="Study", labels=labels)
+    if not path.endswith(".svg"):
+        return target
+    caption, category, figure = reports.shown(study, path, PROJECT / "report")
+    return report(target, caption=str(caption), category=category, labels={"figure": figure})
+
+
+# Files that the rule `publish` declares; those of sweeps' points, of which there may be many thousands, come with them.
+DECLARED = (
+    [path for path in current.view if path.rpartition("/")[0] not in study.points or wanted]
+    if current
+    else []
+)
+# What says that all of this call's items are there, and that the study's folder shows them.
+COMPLETE = f".pwfl/{current.plan}/complete" if current else ".pwfl/-"
+# Where the folder shows all, nothing is completed and published again, whatever the times of files, and whatever
+# Snakemake remembers of them: no rule then makes the file COMPLETE.
+is_done = current and current.is_shown and not current.batches and (BASE / COMPLETE).exists()
+OPEN = "-" if is_done else ".*"  # the plans that the rule `complete` is for
+RECORD = str(current.record.relative_to(BASE)) if current else ".pwfl/published"

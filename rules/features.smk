@@ -1,46 +1,52 @@
 rule projection:
     "What tells synthetic images from each other. It has no input: no image of anybody enters."
     input:
-        unpack(inputs()),
+        before,
+        manifests=".pwfl/{plan}/batches",
     output:
-        projection="store/projection/{address}/projection.npz",
+        done=".pwfl/{plan}/{batch}.done",
     log:
-        "logs/projection/{address}.log",
+        "logs/{plan}/{batch}.log",
     benchmark:
-        "logs/projection/{address}.tsv"
+        "logs/{plan}/{batch}.tsv"
+    wildcard_constraints:
+        batch=r"projection-\d+",
     conda:
         "../envs/environment.yaml"
     threads: 1
     resources:
-        mem_mb=3000,
-        runtime=30,
+        mem_mb=memory,
+        runtime=minutes,
     params:
-        depends=depends(),
+        summary=summary,
     message:
-        "projection learned from synthetic {params.depends[variant]} ({wildcards.address})"
+        "{params.summary}"
     script:
-        "../scripts/stage.py"
+        "../scripts/batch.py"
 
 
 rule features:
     "A data set's features, of all its images."
     input:
-        unpack(inputs()),
+        before,
+        manifests=".pwfl/{plan}/batches",
     output:
-        features="store/features/{address}/features.npz",
+        done=".pwfl/{plan}/{batch}.done",
     log:
-        "logs/features/{address}.log",
+        "logs/{plan}/{batch}.log",
     benchmark:
-        "logs/features/{address}.tsv"
+        "logs/{plan}/{batch}.tsv"
+    wildcard_constraints:
+        batch=r"features-\d+",
     conda:
         "../envs/environment.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=60,
+        mem_mb=memory,
+        runtime=minutes,
     params:
-        depends=depends(),
+        summary=summary,
     message:
-        "features {params.depends[variant]} of {params.depends[parameters][dataset]} ({wildcards.address})"
+        "{params.summary}"
     script:
-        "../scripts/stage.py"
+        "../scripts/batch.py"

@@ -1,23 +1,25 @@
 rule noise:
     "How much differential-privacy noise each user adds."
     input:
-        unpack(inputs()),
+        before,
+        manifests=".pwfl/{plan}/batches",
     output:
-        noise="store/noise/{address}/{shard}/noise.parquet",
-        noise_status="store/noise/{address}/{shard}/noise_status.parquet",
+        done=".pwfl/{plan}/{batch}.done",
     log:
-        "logs/noise/{address}/{shard}.log",
+        "logs/{plan}/{batch}.log",
     benchmark:
-        "logs/noise/{address}/{shard}.tsv"
+        "logs/{plan}/{batch}.tsv"
+    wildcard_constraints:
+        batch=r"noise-\d+",
     conda:
         "../envs/environment.yaml"
     threads: 1
     resources:
-        mem_mb=1000,
-        runtime=10,
+        mem_mb=memory,
+        runtime=minutes,
     params:
-        depends=depends(),
+        summary=summary,
     message:
-        "{params.depends[system]}: {params.depends[variant]} noise of realizations {wildcards.shard} ({wildcards.address})"
+        "{params.summary}"
     script:
-        "../scripts/stage.py"
+        "../scripts/batch.py"

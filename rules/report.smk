@@ -1,165 +1,146 @@
-# Figures, tables, claims.
-from pwfl.report import catalog
-from pwfl.systems import registry
-
-
-localrules:
-    scenario,
-
-
-rule scenario:
-    "A scenario with all defaults filled in."
+# Tables, figures and claims, in the store as all else; results/STUDY shows them.
+rule tables:
+    "Scenarios' results, realization by realization and round by round, and their parameters."
     input:
-        unpack(inputs("scenario")),
+        before,
+        manifests=".pwfl/{plan}/batches",
     output:
-        yaml=f"{RESULTS}/{{scenario}}/scenario.yaml",
-        csv=f"{RESULTS}/{{scenario}}/parameters.csv",
-        parquet=f"{RESULTS}/{{scenario}}/parameters.parquet",
-        made=f"{RESULTS}/{reports.record('scenario', '{scenario}')}",
+        done=".pwfl/{plan}/{batch}.done",
     log:
-        f"logs/report/{study.name}/{{scenario}}/scenario.log",
+        "logs/{plan}/{batch}.log",
+    benchmark:
+        "logs/{plan}/{batch}.tsv"
+    wildcard_constraints:
+        batch=r"tables-\d+",
     conda:
         "../envs/environment.yaml"
+    threads: 1
+    resources:
+        mem_mb=memory,
+        runtime=minutes,
     params:
-        depends=depends("scenario"),
+        summary=summary,
     message:
-        "{wildcards.scenario}: resolved scenario"
+        "{params.summary}"
     script:
-        "../scripts/scenario.py"
+        "../scripts/batch.py"
 
 
-# Systems differ in their tables and figures, so each has rules of its own for them. One job draws all
-# figures of a scenario: starting one costs more than drawing them.
-for system in dict.fromkeys(chosen.system for chosen in study.scenarios.values()):
-
-    rule:
-        "A scenario's results, realization by realization and round by round."
-        name:
-            f"tables_{system}"
-        input:
-            unpack(inputs("tables")),
-        output:
-            csv=expand(
-                f"{RESULTS}/{{{{scenario}}}}/{{table}}.csv",
-                table=registry.system(system).catalog.tables,
-            ),
-            parquet=expand(
-                f"{RESULTS}/{{{{scenario}}}}/{{table}}.parquet",
-                table=registry.system(system).catalog.tables,
-            ),
-            addresses=f"{RESULTS}/{{scenario}}/addresses.csv",
-            made=f"{RESULTS}/{reports.record('tables', '{scenario}')}",
-        log:
-            f"logs/report/{study.name}/{{scenario}}/tables.log",
-        benchmark:
-            f"logs/report/{study.name}/{{scenario}}/tables.tsv"
-        wildcard_constraints:
-            scenario=reports.scenarios_of(study, system),
-        conda:
-            "../envs/environment.yaml"
-        threads: 1
-        resources:
-            mem_mb=2000,
-            runtime=10,
-        params:
-            depends=depends("tables"),
-            tables=list(registry.system(system).catalog.tables),
-        message:
-            "{wildcards.scenario}: tables"
-        script:
-            "../scripts/tables.py"
-
-    rule:
-        "A scenario's figures."
-        name:
-            f"figures_{system}"
-        input:
-            unpack(inputs("figures")),
-        output:
-            **drawn(
-                f"{RESULTS}/{{{{scenario}}}}/{{figure}}",
-                [(system, figure) for figure in reports.figures(system)],
-                category="{scenario}",
-            ),
-            made=f"{RESULTS}/{reports.record('figures', '{scenario}')}",
-        log:
-            f"logs/report/{study.name}/{{scenario}}/figures.log",
-        benchmark:
-            f"logs/report/{study.name}/{{scenario}}/figures.tsv"
-        wildcard_constraints:
-            scenario=reports.scenarios_of(study, system),
-        conda:
-            "../envs/environment.yaml"
-        threads: 1
-        resources:
-            mem_mb=2000,
-            runtime=10,
-        params:
-            depends=depends("figures"),
-        message:
-            "{wildcards.scenario}: figures"
-        script:
-            "../scripts/figures.py"
+rule figures:
+    "Scenarios' figures."
+    input:
+        before,
+        manifests=".pwfl/{plan}/batches",
+    output:
+        done=".pwfl/{plan}/{batch}.done",
+    log:
+        "logs/{plan}/{batch}.log",
+    benchmark:
+        "logs/{plan}/{batch}.tsv"
+    wildcard_constraints:
+        batch=r"figures-\d+",
+    conda:
+        "../envs/environment.yaml"
+    threads: 1
+    resources:
+        mem_mb=memory,
+        runtime=minutes,
+    params:
+        summary=summary,
+    message:
+        "{params.summary}"
+    script:
+        "../scripts/batch.py"
 
 
 rule comparison:
     "Tables and figures over all scenarios of the study: claims, outcomes, summary."
     input:
-        unpack(inputs(reports.COMPARISON)),
+        before,
+        manifests=".pwfl/{plan}/batches",
     output:
-        **drawn(
-            f"{RESULTS}/{{system}}_{{figure}}",
-            reports.comparison_figures(study),
-            category="Comparison",
-        ),
-        csv=expand(f"{RESULTS}/{{table}}.csv", table=catalog.COMPARISON),
-        parquet=expand(f"{RESULTS}/{{table}}.parquet", table=catalog.COMPARISON),
-        paper=expand(f"{RESULTS}/{{file}}", file=reports.for_paper(study)),
-        made=f"{RESULTS}/{reports.record(reports.COMPARISON)}",
+        done=".pwfl/{plan}/{batch}.done",
     log:
-        f"logs/report/{study.name}/comparison.log",
+        "logs/{plan}/{batch}.log",
     benchmark:
-        f"logs/report/{study.name}/comparison.tsv"
+        "logs/{plan}/{batch}.tsv"
+    wildcard_constraints:
+        batch=r"comparison-\d+",
     conda:
         "../envs/environment.yaml"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=10,
+        mem_mb=memory,
+        runtime=minutes,
     params:
-        depends=depends(reports.COMPARISON),
-        tables=list(catalog.COMPARISON),
+        summary=summary,
     message:
-        f"comparison of the scenarios of {study.name}"
+        "{params.summary}"
     script:
-        "../scripts/comparison.py"
+        "../scripts/batch.py"
 
 
 rule page:
     "One file to open: what the study is, its claims, figures and tables, with links to the files beside it."
     input:
-        unpack(inputs(reports.PAGE)),
+        before,
+        manifests=".pwfl/{plan}/batches",
     output:
-        html=report(
-            f"{RESULTS}/index.html",
-            caption="../report/page.rst",
-            category="Study",
-            labels={"figure": "all figures and tables, interactive"},
-        ),
-        made=f"{RESULTS}/{reports.record(reports.PAGE)}",
+        done=".pwfl/{plan}/{batch}.done",
     log:
-        f"logs/report/{study.name}/page.log",
+        "logs/{plan}/{batch}.log",
     benchmark:
-        f"logs/report/{study.name}/page.tsv"
+        "logs/{plan}/{batch}.tsv"
+    wildcard_constraints:
+        batch=r"page-\d+",
     conda:
         "../envs/environment.yaml"
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=10,
+        mem_mb=memory,
+        runtime=minutes,
     params:
-        depends=depends(reports.PAGE),
+        summary=summary,
     message:
-        f"page of {study.name}"
+        "{params.summary}"
     script:
-        "../scripts/page.py"
+        "../scripts/batch.py"
+
+
+rule complete:
+    "Whether all items could be computed: it names those that failed."
+    input:
+        everything,
+    output:
+        touch(".pwfl/{plan}/complete"),
+    log:
+        "logs/{plan}/complete.log",
+    wildcard_constraints:
+        plan=OPEN,
+    conda:
+        "../envs/environment.yaml"
+    message:
+        "all items"
+    script:
+        "../scripts/complete.py"
+
+
+rule publish:
+    "What people look at: results/STUDY shows files of the store."
+    input:
+        ancient(COMPLETE) if OPEN == "-" else COMPLETE,
+    output:
+        [published(path) for path in DECLARED],
+        # A new one for each plan, so that edited files are published again; in another workflow, `digest` decides.
+        [RECORD] if is_main else [],
+    log:
+        f"logs/{current.plan if current else '-'}/publish.log",
+    conda:
+        "../envs/environment.yaml"
+    params:
+        publication=current and current.publication,
+        digest=current.digest if current else "",
+    message:
+        "{params.publication}"
+    script:
+        "../scripts/publish.py"

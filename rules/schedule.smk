@@ -1,23 +1,25 @@
 rule schedule:
     "Who transmits, on what, with which power."
     input:
-        unpack(inputs()),
+        before,
+        manifests=".pwfl/{plan}/batches",
     output:
-        schedule="store/schedule/{address}/{shard}/schedule.parquet",
-        schedule_status="store/schedule/{address}/{shard}/schedule_status.parquet",
+        done=".pwfl/{plan}/{batch}.done",
     log:
-        "logs/schedule/{address}/{shard}.log",
+        "logs/{plan}/{batch}.log",
     benchmark:
-        "logs/schedule/{address}/{shard}.tsv"
+        "logs/{plan}/{batch}.tsv"
+    wildcard_constraints:
+        batch=r"schedule-\d+",
     conda:
         "../envs/environment.yaml"
     threads: 1
     resources:
-        mem_mb=1000,
-        runtime=30,
+        mem_mb=memory,
+        runtime=minutes,
     params:
-        depends=depends(),
+        summary=summary,
     message:
-        "{params.depends[system]}: {params.depends[variant]} schedule of realizations {wildcards.shard} ({wildcards.address})"
+        "{params.summary}"
     script:
-        "../scripts/stage.py"
+        "../scripts/batch.py"

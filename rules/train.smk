@@ -1,29 +1,28 @@
 rule train:
     "Federated rounds: accuracy and loss."
     input:
-        unpack(inputs()),
+        before,
+        manifests=".pwfl/{plan}/batches",
     output:
-        history="store/train/{address}/{shard}/history.parquet",
-        holdings="store/train/{address}/{shard}/holdings.parquet",
+        done=".pwfl/{plan}/{batch}.done",
     log:
-        "logs/train/{address}/{shard}.log",
+        "logs/{plan}/{batch}.log",
     benchmark:
-        "logs/train/{address}/{shard}.tsv"
+        "logs/{plan}/{batch}.tsv"
+    wildcard_constraints:
+        batch=r"train-\d+",
     conda:
         "../envs/environment.yaml"
     # One thread a job: several jobs fill the cores better than several threads fill one, and the
     # order of additions, so the last digits, do not depend on the number of cores.
     threads: 1
     resources:
-        mem_mb=lambda wildcards: max(
-            3000, int(scenario.checks.training_bytes(planned.owners[wildcards.address])[0] / 2**20)
-        ),
-        runtime=240,
-        device=lambda wildcards: device(planned.owners[wildcards.address]),
-        gpu=lambda wildcards: gpus(planned.owners[wildcards.address]),
+        mem_mb=memory,
+        runtime=minutes,
+        gpu=gpus,
     params:
-        depends=depends(),
+        summary=summary,
     message:
-        "{params.depends[system]}: training of realizations {wildcards.shard} ({wildcards.address})"
+        "{params.summary}"
     script:
-        "../scripts/stage.py"
+        "../scripts/batch.py"

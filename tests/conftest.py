@@ -22,6 +22,9 @@ import pytest
 import yaml
 
 from pwfl.runtime import threads
+from pwfl.scenario import load
+from pwfl.stages import STAGES
+from pwfl.workflow import session
 
 threads.before_tensorflow()
 
@@ -176,10 +179,9 @@ def copy_of_project(folder: Path) -> Path:
 # Programs that tests need, by the Debian packages that they are installed from.
 SYSTEM_PROGRAMS = {
     ("slurm-wlm", "munge"): ("munged", "slurmctld", "slurmd", "sbatch", "unshare", "nsenter"),
-    ("rsync",): ("rsync",),
     ("chromium",): ("chromium",),
 }
-APT = "PWFL_TEST_APT"  # environment variable: `no` installs nothing
+APT = "PWFL_TEST_APT"  # environment variable: with `yes` Debian packages are installed
 
 
 def missing_packages() -> list[str]:
@@ -194,7 +196,7 @@ def missing_packages() -> list[str]:
 
 def may_install() -> bool:
     """Whether tests may and can install Debian packages."""
-    return os.environ.get(APT, "yes") != "no" and os.geteuid() == 0 and shutil.which("apt-get") is not None
+    return os.environ.get(APT) == "yes" and os.geteuid() == 0 and shutil.which("apt-get") is not None
 
 
 def pytest_report_header():
@@ -202,8 +204,8 @@ def pytest_report_header():
     if not (missing := missing_packages()):
         return None
     if may_install():
-        return f"tests that need them will install Debian's {', '.join(missing)} by apt-get; {APT}=no skips these tests"
-    return f"tests that need Debian's {', '.join(missing)} are skipped"
+        return f"tests that need them will install Debian's {', '.join(missing)} by apt-get"
+    return f"tests that need Debian's {', '.join(missing)} are skipped; {APT}=yes, as root, installs these"
 
 
 def need(*packages: str) -> None:
@@ -211,7 +213,7 @@ def need(*packages: str) -> None:
     if not set(packages) & set(missing_packages()):
         return
     if not may_install():
-        pytest.skip(f"needs {' and '.join(packages)}, or root, apt-get and {APT} other than `no` to install them")
+        pytest.skip(f"needs {' and '.join(packages)}, or root, apt-get and {APT}=yes to install them")
     quiet = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     for action in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
         result = subprocess.run(["apt-get", "-qq", *action], env=quiet, capture_output=True, text=True, check=False)
@@ -264,8 +266,11 @@ def snakemake(
     return python(*call, cwd=folder, env=environment(project, *plugins))
 
 
+HELPERS = ("all", "manifests", "complete", "publish")  # rules that compute nothing
+
+
 def jobs(result: subprocess.CompletedProcess) -> dict[str, int]:
-    """The job statistics that a (dry) run prints: rule -> number of jobs."""
+    """The job statistics that a (dry) run prints of rules that compute: rule -> number of jobs."""
     text = result.stdout + result.stderr
     assert result.returncode == 0, text
     if "Job stats:" not in text:
@@ -273,7 +278,7 @@ def jobs(result: subprocess.CompletedProcess) -> dict[str, int]:
         return {}
     table = text.split("Job stats:\n", 1)[1].split("\n\n", 1)[0].splitlines()[2:]
     counts = {line.split()[0]: int(line.split()[1]) for line in table}
-    return {rule: count for rule, count in counts.items() if rule not in ("total", "all")}
+    return {rule: count for rule, count in counts.items() if rule not in ("total", *HELPERS)}
 
 
 def workflow(folder: Path, config: dict, *arguments: str, **options) -> None:
@@ -283,8 +288,21 @@ def workflow(folder: Path, config: dict, *arguments: str, **options) -> None:
 
 
 def planned(folder: Path, config: dict, *arguments: str, **options) -> dict[str, int]:
-    """What the workflow would run: rule -> number of jobs."""
+    """What the workflow would run: rule -> number of jobs, each of which computes a batch."""
     return jobs(snakemake(folder, config, "--dry-run", *arguments, **options))
+
+
+def session_of(folder: Path, config: dict, wanted: tuple[str, ...] = ()) -> session.Session:
+    """What a call of the workflow in a folder would do."""
+    return session.start(
+        load(config, "a test"), folder, ROOT / "report", wanted, None, True, ("pwfl run study.yaml", [])
+    )
+
+
+def missing(folder: Path, config: dict, wanted: tuple[str, ...] = ()) -> Counter:
+    """The items that the workflow would compute in a folder, by stage or job of the report."""
+    found = session_of(folder, config, wanted)
+    return Counter(item.stage for batch in found.batches.values() for item in batch.items)
 
 
 ONE = changed(SMALL, "schemes", SMALL["base"]["schemes"][:1])  # of SMALL the first scheme alone
@@ -292,7 +310,7 @@ ONE = changed(SMALL, "schemes", SMALL["base"]["schemes"][:1])  # of SMALL the fi
 
 def assert_one_is_as_in_small(folder: Path, finished: Path) -> None:
     """A run of ONE, left in a folder, has the tables of the finished run of SMALL."""
-    paths = sorted(path.relative_to(folder) for path in folder.glob("store/**/*.parquet"))
+    paths = sorted(path.relative_to(folder) for stage in STAGES for path in folder.glob(f"store/{stage}/**/*.parquet"))
     assert len(paths) > 15
     for path in paths:
         assert pl.read_parquet(folder / path).equals(pl.read_parquet(finished / path)), path
@@ -304,4 +322,4 @@ def assert_one_is_as_in_small(folder: Path, finished: Path) -> None:
     assert (folder / "results/small/claims.csv").exists()
 
 
-REPORT = {"tables_age_aware", "figures_age_aware", "audit", "comparison", "page"}  # SMALL's jobs in results/
+REPORT = {"tables", "figures", "audit", "comparison", "page"}  # rules of the report

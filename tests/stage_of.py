@@ -30,10 +30,10 @@ def noise(values, scheme, found):
     return execution.execute(Task("noise", values, scheme), found)
 
 
-def train(values, data, realizations, found, checkpoint=None):
+def train(values, data, realizations, found):
     """`history` and `holdings` of some realizations, on samples as training takes them."""
     with mock.patch.object(features, "training_data", return_value=data):
-        return execution.execute(Task("train", values, None, realizations, checkpoint), found)
+        return execution.execute(Task("train", values, None, realizations), found)
 
 
 def account(values, found):

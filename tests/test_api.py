@@ -86,7 +86,7 @@ def test_a_config_file_is_read_as_strictly_as_by_the_workflow(tmp_path):
 
 
 def test_a_folder_without_results_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="holds no finished scenario"):
+    with pytest.raises(FileNotFoundError, match="holds no finished study"):
         pwfl.results(tmp_path)
 
 

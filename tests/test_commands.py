@@ -16,6 +16,7 @@ from conftest import ROOT, TINY, environment
 from pwfl import cli, scenario
 from pwfl.api import StudyTables
 from pwfl.scenario.resolution import merge
+from pwfl.workflow import session
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
 PROGRAMS = ("pwfl", "snakemake", "make", "pip", "pytest", "docker")
@@ -121,7 +122,9 @@ def test_snakemake_and_the_study_take_its_options(words, folder, monkeypatch):
     files = list(map(str, given.configfile or ["config/config.yaml"]))
     assert all(path.endswith(".yaml") for path in files), "--configfile takes all that follows for files"
     written = scenario.read(files)  # which merges as Snakemake does: tests/test_input.py
-    assert scenario.load(merge(written, parse_config(given.config)), ", ".join(files), written).warnings == ()
+    config = merge(written, parse_config(given.config))
+    session.options(config)  # which are not the study's
+    assert scenario.load(config, ", ".join(files), written).warnings == ()
 
 
 @pytest.mark.parametrize("words", of("pwfl"), ids=" ".join)
@@ -142,7 +145,7 @@ def test_pwfl_runs_it(words, folder, monkeypatch, capsys):
     with pytest.raises(SystemExit, match="0"):
         cli.pwfl(arguments)
     says = {"check": "study mine of one,gamma=30, one,gamma=300", "prune": "in 0 folders", "--help": "Usage: "}
-    says["where"] = str(ROOT)
+    says |= {"where": str(ROOT), "forget": "in 0 folders"}
     assert says.get(words[1], "") in capsys.readouterr().out
     assert words[1] in says or did
 

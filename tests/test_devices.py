@@ -16,7 +16,6 @@ from pwfl import scenario
 from pwfl.learning import side_by_side
 from pwfl.report import page
 from pwfl.runtime import devices
-from pwfl.runtime.checkpoint import Checkpoint
 from pwfl.scenario import resolve
 from pwfl.scenario.resolution import merge
 from pwfl.work import train
@@ -33,20 +32,23 @@ def gpu(monkeypatch):
     )
 
 
-def trained(tmp_path, model=None, device="gpu", checkpoint=True, realizations=range(4)):
-    model = model or resolve(TINY, {})
+def task(model, realizations, device="gpu", chunks=None) -> tuple[Task, dict]:
+    """A training of some realizations, and what it reads."""
     ((_, tables),) = stages(model)
-    saved = Checkpoint(str(tmp_path / "history.parquet"), {"address": "a"}) if checkpoint else None
-    task = Task("train", part(model, "train"), None, realizations, saved, device)
-    return train.run(task, tables | {"dataset": digits()})["history"]
+    asked = Task("train", part(model, "train"), None, realizations, chunks or {}, device)
+    return asked, tables | {"dataset": digits()}
 
 
-def test_trainings_side_by_side_fill_the_table_as_one_after_the_other_does(gpu, tmp_path, caplog):
+def trained(model=None, device="gpu", realizations=range(4)):
+    return train.run(*task(model or resolve(TINY, {}), realizations, device))["history"]
+
+
+def test_trainings_side_by_side_fill_the_table_as_one_after_the_other_does(gpu, caplog):
     model = resolve(merge(TINY, {"training": {"hidden_layers": [8]}, "radio": {"max_power_dbm": -5.0}}), {})
-    alone = trained(tmp_path, model, "cpu", checkpoint=False)
+    alone = trained(model, "cpu")
     caplog.set_level(logging.INFO)
     gpu(1e9)
-    together = trained(tmp_path, model, checkpoint=False)
+    together = trained(model)
     assert "realizations side by side at most" in caplog.text
     assert alone["processor"].unique().to_list() == ["cpu"]
     assert together["processor"].unique().to_list() == ["taken for gpu"]
@@ -54,9 +56,10 @@ def test_trainings_side_by_side_fill_the_table_as_one_after_the_other_does(gpu, 
     np.testing.assert_allclose(together["loss"], alone["loss"], rtol=1e-5)
 
 
-def test_a_job_goes_on_from_its_checkpoint_by_batches(gpu, tmp_path, monkeypatch):
+def test_each_chunk_is_saved_as_soon_as_its_realizations_are_trained(gpu, monkeypatch):
+    """Three at most are trained at a time, two of four are: chunks of one and of three end with the first and last."""
     gpu(1e9)
-    sizes, right = [], train.batches
+    sizes, right, saved = [], train.batches, {}
 
     def killed(*arguments):
         for batch in right(*arguments):
@@ -65,13 +68,19 @@ def test_a_job_goes_on_from_its_checkpoint_by_batches(gpu, tmp_path, monkeypatch
             raise KeyboardInterrupt
 
     monkeypatch.setattr(train, "_trainer", lambda *a, kept=train._trainer: (kept(*a)[0], 3))
-    whole = trained(tmp_path, checkpoint=False)
+    whole = trained()
     monkeypatch.setattr(train, "batches", killed)
+    spans = (range(1), range(1, 4))
+    chunks = {span: lambda made, span=span: saved.update({span: made}) for span in spans}
+    asked = task(resolve(TINY, {}), range(4), chunks=chunks)
     with pytest.raises(KeyboardInterrupt):
-        trained(tmp_path)
+        train.run(*asked)
+    assert (sizes, list(saved)) == ([2], [range(1)])
     monkeypatch.setattr(train, "batches", right)
-    assert sizes == [2]  # of 4, three at most: as large as the next one
-    assert trained(tmp_path).equals(whole)
+    assert train.run(*asked) == {}
+    assert list(saved) == list(spans)
+    assert pl.concat([saved[span]["history"] for span in spans]).equals(whole)
+    assert set(saved[spans[1]]["holdings"]["realization"]) == {1, 2, 3}
 
 
 def test_what_memory_does_not_hold_is_halved_and_nothing_is_lost(caplog):
@@ -91,11 +100,11 @@ def test_what_memory_does_not_hold_is_halved_and_nothing_is_lost(caplog):
         list(train.batches(lambda some: one([0] * 4), [0], 1))
 
 
-def test_what_cannot_be_trained_side_by_side_says_why(gpu, tmp_path, caplog):
+def test_what_cannot_be_trained_side_by_side_says_why(gpu, caplog):
     caplog.set_level(logging.INFO)
     gpu(1e9)
     model = resolve(merge(TINY, {"training": {"model": "cnn", "rounds": 1}}), {})
-    history = trained(tmp_path, model, realizations=range(1))
+    history = trained(model, realizations=range(1))
     assert "one realization after the other: training.model: cnn" in caplog.text
     assert set(history["realization"]) == {0}
 

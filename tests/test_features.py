@@ -9,7 +9,7 @@ from scipy import stats
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import stage_of
-from conftest import ROOT, TINY, planned, workflow
+from conftest import ROOT, TINY, missing, workflow
 from pipeline import finished, part, stages
 from pwfl.learning import datasets, extraction, features, network, projection, sources, stored, synthetic
 from pwfl.learning.mlp import glorot_uniform
@@ -481,6 +481,6 @@ def test_the_workflow_trains_on_what_simulate_does(tmp_path):
     assert left["history"].equals(again["history"])
     values = {"training.features": ["scattering", "strokes", "shapes"], "training.test_variants": [False, True]}
     config["scenarios"] = {"one": {"sweep": values}}
-    found = planned(tmp_path, config)
+    found = missing(tmp_path, config)
     assert (found["projection"], found["features"], found["train"]) == (2, 5, 5)  # of 6, one was done
     assert "dataset" not in found

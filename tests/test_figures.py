@@ -347,3 +347,16 @@ def test_printed_lines_differ_in_dashes_and_marks_in_shapes(charts):
     assert len({tuple(one) for one in dash["range"]}) == len(dash["domain"]) == 3
     marks = views(printed.specification(charts["multicell.tradeoff"]))
     assert all(len(set(view["encoding"]["shape"]["scale"]["range"])) == 3 for view in marks)
+
+
+def test_a_figure_has_the_same_bytes_whatever_was_drawn_before_it(tmp_path):
+    """Vega counts the gradients of legends through all charts of a process."""
+    rows = pl.DataFrame({"x": [1, 2], "shade": [0.1, 0.9]})
+    chart = alt.Chart(rows).mark_rect().encode(x="x:O", color="shade:Q")
+    paths = [tmp_path / name for name in ("one.svg", "two.svg")]
+    for path in paths:
+        theme.save(chart, {"svg": str(path)})
+    one, two = (path.read_text() for path in paths)
+    assert one == two
+    assert 'id="gradient_1"' in one
+    assert "url(#gradient_1)" in one

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PWFL, ROOT, SMALL, command, environment, python, write_config
+from conftest import PWFL, ROOT, SMALL, environment, python, snakemake
 
 # Each writer of files, in a process that may write files of no more than a byte, as on a disk that is full.
 WRITERS = """
@@ -32,7 +32,7 @@ writers = {
     "report": lambda path: tables.write_report(frame, path + ".csv", path + ".parquet"),
     **{kind: lambda path, kind=kind: theme.save(chart, {kind: f"{path}.{kind}"}) for kind in ("json", "png", "svg", "pdf")},
     "scenario": lambda path: resolved.save({"a": list(range(99))}, path),
-    "record": lambda path: made.record(path, {"a": list(range(99))}, []),
+    "manifest.json": lambda path: made.seal("."),
     "addresses": lambda path: store.write_addresses([["a", "b", "c", "d"]], path),
     "system": lambda path: new.write("of_mine"),
 }
@@ -76,12 +76,9 @@ def full(tmp_path):
 
 def test_a_job_on_a_full_disk_says_so_on_the_terminal(full, tmp_path, finished):
     """Snakemake has a disk of its own; its metadata are not what is tested."""
-    (tmp_path / "run").mkdir()
     shutil.copytree(finished / "store", tmp_path / "run/store", copy_function=shutil.copy2)
     (tmp_path / "run/results").symlink_to(full)
-    config = SMALL
-    write_config(tmp_path / "run", config)
-    result = subprocess.run(command(tmp_path / "run"), capture_output=True, text=True, env=environment(), check=False)
+    result = snakemake(tmp_path / "run", SMALL)
     assert result.returncode == 1
     text = result.stdout + result.stderr
     assert ": cannot be written: No space left on device; make room on its disk" in text

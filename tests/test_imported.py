@@ -12,7 +12,7 @@ import yaml
 
 import pwfl
 import stage_of
-from conftest import ROOT, TINY, jobs, snakemake
+from conftest import ROOT, TINY, missing, snakemake
 from pipeline import part
 from pwfl import tables
 from pwfl.runtime import store
@@ -278,9 +278,9 @@ def test_the_address_is_of_what_files_hold_not_of_where_they_lie(folder):
     assert "links.csv" not in text
 
 
-def test_the_job_that_checks_the_files_is_the_one_that_reads_them(folder):
+def test_the_item_whose_job_checks_the_files_is_the_one_that_reads_them(folder):
     planned = plan(load({"scenarios": {"one": scenario(users="users.csv")}}, "a test"))
-    read = {job.description["stage"]: dict(job.outside) for job in planned.jobs() if job.outside}
+    read = {item.stage: outside for item in planned.items() if (outside := planned.outside(item))}
     assert read == {IMPORTED: {LINKS: "links.csv", USERS: "users.csv"}}
 
 
@@ -334,7 +334,6 @@ def test_the_example_runs_in_the_workflow_as_in_simulate(tmp_path, monkeypatch):
     # The same content under another name is checked again, and nothing after it is computed.
     (tmp_path / "links.parquet").rename(tmp_path / "moved.parquet")
     config["base"]["channel"]["links"] = "moved.parquet"
-    planned = jobs(snakemake(tmp_path, config, "--dry-run"))
-    assert set(planned) <= {"imported", "scenario", "comparison", "page"}
+    assert set(missing(tmp_path, config)) <= {"imported", "scenario", "comparison", "page"}
     convert.links(np.load(EXAMPLE / "paths.npz")["a"][..., ::-1]).write_parquet(tmp_path / "moved.parquet")
-    assert {"imported", *STAGES} <= set(jobs(snakemake(tmp_path, config, "--dry-run")))
+    assert {"imported", *STAGES} <= set(missing(tmp_path, config))

@@ -1,6 +1,7 @@
 """What users write: config files and --config that YAML takes for something else, names, sizes, two runs at once."""
 
 import copy
+import re
 import subprocess
 import sys
 
@@ -92,19 +93,21 @@ def test_what_means_what_it_seems_is_read_as_yaml_reads_it(tmp_path, content):
     assert scenario.read([path]) == yaml.safe_load(content.replace("\t", " "))
 
 
-def test_what_tests_install_is_said_before_and_can_be_refused(monkeypatch):
-    assert "PWFL_TEST_APT=no" in ran("make", "--dry-run", "test", "APT=no")[1]
+def test_tests_install_packages_only_where_it_is_asked_for_and_say_so_before(monkeypatch):
+    monkeypatch.delenv("CI", raising=False)
+    assert "PWFL_TEST_APT=no" in ran("make", "--dry-run", "test")[1]
+    assert "PWFL_TEST_APT=yes" in ran("make", "--dry-run", "test", "APT=yes")[1]
+    assert "PWFL_TEST_APT=yes" in ran("make", "--dry-run", "test", "CI=true")[1]
     monkeypatch.setattr(conftest.shutil, "which", lambda program: program if program == "apt-get" else None)
     monkeypatch.setattr(conftest.os, "geteuid", lambda: 0)
     monkeypatch.setattr(conftest.subprocess, "run", lambda *_, **__: pytest.fail("something was installed"))
     monkeypatch.setenv("PWFL_TEST_APT", "yes")
-    said = conftest.pytest_report_header()
-    assert "slurm-wlm, munge, rsync" in said
-    assert "PWFL_TEST_APT=no" in said
-    monkeypatch.setenv("PWFL_TEST_APT", "no")
-    assert "are skipped" in conftest.pytest_report_header()
-    with pytest.raises(pytest.skip.Exception, match="needs rsync"):
-        conftest.need("rsync")
+    assert "will install Debian's slurm-wlm, munge, chromium" in conftest.pytest_report_header()
+    for value in ("no", ""):
+        monkeypatch.setenv("PWFL_TEST_APT", value)
+        assert "are skipped; PWFL_TEST_APT=yes" in conftest.pytest_report_header()
+        with pytest.raises(pytest.skip.Exception, match="needs chromium"):
+            conftest.need("chromium")
 
 
 def test_files_that_are_missing_or_no_files_are_named(tmp_path):
@@ -227,11 +230,9 @@ def test_snakemake_says_so_before_any_work(folder, arguments, expected):
 
 def test_scenarios_of_the_command_line_join_those_of_the_default_file(folder):
     found = dry_run("--config", "scenarios={more: {radio: {resource_blocks: 3}}}", cwd=folder)
-    for name in ("few_blocks", "many_blocks", "more"):
-        assert f"{name}: tables" in found
-    assert found.count("channel of realizations 000000-000040") == 3  # start values are drawn among the blocks
-    assert "data set digits" in found
-    assert "mnist" not in found
+    (names,) = re.findall(r"channel-1: 3 items of (.*), about", found)  # start values are drawn among the blocks
+    assert set(names.split(", ")) == {"few_blocks", "many_blocks", "more"}
+    assert "dataset-1: 1 item of " in found
 
 
 def test_a_default_config_that_is_no_yaml_is_named_with_its_line(tmp_path):
@@ -279,10 +280,10 @@ def test_a_study_too_large_to_be_meant_is_refused_with_its_size_unless_allowed(c
     assert not scenario.load(config | {"allow_large": True}, "file.yaml").print
 
 
-def test_jobs_are_counted_about_as_snakemake_does(folder):
+def test_items_are_counted_about_as_they_are_planned(folder):
     study = scenario.load(TINY, "file.yaml")
-    counted, planned = sum(map(size.jobs, study.scenarios.values())), sum(conftest.planned(folder, TINY).values())
-    assert counted <= planned <= 1.5 * counted
+    counted = sum(map(size.items, study.scenarios.values()))
+    assert counted <= conftest.missing(folder, TINY).total() <= 1.5 * counted
 
 
 @pytest.mark.parametrize("system", SMALL)
@@ -319,13 +320,13 @@ def test_names_of_scenarios_and_studies_are_names_of_files(name):
 
 def test_the_longest_names_make_files_that_can_be_written(tmp_path):
     name = "".join(f"{k:02d}x" for k in range(33)) + "y"
-    config = TINY | {"study": name, "scenarios": {name: {}}}
-    result = conftest.snakemake(tmp_path, config, f"results/{name}/{name}/scenario.yaml")
-    assert result.returncode == 0, result.stdout + result.stderr
+    config = conftest.SMALL | {"study": name, "scenarios": {name: {}}}
+    conftest.workflow(tmp_path, config, "--config", f"wanted={name}/parameters.*")
     assert (tmp_path / f"results/{name}/{name}/parameters.parquet").exists()
+    assert (tmp_path / f"results/{name}/{name}/parameters.csv").exists()
 
 
 def test_the_limits_that_the_documentation_names_are_those_of_the_code():
     text = (ROOT / "config" / "README.md").read_text(encoding="utf-8")
-    assert f"more than {size.MAX_JOBS:,} jobs" in " ".join(text.split())
+    assert f"more than {size.MAX_ITEMS:,} items" in " ".join(text.split())
     assert f"more than {size.MAX_BYTES // 2**30} GiB" in " ".join(text.split())

@@ -15,9 +15,9 @@ import yaml
 import stage_of
 from pwfl import tables
 from pwfl.learning import projection, sources, stored
-from pwfl.runtime import kept, store
-from pwfl.runtime.checkpoint import Checkpoint
+from pwfl.runtime import kept
 from pwfl.scenario import resolve
+from pwfl.store.items import Store
 
 FLIPS = 300
 ADDRESS, SHARD = "0123456789ab", "000000-000001"
@@ -32,13 +32,6 @@ def table(path: Path):
     users = stage_of.channel(resolve({}, {}).of_stage("channel"), range(1))["users"]
     tables.write(users, "users", str(path), DESCRIPTION)
     return users, lambda: tables.read("users", str(path), {"system": "multicell", "upstream": {"channel": ADDRESS}})
-
-
-def checkpoint(path: Path):
-    saved = Checkpoint(str(path.with_name("history.parquet")), DESCRIPTION)
-    histories = {k: pl.DataFrame({"realization": [k] * 50, "accuracy": drawn(50)}) for k in range(3)}
-    saved.save(histories)
-    return pl.concat(histories.values()), lambda: pl.concat(saved.restore().values())
 
 
 def learned(path: Path):
@@ -61,7 +54,6 @@ def arrays_of(name: str, made: tuple, path: Path):
 
 KINDS = {
     "users.parquet": table,
-    f"history.checkpoint.{ADDRESS}": checkpoint,
     "projection.npz": learned,
     "features.npz": extracted,
     "data.npz": digits,
@@ -88,7 +80,7 @@ def refusal(path: Path, read) -> str:
         read()
     message = str(caught.value)
     assert message.startswith(f"{path} is damaged (")
-    assert message.endswith(f"): delete it and run again: `rm {path}`")
+    assert message.endswith(f"): delete it, `rm -f {path}`, and run again")
     return message
 
 
@@ -201,23 +193,23 @@ def test_a_file_that_finds_no_room_leaves_the_old_one(file):
 
 
 @pytest.mark.parametrize("damage", [b"", b"address: 000000000000\n", b"\xff\xfe", None])
-def test_a_description_is_healed_by_the_next_job_at_its_address(tmp_path, damage):
-    path = tmp_path / ADDRESS / SHARD / "users.parquet"
+def test_a_description_is_healed_by_the_next_item_of_its_address(tmp_path, damage):
+    root = Store(tmp_path)
+    path = tmp_path / "channel" / ADDRESS / "description.yaml"
     path.parent.mkdir(parents=True)
-    store.explain(DESCRIPTION, str(path))
-    description = tmp_path / ADDRESS / "description.yaml"
-    before = description.stat()
-    store.explain(DESCRIPTION, str(path))
-    assert description.stat().st_ino == before.st_ino  # left as it is
-    description.unlink()
+    root.describe(DESCRIPTION)
+    before = path.stat()
+    root.describe(DESCRIPTION)
+    assert path.stat().st_ino == before.st_ino  # left as it is
+    path.unlink()
     if damage is not None:
-        description.write_bytes(damage)
-    store.explain(DESCRIPTION, str(path))
-    assert yaml.safe_load(description.read_text()) == DESCRIPTION
+        path.write_bytes(damage)
+    root.describe(DESCRIPTION)
+    assert yaml.safe_load(path.read_text()) == DESCRIPTION
 
 
 def test_a_command_to_delete_a_file_works_for_any_name():
-    assert "`rm 'a table.parquet'`" in str(kept.damaged("a table.parquet", "cut"))
+    assert "`rm -f 'a table.parquet'`" in str(kept.damaged("a table.parquet", "cut"))
 
 
 def test_arrays_may_hold_what_begins_a_label(tmp_path):

@@ -76,14 +76,19 @@ def test_what_a_file_holds_decides_whether_figures_and_page_are_made_anew(tmp_pa
 
     def planned(content: str) -> dict:
         study = load(config(path, content), "study.yaml")
-        return {name: job.description for name, job in reports.plan(plan.plan(study), ROOT / "report").items()}
+        parts = reports.plan(plan.plan(study), ROOT / "report").parts
+        return {(item.stage, part.description.get("scenario")): part for item, part in parts.items()}
 
-    first = planned(OWN)
+    def described(parts: dict) -> dict:
+        return {key: part.description for key, part in parts.items()}
+
+    first = described(planned(OWN))
     os.utime(path, (0, 0))
-    assert planned(OWN) == first
-    other = planned(OWN.replace("a white paper", "its *manual*"))
-    assert [name for name in first if first[name] != other[name]] == [".made/comparison.json", ".made/page.json"]
-    captions = dict(other[".made/page.json"]["parts"][0]["figures"])
+    assert described(planned(OWN)) == first
+    parts = planned(OWN.replace("a white paper", "its *manual*"))
+    other = described(parts)
+    assert [key for key in first if first[key] != other[key]] == [("comparison", None), ("page", None)]
+    captions = dict(parts["page", None].given()["parts"][0]["figures"])
     assert "Testbed: J. Doe, 4\\_radios; Vendor: its \\*manual\\*." in captions["age_aware_plane"]
     assert "Testbed" not in captions["age_aware_search"]
 

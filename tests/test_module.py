@@ -44,7 +44,15 @@ def test_another_workflow_imports_this_one_with_a_config_of_its_own(tmp_path):
     assert (tmp_path / "lines.txt").read_text().strip() == "8"  # seven targets, and the names of columns
     assert pl.read_csv(tmp_path / "radio/results/small/one/summary.csv")["scheme"].unique().to_list() == ["drawn"]
     assert list(tmp_path.glob("radio/store/train/*/000000-000002/history.parquet"))
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "Snakefile", "outer.yaml", "lines.txt", "radio", ".snakemake"
+    }  # fmt: skip
     assert "Nothing to be done" in run(tmp_path, "--configfile", "outer.yaml", "--dry-run").stdout
+    (tmp_path / "outer.yaml").write_text(yaml.safe_dump({"wireless": changed(FEW, "seed", 2)}))
+    before = (tmp_path / "radio/results/small/one/summary.csv").read_text()
+    again = run(tmp_path, "--configfile", "outer.yaml")
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert (tmp_path / "radio/results/small/one/summary.csv").read_text() != before
 
 
 def test_a_mistake_in_a_modules_config_is_named(tmp_path):

@@ -1,7 +1,8 @@
 """Functions of users' own in place of schedulers, noise and models, and the page that says how."""
 
+import inspect
 import re
-from pathlib import Path
+import sys
 
 import numpy as np
 import polars as pl
@@ -13,23 +14,26 @@ import stage_of
 from conftest import ROOT
 from pipeline import part
 from pwfl.learning import features
-from pwfl.runtime import own, store
+from pwfl.runtime import guard, own, store
 from pwfl.scenario import ScenarioError, check_surroundings, load, resolve
+from pwfl.store import code, imports
 from pwfl.systems.multicell.assigned import assigned
 from pwfl.systems.multicell.model import start_weights
-from pwfl.workflow.plan import plan
+from pwfl.workflow import execution
+from pwfl.workflow.plan import plan, routes
 
 PAGE = (ROOT / "docs/own_functions.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, flags=re.DOTALL)
-SCHEDULER, NOISE, NETWORK = (text for kind, text in BLOCKS if kind == "python")
+SCHEDULER, NOISE, NETWORK, READER = (text for kind, text in BLOCKS if kind == "python")
 (STUDY,) = (yaml.safe_load(text) for kind, text in BLOCKS if kind == "yaml")
+(DECLARED,) = (yaml.safe_load(text) for kind, text in BLOCKS if kind == "yml")
 BASE = STUDY["base"]
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """The page's files, in the folder that is worked in."""
-    (tmp_path / "greedy.py").write_text(SCHEDULER + "\n\n" + NOISE)
+    (tmp_path / "greedy.py").write_text("\n\n".join([SCHEDULER, NOISE, READER]))
     (tmp_path / "network.py").write_text(NETWORK)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -151,13 +155,13 @@ def test_code_decides_about_addresses_and_comments_do_not(folder):
 
 
 def test_a_job_refuses_a_function_that_changed_since_it_was_planned(folder):
-    study = load(STUDY, "study.yaml")
-    job = next(job for job in plan(study).jobs() if job.description["variant"] == "greedy.py:schedule")
-    assert job.outside == {"own": ["greedy.py"]}
-    store.check_code(job.description)
+    descriptions = plan(load(STUDY, "study.yaml")).descriptions.values()
+    description = next(each for each in descriptions if each["variant"] == "greedy.py:schedule")
+    assert "greedy.py" in code.of(description)
+    store.check_code(description)
     (folder / "greedy.py").write_text("def schedule(*given):\n    return 1\n")
     with pytest.raises(store.StoreError, match="the code of schedule changed after this job was planned"):
-        store.check_code(job.description)
+        store.check_code(description)
 
 
 def test_a_function_of_an_installed_package_is_found_and_its_code_counts(folder, monkeypatch):
@@ -168,9 +172,8 @@ def test_a_function_of_an_installed_package_is_found_and_its_code_counts(folder,
     monkeypatch.syspath_prepend(str(folder / "site"))
     model = with_scheme("my_schedulers.start:schedule")
     assert scheduled(model)["schedule"].equals(scheduled(with_scheme("random"))["schedule"])
-    assert (
-        "my_schedulers.start" in stage_of.addresses(model)["schedule", "my_schedulers.start:schedule", None]["modules"]
-    )
+    description = stage_of.addresses(model)["schedule", "my_schedulers.start:schedule", None]
+    assert {"my_schedulers/__init__.py", "my_schedulers/start.py"} <= code.of(description).keys()
 
 
 def test_collection_times_of_ones_own(folder):
@@ -277,7 +280,7 @@ WRITING = """
 import numpy as np
 import polars as pl
 
-from test_own import arrays_in
+from arrays import arrays_in
 
 FOUND = []
 
@@ -301,9 +304,9 @@ def function(*given):
 
 
 @pytest.mark.parametrize("kind", GIVEN)
-def test_a_function_that_writes_into_what_it_is_given_changes_nothing(folder, kind, monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+def test_a_function_that_writes_into_what_it_is_given_changes_nothing(folder, kind):
     for name, text in (
+        ("arrays", f"import numpy as np\nimport polars as pl\n\n\n{inspect.getsource(arrays_in)}"),
         ("writes", WRITING),
         ("reads", "import numpy as np\n\n\ndef function(*given):\n    return RETURNED(*given)\n"),
     ):
@@ -470,7 +473,7 @@ def test_an_error_at_import_names_the_users_line(folder, text, monkeypatch):
     (folder / "mine.py").write_text(f"{text}\n\n\ndef function():\n    pass\n")
     place = r"broken.py, line 1" if "broken" in text else r"mine.py, line \d"
     with pytest.raises(own.OwnError, match=rf"^mine.py:function: cannot be imported: .* \(.*{place}\)$"):
-        own.load("mine.py:function")
+        own.call("mine.py:function")
 
 
 def test_checking_runs_no_scheduler_and_no_noise_but_builds_the_model(folder):
@@ -485,3 +488,330 @@ def test_checking_runs_no_scheduler_and_no_noise_but_builds_the_model(folder):
     with pytest.raises(ScenarioError, match="must return a Keras model"):
         check_surroundings(load(STUDY | {"base": BASE | {"schemes": schemes, "training": training}}, "study.yaml"))
     assert [path.name for path in folder.glob("*.ran")] == ["model.ran"]
+
+
+# What they import and read.
+
+
+def schedule_of(text: str, name: str = "mine.py") -> str:
+    """A scheduler, of which the text is the file; it leaves out users whom the constant K says."""
+    return f"import numpy as np\n{text}\n\n\ndef schedule(scenario, uplink, users, start):\n    return np.where(np.arange(start.shape[1]) < K, -1, start)\n"
+
+
+IMPORTS = {  # kinds of imports of K, of helper.py or a package beside the file
+    "by name": ("from helper import K", "helper.py"),
+    "star": ("from helper import *", "helper.py"),
+    "in a branch": ("if 0:\n    K = 0\nelse:\n    from helper import K", "helper.py"),
+    "in a function": ("def k():\n    import helper as other\n    return other.K\nK = k()", "helper.py"),
+    "under try": ("try:\n    from missing import K\nexcept ImportError:\n    from helper import K", "helper.py"),
+    "by import_module": ("from importlib import import_module\nK = import_module('helper').K", "helper.py"),
+    "by __import__": ("K = __import__('helper').K", "helper.py"),
+    "of a package's __init__": ("from parts import K", "parts/__init__.py"),
+    "of a package's module": ("from parts.block import K", "parts/block.py"),
+    "as a module": ("from parts import block\nK = block.K", "parts/block.py"),
+    "relative": ("from parts.around import K", "parts/block.py"),
+    "relative, of a package above": ("from parts.inner.deep import K", "parts/block.py"),
+    "of a folder without __init__": ("from plain.block import K", "plain/block.py"),
+    "by another one": ("from through import K", "helper.py"),
+}
+AROUND = {
+    "parts/__init__.py": "",
+    "parts/around.py": "from .block import K\n",
+    "parts/inner/__init__.py": "",
+    "parts/inner/deep.py": "from .. import block\nK = block.K\n",
+    "through.py": "from helper import K\n",
+}
+
+
+def written(folder, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+@pytest.mark.parametrize("kind", IMPORTS)
+def test_what_a_file_imports_beside_it_counts(folder, kind):
+    """An edit of it changes what the function returns, and the address."""
+    text, imported = IMPORTS[kind]
+    written(folder, AROUND | {"mine.py": schedule_of(text)})
+    model, made, found = with_scheme("mine.py:schedule"), [], []
+    for k in (3, 9, 3):
+        (folder / imported).parent.mkdir(exist_ok=True)
+        (folder / imported).write_text(f"K = {k}\n")
+        made.append(scheduled(model)["schedule"])
+        found.append(addresses(model)["schedule", "mine.py:schedule", None])
+    assert made[0].equals(made[2])
+    assert not made[0].equals(made[1])
+    assert found[0] == found[2] != found[1]
+    description = stage_of.addresses(model)["schedule", "mine.py:schedule", None]
+    assert imported in code.of(description)
+
+
+def test_two_files_of_one_name_do_not_meet(folder):
+    for name in ("a", "b"):
+        helper = f"K = {3 if name == 'a' else 9}\n"
+        written(folder, {f"{name}/mine.py": schedule_of("from helper import K"), f"{name}/helper.py": helper})
+    path, modules = list(sys.path), set(sys.modules)
+    made = [scheduled(with_scheme(f"{name}/mine.py:schedule"))["schedule"] for name in ("a", "b", "a")]
+    assert made[0].equals(made[2])
+    assert not made[0].equals(made[1])
+    assert sys.path == path
+    assert not {"helper", "own_mine"} & (set(sys.modules) - modules)
+
+
+def test_a_module_that_the_process_uses_stays_as_it_was(folder, monkeypatch):
+    monkeypatch.syspath_prepend(str(folder))
+    written(folder, {"helper.py": "K = 3\n", "mine.py": schedule_of("from helper import K")})
+    import helper
+
+    helper.K = 9
+    made = scheduled(with_scheme("mine.py:schedule"))["schedule"]
+    assert (sys.modules["helper"], helper.K) == (helper, 9)
+    (folder / "mine.py").write_text(schedule_of("K = 3"))
+    assert made.equals(scheduled(with_scheme("mine.py:schedule"))["schedule"])
+    del sys.modules["helper"]
+
+
+@pytest.mark.parametrize("kind", ["relative", "absolute", "of another package"])
+def test_the_files_of_a_package_that_may_be_edited_count(folder, kind, monkeypatch):
+    monkeypatch.syspath_prepend(str(folder / "site"))
+    text = {"relative": "from .helper import K", "absolute": "from lab.helper import K"}.get(
+        kind, "from other import K"
+    )
+    imported = "other.py" if kind == "of another package" else "lab/helper.py"
+    written(folder / "site", {"lab/__init__.py": "", "lab/mine.py": schedule_of(text)})
+    model, made, found = with_scheme("lab.mine:schedule"), [], []
+    for k in (3, 9):
+        (folder / "site" / imported).write_text(f"K = {k}\n")
+        made.append(scheduled(model)["schedule"])
+        found.append(addresses(model)["schedule", "lab.mine:schedule", None])
+    assert not made[0].equals(made[1])
+    assert found[0] != found[1]
+
+
+DISTRIBUTIONS = {  # how a package `lab` came here -> whether its version counts, or else its files
+    "installed": ("site", "WHEEL", True),
+    "put there without pip": ("site", "NOTE", False),
+    "editable": ("source", "WHEEL", False),
+}
+
+
+@pytest.fixture
+def lab(folder, monkeypatch):
+    """A function that writes the package `lab`, with a module `helper`, into a folder, and its metadata into another."""
+    cached = (imports._installed, imports._distribution, imports._distributions, guard._editable)
+
+    def write(where, mark):
+        written(folder / where, {"lab/__init__.py": "", "lab/helper.py": "K = 3\n"})
+        metadata = {"METADATA": "Metadata-Version: 2.1\nName: lab\nVersion: 1.5\n", mark: "", "top_level.txt": "lab\n"}
+        written(folder / "site/lab-1.5.dist-info", metadata)
+        for name in ("site", "source"):
+            monkeypatch.syspath_prepend(str(folder / name))
+        for function in cached:
+            function.cache_clear()
+
+    yield write
+    for name in [name for name in sys.modules if name.partition(".")[0] == "lab"]:
+        del sys.modules[name]
+    for function in cached:
+        function.cache_clear()
+
+
+@pytest.mark.parametrize("kind", DISTRIBUTIONS)
+def test_an_installed_distribution_counts_by_its_version_and_others_by_their_files(folder, lab, kind):
+    where, mark, is_installed = DISTRIBUTIONS[kind]
+    lab(where, mark)
+    (folder / "mine.py").write_text(schedule_of("from lab.helper import K"))
+    model = with_scheme("mine.py:schedule")
+    scheduled(model)
+    description = stage_of.addresses(model)["schedule", "mine.py:schedule", None]
+    assert description["packages"].get("lab") == ("1.5" if is_installed else None)
+    assert ("lab/helper.py" in code.of(description)) == (not is_installed)
+
+
+def test_what_a_function_imports_of_pwfl_counts(folder):
+    (folder / "mine.py").write_text(schedule_of("from pwfl.systems.multicell.noise import run\nK = 3"))
+    description = stage_of.addresses(with_scheme("mine.py:schedule"))["schedule", "mine.py:schedule", None]
+    assert "pwfl/systems/multicell/noise.py" in code.of(description)
+    assert "pwfl/api.py" not in code.of(description)
+
+
+HIDDEN = {  # what no text tells
+    "import_module('hel' + 'per').K": r"imports helper \(helper.py\) by a name .*: write `import helper`",
+    "runpy.run_path('helper.py')['K']": r"reads helper.py, which is not declared",
+    "int(open('w.txt').read())": r"reads w.txt, which is not declared, .*`reads: \[w.txt\]` in the scheme",
+    "int(np.load('w.npy'))": "reads w.npy, which is not declared",
+    "int(os.read(os.open('w.txt', os.O_RDONLY), 9))": "reads w.txt, which is not declared",
+    "int(pathlib.Path('w.txt').resolve().read_text())": "reads w.txt, which is not declared",
+}
+
+
+def test_a_module_that_is_loaded_already_is_seen_all_the_same(folder, monkeypatch):
+    monkeypatch.syspath_prepend(str(folder))
+    written(folder, {"helper.py": "K = 3\n", "mine.py": schedule_of("K = __import__('hel' + 'per').K")})
+    import helper
+
+    with pytest.raises(own.OwnError, match=r"^mine.py:schedule: imports helper \(helper.py\)"):
+        scheduled(with_scheme("mine.py:schedule"))
+    assert sys.modules.pop("helper") is helper
+
+
+@pytest.mark.parametrize("loading", [True, False])
+@pytest.mark.parametrize("value", HIDDEN)
+def test_what_the_address_does_not_name_is_refused(folder, value, loading):
+    written(folder, {"helper.py": "K = 3\n", "w.txt": "3"})
+    np.save("w.npy", np.array(3))
+    text = "import os, pathlib, runpy\nfrom importlib import import_module\n"
+    text += (
+        f"K = {value}"
+        if loading
+        else "class Late:\n    def __gt__(self, other):\n        return other < " + value + "\nK = Late()"
+    )
+    (folder / "mine.py").write_text(schedule_of(text))
+    with pytest.raises(own.OwnError, match=f"^mine.py:schedule: {HIDDEN[value]}"):
+        scheduled(with_scheme("mine.py:schedule"))
+
+
+def reading(**more):
+    scheme = {"name": "a", "scheduler": "mine.py:schedule", "noise": "optimal"} | more
+    return resolve(BASE | {"schemes": [scheme]}, {})
+
+
+def through_plan(model):
+    """The schedule by the plan, as the workflow and `simulate` have it."""
+    found = stage_of.channel(part(model, "channel"), range(4))
+    description = stage_of.addresses(model)["schedule", "mine.py:schedule", None]
+    return execution.in_memory(model, description, found), description
+
+
+def test_a_declared_file_may_be_read_and_its_content_counts(folder):
+    (folder / "mine.py").write_text(schedule_of("K = int(open('w.txt').read())"))
+    model, made, found = reading(reads=["w.txt"]), [], []
+    for k in (3, 9, 3):
+        (folder / "w.txt").write_text(str(k))
+        tables, description = through_plan(model)
+        made.append(tables["schedule"])
+        found.append(description["address"])
+        assert "w.txt" in code.of(description)
+    assert made[0].equals(made[2])
+    assert not made[0].equals(made[1])
+    assert found[0] == found[2] != found[1]
+    assert {"mine.py", "w.txt"} <= code.of(description).keys()
+
+
+def test_the_files_that_the_page_declares_are_found(folder):
+    np.save("noise.npy", np.array(0.25))
+    (folder / "start.npz").touch()
+    model = resolve(BASE, {"schemes": DECLARED["schemes"], "training": DECLARED["training"]})
+    check_surroundings(load({"scenarios": {"one": model.model_dump()}}, "a test"))
+    found = scheduled(model)
+    description = stage_of.addresses(model)["noise", "optimal", "greedy.py:measured"]
+    assert set(execution.in_memory(model, description, found)["noise"]["noise_std"]) == {0.0, 0.25}
+
+
+def test_a_function_gets_the_paths_that_are_declared(folder):
+    (folder / "w.txt").write_text("3")
+    (folder / "mine.py").write_text("def schedule(scenario, *others):\n    raise KeyError(scenario.reads)\n")
+    with pytest.raises(own.OwnError, match=r"KeyError: \('w.txt',\)"):
+        through_plan(reading(reads=["w.txt"]))
+
+
+def test_two_schemes_with_one_scheduler_may_declare_other_files(folder):
+    (folder / "mine.py").write_text(schedule_of("K = 3"))
+    (folder / "w.txt").write_text("3")
+    schemes = [
+        {"name": "a", "scheduler": "mine.py:schedule", "noise": "optimal", "reads": ["w.txt"]},
+        {"name": "b", "scheduler": "mine.py:schedule", "noise": "none"},
+    ]
+    model = resolve(BASE | {"schemes": schemes}, {})
+    found = {name: route["schedule"] for name, route in routes(model).items()}
+    assert found["a"].get("reads"), found["b"].get("reads") == (["w.txt"], None)
+    assert found["a"]["address"] != found["b"]["address"]
+
+
+def test_a_file_that_is_written_or_temporary_or_a_librarys_need_not_be_declared(folder):
+    text = "import inspect, tempfile\nopen('log.txt', 'w').close()\nsource = inspect.getsource(np.linalg.norm)\n"
+    text += (
+        "with tempfile.TemporaryFile('w+') as file:\n    file.write('3')\n    file.seek(0)\n    K = int(file.read())"
+    )
+    text += (
+        "\nwith tempfile.NamedTemporaryFile() as file:\n    open(file.name).close()\nopen('/proc/self/stat').close()"
+    )
+    (folder / "mine.py").write_text(schedule_of(text))
+    assert scheduled(with_scheme("mine.py:schedule"))["schedule"].height
+
+
+def test_a_library_may_read_its_settings(folder, monkeypatch, tmp_path_factory):
+    home = tmp_path_factory.mktemp("home")
+    (home / ".library").mkdir()
+    (home / ".library/settings.json").write_text("{}")
+    monkeypatch.setattr(guard, "HOME", home)
+    (folder / "mine.py").write_text(schedule_of(f"open({str(home / '.library/settings.json')!r}).close()\nK = 3"))
+    assert scheduled(with_scheme("mine.py:schedule"))["schedule"].height
+
+
+def test_a_missing_file_is_said_before_work_starts(folder):
+    (folder / "mine.py").write_text(schedule_of("K = 3"))
+    study = {
+        "study": "s",
+        "base": BASE
+        | {"schemes": [{"name": "Mine", "scheduler": "mine.py:schedule", "noise": "none", "reads": ["w.npy"]}]},
+        "scenarios": {"one": {}},
+    }
+    with pytest.raises(
+        ScenarioError, match=r"^study.yaml: scenarios.one: schemes: 'Mine': reads: w.npy: cannot be read: No such file"
+    ):
+        check_surroundings(load(study, "study.yaml"))
+    training = BASE["training"] | {"model": "network.py:network", "model_reads": ["v.npy"]}
+    with pytest.raises(ScenarioError, match=r"training.model_reads: v.npy: cannot be read: No such file"):
+        check_surroundings(load({"base": BASE | {"training": training}, "scenarios": {"one": {}}}, "study.yaml"))
+
+
+def test_files_without_a_function_of_ones_own_are_refused_or_warned_of(folder):
+    with pytest.raises(ScenarioError, match=r"schemes.0.reads: is for a scheme with a function of your own"):
+        resolve(BASE | {"schemes": [{"name": "a", "scheduler": "random", "noise": "none", "reads": ["w.npy"]}]}, {})
+    config = {"base": BASE | {"training": BASE["training"] | {"model_reads": ["w.npy"]}}, "scenarios": {"one": {}}}
+    assert any(
+        "training.model_reads: ['w.npy'] has no effect beside training.model: dense" in said
+        for said in load(config, "a test").warnings
+    )
+
+
+WEIGHTED = """import keras
+import numpy as np
+
+from layers import dense
+
+
+def network(features, classes):
+    weights = np.load("w.npy")
+    layer = dense(classes, float(weights.sum()))
+    return keras.Sequential([keras.layers.Input([features]), layer])
+"""
+LAYERS = """import keras
+
+
+def dense(classes, value):
+    return keras.layers.Dense(classes, kernel_initializer=keras.initializers.Constant(value))
+"""
+
+
+def test_a_models_imports_and_files_count_where_it_trains(folder):
+    written(folder, {"weighted.py": WEIGHTED, "layers.py": LAYERS})
+    np.save("w.npy", np.zeros(3))
+    training = BASE["training"] | {"model": "weighted.py:network", "rounds": 2}
+    with pytest.raises(
+        own.OwnError, match=r"^weighted.py:network: reads w.npy, .* `model_reads` beside training.model"
+    ):
+        history(with_scheme(training=training))
+    model = with_scheme(training=training | {"model_reads": ["w.npy"]})
+    assert history(model).height
+    before = addresses(model)
+    for change in (
+        lambda: np.save("w.npy", np.ones(3)),
+        lambda: written(folder, {"layers.py": LAYERS + "\nMORE = 1\n"}),
+    ):
+        change()
+        after = addresses(model)
+        assert {stage for stage, *_ in before if before[stage, *_] != after[stage, *_]} == {"train", "account"}
+        before = after

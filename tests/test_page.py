@@ -15,7 +15,7 @@ from pwfl.report import build, page, statements, theme
 from pwfl.report.catalog import COMPARISON, SWEEP_FIGURES
 from pwfl.report.page import CLAIMS_FIRST
 from pwfl.runtime import made
-from pwfl.workflow import progress, reports
+from pwfl.workflow import progress
 from test_figures import compared
 
 pytestmark = pytest.mark.xdist_group("page")
@@ -74,11 +74,11 @@ def folder(tmp_path_factory):
         theme.save(chart, paths, build.choices("multicell", figure, contents))
     for name, frame in build.compare(contents).items():
         tables.write_report(frame, folder / f"{name}.csv", folder / f"{name}.parquet")
+    view = {path.name: str(path) for path in folder.iterdir()}
+    made.seal(folder)
+    (folder / "plain").mkdir()
     for file in ("scenario.yaml", "addresses.csv"):
-        (folder / "plain").mkdir(exist_ok=True)
         (folder / "plain" / file).touch()
-    files = [str(path) for path in folder.iterdir() if path.is_file()]
-    made.record(str(folder / reports.record("comparison")), {}, files)
     text = "**A caption** of ``{{ snakemake.wildcards.scenario }}``."
     figures = [(f"multicell_{figure}", text) for figure in SWEEP_FIGURES]
     part = {
@@ -91,7 +91,7 @@ def folder(tmp_path_factory):
     }
     parts = [{"scenario": None, "figures": figures, "tables": list(COMPARISON.items())}, part]
     computed = {"addresses": {"channel": ["aaa"], "train": ["abc", "abd"]}, "packages": {"numpy": "2.2.0"}}
-    text = page.of_files("study", parts, folder, computed)
+    text = page.of_files("study", parts, view, computed)
     (folder / "index.html").write_text(text, encoding="utf-8")
     return folder
 

@@ -1,4 +1,4 @@
-"""The plan of a study's jobs: whole, without files, and enough to compute everything by it."""
+"""The plan of a study's items: whole, without files, and enough to compute everything by it."""
 
 import polars as pl
 import pytest
@@ -6,7 +6,7 @@ import pytest
 import pwfl
 from conftest import SMALL, TINY
 from pwfl.runtime import shards
-from pwfl.scenario import ScenarioError, load
+from pwfl.scenario import load
 from pwfl.scenario.values import Values
 from pwfl.stages import GRAPH
 from pwfl.systems import registry
@@ -24,11 +24,6 @@ AGING = SMALL["base"] | {
 STROKES = {"base": TINY["base"] | {"training": TINY["base"]["training"] | {"features": "strokes"}}}
 
 
-def paths(files) -> list[str]:
-    """All paths of a job's inputs, which are one or several."""
-    return [path for each in files.values() for path in ([each] if isinstance(each, str) else each)]
-
-
 def planned(**config):
     return plan(load({"scenarios": {"one": {}}} | config, "a test"))
 
@@ -36,15 +31,21 @@ def planned(**config):
 CASES = {name: {"base": registry.system(name).catalog.tiny | {"system": name}} for name in registry.BUILT_IN}
 
 
+def files(chosen, item) -> list[str]:
+    """The files of an item."""
+    return [f"{item.place}/{name}" for name in chosen.outputs(item)]
+
+
 @pytest.mark.parametrize("config", [*CASES.values(), STROKES], ids=[*CASES, "features"])
-def test_each_input_is_made_by_one_job(config):
-    jobs = list(planned(**config).jobs())
-    made = [path for job in jobs for path in paths(job.outputs)]
-    assert len(made) == len(set(made))
-    for number, job in enumerate(jobs):
-        before = {path for earlier in jobs[:number] for path in paths(earlier.outputs)}
-        assert set(paths(job.inputs)) <= before
-        assert set(job.outputs) == set(GRAPH[job.description["stage"]].makes)
+def test_each_input_is_made_by_one_item_before(config):
+    chosen = planned(**config)
+    before: list[str] = []
+    for item in chosen.items():
+        assert {path for paths in chosen.inputs(item).values() for path in paths} <= set(before)
+        assert {name.partition(".")[0] for name in chosen.outputs(item)} == set(GRAPH[item.stage].makes)
+        assert chosen.descriptions[item.address]["stage"] == item.stage
+        before += files(chosen, item)
+    assert len(before) == len(set(before)) > 8
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 7])
@@ -55,34 +56,31 @@ def test_shards_hold_each_realization_once(size):
         assert held == list(range(-(-count // size) * size))
 
 
-def test_what_jobs_make_one_by_one_is_what_simulate_returns():
-    """Shards of training hold three realizations, those of the other stages two; none divides five."""
+def test_what_items_hold_one_by_one_is_what_simulate_returns():
+    """Chunks of training hold three realizations, those of the other stages two; none divides five."""
     chosen = planned(base=AGING)
     made: dict[str, pl.DataFrame] = {}
-    for job in chosen.jobs():
-        inputs = {name: pl.concat([made[path] for path in paths({name: files})]) for name, files in job.inputs.items()}
-        description, shard = job.description, next(iter(job.outputs.values())).split("/")[3]
-        realizations = range(*shards.bounds(shard)) if shard.startswith("0") else None
-        task = Task(description["stage"], Values(description["parameters"]), description["variant"], realizations)
-        found = execute(task, inputs)
-        made |= {path: finished(found[name], name, "age_aware") for name, path in job.outputs.items()}
+    for item in chosen.items():
+        inputs = {name: pl.concat([made[path] for path in paths]) for name, paths in chosen.inputs(item).items()}
+        description = chosen.descriptions[item.address]
+        realizations = range(*shards.bounds(item.chunk))
+        found = execute(
+            Task(item.stage, Values(description["parameters"]), description["variant"], realizations), inputs
+        )
+        paths = zip(GRAPH[item.stage].makes, files(chosen, item), strict=True)
+        made |= {path: finished(found[name], name, "age_aware") for name, path in paths}
     expected = pwfl.simulate(AGING).scenarios["scenario"].stages
     for table, frame in expected.items():
-        files = pl.concat([made[path] for path in chosen.files("one", table)])
+        left = pl.concat([made[path] for path in chosen.files("one", table)])
         count = AGING["training_realizations" if table in ("history", "holdings") else "realizations"]
-        assert files.filter(pl.col("realization") < count).equals(frame.drop("scheme", strict=False))
+        assert left.filter(pl.col("realization") < count).equals(frame.drop("scheme", strict=False))
 
 
 def test_scenarios_share_what_reads_the_same():
-    one = {job.description["address"] for job in planned(base=AGING).jobs()}
+    one = {item.address for item in planned(base=AGING).items()}
     other = AGING | {"privacy": {"target_epsilons": [0.4]}}
     both = planned(scenarios={"one": AGING, "two": other})
     second = {description["address"] for route in both.routes["two"].values() for description in route.values()}
     shared = one & second
     assert {both.descriptions[address]["stage"] for address in shared} == {"channel"}
     assert one | second == set(both.descriptions)
-
-
-def test_an_address_of_another_study_is_refused():
-    with pytest.raises(ScenarioError, match="nothing of the study study has the address 0123456789ab; results/study/"):
-        planned(base=AGING).job("0123456789ab")

@@ -19,6 +19,7 @@ from packaging.requirements import Requirement
 
 from conftest import ONE, PWFL, ROOT, SMALL, environment, jobs, planned, plugin, python, snakemake
 from pwfl import scenario
+from pwfl.stages import GRAPH
 from pwfl.systems import registry
 from pwfl.workflow.plan import plan
 
@@ -160,7 +161,7 @@ def test_without_cvxopt_all_but_glpk_works():
 # The lock files.
 
 
-@pytest.mark.parametrize("name", ["requirements", "slurm", "storage", "kubernetes", "docs"])
+@pytest.mark.parametrize("name", ["requirements", "slurm", "kubernetes", "docs"])
 def test_lock_files_fit_the_metadata_and_each_other(name):
     extras = PROJECT["optional-dependencies"]
     asked = [*PROJECT["dependencies"], *extras["glpk"], *extras["dev"]] if name == "requirements" else extras[name]
@@ -290,7 +291,7 @@ def test_a_wheel_made_of_the_sdist_runs_a_study_in_an_empty_folder(tmp_path):
     assert {"profiles/slurm", "envs/slurm.lock", "profiles/gpu", "envs/gpu.lock"} <= set(used)
     assert [name for name in set(used) if not (home / name).exists()] == []
     addresses = set(plan(scenario.load(ONE, "a test")).descriptions)
-    assert {path.name for path in run.glob("store/*/*")} == addresses
+    assert {path.name for stage in GRAPH for path in run.glob(f"store/{stage}/*")} == addresses
 
 
 def test_snakemake_takes_the_kubernetes_command_of_the_docs(tmp_path):
@@ -299,10 +300,8 @@ def test_snakemake_takes_the_kubernetes_command_of_the_docs(tmp_path):
         import shlex, sys
         from snakemake.cli import parse_args
         from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
-        from snakemake_interface_storage_plugins.registry import StoragePluginRegistry
         _, given = parse_args(shlex.split(sys.argv[1]))
         ExecutorPluginRegistry().get_plugin(given.executor)
-        StoragePluginRegistry().get_plugin(given.default_storage_provider)
     """
     result = python("-c", code, line.replace("\\\n", " "), env=environment(ROOT, plugin("kubernetes", tmp_path)))
     assert result.returncode == 0, result.stderr

@@ -5,7 +5,9 @@ import random
 import shutil
 import signal
 import subprocess
+import sys
 import time
+from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,40 +15,31 @@ import numpy as np
 import polars as pl
 import psutil
 import pytest
+import yaml
 
-from conftest import SMALL, changed, command, environment, python, snakemake, workflow, write_config
+from conftest import SMALL, changed, command, environment, snakemake, workflow, write_config
 from pwfl import tables
 from pwfl.runtime import files
-from pwfl.scenario import resolve
-from pwfl.workflow import plan
+from pwfl.stages import STAGES
 
 pytestmark = pytest.mark.xdist_group("robust")
 
 LONG = changed(SMALL, "training.draws", 10**6)  # a job of training takes minutes
-
-
-def tables_of(folder: Path) -> dict[Path, pl.DataFrame]:
-    found = [*folder.glob("store/**/*.parquet"), *folder.glob("results/**/*.parquet")]
-    return {path.relative_to(folder): pl.read_parquet(path) for path in found}
-
-
-def file_of(config: dict, table: str, stage: str) -> str:
-    """The first of a stage's tables, of the first scheme."""
-    scenario = resolve(config["base"], {})
-    address = next(iter(plan.routes(scenario).values()))[stage]["address"]
-    return f"store/{stage}/{address}/000000-000002/{table}.parquet"
-
-
-TARGETS = [file_of(SMALL, "outcome", "account"), file_of(SMALL, "history", "train")]
+UNTIL = ("--until", "train", "account")  # all stages, without the report
 KILLS = 2
 
 
+def tables_of(folder: Path) -> dict[Path, pl.DataFrame]:
+    found = [path for stage in STAGES for path in folder.glob(f"store/{stage}/**/*.parquet")]
+    return {path.relative_to(folder): pl.read_parquet(path) for path in found}
+
+
 def assert_as_undisturbed(folder: Path, finished: Path) -> None:
-    """TARGETS are there, and all tables are those of a run that nothing happened to."""
-    found = tables_of(folder)
-    assert set(map(Path, TARGETS)) < set(found)
+    """The stages' tables are those of a run that nothing happened to."""
+    found, expected = tables_of(folder), tables_of(finished)
+    assert found.keys() == expected.keys()
     for path, table in found.items():
-        assert table.equals(pl.read_parquet(finished / path)), path
+        assert table.equals(expected[path]), path
 
 
 def jobs_of(folder: Path) -> list[psutil.Process]:
@@ -56,15 +49,11 @@ def jobs_of(folder: Path) -> list[psutil.Process]:
     return [process for process in processes if any(scripts in part for part in process.info["cmdline"] or [])]
 
 
-def unlock(folder: Path) -> None:
-    python(*command(folder)[1:], "--unlock", cwd=folder, check=True)
-
-
 @contextmanager
 def started(folder: Path, config: dict, *arguments: str):
     """A running Snakemake, killed at the end."""
     write_config(folder, config)
-    call = [*command(folder), "--rerun-incomplete", *arguments]
+    call = [*command(folder), "--nolock", *arguments]
     with open(folder / "snakemake.log", "a") as log:
         run = subprocess.Popen(call, cwd=folder, env=environment(), stdout=log, stderr=log)
     try:
@@ -86,62 +75,154 @@ def test_killed_at_random_moments_and_resumed_the_run_ends_the_same(tmp_path, fi
     """Of a few jobs; test_kills.py does so with whole runs."""
     moments = random.Random(7 if victim == "job" else 8)
     for _ in range(KILLS):
-        with started(tmp_path, SMALL, *TARGETS) as first:
+        with started(tmp_path, SMALL, *UNTIL) as first:
             time.sleep(2 + 3 * moments.random())
             if victim == "job":
                 for process in jobs_of(tmp_path)[:1]:
                     process.kill()
                 first.send_signal(signal.SIGTERM)
                 first.wait(180)
-        wait_until(lambda: not jobs_of(tmp_path), 10)  # they notice that they are orphans
-        unlock(tmp_path)
-    workflow(tmp_path, SMALL, "--rerun-incomplete", *TARGETS)
+        wait_until(lambda: not jobs_of(tmp_path), 5)  # they notice that they are orphans
+    workflow(tmp_path, SMALL, "--nolock", *UNTIL)
     assert_as_undisturbed(tmp_path, finished)
-    assert not list(tmp_path.glob("store/**/*.checkpoint.*"))
 
 
-@pytest.mark.parametrize("seconds", [0.0, 4.0])
-def test_an_orphaned_job_ends_by_itself(own, seconds):
-    history = file_of(LONG, "history", "train")
-    with started(own, LONG, history):
-        wait_until(lambda: (own / history).parent.is_dir() and jobs_of(own), 180)  # Snakemake makes the folder first
-        time.sleep(seconds)  # 0: before its first line; 4: it computes
-        assert jobs_of(own)
-    wait_until(lambda: not jobs_of(own), 10)
+def computing(folder: Path) -> bool:
+    """Whether a training has begun."""
+    return any("items left" in path.read_text() for path in folder.glob("logs/*/train-1.log"))
 
 
-def test_a_second_run_in_the_same_folder_is_refused_even_where_the_first_was_unlocked(own):
-    history = file_of(LONG, "history", "train")
-    log = own / history.replace("store", "logs").replace("/history.parquet", ".log")
-    with started(own, LONG, history) as first:
-        wait_until(lambda: log.exists() and "to train" in log.read_text(), 180)
-        second = snakemake(own, LONG, "--rerun-incomplete")
-        assert "Directory cannot be locked" in second.stdout + second.stderr
-        unlock(own)
-        assert not list((own / ".snakemake").glob("locks/*"))
-        second = snakemake(own, LONG, "--rerun-incomplete")
-        said = second.stdout + second.stderr
-        assert second.returncode == 1
-        assert f"small: process {first.pid} on " in said
-        assert "Traceback" not in said
-        assert jobs_of(own)
-        assert first.poll() is None
-    wait_until(lambda: not jobs_of(own), 60)
-    users = file_of(LONG, "users", "channel")
-    (own / users).unlink()
-    workflow(own, LONG, "--rerun-incomplete", users)  # a dead owner holds nothing
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_run_that_is_told_to_end_leaves_no_process_and_no_partial_file(own, number):
+    """The training's worker is in NumPy; test_supervisor.py has others."""
+    with started(own, LONG, *UNTIL) as run:
+        wait_until(lambda: computing(own), 180)
+        os.kill(run.pid, number)
+        assert run.wait(10) != 0
+        wait_until(lambda: not jobs_of(own), 5)
+    assert list((own / "store/.partial").iterdir()) == []
+    assert not [
+        path for path in own.glob("store/train/*/*") if not (path / "history.parquet").exists() and path.is_dir()
+    ]
 
 
-def test_a_file_from_the_future_is_named_and_changes_no_table(own, finished):
-    users, history = file_of(SMALL, "users", "channel"), file_of(SMALL, "history", "train")
-    os.utime(own / users, (time.time() + 86400, time.time() + 86400))
-    again = ("--forcerun", history, history)
-    result = snakemake(own, SMALL, *again)
-    assert result.returncode == 1
-    assert f"than input {users}" in result.stdout + result.stderr
-    os.utime(own / users)
-    workflow(own, SMALL, *again)
-    assert pl.read_parquet(own / history).equals(pl.read_parquet(finished / history))
+def test_items_of_a_batch_that_were_finished_when_it_was_killed_stay(own, finished):
+    few = changed(changed(SMALL, "training.draws", 3000), "training_realizations", 4)
+    few["base"]["shards"] = {"optimization": 2, "training": 1}
+    with started(own, few, "--until", "train") as run:
+        wait_until(lambda: len(trained(own, finished)) > 0, 180)
+        run.kill()
+        wait_until(lambda: not jobs_of(own), 5)
+    before = trained(own, finished)
+    times = {path: path.stat().st_mtime_ns for path in before}
+    assert len(before) > 0
+    workflow(own, few, "--nolock", "--until", "train")
+    assert len(trained(own, finished)) == 8
+    assert {path: path.stat().st_mtime_ns for path in before} == times
+
+
+def trained(folder: Path, without: Path) -> list[Path]:
+    """Histories in a folder that another one does not have."""
+    return [
+        path
+        for path in folder.glob("store/train/*/*/history.parquet")
+        if not (without / path.relative_to(folder)).exists()
+    ]
+
+
+def test_two_runs_on_one_store_share_the_work_and_both_end_well(tmp_path, finished):
+    """In two folders, and in one; wherever they meet, one computes and the other one waits or goes on elsewhere."""
+    slow = changed(SMALL, "training.draws", 2000)
+    (tmp_path / "shared").mkdir()
+    runs = []
+    for name in ("a", "b", "b"):
+        folder = tmp_path / name
+        write_config(folder, slow)
+        if not (folder / "store").exists():
+            (folder / "store").symlink_to(tmp_path / "shared")
+        call = [*command(folder), "--nolock", *UNTIL]
+        with open(tmp_path / f"{len(runs)}.log", "w") as log:
+            runs.append(subprocess.Popen(call, cwd=folder, env=environment(), stdout=log, stderr=log))
+    assert [run.wait(300) for run in runs] == [0, 0, 0], [(tmp_path / f"{k}.log").read_text() for k in range(3)]
+    computed = Counter(
+        line.split()[2]
+        for path in tmp_path.glob("[ab]/logs/*/*.log")
+        for line in path.read_text().splitlines()
+        if line.endswith("items left")
+    )
+    assert sum(computed.values()) < 2 * len(computed)  # of three runs that had all to do
+    assert list((tmp_path / "shared/.partial").iterdir()) == []
+    workflow(tmp_path / "alone", slow, *UNTIL)
+    assert_as_undisturbed(tmp_path / "a", tmp_path / "alone")
+
+
+needs_namespaces = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="namespaces need root")
+
+
+@needs_namespaces
+def test_runs_whose_processes_have_the_same_numbers_do_not_meet(tmp_path, finished):
+    """As in two containers on one store."""
+    runs = []
+    for name in ("a", "b"):
+        write_config(tmp_path / name, SMALL)
+        (tmp_path / "shared").mkdir(exist_ok=True)
+        (tmp_path / name / "store").symlink_to(tmp_path / "shared")
+        call = ["unshare", "--pid", "--fork", "--mount-proc", *command(tmp_path / name), "--nolock", *UNTIL]
+        runs.append(
+            subprocess.Popen(
+                call,
+                cwd=tmp_path / name,
+                env=environment(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        )
+    outputs = [run.communicate(timeout=300)[0] for run in runs]
+    if any("unshare failed" in output or "Operation not permitted" in output for output in outputs):
+        pytest.skip("this machine allows no namespaces")
+    assert [run.returncode for run in runs] == [0, 0], outputs
+    assert_as_undisturbed(tmp_path / "a", finished)
+
+
+@pytest.mark.slow
+def test_two_runs_on_one_store_that_are_killed_at_random_lose_nothing(tmp_path, finished):
+    moments = random.Random(5)
+    (tmp_path / "shared").mkdir()
+    for name in ("a", "b"):
+        write_config(tmp_path / name, SMALL)
+        (tmp_path / name / "store").symlink_to(tmp_path / "shared")
+    for _ in range(30):
+        with started(tmp_path / "a", SMALL, *UNTIL) as one, started(tmp_path / "b", SMALL, *UNTIL) as two:
+            time.sleep(1 + 7 * moments.random())
+            for run in moments.sample([one, two], moments.choice([1, 2])):
+                run.send_signal(moments.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT]))
+            time.sleep(moments.random())
+        wait_until(lambda: not jobs_of(tmp_path / "a") + jobs_of(tmp_path / "b"), 5)
+        for path, table in tables_of(tmp_path / "a").items():
+            assert table.equals(pl.read_parquet(finished / path)), path
+    for name in ("a", "b"):
+        workflow(tmp_path / name, SMALL, "--nolock", *UNTIL)
+        assert_as_undisturbed(tmp_path / name, finished)
+
+
+@pytest.mark.slow
+def test_prune_beside_runs_deletes_nothing_that_they_need(tmp_path, finished):
+    write_config(tmp_path, SMALL)
+    (tmp_path / "other.yaml").write_text(yaml.safe_dump(changed(SMALL, "seed", 9)))
+    code = (
+        "import time\nfrom pwfl.workflow import prune\nprune.YOUNG_SECONDS = 0.0\n"
+        "end = time.time() + 60\nwhile time.time() < end:\n    prune.prune(['other.yaml'], True)\n"
+    )
+    with started(tmp_path, SMALL, *UNTIL) as run:
+        wait_until((tmp_path / "store/.in_use").exists, 60)
+        pruning = subprocess.Popen(
+            [sys.executable, "-c", code], cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL
+        )
+        assert run.wait(180) == 0
+        pruning.kill()
+        pruning.wait()
+    assert_as_undisturbed(tmp_path, finished)
 
 
 needs_mounts = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("mount"), reason="mounting needs root")
@@ -167,13 +248,12 @@ def mounted(tmp_path):
 @needs_mounts
 def test_a_full_disk_is_said_and_leaves_no_partial_file(tmp_path, finished, mounted):
     mounted(tmp_path / "store", "-t", "tmpfs", "-o", "size=64k", "tmpfs")
-    result = snakemake(tmp_path, SMALL, *TARGETS)
-    assert result.returncode == 1
+    result = snakemake(tmp_path, SMALL, *UNTIL)
     assert "No space left on device" in result.stdout + result.stderr
     for path, table in tables_of(tmp_path).items():
         assert table.equals(pl.read_parquet(finished / path)), path
     subprocess.run(["mount", "-o", "remount,size=64m", str(tmp_path / "store")], check=True)
-    workflow(tmp_path, SMALL, "--rerun-incomplete", *TARGETS)
+    workflow(tmp_path, SMALL, *UNTIL)
     assert_as_undisturbed(tmp_path, finished)
 
 

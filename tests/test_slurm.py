@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from conftest import ONE, ROOT, assert_one_is_as_in_small, environment, need, plugin, write_config
@@ -99,8 +100,25 @@ def test_a_killed_and_resumed_cluster_run_equals_a_local_one(node, executor, fin
     while inside(node, "squeue", "--noheader").stdout.strip():
         time.sleep(1)
 
-    subprocess.run([*submit(node, tmp_path), "--unlock"], cwd=tmp_path, env=env, check=True)
     submitted = submit(node, tmp_path)
     resumed = subprocess.run(submitted, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
     assert_one_is_as_in_small(tmp_path, finished)
+
+
+def test_two_submissions_on_one_store_share_it(node, executor, finished, tmp_path):
+    env, runs = environment(ROOT, executor), []
+    (tmp_path / "shared").mkdir()
+    for name in ("a", "b"):
+        write_config(tmp_path / name, ONE)
+        (tmp_path / name / "store").symlink_to(tmp_path / "shared")
+        call = submit(node, tmp_path / name, "--until", "train", "account")
+        with open(tmp_path / f"{name}.log", "w") as log:
+            runs.append(subprocess.Popen(call, cwd=tmp_path / name, env=env, stdout=log, stderr=log))
+    assert [run.wait(400) for run in runs] == [0, 0], (tmp_path / "a.log").read_text() + (
+        tmp_path / "b.log"
+    ).read_text()
+    for path in sorted(tmp_path.glob("shared/*/*/*/*.parquet")):
+        own = pl.read_parquet(path)
+        assert own.equals(pl.read_parquet(finished / "store" / path.relative_to(tmp_path / "shared"))), path
+    assert list((tmp_path / "shared/.partial").iterdir()) == []

@@ -1,6 +1,9 @@
 """The store: what is shared, what is found again, what is refused, what is pruned."""
 
+import re
+import shlex
 import shutil
+import subprocess
 import time
 from collections import Counter
 
@@ -9,15 +12,18 @@ import polars as pl
 import pytest
 import yaml
 
+import pwfl
 import stage_of
-from conftest import REPORT, SMALL, TINY, changed, planned, snakemake, workflow
+from conftest import REPORT, ROOT, SMALL, TINY, changed, missing, planned, python, snakemake, workflow
+from pwfl import tables
 from pwfl.learning import datasets, sources
 from pwfl.runtime import shards, store
 from pwfl.scenario import ScenarioError, load, resolve
 from pwfl.scenario.values import Values
 from pwfl.stages import STAGES
+from pwfl.store import code, items
 from pwfl.work.stage import Task
-from pwfl.workflow import execution, prune
+from pwfl.workflow import execution, prune, reports
 from pwfl.workflow.plan import plan
 
 pytestmark = pytest.mark.xdist_group("store")
@@ -31,7 +37,7 @@ def addresses(config: dict) -> dict:
 
 
 def stages_of(config: dict) -> Counter:
-    return Counter(job.description["stage"] for job in plan(load(config, "a test")).jobs())
+    return Counter(item.stage for item in plan(load(config, "a test")).items())
 
 
 def test_a_sweep_of_gamma_computes_what_no_gamma_enters_once():
@@ -52,31 +58,31 @@ OTHER = changed(SMALL, "training.draws", 7) | {"study": "other"}
 def two(finished, tmp_path_factory):
     """The folder of the finished run, in which a study that trains otherwise ran, too."""
     folder = shutil.copytree(finished, tmp_path_factory.mktemp("two") / "run", copy_function=shutil.copy2)
-    assert set(planned(folder, OTHER)) == {"train", "scenario", *REPORT}
+    assert set(planned(folder, OTHER)) == {"train", *REPORT} - {"audit"}
     workflow(folder, OTHER)
     return folder
 
 
-def test_a_study_takes_what_another_one_computed_and_leaves_its_results(two, finished):
+def test_a_study_uses_what_another_one_computed_and_leaves_its_results(two, finished):
     before = {path.relative_to(finished): path.read_bytes() for path in finished.glob("results/small/**/*.csv")}
     assert {path.relative_to(two): path.read_bytes() for path in two.glob("results/small/**/*.csv")} == before
     assert (two / "results/other/one/summary.csv").exists()
     assert planned(two, SMALL) == {}
 
 
-def test_a_parameter_there_and_back_ends_with_the_same_files(two, finished, tmp_path):
+def test_a_parameter_there_and_back_computes_nothing_and_ends_with_the_same_files(two, finished, tmp_path):
     folder = shutil.copytree(two, tmp_path / "run", copy_function=shutil.copy2)
     there = OTHER | {"study": "small"}
-    assert set(planned(folder, there)) == {"scenario", *REPORT} - {"audit"}
+    assert missing(folder, there) == {"page": 1}  # which has the study's name
     workflow(folder, there)
     history = "results/small/one/history.csv"
     assert (folder / history).read_bytes() == (two / history.replace("small", "other")).read_bytes()
     assert (folder / history).read_bytes() != (finished / history).read_bytes()
+    assert missing(folder, SMALL) == {}
     workflow(folder, SMALL)
-    files = [path for top in ("results", "store") for path in (finished / top).rglob("*") if path.is_file()]
-    assert len(files) > 60
-    changed_ = [path for path in files if (folder / path.relative_to(finished)).read_bytes() != path.read_bytes()]
-    assert changed_ == []
+    files = [path for path in (finished / "results").rglob("*") if path.is_file() and path.suffix != ".json"]
+    assert len(files) > 40
+    assert [path for path in files if (folder / path.relative_to(finished)).read_bytes() != path.read_bytes()] == []
 
 
 def test_a_scheme_that_reads_less_has_the_same_address_for_every_gamma():
@@ -91,33 +97,55 @@ def test_a_scheme_that_reads_less_has_the_same_address_for_every_gamma():
 # What is found again.
 
 
-def test_with_snakemakes_memory_lost_nothing_stale_is_taken(own):
-    shutil.rmtree(own / ".snakemake")
-    found = planned(own, changed(SMALL, "training.draws", 8))
-    assert set(found) == {"train", "scenario", *REPORT} - {"audit"}
+def test_with_the_memory_of_runs_lost_nothing_outdated_is_used(own):
+    for name in (".snakemake", ".pwfl", "logs"):
+        shutil.rmtree(own / name)
+    assert planned(own, SMALL, "--rerun-triggers", "mtime") == {}
+    assert set(planned(own, changed(SMALL, "training.draws", 8))) == {"train", *REPORT} - {"audit"}
 
 
 def test_more_realizations_compute_the_missing_ones_whatever_the_shards(finished):
     def made(optimized: int, trained: int) -> dict[str, str]:
         sizes = {"realizations": optimized, "training_realizations": trained}
         config = SMALL["base"] | sizes | {"shards": {"optimization": 5, "training": 5}}
-        jobs = plan(load({"scenarios": {"one": config}}, "a test")).jobs()
-        return {path: job.description["stage"] for job in jobs for path in job.outputs.values()}
+        return {item.place: item.stage for item in plan(load({"scenarios": {"one": config}}, "a test")).items()}
 
     few, some, more = made(3, 2), made(4, 4), made(10, 10)
     assert some == few
-    added = {path: stage for path, stage in more.items() if path not in few}
-    assert all("/000005-000010/" in path for path in added)
+    added = {place: stage for place, stage in more.items() if place not in few}
+    assert all(place.endswith("/000005-000010") for place in added)
     assert set(added.values()) == set(STAGES)
     # A report counts those that were asked for, though shards hold more.
     assert set(pl.read_csv(finished / "results/small/one/history.csv")["realization"]) == {0, 1, 2}
 
 
-def test_shards_are_blocks_of_a_fixed_grid():
-    assert shards.covering(0, 3, 5) == ["000000-000005"]
-    assert shards.covering(0, 10, 5) == ["000000-000005", "000005-000010"]
-    assert shards.covering(3, 6, 4) == ["000000-000004", "000004-000008"]
+def test_chunks_are_of_a_fixed_grid():
+    assert shards.covering(0, 3, "training", 5) == ["000000-000005"]
+    assert shards.covering(0, 10, "training", 5) == ["000000-000005", "000005-000010"]
+    assert shards.covering(3, 6, "training", 4) == ["000000-000004", "000004-000008"]
     assert shards.bounds("000004-000008") == (4, 8)
+
+
+@pytest.mark.parametrize("grid", shards.AUTO)
+@pytest.mark.parametrize("size", ["auto", 1, 7])
+def test_the_grid_does_not_move_when_more_realizations_are_asked_for(grid, size):
+    whole = shards.covering(0, 1000, grid, size)
+    spans = [shards.bounds(name) for name in whole]
+    assert [first for first, _ in spans[1:]] == [stop for _, stop in spans[:-1]]
+    for count in range(1, 300):
+        found = shards.covering(0, count, grid, size)
+        assert found == whole[: len(found)]
+        assert shards.bounds(found[-1])[0] < count <= shards.bounds(found[-1])[1]
+    for first, stop in ((0, 1), (3, 17), (99, 101), (250, 260)):
+        covering = {name for name in whole if shards.bounds(name)[0] < stop and shards.bounds(name)[1] > first}
+        assert shards.covering(first, stop, grid, size) == sorted(covering)
+
+
+def test_automatic_chunks_compute_few_trainings_in_vain_and_are_few():
+    for count in (1, 2, 3, 4, 5, 10, 20, 30, 100, 1000):
+        assert shards.bounds(shards.covering(0, count, "training", "auto")[-1])[1] == count
+    assert len(shards.covering(0, 100, "training", "auto")) < 20
+    assert len(shards.covering(0, 1000, "optimization", "auto")) < 20
 
 
 def test_shards_are_of_the_trained_where_training_is():
@@ -131,24 +159,59 @@ def test_shards_are_of_the_trained_where_training_is():
 # What is refused; tables by themselves are in test_tables.py and test_kept.py.
 
 
-def test_swapped_files_stop_the_workflow_are_named_and_made_anew(own):
+def test_swapped_files_are_named_and_made_again_as_the_message_says(own):
     found = addresses(SMALL)
     one, two = (own / "store/noise" / found["noise", scheduler, "constant"]["address"] / "000000-000002/noise.parquet"
                 for scheduler in ("random", "fixed"))  # fmt: skip
     right = two.read_bytes()
     shutil.copy2(one, two)
     account = found["account", "fixed", "constant"]["address"]
-    target = f"store/account/{account}/000000-000002/outcome.parquet"
-    outcome = (own / target).read_bytes()
-    (own / target).unlink()
-    result = snakemake(own, SMALL, target)
+    target = own / f"store/account/{account}/000000-000002/outcome.parquet"
+    outcome = target.read_bytes()
+    target.unlink()
+    result = snakemake(own, SMALL, "--config", "wanted=store")
     assert result.returncode == 1
-    said = f"(it holds address {one.parent.parent.name}, must be {two.parent.parent.name}"
-    assert f"{two.relative_to(own)} is damaged {said}" in result.stdout + result.stderr
-    assert f"rm {two.relative_to(own)}" in result.stdout + result.stderr
-    two.unlink()
-    workflow(own, SMALL, target)
-    assert (two.read_bytes(), (own / target).read_bytes()) == (right, outcome)
+    said = result.stdout + result.stderr
+    assert f"failed: account/{account}/000000-000002 (one): " in said
+    assert f"(it holds address {one.parent.parent.name}, must be {two.parent.parent.name}" in said
+    (command,) = set(re.findall(r"delete it, `(rm -f store/[^`]*)`, and run again", said))
+    subprocess.run(command, shell=True, cwd=own, check=True)
+    workflow(own, SMALL, "--config", "wanted=store")
+    assert (two.read_bytes(), target.read_bytes()) == (right, outcome)
+
+
+def test_a_damaged_report_file_of_the_store_is_named_and_made_again_as_the_message_says(own):
+    (summary,) = (own / "store/tables").glob("*/summary.parquet")
+    right = summary.read_bytes()
+    summary.write_bytes(right + b" ")
+    shutil.rmtree(own / "store/comparison")
+    (own / "results/small/claims.csv").unlink()
+    result = snakemake(own, SMALL)
+    assert result.returncode == 1
+    (command,) = set(re.findall(r"delete it, `(rm -f store/[^`]*)`, and run again", result.stdout + result.stderr))
+    assert (own / "results/small/one/summary.csv").exists()  # what was published stays while something fails
+    subprocess.run(command, shell=True, cwd=own, check=True)
+    workflow(own, SMALL)
+    assert summary.read_bytes() == right
+
+
+@pytest.mark.parametrize("damage", ["deleted", "edited"])
+def test_a_table_that_results_cannot_read_is_made_again_as_the_message_says(own, damage):
+    table = min(own.glob("store/account/*/000000-000002/outcome.parquet"))
+    expected = pwfl.results(own / "results/small").scenarios["one"].outcome
+    if damage == "deleted":
+        table.unlink()
+    else:
+        table.write_bytes(table.read_bytes()[:-1] + b"?")
+    with pytest.raises(tables.TableError) as error:
+        _ = pwfl.results(own / "results/small").scenarios["one"].outcome
+    remove, again = re.fullmatch(
+        r".* is damaged .*: delete it, `(.*)`, and run again, by pwfl run (.*)", str(error.value)
+    ).groups()
+    subprocess.run(remove, shell=True, cwd=own, check=True)
+    result = python("-c", "from pwfl import cli; cli.main()", "run", *shlex.split(again), "--cores", "2", cwd=own)
+    assert result.returncode == 0, result.stderr
+    assert pwfl.results(own / "results/small").scenarios["one"].outcome.equals(expected)
 
 
 @pytest.mark.parametrize("damage", [np.zeros_like, lambda a: np.roll(a, 1, axis=0), lambda a: a[:-1]])
@@ -172,22 +235,28 @@ def test_a_job_with_other_code_than_planned_refuses_to_run(monkeypatch):
 
 
 def test_another_version_of_a_package_has_another_address(monkeypatch):
-    before, found = addresses(TINY), []
+    found = []
+    monkeypatch.setattr(code, "_of_library", code._of_library.__wrapped__)  # which keeps what it found
     for version in ("1.0", "2.0"):
         trained = {"tensorflow": version}
-        monkeypatch.setattr(store, "packages", lambda *modules, files, of=trained: of if "train" in modules[0] else {})
+        monkeypatch.setattr(code, "_versions", lambda stage, _, of=trained: of if stage == "train" else {})
         found.append(addresses(TINY))
     one, two = found
     assert {key[0] for key in one if one[key]["address"] != two[key]["address"]} == {"train"}
-    assert "tensorflow" in before["train", "random", "random"]["packages"]
-    assert "tensorflow" not in before["channel", None, None]["packages"]
+    assert one["train", "random", "random"]["packages"] == {"tensorflow": "1.0"}
 
 
 # What is pruned.
 
 
-def test_tables_of_no_study_are_pruned_once_they_are_an_hour_old(two, tmp_path, monkeypatch, capsys):
+def report_addresses(config: dict) -> set[str]:
+    planned_ = plan(load(config, "a test"))
+    return {item.address for item in reports.plan(planned_, ROOT / "report", prune.EVERYTHING).items()}
+
+
+def test_results_of_no_study_are_pruned_once_they_are_an_hour_old(two, tmp_path, monkeypatch, capsys):
     folder = shutil.copytree(two, tmp_path / "run", copy_function=shutil.copy2)
+    shutil.rmtree(folder / "store" / items.IN_USE)
     monkeypatch.chdir(folder)
     (folder / "kept.yaml").write_text(yaml.safe_dump(SMALL))
     (folder / "other.yaml").write_text(yaml.safe_dump(OTHER))
@@ -202,19 +271,36 @@ def test_tables_of_no_study_are_pruned_once_they_are_an_hour_old(two, tmp_path, 
     prune.prune(["kept.yaml"], delete=True)
     listed = capsys.readouterr().out
     assert all(address in listed for address in strangers)
-    assert {path.name for path in folder.glob("store/*/*")} == {d["address"] for d in addresses(SMALL).values()}
+    expected = {d["address"] for d in addresses(SMALL).values()} | report_addresses(SMALL)
+    assert {path.name for path in folder.glob("store/[!.]*/*")} == expected
     assert planned(folder, SMALL) == {}
 
 
-def test_what_a_running_workflow_has_locked_is_not_pruned(tmp_path):
-    folder = tmp_path / "store" / "channel" / "0123456789ab"
-    folder.mkdir(parents=True)
+def test_what_a_recent_run_needs_is_not_pruned(two, tmp_path, monkeypatch, capsys):
+    folder = shutil.copytree(two, tmp_path / "run", copy_function=shutil.copy2)
+    monkeypatch.chdir(folder)
+    (folder / "kept.yaml").write_text(yaml.safe_dump(SMALL))
     later = time.time() + 2 * prune.YOUNG_SECONDS
-    assert prune.unused(tmp_path, set(), later) == [folder]
-    locks = tmp_path / prune.LOCKS
-    locks.mkdir(parents=True)
-    (locks / "0.output.lock").write_text("store/channel/0123456789ab/000000-000002/users.parquet\n")
-    assert prune.unused(tmp_path, set(), later) == []
+    monkeypatch.setattr(prune.time, "time", lambda: later)
+    prune.prune(["kept.yaml"], delete=True)
+    assert "in 0 folders deleted" in capsys.readouterr().out
+    assert planned(folder, OTHER) == {}
+
+
+def test_a_stage_is_computed_again_where_it_is_forgotten(own, monkeypatch, capsys):
+    monkeypatch.chdir(own)
+    (own / "study.yaml").write_text(yaml.safe_dump(SMALL))
+    before = {path.relative_to(own): path.read_bytes() for path in own.glob("store/train/*/*/*.parquet")}
+    prune.forget("study.yaml", ["train"], [])
+    assert "folders deleted" in capsys.readouterr().out
+    assert missing(own, SMALL) == {}  # what is published stays
+    assert missing(own, SMALL, ("store",)) == {"train": 4, "tables": 1, "figures": 1, "comparison": 1, "page": 1}
+    workflow(own, SMALL, "--config", "wanted=store")
+    assert {path.relative_to(own): path.read_bytes() for path in own.glob("store/train/*/*/*.parquet")} == before
+    with pytest.raises(prune.PruneError, match="there is no stage 'training'; there are "):
+        prune.forget("study.yaml", ["training"], [])
+    with pytest.raises(prune.PruneError, match="there is no scenario 'two'; there are one"):
+        prune.forget("study.yaml", ["train"], ["two"])
 
 
 def test_prune_says_what_is_wrong_with_a_config(tmp_path, monkeypatch):

@@ -80,7 +80,7 @@ def test_a_file_of_another_table_than_was_written_is_refused(path, users, damage
     """Its digest is right: what is refused here is what no digest tells."""
     own = {"table": "users", "address": DESCRIPTION["address"], "realizations": [0, 1]}
     kept.write_table(damage(users), path, own | label)
-    with pytest.raises(tables.TableError, match=f"(?s){path} is damaged .*{expected}.*: `rm"):
+    with pytest.raises(tables.TableError, match=f"(?s){path} is damaged .*{expected}.*: delete it, `rm -f "):
         tables.read("users", path, READER)
 
 

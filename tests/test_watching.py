@@ -34,9 +34,9 @@ def multicell():
     return model, stages, build.summarize(model.of_stage(REPORT), stages)
 
 
-def as_method(function):
-    """A function as it would run if it stood in the module of the scenario's model."""
-    return FunctionType(function.__code__, function.__globals__ | {"__name__": "pwfl.systems.multicell.parameters"})
+def elsewhere(function):
+    """A function as it would run if it stood in a module that plans."""
+    return FunctionType(function.__code__, function.__globals__ | {"__name__": "pwfl.workflow.plan"})
 
 
 def run_again(model, stages: dict, tables: dict) -> None:
@@ -61,13 +61,13 @@ def run_again(model, stages: dict, tables: dict) -> None:
         ("comparison", claims, "leakage_bound", bounds),
     ],
 )
-def test_a_function_in_the_models_module_is_found(multicell, monkeypatch, stage, module, name, owner):
+def test_a_function_in_a_module_that_no_address_names_is_found(multicell, monkeypatch, stage, module, name, owner):
     with watched(multicell[0]) as seen:
         run_again(*multicell)
     assert owner.__name__ in seen[stage]
-    monkeypatch.setattr(module, name, as_method(getattr(module, name)))
+    monkeypatch.setattr(module, name, elsewhere(getattr(module, name)))
     with (
-        pytest.raises(UnnamedCodeError, match=rf"^{stage} runs pwfl.systems.multicell.parameters.{name}, of which"),
+        pytest.raises(UnnamedCodeError, match=rf"^{stage} runs pwfl.workflow.plan.{name}, of which"),
         watched(multicell[0]),
     ):
         run_again(*multicell)
@@ -91,7 +91,7 @@ def aging(monkeypatch):
 
 @pytest.fixture
 def helper(monkeypatch):
-    """A module of the package that nothing imports, with a function and a cached one."""
+    """A module of the package, in no room that computes, with a function and a cached one."""
     module = ModuleType("pwfl.helper")
     exec("def plain(): pass\n\ndef kept(): pass", vars(module))
     module.kept = cache(module.kept)
@@ -102,12 +102,12 @@ def helper(monkeypatch):
 def test_a_check_that_a_stage_runs_is_found_by_the_check_of_a_system(aging):
     model, calling = aging
     calling(lambda: checks.table_bytes(model))
-    with pytest.raises(testing.CheckError, match=r"account runs .*pwfl.systems.age_aware.checks.table_bytes"):
+    with pytest.raises(testing.CheckError, match=r"account runs .*pwfl.scenario.checks.table_bytes"):
         testing.check_system("age_aware", ["report"])
 
 
 @pytest.mark.parametrize("how", ["plain", "cached", "in a thread"])
-def test_a_helper_that_the_stage_does_not_import_is_found(aging, helper, how):
+def test_a_helper_in_a_file_that_no_address_names_is_found(aging, helper, how):
     def in_a_thread():
         thread = threading.Thread(target=helper.plain)
         thread.start()
@@ -117,6 +117,18 @@ def test_a_helper_that_the_stage_does_not_import_is_found(aging, helper, how):
     helper.kept()  # so that its result is there
     calling({"plain": helper.plain, "cached": helper.kept, "in a thread": in_a_thread}[how])
     with pytest.raises(UnnamedCodeError, match=r"^account runs pwfl.helper.(plain|kept),"), watched(model):
+        stage_tables(model)
+
+
+def test_a_function_of_another_stage_is_found(aging):
+    model, calling = aging
+    calling(
+        FunctionType(tiny.__code__, globals() | {"__name__": "pwfl.systems.age_aware.schedule"}, argdefs=("age_aware",))
+    )
+    with (
+        pytest.raises(UnnamedCodeError, match=r"^account runs .*pwfl.systems.age_aware.schedule.tiny"),
+        watched(model),
+    ):
         stage_tables(model)
 
 

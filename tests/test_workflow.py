@@ -1,7 +1,7 @@
 """The whole workflow on a tiny study: what comes out, what re-runs, what a mistake says."""
 
 import re
-from collections import Counter
+import shutil
 from pathlib import Path
 
 import polars as pl
@@ -10,15 +10,13 @@ import yaml
 
 import conftest
 import pwfl
-from conftest import ROOT, SMALL, TINY, changed, planned, snakemake, workflow
+from conftest import SMALL, TINY, changed, missing, planned, session_of, snakemake, workflow
 from pwfl import tables
 from pwfl.report import catalog
-from pwfl.runtime import made
-from pwfl.scenario import load
 from pwfl.stages import STAGES
+from pwfl.store.items import Store
 from pwfl.systems import registry
-from pwfl.workflow import reports
-from pwfl.workflow.plan import Plan, plan
+from pwfl.workflow import publish
 
 pytestmark = pytest.mark.xdist_group("workflow")  # one worker, so that fixtures serve all these tests
 
@@ -31,10 +29,10 @@ def stored(folder, config: dict, name: str, stage: str, scheme: str = "") -> Pat
 
 
 def all_rows(home: Path, table: str, count: int) -> pl.DataFrame:
-    """A table's rows of the first realizations, of all shards of a folder of the store."""
+    """A table's rows of the first realizations, of all chunks of a folder of the store."""
     frames = pl.concat([pl.read_parquet(path) for path in sorted(home.rglob(f"{table}.parquet"))])
     rows = frames.filter(pl.col("realization") < count)
-    return rows.unique(maintain_order=True)  # scenarios have shards of their own
+    return rows.unique(maintain_order=True)  # scenarios have chunks of their own
 
 
 # What a run leaves.
@@ -48,13 +46,19 @@ def test_every_address_is_described_in_words(finished):
     assert found["parameters"]["schedule"] == {"times": [1, 2, 3]}
     assert found["upstream"] == {"channel": stored(finished, SMALL, "one", "channel").name}
     assert {"numpy", "polars"} <= set(found["packages"])
+    assert all((folder / "description.yaml").is_file() for folder in (finished / "store").glob("[!.]*/*"))
 
 
-def test_logs_tell_progress_and_the_time_left(finished):
+def test_logs_tell_what_is_computed_and_how_far_trainings_are(finished):
+    (log,) = (path.read_text() for path in finished.glob("logs/*/train-1.log"))
     address = stored(finished, SMALL, "one", "train").name
-    log = (finished / f"logs/train/{address}/000000-000002.log").read_text()
-    assert "1 of 2 trained, about" in log
-    assert "2 of 2 trained, about 0 s left" in log
+    assert f"train/{address}/000000-000002 to train/{address}/000002-000004, 2 items left" in log
+    assert "4 of 4 trained" in log
+
+
+def test_a_run_leaves_no_partial_files(finished):
+    assert list((finished / "store/.partial").iterdir()) == []
+    assert not [path for path in finished.rglob(".*.parquet") if path.is_file()]
 
 
 def test_the_report_builds_and_holds_figures_and_captions(own):
@@ -67,64 +71,40 @@ def test_the_report_builds_and_holds_figures_and_captions(own):
     assert "data:text/csv" not in page
 
 
-def test_results_leave_out_an_audit_of_other_parameters(own):
-    assert "audit" in pwfl.results(own / "results/small").scenarios["one"].report
-    record = own / "results/small/one" / reports.record("audit")  # of a change that did not ask for one
-    held = made.recorded(str(record))
-    for depends in ({"upstream": {"drawn": {"account": "0123456789ab"}}}, {"upstream": held["upstream"]}):
-        made.record(str(record), depends, [])
-        assert "audit" not in pwfl.results(own / "results/small").scenarios["one"].report
-
-
 # What a change runs anew.
-
-
-def planned_jobs(config: dict) -> tuple[Plan, dict]:
-    """The plan of a config's study, and that of its report."""
-    study = plan(load(config, "a test"))
-    return study, reports.plan(study, ROOT / "report")
-
-
-def due(folder: Path, config: dict) -> Counter:
-    """The jobs that a folder lacks, by stage or by job of the report; Snakemake's own word is in test_content.py."""
-    study, report = planned_jobs(config)
-    made_by = {path: str(folder / "results" / config["study"] / path) for path in report}
-    missing = [
-        job.description["stage"]
-        for job in study.jobs()
-        if not all((folder / path).exists() for path in job.outputs.values())
-    ]
-    return Counter(missing + [Path(path).stem for path in reports.stale(report, made_by)])
 
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
-    """A folder that looks to planning as if the tiny study had run there: empty files, and the report's records."""
+    """A folder that looks to planning as if the tiny study had run there: empty files, and a published view of them."""
     folder = tmp_path_factory.mktemp("tiny")
     keys = {"realization": range(4), "station": range(2), "user": range(20)}
     tables.to_table(keys, gain=1e-9).write_csv(folder / "links.csv")
-    study, report = planned_jobs(TINY)
-    for path in (folder / path for job in study.jobs() for path in job.outputs.values()):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    for path, job in report.items():
-        place = folder / "results/tiny" / path
-        place.parent.parent.mkdir(parents=True, exist_ok=True)
-        made.record(str(place), job.description, [])
-    assert due(folder, TINY) == {}
+    fill(folder, TINY)
+    assert missing(folder, TINY) == {}
     return folder
 
 
-REPORT = {"tables", "figures", "audit", "comparison", "page"}
-ACCOUNT = {"account", *REPORT}
-TRAIN = {"train", *REPORT} - {"audit"}
+def fill(folder: Path, config: dict) -> None:
+    """Let a folder look to planning as if a study had run there."""
+    found = session_of(folder, config)
+    for item in found.work.items():
+        for name in found.work.outputs(item):
+            path = folder / "store" / item.place / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+    publish.publish(**found.publication)
+
+
+ACCOUNT = {"account", *conftest.REPORT}
+TRAIN = {"train", *conftest.REPORT} - {"audit"}
 NOISE = {"noise", "train", *ACCOUNT}
 SCHEDULE = {"schedule", *NOISE}
 CHANNEL = {"channel", *SCHEDULE}
 RERUNS = {  # one of a kind; for every parameter tests/reruns has the stages whose addresses change
     "seed": (2, CHANNEL),
     "realizations": (6, CHANNEL - {"train"}),
-    "training_realizations": (4, REPORT - {"audit"}),  # shards are whole: the fourth is trained
+    "training_realizations": (4, conftest.REPORT - {"audit"}),  # chunks are whole: the fourth is trained
     "shards.optimization": (3, CHANNEL - {"train", "audit"}),
     "shards.training": (1, TRAIN),
     "channel.links": ("links.csv", {"imported", *CHANNEL}),
@@ -135,8 +115,8 @@ RERUNS = {  # one of a kind; for every parameter tests/reruns has the stages who
     "schedule.gamma": (400.0, SCHEDULE),
     "training.features": ("scattering", {"features", *TRAIN, *ACCOUNT}),
     "training.evaluate_every": (3, TRAIN),
-    "audit.canaries": (60, REPORT - {"tables"}),
-    "schemes": ([{"name": "OptSched", "scheduler": "optimal", "noise": "random"}], REPORT),
+    "audit.canaries": (60, conftest.REPORT - {"tables"}),
+    "schemes": ([{"name": "OptSched", "scheduler": "optimal", "noise": "random"}], conftest.REPORT),
 }
 
 
@@ -144,54 +124,73 @@ RERUNS = {  # one of a kind; for every parameter tests/reruns has the stages who
 def test_a_changed_parameter_reruns_only_what_reads_it(done, monkeypatch, parameter):
     monkeypatch.chdir(done)
     value, expected = RERUNS[parameter]
-    found = due(done, changed(TINY, parameter, value))
+    found = missing(done, changed(TINY, parameter, value))
     assert set(found) == expected | {"scenario"}
     if parameter == "schedule.gamma":  # the scenario `high` sets its own, and the random scheduler reads none
         assert found["schedule"] == 2
 
 
-def test_snakemake_also_runs_what_reads_tables_of_other_shards(own):
-    stages = {*STAGES, "scenario", *conftest.REPORT}
-    assert set(planned(own, changed(SMALL, "shards.optimization", 3))) == stages
+def test_snakemake_runs_what_reads_tables_of_other_chunks(own):
+    expected = {*STAGES, *conftest.REPORT} - {"train", "audit"}  # whose items there are
+    assert set(planned(own, changed(SMALL, "shards.optimization", 3))) == expected
+
+
+SWEPT = SMALL | {"scenarios": {"one": {"sweep": {"audit.canaries": [60, 70]}}}}
 
 
 def test_points_of_a_sweep_are_audited_where_it_is_asked_for(own):
-    swept = SMALL | {"scenarios": {"one": {"sweep": {"audit.canaries": [60, 70]}}}}
-    assert "page" in (plain := planned(own, swept))
-    assert "audit" not in plain
-    assert planned(own, swept, "audits")["audit"] == 2
+    assert "audit" not in missing(own, SWEPT)
+    assert missing(own, SWEPT, ("*/audit.csv",)) == {"audit": 2}
+    assert planned(own, SWEPT, "--config", "wanted=one,canaries=60/audit.csv") == {"audit": 1}
+
+
+def test_figures_of_a_point_are_published_where_they_are_asked_for_and_a_whole_run_leaves_only_its_own(own):
+    folder = own / "results/small/one,canaries=60"
+    workflow(own, SWEPT, "--config", "wanted=one,canaries=60/noise.*")
+    assert sorted(path.name for path in folder.iterdir()) == ["noise.json", "noise.png", "noise.svg"]
+    (own / "results/small/one/mine.txt").write_text("kept")
+    workflow(own, SWEPT)
+    assert not (folder / "noise.svg").exists()
+    assert (folder / "summary.csv").exists()
+    assert sorted(path.name for path in (own / "results/small/one").iterdir()) == ["mine.txt"]  # of the study before
+
+
+def test_wanted_files_that_there_are_none_of_are_an_error(own):
+    result = snakemake(own, SMALL, "--config", "wanted=on/noise.svg")
+    assert result.returncode == 1
+    assert "wanted: on/noise.svg: results/small has no such file" in result.stdout + result.stderr
+
+
+def test_all_that_belongs_into_the_store_is_computed_where_it_is_asked_for(own):
+    shutil.rmtree(own / "store/channel")
+    assert planned(own, SMALL) == {}
+    assert planned(own, SMALL, "--config", "wanted=store") == {"channel": 1}
+    workflow(own, SMALL, "--config", "wanted=store")
+    assert Store(own / "store").has(
+        next((own / "store/channel").glob("*/*")).relative_to(own / "store"), ["users.parquet"]
+    )
 
 
 # Other ways to run it, and what stops it.
 
 
 @pytest.mark.slow
-def test_shard_sizes_and_cores_do_not_change_a_bit(finished, tmp_path):
-    other = changed(changed(SMALL, "shards.optimization", 3), "shards.training", 1)
-    result = snakemake(tmp_path, other, "--cores", "1")
-    assert result.returncode == 0, result.stdout + result.stderr
-    for stage, declared in STAGES.items():
-        for scheme in ("drawn", "fixed"):
-            one, two = (stored(folder, SMALL, "one", stage, scheme) for folder in (finished, tmp_path))
-            assert one.name == two.name
-            for table in declared.makes:
-                count = 3 if stage == "train" else 4
-                assert all_rows(one, table, count).equals(all_rows(two, table, count)), table
-    for table in ("summary", "realizations", "history", "statuses", "audit"):
-        path = f"results/small/one/{table}.parquet"
-        assert pl.read_parquet(tmp_path / path).equals(pl.read_parquet(finished / path)), table
-
-
-@pytest.mark.slow
-def test_jobs_get_along_with_declared_files_in_a_storage(finished, tmp_path):
-    conftest.need("rsync")
-    storage = tmp_path / "storage"
-    storage.mkdir()
-    arguments = ["--default-storage-provider", "fs", "--default-storage-prefix", str(storage), "--shared-fs-usage"]
-    plugins = (conftest.plugin("storage", tmp_path / "plugin"),)
-    workflow(tmp_path / "run", conftest.ONE, *arguments, "source-cache", plugins=plugins)
-    assert not (tmp_path / "run" / "store").exists()
-    conftest.assert_one_is_as_in_small(storage, finished)
+def test_chunks_and_cores_do_not_change_a_bit(finished, tmp_path):
+    for number, sizes in enumerate(({"optimization": 3, "training": 1}, {})):
+        folder = tmp_path / str(number)
+        other = SMALL | {"base": SMALL["base"] | {"shards": sizes}}
+        result = snakemake(folder, other, "--cores", "1")
+        assert result.returncode == 0, result.stdout + result.stderr
+        for stage, declared in STAGES.items():
+            for scheme in ("drawn", "fixed"):
+                one, two = (stored(each, SMALL, "one", stage, scheme) for each in (finished, folder))
+                assert one.name == two.name
+                for table in declared.makes:
+                    count = 3 if stage == "train" else 4
+                    assert all_rows(one, table, count).equals(all_rows(two, table, count)), table
+        for table in ("summary", "realizations", "history", "statuses", "audit"):
+            path = f"results/small/one/{table}.parquet"
+            assert pl.read_parquet(folder / path).equals(pl.read_parquet(finished / path)), table
 
 
 def test_a_mistake_in_the_config_stops_before_any_job(tmp_path):
@@ -203,26 +202,24 @@ def test_a_mistake_in_the_config_stops_before_any_job(tmp_path):
     assert not (tmp_path / "results").exists()
 
 
-@pytest.mark.parametrize(
-    ("target", "message"),
-    [
-        ("results/small/on/noise.svg", "there is no scenario 'on'; did you mean 'one'?"),
-        (
-            "store/channel/0123456789ab/000000-000002/users.parquet",
-            "nothing of the study small has the address 0123456789ab",
-        ),
-    ],
-)
-def test_a_target_that_the_study_does_not_have_is_named(tmp_path, target, message):
-    result = snakemake(tmp_path, SMALL, target)
-    assert result.returncode == 1
-    assert message in result.stdout + result.stderr
-
-
 def test_start_values_that_keep_failing_are_named_before_any_job(tmp_path):
     config = changed(TINY, "privacy.max_noise_error", 0.02)
-    result = snakemake(tmp_path, config, "--until", "channel")
+    result = snakemake(tmp_path, config)
     assert result.returncode == 1
     words = r"privacy\.max_noise_error: realization \d: 1000 draws of start values all violate \(21\)"
     assert re.search(words, result.stdout + result.stderr)
-    assert not list(tmp_path.glob("logs/channel/*/*.log"))
+    assert not list(tmp_path.glob("logs/*/channel-*.log"))
+
+
+def test_results_read_what_is_asked_for_and_no_more(own):
+    """A study whose store is gone shows its report, and says how to get the rest again."""
+    shutil.rmtree(own / "store")
+    found = pwfl.results(own / "results/small")
+    assert found.claims.height > 0
+    assert {"summary", "audit"} <= set(found.scenarios["one"].report)
+    assert set(found.scenarios["one"].summary["scheme"]) == {"drawn", "fixed"}
+    assert "outcome" in repr(found.scenarios["one"])
+    with pytest.raises(
+        tables.TableError, match=r"outcome.parquet is damaged .*, by pwfl run .*study.yaml --config wanted=s"
+    ):
+        _ = found.scenarios["one"].outcome

@@ -1,6 +1,8 @@
 """Without Snakemake: a study in this process, and the tables that a workflow left."""
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import ClassVar
@@ -13,16 +15,35 @@ from pwfl.entrance import located
 from pwfl.report import build
 from pwfl.report.catalog import COMMON_TABLES, COMPARISON
 from pwfl.report.columns import placed
-from pwfl.runtime import made, shards, store, threads
+from pwfl.runtime import shards, store, threads
 from pwfl.scenario import ScenarioError, Study, check_device, check_surroundings, load, read, resolve
 from pwfl.scenario.messages import shown
-from pwfl.scenario.values import plain
-from pwfl.stages import AUDIT, GIVEN, GRAPH, REALIZATIONS, REPORT, STAGES
+from pwfl.stages import AUDIT, GIVEN, GRAPH, MAKER, REALIZATIONS, REPORT, STAGES
+from pwfl.store.items import Store
 from pwfl.systems import registry
-from pwfl.workflow import execution, plan, reports
+from pwfl.workflow import execution, plan, publish
 
 Known = dict[tuple, dict]  # address, and numbers of realizations -> what was made there, by name
 SHOWN = 10  # scenarios that a study's text names
+
+
+class LazyTables(Mapping):
+    """Tables by name, each of which is read when it is first used."""
+
+    def __init__(self, readers: dict[str, Callable[[], pl.DataFrame]]) -> None:
+        self.readers = readers
+        self.read: dict[str, pl.DataFrame] = {}
+
+    def __getitem__(self, name: str) -> pl.DataFrame:
+        if name not in self.read:
+            self.read[name] = self.readers[name]()
+        return self.read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.readers)
+
+    def __len__(self) -> int:
+        return len(self.readers)
 
 
 class _Tables:
@@ -33,8 +54,15 @@ class _Tables:
     def _title(self) -> str:
         raise NotImplementedError
 
-    def _found(self) -> dict[str, dict[str, pl.DataFrame]]:
+    def _found(self) -> dict[str, Mapping[str, pl.DataFrame]]:
         return {part: vars(self).get(part, {}) for part in self._parts}  # none yet, where a copy is being made
+
+    def _sizes(self) -> Iterator[tuple[str, str, tuple[int, int] | None]]:
+        """Part, name, and rows and columns, of each table; None of one that was not read yet."""
+        for part, found in self._found().items():
+            at_hand = found.read if isinstance(found, LazyTables) else found
+            for name in found:
+                yield part, name, at_hand[name].shape if name in at_hand else None
 
     def __getattr__(self, name: str) -> pl.DataFrame:
         for part in reversed(self._found().values()):
@@ -46,16 +74,15 @@ class _Tables:
         return [*super().__dir__(), *(name for part in self._found().values() for name in part)]
 
     def __repr__(self) -> str:
-        lines = [self._title()]
-        for part, found in self._found().items():
-            lines.append(f"  {part}: " + ", ".join(f"{name} ({frame.height:,})" for name, frame in found.items()))
-        return "\n".join(lines)
+        lines = {part: [] for part in self._parts}
+        for part, name, shape in self._sizes():
+            lines[part].append(f"{name} ({shape[0]:,})" if shape else name)
+        return "\n".join([self._title(), *(f"  {part}: {', '.join(names)}" for part, names in lines.items())])
 
     def _repr_html_(self) -> str:
         rows = [
-            f"<tr><td>{part}</td><td>{name}</td><td>{frame.height:,}</td><td>{frame.width:,}</td></tr>"
-            for part, found in self._found().items()
-            for name, frame in found.items()
+            "<tr>" + "".join(f"<td>{cell}</td>" for cell in (part, name, *_counts(shape))) + "</tr>"
+            for part, name, shape in self._sizes()
         ]
         heads = "".join(f"<th>{head}</th>" for head in ("", "table", "rows", "columns"))
         return f"<p>{escape(self._title())}</p><table><tr>{heads}</tr>{''.join(rows)}</table>"
@@ -70,8 +97,8 @@ class ScenarioTables(_Tables):
     name that a stage's table has, too, means the report's.
     """
 
-    stages: dict[str, pl.DataFrame]
-    report: dict[str, pl.DataFrame]
+    stages: Mapping[str, pl.DataFrame]
+    report: Mapping[str, pl.DataFrame]
     system: str
     _parts = ("stages", "report")
 
@@ -87,7 +114,7 @@ class StudyTables(_Tables):
     """
 
     scenarios: dict[str, ScenarioTables]
-    comparison: dict[str, pl.DataFrame]
+    comparison: Mapping[str, pl.DataFrame]
     name: str
     _parts = ("comparison",)
 
@@ -137,19 +164,24 @@ def simulate(config: str | Path | dict) -> StudyTables:
 
 
 def results(folder: str | Path) -> StudyTables:
-    """The tables that a workflow left of a study, of the scenarios that it finished.
+    """The tables that a workflow left of a study; each is read when it is used.
 
-    `folder` is the study's, `results/STUDY`, in the folder that the workflow ran in, beside `store`. Raises
-    FileNotFoundError if it holds no finished scenario; tables.TableError or DamagedError if a table is damaged or not
-    the one that the report was made of.
+    `folder` is the study's, `results/STUDY`, in the folder that the workflow ran in. Tables of the stages are read from
+    the folder `store` there, all others from `folder` itself. Raises FileNotFoundError if it holds no finished study.
+    Using a table raises tables.TableError or DamagedError if it is missing, or is not what the workflow left; the
+    message names the command that makes it again.
     """
     folder = Path(folder)
-    finished = sorted(path.parent for path in folder.glob("*/addresses.csv") if (path.parent / "summary.csv").exists())
-    if not finished:
-        raise FileNotFoundError(f"{folder}: holds no finished scenario (results/STUDY, of a workflow that ran)")
-    found = {path.name: _read_scenario(path, folder.parent.parent) for path in finished}
-    compared = {name: tables.read_report(path) for name in COMPARISON if (path := folder / f"{name}.parquet").exists()}
-    return StudyTables(found, compared, folder.resolve().name)
+    record = publish.latest(folder)
+    if record is None:
+        raise FileNotFoundError(f"{folder}: holds no finished study (results/STUDY, of a workflow that ran)")
+    names = [path.removesuffix("/scenario.yaml") for path in record.files if path.endswith("/scenario.yaml")]
+    found = {name: _read_scenario(folder, name, record) for name in names}
+    return StudyTables(found, _published(folder, "", COMPARISON, record), folder.resolve().name)
+
+
+def _counts(shape: tuple[int, int] | None) -> list[str]:
+    return [f"{count:,}" for count in shape] if shape else ["", ""]
 
 
 def _study(config: str | Path | dict) -> Study:
@@ -215,23 +247,40 @@ def _forget(known: Known, made: str) -> None:
         del known[key]
 
 
-def _read_scenario(folder: Path, root: Path) -> ScenarioTables:
-    scenario = resolve({}, yaml.safe_load(made.content(folder / "scenario.yaml")))
-    upstream = store.read_addresses(made.content(folder / "addresses.csv"))
-    # A point's audit that was asked for once is of something else when the point was computed anew without it.
-    read = {scheme: {stage: route[stage] for stage in reports.READS[AUDIT]} for scheme, route in upstream.items()}
-    own = made.inputs({"upstream": read, "parameters": plain(scenario.of_stage(AUDIT))})
-    audited = made.recorded(str(folder / reports.record(AUDIT))) == own
-    paths = {
-        table: [
-            str(root / plan.file(stage, upstream[scheme.name][stage], shard, table))
-            for scheme in scenario.schemes[: None if declared.each else 1]
-            for shard in shards.of(scenario, stage)
+def _read_scenario(folder: Path, name: str, record: publish.Published) -> ScenarioTables:
+    """The tables of a scenario, none of which is read yet."""
+
+    def content(file: str) -> bytes:
+        return publish.published(folder, f"{name}/{file}", record)
+
+    scenario = resolve({}, yaml.safe_load(content("scenario.yaml")))
+    upstream = store.read_addresses(content("addresses.csv"))
+    root = Store(folder.parent.parent / "store")
+
+    def read_stage(table: str) -> pl.DataFrame:
+        stage = MAKER[table]
+        paths = [
+            str(root.path(f"{plan.Item(stage, upstream[scheme.name][stage], chunk).place}/{plan.file_name(table)}"))
+            for scheme in scenario.schemes[: None if STAGES[stage].each else 1]
+            for chunk in shards.of(scenario, stage)
         ]
-        for stage, declared in STAGES.items()
-        for table in declared.makes
-    }
-    stages = tables.read_schemes(paths, {"system": scenario.system, "upstream": upstream}, scenario)
-    wanted = [*registry.system(scenario.system).catalog.tables, *(COMMON_TABLES if audited else ())]
-    report = {name: tables.read_report(folder / f"{name}.parquet") for name in wanted}
-    return ScenarioTables(stages, report, scenario.system)
+        description = {"system": scenario.system, "upstream": upstream}
+        try:
+            return tables.read_schemes({table: paths}, description, scenario)[table]
+        except tables.TableError as error:
+            raise tables.TableError(f"{error}, by {record.again('wanted=store')}") from None
+
+    made_by_stages = [table for declared in STAGES.values() for table in declared.makes]
+    wanted = [*registry.system(scenario.system).catalog.tables, *COMMON_TABLES]
+    listed = [table for table in wanted if f"{name}/{table}.parquet" in record.files]
+    stages = LazyTables({table: partial(read_stage, table) for table in made_by_stages})
+    return ScenarioTables(stages, _published(folder, f"{name}/", listed, record), scenario.system)
+
+
+def _published(folder: Path, above: str, names: Iterable[str], record: publish.Published) -> LazyTables:
+    """Published tables, none of which is read yet."""
+
+    def read_one(name: str) -> pl.DataFrame:
+        return pl.read_parquet(publish.published(folder, f"{above}{name}.parquet", record))
+
+    return LazyTables({name: partial(read_one, name) for name in names})

@@ -31,14 +31,18 @@ def run(file: str, options: tuple[str, ...]) -> None:
     """
     from snakemake import cli
 
-    from pwfl.runtime.fingerprint import workflow
+    from pwfl import workflow
     from pwfl.scenario.resolution import merge
+    from pwfl.workflow.session import own_values
 
     given = cli.get_argument_parser().parse_args(options)
     if given.configfile:
         raise click.UsageError(f"--configfile: {file} is the study's file; for several: snakemake --configfile")
-    _checked([file], given.config or (), lambda files: merge(files, cli.parse_config(given.config)))
-    cli.main([*options, "--snakefile", str(workflow() / "Snakefile"), "--configfile", file])
+    values = own_values(given.config or [])
+    _checked([file], values, lambda files: merge(files, cli.parse_config(values)))
+    # The store decides what runs, and several runs may share it.
+    ours = ["--rerun-triggers", "mtime", "--nolock", "--keep-going", "--logger", "pwfl"]
+    cli.main([*ours, *options, "--snakefile", str(workflow.folder() / "Snakefile"), "--configfile", file])
 
 
 @pwfl.command()
@@ -69,9 +73,9 @@ def _checked(paths, arguments=(), merged=lambda files: files):
 @pwfl.command()
 def where() -> None:
     """Print the workflow's folder: Snakefile, profiles, lock files."""
-    from pwfl.runtime.fingerprint import workflow
+    from pwfl import workflow
 
-    click.echo(workflow())
+    click.echo(workflow.folder())
 
 
 @pwfl.command()
@@ -115,15 +119,30 @@ def test(names: tuple[str, ...], only: tuple[str, ...]) -> None:
 @FILES
 @click.option("--delete", is_flag=True, help="Delete what is listed.")
 def prune(files: tuple[str, ...], delete: bool) -> None:
-    """List, or delete, what no study uses of the store.
+    """List (or delete) unused results.
 
-    FILEs are the configs of the studies whose tables in ./store are kept.
+    FILEs are the configs of the studies whose results in ./store are kept.
 
-    What only values given by --config use counts as unused. What is younger than an hour, or locked by a run, stays.
+    Results produced only by --config overrides count as unused. Recent ones, and those that a recent run needs, are
+    kept.
     """
     from pwfl.workflow import prune
 
     prune.prune(files, delete)
+
+
+@pwfl.command()
+@click.argument("file")
+@click.argument("stages", nargs=-1, required=True, metavar="STAGE...")
+@click.option("--scenario", "scenarios", multiple=True, help="Only of this scenario; may be repeated. Default: all.")
+def forget(file: str, stages: tuple[str, ...], scenarios: tuple[str, ...]) -> None:
+    """Delete a study's results of some stages, to compute them again.
+
+    FILE is its config. What was made of these results is deleted, too; the next run computes all of it.
+    """
+    from pwfl.workflow import prune
+
+    prune.forget(file, stages, scenarios)
 
 
 @pwfl.command()
@@ -142,17 +161,18 @@ def tables(folder: str, name: str | None, columns: tuple[str, ...], csv: bool) -
     from pwfl import api
 
     study = api.results(folder)
-    found = dict(study.comparison)
+    found = {table: (study.comparison, table) for table in study.comparison}
     for scenario, left in study.scenarios.items():
-        found |= {f"{scenario}/{table}": frame for table, frame in left.report.items()}
-        found |= {f"{scenario}/stages/{table}": frame for table, frame in left.stages.items()}
+        found |= {f"{scenario}/{table}": (left.report, table) for table in left.report}
+        found |= {f"{scenario}/stages/{table}": (left.stages, table) for table in left.stages}
     if name is None:
-        for table, frame in found.items():
-            click.echo(f"{frame.height:8} rows {frame.width:3} columns  {table}")
+        for table in found:
+            click.echo(table)
         return
     if name not in found:
         raise click.UsageError(f"{folder} has no table {name}; `pwfl tables {folder}` lists those it has")
-    frame = found[name]
+    tables_, table = found[name]
+    frame = tables_[table]
     if unknown := [column for column in columns if column not in frame.columns]:
         raise click.UsageError(f"{name} has no column {unknown[0]}; it has {', '.join(frame.columns)}")
     asked = frame.select(columns or frame.columns)

@@ -1,6 +1,6 @@
 """Whether an address names all code that is run: every function that a stage enters, seen as it does so.
 
-The fingerprint follows imports; this knows nothing of them.
+The rule of `pwfl.store.code` follows no imports; nor does this.
 """
 
 import sys
@@ -11,16 +11,13 @@ from types import FrameType
 from unittest import mock
 
 from pwfl.report import build
-from pwfl.runtime import fingerprint
-from pwfl.scenario import load
 from pwfl.scenario.common import Scenario
 from pwfl.stages import AUDIT, REPORT
+from pwfl.store import code
 from pwfl.systems import registry
-from pwfl.workflow import execution, reports
-from pwfl.workflow.plan import plan
+from pwfl.workflow import execution
 
-# Quiet, which gives every stage one thread of the CPU; what else a training computes on, its address names.
-UNNAMED = {"pwfl.workflow.execution", "pwfl.runtime.threads", "pwfl.runtime.devices", "pwfl.runtime.quiet"}
+KEEPS = ("pwfl/runtime/", "pwfl/store/", "pwfl/workflow/execution.py")  # files, threads, devices: they change no table
 PARTS = {"figure": REPORT, "summarize": REPORT, "compare": "comparison", "comparison_figure": "comparison"}  # of build
 
 
@@ -33,24 +30,24 @@ def watched(scenario: Scenario) -> Iterator[dict[str, set[str]]]:
     """Watch all stages of a scenario, its report, and comparisons of it, that `execution` and `build` run meanwhile.
 
     Yields the modules of pwfl and of the system's package that were entered, by stage; it fills as stages run. Raises
-    UnnamedCodeError as soon as a stage has entered a function of a module that its description does not name.
+    UnnamedCodeError as soon as a stage has entered a function of a module that is no code of its.
     """
     seen: dict[str, set[str]] = {}
-    own = {fingerprint.SHARED, registry.system(scenario.system).package.partition(".")[0]}
-    named = {stage: fingerprint.imports(*modules) for stage, modules in _described(scenario).items()}
+    package = registry.system(scenario.system).package
+    packages = {__name__.partition(".")[0], package.partition(".")[0]}
 
     def watching(call: Callable, stage_of: Callable[..., str]) -> Callable:
         def watched_call(*arguments, **options):
             stage = stage_of(*arguments)
-            _forget(own, named[stage])
-            with entered(own) as functions:
+            named = set(code.files(stage, (package,)))
+            _forget(packages, named)
+            with entered(packages) as functions:
                 made = call(*arguments, **options)
             seen.setdefault(stage, set()).update(module for module, _ in functions)
-            known = named[stage] | UNNAMED
-            if strange := sorted(f"{module}.{name}" for module, name in functions if module not in known):
+            if strange := sorted(f"{module}.{name}" for module, name in functions if not _is_named(module, named)):
                 raise UnnamedCodeError(
                     f"{stage} runs {', '.join(strange)}, of which its address says nothing, so that an edit would not "
-                    "compute anew: let a module of the stage import it, other than for annotations only"
+                    "compute anew: see `pwfl.store.code` for what is a stage's code"
                 )
             return made
 
@@ -64,13 +61,6 @@ def watched(scenario: Scenario) -> Iterator[dict[str, set[str]]]:
             of_part = watching(getattr(build, name), lambda *_, stage=stage: stage)
             stack.enter_context(mock.patch.object(build, name, of_part))
         yield seen
-
-
-def _described(scenario: Scenario) -> dict[str, list[str]]:
-    """The modules that the description of each stage names, by stage; scripts among them."""
-    planned = plan(load({"study": "watched", "scenarios": {"one": scenario.model_dump()}}, "watched"))
-    found = [*planned.descriptions.values(), *(reports.of_scenario(planned, "one", job) for job in ("tables", AUDIT))]
-    return {description["stage"]: description["modules"] for description in (*found, reports.comparison(planned.study))}
 
 
 @contextmanager
@@ -100,6 +90,12 @@ def entered(packages: set[str]) -> Iterator[set[tuple[str, str]]]:
         threading.setprofile(before_of_threads)
 
 
+def _is_named(module: str, named: set[str]) -> bool:
+    """Whether a module is one of the named files, or only keeps."""
+    files = {f"{module.replace('.', '/')}{end}" for end in (".py", "/__init__.py")}
+    return not named.isdisjoint(files) or any(file.startswith(KEEPS) for file in files)
+
+
 def _importing(frame: FrameType | None) -> bool:
     while frame is not None:
         if frame.f_globals.get("__name__") == "importlib._bootstrap":
@@ -108,10 +104,10 @@ def _importing(frame: FrameType | None) -> bool:
     return False
 
 
-def _forget(packages: set[str], named: frozenset[str]) -> None:
+def _forget(packages: set[str], named: set[str]) -> None:
     """Empty the caches of functions that the address does not name: they are to be entered, if they are called."""
     for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] in packages and name not in named and not name.startswith("pwfl.runtime"):
+        if name.partition(".")[0] in packages and not _is_named(name, named):
             for function in list(vars(module).values()):
                 if hasattr(function, "cache_clear") and function.__module__ == name:
                     function.cache_clear()

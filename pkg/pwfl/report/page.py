@@ -36,7 +36,7 @@ QUESTIONS = {
 OTHER_QUESTION = "How does it work?"
 
 
-def of_files(study: str, parts: list[dict], folder: Path, computed: dict) -> str:
+def of_files(study: str, parts: list[dict], view: dict[str, str], computed: dict) -> str:
     """The page of a study's files, as HTML.
 
     `parts` are its sections: the study's first, then one for each `scenario`, of a `system`, a `point` of a sweep or
@@ -50,21 +50,21 @@ def of_files(study: str, parts: list[dict], folder: Path, computed: dict) -> str
         title = scenario or "The study"
         figures = []
         for path, text in part["figures"]:
-            spec = json.loads(made.content(folder / f"{path}.json"))
-            drawn = [f"{path}.{kind}" for kind in FORMATS if (folder / f"{path}.{kind}").exists()]
+            spec = json.loads(made.content(view[f"{path}.json"]))
+            drawn = [f"{path}.{kind}" for kind in FORMATS if f"{path}.{kind}" in view]
             figures.append(figure(title, Path(path).name, caption(text, scenario), spec, drawn))
         tables = []
         for path, text in part["tables"]:
-            frame = read_report(folder / f"{path}.parquet")
+            frame = read_report(view[f"{path}.parquet"])
             tables.append(table(title, Path(path).name, text, frame, [f"{path}.csv", f"{path}.parquet"]))
         if not scenario:
             lead, *figures = figures
         about = (f"{part['system']}, a point of a sweep" if part["point"] else part["system"]) if scenario else ""
         sections.append(section(title, about, figures, tables))
-    read = {name: read_report(folder / f"{name}.parquet") for name in ("outcomes", "systems", "front", "claims")}
+    read = {name: read_report(view[f"{name}.parquet"]) for name in ("outcomes", "systems", "front", "claims")}
     found = finding.points(read, {part["scenario"]: part["without_noise"] for part in parts[1:]})
     judged = [*statements.summary(read["claims"]), *statements.differing(read["claims"])]
-    summaries = [read_report(folder / f"{path}.parquet") for path in _tables(parts, "summary")]
+    summaries = [read_report(view[f"{path}.parquet"]) for path in _tables(parts, "summary")]
     made_by = {
         "stages": computed["addresses"],
         "versions": {"Python": platform.python_version()} | computed["packages"],

@@ -1,6 +1,7 @@
 """One look for all figures: theme, colours, and the marks that several figures share."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import cycle
@@ -324,13 +325,21 @@ def save(chart: alt.TopLevelMixin, paths: dict[str, str], choices: dict[str, alt
     write = {
         "json": lambda path: Path(path).write_text(json.dumps(spec, ensure_ascii=False), encoding="utf-8"),
         "png": lambda path: chart.save(path, scale_factor=2),
-        "svg": chart.save,
+        "svg": lambda path: _svg(chart, path),
         "pdf": lambda path: Path(path).write_bytes(printed.pdf(chart)),
         "wide.pdf": lambda path: Path(path).write_bytes(printed.pdf(chart, printed.PAGE)),
     }
     for kind, path in paths.items():
         with whole(path) as partial:
             write[kind](partial)
+
+
+def _svg(chart: alt.TopLevelMixin, path: str) -> None:
+    """Write a chart as SVG, its gradients numbered from 1: Vega counts on through all charts of a process."""
+    chart.save(path)
+    text, numbers = Path(path).read_text(encoding="utf-8"), {}
+    text = re.sub(r"\bgradient_(\d+)", lambda found: f"gradient_{numbers.setdefault(found[1], len(numbers) + 1)}", text)
+    Path(path).write_text(text, encoding="utf-8")
 
 
 def _rounded(chart: alt.TopLevelMixin) -> dict:

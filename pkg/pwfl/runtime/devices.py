@@ -1,8 +1,7 @@
 """The processor that trainings run on: the CPU, or a GPU where TensorFlow sees one.
 
 Which one stands in no address. Each is held to the same bits whenever it computes the same, and the two differ in the
-last ones; the table `history` says which kind it was. TensorFlow is imported without a statement, as addresses of
-stages that do not need it would name its version.
+last ones; the table `history` says which kind it was.
 """
 
 import logging
@@ -11,7 +10,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from glob import glob
-from importlib import import_module
 from typing import NamedTuple
 
 log = logging.getLogger(__name__)
@@ -73,7 +71,8 @@ def take(asked: str) -> Device:
         return ONLY_CPU
     gpus = []
     if present():  # else CUDA logs an error where it is asked
-        tf = import_module("tensorflow")
+        import tensorflow as tf
+
         gpus = tf.config.list_physical_devices("GPU")
     if not gpus and asked == "gpu":
         raise DeviceError(
@@ -106,5 +105,6 @@ def exhausted() -> tuple[type[Exception], ...]:
 
 def _memory() -> int:
     """Bytes that TensorFlow may take of the first GPU."""
-    found = import_module("tensorflow.python.client.device_lib").list_local_devices()  # nothing public tells
-    return next(each.memory_limit for each in found if each.device_type == "GPU")
+    from tensorflow.python.client import device_lib  # nothing public tells
+
+    return next(each.memory_limit for each in device_lib.list_local_devices() if each.device_type == "GPU")

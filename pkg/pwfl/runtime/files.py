@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import cache
 from io import BytesIO
 from pathlib import Path
+from uuid import uuid4
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -23,7 +24,9 @@ def whole(path: str) -> Iterator[str]:
 
     Raises NoRoomError, which names the file, where the disk is full.
     """
-    partial = Path(path).with_name(f".{os.getpid()}.{Path(path).name}")  # some libraries tell the format by the suffix
+    partial = Path(path).with_name(
+        f".{uuid4().hex[:12]}.{Path(path).name}"
+    )  # some libraries tell the format by the suffix
     try:
         with room_for(path):
             yield str(partial)

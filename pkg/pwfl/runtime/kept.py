@@ -34,7 +34,7 @@ class DamagedError(ValueError):
 
 def damaged(path: str, what: str) -> DamagedError:
     """The error of a file that cannot be taken."""
-    return DamagedError(f"{path} is damaged ({what}): delete it and run again: `rm {shlex.quote(str(path))}`")
+    return DamagedError(f"{path} is damaged ({what}): delete it, `rm -f {shlex.quote(str(path))}`, and run again")
 
 
 def write(path: str, label: Mapping, save: Callable[[BinaryIO, str], None]) -> None:

@@ -1,27 +1,29 @@
 """Functions of users' own, which a config names: FILE.py:FUNCTION, or PACKAGE.MODULE:FUNCTION of what is installed.
 
-A file may import installed packages, but nothing beside it: a module's code stands in the address of what it makes, a
-file's imports from its own folder would not.
+The address of what a function makes names its file, the files that it imports, and the files declared that it reads;
+that it loads and opens no other one is checked whenever it runs.
 """
 
 import dataclasses
 import os
 import re
-import site
-import sysconfig
+import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import numpy as np
 
+from pwfl.runtime import guard
+from pwfl.store import imports
+
 PATTERN = r"([^:]+\.py|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*):[A-Za-z_]\w*"
 
 
 class OwnError(ValueError):
-    """A function of the user's own that is not found, or fails, or returns what it should not."""
+    """A function of the user's own that is not found, fails, returns what it should not, or uses undeclared files."""
 
 
 def named(text: str) -> bool:
@@ -39,23 +41,46 @@ def split(reference: str) -> tuple[str, str]:
     return where, function
 
 
-def files(references: Sequence[str]) -> tuple[str, ...]:
-    """The files among what references name, each once."""
-    return tuple(dict.fromkeys(where for where, _ in map(split, references) if where.endswith(".py")))
+def files(references: Sequence[str]) -> list[str]:
+    """The files among what references name, and those beside them that they import, each once."""
+    homes = {split(reference)[0]: home for reference in references if (home := _home(reference))}
+    found = ((path, home) for where, home in homes.items() for path in imports.closure(where).files.values())
+    return list(dict.fromkeys(str(path) for path, home in found if path.is_relative_to(home)))
 
 
-def modules(references: Sequence[str]) -> tuple[str, ...]:
-    """The installed modules among what references name, each once."""
-    return tuple(dict.fromkeys(where for where, _ in map(split, references) if not where.endswith(".py")))
+def call(reference: str, *given, reads: Collection[str] = ()):
+    """What the function that a reference names returns, of copies of what is given, which it may change.
+
+    It may import what lies beside its file, by names that its text tells, and open the files `reads`. Raises OwnError
+    where the function fails, which names the last line of the user's code that ran, or where it used anything else.
+    What ends a process, such as `sys.exit`, is an error, too; Ctrl-C is not.
+    """
+    known = imports.closure(split(reference)[0])
+    with guard.alone(_home(reference)) as seen:
+        function = _load(reference)
+        given = [_copied(each) for each in given]
+        try:
+            returned = function(*given)
+        except BaseException as error:
+            _refuse_to_end(error)
+            raise OwnError(f"{reference}: fails: {_said(error, function)}") from error
+    _check(reference, seen, {Path(os.path.realpath(file)) for file in (*known.files.values(), *reads)})
+    return returned
 
 
-def load(reference: str) -> Callable:
+def _home(reference: str) -> Path | None:
+    """The folder of the file that a reference names."""
+    where, _ = split(reference)
+    return Path(where).parent if where.endswith(".py") else None
+
+
+def _load(reference: str) -> Callable:
     """The function that a reference names. Raises OwnError, which names file and line, where its import fails."""
     where, function = split(reference)
     try:
         if where.endswith(".py"):
             spec = spec_from_file_location(f"own_{Path(where).stem}", where)
-            module = module_from_spec(spec)
+            module = sys.modules[spec.name] = module_from_spec(spec)
             spec.loader.exec_module(module)
         else:
             module = import_module(where)
@@ -65,19 +90,28 @@ def load(reference: str) -> Callable:
         raise OwnError(f"{reference}: cannot be imported: {_said(error)}") from error
 
 
-def call(reference: str, *given):
-    """What the function that a reference names returns, of copies of what is given, which it may change.
+def _check(reference: str, seen: guard.Seen, declared: set[Path]) -> None:
+    """Raise OwnError where a function used a file that is not declared."""
+    for name, file in seen.modules.items():
+        if file not in declared:
+            raise OwnError(
+                f"{reference}: imports {name} ({_shown(file)}) by a name that its text does not hold, so an edit there "
+                f"would not compute anew: write `import {name}`, or declare the file, {_remedy(file)}"
+            )
+    for file in sorted(seen.files - declared):
+        raise OwnError(
+            f"{reference}: reads {_shown(file)}, which is not declared, so an edit of it would not compute anew: add "
+            f"it, {_remedy(file)}"
+        )
 
-    Raises OwnError, which names the last line of the user's code that ran, where the function fails. What ends a
-    process, such as `sys.exit`, is an error, too; Ctrl-C is not.
-    """
-    function = load(reference)
-    given = [_copied(each) for each in given]
-    try:
-        return function(*given)
-    except BaseException as error:
-        _refuse_to_end(error)
-        raise OwnError(f"{reference}: fails: {_said(error, function)}") from error
+
+def _remedy(file: Path) -> str:
+    return f"`reads: [{_shown(file)}]` in the scheme, or `model_reads` beside training.model"
+
+
+def _shown(file: Path) -> str:
+    """A file's path, from the folder that is worked in where it lies there."""
+    return str(file.relative_to(Path().resolve()) if file.is_relative_to(Path().resolve()) else file)
 
 
 def array(reference: str, returned) -> np.ndarray:
@@ -107,7 +141,7 @@ def _copied(value):
 
     Plain values, and a scenario's, cannot be changed.
     """
-    import polars as pl  # here, as the workflow's start, which calls no function, would wait for it
+    import polars as pl  # most that import this module only look at names
 
     if isinstance(value, np.ndarray):
         copy = value.copy()
@@ -145,11 +179,5 @@ def _said(error: BaseException, function: Callable | None = None) -> str:
 
 def _is_users(file: str) -> bool:
     """Whether a file is of the user's code: neither pwfl's, nor Python's, nor installed."""
-    path = os.path.realpath(file)
-    return os.path.isfile(path) and not path.startswith(_OTHERS)
-
-
-_OTHERS = tuple(
-    os.path.realpath(folder) + os.sep
-    for folder in {*sysconfig.get_paths().values(), *site.getsitepackages(), Path(__file__).parent.parent}
-)
+    path = Path(os.path.realpath(file))
+    return path.is_file() and guard.OTHERS.isdisjoint(path.parents)

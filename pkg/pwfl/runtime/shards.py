@@ -1,28 +1,61 @@
-"""Shards: blocks of realizations that a job takes, on a fixed grid, always whole, however many a study asks for."""
+"""Chunks of realizations: what is computed as one, on a grid that does not depend on how many a study asks for."""
+
+from collections.abc import Iterator
+from typing import Literal
 
 from pwfl.stages import GRAPH, REALIZATIONS
 
 ALL = "all"  # no folder of its own
+Size = int | Literal["auto"]
+# With `auto`, of each grid: from which realization on chunks are of which size. A study of few realizations computes
+# few in vain, one of many has few files, and no chunk of trainings takes very long.
+AUTO = {"optimization": ((0, 10), (20, 30), (50, 50), (100, 100)), "training": ((0, 1), (5, 5), (10, 10))}
 
 
-def covering(first: int, stop: int, size: int) -> list[str]:
-    """Names FIRST-STOP of the shards of a size that cover the realizations from `first` to before `stop`.
+def covering(first: int, stop: int, grid: str, size: Size) -> list[str]:
+    """Names FIRST-STOP of the chunks of a grid that cover the realizations from `first` to before `stop`.
 
-    >>> covering(3, 5, 2)
+    >>> covering(3, 5, "training", 2)
     ['000002-000004', '000004-000006']
+    >>> covering(4, 23, "training", "auto")
+    ['000004-000005', '000005-000010', '000010-000020', '000020-000030']
     """
-    return [f"{start:06d}-{start + size:06d}" for start in range(first - first % size, stop, size)]
+    chunks = _chunks(AUTO[grid] if size == "auto" else ((0, size),), first)
+    found = []
+    for start, end in chunks:
+        if start >= stop:
+            return found
+        found.append(f"{start:06d}-{end:06d}")
 
 
 def of(scenario, stage: str) -> list[str]:
-    """Names of the shards that a scenario's stage has; ALL alone of one that takes all realizations together."""
+    """Names of the chunks that a scenario's stage has; ALL alone of one that takes all realizations together."""
     grid = GRAPH[stage].grid
     if grid is None:
         return [ALL]
-    return covering(0, getattr(scenario, REALIZATIONS[grid]), getattr(scenario.shards, grid))
+    return covering(0, getattr(scenario, REALIZATIONS[grid]), grid, getattr(scenario.shards, grid))
 
 
-def bounds(shard: str) -> tuple[int, int]:
-    """First realization of a shard, and the one after its last."""
-    first, stop = shard.split("-")
+def bounds(chunk: str) -> tuple[int, int]:
+    """First realization of a chunk, and the one after its last."""
+    first, stop = chunk.split("-")
     return int(first), int(stop)
+
+
+def largest(grid: str, count: int, size: Size) -> int:
+    """The realizations of the largest chunk of `count` realizations.
+
+    >>> largest("training", 30, "auto"), largest("training", 30, 50)
+    (10, 50)
+    """
+    return max(stop - first for first, stop in map(bounds, covering(0, count, grid, size)))
+
+
+def _chunks(sizes: tuple[tuple[int, int], ...], first: int) -> Iterator[tuple[int, int]]:
+    """The chunks, without end, from the one on that has the realization `first`."""
+    begin, size = [each for each in sizes if each[0] <= first][-1]
+    start = begin + (first - begin) // size * size
+    while True:
+        size = [each for each in sizes if each[0] <= start][-1][1]
+        yield start, start + size
+        start += size

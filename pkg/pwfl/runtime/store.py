@@ -3,14 +3,10 @@
 import csv
 import hashlib
 import json
-from collections.abc import Sequence
 from io import StringIO
-from pathlib import Path
-
-import yaml
 
 from pwfl.runtime.files import content, write
-from pwfl.runtime.fingerprint import fingerprint, packages
+from pwfl.store import code
 
 DIGITS = 12  # of an address
 
@@ -24,16 +20,10 @@ def digest(description: dict) -> str:
     return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()[:DIGITS]
 
 
-def code(*modules: str, files: Sequence[str] = ()) -> dict:
-    """The part of a description that tells the code of some modules and files, and the packages that they use."""
-    texts = tuple((name, Path(name).read_text(encoding="utf-8")) for name in files)
-    told = {"code": fingerprint(*modules, files=texts), "packages": packages(*modules, files=texts)}
-    return {"modules": list(modules)} | ({"files": list(files)} if files else {}) | told
-
-
 def check_code(description: dict) -> None:
     """Raise StoreError where a job's code is not that of its description: it changed after the job was planned."""
-    now = code(*description["modules"], files=description.get("files", ()))
+    asked = {key: description[key] for key in ("sources", "functions", "reads") if key in description}
+    now = code.described(description["stage"], **asked)
     for what in ("code", "packages"):
         if now[what] != description[what]:
             raise StoreError(
@@ -47,15 +37,6 @@ def check_contents(description: dict, paths: dict[str, str]) -> None:
     for table, expected in description.get("contents", {}).items():
         if content(paths[table]) != expected:
             raise StoreError(f"{paths[table]}: was changed after this job was planned; start the workflow again")
-
-
-def explain(description: dict, path: str) -> None:
-    """Write a description, as YAML, for people, into the folder of its address, of which `path` is a file."""
-    home = next(parent for parent in Path(path).parents if parent.name == description["address"])
-    text = yaml.safe_dump(description, sort_keys=False).encode()
-    place = home / "description.yaml"
-    if not place.is_file() or place.read_bytes() != text:
-        write(lambda buffer: buffer.write(text), str(place))
 
 
 def write_addresses(rows: list[list[str]], path: str) -> None:

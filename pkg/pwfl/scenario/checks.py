@@ -6,15 +6,18 @@ its own; a system leaves out those that it has no use for.
 
 import ast
 from collections import Counter
+from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
 
 from pwfl.learning import datasets, sources
 from pwfl.learning.features import DIRECTIONS, GRIDS, PIXELS, asked
-from pwfl.runtime import fingerprint, own
-from pwfl.scenario.common import DataSource, Scenario
-from pwfl.scenario.fields import OWN, parameters, stages_of
+from pwfl.runtime import own
+from pwfl.runtime.files import content
+from pwfl.scenario.common import DataSource, Scenario, Scheme
+from pwfl.scenario.fields import functions, stages_of
 from pwfl.scenario.values import value_of
+from pwfl.store.imports import place
 from pwfl.systems import registry
 
 LARGEST_CODE = 10**6  # bytes of a file of code
@@ -60,6 +63,7 @@ def _check_images(scenario: Scenario, shape: tuple[int, ...]) -> None:
 def problems(scenario: Scenario) -> list[str]:
     """What the scenario needs besides itself and does not find, a line `key: problem` each."""
     found = [f"{key}: {flaw}" for key, reference in _references(scenario).items() if (flaw := _flaw(reference))]
+    found += [f"{key}: {flaw}" for key, path in _reads(scenario) if (flaw := _unreadable(path))]
     found += [] if found else _own("problems", scenario, [])
     if isinstance(data := getattr(scenario, "data", None), DataSource):
         return _data_problems(data) + found
@@ -85,30 +89,58 @@ def _data_problems(data: DataSource) -> list[str]:
     return []
 
 
-def own_functions(scenario: Scenario, stage: str, variant: str | None = None) -> list[str]:
-    """The functions of the user's own that a stage, or a variant of one, runs (`pwfl.runtime.own`)."""
+def own_functions(
+    scenario: Scenario, stage: str, variant: str | None = None, scheme: Scheme | None = None
+) -> tuple[list[str], list[str]]:
+    """The functions of the user's own that a stage, or a scheme's variant of it, runs, and the files that they read."""
     read = {stage, f"{stage}/{variant}"}
-    named = [
-        value_of(scenario, ".".join(path))
-        for path, field in parameters(type(scenario))
-        if OWN in field.metadata and stages_of(field) & read
-    ]
-    return [text for text in (variant, *named) if text and own.named(text)]
+    keys = [key for key, readers in _of_functions(scenario).items() if readers & read]
+    found = [value_of(scenario, key) for key in keys]
+    reads = [path for key in keys for path in value_of(scenario, f"{key}_reads") or ()]
+    if variant and own.named(variant):
+        return [variant, *found], [*getattr(scheme, "reads", ()), *reads]
+    return found, reads
+
+
+def _may_name(scenario: Scenario) -> dict[str, set[str]]:
+    """The stages that read each parameter, by its key, that may name a function of the user's own."""
+    return {".".join(path): stages_of(field) for path, field in functions(type(scenario))}
+
+
+def _of_functions(scenario: Scenario) -> dict[str, set[str]]:
+    """The stages that read each parameter, by its key, that names a function of the user's own."""
+    return {key: readers for key, readers in _may_name(scenario).items() if own.named(value_of(scenario, key))}
 
 
 def _references(scenario: Scenario) -> dict[str, str]:
     """The functions of the user's own that a scenario names, by the keys that name them."""
-    keys = [".".join(path) for path, field in parameters(type(scenario)) if OWN in field.metadata]
-    texts = {key: value_of(scenario, key) for key in keys}
+    texts = {key: value_of(scenario, key) for key in _of_functions(scenario)}
     for scheme in scenario.schemes:
         texts |= {f"schemes: {scheme.name!r}: {part}": getattr(scheme, part) for part in ("scheduler", "noise")}
     return {key: text for key, text in texts.items() if own.named(text)}
 
 
+def _reads(scenario: Scenario) -> Iterator[tuple[str, str]]:
+    """The files that functions of the user's own are declared to read, after the keys that declare them."""
+    for key in _of_functions(scenario):
+        yield from ((f"{key}_reads", path) for path in value_of(scenario, f"{key}_reads") or ())
+    for scheme in scenario.schemes:
+        yield from ((f"schemes: {scheme.name!r}: reads", path) for path in getattr(scheme, "reads", ()))
+
+
+def _unreadable(path: str) -> str | None:
+    """Why a file cannot be read; None: it can."""
+    try:
+        content(path)
+    except OSError as error:
+        return str(error)
+    return None
+
+
 def _flaw(reference: str) -> str | None:
     """What is wrong with the name of a function, whose code is read but not run; None: nothing."""
     where, function = own.split(reference)
-    path = Path(where) if where.endswith(".py") else fingerprint.place(where)
+    path = Path(where) if where.endswith(".py") else place(where)
     if path is None:
         return f"there is no module {where}; a function in a file is named FILE.py:{function}"
     if not path.is_file():
@@ -131,6 +163,8 @@ def idle(scenario: Scenario) -> dict[str, str]:
     """Keys of parameters that have no effect because of another one, and what that is."""
     kind, data = asked(scenario).kind, getattr(scenario, "data", None)
     keys = {} if kind in DIRECTIONS else {"training.directions": f"training.features: {kind}"}
+    built_in = _may_name(scenario).keys() - _of_functions(scenario).keys()
+    keys |= {f"{key}_reads": f"{key}: {value_of(scenario, key)}" for key in built_in}
     if isinstance(data, DataSource):
         others = (key for key, partition in OF_PARTITION.items() if partition != data.partition)
         keys |= {f"data.{key}": f"data.partition: {data.partition}" for key in others}

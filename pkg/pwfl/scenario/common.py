@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import numpy as np
-from pydantic import Field, create_model, model_validator
+from pydantic import Field, create_model, model_serializer, model_validator
 
 from pwfl.learning import datasets, own_file
 from pwfl.learning.datasets import FILE
@@ -48,6 +48,7 @@ PowerDbm = Annotated[float, Field(ge=-100, le=100)]
 NoiseDensity = Annotated[float, Field(ge=-250, le=0)]  # dBm/Hz
 Exponent = Annotated[float, Field(ge=0, le=6)]  # of a distance in a path loss
 FadingScale = Annotated[float, Field(ge=1e-3, le=1e3)]
+Chunk = Annotated[int, Field(ge=1, le=10**9)] | Literal["auto"]  # as pwfl.runtime.shards has it
 Records = Annotated[int, Field(ge=0, le=10**9)]  # of a file, its classes, or what an axis of a record has
 Bound = Annotated[float, Field(ge=-1e30, le=1e30)]  # of a feature
 # Usual ranges of parameters with units.
@@ -124,10 +125,16 @@ READ_FOR_ALL |= {key: {"train"} for key in OF_TRAIN}
 
 
 class Shards(Section):
-    """How many realizations one job takes, always that many: few want small shards. Results do not depend on it."""
+    """How many realizations are computed as one, always that many. Results do not depend on it."""
 
-    optimization: int = parameter(20, "realizations in a job of channel, schedule, noise and account", ge=1, le=10**9)
-    training: int = parameter(1, "realizations in a job of train", ge=1, le=10**9)
+    optimization: Chunk = parameter(
+        "auto",
+        "realizations that are computed as one by channel, schedule, noise and account; auto: up to the 10th, the "
+        "20th, the 50th, the 100th and each further hundred",
+    )
+    training: Chunk = parameter(
+        "auto", "realizations that are trained as one; auto: one up to the 5th, up to the 10th, and each further ten"
+    )
 
 
 class Content(Section):
@@ -251,6 +258,24 @@ class Scheme(Section):
     noise: str = parameter(..., "the noise scheme's name")
 
 
+class OwnScheme(Scheme):
+    """A scheme of which a scheduler or noise scheme may be a function of the user's own (`or_own`)."""
+
+    reads: list[str] = parameter(
+        [], "files that the scheme's functions of your own read (docs/own_functions.md)", max_length=1000
+    )
+
+    @model_validator(mode="after")
+    def _read(self):
+        if self.reads and not (own.named(self.scheduler) or own.named(self.noise)):
+            raise ValueError("reads: is for a scheme with a function of your own, and this one has none; leave it out")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_none(self, serialize):
+        return {key: value for key, value in serialize(self).items() if key != "reads" or value}
+
+
 class Scenario(Section):
     """A scenario of any system; each has `schemes` and sections of its own besides, as `scenario` makes it."""
 
@@ -298,8 +323,10 @@ class Scenario(Section):
 
         With them, whether the conditions are met by which the wanted stages read some.
         """
-        met = {name: self.meets(name) for name in sorted(conditions_of(type(self), wanted or set()))}
-        return Values(selected(self, wanted, self) | met | {"system": self.system})
+        met = {name: self.meets(name) for name in sorted(conditions_of(type(self), frozenset(wanted or ())))}
+        return Values(
+            selected(self, None if wanted is None else frozenset(wanted), self) | met | {"system": self.system}
+        )
 
     def meets(self, condition: str) -> bool:
         """Whether the schemes meet a condition of the model."""

@@ -63,7 +63,7 @@ Names of scenarios and of the study stand in names of files: letters, digits, `_
 scenario's does not end as files of the study do, beside which its folder stands (`.csv`, `.html` ...). A path does not
 begin with `=`, `+`, `-` or `@`, which spreadsheets that open `parameters.csv` take for a formula: write `./=name`.
 
-A study of more than 100,000 jobs, or with a job that takes more than 64 GiB of memory by a rough estimate from its
+A study of more than 1,000,000 items, or with a job that takes more than 64 GiB of memory by a rough estimate from its
 sizes, is refused with the estimate; `allow_large: true`, beside `scenarios`, lets it through.
 
 `print: true`, beside `scenarios`, draws every figure also for a paper, as PDF: 3.5 in wide and 7.16 in wide, IEEE's
@@ -95,7 +95,7 @@ def schema() -> dict:
         definitions[system] = generated
         scenarios.append({"$ref": f"#/$defs/{system}"})
     scenario = {"anyOf": scenarios}
-    most = f"{size.MAX_JOBS:,} jobs, or one that takes more than {size.MAX_BYTES // 2**30} GiB"
+    most = f"{size.MAX_ITEMS:,} items to compute, or a job that takes more than {size.MAX_BYTES // 2**30} GiB"
     large = f"run it though it has more than {most}"
     printed = "draw every figure also for print, as PDF in IEEE's column widths; tables as LaTeX, references as BibTeX"
     return {

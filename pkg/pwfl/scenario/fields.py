@@ -1,7 +1,8 @@
 """Building blocks of a scenario's model: strict sections, and parameters that know who reads them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
+from functools import cache
 from typing import Annotated, ClassVar, NamedTuple, get_args
 
 from pydantic import (
@@ -93,7 +94,10 @@ OWN = WrapValidator(_choice_or_own)  # marks what may name a function of the use
 
 
 def or_own(choices):
-    """The type of a parameter that is one of a `Literal`'s choices, or names a function (`pwfl.runtime.own`)."""
+    """The type of a parameter that is one of a `Literal`'s choices, or names a function (`pwfl.runtime.own`).
+
+    Beside a parameter KEY of this type, KEY_reads lists the files that the function reads; in a scheme, `reads` does.
+    """
     schema = {"anyOf": [{"enum": list(get_args(choices))}, {"type": "string", "pattern": f"^{own.PATTERN}$"}]}
     return Annotated[choices, OWN, PlainSerializer(str), WithJsonSchema(schema)]
 
@@ -124,38 +128,72 @@ def usual_of(field: FieldInfo) -> list[float] | None:
     return (field.json_schema_extra or {}).get("usual")
 
 
-def conditions_of(model: type[Section], stages: set[str]) -> set[str]:
+@cache
+def conditions_of(model: type[Section], stages: frozenset[str]) -> set[str]:
     """The names of the conditions by which some of the stages read a parameter, or do not."""
     unless = (unless_of(field).items() for _, field in parameters(model))
     return {other for each in unless for stage, (other, _) in each if stage in stages and other in model.conditions}
 
 
-def parameters(model: type[Section], prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], FieldInfo]]:
+@cache
+def parameters(model: type[Section]) -> tuple[tuple[tuple[str, ...], FieldInfo], ...]:
     """All parameters of a scenario's model, as pairs of a key's parts and pydantic's field."""
+    found = []
     for key, field in model.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
-            yield from parameters(field.annotation, (*prefix, key))
+            found += [((key, *path), inner) for path, inner in parameters(field.annotation)]
         else:
-            yield (*prefix, key), field
+            found.append(((key,), field))
+    return tuple(found)
 
 
-def selected(section: Section, wanted: set[str] | None, scenario: Section) -> dict:
+@cache
+def functions(model: type[Section]) -> tuple[tuple[tuple[str, ...], FieldInfo], ...]:
+    """Those parameters that may name a function of the user's own."""
+    return tuple((path, field) for path, field in parameters(model) if OWN in field.metadata)
+
+
+def selected(section: Section, wanted: frozenset[str] | None, scenario: Section) -> dict:
     """Those parameters of a scenario's section that are read by one of the wanted stages (None: by any).
 
     Names of stages are those of `parameter`. Values are plain; sections are dicts, and those without any are left out.
     """
-    kept, plain = {}, section.model_dump()
-    for key, field in type(section).model_fields.items():
-        value, readers = getattr(section, key), stages_of(field)
-        if wanted is not None:
-            spared = {stage for stage, (other, idle) in unless_of(field).items() if _deciding(scenario, other) == idle}
-            readers = (readers - spared) & wanted
-        if isinstance(value, Section) and not stages_of(field):  # otherwise it is one parameter
+    kept = {}
+    for key, unless in _read_by(type(section), wanted):
+        value = getattr(section, key)
+        if unless is None:
             if inner := selected(value, wanted, scenario):
                 kept[key] = inner
-        elif readers:
-            kept[key] = plain[key]
+        elif not unless or any(_deciding(scenario, other) != idle for other, idle in unless):
+            kept[key] = _plain(value)
     return kept
+
+
+@cache
+def _read_by(model: type[Section], wanted: frozenset[str] | None) -> list[tuple[str, list[tuple] | None]]:
+    """The fields that some stages may read; with None of a section, else with what each reader's `unless` says.
+
+    The list is empty where a reader has none.
+    """
+    found = []
+    for key, field in model.model_fields.items():
+        readers = stages_of(field)
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Section) and not readers:
+            found.append((key, None))  # with readers it is one parameter
+        elif wanted is None and readers:
+            found.append((key, []))
+        elif wanted is not None and (reading := readers & wanted):
+            unless = unless_of(field)
+            spared = [unless[stage] for stage in reading if stage in unless]
+            found.append((key, spared if len(spared) == len(reading) else []))
+    return found
+
+
+def _plain(value):
+    """A parameter's value in plain types, as pydantic dumps it."""
+    if isinstance(value, Section):
+        return value.model_dump()
+    return [_plain(each) for each in value] if isinstance(value, list) else value
 
 
 def _deciding(scenario: Section, key: str):

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section
 
+ALTERNATIVE = re.compile(r"constrained-\w+|literal\[.*\]")  # of a union: pydantic's last part of a location
+
 
 class ScenarioError(ValueError):
     """A config that cannot be run; the message names file, key, value and what would be right."""
@@ -15,7 +17,7 @@ class ScenarioError(ValueError):
 def explain(error: dict, model: type[Section]) -> str:
     """One line for one of pydantic's errors: key, what is wrong, what would be right."""
     location, value = error["loc"], error["input"]
-    key = ".".join(str(part) for part in location)
+    key = ".".join(str(part) for part in location if not ALTERNATIVE.fullmatch(str(part)))
     if error["type"] == "extra_forbidden":
         for part in location[:-1]:
             if isinstance(part, str):

@@ -109,12 +109,13 @@ def _strange_texts(scenario: Scenario) -> list[str]:
     """
     problems = []
     for path in _texts(type(scenario)):
-        value = reduce(getattr, path, scenario) or ""
-        key = f"{'.'.join(path)}: {shown(value)}"
-        if character := UNPRINTABLE.search(value):
-            problems.append(f"{key} is wrong: it holds the character {ord(character[0]):#06x}")
-        elif value.startswith(FORMULA):
-            problems.append(f"{key} is wrong: spreadsheets take it for a formula; write ./ before it")
+        found = reduce(getattr, path, scenario) or []
+        for value in [found] if isinstance(found, str) else found:
+            key = f"{'.'.join(path)}: {shown(value)}"
+            if character := UNPRINTABLE.search(value):
+                problems.append(f"{key} is wrong: it holds the character {ord(character[0]):#06x}")
+            elif value.startswith(FORMULA):
+                problems.append(f"{key} is wrong: spreadsheets take it for a formula; write ./ before it")
     return problems
 
 

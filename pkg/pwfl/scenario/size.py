@@ -4,43 +4,42 @@ Rough, from sizes alone, so that a slip of some zeros is told from a large study
 growth of a process's peak memory with its tables, and are those of the stage that took most.
 """
 
-from math import ceil
-
 from pwfl.learning import features
 from pwfl.learning.mlp import parameter_count
+from pwfl.runtime import shards
 from pwfl.scenario import checks
 from pwfl.scenario.common import Scenario
 
-MAX_JOBS = 100_000  # Snakemake takes a minute or two to plan as many
+MAX_ITEMS = 1_000_000  # it takes a minute or two to plan as many
 MAX_BYTES = 64 * 2**30  # of a job
 FLOAT, FLOAT32, COMPLEX = 8, 4, 16
 COPIES = 4  # of an array, by temporaries and gradients
 LINK_BYTES = 180  # a row of `links` and what schedule, noise and account make of it; measured 150 to 165
 
 
-def jobs(scenario: Scenario) -> int:
-    """About how many jobs a scenario has: one a shard, and for each scheduler or scheme where a stage has any."""
-    blocks = ceil(scenario.realizations / scenario.shards.optimization)
+def items(scenario: Scenario) -> int:
+    """About how many items a scenario has: one per chunk, for each scheduler or scheme where a stage has any."""
+    chunks, training = (len(shards.of(scenario, stage)) for stage in ("account", "train"))
     schedulers, schemes = len({scheme.scheduler for scheme in scenario.schemes}), len(scenario.schemes)
-    training = ceil(scenario.training_realizations / scenario.shards.training)
-    return blocks * (1 + schedulers + 2 * schemes) + training * schemes + 4
+    return chunks * (1 + schedulers + 2 * schemes) + training * schemes + 4
 
 
 def memory(scenario: Scenario) -> dict[str, tuple[float, str]]:
     """About how many bytes a job takes, and the keys that set it: of the stages on tables, and of training."""
     rows, each, keys = checks.table_bytes(scenario)
-    tables = (scenario.shards.optimization * rows + each, f"shards.optimization, {keys}")
+    chunk = shards.largest("optimization", scenario.realizations, scenario.shards.optimization)
+    tables = (chunk * rows + each, f"shards.optimization, {keys}")
     return {"tables": tables, "training": checks.training_bytes(scenario)}
 
 
 def problems(scenarios: dict[str, Scenario]) -> list[tuple[str, str]]:
     """What makes a study too large to be meant, each with the name of a scenario that does."""
-    large, counts = [], {name: jobs(scenario) for name, scenario in scenarios.items()}
-    if (total := sum(counts.values())) > MAX_JOBS:
+    large, counts = [], {name: items(scenario) for name, scenario in scenarios.items()}
+    if (total := sum(counts.values())) > MAX_ITEMS:
         largest = max(counts, key=counts.get)
         problem = (
-            f"the study has about {total:,} jobs, {counts[largest]:,} of them here, and {MAX_JOBS:,} are the most; "
-            "raise shards.optimization or shards.training, or lower realizations"
+            f"the study has about {total:,} items to compute, {counts[largest]:,} of them here, and {MAX_ITEMS:,} are "
+            "the most; raise shards.optimization or shards.training, or lower realizations"
         )
         large.append((largest, problem))
     for name, scenario in scenarios.items():

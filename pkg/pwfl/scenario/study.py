@@ -9,7 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import chain
 from math import ceil
 from pathlib import Path
@@ -56,7 +56,7 @@ class Study:
     measurements: str | None = None  # a CSV file of points to be drawn over outcomes
     files: dict | None = None  # content of the files without --config, where that is known
 
-    @property
+    @cached_property
     def swept(self) -> list[str]:
         """The keys of all parameters that a sweep varies, in the order of the config."""
         return list(dict.fromkeys(key for point in self.points.values() for key in point.values))
@@ -335,12 +335,12 @@ def _unread(chosen: dict[str, Scenario]) -> Iterator[tuple[str, str]]:
 def _wasteful(chosen: dict[str, Scenario]) -> Iterator[tuple[str, str]]:
     """For shards that compute more than twice the realizations that are asked for: scenario and warning."""
     for name, scenario in chosen.items():
-        for stage, count in (("optimization", scenario.realizations), ("training", scenario.training_realizations)):
-            size = getattr(scenario.shards, stage)
-            if (computed := ceil(count / size) * size) > 2 * count:
+        for grid, count in (("optimization", scenario.realizations), ("training", scenario.training_realizations)):
+            size = getattr(scenario.shards, grid)
+            if size != "auto" and (computed := ceil(count / size) * size) > 2 * count:
                 yield (
                     name,
-                    f"shards.{stage}: {size} computes {computed} realizations where {count} are asked for, as shards "
+                    f"shards.{grid}: {size} computes {computed} realizations where {count} are asked for, as shards "
                     f"are whole; lower it to {count} or less",
                 )
 

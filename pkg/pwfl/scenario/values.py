@@ -1,7 +1,4 @@
-"""The parameters that a stage gets: plain frozen values, so that what is derived from them is a function.
-
-A function stands in a module that the stage imports, and so in its address; a model's method would not.
-"""
+"""The parameters that a stage gets: plain frozen values, so that what is derived from them is a function."""
 
 from collections.abc import Mapping
 
@@ -55,6 +52,11 @@ def value_of(scenario, key: str):
     for part in key.split("."):
         value = getattr(value, part, None)
     return value
+
+
+def declared_reads(values) -> tuple[str, ...]:
+    """The files that a scheme's function of the user's own is declared to read, of the values that its stage gets."""
+    return value_of(values, "reads") or ()
 
 
 def of_scheme(values: Values, scheme) -> Values:

@@ -10,10 +10,11 @@ import polars as pl
 from annotated_types import Ge, Gt, Le, Lt
 
 from pwfl.learning import datasets
-from pwfl.runtime import fingerprint, quiet
+from pwfl.runtime import quiet
 from pwfl.scenario import ScenarioError, parameters, resolve
 from pwfl.scenario.common import Scenario
 from pwfl.stages import AUDIT, GRAPH, MAKER, REPORT, STAGES
+from pwfl.store import imports
 from pwfl.systems import registry
 from pwfl.testing.tiny import CheckError
 from pwfl.workflow import plan
@@ -29,13 +30,12 @@ def check_modules(model: Scenario, given: dict) -> None:
     with quiet.quiet_tensorflow():
         for module in ("catalog", "tables", *PARTS, REPORT, "claims"):
             system.part(module)
-    others = {f"{system.package}.{stage}" for stage in PARTS}
     for stage in PARTS:
         own = f"{system.package}.{stage}"
-        if foreign := fingerprint.imports(own) & (others - {own}):
+        if foreign := _modules_run(own) & ({f"{system.package}.{other}" for other in PARTS} - {own}):
             raise CheckError(
-                f"{own} imports {', '.join(sorted(foreign))}: what two stages share is a module of its own, or an edit "
-                "of one re-runs both"
+                f"{own} imports {', '.join(sorted(foreign))}: what two stages share is a module of its own, as a "
+                "stage's address names no other stage's module"
             )
     for path, field in parameters(type(model)):
         if get_origin(field.annotation) is list:
@@ -44,6 +44,12 @@ def check_modules(model: Scenario, given: dict) -> None:
         signs = {type(bound) for bound in field.metadata}
         if kinds and not (signs & {Ge, Gt} and signs & {Le, Lt}):
             raise CheckError(f"{'.'.join(path)}: has no bounds on both sides (`ge`, `gt`, `le`, `lt`)")
+
+
+def _modules_run(module: str) -> set[str]:
+    """The modules of a module's package that it imports, directly or not, itself among them."""
+    found = imports.closure(module, follow=[module.partition(".")[0]]).files
+    return {name.removesuffix(".py").replace("/", ".") for name in found}
 
 
 def check_catalog(model: Scenario, given: dict) -> None:
@@ -122,9 +128,9 @@ def _others(value, annotation) -> Iterator:
             yield from (kind(value * factor) for factor in (1.1, 0.9, 1.5, 0.5, 2.0))
             yield from (value + 1, value - 1, kind(0), kind(1), value + kind(0.001))
         case str():
-            yield f"{value}2"
+            yield from (f"{value}2", 1, 2)  # in whose place a number may be, too
         case []:
-            yield from ([1], [1.0], [0.5], [3, 3, 3])
+            yield from ([1], [1.0], [0.5], [3, 3, 3], [__file__])
         case [*others, last]:
             yield others
             yield from ([*others, other] for other in _others(last, None))

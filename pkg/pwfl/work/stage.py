@@ -1,14 +1,13 @@
 """A stage that makes tables of tables: `schedule`, `noise`, `account`; and what the others share with it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import NamedTuple
 
 import polars as pl
 
 from pwfl.runtime import threads
-from pwfl.runtime.checkpoint import Checkpoint
 from pwfl.runtime.devices import CPU
 from pwfl.scenario.values import Values
 from pwfl.stages import STAGES
@@ -25,7 +24,7 @@ class Task(NamedTuple):
     values: Values
     variant: str | None = None
     realizations: range | None = None  # None: those of the tables that it reads
-    checkpoint: Checkpoint | None = None  # realizations that it holds are not trained again
+    chunks: Mapping[range, Callable[["Tables"], None]] = MappingProxyType({})  # what saves a chunk's tables, once made
     device: str = CPU  # `pwfl.runtime.devices`: on which it trains
 
 

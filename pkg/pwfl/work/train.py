@@ -20,22 +20,24 @@ Histories = dict[int, pl.DataFrame]  # by realization
 
 def run(task: Task, found: Mapping) -> Tables:
     """The tables `history` and `holdings`; `found` holds `features` or `dataset`, unless data are simulated."""
-    checkpoint = task.checkpoint
-    histories = checkpoint.restore() if checkpoint else {}
-    missing = [realization for realization in task.realizations if realization not in histories]
+    histories: Histories = {}
+    left = dict(task.chunks)
     data = features.training_data(task.values, found)
     device = devices.take(task.device)
     with module(task) as own, devices.used(device):
         train, most = _trainer(own, device, (task.values, data, tables_read(task, found)))
-        finished = batches(train, missing, most)
-        for batch in checkpoint.told(finished, len(missing)) if checkpoint else finished:
+        for batch in batches(train, list(task.realizations), most):
             histories |= {number: frame.with_columns(processor=pl.lit(device.kind)) for number, frame in batch.items()}
-            if checkpoint:
-                checkpoint.save(histories)
-    return {
-        "holdings": holdings(task, data, found),
-        "history": pl.concat([histories[realization] for realization in task.realizations]),
-    }
+            log.info("%d of %d trained", len(histories), len(task.realizations))
+            for span in [span for span in left if histories.keys() >= set(span)]:
+                left.pop(span)(_tables(task._replace(realizations=span), data, found, histories))
+    return {} if task.chunks else _tables(task, data, found, histories)
+
+
+def _tables(task: Task, data: Dataset | None, found: Mapping, histories: Histories) -> Tables:
+    """The tables of a task's realizations."""
+    history = pl.concat([histories[realization] for realization in task.realizations])
+    return {"holdings": holdings(task, data, found), "history": history}
 
 
 def _trainer(own, device: devices.Device, given: tuple) -> tuple[Callable[[list[int]], Histories], int]:

@@ -1,33 +1,82 @@
-"""What every job does first, but for having itself watched: send its output to its log, refuse other code."""
+"""The scripts of the workflow's rules, which hand over what Snakemake tells them."""
 
+import json
 import logging
 import os
+import shutil
 import sys
+import tempfile
+import time
+import zlib
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
-from pwfl.runtime import devices, store
-from pwfl.runtime.files import NoRoomError
-from pwfl.scenario.values import Values
+from pwfl.process import supervisor
+from pwfl.runtime.files import NoRoomError, write
+from pwfl.store.items import Store
+
+SWEPT_SECONDS = 24 * 3600.0  # after which a plan's folder is of no use
 
 
-def start(log_path: str, description: dict, device: str = devices.CPU) -> Values:
-    """Begin a job: log to its file, leave GPUs to those that may train on one, refuse other code than was planned.
+class FailedError(RuntimeError):
+    """Items of a study failed."""
 
-    Returns the parameters that its description (`pwfl.workflow.plan`) names, if any. Raises store.StoreError if code or
-    packages changed since the workflow was planned.
+
+def write_manifests(folder: str, manifests: dict[str, bytes], addresses: list[str], results: str) -> None:
+    """Write the manifests of a plan's batches, compressed, into the folder .pwfl/PLAN/batches; sweep what is old.
+
+    Where `results` cannot be written, that is said now, and not when all is computed.
     """
-    log_to(log_path)
-    if device == devices.CPU:
-        devices.hide()
-    store.check_code(description)
-    return Values(description.get("parameters", {}))
+    target = Path(folder)
+    Path(results).mkdir(parents=True, exist_ok=True)
+    tempfile.TemporaryFile(dir=results).close()
+    target.mkdir(parents=True, exist_ok=True)
+    for name, packed in manifests.items():
+        (target / f"{name}.json").write_bytes(zlib.decompress(packed))
+    root = _store(target)
+    root.use(target.parent.name, addresses)
+    root.sweep()
+    for other in target.parents[1].iterdir():
+        if other != target.parent and other.is_dir() and other.stat().st_mtime < time.time() - SWEPT_SECONDS:
+            shutil.rmtree(other, ignore_errors=True)
 
 
-def start_all(log_path: str, description: dict) -> dict[str, Values]:
-    """As `start`, for a job on all scenarios of a study, whose parameters it returns by their names."""
-    start(log_path, description)
-    return {name: Values(parameters) for name, parameters in description["parameters"].items()}
+def run_batch(folder: str, name: str, done: str, log: str) -> None:
+    """Compute a batch, by its manifest in a folder, and write the errors of items that failed to the file `done`."""
+    terminal = os.dup(2)
+    log_to(log)
+    batch = json.loads(Path(folder, f"{name}.json").read_bytes())
+    root = _store(Path(folder))
+    with root.workspace() as workspace:
+
+        def cleanup() -> None:
+            shutil.rmtree(workspace, ignore_errors=True)
+            workspace.mkdir()
+
+        failed = supervisor.supervise(partial(_work, batch, root, workspace), cleanup)
+    lines = {place: f"{place}{_whose(batch, place)}: {error} (log: {log})" for place, error in failed.items()}
+    for line in lines.values():
+        os.write(terminal, f"failed: {line}\n".encode())
+    write(lambda buffer: buffer.write(json.dumps(lines, indent=1).encode()), done)
+
+
+def failures(dones: Iterable[str | Path]) -> dict[str, str]:
+    """What the files of batches say of items that failed: by place, a line each."""
+    return {place: line for path in dones for place, line in json.loads(Path(path).read_bytes()).items()}
+
+
+def failure_message(failed: dict[str, str]) -> str:
+    """What is said of items that failed."""
+    lines = "\n".join(failed.values())
+    what = f"{len(failed)} item{'s' * (len(failed) > 1)} failed; all that does not depend on them is in the store"
+    return f"{what}:\n{lines}"
+
+
+def check_complete(dones: Iterable[str]) -> None:
+    """Raise FailedError, which names them, where items failed, by the files of batches."""
+    if failed := failures(dones):
+        raise FailedError(failure_message(failed))
 
 
 def log_to(log_path: str) -> None:
@@ -39,17 +88,8 @@ def log_to(log_path: str) -> None:
     os.dup2(file, 1)
     os.dup2(file, 2)
     os.close(file)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # what TensorFlow warns of stands in the log
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # what TensorFlow warns of is in the log
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr, force=True)
-
-
-def _say(terminal: int, kind: type[BaseException], error: BaseException, trace) -> None:
-    """Log an error that ends a job; where the disk is full, which the log's may be, too, say it on the terminal."""
-    if isinstance(error, NoRoomError):
-        os.write(terminal, f"{error}\n".encode())
-        print(error, file=sys.stderr)
-    else:
-        sys.__excepthook__(kind, error, trace)
 
 
 def give_path(package: Path) -> None:
@@ -57,3 +97,34 @@ def give_path(package: Path) -> None:
     if package.is_dir():
         before = os.environ.get("PYTHONPATH")
         os.environ["PYTHONPATH"] = os.pathsep.join([str(package), *([before] if before else [])])
+
+
+def _work(batch: dict, root: Store, workspace: Path, failed: set[str], reporter: supervisor.Reporter) -> bool:
+    from pwfl.workflow import (
+        compute,
+    )  # here, as the supervisor is to start at once, and to import nothing that computes
+
+    return compute.compute(batch, root, workspace, failed, reporter)
+
+
+def _store(manifests: Path) -> Store:
+    """The store beside the folder .pwfl/PLAN/batches."""
+    return Store(manifests.parents[2] / "store")
+
+
+def _whose(batch: dict, place: str) -> str:
+    """The scenario, and the scheme, of an item of a batch, in words."""
+    for item in batch["items"]:
+        if item["place"] == place and item["scenario"]:
+            variant = batch["descriptions"][item["address"]].get("variant")
+            return f" ({item['scenario']}{f', {variant}' if variant else ''})"
+    return ""
+
+
+def _say(terminal: int, kind: type[BaseException], error: BaseException, trace) -> None:
+    """Log an error that ends a job; where the disk is full, which the log's may be, too, say it on the terminal."""
+    if isinstance(error, NoRoomError | FailedError):
+        os.write(terminal, f"{error}\n".encode())
+        print(error, file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, error, trace)

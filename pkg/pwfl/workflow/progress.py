@@ -1,73 +1,90 @@
 """What a person sees of a run: every few seconds a line that says how far it is, and at the end what came out."""
 
-import logging
-import re
+import json
 import sys
 import threading
 import time
 from pathlib import Path
 
-SECONDS = 5.0  # between looks
-PATIENCE = 3  # looks without news after which a line is repeated
-TRAINED = re.compile(r"(\d+) of (\d+) trained, about (\d+) s left")
-RECENT = 120.0  # seconds for which the last line of a training's log counts
+from pwfl.store.items import Store
+
+LOOK_SECONDS = 2.0  # between looks at the store
+LINE_SECONDS = 10.0  # after which a line is printed though nothing is new
 
 
-class Progress(logging.Handler):
-    """Follows Snakemake's log and those of trainings; a thread prints a line to standard error every few seconds."""
+class _Batch:
+    """A batch that was started: which of its items the store has."""
 
-    def __init__(self, logs: str | Path, jobs: int) -> None:
-        super().__init__()
-        self.logs, self.jobs, self.started, self.start = Path(logs), jobs, 0, time.time()
+    def __init__(self, done: Path) -> None:
+        held = json.loads((done.parent / "batches" / f"{done.stem}.json").read_bytes())
+        self.name, self.seconds, self.done = done.stem, held["seconds"], done
+        self.store = Store(done.parents[2] / "store")
+        self.left = [(item["place"], item["files"]) for item in held["items"]]
+        self.count = len(self.left)
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """Count the jobs that a record says are started."""
-        if getattr(record, "event", None) == "job_started":
-            self.started += len(record.jobs)
+    def computed(self) -> int:
+        """How many of its items there are."""
+        self.left = [item for item in self.left if not self.store.has(*item)]
+        return self.count - len(self.left)
 
-    def follow(self, logger: logging.Logger) -> None:
-        """Begin."""
-        logger.addHandler(self)
-        threading.Thread(target=self._print, daemon=True).start()
+
+class Progress:
+    """Follows the batches of a run; a thread prints a line to standard error every few seconds."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.running: list[_Batch] = []
+        self.ended = 0  # items of batches that ended, of those that failed, too
+        self.total: int | None = None
+        self.seconds = 0.0  # that batches are to take that have not begun
+        self.start = time.monotonic()
+
+    def started(self, done: Path) -> None:
+        """Take note of a batch that starts, by the file that says that it is done."""
+        with self.lock:
+            if self.total is None:
+                batches = [json.loads(path.read_bytes()) for path in (done.parent / "batches").glob("*.json")]
+                self.total = sum(len(batch["items"]) for batch in batches)
+                self.seconds = sum(batch["seconds"] for batch in batches)
+                self.start = time.monotonic()
+                threading.Thread(target=self._print, daemon=True).start()
+            if any(batch.done == done for batch in self.running):  # it failed, and is tried again
+                return
+            batch = _Batch(done)
+            self.running.append(batch)
+            self.seconds -= batch.seconds
+
+    def line(self) -> str:
+        """How far the run is."""
+        with self.lock:
+            for batch in [batch for batch in self.running if batch.done.exists()]:
+                self.running.remove(batch)
+                self.ended += batch.count
+            counts = [(batch, batch.computed()) for batch in self.running]
+            computed = self.ended + sum(count for _, count in counts)
+            left = max(0.0, self.seconds + sum(batch.seconds * (1 - count / batch.count) for batch, count in counts))
+            now = ", ".join(f"{batch.name} {count}/{batch.count}" for batch, count in counts)
+            return f"{computed} of {self.total} items, about {left:.0f} core-seconds left" + (f"; {now}" if now else "")
 
     def _print(self) -> None:
-        last, silent = "", 0
-        while True:
-            time.sleep(SECONDS)
-            trained = training(self.logs, self.start)
-            line = f"{self.started} of {self.jobs} jobs started" + (f"; {trained}" if trained else "")
-            silent = 0 if line != last else silent + 1
-            if silent in (0, PATIENCE):
-                print(f"{time.time() - self.start:5.0f} s  {line}", file=sys.stderr, flush=True)
-                last, silent = line, 0
-
-
-def training(logs: Path, start: float) -> str:
-    """How far the trainings are that run now: how many jobs, realizations, and about how long they take yet."""
-    running = []  # of each job realizations trained, of how many, and seconds left
-    for path in logs.glob("train/*/*.log"):
-        written = path.stat().st_mtime
-        if written < start or written < time.time() - RECENT:
-            continue
-        lines = TRAINED.findall(path.read_text(encoding="utf-8", errors="replace"))
-        if lines and lines[-1][0] != lines[-1][1]:
-            running.append([int(number) for number in lines[-1]])
-    if not running:
-        return ""
-    done, total, left = zip(*running, strict=True)
-    trainings = f"{len(running)} training{'s' * (len(running) > 1)}"
-    return f"{trainings} at {sum(done)} of {sum(total)} realizations, about {max(left)} s left"
+        last, printed = "", float("-inf")
+        while self.total is None or self.ended < self.total:
+            line, now = self.line(), time.monotonic()
+            if line != last or now - printed >= LINE_SECONDS - 2 * LOOK_SECONDS:  # the next look may take its time
+                print(f"{now - self.start:5.0f} s  {line}", file=sys.stderr, flush=True)
+                last, printed = line, now
+            time.sleep(LOOK_SECONDS)
 
 
 def result(folder: str | Path) -> str:
     """What a finished study came to: where its page is, how its statements came out, what to do next; or nothing."""
-    page, claims = Path(folder, "index.html"), Path(folder, "claims.parquet")
-    if not page.exists():
-        return ""
-    import polars as pl  # here, as the workflow's start, and that of every job, would wait for it
+    import polars as pl  # here, as the workflow's start would wait for it
 
     from pwfl.report import statements
 
+    page, claims = Path(folder, "index.html"), Path(folder, "claims.parquet")
+    if not page.exists():
+        return ""
     judged = statements.summary(pl.read_parquet(claims)) if claims.exists() else []
     lines = [
         f"\nThe study is finished: open {page} in a browser.",

@@ -1,60 +1,106 @@
-"""List and delete what no given config uses of the store: `pwfl prune`."""
+"""Delete results from the store: those that no given config uses, or those of one stage, to compute them again."""
 
 import shutil
 import sys
 import time
-from collections.abc import Iterable
+import uuid
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from pwfl import scenario
+from pwfl import scenario, workflow
+from pwfl.scenario import Study
+from pwfl.stages import GRAPH
+from pwfl.store.items import Store
+from pwfl.workflow import reports
+from pwfl.workflow.batches import Work
 from pwfl.workflow.plan import plan
 
 YOUNG_SECONDS = 3600.0  # what is younger may belong to a run that has just begun
-LOCKS = Path(".snakemake/locks")
+STORE = Store(Path("store"))
+EVERYTHING = ("*",)  # points of sweeps with their figures and audits, too
 
 
 class PruneError(LookupError):
-    """There is no store."""
+    """There is no store, or nothing to delete in it."""
 
 
-def used(configs: Iterable[str]) -> set[str]:
-    """The addresses that the studies of config files use. Raises ScenarioError, and OSError for files from outside."""
-    return {address for path in configs for address in plan(scenario.load(scenario.read([path]), path)).descriptions}
+def prune(configs: Iterable[str], delete: bool = False) -> None:
+    """List, and delete if asked to, what no config uses of the store in the working directory. Raises PruneError.
+
+    What recent plans need stays, and what is young.
+    """
+    _check()
+    kept = {item.address for path in configs for item in _work(_study(path)).items()} | STORE.in_use()
+    for folder in filter(_is_linked, _addresses()):
+        print(f"{folder}: is a symbolic link, or its folder is one; it is left alone", file=sys.stderr)
+    _delete(unused(kept, time.time()), delete, "unused")
 
 
-def unused(root: Path, kept: set[str], now: float) -> list[Path]:
-    """Folders of the store whose addresses are not kept, are not young and that no running workflow has locked."""
-    locked = "".join(path.read_text(encoding="utf-8") for path in (root / LOCKS).glob("*") if path.is_file())
+def forget(config: str, stages: Iterable[str], scenarios: Iterable[str]) -> None:
+    """Delete what some stages of a study made, and all that was made of it; of some scenarios, or of all.
+
+    Raises PruneError for a stage or a scenario that there is not.
+    """
+    _check()
+    study = _study(config)
+    known = {"stage": [*GRAPH, *reports.JOBS], "scenario": [*study.scenarios]}
+    for what, names in (("stage", stages := set(stages)), ("scenario", scenarios := set(scenarios))):
+        if unknown := sorted(names - set(known[what])):
+            raise PruneError(f"there is no {what} {unknown[0]!r}; there are {', '.join(known[what])}")
+    work = _work(study)
+    gone: dict[str, None] = {}
+    for item in work.items():  # each after those that it is made of
+        chosen = item.stage in stages and (not scenarios or work.scenario(item) in scenarios)
+        if chosen or not gone.keys().isdisjoint(work.needs(item)):
+            gone[item.place] = None
+    _delete([path for place in gone if (path := STORE.path(place)).is_dir()], True, "deleted")
+
+
+def unused(kept: set[str], now: float) -> list[Path]:
+    """Folders of the store whose addresses are not kept and are not young."""
     return [
         folder
-        for folder in sorted((root / "store").glob("*/*"))
-        if folder.is_dir()
-        and not linked(folder)
+        for folder in _addresses()
+        if not _is_linked(folder)
         and folder.name not in kept
-        and f"/{folder.name}/" not in locked
         and now - max(path.lstat().st_mtime for path in (folder, *folder.rglob("*"))) > YOUNG_SECONDS
     ]
 
 
-def linked(folder: Path) -> bool:
+def _check() -> None:
+    if not STORE.root.is_dir():
+        raise PruneError("there is no folder store here; go to the folder that the workflow ran in")
+
+
+def _study(config: str) -> Study:
+    return scenario.load(scenario.read([config]), config)
+
+
+def _work(study: Study) -> Work:
+    planned = plan(study)
+    return Work(planned, reports.plan(planned, workflow.folder() / "report", EVERYTHING))
+
+
+def _addresses() -> Iterator[Path]:
+    """The folders of addresses."""
+    yield from (path for path in sorted(STORE.root.glob("[!.]*/*")) if path.is_dir() or path.is_symlink())
+
+
+def _is_linked(folder: Path) -> bool:
     """Whether an address's folder, or its stage's, is a symbolic link: somebody else's, which is left alone."""
     return folder.is_symlink() or folder.parent.is_symlink()
 
 
-def prune(configs: Iterable[str], delete: bool = False) -> None:
-    """List, and delete if asked to, what no config uses of the store in the working directory. Raises PruneError."""
-    if not Path("store").is_dir():
-        raise PruneError("there is no folder store here; go to the folder that the workflow ran in")
-    found = unused(Path(), used(configs), time.time())
-    for folder in filter(linked, sorted(Path("store").glob("*/*"))):
-        print(f"{folder}: is a symbolic link, or its folder is one; it is left alone", file=sys.stderr)
-    sizes = {}
-    for folder in found:
+def _delete(folders: list[Path], delete: bool, words: str) -> None:
+    """List folders with their sizes, and delete them if asked to."""
+    total = 0
+    for folder in folders:
         files = [path for path in folder.rglob("*") if path.is_symlink() or path.is_file()]
-        sizes[folder] = sum(path.lstat().st_size for path in files)  # of links, which may lead anywhere, their own
-        print(f"{sizes[folder] / 1e6:10.1f} MB  {folder}")
+        size = sum(path.lstat().st_size for path in files)  # of links, which may lead anywhere, their own
+        total += size
+        print(f"{size / 1e6:10.1f} MB  {folder}")
         if delete:
-            gone = folder.with_name(f".{folder.name}.deleted")
+            gone = folder.with_name(f".{uuid.uuid4().hex}.deleted")
             folder.rename(gone)  # so that no half of it is ever taken for the whole
             shutil.rmtree(gone)
-    print(f"{sum(sizes.values()) / 1e6:10.1f} MB in {len(found)} folders {'deleted' if delete else 'unused'}")
+    print(f"{total / 1e6:10.1f} MB in {len(folders)} folders {'deleted' if delete else words}")

@@ -1,122 +1,206 @@
-"""The jobs of a study's report: what each depends on, and what it makes; beside the stages' jobs of `plan`.
-
-Their files lie under fixed names in `results/STUDY/SCENARIO/` and above, so a record (`runtime.made`) beside them says
-what each was made of.
-"""
+"""The items of a study's report, beside the stages' items of `plan`; and what its folder, `results/STUDY`, shows."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatch
 from pathlib import Path
+from typing import NamedTuple
 
 from pwfl.report import catalog, references
-from pwfl.runtime import made, own, shards, store
-from pwfl.runtime.fingerprint import script
-from pwfl.scenario import Study, checks
+from pwfl.runtime import made, shards, store
+from pwfl.scenario import ScenarioError, Study, checks
 from pwfl.scenario.values import plain
 from pwfl.stages import AUDIT, REPORT, STAGES
+from pwfl.store import code
 from pwfl.systems import registry
 from pwfl.workflow import measured
-from pwfl.workflow.plan import Job, Plan, listing
+from pwfl.workflow.plan import Files, Item, Plan, listing
 
-COMPARISON, PAGE = "comparison", "page"
-FIRST_SHARD = ("users", "links", "holdings")  # tables of which figures show the first shard
-ANY_SCENARIO = "[A-Za-z0-9][^/]*"
+RESOLVED, TABLES, FIGURES, COMPARISON, PAGE = "scenario", "tables", "figures", "comparison", "page"
+JOBS = (RESOLVED, TABLES, AUDIT, FIGURES, COMPARISON, PAGE)
+FIRST_CHUNK = ("users", "links", "holdings")  # tables of which figures show the first chunk
 READS = {  # stages, by job
-    "tables": tuple(STAGES),
+    TABLES: tuple(STAGES),
     AUDIT: tuple(stage for stage, declared in STAGES.items() if not declared.takes_data),
-    "figures": tuple(STAGES),
+    FIGURES: tuple(STAGES),
 }
-CODE = {REPORT: ("pwfl.report.build", "pwfl.report.columns"), AUDIT: ("pwfl.work.audit", "pwfl.report.columns")}
 MEASURED = ("_outcomes", "_plane")  # figures that measurements are drawn in
 OF_TABLES = ("schedule_status", "noise_status", "history", "leakage", "outcome")
 
 
-def record(job: str, scenario: str | None = None) -> str:
-    """Where a job's record lies, in the study's folder.
+class Part(NamedTuple):
+    """An item of the report: its description, its files, and, when asked for, all else that its job is given."""
 
-    >>> record("tables", "few_blocks"), record("page")
-    ('few_blocks/.made/tables.json', '.made/page.json')
+    description: dict
+    outputs: list[str]
+    inputs: Callable[[], Files] = dict
+    given: Callable[[], dict] = dict
+
+
+class Report(NamedTuple):
+    """The report's items, each after those that it is made of, and what the study's folder shows of the store."""
+
+    parts: dict[Item, Part]
+    view: dict[str, str]  # path in the study's folder -> file in the store
+
+    def items(self) -> Iterator[Item]:
+        """All items."""
+        yield from self.parts
+
+    def outputs(self, item: Item) -> list[str]:
+        """The names of an item's files."""
+        return self.parts[item].outputs
+
+    def inputs(self, item: Item) -> Files:
+        """The files of the store that an item is made of, by name."""
+        return self.parts[item].inputs()
+
+
+def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Report:
+    """The report of a study; its folder shows all, or the files that some patterns want.
+
+    Points of sweeps have figures and audits only where they are wanted. `captions` is the folder of those of figures of
+    no one system. Raises ScenarioError where nothing matches a pattern.
     """
-    folder = f"{scenario}/{made.FOLDER}" if scenario else made.FOLDER
-    return f"{folder}/{job}.json"
+    study = planned.study
+    parts: dict[Item, Part] = {}
+    view: dict[str, str] = {}
+    on_demand: dict[str, str] = {}  # of points of sweeps
+    latest: dict[tuple[str, str | None], Item] = {}  # by job and scenario
 
+    def add(name: str, scenario: str | None, description: dict, files: list[str], **more) -> Item:
+        item = Item(name, store.digest(description))
+        addressed = {"address": item.address} | description
+        parts[item] = Part(addressed, [*files, made.MANIFEST], **more)
+        shown = on_demand if name in (AUDIT, FIGURES) and scenario in study.points else view
+        shown |= {f"{scenario}/{file}" if scenario else file: f"{item.place}/{file}" for file in files}
+        latest[name, scenario] = item
+        return item
 
-def plan(planned: Plan, captions: Path) -> dict[str, Job]:
-    """The jobs of a study's report, by their records; `captions` is the folder of those of figures of no one system."""
-    found: dict[str, Job] = {}
-    study, names = planned.study, list(planned.study.scenarios)
-    for name, scenario in study.scenarios.items():
-        resolved = {"stage": "scenario", "resolved": scenario.model_dump()}
-        found[record("scenario", name)] = Job(resolved | store.code("pwfl.scenario.resolved", script("scenario")))
-        found |= {record(job, name): of_it for job, of_it in _of_scenario(planned, name).items()}
-
-    def lie(paths: list[str]) -> list[str]:
-        return [f"results/{study.name}/{path}" for path in paths]
-
-    digests = {name: made.digest(found[record("tables", name)].description) for name in names}
-    files = [f"{name}/{table}.parquet" for name in names for table in _catalog(study, name).tables]
+    for name in study.scenarios:
+        _add_scenario(planned, name, add, audited=name not in study.points or bool(wanted))
+    tables_ = {name: latest[TABLES, name] for name in study.scenarios}
     systems = dict.fromkeys(scenario.system for scenario in study.scenarios.values())
     cited = references.bibtex(captions.parent / "CITATION.cff", systems) if study.print else None
-    found[record(COMPARISON)] = Job(
-        comparison(study) | {"upstream": digests, "references": cited},
-        reports={"tables": lie(files), "made": lie([record("tables", name) for name in names])},
+    files = [f"{system}_{figure}.{kind}" for system, figure in comparison_figures(study) for kind in formats(study)]
+    more = _comparison_inputs(study)
+    add(
+        COMPARISON,
+        None,
+        comparison(study)
+        | {"upstream": {name: item.address for name, item in tables_.items()}}
+        | {"parameters": store.digest(more), "references": cited},
+        [*files, *_both(*catalog.COMPARISON), *for_paper(study)],
+        inputs=lambda: {name: [f"{item.place}/{made.MANIFEST}"] for name, item in tables_.items()},
+        given=lambda: _comparison_inputs(study),
     )
-    on_page = [path for path in found if shown(study, path)]
+    of_page = {"parts": page_parts(study, captions), "computed": _computed(planned)}
+    shown = dict(view)
+    add(
+        PAGE,
+        None,
+        {"stage": PAGE, "study": study.name, "view": store.digest(shown), "content": store.digest(of_page)}
+        | code.described(PAGE),
+        ["index.html"],
+        inputs=lambda: {path: [place] for path, place in shown.items()},
+        given=lambda: of_page,
+    )
+    if wanted:
+        everything = view | on_demand
+        view = {path: at for path, at in everything.items() if any(fnmatch(path, each) for each in wanted)}
+        if not view:
+            raise ScenarioError(f"wanted: {', '.join(wanted)}: results/{study.name} has no such file")
+    return Report(parts, view)
+
+
+def _add_scenario(planned: Plan, name: str, add: Callable[..., Item], audited: bool) -> None:
+    """Add the items of a scenario's report."""
+    study = planned.study
+    scenario = study.scenarios[name]
+    system = scenario.system
+
+    def files_of(tables_: tuple[str, ...], first: tuple[str, ...] = ()) -> Callable[[], Files]:
+        return lambda: {table: planned.files(name, table, table in first) for table in tables_}
+
+    add(
+        RESOLVED,
+        name,
+        {"stage": RESOLVED, "resolved": store.digest(scenario.model_dump())}
+        | code.described(RESOLVED, [_package(scenario.system)]),
+        ["scenario.yaml", *_both("parameters")],
+        given=lambda: {"resolved": scenario.model_dump()},
+    )
+    add(
+        TABLES,
+        name,
+        of_scenario(planned, name, TABLES),
+        [*_both(*_catalog(study, name).tables), "addresses.csv"],
+        inputs=files_of(OF_TABLES),
+        given=lambda: {"addresses": listing(planned.routes[name])},
+    )
+    if not audited:
+        return
+    audit = add(
+        AUDIT,
+        name,
+        of_scenario(planned, name, AUDIT),
+        _both(AUDIT),
+        inputs=files_of(registry.reads(system, AUDIT)),
+    )
+    drawn = sorted({table for needed in figures(system).values() for table in needed} - {AUDIT})
+    alike = (each for each in study.scenarios.values() if each.system == system)
+    schemes = dict.fromkeys((each.name, each.scheduler, each.noise) for of in alike for each in of.schemes)
+    coloured = {"schemes": [list(each) for each in schemes]}  # of the study, by which colours go
+    of_tables = files_of(tuple(drawn), FIRST_CHUNK)
+    add(
+        FIGURES,
+        name,
+        of_scenario(planned, name, FIGURES) | {AUDIT: audit.address, "figures": list(figures(system))} | coloured,
+        [f"{figure}.{kind}" for figure in figures(system) for kind in formats(study)],
+        inputs=lambda: of_tables() | {AUDIT: [f"{audit.place}/{made.MANIFEST}"]},
+    )
+
+
+def _computed(planned: Plan) -> dict:
+    """By which addresses and versions of packages a study was computed."""
     addresses: dict[str, list[str]] = {}
+    packages: dict[str, str] = {}
     for address, description in planned.descriptions.items():
         addresses.setdefault(description["stage"], []).append(address)
-    packages = [description.get("packages", {}) for description in planned.descriptions.values()]
-    computed = {"addresses": addresses, "packages": dict(sorted(item for each in packages for item in each.items()))}
-    parts = page_parts(study, captions)
-    kinds = {"figures": ("json", "svg"), "tables": ("parquet",)}
-    files = [f"{path}.{kind}" for part in parts for what in kinds for path, _ in part[what] for kind in kinds[what]]
-    files += [f"{name}/scenario.yaml" for name in names]
-    page = {
-        "stage": PAGE,
-        "study": study.name,
-        "parts": parts,
-        "computed": computed,
-        "upstream": {path: made.digest(found[path].description) for path in on_page},
-        **store.code("pwfl.report.page", script(PAGE)),
+        packages |= description.get("packages", {})
+    return {"addresses": addresses, "packages": dict(sorted(packages.items()))}
+
+
+def _comparison_inputs(study: Study) -> dict:
+    """The parameters, and points of sweeps, of the scenarios that are compared."""
+    scenarios = study.scenarios
+    return {
+        "parameters": {name: plain(scenario.part()) for name, scenario in scenarios.items()},
+        "points": {name: list(study.place(name)) for name in scenarios},
     }
-    found[record(PAGE)] = Job(page, reports={"files": lie(files), "made": lie(on_page)})
-    return found
+
+
+def _both(*tables: str) -> list[str]:
+    return [f"{table}.{kind}" for table in tables for kind in ("csv", "parquet")]
+
+
+def _package(system: str) -> str:
+    return registry.system(system).package
 
 
 def _catalog(study: Study, name: str) -> catalog.Catalog:
     return registry.system(study.scenarios[name].system).catalog
 
 
-def _of_scenario(planned: Plan, name: str) -> dict[str, Job]:
-    """The jobs that make a scenario's tables, its audit and its figures."""
-    system = planned.study.scenarios[name].system
-    drawn = {table for needed in figures(system).values() for table in needed}
-    described = {job: of_scenario(planned, name, job) for job in READS}
-    described["tables"]["addresses"] = listing(planned.routes[name])
-    described["figures"][AUDIT] = made.digest(described[AUDIT])
-    alike = (each for each in planned.study.scenarios.values() if each.system == system)
-    schemes = dict.fromkeys((s.name, s.scheduler, s.noise) for each in alike for s in each.schemes)
-    described["figures"]["schemes"] = [list(each) for each in schemes]  # of the study, by which colours go
-    inputs = {
-        "tables": {table: planned.files(name, table) for table in OF_TABLES},
-        AUDIT: {table: planned.files(name, table) for table in registry.reads(system, AUDIT)},
-        "figures": {table: planned.files(name, table, table in FIRST_SHARD) for table in sorted(drawn - {AUDIT})},
-    }
-    audited = {"figures": {AUDIT: f"results/{planned.study.name}/{name}/{AUDIT}.parquet"}}
-    return {job: Job(described[job], inputs[job], reports=audited.get(job, {})) for job in READS}
-
-
 def of_scenario(planned: Plan, name: str, job: str) -> dict:
     """What a job of a scenario's report depends on, the scenario's place in the study's sweep included."""
     study, stages = planned.study, READS[job]
     scenario = study.scenarios[name]
-    package = registry.system(scenario.system).package
     kind = AUDIT if job == AUDIT else REPORT
-    functions = checks.own_functions(scenario, kind)
-    modules = (f"{package}.{kind}", f"{package}.tables", *CODE[kind], script(job), *own.modules(functions))
+    functions, reads = checks.own_functions(scenario, kind)
     description = {
+        "stage": job,
         "system": scenario.system,
-        "stage": kind,
         "scenario": name,
         "point": list(study.place(name)),
         "parameters": plain(scenario.of_stage(kind)),
@@ -124,9 +208,9 @@ def of_scenario(planned: Plan, name: str, job: str) -> dict:
             scheme: {stage: route[stage]["address"] for stage in stages}
             for scheme, route in planned.routes[name].items()
         },
-        **store.code(*modules, files=own.files(functions)),
+        **code.described(kind, [_package(scenario.system)], functions, reads),
     }
-    if kind == REPORT:  # figures show the first shard; an audit is the same whatever the shards
+    if kind == REPORT:  # figures show the first chunk; an audit is the same whatever the chunks
         description |= {"shards": {stage: shards.of(scenario, stage) for stage in stages}, "formats": formats(study)}
     return description
 
@@ -134,17 +218,14 @@ def of_scenario(planned: Plan, name: str, job: str) -> dict:
 def comparison(study: Study) -> dict:
     """What the comparison of a study's scenarios depends on: all parameters that any stage reads, sweeps, and code."""
     scenarios = study.scenarios
-    packages = dict.fromkeys(registry.system(scenario.system).package for scenario in scenarios.values())
-    modules = [f"{package}.{module}" for package in packages for module in (REPORT, "claims")]
+    packages = dict.fromkeys(_package(scenario.system) for scenario in scenarios.values())
     return {
         "stage": COMPARISON,
         "systems": {name: scenario.system for name, scenario in scenarios.items()},
-        "points": {name: list(study.place(name)) for name in scenarios},
-        "parameters": {name: plain(scenario.part()) for name, scenario in scenarios.items()},
         "figures": [list(figure) for figure in comparison_figures(study)],
         "formats": formats(study),
         "measured": measured.read(study),
-        **store.code("pwfl.report.build", "pwfl.report.latex", *modules, script(COMPARISON)),
+        **code.described(COMPARISON, tuple(packages)),
     }
 
 
@@ -169,33 +250,6 @@ def figures(system: str) -> dict[str, tuple[str, ...]]:
     return catalog.scenario_figures(registry.system(system).catalog)
 
 
-def find(jobs: Mapping[str, Job], study: Study, job: str, scenario: str | None) -> Job:
-    """A job of the report by its name and scenario. Raises ScenarioError for an unknown scenario."""
-    if scenario is not None:
-        study.scenario(scenario)
-    return jobs[record(job, scenario)]
-
-
-def stale(jobs: Mapping[str, Job], places: Mapping[str, str]) -> dict[str, str]:
-    """Of the places of the jobs' records, those of jobs whose files are of another plan or were changed."""
-    return {path: place for path, place in places.items() if not made.is_of(place, jobs[path].description)}
-
-
-def unfinished(asked: Collection[str], made_of: Mapping[str, Mapping]) -> list[str]:
-    """Of the files asked for those that are missing, and of `made_of`, record -> what its job depends on, the stale."""
-    missing = {path for path in asked if not Path(path).exists()}
-    return sorted(missing | {path for path, depends in made_of.items() if not made.is_of(path, depends)})
-
-
-def scenarios_of(study: Study, system: str) -> str:
-    """A pattern of the names of a study's scenarios of a system; the first's takes unknown names, too, for an error."""
-    scenarios = study.scenarios.items()
-    if system != next(iter(study.scenarios.values())).system:
-        return "|".join(re.escape(name) for name, scenario in scenarios if scenario.system == system)
-    others = "|".join(re.escape(name) for name, scenario in scenarios if scenario.system != system)
-    return rf"(?!(?:{others})/){ANY_SCENARIO}" if others else ANY_SCENARIO
-
-
 def comparison_figures(study: Study) -> list[tuple[str, str]]:
     """The figures that compare schemes and scenarios, as pairs of system and name; the first is the study's result."""
     systems = [scenario.system for scenario in study.scenarios.values()]
@@ -206,6 +260,15 @@ def comparison_figures(study: Study) -> list[tuple[str, str]]:
         figures = catalog.compared(registry.system(system).catalog, system in swept)
         compared += [(system, figure) for figure in (figures if systems.count(system) > 1 else figures[:1])]
     return compared
+
+
+def shown(study: Study, path: str, captions: Path) -> tuple[Path, str, str]:
+    """The caption's file, the category and the name of a figure, by its path in the study's folder."""
+    folder, _, figure = path.rpartition(".")[0].rpartition("/")
+    if folder:
+        return caption(study.scenarios[folder].system, figure, captions), folder, figure
+    system = next(each for each in ("systems", *registry.systems()) if figure.startswith(f"{each}_"))
+    return caption(system, figure.removeprefix(f"{system}_"), captions), "Comparison", figure.removeprefix(f"{system}_")
 
 
 def caption(system: str, figure: str, folder: Path) -> Path:
@@ -245,11 +308,3 @@ def page_parts(study: Study, captions: Path) -> list[dict]:
             }
         )
     return parts
-
-
-def shown(study: Study, path: str) -> bool:
-    """Whether the page shows files of a job, given by its record: of points no figures, and no audit."""
-    scenario, _, _ = path.partition(f"/{made.FOLDER}/")
-    if path == record(PAGE):
-        return False
-    return path.endswith(("/tables.json", "/scenario.json")) or scenario not in study.points

@@ -1,17 +1,13 @@
 """Accounting of the system `age_aware`: (1), Theorem 1 and (2a) of Lin et al."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 
 from pwfl.systems.age_aware import age, loss_difference
+from pwfl.systems.age_aware.parameters import AgeAware
 from pwfl.systems.age_aware.tables import FORMULAS
 from pwfl.tables.arrays import beside, to_array
 from pwfl.tables.contract import NO_PRIVACY
-
-if TYPE_CHECKING:
-    from pwfl.systems.age_aware.parameters import AgeAware
 
 TERMS = {
     "unit": "one training record of one client",
@@ -33,7 +29,7 @@ EPSILONS = {"amplified": "total_variation", "bound": "total_variation_bound", "u
 KEYS = ("realization", "case")
 
 
-def run(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def run(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Each client's guarantee (`leakage`), and each case's with its noise, loss difference and bounds (`outcome`).
 
     The chains' reverse kernels are computed anew from `users`. A case's guarantee is its worst client's.

@@ -7,7 +7,6 @@ reverse kernels that the account rests on are tested from the other side of time
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -17,16 +16,14 @@ from scipy.special import logsumexp
 from pwfl import streams
 from pwfl.privacy import audit
 from pwfl.systems.age_aware import markov
+from pwfl.systems.age_aware.parameters import AgeAware
 from pwfl.systems.age_aware.rounds import Clients, sample_means, uploads
-
-if TYPE_CHECKING:
-    from pwfl.systems.age_aware.parameters import AgeAware
 
 CHAINS = 100  # simulated for each score asked for: they are cheap, and count where they end in one of two states
 CELL, TAIL = 1e-3, 40.0  # of an upload, and how far out it is looked at, in scales of its noise
 
 
-def verdicts(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
+def verdicts(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
     """On the noisy upload of the worst-off client of the worst-off case, held to the exact epsilon at T."""
     outcome = audit.worst(tables["outcome"])
     realization, horizon = outcome["realization"], scenario.schedule.horizon
@@ -74,7 +71,7 @@ def moves(states: np.ndarray, samples: int) -> np.ndarray:
     return np.array([(means[1] - means[0]) / samples])
 
 
-def noise(scenario: "AgeAware", scale: float) -> np.ndarray:
+def noise(scenario: AgeAware, scale: float) -> np.ndarray:
     """The noise of uploads of means that are zero, shape (stream, 1, draw)."""
     count = audit.width(1)
     drawn = [streams.generator(*stream).laplace(size=(1, count)) for stream in streams.of_tested_noise(scenario)]

@@ -1,16 +1,12 @@
 """Clients of the system `age_aware`: Sec. IV-A of Lin et al. There is no radio model: uploads arrive."""
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 
 from pwfl.systems.age_aware import age, markov
-
-if TYPE_CHECKING:
-    from pwfl.systems.age_aware.parameters import AgeAware
+from pwfl.systems.age_aware.parameters import AgeAware
 
 
-def run(scenario: "AgeAware", realizations: range) -> dict[str, pl.DataFrame]:
+def run(scenario: AgeAware, realizations: range) -> dict[str, pl.DataFrame]:
     """The clients, and what their data tell at T for each collection time: the same in each realization."""
     clients, states = scenario.clients, scenario.clients.states_wh
     laws = {chain.name: markov.chain_of(chain, len(states)) for chain in clients.chains}

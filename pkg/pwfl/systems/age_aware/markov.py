@@ -4,17 +4,14 @@ A chain has a transition matrix P, P[a, x] = Pr(X_{s+1} = x | X_s = a), of shape
 time 0, of shape (states,).
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    from pwfl.systems.age_aware.parameters import Chain
+from pwfl.systems.age_aware.parameters import Chain
 
 TOLERANCE = 1e-9  # by which probabilities may miss a sum of one
 
 
-def chain_of(chain: "Chain", states: int) -> tuple[np.ndarray, np.ndarray]:
+def chain_of(chain: Chain, states: int) -> tuple[np.ndarray, np.ndarray]:
     """Transition matrix of a scenario's chain, by `matrix` or `up` and `down`; its start law, by default stationary."""
     matrix = birth_death(chain.up, chain.down, states) if chain.matrix is None else np.array(chain.matrix, float)
     return matrix, stationary(matrix) if chain.start is None else np.array(chain.start, float)

@@ -1,18 +1,14 @@
 """Noise rules of the system `age_aware`: Sec. III-B of Lin et al."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 
 from pwfl.systems.age_aware import age
+from pwfl.systems.age_aware.parameters import AgeAware
 from pwfl.tables.arrays import beside
 
-if TYPE_CHECKING:
-    from pwfl.systems.age_aware.parameters import AgeAware
 
-
-def run(scenario: "AgeAware", scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def run(scenario: AgeAware, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Each client's classical epsilon and Laplace scale.
 
     `scheme` is `adaptive`, each client's own required epsilon (4), `constant`, for all clients the least

@@ -112,7 +112,7 @@ class Training(Section):
     draws: common.Count = parameter(100, "draws of all data and noise that a realization averages over", stages="train")
 
 
-class Scheme(common.Scheme):
+class Scheme(common.OwnScheme):
     """A pair of scheduler and noise rule, and the name it has in figures and tables."""
 
     scheduler: or_own(

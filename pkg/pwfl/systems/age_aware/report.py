@@ -2,7 +2,6 @@
 
 import textwrap
 from math import log10
-from typing import TYPE_CHECKING
 
 import altair as alt
 import polars as pl
@@ -11,10 +10,8 @@ from pwfl.report import results, theme
 from pwfl.report.columns import TERMS
 from pwfl.systems.age_aware.catalog import CATALOG
 from pwfl.systems.age_aware.claims import PROPOSED
+from pwfl.systems.age_aware.parameters import AgeAware
 from pwfl.systems.age_aware.tables import FORMULAS
-
-if TYPE_CHECKING:
-    from pwfl.systems.age_aware.parameters import AgeAware
 
 DIFFERS = (
     "One upload of a mean of a few numbers that change in time, no classifier, so no accuracy. epsilon is about the "
@@ -41,7 +38,7 @@ TARGET = alt.X("target_epsilon:Q", title="Privacy target epsilon at T", scale=LO
 TARGET_TIPS = {"scheme:N": "Scheme", "target_epsilon:Q": "Privacy target epsilon"}
 
 
-def aging(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatChart:
+def aging(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.HConcatChart:
     """Total variation distance between rows of each chain's reverse kernel over the data's age, and its bounds."""
     first = tables["users"].filter(pl.col("realization") == pl.col("realization").min())
     one_each = first.unique("chain", keep="first", maintain_order=True).head(SHOWN)
@@ -73,7 +70,7 @@ def aging(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatC
     return alt.hconcat(panels[0].add_params(picked), *panels[1:], title=title).resolve_scale(y="shared")
 
 
-def sweep(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatChart | alt.LayerChart:
+def sweep(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.HConcatChart | alt.LayerChart:
     """Fig. 2: loss difference over one client's collection time, the others fresh, and its bound."""
     frame = swept(scenario, tables)
     if frame.is_empty():
@@ -129,7 +126,7 @@ def _near(
     return band + line + mark.encode(x=x, y=y, color=colour, opacity=shown, tooltip=tips)
 
 
-def loss(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+def loss(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Fig. 3 (a): simulated loss difference over the privacy target."""
     value = "loss_difference_wh2"
     frame = realizations(tables).drop_nulls(value)
@@ -152,7 +149,7 @@ def _ticks(least: float, most: float) -> list[float]:
     return [x for x in signed if x == 0 or (least <= x <= most and abs(x) >= small)]
 
 
-def noise(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+def noise(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Fig. 3 (b): variance of the model's noise over the privacy target, of schemes that add any."""
     value, each = "noise_power_wh2", realizations(tables)
     frame = each.filter(pl.col(value) > 0)
@@ -163,7 +160,7 @@ def noise(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.LayerCha
 
 
 def _over_target(
-    frame: pl.DataFrame, value: str, scenario: "AgeAware", title: str, y: alt.Y, least: float | None = None
+    frame: pl.DataFrame, value: str, scenario: AgeAware, title: str, y: alt.Y, least: float | None = None
 ) -> alt.LayerChart:
     """Means over realizations with confidence bands, over the privacy target."""
     means = theme.means(frame, ["scheme", "target_epsilon"], [value], scenario.system)
@@ -189,14 +186,14 @@ def _over_target(
     return theme.sized(alt.layer(area, line).add_params(chosen), alt.TitleParams(title, subtitle=over))
 
 
-def _of_targets(scenario: "AgeAware", frame: pl.DataFrame) -> tuple[list, str]:
+def _of_targets(scenario: AgeAware, frame: pl.DataFrame) -> tuple[list, str]:
     """The schemes that meet privacy targets, not those of a sweep, and what the target is, if there is one alone."""
     targets = frame["target_epsilon"].unique()
     alone = f"privacy target epsilon = {targets[0]:g} at T" if len(targets) == 1 else ""
     return [scheme for scheme in scenario.schemes if scheme.scheduler != "sweep"], alone
 
 
-def _rows(scenario: "AgeAware", schemes: list) -> dict:
+def _rows(scenario: AgeAware, schemes: list) -> dict:
     """The encoding of a row for each scheme, in its colour: of a single target no curve can be drawn."""
     looks = theme.scheme_looks(scenario, schemes)
     scale = alt.Scale(domain=list(looks), range=[colour for colour, _ in looks.values()])
@@ -204,7 +201,7 @@ def _rows(scenario: "AgeAware", schemes: list) -> dict:
     return {"y": y, "color": alt.Color("scheme:N", scale=scale, legend=None)}
 
 
-def times(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> alt.HConcatChart | alt.Chart:
+def times(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.HConcatChart | alt.Chart:
     """Collection time of the first clients over the privacy target; of random schedules the mean."""
     leakage = tables["leakage"]
     frame = (
@@ -291,7 +288,7 @@ FIGURES = {"aging": aging, "sweep": sweep, "loss": loss, "noise": noise, "times"
 COMPARISON_FIGURES = {"search": search}
 
 
-def summarize(scenario: "AgeAware", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def summarize(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables summary, realizations, history, statuses and sweep of a scenario."""
     each = realizations(tables)
     keys = ["scheme", "target_epsilon"]

@@ -1,17 +1,16 @@
 """Schedulers of the system `age_aware`: when each client collects (Sec. III-B of Lin et al.)."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
 from pwfl import streams
 from pwfl.runtime import own
+from pwfl.scenario.values import declared_reads
 from pwfl.systems.age_aware import age, age_search, loss_difference
+from pwfl.systems.age_aware.parameters import AgeAware
 from pwfl.tables.arrays import to_array
-
-if TYPE_CHECKING:
-    from pwfl.systems.age_aware.parameters import AgeAware
 
 KEYS = ("realization", "user")
 PENALTIES = {"paired": loss_difference.paired_penalty, "separate": loss_difference.separate_penalty}
@@ -44,7 +43,7 @@ class Profiles(NamedTuple):
         return cls(*columns, *(to_array(links, name, *KEYS, "collection_time") for name in over_time))
 
 
-def run(scenario: "AgeAware", scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def run(scenario: AgeAware, scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Collection times of all clients, one case for each privacy target (or for each step of a sweep).
 
     `scheduler` is `random`, `fixed`, `sweep` (each of the first clients in turn at all times, the others
@@ -101,7 +100,7 @@ def run(scenario: "AgeAware", scheduler: str, tables: dict[str, pl.DataFrame]) -
 
 
 def own_times(
-    scenario: "AgeAware", scheduler: str, profiles: Profiles, required: np.ndarray, allowed: np.ndarray
+    scenario: AgeAware, scheduler: str, profiles: Profiles, required: np.ndarray, allowed: np.ndarray
 ) -> np.ndarray:
     """Collection times by a function of the user's own.
 
@@ -109,7 +108,8 @@ def own_times(
     and whether it is allowed that, both of shape (realization, case, user, time). It returns times, shape (realization,
     case, user). Raises own.OwnError where that is no schedule, or a client is not allowed its time.
     """
-    times = own.array(scheduler, own.call(scheduler, scenario, profiles, required, allowed))
+    times = own.call(scheduler, scenario, profiles, required, allowed, reads=declared_reads(scenario))
+    times = own.array(scheduler, times)
     shape, last = required.shape[:3], required.shape[3] - 1
     if times.shape != shape or times.dtype.kind not in "iu" or ((times < 0) | (times > last)).any():
         raise own.OwnError(

@@ -2,23 +2,20 @@
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from pwfl import streams
+from pwfl.systems.age_aware.parameters import AgeAware
 from pwfl.systems.age_aware.rounds import Clients, final_means, loss_differences, sample_means
 from pwfl.tables.arrays import beside, to_array
-
-if TYPE_CHECKING:
-    from pwfl.systems.age_aware.parameters import AgeAware
 
 KEYS = ("realization", "case", "user")
 
 log = logging.getLogger(__name__)
 
 
-def trainer(scenario: "AgeAware", data: None, tables: dict[str, pl.DataFrame]) -> Callable[[int], pl.DataFrame]:
+def trainer(scenario: AgeAware, data: None, tables: dict[str, pl.DataFrame]) -> Callable[[int], pl.DataFrame]:
     """A function that simulates one realization and returns the loss difference of each of its cases.
 
     The model is one number, the prediction that minimizes the mean squared error, so training is a mean.

@@ -1,7 +1,6 @@
 """Accounting of the system `anonymous_oac`: Secs. IV and V of Hasircioglu and Gunduz, and what lies beyond."""
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -9,12 +8,10 @@ import polars as pl
 from pwfl.systems.anonymous_oac import batches, sampled
 from pwfl.systems.anonymous_oac.costs import costs
 from pwfl.systems.anonymous_oac.mechanism import population, readings
+from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.schemes import NOISES, READINGS
 from pwfl.systems.anonymous_oac.tables import Leakage
 from pwfl.tables.contract import NO_PRIVACY
-
-if TYPE_CHECKING:
-    from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 
 ROUNDS_DRAWN, FAILURES_DRAWN = 12, 6  # points of a curve
 HIDDEN = "a record is in a batch with probability p q; nobody can infer which devices take part"
@@ -53,7 +50,7 @@ TERMS = {
 }
 
 
-def run(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """epsilon over rounds, failed devices and channel estimates, and each realization's guarantee and cost."""
     rounds, delta = scenario.training.rounds, scenario.privacy.delta
     participation, rate = scenario.network.participation, scenario.data.sampling
@@ -96,7 +93,7 @@ def renyi_epsilon(participation: float, rate: float, multiplier: float, rounds: 
 
 
 def over_rounds(
-    scenario: "AnonymousOac", multiplier: float, laws: dict[str, sampled.Rates], absent: float
+    scenario: AnonymousOac, multiplier: float, laws: dict[str, sampled.Rates], absent: float
 ) -> list[pl.DataFrame]:
     """epsilon over the rounds: of several sampling rates, and of the scheme under all readings."""
     privacy, delta, given = scenario.privacy, scenario.privacy.delta, scenario.privacy.noise_multiplier
@@ -125,7 +122,7 @@ def over_rounds(
 
 
 def robustness(
-    scenario: "AnonymousOac", tables: dict[str, pl.DataFrame], multiplier: float, laws: dict[str, sampled.Rates]
+    scenario: AnonymousOac, tables: dict[str, pl.DataFrame], multiplier: float, laws: dict[str, sampled.Rates]
 ) -> list[pl.DataFrame]:
     """epsilon after all rounds over failed devices and scaled channel estimates, Sec. IV."""
     participation, rate = scenario.network.participation, scenario.data.sampling

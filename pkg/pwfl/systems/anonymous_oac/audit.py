@@ -9,7 +9,7 @@ both signs, of what the observer knows of the sampling.
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -24,12 +24,10 @@ from pwfl.privacy import audit
 from pwfl.scenario.values import replaced
 from pwfl.systems.anonymous_oac import batches, participation, sampled
 from pwfl.systems.anonymous_oac.mechanism import readings, strengths
+from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.rounds import Sent, drawn, received
 from pwfl.systems.anonymous_oac.schemes import NOISES, READINGS
 from pwfl.tables.arrays import to_array
-
-if TYPE_CHECKING:
-    from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 
 LOCAL_RUNS = 1000  # of networks of one device, at most
 OVER_THE_AIR, UPLOAD = "sum of all uploads of every round", "one device's upload of every round"
@@ -50,7 +48,7 @@ class Network(NamedTuple):
     taken: pl.DataFrame
 
 
-def verdicts(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
+def verdicts(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
     """On what the server receives, under the reading that the scheme's epsilon is stated for.
 
     A device's own upload is seen in a network of one device.
@@ -92,7 +90,7 @@ def verdicts(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> Itera
     yield audit.distribution(subject, "rounds that a record is in", sent, binom(rounds, chance).cdf, 0.5)
 
 
-def networks(scenario: "AnonymousOac", scheme: str, multiplier: float, runs: int) -> Iterator[Network]:
+def networks(scenario: AnonymousOac, scheme: str, multiplier: float, runs: int) -> Iterator[Network]:
     """The runs' networks, drawn by the stages that draw the study's."""
     tables = participation.draw(scenario, range(runs))
     way = "orthogonal" if NOISES[scheme].local else "over_the_air"
@@ -106,7 +104,7 @@ def networks(scenario: "AnonymousOac", scheme: str, multiplier: float, runs: int
         yield Network(drawn(taken, noise[run,], samples, generator), taken)
 
 
-def divisors(scenario: "AnonymousOac", scheme: str, seen: Network) -> np.ndarray:
+def divisors(scenario: AnonymousOac, scheme: str, seen: Network) -> np.ndarray:
     """What the sum of each round's gradients is divided by, shape (round,); 0 where nothing is sent.
 
     As the batches are, by Sec. III, or are expected to be.
@@ -121,7 +119,7 @@ def divisors(scenario: "AnonymousOac", scheme: str, seen: Network) -> np.ndarray
     return of_each * (senders if local else np.where(senders, network.devices * network.participation, 0.0))
 
 
-def moves(scenario: "AnonymousOac", sent: Sent, t: int, generator: np.random.Generator) -> np.ndarray:
+def moves(scenario: AnonymousOac, sent: Sent, t: int, generator: np.random.Generator) -> np.ndarray:
     """How far what is received in round t moves as a record of its batch is replaced by an opposite one, noise off."""
     training, size = scenario.training, features.size(scenario)
     count = int(sent.stops[t + 1] - sent.stops[t])
@@ -136,7 +134,7 @@ def moves(scenario: "AnonymousOac", sent: Sent, t: int, generator: np.random.Gen
     return adversarial.moves(released, cases, count, (0, count - 1))
 
 
-def noise(scenario: "AnonymousOac", sent: list[Sent], rounds: np.ndarray) -> np.ndarray:
+def noise(scenario: AnonymousOac, sent: list[Sent], rounds: np.ndarray) -> np.ndarray:
     """What is received in some rounds, of records without a gradient, shape (stream, round, coordinate)."""
     width = audit.width(len(rounds))
     start = [tf.zeros([width, 1]), tf.zeros(1)]
@@ -158,13 +156,13 @@ def noise(scenario: "AnonymousOac", sent: list[Sent], rounds: np.ndarray) -> np.
     return np.array(heard_in, float)
 
 
-def rounds_with(scenario: "AnonymousOac", sent: Sent) -> np.ndarray:
+def rounds_with(scenario: AnonymousOac, sent: Sent) -> np.ndarray:
     """In how many rounds' batches each device's first record is, shape (device,)."""
     device, place = np.divmod(sent.rows.numpy(), scenario.data.samples)
     return np.bincount(device[place == 0], minlength=scenario.network.devices)
 
 
-def chances(scenario: "AnonymousOac", scheme: str, reading: str, seen: Network) -> np.ndarray:
+def chances(scenario: AnonymousOac, scheme: str, reading: str, seen: Network) -> np.ndarray:
     """Each device's canary's chance to be in the batch, as the observer knows it, shape (round, device).
 
     0 in rounds in which nothing is sent.
@@ -185,14 +183,14 @@ def chances(scenario: "AnonymousOac", scheme: str, reading: str, seen: Network) 
     return part * (batch.sum(axis=1) / np.maximum(part.sum(axis=1) * samples, 1))[:, None]
 
 
-def law_of(scenario: "AnonymousOac", scheme: str, reading: str, tables: dict[str, pl.DataFrame]) -> sampled.Rates:
+def law_of(scenario: AnonymousOac, scheme: str, reading: str, tables: dict[str, pl.DataFrame]) -> sampled.Rates:
     """The law of `chances`: that of the accountant, but for rounds in which nothing is sent, where these tell."""
     if READINGS[reading].participation:
         return readings(scenario, scheme, tables)[reading]
     return _hidden(scenario, NOISES[scheme].fixed)
 
 
-def _hidden(scenario: "AnonymousOac", fixed: bool) -> sampled.Rates:
+def _hidden(scenario: AnonymousOac, fixed: bool) -> sampled.Rates:
     """Nobody can tell who takes part, but that nothing is sent: without participants, or without records."""
     chance, sampling = scenario.network.participation, scenario.data.sampling
     with_records = 1.0 if fixed else 1 - (1 - sampling) ** scenario.data.samples
@@ -201,7 +199,7 @@ def _hidden(scenario: "AnonymousOac", fixed: bool) -> sampled.Rates:
 
 
 def canary_scores(
-    scenario: "AnonymousOac",
+    scenario: AnonymousOac,
     scheme: str,
     reading: str,
     multiplier: float,

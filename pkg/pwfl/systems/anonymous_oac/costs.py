@@ -1,25 +1,21 @@
 """What the participants' uploads take: symbols and seconds on air, transmit energy."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 
 from pwfl.learning import features
 from pwfl.learning.mlp import parameter_count
 from pwfl.radio.units import db_to_ratio, dbm_to_w
+from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.participation import counts
 from pwfl.systems.anonymous_oac.schemes import NOISES
 from pwfl.tables.arrays import beside, to_table
-
-if TYPE_CHECKING:
-    from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 
 FLOAT_BITS = 32
 KEYS = ("realization", "round")
 
 
-def costs(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+def costs(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Each realization's participants, records, symbols and seconds on air, and transmit energy.
 
     Over the air a round takes as many symbols as the model has parameters, however many send. Device i inverts its
@@ -36,7 +32,7 @@ def costs(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> pl.DataF
     )
 
 
-def spent(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+def spent(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Seconds on air and transmit energy up to and including each round, from 0; see `costs`."""
     sent = transmissions(scenario, tables)
     realizations = tables["users"]["realization"].unique().sort()
@@ -53,7 +49,7 @@ def spent(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> pl.DataF
     return rounds.select(*KEYS, air_seconds_so_far=seconds, transmit_energy_j_so_far=pl.col("energy_j").fill_nan(None))
 
 
-def symbols(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame], rounds: pl.Expr) -> pl.Expr:
+def symbols(scenario: AnonymousOac, tables: dict[str, pl.DataFrame], rounds: pl.Expr) -> pl.Expr:
     """Symbols on air in some rounds, in which there were as many transmissions as the column of this name says."""
     if in_turn(tables):
         return pl.col("transmissions") * digital_symbols(scenario)
@@ -65,7 +61,7 @@ def in_turn(tables: dict[str, pl.DataFrame]) -> bool:
     return NOISES[tables["noise"]["noise"][0]].local
 
 
-def transmissions(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+def transmissions(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Every upload of those who send: the schedule's rows and `energy_j`, NaN over the air without channel noise."""
     radio = scenario.radio
     thermal = dbm_to_w(radio.noise_density_dbm_hz) * db_to_ratio(radio.path_loss_db)  # J, for unit fading
@@ -82,12 +78,12 @@ def transmissions(scenario: "AnonymousOac", tables: dict[str, pl.DataFrame]) -> 
     return sent.with_columns(energy_j=energy)
 
 
-def digital_symbols(scenario: "AnonymousOac") -> float:
+def digital_symbols(scenario: AnonymousOac) -> float:
     """Symbols of one participant's upload where it sends its update in bits."""
     return model_size(scenario) * FLOAT_BITS / scenario.radio.digital_efficiency
 
 
-def model_size(scenario: "AnonymousOac") -> int:
+def model_size(scenario: AnonymousOac) -> int:
     """Number of trained parameters."""
     size = features.size(scenario)
     return parameter_count([size.features, *scenario.training.hidden_layers, size.classes])

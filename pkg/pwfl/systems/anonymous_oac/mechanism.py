@@ -1,20 +1,14 @@
 """The noise that each scheme's rounds carry, and what an observer may know of their sampling."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 
 from pwfl.systems.anonymous_oac import batches, sampled
+from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.schemes import NOISES
 
-if TYPE_CHECKING:
-    from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 
-
-def strengths(
-    scenario: "AnonymousOac", scheme: str, multiplier: float, tables: dict[str, pl.DataFrame]
-) -> pl.DataFrame:
+def strengths(scenario: AnonymousOac, scheme: str, multiplier: float, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """The table `noise` of a noise multiplier, from `users` and `schedule`; see `noise.run`."""
     keys, (devices, samples) = ["realization", "round"], population(tables)
     reading, local, fixed = NOISES[scheme]
@@ -47,7 +41,7 @@ def population(tables: dict[str, pl.DataFrame]) -> tuple[int, int]:
     return len(users.filter(pl.col("realization") == users["realization"][0])), users["samples"][0]
 
 
-def readings(scenario: "AnonymousOac", scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, sampled.Rates]:
+def readings(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, sampled.Rates]:
     """What each reading of a noise scheme lets the observer know; see `batches.readings`."""
     _, local, fixed = NOISES[scheme]
     return batches.readings(*population(tables), scenario.network.participation, scenario.data.sampling, local, fixed)

@@ -1,19 +1,15 @@
 """Noise of the system `anonymous_oac`: Lemma 4 and Theorem 1 of Hasircioglu and Gunduz, and what lies beyond."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 
 from pwfl.systems.anonymous_oac import sampled
 from pwfl.systems.anonymous_oac.mechanism import readings, strengths
+from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.schemes import NOISES
 
-if TYPE_CHECKING:
-    from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 
-
-def run(scenario: "AnonymousOac", scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def run(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Standard deviation of the privacy noise that each round's update carries, and what its sum is divided by.
 
     `anonymous`: the devices together add the given multiple of the sensitivity 2 L / b_t. `identified`: the same, with
@@ -37,7 +33,7 @@ def run(scenario: "AnonymousOac", scheme: str, tables: dict[str, pl.DataFrame]) 
     }
 
 
-def _multiplier(scenario: "AnonymousOac", scheme: str, tables: dict[str, pl.DataFrame]) -> tuple[float, float, str]:
+def _multiplier(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFrame]) -> tuple[float, float, str]:
     """The noise multiplier, the epsilon it is to give, and how it was found.
 
     All schemes get the target, each under its own reading, or without one the epsilon that the paper's reading gives

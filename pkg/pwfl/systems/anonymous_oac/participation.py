@@ -1,19 +1,15 @@
 """Who takes part in a round, and with which batch: Sec. III of Hasircioglu and Gunduz."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 from scipy.stats import binom
 
 from pwfl import streams
+from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.tables.arrays import beside, to_table
 
-if TYPE_CHECKING:
-    from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 
-
-def draw(scenario: "AnonymousOac", realizations: range) -> dict[str, pl.DataFrame]:
+def draw(scenario: AnonymousOac, realizations: range) -> dict[str, pl.DataFrame]:
     """The devices, and for each round the channels that are good enough to take part over.
 
     Rayleigh fading, redrawn for each device and round: |c|^2 is exponential of mean 1, and at least -ln p with
@@ -32,7 +28,7 @@ def draw(scenario: "AnonymousOac", realizations: range) -> dict[str, pl.DataFram
     return {"users": users, "links": pl.concat(links)}
 
 
-def batches(scenario: "AnonymousOac", scheduler: str, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+def batches(scenario: AnonymousOac, scheduler: str, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Every device with a good channel takes part, with a binomial number of its records.
 
     All at once (`over_the_air`), or one after the other (`orthogonal`), with the same batches. Drawing their sizes here

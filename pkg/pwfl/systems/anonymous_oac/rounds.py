@@ -1,6 +1,6 @@
 """Rounds of Hasircioglu and Gunduz as one graph: records of Poisson batches, clipped one by one, summed on air."""
 
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import polars as pl
@@ -8,10 +8,8 @@ import tensorflow as tf
 
 from pwfl.learning import datasets, engine, network
 from pwfl.learning.engine import Backward, Weights
+from pwfl.systems.anonymous_oac.parameters import Training
 from pwfl.tables.arrays import to_array
-
-if TYPE_CHECKING:
-    from pwfl.systems.anonymous_oac.parameters import Training
 
 DRAWN = 10_000  # batches drawn at once
 
@@ -168,7 +166,7 @@ def train_rounds(
     return weights, clipped / records
 
 
-def history_function(widths: list[int], rounds: list[int], training: "Training", data: datasets.Dataset):
+def history_function(widths: list[int], rounds: list[int], training: Training, data: datasets.Dataset):
     """A whole training as one graph, traced once for batches of any size.
 
     Returns a function of start weights, of what is sent, and of the noise's key, to test accuracies

@@ -1,7 +1,7 @@
 """Trainings of many realizations side by side, as one program (`pwfl.learning.side_by_side`)."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -9,10 +9,8 @@ import tensorflow as tf
 
 from pwfl.learning import datasets, engine, side_by_side
 from pwfl.learning.engine import Weights
+from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.rounds import Start, Step
-
-if TYPE_CHECKING:
-    from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 
 
 class SentTogether(NamedTuple):
@@ -29,7 +27,7 @@ class SentTogether(NamedTuple):
 
 
 def together(
-    scenario: "AnonymousOac", data: datasets.Dataset
+    scenario: AnonymousOac, data: datasets.Dataset
 ) -> Callable[[list[Start]], list[tuple[np.ndarray, np.ndarray, np.ndarray]]]:
     """A function that trains some realizations side by side, each as `train.trainer` would but for rounding.
 
@@ -96,7 +94,7 @@ def stacked(starts: list[Start]) -> SentTogether:
 
 
 def bytes_each(
-    scenario: "AnonymousOac", tables: dict[str, pl.DataFrame], widths: list[int], tested: tuple[int, ...]
+    scenario: AnonymousOac, tables: dict[str, pl.DataFrame], widths: list[int], tested: tuple[int, ...]
 ) -> float:
     """About how many bytes of a GPU's memory one realization takes, of all that are trained side by side."""
     batches = tables["schedule"].group_by("realization", "round").agg(pl.col("batch").sum())["batch"]

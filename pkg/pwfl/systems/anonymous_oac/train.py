@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -13,17 +12,15 @@ from pwfl.learning import datasets, engine, features, partition, side_by_side
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.systems.anonymous_oac import together
 from pwfl.systems.anonymous_oac.costs import in_turn, spent
+from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.rounds import Start, drawn, history_function
 from pwfl.tables.arrays import to_array
-
-if TYPE_CHECKING:
-    from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 
 log = logging.getLogger(__name__)
 
 
 def trainer(
-    scenario: "AnonymousOac", data: datasets.Dataset, tables: dict[str, pl.DataFrame]
+    scenario: AnonymousOac, data: datasets.Dataset, tables: dict[str, pl.DataFrame]
 ) -> Callable[[int], pl.DataFrame]:
     """A function that trains one realization and returns its test accuracy and loss over the rounds.
 
@@ -49,7 +46,7 @@ def trainer(
 
 
 def batch_trainer(
-    scenario: "AnonymousOac", data: datasets.Dataset, tables: dict[str, pl.DataFrame]
+    scenario: AnonymousOac, data: datasets.Dataset, tables: dict[str, pl.DataFrame]
 ) -> tuple[Callable[[list[int]], dict[int, pl.DataFrame]], float]:
     """As `trainer`, a function that trains some realizations side by side, and how many bytes each takes."""
     begin, told = starts(scenario, data, tables), history_table(scenario, data, tables)
@@ -57,13 +54,13 @@ def batch_trainer(
     return train, together.bytes_each(scenario, tables, widths_of(scenario), data.x_test.shape)
 
 
-def widths_of(scenario: "AnonymousOac") -> list[int]:
+def widths_of(scenario: AnonymousOac) -> list[int]:
     """Widths of the network's layers, the input's first."""
     size = features.size(scenario)
     return [size.features, *scenario.training.hidden_layers, size.classes]
 
 
-def starts(scenario: "AnonymousOac", data: datasets.Dataset, tables: dict[str, pl.DataFrame]) -> Callable[[int], Start]:
+def starts(scenario: AnonymousOac, data: datasets.Dataset, tables: dict[str, pl.DataFrame]) -> Callable[[int], Start]:
     """A function that gives what a realization's training begins with."""
     seed, widths = scenario.seed, widths_of(scenario)
     # In turn, uploads are digital: no error.
@@ -86,7 +83,7 @@ def starts(scenario: "AnonymousOac", data: datasets.Dataset, tables: dict[str, p
 
 
 def history_table(
-    scenario: "AnonymousOac", data: datasets.Dataset, tables: dict[str, pl.DataFrame]
+    scenario: AnonymousOac, data: datasets.Dataset, tables: dict[str, pl.DataFrame]
 ) -> Callable[[Start, np.ndarray, np.ndarray, np.ndarray], pl.DataFrame]:
     """A function that makes a realization's rows of `history` of accuracies, losses and clipped shares."""
     training, classes = scenario.training, features.size(scenario).classes

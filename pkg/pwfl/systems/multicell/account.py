@@ -1,7 +1,6 @@
 """Accounting of the system `multicell`: (11), (19), (20), (21) and Theorem 1 of Tavangaran et al."""
 
 from math import isclose, log
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -20,11 +19,9 @@ from pwfl.systems.multicell.beyond.server import counts
 from pwfl.systems.multicell.bounds import noise_scale
 from pwfl.systems.multicell.interference import Uplink
 from pwfl.systems.multicell.model import parameter_count
+from pwfl.systems.multicell.parameters import Convergence, Multicell, Privacy, Training
 from pwfl.tables.arrays import beside, to_array
 from pwfl.tables.contract import NO_PRIVACY
-
-if TYPE_CHECKING:
-    from pwfl.systems.multicell.parameters import Convergence, Multicell, Privacy, Training
 
 TERMS = {
     "unit": "one training record of one user",
@@ -48,7 +45,7 @@ GUARANTEES = {
 }
 
 
-def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables `leakage` of users and `outcome` of realizations.
 
     `tables` are `users`, `links`, `schedule`, `noise` and `noise_status`.
@@ -72,7 +69,7 @@ def run(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.
     return {"leakage": leakage, "outcome": outcome.with_columns(epsilon_server=pl.col("epsilon_exact"))}
 
 
-def observer(privacy: "Privacy") -> str:
+def observer(privacy: Privacy) -> str:
     """What the observer sees, in words."""
     if privacy.observer == "user":
         return SEEN["user"]
@@ -80,7 +77,7 @@ def observer(privacy: "Privacy") -> str:
     return f"{SEEN[privacy.observer]}; {share} of a sum's senders collude with it"
 
 
-def guarantee(scenario: "Multicell") -> str:
+def guarantee(scenario: Multicell) -> str:
     """What the leakage rests on, in words."""
     words = GUARANTEES[scenario.training.clipping]
     if scenario.privacy.observer != "user":
@@ -90,7 +87,7 @@ def guarantee(scenario: "Multicell") -> str:
     return words
 
 
-def hiding_noise(scenario: "Multicell", frame: pl.DataFrame, observer: str) -> np.ndarray:
+def hiding_noise(scenario: Multicell, frame: pl.DataFrame, observer: str) -> np.ndarray:
     """Deviation of the noise that hides each user's record from an observer, as if it were the user's own.
 
     NaN where no noise is feasible, 0 where the user does not send; shape (realization, interval, user). `frame` is that
@@ -105,7 +102,7 @@ def hiding_noise(scenario: "Multicell", frame: pl.DataFrame, observer: str) -> n
     return np.where(scheduled & ~sends, np.nan, found)
 
 
-def leakages(scenario: "Multicell", frame: pl.DataFrame) -> pl.DataFrame:
+def leakages(scenario: Multicell, frame: pl.DataFrame) -> pl.DataFrame:
     """Leakage (11) of each user who ever sends, and the guarantees that follow from it; `frame` is that of `assigned`.
 
     A user leaks in the rounds in which it sends, and zCDP adds up over them. The noise that hides it is what the
@@ -149,7 +146,7 @@ def leakages(scenario: "Multicell", frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def integer_epsilons(scenario: "Multicell", frame: pl.DataFrame) -> dict[str, np.ndarray]:
+def integer_epsilons(scenario: Multicell, frame: pl.DataFrame) -> dict[str, np.ndarray]:
     """Bounds on the epsilons of sums of integers, by column, shape (realization, user); `frame` is that of `assigned`.
 
     Who sees sums of the run's own, as `epsilon_network` of cells' sums, reads no more off them than off these; but its
@@ -173,7 +170,7 @@ def integer_epsilons(scenario: "Multicell", frame: pl.DataFrame) -> dict[str, np
     return found | {f"epsilon_{observer}": private for observer, (_, private) in each.items()}
 
 
-def guarantees(scenario: "Multicell", leakage: pl.DataFrame) -> pl.DataFrame:
+def guarantees(scenario: Multicell, leakage: pl.DataFrame) -> pl.DataFrame:
     """Each realization's guarantee: that of the user who leaks most. Realizations in which nobody sends have no row.
 
     A record's guarantee is its user's, so `rho_max` and the epsilons are maxima over users.
@@ -189,7 +186,7 @@ def guarantees(scenario: "Multicell", leakage: pl.DataFrame) -> pl.DataFrame:
     return worst.with_columns(epsilon_worst_case=pl.when(rho_worst_case.is_not_null()).then(epsilon))
 
 
-def convergence(scenario: "Multicell", frame: pl.DataFrame) -> pl.DataFrame:
+def convergence(scenario: Multicell, frame: pl.DataFrame) -> pl.DataFrame:
     """Theorem 1's constants and bound for each realization, and what they say; `frame` is that of `assigned`."""
     training, constants = scenario.training, scenario.convergence
     if constants.xi1 is None:
@@ -225,7 +222,7 @@ def participation(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def objectives(scenario: "Multicell", tables: dict[str, pl.DataFrame], frame: pl.DataFrame) -> pl.DataFrame:
+def objectives(scenario: Multicell, tables: dict[str, pl.DataFrame], frame: pl.DataFrame) -> pl.DataFrame:
     """Objective (20) of each realization, its bound, and the left side of (21), null where no noise is feasible.
 
     They are those of the noise that each user would add if it sent in all rounds at the same budget, in the units of
@@ -269,7 +266,7 @@ def objectives(scenario: "Multicell", tables: dict[str, pl.DataFrame], frame: pl
     )
 
 
-def values_bound(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> np.ndarray:
+def values_bound(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> np.ndarray:
     """What no schedule takes off the objective (20) in each interval, shape (realization, interval).
 
     The bound is of the problem that leaves open what the scheme's noise leaves open: with `random`, schedules and
@@ -294,7 +291,7 @@ def values_bound(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> np.n
 
 
 def convergence_bound(
-    samples: np.ndarray, scheduled: np.ndarray, noise_std: np.ndarray, dimension: int, constants: "Convergence"
+    samples: np.ndarray, scheduled: np.ndarray, noise_std: np.ndarray, dimension: int, constants: Convergence
 ) -> dict[str, np.ndarray]:
     """`c1`, `c2`, `c3` of Theorem 1 and `bound_limit`, what its bound tends to, each of shape (realization,).
 
@@ -318,7 +315,7 @@ def convergence_bound(
     return {"c1": c1, "c2": c2, "c3": c3, "bound_limit": limit}
 
 
-def premise(training: "Training", smoothness: float) -> str:
+def premise(training: Training, smoothness: float) -> str:
     """Which premises of Theorem 1 hold: its proof takes step size 1 / L, averages (8), (9), a strongly convex loss."""
     if training.step == "snr":
         step = "not met (set by noise)"

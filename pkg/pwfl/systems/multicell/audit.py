@@ -9,7 +9,7 @@ it over its noise's variance.
 
 from collections.abc import Iterator
 from math import ceil
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -25,11 +25,9 @@ from pwfl.systems.multicell.assigned import KEYS, assigned
 from pwfl.systems.multicell.beyond import integers, sums
 from pwfl.systems.multicell.beyond.server import counts
 from pwfl.systems.multicell.model import parameter_count, shapes, start_weights
+from pwfl.systems.multicell.parameters import Multicell, Training
 from pwfl.systems.multicell.rounds import Senders, advance_function, as_weights, logits_of, model_of
 from pwfl.tables.arrays import to_array
-
-if TYPE_CHECKING:
-    from pwfl.systems.multicell.parameters import Multicell, Training
 
 WIDEST, RUNS = 200, 500  # canaries in one run, and runs of all rounds, at most
 DROPOUTS = 20_000  # rounds in which it is looked who drops out
@@ -64,12 +62,12 @@ class Users(NamedTuple):
         step = None if self.step is None else self.step[:, own]
         return Users(self.samples[own], *parts, int(own[: self.target].sum()), step)
 
-    def senders(self, training: "Training") -> Senders:
+    def senders(self, training: Training) -> Senders:
         """As training has them."""
         return Senders.of(training, self.samples, self.scheduled, self.noise_std, self.group, step=self.step)
 
 
-def verdicts(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
+def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
     """On what the observer sees of the worst-off user, and on the sums of all users' that the server's model takes.
 
     The first, the user's upload or its group's sum, off which colluders have taken their noise, is held to the table
@@ -116,7 +114,7 @@ def verdicts(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> Iterator
     yield from of_messages(scenario, summed, everyone, moved, rho, generator)
 
 
-def seen(scenario: "Multicell", users: Users, generator: np.random.Generator) -> tuple[Users, str]:
+def seen(scenario: Multicell, users: Users, generator: np.random.Generator) -> tuple[Users, str]:
     """The tested user's group as the observer sees its sum: without the noise of as many as may be gone; in words.
 
     Those of most noise are: a share of the senders colludes, and as many are missing as in any drawn round whose sum
@@ -144,7 +142,7 @@ def seen(scenario: "Multicell", users: Users, generator: np.random.Generator) ->
 
 
 def of_messages(
-    scenario: "Multicell",
+    scenario: Multicell,
     subject: audit.Subject,
     users: Users,
     moved: float,
@@ -168,13 +166,13 @@ def of_messages(
     yield audit.at_least(subject, float(exact_epsilon(np.array(rho), subject.delta)))
 
 
-def spent(scenario: "Multicell", users: Users, moved: float) -> float:
+def spent(scenario: Multicell, users: Users, moved: float) -> float:
     """rho of the tested user's record in what the messages add up to, by their noise."""
     share, std = in_sums(scenario.training, users)
     return float(zcdp(moved * share, std, _coherence(scenario, users)).sum())
 
 
-def in_sums(training: "Training", users: Users) -> tuple[np.ndarray, np.ndarray]:
+def in_sums(training: Training, users: Users) -> tuple[np.ndarray, np.ndarray]:
     """The tested user's share of the sums of the intervals in which it sends, and their noise's deviations."""
     own = users.scheduled[:, users.target]
     counted = counts(training, users.samples, users.scheduled, users.noise_std, users.group)[own]
@@ -183,7 +181,7 @@ def in_sums(training: "Training", users: Users) -> tuple[np.ndarray, np.ndarray]
     return counted[:, users.target] / total, np.sqrt(((counted * noise) ** 2).sum(axis=1)) / total
 
 
-def moves(scenario: "Multicell", users: Users, generator: np.random.Generator) -> np.ndarray:
+def moves(scenario: Multicell, users: Users, generator: np.random.Generator) -> np.ndarray:
     """How far the users' message moves as a record of the tested user is replaced by an opposite one, noise off.
 
     For each layer in turn, the record first or last among the user's; all others are blank. Of the user's own model,
@@ -220,7 +218,7 @@ def moves(scenario: "Multicell", users: Users, generator: np.random.Generator) -
     return adversarial.moves(released, cases, users.samples.sum(), places)
 
 
-def noise(scenario: "Multicell", users: Users) -> np.ndarray:
+def noise(scenario: Multicell, users: Users) -> np.ndarray:
     """The noise of the users' message, of records without a gradient, of the streams that a test compares.
 
     Returns
@@ -252,7 +250,7 @@ def noise(scenario: "Multicell", users: Users) -> np.ndarray:
     return np.array([heard(tf.constant(key, tf.int64)).numpy() for key in keys], float)
 
 
-def canary_scores(scenario: "Multicell", users: Users, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def canary_scores(scenario: Multicell, users: Users, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Coins and scores of the tested user's canaries in several runs of all rounds.
 
     All records but the canaries are blank. Run r takes the noise of realization r. Scores are log-likelihood ratios
@@ -308,11 +306,11 @@ def _of_canaries(weights: list, x: tf.Tensor, y: tf.Tensor) -> tuple[list[tf.Ten
     return [x], [y]
 
 
-def _linear(training: "Training"):
+def _linear(training: Training):
     """The model whose gradients are its records, as the engine of this training takes it."""
     return linear if training.model == "dense" else linear_losses
 
 
-def _coherence(scenario: "Multicell", users: Users) -> int:
+def _coherence(scenario: Multicell, users: Users) -> int:
     """Rounds of an interval."""
     return scenario.training.rounds // len(users.scheduled)

@@ -1,7 +1,5 @@
 """Channel of the system `multicell`: Sec. VI-A of Tavangaran et al."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 from scipy.special import ndtri
@@ -15,10 +13,8 @@ from pwfl.systems.multicell.beyond import urban
 from pwfl.systems.multicell.beyond.intervals import intervals
 from pwfl.systems.multicell.bounds import alternatives
 from pwfl.systems.multicell.interference import round_robin
+from pwfl.systems.multicell.parameters import Data, Multicell
 from pwfl.tables.arrays import to_array, to_table
-
-if TYPE_CHECKING:
-    from pwfl.systems.multicell.parameters import Data, Multicell
 
 KEYS = ("realization", "user")
 MAX_ATTEMPTS = 1000
@@ -32,7 +28,7 @@ class StartValueError(ValueError):
 
 
 def run(
-    scenario: "Multicell", realizations: range, imported: dict[str, pl.DataFrame] | None = None
+    scenario: Multicell, realizations: range, imported: dict[str, pl.DataFrame] | None = None
 ) -> dict[str, pl.DataFrame]:
     """Users and links of some consecutive realizations.
 
@@ -56,7 +52,7 @@ def run(
     return {"users": users, "links": links}
 
 
-def cells_and_samples(scenario: "Multicell", realizations: range, users: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+def cells_and_samples(scenario: Multicell, realizations: range, users: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     """Each user's cell and samples K_i, drawn where the table `users` has none, both of shape (realization, user)."""
     cell = to_array(users, "cell", *KEYS)
     if users["samples"].null_count():
@@ -64,7 +60,7 @@ def cells_and_samples(scenario: "Multicell", realizations: range, users: pl.Data
     return cell, to_array(users, "samples", *KEYS)
 
 
-def drawn(scenario: "Multicell", realizations: range) -> tuple[pl.DataFrame, pl.DataFrame]:
+def drawn(scenario: Multicell, realizations: range) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Users' positions and cells, their samples null, and their links (17) to the stations of a hexagonal grid.
 
     Positions, and with them line of sight and shadow fading, are the same in all intervals.
@@ -90,7 +86,7 @@ def located(scenario: "Multicell", realizations: range) -> tuple[pl.DataFrame, n
     return users.with_columns(samples=None), distance
 
 
-def gains(scenario: "Multicell", realizations: range, distance_m: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+def gains(scenario: Multicell, realizations: range, distance_m: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     """Power gains of links, shape (realization, interval, station, user), and whether in line of sight.
 
     `distance_m` has shape (realization, station, user). The path loss (17) tells no line of sight: None. Only the
@@ -118,7 +114,7 @@ def gains(scenario: "Multicell", realizations: range, distance_m: np.ndarray) ->
     return rayleigh_power(uniform, MEAN_ONE) * db_to_ratio(-loss)[:, None], line_of_sight
 
 
-def sample_counts(seed: int, data: "Data", realizations: range, users: int) -> np.ndarray:
+def sample_counts(seed: int, data: Data, realizations: range, users: int) -> np.ndarray:
     """Numbers of training samples K_i, round(offset + lognormal), int64, shape (realization, user).
 
     With `samples_total`, sizes are scaled to that sum by largest remainders, every user keeping at least one sample.
@@ -144,7 +140,7 @@ def sample_counts(seed: int, data: "Data", realizations: range, users: int) -> n
 
 
 def start_values(
-    scenario: "Multicell", realizations: range, cell: np.ndarray, samples: np.ndarray, cells: int
+    scenario: Multicell, realizations: range, cell: np.ndarray, samples: np.ndarray, cells: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Random resource blocks (-1: none), powers (watts) and noise that satisfy (21)-(25), drawn anew until they do.
 

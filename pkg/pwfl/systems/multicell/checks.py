@@ -264,7 +264,8 @@ def _channel_problems(scenario: Multicell) -> list[str]:
     if scenario.realizations > realizations:
         return [f"realizations: {scenario.realizations} are more than the {realizations} of {links}"]
     trained = shards.bounds(shards.of(scenario, "train")[-1])[1]
-    needed = shards.covering(0, max(trained, scenario.realizations), scenario.shards.optimization)
+    grid, size = "optimization", scenario.shards.optimization
+    needed = shards.covering(0, max(trained, scenario.realizations), grid, size)
     if (taken := shards.bounds(needed[-1])[1]) > realizations:
         return [
             f"shards.optimization: {scenario.shards.optimization} (and shards.training: {scenario.shards.training}) "

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import permutations, product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -34,9 +34,7 @@ from pwfl.report.claims import (
 from pwfl.scenario.values import value_of
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.bounds import leakage_bound
-
-if TYPE_CHECKING:
-    from pwfl.systems.multicell.parameters import Multicell
+from pwfl.systems.multicell.parameters import Multicell
 
 RND, OPT, OPT_DP = ("random", "random"), ("optimal", "random"), ("optimal", "optimal")
 JOINT, JOINT_DP, JOINT_SNR = ("joint", "random"), ("joint_noise", "optimal"), ("joint_snr", "equal_max")
@@ -364,7 +362,7 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
             if more > 0 and larger >= 0:
                 add(MORE_BLOCKS, one, other)
 
-    def add_pairs(claims: tuple[Claim, ...], keys: Iterable[str], is_first: Callable[["Multicell"], bool]) -> None:
+    def add_pairs(claims: tuple[Claim, ...], keys: Iterable[str], is_first: Callable[[Multicell], bool]) -> None:
         """Claims about pairs of settings that are equal in all but some keys, of which the first are told by them."""
         for names in alike(scenarios, *keys):
             first = [name for name in names if is_first(settings[name])]
@@ -410,12 +408,12 @@ def _series(content: dict) -> dict:
     return series | shares
 
 
-def _learns_as_the_paper(scenario: "Multicell") -> bool:
+def _learns_as_the_paper(scenario: Multicell) -> bool:
     training = scenario.training
     return (training.weights, training.step, training.features) == ("samples", "constant", "pixels")
 
 
-def _few_blocks(scenario: "Multicell") -> bool:
+def _few_blocks(scenario: Multicell) -> bool:
     """Whether at most half of the users can have a block at once: R = 5 of Table I, not R = 8."""
     network = scenario.network
     cells = len(hexagons.stations(network.rings, 1.0))

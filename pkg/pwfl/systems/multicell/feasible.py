@@ -1,9 +1,9 @@
 """Whether a scenario's users can satisfy the bounds (21) and (22), by the draws that its channel makes of them."""
 
-from math import ceil
 from typing import TYPE_CHECKING
 
 from pwfl.learning.datasets import DataError
+from pwfl.runtime import shards
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.bounds import alternatives
 
@@ -25,10 +25,10 @@ def problems(scenario: "Multicell", users: "pl.DataFrame | None" = None, station
     """
     from pwfl.systems.multicell import channel  # with SciPy, which only reading a scenario does without
 
-    values, size = scenario.of_stage("channel"), scenario.shards.optimization
+    values = scenario.of_stage("channel")
     if stations is None:
         stations = len(hexagons.stations(scenario.network.rings, scenario.network.cell_radius_m))
-    computed = ceil(scenario.realizations / size) * size
+    _, computed = shards.bounds(shards.of(scenario, "channel")[-1])
     numbers = stations * (scenario.network.users + scenario.radio.resource_blocks)
     realizations = range(min(computed, MOST_REALIZATIONS, MOST_NUMBERS // numbers))
     if not realizations:

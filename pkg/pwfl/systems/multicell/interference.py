@@ -2,16 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 import polars as pl
 
 from pwfl.radio.units import dbm_to_w
+from pwfl.systems.multicell.parameters import Radio
 from pwfl.tables.arrays import to_array
-
-if TYPE_CHECKING:
-    from pwfl.systems.multicell.parameters import Radio
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ class Uplink:
     realizations: Sequence[int]  # the rows'
 
     @classmethod
-    def of(cls, radio: "Radio", users: pl.DataFrame, links: pl.DataFrame) -> Self:
+    def of(cls, radio: Radio, users: pl.DataFrame, links: pl.DataFrame) -> Self:
         """The uplink of all realizations in the tables `users` and `links`, the latter of one interval."""
         return cls(
             to_array(links, "gain", "realization", "station", "user"),

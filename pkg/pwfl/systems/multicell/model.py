@@ -8,14 +8,13 @@ import numpy as np
 
 from pwfl.learning import cnn, datasets, mlp
 from pwfl.runtime import own
+from pwfl.systems.multicell.parameters import Training
 
 if TYPE_CHECKING:
     import keras
 
-    from pwfl.systems.multicell.parameters import Training
 
-
-def shapes(training: "Training", size: datasets.Size) -> list[tuple[int, ...]]:
+def shapes(training: Training, size: datasets.Size) -> list[tuple[int, ...]]:
     """Shapes of the trained weights; of networks that are not the user's own, kernels and biases in turn."""
     if own.named(training.model):
         return [tuple(weight.shape) for weight in own_model(training, size).trainable_variables]
@@ -24,12 +23,12 @@ def shapes(training: "Training", size: datasets.Size) -> list[tuple[int, ...]]:
     return mlp.shapes([size.features, *training.hidden_layers, size.classes])
 
 
-def parameter_count(training: "Training", size: datasets.Size) -> int:
+def parameter_count(training: Training, size: datasets.Size) -> int:
     """Number d of trained parameters."""
     return sum(prod(shape) for shape in shapes(training, size))
 
 
-def start_weights(training: "Training", size: datasets.Size, generator: np.random.Generator) -> list[np.ndarray]:
+def start_weights(training: Training, size: datasets.Size, generator: np.random.Generator) -> list[np.ndarray]:
     """Arrays of these shapes: kernels Glorot uniform, biases zero; or all zero; or as the user's own model draws them.
 
     A model of the user's own is built anew, with Keras's seed drawn by the generator.
@@ -44,14 +43,14 @@ def start_weights(training: "Training", size: datasets.Size, generator: np.rando
     return mlp.start_weights(shapes(training, size), generator)
 
 
-def own_model(training: "Training", size: datasets.Size) -> "keras.Model":
+def own_model(training: Training, size: datasets.Size) -> "keras.Model":
     """The Keras model that a function of the user's own returns, of the numbers of features and classes.
 
     It takes features, shape (sample, feature), and gives logits, shape (sample, class). Raises own.OwnError for
     another one, and for one with state, such as batch normalization, dropout, or layers that are not trained: a
     sample's gradient would not be its own, or not the model's.
     """
-    model = own.call(training.model, size.features, size.classes)
+    model = own.call(training.model, size.features, size.classes, reads=training.model_reads)
     if not hasattr(model, "stateless_call"):
         raise own.OwnError(f"{training.model}: returns {type(model).__name__}; must return a Keras model")
     ends = ("takes", "input_shape", (None, size.features)), ("gives", "output_shape", (None, size.classes))

@@ -1,24 +1,21 @@
 """Noise schemes of the system `multicell`."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 
 from pwfl.privacy.gaussian import composed_multiplier
 from pwfl.runtime import own
+from pwfl.scenario.values import declared_reads
 from pwfl.systems.multicell.beyond import sums
 from pwfl.systems.multicell.beyond.allocation import allocate
 from pwfl.systems.multicell.beyond.intervals import planned
 from pwfl.systems.multicell.bounds import noise_scale
 from pwfl.systems.multicell.optimal_noise import optimal_noise
+from pwfl.systems.multicell.parameters import Multicell
 from pwfl.tables.arrays import beside, to_array
 
-if TYPE_CHECKING:
-    from pwfl.systems.multicell.parameters import Multicell
 
-
-def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def run(scenario: Multicell, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables `noise`, each scheduled user's noise standard deviation, and `noise_status`, how it was found.
 
     `scheme` is `random` (start values), `optimal` (36), one of `allocation.ALLOCATIONS`, which share out anew what (36)
@@ -78,7 +75,7 @@ def run(scenario: "Multicell", scheme: str, tables: dict[str, pl.DataFrame]) -> 
 
 
 def own_noise(
-    scenario: "Multicell", scheme: str, samples: np.ndarray, scheduled: np.ndarray, start_noise_std: np.ndarray
+    scenario: Multicell, scheme: str, samples: np.ndarray, scheduled: np.ndarray, start_noise_std: np.ndarray
 ) -> np.ndarray:
     """Noise by a function of the user's own, in the units of (21) and (22), before it is scaled.
 
@@ -86,7 +83,8 @@ def own_noise(
     (interval, user), those of all realizations one after the other; infinite: sends nothing. Raises own.OwnError where
     that is no noise.
     """
-    noise = own.array(scheme, own.call(scheme, scenario, samples, scheduled, start_noise_std)).astype(float)
+    noise = own.call(scheme, scenario, samples, scheduled, start_noise_std, reads=declared_reads(scenario))
+    noise = own.array(scheme, noise).astype(float)
     if noise.shape != scheduled.shape or not (noise[scheduled] >= 0).all():
         raise own.OwnError(
             f"{scheme}: must return each scheduled user's standard deviation, not negative, of shape "

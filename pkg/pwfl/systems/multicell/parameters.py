@@ -274,6 +274,12 @@ class Training(Section):
         "or MODULE:FUNCTION (docs/own_functions.md)",
         stages="train account audit",
     )
+    model_reads: list[str] = parameter(
+        [],
+        "files that the function of your own in `model` reads (docs/own_functions.md)",
+        stages="train account audit",
+        max_length=1000,
+    )
     features: common.Features = common.features(stages="train account audit")
     directions: int | None = common.directions(stages="train account audit")
     test_variants: bool = parameter(
@@ -371,7 +377,7 @@ class Channel(Section):
     )
 
 
-class Scheme(common.Scheme):
+class Scheme(common.OwnScheme):
     """A pair of scheduler and noise scheme, and the name it has in figures and tables."""
 
     conditions: ClassVar = {

@@ -1,7 +1,5 @@
 """Figures and tables of the system `multicell`."""
 
-from typing import TYPE_CHECKING
-
 import altair as alt
 import numpy as np
 import polars as pl
@@ -9,10 +7,8 @@ import polars as pl
 from pwfl.report import results, theme, unscheduled
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.bounds import BOUNDED_NOISE, leakage_bound
+from pwfl.systems.multicell.parameters import Multicell, Network
 from pwfl.tables.arrays import beside, to_table
-
-if TYPE_CHECKING:
-    from pwfl.systems.multicell.parameters import Multicell, Network
 
 DIFFERS = (
     "Several cells interfere; each scheduled user sends its own noisy gradient of all its records, "
@@ -29,7 +25,7 @@ RING, WIDER = 420, 260  # area of the first scheme's rings, and by how much more
 PRIVACY = ["rho_max", "rho_total", "epsilon_exact", "epsilon_tight", "epsilon_classic"]
 
 
-def topology(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+def topology(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Fig. 3: cells, stations, users of the first realization, and the strongest links of its first user.
 
     Of channels from outside, whose stations' positions are not known, the users.
@@ -92,7 +88,7 @@ def topology(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Laye
 
 
 def _stations(
-    network: "Network", links: pl.DataFrame, user: dict, place: dict[str, alt.X | alt.Y]
+    network: Network, links: pl.DataFrame, user: dict, place: dict[str, alt.X | alt.Y]
 ) -> tuple[list[alt.Chart], list[alt.Chart]]:
     """What lies under the users, cells and the strongest links of one; and above, stations with their numbers."""
     station = hexagons.stations(network.rings, network.cell_radius_m)
@@ -124,14 +120,14 @@ def cell_colours(station: np.ndarray, radius: float) -> list[str]:
     return [CELL_COLOURS[k] for k in (column + 3 * row).astype(int) % len(CELL_COLOURS)]
 
 
-def objective(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Chart:
+def objective(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     """Fig. 4: distribution of the normalized objective."""
     frame = tables["outcome"].with_columns(normalized=pl.col("objective") / pl.col("samples"))
     heading = f"Scheduler's objective, gamma = {scenario.schedule.gamma:g}"
     return theme.cdf(frame, "normalized", scenario, heading, "Objective (20) / number of samples")
 
 
-def gap(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Chart:
+def gap(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     """Distribution of the objective's gap to what no schedule goes below."""
     title = f"Gap to the bound (linear up to {GAP_LINEAR:.2%}, then logarithmic)"
     heading = f"How far schedules are from a lower bound on the objective (20), gamma = {scenario.schedule.gamma:g}"
@@ -144,7 +140,7 @@ def gap(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Chart:
     return theme.cdf(finite, "objective_gap", scenario, heading, title).encode(x=x)
 
 
-def leakage(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Chart | alt.LayerChart:
+def leakage(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.Chart | alt.LayerChart:
     """Fig. 5 (e), (f): distribution of rho over users and realizations, with the bound of (22) where noise obeys it."""
     heading = f"Privacy leakage after {scenario.training.rounds} rounds"
     chart = theme.cdf(tables["leakage"], "rho", scenario, heading, LEAKAGE, "scheduled users")
@@ -154,7 +150,7 @@ def leakage(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.Chart
     return theme.referenced(chart, bound, f"bound by (22): {bound:.3g}", "x", LEAKAGE)
 
 
-def tradeoff(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+def tradeoff(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Final accuracy against the record-level epsilon of each trained realization; a line: a scheme without noise."""
     epsilon = pl.col("epsilon_exact").round_sig_figs(6)  # those set for one target differ in later digits
     each = realizations(tables).drop_nulls("accuracy")
@@ -198,7 +194,7 @@ FIGURES = {
 }
 
 
-def summarize(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def summarize(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables summary, realizations, history and statuses of a scenario."""
     each = realizations(tables)
     limit = scenario.privacy.max_noise_error * (1 + 1e-9)

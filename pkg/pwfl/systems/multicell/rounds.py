@@ -11,11 +11,10 @@ from pwfl.learning import autodiff, datasets, engine, network, rotation
 from pwfl.systems.multicell.beyond import integers
 from pwfl.systems.multicell.beyond.server import aggregated_noise_std, counts, tail_start
 from pwfl.systems.multicell.model import own_model, shapes
+from pwfl.systems.multicell.parameters import Training
 
 if TYPE_CHECKING:
     import keras
-
-    from pwfl.systems.multicell.parameters import Training
 
 
 class Messages(NamedTuple):
@@ -42,7 +41,7 @@ class Senders(NamedTuple):
     @classmethod
     def of(
         cls,
-        training: "Training",
+        training: Training,
         samples: np.ndarray,
         scheduled: np.ndarray,
         noise_std: np.ndarray,
@@ -83,7 +82,7 @@ def _ragged(parts: list[np.ndarray], dtype: tf.DType) -> tf.RaggedTensor:
 
 
 def clipped_gradient(
-    model: Model, x: tf.Tensor, y: tf.Tensor | None, samples: tf.Tensor, counts: tf.Tensor, training: "Training"
+    model: Model, x: tf.Tensor, y: tf.Tensor | None, samples: tf.Tensor, counts: tf.Tensor, training: Training
 ) -> engine.Gradient:
     """The users' gradients as the server averages them; `samples` and `counts` are an interval's, see `Senders`."""
     clip = tf.constant(training.clip_norm, tf.float32)
@@ -94,7 +93,7 @@ def clipped_gradient(
 
 
 def vectors_to_send(
-    model: Model, x: tf.Tensor, y: tf.Tensor | None, senders: Senders, interval: tf.Tensor, training: "Training"
+    model: Model, x: tf.Tensor, y: tf.Tensor | None, senders: Senders, interval: tf.Tensor, training: Training
 ) -> Callable:
     """A function of weights: the senders' sums of clipped gradients, and what else `integers.server_sum` takes."""
     samples = senders.samples[interval]
@@ -136,7 +135,7 @@ def advance_function(
     y: tf.Tensor | None,
     senders: Senders,
     intervals: int,
-    training: "Training",
+    training: Training,
     step_size: tf.Tensor,
     key: tf.Tensor,
     train_rounds: Callable = engine.train_rounds,
@@ -181,7 +180,7 @@ def advance_function(
     return advance_intervals
 
 
-def model_of(training: "Training", size: datasets.Size) -> tuple[Model, Callable]:
+def model_of(training: Training, size: datasets.Size) -> tuple[Model, Callable]:
     """The model that `training` says, as `clipped_gradient` takes it, and its `network.evaluate_labels`."""
     if training.model == "dense":
         return network.backward, network.evaluate_labels
@@ -189,13 +188,13 @@ def model_of(training: "Training", size: datasets.Size) -> tuple[Model, Callable
     return autodiff.cross_entropy(model), partial(autodiff.evaluate_labels, model)
 
 
-def _keras(training: "Training", size: datasets.Size) -> "keras.Model":
+def _keras(training: Training, size: datasets.Size) -> "keras.Model":
     if training.model == "cnn":
         return autodiff.convolutional(size.shape, size.classes)
     return own_model(training, size)
 
 
-def logits_of(training: "Training", size: datasets.Size) -> Callable:
+def logits_of(training: Training, size: datasets.Size) -> Callable:
     """The outputs of the model that `training` says, by its weights and records."""
     if training.model == "dense":
         return network.logits
@@ -204,7 +203,7 @@ def logits_of(training: "Training", size: datasets.Size) -> Callable:
 
 
 def history_function(
-    size: datasets.Size, rounds: list[int], intervals: int, training: "Training", x_test: tf.Tensor, y_test: tf.Tensor
+    size: datasets.Size, rounds: list[int], intervals: int, training: Training, x_test: tf.Tensor, y_test: tf.Tensor
 ) -> Callable:
     """A whole training as one graph, traced once for any numbers of users and samples.
 

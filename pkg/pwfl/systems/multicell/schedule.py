@@ -2,28 +2,26 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from pwfl.runtime import own
+from pwfl.scenario.values import declared_reads
 from pwfl.systems.multicell import assignment, objective
 from pwfl.systems.multicell.beyond.intervals import planned, redrawn_blocks, uniforms
 from pwfl.systems.multicell.beyond.joint import joint_blocks
 from pwfl.systems.multicell.beyond.problem import ChosenNoise, GivenNoise
 from pwfl.systems.multicell.interference import Uplink, interference, members, occupants, rates
+from pwfl.systems.multicell.parameters import Multicell
 from pwfl.systems.multicell.power import powers
 from pwfl.tables.arrays import to_array, to_table
-
-if TYPE_CHECKING:
-    from pwfl.systems.multicell.parameters import Multicell
 
 KEYS = ("realization", "user")
 RATE_TOLERANCE = 1e-6  # by which a rate may miss Rmin, relative
 
 
-def run(scenario: "Multicell", scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def run(scenario: Multicell, scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Resource blocks, powers and rates of all realizations and intervals in the tables `users` and `links`.
 
     `scheduler` is `random` (Algorithm 2: the start values' blocks), `optimal` (Algorithm 3), one of all cells together:
@@ -60,7 +58,7 @@ def run(scenario: "Multicell", scheduler: str, tables: dict[str, pl.DataFrame]) 
 
 
 def of_interval(
-    scenario: "Multicell", scheduler: str, interval: int, uplink: Uplink, users: pl.DataFrame, start: np.ndarray
+    scenario: Multicell, scheduler: str, interval: int, uplink: Uplink, users: pl.DataFrame, start: np.ndarray
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Schedule and powers in one interval, of users shape (realization, user), and of cells, (realization, cell).
 
@@ -109,14 +107,15 @@ def start_blocks(users: pl.DataFrame) -> np.ndarray:
 
 
 def own_blocks(
-    scenario: "Multicell", scheduler: str, uplink: Uplink, users: pl.DataFrame, start: np.ndarray
+    scenario: Multicell, scheduler: str, uplink: Uplink, users: pl.DataFrame, start: np.ndarray
 ) -> np.ndarray:
     """Blocks by a function of the user's own, which gets scenario, uplink, the table `users` and `start`.
 
     It returns each user's block, -1 for none, shape (realization, user), as `optimal_blocks` does. Who hears no signal
     of its station gets none. Raises own.OwnError where that is no schedule: two users of a cell on a block, say.
     """
-    block = own.array(scheduler, own.call(scheduler, scenario, uplink, users, start))
+    block = own.call(scheduler, scenario, uplink, users, start, reads=declared_reads(scenario))
+    block = own.array(scheduler, block)
     if block.shape != start.shape or block.dtype.kind not in "iu":
         raise own.OwnError(
             f"{scheduler}: returns {block.dtype} of shape {block.shape}; must return each user's block, -1 for none: "
@@ -141,7 +140,7 @@ def own_blocks(
 
 
 def optimal_blocks(
-    scenario: "Multicell", uplink: Uplink, users: pl.DataFrame, start: np.ndarray
+    scenario: Multicell, uplink: Uplink, users: pl.DataFrame, start: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Blocks of Algorithm 3: one cell's program after the other, the other cells as they are by then.
 
@@ -180,7 +179,7 @@ def optimal_blocks(
 
 
 def blocks_of_all_cells(
-    scenario: "Multicell", scheduler: str, interval: int, uplink: Uplink, users: pl.DataFrame
+    scenario: Multicell, scheduler: str, interval: int, uplink: Uplink, users: pl.DataFrame
 ) -> tuple[np.ndarray, np.ndarray]:
     """Blocks by `joint.joint_blocks`, and each cell's status, `proven` or `searched`.
 

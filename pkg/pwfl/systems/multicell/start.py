@@ -1,7 +1,7 @@
 """What a realization's training begins with, and what it comes to."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -13,10 +13,8 @@ from pwfl.systems.multicell.beyond.integers import grids
 from pwfl.systems.multicell.beyond.server import step_sizes
 from pwfl.systems.multicell.beyond.sums import groups, rounds_heard
 from pwfl.systems.multicell.model import start_weights
+from pwfl.systems.multicell.parameters import Multicell, Training
 from pwfl.systems.multicell.rounds import Senders
-
-if TYPE_CHECKING:
-    from pwfl.systems.multicell.parameters import Multicell, Training
 
 
 class Start(NamedTuple):
@@ -49,7 +47,7 @@ class Start(NamedTuple):
     step: np.ndarray | None
     status: str | None
 
-    def senders(self, training: "Training") -> tuple[Senders, np.ndarray, np.ndarray]:
+    def senders(self, training: Training) -> tuple[Senders, np.ndarray, np.ndarray]:
         """Who is heard; the rounds' step sizes, which follow from the noise as planned; places of senders' records."""
         sends = self.scheduled.any(axis=0)
         heard = None if self.heard is None else self.heard[:, sends]
@@ -70,12 +68,12 @@ class Course(NamedTuple):
     clipped: np.ndarray
 
 
-def periods(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> int:
+def periods(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> int:
     """How many periods of as many rounds each there are in which the same users are heard."""
     return scenario.training.rounds if scenario.privacy.dropouts else tables["schedule"]["interval"].n_unique()
 
 
-def starts(scenario: "Multicell", data: datasets.Dataset, tables: dict[str, pl.DataFrame]) -> Callable[[int], Start]:
+def starts(scenario: Multicell, data: datasets.Dataset, tables: dict[str, pl.DataFrame]) -> Callable[[int], Start]:
     """A function that gives what a realization's training begins with. Raises integers.RoundingError."""
     training, privacy, seed, size = scenario.training, scenario.privacy, scenario.seed, features.size(scenario)
     count = tables["schedule"]["interval"].n_unique()

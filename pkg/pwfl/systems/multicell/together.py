@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -12,15 +11,13 @@ from pwfl import streams
 from pwfl.learning import datasets, engine, features, side_by_side
 from pwfl.systems.multicell.assigned import assigned
 from pwfl.systems.multicell.beyond.server import tail_start
+from pwfl.systems.multicell.parameters import Multicell, Training
 from pwfl.systems.multicell.rounds import Senders
 from pwfl.systems.multicell.start import Course, Start, periods
 
-if TYPE_CHECKING:
-    from pwfl.systems.multicell.parameters import Multicell, Training
-
 
 def together(
-    scenario: "Multicell", data: datasets.Dataset, tables: dict[str, pl.DataFrame]
+    scenario: Multicell, data: datasets.Dataset, tables: dict[str, pl.DataFrame]
 ) -> Callable[[list[Start]], list[Course]]:
     """A function that trains some realizations side by side, each as `train.single` would but for rounding.
 
@@ -78,7 +75,7 @@ def together(
     return train
 
 
-def bytes_each(scenario: "Multicell", data: datasets.Dataset, tables: dict[str, pl.DataFrame]) -> float:
+def bytes_each(scenario: Multicell, data: datasets.Dataset, tables: dict[str, pl.DataFrame]) -> float:
     """About how many bytes of a GPU's memory one realization takes, of all that are trained side by side."""
     training, size = scenario.training, features.size(scenario)
     sent = assigned(tables).filter("scheduled").group_by("realization", "interval")
@@ -87,7 +84,7 @@ def bytes_each(scenario: "Multicell", data: datasets.Dataset, tables: dict[str, 
     return side_by_side.bytes_each([size.features, *training.hidden_layers, size.classes], records, data.x_test.shape)
 
 
-def _room(training: "Training", senders: list[Senders]) -> tuple[int, int]:
+def _room(training: Training, senders: list[Senders]) -> tuple[int, int]:
     """How many parts, and records of a part, suffice for all intervals: so all are of one shape."""
     samples = [own.samples[interval].numpy() for own in senders for interval in range(own.samples.nrows())]
     if training.clipping == "per_user":
@@ -96,7 +93,7 @@ def _room(training: "Training", senders: list[Senders]) -> tuple[int, int]:
 
 
 def _records(
-    training: "Training", senders: list[Senders], places: list[np.ndarray], interval: int, room: tuple[int, int]
+    training: Training, senders: list[Senders], places: list[np.ndarray], interval: int, room: tuple[int, int]
 ) -> side_by_side.Records:
     """The records of an interval's senders, of all realizations."""
     parts, counts = [], []

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -12,17 +11,15 @@ from pwfl import streams
 from pwfl.learning import datasets, engine, features, partition, side_by_side
 from pwfl.systems.multicell import together
 from pwfl.systems.multicell.beyond.costs import interval_costs
+from pwfl.systems.multicell.parameters import Multicell
 from pwfl.systems.multicell.rounds import history_function, model_of
 from pwfl.systems.multicell.start import Course, Start, periods, starts
-
-if TYPE_CHECKING:
-    from pwfl.systems.multicell.parameters import Multicell
 
 log = logging.getLogger(__name__)
 
 
 def trainer(
-    scenario: "Multicell", data: datasets.Dataset, tables: dict[str, pl.DataFrame]
+    scenario: Multicell, data: datasets.Dataset, tables: dict[str, pl.DataFrame]
 ) -> Callable[[int], pl.DataFrame]:
     """A function that trains one realization and returns its test accuracy and loss over the rounds.
 
@@ -44,7 +41,7 @@ def trainer(
 
 
 def batch_trainer(
-    scenario: "Multicell", data: datasets.Dataset, tables: dict[str, pl.DataFrame]
+    scenario: Multicell, data: datasets.Dataset, tables: dict[str, pl.DataFrame]
 ) -> tuple[Callable[[list[int]], dict[int, pl.DataFrame]], float]:
     """As `trainer`, a function that trains some realizations side by side, and how many bytes each takes.
 
@@ -62,7 +59,7 @@ def batch_trainer(
     return train, together.bytes_each(*given)
 
 
-def single(scenario: "Multicell", data: datasets.Dataset, tables: dict[str, pl.DataFrame]) -> Callable[[Start], Course]:
+def single(scenario: Multicell, data: datasets.Dataset, tables: dict[str, pl.DataFrame]) -> Callable[[Start], Course]:
     """A function that trains one realization."""
     training, size = scenario.training, features.size(scenario)
     rounds = engine.evaluation_rounds(training.rounds, training.evaluate_every)
@@ -86,7 +83,7 @@ def single(scenario: "Multicell", data: datasets.Dataset, tables: dict[str, pl.D
 
 
 def history_table(
-    scenario: "Multicell", data: datasets.Dataset, tables: dict[str, pl.DataFrame]
+    scenario: Multicell, data: datasets.Dataset, tables: dict[str, pl.DataFrame]
 ) -> Callable[[Start, Course | None], pl.DataFrame]:
     """A function that makes a realization's rows of `history` of its training, None where it is not trained."""
     training, size = scenario.training, features.size(scenario)

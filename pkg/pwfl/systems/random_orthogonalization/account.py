@@ -5,8 +5,6 @@ all of a user's. Channels do not depend on data: every guarantee is that of the 
 observer.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 
@@ -14,12 +12,10 @@ from pwfl.learning import features
 from pwfl.learning.mlp import parameter_count
 from pwfl.privacy.gaussian import exact_epsilon, textbook_epsilon, zcdp
 from pwfl.systems.random_orthogonalization import mimo
+from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
 from pwfl.systems.random_orthogonalization.tables import WITHOUT_RECEIVER, WORST
 from pwfl.tables.arrays import beside, to_array, to_table
 from pwfl.tables.contract import by_users_alone
-
-if TYPE_CHECKING:
-    from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
 
 TERMS = {
     "unit": "one training record of one user; holds for all records of the user together",
@@ -39,7 +35,7 @@ RECEIVER_ALONE = "not guaranteed: users add no noise, only that of the server's 
 KEYS = ("realization", "round", "user")
 
 
-def run(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Each user's leakage in networks of several sizes, and each realization's guarantee.
 
     The scenario's own network is accounted for by the tables `schedule` and `noise`. Networks of other sizes consist of
@@ -158,9 +154,7 @@ def leakages(
     }
 
 
-def outcome(
-    scenario: "RandomOrthogonalization", leakage: pl.DataFrame, tables: dict[str, pl.DataFrame]
-) -> pl.DataFrame:
+def outcome(scenario: RandomOrthogonalization, leakage: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Guarantee and cost of each realization, from its users' leakages in the scenario's own network.
 
     The power that users may take is bounded by alpha^2 (C^2 + d sigma^2), since the update's norm is at most C; the

@@ -7,7 +7,6 @@ the sum over rounds of (weight / variance) times the update's part in that direc
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -17,17 +16,15 @@ from pwfl import streams
 from pwfl.learning import adversarial, features, mlp, network
 from pwfl.privacy import audit
 from pwfl.systems.random_orthogonalization import local_sgd
+from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
 from pwfl.systems.random_orthogonalization.rounds import clipped_updates
 from pwfl.tables.arrays import to_array
-
-if TYPE_CHECKING:
-    from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
 
 LARGE = 1e5  # norm of a user's update, in clipping norms
 RUNS = 2000  # of all rounds, at most
 
 
-def verdicts(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
+def verdicts(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
     """On the server's update of every round, held to the worst user's exact epsilon.
 
     What all antennas see is not simulated, so not tested.
@@ -54,9 +51,7 @@ def verdicts(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame
     yield from audit.signal(subject, *scores, subject.mu * loss / loss.max())
 
 
-def moves(
-    scenario: "RandomOrthogonalization", weight: float, samples: int, generator: np.random.Generator
-) -> np.ndarray:
+def moves(scenario: RandomOrthogonalization, weight: float, samples: int, generator: np.random.Generator) -> np.ndarray:
     """How far the server's update of the first round moves as a user's record is replaced by an opposite one.
 
     Without noise, and of the real model and all local steps; all other records are blank.
@@ -88,7 +83,7 @@ def moves(
     return adversarial.moves(released, cases, samples, [int(batches[0, 0, 0])])
 
 
-def noise(scenario: "RandomOrthogonalization", noise_std: np.ndarray) -> np.ndarray:
+def noise(scenario: RandomOrthogonalization, noise_std: np.ndarray) -> np.ndarray:
     """The noise of the server's update of every round, shape (stream, round, coordinate)."""
     width = audit.width(len(noise_std))
     nothing, unheard = tf.zeros([1, 1, width]), tf.zeros([1])
@@ -107,7 +102,7 @@ def noise(scenario: "RandomOrthogonalization", noise_std: np.ndarray) -> np.ndar
 
 
 def canary_scores(
-    scenario: "RandomOrthogonalization",
+    scenario: RandomOrthogonalization,
     weight: np.ndarray,
     noise_std: np.ndarray,
     runs: int,

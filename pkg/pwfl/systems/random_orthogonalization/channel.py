@@ -1,18 +1,14 @@
 """Channel of the system `random_orthogonalization`: Rayleigh fading to many antennas, redrawn each round."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 
 from pwfl.systems.random_orthogonalization import mimo
+from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
 from pwfl.tables.arrays import to_table
 
-if TYPE_CHECKING:
-    from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
 
-
-def run(scenario: "RandomOrthogonalization", realizations: range) -> dict[str, pl.DataFrame]:
+def run(scenario: RandomOrthogonalization, realizations: range) -> dict[str, pl.DataFrame]:
     """Users, and what the server's update takes of their channels, of some consecutive realizations."""
     users, antennas, rounds = scenario.network.users, scenario.network.antennas, scenario.training.rounds
     columns = {}  # column -> array (realization, round, user)

@@ -1,20 +1,16 @@
 """Noise schemes of the system `random_orthogonalization`."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 from scipy.optimize import brentq
 
 from pwfl.privacy.gaussian import composed_multiplier, zcdp
 from pwfl.systems.random_orthogonalization import mimo
+from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
 from pwfl.tables.arrays import to_array
 
-if TYPE_CHECKING:
-    from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
 
-
-def run(scenario: "RandomOrthogonalization", scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def run(scenario: RandomOrthogonalization, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The users' noise, of one variance in all rounds (`fixed`) or `none`, and that of the server's update (5)."""
     schedule, radio = tables["schedule"], scenario.radio
     keys, antennas = ("realization", "round", "user"), scenario.network.antennas

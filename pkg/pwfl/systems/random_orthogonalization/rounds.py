@@ -1,15 +1,13 @@
 """Rounds of ul Zuhra et al. as one graph: local SGD, clipped updates, their sum over many antennas."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from pwfl.learning import datasets, network
 from pwfl.systems.random_orthogonalization import local_sgd
-
-if TYPE_CHECKING:
-    from pwfl.systems.random_orthogonalization.parameters import Training
+from pwfl.systems.random_orthogonalization.parameters import Training
 
 
 class Start(NamedTuple):
@@ -33,7 +31,7 @@ class Start(NamedTuple):
     noise_key: int
 
 
-def history_function(users: int, samples: int, size: datasets.Size, training: "Training", data: datasets.Dataset):
+def history_function(users: int, samples: int, size: datasets.Size, training: Training, data: datasets.Dataset):
     """A whole training as one graph.
 
     Returns a function of the samples that each user owns, (user, sample), the updates' weights, (round, user), the
@@ -77,7 +75,7 @@ def clipped_updates(
     x: tf.Tensor,
     y: tf.Tensor | None,
     batches: tf.Tensor,
-    training: "Training",
+    training: Training,
     derivative: local_sgd.Derivative,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """What the users send in a round, and the norms of their updates before clipping; see `local_sgd`."""

@@ -1,16 +1,11 @@
 """Scheduler of the system `random_orthogonalization`: all users transmit in every round."""
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 
-if TYPE_CHECKING:
-    from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
+from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
 
 
-def run(
-    scenario: "RandomOrthogonalization", scheduler: str, tables: dict[str, pl.DataFrame]
-) -> dict[str, pl.DataFrame]:
+def run(scenario: RandomOrthogonalization, scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Every user's amplitude in every round, the same for all, as nobody knows its channel (2); links come along."""
     users = tables["users"].group_by("realization", maintain_order=True)
     return {

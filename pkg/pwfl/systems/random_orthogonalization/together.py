@@ -4,17 +4,15 @@ Each realization keeps its own streams, and ends as `rounds.history_function` ha
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from pwfl.learning import datasets, features, philox, side_by_side
 from pwfl.systems.random_orthogonalization import local_sgd
+from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization, Training
 from pwfl.systems.random_orthogonalization.rounds import Start
-
-if TYPE_CHECKING:
-    from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization, Training
 
 
 class Given(NamedTuple):
@@ -28,7 +26,7 @@ class Given(NamedTuple):
 
 
 def together(
-    scenario: "RandomOrthogonalization", data: datasets.Dataset
+    scenario: RandomOrthogonalization, data: datasets.Dataset
 ) -> Callable[[list[Start]], list[tuple[np.ndarray, ...]]]:
     """A function that trains some realizations side by side, and returns what `rounds.history_function` measures."""
     training = scenario.training
@@ -64,7 +62,7 @@ def stacked(starts: list[Start]) -> Given:
     return Given(*(tf.constant(np.array(column), kind) for column, kind in zip(columns, types, strict=True)))
 
 
-def round_function(training: "Training") -> Callable:
+def round_function(training: Training) -> Callable:
     """A round of all realizations as a graph.
 
     Of weights, shape (realization, class, feature), all samples, `Given` and the round's number. It returns new weights
@@ -115,7 +113,7 @@ def evaluate(weights: tf.Tensor, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor,
     return side_by_side.measured(tf.einsum("nf,bcf->bnc", x, weights), y)
 
 
-def bytes_each(scenario: "RandomOrthogonalization", users: int, data: datasets.Dataset) -> float:
+def bytes_each(scenario: RandomOrthogonalization, users: int, data: datasets.Dataset) -> float:
     """About how many bytes of a GPU's memory one realization takes, of all that are trained side by side."""
     training = scenario.training
     (tested, columns), classes = data.x_test.shape, features.size(scenario).classes

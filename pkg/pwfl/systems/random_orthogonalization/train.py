@@ -6,7 +6,6 @@ variance, given the channels: that is what is drawn, not each antenna's signal.
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -16,17 +15,15 @@ from pwfl import streams
 from pwfl.learning import datasets, features, partition, side_by_side
 from pwfl.learning.mlp import parameter_count
 from pwfl.systems.random_orthogonalization import together
+from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
 from pwfl.systems.random_orthogonalization.rounds import Start, history_function
 from pwfl.tables.arrays import to_array
-
-if TYPE_CHECKING:
-    from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
 
 log = logging.getLogger(__name__)
 
 
 def trainer(
-    scenario: "RandomOrthogonalization", data: datasets.Dataset, tables: dict[str, pl.DataFrame]
+    scenario: RandomOrthogonalization, data: datasets.Dataset, tables: dict[str, pl.DataFrame]
 ) -> Callable[[int], pl.DataFrame]:
     """A function that trains one realization and returns its accuracy and loss after every round.
 
@@ -54,7 +51,7 @@ def trainer(
 
 
 def batch_trainer(
-    scenario: "RandomOrthogonalization", data: datasets.Dataset, tables: dict[str, pl.DataFrame]
+    scenario: RandomOrthogonalization, data: datasets.Dataset, tables: dict[str, pl.DataFrame]
 ) -> tuple[Callable[[list[int]], dict[int, pl.DataFrame]], float]:
     """As `trainer`, a function that trains some realizations side by side, and how many bytes each takes."""
     begin, told = starts(scenario, data, tables), history_table(scenario, data, tables)
@@ -63,7 +60,7 @@ def batch_trainer(
 
 
 def starts(
-    scenario: "RandomOrthogonalization", data: datasets.Dataset, tables: dict[str, pl.DataFrame]
+    scenario: RandomOrthogonalization, data: datasets.Dataset, tables: dict[str, pl.DataFrame]
 ) -> Callable[[int], Start]:
     """A function that gives what a realization's training goes by."""
     seed, keys = scenario.seed, ("realization", "round", "user")
@@ -95,7 +92,7 @@ def rows_of(tables: dict[str, pl.DataFrame]) -> dict[int, int]:
 
 
 def history_table(
-    scenario: "RandomOrthogonalization", data: datasets.Dataset, tables: dict[str, pl.DataFrame]
+    scenario: RandomOrthogonalization, data: datasets.Dataset, tables: dict[str, pl.DataFrame]
 ) -> Callable[..., pl.DataFrame]:
     """A function that makes a realization's rows of `history` of what `history_function` measures."""
     size, keys = features.size(scenario), ("realization", "round", "user")

@@ -1,17 +1,13 @@
 """Accounting of the system `utility_fair`: what devices' copies of the model and uploads reveal of a record."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 
 from pwfl.privacy.gaussian import exact_epsilon, exact_multiplier
 from pwfl.systems.utility_fair import copies, link, uploads
+from pwfl.systems.utility_fair.parameters import Radio, UtilityFair
 from pwfl.tables.arrays import beside
 from pwfl.tables.contract import NO_PRIVACY
-
-if TYPE_CHECKING:
-    from pwfl.systems.utility_fair.parameters import Radio, UtilityFair
 
 TERMS = {
     "unit": "one training record of one device",
@@ -34,7 +30,7 @@ GUARANTEES = {
 }
 
 
-def run(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def run(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """What each device's copies reveal, and each realization's guarantee and cost.
 
     A copy is a Gaussian release of the model, of sensitivity S_f by assumption, taken as if at deviation 0: deviations,
@@ -91,7 +87,7 @@ def run(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> dict[str, p
     return {"leakage": leakage, "outcome": outcome}
 
 
-def cost(schedule: pl.DataFrame, radio: "Radio") -> pl.DataFrame:
+def cost(schedule: pl.DataFrame, radio: Radio) -> pl.DataFrame:
     """Rounds sat out, symbols and seconds on air, radiated energy and mean iterations of each realization.
 
     What training decides is null. A transmission takes V ln 2 / (B Z) seconds, (8), so B times that many symbols.

@@ -5,7 +5,6 @@ that no record moves them further is tested through the real network and all loc
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -15,16 +14,14 @@ from pwfl import streams
 from pwfl.learning import adversarial, features, mlp, network
 from pwfl.privacy import audit
 from pwfl.systems.utility_fair import local_steps, uploads
+from pwfl.systems.utility_fair.parameters import UtilityFair
 from pwfl.systems.utility_fair.rounds import STREAMS, near, noisy_copies, noisy_uploads, round_noise
-
-if TYPE_CHECKING:
-    from pwfl.systems.utility_fair.parameters import UtilityFair
 
 WIDTH = 500  # canaries in one run
 STEPS = 2  # local iterations in which a record turns an update around
 
 
-def verdicts(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
+def verdicts(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
     """On what the exact epsilon is of, and held to it.
 
     Clean uploads: all devices' copies of all noisy rounds, at deviation 0. Noisy ones: one device's uploads.
@@ -96,7 +93,7 @@ def sent(vector: tf.Tensor, noise) -> tf.Tensor:
     return tf.stack(parts)
 
 
-def moves(scenario: "UtilityFair", generator: np.random.Generator) -> dict[str, np.ndarray]:
+def moves(scenario: UtilityFair, generator: np.random.Generator) -> dict[str, np.ndarray]:
     """How far a gradient and an update move as a record of the batch is replaced by an opposite one, without noise.
 
     All other records are blank. The average gradient, which an update starts from, turns the last layer around: so

@@ -1,20 +1,16 @@
 """Channel of the system `utility_fair`: distances, and a Rayleigh fade for each round and device."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 
 from pwfl import streams
 from pwfl.radio.path_loss import rayleigh_power
 from pwfl.systems.utility_fair import link
+from pwfl.systems.utility_fair.parameters import UtilityFair
 from pwfl.tables.arrays import to_table
 
-if TYPE_CHECKING:
-    from pwfl.systems.utility_fair.parameters import UtilityFair
 
-
-def run(scenario: "UtilityFair", realizations: range) -> dict[str, pl.DataFrame]:
+def run(scenario: UtilityFair, realizations: range) -> dict[str, pl.DataFrame]:
     """Users and links of some consecutive realizations.
 
     A longer training begins with the rounds of a shorter one: each round's fades are a purpose of their own.

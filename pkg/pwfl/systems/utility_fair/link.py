@@ -5,15 +5,13 @@ the SNR is as large as the gap Gamma, and is used at Z = ln(1 + P / a): it then 
 Powers are in watts; a, Z and seconds may be arrays of shapes that broadcast.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from pwfl.radio.path_loss import link_gain
 from pwfl.radio.units import dbm_to_w
-
-if TYPE_CHECKING:
-    from pwfl.systems.utility_fair.parameters import Device, Radio
+from pwfl.systems.utility_fair.parameters import Device, Radio
 
 
 class Limits(NamedTuple):
@@ -34,7 +32,7 @@ class Consumption(NamedTuple):
     efficiency: float  # rho, of the amplifier
 
 
-def limits(radio: "Radio", device: "Device") -> Limits:
+def limits(radio: Radio, device: Device) -> Limits:
     """The limits that the sections `radio` and `device` of a scenario set."""
     return Limits(
         transmit_nat_s=radio.update_bits * float(np.log(2)) / radio.bandwidth_hz,
@@ -45,12 +43,12 @@ def limits(radio: "Radio", device: "Device") -> Limits:
     )
 
 
-def path_gain(distance_m: np.ndarray, radio: "Radio") -> np.ndarray:
+def path_gain(distance_m: np.ndarray, radio: Radio) -> np.ndarray:
     """Power gain kappa r^-alpha of the path, kappa = (c / 4 pi f_c)^2, without fading."""
     return link_gain(distance_m, radio.frequency_hz, radio.path_loss_exponent)
 
 
-def unit_power_w(gain: np.ndarray, radio: "Radio") -> np.ndarray:
+def unit_power_w(gain: np.ndarray, radio: Radio) -> np.ndarray:
     """Unit power a of links of power gain kappa |h|^2 r^-alpha, `gain`."""
     bandwidth_hz = radio.bandwidth_hz if radio.noise == "thermal" else 1.0
     return dbm_to_w(radio.noise_density_dbm_hz) * bandwidth_hz * 10 ** (radio.snr_gap_db / 10) / gain

@@ -1,17 +1,13 @@
 """Noise of the system `utility_fair`: of the devices' copies of the model, (14), and of what they send, (7)."""
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 
 from pwfl.privacy.gaussian import composed_multiplier
 from pwfl.systems.utility_fair import copies, uploads
-
-if TYPE_CHECKING:
-    from pwfl.systems.utility_fair.parameters import UtilityFair
+from pwfl.systems.utility_fair.parameters import UtilityFair
 
 
-def run(scenario: "UtilityFair", scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def run(scenario: UtilityFair, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Each device's noise at deviation 0, how deviation scales it, which devices share a draw; noise of uploads.
 
     `scheme` is `fair` (more noise the more a device deviates, which training finds), `independent` (the same noise for

@@ -3,7 +3,6 @@
 import textwrap
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import altair as alt
 import polars as pl
@@ -12,10 +11,8 @@ from pwfl.learning.partition import USER_ACCURACIES
 from pwfl.report import results, theme, unscheduled
 from pwfl.report.printed import SOLID
 from pwfl.systems.utility_fair.claims import CLAIMS, claims
+from pwfl.systems.utility_fair.parameters import UtilityFair
 from pwfl.tables.contract import limits
-
-if TYPE_CHECKING:
-    from pwfl.systems.utility_fair.parameters import UtilityFair
 
 DIFFERS = (
     "Noisy are the copies of the model that devices get, so not the access point's, which accuracies are of. Unless "
@@ -30,50 +27,50 @@ LOSSES = ["loss", "loss_std", "energy_j", "energy_std_j", "deviation"]
 SPENT = ["channel_uses", "air_seconds", "transmit_energy_j"]
 
 
-def loss(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+def loss(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Fig. 1: mean over devices of the training loss of their copies, over rounds."""
     y = alt.Y(title="Mean training loss over devices (nats)", scale=alt.Scale(zero=False))
     return _curve(scenario, tables["history"], "loss", pl.Expr.mean, "Training loss", y)
 
 
-def spread(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+def spread(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Standard deviation over devices of the training loss, over rounds."""
     y = alt.Y(title="Standard deviation over devices (nats)", scale=alt.Scale(zero=False))
     spread = partial(pl.Expr.std, ddof=0)
     return _curve(scenario, tables["history"], "loss", spread, "Spread of the training loss", y)
 
 
-def accuracy(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+def accuracy(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Test accuracy of the access point's model, over rounds."""
     title = "Test accuracy of the access point's model"
     return _curve(scenario, tables["history"], "accuracy", pl.Expr.first, title, theme.accuracy_axis())
 
 
-def accuracy_seconds(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+def accuracy_seconds(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Test accuracy of the access point's model, over the seconds on air."""
     return results.accuracy_seconds(scenario, {"history": _of_rounds(tables["history"])})
 
 
-def accuracy_joules(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+def accuracy_joules(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Test accuracy of the access point's model, over the energy that all devices have radiated."""
     return results.accuracy_joules(scenario, {"history": _of_rounds(tables["history"])})
 
 
-def energy(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+def energy(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Fig. 2: each device's mean energy of a round over its path loss, with regression lines."""
     frame = devices(tables).with_columns(energy_mj=1000 * pl.col("energy_j"))
     title, y = "Energy of a device's round", "Mean energy of a round (mJ)"
     return _over_path_loss(scenario, frame, "energy_mj", title, y, regression=True)
 
 
-def power(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+def power(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Each device's mean transmit power over its path loss."""
     frame = devices(tables).with_columns(power_mw=1000 * pl.col("power_w")).filter(pl.col("power_mw") > 0)
     title, y = "Transmit power of a device", "Mean transmit power (mW)"
     return _over_path_loss(scenario, frame, "power_mw", title, y, regression=False)
 
 
-def deviation(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> alt.Chart:
+def deviation(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     """Distribution of the deviation factors over rounds, devices and realizations."""
     title, axis = "How far devices' updates deviate", "Deviation factor E (15)"
     return theme.cdf(_sound(tables["history"]), "deviation", scenario, title, axis, "rounds and devices")
@@ -116,7 +113,7 @@ FIGURES = {figure.__name__: figure for figure in DRAWN}
 COMPARISON_FIGURES = {"robustness": robustness}
 
 
-def summarize(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def summarize(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The report's tables of a scenario, as `catalog` names them."""
     each, history = realizations(scenario, tables), tables["history"]
     counts = (*results.trainings("trained", "diverged", "nobody_took_part"), pl.col("rounds_out").sum())
@@ -131,7 +128,7 @@ def summarize(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> dict[
     }
 
 
-def realizations(scenario: "UtilityFair", tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+def realizations(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """The outcome of each realization and scheme, with what its training came to.
 
     `loss` is the mean over devices and rounds from the second on, `loss_std` the mean over these rounds of the
@@ -202,7 +199,7 @@ def _of_rounds(history: pl.DataFrame) -> pl.DataFrame:
 
 
 def _curve(
-    scenario: "UtilityFair",
+    scenario: UtilityFair,
     history: pl.DataFrame,
     column: str,
     over_devices: Callable[[pl.Expr], pl.Expr],
@@ -225,7 +222,7 @@ def _curve(
 
 
 def _over_path_loss(
-    scenario: "UtilityFair", frame: pl.DataFrame, column: str, title: str, y: str, regression: bool
+    scenario: UtilityFair, frame: pl.DataFrame, column: str, title: str, y: str, regression: bool
 ) -> alt.LayerChart:
     """A dot for each device, scheme by scheme."""
     colour, chosen, opacity = theme.scheme_colour(scenario)

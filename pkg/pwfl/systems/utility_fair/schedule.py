@@ -3,21 +3,17 @@
 A device that maximizes its utility does so round by round, by what training tells it: `train` decides for it.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 
 from pwfl.systems.utility_fair import link
+from pwfl.systems.utility_fair.parameters import UtilityFair
 from pwfl.tables.arrays import beside
-
-if TYPE_CHECKING:
-    from pwfl.systems.utility_fair.parameters import UtilityFair
 
 ENDS = {"utility": "chosen_in_training", "benchmark": "full_power"}
 
 
-def run(scenario: "UtilityFair", scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def run(scenario: UtilityFair, scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Limits (20), (21) of every device and round of the table `links`, and who decides.
 
     `scheduler` is `utility` (nulls, to be decided in training) or `benchmark` (full power, and as many

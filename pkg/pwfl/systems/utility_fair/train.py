@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -12,11 +12,9 @@ from pwfl import streams
 from pwfl.learning import datasets, features, network, partition
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.systems.utility_fair import copies, link, uploads, utility
+from pwfl.systems.utility_fair.parameters import UtilityFair
 from pwfl.systems.utility_fair.rounds import STREAMS, round_function, round_noise
 from pwfl.tables.arrays import beside
-
-if TYPE_CHECKING:
-    from pwfl.systems.utility_fair.parameters import UtilityFair
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +30,7 @@ class Choice(NamedTuple):
 
 
 def trainer(
-    scenario: "UtilityFair", data: datasets.Dataset, tables: dict[str, pl.DataFrame]
+    scenario: UtilityFair, data: datasets.Dataset, tables: dict[str, pl.DataFrame]
 ) -> Callable[[int], pl.DataFrame]:
     """A function that trains one realization and returns each device's rounds, rows of `history`.
 

@@ -1,15 +1,13 @@
 """A device's utility (18), and the power and iterations that maximize it, Theorem 2."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import elementwise
 
 from pwfl.systems.utility_fair import link
 from pwfl.systems.utility_fair.link import Consumption, Limits
-
-if TYPE_CHECKING:
-    from pwfl.systems.utility_fair.parameters import UtilityFair
+from pwfl.systems.utility_fair.parameters import UtilityFair
 
 
 class Terms(NamedTuple):
@@ -21,7 +19,7 @@ class Terms(NamedTuple):
     energy_scale_j: float  # varrho, the energy beyond which a round costs more than it is worth
 
 
-def terms(scenario: "UtilityFair") -> Terms:
+def terms(scenario: UtilityFair) -> Terms:
     """The terms that a scenario sets."""
     device, own = scenario.device, scenario.utility
     consumption = Consumption(device.computing_power_w, device.circuit_power_w, device.amplifier_efficiency)

@@ -1,22 +1,18 @@
 """What the scheduled users' uploads take: symbols and seconds on air, transmit energy."""
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 
 from pwfl.learning import features
 from pwfl.systems.multicell.assigned import KEYS, assigned
 from pwfl.systems.multicell.model import parameter_count
-
-if TYPE_CHECKING:
-    from pwfl.systems.multicell.parameters import Multicell
+from pwfl.systems.multicell.parameters import Multicell
 
 FLOAT_BITS = 32
 SECRET = 32  # bytes of a key or a share
 SEALED = 28  # bytes that authenticated encryption adds: nonce and tag
 
 
-def interval_costs(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+def interval_costs(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Symbols and seconds on air and transmit energy of the rounds of each interval in which the channel stays.
 
     In every round each user that sends, by schedule and noise, sends 32 bits a parameter at its rate, or

@@ -4,8 +4,6 @@ Each group of senders has a public grid, of a step that follows from public numb
 clipped gradients, rounds it to the grid and adds discrete Gaussian noise of its s_i = K_i sigma_i (docs/sums.md).
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 
@@ -14,17 +12,15 @@ from pwfl.privacy import discrete
 from pwfl.systems.multicell.assigned import KEYS
 from pwfl.systems.multicell.beyond import sums
 from pwfl.systems.multicell.model import parameter_count
+from pwfl.systems.multicell.parameters import Multicell, Privacy, Training
 from pwfl.tables.arrays import to_array
-
-if TYPE_CHECKING:
-    from pwfl.systems.multicell.parameters import Multicell, Privacy, Training
 
 
 class RoundingError(ValueError):
     """Noise that rounding would change; the message says where, and what would be right."""
 
 
-def grids(scenario: "Multicell", frame: pl.DataFrame) -> np.ndarray:
+def grids(scenario: Multicell, frame: pl.DataFrame) -> np.ndarray:
     """Steps of the senders' grids, shape (realization, interval, user); `frame` is that of `assigned`.
 
     Raises RoundingError.
@@ -37,7 +33,7 @@ def grids(scenario: "Multicell", frame: pl.DataFrame) -> np.ndarray:
 
 
 def grid_steps(
-    training: "Training",
+    training: Training,
     samples: np.ndarray,
     noise_std: np.ndarray,
     sends: np.ndarray,
@@ -108,8 +104,8 @@ def server_sum(
 
 
 def epsilons(
-    training: "Training",
-    privacy: "Privacy",
+    training: Training,
+    privacy: Privacy,
     noise_std: np.ndarray,
     step: np.ndarray,
     sends: np.ndarray,

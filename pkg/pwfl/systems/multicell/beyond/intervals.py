@@ -1,26 +1,23 @@
 """Block fading: intervals of rounds in which the channel stays, and what differs between them besides the channel."""
 
 from math import ceil
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pwfl import streams
 from pwfl.systems.multicell.interference import Uplink, round_robin
-
-if TYPE_CHECKING:
-    from pwfl.systems.multicell.parameters import Multicell, Privacy
+from pwfl.systems.multicell.parameters import Multicell, Privacy
 
 ROUNDING = 1e-9  # of a planned number of intervals
 
 
-def intervals(scenario: "Multicell") -> int:
+def intervals(scenario: Multicell) -> int:
     """How many intervals of rounds there are in which the channel stays."""
     coherence = scenario.radio.coherence_rounds
     return 1 if coherence is None else scenario.training.rounds // coherence
 
 
-def planned(privacy: "Privacy", intervals: int) -> int:
+def planned(privacy: Privacy, intervals: int) -> int:
     """How many intervals a user's budget is planned for: the planned share of all, or the next whole number above."""
     return ceil(privacy.planned_share * intervals - ROUNDING)
 

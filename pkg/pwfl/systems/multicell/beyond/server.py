@@ -1,20 +1,17 @@
 """What the server makes of the gradients: how it weighs users, and how far it steps."""
 
 from math import ceil
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pwfl.systems.multicell.beyond.sums import groups, total
-
-if TYPE_CHECKING:
-    from pwfl.systems.multicell.parameters import Training
+from pwfl.systems.multicell.parameters import Training
 
 SAMPLING = 1e-3  # of a record's gradient by sampling, over that of a user's noise with K_i^2 rho_i = 1; see `counts`
 
 
 def counts(
-    training: "Training",
+    training: Training,
     samples: np.ndarray,
     scheduled: np.ndarray,
     noise_std: np.ndarray,
@@ -55,7 +52,7 @@ def aggregated_noise_std(counts: np.ndarray, scheduled: np.ndarray, noise_std: n
     return float(np.sqrt((weighted**2).sum()) / max(counts[scheduled].sum(), 1))
 
 
-def step_sizes(training: "Training", noise_std: np.ndarray, sending: np.ndarray) -> np.ndarray:
+def step_sizes(training: Training, noise_std: np.ndarray, sending: np.ndarray) -> np.ndarray:
     """Each round's step size eta_t, shape (round,): `constant`, lambda, also without noise; or `snr`, from the noise.
 
     With `snr`, the rounds' noise adds up to sqrt(2) c in each of the last weights, whatever T, L and the users' weights
@@ -80,6 +77,6 @@ def step_sizes(training: "Training", noise_std: np.ndarray, sending: np.ndarray)
     return np.divide(scaled, each, where=each > 0, out=np.zeros_like(each))
 
 
-def tail_start(training: "Training") -> int:
+def tail_start(training: Training) -> int:
     """The number of rounds before the first whose weights enter the average that is evaluated."""
     return training.rounds - max(ceil(training.tail_average * training.rounds), 1)

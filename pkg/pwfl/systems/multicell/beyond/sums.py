@@ -6,13 +6,10 @@ noise off the sum, and up to D drop out, whose noise is missing; a sum that lack
 record is at least the noise of its own user and of the others but for the C + D of most noise.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from scipy import stats
 
-if TYPE_CHECKING:
-    from pwfl.systems.multicell.parameters import Privacy
+from pwfl.systems.multicell.parameters import Privacy
 
 OBSERVERS = ("user", "cell", "network")
 ROUNDING = 1e-9  # of a share of senders, and of noise that is the least
@@ -29,7 +26,7 @@ def groups(observer: str, cell: np.ndarray) -> np.ndarray:
     return cell if observer == "cell" else np.zeros_like(cell)
 
 
-def colluding(privacy: "Privacy", senders: np.ndarray) -> np.ndarray:
+def colluding(privacy: Privacy, senders: np.ndarray) -> np.ndarray:
     """C, how many of a group's senders pool what they know with the observer: a share of them, rounded up.
 
     The user whose record is hidden does not, so at most all others. Of any shape.
@@ -37,7 +34,7 @@ def colluding(privacy: "Privacy", senders: np.ndarray) -> np.ndarray:
     return np.minimum(np.ceil(privacy.colluders * senders - ROUNDING), np.maximum(senders - 1, 0)).astype(int)
 
 
-def dropping(privacy: "Privacy", senders: np.ndarray) -> np.ndarray:
+def dropping(privacy: Privacy, senders: np.ndarray) -> np.ndarray:
     """D, how many of a group's senders may drop out before its sum is not opened, of any shape.
 
     The least number that is exceeded with a probability of at most `dropout_tolerance`, where each drops out by itself.
@@ -47,12 +44,12 @@ def dropping(privacy: "Privacy", senders: np.ndarray) -> np.ndarray:
     return stats.binom.ppf(1 - privacy.dropout_tolerance, senders, privacy.dropouts).astype(int)
 
 
-def honest(privacy: "Privacy", senders: np.ndarray) -> np.ndarray:
+def honest(privacy: Privacy, senders: np.ndarray) -> np.ndarray:
     """h = max(1, n - C - D), how many users' noise hides a record at least, of groups of n >= 1 senders."""
     return honest_in(privacy, senders, senders)
 
 
-def honest_in(privacy: "Privacy", senders: np.ndarray, of_observer: np.ndarray) -> np.ndarray:
+def honest_in(privacy: Privacy, senders: np.ndarray, of_observer: np.ndarray) -> np.ndarray:
     """How many users' noise hides a record at least in a sum of n senders, if all of the coalition may be in it.
 
     The observer's group has `of_observer` senders, of which the sum's are some: of these C collude and D drop out.
@@ -74,7 +71,7 @@ def _places(group: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def shared_noise(
-    privacy: "Privacy", samples: np.ndarray, noise_std: np.ndarray, sends: np.ndarray, group: np.ndarray
+    privacy: Privacy, samples: np.ndarray, noise_std: np.ndarray, sends: np.ndarray, group: np.ndarray
 ) -> np.ndarray:
     """Noise of the least total variance with which no record spends more than the worst-off one of given noise.
 
@@ -104,7 +101,7 @@ def busiest(sends: np.ndarray) -> np.ndarray:
 
 
 def hiding_noise(
-    privacy: "Privacy", counts: np.ndarray, noise_std: np.ndarray, sends: np.ndarray, group: np.ndarray
+    privacy: Privacy, counts: np.ndarray, noise_std: np.ndarray, sends: np.ndarray, group: np.ndarray
 ) -> np.ndarray:
     """Deviation of the noise that hides each user's record in its group's sum, as if it were the user's own.
 
@@ -132,7 +129,7 @@ def hiding_noise(
 
 
 def rounds_heard(
-    privacy: "Privacy", sends: np.ndarray, group: np.ndarray, rounds: int, generator: np.random.Generator
+    privacy: Privacy, sends: np.ndarray, group: np.ndarray, rounds: int, generator: np.random.Generator
 ) -> np.ndarray:
     """Whose uploads are in the sums that are opened, shape (round, user): dropouts are drawn in each round.
 

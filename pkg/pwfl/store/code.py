@@ -1,0 +1,165 @@
+"""The code in an address: the files that a stage's results may depend on.
+
+A stage's code is its system's package without the other stages' modules, the audit, the claims and the report, plus
+the shared packages that compute; what keeps, logs, plans or draws is in no stage's address.
+
+The stages before the channel have no system's package, except `imported`. The audit's code includes the stages'
+modules, as it runs them. The report's jobs have their systems' packages without the stages' modules and the audit, the
+shared packages, and all of `pwfl.report` and `pwfl.scenario`.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from types import MappingProxyType
+
+from pwfl.runtime.files import content
+from pwfl.stages import AUDIT, GRAPH, REPORT
+from pwfl.store import imports
+from pwfl.store.imports import DIGITS, LIBRARY
+
+ROOT = Path(__file__).parent.parent  # the package pwfl
+COMPUTES = (
+    "learning",
+    "privacy",
+    "radio",
+    "tables",
+    "work",
+    "runtime/own.py",
+    "scenario/values.py",
+    "stages.py",  # says which function runs
+    "streams.py",
+    "systems/registry.py",  # says which tables it reads
+)
+DRAWS = ("report", "scenario")
+OF_AUDIT = ("report/columns.py",)
+CLAIMS = "claims"
+UNREAD = ("__pycache__", "captions")  # folders; descriptions hold the captions
+MODULES = (".py", *EXTENSION_SUFFIXES)
+
+
+def described(
+    stage: str, sources: Sequence[str] = (), functions: Sequence[str] = (), reads: Sequence[str] = ()
+) -> dict:
+    """The part of a description that is about code.
+
+    Parameters
+    ----------
+    stage
+        A stage of the graph, the audit, or a job of the report by any other name.
+    sources
+        The packages of systems, in full.
+    functions
+        What is run of the user's own, as a config names it: FILE.py:FUNCTION or PACKAGE.MODULE:FUNCTION.
+    reads
+        The files that these functions read.
+    """
+    if not (functions or reads):
+        return _of_library(stage, tuple(sources))
+    asked = {"sources": sources, "functions": functions, "reads": reads}
+    part = {key: list(given) for key, given in asked.items() if given}
+    closures = [closure(function) for function in functions]
+    versions = dict(_versions(stage, tuple(sources)))
+    for each in closures:
+        versions |= each.versions
+    found = _all(stage, sources, closures, reads)
+    return part | {"code": digest(found), "packages": dict(sorted(versions.items()))}
+
+
+def of(description: Mapping) -> dict[str, str]:
+    """The digest of each file that the code of a description's `code` is of, by the file's name."""
+    sources, functions, reads = (description.get(key, ()) for key in ("sources", "functions", "reads"))
+    return _all(description["stage"], sources, map(closure, functions), reads)
+
+
+def _all(
+    stage: str, sources: Iterable[str], closures: Iterable[imports.Closure], reads: Iterable[str]
+) -> dict[str, str]:
+    found = dict(_digests(stage, tuple(sources)))
+    for each in closures:
+        found |= {name: imports.parsed(path).digest for name, path in each.files.items()}
+    return found | {path: content(path) for path in reads}
+
+
+def digest(files: Mapping[str, str]) -> str:
+    """One digest of those of several files."""
+    return hashlib.sha256(json.dumps(dict(files), sort_keys=True).encode()).hexdigest()[:DIGITS]
+
+
+def closure(function: str) -> imports.Closure:
+    """What a function of the user's own runs, named as in a config."""
+    return imports.closure(function.rpartition(":")[0])
+
+
+@cache
+def files(stage: str, packages: tuple[str, ...] = ()) -> Mapping[str, Path]:
+    """The files that are the code of a stage, or of a job of the report, by their names."""
+    rooms = COMPUTES + (() if stage in GRAPH else OF_AUDIT if stage == AUDIT else DRAWS)
+    found = {name: path for room in rooms for name, path in _in(ROOT / room, f"{LIBRARY}/{room}").items()}
+    for package in packages:
+        found |= _of_system(package)
+    of_stages = [f"{package.replace('.', '/')}/" for package in (f"{LIBRARY}.work", *packages)]
+    left_out = {f"{folder}{module}" for folder in of_stages for module in _left_out(stage)}
+    return MappingProxyType({name: path for name, path in found.items() if not _heads(name) & left_out})
+
+
+def _left_out(stage: str) -> set[str]:
+    """The names of modules of a system, and of `pwfl.work`, that are no code of a stage, or of a job of the report."""
+    if stage in GRAPH:
+        return {*GRAPH, AUDIT, CLAIMS, REPORT} - {stage}
+    return {CLAIMS, REPORT} if stage == AUDIT else {*GRAPH, AUDIT}
+
+
+def _heads(name: str) -> set[str]:
+    """The folders that a file lies in, and itself, without suffixes.
+
+    >>> sorted(_heads("one_bit/train/steps.py"))
+    ['one_bit', 'one_bit/train', 'one_bit/train/steps']
+    """
+    *folders, file = name.split("/")
+    parts = [*folders, file.partition(".")[0]]
+    return {"/".join(parts[:count]) for count in range(1, len(parts) + 1)}
+
+
+def _of_system(package: str) -> dict[str, Path]:
+    """The modules of a system's package by their names; of the whole top-level package, where that is not pwfl."""
+    top, _, inner = package.partition(".")
+    room = ROOT / inner.replace(".", "/") if top == LIBRARY else imports.folder(top)
+    found = _in(room, package.replace(".", "/") if top == LIBRARY else top)
+    return {name: path for name, path in found.items() if name.endswith(MODULES)}
+
+
+@cache
+def _in(room: Path, name: str) -> dict[str, Path]:
+    """The files of a folder, or the file itself, by names that begin with that of the room."""
+    if room.is_file():
+        return {name: room}
+    inner = sorted(path for path in room.iterdir() if path.name not in UNREAD and not path.name.startswith("."))
+    return {each: path for part in inner for each, path in _in(part, f"{name}/{part.name}").items()}
+
+
+@cache
+def _of_library(stage: str, sources: tuple[str, ...]) -> dict:
+    """As `described`, without anything of the user's; descriptions of many points of a sweep share it."""
+    part = {"sources": list(sources)} if sources else {}
+    versions = dict(sorted(_versions(stage, sources).items()))
+    return part | {"code": digest(_digests(stage, sources)), "packages": versions}
+
+
+@cache
+def _digests(stage: str, packages: tuple[str, ...]) -> Mapping[str, str]:
+    return MappingProxyType({name: _parsed(path).digest for name, path in files(stage, packages).items()})
+
+
+@cache
+def _versions(stage: str, packages: tuple[str, ...]) -> Mapping[str, str]:
+    """Versions of the distributions that the files import, by the top-level module."""
+    named = {name.partition(".")[0] for path in files(stage, packages).values() for name in _parsed(path).imports}
+    own = {"", LIBRARY, *(package.partition(".")[0] for package in packages)}
+    return MappingProxyType({top: found for top in named - own if (found := imports.version(top))})
+
+
+_parsed = cache(imports.parsed)  # as it was when this process first asked: it goes on with the modules that it loaded

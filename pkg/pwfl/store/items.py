@@ -1,0 +1,124 @@
+"""Items of the store: folders `STAGE/ADDRESS`, or `STAGE/ADDRESS/CHUNK`, that appear at once, with all their files.
+
+That an item exists is all that decides whether it is computed. Nothing is overwritten: who finds that somebody else
+made an item meanwhile keeps theirs, since equal addresses have equal content. So runs need no locks, wherever they are.
+"""
+
+import json
+import shutil
+import time
+import uuid
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import yaml
+
+from pwfl.runtime.files import room_for, write
+from pwfl.store import code
+
+PARTIAL = ".partial"  # folder of the store: what is being written, and what is being computed
+IN_USE = ".in_use"  # folder of the store: what recent plans need
+CODE = ".code"  # folder of the store: the files behind each digest of code
+ABANDONED_SECONDS = 24 * 3600.0  # after which a partial folder is a killed job's
+DESCRIPTION, COST = "description.yaml", "cost.json"
+
+
+class Store(NamedTuple):
+    """A store, by its folder."""
+
+    root: Path
+
+    def path(self, place: str) -> Path:
+        """The path of an item, or of a file of one, STAGE/ADDRESS/CHUNK/FILE."""
+        return self.root / place
+
+    def has(self, place: str, files: Collection[str]) -> bool:
+        """Whether an item exists, with all of its files."""
+        return all((self.root / place / name).exists() for name in files)
+
+    @contextmanager
+    def workspace(self) -> Iterator[Path]:
+        """A folder for what one process computes; it is deleted at the end, and by `sweep` if the process is killed."""
+        folder = self.root / PARTIAL / uuid.uuid4().hex
+        with room_for(folder):
+            folder.mkdir(parents=True)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    @contextmanager
+    def create(self, place: str, files: Collection[str], workspace: Path) -> Iterator[Path]:
+        """A folder to write an item's files into, which becomes the item when the block ends without an error."""
+        partial, target = workspace / place, self.root / place
+        with room_for(target):
+            partial.mkdir(parents=True, exist_ok=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            yield partial
+            if target.exists() and not self.has(place, files):  # somebody deleted a file of it
+                with suppress(OSError):  # or is replacing it, too
+                    target.rename(workspace / f"incomplete-{uuid.uuid4().hex}")
+            try:
+                partial.rename(target)
+            except OSError:
+                if not self.has(place, files):
+                    raise
+
+    def announce(self, places: Collection[str], workspace: Path) -> None:
+        """Let other processes know which items are being computed in a workspace."""
+        for place in places:
+            with room_for(self.root):
+                (workspace / place).mkdir(parents=True, exist_ok=True)
+
+    def is_announced(self, place: str, seconds: float) -> bool:
+        """Whether another process began to compute an item, at most so many seconds ago."""
+        begun = time.time() - seconds
+        for path in (self.root / PARTIAL).glob(f"*/{place}"):
+            with suppress(OSError):  # it is finished by now
+                if path.stat().st_ctime > begun:
+                    return True
+        return False
+
+    def describe(self, description: dict) -> None:
+        """Write an address's description, as YAML, into its folder, where it is not; and what files its code is of."""
+        path = self.root / description["stage"] / description["address"] / DESCRIPTION
+        if path.is_file() and description["address"].encode() in path.read_bytes():
+            return
+        listed = self.root / CODE / f"{description['code']}.json"
+        if not listed.is_file():
+            listed.parent.mkdir(exist_ok=True)
+            write(lambda buffer: buffer.write(json.dumps(code.of(description), indent=1).encode()), str(listed))
+        text = yaml.safe_dump(description, sort_keys=False).encode()
+        write(lambda buffer: buffer.write(text), str(path))
+
+    def code_files(self, digest: str) -> dict[str, str]:
+        """The digests of the files that some code was of, by their names; empty where that is not known any more."""
+        try:
+            return json.loads((self.root / CODE / f"{digest}.json").read_bytes())
+        except (OSError, ValueError):
+            return {}
+
+    def use(self, plan: str, addresses: Collection[str]) -> None:
+        """Note which addresses a plan needs, for whoever prunes the store meanwhile."""
+        folder = self.root / IN_USE
+        with room_for(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        write(lambda buffer: buffer.write(json.dumps(sorted(addresses)).encode()), str(folder / f"{plan}.json"))
+
+    def in_use(self) -> set[str]:
+        """The addresses that plans of the last day need."""
+        found: set[str] = set()
+        for path in (self.root / IN_USE).glob("*.json"):
+            with suppress(OSError, ValueError):
+                found |= set(json.loads(path.read_bytes()))
+        return found
+
+    def sweep(self) -> None:
+        """Delete what killed jobs left behind, and notes of plans, once they are old."""
+        young = time.time() - ABANDONED_SECONDS
+        for path in (*(self.root / PARTIAL).glob("*"), *(self.root / IN_USE).glob("*")):
+            with suppress(OSError):
+                if path.lstat().st_mtime < young:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -1,0 +1,204 @@
+"""What a study lacks, in batches: a job of the workflow computes one, item after item (`pwfl.workflow.compute`).
+
+That an item exists in the store is all that decides whether it is computed. A batch's *manifest* says all that its job
+needs to know, so that a cluster's nodes plan nothing.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from math import ceil
+from typing import NamedTuple
+
+from pwfl.runtime import devices
+from pwfl.scenario import checks
+from pwfl.stages import GRAPH
+from pwfl.store.items import Store
+from pwfl.workflow import changes, reports
+from pwfl.workflow.costs import MEMORY_MIB, START_SECONDS, Costs
+from pwfl.workflow.plan import Files, Item, Plan, device, gpus
+from pwfl.workflow.reports import Report
+
+RULES = {reports.RESOLVED: "tables"}  # stage -> the rule that computes its items, where it has none of its own
+ORDER = [*GRAPH, "audit", "tables", "figures", "comparison", "page"]  # of rules
+LOCAL_SECONDS, CLUSTER_SECONDS = 60.0, 900.0  # that a batch is to take
+FEW = 16  # batches of a rule for each core: of more, each takes longer
+WORTH = 2.0  # times its start that a batch must take for more cores to be worth another one
+MARGIN = 3  # times the seconds of an estimate that a batch may take
+LEAST_MIB, LEAST_MINUTES = 1000, 10
+
+
+class Batch(NamedTuple):
+    """A batch: what Snakemake knows of it, and its items."""
+
+    rule: str
+    number: int
+    items: list[Item]
+    after: list[str]  # the names of the batches that make what it needs
+    message: str
+    seconds: float  # about how long it takes
+    mem_mb: int
+    gpu: int
+    device: str
+    runs_user_code: bool
+
+    @property
+    def name(self) -> str:
+        """Its name in a plan, RULE-NUMBER."""
+        return f"{self.rule}-{self.number}"
+
+    @property
+    def minutes(self) -> int:
+        """The minutes that it may take."""
+        return max(LEAST_MINUTES, ceil(MARGIN * self.seconds / 60))
+
+
+class Work(NamedTuple):
+    """The items of a study, stages' and report's, as one."""
+
+    planned: Plan
+    report: Report
+
+    def items(self) -> Iterator[Item]:
+        """All items, each after those that it is made of."""
+        yield from self.planned.items()
+        yield from self.report.items()
+
+    def description(self, item: Item) -> dict:
+        """What an item's files depend on."""
+        return self.planned.descriptions[item.address] if item.stage in GRAPH else self.report.parts[item].description
+
+    def outputs(self, item: Item) -> list[str]:
+        """The names of an item's files."""
+        return (self.planned if item.stage in GRAPH else self.report).outputs(item)
+
+    def inputs(self, item: Item) -> Files:
+        """The files of the store that an item is made of."""
+        return (self.planned if item.stage in GRAPH else self.report).inputs(item)
+
+    def needs(self, item: Item) -> set[str]:
+        """The places of the items that an item is made of."""
+        return {place_of(path) for paths in self.inputs(item).values() for path in paths}
+
+    def scenario(self, item: Item) -> str | None:
+        """A scenario that an item belongs to, if any."""
+        if item.stage in GRAPH:
+            return self.planned.owners[item.address]
+        return self.report.parts[item].description.get("scenario")
+
+    def entry(self, item: Item) -> dict:
+        """What a job is told of an item, beside its description."""
+        given = {} if item.stage in GRAPH else self.report.parts[item].given()
+        outside = self.planned.outside(item) if item.stage in GRAPH else {}
+        files = {"files": self.outputs(item), "inputs": self.inputs(item), "outside": outside}
+        return item._asdict() | files | {"place": item.place, "given": given, "scenario": self.scenario(item)}
+
+
+def missing(work: Work, wanted: Iterable[str], store: Store) -> list[Item]:
+    """The items that the store lacks of those at the places wanted, and of what these are made of, in order."""
+    known = {item.place: item for item in work.items()}
+    open_, lacks, seen = list(wanted), set(), set()
+    while open_:
+        place = open_.pop()
+        if place not in seen:
+            seen.add(place)
+            item = known[place]
+            if not store.has(place, work.outputs(item)):
+                lacks.add(place)
+                open_ += work.needs(item)
+    return [item for place, item in known.items() if place in lacks]
+
+
+def plan(work: Work, items: list[Item], store: Store, seconds: float, cores: int | None) -> list[Batch]:
+    """Batches of items that take about so many seconds each; `cores` of this machine, or None for a cluster."""
+    groups: dict[tuple, list[Item]] = {}
+    for item in items:
+        rule = RULES.get(item.stage, item.stage)
+        groups.setdefault((rule, _device(work, item), _user_code(work, item)), []).append(item)
+    costs, found, holder = Costs(store), [], {}
+    for (rule, on, user_code), group in sorted(groups.items(), key=lambda each: ORDER.index(each[0][0])):
+        each = [costs.seconds(item, work.description(item).get("system", "")) for item in group]
+        start = START_SECONDS.get(rule, 1.0)
+        for part in split(each, seconds, start, cores):
+            of_it = group[part.start : part.stop]
+            after = sorted({holder[place] for item in of_it for place in work.needs(item) if place in holder})
+            total = start + sum(each[part.start : part.stop])
+            number = sum(batch.rule == rule for batch in found) + 1
+            gpu = max(gpus(work.planned.owner(item)) for item in of_it) if rule == "train" else 0
+            why = changes.why(store, work.description(of_it[0]))
+            message = f"{rule}-{number}: {_summary(work, of_it)}, about {total:.0f} s ({why})"
+            batch = Batch(
+                rule, number, of_it, after, message, total, _memory(work, rule, of_it), gpu, on, bool(user_code)
+            )
+            found.append(batch)
+            holder |= {item.place: batch.name for item in of_it}
+    return found
+
+
+def split(each: list[float], seconds: float, start: float, cores: int | None) -> Iterator[range]:
+    """Ranges of consecutive items, which take `each` so long, that take about the same time, about `seconds`.
+
+    More ranges than that, for cores that would be idle, only where they take much longer than a start does.
+
+    >>> list(split([10.0] * 6, 30.0, 1.0, 1))
+    [range(0, 3), range(3, 6)]
+    >>> list(split([10.0] * 6, 60.0, 5.0, 2)), list(split([1.0] * 6, 60.0, 5.0, 2))
+    ([range(0, 3), range(3, 6)], [range(0, 6)])
+    """
+    total = sum(each)
+    longest = max(seconds, total / (FEW * cores)) if cores else seconds
+    useful = min(cores or 1, int(total / (WORTH * start)))
+    count = min(len(each), max(1, ceil(total / longest), useful))
+    first, done, part = 0, 0.0, 0
+    for number, own in enumerate(each):
+        now = min(count - 1, int((done + own / 2) / total * count))
+        if now > part and number > first:
+            yield range(first, number)
+            first = number
+        part, done = now, done + own
+    yield range(first, len(each))
+
+
+def manifest(work: Work, batch: Batch) -> str:
+    """A batch's manifest, as JSON."""
+    descriptions = {item.address: work.description(item) for item in batch.items}
+    items = [work.entry(item) for item in batch.items]
+    return json.dumps(batch._asdict() | {"minutes": batch.minutes, "items": items, "descriptions": descriptions})
+
+
+def remaining(batches: list[Batch]) -> list[str]:
+    """A line on what is to be computed; none where there is nothing."""
+    if not batches:
+        return []
+    seconds = sum(batch.seconds for batch in batches)
+    time = f"{seconds / 3600:,.1f} core-hours" if seconds > 3600 else f"{ceil(seconds / 60)} core-minutes"
+    count = sum(len(batch.items) for batch in batches)
+    return [f"To compute: {count:,} items in {len(batches):,} jobs, about {time}"]
+
+
+def place_of(path: str) -> str:
+    """The place of the item that a file belongs to."""
+    return path.rpartition("/")[0]
+
+
+def _summary(work: Work, items: list[Item]) -> str:
+    """Which items, in a few words."""
+    names = list(dict.fromkeys(filter(None, (work.scenario(item) for item in items))))
+    of = f" of {', '.join(names[:3])}{f' and {len(names) - 3:,} more' if len(names) > 3 else ''}" if names else ""
+    return f"{len(items):,} item{'s' * (len(items) > 1)}{of}"
+
+
+def _user_code(work: Work, item: Item) -> tuple[str, ...]:
+    """The user-defined functions that an item runs."""
+    return tuple(work.description(item).get("functions", ()))
+
+
+def _device(work: Work, item: Item) -> str:
+    return device(work.planned.owner(item)) if item.stage == "train" else devices.CPU
+
+
+def _memory(work: Work, rule: str, items: list[Item]) -> int:
+    """MiB that a batch takes."""
+    needed = [0]
+    if rule == "train":
+        needed = [int(checks.training_bytes(work.planned.owner(item))[0] / 2**20) for item in items]
+    return max(MEMORY_MIB.get(rule, LEAST_MIB), *needed)

@@ -1,0 +1,160 @@
+"""A batch's job: its items, one after the other, each into its place in the store."""
+
+import json
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from pwfl import tables
+from pwfl.entrance import described
+from pwfl.learning import stored
+from pwfl.process import supervisor
+from pwfl.runtime import devices, made, shards, store
+from pwfl.scenario.values import Values
+from pwfl.stages import GRAPH, MAKER
+from pwfl.store.items import COST, Store
+from pwfl.work.stage import Task
+from pwfl.workflow.execution import execute
+
+log = logging.getLogger(__name__)
+
+PATIENCE = 1.5  # times a batch's seconds for which items that another run computes are waited for
+POLL_SECONDS = 0.5
+GROWTH = 2 * 2**30  # bytes by which a process may grow before the rest of its items continue in another one
+
+
+def compute(batch: dict, root: Store, workspace: Path, failed: set[str], reporter: supervisor.Reporter) -> bool:
+    """Compute what the store lacks of a batch's items. Returns whether nothing is left to do in another process.
+
+    `batch` is a manifest (`pwfl.workflow.batches`). An item that fails keeps nothing from being computed but what is
+    made of it, which is left out.
+    """
+    if batch["device"] == devices.CPU:
+        devices.hide()
+    left = [item for item in batch["items"] if item["place"] not in failed]
+    patience, before = PATIENCE * batch["seconds"], supervisor.memory()
+    end = time.monotonic() + patience
+    while left := [item for item in left if not root.has(item["place"], item["files"])]:
+        # What another run computes comes last: it probably exists by then.
+        free = [item for item in left if not root.is_announced(item["place"], patience)]
+        if not free and time.monotonic() < end:
+            time.sleep(POLL_SECONDS)
+            continue
+        some = _together(free or left)
+        left = [item for item in left if item not in some]
+        places = [item["place"] for item in some]
+        if absent := [path for item in some for path in _files(item) if not root.path(path).exists()]:
+            log.info("%s is left out: there is no %s", places[0], absent[0])
+            continue
+        log.info("%s%s, %d items left", places[0], f" to {places[-1]}" * (len(places) > 1), len(left))
+        reporter.begin(places)
+        root.announce(places, workspace)
+        work = partial(_make, some, batch, root, workspace)
+        try:
+            supervisor.apart(work) if batch["runs_user_code"] else work()
+        except Exception as error:
+            log.exception("%s failed", places[0])
+            missing = [place for place, item in zip(places, some, strict=True) if not root.has(place, item["files"])]
+            reporter.failed(missing, str(error) if isinstance(error, ChildProcessError) else described(error))
+        if left and supervisor.memory() - before > GROWTH:
+            log.info("this process has grown by %.1f GiB: another one goes on", GROWTH / 2**30)
+            return False
+    return True
+
+
+def _files(item: dict) -> list[str]:
+    """The files of the store that an item is made of."""
+    return [path for paths in item["inputs"].values() for path in paths]
+
+
+def _together(items: list[dict]) -> list[dict]:
+    """The items at the front that are made at once: consecutive chunks of a training, which is set up once for all."""
+    first, *others = items
+    if first["stage"] != "train":
+        return [first]
+    some = [first]
+    for item in others:
+        if item["address"] != first["address"] or _span(item).start != _span(some[-1]).stop:
+            break
+        some.append(item)
+    return some
+
+
+def _span(item: dict) -> range | None:
+    """The realizations of an item; None: of all."""
+    return None if item["chunk"] == shards.ALL else range(*shards.bounds(item["chunk"]))
+
+
+def _make(items: list[dict], batch: dict, root: Store, workspace: Path) -> None:
+    """Compute items at once."""
+    first = items[0]
+    description = batch["descriptions"][first["address"]]
+    save = partial(_saved, root=root, workspace=workspace, description=description, timer=_Timer())
+    store.check_code(description)
+    if first["stage"] not in GRAPH:
+        from pwfl.workflow import reporting  # here, as stages would wait for what draws
+
+        with save(first) as folder:
+            reporting.JOBS[first["stage"]](description | first["given"], root, first["inputs"], folder)
+            made.seal(folder)
+        return
+    store.check_contents(description, first["outside"])
+    found = _read(items, root, description) | first["outside"]
+    span = _span(first)
+    values, variant = Values(description["parameters"]), description["variant"]
+    task = Task(description["stage"], values, variant, span, device=batch["device"])
+
+    def write(item: dict, frames: dict) -> None:
+        with save(item) as folder:
+            for name, content in frames.items():
+                to_file = stored.write if name in stored.FIELDS else tables.write
+                to_file(content, name, str(folder / _file_of(name, item)), description)
+
+    if len(items) > 1:
+        chunks = {_span(item): partial(write, item) for item in items}
+        execute(task._replace(realizations=range(span.start, _span(items[-1]).stop), chunks=chunks), found)
+    else:
+        write(first, execute(task, found))
+
+
+def _file_of(table: str, item: dict) -> str:
+    return next(name for name in item["files"] if name.partition(".")[0] == table)
+
+
+def _read(items: list[dict], root: Store, description: dict) -> dict:
+    """What items are made of, by name."""
+    found = {}
+    for name in items[0]["inputs"]:
+        paths = list(dict.fromkeys(str(root.path(path)) for item in items for path in item["inputs"][name]))
+        if name in stored.FIELDS:
+            found[name] = stored.read(name, paths[0], description["upstream"][MAKER[name]])
+        else:
+            found[name] = tables.read(name, paths, description)
+    return found
+
+
+class _Timer:
+    """Seconds since it was asked before."""
+
+    def __init__(self) -> None:
+        self.last = time.monotonic(), time.process_time()
+
+    def lap(self) -> tuple[float, float]:
+        """Wall and CPU seconds since the last lap."""
+        before, self.last = self.last, (time.monotonic(), time.process_time())
+        return self.last[0] - before[0], self.last[1] - before[1]
+
+
+@contextmanager
+def _saved(item: dict, root: Store, workspace: Path, description: dict, timer: _Timer) -> Iterator[Path]:
+    """A folder for an item's files, which becomes the item; with what it took, and its description."""
+    span = _span(item)
+    with root.create(item["place"], item["files"], workspace) as folder:
+        yield folder
+        seconds, cpu_seconds = timer.lap()
+        cost = {"seconds": seconds, "cpu_seconds": cpu_seconds, "realizations": len(span) if span else 0}
+        (folder / COST).write_text(json.dumps(cost | {"system": description.get("system", "")}), encoding="utf-8")
+    root.describe(description)

@@ -1,0 +1,117 @@
+"""The published view of a study: its folder `results/STUDY` shows files of the store, under the names that people want.
+
+A record in the folder says which files were published, from where, and what they held. So files that somebody edited or
+deleted are found, and published again; what a user put there stays.
+"""
+
+import json
+import shlex
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from pwfl.runtime.files import content, whole, write
+from pwfl.runtime.kept import DamagedError
+from pwfl.store.items import Store
+
+FOLDER = ".published"  # of records, KIND-PLAN.json, in a study's folder
+ALL = "study"  # the kind of the whole view; others are of what was wanted alone
+
+
+class Published(NamedTuple):
+    """A record: by which plan and command files were published, and each file's source and content."""
+
+    plan: str
+    command: str
+    values: list[str]  # of the command's option --config
+    files: dict[str, tuple[str, int, int, str]]  # path -> place in the store, bytes, time in ns, SHA-256
+
+    def again(self, *values: str) -> str:
+        """The command that runs the study again, with more values of --config."""
+        given = [*self.values, *values]
+        return self.command + (f" --config {shlex.join(given)}" if given else "")
+
+
+def record_path(folder: Path, kind: str, plan: str) -> Path:
+    """Where the record is of what a plan publishes: a new file, whose absence has Snakemake run the job."""
+    return folder / FOLDER / f"{kind}-{plan}.json"
+
+
+def latest(folder: Path, kind: str = ALL) -> Published | None:
+    """The latest record of a kind; None where there is none, or it cannot be read."""
+    paths = sorted((folder / FOLDER).glob(f"{kind}-*.json"))
+    try:
+        held = json.loads(paths[-1].read_bytes())
+        files = {name: tuple(stamp) for name, stamp in held["files"].items()}
+        return Published(held["plan"], held["command"], held["values"], files)
+    except (IndexError, OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def is_shown(record: Published | None, view: dict[str, str], folder: Path) -> bool:
+    """Whether a study's folder shows a view, as it was published."""
+    if record is None or {name: stamp[0] for name, stamp in record.files.items()} != view:
+        return False
+    return all(_is_as_published(folder / name, stamp) for name, stamp in record.files.items())
+
+
+def publish(record: str | Path, view: dict[str, str], plan: str, command: str, values: list[str]) -> None:
+    """Copy the view's files to the folder results/STUDY of a record, from the store beside results.
+
+    What was published before and is not in the view is deleted; where the view is a part, of the same part alone.
+    """
+    record = Path(record)
+    folder, kind = record.parent.parent, record.name.removesuffix(f"-{plan}.json")
+    store = Store(folder.parent.parent / "store")
+    for other in {_kind(path) for path in record.parent.glob("*.json")} if kind == ALL else {kind}:
+        held = latest(folder, other)
+        for name in (held.files.keys() if held else set()) - view.keys():
+            (folder / name).unlink(missing_ok=True)
+            with suppress(OSError):
+                (folder / name).parent.rmdir()
+        for path in record.parent.glob(f"{other}-*.json"):
+            path.unlink()
+    files = {}
+    for name, source in view.items():
+        target, origin = folder / name, store.path(source)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        digest = content(str(origin))
+        if not (target.is_file() and content(str(target)) == digest):
+            with whole(str(target)) as partial:
+                shutil.copyfile(origin, partial)
+        status = target.stat()
+        files[name] = (source, status.st_size, status.st_mtime_ns, digest)
+    record.parent.mkdir(exist_ok=True)
+    held = json.dumps(Published(plan, command, values, files)._asdict(), indent=1)
+    write(lambda buffer: buffer.write(held.encode()), str(record))
+
+
+def published(folder: Path, name: str, record: Published) -> bytes:
+    """A published file. Raises DamagedError where it is not as it was published."""
+    try:
+        held = (folder / name).read_bytes()
+    except OSError as error:
+        raise _damaged(folder / name, f"cannot be read: {error.strerror}", record) from None
+    if content(str(folder / name)) != record.files[name][3]:
+        raise _damaged(folder / name, "was changed after it was published", record)
+    return held
+
+
+def _kind(path: Path) -> str:
+    """The kind of a record; a plan's name has two hyphens."""
+    return path.stem.rsplit("-", 3)[0]
+
+
+def _damaged(path: Path, what: str, record: Published) -> DamagedError:
+    return DamagedError(f"{path}: {what}; publish it again: {record.again()}")
+
+
+def _is_as_published(path: Path, stamp: tuple[str, int, int, str]) -> bool:
+    """Whether a file is as it was published; its content is read where its size is the same and its time is not."""
+    try:
+        status = path.stat()
+    except OSError:
+        return False
+    _, size, time_ns, digest = stamp
+    return status.st_size == size and (status.st_mtime_ns == time_ns or content(str(path)) == digest)

@@ -1,0 +1,88 @@
+"""The jobs of a study's report: what each writes into its folder, of what the stages left."""
+
+from pathlib import Path
+
+from pwfl import tables
+from pwfl.report import build, columns, latex, theme
+from pwfl.report import page as pages
+from pwfl.runtime import store
+from pwfl.scenario import resolved
+from pwfl.scenario.sweep import Point
+from pwfl.scenario.values import Values
+from pwfl.stages import AUDIT
+from pwfl.store.items import Store
+from pwfl.workflow import execution
+from pwfl.workflow.plan import Files
+from pwfl.workflow.reports import COMPARISON, FIGURES, PAGE, RESOLVED, TABLES
+
+
+def _resolved(given: dict, _store: Store, _inputs: Files, folder: Path) -> None:
+    """A scenario with all defaults, and its parameters as a table."""
+    resolved.save(given["resolved"], str(folder / "scenario.yaml"))
+    _write({"parameters": resolved.parameter_table(given["resolved"])}, folder)
+
+
+def _tables(given: dict, root: Store, inputs: Files, folder: Path) -> None:
+    """A scenario's results, and the addresses behind them."""
+    values = Values(given["parameters"])
+    frames = build.summarize(values, tables.read_schemes(_paths(root, inputs), given, values))
+    _write(columns.placed(frames, Point(*given["point"])), folder)
+    store.write_addresses(given["addresses"], str(folder / "addresses.csv"))
+
+
+def _audit(given: dict, root: Store, inputs: Files, folder: Path) -> None:
+    """The audit of a scenario."""
+    values = Values(given["parameters"])
+    frame = execution.audit(values, tables.read_schemes(_paths(root, inputs), given, values))
+    _write(columns.placed({AUDIT: frame}, Point(*given["point"])), folder)
+
+
+def _figures(given: dict, root: Store, inputs: Files, folder: Path) -> None:
+    """A scenario's figures."""
+    values, paths = Values(given["parameters"]), _paths(root, inputs)
+    (audited,) = paths.pop(AUDIT)
+    found = tables.read_schemes(paths, given, values) | {
+        AUDIT: tables.read_report(Path(audited).parent / "audit.parquet")
+    }
+    with theme.of_study(given["system"], given["schemes"]):
+        for name in given["figures"]:
+            chart = theme.named(build.figure(values, name, found), given["scenario"])
+            theme.save(chart, {kind: str(folder / f"{name}.{kind}") for kind in given["formats"]})
+
+
+def _comparison(given: dict, root: Store, inputs: Files, folder: Path) -> None:
+    """The tables and figures that compare a study's scenarios."""
+    study = {}
+    for name, parameters in given["parameters"].items():
+        of_it = {"scenario": Values(parameters), "point": Point(*given["points"][name]), "measured": given["measured"]}
+        (manifest,) = inputs[name]
+        paths = sorted(root.path(manifest).parent.glob("*.parquet"))
+        study[name] = of_it | {path.stem: tables.read_report(path) for path in paths}
+    frames = build.compare(study)
+    _write(frames, folder)
+    if given["references"] is not None:
+        texts = (latex.outcomes(frames["outcomes"]), latex.claims(frames["claims"]), given["references"])
+        for name, text in zip(("outcomes.tex", "claims.tex", "references.bib"), texts, strict=True):
+            (folder / name).write_text(text, encoding="utf-8")
+    for system, name in given["figures"]:
+        chart, other = build.comparison_figure(system, name, study), build.choices(system, name, study)
+        theme.save(chart, {kind: str(folder / f"{system}_{name}.{kind}") for kind in given["formats"]}, other)
+
+
+def _page(given: dict, root: Store, inputs: Files, folder: Path) -> None:
+    """The page of a study."""
+    view = {path: str(root.path(file)) for path, (file,) in inputs.items()}
+    text = pages.of_files(given["study"], given["parts"], view, given["computed"])
+    (folder / "index.html").write_text(text, encoding="utf-8")
+
+
+def _paths(root: Store, inputs: Files) -> Files:
+    return {name: [str(root.path(path)) for path in paths] for name, paths in inputs.items()}
+
+
+def _write(frames: dict, folder: Path) -> None:
+    for name, frame in frames.items():
+        tables.write_report(frame, str(folder / f"{name}.csv"), str(folder / f"{name}.parquet"))
+
+
+JOBS = {RESOLVED: _resolved, TABLES: _tables, AUDIT: _audit, FIGURES: _figures, COMPARISON: _comparison, PAGE: _page}

@@ -1,0 +1,76 @@
+"""Snakemake's logger plugin `pwfl` (`snakemake --logger pwfl`): what runs, why, and how far it is, in a line each."""
+
+import logging
+import re
+import sys
+from pathlib import Path
+
+from snakemake_interface_logger_plugins.base import LogHandlerBase
+from snakemake_interface_logger_plugins.common import LogEvent
+
+from pwfl.workflow.progress import Progress
+
+# What Snakemake says besides and nobody misses, unless --verbose asks for it.
+LEFT_OUT = re.compile(
+    r"Select jobs to execute|Execute \d+ jobs|Building DAG|Assuming unrestricted|Using shell|Provided (cores|res)|"
+    r"Rules claiming more|Conda environments: ignored|Touching output|host: |Job stats:\njob +count\n[- ]+\nall +1\n|"
+    r"Reasons:|This was a dry-run|\s*\(check individual|Elapsed time"
+)
+EVENTS = {LogEvent.ERROR, LogEvent.JOB_ERROR, LogEvent.GROUP_ERROR, LogEvent.RUN_INFO, None}
+
+
+class LogHandler(LogHandlerBase):
+    """Writes a line for each batch that starts, and one every few seconds on how far all are; errors as they come."""
+
+    def __post_init__(self) -> None:
+        self.progress = Progress()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write what a record says, if it is worth it."""
+        event = getattr(record, "event", None)
+        if event == LogEvent.JOB_INFO:
+            self._job(record)
+        elif self.common_settings.verbose or record.levelno >= logging.WARNING or self._is_told(event, record):
+            self._write(self.format(record))
+
+    def _job(self, record: logging.LogRecord) -> None:
+        done = next((Path(path) for path in record.output if str(path).endswith(".done")), None)
+        if done is None:  # manifests, publication and the like
+            return
+        if not self.common_settings.dryrun:
+            self.progress.started(done)
+        self._write(record.rule_msg)
+
+    def _is_told(self, event: LogEvent | None, record: logging.LogRecord) -> bool:
+        if event == LogEvent.RUN_INFO and not self.common_settings.dryrun:
+            return False
+        return event in EVENTS and bool(record.msg) and not LEFT_OUT.match(str(record.msg))
+
+    def _write(self, text: str) -> None:
+        stream = sys.stdout if self.common_settings.stdout else sys.stderr
+        print(text, file=stream, flush=True)
+
+    @property
+    def writes_to_stream(self) -> bool:
+        """It does, in place of Snakemake's own handler."""
+        return True
+
+    @property
+    def writes_to_file(self) -> bool:
+        """No log file of its own."""
+        return False
+
+    @property
+    def has_filter(self) -> bool:
+        """It selects records by itself."""
+        return True
+
+    @property
+    def has_formatter(self) -> bool:
+        """Errors are formatted as Snakemake does."""
+        return False
+
+    @property
+    def needs_rulegraph(self) -> bool:
+        """No graph is needed."""
+        return False

@@ -1,0 +1,745 @@
+"""What jobs do: how a study's items become batches, what a batch's job computes, and what survives a failure."""
+
+import json
+import os
+import pickle
+import random
+import re
+import shutil
+import subprocess
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import yaml
+
+from conftest import SMALL, TINY, changed, command, environment, python, session_of, write_config
+from pwfl.process import supervisor
+from pwfl.runtime import devices
+from pwfl.scenario import ScenarioError
+from pwfl.store import items
+from pwfl.store.items import Store
+from pwfl.workflow import batches, changes, compute, costs, jobs, progress, publish, session
+from pwfl.workflow.plan import Item
+
+pytestmark = pytest.mark.xdist_group("jobs")
+
+FOUR = changed(SMALL, "shards.optimization", 1)  # chunks of the channel
+TWO = SMALL | {"scenarios": {"one": {}, "two": {"seed": 2}}}
+
+
+class Told:
+    """What a worker tells its supervisor."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.errors: dict[str, str] = {}
+
+    def begin(self, tasks: list[str]) -> None:
+        self.begun += tasks
+
+    def failed(self, tasks: list[str], error: str) -> None:
+        self.errors |= dict.fromkeys(tasks, error)
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch):
+    """Jobs set what a process sees of GPUs; descriptions that were read are remembered."""
+    monkeypatch.setenv(devices.VISIBLE, "-1")
+    changes._recent.cache_clear()
+
+
+def work_of(folder: Path, config: dict) -> batches.Work:
+    return session_of(folder, config, ("store",)).work
+
+
+def one_batch(work: batches.Work, some: list[Item], root: Store) -> dict:
+    """The manifest of items of one rule, in one batch."""
+    (batch,) = batches.plan(work, some, root, 1e9, 1)
+    return json.loads(batches.manifest(work, batch))
+
+
+def run(work: batches.Work, some: list[Item], root: Store) -> Told:
+    """Compute items, a batch for each rule; in this process, but for users' code, which forks one that is still fresh."""
+    told = Told()
+    for batch in batches.plan(work, some, root, 1e9, 1):
+        manifest = json.loads(batches.manifest(work, batch))
+        if batch.runs_user_code:
+            told.errors |= job(manifest, root.root.parent)
+            continue
+        with root.workspace() as workspace:
+            assert compute.compute(manifest, root, workspace, set(), told)
+    return told
+
+
+def job(manifest: dict, folder: Path) -> dict[str, str]:
+    """The errors of items of a batch that a job computes, by their places."""
+    home = folder / ".pwfl/plan/batches"
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "batch.json").write_text(json.dumps(manifest))
+    done = folder / "batch.done"
+    call = f"from pwfl.workflow import jobs; jobs.run_batch({str(home)!r}, 'batch', {str(done)!r}, 'batch.log')"
+    python("-c", call, check=True, cwd=folder)
+    return json.loads(done.read_text())
+
+
+def stages(work: batches.Work, *names: str) -> list[Item]:
+    return [item for item in work.items() if item.stage in names]
+
+
+def touch(work: batches.Work, some: list[Item], root: Store) -> None:
+    """Let items exist, of empty files."""
+    for item in some:
+        for name in work.outputs(item):
+            path = root.path(item.place) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+
+
+# Batches.
+
+
+@pytest.mark.parametrize("config", [TINY, TWO], ids=["tiny", "two"])
+@pytest.mark.parametrize(("seconds", "cores"), [(0.1, 1), (1.0, 4), (900.0, None)])
+def test_each_item_is_in_one_batch_after_those_that_it_needs(tmp_path, config, seconds, cores):
+    work = work_of(tmp_path, config)
+    everything = list(work.items())
+    found = batches.plan(work, everything, Store(tmp_path / "store"), seconds, cores)
+    assert Counter(item for batch in found for item in batch.items) == Counter(everything)
+    assert len({batch.name for batch in found}) == len(found)
+    holder = {item.place: batch.name for batch in found for item in batch.items}
+    before: set[str] = set()
+    for batch in found:
+        needed = {holder[place] for item in batch.items for place in work.needs(item)}
+        assert batch.after == sorted(needed)
+        assert needed <= before
+        before.add(batch.name)
+    of_rule = {rule: [item for batch in found if batch.rule == rule for item in batch.items] for rule in batches.ORDER}
+    for rule, some in of_rule.items():  # consecutive: in the plan's order
+        expected = [item for item in everything if batches.RULES.get(item.stage, item.stage) == rule]
+        assert some == expected
+
+
+@pytest.mark.parametrize("cores", [None, 1, 2, 16])
+def test_items_are_split_into_consecutive_ranges_of_about_the_same_time(cores):
+    draw = random.Random(5)
+    for _ in range(300):
+        each = [draw.expovariate(1 / draw.choice((0.01, 1, 40))) + 1e-6 for _ in range(draw.randrange(1, 60))]
+        seconds, start, total = draw.uniform(1, 100), draw.uniform(0.5, 5), sum(each)
+        found = list(batches.split(each, seconds, start, cores))
+        assert [number for part in found for number in part] == list(range(len(each)))
+        assert all(len(part) for part in found)
+        longest = max(seconds, total / (batches.FEW * cores)) if cores else seconds
+        assert max(sum(each[part.start : part.stop]) for part in found) <= longest + max(each)
+        if total < seconds and (cores or 1) == 1:
+            assert len(found) == 1
+        if len(found) > np.ceil(total / longest):  # for cores that would be idle
+            assert len(found) <= cores
+            assert total / len(found) >= batches.WORTH * start
+
+
+OWN = """
+import os, signal
+import numpy as np
+
+def chosen(scenario, uplink, users, start):
+    {does}
+    return np.full(uplink.cell.shape, -1)
+"""
+USERS = {
+    "study": "users",
+    "base": TINY["base"] | {"realizations": 2, "training_realizations": 1, "shards": {"optimization": 1}},
+    "scenarios": {"one": {}},
+}
+STAGES = ("dataset", "channel", "schedule", "noise", "account")  # which need no TensorFlow
+
+
+def own(home: Path, monkeypatch, **functions: str) -> dict:
+    """A study with user-defined schedulers, FILE: what it does; worked in is its folder."""
+    monkeypatch.chdir(home)
+    schemes = [{"name": "drawn", "scheduler": "random", "noise": "random"}]
+    for name, does in functions.items():
+        (home / f"{name}.py").write_text(OWN.format(does=does))
+        schemes.append({"name": name, "scheduler": f"{name}.py:chosen", "noise": "none"})
+    return changed(USERS, "schemes", schemes)
+
+
+def test_items_that_run_users_code_are_in_batches_of_their_own(tmp_path, monkeypatch):
+    work = work_of(tmp_path, own(tmp_path, monkeypatch, mine="pass", more="pass"))
+    found = batches.plan(work, list(work.items()), Store(tmp_path / "store"), 1e9, 1)
+    scheduled = {
+        tuple({work.description(item)["variant"] for item in batch.items}): batch.runs_user_code
+        for batch in found
+        if batch.rule == "schedule"
+    }
+    assert scheduled == {("random",): False, ("mine.py:chosen",): True, ("more.py:chosen",): True}
+    assert not any(batch.runs_user_code for batch in found if batch.rule != "schedule")
+
+
+def test_what_the_store_lacks_is_missing_and_of_what_it_has_nothing_is_asked(tmp_path):
+    work, root = work_of(tmp_path, TINY), Store(tmp_path / "store")
+    everything = list(work.items())
+    places = [item.place for item in everything]
+    assert batches.missing(work, places, root) == everything
+    page = everything[-1]
+    assert page.stage == "page"
+    touch(work, everything, root)
+    assert batches.missing(work, places, root) == []
+    (trained, *_), (noise, *_) = stages(work, "train"), stages(work, "noise")
+    root.path(f"{trained.place}/history.parquet").unlink()
+    shutil.rmtree(root.path(noise.place))
+    assert batches.missing(work, [page.place], root) == []
+    assert batches.missing(work, [trained.place], root) == [
+        item for item in everything if item == trained or (item == noise and noise.place in work.needs(trained))
+    ]
+    assert batches.missing(work, places, root) == [item for item in everything if item in (noise, trained)]
+
+
+def test_a_manifest_tells_a_job_all_and_is_read_by_its_name(tmp_path):
+    found = session_of(tmp_path, TWO)
+    folder = tmp_path / f".pwfl/{found.plan}/batches"
+    jobs.write_manifests(str(folder), **pickle.loads(pickle.dumps(found.manifests)))  # as Snakemake hands it over
+    assert {path.stem for path in folder.iterdir()} == set(found.batches)
+    made: set[str] = set()
+    for name, batch in found.batches.items():
+        read = session.planned_batch(folder, name)
+        for what in ("rule", "after", "message", "minutes", "mem_mb", "gpu", "device", "runs_user_code"):
+            assert getattr(read, what) == getattr(batch, what)
+        for item in read.items:
+            assert read.descriptions[item["address"]]["address"] == item["address"]
+            assert {path for paths in item["inputs"].values() for path in paths} <= made
+            made |= {f"{item['place']}/{file}" for file in item["files"]}
+    assert set(found.view.values()) <= made
+    assert Store(tmp_path / "store").in_use() == {item.address for item in found.work.items()}
+
+
+def test_folders_of_old_plans_are_swept_when_another_one_begins(tmp_path):
+    old, young = (tmp_path / ".pwfl" / name / "batches" for name in ("old", "young"))
+    for folder in (old, young):
+        jobs.write_manifests(str(folder), {}, [], str(tmp_path / "results"))
+    before = time.time() - 2 * jobs.SWEPT_SECONDS
+    os.utime(old.parent, (before, before))
+    jobs.write_manifests(str(tmp_path / ".pwfl/new/batches"), {}, [], str(tmp_path / "results"))
+    assert sorted(path.name for path in (tmp_path / ".pwfl").iterdir()) == ["new", "young"]
+
+
+# Costs.
+
+
+def cost(root: Store, place: str, **held) -> None:
+    path = root.path(f"{place}/{items.COST}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"system": "a", "realizations": 0, "seconds": 0.0} | held))
+
+
+def test_an_item_takes_about_what_the_median_of_its_stage_and_system_took(tmp_path):
+    root = Store(tmp_path)
+    for number, seconds in enumerate((2.0, 6.0, 100.0)):
+        cost(root, f"train/{number}/000000-000002", seconds=seconds, realizations=2)
+        cost(root, f"train/{number}9/000000-000004", seconds=40.0, realizations=4, system="b")
+        cost(root, f"audit/{number}", seconds=seconds)
+    found = costs.Costs(root)
+    chunk = Item("train", "x", "000010-000020")
+    assert found.seconds(chunk, "a") == pytest.approx(10 * 3.0)
+    assert found.seconds(chunk, "b") == pytest.approx(10 * 10.0)
+    assert found.seconds(chunk, "c") in (pytest.approx(30.0), pytest.approx(100.0))  # another system's
+    assert found.seconds(Item("audit", "x"), "a") == 6.0
+
+
+def test_without_records_and_with_damaged_ones_times_are_guessed(tmp_path):
+    root = Store(tmp_path)
+    for number, text in enumerate(("", "{", "[]", "{}", "null", '{"seconds": "x", "realizations": 1, "system": "a"}')):
+        path = root.path(f"train/{number}/000000-000001/{items.COST}")
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    of_each, besides = costs.GUESSES["train"]
+    assert costs.Costs(root).seconds(Item("train", "x", "000000-000010"), "a") == pytest.approx(besides + 10 * of_each)
+    of_each, besides = costs.GUESS
+    assert costs.Costs(root).seconds(Item("noise", "x", "000000-000100"), "a") == pytest.approx(besides + 100 * of_each)
+    cost(root, "train/6/000000-000001", seconds=7.0, realizations=1)
+    assert costs.Costs(root).seconds(Item("train", "x", "000000-000001"), "a") == 7.0
+
+
+# Why.
+
+
+def why(folder: Path, config: dict, stage: str, variant: str | None = None) -> str:
+    """Why an item of a stage would be computed."""
+    changes._recent.cache_clear()
+    work = work_of(folder, config)
+    descriptions = map(work.description, stages(work, stage))
+    return changes.why(Store(folder / "store"), next(each for each in descriptions if each.get("variant") == variant))
+
+
+def describe(folder: Path, config: dict) -> None:
+    work, root = work_of(folder, config), Store(folder / "store")
+    for item in work.items():
+        root.path(item.place).mkdir(parents=True, exist_ok=True)
+        root.describe(work.description(item))
+
+
+def test_why_an_item_is_computed_is_said_by_what_differs_from_the_nearest_one(tmp_path, monkeypatch):
+    config = own(tmp_path, monkeypatch, mine="x = 1")
+    chosen = ("schedule", "mine.py:chosen")
+    assert why(tmp_path, config, *chosen) == "new"
+    describe(tmp_path, config)
+    assert why(tmp_path, config, *chosen) == "deleted"
+    assert why(tmp_path, changed(config, "schedule.gamma", 7.0), "account") == "schedule.gamma: 300.0 → 7.0"
+    # Nearest is what differs least, not what is newest.
+    describe(tmp_path, changed(changed(config, "schedule.gamma", 9.0), "privacy.delta", 1e-7))
+    assert why(tmp_path, changed(config, "schedule.gamma", 7.0), "account") == "schedule.gamma: 300.0 → 7.0"
+    mine = tmp_path / "mine.py"
+    mine.write_text(mine.read_text().replace("x = 1", "x = 2"))
+    assert why(tmp_path, config, *chosen) == "mine.py changed"
+    monkeypatch.setattr(changes.code, "of", lambda description: {"pwfl/streams.py": "other"})
+    assert "pwfl/streams.py changed" in why(tmp_path, config, *chosen)
+
+
+def test_an_edit_of_code_that_is_listed_no_more_is_said_without_names(tmp_path):
+    description = {
+        "stage": "channel",
+        "address": "a" * 12,
+        "variant": None,
+        "system": "s",
+        "code": "c",
+        "parameters": {},
+    }
+    root = Store(tmp_path)
+    path = root.path(f"channel/{'b' * 12}/{items.DESCRIPTION}")
+    path.parent.mkdir(parents=True)
+    path.write_text(yaml.safe_dump(description | {"address": "b" * 12, "code": "d"}))
+    assert changes.why(root, description) == "code changed"
+
+
+@pytest.mark.parametrize("damage", [b"", b"a: [", b"\xff\xfe", b"text", b"{}"])
+def test_a_damaged_description_is_passed_over(tmp_path, damage):
+    path = tmp_path / "scenario" / ("0" * 12) / items.DESCRIPTION
+    path.parent.mkdir(parents=True)
+    path.write_bytes(damage)
+    assert changes.why(Store(tmp_path), {"stage": "scenario", "address": "a", "code": "c"}) == "new"
+
+
+# Options.
+
+
+def test_options_are_taken_out_of_a_config():
+    config = {"wanted": "a/*.svg", "batch_seconds": "30", "study": "s"}
+    assert session.options(config) == (("a/*.svg",), 30.0)
+    assert config == {"study": "s"}
+    assert session.options({}) == ((), None)
+    assert session.options({"wanted": ["a", "b"]}) == (("a", "b"), None)
+    assert session.own_values(["wanted=store", "batch_seconds=3", "base={}"]) == ["base={}"]
+
+
+@pytest.mark.parametrize("seconds", [0, -1, "x", [], float("nan")])
+def test_seconds_of_a_batch_that_are_no_positive_number_are_refused(seconds):
+    with pytest.raises(ScenarioError, match=r"batch_seconds: .* is wrong: must be a number of seconds above 0"):
+        session.options({"batch_seconds": seconds})
+
+
+# The published view.
+
+
+PLANS = [f"2026010{number}-000000-00000{number}" for number in range(1, 5)]
+
+
+class View:
+    """A study's folder, and the store that it shows."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.store = folder / "results/mine", folder / "store"
+        for name in "abc":
+            path = self.store / f"tables/{name}/file.csv"
+            path.parent.mkdir(parents=True)
+            path.write_text(name)
+
+    def put(self, plan: str, kind: str = publish.ALL, **view: str) -> None:
+        """Publish files of addresses, by their names without suffix, `_` for a folder."""
+        record = publish.record_path(self.folder, kind, plan)
+        publish.publish(record, self.view(**view), plan, "pwfl run study.yaml", [])
+
+    def view(self, **view: str) -> dict[str, str]:
+        return {f"{name.replace('_', '/')}.csv": f"tables/{address}/file.csv" for name, address in view.items()}
+
+    def files(self) -> dict[str, str]:
+        """All files but records, with their content."""
+        paths = [path for path in self.folder.rglob("*") if path.is_file() and publish.FOLDER not in path.parts]
+        return {str(path.relative_to(self.folder)): path.read_text() for path in paths}
+
+    def is_shown(self, kind: str = publish.ALL, **view: str) -> bool:
+        return publish.is_shown(publish.latest(self.folder, kind), self.view(**view), self.folder)
+
+
+@pytest.fixture
+def shown(tmp_path):
+    return View(tmp_path)
+
+
+def test_a_view_is_shown_once_it_is_published_until_a_file_of_it_is_edited(shown):
+    wanted = {"x": "a", "one_y": "b"}
+    assert not shown.is_shown(**wanted)
+    assert publish.latest(shown.folder) is None
+    shown.put(PLANS[0], **wanted)
+    assert shown.files() == {"x.csv": "a", "one/y.csv": "b"}
+    assert shown.is_shown(**wanted)
+    assert not shown.is_shown(x="a")
+    assert not shown.is_shown(x="b", one_y="b")
+    path = shown.folder / "x.csv"
+    os.utime(path, (1, 1))
+    assert shown.is_shown(**wanted)  # touched, not edited
+    path.write_text("c")
+    assert not shown.is_shown(**wanted)
+    shown.put(PLANS[1], **wanted)
+    assert shown.files() == {"x.csv": "a", "one/y.csv": "b"}
+    path.unlink()
+    assert not shown.is_shown(**wanted)
+
+
+def test_only_what_was_published_is_removed(shown):
+    shown.put(PLANS[0], x="a", one_y="b", two_z="c")
+    (shown.folder / "one/mine.csv").write_text("kept")
+    shown.put(PLANS[1], x="b")
+    assert shown.files() == {"x.csv": "b", "one/mine.csv": "kept"}
+    assert not (shown.folder / "two").exists()
+    assert [path.name for path in (shown.folder / publish.FOLDER).iterdir()] == [f"study-{PLANS[1]}.json"]
+
+
+def test_a_part_replaces_the_same_part_alone_and_the_whole_replaces_all(shown):
+    shown.put(PLANS[0], x="a", y="b")
+    shown.put(PLANS[1], "wanted_1", one_noise="c")
+    shown.put(PLANS[2], "wanted_2", two_noise="c")
+    assert set(shown.files()) == {"x.csv", "y.csv", "one/noise.csv", "two/noise.csv"}
+    shown.put(PLANS[3], "wanted_1", one_loss="c")
+    assert set(shown.files()) == {"x.csv", "y.csv", "one/loss.csv", "two/noise.csv"}
+    assert shown.is_shown(x="a", y="b")
+    assert shown.is_shown("wanted_2", two_noise="c")
+    shown.put("20260105-000000-000005", x="a")
+    assert set(shown.files()) == {"x.csv"}
+
+
+def test_the_latest_record_counts_and_one_that_cannot_be_read_is_none(shown):
+    shown.put(PLANS[0], x="a")
+    assert publish.latest(shown.folder).plan == PLANS[0]
+    (shown.folder / publish.FOLDER / f"study-{PLANS[1]}.json").write_text('{"plan": 1')
+    assert publish.latest(shown.folder) is None
+    assert publish.latest(shown.folder, "wanted_1") is None
+
+
+# The store.
+
+
+FILES = ["a.csv", "b.csv"]
+
+
+def create(root: Store, workspace: Path, text: str, names: list[str] = FILES, fails: bool = False) -> None:
+    with root.create("noise/x/000000-000001", FILES, workspace) as folder:
+        for name in names:
+            (folder / name).write_text(text)
+        if fails:
+            raise ZeroDivisionError
+
+
+def content(root: Store) -> list[str]:
+    folder = root.path("noise/x/000000-000001")
+    return [(folder / name).read_text() for name in FILES]
+
+
+def test_an_item_appears_whole_or_not_at_all(tmp_path):
+    root = Store(tmp_path)
+    with root.workspace() as workspace:
+        with pytest.raises(ZeroDivisionError):
+            create(root, workspace, "half", FILES[:1], fails=True)
+        assert not root.path("noise/x/000000-000001").exists()
+    assert list((tmp_path / items.PARTIAL).iterdir()) == []
+    with root.workspace() as workspace:
+        create(root, workspace, "whole")
+        assert root.has("noise/x/000000-000001", FILES)
+        assert not root.has("noise/x/000000-000001", [*FILES, "c.csv"])
+    assert content(root) == ["whole", "whole"]
+
+
+def test_of_two_who_make_an_item_the_first_one_counts(tmp_path):
+    root = Store(tmp_path)
+    with root.workspace() as one, root.workspace() as two:
+        with root.create("noise/x/000000-000001", FILES, one) as folder:
+            for name in FILES:
+                (folder / name).write_text("later")
+            create(root, two, "first")
+        assert content(root) == ["first", "first"]
+
+
+def test_an_incomplete_item_is_replaced(tmp_path):
+    root = Store(tmp_path)
+    root.path("noise/x/000000-000001").mkdir(parents=True)
+    root.path("noise/x/000000-000001/a.csv").write_text("left over")
+    with root.workspace() as workspace:
+        create(root, workspace, "whole")
+    assert content(root) == ["whole", "whole"]
+    assert list((tmp_path / items.PARTIAL).iterdir()) == []
+
+
+def test_who_is_at_work_on_what_is_announced_for_a_while(tmp_path):
+    root = Store(tmp_path)
+    with root.workspace() as workspace:
+        root.announce(["noise/x/000000-000001"], workspace)
+        assert root.is_announced("noise/x/000000-000001", 60.0)
+        assert not root.is_announced("noise/x/000001-000002", 60.0)
+        assert not root.is_announced("noise/x/000000-000001", -1.0)  # it takes longer than was thought
+        create(root, workspace, "whole")
+        assert not root.is_announced("noise/x/000000-000001", 60.0)
+
+
+def test_what_killed_jobs_left_is_swept_once_it_is_old_and_plans_are_in_use_until_then(tmp_path):
+    root = Store(tmp_path)
+    root.use("old", ["a"])
+    root.use("new", ["b", "c"])
+    (tmp_path / items.IN_USE / "damaged.json").write_text("{")
+    (tmp_path / items.PARTIAL / "old" / "noise").mkdir(parents=True)
+    assert root.in_use() == {"a", "b", "c"}
+    before = time.time() - 2 * items.ABANDONED_SECONDS
+    for path in (items.IN_USE + "/old.json", items.PARTIAL + "/old"):
+        os.utime(tmp_path / path, (before, before))
+    with root.workspace() as workspace:
+        root.sweep()
+        assert [path.name for path in (tmp_path / items.PARTIAL).iterdir()] == [workspace.name]
+    assert root.in_use() == {"b", "c"}
+
+
+# A batch's job.
+
+
+def left(root: Store) -> dict[str, bytes]:
+    """All files of items, but what says how long they took."""
+    return {
+        str(path.relative_to(root.root)): path.read_bytes()
+        for path in root.root.glob("[!.]*/**/*")
+        if path.is_file() and path.name != items.COST
+    }
+
+
+@pytest.fixture(scope="module")
+def computed(tmp_path_factory):
+    """A folder in which all batches of a study of two scenarios were computed, in this process."""
+    folder = tmp_path_factory.mktemp("computed")
+    work, root = work_of(folder, TWO), Store(folder / "store")
+    told = run(work, list(work.items()), root)
+    assert told.errors == {}
+    return folder
+
+
+def test_a_batch_computed_at_once_equals_its_items_computed_one_by_one_in_another_order(computed, tmp_path):
+    work, root = work_of(tmp_path, TWO), Store(tmp_path / "store")
+    order = list(dict.fromkeys(item.stage for item in work.items()))
+    for stage in order:
+        for item in reversed(stages(work, stage)):
+            assert run(work, [item], root).errors == {}
+    expected = left(Store(computed / "store"))
+    found = left(root)
+    assert sum(path.endswith(".svg") for path in found) > 10
+    assert [path for path in {**found, **expected} if found.get(path) != expected.get(path)] == []
+
+
+def test_each_item_says_what_it_took_and_is_described(computed):
+    root, work = Store(computed / "store"), work_of(computed, TWO)
+    for item in work.items():
+        held = json.loads(root.path(f"{item.place}/{items.COST}").read_bytes())
+        assert held["seconds"] > 0
+        assert held["realizations"] == costs.realizations(item)
+        assert held["system"] == work.description(item).get("system", "")
+        description = yaml.safe_load(root.path(f"{item.stage}/{item.address}/{items.DESCRIPTION}").read_text())
+        assert description["address"] == item.address
+
+
+def test_a_failed_item_keeps_nothing_from_being_computed_but_what_is_made_of_it(tmp_path, monkeypatch):
+    config = own(tmp_path, monkeypatch, broken="raise ValueError('no idea')", right="pass")
+    work, root = work_of(tmp_path, config), Store(tmp_path / "store")
+    told = run(work, stages(work, *STAGES), root)
+    broken = {item.place for item in stages(work, "schedule") if "broken" in work.description(item)["variant"]}
+    assert len(broken) == 2
+    assert told.errors.keys() == broken
+    assert all("broken.py:chosen: fails: ValueError: no idea" in error for error in told.errors.values())
+    lost = set(broken)
+    for item in stages(work, *STAGES):
+        if not lost.isdisjoint(work.needs(item)):
+            lost.add(item.place)
+        assert root.has(item.place, work.outputs(item)) == (item.place not in lost)
+    assert len(lost) > len(broken)
+    assert not lost & set(told.begun) - broken
+
+
+def test_a_process_that_has_grown_ends_and_another_one_goes_on(tmp_path, monkeypatch):
+    work, root = work_of(tmp_path, FOUR), Store(tmp_path / "store")
+    manifest = one_batch(work, stages(work, "channel"), root)
+    assert len(manifest["items"]) == 4
+    size = iter([0, 0, compute.GROWTH, compute.GROWTH + 1])
+    monkeypatch.setattr(supervisor, "memory", lambda: next(size))
+    told = Told()
+    with root.workspace() as workspace:
+        assert not compute.compute(manifest, root, workspace, set(), told)
+        assert len(told.begun) == 3
+        monkeypatch.setattr(supervisor, "memory", lambda: 0)
+        assert compute.compute(manifest, root, workspace, set(), told)
+    assert told.begun == [item["place"] for item in manifest["items"]]
+
+
+def test_items_that_another_run_computes_come_last_and_are_not_computed_twice(tmp_path):
+    work, root = work_of(tmp_path, FOUR), Store(tmp_path / "store")
+    manifest = one_batch(work, stages(work, "channel"), root)
+    first, second, *others = [item["place"] for item in manifest["items"]]
+    told = Told()
+    with root.workspace() as theirs, root.workspace() as workspace:
+        root.announce([first, second], theirs)
+        manifest["seconds"] = 4.0
+        touch_later = threading.Timer(1.0, touch, (work, stages(work, "channel")[:1], root))
+        touch_later.start()
+        assert compute.compute(manifest, root, workspace, set(), told)
+        touch_later.join()
+    assert told.begun == [*others, second]  # the other run seems to be dead
+
+
+def test_a_job_whose_code_changed_since_it_was_planned_fails(tmp_path, monkeypatch):
+    work, root = work_of(tmp_path, TWO), Store(tmp_path / "store")
+    manifest = one_batch(work, stages(work, "channel")[:1], root)
+    (description,) = manifest["descriptions"].values()
+    description["code"] = "0" * len(description["code"])
+    told = Told()
+    with root.workspace() as workspace:
+        assert compute.compute(manifest, root, workspace, set(), told)
+    (error,) = told.errors.values()
+    assert "of channel changed after this job was planned" in error
+
+
+DOES = {
+    "patches": "np.log = np.sin; np.random.seed(1)",
+    "folder": "os.chdir('/')",
+    "environment": "os.environ.clear()",
+    "exits": "raise SystemExit(0)",
+    "leaves": "os._exit(0)",
+    "killed": "os.kill(os.getpid(), signal.SIGKILL)",
+}
+
+
+def test_whatever_users_code_does_to_its_process_touches_nothing_else(tmp_path, monkeypatch):
+    config = own(tmp_path, monkeypatch, **DOES, right="pass")
+    work, root = work_of(tmp_path, config), Store(tmp_path / "store")
+    told = run(work, stages(work, *STAGES), root)
+    made: dict[str, list[pl.DataFrame]] = {}
+    errors: dict[str, set[str]] = {}
+    for item in stages(work, "schedule"):
+        name = work.description(item)["variant"].partition(".py")[0]
+        if item.place in told.errors:
+            errors.setdefault(name, set()).add(told.errors[item.place].removeprefix(item.place).rpartition(" (log")[0])
+        else:
+            made.setdefault(name, []).append(pl.read_parquet(root.path(f"{item.place}/schedule.parquet")))
+    assert made.keys() == {"random", "right", "folder", "environment", "patches"}
+    for name in ("folder", "environment", "patches"):
+        assert all(one.equals(two) for one, two in zip(made[name], made["right"], strict=True))
+    (killed,), (leaves,), (exits,) = (errors[name] for name in ("killed", "leaves", "exits"))
+    assert killed.endswith(": its process ended with SIGKILL (was there too little memory?)")
+    assert leaves.endswith(": its process ended with exit status 0")
+    assert "exits.py:chosen: fails: SystemExit: 0" in exits
+    # What was computed beside them is what it is without them.
+    alone = work_of(tmp_path, own(tmp_path, monkeypatch, right="pass"))
+    other = Store(tmp_path / "other")
+    assert run(alone, stages(alone, *STAGES), other).errors == {}
+    expected, found = left(other), left(root)
+    assert [path for path in expected if found.get(path) != expected[path]] == []
+
+
+def test_two_files_of_one_name_are_two_functions(tmp_path, monkeypatch):
+    """One schedules nobody, the other one the first user of each realization."""
+    config = own(tmp_path, monkeypatch, one="pass")
+    (tmp_path / "other").mkdir()
+    first = "block = np.full(uplink.cell.shape, -1); block[:, 0] = 0; return block"
+    (tmp_path / "other/one.py").write_text(OWN.format(does=first))
+    more = {"name": "two", "scheduler": "other/one.py:chosen", "noise": "none"}
+    config = changed(config, "schemes", [*config["base"]["schemes"], more])
+    work, root = work_of(tmp_path, config), Store(tmp_path / "store")
+    assert run(work, stages(work, *STAGES[:3]), root).errors == {}
+    scheduled = Counter()
+    for item in stages(work, "schedule"):
+        blocks = pl.read_parquet(root.path(f"{item.place}/schedule.parquet"))["assigned_block"]
+        scheduled[work.description(item)["variant"]] += (blocks >= 0).sum()
+    assert scheduled["one.py:chosen"] == 0
+    assert scheduled["other/one.py:chosen"] == 2
+
+
+# The logger plugin.
+
+
+def logged(folder: Path, *arguments: str, config: dict = SMALL) -> tuple[int, str]:
+    """The exit status of the workflow with the logger, and what it says."""
+    write_config(folder, config)
+    call = [*command(folder), "--logger", "pwfl", *arguments]
+    result = subprocess.run(call, capture_output=True, text=True, env=environment(), check=False)
+    return result.returncode, result.stdout + result.stderr
+
+
+def test_a_dry_run_prints_a_line_for_each_batch_with_its_reason(tmp_path):
+    status, said = logged(tmp_path, "--dry-run")
+    assert status == 0, said
+    found = session_of(tmp_path, SMALL).batches
+    lines = [line for line in said.splitlines() if re.match(r"\w+-\d+: ", line)]
+    assert {line.partition(":")[0] for line in lines} == set(found)
+    assert len(lines) == len(found)
+    assert all(re.fullmatch(r"\w+-\d+: [\d,]+ items?.*, about \d+ s \(new\)", line) for line in lines)
+    assert "reason:" not in said
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_run_says_how_far_it_is_from_the_first_job_on(tmp_path):
+    planned_ = session_of(tmp_path, SMALL).batches
+    status, said = logged(tmp_path)
+    assert status == 0, said
+    lines = said.splitlines()
+    begun = next(number for number, line in enumerate(lines) if re.match(r"\w+-\d+: ", line))
+    told = [re.match(r" *(\d+) s  (\d+) of (\d+) items, about \d+ core-seconds left", line) for line in lines]
+    numbers = [number for number, line in enumerate(told) if line]
+    times = [int(line[1]) for line in told if line]
+    assert numbers[0] - begun <= 2
+    assert times[0] <= 2
+    assert max(np.diff(times), default=0) <= progress.LINE_SECONDS + 1
+    counts = [int(line[2]) for line in told if line]
+    assert counts == sorted(counts)
+    assert {int(line[3]) for line in told if line} == {sum(len(batch.items) for batch in planned_.values())}
+    assert "The study is finished" in said
+
+
+@pytest.mark.parametrize("news", [False, True])
+def test_a_line_is_printed_at_once_and_at_least_every_ten_seconds(monkeypatch, capsys, news):
+    """With a clock of its own, on which a look at the store takes a second."""
+    now, printed, shown = [0.0], [], progress.Progress()
+
+    def line() -> str:
+        now[0] += 1.0
+        shown.total, shown.ended = 1, int(now[0] > 100)
+        return f"{now[0]}" if news else "the same"
+
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(progress.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    monkeypatch.setattr(shown, "line", line)
+    shown.start = 0.0
+    shown._print()
+    printed = [int(text.split()[0]) for text in capsys.readouterr().err.splitlines()]
+    assert printed[0] <= 2
+    assert max(np.diff(printed)) <= 10
+    assert printed[-1] > 90
+    assert len(printed) > (30 if news else 9)
+
+
+def test_errors_are_printed_whole(tmp_path, monkeypatch):
+    status, said = logged(tmp_path, config=changed(SMALL, "schedule.horizn", 3))
+    assert status == 1
+    assert "study.yaml: base.schedule.horizn: unknown key; did you mean 'horizon'?" in said
+    monkeypatch.chdir(tmp_path)
+    config = own(tmp_path, monkeypatch, broken="raise ValueError('no idea')")
+    status, said = logged(tmp_path, "--keep-going", "--config", "wanted=one/parameters.csv", config=config)
+    assert status == 0, said
+    status, said = logged(tmp_path, "--keep-going", "--until", "complete", config=config)
+    assert status == 1
+    assert re.search(r"failed: schedule/\w+/\d+-\d+ \(one, broken.py:chosen\): .*ValueError: no idea", said)
+    assert re.search(r"2 items failed; all that does not depend on them is in the store", said)

@@ -1,0 +1,248 @@
+"""Jobs end with the Snakemake that started them, and their workers with them, whatever they are doing.
+
+A process of the test stands in for Snakemake.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+
+import psutil
+import pytest
+
+from conftest import ROOT, environment, python
+
+SECONDS = 5.0  # after which a job must be gone once its workflow is
+ENDING = 2.0  # and once it is told to end
+WORKFLOW = """
+import subprocess, sys
+from pwfl.process import supervisor
+supervisor.hand_over()
+sys.exit(subprocess.run(sys.argv[1:]).returncode)
+"""
+JOB = """
+import os, sys, time
+from pathlib import Path
+from pwfl.process import supervisor
+
+def say(*words):
+    os.write(1, (" ".join(map(str, words)) + "\\n").encode())
+
+def work(failed, reporter):
+    reporter.begin(["it"])
+    say(os.getppid(), os.getpid())
+    {doing}
+    return True
+
+def cleanup():
+    say("cleanup")
+
+print(supervisor.supervise(work, cleanup), flush=True)
+"""
+DOING = {
+    "sleeps": "time.sleep(60)",
+    "holds the interpreter's lock": "import ctypes; ctypes.PyDLL(None).sleep(60)",
+    "ignores signals": "import signal; [signal.signal(number, signal.SIG_IGN) for number in (1, 2, 15)]; time.sleep(60)",
+    "runs in a session of its own": "os.setsid(); time.sleep(60)",
+    "works in a process apart": "supervisor.apart(lambda: (say(os.getpid()), time.sleep(60)))",
+}
+
+
+@contextmanager
+def workflow(*command: str):
+    """A process that stands in for Snakemake, which runs a command; killed at the end."""
+    call = [sys.executable, "-c", WORKFLOW, *command]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    run = subprocess.Popen(call, env=environment(), **pipes)
+    try:
+        yield run
+    finally:
+        run.kill()
+        run.wait()
+        run.stdout.close()
+
+
+def job(doing: str) -> str:
+    return JOB.replace("{doing}", doing).replace("\\\\n", "\\n")
+
+
+@contextmanager
+def working(doing: str, *shell: str):
+    """Such a process that runs a job, and the numbers of the job's processes: supervisor, worker, and one apart."""
+    with workflow(*shell, sys.executable, "-c", job(doing)) as run:
+        processes = [int(number) for number in run.stdout.readline().split()]
+        if "apart" in doing:
+            processes.append(int(run.stdout.readline()))
+        yield run, processes
+
+
+def gone(processes: list[int], seconds: float = SECONDS) -> bool:
+    """Whether no process is left, or soon, but for what its new parent has not seen off."""
+    end = time.monotonic() + seconds
+    while left := [process for process in processes if alive(process)]:
+        if time.monotonic() > end:
+            for process in left:
+                os.kill(process, signal.SIGKILL)
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def alive(process: int) -> bool:
+    try:
+        return psutil.Process(process).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.mark.parametrize("doing", DOING)
+@pytest.mark.parametrize("victim", ["workflow", "supervisor"])
+def test_a_worker_ends_with_its_workflow_and_with_its_supervisor(doing, victim):
+    with working(DOING[doing]) as (run, processes):
+        if victim == "workflow":
+            run.kill()
+            run.wait()
+        else:
+            os.kill(processes[0], signal.SIGKILL)
+        assert gone(processes)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("doing", DOING)
+def test_a_job_that_is_told_to_end_does_so_at_once_and_cleans_up(doing, number):
+    with working(DOING[doing]) as (run, processes):
+        os.kill(processes[0], number)
+        assert gone(processes, ENDING)
+        assert run.stdout.read() == "cleanup\n"
+        assert run.wait() == 128 + number
+
+
+@pytest.mark.parametrize("victim", ["workflow", "shell"])
+def test_a_job_under_a_shell_ends_with_its_workflow_or_its_shell(tmp_path, victim):
+    (tmp_path / "job.py").write_text(job(DOING["sleeps"]))
+    with workflow("bash", "-c", f"{sys.executable} {tmp_path / 'job.py'}; true") as run:
+        processes = [int(number) for number in run.stdout.readline().split()]
+        if victim == "shell":
+            psutil.Process(processes[0]).parent().kill()
+        else:
+            run.kill()
+            run.wait()
+        assert gone(processes)
+
+
+def supervised(body: str, **env: str) -> subprocess.CompletedProcess:
+    """A job whose `work(failed, reporter)` has a body, in a process that no workflow started."""
+    lines = "\n".join(f"    {line}" for line in body.splitlines())
+    code = f"import json, os, sys, signal\nfrom pwfl.process import supervisor\ndef work(failed, reporter):\n{lines}\n"
+    code += "print(json.dumps(supervisor.supervise(work)))"
+    return python("-c", code, env=environment() | env, check=False)
+
+
+def test_what_fails_is_told_and_the_rest_is_done():
+    body = """
+reporter.begin(["a"])
+reporter.failed(["a"], "no\\nway")
+reporter.begin(["b"])
+return True
+"""
+    result = supervised(body)
+    assert json.loads(result.stdout) == {"a": "no\nway"}
+
+
+ENDS = {
+    "os._exit(0)": "exit status 0",
+    "os._exit(3)": "exit status 3",
+    "os.kill(os.getpid(), 9)": r"SIGKILL (was there too little memory?)",
+    "os.abort()": "SIGABRT",
+    "sys.exit(4)": "exit status 1",
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_worker_that_ends_fails_what_it_was_at_and_another_one_goes_on(end):
+    body = f"""
+for task in ("a", "b", "c"):
+    if task not in failed and not os.path.exists(os.environ["DONE"] + task):
+        reporter.begin([task])
+        if task == "b":
+            {end}
+        open(os.environ["DONE"] + task, "w").close()
+return True
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        result = supervised(body, DONE=f"{folder}/")
+        assert json.loads(result.stdout) == {"b": f"its process ended with {ENDS[end]}"}
+        assert sorted(os.listdir(folder)) == ["a", "c"]
+
+
+def test_a_worker_that_is_at_nothing_when_it_ends_is_an_error():
+    result = supervised("os._exit(3)")
+    assert result.returncode == 1
+    assert "ChildProcessError: a worker ended with exit status 3 before it was at work" in result.stderr
+
+
+def test_another_worker_goes_on_where_the_first_one_says_so(tmp_path):
+    body = """
+with open(os.environ["DONE"], "a") as file:
+    file.write(f"{os.getpid()}\\n")
+return len(open(os.environ["DONE"]).readlines()) == 3
+"""
+    result = supervised(body, DONE=str(tmp_path / "done"))
+    assert json.loads(result.stdout) == {}
+    assert len(set((tmp_path / "done").read_text().split())) == 3
+
+
+def test_what_runs_apart_leaves_nothing_behind():
+    code = (
+        "import os\nfrom pwfl.process import supervisor\n"
+        "def change():\n    os.chdir('/'); os.environ['HOME'] = 'x'; import numpy; numpy.pi = 3\n"
+        "import numpy\nbefore = os.getcwd(), os.environ['HOME'], numpy.pi\n"
+        "supervisor.apart(change)\nassert (os.getcwd(), os.environ['HOME'], numpy.pi) == before\n"
+        "for end in (lambda: os._exit(0), lambda: os._exit(7), lambda: 1 / 0):\n"
+        "    try:\n        supervisor.apart(end)\n    except ChildProcessError as error:\n        print(error)\n"
+    )
+    said = python("-c", code, check=True).stdout.splitlines()
+    assert said[0] == "its process ended with exit status 0"
+    assert said[1] == "its process ended with exit status 7"
+    assert said[2].startswith("ZeroDivisionError: division by zero")
+
+
+def test_a_supervisor_takes_next_to_nothing():
+    with working(DOING["sleeps"]) as (_, (process, _)):
+        before = sum(psutil.Process(process).cpu_times()[:2])
+        time.sleep(3)
+        assert sum(psutil.Process(process).cpu_times()[:2]) - before < 0.3
+
+
+def test_a_job_s_first_imports_are_few():
+    """So that it can be told to end, and notices the end of its workflow, from the first second on."""
+    code = "import sys; from pwfl.workflow import jobs; print(*(m for m in sys.modules if m in ('polars', 'tensorflow', 'scipy')))"
+    assert python("-c", code, check=True).stdout.strip() == ""
+    for script in (ROOT / "scripts").glob("*.py"):
+        assert script.read_text().startswith("from pwfl.workflow import jobs")
+
+
+HOLDING = """
+import signal, threading
+from pwfl.process import supervisor
+lock, told = threading.Lock(), threading.Event()
+def end(*_):
+    with lock:
+        told.set()
+signal.signal(signal.SIGTERM, end)
+supervisor.answer_in_a_thread()
+with lock:
+    signal.raise_signal(signal.SIGTERM)
+    print(told.is_set(), flush=True)
+print(told.wait(10))
+"""
+
+
+def test_a_process_that_holds_the_lock_of_its_handler_still_ends():
+    told = python("-c", HOLDING, timeout=10, check=True)
+    assert told.stdout.split() == ["False", "True"]
