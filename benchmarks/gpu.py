@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from pwfl.learning import engine, network, side_by_side
 from pwfl.learning.mlp import glorot_uniform
-from pwfl.runtime import devices
+from pwfl.process import devices
 
 RESULTS = Path(__file__).parent / "results"
 CLIP, STEP, NOISE = 10.0, 0.05, 1e-3

@@ -19,7 +19,7 @@ def thread_variables(threads: int) -> dict[str, str]:
 def pin_threads(threads: int) -> None:
     """Give every numeric library this many threads; before they are imported."""
     os.environ |= thread_variables(threads) | {"TF_CPP_MIN_LOG_LEVEL": "3"}
-    os.environ.pop("TF_ENABLE_ONEDNN_OPTS", None)  # with the kernels that trainings use (`pwfl.runtime.threads`)
+    os.environ.pop("TF_ENABLE_ONEDNN_OPTS", None)  # with the kernels that trainings use (`pwfl.process.threads`)
 
 
 def seconds(*functions: Callable[[], object], repeats: int = 7) -> list[float]:

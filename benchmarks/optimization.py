@@ -11,14 +11,14 @@ import cvxpy as cp  # noqa: E402
 import numpy as np  # noqa: E402
 
 from pwfl import scenario  # noqa: E402
+from pwfl.execution import execute  # noqa: E402
+from pwfl.execution.stage import Task  # noqa: E402
 from pwfl.systems.multicell import power, schedule  # noqa: E402
 from pwfl.systems.multicell.beyond.bound import upper_bound  # noqa: E402
 from pwfl.systems.multicell.beyond.problem import ChosenNoise, GivenNoise  # noqa: E402
 from pwfl.systems.multicell.interference import Uplink  # noqa: E402
 from pwfl.systems.multicell.optimal_noise import optimal_noise  # noqa: E402
 from pwfl.tables import to_array  # noqa: E402
-from pwfl.work.stage import Task  # noqa: E402
-from pwfl.workflow.execution import execute  # noqa: E402
 
 REALIZATIONS, BASELINE = 100, 3  # the baselines are so slow that a few realizations must do
 GAP, MOST_SECONDS = 5e-4, 0.010  # of the schedulers of all cells: mean gap to the bound, and time for a realization

@@ -15,8 +15,8 @@ SHARD = 100  # realizations of a job
 JOB = """
 import json, resource, sys, time
 from pwfl import scenario
-from pwfl.work.stage import Task
-from pwfl.workflow.execution import execute
+from pwfl.execution.stage import Task
+from pwfl.execution import execute
 overrides, realizations, size = json.loads(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 model, scheduler = scenario.resolve(overrides, {}), sys.argv[4]
 def shard(first, stop):

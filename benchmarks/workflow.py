@@ -37,11 +37,10 @@ def run(folder: Path, cores: int, *arguments: str) -> tuple[float, float]:
 def compute_seconds() -> float:
     """CPU seconds of all that the default study's jobs compute, in one process, imports done before."""
     import pwfl
-    from pwfl import api
+    from pwfl import api, registry
     from pwfl.report import build, theme
     from pwfl.report.catalog import scenario_figures
     from pwfl.stages import REPORT
-    from pwfl.systems import registry
 
     def everything(config: dict, folder: str) -> None:
         study, found = api.load(config, "config.yaml"), pwfl.simulate(config)

@@ -9,7 +9,8 @@ PROJECT = Path(str(workflow.current_basedir)).parent
 sys.path.insert(0, str(PROJECT / "pkg"))  # a checkout works without installation
 
 try:
-    from pwfl import entrance, scenario
+    from pwfl import scenario
+    from pwfl import errors
     from pwfl.process import supervisor
     from pwfl.workflow import jobs, progress, reports, session
 except ModuleNotFoundError as error:
@@ -53,7 +54,7 @@ if workflow.is_main_process:
             again=(session.command_of(configs, is_main), values),
         )
     except Exception as error:
-        raise WorkflowError(entrance.message(error)) from None
+        raise WorkflowError(errors.message(error)) from None
     for warning in current.warnings:
         logger.warning(warning)
 

@@ -21,7 +21,7 @@ import polars as pl
 import pytest
 import yaml
 
-from pwfl.runtime import threads
+from pwfl.process import threads
 from pwfl.scenario import load
 from pwfl.stages import STAGES
 from pwfl.workflow import session

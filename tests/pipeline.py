@@ -5,13 +5,12 @@ from functools import cache
 import polars as pl
 
 import stage_of
-from pwfl import tables
+from pwfl import execution, tables
 from pwfl.api import stage_tables
 from pwfl.learning import datasets, sources
 from pwfl.scenario import resolve
 from pwfl.scenario.values import of_scheme
 from pwfl.stages import AUDIT, REPORT
-from pwfl.workflow import execution
 
 
 @cache
@@ -30,7 +29,7 @@ def run(config: dict, audited: bool = True) -> tuple:
     model = resolve({"audit": {"canaries": 50}}, config)
     found = stage_tables(model)
     if audited:
-        found[AUDIT] = execution.audit(part(model, AUDIT), found)
+        found[AUDIT] = execution.audit_schemes(part(model, AUDIT), found)
     return part(model, REPORT), found
 
 

@@ -1,10 +1,10 @@
 """A scenario as its report gets it, and all that is made of it."""
 
 from pipeline import run
+from pwfl import registry
 from pwfl.report import build
 from pwfl.report.catalog import COMPARISON, scenario_figures
 from pwfl.scenario import resolve
-from pwfl.systems import registry
 
 
 def reported(config: dict) -> tuple:

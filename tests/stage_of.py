@@ -2,12 +2,13 @@
 
 from unittest import mock
 
+from pwfl import execution
+from pwfl.execution.stage import Task
 from pwfl.learning import features
 from pwfl.scenario.values import Values, plain, replaced
 from pwfl.stages import GRAPH
 from pwfl.testing import tiny
-from pwfl.work.stage import Task
-from pwfl.workflow import execution, plan
+from pwfl.workflow import plan
 
 
 def imported(system, paths):
@@ -43,7 +44,7 @@ def account(values, found):
 
 def audit(values, found):
     """`audit` of one scheme."""
-    return execution.audit(replaced(values, "schemes", plain(values.schemes[:1])), found)
+    return execution.audit_schemes(replaced(values, "schemes", plain(values.schemes[:1])), found)
 
 
 def data_of(model):

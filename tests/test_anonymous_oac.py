@@ -12,12 +12,11 @@ import stage_of
 import two_level
 from graphs import operations, sums_up_in_place
 from pipeline import digits, part, run
-from pwfl import scenario
+from pwfl import registry, scenario
 from pwfl.learning import engine, network
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.report import build
 from pwfl.report.catalog import scenario_figures
-from pwfl.systems import registry
 from pwfl.systems.anonymous_oac import account, batches, sampled
 from pwfl.systems.anonymous_oac import rounds as oac
 from test_sampled import tight_epsilon

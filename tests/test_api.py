@@ -9,8 +9,8 @@ import pytest
 
 import pwfl
 from conftest import ROOT, TINY, python
+from pwfl import execution
 from pwfl.scenario import ScenarioError
-from pwfl.workflow import execution
 
 AGING = {"system": "age_aware", "realizations": 2, "training_realizations": 1, "schedule": {"horizon": 4},
          "training": {"draws": 2}, "audit": {"canaries": 20}}  # fmt: skip
@@ -94,7 +94,10 @@ def test_a_folder_without_results_is_named(tmp_path):
     ("code", "absent"),
     [
         ("import pwfl", ["polars", "altair", "tensorflow", "cvxpy"]),
-        ("import pwfl.scenario, pwfl.runtime.store, pwfl.report.catalog", ["altair", "tensorflow", "cvxpy", "polars"]),
+        (
+            "import pwfl.scenario, pwfl.store.addressing, pwfl.report.catalog",
+            ["altair", "tensorflow", "cvxpy", "polars"],
+        ),
         (OF_WORKFLOW, ["altair", "tensorflow", "cvxpy", "polars"]),
         (f"import pwfl; pwfl.simulate({AGING!r})", ["tensorflow", "cvxpy", "cvxopt"]),
     ],

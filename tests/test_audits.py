@@ -11,12 +11,11 @@ from scipy import stats
 
 import stage_of
 from pipeline import part
-from pwfl import scenario, streams
+from pwfl import registry, scenario, streams
 from pwfl.learning import adversarial, autodiff, engine, network
 from pwfl.privacy import audit
 from pwfl.privacy.gaussian import exact_epsilon
 from pwfl.scenario.values import replaced
-from pwfl.systems import registry
 from pwfl.systems.age_aware import markov
 from pwfl.systems.age_aware import rounds as age_aware
 from pwfl.systems.anonymous_oac import participation

@@ -8,10 +8,10 @@ import tensorflow as tf
 import stage_of
 import two_level
 from pipeline import digits, part, stages
+from pwfl import registry
 from pwfl.learning import autodiff, cnn, engine, network
 from pwfl.learning.mlp import glorot_uniform, start_weights
 from pwfl.scenario import resolve
-from pwfl.systems import registry
 from test_train import assert_close
 
 CLIPS = {"all": 0.05, "some": 4.0, "none": 1e6}

@@ -14,13 +14,12 @@ from snakemake.cli import parse_config
 
 import pwfl
 from conftest import ROOT, TINY, snakemake
-from pwfl import cli, entrance, scenario
+from pwfl import cli, errors, registry, scenario
 from pwfl.report import catalog
-from pwfl.runtime import files
 from pwfl.scenario import checks, parameters, resolve, size
 from pwfl.scenario.resolution import merge
 from pwfl.scenario.sweep import nested
-from pwfl.systems import registry
+from pwfl.store import files
 from pwfl.workflow import prune
 
 FEW = "scenarios: {one: {}}\n"
@@ -356,17 +355,17 @@ def test_an_internal_error_says_so_and_where_its_traceback_is(monkeypatch, tmp_p
     def fails(*_):
         return {}["missing"]
 
-    monkeypatch.setattr(entrance.tempfile, "tempdir", str(tmp_path))
-    assert entrance.message(FileNotFoundError(2, "gone", "x")) == "x: gone"
-    assert entrance.message(registry.RegistryError("as it is")) == "as it is"
+    monkeypatch.setattr(errors.tempfile, "tempdir", str(tmp_path))
+    assert errors.message(FileNotFoundError(2, "gone", "x")) == "x: gone"
+    assert errors.message(registry.RegistryError("as it is")) == "as it is"
     assert not list(tmp_path.iterdir())
     monkeypatch.setattr("pwfl.api.load", fails)
-    with pytest.raises(entrance.InternalError) as caught:
+    with pytest.raises(errors.InternalError) as caught:
         pwfl.simulate({})
     assert isinstance(caught.value.__cause__, KeyError)
     monkeypatch.setattr(sys, "argv", ["command"])
     with pytest.raises(SystemExit, match="1"):
-        entrance.command(fails)
+        errors.run_command(fails)
     for said in (str(caught.value), capsys.readouterr().err.strip()):
         assert said.startswith("internal error, no mistake in a config: KeyError: 'missing' (")
         assert "test_boundary.py, line" in said

@@ -10,9 +10,8 @@ import polars as pl
 import pytest
 
 from conftest import PWFL, ROOT, environment, python
-from pwfl import streams, testing
+from pwfl import registry, streams, testing
 from pwfl.scenario import resolve
-from pwfl.systems import registry
 from pwfl.systems.age_aware import account, noise, report, schedule
 from pwfl.testing import audited, declared, draws, repeated, reported, stated, tiny
 

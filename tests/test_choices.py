@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 import pipeline
+from pwfl import registry
 from pwfl.learning import datasets, features, projection, sources
+from pwfl.process import devices
 from pwfl.report import build
-from pwfl.runtime import devices
 from pwfl.scenario import ScenarioError, resolve
 from pwfl.scenario.fields import Section
 from pwfl.scenario.resolution import merge
 from pwfl.scenario.values import value_of
-from pwfl.systems import registry
 from pwfl.systems.anonymous_oac import sampled
-from pwfl.watching import watched
+from pwfl.testing.executed_code import checked_stages
 from test_bounds import SMALL, leaves, part
 
 
@@ -128,7 +128,7 @@ def test_each_value_of_each_choice_runs(system, number, monkeypatch):
         monkeypatch.setitem(projection.RECIPES, kind, recipe._replace(figures=60, copies=4))
     content["system"] = system
     model = resolve({}, content)
-    with watched(model):
+    with checked_stages(model):
         scenario, tables = pipeline.run(content)
         frames = build.summarize(scenario, {name: tables[name] for name in tables if name not in ("users", "links")})
         compared = build.compare({"one": {"scenario": model.part()} | frames})

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from pwfl import registry
 from pwfl import stages as graph
 from pwfl.store import code, imports
-from pwfl.systems import registry
 from stages import STAGES
 
 SOURCES = code.ROOT
@@ -64,20 +64,20 @@ ROOMS = {
     "privacy/": {*COMPUTED, "report"},
     "radio/": {*COMPUTED, "report"},
     "tables/": {*COMPUTED, "report"},
-    "runtime/own.py": {*COMPUTED, "report"},
+    "process/user_code.py": {*COMPUTED, "report"},
     "scenario/values.py": {*COMPUTED, "report"},
     "stages.py": {*COMPUTED, "report"},
     "streams.py": {*COMPUTED, "report"},
-    "systems/registry.py": {*COMPUTED, "report"},
-    "work/audit.py": {"audit"},
-    "work/channel.py": {"channel", "audit"},
-    "work/imported.py": {"imported", "audit"},
-    "work/train.py": {"train", "audit"},
+    "registry.py": {*COMPUTED, "report"},
+    "execution/audit.py": {"audit"},
+    "execution/channel.py": {"channel", "audit"},
+    "execution/imported.py": {"imported", "audit"},
+    "execution/train.py": {"train", "audit"},
     "work/": {*COMPUTED, "report"},
     "report/columns.py": {"audit", "report"},
     "report/": {"report"},
     "scenario/": {"report"},
-    "runtime/": set(),  # keeps, logs, chooses devices
+    "process/": set(),  # keeps, logs, chooses devices
     "store/": set(),
     "workflow/": set(),  # plans
     "testing/": set(),
@@ -86,9 +86,9 @@ ROOMS = {
     "__init__.py": set(),
     "api.py": set(),
     "cli.py": set(),
-    "entrance.py": set(),
+    "errors.py": set(),
     "new.py": set(),
-    "watching.py": set(),
+    "testing/executed_code.py": set(),
 }
 MODULES = {name: {name, "audit"} for name in (*graph.STAGES, "imported")}  # of a system, beside its building blocks
 MODULES |= {"audit": {"audit"}, "claims": {"report"}, "report": {"report"}}

@@ -16,8 +16,7 @@ import pytest
 
 import pwfl
 from conftest import REPORT, ROOT, SMALL, changed, copy_of_project, jobs, missing, planned, snakemake, workflow
-from pwfl.runtime import kept, made
-from pwfl.store import items
+from pwfl.store import items, sealed
 from pwfl.workflow import publish
 
 RESULTS = "results/small"
@@ -150,7 +149,7 @@ def test_an_edited_file_of_the_same_size_and_time_is_not_noticed_but_refused_whe
     path.write_bytes(content)
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     with pytest.raises(
-        kept.DamagedError, match=r"summary.parquet: was changed .*publish it again: pwfl run study.yaml"
+        sealed.DamagedError, match=r"summary.parquet: was changed .*publish it again: pwfl run study.yaml"
     ):
         _ = pwfl.results(own / RESULTS).scenarios["one"].summary
     os.utime(path)
@@ -163,7 +162,7 @@ def test_an_edited_table_is_refused_where_it_is_read(own):
     path = own / RESULTS / "one" / "realizations.parquet"
     frame = pl.read_parquet(path)
     frame.with_columns(epsilon_exact=pl.lit(0.001)).write_parquet(path)
-    with pytest.raises(kept.DamagedError, match=r"realizations.parquet: was changed after .*: pwfl run study.yaml"):
+    with pytest.raises(sealed.DamagedError, match=r"realizations.parquet: was changed after .*: pwfl run study.yaml"):
         _ = pwfl.results(own / RESULTS).scenarios["one"].realizations
 
 
@@ -179,15 +178,15 @@ def test_a_flipped_bit_in_a_report_file_is_refused(own):
     order = random.Random(1)
     names = {"tables": "*", "figures": "*.json", "scenario": "*"}
     files = [path for stage, name in names.items() for path in sorted(own.glob(f"store/{stage}/*/{name}"))]
-    files = [path for path in files if path.name not in (items.DESCRIPTION, items.COST, made.MANIFEST)]
+    files = [path for path in files if path.name not in (items.DESCRIPTION, items.COST, sealed.MANIFEST)]
     for _ in range(300):
         path = order.choice(files)
         content = path.read_bytes()
         path.write_bytes(flipped(content, order))
-        with pytest.raises(kept.DamagedError, match="is damaged"):
-            made.content(path)
+        with pytest.raises(sealed.DamagedError, match="is damaged"):
+            sealed.read_bytes(path)
         path.write_bytes(content)
-        assert made.content(path) == content
+        assert sealed.read_bytes(path) == content
 
 
 def test_a_flipped_bit_in_a_record_publishes_again_or_changes_nothing(own):

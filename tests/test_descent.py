@@ -7,13 +7,12 @@ import pytest
 import tensorflow as tf
 
 import pwfl
-from pwfl import new, streams
+from pwfl import new, registry, streams
 from pwfl.learning import descent, engine, network
 from pwfl.learning.descent import Received
 from pwfl.privacy import audit, received
 from pwfl.privacy.gaussian import exact_epsilon
 from pwfl.scenario.values import Values
-from pwfl.systems import registry
 
 ROUNDS, RECORDS, FEATURES, CLASSES, CLIP, STEP = 3, 6, 4, 3, 0.3, 0.5
 

@@ -13,13 +13,13 @@ from tensorflow.python.client import device_lib
 import pwfl
 from pipeline import digits, part, stages
 from pwfl import scenario
+from pwfl.execution import train
+from pwfl.execution.stage import Task
 from pwfl.learning import side_by_side
+from pwfl.process import devices
 from pwfl.report import page
-from pwfl.runtime import devices
 from pwfl.scenario import resolve
 from pwfl.scenario.resolution import merge
-from pwfl.work import train
-from pwfl.work.stage import Task
 from pwfl.workflow import plan
 from test_side_by_side import TINY
 

@@ -11,13 +11,13 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 import stage_of
 from conftest import ROOT, TINY, missing, workflow
 from pipeline import finished, part, stages
+from pwfl import registry
 from pwfl.learning import datasets, extraction, features, network, projection, sources, stored, synthetic
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.learning.partition import deal_out
-from pwfl.runtime import kept
 from pwfl.scenario import ScenarioError, load, resolve
 from pwfl.stages import GIVEN
-from pwfl.systems import registry
+from pwfl.store import sealed
 from pwfl.systems.multicell.model import parameter_count
 
 BASE = TINY["base"]
@@ -285,7 +285,7 @@ def test_features_are_refused_once_they_are_changed(digits, learned, tmp_path):
     used = arrays[0][:, :12]
     np.testing.assert_allclose(data.x_train, features.NORM * used / np.linalg.norm(used, axis=1)[:, None], rtol=1e-5)
     assert np.array_equal(data.y_train, digits[1])
-    with pytest.raises(kept.DamagedError, match=r"features.npz is damaged \(it holds address a, must be b\): .*rm "):
+    with pytest.raises(sealed.DamagedError, match=r"features.npz is damaged \(it holds address a, must be b\): .*rm "):
         stored.read("features", path, "b")
 
 

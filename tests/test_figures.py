@@ -14,11 +14,11 @@ import vl_convert
 import pwfl
 from conftest import TINY
 from pipeline import run
+from pwfl import registry
 from pwfl.report import build, finding, printed, results, sweep_figures, sweeps, systems, theme
 from pwfl.report.catalog import COMMON_OUTCOMES, scenario_figures
 from pwfl.scenario import load, resolve
 from pwfl.scenario.sweep import Point
-from pwfl.systems import registry
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.report import CELL_COLOURS, cell_colours
 

@@ -21,19 +21,21 @@ import polars as pl
 
 from pwfl import new, tables
 from pwfl.report import theme
-from pwfl.runtime import files, kept, made, store
+from pwfl.store import files
+from pwfl.store import sealed
+from pwfl.store import addressing
 from pwfl.scenario import resolved
 
 frame = pl.DataFrame({"a": range(99)})
 chart = alt.Chart(frame).mark_line().encode(x="a", y="a")
 writers = {
-    "table": lambda path: kept.write_table(frame, path, {}),
-    "arrays": lambda path: kept.write_arrays({"a": np.zeros(99)}, path, {}),
+    "table": lambda path: sealed.write_table(frame, path, {}),
+    "arrays": lambda path: sealed.write_arrays({"a": np.zeros(99)}, path, {}),
     "report": lambda path: tables.write_report(frame, path + ".csv", path + ".parquet"),
     **{kind: lambda path, kind=kind: theme.save(chart, {kind: f"{path}.{kind}"}) for kind in ("json", "png", "svg", "pdf")},
     "scenario": lambda path: resolved.save({"a": list(range(99))}, path),
-    "manifest.json": lambda path: made.seal("."),
-    "addresses": lambda path: store.write_addresses([["a", "b", "c", "d"]], path),
+    "manifest.json": lambda path: sealed.seal_folder("."),
+    "addresses": lambda path: addressing.write_addresses([["a", "b", "c", "d"]], path),
     "system": lambda path: new.write("of_mine"),
 }
 chart.to_dict()

@@ -15,9 +15,9 @@ import stage_of
 from conftest import ROOT, TINY, missing, snakemake
 from pipeline import part
 from pwfl import tables
-from pwfl.runtime import store
 from pwfl.scenario import ScenarioError, check_surroundings, checks, load, resolve
 from pwfl.stages import IMPORTED, REPORT, STAGES
+from pwfl.store import addressing
 from pwfl.systems.multicell import imported, report
 from pwfl.systems.multicell.channel import StartValueError
 from pwfl.workflow import prune
@@ -286,10 +286,10 @@ def test_the_item_whose_job_checks_the_files_is_the_one_that_reads_them(folder):
 
 def test_a_file_that_changed_after_a_job_was_planned_is_refused(folder):
     description = stage_of.addresses(resolve(scenario(), {}))["imported", None, None]
-    store.check_contents(description, {LINKS: "links.csv"})
+    addressing.check_contents(description, {LINKS: "links.csv"})
     change("links.csv", lambda f: with_value(f, 0, "gain", 1e-9))
-    with pytest.raises(store.StoreError, match=r"links.csv: was changed after this job was planned"):
-        store.check_contents(description, {LINKS: "links.csv"})
+    with pytest.raises(addressing.StoreError, match=r"links.csv: was changed after this job was planned"):
+        addressing.check_contents(description, {LINKS: "links.csv"})
 
 
 def test_nothing_is_pruned_while_a_file_is_missing(folder):

@@ -12,9 +12,8 @@ import conftest
 import stage_of
 from conftest import PWFL, ROOT, TINY, environment
 from pipeline import part
-from pwfl import scenario
+from pwfl import registry, scenario
 from pwfl.scenario import size
-from pwfl.systems import registry
 from test_bounds import SMALL
 
 pytestmark = pytest.mark.xdist_group("input")

@@ -12,13 +12,12 @@ import pwfl
 import stage_of
 from conftest import workflow
 from pipeline import digits, part
-from pwfl import streams
+from pwfl import registry, streams
 from pwfl.learning import modular
 from pwfl.privacy import discrete
 from pwfl.privacy.gaussian import tight_epsilon
 from pwfl.scenario import ScenarioError
 from pwfl.scenario.resolution import merge
-from pwfl.systems import registry
 from pwfl.systems.multicell import account, claims
 from pwfl.systems.multicell.assigned import KEYS, assigned
 from pwfl.systems.multicell.beyond import integers, sums

@@ -9,10 +9,10 @@ from scipy import stats
 
 from conftest import TINY
 from pipeline import run
+from pwfl import registry
 from pwfl.report import build, claims, latex, theme
 from pwfl.report.catalog import compared, scenario_figures
 from pwfl.scenario import resolve
-from pwfl.systems import registry
 from pwfl.systems.multicell.claims import BEYOND
 from pwfl.systems.random_orthogonalization.claims import CLAIMS as ANTENNAS
 from pwfl.systems.utility_fair.claims import CLAIMS as DEVICES

@@ -12,12 +12,11 @@ from scipy.special import log_softmax
 
 import stage_of
 from pipeline import digits, finished, part
-from pwfl import streams
+from pwfl import registry, streams
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.learning.partition import deal
 from pwfl.scenario import ScenarioError, resolve
 from pwfl.scenario.resolution import merge
-from pwfl.systems import registry
 from pwfl.systems.multicell import rounds
 from pwfl.systems.multicell.beyond import intervals
 from pwfl.systems.multicell.interference import Uplink

@@ -18,8 +18,7 @@ import pytest
 import yaml
 
 from conftest import SMALL, TINY, changed, command, environment, python, session_of, write_config
-from pwfl.process import supervisor
-from pwfl.runtime import devices
+from pwfl.process import devices, supervisor
 from pwfl.scenario import ScenarioError
 from pwfl.store import items
 from pwfl.store.items import Store

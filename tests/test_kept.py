@@ -15,8 +15,8 @@ import yaml
 import stage_of
 from pwfl import tables
 from pwfl.learning import projection, sources, stored
-from pwfl.runtime import kept
 from pwfl.scenario import resolve
+from pwfl.store import sealed
 from pwfl.store.items import Store
 
 FLIPS = 300
@@ -76,7 +76,7 @@ def same(one, other) -> bool:
 
 def refusal(path: Path, read) -> str:
     """Why a file is refused; a test fails where it is taken, or where the error is another one."""
-    with pytest.raises((kept.DamagedError, tables.TableError)) as caught:
+    with pytest.raises((sealed.DamagedError, tables.TableError)) as caught:
         read()
     message = str(caught.value)
     assert message.startswith(f"{path} is damaged (")
@@ -94,7 +94,7 @@ def test_what_is_stored_is_read(file):
 def test_no_bit_changes_unnoticed(file, only_label):
     path, _, read = file
     content, draw = path.read_bytes(), random.Random(1)
-    first = content.rindex(kept.SEAL) if only_label else 0
+    first = content.rindex(sealed.SEAL) if only_label else 0
     for _ in range(FLIPS // 3 if only_label else FLIPS):
         place, bit = draw.randrange(first, len(content)), draw.randrange(8)
         path.write_bytes(content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :])
@@ -139,8 +139,8 @@ def test_a_file_without_a_label_is_refused(file):
 
 def resealed(content: bytes) -> bytes:
     """A file's content with the digest that it should have: what a fault of the package could write."""
-    place = content.rindex(kept.SEAL) + len(kept.SEAL)
-    before, after = content[:place], content[place + kept.DIGITS :]
+    place = content.rindex(sealed.SEAL) + len(sealed.SEAL)
+    before, after = content[:place], content[place + sealed.DIGITS :]
     return before + hashlib.sha256(before + after).hexdigest().encode() + after
 
 
@@ -169,10 +169,10 @@ def test_the_same_content_has_the_same_bytes(file):
 
 def test_a_label_out_of_reach_is_not_written(tmp_path):
     def save(file, text):
-        file.write(text.encode() + bytes(2 * kept.TAIL))
+        file.write(text.encode() + bytes(2 * sealed.TAIL))
 
     with pytest.raises(ValueError, match="its label does not stand among its last"):
-        kept.write(str(tmp_path / "file"), {}, save)
+        sealed.write(str(tmp_path / "file"), {}, save)
     assert not list(tmp_path.iterdir())
 
 
@@ -209,12 +209,12 @@ def test_a_description_is_healed_by_the_next_item_of_its_address(tmp_path, damag
 
 
 def test_a_command_to_delete_a_file_works_for_any_name():
-    assert "`rm -f 'a table.parquet'`" in str(kept.damaged("a table.parquet", "cut"))
+    assert "`rm -f 'a table.parquet'`" in str(sealed.damaged("a table.parquet", "cut"))
 
 
 def test_arrays_may_hold_what_begins_a_label(tmp_path):
-    array = np.frombuffer(kept.SEAL + b"0" * kept.DIGITS, np.uint8)
+    array = np.frombuffer(sealed.SEAL + b"0" * sealed.DIGITS, np.uint8)
     path = str(tmp_path / "data.npz")
-    kept.write_arrays({"x": array}, path, {"address": "0123456789ab"})
-    (found,) = kept.read_arrays(path, ["x"], {"address": "0123456789ab"})
+    sealed.write_arrays({"x": array}, path, {"address": "0123456789ab"})
+    (found,) = sealed.read_arrays(path, ["x"], {"address": "0123456789ab"})
     assert (found == array).all()

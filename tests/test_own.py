@@ -14,12 +14,12 @@ import stage_of
 from conftest import ROOT
 from pipeline import part
 from pwfl.learning import features
-from pwfl.runtime import guard, own, store
+from pwfl.process import guard, user_code
 from pwfl.scenario import ScenarioError, check_surroundings, load, resolve
-from pwfl.store import code, imports
+from pwfl.store import addressing, code, imports
 from pwfl.systems.multicell.assigned import assigned
 from pwfl.systems.multicell.model import start_weights
-from pwfl.workflow import execution
+from pwfl.workflow.in_memory import in_memory
 from pwfl.workflow.plan import plan, routes
 
 PAGE = (ROOT / "docs/own_functions.md").read_text(encoding="utf-8")
@@ -97,14 +97,16 @@ RETURNED = {  # what a scheduler returns -> what is said
 def test_what_is_no_schedule_is_refused(folder, returned):
     (folder / "bad.py").write_text(f"def schedule(scenario, uplink, users, start):\n    return {returned}\n")
     text = RETURNED[returned] if "\\" in RETURNED[returned] else re.escape(RETURNED[returned])
-    with pytest.raises(own.OwnError, match=f"bad.py:schedule.*{text}"):
+    with pytest.raises(user_code.UserCodeError, match=f"bad.py:schedule.*{text}"):
         scheduled(with_scheme("bad.py:schedule"))
 
 
 def test_what_is_no_noise_is_refused(folder):
     (folder / "bad.py").write_text("def noise(scenario, samples, scheduled, start):\n    return -start\n")
     model = with_scheme("random", "bad.py:noise")
-    with pytest.raises(own.OwnError, match=r"bad.py:noise: must return each scheduled user's standard deviation"):
+    with pytest.raises(
+        user_code.UserCodeError, match=r"bad.py:noise: must return each scheduled user's standard deviation"
+    ):
         stage_of.noise(part(model, "noise", "bad.py:noise"), "bad.py:noise", scheduled(model))
 
 
@@ -158,10 +160,10 @@ def test_a_job_refuses_a_function_that_changed_since_it_was_planned(folder):
     descriptions = plan(load(STUDY, "study.yaml")).descriptions.values()
     description = next(each for each in descriptions if each["variant"] == "greedy.py:schedule")
     assert "greedy.py" in code.of(description)
-    store.check_code(description)
+    addressing.check_code(description)
     (folder / "greedy.py").write_text("def schedule(*given):\n    return 1\n")
-    with pytest.raises(store.StoreError, match="the code of schedule changed after this job was planned"):
-        store.check_code(description)
+    with pytest.raises(addressing.StoreError, match="the code of schedule changed after this job was planned"):
+        addressing.check_code(description)
 
 
 def test_a_function_of_an_installed_package_is_found_and_its_code_counts(folder, monkeypatch):
@@ -189,7 +191,7 @@ def test_collection_times_of_ones_own(folder):
         found = stage_of.channel(part(model, "channel"), range(2))
         made[scheduler] = stage_of.schedule(part(model, "schedule", scheduler), scheduler, found)["schedule"]
     assert made["times.py:fresh"].equals(made["fixed"])
-    with pytest.raises(own.OwnError, match=r"times.py:late: must return collection times, integers of 0..4"):
+    with pytest.raises(user_code.UserCodeError, match=r"times.py:late: must return collection times, integers of 0..4"):
         stage_of.schedule(part(model, "schedule", "times.py:late"), "times.py:late", found)
 
 
@@ -330,7 +332,9 @@ def test_writing_in_place_is_an_error_where_it_happens(folder):
     (folder / "place.py").write_text(
         "def schedule(scenario, uplink, users, start):\n    gain = uplink.gain\n    gain /= uplink.noise_w\n    return start\n"
     )
-    with pytest.raises(own.OwnError, match=r"place.py:schedule: fails: ValueError: .*read-only \(.*place.py, line 3\)"):
+    with pytest.raises(
+        user_code.UserCodeError, match=r"place.py:schedule: fails: ValueError: .*read-only \(.*place.py, line 3\)"
+    ):
         scheduled(with_scheme("place.py:schedule"))
 
 
@@ -351,7 +355,7 @@ def test_what_is_no_array_of_real_numbers_is_refused(folder, what, returned):
     names = "scenario, uplink, users, start" if what == "scheduler" else "scenario, samples, scheduled, start"
     (folder / "bad.py").write_text(f"import numpy as np\n\n\ndef function({names}):\n    return {returned}\n")
     model, found = with_scheme("random", "bad.py:function"), scheduled(with_scheme("random"))
-    with pytest.raises(own.OwnError, match=f"^bad.py:function: {NO_NUMBERS[returned]}"):  # noqa: PT012
+    with pytest.raises(user_code.UserCodeError, match=f"^bad.py:function: {NO_NUMBERS[returned]}"):  # noqa: PT012
         if what == "scheduler":
             scheduled(with_scheme("bad.py:function"))
         else:
@@ -424,14 +428,16 @@ def test_what_would_end_the_process_is_an_error_with_its_place(folder, ending, w
     )
     (folder / "ends.py").write_text(RAISE + body)
     what = "fails" if when == "called" else "cannot be imported"
-    with pytest.raises(own.OwnError, match=rf"^ends.py:function: {what}: {ENDS[ending]}.* \(.*ends.py, line \d+"):
-        own.call("ends.py:function", 1)
+    with pytest.raises(
+        user_code.UserCodeError, match=rf"^ends.py:function: {what}: {ENDS[ending]}.* \(.*ends.py, line \d+"
+    ):
+        user_code.call("ends.py:function", 1)
 
 
 def test_ctrl_c_is_no_error_of_the_function(folder):
     (folder / "interrupted.py").write_text("def function():\n    raise KeyboardInterrupt\n")
     with pytest.raises(KeyboardInterrupt):
-        own.call("interrupted.py:function")
+        user_code.call("interrupted.py:function")
 
 
 PLACES = {  # what a function does -> what is said, and the line of the user's file that it says
@@ -452,16 +458,16 @@ def test_an_error_names_the_last_line_of_the_users_own_code(folder, done):
     )
     words, line = PLACES[done]
     with pytest.raises(
-        own.OwnError, match=rf"^mine.py:function: fails: {re.escape(words)}.* \(.*mine.py, line {line}[;)]"
+        user_code.UserCodeError, match=rf"^mine.py:function: fails: {re.escape(words)}.* \(.*mine.py, line {line}[;)]"
     ):
-        own.call("mine.py:function", pl.DataFrame({"samples": [1]}))
+        user_code.call("mine.py:function", pl.DataFrame({"samples": [1]}))
 
 
 @pytest.mark.parametrize("parameters", ["", "first", "first, second, third, *, named"])
 def test_a_wrong_signature_names_the_definition(folder, parameters):
     (folder / "mine.py").write_text(f"\n\ndef function({parameters}):\n    pass\n")
-    with pytest.raises(own.OwnError, match=r"fails: TypeError: function\(\) .* \(.*mine.py, line 3\)$"):
-        own.call("mine.py:function", 1, 2)
+    with pytest.raises(user_code.UserCodeError, match=r"fails: TypeError: function\(\) .* \(.*mine.py, line 3\)$"):
+        user_code.call("mine.py:function", 1, 2)
 
 
 @pytest.mark.parametrize(
@@ -472,8 +478,8 @@ def test_an_error_at_import_names_the_users_line(folder, text, monkeypatch):
     (folder / "broken.py").write_text("def f(:\n")
     (folder / "mine.py").write_text(f"{text}\n\n\ndef function():\n    pass\n")
     place = r"broken.py, line 1" if "broken" in text else r"mine.py, line \d"
-    with pytest.raises(own.OwnError, match=rf"^mine.py:function: cannot be imported: .* \(.*{place}\)$"):
-        own.call("mine.py:function")
+    with pytest.raises(user_code.UserCodeError, match=rf"^mine.py:function: cannot be imported: .* \(.*{place}\)$"):
+        user_code.call("mine.py:function")
 
 
 def test_checking_runs_no_scheduler_and_no_noise_but_builds_the_model(folder):
@@ -651,7 +657,7 @@ def test_a_module_that_is_loaded_already_is_seen_all_the_same(folder, monkeypatc
     written(folder, {"helper.py": "K = 3\n", "mine.py": schedule_of("K = __import__('hel' + 'per').K")})
     import helper
 
-    with pytest.raises(own.OwnError, match=r"^mine.py:schedule: imports helper \(helper.py\)"):
+    with pytest.raises(user_code.UserCodeError, match=r"^mine.py:schedule: imports helper \(helper.py\)"):
         scheduled(with_scheme("mine.py:schedule"))
     assert sys.modules.pop("helper") is helper
 
@@ -668,7 +674,7 @@ def test_what_the_address_does_not_name_is_refused(folder, value, loading):
         else "class Late:\n    def __gt__(self, other):\n        return other < " + value + "\nK = Late()"
     )
     (folder / "mine.py").write_text(schedule_of(text))
-    with pytest.raises(own.OwnError, match=f"^mine.py:schedule: {HIDDEN[value]}"):
+    with pytest.raises(user_code.UserCodeError, match=f"^mine.py:schedule: {HIDDEN[value]}"):
         scheduled(with_scheme("mine.py:schedule"))
 
 
@@ -681,7 +687,7 @@ def through_plan(model):
     """The schedule by the plan, as the workflow and `simulate` have it."""
     found = stage_of.channel(part(model, "channel"), range(4))
     description = stage_of.addresses(model)["schedule", "mine.py:schedule", None]
-    return execution.in_memory(model, description, found), description
+    return in_memory(model, description, found), description
 
 
 def test_a_declared_file_may_be_read_and_its_content_counts(folder):
@@ -706,13 +712,13 @@ def test_the_files_that_the_page_declares_are_found(folder):
     check_surroundings(load({"scenarios": {"one": model.model_dump()}}, "a test"))
     found = scheduled(model)
     description = stage_of.addresses(model)["noise", "optimal", "greedy.py:measured"]
-    assert set(execution.in_memory(model, description, found)["noise"]["noise_std"]) == {0.0, 0.25}
+    assert set(in_memory(model, description, found)["noise"]["noise_std"]) == {0.0, 0.25}
 
 
 def test_a_function_gets_the_paths_that_are_declared(folder):
     (folder / "w.txt").write_text("3")
     (folder / "mine.py").write_text("def schedule(scenario, *others):\n    raise KeyError(scenario.reads)\n")
-    with pytest.raises(own.OwnError, match=r"KeyError: \('w.txt',\)"):
+    with pytest.raises(user_code.UserCodeError, match=r"KeyError: \('w.txt',\)"):
         through_plan(reading(reads=["w.txt"]))
 
 
@@ -801,7 +807,7 @@ def test_a_models_imports_and_files_count_where_it_trains(folder):
     np.save("w.npy", np.zeros(3))
     training = BASE["training"] | {"model": "weighted.py:network", "rounds": 2}
     with pytest.raises(
-        own.OwnError, match=r"^weighted.py:network: reads w.npy, .* `model_reads` beside training.model"
+        user_code.UserCodeError, match=r"^weighted.py:network: reads w.npy, .* `model_reads` beside training.model"
     ):
         history(with_scheme(training=training))
     model = with_scheme(training=training | {"model_reads": ["w.npy"]})

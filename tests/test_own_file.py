@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pwfl.learning import datasets, extraction, features, own_file, partition, sources
+from pwfl.learning import data_file, datasets, extraction, features, partition, sources
 from pwfl.learning.datasets import Dataset, Size
 from pwfl.scenario import ScenarioError, check_surroundings, load, resolve
 from pwfl.stages import DATASET
@@ -98,7 +98,7 @@ def test_an_archive_and_a_table_hold_the_same(tmp_path, shape, kind, lists):
         table = table.with_columns(pl.Series("x", table["x"].to_list(), kinds))
     table.write_parquet(tmp_path / "own.parquet")
     bounds = None if kind == np.uint8 else (-4, 4)
-    one, other = (own_file.load(str(tmp_path / name), bounds) for name in ("own.npz", "own.parquet"))
+    one, other = (data_file.load(str(tmp_path / name), bounds) for name in ("own.npz", "own.parquet"))
     for name, first, second in zip(Dataset._fields, one, other, strict=True):
         assert np.array_equal(first, second), name
     flat = held["x_test"].reshape(30, -1)
@@ -108,7 +108,7 @@ def test_an_archive_and_a_table_hold_the_same(tmp_path, shape, kind, lists):
     assert prepared.x_test == pytest.approx(expected, rel=1e-6)
     assert one.users.tolist() == [k % USERS for k in range(120)]
     path = str(tmp_path / "own.npz")
-    size, _ = own_file.look(path, own_file.digest(path), bounds)
+    size, _ = data_file.look(path, data_file.digest(path), bounds)
     assert (size, size.features) == (Size(120, 30, shape, 3), np.prod(shape))
 
 
@@ -117,9 +117,9 @@ def test_digits_from_a_file_are_the_digits(tmp_path):
     images = {f"x_{part}": x.reshape(-1, 8, 8) for part, x in (("train", x_train), ("test", x_test))}
     path = str(tmp_path / "digits.npz")
     np.savez(path, **images, y_train=y_train, y_test=y_test)
-    for array, own in zip(expected, own_file.load(path, None), strict=False):
+    for array, own in zip(expected, data_file.load(path, None), strict=False):
         assert np.array_equal(array, own)
-    size, _ = own_file.look(path, own_file.digest(path), None)
+    size, _ = data_file.look(path, data_file.digest(path), None)
     assert size == datasets.SIZES["digits"]
     # Scaled by bounds they have the same features but for rounding, those of variants, too.
     few = [x_train[:5], y_train[:5], x_test[:5], y_test[:5]]
@@ -133,7 +133,7 @@ def test_digits_from_a_file_are_the_digits(tmp_path):
 
 def test_the_file_says_how_much_there_is_and_the_scenario_keeps_it(folder):
     found = resolve({}, scenario()).data
-    assert (found.dataset, found.sha256) == ("file", own_file.digest("own.npz"))
+    assert (found.dataset, found.sha256) == ("file", data_file.digest("own.npz"))
     assert found.content.model_dump() == {"train": 120, "test": 30, "shape": [3], "classes": 3, "users": [10] * USERS}
     fewer = resolve({}, scenario(reserved=15)).data.content.users
     assert fewer == [9] * 9 + [8] * 3  # the last records are dealt to nobody
@@ -148,7 +148,7 @@ def test_a_resolved_scenario_needs_no_file_and_a_study_of_it_does(folder):
     assert resolve({}, kept).model_dump() == kept
     assert "data.file: own.npz: cannot be read: No such file" in error_of(kept)
     np.savez("own.npz", **arrays(train=150))
-    before, now = kept["data"]["sha256"], own_file.digest("own.npz")
+    before, now = kept["data"]["sha256"], data_file.digest("own.npz")
     for config in (kept, scenario(sha256=before)):
         said = error_of(config)
         assert f"data.sha256: {before} is not own.npz's, {now}; the file is another one, or damaged" in said
@@ -177,16 +177,16 @@ def test_damage_is_refused_with_a_digest_and_as_far_as_the_format_tells_without(
     if suffix == "parquet":
         parquet_of(arrays()).write_parquet("own.parquet")
     path, order, bounds = f"own.{suffix}", random.Random(1), tuple(map(float, BOUNDS))
-    whole, right = Path(path).read_bytes(), own_file.load(path, bounds)
-    config, refused, taken, other = scenario(file=path, sha256=own_file.digest(path)), [], 0, 0
+    whole, right = Path(path).read_bytes(), data_file.load(path, bounds)
+    config, refused, taken, other = scenario(file=path, sha256=data_file.digest(path)), [], 0, 0
     assert resolve({}, config)
     for count in range(200):
         Path(path).write_bytes(flipped(whole, order))
         if count < 20:  # the digest decides before anything is read
             assert f"data.sha256: {config['data']['sha256']} is not {path}'s" in error_of(config)
-        assert own_file.digest(path) != config["data"]["sha256"]
+        assert data_file.digest(path) != config["data"]["sha256"]
         try:
-            found = own_file.load(path, bounds)
+            found = data_file.load(path, bounds)
         except datasets.DataError as error:
             refused.append(str(error))
         else:
@@ -322,7 +322,7 @@ def test_a_header_that_promises_more_than_follows_is_refused_before_it_is_read(f
 
 
 def test_labels_that_unzip_to_more_than_any_study_has_are_not_read(folder, monkeypatch):
-    monkeypatch.setattr(own_file, "MOST_BYTES", 100)
+    monkeypatch.setattr(data_file, "MOST_BYTES", 100)
     np.savez("own.npz", **arrays(train=114))
     assert "own.npz: y_train has 912 bytes, and 100 are the most" in error_of(scenario())
     as_table(arrays(train=114)).write_parquet("own.parquet")
@@ -407,7 +407,7 @@ def test_the_channel_gives_users_as_many_samples_as_training_deals_out_to_them(f
     held["user_train"] = np.random.default_rng(1).choice(USERS, 120, p=np.arange(1, USERS + 1) / 78)
     np.savez("own.npz", **held)
     data = resolve({}, scenario(reserved=20)).of_stage("channel").data
-    users = own_file.load("own.npz", (-4, 4)).users[:100]
+    users = data_file.load("own.npz", (-4, 4)).users[:100]
     samples = channel.sample_counts(1, data, range(5), 10)
     assert len(set(samples.ravel())) > 5
     for realization, mine in enumerate(samples):

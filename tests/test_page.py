@@ -14,7 +14,7 @@ from pwfl import tables
 from pwfl.report import build, page, statements, theme
 from pwfl.report.catalog import COMPARISON, SWEEP_FIGURES
 from pwfl.report.page import CLAIMS_FIRST
-from pwfl.runtime import made
+from pwfl.store import sealed
 from pwfl.workflow import progress
 from test_figures import compared
 
@@ -75,7 +75,7 @@ def folder(tmp_path_factory):
     for name, frame in build.compare(contents).items():
         tables.write_report(frame, folder / f"{name}.csv", folder / f"{name}.parquet")
     view = {path.name: str(path) for path in folder.iterdir()}
-    made.seal(folder)
+    sealed.seal_folder(folder)
     (folder / "plain").mkdir()
     for file in ("scenario.yaml", "addresses.csv"):
         (folder / "plain" / file).touch()

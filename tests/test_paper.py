@@ -9,9 +9,9 @@ import pytest
 
 import pwfl
 from conftest import ROOT
+from pwfl import registry
 from pwfl.report import latex, references
 from pwfl.scenario import load
-from pwfl.systems import registry
 from pwfl.workflow import plan, reports
 
 AGING = {"system": "age_aware", "realizations": 3, "training_realizations": 3, "schedule": {"horizon": 4},

@@ -9,10 +9,10 @@ import pytest
 from scipy import stats
 
 import pipeline
+from pwfl import registry
 from pwfl.learning.partition import deal, deal_out, dirichlet_counts, held, holdings, shard_counts, user_accuracies
 from pwfl.report import build, results
 from pwfl.scenario import ScenarioError, common, load, resolve
-from pwfl.systems import registry
 
 FALSE_ALARM = 1e-6
 

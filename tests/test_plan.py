@@ -5,14 +5,14 @@ import pytest
 
 import pwfl
 from conftest import SMALL, TINY
-from pwfl.runtime import shards
+from pwfl import registry
+from pwfl.execution import execute
+from pwfl.execution.stage import Task
 from pwfl.scenario import load
 from pwfl.scenario.values import Values
 from pwfl.stages import GRAPH
-from pwfl.systems import registry
+from pwfl.store import grids
 from pwfl.tables import finished
-from pwfl.work.stage import Task
-from pwfl.workflow.execution import execute
 from pwfl.workflow.plan import plan
 
 AGING = SMALL["base"] | {
@@ -52,7 +52,7 @@ def test_each_input_is_made_by_one_item_before(config):
 def test_shards_hold_each_realization_once(size):
     (scenario,) = planned(base=AGING | {"shards": {"optimization": size, "training": size}}).study.scenarios.values()
     for stage, count in {"schedule": 5, "train": 4}.items():
-        held = [k for shard in shards.of(scenario, stage) for k in range(*shards.bounds(shard))]
+        held = [k for shard in grids.of(scenario, stage) for k in range(*grids.bounds(shard))]
         assert held == list(range(-(-count // size) * size))
 
 
@@ -63,7 +63,7 @@ def test_what_items_hold_one_by_one_is_what_simulate_returns():
     for item in chosen.items():
         inputs = {name: pl.concat([made[path] for path in paths]) for name, paths in chosen.inputs(item).items()}
         description = chosen.descriptions[item.address]
-        realizations = range(*shards.bounds(item.chunk))
+        realizations = range(*grids.bounds(item.chunk))
         found = execute(
             Task(item.stage, Values(description["parameters"]), description["variant"], realizations), inputs
         )

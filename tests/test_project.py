@@ -18,9 +18,8 @@ import yaml
 from packaging.requirements import Requirement
 
 from conftest import ONE, PWFL, ROOT, SMALL, environment, jobs, planned, plugin, python, snakemake
-from pwfl import scenario
+from pwfl import registry, scenario
 from pwfl.stages import GRAPH
-from pwfl.systems import registry
 from pwfl.workflow.plan import plan
 
 sys.path.append(str(ROOT / "docs"))

@@ -14,13 +14,12 @@ from scipy import stats
 import stage_of
 from graphs import operations, sums_up_in_place
 from pipeline import digits, part, run
-from pwfl import scenario, streams
+from pwfl import registry, scenario, streams
 from pwfl.learning import datasets
 from pwfl.privacy.gaussian import exact_epsilon, textbook_epsilon
 from pwfl.report import build
 from pwfl.report.catalog import COMPARISON, scenario_figures
 from pwfl.scenario.values import replaced
-from pwfl.systems import registry
 from pwfl.systems.random_orthogonalization import account, local_sgd, mimo, rounds
 from pwfl.systems.random_orthogonalization.claims import claims
 from pwfl.systems.random_orthogonalization.tables import WORST

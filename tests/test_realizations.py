@@ -2,8 +2,8 @@
 
 import pytest
 
+from pwfl import registry
 from pwfl.scenario import resolve
-from pwfl.systems import registry
 from pwfl.testing import draws, tiny
 
 # Purposes of the streams by stage, without numbers of rounds, users and attempts.

@@ -6,11 +6,11 @@ import pytest
 
 from conftest import TINY
 from pipeline import run
+from pwfl import registry
 from pwfl.report import build, theme
 from pwfl.report.catalog import COMPARISON, scenario_figures
 from pwfl.scenario import resolve
 from pwfl.scenario.resolution import merge
-from pwfl.systems import registry
 from pwfl.systems.multicell.claims import claims
 
 

@@ -19,8 +19,8 @@ import yaml
 
 from conftest import SMALL, changed, command, environment, snakemake, workflow, write_config
 from pwfl import tables
-from pwfl.runtime import files
 from pwfl.stages import STAGES
+from pwfl.store import files
 
 pytestmark = pytest.mark.xdist_group("robust")
 

@@ -12,13 +12,12 @@ import yaml
 
 from conftest import ROOT
 from pipeline import part
-from pwfl import scenario
+from pwfl import registry, scenario
 from pwfl.scenario import common, docs, resolved
 from pwfl.scenario.fields import OWN, Section, parameter, stages_of, widened
 from pwfl.scenario.values import UndeclaredError, Values, plain, replaced
 from pwfl.stages import STAGES
 from pwfl.store.imports import closure
-from pwfl.systems import registry
 from pwfl.systems.multicell import bounds
 from pwfl.systems.multicell.beyond import allocation, urban
 from pwfl.systems.multicell.parameters import Multicell

@@ -12,12 +12,12 @@ from scipy import stats
 import stage_of
 import two_level
 from pipeline import digits, part, stages
+from pwfl import registry
 from pwfl.learning import datasets, engine
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.privacy.gaussian import zcdp
 from pwfl.scenario import ScenarioError, checks, resolve
 from pwfl.stages import REPORT
-from pwfl.systems import registry
 from pwfl.systems.multicell import model, rounds
 from pwfl.systems.multicell.beyond import server
 from pwfl.systems.multicell.bounds import leakage_bound

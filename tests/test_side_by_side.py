@@ -6,10 +6,10 @@ import pytest
 import tensorflow as tf
 
 from pipeline import digits, part, stages
+from pwfl import registry
 from pwfl.learning import engine, philox, side_by_side
 from pwfl.scenario import resolve
 from pwfl.scenario.resolution import merge
-from pwfl.systems import registry
 from pwfl.systems.multicell import start, together, train
 
 TINY = {

@@ -6,11 +6,10 @@ import pytest
 
 import stage_of
 from pipeline import digits, finished, part, stages
-from pwfl import testing
+from pwfl import registry, testing
 from pwfl.report import results
 from pwfl.scenario import resolve
 from pwfl.stages import REPORT
-from pwfl.systems import registry
 from pwfl.testing import repeated, tiny
 
 ROUNDS = {"multicell": [0, 1, 2, 4, 5], "anonymous_oac": [0, 1, 2, 4, 5], "utility_fair": [1, 2, 3, 4, 5]}

@@ -15,15 +15,14 @@ import yaml
 import pwfl
 import stage_of
 from conftest import REPORT, ROOT, SMALL, TINY, changed, missing, planned, python, snakemake, workflow
-from pwfl import tables
+from pwfl import execution, tables
+from pwfl.execution.stage import Task
 from pwfl.learning import datasets, sources
-from pwfl.runtime import shards, store
 from pwfl.scenario import ScenarioError, load, resolve
 from pwfl.scenario.values import Values
 from pwfl.stages import STAGES
-from pwfl.store import code, items
-from pwfl.work.stage import Task
-from pwfl.workflow import execution, prune, reports
+from pwfl.store import addressing, code, grids, items
+from pwfl.workflow import prune, reports
 from pwfl.workflow.plan import plan
 
 pytestmark = pytest.mark.xdist_group("store")
@@ -120,38 +119,38 @@ def test_more_realizations_compute_the_missing_ones_whatever_the_shards(finished
 
 
 def test_chunks_are_of_a_fixed_grid():
-    assert shards.covering(0, 3, "training", 5) == ["000000-000005"]
-    assert shards.covering(0, 10, "training", 5) == ["000000-000005", "000005-000010"]
-    assert shards.covering(3, 6, "training", 4) == ["000000-000004", "000004-000008"]
-    assert shards.bounds("000004-000008") == (4, 8)
+    assert grids.covering(0, 3, "training", 5) == ["000000-000005"]
+    assert grids.covering(0, 10, "training", 5) == ["000000-000005", "000005-000010"]
+    assert grids.covering(3, 6, "training", 4) == ["000000-000004", "000004-000008"]
+    assert grids.bounds("000004-000008") == (4, 8)
 
 
-@pytest.mark.parametrize("grid", shards.AUTO)
+@pytest.mark.parametrize("grid", grids.AUTO)
 @pytest.mark.parametrize("size", ["auto", 1, 7])
 def test_the_grid_does_not_move_when_more_realizations_are_asked_for(grid, size):
-    whole = shards.covering(0, 1000, grid, size)
-    spans = [shards.bounds(name) for name in whole]
+    whole = grids.covering(0, 1000, grid, size)
+    spans = [grids.bounds(name) for name in whole]
     assert [first for first, _ in spans[1:]] == [stop for _, stop in spans[:-1]]
     for count in range(1, 300):
-        found = shards.covering(0, count, grid, size)
+        found = grids.covering(0, count, grid, size)
         assert found == whole[: len(found)]
-        assert shards.bounds(found[-1])[0] < count <= shards.bounds(found[-1])[1]
+        assert grids.bounds(found[-1])[0] < count <= grids.bounds(found[-1])[1]
     for first, stop in ((0, 1), (3, 17), (99, 101), (250, 260)):
-        covering = {name for name in whole if shards.bounds(name)[0] < stop and shards.bounds(name)[1] > first}
-        assert shards.covering(first, stop, grid, size) == sorted(covering)
+        covering = {name for name in whole if grids.bounds(name)[0] < stop and grids.bounds(name)[1] > first}
+        assert grids.covering(first, stop, grid, size) == sorted(covering)
 
 
 def test_automatic_chunks_compute_few_trainings_in_vain_and_are_few():
     for count in (1, 2, 3, 4, 5, 10, 20, 30, 100, 1000):
-        assert shards.bounds(shards.covering(0, count, "training", "auto")[-1])[1] == count
-    assert len(shards.covering(0, 100, "training", "auto")) < 20
-    assert len(shards.covering(0, 1000, "optimization", "auto")) < 20
+        assert grids.bounds(grids.covering(0, count, "training", "auto")[-1])[1] == count
+    assert len(grids.covering(0, 100, "training", "auto")) < 20
+    assert len(grids.covering(0, 1000, "optimization", "auto")) < 20
 
 
 def test_shards_are_of_the_trained_where_training_is():
     numbers = {"realizations": 9, "training_realizations": 4}
     model = resolve(numbers | {"shards": {"optimization": 5, "training": 2}}, {})
-    found = {stage: shards.of(model, stage) for stage in STAGES}
+    found = {stage: grids.of(model, stage) for stage in STAGES}
     assert found.pop("train") == ["000000-000002", "000002-000004"]
     assert set(map(tuple, found.values())) == {("000000-000005", "000005-000010")}
 
@@ -227,11 +226,11 @@ def test_a_data_set_that_is_not_the_original_is_not_stored(monkeypatch, name, da
 
 def test_a_job_with_other_code_than_planned_refuses_to_run(monkeypatch):
     description = addresses(SMALL)["channel", None, None]
-    store.check_code(description)
-    with pytest.raises(store.StoreError, match="the code of channel changed after this job was planned"):
-        store.check_code(description | {"code": "0123456789abcdef"})
-    with pytest.raises(store.StoreError, match=r"the packages of channel changed .*start the workflow again"):
-        store.check_code(description | {"packages": description["packages"] | {"numpy": "1.0"}})
+    addressing.check_code(description)
+    with pytest.raises(addressing.StoreError, match="the code of channel changed after this job was planned"):
+        addressing.check_code(description | {"code": "0123456789abcdef"})
+    with pytest.raises(addressing.StoreError, match=r"the packages of channel changed .*start the workflow again"):
+        addressing.check_code(description | {"packages": description["packages"] | {"numpy": "1.0"}})
 
 
 def test_another_version_of_a_package_has_another_address(monkeypatch):
@@ -316,8 +315,10 @@ def test_prune_says_what_is_wrong_with_a_config(tmp_path, monkeypatch):
 def test_an_address_follows_content_whatever_its_order_and_addresses_come_back_from_their_file(tmp_path):
     description = {"stage": "noise", "parameters": {"a": 1, "b": [2.0, None]}}
     backwards = {"parameters": {"b": [2.0, None], "a": 1}, "stage": "noise"}
-    assert store.digest(description) == store.digest(backwards)
-    assert store.digest(description) != store.digest(description | {"parameters": {"a": 1, "b": [None, 2.0]}})
+    assert addressing.digest(description) == addressing.digest(backwards)
+    assert addressing.digest(description) != addressing.digest(description | {"parameters": {"a": 1, "b": [None, 2.0]}})
     path = tmp_path / "addresses.csv"
-    store.write_addresses([["one, two", "noise", "0a", "store/noise/0a"], ["three", "train", "0b", "x"]], str(path))
-    assert store.read_addresses(path.read_bytes()) == {"one, two": {"noise": "0a"}, "three": {"train": "0b"}}
+    addressing.write_addresses(
+        [["one, two", "noise", "0a", "store/noise/0a"], ["three", "train", "0b", "x"]], str(path)
+    )
+    assert addressing.read_addresses(path.read_bytes()) == {"one, two": {"noise": "0a"}, "three": {"train": "0b"}}

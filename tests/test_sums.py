@@ -14,10 +14,10 @@ from scipy import optimize, stats
 import stage_of
 import two_level
 from pipeline import digits, finished, part
+from pwfl import registry
 from pwfl.privacy.gaussian import zcdp
 from pwfl.scenario import resolve
 from pwfl.scenario.resolution import merge
-from pwfl.systems import registry
 from pwfl.systems.multicell.assigned import KEYS
 from pwfl.systems.multicell.beyond import sums
 from pwfl.systems.multicell.start import starts

@@ -10,9 +10,9 @@ from scipy import optimize
 import pwfl
 from conftest import ROOT, TINY, planned, workflow
 from pipeline import run
+from pwfl import registry
 from pwfl.report import build, catalog, systems, theme
 from pwfl.scenario import load, resolve
-from pwfl.systems import registry
 
 SYSTEMS = list(registry.systems())
 

@@ -8,8 +8,8 @@ import pytest
 import stage_of
 from pipeline import on_one_cell, part
 from pwfl import tables
-from pwfl.runtime import files, kept
 from pwfl.scenario import resolve
+from pwfl.store import files, sealed
 
 DESCRIPTION = {"system": "multicell", "address": "0123456789ab", "code": "c", "packages": {}}
 READER = {"system": "multicell", "upstream": {"channel": "0123456789ab"}}
@@ -79,7 +79,7 @@ def test_rows_are_written_in_the_order_of_their_keys(path, users):
 def test_a_file_of_another_table_than_was_written_is_refused(path, users, damage, label, expected):
     """Its digest is right: what is refused here is what no digest tells."""
     own = {"table": "users", "address": DESCRIPTION["address"], "realizations": [0, 1]}
-    kept.write_table(damage(users), path, own | label)
+    sealed.write_table(damage(users), path, own | label)
     with pytest.raises(tables.TableError, match=f"(?s){path} is damaged .*{expected}.*: delete it, `rm -f "):
         tables.read("users", path, READER)
 
@@ -96,7 +96,7 @@ def test_a_table_that_cannot_be_written_leaves_the_old_one(path, users, monkeypa
             file.write(bytes(content)[: len(content) // 2])
         raise full
 
-    monkeypatch.setattr(kept, "_digest", fails)
+    monkeypatch.setattr(sealed, "_digest", fails)
     with pytest.raises(OSError, match="no space"):
         tables.write(users.with_columns(samples=pl.lit(7, pl.Int64)), "users", path, DESCRIPTION)
     monkeypatch.setattr(Path, "write_bytes", fails_half_way)

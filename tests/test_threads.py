@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import stage_of
 from conftest import ROOT, TINY, environment, python
-from pwfl.runtime import threads
+from pwfl.process import threads
 from pwfl.scenario import resolve
 
 CONFIG = {
@@ -30,8 +30,8 @@ TRAINING = f"""
 import hashlib
 import numpy as np
 import pwfl
-from pwfl.runtime import quiet
-with quiet.quiet_tensorflow():
+from pwfl.process import tensorflow_import
+with tensorflow_import.tensorflow_import():
     import tensorflow as tf
     from pwfl.learning import engine, network
 
@@ -137,7 +137,7 @@ def test_what_tensorflow_read_is_not_rewritten_later(started):
 SUMS = """
 import {first}
 import polars as pl
-from pwfl.runtime import threads
+from pwfl.process import threads
 threads.look_at_polars()
 keys = pl.int_range(300_000, eager=True)
 frame = pl.select(k=keys % 7, x=(keys * 0.7).sin() * (1 + keys % 3 * 1e6))

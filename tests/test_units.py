@@ -5,10 +5,9 @@ from math import inf
 import numpy as np
 import pytest
 
-from pwfl import scenario
+from pwfl import registry, scenario
 from pwfl.scenario.fields import usual_of
 from pwfl.scenario.units import unusual
-from pwfl.systems import registry
 
 WITH_USUAL = {"dB", "dBm", "dBm/Hz", "Hz", "m", "s", "W", "J", "bit", "bit/s"}
 BOUNDED = {"radio.user_height_m"}  # whose bounds are as narrow as a usual range

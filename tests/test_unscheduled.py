@@ -7,11 +7,11 @@ import pytest
 import pwfl
 from conftest import TINY
 from pipeline import run
+from pwfl import registry
 from pwfl.report import build, claims, finding, latex, statements, unscheduled
 from pwfl.report.catalog import ACCURACY_FIGURES, scenario_figures
 from pwfl.scenario import load, resolve
 from pwfl.scenario.resolution import merge
-from pwfl.systems import registry
 
 SAID = "no user scheduled"
 FEW = {"realizations": 6, "training_realizations": 6, "network": {"users": 6}, "schedule": {"gamma": 3000.0}}

@@ -8,16 +8,15 @@ from types import FunctionType, ModuleType
 import pytest
 
 import stage_of
-from pwfl import testing
+from pwfl import registry, testing
 from pwfl.api import stage_tables
 from pwfl.report import build
 from pwfl.scenario import checks, resolve
 from pwfl.stages import REPORT
-from pwfl.systems import registry
 from pwfl.systems.age_aware import account as age_aware_account
 from pwfl.systems.multicell import account, bounds, channel, claims, noise, report
 from pwfl.systems.multicell.beyond import intervals
-from pwfl.watching import UnnamedCodeError, entered, watched
+from pwfl.testing.executed_code import UnnamedCodeError, checked_stages, executed_functions
 
 
 def tiny(system: str):
@@ -62,13 +61,13 @@ def run_again(model, stages: dict, tables: dict) -> None:
     ],
 )
 def test_a_function_in_a_module_that_no_address_names_is_found(multicell, monkeypatch, stage, module, name, owner):
-    with watched(multicell[0]) as seen:
+    with checked_stages(multicell[0]) as seen:
         run_again(*multicell)
     assert owner.__name__ in seen[stage]
     monkeypatch.setattr(module, name, elsewhere(getattr(module, name)))
     with (
         pytest.raises(UnnamedCodeError, match=rf"^{stage} runs pwfl.workflow.plan.{name}, of which"),
-        watched(multicell[0]),
+        checked_stages(multicell[0]),
     ):
         run_again(*multicell)
 
@@ -116,7 +115,7 @@ def test_a_helper_in_a_file_that_no_address_names_is_found(aging, helper, how):
     model, calling = aging
     helper.kept()  # so that its result is there
     calling({"plain": helper.plain, "cached": helper.kept, "in a thread": in_a_thread}[how])
-    with pytest.raises(UnnamedCodeError, match=r"^account runs pwfl.helper.(plain|kept),"), watched(model):
+    with pytest.raises(UnnamedCodeError, match=r"^account runs pwfl.helper.(plain|kept),"), checked_stages(model):
         stage_tables(model)
 
 
@@ -127,16 +126,16 @@ def test_a_function_of_another_stage_is_found(aging):
     )
     with (
         pytest.raises(UnnamedCodeError, match=r"^account runs .*pwfl.systems.age_aware.schedule.tiny"),
-        watched(model),
+        checked_stages(model),
     ):
         stage_tables(model)
 
 
 def test_code_that_runs_while_a_module_is_imported_does_not_count(monkeypatch):
     monkeypatch.delitem(sys.modules, "pwfl.radio.units", raising=False)
-    with entered({"pwfl"}) as found:
+    with executed_functions({"pwfl"}) as found:
         import pwfl.radio.units
     assert not found
-    with entered({"pwfl"}) as found:
+    with executed_functions({"pwfl"}) as found:
         pwfl.radio.units.db_to_ratio(3.0)
     assert found == {("pwfl.radio.units", "db_to_ratio")}

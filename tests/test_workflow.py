@@ -11,11 +11,10 @@ import yaml
 import conftest
 import pwfl
 from conftest import SMALL, TINY, changed, missing, planned, session_of, snakemake, workflow
-from pwfl import tables
+from pwfl import registry, tables
 from pwfl.report import catalog
 from pwfl.stages import STAGES
 from pwfl.store.items import Store
-from pwfl.systems import registry
 from pwfl.workflow import publish
 
 pytestmark = pytest.mark.xdist_group("workflow")  # one worker, so that fixtures serve all these tests

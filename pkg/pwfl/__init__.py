@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
-if "polars" not in sys.modules:  # reads it when imported; threads share a group's sum, see runtime.threads
+if "polars" not in sys.modules:  # reads it when imported; threads share a group's sum, see process.threads
     os.environ["POLARS_MAX_THREADS"] = "1"
 
 __all__ = ["__version__", "results", "simulate"]

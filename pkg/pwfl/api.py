@@ -10,18 +10,19 @@ from typing import ClassVar
 import polars as pl
 import yaml
 
-from pwfl import tables
-from pwfl.entrance import located
+from pwfl import execution, registry, tables
+from pwfl.errors import located
+from pwfl.process import threads
 from pwfl.report import build
 from pwfl.report.catalog import COMMON_TABLES, COMPARISON
 from pwfl.report.columns import placed
-from pwfl.runtime import shards, store, threads
 from pwfl.scenario import ScenarioError, Study, check_device, check_surroundings, load, read, resolve
 from pwfl.scenario.messages import shown
 from pwfl.stages import AUDIT, GIVEN, GRAPH, MAKER, REALIZATIONS, REPORT, STAGES
+from pwfl.store import addressing, grids
 from pwfl.store.items import Store
-from pwfl.systems import registry
-from pwfl.workflow import execution, plan, publish
+from pwfl.workflow import plan, publish
+from pwfl.workflow.in_memory import in_memory
 
 Known = dict[tuple, dict]  # address, and numbers of realizations -> what was made there, by name
 SHOWN = 10  # scenarios that a study's text names
@@ -225,7 +226,7 @@ def _scenario_tables(study: Study, name: str, known: Known) -> ScenarioTables:
     stages = stage_tables(scenario, known=known)
     report = build.summarize(scenario.of_stage(REPORT), stages)
     if name not in study.points:
-        report[AUDIT] = execution.audit(scenario.of_stage(AUDIT), stages)
+        report[AUDIT] = execution.audit_schemes(scenario.of_stage(AUDIT), stages)
     return ScenarioTables(stages, placed(report, study.place(name)), scenario.system)
 
 
@@ -233,11 +234,11 @@ def _of_stage(scenario, description: dict, found: dict) -> dict:
     """What a stage makes of all realizations, shard by shard where its jobs are many; training starts but once."""
     stage = GRAPH[description["stage"]]
     if stage.grid is None:
-        return execution.in_memory(scenario, description, found)
+        return in_memory(scenario, description, found)
     count = getattr(scenario, REALIZATIONS[stage.grid])
-    bounds = [(0, count)] if stage.takes_data else map(shards.bounds, shards.of(scenario, description["stage"]))
+    bounds = [(0, count)] if stage.takes_data else map(grids.bounds, grids.of(scenario, description["stage"]))
     spans = [range(first, min(stop, count)) for first, stop in bounds]
-    made = [execution.in_memory(scenario, description, found, span) for span in spans]
+    made = [in_memory(scenario, description, found, span) for span in spans]
     return {table: pl.concat([part[table] for part in made]) for table in made[0]}
 
 
@@ -254,7 +255,7 @@ def _read_scenario(folder: Path, name: str, record: publish.Published) -> Scenar
         return publish.published(folder, f"{name}/{file}", record)
 
     scenario = resolve({}, yaml.safe_load(content("scenario.yaml")))
-    upstream = store.read_addresses(content("addresses.csv"))
+    upstream = addressing.read_addresses(content("addresses.csv"))
     root = Store(folder.parent.parent / "store")
 
     def read_stage(table: str) -> pl.DataFrame:
@@ -262,7 +263,7 @@ def _read_scenario(folder: Path, name: str, record: publish.Published) -> Scenar
         paths = [
             str(root.path(f"{plan.Item(stage, upstream[scheme.name][stage], chunk).place}/{plan.file_name(table)}"))
             for scheme in scenario.schemes[: None if STAGES[stage].each else 1]
-            for chunk in shards.of(scenario, stage)
+            for chunk in grids.of(scenario, stage)
         ]
         description = {"system": scenario.system, "upstream": upstream}
         try:

@@ -5,7 +5,7 @@ from functools import partial
 
 import click
 
-from pwfl import entrance
+from pwfl import errors
 
 FILES = click.argument("files", nargs=-1, required=True, metavar="FILE...")
 
@@ -94,7 +94,7 @@ def new(name: str) -> None:
 
 
 def _systems(context, parameter, incomplete: str) -> list[str]:
-    from pwfl.systems import registry
+    from pwfl import registry
 
     return [name for name in registry.systems() if name.startswith(incomplete)]
 
@@ -188,4 +188,4 @@ def tables(folder: str, name: str | None, columns: tuple[str, ...], csv: bool) -
 
 def main() -> None:
     """Run the command with the arguments of this process; errors are said without a traceback."""
-    entrance.command(partial(pwfl, prog_name="pwfl"))
+    errors.run_command(partial(pwfl, prog_name="pwfl"))

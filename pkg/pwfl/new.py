@@ -6,8 +6,8 @@ import shutil
 from importlib.util import find_spec
 from pathlib import Path
 
-from pwfl.runtime import files
-from pwfl.systems import registry
+from pwfl import registry
+from pwfl.store import files
 
 TEMPLATE = Path(__file__).with_name("template")
 BESIDE = (".toml", ".yaml")  # files that lie beside the package

@@ -13,7 +13,7 @@ class Stage(NamedTuple):
     each: tuple[str, ...] = ()  # the parts of a scheme for each of whose values it has jobs of its own
     variant: str | None = None  # the part of a scheme that tells its variants apart, which may read other parameters
     draws_noise: bool = False  # whether its parameters have `scheme`, by which noise is drawn, too
-    work: str = "pwfl.work.stage"  # the module whose `run(task, found)` makes its tables
+    work: str = "pwfl.execution.stage"  # the module whose `run(task, found)` makes its tables
 
 
 REALIZATIONS = {"optimization": "realizations", "training": "training_realizations"}  # grid -> how many a scenario has
@@ -25,11 +25,11 @@ GIVEN = {
     DATASET: Stage((DATASET,), work="pwfl.learning.sources"),
     PROJECTION: Stage((PROJECTION,), work="pwfl.learning.projection"),
     FEATURES: Stage((FEATURES,), (DATASET, PROJECTION), work="pwfl.learning.extraction"),
-    IMPORTED: Stage(("imported_links", "imported_users"), work="pwfl.work.imported"),
+    IMPORTED: Stage(("imported_links", "imported_users"), work="pwfl.execution.imported"),
 }
 IMPORTS = GIVEN[IMPORTED].makes
 STAGES = {
-    "channel": Stage(("users", "links"), IMPORTS, grid="optimization", work="pwfl.work.channel"),
+    "channel": Stage(("users", "links"), IMPORTS, grid="optimization", work="pwfl.execution.channel"),
     "schedule": Stage(
         ("schedule", "schedule_status"), ("users", "links"), grid="optimization", each=SCHEME[:1], variant="scheduler"
     ),
@@ -41,7 +41,7 @@ STAGES = {
         grid="training",
         each=SCHEME,
         draws_noise=True,
-        work="pwfl.work.train",
+        work="pwfl.execution.train",
     ),
     "account": Stage(("leakage", "outcome"), ("users", "schedule", "noise"), grid="optimization", each=SCHEME),
 }

@@ -39,7 +39,7 @@ class DataError(ValueError):
     """Data that is missing or not what it should be; the message names the file."""
 
 
-FILE = "file"  # the data set that is a file of the user's (`pwfl.learning.own_file`)
+FILE = "file"  # the data set that is a file of the user's (`pwfl.learning.data_file`)
 SIZES = {
     "digits": Size(1437, 360, (8, 8), 10),
     "mnist": Size(60000, 10000, (28, 28), 10),

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from pwfl.learning import datasets, projection
 from pwfl.learning.features import PIXELS
-from pwfl.runtime import threads
+from pwfl.process import threads
 
 CHUNK = 1000  # images at a time
 ANGLE, SCALE, SHEAR = np.pi / 18, 0.08, 0.12  # of the variants

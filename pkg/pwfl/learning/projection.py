@@ -16,7 +16,7 @@ from pwfl.learning import synthetic
 from pwfl.learning.datasets import content
 from pwfl.learning.features import GRIDS, MOST_DIRECTIONS
 from pwfl.learning.scattering import scattering
-from pwfl.runtime import threads
+from pwfl.process import threads
 
 log = logging.getLogger(__name__)
 

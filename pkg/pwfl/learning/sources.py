@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pwfl.learning import own_file
+from pwfl.learning import data_file
 from pwfl.learning.datasets import CONTENT, FILE, SIZES, DataError, content
 
 IDX_FILES = tuple(f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1"))
@@ -78,7 +78,7 @@ def check(dataset: str, folder: str | None) -> None:
 @cache
 def check_file(path: str, sha256: str, bounds: tuple[float, float] | None) -> None:
     """Raise DataError unless a file of one's own is what it should be; content of a digest is read once."""
-    own_file.load(path, bounds)
+    data_file.load(path, bounds)
 
 
 def idx_paths(folder: str) -> list[Path]:
@@ -103,7 +103,7 @@ def idx_files(dataset: str, folder: str | None) -> list[str]:
 def run(task, inputs: Mapping[str, list[str]]) -> dict[str, tuple[np.ndarray, ...]]:
     """The stage `dataset`: what `load` returns of the files, if any; or a file of one's own."""
     if task.variant == FILE:
-        return {"dataset": own_file.load(inputs["file"], task.values.bounds)}
+        return {"dataset": data_file.load(inputs["file"], task.values.bounds)}
     return {"dataset": load(task.variant, str(Path(inputs["files"][0]).parent) if inputs else None)}
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from pwfl.learning.datasets import Dataset
-from pwfl.runtime import kept
+from pwfl.store import sealed
 
 FIELDS = {"dataset": Dataset._fields, "features": Dataset._fields, "projection": ("mean", "directions")}
 
@@ -14,9 +14,9 @@ def write(arrays: Sequence[np.ndarray], name: str, path: str, description: Mappi
     """Write arrays of one of FIELDS to an .npz file, which says what of the job's `description` it comes from."""
     label = {key: description[key] for key in ("stage", "address", "code", "packages")}
     named = dict(zip(FIELDS[name], arrays, strict=False))  # there are no `users` where the data name nobody
-    kept.write_arrays(named, path, label)
+    sealed.write_arrays(named, path, label)
 
 
 def read(name: str, path: str, address: str) -> tuple[np.ndarray, ...]:
-    """Read what `write` wrote at an address. Raises `kept.DamagedError` for any other file."""
-    return kept.read_arrays(path, FIELDS[name], {"address": address})
+    """Read what `write` wrote at an address. Raises `sealed.DamagedError` for any other file."""
+    return sealed.read_arrays(path, FIELDS[name], {"address": address})

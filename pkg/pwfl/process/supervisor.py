@@ -21,7 +21,7 @@ from contextlib import suppress
 
 import psutil
 
-from pwfl.entrance import described
+from pwfl.errors import describe
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ def apart(function: Callable[[], None]) -> None:
             function()
         except Exception as error:
             log.exception("failed")
-            reporter.failed([""], described(error))
+            reporter.failed([""], describe(error))
         return True
 
     failed: dict[str, str] = {}

@@ -5,11 +5,11 @@ Tables of a scenario hold the rows of all its schemes, named in the first column
 
 import polars as pl
 
+from pwfl import registry
 from pwfl.report import results, sweep_figures, sweeps, systems
 from pwfl.report.catalog import COMMON_FIGURES
 from pwfl.report.columns import literals, with_terms
 from pwfl.stages import MAKER
-from pwfl.systems import registry
 
 
 def figure(scenario, name: str, tables: dict[str, pl.DataFrame]):

@@ -17,7 +17,7 @@ from jinja2 import Template
 from markupsafe import Markup
 
 from pwfl.report import finding, statements
-from pwfl.runtime import made
+from pwfl.store import sealed
 from pwfl.tables import read_report
 from pwfl.tables.units import unit
 
@@ -50,7 +50,7 @@ def of_files(study: str, parts: list[dict], view: dict[str, str], computed: dict
         title = scenario or "The study"
         figures = []
         for path, text in part["figures"]:
-            spec = json.loads(made.content(view[f"{path}.json"]))
+            spec = json.loads(sealed.read_bytes(view[f"{path}.json"]))
             drawn = [f"{path}.{kind}" for kind in FORMATS if f"{path}.{kind}" in view]
             figures.append(figure(title, Path(path).name, caption(text, scenario), spec, drawn))
         tables = []

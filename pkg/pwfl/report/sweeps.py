@@ -9,12 +9,12 @@ from itertools import combinations
 import numpy as np
 import polars as pl
 
+from pwfl import registry
 from pwfl.report import unscheduled
 from pwfl.report.catalog import COMMON_OUTCOMES, Outcome
 from pwfl.report.columns import TERMS, literals
 from pwfl.report.theme import means
 from pwfl.scenario.sweep import Point
-from pwfl.systems import registry
 
 KEYS = ["scenario", "system", "sweep_of"]
 KIND = ["guaranteed", "guarantee", "observer"]  # points of other kinds are not compared

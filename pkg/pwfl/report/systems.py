@@ -10,11 +10,11 @@ import numpy as np
 import polars as pl
 from scipy.optimize import isotonic_regression
 
+from pwfl import registry
 from pwfl.report import columns, printed, theme, unscheduled
 from pwfl.report.catalog import without_noise
 from pwfl.report.finding import OTHERS
 from pwfl.report.sweeps import not_swept, outcomes, point_of, points, with_bare
-from pwfl.systems import registry
 
 MEANS = ["accuracy", "local_steps", "channel_uses", "air_seconds", "transmit_energy_j"]
 TERMS = [*("accuracy_of", "delta", "samples", "rounds", "link_budget"), *columns.TERMS[1:]]

@@ -12,9 +12,9 @@ import numpy as np
 import polars as pl
 from scipy.special import stdtrit
 
+from pwfl import registry
 from pwfl.report import printed
-from pwfl.runtime.files import whole
-from pwfl.systems import registry
+from pwfl.store.files import appearing_whole
 from pwfl.tables.contract import limits
 
 CONFIDENCE = 0.95
@@ -330,7 +330,7 @@ def save(chart: alt.TopLevelMixin, paths: dict[str, str], choices: dict[str, alt
         "wide.pdf": lambda path: Path(path).write_bytes(printed.pdf(chart, printed.PAGE)),
     }
     for kind, path in paths.items():
-        with whole(path) as partial:
+        with appearing_whole(path) as partial:
             write[kind](partial)
 
 

@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
 
+from pwfl import registry
 from pwfl.learning import datasets, sources
 from pwfl.learning.features import DIRECTIONS, GRIDS, PIXELS, asked
-from pwfl.runtime import own
-from pwfl.runtime.files import content
+from pwfl.process import user_code
 from pwfl.scenario.common import DataSource, Scenario, Scheme
 from pwfl.scenario.fields import functions, stages_of
 from pwfl.scenario.values import value_of
+from pwfl.store.files import content
 from pwfl.store.imports import place
-from pwfl.systems import registry
 
 LARGEST_CODE = 10**6  # bytes of a file of code
 OF_PARTITION = {"alpha": "dirichlet", "labels_per_user": "shards"}  # parameters that only one of them reads
@@ -97,7 +97,7 @@ def own_functions(
     keys = [key for key, readers in _of_functions(scenario).items() if readers & read]
     found = [value_of(scenario, key) for key in keys]
     reads = [path for key in keys for path in value_of(scenario, f"{key}_reads") or ()]
-    if variant and own.named(variant):
+    if variant and user_code.is_reference(variant):
         return [variant, *found], [*getattr(scheme, "reads", ()), *reads]
     return found, reads
 
@@ -109,7 +109,9 @@ def _may_name(scenario: Scenario) -> dict[str, set[str]]:
 
 def _of_functions(scenario: Scenario) -> dict[str, set[str]]:
     """The stages that read each parameter, by its key, that names a function of the user's own."""
-    return {key: readers for key, readers in _may_name(scenario).items() if own.named(value_of(scenario, key))}
+    return {
+        key: readers for key, readers in _may_name(scenario).items() if user_code.is_reference(value_of(scenario, key))
+    }
 
 
 def _references(scenario: Scenario) -> dict[str, str]:
@@ -117,7 +119,7 @@ def _references(scenario: Scenario) -> dict[str, str]:
     texts = {key: value_of(scenario, key) for key in _of_functions(scenario)}
     for scheme in scenario.schemes:
         texts |= {f"schemes: {scheme.name!r}: {part}": getattr(scheme, part) for part in ("scheduler", "noise")}
-    return {key: text for key, text in texts.items() if own.named(text)}
+    return {key: text for key, text in texts.items() if user_code.is_reference(text)}
 
 
 def _reads(scenario: Scenario) -> Iterator[tuple[str, str]]:
@@ -139,7 +141,7 @@ def _unreadable(path: str) -> str | None:
 
 def _flaw(reference: str) -> str | None:
     """What is wrong with the name of a function, whose code is read but not run; None: nothing."""
-    where, function = own.split(reference)
+    where, function = user_code.split(reference)
     path = Path(where) if where.endswith(".py") else place(where)
     if path is None:
         return f"there is no module {where}; a function in a file is named FILE.py:{function}"

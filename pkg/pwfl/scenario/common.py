@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 import numpy as np
 from pydantic import Field, create_model, model_serializer, model_validator
 
-from pwfl.learning import datasets, own_file
+from pwfl.learning import data_file, datasets
 from pwfl.learning.datasets import FILE
 from pwfl.learning.features import DIRECTIONS, MOST_DIRECTIONS
-from pwfl.runtime import own
+from pwfl.process import user_code
 from pwfl.scenario.fields import Section, conditions_of, parameter, parameters, selected, stages_of, unless_of
 from pwfl.scenario.values import Values
 from pwfl.stages import AUDIT, DATASET, READERS, REPORT, STAGES
@@ -48,7 +48,7 @@ PowerDbm = Annotated[float, Field(ge=-100, le=100)]
 NoiseDensity = Annotated[float, Field(ge=-250, le=0)]  # dBm/Hz
 Exponent = Annotated[float, Field(ge=0, le=6)]  # of a distance in a path loss
 FadingScale = Annotated[float, Field(ge=1e-3, le=1e3)]
-Chunk = Annotated[int, Field(ge=1, le=10**9)] | Literal["auto"]  # as pwfl.runtime.shards has it
+Chunk = Annotated[int, Field(ge=1, le=10**9)] | Literal["auto"]  # as pwfl.store.grids has it
 Records = Annotated[int, Field(ge=0, le=10**9)]  # of a file, its classes, or what an axis of a record has
 Bound = Annotated[float, Field(ge=-1e30, le=1e30)]  # of a feature
 # Usual ranges of parameters with units.
@@ -217,13 +217,13 @@ class DataSource(Section):
         The digest decides before anything is read.
         """
         try:
-            sha256 = own_file.digest(self.file)
+            sha256 = data_file.digest(self.file)
             if self.sha256 not in (None, sha256):
                 raise ValueError(
                     f"sha256: {self.sha256} is not {self.file}'s, {sha256}; the file is another one, or damaged: bring "
                     "the right one, or leave the key out to take it as it is"
                 )
-            size, users = own_file.look(self.file, sha256, self.bounds and tuple(self.bounds))
+            size, users = data_file.look(self.file, sha256, self.bounds and tuple(self.bounds))
         except datasets.DataError as error:
             raise ValueError(f"file: {error}") from None
         dealt = users[: max(size.train - datasets.kept_back(self), 0)]
@@ -267,7 +267,7 @@ class OwnScheme(Scheme):
 
     @model_validator(mode="after")
     def _read(self):
-        if self.reads and not (own.named(self.scheduler) or own.named(self.noise)):
+        if self.reads and not (user_code.is_reference(self.scheduler) or user_code.is_reference(self.noise)):
             raise ValueError("reads: is for a scheme with a function of your own, and this one has none; leave it out")
         return self
 
@@ -334,7 +334,7 @@ class Scenario(Section):
 
     def of_stage(self, stage: str, variant: str | None = None) -> Values:
         """What a stage, or a variant of one, gets: the parameters that it is declared to read."""
-        if variant and own.named(variant):  # may read what any variant does
+        if variant and user_code.is_reference(variant):  # may read what any variant does
             every = {reader for _, field in parameters(type(self)) for reader in stages_of(field)}
             return self.part({reader for reader in every if reader.partition("/")[0] == stage})
         return self.part({stage, f"{stage}/{variant}"})

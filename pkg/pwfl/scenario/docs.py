@@ -10,10 +10,10 @@ from typing import Literal, get_args, get_origin
 
 from pydantic_core import PydanticUndefined
 
-from pwfl.entrance import command
+from pwfl import registry
+from pwfl.errors import run_command
 from pwfl.scenario import size, sweep
 from pwfl.scenario.fields import Section, parameters, stages_of, usual_of
-from pwfl.systems import registry
 
 HEADER = """\
 # Configuration
@@ -186,4 +186,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    command(main)
+    run_command(main)

@@ -18,7 +18,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
-from pwfl.runtime import own
+from pwfl.process import user_code
 from pwfl.scenario.values import value_of
 
 
@@ -34,7 +34,7 @@ class Uses(NamedTuple):
         return any(
             scheme.scheduler in self.scheduler
             or scheme.noise in self.noise
-            or (self.own and (own.named(scheme.scheduler) or own.named(scheme.noise)))
+            or (self.own and (user_code.is_reference(scheme.scheduler) or user_code.is_reference(scheme.noise)))
             for scheme in schemes
         )
 
@@ -76,7 +76,7 @@ def parameter(
 
 
 def _choice_or_own(value, choice):
-    if isinstance(value, str) and own.named(value):
+    if isinstance(value, str) and user_code.is_reference(value):
         return value
     try:
         return choice(value)
@@ -94,11 +94,11 @@ OWN = WrapValidator(_choice_or_own)  # marks what may name a function of the use
 
 
 def or_own(choices):
-    """The type of a parameter that is one of a `Literal`'s choices, or names a function (`pwfl.runtime.own`).
+    """The type of a parameter that is one of a `Literal`'s choices, or names a function (`pwfl.process.user_code`).
 
     Beside a parameter KEY of this type, KEY_reads lists the files that the function reads; in a scheme, `reads` does.
     """
-    schema = {"anyOf": [{"enum": list(get_args(choices))}, {"type": "string", "pattern": f"^{own.PATTERN}$"}]}
+    schema = {"anyOf": [{"enum": list(get_args(choices))}, {"type": "string", "pattern": f"^{user_code.PATTERN}$"}]}
     return Annotated[choices, OWN, PlainSerializer(str), WithJsonSchema(schema)]
 
 

@@ -6,11 +6,11 @@ from typing import get_args, get_origin
 
 from pydantic import ValidationError
 
+from pwfl import registry
 from pwfl.scenario import checks
 from pwfl.scenario.common import Scenario
 from pwfl.scenario.fields import Section, parameters
 from pwfl.scenario.messages import ScenarioError, did_you_mean, explain, shown
-from pwfl.systems import registry
 
 DEFAULT_SYSTEM = "multicell"
 NUMBER = re.compile(r"[-+]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][-+]?\d+)?", re.ASCII)

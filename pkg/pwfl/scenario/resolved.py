@@ -3,15 +3,15 @@
 import polars as pl
 import yaml
 
-from pwfl.runtime.files import whole
+from pwfl import registry
 from pwfl.scenario.fields import parameters
 from pwfl.scenario.resolution import look_up
-from pwfl.systems import registry
+from pwfl.store.files import appearing_whole
 
 
 def save(resolved: dict, path: str) -> None:
     """Write a resolved scenario to a YAML file that can stand as a config's `base`."""
-    with whole(path) as partial, open(partial, "w", encoding="utf-8") as file:
+    with appearing_whole(path) as partial, open(partial, "w", encoding="utf-8") as file:
         yaml.safe_dump(resolved, file, sort_keys=False)
 
 

@@ -6,9 +6,9 @@ growth of a process's peak memory with its tables, and are those of the stage th
 
 from pwfl.learning import features
 from pwfl.learning.mlp import parameter_count
-from pwfl.runtime import shards
 from pwfl.scenario import checks
 from pwfl.scenario.common import Scenario
+from pwfl.store import grids
 
 MAX_ITEMS = 1_000_000  # it takes a minute or two to plan as many
 MAX_BYTES = 64 * 2**30  # of a job
@@ -19,7 +19,7 @@ LINK_BYTES = 180  # a row of `links` and what schedule, noise and account make o
 
 def items(scenario: Scenario) -> int:
     """About how many items a scenario has: one per chunk, for each scheduler or scheme where a stage has any."""
-    chunks, training = (len(shards.of(scenario, stage)) for stage in ("account", "train"))
+    chunks, training = (len(grids.of(scenario, stage)) for stage in ("account", "train"))
     schedulers, schemes = len({scheme.scheduler for scheme in scenario.schemes}), len(scenario.schemes)
     return chunks * (1 + schedulers + 2 * schemes) + training * schemes + 4
 
@@ -27,7 +27,7 @@ def items(scenario: Scenario) -> int:
 def memory(scenario: Scenario) -> dict[str, tuple[float, str]]:
     """About how many bytes a job takes, and the keys that set it: of the stages on tables, and of training."""
     rows, each, keys = checks.table_bytes(scenario)
-    chunk = shards.largest("optimization", scenario.realizations, scenario.shards.optimization)
+    chunk = grids.largest("optimization", scenario.realizations, scenario.shards.optimization)
     tables = (chunk * rows + each, f"shards.optimization, {keys}")
     return {"tables": tables, "training": checks.training_bytes(scenario)}
 
@@ -39,7 +39,7 @@ def problems(scenarios: dict[str, Scenario]) -> list[tuple[str, str]]:
         largest = max(counts, key=counts.get)
         problem = (
             f"the study has about {total:,} items to compute, {counts[largest]:,} of them here, and {MAX_ITEMS:,} are "
-            "the most; raise shards.optimization or shards.training, or lower realizations"
+            "the most; raise grids.optimization or grids.training, or lower realizations"
         )
         large.append((largest, problem))
     for name, scenario in scenarios.items():

@@ -15,7 +15,7 @@ from math import ceil
 from pathlib import Path
 from typing import NamedTuple
 
-from pwfl.runtime import devices
+from pwfl.process import devices
 from pwfl.scenario import checks, size, sweep, units, written
 from pwfl.scenario.common import Scenario
 from pwfl.scenario.fields import parameters, stages_of

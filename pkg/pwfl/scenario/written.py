@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-from pwfl.runtime.files import regular
+from pwfl.store.files import regular
 
 NUMBER_LIKE = re.compile(
     r"[-+]?(0[0-9_]+|0[box][0-9a-fA-F_]+|[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?|[0-9][0-9.]*_[0-9_.]*)"

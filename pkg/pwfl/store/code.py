@@ -16,23 +16,23 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import MappingProxyType
 
-from pwfl.runtime.files import content
 from pwfl.stages import AUDIT, GRAPH, REPORT
 from pwfl.store import imports
+from pwfl.store.files import content
 from pwfl.store.imports import DIGITS, LIBRARY
 
 ROOT = Path(__file__).parent.parent  # the package pwfl
 COMPUTES = (
+    "execution",
     "learning",
     "privacy",
+    "process/user_code.py",
     "radio",
+    "registry.py",  # says which tables a stage reads
     "tables",
-    "work",
-    "runtime/own.py",
     "scenario/values.py",
     "stages.py",  # says which function runs
     "streams.py",
-    "systems/registry.py",  # says which tables it reads
 )
 DRAWS = ("report", "scenario")
 OF_AUDIT = ("report/columns.py",)
@@ -101,13 +101,13 @@ def files(stage: str, packages: tuple[str, ...] = ()) -> Mapping[str, Path]:
     found = {name: path for room in rooms for name, path in _in(ROOT / room, f"{LIBRARY}/{room}").items()}
     for package in packages:
         found |= _of_system(package)
-    of_stages = [f"{package.replace('.', '/')}/" for package in (f"{LIBRARY}.work", *packages)]
+    of_stages = [f"{package.replace('.', '/')}/" for package in (f"{LIBRARY}.execution", *packages)]
     left_out = {f"{folder}{module}" for folder in of_stages for module in _left_out(stage)}
     return MappingProxyType({name: path for name, path in found.items() if not _heads(name) & left_out})
 
 
 def _left_out(stage: str) -> set[str]:
-    """The names of modules of a system, and of `pwfl.work`, that are no code of a stage, or of a job of the report."""
+    """The names of modules of a system and of `pwfl.execution` that are no code of a stage, or of a report's job."""
     if stage in GRAPH:
         return {*GRAPH, AUDIT, CLAIMS, REPORT} - {stage}
     return {CLAIMS, REPORT} if stage == AUDIT else {*GRAPH, AUDIT}

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import yaml
 
-from pwfl.runtime.files import room_for, write
 from pwfl.store import code
+from pwfl.store.files import room_for, write
 
 PARTIAL = ".partial"  # folder of the store: what is being written, and what is being computed
 IN_USE = ".in_use"  # folder of the store: what recent plans need

@@ -7,7 +7,7 @@ A system's schemas stand in its module `tables`, a class for each table, named a
 import dataframely as dy
 import polars as pl
 
-from pwfl.systems import registry
+from pwfl import registry
 
 ROUNDING = 1e-9  # relative, of an epsilon
 NO_PRIVACY = "no privacy: no noise is added"  # the guarantee of a scheme without noise

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import polars as pl
 
-from pwfl.runtime import files, kept, made
 from pwfl.stages import MAKER, REALIZATIONS, STAGES
+from pwfl.store import files, sealed
 from pwfl.tables.contract import TableError, checked, finished, schema
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ def write(frame: pl.DataFrame, table: str, path: str, description: Mapping) -> N
     frame = finished(frame, table, description["system"], path)
     _check_realizations(frame, table, path, path)
     provenance = {"code": description["code"], "packages": description["packages"]}
-    kept.write_table(frame, path, _label(table, path, description["address"]) | provenance)
+    sealed.write_table(frame, path, _label(table, path, description["address"]) | provenance)
     log.info("wrote %s: %d rows", path, len(frame))
 
 
@@ -74,17 +74,17 @@ def write_report(frame: pl.DataFrame, csv: str, parquet: str) -> None:
 
 def read_report(path: str | Path) -> pl.DataFrame:
     """Read a table of the report from a Parquet file. Raises DamagedError where it is not as its job wrote it."""
-    return pl.read_parquet(made.content(path))
+    return pl.read_parquet(sealed.read_bytes(path))
 
 
 def _read(table: str, path: str, system: str, address: str) -> pl.DataFrame:
     try:
-        frame = checked(kept.read_table(path, _label(table, path, address)), schema(system, table), table)
+        frame = checked(sealed.read_table(path, _label(table, path, address)), schema(system, table), table)
         _check_realizations(frame, table, path, table)
-    except kept.DamagedError as error:
+    except sealed.DamagedError as error:
         raise TableError(str(error)) from None
     except TableError as error:
-        raise TableError(str(kept.damaged(path, str(error)))) from None
+        raise TableError(str(sealed.damaged(path, str(error)))) from None
     return frame
 
 

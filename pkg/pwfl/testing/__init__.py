@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection
 
 import polars as pl
 
-from pwfl.entrance import PACKAGE, described
+from pwfl import registry
+from pwfl.errors import PACKAGE, describe
 from pwfl.scenario import ScenarioError, resolve
-from pwfl.systems import registry
 from pwfl.testing import audited, declared, draws, repeated, reported, stated, tiny
 from pwfl.testing.tiny import CheckError
 
@@ -58,7 +58,7 @@ def check_system(name: str, only: Collection[str] = (), say: Callable[[str], Non
                 check(model, given)
         except Exception as error:  # of the system's own code, too: the steps after it are still worth a look
             speaks = isinstance(error, CheckError) or type(error).__module__.partition(".")[0] == PACKAGE
-            faults.append(f"{step}: {error if speaks else described(error)}")
+            faults.append(f"{step}: {error if speaks else describe(error)}")
     if faults:
         raise CheckError("\n".join(faults))
     return found

@@ -3,14 +3,14 @@
 import numpy as np
 import polars as pl
 
+from pwfl import execution
+from pwfl.execution.stage import Tables
 from pwfl.privacy import audit
 from pwfl.scenario.common import Scenario
 from pwfl.stages import AUDIT
 from pwfl.testing import tiny
 from pwfl.testing.draws import loosened
 from pwfl.testing.tiny import CheckError
-from pwfl.work.stage import Tables
-from pwfl.workflow import execution
 
 LOW = 0.1  # an audit has to see an epsilon that is so much too low
 NOISE_SEEN, LAW_SEEN = 0.02, 0.15  # faults of the noise, and of the law of privacy losses, that it has to see
@@ -52,7 +52,7 @@ def check_audit(model: Scenario, given: dict) -> None:
 def _audit(model: Scenario, scheme, made: Tables, of_training: set[str]) -> pl.DataFrame:
     """The verdicts on the observer of whom the worst epsilon of the tables is stated; all have to be as they should."""
     with loosened(None) as asked:
-        frame = execution.audit(model.model_copy(update={"schemes": [scheme]}).of_stage(AUDIT), made)
+        frame = execution.audit_schemes(model.model_copy(update={"schemes": [scheme]}).of_stage(AUDIT), made)
     worst = audit.worst(made["outcome"])
     epsilon, delta = worst["epsilon_exact"], worst["delta"]
     for row in frame.filter(status="violated").iter_rows(named=True):

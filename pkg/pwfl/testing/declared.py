@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 from annotated_types import Ge, Gt, Le, Lt
 
+from pwfl import registry
 from pwfl.learning import datasets
-from pwfl.runtime import quiet
+from pwfl.process import tensorflow_import
 from pwfl.scenario import ScenarioError, parameters, resolve
 from pwfl.scenario.common import Scenario
 from pwfl.stages import AUDIT, GRAPH, MAKER, REPORT, STAGES
 from pwfl.store import imports
-from pwfl.systems import registry
 from pwfl.testing.tiny import CheckError
 from pwfl.workflow import plan
 
@@ -27,7 +27,7 @@ OWN_FILE = "data.file"
 def check_modules(model: Scenario, given: dict) -> None:
     """All modules are there, no stage imports another one, and numbers are bounded on both sides."""
     system = registry.system(model.system)
-    with quiet.quiet_tensorflow():
+    with tensorflow_import.tensorflow_import():
         for module in ("catalog", "tables", *PARTS, REPORT, "claims"):
             system.part(module)
     for stage in PARTS:

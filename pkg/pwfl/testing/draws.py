@@ -10,11 +10,11 @@ from unittest import mock
 import numpy as np
 
 from pwfl import streams
+from pwfl.execution.stage import Tables
 from pwfl.learning import partition
 from pwfl.scenario.common import Scenario
 from pwfl.testing import tiny
 from pwfl.testing.tiny import CheckError
-from pwfl.work.stage import Tables
 
 DRAWING = ("channel", "schedule", "noise", "train")  # stages whose draws are a realization's own
 

@@ -2,10 +2,10 @@
 
 import polars as pl
 
+from pwfl.execution.stage import Tables
 from pwfl.scenario.common import Scenario
 from pwfl.testing import tiny
 from pwfl.testing.tiny import CheckError
-from pwfl.work.stage import Tables
 
 
 def check_shards(model: Scenario, given: dict) -> None:

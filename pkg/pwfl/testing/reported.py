@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import get_args
 
+from pwfl import execution, registry
 from pwfl.api import stage_tables
 from pwfl.report import build, theme
 from pwfl.report.catalog import compared, scenario_figures
@@ -13,11 +14,9 @@ from pwfl.scenario import ScenarioError, resolve
 from pwfl.scenario.common import Scenario
 from pwfl.scenario.sweep import Point
 from pwfl.stages import AUDIT, REPORT
-from pwfl.systems import registry
 from pwfl.testing import tiny
+from pwfl.testing.executed_code import checked_stages
 from pwfl.testing.tiny import CheckError
-from pwfl.watching import watched
-from pwfl.workflow import execution
 
 
 def check_report(model: Scenario, given: dict) -> None:
@@ -25,7 +24,7 @@ def check_report(model: Scenario, given: dict) -> None:
 
     Meanwhile no stage runs code that its address does not name, of schemes that the tiny scenario lacks, either.
     """
-    with watched(model):
+    with checked_stages(model):
         _build(model)
         if others := _other_schemes(model):
             stage_tables(_allowed(model, others), tiny.BEFORE_TRAINING)
@@ -38,7 +37,7 @@ def _build(model: Scenario) -> None:
     untrained = few | {"history": few["history"].clear()}
     for case, stages in ((model, stage_tables(model)), (one, few), (one, untrained)):
         scenario = case.of_stage(REPORT)
-        stages[AUDIT] = execution.audit(case.of_stage(AUDIT), stages)
+        stages[AUDIT] = execution.audit_schemes(case.of_stage(AUDIT), stages)
         found = build.summarize(scenario, stages)
         wanted = {*catalog.tables}
         if set(found) != wanted:

@@ -2,14 +2,14 @@
 
 import polars as pl
 
+from pwfl import registry
+from pwfl.execution.stage import Tables
 from pwfl.scenario.common import Scenario
 from pwfl.stages import STAGES
-from pwfl.systems import registry
 from pwfl.tables import contract
 from pwfl.testing import tiny
 from pwfl.testing.draws import loosened
 from pwfl.testing.tiny import CheckError
-from pwfl.work.stage import Tables
 
 OF_USERS = ("noise", "account")  # stages whose tables follow users that get other numbers
 SAME = 1e-6  # by which what they make may then differ, in proportion

@@ -4,13 +4,14 @@ from collections.abc import Callable, Collection, Iterator
 
 import polars as pl
 
+from pwfl import execution, registry
+from pwfl.execution.stage import Tables, Task
 from pwfl.scenario.common import Scenario
 from pwfl.stages import REALIZATIONS as COUNTS
 from pwfl.stages import STAGES
-from pwfl.systems import registry
 from pwfl.tables import contract
-from pwfl.work.stage import Tables, Task
-from pwfl.workflow import execution, plan
+from pwfl.workflow import plan
+from pwfl.workflow.in_memory import in_memory
 
 REALIZATIONS = 3  # of the tiny scenario, of which TRAINED are trained
 TRAINED = 2
@@ -33,7 +34,7 @@ def given(model: Scenario) -> Given:
     found = Given()
     found.untrained = {}
     for description in plan.given(model):
-        found.update(execution.in_memory(model, description, found))
+        found.update(in_memory(model, description, found))
     return found
 
 
@@ -54,7 +55,7 @@ def each(
         stop = min(wanted.stop, getattr(model, COUNTS[STAGES[stage].grid]))
         if asked := range(wanted.start, stop):
             inputs = {name: mix(made) for name, made in found.items()}
-            made = execution.in_memory(model, route[stage], inputs, asked)
+            made = in_memory(model, route[stage], inputs, asked)
             found |= made
             yield stage, made
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from math import ceil
 from typing import NamedTuple
 
-from pwfl.runtime import devices
+from pwfl.process import devices
 from pwfl.scenario import checks
 from pwfl.stages import GRAPH
 from pwfl.store.items import Store

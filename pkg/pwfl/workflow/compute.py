@@ -9,15 +9,15 @@ from functools import partial
 from pathlib import Path
 
 from pwfl import tables
-from pwfl.entrance import described
+from pwfl.errors import describe
+from pwfl.execution import execute
+from pwfl.execution.stage import Task
 from pwfl.learning import stored
-from pwfl.process import supervisor
-from pwfl.runtime import devices, made, shards, store
+from pwfl.process import devices, supervisor
 from pwfl.scenario.values import Values
 from pwfl.stages import GRAPH, MAKER
+from pwfl.store import addressing, grids, sealed
 from pwfl.store.items import COST, Store
-from pwfl.work.stage import Task
-from pwfl.workflow.execution import execute
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ def compute(batch: dict, root: Store, workspace: Path, failed: set[str], reporte
         except Exception as error:
             log.exception("%s failed", places[0])
             missing = [place for place, item in zip(places, some, strict=True) if not root.has(place, item["files"])]
-            reporter.failed(missing, str(error) if isinstance(error, ChildProcessError) else described(error))
+            reporter.failed(missing, str(error) if isinstance(error, ChildProcessError) else describe(error))
         if left and supervisor.memory() - before > GROWTH:
             log.info("this process has grown by %.1f GiB: another one goes on", GROWTH / 2**30)
             return False
@@ -85,7 +85,7 @@ def _together(items: list[dict]) -> list[dict]:
 
 def _span(item: dict) -> range | None:
     """The realizations of an item; None: of all."""
-    return None if item["chunk"] == shards.ALL else range(*shards.bounds(item["chunk"]))
+    return None if item["chunk"] == grids.ALL else range(*grids.bounds(item["chunk"]))
 
 
 def _make(items: list[dict], batch: dict, root: Store, workspace: Path) -> None:
@@ -93,15 +93,15 @@ def _make(items: list[dict], batch: dict, root: Store, workspace: Path) -> None:
     first = items[0]
     description = batch["descriptions"][first["address"]]
     save = partial(_saved, root=root, workspace=workspace, description=description, timer=_Timer())
-    store.check_code(description)
+    addressing.check_code(description)
     if first["stage"] not in GRAPH:
         from pwfl.workflow import reporting  # here, as stages would wait for what draws
 
         with save(first) as folder:
             reporting.JOBS[first["stage"]](description | first["given"], root, first["inputs"], folder)
-            made.seal(folder)
+            sealed.seal_folder(folder)
         return
-    store.check_contents(description, first["outside"])
+    addressing.check_contents(description, first["outside"])
     found = _read(items, root, description) | first["outside"]
     span = _span(first)
     values, variant = Values(description["parameters"]), description["variant"]

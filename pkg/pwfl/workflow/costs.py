@@ -4,8 +4,8 @@ import json
 from itertools import islice
 from statistics import median
 
-from pwfl.runtime import shards
 from pwfl.stages import AUDIT, DATASET, FEATURES, IMPORTED, PROJECTION
+from pwfl.store import grids
 from pwfl.store.items import COST, Store
 from pwfl.workflow.plan import Item
 from pwfl.workflow.reports import COMPARISON, FIGURES, PAGE
@@ -52,7 +52,7 @@ class Costs:
 
 def realizations(item: Item) -> int:
     """How many realizations an item has; 0 of one that is not computed in chunks of them."""
-    if item.chunk == shards.ALL:
+    if item.chunk == grids.ALL:
         return 0
-    first, stop = shards.bounds(item.chunk)
+    first, stop = grids.bounds(item.chunk)
     return stop - first

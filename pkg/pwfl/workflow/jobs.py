@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from pwfl.process import supervisor
-from pwfl.runtime.files import NoRoomError, write
+from pwfl.store.files import NoRoomError, write
 from pwfl.store.items import Store
 
 SWEPT_SECONDS = 24 * 3600.0  # after which a plan's folder is of no use

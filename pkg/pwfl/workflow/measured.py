@@ -8,11 +8,11 @@ import csv
 import sys
 from collections import Counter
 
+from pwfl import registry
 from pwfl.report.catalog import COMMON_OUTCOMES, Outcome
-from pwfl.runtime.files import regular
 from pwfl.scenario import ScenarioError, Study
 from pwfl.scenario.messages import did_you_mean, shown
-from pwfl.systems import registry
+from pwfl.store.files import regular
 
 WORDS = ("label", "source")
 MOST = sys.float_info.max

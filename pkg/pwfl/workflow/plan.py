@@ -8,17 +8,17 @@ their *address* in the store. Planning reads files from outside and writes nothi
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from pwfl import registry
 from pwfl.learning import sources
 from pwfl.learning.datasets import FILE, size
 from pwfl.learning.features import DIRECTIONS, asked
-from pwfl.runtime import devices, shards, store
-from pwfl.runtime.files import content
+from pwfl.process import devices
 from pwfl.scenario import Study, checks
 from pwfl.scenario.common import Scenario, Scheme
 from pwfl.scenario.values import of_scheme, plain, value_of
 from pwfl.stages import DATASET, FEATURES, GIVEN, GRAPH, IMPORTED, MAKER, PROJECTION, STAGES, variants
-from pwfl.store import code
-from pwfl.systems import registry
+from pwfl.store import addressing, code, grids
+from pwfl.store.files import content
 
 Files = dict[str, list[str]]  # name -> paths
 Route = dict[str, dict]  # stage -> the description of a scheme's tables, stages in the order of the graph
@@ -29,12 +29,12 @@ class Item(NamedTuple):
 
     stage: str
     address: str
-    chunk: str = shards.ALL
+    chunk: str = grids.ALL
 
     @property
     def place(self) -> str:
         """Its folder, in the store."""
-        return f"{self.stage}/{self.address}" + ("" if self.chunk == shards.ALL else f"/{self.chunk}")
+        return f"{self.stage}/{self.address}" + ("" if self.chunk == grids.ALL else f"/{self.chunk}")
 
 
 class Plan(NamedTuple):
@@ -52,7 +52,7 @@ class Plan(NamedTuple):
             for name, schemes in self.routes.items()
             for route in schemes.values()
             for stage, description in route.items()
-            for chunk in shards.of(self.study.scenarios[name], stage)
+            for chunk in grids.of(self.study.scenarios[name], stage)
         )
 
     def owner(self, item: Item) -> Scenario:
@@ -82,7 +82,7 @@ class Plan(NamedTuple):
     def files(self, scenario: str, table: str, first: bool = False) -> list[str]:
         """A table's files in a scenario, of each scheme where these differ; with `first`, of the first chunks alone."""
         stage, routes = MAKER[table], list(self.routes[scenario].values())
-        chunks = shards.of(self.study.scenarios[scenario], stage)
+        chunks = grids.of(self.study.scenarios[scenario], stage)
         return [
             f"{Item(stage, route[stage]['address'], chunk).place}/{file_name(table)}"
             for route in (routes if GRAPH[stage].each else routes[:1])
@@ -178,8 +178,8 @@ def needed(scenario: Scenario, stage: str, chunk: str, before: str) -> list[str]
     if grid == before_grid:
         return [chunk]
     if None in (grid, before_grid):
-        return shards.of(scenario, before)
-    return shards.covering(*shards.bounds(chunk), before_grid, getattr(scenario.shards, before_grid))
+        return grids.of(scenario, before)
+    return grids.covering(*grids.bounds(chunk), before_grid, getattr(scenario.shards, before_grid))
 
 
 def file_name(table: str) -> str:
@@ -226,4 +226,4 @@ def _addressed(
     packages = [registry.system(more["system"]).package] if "system" in more else []
     of_code = code.described(stage, packages, functions, reads)
     description = {"stage": stage, "variant": variant, "parameters": parameters, "upstream": upstream} | more | of_code
-    return {"address": store.digest(description)} | description
+    return {"address": addressing.digest(description)} | description

@@ -11,9 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from pwfl.runtime.files import content, whole, write
-from pwfl.runtime.kept import DamagedError
+from pwfl.store.files import appearing_whole, content, write
 from pwfl.store.items import Store
+from pwfl.store.sealed import DamagedError
 
 FOLDER = ".published"  # of records, KIND-PLAN.json, in a study's folder
 ALL = "study"  # the kind of the whole view; others are of what was wanted alone
@@ -78,7 +78,7 @@ def publish(record: str | Path, view: dict[str, str], plan: str, command: str, v
         target.parent.mkdir(parents=True, exist_ok=True)
         digest = content(str(origin))
         if not (target.is_file() and content(str(target)) == digest):
-            with whole(str(target)) as partial:
+            with appearing_whole(str(target)) as partial:
                 shutil.copyfile(origin, partial)
         status = target.stat()
         files[name] = (source, status.st_size, status.st_mtime_ns, digest)

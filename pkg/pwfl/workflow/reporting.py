@@ -2,16 +2,15 @@
 
 from pathlib import Path
 
-from pwfl import tables
+from pwfl import execution, tables
 from pwfl.report import build, columns, latex, theme
 from pwfl.report import page as pages
-from pwfl.runtime import store
 from pwfl.scenario import resolved
 from pwfl.scenario.sweep import Point
 from pwfl.scenario.values import Values
 from pwfl.stages import AUDIT
+from pwfl.store import addressing
 from pwfl.store.items import Store
-from pwfl.workflow import execution
 from pwfl.workflow.plan import Files
 from pwfl.workflow.reports import COMPARISON, FIGURES, PAGE, RESOLVED, TABLES
 
@@ -27,13 +26,13 @@ def _tables(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     values = Values(given["parameters"])
     frames = build.summarize(values, tables.read_schemes(_paths(root, inputs), given, values))
     _write(columns.placed(frames, Point(*given["point"])), folder)
-    store.write_addresses(given["addresses"], str(folder / "addresses.csv"))
+    addressing.write_addresses(given["addresses"], str(folder / "addresses.csv"))
 
 
 def _audit(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     """The audit of a scenario."""
     values = Values(given["parameters"])
-    frame = execution.audit(values, tables.read_schemes(_paths(root, inputs), given, values))
+    frame = execution.audit_schemes(values, tables.read_schemes(_paths(root, inputs), given, values))
     _write(columns.placed({AUDIT: frame}, Point(*given["point"])), folder)
 
 

@@ -6,13 +6,12 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
 
+from pwfl import registry
 from pwfl.report import catalog, references
-from pwfl.runtime import made, shards, store
 from pwfl.scenario import ScenarioError, Study, checks
 from pwfl.scenario.values import plain
 from pwfl.stages import AUDIT, REPORT, STAGES
-from pwfl.store import code
-from pwfl.systems import registry
+from pwfl.store import addressing, code, grids, sealed
 from pwfl.workflow import measured
 from pwfl.workflow.plan import Files, Item, Plan, listing
 
@@ -69,9 +68,9 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Report:
     latest: dict[tuple[str, str | None], Item] = {}  # by job and scenario
 
     def add(name: str, scenario: str | None, description: dict, files: list[str], **more) -> Item:
-        item = Item(name, store.digest(description))
+        item = Item(name, addressing.digest(description))
         addressed = {"address": item.address} | description
-        parts[item] = Part(addressed, [*files, made.MANIFEST], **more)
+        parts[item] = Part(addressed, [*files, sealed.MANIFEST], **more)
         shown = on_demand if name in (AUDIT, FIGURES) and scenario in study.points else view
         shown |= {f"{scenario}/{file}" if scenario else file: f"{item.place}/{file}" for file in files}
         latest[name, scenario] = item
@@ -89,9 +88,9 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Report:
         None,
         comparison(study)
         | {"upstream": {name: item.address for name, item in tables_.items()}}
-        | {"parameters": store.digest(more), "references": cited},
+        | {"parameters": addressing.digest(more), "references": cited},
         [*files, *_both(*catalog.COMPARISON), *for_paper(study)],
-        inputs=lambda: {name: [f"{item.place}/{made.MANIFEST}"] for name, item in tables_.items()},
+        inputs=lambda: {name: [f"{item.place}/{sealed.MANIFEST}"] for name, item in tables_.items()},
         given=lambda: _comparison_inputs(study),
     )
     of_page = {"parts": page_parts(study, captions), "computed": _computed(planned)}
@@ -99,7 +98,7 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Report:
     add(
         PAGE,
         None,
-        {"stage": PAGE, "study": study.name, "view": store.digest(shown), "content": store.digest(of_page)}
+        {"stage": PAGE, "study": study.name, "view": addressing.digest(shown), "content": addressing.digest(of_page)}
         | code.described(PAGE),
         ["index.html"],
         inputs=lambda: {path: [place] for path, place in shown.items()},
@@ -125,7 +124,7 @@ def _add_scenario(planned: Plan, name: str, add: Callable[..., Item], audited: b
     add(
         RESOLVED,
         name,
-        {"stage": RESOLVED, "resolved": store.digest(scenario.model_dump())}
+        {"stage": RESOLVED, "resolved": addressing.digest(scenario.model_dump())}
         | code.described(RESOLVED, [_package(scenario.system)]),
         ["scenario.yaml", *_both("parameters")],
         given=lambda: {"resolved": scenario.model_dump()},
@@ -157,7 +156,7 @@ def _add_scenario(planned: Plan, name: str, add: Callable[..., Item], audited: b
         name,
         of_scenario(planned, name, FIGURES) | {AUDIT: audit.address, "figures": list(figures(system))} | coloured,
         [f"{figure}.{kind}" for figure in figures(system) for kind in formats(study)],
-        inputs=lambda: of_tables() | {AUDIT: [f"{audit.place}/{made.MANIFEST}"]},
+        inputs=lambda: of_tables() | {AUDIT: [f"{audit.place}/{sealed.MANIFEST}"]},
     )
 
 
@@ -211,7 +210,7 @@ def of_scenario(planned: Plan, name: str, job: str) -> dict:
         **code.described(kind, [_package(scenario.system)], functions, reads),
     }
     if kind == REPORT:  # figures show the first chunk; an audit is the same whatever the chunks
-        description |= {"shards": {stage: shards.of(scenario, stage) for stage in stages}, "formats": formats(study)}
+        description |= {"shards": {stage: grids.of(scenario, stage) for stage in stages}, "formats": formats(study)}
     return description
 
 

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 from pwfl import scenario
-from pwfl.runtime import store as addressing
 from pwfl.scenario import ScenarioError, Study
+from pwfl.store import addressing
 from pwfl.store.items import Store
 from pwfl.workflow import batches, publish, reports
 from pwfl.workflow.batches import Batch, Work

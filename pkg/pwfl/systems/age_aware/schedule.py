@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from pwfl import streams
-from pwfl.runtime import own
+from pwfl.process import user_code
 from pwfl.scenario.values import declared_reads
 from pwfl.systems.age_aware import age, age_search, loss_difference
 from pwfl.systems.age_aware.parameters import AgeAware
@@ -76,7 +76,7 @@ def run(scenario: AgeAware, scheduler: str, tables: dict[str, pl.DataFrame]) -> 
         if scheduler == "random":
             block = range(realizations["realization"][0], realizations["realization"][-1] + 1)
             schedules = random_times(streams.uniforms(scenario.seed, "schedule", block, (clients,)), allowed)
-        elif own.named(scheduler):
+        elif user_code.is_reference(scheduler):
             schedules, status = own_times(scenario, scheduler, profiles, required, allowed), "own"
         else:
             bounded, adaptive = SEARCHES[scheduler]
@@ -106,19 +106,19 @@ def own_times(
 
     It gets the scenario, the clients' `Profiles`, and what epsilon_C each target requires of each client at each time
     and whether it is allowed that, both of shape (realization, case, user, time). It returns times, shape (realization,
-    case, user). Raises own.OwnError where that is no schedule, or a client is not allowed its time.
+    case, user). Raises user_code.UserCodeError where that is no schedule, or a client is not allowed its time.
     """
-    times = own.call(scheduler, scenario, profiles, required, allowed, reads=declared_reads(scenario))
-    times = own.array(scheduler, times)
+    times = user_code.call(scheduler, scenario, profiles, required, allowed, reads=declared_reads(scenario))
+    times = user_code.array(scheduler, times)
     shape, last = required.shape[:3], required.shape[3] - 1
     if times.shape != shape or times.dtype.kind not in "iu" or ((times < 0) | (times > last)).any():
-        raise own.OwnError(
+        raise user_code.UserCodeError(
             f"{scheduler}: must return collection times, integers of 0..{last} of shape {shape}, realizations by cases "
             f"by clients; returns {times.dtype} of shape {times.shape}"
         )
     if (refused := np.argwhere(~np.take_along_axis(allowed, times[..., None], 3)[..., 0])).size:
         row, case, user = refused[0]
-        raise own.OwnError(
+        raise user_code.UserCodeError(
             f"{scheduler}: collects client {user}'s data at {times[row, case, user]} (realization row {row}, case "
             f"{case}), which asks for an epsilon_C below privacy.min_classical_epsilon"
         )

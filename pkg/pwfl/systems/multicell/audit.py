@@ -20,7 +20,7 @@ from pwfl.learning import adversarial, features
 from pwfl.learning.linear import LARGE, linear, linear_losses
 from pwfl.privacy import audit
 from pwfl.privacy.gaussian import exact_epsilon, zcdp
-from pwfl.runtime import own
+from pwfl.process import user_code
 from pwfl.systems.multicell.assigned import KEYS, assigned
 from pwfl.systems.multicell.beyond import integers, sums
 from pwfl.systems.multicell.beyond.server import counts
@@ -155,7 +155,7 @@ def of_messages(
     """
     share, std = in_sums(scenario.training, users)
     stated = np.repeat(std, _coherence(scenario, users))[:, None] * np.sqrt(spent(scenario, users, moved) / rho)
-    reached = not own.named(scenario.training.model)
+    reached = not user_code.is_reference(scenario.training.model)
     yield audit.sensitivity(subject, moves(scenario, users, generator), moved * share[0], reached=reached)
     yield from audit.noise(subject, noise(scenario, users), stated)
     if scenario.training.bits is None:
@@ -208,7 +208,7 @@ def moves(scenario: Multicell, users: Users, generator: np.random.Generator) -> 
         )
         return advance(weights, tf.constant(interval * _coherence(scenario, users)), tf.constant(1))[0]
 
-    if own.named(training.model):
+    if user_code.is_reference(training.model):
         cases = adversarial.tied(logits, start_weights(training, size, generator), size.features, generator)
     else:
         cases = adversarial.opposed(

@@ -6,11 +6,12 @@ from math import exp
 from typing import TYPE_CHECKING
 
 from pwfl.learning import cnn, datasets, features
-from pwfl.runtime import files, own, shards
-from pwfl.runtime.quiet import quiet_tensorflow
+from pwfl.process import user_code
+from pwfl.process.tensorflow_import import tensorflow_import
 from pwfl.scenario.checks import available, offer
 from pwfl.scenario.size import COPIES, FLOAT, LINK_BYTES, layer_bytes, network_bytes
 from pwfl.stages import IMPORTS
+from pwfl.store import files, grids
 from pwfl.systems.multicell import feasible, hexagons
 from pwfl.systems.multicell.beyond import urban
 from pwfl.systems.multicell.beyond.intervals import intervals
@@ -235,12 +236,12 @@ def _held(contents: tuple[tuple[str, str, str], ...]) -> tuple["pl.DataFrame", i
 
 def _model_problems(scenario: Multicell) -> list[str]:
     """What is wrong with a model of the user's own, which is built once."""
-    if not own.named(scenario.training.model):
+    if not user_code.is_reference(scenario.training.model):
         return []
     try:
-        with quiet_tensorflow():
+        with tensorflow_import():
             own_model(scenario.training, features.size(scenario))
-    except own.OwnError as error:
+    except user_code.UserCodeError as error:
         return [f"training.model: {error}"]
     return []
 
@@ -263,12 +264,12 @@ def _channel_problems(scenario: Multicell) -> list[str]:
         return [f"network.users: {scenario.network.users} must be the {count} of {links}"]
     if scenario.realizations > realizations:
         return [f"realizations: {scenario.realizations} are more than the {realizations} of {links}"]
-    trained = shards.bounds(shards.of(scenario, "train")[-1])[1]
+    trained = grids.bounds(grids.of(scenario, "train")[-1])[1]
     grid, size = "optimization", scenario.shards.optimization
-    needed = shards.covering(0, max(trained, scenario.realizations), grid, size)
-    if (taken := shards.bounds(needed[-1])[1]) > realizations:
+    needed = grids.covering(0, max(trained, scenario.realizations), grid, size)
+    if (taken := grids.bounds(needed[-1])[1]) > realizations:
         return [
-            f"shards.optimization: {scenario.shards.optimization} (and shards.training: {scenario.shards.training}) "
+            f"shards.optimization: {scenario.shards.optimization} (and grids.training: {scenario.shards.training}) "
             f"take {taken} realizations, as shards are whole, and {links} has {realizations}; lower them"
         ]
     if held["samples"].null_count():

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 
 from pwfl.privacy.gaussian import composed_multiplier
-from pwfl.runtime import own
+from pwfl.process import user_code
 from pwfl.scenario.values import declared_reads
 from pwfl.systems.multicell.beyond import sums
 from pwfl.systems.multicell.beyond.allocation import allocate
@@ -45,7 +45,7 @@ def run(scenario: Multicell, scheme: str, tables: dict[str, pl.DataFrame]) -> di
         noise = np.where(scheduled, each * (2 * training.clip_norm / samples), 0.0)
     elif scheme == "none":
         noise = np.zeros(scheduled.shape)
-    elif own.named(scheme):
+    elif user_code.is_reference(scheme):
         noise = own_noise(scenario, scheme, samples, scheduled, start_noise_std)
         status[:] = "own"
     else:
@@ -80,13 +80,13 @@ def own_noise(
     """Noise by a function of the user's own, in the units of (21) and (22), before it is scaled.
 
     It gets the scenario, K_i, who is scheduled, and the start values' noise, and returns sigma_i, all of shape
-    (interval, user), those of all realizations one after the other; infinite: sends nothing. Raises own.OwnError where
-    that is no noise.
+    (interval, user), those of all realizations one after the other; infinite: sends nothing.
+    Raises UserCodeError where that is no noise.
     """
-    noise = own.call(scheme, scenario, samples, scheduled, start_noise_std, reads=declared_reads(scenario))
-    noise = own.array(scheme, noise).astype(float)
+    noise = user_code.call(scheme, scenario, samples, scheduled, start_noise_std, reads=declared_reads(scenario))
+    noise = user_code.array(scheme, noise).astype(float)
     if noise.shape != scheduled.shape or not (noise[scheduled] >= 0).all():
-        raise own.OwnError(
+        raise user_code.UserCodeError(
             f"{scheme}: must return each scheduled user's standard deviation, not negative, of shape "
             f"{scheduled.shape}, intervals of realizations by users; returns shape {noise.shape}"
             + (f", the least {np.min(noise[scheduled]):g}" if noise.shape == scheduled.shape else "")

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from pwfl.runtime import own
+from pwfl.process import user_code
 from pwfl.scenario.values import declared_reads
 from pwfl.systems.multicell import assignment, objective
 from pwfl.systems.multicell.beyond.intervals import planned, redrawn_blocks, uniforms
@@ -68,7 +68,7 @@ def of_interval(
         block, status = start, np.full((len(start), uplink.cells), "random", dtype=object)
     elif scheduler == "optimal":
         block, status = optimal_blocks(scenario, uplink, users, start)
-    elif own.named(scheduler):
+    elif user_code.is_reference(scheduler):
         block = own_blocks(scenario, scheduler, uplink, users, start)
         status = np.full((len(start), uplink.cells), "own", dtype=object)
     else:
@@ -112,18 +112,18 @@ def own_blocks(
     """Blocks by a function of the user's own, which gets scenario, uplink, the table `users` and `start`.
 
     It returns each user's block, -1 for none, shape (realization, user), as `optimal_blocks` does. Who hears no signal
-    of its station gets none. Raises own.OwnError where that is no schedule: two users of a cell on a block, say.
+    of its station gets none. Raises UserCodeError where that is no schedule: two users of a cell on a block, say.
     """
-    block = own.call(scheduler, scenario, uplink, users, start, reads=declared_reads(scenario))
-    block = own.array(scheduler, block)
+    block = user_code.call(scheduler, scenario, uplink, users, start, reads=declared_reads(scenario))
+    block = user_code.array(scheduler, block)
     if block.shape != start.shape or block.dtype.kind not in "iu":
-        raise own.OwnError(
+        raise user_code.UserCodeError(
             f"{scheduler}: returns {block.dtype} of shape {block.shape}; must return each user's block, -1 for none: "
             f"integers of shape {start.shape}, realizations by users"
         )
     if (wrong := (block < -1) | (block >= uplink.blocks)).any():
         row, user = np.argwhere(wrong)[0]
-        raise own.OwnError(
+        raise user_code.UserCodeError(
             f"{scheduler}: gives user {user} of realization {uplink.realizations[row]} the block {block[row, user]}; "
             f"blocks are 0..{uplink.blocks - 1}, or -1 for none"
         )
@@ -131,7 +131,7 @@ def own_blocks(
     beside = occupants(uplink, block)[row, uplink.cell[row, user], block[row, user]]
     if (twice := np.flatnonzero(beside != user)).size:
         k = twice[0]
-        raise own.OwnError(
+        raise user_code.UserCodeError(
             f"{scheduler}: gives users {user[k]} and {beside[k]} of realization {uplink.realizations[row[k]]}, both of "
             f"cell {uplink.cell[row[k], user[k]]}, the block {block[row[k], user[k]]}; a cell's block takes one user"
         )

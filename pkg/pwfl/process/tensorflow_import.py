@@ -6,11 +6,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pwfl.runtime import devices, threads
+from pwfl.process import devices, threads
 
 
 @contextmanager
-def quiet_tensorflow() -> Iterator[None]:
+def tensorflow_import() -> Iterator[None]:
     """Keep TensorFlow from writing to standard error while it is imported, and give it one thread from then on."""
     threads.before_tensorflow()
     devices.before_tensorflow()

@@ -1,6 +1,6 @@
 """The stage `imported`: tables from outside, checked."""
 
-from pwfl.work.stage import Tables, Task, module
+from pwfl.execution.stage import Tables, Task, module
 
 
 def run(task: Task, paths: dict[str, str]) -> Tables:

@@ -2,13 +2,12 @@
 
 import polars as pl
 
-from pwfl import tables
+from pwfl import registry, tables
+from pwfl.execution.stage import StageTables, Tables, Task, module, tables_read
 from pwfl.privacy import audit
 from pwfl.report.columns import with_terms
 from pwfl.scenario.values import Values, of_scheme
 from pwfl.stages import AUDIT
-from pwfl.systems import registry
-from pwfl.work.stage import StageTables, Tables, Task, module, tables_read
 
 
 def run(values: Values, found: Tables) -> pl.DataFrame:

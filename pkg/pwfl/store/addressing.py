@@ -5,8 +5,8 @@ import hashlib
 import json
 from io import StringIO
 
-from pwfl.runtime.files import content, write
 from pwfl.store import code
+from pwfl.store.files import content, write
 
 DIGITS = 12  # of an address
 

@@ -6,12 +6,12 @@ from math import ceil
 
 import polars as pl
 
+from pwfl import registry
+from pwfl.execution.stage import Tables, Task, module, ordered, tables_read
 from pwfl.learning import features, partition
 from pwfl.learning.datasets import Dataset
-from pwfl.runtime import devices
-from pwfl.systems import registry
+from pwfl.process import devices
 from pwfl.tables import contract
-from pwfl.work.stage import Tables, Task, module, ordered, tables_read
 
 log = logging.getLogger(__name__)
 

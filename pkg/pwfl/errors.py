@@ -28,7 +28,7 @@ def located() -> Iterator[None]:
         raise InternalError(message(error)) from error
 
 
-def command(main: Callable[[list[str]], object]) -> None:
+def run_command(main: Callable[[list[str]], object]) -> None:
     """Run a command with the arguments of this process; an error ends the process with a message and status 1."""
     try:
         main(sys.argv[1:])
@@ -45,10 +45,10 @@ def message(error: Exception) -> str:
         return f"{error.filename}: {error.strerror}" if error.filename else str(error)
     with tempfile.NamedTemporaryFile("w", prefix="pwfl-", suffix=".log", delete=False, encoding="utf-8") as log:
         log.write("".join(traceback.format_exception(error)))
-    return f"internal error, no mistake in a config: {described(error)}; its traceback is in {log.name}"
+    return f"internal error, no mistake in a config: {describe(error)}; its traceback is in {log.name}"
 
 
-def described(error: BaseException) -> str:
+def describe(error: BaseException) -> str:
     """An error's kind and words, on a line, and the file and line that it comes from."""
     words = " ".join(f"{type(error).__name__}: {error}".split())
     frames = traceback.extract_tb(error.__traceback__)

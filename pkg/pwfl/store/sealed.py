@@ -1,8 +1,9 @@
-"""Files that are read back: each says where it comes from, and none is taken that was changed, cut or put elsewhere.
+"""Files that are read back after a check of their digest and of where they come from.
 
 What a file says of itself is its *label*, one line of JSON near its end, where the format has room for it: in the
 metadata of Parquet files, in the comment of .npz files. It begins with a digest of all of the file's bytes but its own,
 which is checked before anything is parsed. Other programs read the files as ever.
+A folder of a report's job has a manifest instead: the digest of each file, as it was written.
 """
 
 import hashlib
@@ -11,15 +12,17 @@ import shlex
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from io import BytesIO
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 import numpy as np
 
-from pwfl.runtime import files
+from pwfl.store import files
 
 if TYPE_CHECKING:
     import polars as pl
 
+MANIFEST = "manifest.json"
 METADATA = "pwfl"  # key of a Parquet file's metadata
 SEAL, DIGITS = b'{"sha256": "', 64  # how a label begins, and the digest's length
 TAIL = 2**16  # bytes at a file's end among which its label begins
@@ -43,12 +46,12 @@ def write(path: str, label: Mapping, save: Callable[[BinaryIO, str], None]) -> N
     `save` writes the file's content, and the label's text, as it is and once, among the last TAIL bytes.
     """
     text = json.dumps({"sha256": "0" * DIGITS, **label})
-    with files.whole(path) as partial, open(partial, "w+b") as file:
+    with files.appearing_whole(path) as partial, open(partial, "w+b") as file:
         save(file, text)
-        if (place := _place(file)) < 0:
+        if (position := _seal_position(file)) < 0:
             raise ValueError(f"{path}: its label does not stand among its last {TAIL} bytes")
-        digest = _digest(file, place)
-        file.seek(place)
+        digest = _digest(file, position)
+        file.seek(position)
         file.write(digest)
 
 
@@ -59,14 +62,14 @@ def read(path: str, expected: Mapping, load: Callable[[BinaryIO], Kept]) -> Kept
     """
     try:
         with open(path, "rb") as file:
-            place = _place(file)
-            if place < 0:
+            position = _seal_position(file)
+            if position < 0:
                 raise damaged(path, "it does not say where it comes from")
-            digest = _digest(file, place)
-            file.seek(place)
+            digest = _digest(file, position)
+            file.seek(position)
             if file.read(DIGITS) != digest:
                 raise damaged(path, "it was changed after it was written")
-            file.seek(place - len(SEAL))
+            file.seek(position - len(SEAL))
             label, _ = json.JSONDecoder().raw_decode(file.read(TAIL).decode("latin-1"))
             for what, wanted in expected.items():
                 if (held := label.get(what)) != wanted:
@@ -116,7 +119,30 @@ def read_arrays(path: str, names: Iterable[str], expected: Mapping) -> tuple[np.
     return read(path, expected, load)
 
 
-def _place(file: BinaryIO) -> int:
+def seal_folder(folder: str | Path) -> None:
+    """Write the manifest of a folder's files, after them."""
+    held = {path.name: _sha256(path.read_bytes()) for path in sorted(Path(folder).iterdir()) if path.name[0] != "."}
+    files.write(lambda buffer: buffer.write(json.dumps(held, indent=1).encode()), str(Path(folder, MANIFEST)))
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """A file of a sealed folder, as it was written. Raises DamagedError where it is not."""
+    path = Path(path)
+    try:
+        found = path.read_bytes()
+        held = json.loads((path.parent / MANIFEST).read_bytes())
+    except (OSError, ValueError) as error:
+        raise damaged(path, f"it cannot be read: {error}") from None
+    if not isinstance(held, dict) or held.get(path.name) != _sha256(found):
+        raise damaged(path, "it was changed after it was written")
+    return found
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _seal_position(file: BinaryIO) -> int:
     """Where the digest begins in a file; negative where there is none."""
     start = max(file.seek(0, 2) - TAIL, 0)
     file.seek(start)
@@ -124,15 +150,15 @@ def _place(file: BinaryIO) -> int:
     return start + seal + len(SEAL) if seal >= 0 else -1
 
 
-def _digest(file: BinaryIO, place: int) -> bytes:
-    """The digest of a file's bytes, but for those from a place on where it stands itself."""
+def _digest(file: BinaryIO, position: int) -> bytes:
+    """The digest of a file's bytes, but for the digest itself, from `position` on."""
     digest = hashlib.sha256()
     file.seek(0)
-    left = place
+    left = position
     while chunk := file.read(min(CHUNK, left)):
         digest.update(chunk)
         left -= len(chunk)
-    file.seek(place + DIGITS)
+    file.seek(position + DIGITS)
     while chunk := file.read(CHUNK):
         digest.update(chunk)
     return digest.hexdigest().encode()

@@ -1,6 +1,6 @@
 """The stage `channel`."""
 
-from pwfl.work.stage import Tables, Task, checked, module, rows_of
+from pwfl.execution.stage import Tables, Task, checked, module, rows_of
 
 
 def run(task: Task, found: Tables) -> Tables:

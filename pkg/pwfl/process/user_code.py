@@ -16,20 +16,20 @@ from pathlib import Path
 
 import numpy as np
 
-from pwfl.runtime import guard
+from pwfl.process import guard
 from pwfl.store import imports
 
 PATTERN = r"([^:]+\.py|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*):[A-Za-z_]\w*"
 
 
-class OwnError(ValueError):
+class UserCodeError(ValueError):
     """A function of the user's own that is not found, fails, returns what it should not, or uses undeclared files."""
 
 
-def named(text: str) -> bool:
+def is_reference(text: str) -> bool:
     """Whether a config's text names a function of the user's own.
 
-    >>> named("greedy.py:schedule"), named("greedy.schedulers:schedule"), named("greedy")
+    >>> is_reference("greedy.py:schedule"), is_reference("greedy.schedulers:schedule"), is_reference("greedy")
     (True, True, False)
     """
     return re.fullmatch(PATTERN, text) is not None
@@ -51,8 +51,9 @@ def files(references: Sequence[str]) -> list[str]:
 def call(reference: str, *given, reads: Collection[str] = ()):
     """What the function that a reference names returns, of copies of what is given, which it may change.
 
-    It may import what lies beside its file, by names that its text tells, and open the files `reads`. Raises OwnError
-    where the function fails, which names the last line of the user's code that ran, or where it used anything else.
+    It may import what lies beside its file, by names that its text tells, and open the files `reads`. Raises
+    UserCodeError where the function fails, which names the last line of the user's code that ran, or where it used
+    anything else.
     What ends a process, such as `sys.exit`, is an error, too; Ctrl-C is not.
     """
     known = imports.closure(split(reference)[0])
@@ -63,7 +64,7 @@ def call(reference: str, *given, reads: Collection[str] = ()):
             returned = function(*given)
         except BaseException as error:
             _refuse_to_end(error)
-            raise OwnError(f"{reference}: fails: {_said(error, function)}") from error
+            raise UserCodeError(f"{reference}: fails: {_said(error, function)}") from error
     _check(reference, seen, {Path(os.path.realpath(file)) for file in (*known.files.values(), *reads)})
     return returned
 
@@ -75,7 +76,7 @@ def _home(reference: str) -> Path | None:
 
 
 def _load(reference: str) -> Callable:
-    """The function that a reference names. Raises OwnError, which names file and line, where its import fails."""
+    """The function that a reference names. Raises UserCodeError, which names file and line, where its import fails."""
     where, function = split(reference)
     try:
         if where.endswith(".py"):
@@ -87,19 +88,19 @@ def _load(reference: str) -> Callable:
         return getattr(module, function)
     except BaseException as error:
         _refuse_to_end(error)
-        raise OwnError(f"{reference}: cannot be imported: {_said(error)}") from error
+        raise UserCodeError(f"{reference}: cannot be imported: {_said(error)}") from error
 
 
 def _check(reference: str, seen: guard.Seen, declared: set[Path]) -> None:
-    """Raise OwnError where a function used a file that is not declared."""
+    """Raise UserCodeError where a function used a file that is not declared."""
     for name, file in seen.modules.items():
         if file not in declared:
-            raise OwnError(
+            raise UserCodeError(
                 f"{reference}: imports {name} ({_shown(file)}) by a name that its text does not hold, so an edit there "
                 f"would not compute anew: write `import {name}`, or declare the file, {_remedy(file)}"
             )
     for file in sorted(seen.files - declared):
-        raise OwnError(
+        raise UserCodeError(
             f"{reference}: reads {_shown(file)}, which is not declared, so an edit of it would not compute anew: add "
             f"it, {_remedy(file)}"
         )
@@ -117,16 +118,16 @@ def _shown(file: Path) -> str:
 def array(reference: str, returned) -> np.ndarray:
     """What a function returned, as an array of numbers.
 
-    Raises OwnError for anything else, and for what numbers alone would not tell: masks, imaginary parts.
+    Raises UserCodeError for anything else, and for what numbers alone would not tell: masks, imaginary parts.
     """
     if isinstance(returned, np.ma.MaskedArray):
-        raise OwnError(f"{reference}: returns a masked array, whose mask would be lost; return a plain one")
+        raise UserCodeError(f"{reference}: returns a masked array, whose mask would be lost; return a plain one")
     try:
         found = np.asarray(returned)
     except ValueError as error:  # rows of several lengths
-        raise OwnError(f"{reference}: returns no array of numbers: {error}") from None
+        raise UserCodeError(f"{reference}: returns no array of numbers: {error}") from None
     if found.dtype.kind not in "iuf":
-        raise OwnError(f"{reference}: returns {found.dtype} of shape {found.shape}; must return real numbers")
+        raise UserCodeError(f"{reference}: returns {found.dtype} of shape {found.shape}; must return real numbers")
     return found
 
 

@@ -10,14 +10,13 @@ from contextlib import ExitStack, contextmanager
 from types import FrameType
 from unittest import mock
 
+from pwfl import execution, registry
 from pwfl.report import build
 from pwfl.scenario.common import Scenario
 from pwfl.stages import AUDIT, REPORT
 from pwfl.store import code
-from pwfl.systems import registry
-from pwfl.workflow import execution
 
-KEEPS = ("pwfl/runtime/", "pwfl/store/", "pwfl/workflow/execution.py")  # files, threads, devices: they change no table
+KEEPS = ("pwfl/process/", "pwfl/store/", "pwfl/workflow/in_memory.py")  # files, threads, devices: they change no table
 PARTS = {"figure": REPORT, "summarize": REPORT, "compare": "comparison", "comparison_figure": "comparison"}  # of build
 
 
@@ -26,7 +25,7 @@ class UnnamedCodeError(AssertionError):
 
 
 @contextmanager
-def watched(scenario: Scenario) -> Iterator[dict[str, set[str]]]:
+def checked_stages(scenario: Scenario) -> Iterator[dict[str, set[str]]]:
     """Watch all stages of a scenario, its report, and comparisons of it, that `execution` and `build` run meanwhile.
 
     Yields the modules of pwfl and of the system's package that were entered, by stage; it fills as stages run. Raises
@@ -41,7 +40,7 @@ def watched(scenario: Scenario) -> Iterator[dict[str, set[str]]]:
             stage = stage_of(*arguments)
             named = set(code.files(stage, (package,)))
             _forget(packages, named)
-            with entered(packages) as functions:
+            with executed_functions(packages) as functions:
                 made = call(*arguments, **options)
             seen.setdefault(stage, set()).update(module for module, _ in functions)
             if strange := sorted(f"{module}.{name}" for module, name in functions if not _is_named(module, named)):
@@ -56,7 +55,9 @@ def watched(scenario: Scenario) -> Iterator[dict[str, set[str]]]:
     with ExitStack() as stack:
         of_task = watching(execution.execute, lambda task, *_: task.stage)
         stack.enter_context(mock.patch.object(execution, "execute", of_task))
-        stack.enter_context(mock.patch.object(execution, "audit", watching(execution.audit, lambda *_: AUDIT)))
+        stack.enter_context(
+            mock.patch.object(execution, "audit_schemes", watching(execution.audit_schemes, lambda *_: AUDIT))
+        )
         for name, stage in PARTS.items():
             of_part = watching(getattr(build, name), lambda *_, stage=stage: stage)
             stack.enter_context(mock.patch.object(build, name, of_part))
@@ -64,7 +65,7 @@ def watched(scenario: Scenario) -> Iterator[dict[str, set[str]]]:
 
 
 @contextmanager
-def entered(packages: set[str]) -> Iterator[set[tuple[str, str]]]:
+def executed_functions(packages: set[str]) -> Iterator[set[tuple[str, str]]]:
     """The functions of some top-level packages that are entered meanwhile, in any new thread: pairs of module and name.
 
     Code of modules while they are imported does not count.

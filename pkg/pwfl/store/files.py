@@ -19,7 +19,7 @@ class NoRoomError(OSError):
 
 
 @contextmanager
-def whole(path: str) -> Iterator[str]:
+def appearing_whole(path: str) -> Iterator[str]:
     """A name to write a file under, which becomes `path` when the block ends without an error.
 
     Raises NoRoomError, which names the file, where the disk is full.
@@ -53,7 +53,7 @@ def write(save: Callable[[BytesIO], None], path: str) -> None:
     """Write what `save` puts into a buffer to a file, which appears whole or not at all."""
     buffer = BytesIO()  # where the disk is full Polars may say "transport error" and no more
     save(buffer)
-    with whole(path) as partial:
+    with appearing_whole(path) as partial:
         Path(partial).write_bytes(buffer.getbuffer())
 
 

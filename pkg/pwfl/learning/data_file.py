@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pwfl.learning.datasets import DataError, Dataset, Size
-from pwfl.runtime import files
+from pwfl.store import files
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test", "user_train")  # of which the last may be missing
 COLUMNS = ("x", "y", "split", "user")  # likewise

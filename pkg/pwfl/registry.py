@@ -13,7 +13,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 
-from pwfl.entrance import described
+from pwfl.errors import describe
 from pwfl.stages import READS
 
 GROUP = "pwfl.systems"
@@ -49,7 +49,7 @@ class System:
             name = getattr(error, "name", None) if isinstance(error, ModuleNotFoundError) else None
             if name and f"{path}.".startswith(f"{name}."):
                 raise RegistryError(f"system {self.name!r} has no module {path}: {error}") from None
-            raise RegistryError(f"system {self.name!r}: {path} cannot be imported: {described(error)}") from error
+            raise RegistryError(f"system {self.name!r}: {path} cannot be imported: {describe(error)}") from error
 
     def _declared(self, module: str, what: str):
         """What a module of the system must declare. Raises RegistryError."""
@@ -103,7 +103,7 @@ def claims() -> dict[str, tuple[str, ...]]:
     try:
         points = entry_points(group=GROUP)
     except Exception as error:  # of a damaged installation
-        raise RegistryError(f"entry points of installed packages cannot be read: {described(error)}") from error
+        raise RegistryError(f"entry points of installed packages cannot be read: {describe(error)}") from error
     for point in points:
         packages.setdefault(point.name, []).append(point.value)
     return {name: tuple(dict.fromkeys(claiming)) for name, claiming in packages.items()}

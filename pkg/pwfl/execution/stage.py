@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import polars as pl
 
-from pwfl.runtime import threads
-from pwfl.runtime.devices import CPU
+from pwfl import registry
+from pwfl.process import threads
+from pwfl.process.devices import CPU
 from pwfl.scenario.values import Values
 from pwfl.stages import STAGES
-from pwfl.systems import registry
 from pwfl.tables import contract
 
 Tables = dict[str, pl.DataFrame]
@@ -25,7 +25,7 @@ class Task(NamedTuple):
     variant: str | None = None
     realizations: range | None = None  # None: those of the tables that it reads
     chunks: Mapping[range, Callable[["Tables"], None]] = MappingProxyType({})  # what saves a chunk's tables, once made
-    device: str = CPU  # `pwfl.runtime.devices`: on which it trains
+    device: str = CPU  # `pwfl.process.devices`: on which it trains
 
 
 class StageTables(dict):

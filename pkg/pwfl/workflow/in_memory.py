@@ -1,0 +1,29 @@
+"""Stages in this process, without a store: what `pwfl.simulate` and the conformance tests run."""
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from pwfl import execution, tables
+from pwfl.execution.stage import Task, rows_of
+from pwfl.scenario.common import Scenario
+from pwfl.scenario.values import Values
+from pwfl.workflow import plan
+
+
+def in_memory(scenario: Scenario, description: dict, found: Mapping, realizations: range | None = None) -> dict:
+    """What a stage makes of a scenario, as it comes back from files.
+
+    The stage is that of a description of a route of the scenario (`pwfl.workflow.plan`); `found` is what the stages
+    before it made, by name. It gets the rows of the realizations; None: all.
+    """
+    inputs: dict = dict(plan.outside(scenario, description))
+    for table in (table for made in plan.read(scenario, description).values() for table in made):
+        held = found[table]
+        inputs[table] = rows_of(held, realizations) if realizations and isinstance(held, pl.DataFrame) else held
+    values, device = Values(description["parameters"]), plan.device(scenario)
+    task = Task(description["stage"], values, description["variant"], realizations, device=device)
+    return {
+        name: tables.finished(made, name, scenario.system) if isinstance(made, pl.DataFrame) else made
+        for name, made in execution.execute(task, inputs).items()
+    }
