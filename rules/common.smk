@@ -36,7 +36,7 @@ if workflow.is_main_process:
         configs = [
             *map(str, workflow.configfiles or ["config/config.yaml"])
         ]  # also under `--config` alone
-        values = session.own_values(workflow.config_settings.config_args or [])
+        values = session.study_values(workflow.config_settings.config_args or [])
         # Before Snakemake reads them, which does not say where a file is no YAML.
         files = scenario.read(configs, values) if is_main else None
         if is_main and not workflow.configfiles:

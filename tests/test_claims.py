@@ -205,7 +205,7 @@ def test_scenarios_are_alike_that_differ_in_the_named_keys_alone():
 
     scenarios = {"a": content(5, 1, 1), "x": content(5, 1, 2), "b": content(8, 2, 1), "y": content(8, 2, 2)}
     scenarios |= {"z": content(8, 2, 2, "b")}
-    assert claims.alike(scenarios, "radio.resource_blocks", "schedule.gamma") == [["a", "b"], ["x", "y"], ["z"]]
+    assert claims.comparable(scenarios, "radio.resource_blocks", "schedule.gamma") == [["a", "b"], ["x", "y"], ["z"]]
     assert scenarios["a"] == content(5, 1, 1)  # untouched
 
 

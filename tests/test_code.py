@@ -15,7 +15,7 @@ from stages import STAGES
 
 SOURCES = code.ROOT
 MULTICELL = "pwfl.systems.multicell"
-BEFORE = tuple(graph.GIVEN)  # the channel
+BEFORE = tuple(graph.PREPARATIONS)  # the channel
 KINDS = (*BEFORE, *STAGES)  # stages, audit, report
 COMPUTED = set(KINDS) - {"report"}
 OF_A_SYSTEM = {*STAGES, "imported"} - {"report"}
@@ -31,7 +31,7 @@ def digests(system: str = "multicell") -> dict[str, str]:
 
 
 def forget():
-    for cached in (code.files, code._in, code._digests, code._versions, code._parsed):
+    for cached in (code.files, code._in, code._of_library, code._digests, code._versions, code._parsed):
         cached.cache_clear()  # what `imports.parsed` keeps, it keeps by the files' times
 
 
@@ -73,7 +73,7 @@ ROOMS = {
     "execution/channel.py": {"channel", "audit"},
     "execution/imported.py": {"imported", "audit"},
     "execution/train.py": {"train", "audit"},
-    "work/": {*COMPUTED, "report"},
+    "execution/": {*COMPUTED, "report"},
     "report/columns.py": {"audit", "report"},
     "report/": {"report"},
     "scenario/": {"report"},
@@ -88,7 +88,6 @@ ROOMS = {
     "cli.py": set(),
     "errors.py": set(),
     "new.py": set(),
-    "testing/executed_code.py": set(),
 }
 MODULES = {name: {name, "audit"} for name in (*graph.STAGES, "imported")}  # of a system, beside its building blocks
 MODULES |= {"audit": {"audit"}, "claims": {"report"}, "report": {"report"}}

@@ -16,7 +16,7 @@ from pwfl.learning import datasets, extraction, features, network, projection, s
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.learning.partition import deal_out
 from pwfl.scenario import ScenarioError, load, resolve
-from pwfl.stages import GIVEN
+from pwfl.stages import PREPARATIONS
 from pwfl.store import sealed
 from pwfl.systems.multicell.model import parameter_count
 
@@ -32,7 +32,9 @@ def given(model) -> dict[str, dict]:
     """The descriptions of what is made before the stages, and that of training."""
     found = stage_of.addresses(model)
     train = next(description for (stage, *_), description in found.items() if stage == "train")
-    return {stage: found[stage, None, None] for stage in GIVEN if (stage, None, None) in found} | {"train": train}
+    return {stage: found[stage, None, None] for stage in PREPARATIONS if (stage, None, None) in found} | {
+        "train": train
+    }
 
 
 @pytest.fixture(scope="module")
@@ -457,7 +459,7 @@ def test_what_cannot_be_is_named(training, validation, expected):
 def test_a_few_digits_tell_more_by_what_strokes_know(digits, learned):
     accuracy = {}
     for kind, own in (("pixels", None), ("scattering", None), ("strokes", learned)):
-        data = features.chosen(extraction.extract(digits, kind, False, own), features.Asked(kind, 60))
+        data = features.chosen(extraction.extract(digits, kind, False, own), features.Requested(kind, 60))
         hits = []
         for draw in range(20):
             generator = np.random.default_rng(draw)

@@ -233,7 +233,7 @@ def compared(config: dict) -> dict[str, dict]:
     """The scenarios of a config, simulated, as `build.compare` takes them."""
     simulated, study = pwfl.simulate(config).scenarios, load(config, "study.yaml")
     contents = {name: {"scenario": chosen.part(None)} for name, chosen in study.scenarios.items()}
-    return {name: own | {"point": study.place(name)} | simulated[name].report for name, own in contents.items()}
+    return {name: own | {"point": study.point(name)} | simulated[name].report for name, own in contents.items()}
 
 
 def test_sweeps_of_several_scenarios_are_told_apart_by_shapes():

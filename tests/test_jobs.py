@@ -76,7 +76,7 @@ def run(work: batches.Work, some: list[Item], root: Store) -> Told:
 
 
 def job(manifest: dict, folder: Path) -> dict[str, str]:
-    """The errors of items of a batch that a job computes, by their places."""
+    """The errors of items of a batch that a job computes, by their keys."""
     home = folder / ".pwfl/plan/batches"
     home.mkdir(parents=True, exist_ok=True)
     (home / "batch.json").write_text(json.dumps(manifest))
@@ -94,7 +94,7 @@ def touch(work: batches.Work, some: list[Item], root: Store) -> None:
     """Let items exist, of empty files."""
     for item in some:
         for name in work.outputs(item):
-            path = root.path(item.place) / name
+            path = root.path(item.key) / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
 
@@ -110,10 +110,10 @@ def test_each_item_is_in_one_batch_after_those_that_it_needs(tmp_path, config, s
     found = batches.plan(work, everything, Store(tmp_path / "store"), seconds, cores)
     assert Counter(item for batch in found for item in batch.items) == Counter(everything)
     assert len({batch.name for batch in found}) == len(found)
-    holder = {item.place: batch.name for batch in found for item in batch.items}
+    holder = {item.key: batch.name for batch in found for item in batch.items}
     before: set[str] = set()
     for batch in found:
-        needed = {holder[place] for item in batch.items for place in work.needs(item)}
+        needed = {holder[key] for item in batch.items for key in work.needs(item)}
         assert batch.after == sorted(needed)
         assert needed <= before
         before.add(batch.name)
@@ -182,20 +182,20 @@ def test_items_that_run_users_code_are_in_batches_of_their_own(tmp_path, monkeyp
 def test_what_the_store_lacks_is_missing_and_of_what_it_has_nothing_is_asked(tmp_path):
     work, root = work_of(tmp_path, TINY), Store(tmp_path / "store")
     everything = list(work.items())
-    places = [item.place for item in everything]
-    assert batches.missing(work, places, root) == everything
+    keys = [item.key for item in everything]
+    assert batches.missing(work, keys, root) == everything
     page = everything[-1]
     assert page.stage == "page"
     touch(work, everything, root)
-    assert batches.missing(work, places, root) == []
+    assert batches.missing(work, keys, root) == []
     (trained, *_), (noise, *_) = stages(work, "train"), stages(work, "noise")
-    root.path(f"{trained.place}/history.parquet").unlink()
-    shutil.rmtree(root.path(noise.place))
-    assert batches.missing(work, [page.place], root) == []
-    assert batches.missing(work, [trained.place], root) == [
-        item for item in everything if item == trained or (item == noise and noise.place in work.needs(trained))
+    root.path(f"{trained.key}/history.parquet").unlink()
+    shutil.rmtree(root.path(noise.key))
+    assert batches.missing(work, [page.key], root) == []
+    assert batches.missing(work, [trained.key], root) == [
+        item for item in everything if item == trained or (item == noise and noise.key in work.needs(trained))
     ]
-    assert batches.missing(work, places, root) == [item for item in everything if item in (noise, trained)]
+    assert batches.missing(work, keys, root) == [item for item in everything if item in (noise, trained)]
 
 
 def test_a_manifest_tells_a_job_all_and_is_read_by_its_name(tmp_path):
@@ -211,7 +211,7 @@ def test_a_manifest_tells_a_job_all_and_is_read_by_its_name(tmp_path):
         for item in read.items:
             assert read.descriptions[item["address"]]["address"] == item["address"]
             assert {path for paths in item["inputs"].values() for path in paths} <= made
-            made |= {f"{item['place']}/{file}" for file in item["files"]}
+            made |= {f"{item['key']}/{file}" for file in item["files"]}
     assert set(found.view.values()) <= made
     assert Store(tmp_path / "store").in_use() == {item.address for item in found.work.items()}
 
@@ -229,8 +229,8 @@ def test_folders_of_old_plans_are_swept_when_another_one_begins(tmp_path):
 # Costs.
 
 
-def cost(root: Store, place: str, **held) -> None:
-    path = root.path(f"{place}/{items.COST}")
+def cost(root: Store, key: str, **held) -> None:
+    path = root.path(f"{key}/{items.COST}")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"system": "a", "realizations": 0, "seconds": 0.0} | held))
 
@@ -277,7 +277,7 @@ def why(folder: Path, config: dict, stage: str, variant: str | None = None) -> s
 def describe(folder: Path, config: dict) -> None:
     work, root = work_of(folder, config), Store(folder / "store")
     for item in work.items():
-        root.path(item.place).mkdir(parents=True, exist_ok=True)
+        root.path(item.key).mkdir(parents=True, exist_ok=True)
         root.describe(work.description(item))
 
 
@@ -331,7 +331,7 @@ def test_options_are_taken_out_of_a_config():
     assert config == {"study": "s"}
     assert session.options({}) == ((), None)
     assert session.options({"wanted": ["a", "b"]}) == (("a", "b"), None)
-    assert session.own_values(["wanted=store", "batch_seconds=3", "base={}"]) == ["base={}"]
+    assert session.study_values(["wanted=store", "batch_seconds=3", "base={}"]) == ["base={}"]
 
 
 @pytest.mark.parametrize("seconds", [0, -1, "x", [], float("nan")])
@@ -545,7 +545,7 @@ def test_a_batch_computed_at_once_equals_its_items_computed_one_by_one_in_anothe
 def test_each_item_says_what_it_took_and_is_described(computed):
     root, work = Store(computed / "store"), work_of(computed, TWO)
     for item in work.items():
-        held = json.loads(root.path(f"{item.place}/{items.COST}").read_bytes())
+        held = json.loads(root.path(f"{item.key}/{items.COST}").read_bytes())
         assert held["seconds"] > 0
         assert held["realizations"] == costs.realizations(item)
         assert held["system"] == work.description(item).get("system", "")
@@ -557,15 +557,15 @@ def test_a_failed_item_keeps_nothing_from_being_computed_but_what_is_made_of_it(
     config = own(tmp_path, monkeypatch, broken="raise ValueError('no idea')", right="pass")
     work, root = work_of(tmp_path, config), Store(tmp_path / "store")
     told = run(work, stages(work, *STAGES), root)
-    broken = {item.place for item in stages(work, "schedule") if "broken" in work.description(item)["variant"]}
+    broken = {item.key for item in stages(work, "schedule") if "broken" in work.description(item)["variant"]}
     assert len(broken) == 2
     assert told.errors.keys() == broken
     assert all("broken.py:chosen: fails: ValueError: no idea" in error for error in told.errors.values())
     lost = set(broken)
     for item in stages(work, *STAGES):
         if not lost.isdisjoint(work.needs(item)):
-            lost.add(item.place)
-        assert root.has(item.place, work.outputs(item)) == (item.place not in lost)
+            lost.add(item.key)
+        assert root.has(item.key, work.outputs(item)) == (item.key not in lost)
     assert len(lost) > len(broken)
     assert not lost & set(told.begun) - broken
 
@@ -582,13 +582,13 @@ def test_a_process_that_has_grown_ends_and_another_one_goes_on(tmp_path, monkeyp
         assert len(told.begun) == 3
         monkeypatch.setattr(supervisor, "memory", lambda: 0)
         assert compute.compute(manifest, root, workspace, set(), told)
-    assert told.begun == [item["place"] for item in manifest["items"]]
+    assert told.begun == [item["key"] for item in manifest["items"]]
 
 
 def test_items_that_another_run_computes_come_last_and_are_not_computed_twice(tmp_path):
     work, root = work_of(tmp_path, FOUR), Store(tmp_path / "store")
     manifest = one_batch(work, stages(work, "channel"), root)
-    first, second, *others = [item["place"] for item in manifest["items"]]
+    first, second, *others = [item["key"] for item in manifest["items"]]
     told = Told()
     with root.workspace() as theirs, root.workspace() as workspace:
         root.announce([first, second], theirs)
@@ -630,10 +630,10 @@ def test_whatever_users_code_does_to_its_process_touches_nothing_else(tmp_path, 
     errors: dict[str, set[str]] = {}
     for item in stages(work, "schedule"):
         name = work.description(item)["variant"].partition(".py")[0]
-        if item.place in told.errors:
-            errors.setdefault(name, set()).add(told.errors[item.place].removeprefix(item.place).rpartition(" (log")[0])
+        if item.key in told.errors:
+            errors.setdefault(name, set()).add(told.errors[item.key].removeprefix(item.key).rpartition(" (log")[0])
         else:
-            made.setdefault(name, []).append(pl.read_parquet(root.path(f"{item.place}/schedule.parquet")))
+            made.setdefault(name, []).append(pl.read_parquet(root.path(f"{item.key}/schedule.parquet")))
     assert made.keys() == {"random", "right", "folder", "environment", "patches"}
     for name in ("folder", "environment", "patches"):
         assert all(one.equals(two) for one, two in zip(made[name], made["right"], strict=True))
@@ -661,7 +661,7 @@ def test_two_files_of_one_name_are_two_functions(tmp_path, monkeypatch):
     assert run(work, stages(work, *STAGES[:3]), root).errors == {}
     scheduled = Counter()
     for item in stages(work, "schedule"):
-        blocks = pl.read_parquet(root.path(f"{item.place}/schedule.parquet"))["assigned_block"]
+        blocks = pl.read_parquet(root.path(f"{item.key}/schedule.parquet"))["assigned_block"]
         scheduled[work.description(item)["variant"]] += (blocks >= 0).sum()
     assert scheduled["one.py:chosen"] == 0
     assert scheduled["other/one.py:chosen"] == 2

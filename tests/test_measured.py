@@ -105,7 +105,7 @@ def test_measurements_are_stars_with_a_legend_and_their_source_and_are_never_rin
     study, found = load(asked, "study.yaml"), pwfl.simulate(asked)
     rows = measured.read(study)
     contents = {
-        name: {"scenario": one.part(), "point": study.place(name), "measured": rows, **found.scenarios[name].report}
+        name: {"scenario": one.part(), "point": study.point(name), "measured": rows, **found.scenarios[name].report}
         for name, one in study.scenarios.items()
     }
     outcomes = build.comparison_figure("age_aware", "outcomes", contents).to_dict()

@@ -69,7 +69,7 @@ def test_every_mutant_of_the_package_is_another_program():
 @pytest.mark.parametrize(
     ("module", "expected"),
     [
-        ("runtime/locks.py", ["test_locks.py"]),
+        ("process/guard.py", ["test_user_code.py"]),
         ("systems/age_aware/noise.py", ["test_age_aware.py"]),
         ("tables/contract.py", ["test_tables.py"]),
         ("systems/multicell/optimal_noise.py", ["test_noise.py"]),

@@ -33,7 +33,7 @@ CASES = {name: {"base": registry.system(name).catalog.tiny | {"system": name}} f
 
 def files(chosen, item) -> list[str]:
     """The files of an item."""
-    return [f"{item.place}/{name}" for name in chosen.outputs(item)]
+    return [f"{item.key}/{name}" for name in chosen.outputs(item)]
 
 
 @pytest.mark.parametrize("config", [*CASES.values(), STROKES], ids=[*CASES, "features"])

@@ -107,7 +107,7 @@ def test_more_realizations_compute_the_missing_ones_whatever_the_shards(finished
     def made(optimized: int, trained: int) -> dict[str, str]:
         sizes = {"realizations": optimized, "training_realizations": trained}
         config = SMALL["base"] | sizes | {"shards": {"optimization": 5, "training": 5}}
-        return {item.place: item.stage for item in plan(load({"scenarios": {"one": config}}, "a test")).items()}
+        return {item.key: item.stage for item in plan(load({"scenarios": {"one": config}}, "a test")).items()}
 
     few, some, more = made(3, 2), made(4, 4), made(10, 10)
     assert some == few
@@ -155,7 +155,7 @@ def test_shards_are_of_the_trained_where_training_is():
     assert set(map(tuple, found.values())) == {("000000-000005", "000005-000010")}
 
 
-# What is refused; tables by themselves are in test_tables.py and test_kept.py.
+# What is refused; tables by themselves are in test_tables.py and test_sealed.py.
 
 
 def test_swapped_files_are_named_and_made_again_as_the_message_says(own):

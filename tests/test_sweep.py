@@ -66,7 +66,7 @@ def test_a_scenario_sweeps_beside_the_base_or_instead_of_it_or_not_at_all():
     names = ["both,gamma=1,resource_blocks=2", "both,gamma=2,resource_blocks=2", "other,seed=4", "none"]
     assert list(found.scenarios) == names
     assert found.swept == ["schedule.gamma", "radio.resource_blocks", "seed"]
-    assert found.place("none") == ("none", {"schedule.gamma": 1e6, "radio.resource_blocks": 5, "seed": 1})
+    assert found.point("none") == ("none", {"schedule.gamma": 1e6, "radio.resource_blocks": 5, "seed": 1})
 
 
 def test_scenarios_to_run_are_named_with_all_their_points_or_point_by_point():

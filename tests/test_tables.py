@@ -150,13 +150,13 @@ def test_arrays_with_a_gap_or_a_twin_are_refused(users, damage):
 
 def test_tables_beside_each_other_are_joined_on_their_keys(users):
     noise = users.select("realization", "user", noise_std=pl.col("user") / 10).reverse()
-    found = tables.beside(users, noise, "realization", "user")
+    found = tables.joined(users, noise, "realization", "user")
     assert (found["noise_std"] == found["user"] / 10).all()
     assert found.columns == [*users.columns, "noise_std"]
     with pytest.raises(tables.TableError, match=r"has no row for \{'realization': 0, 'user': 99\}"):
-        tables.beside(users, noise.slice(1), "realization", "user")
+        tables.joined(users, noise.slice(1), "realization", "user")
     with pytest.raises(tables.TableError, match="has several rows for one key"):
-        tables.beside(users, pl.concat([noise, noise]), "realization", "user")
+        tables.joined(users, pl.concat([noise, noise]), "realization", "user")
 
 
 def test_sums_of_groups_do_not_tell_where_a_table_comes_from(users, tmp_path):

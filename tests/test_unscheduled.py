@@ -32,7 +32,7 @@ def study(request) -> tuple:
     config = {"base": base, "scenarios": {"one": {"radio": {"max_power_dbm": POWERS[request.param]}}}}
     found, loaded = pwfl.simulate(config), load(config, "study.yaml")
     one = found.scenarios["one"]
-    content = {"scenario": loaded.scenarios["one"].part(), "point": loaded.place("one"), **one.report}
+    content = {"scenario": loaded.scenarios["one"].part(), "point": loaded.point("one"), **one.report}
     blocks = one.stages["schedule"].group_by("scheme", "realization").agg(pl.col("resource_block").count())
     nobody = {row[:2] for row in blocks.rows() if row[2] == 0}
     counts = {scheme["name"]: sum(name == scheme["name"] for name, _ in nobody) for scheme in SCHEMES}

@@ -89,7 +89,7 @@ def fill(folder: Path, config: dict) -> None:
     found = session_of(folder, config)
     for item in found.work.items():
         for name in found.work.outputs(item):
-            path = folder / "store" / item.place / name
+            path = folder / "store" / item.key / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
     publish.publish(**found.publication)

@@ -15,10 +15,10 @@ from pwfl.errors import located
 from pwfl.process import threads
 from pwfl.report import build
 from pwfl.report.catalog import COMMON_TABLES, COMPARISON
-from pwfl.report.columns import placed
+from pwfl.report.columns import with_point
 from pwfl.scenario import ScenarioError, Study, check_device, check_surroundings, load, read, resolve
 from pwfl.scenario.messages import shown
-from pwfl.stages import AUDIT, GIVEN, GRAPH, MAKER, REALIZATIONS, REPORT, STAGES
+from pwfl.stages import AUDIT, GRAPH, MAKER, PREPARATIONS, REALIZATIONS, REPORT, STAGES
 from pwfl.store import addressing, grids
 from pwfl.store.items import Store
 from pwfl.workflow import plan, publish
@@ -158,7 +158,7 @@ def simulate(config: str | Path | dict) -> StudyTables:
         known: Known = {}
         scenarios = {name: _scenario_tables(study, name, known) for name in study.scenarios}
         compared = {
-            name: {"scenario": study.scenarios[name].part(), "point": study.place(name), **found.report}
+            name: {"scenario": study.scenarios[name].part(), "point": study.point(name), **found.report}
             for name, found in scenarios.items()
         }
         return StudyTables(scenarios, build.compare(compared), study.name)
@@ -203,11 +203,11 @@ def stage_tables(scenario, stages=STAGES, known: Known | None = None) -> dict[st
     for scheme, route in plan.routes(scenario).items():
         found: dict = {}
         for stage, description in route.items():
-            if stage not in stages and stage not in GIVEN:
+            if stage not in stages and stage not in PREPARATIONS:
                 continue
             key = (description["address"], scenario.realizations, scenario.training_realizations)
             if key not in known:
-                if stage in GIVEN:
+                if stage in PREPARATIONS:
                     _forget(known, stage)
                 known[key] = _of_stage(scenario, description, found)
             found |= known[key]
@@ -227,7 +227,7 @@ def _scenario_tables(study: Study, name: str, known: Known) -> ScenarioTables:
     report = build.summarize(scenario.of_stage(REPORT), stages)
     if name not in study.points:
         report[AUDIT] = execution.audit_schemes(scenario.of_stage(AUDIT), stages)
-    return ScenarioTables(stages, placed(report, study.place(name)), scenario.system)
+    return ScenarioTables(stages, with_point(report, study.point(name)), scenario.system)
 
 
 def _of_stage(scenario, description: dict, found: dict) -> dict:
@@ -261,7 +261,7 @@ def _read_scenario(folder: Path, name: str, record: publish.Published) -> Scenar
     def read_stage(table: str) -> pl.DataFrame:
         stage = MAKER[table]
         paths = [
-            str(root.path(f"{plan.Item(stage, upstream[scheme.name][stage], chunk).place}/{plan.file_name(table)}"))
+            str(root.path(f"{plan.Item(stage, upstream[scheme.name][stage], chunk).key}/{plan.file_name(table)}"))
             for scheme in scenario.schemes[: None if STAGES[stage].each else 1]
             for chunk in grids.of(scenario, stage)
         ]

@@ -33,12 +33,12 @@ def run(file: str, options: tuple[str, ...]) -> None:
 
     from pwfl import workflow
     from pwfl.scenario.resolution import merge
-    from pwfl.workflow.session import own_values
+    from pwfl.workflow.session import study_values
 
     given = cli.get_argument_parser().parse_args(options)
     if given.configfile:
         raise click.UsageError(f"--configfile: {file} is the study's file; for several: snakemake --configfile")
-    values = own_values(given.config or [])
+    values = study_values(given.config or [])
     _checked([file], values, lambda files: merge(files, cli.parse_config(values)))
     # The store decides what runs, and several runs may share it.
     ours = ["--rerun-triggers", "mtime", "--nolock", "--keep-going", "--logger", "pwfl"]

@@ -21,13 +21,13 @@ SCHEME = ("scheduler", "noise")
 
 # What some scenarios need before their channel.
 DATASET, PROJECTION, FEATURES, IMPORTED = "dataset", "projection", "features", "imported"
-GIVEN = {
+PREPARATIONS = {
     DATASET: Stage((DATASET,), work="pwfl.learning.sources"),
     PROJECTION: Stage((PROJECTION,), work="pwfl.learning.projection"),
     FEATURES: Stage((FEATURES,), (DATASET, PROJECTION), work="pwfl.learning.extraction"),
     IMPORTED: Stage(("imported_links", "imported_users"), work="pwfl.execution.imported"),
 }
-IMPORTS = GIVEN[IMPORTED].makes
+IMPORTS = PREPARATIONS[IMPORTED].makes
 STAGES = {
     "channel": Stage(("users", "links"), IMPORTS, grid="optimization", work="pwfl.execution.channel"),
     "schedule": Stage(
@@ -47,7 +47,7 @@ STAGES = {
 }
 REPORT, AUDIT = "report", "audit"  # what is made of the stages' tables of all schemes
 READERS = {DATASET, IMPORTED, *STAGES, AUDIT, REPORT}  # what a parameter may be declared to be read by
-GRAPH = GIVEN | STAGES
+GRAPH = PREPARATIONS | STAGES
 # The tables that each stage, and the audit, reads, where a system's catalog lists no others.
 READS = {name: stage.reads for name, stage in GRAPH.items()}
 READS[AUDIT] = ("users", "schedule", "noise", "leakage", "outcome")

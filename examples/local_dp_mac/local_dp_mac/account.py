@@ -6,12 +6,12 @@ import polars as pl
 from local_dp_mac.reception import received
 from pwfl.learning import datasets, mlp
 from pwfl.privacy.gaussian import exact_epsilon, zcdp
-from pwfl.tables.arrays import beside
+from pwfl.tables.arrays import joined
 
 
 def leakage(scenario, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """zCDP of each device's record: a Gaussian mechanism a round, of sensitivity 2 L / samples; they add up."""
-    rounds = beside(received(tables), tables["users"], "realization", "user").sort("realization", "user", "round")
+    rounds = joined(received(tables), tables["users"], "realization", "user").sort("realization", "user", "round")
     rho = zcdp(2 * scenario.training.clip_norm / rounds["samples"].to_numpy(), rounds["received_std"].to_numpy(), 1)
     rounding = 1 + scenario.training.rounds * np.finfo(float).eps  # a sum may fall below the true one by no more
     total = pl.Series("rho", rho).to_frame().hstack(rounds.select("realization", "user"))

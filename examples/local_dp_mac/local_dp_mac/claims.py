@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 
-from pwfl.report.claims import Band, Claim, alike, counted, difference, estimate, paired, row, table
+from pwfl.report.claims import Band, Claim, comparable, counted, difference, estimate, paired, row, table
 from pwfl.tables.arrays import to_array
 
 SOURCE = "what superposition is to bring; the band is this example's"
@@ -38,7 +38,7 @@ def claims(study: dict[str, dict]) -> pl.DataFrame:
             here, factor = {name: tables["scenario"]}, uses[1] / uses[0] / tables["scenario"].network.devices
             rows.append(row(WORST, here, estimate(difference, paired(*worst))))
             rows.append(row(USES, here, counted(factor[np.abs(factor - 1).argmax()], factor.size)))
-    for group in alike(study, "network.devices"):
+    for group in comparable(study, "network.devices"):
         series = [_series(study[name], "over_the_air", "rho") for name in group]
         if len(group) > 1 and min(each.size for each in series):
             slope = _slope([study[name]["scenario"].network.devices for name in group])

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from pwfl.tables.arrays import beside
+from pwfl.tables.arrays import joined
 
 
 def received(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
@@ -12,7 +12,7 @@ def received(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     K sigma^2 + N0 / c^2 over the air, where all share a slot, and sigma^2 + N0 / c_k^2 one after the other.
     """
     keys = ("realization", "round", "user")
-    both = beside(tables["schedule"], tables["noise"], *keys).sort(keys)
+    both = joined(tables["schedule"], tables["noise"], *keys).sort(keys)
     devices = (pl.col("noise_std") ** 2).sum().over("realization", "round", "slot")
     return both.with_columns(received_std=(devices + pl.col("receiver_std") ** 2).sqrt())
 

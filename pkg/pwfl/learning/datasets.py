@@ -64,7 +64,7 @@ def size(data) -> Size:
     return Size(held.train, held.test, tuple(held.shape), held.classes)
 
 
-def kept_back(data) -> int:
+def held_out(data) -> int:
     """How many of the last training samples a section `data` deals to nobody: the most that one of its keys says."""
     return max(getattr(data, key, None) or 0 for key in ("validation", "reserved"))
 

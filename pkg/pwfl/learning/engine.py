@@ -141,7 +141,7 @@ def per_sample_gradient(
 
     def of_block(weights: Weights, rows: slice) -> tuple[Weights, tf.Tensor]:
         inputs, deltas = backward(weights, x[rows], None if y is None else y[rows])
-        kept = _kept(inputs, deltas, x_squares[rows], clip_norm)
+        kept = _scale(inputs, deltas, x_squares[rows], clip_norm)
         factor = tf.minimum(1.0, kept) * (1.0 if counts is None else counts[rows]) / tf.cast(samples, tf.float32)
         return _weighted_gradients(inputs, deltas, factor), tf.math.count_nonzero(kept < 1, dtype=tf.float32)
 
@@ -198,7 +198,7 @@ def clipped_sums(
 
     def sums(weights: Weights) -> tuple[tf.Tensor, tf.Tensor]:
         inputs, deltas = backward(weights, x, y)
-        kept = _kept(inputs, deltas, x_squares, clip_norm)
+        kept = _scale(inputs, deltas, x_squares, clip_norm)
         factor = tf.minimum(1.0, kept)
 
         def of_user(user: tf.Tensor) -> tf.Tensor:
@@ -214,7 +214,7 @@ def clipped_sums(
     return sums
 
 
-def _kept(inputs: list[tf.Tensor], deltas: list[tf.Tensor], x_squares: tf.Tensor, clip_norm: tf.Tensor) -> tf.Tensor:
+def _scale(inputs: list[tf.Tensor], deltas: list[tf.Tensor], x_squares: tf.Tensor, clip_norm: tf.Tensor) -> tf.Tensor:
     """What clipping multiplies each sample's gradient by, where that is less than 1."""
     squares = [x_squares, *(_row_squares(a) for a in inputs[1:])]
     square = _sum([_row_squares(d) * (s + 1) for s, d in zip(squares, deltas, strict=True)])

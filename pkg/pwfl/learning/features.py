@@ -38,12 +38,12 @@ def paths(scales: int) -> int:
     return 1 + ANGLES * scales + ANGLES**2 * scales * (scales - 1) // 2
 
 
-def kept_directions(kind: str, directions: int | None) -> int:
+def count_directions(kind: str, directions: int | None) -> int:
     """How many directions of a projection are used."""
     return directions or DIRECTIONS[kind]
 
 
-class Asked(NamedTuple):
+class Requested(NamedTuple):
     """The features that a scenario asks for: their kind, how many directions, and whether test images have variants."""
 
     kind: str = PIXELS
@@ -56,20 +56,20 @@ class Asked(NamedTuple):
         return self.kind == PIXELS and not self.variants
 
 
-def asked(scenario) -> Asked:
+def requested(scenario) -> Requested:
     """What a scenario's section `training` says; pixels where it says nothing."""
     keys = {"features": PIXELS, "directions": None, "test_variants": False}
-    return Asked(*(_said(scenario, "training", key, otherwise) for key, otherwise in keys.items()))
+    return Requested(*(_value_or(scenario, "training", key, otherwise) for key, otherwise in keys.items()))
 
 
 def size(scenario) -> Size:
     """The size of a scenario's data set, with as many features as it asks for."""
-    kind, directions = (_said(scenario, "training", *key) for key in (("features", PIXELS), ("directions", None)))
+    kind, directions = (_value_or(scenario, "training", *key) for key in (("features", PIXELS), ("directions", None)))
     held = datasets.size(scenario.data)
     if kind == PIXELS:
         return held
     if kind in DIRECTIONS:
-        return held._replace(shape=(kept_directions(kind, directions),))
+        return held._replace(shape=(count_directions(kind, directions),))
     side, scales = GRIDS[held.shape[0]]
     return held._replace(shape=(paths(scales) * (side >> scales) ** 2,))
 
@@ -82,25 +82,25 @@ def training_data(scenario, inputs: Mapping) -> Dataset | None:
     """
     if "data" not in vars(scenario):
         return None
-    wanted = asked(scenario)
+    wanted = requested(scenario)
     data = datasets.prepared(inputs["dataset"]) if wanted.pixels else chosen(inputs["features"], wanted)
-    dealt = len(data.y_train) - datasets.kept_back(scenario.data)
+    dealt = len(data.y_train) - datasets.held_out(scenario.data)
     tested = data.x_test, data.y_test
-    if count := _said(scenario, "data", "validation", None):
+    if count := _value_or(scenario, "data", "validation", None):
         tested = data.x_train[-count:], data.y_train[-count:]
     return Dataset(data.x_train[:dealt], data.y_train[:dealt], *tested, data.users[:dealt])
 
 
-def chosen(arrays: tuple[np.ndarray, ...], wanted: Asked) -> Dataset:
+def chosen(arrays: tuple[np.ndarray, ...], wanted: Requested) -> Dataset:
     """What `extraction.extract` returned as training takes it: of a projection the first directions, scaled to NORM."""
     x_train, y_train, x_test, y_test, *users = arrays
     if wanted.kind != PIXELS:
-        kept = slice(kept_directions(*wanted[:2]) if wanted.kind in DIRECTIONS else None)
+        kept = slice(count_directions(*wanted[:2]) if wanted.kind in DIRECTIONS else None)
         x_train, x_test = (_scaled(x[..., kept]) for x in (x_train, x_test))
     return Dataset(x_train, y_train.astype(np.int32), x_test, y_test.astype(np.int32), *users)
 
 
-def _said(scenario, section: str, key: str, otherwise):
+def _value_or(scenario, section: str, key: str, otherwise):
     return getattr(getattr(scenario, section, None), key, otherwise)
 
 

@@ -40,7 +40,7 @@ def deal_out(
     `users`, which `given` needs, says whose they are (`datasets.Dataset`).
     """
     if data.partition == "given":
-        return deal_given(users, samples, seed, realization)
+        return deal_by_user(users, samples, seed, realization)
     taken = deal(len(labels), samples, seed, realization)
     if data.partition in ("iid", "quantity"):
         return taken
@@ -54,11 +54,11 @@ def deal_out(
     return [np.concatenate([part[user] for part in parts]) for user in range(len(samples))]
 
 
-def deal_given(owners: np.ndarray, samples: np.ndarray, seed: int, realization: int) -> list[np.ndarray]:
+def deal_by_user(owners: np.ndarray, samples: np.ndarray, seed: int, realization: int) -> list[np.ndarray]:
     """As `deal`, to each user samples of one of their owners, shape (sample,), drawn among those who have as many.
 
-    Owners are drawn without replacement; raises ValueError if there are not enough. With the numbers of `given_samples`
-    these are all samples of the owners that it drew.
+    Owners are drawn without replacement; raises ValueError if there are not enough. With the numbers of
+    `samples_by_user` these are all samples of the owners that it drew.
     """
     names, counts = np.unique(owners, return_counts=True)
     (order,) = deal(len(owners), np.array([len(owners)]), seed, realization)
@@ -71,8 +71,8 @@ def deal_given(owners: np.ndarray, samples: np.ndarray, seed: int, realization: 
     return taken
 
 
-def given_samples(counts: np.ndarray, users: int, seed: int, realization: int) -> np.ndarray:
-    """How many samples each user has, where owners hold `counts`, in the order in which `deal_given` draws these."""
+def samples_by_user(counts: np.ndarray, users: int, seed: int, realization: int) -> np.ndarray:
+    """How many samples each user has, where owners hold `counts`, in the order in which `deal_by_user` draws these."""
     return counts[_drawn(len(counts), seed, realization)[:users]]
 
 

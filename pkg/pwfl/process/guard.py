@@ -95,10 +95,10 @@ def _is_users(file: Path, folders: set[Path]) -> bool:
 
 @cache  # once a process: it cannot be taken back
 def _listen() -> None:
-    sys.addaudithook(_told)
+    sys.addaudithook(_record)
 
 
-def _told(event: str, arguments: tuple) -> None:
+def _record(event: str, arguments: tuple) -> None:
     """Note a file that is opened to be read, but not one that is written anew, or that Python imports or shows."""
     if event != "open" or not _opened:
         return

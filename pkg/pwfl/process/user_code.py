@@ -64,7 +64,7 @@ def call(reference: str, *given, reads: Collection[str] = ()):
             returned = function(*given)
         except BaseException as error:
             _refuse_to_end(error)
-            raise UserCodeError(f"{reference}: fails: {_said(error, function)}") from error
+            raise UserCodeError(f"{reference}: fails: {_description(error, function)}") from error
     _check(reference, seen, {Path(os.path.realpath(file)) for file in (*known.files.values(), *reads)})
     return returned
 
@@ -88,7 +88,7 @@ def _load(reference: str) -> Callable:
         return getattr(module, function)
     except BaseException as error:
         _refuse_to_end(error)
-        raise UserCodeError(f"{reference}: cannot be imported: {_said(error)}") from error
+        raise UserCodeError(f"{reference}: cannot be imported: {_description(error)}") from error
 
 
 def _check(reference: str, seen: guard.Seen, declared: set[Path]) -> None:
@@ -162,7 +162,7 @@ def _copied(value):
     return value
 
 
-def _said(error: BaseException, function: Callable | None = None) -> str:
+def _description(error: BaseException, function: Callable | None = None) -> str:
     """An error in a line: its kind and words, the last line of the user's code that ran, and who raised it."""
     words = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
     frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]

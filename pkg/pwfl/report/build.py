@@ -34,7 +34,7 @@ def compare(study: dict[str, dict]) -> dict[str, pl.DataFrame]:
     """The tables of a study: `systems`, `claims`, `summary`, `outcomes` and `front`.
 
     `study` maps each scenario's name to its `scenario`, with all parameters that any stage reads, the tables of its
-    report, and its `point` (`Study.place`). Each table has a column for each swept parameter. Claims are made once of
+    report, and its `point` (`Study.point`). Each table has a column for each swept parameter. Claims are made once of
     scenarios that are the same in everything, as a scenario and a point of another one's sweep may be.
     """
     first: dict[str, str] = {}
@@ -49,7 +49,7 @@ def compare(study: dict[str, dict]) -> dict[str, pl.DataFrame]:
     frames |= {"summary": pl.concat(summaries, how="diagonal_relaxed")}
     outcomes = sweeps.outcomes(study)
     own = {"outcomes": outcomes, "front": sweeps.front(outcomes)}  # have the columns by themselves
-    return {name: _placed(frame, places) for name, frame in frames.items()} | own
+    return {name: _with_points(frame, places) for name, frame in frames.items()} | own
 
 
 def comparison_figure(system: str, name: str, study: dict[str, dict]):
@@ -71,7 +71,7 @@ def _of_system(study: dict[str, dict], system: str) -> dict[str, dict]:
     return {name: content for name, content in study.items() if content["scenario"].system == system}
 
 
-def _placed(frame: pl.DataFrame, places: dict[str, dict]) -> pl.DataFrame:
+def _with_points(frame: pl.DataFrame, places: dict[str, dict]) -> pl.DataFrame:
     """A table of several scenarios with a column for each swept parameter, after that of the scenario."""
     rows = [pl.select(pl.lit(name).alias("scenario"), *literals(values)) for name, values in places.items()]
     values = pl.concat(rows, how="diagonal_relaxed")

@@ -160,12 +160,12 @@ def row(claim: Claim, scenarios: dict[str, object], measured: Measure) -> tuple:
     low, high = (None if end is None else float(np.clip(end, *claim.bounds)) for end in (measured.low, measured.high))
     value, measured = None if np.isnan(measured.value) else measured.value, measured._replace(low=low, high=high)
     shown = (low, high) if measured.shown else (None, None)
-    said = (claim.text, " against ".join(scenarios), whose(claim, scenarios.values()), claim.source, claim.printed)
+    said = (claim.text, " against ".join(scenarios), origin(claim, scenarios.values()), claim.source, claim.printed)
     decided = (measured.interval, str(claim.band), verdict(measured, claim.band))
     return (*said, value, *shown, *decided, measured.realizations, measured.no_user_scheduled)
 
 
-def whose(claim: Claim, scenarios: Iterable) -> str:
+def origin(claim: Claim, scenarios: Iterable) -> str:
     """Whose a claim is, and whether scenarios, given by their parameters, are in the setting of its paper."""
     if claim.setting is None:
         return PROJECT
@@ -267,7 +267,7 @@ def ratio(means: np.ndarray) -> np.ndarray:
     return means[0] / means[1]
 
 
-def alike(scenarios: dict[str, dict], *keys: str) -> list[list[str]]:
+def comparable(scenarios: dict[str, dict], *keys: str) -> list[list[str]]:
     """Groups of scenarios that are equal in all parameters but the keys `section.key`, or `key` of the scenario."""
     groups: dict[str, list[str]] = {}
     for name, content in scenarios.items():

@@ -25,7 +25,7 @@ def literals(values: dict) -> list[pl.Expr]:
     return [pl.lit(str(value) if isinstance(value, list) else value).alias(key) for key, value in values.items()]
 
 
-def placed(frames: dict[str, pl.DataFrame], point) -> dict[str, pl.DataFrame]:
-    """A scenario's tables with columns of its values of what the study sweeps, `Study.place`, in front."""
+def with_point(frames: dict[str, pl.DataFrame], point) -> dict[str, pl.DataFrame]:
+    """A scenario's tables with columns of its values of what the study sweeps, `Study.point`, in front."""
     columns = literals(point.values)
     return {name: frame.select(*columns, pl.all()) for name, frame in frames.items()}

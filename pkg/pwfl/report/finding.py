@@ -61,7 +61,7 @@ def sentences(rows: pl.DataFrame) -> list[str]:
             front = max(fronts, key=lambda front: (front["guaranteed"][0], len(front))).sort("epsilon")
             ends = [front.row(-1, named=True)] + ([front.row(0, named=True)] if len(front) > 1 else [])
             named = each["scenario"].n_unique() > 1
-            first, *least = (_told(end, named) for end in ends)
+            first, *least = (_cells(end, named) for end in ends)
             told = ["{} reaches {} at epsilon {}{}".format(*first), *("{} {} at {}{}".format(*e) for e in least)]
             parts = [", ".join(told)]
             parts[0] += "" if front["guaranteed"][0] else " (not guaranteed)"
@@ -79,7 +79,7 @@ def sentences(rows: pl.DataFrame) -> list[str]:
     return said
 
 
-def _told(row: dict, named: bool) -> tuple[str, str, str, str]:
+def _cells(row: dict, named: bool) -> tuple[str, str, str, str]:
     """Scheme (and scenario), result and epsilon of a row, in words, and its realizations with no user scheduled."""
     scheme = f"{row['scheme']} ({row['scenario']})" if named else row["scheme"]
     result = number(row["mean"], outcomes_of(row["system"])[row["outcome"]])

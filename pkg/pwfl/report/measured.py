@@ -52,7 +52,7 @@ def marks(data: alt.Chart, drawn: pl.DataFrame, x: alt.X, y: alt.Y) -> list[alt.
     ]
 
 
-def said(drawn: pl.DataFrame) -> list[str]:
+def sentences(drawn: pl.DataFrame) -> list[str]:
     """A line on what is drawn and where it comes from, for a subtitle; none where nothing is."""
     each = "; ".join(
         f"{label}: {source}" for label, source in drawn.select("label", "source").unique(maintain_order=True).rows()

@@ -165,7 +165,7 @@ def holdings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
 
 def _over_spent(scenario, tables: dict[str, pl.DataFrame], column: str, what: str, unit: str) -> alt.LayerChart:
     """Mean test accuracy over what has been spent, logarithmic where a linear axis would squeeze a scheme."""
-    kept, subtitle = _kept(tables["history"])
+    kept, subtitle = _thinned(tables["history"])
     curves = spent(kept, column)
     if free := [name for name in kept["scheme"].unique(maintain_order=True) if name not in set(curves["scheme"])]:
         subtitle[0] += f"; not drawn, as nothing is sent or it has no unit: {', '.join(free)}"
@@ -213,7 +213,7 @@ def spent(history: pl.DataFrame, column: str) -> pl.DataFrame:
     return pl.concat(frames) if frames else evaluated.drop("round").clear()
 
 
-def _kept(history: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+def _thinned(history: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     """The rows of trainings whose accuracy is a result, and a subtitle's lines that say of how many."""
     is_kept = pl.col("status").cast(pl.String).is_in(KEPT)
     kept, left_out = history.filter(is_kept), history.filter(~is_kept)
@@ -225,7 +225,7 @@ def _kept(history: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
 
 def _over_rounds(scenario, history: pl.DataFrame, value: str, title: str, y: alt.Y, **options) -> alt.LayerChart:
     """Mean and interval of a column over realizations, round by round."""
-    kept, subtitle = _kept(history)
+    kept, subtitle = _thinned(history)
     frame = theme.means(kept, ["scheme", "round"], [value], scenario.system)
     title = alt.TitleParams(title, subtitle=subtitle)
     return theme.band(frame, value, scenario, title, y, **options)

@@ -22,7 +22,7 @@ from pwfl.report.sweeps import (
     not_swept,
     outcomes,
     outcomes_of,
-    place,
+    point_columns,
     point_of,
     points,
     swept_keys,
@@ -90,7 +90,7 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
     layers = alt.layer(lines, whiskers, dots, *stars).add_params(chosen)
     subtitle = [f"mean and 95% interval over {theme.ranged(table['realizations'])}; schemes side by side"]
     subtitle += unscheduled.lines(counts, width=LINE_LENGTH)
-    subtitle += [part for line in (*left_out, *measured.said(own)) for part in textwrap.wrap(line, LINE_LENGTH)]
+    subtitle += [part for line in (*left_out, *measured.sentences(own)) for part in textwrap.wrap(line, LINE_LENGTH)]
     title = alt.TitleParams(f"{_system(study)}: {_small(known.title)} over {x}", subtitle=subtitle)
     facets = dict(zip(("column", "row"), others, strict=False))
     if not facets:
@@ -137,7 +137,7 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
         subtitle.append(OF_KINDS)
     if len(left_out):
         subtitle.append(f"not drawn, since infinite or undefined: {', '.join(left_out)}")
-    subtitle += measured.said(own)
+    subtitle += measured.sentences(own)
     looks = _looks(whole, drawn)
     of_curve = ["sweep_of", "scheme", *(names[key] for key in swept[1:])]
     joined = frame.select(of_curve).is_duplicated().any()
@@ -275,7 +275,7 @@ def _curves(study: dict[str, dict]) -> pl.DataFrame:
     for name, content in study.items():
         kept = content["history"].drop_nulls("accuracy").filter(~pl.col("status").cast(pl.String).is_in(FAILED))
         kept = kept.unique(["scheme", "realization", "round"], keep="first", maintain_order=True)
-        columns = [pl.lit(name).alias("scenario"), *place(study, name)]
+        columns = [pl.lit(name).alias("scenario"), *point_columns(study, name)]
         means = theme.means(kept, ["scheme", "round"], ["accuracy"], _system(study))
         frames.append(means.select(*columns, pl.all()))
     return pl.concat(frames, how="diagonal_relaxed")
@@ -334,7 +334,7 @@ def _hide(frame: pl.DataFrame) -> bool:
 
 
 def _side_by_side(table: pl.DataFrame, x: str) -> pl.DataFrame:
-    """Adds places `beside` the values of a numeric parameter, each scheme's its own, a few pixels apart."""
+    """Adds places `joined` the values of a numeric parameter, each scheme's its own, a few pixels apart."""
     if not table[x].dtype.is_numeric():
         return table
     schemes = table["scheme"].unique(maintain_order=True).to_list()

@@ -53,7 +53,7 @@ def outcomes(study: dict[str, dict]) -> pl.DataFrame:
         which = [
             pl.lit(name).alias("scenario"),
             pl.lit(system).alias("system"),
-            *place(study, name),
+            *point_columns(study, name),
             *keys,
             "guaranteed",
             *TERMS,
@@ -123,7 +123,7 @@ def point_of(study: dict[str, dict], name: str) -> Point:
     return study[name].get("point", Point(name, {}))
 
 
-def place(study: dict[str, dict], name: str) -> list[pl.Expr]:
+def point_columns(study: dict[str, dict], name: str) -> list[pl.Expr]:
     """Columns of a scenario's place: `sweep_of`, and its values of swept parameters."""
     point = point_of(study, name)
     return [pl.lit(point.of).alias("sweep_of"), *literals(point.values)]

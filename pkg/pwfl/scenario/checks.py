@@ -12,13 +12,13 @@ from pathlib import Path
 
 from pwfl import registry
 from pwfl.learning import datasets, sources
-from pwfl.learning.features import DIRECTIONS, GRIDS, PIXELS, asked
+from pwfl.learning.features import DIRECTIONS, GRIDS, PIXELS, requested
 from pwfl.process import user_code
 from pwfl.scenario.common import DataSource, Scenario, Scheme
 from pwfl.scenario.fields import functions, stages_of
 from pwfl.scenario.values import value_of
 from pwfl.store.files import content
-from pwfl.store.imports import place
+from pwfl.store.imports import file_of
 
 LARGEST_CODE = 10**6  # bytes of a file of code
 OF_PARTITION = {"alpha": "dirichlet", "labels_per_user": "shards"}  # parameters that only one of them reads
@@ -45,7 +45,7 @@ def consistent(scenario: Scenario) -> None:
 
 def _check_images(scenario: Scenario, shape: tuple[int, ...]) -> None:
     """Raise ValueError for features, or variants of test images, that records of a shape have not."""
-    wanted = asked(scenario)
+    wanted = requested(scenario)
     square = len(shape) == 2 and shape[0] == shape[1]
     if wanted.kind != PIXELS and not (square and shape[0] in GRIDS):
         sides = " or ".join(f"{side} by {side}" for side in GRIDS)
@@ -89,7 +89,7 @@ def _data_problems(data: DataSource) -> list[str]:
     return []
 
 
-def own_functions(
+def user_functions(
     scenario: Scenario, stage: str, variant: str | None = None, scheme: Scheme | None = None
 ) -> tuple[list[str], list[str]]:
     """The functions of the user's own that a stage, or a scheme's variant of it, runs, and the files that they read."""
@@ -142,7 +142,7 @@ def _unreadable(path: str) -> str | None:
 def _flaw(reference: str) -> str | None:
     """What is wrong with the name of a function, whose code is read but not run; None: nothing."""
     where, function = user_code.split(reference)
-    path = Path(where) if where.endswith(".py") else place(where)
+    path = Path(where) if where.endswith(".py") else file_of(where)
     if path is None:
         return f"there is no module {where}; a function in a file is named FILE.py:{function}"
     if not path.is_file():
@@ -163,7 +163,7 @@ def _flaw(reference: str) -> str | None:
 
 def idle(scenario: Scenario) -> dict[str, str]:
     """Keys of parameters that have no effect because of another one, and what that is."""
-    kind, data = asked(scenario).kind, getattr(scenario, "data", None)
+    kind, data = requested(scenario).kind, getattr(scenario, "data", None)
     keys = {} if kind in DIRECTIONS else {"training.directions": f"training.features: {kind}"}
     built_in = _may_name(scenario).keys() - _of_functions(scenario).keys()
     keys |= {f"{key}_reads": f"{key}: {value_of(scenario, key)}" for key in built_in}
@@ -195,12 +195,12 @@ def training_bytes(scenario: Scenario) -> tuple[float, str]:
 
 def available(data: DataSource) -> int:
     """Training samples that users may hold."""
-    return datasets.size(data).train - datasets.kept_back(data)
+    return datasets.size(data).train - datasets.held_out(data)
 
 
 def offer(data: DataSource) -> str:
     """What a message says of `available`."""
-    kept = datasets.kept_back(data)
+    kept = datasets.held_out(data)
     apart = f" beside {kept} that nobody holds, by data.{'validation' if kept == data.validation else 'reserved'}"
     return f"{_source(data)} has {available(data)}" + (apart if kept else "")
 

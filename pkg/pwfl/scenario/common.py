@@ -226,7 +226,7 @@ class DataSource(Section):
             size, users = data_file.look(self.file, sha256, self.bounds and tuple(self.bounds))
         except datasets.DataError as error:
             raise ValueError(f"file: {error}") from None
-        dealt = users[: max(size.train - datasets.kept_back(self), 0)]
+        dealt = users[: max(size.train - datasets.held_out(self), 0)]
         given = np.unique(dealt, return_counts=True)[1].tolist() if self.partition == "given" else []
         held = Content(train=size.train, test=size.test, shape=list(size.shape), classes=size.classes, users=given)
         if self.content not in (None, held):
@@ -258,8 +258,8 @@ class Scheme(Section):
     noise: str = parameter(..., "the noise scheme's name")
 
 
-class OwnScheme(Scheme):
-    """A scheme of which a scheduler or noise scheme may be a function of the user's own (`or_own`)."""
+class SchemeWithFunctions(Scheme):
+    """A scheme of which a scheduler or noise scheme may be a function of the user's own (`or_function`)."""
 
     reads: list[str] = parameter(
         [], "files that the scheme's functions of your own read (docs/own_functions.md)", max_length=1000

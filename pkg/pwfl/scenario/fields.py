@@ -75,7 +75,7 @@ def parameter(
     return Field(default, description=description, json_schema_extra=extra, **bounds)
 
 
-def _choice_or_own(value, choice):
+def _choice_or_user_function(value, choice):
     if isinstance(value, str) and user_code.is_reference(value):
         return value
     try:
@@ -90,10 +90,10 @@ def _choice_or_own(value, choice):
         ) from None
 
 
-OWN = WrapValidator(_choice_or_own)  # marks what may name a function of the user's own
+OWN = WrapValidator(_choice_or_user_function)  # marks what may name a function of the user's own
 
 
-def or_own(choices):
+def or_function(choices):
     """The type of a parameter that is one of a `Literal`'s choices, or names a function (`pwfl.process.user_code`).
 
     Beside a parameter KEY of this type, KEY_reads lists the files that the function reads; in a scheme, `reads` does.

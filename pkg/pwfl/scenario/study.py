@@ -61,7 +61,7 @@ class Study:
         """The keys of all parameters that a sweep varies, in the order of the config."""
         return list(dict.fromkeys(key for point in self.points.values() for key in point.values))
 
-    def place(self, name: str) -> sweep.Point:
+    def point(self, name: str) -> sweep.Point:
         """Where a scenario stands among the others: whose point it is, its values of all parameters that are swept."""
         of = self.points[name].of if name in self.points else name
         return sweep.Point(of, {key: value_of(self.scenarios[name], key) for key in self.swept})

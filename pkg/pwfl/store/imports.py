@@ -80,7 +80,7 @@ def closure(where: str, follow: Collection[str] = (LIBRARY,)) -> Closure:
     return Closure(files, versions)
 
 
-def place(module: str) -> Path | None:
+def file_of(module: str) -> Path | None:
     """The file of a module; None where there is none. Nothing is imported."""
     names = (f"{module.replace('.', '/')}{end}" for end in ("/__init__.py", *all_suffixes()))
     found = dict(_absolute(module, None, (module.partition(".")[0],), {}))

@@ -30,13 +30,13 @@ class Store(NamedTuple):
 
     root: Path
 
-    def path(self, place: str) -> Path:
+    def path(self, key: str) -> Path:
         """The path of an item, or of a file of one, STAGE/ADDRESS/CHUNK/FILE."""
-        return self.root / place
+        return self.root / key
 
-    def has(self, place: str, files: Collection[str]) -> bool:
+    def has(self, key: str, files: Collection[str]) -> bool:
         """Whether an item exists, with all of its files."""
-        return all((self.root / place / name).exists() for name in files)
+        return all((self.root / key / name).exists() for name in files)
 
     @contextmanager
     def workspace(self) -> Iterator[Path]:
@@ -50,32 +50,32 @@ class Store(NamedTuple):
             shutil.rmtree(folder, ignore_errors=True)
 
     @contextmanager
-    def create(self, place: str, files: Collection[str], workspace: Path) -> Iterator[Path]:
+    def create(self, key: str, files: Collection[str], workspace: Path) -> Iterator[Path]:
         """A folder to write an item's files into, which becomes the item when the block ends without an error."""
-        partial, target = workspace / place, self.root / place
+        partial, target = workspace / key, self.root / key
         with room_for(target):
             partial.mkdir(parents=True, exist_ok=True)
             target.parent.mkdir(parents=True, exist_ok=True)
             yield partial
-            if target.exists() and not self.has(place, files):  # somebody deleted a file of it
+            if target.exists() and not self.has(key, files):  # somebody deleted a file of it
                 with suppress(OSError):  # or is replacing it, too
                     target.rename(workspace / f"incomplete-{uuid.uuid4().hex}")
             try:
                 partial.rename(target)
             except OSError:
-                if not self.has(place, files):
+                if not self.has(key, files):
                     raise
 
-    def announce(self, places: Collection[str], workspace: Path) -> None:
+    def announce(self, keys: Collection[str], workspace: Path) -> None:
         """Let other processes know which items are being computed in a workspace."""
-        for place in places:
+        for key in keys:
             with room_for(self.root):
-                (workspace / place).mkdir(parents=True, exist_ok=True)
+                (workspace / key).mkdir(parents=True, exist_ok=True)
 
-    def is_announced(self, place: str, seconds: float) -> bool:
+    def is_announced(self, key: str, seconds: float) -> bool:
         """Whether another process began to compute an item, at most so many seconds ago."""
         begun = time.time() - seconds
-        for path in (self.root / PARTIAL).glob(f"*/{place}"):
+        for path in (self.root / PARTIAL).glob(f"*/{key}"):
             with suppress(OSError):  # it is finished by now
                 if path.stat().st_ctime > begun:
                     return True

@@ -51,13 +51,13 @@ def to_table(keys: Mapping[str, Sequence[int]], **columns) -> pl.DataFrame:
     return pl.DataFrame({name: np.broadcast_to(values, shape).ravel() for name, values in arrays.items()})
 
 
-def beside(left: pl.DataFrame, right: pl.DataFrame, *keys: str) -> pl.DataFrame:
+def joined(left: pl.DataFrame, right: pl.DataFrame, *keys: str) -> pl.DataFrame:
     """The rows of a table, in their order, with the columns of another one that has a row for each of their keys.
 
     Raises TableError where the other table lacks a row, or has two for one.
 
     >>> users = pl.DataFrame({"user": [0, 1], "samples": [10, 20]})
-    >>> beside(users, pl.DataFrame({"user": [1, 0], "noise_std": [0.2, 0.1]}), "user")["noise_std"].to_list()
+    >>> joined(users, pl.DataFrame({"user": [1, 0], "noise_std": [0.2, 0.1]}), "user")["noise_std"].to_list()
     [0.1, 0.2]
     """
     found = left.join(right.with_columns(__found=True), on=keys, how="left", maintain_order="left")

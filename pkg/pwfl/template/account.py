@@ -4,7 +4,7 @@ import polars as pl
 
 from pwfl.learning import features, mlp
 from pwfl.privacy.gaussian import exact_epsilon, zcdp
-from pwfl.tables.arrays import beside
+from pwfl.tables.arrays import joined
 from pwfl.tables.contract import NO_PRIVACY
 
 KEYS = ("realization", "user")
@@ -22,7 +22,7 @@ GUARANTEE = "devices clip and add their noise: no assumption"
 def run(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """`leakage` of each device that sends, a Gaussian mechanism a round, and `outcome` of each realization."""
     sent = tables["schedule"].filter("sends").group_by(KEYS).len("uploads").sort(KEYS)
-    each = beside(beside(sent, tables["users"], *KEYS), tables["noise"], *KEYS)
+    each = joined(joined(sent, tables["users"], *KEYS), tables["noise"], *KEYS)
     samples, noise_std, uploads = (each[name].to_numpy() for name in ("samples", "noise_std", "uploads"))
     rho = zcdp(2 * scenario.training.clip_norm / samples, noise_std, uploads)
     leakage = each.select(*KEYS, rho=pl.Series(rho), epsilon=pl.Series(exact_epsilon(rho, scenario.privacy.delta)))

@@ -35,8 +35,8 @@ def checked_stages(scenario: Scenario) -> Iterator[dict[str, set[str]]]:
     package = registry.system(scenario.system).package
     packages = {__name__.partition(".")[0], package.partition(".")[0]}
 
-    def watching(call: Callable, stage_of: Callable[..., str]) -> Callable:
-        def watched_call(*arguments, **options):
+    def tracking(call: Callable, stage_of: Callable[..., str]) -> Callable:
+        def tracked_call(*arguments, **options):
             stage = stage_of(*arguments)
             named = set(code.files(stage, (package,)))
             _forget(packages, named)
@@ -50,16 +50,16 @@ def checked_stages(scenario: Scenario) -> Iterator[dict[str, set[str]]]:
                 )
             return made
 
-        return watched_call
+        return tracked_call
 
     with ExitStack() as stack:
-        of_task = watching(execution.execute, lambda task, *_: task.stage)
+        of_task = tracking(execution.execute, lambda task, *_: task.stage)
         stack.enter_context(mock.patch.object(execution, "execute", of_task))
         stack.enter_context(
-            mock.patch.object(execution, "audit_schemes", watching(execution.audit_schemes, lambda *_: AUDIT))
+            mock.patch.object(execution, "audit_schemes", tracking(execution.audit_schemes, lambda *_: AUDIT))
         )
         for name, stage in PARTS.items():
-            of_part = watching(getattr(build, name), lambda *_, stage=stage: stage)
+            of_part = tracking(getattr(build, name), lambda *_, stage=stage: stage)
             stack.enter_context(mock.patch.object(build, name, of_part))
         yield seen
 
@@ -72,7 +72,7 @@ def executed_functions(packages: set[str]) -> Iterator[set[tuple[str, str]]]:
     """
     found: set[tuple[str, str]] = set()
 
-    def told(frame: FrameType, event: str, _):
+    def record(frame: FrameType, event: str, _):
         if event != "call" or frame.f_globals is globals():
             return
         module, code = frame.f_globals.get("__name__", ""), frame.f_code
@@ -82,8 +82,8 @@ def executed_functions(packages: set[str]) -> Iterator[set[tuple[str, str]]]:
             found.add((module, code.co_qualname))
 
     before, before_of_threads = sys.getprofile(), threading.getprofile()
-    threading.setprofile(told)
-    sys.setprofile(told)
+    threading.setprofile(record)
+    sys.setprofile(record)
     try:
         yield found
     finally:

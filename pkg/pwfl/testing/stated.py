@@ -108,7 +108,7 @@ def check_users(model: Scenario, given: dict) -> None:
                 if column := _strayed(kind, user, count, expected, made[name]):
                     raise CheckError(
                         f"{scheme.name}: {column} of the table {name} does not follow its {user}: once each {user} has "
-                        "another number in all tables, it stands beside another one; join on keys (`beside`, "
+                        "another number in all tables, it stands beside another one; join on keys (`joined`, "
                         "`to_array` of `pwfl.tables.arrays`), never by the order of rows"
                     )
 

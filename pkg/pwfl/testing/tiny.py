@@ -33,7 +33,7 @@ def given(model: Scenario) -> Given:
     """What the model needs before its channel: what it trains on, and tables from outside."""
     found = Given()
     found.untrained = {}
-    for description in plan.given(model):
+    for description in plan.preparations(model):
         found.update(in_memory(model, description, found))
     return found
 

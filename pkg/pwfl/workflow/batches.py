@@ -76,8 +76,8 @@ class Work(NamedTuple):
         return (self.planned if item.stage in GRAPH else self.report).inputs(item)
 
     def needs(self, item: Item) -> set[str]:
-        """The places of the items that an item is made of."""
-        return {place_of(path) for paths in self.inputs(item).values() for path in paths}
+        """The keys of the items that an item is made of."""
+        return {key_of(path) for paths in self.inputs(item).values() for path in paths}
 
     def scenario(self, item: Item) -> str | None:
         """A scenario that an item belongs to, if any."""
@@ -90,22 +90,22 @@ class Work(NamedTuple):
         given = {} if item.stage in GRAPH else self.report.parts[item].given()
         outside = self.planned.outside(item) if item.stage in GRAPH else {}
         files = {"files": self.outputs(item), "inputs": self.inputs(item), "outside": outside}
-        return item._asdict() | files | {"place": item.place, "given": given, "scenario": self.scenario(item)}
+        return item._asdict() | files | {"key": item.key, "given": given, "scenario": self.scenario(item)}
 
 
 def missing(work: Work, wanted: Iterable[str], store: Store) -> list[Item]:
-    """The items that the store lacks of those at the places wanted, and of what these are made of, in order."""
-    known = {item.place: item for item in work.items()}
+    """The items that the store lacks of those at the keys wanted, and of what these are made of, in order."""
+    known = {item.key: item for item in work.items()}
     open_, lacks, seen = list(wanted), set(), set()
     while open_:
-        place = open_.pop()
-        if place not in seen:
-            seen.add(place)
-            item = known[place]
-            if not store.has(place, work.outputs(item)):
-                lacks.add(place)
+        key = open_.pop()
+        if key not in seen:
+            seen.add(key)
+            item = known[key]
+            if not store.has(key, work.outputs(item)):
+                lacks.add(key)
                 open_ += work.needs(item)
-    return [item for place, item in known.items() if place in lacks]
+    return [item for key, item in known.items() if key in lacks]
 
 
 def plan(work: Work, items: list[Item], store: Store, seconds: float, cores: int | None) -> list[Batch]:
@@ -120,7 +120,7 @@ def plan(work: Work, items: list[Item], store: Store, seconds: float, cores: int
         start = START_SECONDS.get(rule, 1.0)
         for part in split(each, seconds, start, cores):
             of_it = group[part.start : part.stop]
-            after = sorted({holder[place] for item in of_it for place in work.needs(item) if place in holder})
+            after = sorted({holder[key] for item in of_it for key in work.needs(item) if key in holder})
             total = start + sum(each[part.start : part.stop])
             number = sum(batch.rule == rule for batch in found) + 1
             gpu = max(gpus(work.planned.owner(item)) for item in of_it) if rule == "train" else 0
@@ -130,7 +130,7 @@ def plan(work: Work, items: list[Item], store: Store, seconds: float, cores: int
                 rule, number, of_it, after, message, total, _memory(work, rule, of_it), gpu, on, bool(user_code)
             )
             found.append(batch)
-            holder |= {item.place: batch.name for item in of_it}
+            holder |= {item.key: batch.name for item in of_it}
     return found
 
 
@@ -175,8 +175,8 @@ def remaining(batches: list[Batch]) -> list[str]:
     return [f"To compute: {count:,} items in {len(batches):,} jobs, about {time}"]
 
 
-def place_of(path: str) -> str:
-    """The place of the item that a file belongs to."""
+def key_of(path: str) -> str:
+    """The key of the item that a file belongs to."""
     return path.rpartition("/")[0]
 
 

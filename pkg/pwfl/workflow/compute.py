@@ -1,4 +1,4 @@
-"""A batch's job: its items, one after the other, each into its place in the store."""
+"""A batch's job: its items, one after the other, each into its key in the store."""
 
 import json
 import logging
@@ -34,30 +34,30 @@ def compute(batch: dict, root: Store, workspace: Path, failed: set[str], reporte
     """
     if batch["device"] == devices.CPU:
         devices.hide()
-    left = [item for item in batch["items"] if item["place"] not in failed]
+    left = [item for item in batch["items"] if item["key"] not in failed]
     patience, before = PATIENCE * batch["seconds"], supervisor.memory()
     end = time.monotonic() + patience
-    while left := [item for item in left if not root.has(item["place"], item["files"])]:
+    while left := [item for item in left if not root.has(item["key"], item["files"])]:
         # What another run computes comes last: it probably exists by then.
-        free = [item for item in left if not root.is_announced(item["place"], patience)]
+        free = [item for item in left if not root.is_announced(item["key"], patience)]
         if not free and time.monotonic() < end:
             time.sleep(POLL_SECONDS)
             continue
-        some = _together(free or left)
+        some = _consecutive(free or left)
         left = [item for item in left if item not in some]
-        places = [item["place"] for item in some]
+        keys = [item["key"] for item in some]
         if absent := [path for item in some for path in _files(item) if not root.path(path).exists()]:
-            log.info("%s is left out: there is no %s", places[0], absent[0])
+            log.info("%s is left out: there is no %s", keys[0], absent[0])
             continue
-        log.info("%s%s, %d items left", places[0], f" to {places[-1]}" * (len(places) > 1), len(left))
-        reporter.begin(places)
-        root.announce(places, workspace)
+        log.info("%s%s, %d items left", keys[0], f" to {keys[-1]}" * (len(keys) > 1), len(left))
+        reporter.begin(keys)
+        root.announce(keys, workspace)
         work = partial(_make, some, batch, root, workspace)
         try:
             supervisor.apart(work) if batch["runs_user_code"] else work()
         except Exception as error:
-            log.exception("%s failed", places[0])
-            missing = [place for place, item in zip(places, some, strict=True) if not root.has(place, item["files"])]
+            log.exception("%s failed", keys[0])
+            missing = [key for key, item in zip(keys, some, strict=True) if not root.has(key, item["files"])]
             reporter.failed(missing, str(error) if isinstance(error, ChildProcessError) else describe(error))
         if left and supervisor.memory() - before > GROWTH:
             log.info("this process has grown by %.1f GiB: another one goes on", GROWTH / 2**30)
@@ -70,7 +70,7 @@ def _files(item: dict) -> list[str]:
     return [path for paths in item["inputs"].values() for path in paths]
 
 
-def _together(items: list[dict]) -> list[dict]:
+def _consecutive(items: list[dict]) -> list[dict]:
     """The items at the front that are made at once: consecutive chunks of a training, which is set up once for all."""
     first, *others = items
     if first["stage"] != "train":
@@ -92,7 +92,7 @@ def _make(items: list[dict], batch: dict, root: Store, workspace: Path) -> None:
     """Compute items at once."""
     first = items[0]
     description = batch["descriptions"][first["address"]]
-    save = partial(_saved, root=root, workspace=workspace, description=description, timer=_Timer())
+    save = partial(_saving, root=root, workspace=workspace, description=description, timer=_Timer())
     addressing.check_code(description)
     if first["stage"] not in GRAPH:
         from pwfl.workflow import reporting  # here, as stages would wait for what draws
@@ -149,10 +149,10 @@ class _Timer:
 
 
 @contextmanager
-def _saved(item: dict, root: Store, workspace: Path, description: dict, timer: _Timer) -> Iterator[Path]:
+def _saving(item: dict, root: Store, workspace: Path, description: dict, timer: _Timer) -> Iterator[Path]:
     """A folder for an item's files, which becomes the item; with what it took, and its description."""
     span = _span(item)
-    with root.create(item["place"], item["files"], workspace) as folder:
+    with root.create(item["key"], item["files"], workspace) as folder:
         yield folder
         seconds, cpu_seconds = timer.lap()
         cost = {"seconds": seconds, "cpu_seconds": cpu_seconds, "realizations": len(span) if span else 0}

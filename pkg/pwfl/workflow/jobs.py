@@ -55,15 +55,15 @@ def run_batch(folder: str, name: str, done: str, log: str) -> None:
             workspace.mkdir()
 
         failed = supervisor.supervise(partial(_work, batch, root, workspace), cleanup)
-    lines = {place: f"{place}{_whose(batch, place)}: {error} (log: {log})" for place, error in failed.items()}
+    lines = {key: f"{key}{_scenario_of(batch, key)}: {error} (log: {log})" for key, error in failed.items()}
     for line in lines.values():
         os.write(terminal, f"failed: {line}\n".encode())
     write(lambda buffer: buffer.write(json.dumps(lines, indent=1).encode()), done)
 
 
 def failures(dones: Iterable[str | Path]) -> dict[str, str]:
-    """What the files of batches say of items that failed: by place, a line each."""
-    return {place: line for path in dones for place, line in json.loads(Path(path).read_bytes()).items()}
+    """What the files of batches say of items that failed: by key, a line each."""
+    return {key: line for path in dones for key, line in json.loads(Path(path).read_bytes()).items()}
 
 
 def failure_message(failed: dict[str, str]) -> str:
@@ -112,10 +112,10 @@ def _store(manifests: Path) -> Store:
     return Store(manifests.parents[2] / "store")
 
 
-def _whose(batch: dict, place: str) -> str:
+def _scenario_of(batch: dict, key: str) -> str:
     """The scenario, and the scheme, of an item of a batch, in words."""
     for item in batch["items"]:
-        if item["place"] == place and item["scenario"]:
+        if item["key"] == key and item["scenario"]:
             variant = batch["descriptions"][item["address"]].get("variant")
             return f" ({item['scenario']}{f', {variant}' if variant else ''})"
     return ""

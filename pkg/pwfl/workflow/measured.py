@@ -35,7 +35,7 @@ def read(study: Study) -> list[Row]:
         raise ScenarioError(
             f"measurements: {path}: is drawn where scenarios of a system are compared, and there is but one"
         )
-    values = {key: [study.place(name).values[key] for name in study.scenarios] for key in study.swept}
+    values = {key: [study.point(name).values[key] for name in study.scenarios] for key in study.swept}
     kinds = {key: {type(value) for value in of_key} for key, of_key in values.items()}
     swept = {key: bool(of_key & {int, float}) for key, of_key in kinds.items() if of_key <= {int, float, str}}
     flaws, rows = [], []

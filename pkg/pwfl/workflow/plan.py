@@ -11,12 +11,12 @@ from typing import NamedTuple
 from pwfl import registry
 from pwfl.learning import sources
 from pwfl.learning.datasets import FILE, size
-from pwfl.learning.features import DIRECTIONS, asked
+from pwfl.learning.features import DIRECTIONS, requested
 from pwfl.process import devices
 from pwfl.scenario import Study, checks
 from pwfl.scenario.common import Scenario, Scheme
 from pwfl.scenario.values import of_scheme, plain, value_of
-from pwfl.stages import DATASET, FEATURES, GIVEN, GRAPH, IMPORTED, MAKER, PROJECTION, STAGES, variants
+from pwfl.stages import DATASET, FEATURES, GRAPH, IMPORTED, MAKER, PREPARATIONS, PROJECTION, STAGES, variants
 from pwfl.store import addressing, code, grids
 from pwfl.store.files import content
 
@@ -32,7 +32,7 @@ class Item(NamedTuple):
     chunk: str = grids.ALL
 
     @property
-    def place(self) -> str:
+    def key(self) -> str:
         """Its folder, in the store."""
         return f"{self.stage}/{self.address}" + ("" if self.chunk == grids.ALL else f"/{self.chunk}")
 
@@ -68,7 +68,7 @@ class Plan(NamedTuple):
         owner, description = self.owner(item), self.descriptions[item.address]
         return {
             table: [
-                f"{Item(before, description['upstream'][before], chunk).place}/{file_name(table)}"
+                f"{Item(before, description['upstream'][before], chunk).key}/{file_name(table)}"
                 for chunk in needed(owner, item.stage, item.chunk, before)
             ]
             for before, tables in read(owner, description).items()
@@ -84,7 +84,7 @@ class Plan(NamedTuple):
         stage, routes = MAKER[table], list(self.routes[scenario].values())
         chunks = grids.of(self.study.scenarios[scenario], stage)
         return [
-            f"{Item(stage, route[stage]['address'], chunk).place}/{file_name(table)}"
+            f"{Item(stage, route[stage]['address'], chunk).key}/{file_name(table)}"
             for route in (routes if GRAPH[stage].each else routes[:1])
             for chunk in (chunks[:1] if first else chunks)
         ]
@@ -108,7 +108,7 @@ def plan(study: Study) -> Plan:
 
 def routes(scenario: Scenario) -> dict[str, Route]:
     """What each scheme of a scenario computes; stages that schemes share, and read the same, have the same address."""
-    common = {description["stage"]: description for description in given(scenario)}
+    common = {description["stage"]: description for description in preparations(scenario)}
     known: dict[tuple, dict] = {}
     found = {}
     for scheme in scenario.schemes:
@@ -122,7 +122,7 @@ def routes(scenario: Scenario) -> dict[str, Route]:
     return found
 
 
-def given(scenario: Scenario) -> list[dict]:
+def preparations(scenario: Scenario) -> list[dict]:
     """The descriptions of what a scenario needs before its channel: what is trained on, and tables from outside."""
     found = []
     if paths := checks.imports(scenario):
@@ -131,7 +131,7 @@ def given(scenario: Scenario) -> list[dict]:
         found.append(_addressed(IMPORTED, None, {"system": scenario.system}, {}, **more))
     if "data" not in type(scenario).model_fields:
         return found
-    data, wanted = scenario.data, asked(scenario)
+    data, wanted = scenario.data, requested(scenario)
     of_file = {"contents": {FILE: data.sha256}} if data.dataset == FILE else {}
     images = [_addressed(DATASET, data.dataset, {"bounds": data.bounds} if of_file else {}, {}, **of_file)]
     if not wanted.pixels:
@@ -185,7 +185,7 @@ def needed(scenario: Scenario, stage: str, chunk: str, before: str) -> list[str]
 def file_name(table: str) -> str:
     """The name of a table's file."""
     stage = MAKER[table]
-    return f"{table}.{'npz' if stage in GIVEN and stage != IMPORTED else 'parquet'}"
+    return f"{table}.{'npz' if stage in PREPARATIONS and stage != IMPORTED else 'parquet'}"
 
 
 def listing(schemes: dict[str, Route]) -> list[list[str]]:
@@ -207,7 +207,7 @@ def _describe(scenario: Scenario, stage: str, scheme: Scheme, variant: str | Non
     addresses = {name: before[name]["address"] for name in GRAPH if name in upstream and name in before}
     values = scenario.of_stage(stage, variant)
     parameters = plain(of_scheme(values, scheme) if declared.draws_noise else values)
-    functions, reads = checks.own_functions(scenario, stage, variant, scheme)
+    functions, reads = checks.user_functions(scenario, stage, variant, scheme)
     if variant in functions and (of_variant := getattr(scheme, "reads", [])):
         parameters["reads"] = of_variant
     return _addressed(stage, variant, parameters, addresses, functions, reads, system=scenario.system)

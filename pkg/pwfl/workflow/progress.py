@@ -19,7 +19,7 @@ class _Batch:
         held = json.loads((done.parent / "batches" / f"{done.stem}.json").read_bytes())
         self.name, self.seconds, self.done = done.stem, held["seconds"], done
         self.store = Store(done.parents[2] / "store")
-        self.left = [(item["place"], item["files"]) for item in held["items"]]
+        self.left = [(item["key"], item["files"]) for item in held["items"]]
         self.count = len(self.left)
 
     def computed(self) -> int:

@@ -52,8 +52,8 @@ def forget(config: str, stages: Iterable[str], scenarios: Iterable[str]) -> None
     for item in work.items():  # each after those that it is made of
         chosen = item.stage in stages and (not scenarios or work.scenario(item) in scenarios)
         if chosen or not gone.keys().isdisjoint(work.needs(item)):
-            gone[item.place] = None
-    _delete([path for place in gone if (path := STORE.path(place)).is_dir()], True, "deleted")
+            gone[item.key] = None
+    _delete([path for key in gone if (path := STORE.path(key)).is_dir()], True, "deleted")
 
 
 def unused(kept: set[str], now: float) -> list[Path]:

@@ -25,7 +25,7 @@ class Published(NamedTuple):
     plan: str
     command: str
     values: list[str]  # of the command's option --config
-    files: dict[str, tuple[str, int, int, str]]  # path -> place in the store, bytes, time in ns, SHA-256
+    files: dict[str, tuple[str, int, int, str]]  # path -> key in the store, bytes, time in ns, SHA-256
 
     def again(self, *values: str) -> str:
         """The command that runs the study again, with more values of --config."""

@@ -25,7 +25,7 @@ def _tables(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     """A scenario's results, and the addresses behind them."""
     values = Values(given["parameters"])
     frames = build.summarize(values, tables.read_schemes(_paths(root, inputs), given, values))
-    _write(columns.placed(frames, Point(*given["point"])), folder)
+    _write(columns.with_point(frames, Point(*given["point"])), folder)
     addressing.write_addresses(given["addresses"], str(folder / "addresses.csv"))
 
 
@@ -33,7 +33,7 @@ def _audit(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     """The audit of a scenario."""
     values = Values(given["parameters"])
     frame = execution.audit_schemes(values, tables.read_schemes(_paths(root, inputs), given, values))
-    _write(columns.placed({AUDIT: frame}, Point(*given["point"])), folder)
+    _write(columns.with_point({AUDIT: frame}, Point(*given["point"])), folder)
 
 
 def _figures(given: dict, root: Store, inputs: Files, folder: Path) -> None:

@@ -72,7 +72,7 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Report:
         addressed = {"address": item.address} | description
         parts[item] = Part(addressed, [*files, sealed.MANIFEST], **more)
         shown = on_demand if name in (AUDIT, FIGURES) and scenario in study.points else view
-        shown |= {f"{scenario}/{file}" if scenario else file: f"{item.place}/{file}" for file in files}
+        shown |= {f"{scenario}/{file}" if scenario else file: f"{item.key}/{file}" for file in files}
         latest[name, scenario] = item
         return item
 
@@ -90,7 +90,7 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Report:
         | {"upstream": {name: item.address for name, item in tables_.items()}}
         | {"parameters": addressing.digest(more), "references": cited},
         [*files, *_both(*catalog.COMPARISON), *for_paper(study)],
-        inputs=lambda: {name: [f"{item.place}/{sealed.MANIFEST}"] for name, item in tables_.items()},
+        inputs=lambda: {name: [f"{item.key}/{sealed.MANIFEST}"] for name, item in tables_.items()},
         given=lambda: _comparison_inputs(study),
     )
     of_page = {"parts": page_parts(study, captions), "computed": _computed(planned)}
@@ -101,7 +101,7 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Report:
         {"stage": PAGE, "study": study.name, "view": addressing.digest(shown), "content": addressing.digest(of_page)}
         | code.described(PAGE),
         ["index.html"],
-        inputs=lambda: {path: [place] for path, place in shown.items()},
+        inputs=lambda: {path: [key] for path, key in shown.items()},
         given=lambda: of_page,
     )
     if wanted:
@@ -156,7 +156,7 @@ def _add_scenario(planned: Plan, name: str, add: Callable[..., Item], audited: b
         name,
         of_scenario(planned, name, FIGURES) | {AUDIT: audit.address, "figures": list(figures(system))} | coloured,
         [f"{figure}.{kind}" for figure in figures(system) for kind in formats(study)],
-        inputs=lambda: of_tables() | {AUDIT: [f"{audit.place}/{sealed.MANIFEST}"]},
+        inputs=lambda: of_tables() | {AUDIT: [f"{audit.key}/{sealed.MANIFEST}"]},
     )
 
 
@@ -175,7 +175,7 @@ def _comparison_inputs(study: Study) -> dict:
     scenarios = study.scenarios
     return {
         "parameters": {name: plain(scenario.part()) for name, scenario in scenarios.items()},
-        "points": {name: list(study.place(name)) for name in scenarios},
+        "points": {name: list(study.point(name)) for name in scenarios},
     }
 
 
@@ -192,16 +192,16 @@ def _catalog(study: Study, name: str) -> catalog.Catalog:
 
 
 def of_scenario(planned: Plan, name: str, job: str) -> dict:
-    """What a job of a scenario's report depends on, the scenario's place in the study's sweep included."""
+    """What a job of a scenario's report depends on, the scenario's key in the study's sweep included."""
     study, stages = planned.study, READS[job]
     scenario = study.scenarios[name]
     kind = AUDIT if job == AUDIT else REPORT
-    functions, reads = checks.own_functions(scenario, kind)
+    functions, reads = checks.user_functions(scenario, kind)
     description = {
         "stage": job,
         "system": scenario.system,
         "scenario": name,
-        "point": list(study.place(name)),
+        "point": list(study.point(name)),
         "parameters": plain(scenario.of_stage(kind)),
         "upstream": {
             scheme: {stage: route[stage]["address"] for stage in stages}

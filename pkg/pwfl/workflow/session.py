@@ -137,7 +137,7 @@ def _near(path: str) -> str:
     return path if near.startswith(os.pardir) else near
 
 
-def own_values(arguments: list[str]) -> list[str]:
+def study_values(arguments: list[str]) -> list[str]:
     """The values of --config that are of the study, and no options of a run."""
     return [each for each in arguments if each.partition("=")[0] not in OPTIONS]
 
@@ -160,10 +160,10 @@ def start(
     kind = publish.ALL if everything or not wanted else f"wanted_{addressing.digest(report.view)}"
     published = publish.latest(folder, kind)
     is_shown = publish.is_shown(published, report.view, folder)
-    places = [] if is_shown else [batches.place_of(file) for file in report.view.values()]
+    keys = [] if is_shown else [batches.key_of(file) for file in report.view.values()]
     if everything:
-        places = [item.place for item in work.items()]
-    items = batches.missing(work, places, root)
+        keys = [item.key for item in work.items()]
+    items = batches.missing(work, keys, root)
     cores = len(os.sched_getaffinity(0)) if is_local else None
     longest = seconds or (batches.LOCAL_SECONDS if is_local else batches.CLUSTER_SECONDS)
     found = batches.plan(work, items, root, longest, cores)

@@ -6,7 +6,7 @@ import polars as pl
 from pwfl.systems.age_aware import age, loss_difference
 from pwfl.systems.age_aware.parameters import AgeAware
 from pwfl.systems.age_aware.tables import FORMULAS
-from pwfl.tables.arrays import beside, to_array
+from pwfl.tables.arrays import joined, to_array
 from pwfl.tables.contract import NO_PRIVACY
 
 TERMS = {
@@ -39,13 +39,13 @@ def run(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Dat
     final = {"final_mean_wh": "mean_wh", "final_variance_wh2": "variance_wh2"}
     frame = (
         tables["schedule"]
-        .pipe(beside, tables["noise"], *KEYS, "user")
-        .pipe(beside, tables["users"], "realization", "user")
-        .pipe(beside, chains, "chain", "collection_time")
-        .pipe(beside, chains.filter(pl.col("age") == 0).select("chain", **final), "chain")
+        .pipe(joined, tables["noise"], *KEYS, "user")
+        .pipe(joined, tables["users"], "realization", "user")
+        .pipe(joined, chains, "chain", "collection_time")
+        .pipe(joined, chains.filter(pl.col("age") == 0).select("chain", **final), "chain")
     )
     exact = age.exact_epsilons(frame, tables["users"], scenario.schedule.horizon)
-    frame = beside(frame, exact, "chain", "collection_time", "classical_epsilon")
+    frame = joined(frame, exact, "chain", "collection_time", "classical_epsilon")
     classical = frame["classical_epsilon"].to_numpy()
     leakage = frame.select(*KEYS, "user", "target_epsilon", "collection_time", "age", "epsilon_exact").with_columns(
         epsilon_classical=classical,
@@ -63,7 +63,7 @@ def run(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Dat
     none = not tables["noise"]["noise_scale_wh"].to_numpy().any()
     terms = TERMS | ({"guaranteed": False, "guarantee": NO_PRIVACY} if none else {})
     samples = tables["users"].group_by("realization").agg(pl.col("samples").sum())
-    outcome = outcome.pipe(beside, samples, "realization").pipe(beside, losses(frame), *KEYS)
+    outcome = outcome.pipe(joined, samples, "realization").pipe(joined, losses(frame), *KEYS)
     outcome = outcome.with_columns(
         target_met=pl.col("epsilon_amplified") <= pl.col("target_epsilon") * (1 + TOLERANCE),
         air_seconds=pl.lit(None, pl.Float64),

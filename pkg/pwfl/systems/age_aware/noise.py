@@ -5,7 +5,7 @@ import polars as pl
 
 from pwfl.systems.age_aware import age
 from pwfl.systems.age_aware.parameters import AgeAware
-from pwfl.tables.arrays import beside
+from pwfl.tables.arrays import joined
 
 
 def run(scenario: AgeAware, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
@@ -16,7 +16,7 @@ def run(scenario: AgeAware, scheme: str, tables: dict[str, pl.DataFrame]) -> dic
     """
     keys, epsilon = ["realization", "case"], pl.col("required_epsilon")
     rules = {"adaptive": epsilon, "constant": epsilon.min().over(keys), "none": pl.lit(np.inf)}
-    noise = beside(tables["schedule"], tables["users"], "realization", "user").with_columns(
+    noise = joined(tables["schedule"], tables["users"], "realization", "user").with_columns(
         classical_epsilon=rules[scheme]
     )
     scale = age.laplace_scale(pl.col("sensitivity_wh"), pl.col("classical_epsilon"))

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from pwfl.scenario import common
-from pwfl.scenario.fields import Section, or_own, parameter
+from pwfl.scenario.fields import Section, or_function, parameter
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 State = Annotated[float, Field(ge=-1e9, le=1e9)]  # Wh
@@ -112,10 +112,10 @@ class Training(Section):
     draws: common.Count = parameter(100, "draws of all data and noise that a realization averages over", stages="train")
 
 
-class Scheme(common.OwnScheme):
+class Scheme(common.SchemeWithFunctions):
     """A pair of scheduler and noise rule, and the name it has in figures and tables."""
 
-    scheduler: or_own(
+    scheduler: or_function(
         Literal[
             "random", "fixed", "sweep", "bound_constant", "bound_adaptive", "simulated_constant", "simulated_adaptive"
         ]

@@ -49,7 +49,7 @@ def run(scenario: AgeAware, scheduler: str, tables: dict[str, pl.DataFrame]) -> 
     `scheduler` is `random`, `fixed`, `sweep` (each of the first clients in turn at all times, the others
     fresh), or bound_RULE and simulated_RULE: the minimum of the loss difference's bound or of its exact
     expectation, where RULE is the noise rule, `constant` or `adaptive`, that the schedule is made for; or the name of
-    a function of the user's own (`own_times`).
+    a function of the user's own (`user_times`).
     """
     users = tables["users"]
     realizations = users.select(pl.col("realization").unique(maintain_order=True))
@@ -77,7 +77,7 @@ def run(scenario: AgeAware, scheduler: str, tables: dict[str, pl.DataFrame]) -> 
             block = range(realizations["realization"][0], realizations["realization"][-1] + 1)
             schedules = random_times(streams.uniforms(scenario.seed, "schedule", block, (clients,)), allowed)
         elif user_code.is_reference(scheduler):
-            schedules, status = own_times(scenario, scheduler, profiles, required, allowed), "own"
+            schedules, status = user_times(scenario, scheduler, profiles, required, allowed), "own"
         else:
             bounded, adaptive = SEARCHES[scheduler]
             bound, status = scenario.schedule.bound if bounded else None, "optimal"
@@ -99,7 +99,7 @@ def run(scenario: AgeAware, scheduler: str, tables: dict[str, pl.DataFrame]) -> 
     }
 
 
-def own_times(
+def user_times(
     scenario: AgeAware, scheduler: str, profiles: Profiles, required: np.ndarray, allowed: np.ndarray
 ) -> np.ndarray:
     """Collection times by a function of the user's own.

@@ -8,7 +8,7 @@ import polars as pl
 from pwfl import streams
 from pwfl.systems.age_aware.parameters import AgeAware
 from pwfl.systems.age_aware.rounds import Clients, final_means, loss_differences, sample_means
-from pwfl.tables.arrays import beside, to_array
+from pwfl.tables.arrays import joined, to_array
 
 KEYS = ("realization", "case", "user")
 
@@ -24,7 +24,7 @@ def trainer(scenario: AgeAware, data: None, tables: dict[str, pl.DataFrame]) -> 
     """
     seed, horizon, draws = scenario.seed, scenario.schedule.horizon, scenario.training.draws
     schedule = tables["schedule"].select(*KEYS, "target_epsilon", "collection_time")
-    schedule = beside(schedule, tables["noise"].select(*KEYS, "noise_scale_wh"), *KEYS)
+    schedule = joined(schedule, tables["noise"].select(*KEYS, "noise_scale_wh"), *KEYS)
     users_of, schedule_of = (frame.partition_by("realization", as_dict=True) for frame in (tables["users"], schedule))
 
     def train(realization: int) -> pl.DataFrame:

@@ -9,7 +9,7 @@ from pwfl.radio.units import db_to_ratio, dbm_to_w
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.participation import counts
 from pwfl.systems.anonymous_oac.schemes import NOISES
-from pwfl.tables.arrays import beside, to_table
+from pwfl.tables.arrays import joined, to_table
 
 FLOAT_BITS = 32
 KEYS = ("realization", "round")
@@ -67,7 +67,7 @@ def transmissions(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl
     thermal = dbm_to_w(radio.noise_density_dbm_hz) * db_to_ratio(radio.path_loss_db)  # J, for unit fading
     turns, fixed = in_turn(tables), NOISES[tables["noise"]["noise"][0]].fixed
     schedule = tables["schedule"].with_columns(total=pl.col("batch").sum().over(KEYS), participants=pl.len().over(KEYS))
-    sent = beside(schedule, tables["noise"], *KEYS).filter(pl.lit(fixed) | (pl.col("batch" if turns else "total") > 0))
+    sent = joined(schedule, tables["noise"], *KEYS).filter(pl.lit(fixed) | (pl.col("batch" if turns else "total") > 0))
     if turns:
         energy = digital_symbols(scenario) * thermal * np.expm1(np.log(2) * radio.digital_efficiency) / pl.col("gain")
     else:

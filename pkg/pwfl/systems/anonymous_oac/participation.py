@@ -6,7 +6,7 @@ from scipy.stats import binom
 
 from pwfl import streams
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
-from pwfl.tables.arrays import beside, to_table
+from pwfl.tables.arrays import joined, to_table
 
 
 def draw(scenario: AnonymousOac, realizations: range) -> dict[str, pl.DataFrame]:
@@ -34,7 +34,7 @@ def batches(scenario: AnonymousOac, scheduler: str, tables: dict[str, pl.DataFra
     All at once (`over_the_air`), or one after the other (`orthogonal`), with the same batches. Drawing their sizes here
     and that many records in training is Poisson sampling.
     """
-    links = beside(tables["links"], tables["users"], "realization", "user")
+    links = joined(tables["links"], tables["users"], "realization", "user")
     rounds, devices = scenario.training.rounds, scenario.network.devices
     frames = []
     for (realization,), frame in links.group_by("realization", maintain_order=True):

@@ -20,7 +20,7 @@ from pwfl.systems.multicell.bounds import noise_scale
 from pwfl.systems.multicell.interference import Uplink
 from pwfl.systems.multicell.model import parameter_count
 from pwfl.systems.multicell.parameters import Convergence, Multicell, Privacy, Training
-from pwfl.tables.arrays import beside, to_array
+from pwfl.tables.arrays import joined, to_array
 from pwfl.tables.contract import NO_PRIVACY
 
 TERMS = {
@@ -56,7 +56,7 @@ def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Da
     leakage, outcome = leakages(scenario, frame), participation(frame)
     costs = interval_costs(scenario, tables).drop("interval").group_by("realization", maintain_order=True).sum()
     for part in (objectives(scenario, tables, frame), convergence(scenario, frame), costs):
-        outcome = beside(outcome, part, "realization")
+        outcome = joined(outcome, part, "realization")
     outcome = outcome.join(guarantees(scenario, leakage), on="realization", how="left", maintain_order="left")
     none = pl.col("epsilon_exact").is_infinite().fill_null(False)
     said = {

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from pwfl.tables.arrays import beside
+from pwfl.tables.arrays import joined
 
 KEYS = ("realization", "interval", "user")
 
@@ -14,8 +14,8 @@ def assigned(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     resource block, but infinite noise, has no leakage to spend and counts as not scheduled.
     """
     schedule = tables["schedule"].select(*KEYS, scheduled=pl.col("resource_block").is_not_null())
-    with_noise = beside(schedule, tables["noise"].select(*KEYS, "noise_std"), *KEYS)
-    with_both = beside(
+    with_noise = joined(schedule, tables["noise"].select(*KEYS, "noise_std"), *KEYS)
+    with_both = joined(
         with_noise, tables["users"].select("realization", "user", "samples", "cell"), "realization", "user"
     )
     silent = pl.col("noise_std").is_infinite().fill_null(False)

@@ -123,7 +123,7 @@ def sample_counts(seed: int, data: Data, realizations: range, users: int) -> np.
     """
     if data.content is not None and data.content.users:
         held = np.array(data.content.users)
-        return np.stack([partition.given_samples(held, users, seed, realization) for realization in realizations])
+        return np.stack([partition.samples_by_user(held, users, seed, realization) for realization in realizations])
     normal = ndtri(streams.uniforms(seed, "samples", realizations, (users,)))
     size = data.samples_offset + np.exp(data.samples_log_mean + data.samples_log_sd * normal)
     counts = np.clip(np.rint(size), 1, MOST_SAMPLES).astype(np.int64)

@@ -15,7 +15,7 @@ from pwfl.store import files, grids
 from pwfl.systems.multicell import feasible, hexagons
 from pwfl.systems.multicell.beyond import urban
 from pwfl.systems.multicell.beyond.intervals import intervals
-from pwfl.systems.multicell.model import own_model
+from pwfl.systems.multicell.model import user_model
 from pwfl.systems.multicell.parameters import Multicell
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ def _model_problems(scenario: Multicell) -> list[str]:
         return []
     try:
         with tensorflow_import():
-            own_model(scenario.training, features.size(scenario))
+            user_model(scenario.training, features.size(scenario))
     except user_code.UserCodeError as error:
         return [f"training.model: {error}"]
     return []

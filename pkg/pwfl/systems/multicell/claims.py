@@ -16,10 +16,10 @@ from pwfl.report.claims import (
     Band,
     Claim,
     Measure,
-    alike,
     by,
     by_means,
     by_scheme,
+    comparable,
     counted,
     difference,
     estimate,
@@ -353,7 +353,7 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
         add(WITHIN + BEYOND, name)
         if _few_blocks(setting):
             add(FEW_BLOCKS, name)
-    for names in alike(scenarios, "radio.resource_blocks", "schedule.gamma"):
+    for names in comparable(scenarios, "radio.resource_blocks", "schedule.gamma"):
         for one, other in permutations(names, 2):
             more = settings[other].radio.resource_blocks - settings[one].radio.resource_blocks
             larger = settings[other].schedule.gamma - settings[one].schedule.gamma
@@ -364,14 +364,14 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
 
     def add_pairs(claims: tuple[Claim, ...], keys: Iterable[str], is_first: Callable[[Multicell], bool]) -> None:
         """Claims about pairs of settings that are equal in all but some keys, of which the first are told by them."""
-        for names in alike(scenarios, *keys):
+        for names in comparable(scenarios, *keys):
             first = [name for name in names if is_first(settings[name])]
             for pair in product(first, (name for name in names if name not in first)):
                 add(claims, *pair)
 
     add_pairs(FADING, FADING_KEYS, lambda setting: setting.radio.coherence_rounds is None)
     add_pairs(LEARNING, ("training", "privacy.bounds"), _learns_as_the_paper)
-    for names in alike(scenarios, *OBSERVED):
+    for names in comparable(scenarios, *OBSERVED):
         for one, other in permutations(names, 2):
             seen, sums = settings[one].privacy, settings[other].privacy
             if seen.observer != "user" or sums.observer == "user":
@@ -380,17 +380,17 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
                 add(SAME_EPSILON[sums.observer], one, other)
             elif not sums.colluders and not sums.dropouts and sums.observer == "network":
                 add(LEAD, one, other)
-    for names in alike(scenarios, "privacy.observer", "privacy.target_epsilon"):
+    for names in comparable(scenarios, "privacy.observer", "privacy.target_epsilon"):
         alone = [name for name in names if settings[name].privacy.observer == "user"]
         for one, observer in product(alone, SUMS):
             others = [name for name in names if settings[name].privacy.observer == observer]
             others.sort(key=lambda name: settings[name].privacy.target_epsilon or 0.0)
             add(EQUAL_ACCURACY[observer], one, *others)
-    for names in alike(scenarios, "privacy.observer"):
+    for names in comparable(scenarios, "privacy.observer"):
         of_cells, of_all = ([name for name in names if settings[name].privacy.observer == seen] for seen in SUMS)
         for pair in product(of_cells, of_all):
             add(OVER_CELLS, *pair)
-    for names in alike(scenarios, "training.bits"):
+    for names in comparable(scenarios, "training.bits"):
         for one, other in permutations(names, 2):
             bits, observer = settings[other].training.bits, settings[other].privacy.observer
             if settings[one].training.bits is None and bits is not None and bits >= ENOUGH_BITS[observer]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def shapes(training: Training, size: datasets.Size) -> list[tuple[int, ...]]:
     """Shapes of the trained weights; of networks that are not the user's own, kernels and biases in turn."""
     if user_code.is_reference(training.model):
-        return [tuple(weight.shape) for weight in own_model(training, size).trainable_variables]
+        return [tuple(weight.shape) for weight in user_model(training, size).trainable_variables]
     if training.model == "cnn":
         return cnn.shapes(size.shape, size.classes)
     return mlp.shapes([size.features, *training.hidden_layers, size.classes])
@@ -37,13 +37,13 @@ def start_weights(training: Training, size: datasets.Size, generator: np.random.
         import keras
 
         keras.utils.set_random_seed(int(generator.integers(2**31)))
-        return [weight.numpy() for weight in own_model(training, size).trainable_variables]
+        return [weight.numpy() for weight in user_model(training, size).trainable_variables]
     if training.initial_weights == "zero":
         return [np.zeros(shape, np.float32) for shape in shapes(training, size)]
     return mlp.start_weights(shapes(training, size), generator)
 
 
-def own_model(training: Training, size: datasets.Size) -> "keras.Model":
+def user_model(training: Training, size: datasets.Size) -> "keras.Model":
     """The Keras model that a function of the user's own returns, of the numbers of features and classes.
 
     It takes features, shape (sample, feature), and gives logits, shape (sample, class). Raises UserCodeError for

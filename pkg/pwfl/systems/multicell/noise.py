@@ -12,7 +12,7 @@ from pwfl.systems.multicell.beyond.intervals import planned
 from pwfl.systems.multicell.bounds import noise_scale
 from pwfl.systems.multicell.optimal_noise import optimal_noise
 from pwfl.systems.multicell.parameters import Multicell
-from pwfl.tables.arrays import beside, to_array
+from pwfl.tables.arrays import joined, to_array
 
 
 def run(scenario: Multicell, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
@@ -20,7 +20,7 @@ def run(scenario: Multicell, scheme: str, tables: dict[str, pl.DataFrame]) -> di
 
     `scheme` is `random` (start values), `optimal` (36), one of `allocation.ALLOCATIONS`, which share out anew what (36)
     leaves, `target`: every user's records get the same epsilon, and nothing is asked of (21) and (22), `none`, or the
-    name of a function of the user's own (`own_noise`). An interval where even the least noise breaks (21) gets nulls
+    name of a function of the user's own (`user_noise`). An interval where even the least noise breaks (21) gets nulls
     and the status `infeasible`; users who are not scheduled get 0.
 
     A scheme's noise is what a user would add if it sent in all T rounds, and stands for its budget rho. A user who
@@ -29,7 +29,7 @@ def run(scenario: Multicell, scheme: str, tables: dict[str, pl.DataFrame]) -> di
     sums, users share the noise that leaves no record worse off than the worst-off one (`sums.shared_noise`).
     """
     keys = ("realization", "interval", "user")
-    users = beside(tables["schedule"], tables["users"], "realization", "user").sort(keys)
+    users = joined(tables["schedule"], tables["users"], "realization", "user").sort(keys)
     users = users.with_columns(scheduled=pl.col("resource_block").is_not_null())
     columns = [to_array(users, name, *keys) for name in ("samples", "start_noise_std", "scheduled")]
     realizations, intervals, count = columns[0].shape
@@ -46,7 +46,7 @@ def run(scenario: Multicell, scheme: str, tables: dict[str, pl.DataFrame]) -> di
     elif scheme == "none":
         noise = np.zeros(scheduled.shape)
     elif user_code.is_reference(scheme):
-        noise = own_noise(scenario, scheme, samples, scheduled, start_noise_std)
+        noise = user_noise(scenario, scheme, samples, scheduled, start_noise_std)
         status[:] = "own"
     else:
         noise, multiplier, feasible = optimal_noise(samples, scheduled, privacy.max_noise_error, privacy.min_noise)
@@ -74,7 +74,7 @@ def run(scenario: Multicell, scheme: str, tables: dict[str, pl.DataFrame]) -> di
     }
 
 
-def own_noise(
+def user_noise(
     scenario: Multicell, scheme: str, samples: np.ndarray, scheduled: np.ndarray, start_noise_std: np.ndarray
 ) -> np.ndarray:
     """Noise by a function of the user's own, in the units of (21) and (22), before it is scaled.

@@ -8,7 +8,7 @@ the paper stands last; the section `Channel` is all beyond it.
 from typing import ClassVar, Literal
 
 from pwfl.scenario import common
-from pwfl.scenario.fields import Section, Uses, or_own, parameter
+from pwfl.scenario.fields import Section, Uses, or_function, parameter
 from pwfl.stages import IMPORTED
 
 BOUNDED = ("privacy.bounds", "noise")  # with it, noise depends on neither rounds nor clip_norm
@@ -267,7 +267,7 @@ class Training(Section):
     evaluate_every: int = common.evaluate_every(5)
 
     # Beyond the paper.
-    model: or_own(Literal["dense", "cnn"]) = parameter(
+    model: or_function(Literal["dense", "cnn"]) = parameter(
         "dense",
         "what is trained: a fully connected network of hidden_layers; a small one of two convolutions and two dense "
         "layers, 26,010 parameters for MNIST; or the Keras model that a function of your own returns, FILE.py:FUNCTION "
@@ -377,7 +377,7 @@ class Channel(Section):
     )
 
 
-class Scheme(common.OwnScheme):
+class Scheme(common.SchemeWithFunctions):
     """A pair of scheduler and noise scheme, and the name it has in figures and tables."""
 
     conditions: ClassVar = {
@@ -389,14 +389,14 @@ class Scheme(common.OwnScheme):
         "least_noise": Uses(("joint_noise", "joint_snr")),
     }
 
-    scheduler: or_own(Literal["random", "optimal", "joint", "joint_noise", "joint_snr"]) = parameter(
+    scheduler: or_function(Literal["random", "optimal", "joint", "joint_noise", "joint_snr"]) = parameter(
         ...,
         "Algorithm 2's or Algorithm 3's schedule; all cells together, at the start values' noise; all cells and the "
         "noise together, for the noise that (36) adds; or all cells, for the greatest sum of K_i^2, the squared "
         "signal-to-noise ratio of an aggregate with its best weights where everyone has the same rho; or a function of "
         "your own, FILE.py:FUNCTION or MODULE:FUNCTION (docs/own_functions.md)",
     )
-    noise: or_own(Literal["random", "optimal", "equal_sum", "equal_max", "fill_up", "target", "none"]) = parameter(
+    noise: or_function(Literal["random", "optimal", "equal_sum", "equal_max", "fill_up", "target", "none"]) = parameter(
         ...,
         "start values; the optimum of (36); the sum of leakages that this leaves, or its maximum, for everyone alike; "
         "as many users of most samples at the maximum as the sum pays for; or what gives every scheduled user's "

@@ -8,7 +8,7 @@ from pwfl.report import results, theme, unscheduled
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.bounds import BOUNDED_NOISE, leakage_bound
 from pwfl.systems.multicell.parameters import Multicell, Network
-from pwfl.tables.arrays import beside, to_table
+from pwfl.tables.arrays import joined, to_table
 
 DIFFERS = (
     "Several cells interfere; each scheduled user sends its own noisy gradient of all its records, "
@@ -95,7 +95,7 @@ def _stations(
     outline = station[:, None] + hexagons.corners(network.cell_radius_m)[[0, 1, 2, 3, 4, 5, 0]]
     cells = to_table({"cell": range(len(station)), "corner": range(7)}, x_m=outline[..., 0], y_m=outline[..., 1])
     stations = to_table({"cell": range(len(station))}, x_m=station[:, 0], y_m=station[:, 1])
-    links = beside(links, stations.rename({"cell": "station"}), "station").with_columns(
+    links = joined(links, stations.rename({"cell": "station"}), "station").with_columns(
         user_x_m=pl.lit(user["x_m"]), user_y_m=pl.lit(user["y_m"]), gain_db=10 * pl.col("gain").log10()
     )
     links = links.sort("gain", descending=True, maintain_order=True).head(LINKS)

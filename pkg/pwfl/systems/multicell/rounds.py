@@ -10,7 +10,7 @@ import tensorflow as tf
 from pwfl.learning import autodiff, datasets, engine, network, rotation
 from pwfl.systems.multicell.beyond import integers
 from pwfl.systems.multicell.beyond.server import aggregated_noise_std, counts, tail_start
-from pwfl.systems.multicell.model import own_model, shapes
+from pwfl.systems.multicell.model import shapes, user_model
 from pwfl.systems.multicell.parameters import Training
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def model_of(training: Training, size: datasets.Size) -> tuple[Model, Callable]:
 def _keras(training: Training, size: datasets.Size) -> "keras.Model":
     if training.model == "cnn":
         return autodiff.convolutional(size.shape, size.classes)
-    return own_model(training, size)
+    return user_model(training, size)
 
 
 def logits_of(training: Training, size: datasets.Size) -> Callable:

@@ -26,9 +26,9 @@ def run(scenario: Multicell, scheduler: str, tables: dict[str, pl.DataFrame]) ->
 
     `scheduler` is `random` (Algorithm 2: the start values' blocks), `optimal` (Algorithm 3), one of all cells together:
     `joint` (at the start values' noise), `joint_noise` (at each user's best noise, as (36) makes it) or `joint_snr`
-    (for the greatest sum of K_i^2), or the name of a function of the user's own (`own_blocks`). Powers (35) follow from
-    the blocks, and users whose rate stays below Rmin lose theirs. Raises reference.SolverError or ArithmeticError where
-    a solver gives up on a cell's program or on powers.
+    (for the greatest sum of K_i^2), or the name of a function of the user's own (`user_blocks`). Powers (35) follow
+    from the blocks, and users whose rate stays below Rmin lose theirs. Raises reference.SolverError or
+    ArithmeticError where a solver gives up on a cell's program or on powers.
     """
     users = tables["users"]
     channels = tables["links"].partition_by("interval", maintain_order=True)
@@ -69,7 +69,7 @@ def of_interval(
     elif scheduler == "optimal":
         block, status = optimal_blocks(scenario, uplink, users, start)
     elif user_code.is_reference(scheduler):
-        block = own_blocks(scenario, scheduler, uplink, users, start)
+        block = user_blocks(scenario, scheduler, uplink, users, start)
         status = np.full((len(start), uplink.cells), "own", dtype=object)
     else:
         block, status = blocks_of_all_cells(scenario, scheduler, interval, uplink, users)
@@ -106,7 +106,7 @@ def start_blocks(users: pl.DataFrame) -> np.ndarray:
     return to_array(users.with_columns(pl.col("start_resource_block").fill_null(-1)), "start_resource_block", *KEYS)
 
 
-def own_blocks(
+def user_blocks(
     scenario: Multicell, scheduler: str, uplink: Uplink, users: pl.DataFrame, start: np.ndarray
 ) -> np.ndarray:
     """Blocks by a function of the user's own, which gets scenario, uplink, the table `users` and `start`.

@@ -14,7 +14,7 @@ from pwfl.privacy.gaussian import exact_epsilon, textbook_epsilon, zcdp
 from pwfl.systems.random_orthogonalization import mimo
 from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
 from pwfl.systems.random_orthogonalization.tables import WITHOUT_RECEIVER, WORST
-from pwfl.tables.arrays import beside, to_array, to_table
+from pwfl.tables.arrays import joined, to_array, to_table
 from pwfl.tables.contract import by_users_alone
 
 TERMS = {
@@ -171,7 +171,7 @@ def outcome(scenario: RandomOrthogonalization, leakage: pl.DataFrame, tables: di
         "schedule": [(pl.col("amplitude").max() ** 2).alias("transmit_energy_limit")],
         "noise": [(strongest**2).alias("noise_variance")],
     }.items():
-        frame = beside(frame, tables[table].group_by("realization").agg(columns), "realization")
+        frame = joined(frame, tables[table].group_by("realization").agg(columns), "realization")
     sent = training.clip_norm**2 + dimension * pl.col("noise_variance")
     guaranteed = by_users_alone() & by_users_alone("epsilon_antennas_rounds", "epsilon_antennas_without_receiver")
     noisy = pl.col("epsilon_without_receiver").is_finite()

@@ -121,7 +121,7 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
     rows = []
     for name, content in noisy.items():
         rows += engine.measure(CLAIMS, {name: content["scenario"]}, _series(content))
-    for few, *_, many in (names for names in engine.alike(noisy, "network.antennas") if len(names) > 1):
+    for few, *_, many in (names for names in engine.comparable(noisy, "network.antennas") if len(names) > 1):
         tables = [_of_scheme(noisy[name], "leakage") for name in (few, many)]
         shared = set(tables[0]["users"]) & set(tables[1]["users"])
         if shared and _antennas(noisy[few]) != _antennas(noisy[many]):

@@ -6,7 +6,7 @@ import polars as pl
 from pwfl.privacy.gaussian import exact_epsilon, exact_multiplier
 from pwfl.systems.utility_fair import copies, link, uploads
 from pwfl.systems.utility_fair.parameters import Radio, UtilityFair
-from pwfl.tables.arrays import beside
+from pwfl.tables.arrays import joined
 from pwfl.tables.contract import NO_PRIVACY
 
 TERMS = {
@@ -70,7 +70,7 @@ def run(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[str, pl.
     released = vectors.agg(pl.col("rho").max()).group_by("realization", maintain_order=True).agg(pl.col("rho").sum())
     samples = tables["users"].group_by("realization").agg(pl.col("samples").sum())
     for other in (samples, released, cost(tables["schedule"], scenario.radio)):
-        outcome = beside(outcome, other, "realization")
+        outcome = joined(outcome, other, "realization")
     rho = outcome["rho"].to_numpy()
     of_copies, server = exact_epsilon(noisy_rounds * rho, delta), pl.col("epsilon_server")
     outcome = outcome.with_columns(
@@ -108,4 +108,4 @@ def cost(schedule: pl.DataFrame, radio: Radio) -> pl.DataFrame:
         air_seconds=pl.col("symbols").nan_max() / radio.bandwidth_hz
     )
     on_air = slowest.group_by("realization", maintain_order=True).agg(pl.col("air_seconds").sum().fill_nan(None))
-    return beside(total, on_air, "realization")
+    return joined(total, on_air, "realization")

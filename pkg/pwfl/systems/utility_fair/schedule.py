@@ -8,7 +8,7 @@ import polars as pl
 
 from pwfl.systems.utility_fair import link
 from pwfl.systems.utility_fair.parameters import UtilityFair
-from pwfl.tables.arrays import beside
+from pwfl.tables.arrays import joined
 
 ENDS = {"utility": "chosen_in_training", "benchmark": "full_power"}
 
@@ -35,6 +35,6 @@ def run(scenario: UtilityFair, scheduler: str, tables: dict[str, pl.DataFrame]) 
         )
     sits_out = ~pl.col("takes_part")
     devices = schedule.group_by("realization", "device", maintain_order=True)
-    status = beside(users, devices.agg(rounds_out=sits_out.sum(), always=sits_out.all()), "realization", "device")
+    status = joined(users, devices.agg(rounds_out=sits_out.sum(), always=sits_out.all()), "realization", "device")
     ended = pl.when("always").then(pl.lit("always_out")).otherwise(pl.lit(ENDS[scheduler]))
     return {"schedule": schedule, "schedule_status": status.with_columns(status=ended)}

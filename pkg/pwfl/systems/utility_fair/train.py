@@ -14,7 +14,7 @@ from pwfl.learning.mlp import glorot_uniform
 from pwfl.systems.utility_fair import copies, link, uploads, utility
 from pwfl.systems.utility_fair.parameters import UtilityFair
 from pwfl.systems.utility_fair.rounds import STREAMS, round_function, round_noise
-from pwfl.tables.arrays import beside
+from pwfl.tables.arrays import joined
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ def trainer(
     radius = uploads.radius(training.clip_norm, batch)
     play = round_function(training.learning_rate, training.correction, scenario.utility.deviation, radius)
     terms = utility.terms(scenario)
-    plans = beside(tables["schedule"], tables["noise"], "realization", "device")
+    plans = joined(tables["schedule"], tables["noise"], "realization", "device")
     users_of, plans_of = (frame.partition_by("realization", as_dict=True) for frame in (tables["users"], plans))
 
     def train(realization: int) -> pl.DataFrame:

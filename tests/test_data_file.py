@@ -388,18 +388,18 @@ def test_a_user_is_one_of_the_files_with_all_its_samples_or_as_many_as_are_asked
     owners = np.random.default_rng(0).choice(8, 100, p=[0.3, 0.25, 0.15, 0.1, 0.1, 0.05, 0.05, 0])
     counts, found = np.unique(owners, return_counts=True)[1], set()
     for realization in range(20):
-        samples = partition.given_samples(counts, 5, 1, realization)
-        dealt = partition.deal_given(owners, samples, 1, realization)
+        samples = partition.samples_by_user(counts, 5, 1, realization)
+        dealt = partition.deal_by_user(owners, samples, 1, realization)
         first = [owners[mine[0]] for mine in dealt]
         assert all(set(mine) == set(np.flatnonzero(owners == owner)) for mine, owner in zip(dealt, first, strict=True))
         assert len(set(first)) == 5
         found |= set(first)
-        few = partition.deal_given(owners, np.full(3, 10), 1, realization)
+        few = partition.deal_by_user(owners, np.full(3, 10), 1, realization)
         assert [len(set(mine)) for mine in few] == [10, 10, 10]
         assert [len(set(owners[mine])) for mine in few] == [1, 1, 1]
     assert found == set(range(7))  # each is somebody in some realization
     with pytest.raises(ValueError, match="7 users are to get up to 10 samples; too few hold as many"):
-        partition.deal_given(owners, np.full(7, 10), 1, 0)
+        partition.deal_by_user(owners, np.full(7, 10), 1, 0)
 
 
 def test_the_channel_gives_users_as_many_samples_as_training_deals_out_to_them(folder):
@@ -411,7 +411,7 @@ def test_the_channel_gives_users_as_many_samples_as_training_deals_out_to_them(f
     samples = channel.sample_counts(1, data, range(5), 10)
     assert len(set(samples.ravel())) > 5
     for realization, mine in enumerate(samples):
-        dealt = partition.deal_given(users, mine, 1, realization)
+        dealt = partition.deal_by_user(users, mine, 1, realization)
         owners = [set(users[rows]) for rows in dealt]
         assert [len(rows) for rows in dealt] == [sum(users == owner) for (owner,) in owners] == mine.tolist()
         assert len(set.union(*owners)) == 10
