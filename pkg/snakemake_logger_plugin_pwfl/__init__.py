@@ -8,8 +8,6 @@ from pathlib import Path
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from pwfl.workflow.progress import Progress
-
 # What Snakemake says besides and nobody misses, unless --verbose asks for it.
 LEFT_OUT = re.compile(
     r"Select jobs to execute|Execute \d+ jobs|Building DAG|Assuming unrestricted|Using shell|Provided (cores|res)|"
@@ -23,7 +21,7 @@ class LogHandler(LogHandlerBase):
     """Writes a line for each batch that starts, and one every few seconds on how far all are; errors as they come."""
 
     def __post_init__(self) -> None:
-        self.progress = Progress()
+        self.progress = None
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write what a record says, if it is worth it."""
@@ -38,6 +36,10 @@ class LogHandler(LogHandlerBase):
         if done is None:  # manifests, publication and the like
             return
         if not self.common_settings.dryrun:
+            # Snakemake imports this plugin before the workflow, which says whose pwfl is used: a checkout's own.
+            from pwfl.workflow.progress import Progress
+
+            self.progress = self.progress or Progress()
             self.progress.started(done)
         self._write(record.rule_msg)
 
