@@ -37,7 +37,8 @@ onsuccess:
     # A run of some rules alone does not get to the rule that fails where an item did.
     if failed := jobs.failures((BASE / ".pwfl" / current.plan).glob("*.done")):
         raise WorkflowError(jobs.failure_message(failed))
-    print(progress.result(current.record.parent.parent), file=sys.stderr)
+    if not wanted and (BASE / RECORD).exists():
+        print(progress.result(current.record.parent.parent), file=sys.stderr)
 
 
 localrules:

@@ -157,7 +157,7 @@ def main() -> int:
         print(f"No GPU, nothing was measured: {error}")
         return 1
     print(f"{device.kind}, TensorFlow {tf.__version__}; milliseconds a round and realization")
-    table = pl.DataFrame([row(case, device.place) for case in CASES]).with_columns(device=pl.lit(device.kind))
+    table = pl.DataFrame([row(case, device.name) for case in CASES]).with_columns(device=pl.lit(device.kind))
     RESULTS.mkdir(exist_ok=True)
     table.write_parquet(RESULTS / "gpu.parquet")
     with pl.Config(tbl_rows=-1, tbl_cols=-1, fmt_str_lengths=60, tbl_width_chars=250):

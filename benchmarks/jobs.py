@@ -43,7 +43,7 @@ def run(checkout: Path, folder: Path, config: dict, *arguments: str) -> dict[str
     (folder / "study.yaml").write_text(yaml.safe_dump(config))
     command = [checkout / ".venv/bin/python", "-m", "snakemake", "--snakefile", checkout / "Snakefile", "--cores", "2"]
     profile = ["--workflow-profile", checkout / "profiles/default", "--configfile", "study.yaml"]
-    begun, before = perf_counter(), os.times()
+    begun, before, jobs_before = perf_counter(), os.times(), done(folder)
     with open(folder / "log", "w+b") as log:
         pid = subprocess.Popen([*command, *profile, *arguments], cwd=folder, stdout=log, stderr=log).pid
         _, status, used = os.wait4(pid, 0)
@@ -54,8 +54,13 @@ def run(checkout: Path, folder: Path, config: dict, *arguments: str) -> dict[str
     after = os.times()
     cpu = after.children_user + after.children_system - before.children_user - before.children_system
     counts = re.search(r"^total\s+(\d+)", said, flags=re.MULTILINE)
-    jobs = int(counts[1]) if counts else 0
+    jobs = int(counts[1]) if counts else done(folder) - jobs_before
     return {"jobs": jobs, "cpu_seconds": cpu, "seconds": perf_counter() - begun, "mib": used.ru_maxrss / 1024}
+
+
+def done(folder: Path) -> int:
+    """How many jobs have run in a folder, by their logs."""
+    return len(list(folder.glob("logs/*/*.log")))
 
 
 def simulated(config: dict) -> float:

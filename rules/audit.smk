@@ -18,8 +18,8 @@ rule audit:
         mem_mb=memory,
         runtime=minutes,
     params:
-        summary=summary,
+        message=job_message,
     message:
-        "{params.summary}"
+        "{params.message}"
     script:
         "../scripts/batch.py"

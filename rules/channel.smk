@@ -18,9 +18,9 @@ rule dataset:
         mem_mb=memory,
         runtime=minutes,
     params:
-        summary=summary,
+        message=job_message,
     message:
-        "{params.summary}"
+        "{params.message}"
     script:
         "../scripts/batch.py"
 
@@ -45,9 +45,9 @@ rule imported:
         mem_mb=memory,
         runtime=minutes,
     params:
-        summary=summary,
+        message=job_message,
     message:
-        "{params.summary}"
+        "{params.message}"
     script:
         "../scripts/batch.py"
 
@@ -72,8 +72,8 @@ rule channel:
         mem_mb=memory,
         runtime=minutes,
     params:
-        summary=summary,
+        message=job_message,
     message:
-        "{params.summary}"
+        "{params.message}"
     script:
         "../scripts/batch.py"

@@ -50,7 +50,7 @@ if workflow.is_main_process:
             captions=PROJECT / "report",
             wanted=wanted,
             seconds=seconds,
-            is_local=workflow.local_exec,
+            cores=workflow.cores if workflow.local_exec else None,
             again=(session.command_of(configs, is_main), values),
         )
     except Exception as error:
@@ -83,7 +83,7 @@ def gpus(wildcards):
     return batch(wildcards).gpu
 
 
-def summary(wildcards):
+def job_message(wildcards):
     return batch(wildcards).message
 
 

@@ -18,9 +18,9 @@ rule projection:
         mem_mb=memory,
         runtime=minutes,
     params:
-        summary=summary,
+        message=job_message,
     message:
-        "{params.summary}"
+        "{params.message}"
     script:
         "../scripts/batch.py"
 
@@ -45,8 +45,8 @@ rule features:
         mem_mb=memory,
         runtime=minutes,
     params:
-        summary=summary,
+        message=job_message,
     message:
-        "{params.summary}"
+        "{params.message}"
     script:
         "../scripts/batch.py"

@@ -18,8 +18,8 @@ rule noise:
         mem_mb=memory,
         runtime=minutes,
     params:
-        summary=summary,
+        message=job_message,
     message:
-        "{params.summary}"
+        "{params.message}"
     script:
         "../scripts/batch.py"

@@ -19,9 +19,9 @@ rule tables:
         mem_mb=memory,
         runtime=minutes,
     params:
-        summary=summary,
+        message=job_message,
     message:
-        "{params.summary}"
+        "{params.message}"
     script:
         "../scripts/batch.py"
 
@@ -46,9 +46,9 @@ rule figures:
         mem_mb=memory,
         runtime=minutes,
     params:
-        summary=summary,
+        message=job_message,
     message:
-        "{params.summary}"
+        "{params.message}"
     script:
         "../scripts/batch.py"
 
@@ -73,9 +73,9 @@ rule comparison:
         mem_mb=memory,
         runtime=minutes,
     params:
-        summary=summary,
+        message=job_message,
     message:
-        "{params.summary}"
+        "{params.message}"
     script:
         "../scripts/batch.py"
 
@@ -100,9 +100,9 @@ rule page:
         mem_mb=memory,
         runtime=minutes,
     params:
-        summary=summary,
+        message=job_message,
     message:
-        "{params.summary}"
+        "{params.message}"
     script:
         "../scripts/batch.py"
 

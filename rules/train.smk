@@ -21,8 +21,8 @@ rule train:
         runtime=minutes,
         gpu=gpus,
     params:
-        summary=summary,
+        message=job_message,
     message:
-        "{params.summary}"
+        "{params.message}"
     script:
         "../scripts/batch.py"

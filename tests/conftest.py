@@ -30,7 +30,7 @@ threads.before_tensorflow()
 
 ROOT = Path(__file__).parent.parent
 
-# A whole study in seconds: two scenarios, two shards of each kind, all four pairs of schemes in one.
+# A whole study in seconds: two scenarios, two chunks of each kind, all four pairs of schemes in one.
 TINY = {
     "study": "tiny",
     "base": {
@@ -294,9 +294,7 @@ def planned(folder: Path, config: dict, *arguments: str, **options) -> dict[str,
 
 def session_of(folder: Path, config: dict, wanted: tuple[str, ...] = ()) -> session.Session:
     """What a call of the workflow in a folder would do."""
-    return session.start(
-        load(config, "a test"), folder, ROOT / "report", wanted, None, True, ("pwfl run study.yaml", [])
-    )
+    return session.start(load(config, "a test"), folder, ROOT / "report", wanted, None, 2, ("pwfl run study.yaml", []))
 
 
 def missing(folder: Path, config: dict, wanted: tuple[str, ...] = ()) -> Counter:

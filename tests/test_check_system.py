@@ -87,7 +87,7 @@ def drawing_twice(purpose: str):
     return lambda made, *_: (streams.uniforms(1, purpose, range(2), (1,)), made)[1]
 
 
-SHARDS, DRAWS, ACCOUNTING = repeated.check_shards, draws.check_draws, stated.check_accounting
+SHARDS, DRAWS, ACCOUNTING = repeated.check_chunks, draws.check_draws, stated.check_accounting
 FAULTS = {  # check, module, its table, and the table with a fault, of the tables that the stage makes and reads
     "mixes realizations": (
         SHARDS, noise, "noise", lambda made, read: made.with_columns(pl.col("noise_scale_wh") * read["schedule"].height),
@@ -134,7 +134,7 @@ def test_a_table_that_the_catalog_does_not_let_a_stage_read_is_named(aging, monk
     catalog = registry.system("age_aware").catalog
     monkeypatch.setattr("pwfl.systems.age_aware.catalog.CATALOG", replace(catalog, reads={"noise": ("users",)}))
     with pytest.raises(KeyError, match="stage noise uses the table 'schedule', which it is not handed"):
-        repeated.check_shards(aging, {})
+        repeated.check_chunks(aging, {})
 
 
 def test_a_stage_that_imports_another_one_is_found(aging, monkeypatch):

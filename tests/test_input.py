@@ -140,6 +140,10 @@ def load(files: dict, command_line: dict) -> scenario.Study:
         ({"base": {"radio": {"resource_block": "3"}}}, "base.radio.resource_block: unknown key"),
         ({"base": {"realizations": 1}}, "training_realizations: 3 is more than realizations: 1"),
         ({"base": {"schedule": {"gamma": -5}}}, "base.schedule.gamma: -5.0 is wrong: input should be greater than"),
+        (
+            {"base": {"shards": {"training": 0}}},
+            "base.shards.training: 0 is wrong: input should be greater than or equal to 1, or 'auto'",
+        ),
         ({"base": {"system": []}}, "base.system: there is no system []"),
         ({"base": {"seed": "010"}}, "base.seed: '010' is wrong: input should be a valid integer"),
         ({"base": None}, "base: must be a mapping of parameters, is empty"),

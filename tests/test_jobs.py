@@ -17,10 +17,10 @@ import polars as pl
 import pytest
 import yaml
 
-from conftest import SMALL, TINY, changed, command, environment, python, session_of, write_config
+from conftest import PWFL, SMALL, TINY, changed, command, environment, python, session_of, write_config
 from pwfl.process import devices, supervisor
 from pwfl.scenario import ScenarioError
-from pwfl.store import items
+from pwfl.store import items, sealed
 from pwfl.store.items import Store
 from pwfl.workflow import batches, changes, compute, costs, jobs, progress, publish, session
 from pwfl.workflow.plan import Item
@@ -251,7 +251,9 @@ def test_an_item_takes_about_what_the_median_of_its_stage_and_system_took(tmp_pa
 
 def test_without_records_and_with_damaged_ones_times_are_guessed(tmp_path):
     root = Store(tmp_path)
-    for number, text in enumerate(("", "{", "[]", "{}", "null", '{"seconds": "x", "realizations": 1, "system": "a"}')):
+    seconds = ('"x"', "0", "-1", "NaN", "Infinity")
+    damaged = [f'{{"seconds": {text}, "realizations": 1, "system": "a"}}' for text in seconds]
+    for number, text in enumerate(("", "{", "[]", "{}", "null", *damaged)):
         path = root.path(f"train/{number}/000000-000001/{items.COST}")
         path.parent.mkdir(parents=True)
         path.write_text(text)
@@ -259,7 +261,7 @@ def test_without_records_and_with_damaged_ones_times_are_guessed(tmp_path):
     assert costs.Costs(root).seconds(Item("train", "x", "000000-000010"), "a") == pytest.approx(besides + 10 * of_each)
     of_each, besides = costs.GUESS
     assert costs.Costs(root).seconds(Item("noise", "x", "000000-000100"), "a") == pytest.approx(besides + 100 * of_each)
-    cost(root, "train/6/000000-000001", seconds=7.0, realizations=1)
+    cost(root, "train/x/000000-000001", seconds=7.0, realizations=1)
     assert costs.Costs(root).seconds(Item("train", "x", "000000-000001"), "a") == 7.0
 
 
@@ -270,8 +272,8 @@ def why(folder: Path, config: dict, stage: str, variant: str | None = None) -> s
     """Why an item of a stage would be computed."""
     changes._recent.cache_clear()
     work = work_of(folder, config)
-    descriptions = map(work.description, stages(work, stage))
-    return changes.why(Store(folder / "store"), next(each for each in descriptions if each.get("variant") == variant))
+    of_variant = [item for item in stages(work, stage) if work.description(item).get("variant") == variant]
+    return changes.why(Store(folder / "store"), work.description(of_variant[0]), of_variant[-1].chunk)
 
 
 def describe(folder: Path, config: dict) -> None:
@@ -287,6 +289,7 @@ def test_why_an_item_is_computed_is_said_by_what_differs_from_the_nearest_one(tm
     assert why(tmp_path, config, *chosen) == "new"
     describe(tmp_path, config)
     assert why(tmp_path, config, *chosen) == "deleted"
+    assert why(tmp_path, changed(config, "realizations", 6), *chosen) == "more realizations"
     assert why(tmp_path, changed(config, "schedule.gamma", 7.0), "account") == "schedule.gamma: 300.0 → 7.0"
     # Nearest is what differs least, not what is newest.
     describe(tmp_path, changed(changed(config, "schedule.gamma", 9.0), "privacy.delta", 1e-7))
@@ -334,7 +337,7 @@ def test_options_are_taken_out_of_a_config():
     assert session.study_values(["wanted=store", "batch_seconds=3", "base={}"]) == ["base={}"]
 
 
-@pytest.mark.parametrize("seconds", [0, -1, "x", [], float("nan")])
+@pytest.mark.parametrize("seconds", [0, -1, "x", [], float("nan"), True])
 def test_seconds_of_a_batch_that_are_no_positive_number_are_refused(seconds):
     with pytest.raises(ScenarioError, match=r"batch_seconds: .* is wrong: must be a number of seconds above 0"):
         session.options({"batch_seconds": seconds})
@@ -355,6 +358,7 @@ class View:
             path = self.store / f"tables/{name}/file.csv"
             path.parent.mkdir(parents=True)
             path.write_text(name)
+            sealed.seal_folder(path.parent)
 
     def put(self, plan: str, kind: str = publish.ALL, **view: str) -> None:
         """Publish files of addresses, by their names without suffix, `_` for a folder."""
@@ -418,6 +422,46 @@ def test_a_part_replaces_the_same_part_alone_and_the_whole_replaces_all(shown):
     assert shown.is_shown("wanted_2", two_noise="c")
     shown.put("20260105-000000-000005", x="a")
     assert set(shown.files()) == {"x.csv"}
+
+
+def test_a_file_of_the_store_that_was_edited_is_not_published(shown):
+    (shown.store / "tables/a/file.csv").write_text("b")
+    with pytest.raises(sealed.DamagedError, match=r"tables/a/file.csv is damaged \(it was changed after .*rm -f"):
+        shown.put(PLANS[0], x="a")
+    assert publish.latest(shown.folder) is None
+
+
+def test_what_is_withdrawn_is_no_longer_shown_until_it_is_published_again(shown):
+    shown.put(PLANS[0], x="a", y="b")
+    shown.put(PLANS[1], "wanted_1", one_noise="c")
+    publish.withdraw(shown.folder, {"tables/a"})
+    assert not shown.is_shown(x="a", y="b")
+    assert shown.is_shown("wanted_1", one_noise="c")
+    assert publish.published(shown.folder, "x.csv", publish.latest(shown.folder)) == b"a"  # it can be read
+    shown.put(PLANS[2], y="b")
+    assert shown.files() == {"y.csv": "b"}
+
+
+def test_the_kind_of_a_part_is_what_was_wanted_and_a_record_is_of_the_plan_that_writes_it(tmp_path):
+    part = ("one/noise.*",)
+    kinds = {
+        publish._kind(session_of(tmp_path, changed(TWO, "privacy.delta", delta), part).record) for delta in (1e-5, 1e-6)
+    }
+    assert len(kinds) == 1
+    assert publish._kind(session_of(tmp_path, TWO, ("two/noise.*",)).record) not in kinds
+    found, root = session_of(tmp_path, TWO), Store(tmp_path / "store")
+    touch(found.work, list(found.work.items()), root)
+    for item in found.work.report.items():
+        root.path(f"{item.key}/{sealed.MANIFEST}").unlink()
+        sealed.seal_folder(root.path(item.key))
+    publish.publish(**found.publication)
+    again = session_of(tmp_path, TWO)
+    assert (again.is_shown, again.record, again.plan, again.batches) == (True, found.record, found.plan, {})
+    shutil.rmtree(root.path(stages(found.work, "train")[0].key))
+    assert session_of(tmp_path, TWO).batches == {}  # the folder shows the study
+    more = session_of(tmp_path, TWO, ("store",))
+    assert list(more.batches) == ["train-1"]
+    assert more.record == publish.record_path(tmp_path / "results/study", publish.ALL, more.plan) != found.record
 
 
 def test_the_latest_record_counts_and_one_that_cannot_be_read_is_none(shown):
@@ -511,6 +555,25 @@ def test_what_killed_jobs_left_is_swept_once_it_is_old_and_plans_are_in_use_unti
 # A batch's job.
 
 
+def test_what_is_missing_though_nothing_failed_is_named_at_the_end(tmp_path):
+    found = session_of(tmp_path, TWO)
+    folder = tmp_path / f".pwfl/{found.plan}/batches"
+    jobs.write_manifests(str(folder), **pickle.loads(pickle.dumps(found.manifests)))
+    dones = [folder.parent / f"{name}.done" for name in found.batches]
+    for done in dones:
+        done.write_text("{}")
+    everything = [item for batch in found.batches.values() for item in batch.items]
+    root = Store(tmp_path / "store")
+    touch(found.work, everything, root)
+    jobs.check_complete([*map(str, dones)])
+    shutil.rmtree(root.path(everything[-1].key))
+    with pytest.raises(jobs.FailedError, match=f"{everything[-1].key} is missing, .*start the workflow again"):
+        jobs.check_complete([*map(str, dones)])
+    dones[0].write_text('{"key": "key: error"}')
+    with pytest.raises(jobs.FailedError, match="1 item failed; all that does not depend on"):
+        jobs.check_complete([*map(str, dones)])
+
+
 def left(root: Store) -> dict[str, bytes]:
     """All files of items, but what says how long they took."""
     return {
@@ -568,6 +631,25 @@ def test_a_failed_item_keeps_nothing_from_being_computed_but_what_is_made_of_it(
         assert root.has(item.key, work.outputs(item)) == (item.key not in lost)
     assert len(lost) > len(broken)
     assert not lost & set(told.begun) - broken
+
+
+def test_of_chunks_that_are_computed_at_once_only_the_one_that_fails_is_lost(tmp_path, monkeypatch):
+    work, root = work_of(tmp_path, changed(SMALL, "shards.training", 1)), Store(tmp_path / "store")
+    trained = stages(work, "train")
+    assert run(work, [item for item in stages(work, *STAGES) if item not in trained], root).errors == {}
+    execute, broken = compute.execute, [item for item in trained if item.chunk == "000001-000002"]
+
+    def fails(task, found):
+        if 1 in task.realizations and task.stage == "train":
+            raise ValueError("no idea")
+        return execute(task, found)
+
+    monkeypatch.setattr(compute, "execute", fails)
+    told = run(work, trained, root)
+    assert sorted(told.errors) == sorted(item.key for item in broken)
+    assert all("no idea" in error for error in told.errors.values())
+    assert batches.missing(work, [item.key for item in trained], root) == broken
+    assert 0 < len(broken) < len(trained)
 
 
 def test_a_process_that_has_grown_ends_and_another_one_goes_on(tmp_path, monkeypatch):
@@ -685,9 +767,16 @@ def test_a_dry_run_prints_a_line_for_each_batch_with_its_reason(tmp_path):
     lines = [line for line in said.splitlines() if re.match(r"\w+-\d+: ", line)]
     assert {line.partition(":")[0] for line in lines} == set(found)
     assert len(lines) == len(found)
-    assert all(re.fullmatch(r"\w+-\d+: [\d,]+ items?.*, about \d+ s \(new\)", line) for line in lines)
+    assert all(re.fullmatch(r"\w+-\d+: [\d,]+ items?.*, about \d+ s \(new(, of the first)?\)", line) for line in lines)
     assert "reason:" not in said
     assert not (tmp_path / "store").exists()
+
+
+def test_pwfl_run_takes_targets_and_options(tmp_path):
+    write_config(tmp_path, SMALL)
+    result = python(*PWFL[1:], "run", "study.yaml", "all", "--dry-run", "--cores", "1", cwd=tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert re.search(r"^channel-1: ", result.stdout + result.stderr, flags=re.MULTILINE)
 
 
 def test_a_run_says_how_far_it_is_from_the_first_job_on(tmp_path):
@@ -703,6 +792,19 @@ def test_a_run_says_how_far_it_is_from_the_first_job_on(tmp_path):
     assert counts == sorted(counts)
     assert {int(line[3]) for line in told if line} == {sum(len(batch.items) for batch in planned_.values())}
     assert "The study is finished" in said
+
+
+def test_a_batch_whose_job_died_is_still_to_be_computed(tmp_path):
+    folder, shown = tmp_path / ".pwfl" / "plan", progress.Progress()
+    (folder / "batches").mkdir(parents=True)
+    batch = {"seconds": 30.0, "items": [{"key": "train/a", "files": ["history.parquet"]}]}
+    (folder / "batches" / "train-1.json").write_text(json.dumps(batch))
+    left = "0 of 1 items, about 30 core-seconds left"
+    for _ in range(2):  # a retry
+        shown.started(folder / "train-1.done")
+        assert shown.line() == f"{left}; train-1 0/1"
+        shown.failed(folder / "train-1.done")
+        assert shown.line() == left
 
 
 @pytest.mark.parametrize("news", [False, True])

@@ -1,4 +1,4 @@
-"""Schedulers of all cells together, and bounds: brute force, integer programs, SciPy; sweeps, shards, tables."""
+"""Schedulers of all cells together, and bounds: brute force, integer programs, SciPy; sweeps, chunks, tables."""
 
 from dataclasses import replace
 from functools import cache

@@ -9,7 +9,7 @@ from pwfl import registry
 from pwfl.execution import execute
 from pwfl.execution.stage import Task
 from pwfl.scenario import load
-from pwfl.scenario.values import Values
+from pwfl.scenario.values import Values, chunks_of
 from pwfl.stages import GRAPH
 from pwfl.store import grids
 from pwfl.tables import finished
@@ -52,7 +52,7 @@ def test_each_input_is_made_by_one_item_before(config):
 def test_shards_hold_each_realization_once(size):
     (scenario,) = planned(base=AGING | {"shards": {"optimization": size, "training": size}}).study.scenarios.values()
     for stage, count in {"schedule": 5, "train": 4}.items():
-        held = [k for shard in grids.of(scenario, stage) for k in range(*grids.bounds(shard))]
+        held = [k for shard in chunks_of(scenario, stage) for k in range(*grids.bounds(shard))]
         assert held == list(range(-(-count // size) * size))
 
 

@@ -154,7 +154,7 @@ def test_a_history_that_does_not_end_at_the_outcome_is_found(monkeypatch):
     late = {"air_seconds": pl.col("air_seconds") * 1.01}
     monkeypatch.setattr(train, "interval_costs", lambda *given: original(*given).with_columns(**late))
     with pytest.raises(testing.CheckError, match=r"history's air_seconds_so_far is .* outcome's air_seconds is"):
-        repeated.check_shards(model, tiny.given(model))
+        repeated.check_chunks(model, tiny.given(model))
 
 
 # Accuracy over what is spent.

@@ -180,6 +180,18 @@ return True
         assert sorted(os.listdir(folder)) == ["a", "c"]
 
 
+def test_of_several_tasks_that_a_worker_is_at_when_it_ends_the_first_one_failed():
+    body = """
+left = [task for task in ("a", "b", "c") if task not in failed]
+reporter.begin(left)
+if "b" in left:
+    os._exit(3)
+return True
+"""
+    why = "its process ended with exit status 3"
+    assert json.loads(supervised(body).stdout) == {"a": why, "b": why}
+
+
 def test_a_worker_that_is_at_nothing_when_it_ends_is_an_error():
     result = supervised("os._exit(3)")
     assert result.returncode == 1

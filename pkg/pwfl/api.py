@@ -18,6 +18,7 @@ from pwfl.report.catalog import COMMON_TABLES, COMPARISON
 from pwfl.report.columns import with_point
 from pwfl.scenario import ScenarioError, Study, check_device, check_surroundings, load, read, resolve
 from pwfl.scenario.messages import shown
+from pwfl.scenario.values import chunks_of
 from pwfl.stages import AUDIT, GRAPH, MAKER, PREPARATIONS, REALIZATIONS, REPORT, STAGES
 from pwfl.store import addressing, grids
 from pwfl.store.items import Store
@@ -231,12 +232,12 @@ def _scenario_tables(study: Study, name: str, known: Known) -> ScenarioTables:
 
 
 def _of_stage(scenario, description: dict, found: dict) -> dict:
-    """What a stage makes of all realizations, shard by shard where its jobs are many; training starts but once."""
+    """What a stage makes of all realizations, chunk by chunk where its jobs are many; training starts but once."""
     stage = GRAPH[description["stage"]]
     if stage.grid is None:
         return in_memory(scenario, description, found)
     count = getattr(scenario, REALIZATIONS[stage.grid])
-    bounds = [(0, count)] if stage.takes_data else map(grids.bounds, grids.of(scenario, description["stage"]))
+    bounds = [(0, count)] if stage.takes_data else map(grids.bounds, chunks_of(scenario, description["stage"]))
     spans = [range(first, min(stop, count)) for first, stop in bounds]
     made = [in_memory(scenario, description, found, span) for span in spans]
     return {table: pl.concat([part[table] for part in made]) for table in made[0]}
@@ -263,7 +264,7 @@ def _read_scenario(folder: Path, name: str, record: publish.Published) -> Scenar
         paths = [
             str(root.path(f"{plan.Item(stage, upstream[scheme.name][stage], chunk).key}/{plan.file_name(table)}"))
             for scheme in scenario.schemes[: None if STAGES[stage].each else 1]
-            for chunk in grids.of(scenario, stage)
+            for chunk in chunks_of(scenario, stage)
         ]
         description = {"system": scenario.system, "upstream": upstream}
         try:

@@ -41,7 +41,7 @@ def run(file: str, options: tuple[str, ...]) -> None:
     values = study_values(given.config or [])
     _checked([file], values, lambda files: merge(files, cli.parse_config(values)))
     # The store decides what runs, and several runs may share it.
-    ours = ["--rerun-triggers", "mtime", "--nolock", "--keep-going", "--logger", "pwfl"]
+    ours = ["--rerun-triggers", "mtime", "--logger", "pwfl", "--nolock", "--keep-going"]
     cli.main([*ours, *options, "--snakefile", str(workflow.folder() / "Snakefile"), "--configfile", file])
 
 
@@ -138,7 +138,7 @@ def prune(files: tuple[str, ...], delete: bool) -> None:
 def forget(file: str, stages: tuple[str, ...], scenarios: tuple[str, ...]) -> None:
     """Delete a study's results of some stages, to compute them again.
 
-    FILE is its config. What was made of these results is deleted, too; the next run computes all of it.
+    FILE is its config. What was made of these results is deleted, too; the next run computes what it shows of them.
     """
     from pwfl.workflow import prune
 

@@ -28,12 +28,14 @@ class LogHandler(LogHandlerBase):
         event = getattr(record, "event", None)
         if event == LogEvent.JOB_INFO:
             self._job(record)
-        elif self.common_settings.verbose or record.levelno >= logging.WARNING or self._is_told(event, record):
+            return
+        if event == LogEvent.JOB_ERROR and self.progress and (done := _done(record)):
+            self.progress.failed(done)
+        if self.common_settings.verbose or record.levelno >= logging.WARNING or self._is_told(event, record):
             self._write(self.format(record))
 
     def _job(self, record: logging.LogRecord) -> None:
-        done = next((Path(path) for path in record.output if str(path).endswith(".done")), None)
-        if done is None:  # manifests, publication and the like
+        if (done := _done(record)) is None:  # manifests, publication and the like
             return
         if not self.common_settings.dryrun:
             # Snakemake imports this plugin before the workflow, which says whose pwfl is used: a checkout's own.
@@ -76,3 +78,8 @@ class LogHandler(LogHandlerBase):
     def needs_rulegraph(self) -> bool:
         """No graph is needed."""
         return False
+
+
+def _done(record: logging.LogRecord) -> Path | None:
+    """The file that says that a record's batch is done, if it is about a batch."""
+    return next((Path(path) for path in record.output if str(path).endswith(".done")), None)

@@ -18,9 +18,9 @@ from pwfl.stages import AUDIT, GRAPH
 
 
 def execute(task: Task, found: Mapping) -> dict:
-    """What a stage makes, by name: tables, or arrays of the stages before the channel.
+    """Run a stage, and return its tables, or arrays of the stages before the channel, by name.
 
-    Of what it reads, by name, of at least the task's realizations, or of paths of files from outside.
+    `found` holds the tables that it reads, which must cover the task's realizations, or paths of files from outside.
     """
     work = _loaded(GRAPH[task.stage].work, task.stage, task.values)
     with devices.used(devices.ONLY_CPU):  # but what trains

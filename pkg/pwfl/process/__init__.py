@@ -1,1 +1,1 @@
-"""What a process of a job is like: its threads, devices and logs, and who ends it. It knows no scenario."""
+"""The process of a job: its threads and devices, the user-defined functions it runs, who ends it; no scenario."""

@@ -1,6 +1,6 @@
-"""The processor that trainings run on: the CPU, or a GPU where TensorFlow sees one.
+"""Choose the device for training: the CPU, or a GPU where TensorFlow sees one.
 
-Which one stands in no address. Each is held to the same bits whenever it computes the same, and the two differ in the
+Addresses do not include it. Each is held to the same bits whenever it computes the same, and the two differ in the
 last ones; the table `history` says which kind it was.
 """
 
@@ -29,7 +29,7 @@ class Device(NamedTuple):
 
     Attributes
     ----------
-    place
+    name
         Its name in TensorFlow.
     kind
         What it is, as the table `history` has it.
@@ -37,7 +37,7 @@ class Device(NamedTuple):
         Bytes that trainings side by side may take; None: trainings follow each other.
     """
 
-    place: str
+    name: str
     kind: str
     memory: int | None
 
@@ -94,7 +94,7 @@ def take(asked: str) -> Device:
 def used(device: Device) -> Iterator[None]:
     """A context in which TensorFlow computes on a device, where it is imported."""
     tensorflow = sys.modules.get("tensorflow") if present() else None
-    with tensorflow.device(device.place) if tensorflow else nullcontext():
+    with tensorflow.device(device.name) if tensorflow else nullcontext():
         yield
 
 

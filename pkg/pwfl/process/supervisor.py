@@ -72,8 +72,9 @@ def supervise(work: Work, cleanup: Callable[[], None] = lambda: None) -> dict[st
     """Run `work(failed, reporter)` in a worker, and again, in another one, until it says that nothing is left to do.
 
     `work` leaves out tasks that failed. It returns whether it is finished; where it is not, another worker goes on.
-    Returns the errors of the tasks that failed, by task. A worker that ends unexpectedly fails the tasks that it was
-    at. `cleanup` is called when a worker has ended early. Raises ChildProcessError where one ends without being at any.
+    Returns the errors of the tasks that failed, by task. A worker that ends unexpectedly fails the first task that
+    it was at. `cleanup` is called when a worker has ended early. Raises ChildProcessError where one ends without being
+    at any.
     """
     failed: dict[str, str] = {}
     received = _Signals()
@@ -88,7 +89,7 @@ def supervise(work: Work, cleanup: Callable[[], None] = lambda: None) -> dict[st
             sys.exit(128 + received.number)
         if not at:
             raise ChildProcessError(f"a worker ended with {_words(status)} before it was at work")
-        failed |= dict.fromkeys(at, f"its process ended with {_words(status)}")
+        failed[at[0]] = f"its process ended with {_words(status)}"
 
 
 def apart(function: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""One thread, wherever results are promised to the bit: a sum that threads share is added up in another order.
+"""Restrict BLAS, TensorFlow and Polars to one thread: threads that share a sum add it up in another order.
 
 So do TensorFlow's kernels by oneDNN and by Eigen: neither threads nor kernels are taken from the environment. Polars
 gets its one thread where the package is imported, since it asks no later.

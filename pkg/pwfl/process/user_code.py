@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -39,13 +39,6 @@ def split(reference: str) -> tuple[str, str]:
     """The file or module that a reference names, and the function."""
     where, _, function = reference.rpartition(":")
     return where, function
-
-
-def files(references: Sequence[str]) -> list[str]:
-    """The files among what references name, and those beside them that they import, each once."""
-    homes = {split(reference)[0]: home for reference in references if (home := _home(reference))}
-    found = ((path, home) for where, home in homes.items() for path in imports.closure(where).files.values())
-    return list(dict.fromkeys(str(path) for path, home in found if path.is_relative_to(home)))
 
 
 def call(reference: str, *given, reads: Collection[str] = ()):

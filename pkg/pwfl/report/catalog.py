@@ -16,7 +16,7 @@ class Outcome(NamedTuple):
 class Catalog:
     """What a system's stages read and what the reports of its scenarios show."""
 
-    # Figure -> the stages' tables that it is drawn from: `users`, `links` and `holdings` of the first shard, others of
+    # Figure -> the stages' tables that it is drawn from: `users`, `links` and `holdings` of the first chunk, others of
     # all schemes. Captions are in the system's folder captions/FIGURE.rst.
     figures: dict[str, tuple[str, ...]]
     tables: dict[str, str]  # table of a scenario's report -> caption

@@ -88,7 +88,7 @@ ALL = " and ".join(f"{count} of {kind}" for kind, count in DIRECTIONS.items())
 device = partial(
     parameter,
     "auto",
-    "what trains: the CPU; a GPU, with as many realizations side by side as shards.training has and its memory holds; "
+    "what trains: the CPU; a GPU, with as many realizations side by side as its job has and its memory holds; "
     "or a GPU where TensorFlow sees one. Either's results are reused for the other; they differ in their last digits",
 )
 KEPT = f"how many directions of a projection features have, those of largest eigenvalue first; null: {ALL}"

@@ -45,7 +45,7 @@ scenarios:
 ```
 
 What points have in common is computed once. Every table that compares scenarios has a column for each swept parameter;
-the figures of a single point are drawn when they are asked for (`snakemake results/STUDY/POINT/accuracy.svg`).
+the figures of a single point are drawn when they are asked for (`--config 'wanted=POINT/accuracy.*'`).
 
 `snakemake --configfile FILE` runs it; without a file, `config/config.yaml`. Single values can be set on the command
 line, merged over the file: `--config 'base={realizations: 20}' 'run=[few_blocks]'`; scenarios given there join those of

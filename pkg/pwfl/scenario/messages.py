@@ -8,14 +8,26 @@ from pwfl.scenario import common
 from pwfl.scenario.fields import Section
 
 ALTERNATIVE = re.compile(r"constrained-\w+|literal\[.*\]")  # of a union: pydantic's last part of a location
+WRONG = " is wrong: "  # between a value and what would be right
 
 
 class ScenarioError(ValueError):
     """A config that cannot be run; the message names file, key, value and what would be right."""
 
 
-def explain(error: dict, model: type[Section]) -> str:
-    """One line for one of pydantic's errors: key, what is wrong, what would be right."""
+def explain(errors: Iterable[dict], model: type[Section]) -> list[str]:
+    """A line for each of pydantic's errors: key, what is wrong, what would be right; one for all kinds of a value."""
+    found: list[str] = []
+    for line in (_explain(error, model) for error in errors):
+        before, wrong, right = line.partition(WRONG)
+        if found and wrong and found[-1].startswith(f"{before}{wrong}"):
+            found[-1] += f", or {right.removeprefix('input should be ')}"
+        else:
+            found.append(line)
+    return found
+
+
+def _explain(error: dict, model: type[Section]) -> str:
     location, value = error["loc"], error["input"]
     key = ".".join(str(part) for part in location if not ALTERNATIVE.fullmatch(str(part)))
     if error["type"] == "extra_forbidden":
@@ -35,7 +47,7 @@ def explain(error: dict, model: type[Section]) -> str:
         message = f"{message.rpartition(' ')[0]} {error['ctx'][bound.pop()]:g}"
     if error["type"] == "literal_error" and isinstance(value, str):
         message += nearest(value, re.findall("'(.*?)'", error["ctx"]["expected"]))
-    return f"{key}: {shown(value)} is wrong: {message}"
+    return f"{key}: {shown(value)}{WRONG}{message}"
 
 
 def blame(problem: str, name: str, base: dict, override: dict) -> str:

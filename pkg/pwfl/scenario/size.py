@@ -8,6 +8,7 @@ from pwfl.learning import features
 from pwfl.learning.mlp import parameter_count
 from pwfl.scenario import checks
 from pwfl.scenario.common import Scenario
+from pwfl.scenario.values import chunks_of
 from pwfl.store import grids
 
 MAX_ITEMS = 1_000_000  # it takes a minute or two to plan as many
@@ -19,7 +20,7 @@ LINK_BYTES = 180  # a row of `links` and what schedule, noise and account make o
 
 def items(scenario: Scenario) -> int:
     """About how many items a scenario has: one per chunk, for each scheduler or scheme where a stage has any."""
-    chunks, training = (len(grids.of(scenario, stage)) for stage in ("account", "train"))
+    chunks, training = (len(chunks_of(scenario, stage)) for stage in ("account", "train"))
     schedulers, schemes = len({scheme.scheduler for scheme in scenario.schemes}), len(scenario.schemes)
     return chunks * (1 + schedulers + 2 * schemes) + training * schemes + 4
 
@@ -39,7 +40,7 @@ def problems(scenarios: dict[str, Scenario]) -> list[tuple[str, str]]:
         largest = max(counts, key=counts.get)
         problem = (
             f"the study has about {total:,} items to compute, {counts[largest]:,} of them here, and {MAX_ITEMS:,} are "
-            "the most; raise grids.optimization or grids.training, or lower realizations"
+            "the most; raise shards.optimization or shards.training, or lower realizations"
         )
         large.append((largest, problem))
     for name, scenario in scenarios.items():

@@ -333,7 +333,7 @@ def _unread(chosen: dict[str, Scenario]) -> Iterator[tuple[str, str]]:
 
 
 def _wasteful(chosen: dict[str, Scenario]) -> Iterator[tuple[str, str]]:
-    """For shards that compute more than twice the realizations that are asked for: scenario and warning."""
+    """For chunks that compute more than twice the realizations that are asked for: scenario and warning."""
     for name, scenario in chosen.items():
         for grid, count in (("optimization", scenario.realizations), ("training", scenario.training_realizations)):
             size = getattr(scenario.shards, grid)

@@ -2,6 +2,9 @@
 
 from collections.abc import Mapping
 
+from pwfl.stages import GRAPH, REALIZATIONS
+from pwfl.store import grids
+
 
 class UndeclaredError(AttributeError):
     """A stage reads a parameter that is not declared to be read by it."""
@@ -79,3 +82,11 @@ def _frozen(value, path: str):
     if isinstance(value, Mapping):
         return Values(value, path)
     return tuple(_frozen(each, path) for each in value) if isinstance(value, list | tuple) else value
+
+
+def chunks_of(scenario, stage: str) -> list[str]:
+    """Names of the chunks of a scenario's stage; `grids.ALL` alone where it computes all realizations together."""
+    grid = GRAPH[stage].grid
+    if grid is None:
+        return [grids.ALL]
+    return grids.covering(0, getattr(scenario, REALIZATIONS[grid]), grid, getattr(scenario.shards, grid))

@@ -1,4 +1,4 @@
-"""The store: a stage's tables lie under an address, a digest of all that they depend on (`pwfl.workflow.plan`)."""
+"""Addresses of results: an address is a hash of a description of all that a result depends on."""
 
 import csv
 import hashlib
@@ -12,7 +12,7 @@ DIGITS = 12  # of an address
 
 
 class StoreError(RuntimeError):
-    """A job whose code is not the code that it was planned with."""
+    """A job whose code, or whose files from outside, are not those that it was planned with."""
 
 
 def digest(description: dict) -> str:

@@ -5,7 +5,8 @@ the shared packages that compute; what keeps, logs, plans or draws is in no stag
 
 The stages before the channel have no system's package, except `imported`. The audit's code includes the stages'
 modules, as it runs them. The report's jobs have their systems' packages without the stages' modules and the audit, the
-shared packages, and all of `pwfl.report` and `pwfl.scenario`.
+shared packages, and all of `pwfl.report`, `pwfl.scenario` and
+`pwfl.workflow.reporting`.
 """
 
 import hashlib
@@ -34,7 +35,7 @@ COMPUTES = (
     "stages.py",  # says which function runs
     "streams.py",
 )
-DRAWS = ("report", "scenario")
+DRAWS = ("report", "scenario", "workflow/reporting.py")
 OF_AUDIT = ("report/columns.py",)
 CLAIMS = "claims"
 UNREAD = ("__pycache__", "captions")  # folders; descriptions hold the captions

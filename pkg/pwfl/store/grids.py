@@ -1,9 +1,7 @@
-"""Chunks of realizations: what is computed as one, on a grid that does not depend on how many a study asks for."""
+"""Chunks: ranges of realizations that are computed together, on a grid independent of how many are requested."""
 
 from collections.abc import Iterator
 from typing import Literal
-
-from pwfl.stages import GRAPH, REALIZATIONS
 
 ALL = "all"  # no folder of its own
 Size = int | Literal["auto"]
@@ -26,14 +24,6 @@ def covering(first: int, stop: int, grid: str, size: Size) -> list[str]:
         if start >= stop:
             return found
         found.append(f"{start:06d}-{end:06d}")
-
-
-def of(scenario, stage: str) -> list[str]:
-    """Names of the chunks that a scenario's stage has; ALL alone of one that takes all realizations together."""
-    grid = GRAPH[stage].grid
-    if grid is None:
-        return [ALL]
-    return covering(0, getattr(scenario, REALIZATIONS[grid]), grid, getattr(scenario.shards, grid))
 
 
 def bounds(chunk: str) -> tuple[int, int]:

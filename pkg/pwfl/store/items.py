@@ -21,7 +21,7 @@ from pwfl.store.files import room_for, write
 PARTIAL = ".partial"  # folder of the store: what is being written, and what is being computed
 IN_USE = ".in_use"  # folder of the store: what recent plans need
 CODE = ".code"  # folder of the store: the files behind each digest of code
-ABANDONED_SECONDS = 24 * 3600.0  # after which a partial folder is a killed job's
+ABANDONED_SECONDS = 7 * 24 * 3600.0  # after which a partial folder is a killed job's
 DESCRIPTION, COST = "description.yaml", "cost.json"
 
 
@@ -108,11 +108,12 @@ class Store(NamedTuple):
         write(lambda buffer: buffer.write(json.dumps(sorted(addresses)).encode()), str(folder / f"{plan}.json"))
 
     def in_use(self) -> set[str]:
-        """The addresses that plans of the last day need."""
-        found: set[str] = set()
+        """The addresses that plans of the last week need."""
+        found, young = set(), time.time() - ABANDONED_SECONDS
         for path in (self.root / IN_USE).glob("*.json"):
             with suppress(OSError, ValueError):
-                found |= set(json.loads(path.read_bytes()))
+                if path.stat().st_mtime >= young:
+                    found |= set(json.loads(path.read_bytes()))
         return found
 
     def sweep(self) -> None:

@@ -28,7 +28,7 @@ SEAL, DIGITS = b'{"sha256": "', 64  # how a label begins, and the digest's lengt
 TAIL = 2**16  # bytes at a file's end among which its label begins
 CHUNK = 2**20
 
-Kept = TypeVar("Kept")
+Content = TypeVar("Content")
 
 
 class DamagedError(ValueError):
@@ -55,8 +55,8 @@ def write(path: str, label: Mapping, save: Callable[[BinaryIO, str], None]) -> N
         file.write(digest)
 
 
-def read(path: str, expected: Mapping, load: Callable[[BinaryIO], Kept]) -> Kept:
-    """What `load` makes of a file that `write` wrote, whose label must say what is `expected`, among other things.
+def read(path: str, expected: Mapping, load: Callable[[BinaryIO], Content]) -> Content:
+    """Read a file with `load` after verifying its digest and that its label has the `expected` values.
 
     Raises DamagedError for a file that cannot be read, is not what was written, or belongs elsewhere.
     """

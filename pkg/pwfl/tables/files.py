@@ -90,20 +90,20 @@ def _read(table: str, path: str, system: str, address: str) -> pl.DataFrame:
 
 def _label(table: str, path: str, address: str) -> dict:
     """What a table's file says of itself, and must say where it is read."""
-    return {"table": table, "address": address, "realizations": _shard(path)}
+    return {"table": table, "address": address, "realizations": _chunk(path)}
 
 
-def _shard(path: str) -> list[int] | None:
-    """First realization of the file's shard and the one after its last, by its folder; None: of all."""
-    shard = re.fullmatch(r"(\d+)-(\d+)", Path(path).parent.name)
-    return [int(bound) for bound in shard.groups()] if shard else None
+def _chunk(path: str) -> list[int] | None:
+    """First realization of the file's chunk and the one after its last, by its folder; None: of all."""
+    chunk = re.fullmatch(r"(\d+)-(\d+)", Path(path).parent.name)
+    return [int(bound) for bound in chunk.groups()] if chunk else None
 
 
 def _check_realizations(frame: pl.DataFrame, table: str, path: str, place: str) -> None:
-    if (shard := _shard(path)) is None:
+    if (chunk := _chunk(path)) is None:
         return
-    wanted, held = set(range(*shard)), set(frame["realization"].unique())
+    wanted, held = set(range(*chunk)), set(frame["realization"].unique())
     if strange := sorted(held - wanted):
-        raise TableError(f"{place}: holds realization {strange[0]}, must hold {shard[0]} to {shard[1] - 1}")
+        raise TableError(f"{place}: holds realization {strange[0]}, must hold {chunk[0]} to {chunk[1] - 1}")
     if table in WHOLE and (missing := sorted(wanted - held)):
         raise TableError(f"{place}: lacks realization {missing[0]}")

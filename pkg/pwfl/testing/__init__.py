@@ -22,7 +22,7 @@ STEPS: dict[str, tuple[Callable, str]] = {  # each a function of scenario and da
     "users": (stated.check_users, "what is said of a user follows the user"),
     "audit": (audited.check_audit, "all that epsilon rests on is tested, and 10 % too little would be seen"),
     "draws": (draws.check_draws, "draws follow seed and realization, are of one use, and matter"),
-    "shards": (repeated.check_shards, "the same tables, by their schemas, for any shard and order of rows"),
+    "shards": (repeated.check_chunks, "the same tables, by their schemas, for any chunk and order of rows"),
     "report": (reported.check_report, "tables, figures and claims build, and addresses name all code that is run"),
 }
 

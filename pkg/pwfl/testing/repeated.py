@@ -1,4 +1,4 @@
-"""Tables are the same whenever, and in whichever shards and order of rows, they are made."""
+"""Tables are the same whenever, and in whichever chunks and order of rows, they are made."""
 
 import polars as pl
 
@@ -8,8 +8,8 @@ from pwfl.testing import tiny
 from pwfl.testing.tiny import CheckError
 
 
-def check_shards(model: Scenario, given: dict) -> None:
-    """The same bits when run twice, for any shard, and any order of the rows that stages are given."""
+def check_chunks(model: Scenario, given: dict) -> None:
+    """The same bits when run twice, for any chunk, and any order of the rows that stages are given."""
 
     def shuffled(made):
         return made.sample(fraction=1.0, shuffle=True, seed=1) if isinstance(made, pl.DataFrame) else made
@@ -28,7 +28,7 @@ def check_shards(model: Scenario, given: dict) -> None:
         for realization in everything:
             alone = tiny.made(model, scheme, given, range(realization, realization + 1))
             own = {name: whole[name].filter(realization=realization) for name in alone}
-            _check_same(own, alone, f"{scheme.name}: realization {realization} depends on the others of its shard")
+            _check_same(own, alone, f"{scheme.name}: realization {realization} depends on the others of its chunk")
 
 
 def _check_spent(scheme, made: Tables) -> None:

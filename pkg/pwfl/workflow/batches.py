@@ -86,7 +86,7 @@ class Work(NamedTuple):
         return self.report.parts[item].description.get("scenario")
 
     def entry(self, item: Item) -> dict:
-        """What a job is told of an item, beside its description."""
+        """An item in a manifest: key, files, inputs, files from outside, scenario."""
         given = {} if item.stage in GRAPH else self.report.parts[item].given()
         outside = self.planned.outside(item) if item.stage in GRAPH else {}
         files = {"files": self.outputs(item), "inputs": self.inputs(item), "outside": outside}
@@ -124,7 +124,9 @@ def plan(work: Work, items: list[Item], store: Store, seconds: float, cores: int
             total = start + sum(each[part.start : part.stop])
             number = sum(batch.rule == rule for batch in found) + 1
             gpu = max(gpus(work.planned.owner(item)) for item in of_it) if rule == "train" else 0
-            why = changes.why(store, work.description(of_it[0]))
+            why = changes.why(store, work.description(of_it[0]), of_it[0].chunk)
+            if len({item.address for item in of_it}) > 1:
+                why += ", of the first"
             message = f"{rule}-{number}: {_summary(work, of_it)}, about {total:.0f} s ({why})"
             batch = Batch(
                 rule, number, of_it, after, message, total, _memory(work, rule, of_it), gpu, on, bool(user_code)

@@ -1,4 +1,4 @@
-"""Why an item is computed: in what it differs from the nearest item of its kind that the store has."""
+"""Explain why an item is computed, by comparison with the most similar description in the store."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -6,7 +6,7 @@ from functools import cache
 
 import yaml
 
-from pwfl.store import code
+from pwfl.store import code, grids
 from pwfl.store.items import DESCRIPTION, Store
 
 COMPARED = 20  # recent addresses of a kind that one is compared with
@@ -14,20 +14,31 @@ NAMED = 3  # differences that are named
 # What no reader knows by its value, in words.
 WORDS = {
     "upstream": "what it is made of",
+    "audit": "what it is made of",
     "view": "the study's files",
     "content": "the page's texts",
     "resolved": "parameters",
     "parameters": "parameters",
 }
-LEFT_OUT = {"address", "shards", "audit"}  # told by others
+LEFT_OUT = {"address", "shards"}  # told by others
 
 
-def why(store: Store, description: dict) -> str:
-    """In what an address differs from the nearest earlier one of its stage and variant, in a few words."""
+def why(store: Store, description: dict, chunk: str) -> str:
+    """In what an address differs from the nearest earlier one of its stage and variant, in a few words.
+
+    Of an address that the store has, whether the chunk follows those that are there.
+    """
     like = [other for other in _recent(store, description["stage"]) if _is_like(other, description)]
     differences = [_differences(store, other, description) for other in like]
-    found = min(differences, key=len, default=["new"]) or ["deleted"]
+    found = min(differences, key=len, default=["new"]) or [_absent(store, description, chunk)]
     return "; ".join(found[:NAMED]) + (f"; and {len(found) - NAMED} more" if len(found) > NAMED else "")
+
+
+def _absent(store: Store, description: dict, chunk: str) -> str:
+    """Why a chunk of an address that the store has is not there."""
+    folder = store.path(f"{description['stage']}/{description['address']}")
+    stops = [grids.bounds(path.name)[1] for path in folder.glob("[0-9]*-[0-9]*")]
+    return "more realizations" if stops and grids.bounds(chunk)[0] >= max(stops) else "deleted"
 
 
 @cache

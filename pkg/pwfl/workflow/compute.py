@@ -27,23 +27,23 @@ GROWTH = 2 * 2**30  # bytes by which a process may grow before the rest of its i
 
 
 def compute(batch: dict, root: Store, workspace: Path, failed: set[str], reporter: supervisor.Reporter) -> bool:
-    """Compute what the store lacks of a batch's items. Returns whether nothing is left to do in another process.
+    """Compute the missing items of a batch. Returns False if another process must continue.
 
-    `batch` is a manifest (`pwfl.workflow.batches`). An item that fails keeps nothing from being computed but what is
-    made of it, which is left out.
+    `batch` is a manifest (`pwfl.workflow.batches`). A failed item blocks only items that are made of it; of chunks that
+    are computed at once, each is tried by itself where that fails.
     """
     if batch["device"] == devices.CPU:
         devices.hide()
     left = [item for item in batch["items"] if item["key"] not in failed]
     patience, before = PATIENCE * batch["seconds"], supervisor.memory()
-    end = time.monotonic() + patience
+    end, single = time.monotonic() + patience, set()
     while left := [item for item in left if not root.has(item["key"], item["files"])]:
         # What another run computes comes last: it probably exists by then.
         free = [item for item in left if not root.is_announced(item["key"], patience)]
         if not free and time.monotonic() < end:
             time.sleep(POLL_SECONDS)
             continue
-        some = _consecutive(free or left)
+        some = _consecutive(free or left, single)
         left = [item for item in left if item not in some]
         keys = [item["key"] for item in some]
         if absent := [path for item in some for path in _files(item) if not root.path(path).exists()]:
@@ -52,13 +52,18 @@ def compute(batch: dict, root: Store, workspace: Path, failed: set[str], reporte
         log.info("%s%s, %d items left", keys[0], f" to {keys[-1]}" * (len(keys) > 1), len(left))
         reporter.begin(keys)
         root.announce(keys, workspace)
-        work = partial(_make, some, batch, root, workspace)
+        work = partial(_make, some, batch, root, workspace, reporter)
         try:
             supervisor.apart(work) if batch["runs_user_code"] else work()
         except Exception as error:
             log.exception("%s failed", keys[0])
-            missing = [key for key, item in zip(keys, some, strict=True) if not root.has(key, item["files"])]
-            reporter.failed(missing, str(error) if isinstance(error, ChildProcessError) else describe(error))
+            missing = [item for item in some if not root.has(item["key"], item["files"])]
+            if len(some) > 1:
+                single |= {item["key"] for item in missing}
+                left = missing + left
+                continue
+            text = str(error) if isinstance(error, ChildProcessError) else describe(error)
+            reporter.failed([item["key"] for item in missing], text)
         if left and supervisor.memory() - before > GROWTH:
             log.info("this process has grown by %.1f GiB: another one goes on", GROWTH / 2**30)
             return False
@@ -70,14 +75,17 @@ def _files(item: dict) -> list[str]:
     return [path for paths in item["inputs"].values() for path in paths]
 
 
-def _consecutive(items: list[dict]) -> list[dict]:
-    """The items at the front that are made at once: consecutive chunks of a training, which is set up once for all."""
+def _consecutive(items: list[dict], single: set[str]) -> list[dict]:
+    """The items at the front that are made at once: consecutive chunks of a training, which is set up once for all.
+
+    Those with keys in `single` are made by themselves.
+    """
     first, *others = items
-    if first["stage"] != "train":
+    if first["stage"] != "train" or first["key"] in single:
         return [first]
     some = [first]
     for item in others:
-        if item["address"] != first["address"] or _span(item).start != _span(some[-1]).stop:
+        if item["address"] != first["address"] or item["key"] in single or _span(item).start != _span(some[-1]).stop:
             break
         some.append(item)
     return some
@@ -88,7 +96,7 @@ def _span(item: dict) -> range | None:
     return None if item["chunk"] == grids.ALL else range(*grids.bounds(item["chunk"]))
 
 
-def _make(items: list[dict], batch: dict, root: Store, workspace: Path) -> None:
+def _make(items: list[dict], batch: dict, root: Store, workspace: Path, reporter: supervisor.Reporter) -> None:
     """Compute items at once."""
     first = items[0]
     description = batch["descriptions"][first["address"]]
@@ -112,6 +120,8 @@ def _make(items: list[dict], batch: dict, root: Store, workspace: Path) -> None:
             for name, content in frames.items():
                 to_file = stored.write if name in stored.FIELDS else tables.write
                 to_file(content, name, str(folder / _file_of(name, item)), description)
+        if rest := items[items.index(item) + 1 :]:
+            reporter.begin([each["key"] for each in rest])
 
     if len(items) > 1:
         chunks = {_span(item): partial(write, item) for item in items}

@@ -1,7 +1,8 @@
-"""How long items take: by what items of the same stage and system took that are in the store, or else by guesses."""
+"""Estimate items' times: medians of stored items of the same stage and system, otherwise defaults."""
 
 import json
 from itertools import islice
+from math import inf
 from statistics import median
 
 from pwfl.stages import AUDIT, DATASET, FEATURES, IMPORTED, PROJECTION
@@ -44,6 +45,8 @@ class Costs:
                     held = json.loads(path.read_bytes())
                     count, seconds = int(held["realizations"]), float(held["seconds"])
                     system = str(held["system"])
+                    if not 0 < seconds < inf:
+                        continue
                 except (OSError, ValueError, KeyError, TypeError):  # being pruned, or damaged: another one tells
                     continue
                 found.setdefault(system, []).append((seconds / count, 0.0) if count else (0.0, seconds))

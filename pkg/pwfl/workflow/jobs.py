@@ -1,4 +1,4 @@
-"""The scripts of the workflow's rules, which hand over what Snakemake tells them."""
+"""Functions that the rules' scripts call: write manifests, run a batch, check that all is complete, log."""
 
 import json
 import logging
@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from pwfl.process import supervisor
 from pwfl.store.files import NoRoomError, write
 from pwfl.store.items import Store
 
-SWEPT_SECONDS = 24 * 3600.0  # after which a plan's folder is of no use
+SWEPT_SECONDS = 7 * 24 * 3600.0  # after which a plan's folder is of no use
 
 
 class FailedError(RuntimeError):
@@ -55,7 +55,12 @@ def run_batch(folder: str, name: str, done: str, log: str) -> None:
             workspace.mkdir()
 
         failed = supervisor.supervise(partial(_work, batch, root, workspace), cleanup)
-    lines = {key: f"{key}{_scenario_of(batch, key)}: {error} (log: {log})" for key, error in failed.items()}
+    files = {item["key"]: item["files"] for item in batch["items"]}
+    lines = {
+        key: f"{key}{_scenario_of(batch, key)}: {error} (log: {log})"
+        for key, error in failed.items()
+        if not root.has(key, files[key])  # its process ended just after it, or another run made it
+    }
     for line in lines.values():
         os.write(terminal, f"failed: {line}\n".encode())
     write(lambda buffer: buffer.write(json.dumps(lines, indent=1).encode()), done)
@@ -73,10 +78,17 @@ def failure_message(failed: dict[str, str]) -> str:
     return f"{what}:\n{lines}"
 
 
-def check_complete(dones: Iterable[str]) -> None:
-    """Raise FailedError, which names them, where items failed, by the files of batches."""
+def check_complete(dones: Sequence[str]) -> None:
+    """Raise FailedError, which names them, where items failed, or are missing, by the files of batches."""
     if failed := failures(dones):
         raise FailedError(failure_message(failed))
+    for done in map(Path, dones):
+        manifests = done.parent / "batches"
+        for item in json.loads((manifests / f"{done.stem}.json").read_bytes())["items"]:
+            if not _store(manifests).has(item["key"], item["files"]):
+                raise FailedError(
+                    f"{item['key']} is missing, as something was deleted meanwhile; start the workflow again"
+                )
 
 
 def log_to(log_path: str) -> None:
@@ -100,9 +112,7 @@ def give_path(package: Path) -> None:
 
 
 def _work(batch: dict, root: Store, workspace: Path, failed: set[str], reporter: supervisor.Reporter) -> bool:
-    from pwfl.workflow import (
-        compute,
-    )  # here, as the supervisor is to start at once, and to import nothing that computes
+    from pwfl.workflow import compute  # here, as the supervisor starts at once, and imports nothing that computes
 
     return compute.compute(batch, root, workspace, failed, reporter)
 

@@ -15,7 +15,7 @@ from pwfl.learning.features import DIRECTIONS, requested
 from pwfl.process import devices
 from pwfl.scenario import Study, checks
 from pwfl.scenario.common import Scenario, Scheme
-from pwfl.scenario.values import of_scheme, plain, value_of
+from pwfl.scenario.values import chunks_of, of_scheme, plain, value_of
 from pwfl.stages import DATASET, FEATURES, GRAPH, IMPORTED, MAKER, PREPARATIONS, PROJECTION, STAGES, variants
 from pwfl.store import addressing, code, grids
 from pwfl.store.files import content
@@ -52,7 +52,7 @@ class Plan(NamedTuple):
             for name, schemes in self.routes.items()
             for route in schemes.values()
             for stage, description in route.items()
-            for chunk in grids.of(self.study.scenarios[name], stage)
+            for chunk in chunks_of(self.study.scenarios[name], stage)
         )
 
     def owner(self, item: Item) -> Scenario:
@@ -82,7 +82,7 @@ class Plan(NamedTuple):
     def files(self, scenario: str, table: str, first: bool = False) -> list[str]:
         """A table's files in a scenario, of each scheme where these differ; with `first`, of the first chunks alone."""
         stage, routes = MAKER[table], list(self.routes[scenario].values())
-        chunks = grids.of(self.study.scenarios[scenario], stage)
+        chunks = chunks_of(self.study.scenarios[scenario], stage)
         return [
             f"{Item(stage, route[stage]['address'], chunk).key}/{file_name(table)}"
             for route in (routes if GRAPH[stage].each else routes[:1])
@@ -107,7 +107,7 @@ def plan(study: Study) -> Plan:
 
 
 def routes(scenario: Scenario) -> dict[str, Route]:
-    """What each scheme of a scenario computes; stages that schemes share, and read the same, have the same address."""
+    """Each scheme's route: descriptions by stage. Schemes whose stages have equal inputs share addresses."""
     common = {description["stage"]: description for description in preparations(scenario)}
     known: dict[tuple, dict] = {}
     found = {}
@@ -178,7 +178,7 @@ def needed(scenario: Scenario, stage: str, chunk: str, before: str) -> list[str]
     if grid == before_grid:
         return [chunk]
     if None in (grid, before_grid):
-        return grids.of(scenario, before)
+        return chunks_of(scenario, before)
     return grids.covering(*grids.bounds(chunk), before_grid, getattr(scenario.shards, before_grid))
 
 

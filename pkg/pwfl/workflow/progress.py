@@ -48,11 +48,16 @@ class Progress:
                 self.seconds = sum(batch["seconds"] for batch in batches)
                 self.start = time.monotonic()
                 threading.Thread(target=self._print, daemon=True).start()
-            if any(batch.done == done for batch in self.running):  # it failed, and is tried again
-                return
             batch = _Batch(done)
             self.running.append(batch)
             self.seconds -= batch.seconds
+
+    def failed(self, done: Path) -> None:
+        """Take note of a batch whose job died: it is to be computed, by another try, if there is one."""
+        with self.lock:
+            for batch in [batch for batch in self.running if batch.done == done]:
+                self.running.remove(batch)
+                self.seconds += batch.seconds
 
     def line(self) -> str:
         """How far the run is."""
@@ -77,7 +82,7 @@ class Progress:
 
 
 def result(folder: str | Path) -> str:
-    """What a finished study came to: where its page is, how its statements came out, what to do next; or nothing."""
+    """The last lines of a run: the page, the verdicts of claims, next steps; empty without a page."""
     import polars as pl  # here, as the workflow's start would wait for it
 
     from pwfl.report import statements

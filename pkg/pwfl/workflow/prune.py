@@ -11,8 +11,8 @@ from pwfl import scenario, workflow
 from pwfl.scenario import Study
 from pwfl.stages import GRAPH
 from pwfl.store.items import Store
-from pwfl.workflow import reports
-from pwfl.workflow.batches import Work
+from pwfl.workflow import publish, reports
+from pwfl.workflow.batches import Work, key_of
 from pwfl.workflow.plan import plan
 
 YOUNG_SECONDS = 3600.0  # what is younger may belong to a run that has just begun
@@ -31,9 +31,7 @@ def prune(configs: Iterable[str], delete: bool = False) -> None:
     """
     _check()
     kept = {item.address for path in configs for item in _work(_study(path)).items()} | STORE.in_use()
-    for folder in filter(_is_linked, _addresses()):
-        print(f"{folder}: is a symbolic link, or its folder is one; it is left alone", file=sys.stderr)
-    _delete(unused(kept, time.time()), delete, "unused")
+    _delete(_own(unused(kept, time.time())), delete)
 
 
 def forget(config: str, stages: Iterable[str], scenarios: Iterable[str]) -> None:
@@ -48,21 +46,32 @@ def forget(config: str, stages: Iterable[str], scenarios: Iterable[str]) -> None
         if unknown := sorted(names - set(known[what])):
             raise PruneError(f"there is no {what} {unknown[0]!r}; there are {', '.join(known[what])}")
     work = _work(study)
-    gone: dict[str, None] = {}
+    chosen = {
+        route[stage]["address"]
+        for name in scenarios or study.scenarios
+        for route in work.planned.routes[name].values()
+        for stage in stages & route.keys()
+    }
+    of_report = {
+        key_of(source)
+        for path, source in work.report.view.items()
+        if not scenarios or path.rpartition("/")[0] in scenarios
+    }
+    gone: set[str] = set()
     for item in work.items():  # each after those that it is made of
-        chosen = item.stage in stages and (not scenarios or work.scenario(item) in scenarios)
-        if chosen or not gone.keys().isdisjoint(work.needs(item)):
-            gone[item.key] = None
-    _delete([path for key in gone if (path := STORE.path(key)).is_dir()], True, "deleted")
+        of_stage = item.address in chosen or (item.stage in stages and item.key in of_report)
+        if of_stage or not gone.isdisjoint(work.needs(item)):
+            gone.add(item.key)
+    publish.withdraw(Path("results", study.name), gone)
+    _delete(_own(path for key in sorted(gone) if (path := STORE.path(key)).is_dir()), delete=True)
 
 
 def unused(kept: set[str], now: float) -> list[Path]:
-    """Folders of the store whose addresses are not kept and are not young."""
+    """Folders of addresses in the store that are not kept and are not young."""
     return [
         folder
         for folder in _addresses()
-        if not _is_linked(folder)
-        and folder.name not in kept
+        if folder.name not in kept
         and now - max(path.lstat().st_mtime for path in (folder, *folder.rglob("*"))) > YOUNG_SECONDS
     ]
 
@@ -86,15 +95,20 @@ def _addresses() -> Iterator[Path]:
     yield from (path for path in sorted(STORE.root.glob("[!.]*/*")) if path.is_dir() or path.is_symlink())
 
 
-def _is_linked(folder: Path) -> bool:
-    """Whether an address's folder, or its stage's, is a symbolic link: somebody else's, which is left alone."""
-    return folder.is_symlink() or folder.parent.is_symlink()
-
-
-def _delete(folders: list[Path], delete: bool, words: str) -> None:
-    """List folders with their sizes, and delete them if asked to."""
-    total = 0
+def _own(folders: Iterable[Path]) -> Iterator[Path]:
+    """Those of some folders of the store that no symbolic link leads to: what these lead to is somebody else's."""
     for folder in folders:
+        if any(path.is_symlink() for path in (folder, *folder.parents)):
+            print(f"{folder}: is behind a symbolic link; it is left alone", file=sys.stderr)
+        else:
+            yield folder
+
+
+def _delete(folders: Iterable[Path], delete: bool) -> None:
+    """List folders with their sizes, and delete them if asked to."""
+    total = count = 0
+    for folder in folders:
+        count += 1
         files = [path for path in folder.rglob("*") if path.is_symlink() or path.is_file()]
         size = sum(path.lstat().st_size for path in files)  # of links, which may lead anywhere, their own
         total += size
@@ -103,4 +117,4 @@ def _delete(folders: list[Path], delete: bool, words: str) -> None:
             gone = folder.with_name(f".{uuid.uuid4().hex}.deleted")
             folder.rename(gone)  # so that no half of it is ever taken for the whole
             shutil.rmtree(gone)
-    print(f"{total / 1e6:10.1f} MB in {len(folders)} folders {'deleted' if delete else words}")
+    print(f"{total / 1e6:10.1f} MB in {count} folders {'deleted' if delete else 'unused'}")

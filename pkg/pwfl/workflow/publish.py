@@ -4,16 +4,17 @@ A record in the folder says which files were published, from where, and what the
 deleted are found, and published again; what a user put there stays.
 """
 
+import hashlib
 import json
 import shlex
-import shutil
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from pwfl.store.files import appearing_whole, content, write
+from pwfl.store.files import content, write
 from pwfl.store.items import Store
-from pwfl.store.sealed import DamagedError
+from pwfl.store.sealed import DamagedError, read_bytes
 
 FOLDER = ".published"  # of records, KIND-PLAN.json, in a study's folder
 ALL = "study"  # the kind of the whole view; others are of what was wanted alone
@@ -60,6 +61,7 @@ def publish(record: str | Path, view: dict[str, str], plan: str, command: str, v
     """Copy the view's files to the folder results/STUDY of a record, from the store beside results.
 
     What was published before and is not in the view is deleted; where the view is a part, of the same part alone.
+    Raises DamagedError, before the record is written, for a file of the store that is not as its job wrote it.
     """
     record = Path(record)
     folder, kind = record.parent.parent, record.name.removesuffix(f"-{plan}.json")
@@ -76,15 +78,27 @@ def publish(record: str | Path, view: dict[str, str], plan: str, command: str, v
     for name, source in view.items():
         target, origin = folder / name, store.path(source)
         target.parent.mkdir(parents=True, exist_ok=True)
-        digest = content(str(origin))
+        held = read_bytes(origin)
+        digest = hashlib.sha256(held).hexdigest()
         if not (target.is_file() and content(str(target)) == digest):
-            with appearing_whole(str(target)) as partial:
-                shutil.copyfile(origin, partial)
+            write(lambda buffer, held=held: buffer.write(held), str(target))
         status = target.stat()
         files[name] = (source, status.st_size, status.st_mtime_ns, digest)
     record.parent.mkdir(exist_ok=True)
     held = json.dumps(Published(plan, command, values, files)._asdict(), indent=1)
     write(lambda buffer: buffer.write(held.encode()), str(record))
+
+
+def withdraw(folder: Path, keys: Collection[str]) -> None:
+    """Note in a study's folder that some items are forgotten: what it shows of them is no longer what is published."""
+    for path in (folder / FOLDER).glob("*.json"):
+        with suppress(OSError, ValueError, KeyError, TypeError):  # a damaged record shows nothing
+            held = json.loads(path.read_bytes())
+            for name, (source, *stamp) in held["files"].items():
+                if source.rpartition("/")[0] in keys:
+                    held["files"][name] = ["", *stamp]
+            text = json.dumps(held, indent=1).encode()
+            write(lambda buffer, text=text: buffer.write(text), str(path))
 
 
 def published(folder: Path, name: str, record: Published) -> bytes:

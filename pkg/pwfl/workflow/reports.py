@@ -9,9 +9,9 @@ from typing import NamedTuple
 from pwfl import registry
 from pwfl.report import catalog, references
 from pwfl.scenario import ScenarioError, Study, checks
-from pwfl.scenario.values import plain
+from pwfl.scenario.values import chunks_of, plain
 from pwfl.stages import AUDIT, REPORT, STAGES
-from pwfl.store import addressing, code, grids, sealed
+from pwfl.store import addressing, code, sealed
 from pwfl.workflow import measured
 from pwfl.workflow.plan import Files, Item, Plan, listing
 
@@ -210,7 +210,7 @@ def of_scenario(planned: Plan, name: str, job: str) -> dict:
         **code.described(kind, [_package(scenario.system)], functions, reads),
     }
     if kind == REPORT:  # figures show the first chunk; an audit is the same whatever the chunks
-        description |= {"shards": {stage: grids.of(scenario, stage) for stage in stages}, "formats": formats(study)}
+        description |= {"shards": {stage: chunks_of(scenario, stage) for stage in stages}, "formats": formats(study)}
     return description
 
 

@@ -1,4 +1,4 @@
-"""What one call of Snakemake is to do: what the store lacks of a study, in batches, and what is to be published."""
+"""Plan one call of Snakemake: the missing items of a study in batches, and the files to publish."""
 
 import json
 import os
@@ -42,7 +42,7 @@ class Manifests:
 
 
 class Publication(dict):
-    """What the job of the rule `publish` is told."""
+    """Arguments of the rule `publish`; its repr stays short in Snakemake's metadata."""
 
     def __repr__(self) -> str:
         return f"{len(self['view'])} files"
@@ -105,7 +105,7 @@ def options(config: dict) -> tuple[tuple[str, ...], float | None]:
     wanted, seconds = (config.pop(name, None) for name in OPTIONS)
     patterns = () if wanted is None else (wanted,) if isinstance(wanted, str) else tuple(map(str, wanted))
     try:
-        number = None if seconds is None else float(seconds)
+        number = None if seconds is None else 0.0 if isinstance(seconds, bool) else float(seconds)
     except (TypeError, ValueError):
         number = 0.0
     if number is not None and not number > 0:
@@ -148,27 +148,29 @@ def start(
     captions: Path,
     wanted: tuple[str, ...],
     seconds: float | None,
-    is_local: bool,
+    cores: int | None,
     again: tuple[str, list[str]],
 ) -> Session:
-    """What is to be done for a study whose store and results are in the folder `base`. It writes nothing."""
+    """What is to be done for a study whose store and results are in the folder `base`. It writes nothing.
+
+    `cores` are those of this machine that jobs may use, None on a cluster.
+    """
     planned = plan(study)
     everything = wanted == (EVERYTHING,)
     report = reports.plan(planned, captions, () if everything else wanted)
     work, root = Work(planned, report), Store(base / "store")
     folder = base / "results" / study.name
-    kind = publish.ALL if everything or not wanted else f"wanted_{addressing.digest(report.view)}"
+    kind = publish.ALL if everything or not wanted else f"wanted_{addressing.digest(sorted(set(wanted)))}"
     published = publish.latest(folder, kind)
     is_shown = publish.is_shown(published, report.view, folder)
     keys = [] if is_shown else [batches.key_of(file) for file in report.view.values()]
     if everything:
         keys = [item.key for item in work.items()]
     items = batches.missing(work, keys, root)
-    cores = len(os.sched_getaffinity(0)) if is_local else None
-    longest = seconds or (batches.LOCAL_SECONDS if is_local else batches.CLUSTER_SECONDS)
+    longest = seconds or (batches.LOCAL_SECONDS if cores else batches.CLUSTER_SECONDS)
     found = batches.plan(work, items, root, longest, cores)
     name = published.plan if is_shown and not found else f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:6]}"
-    record = publish.record_path(folder, kind, published.plan if is_shown else name)
+    record = publish.record_path(folder, kind, name)
     of_plan = {each.name: each for each in found}
     return Session(study, name, work, of_plan, report.view, record, is_shown, *again)
 

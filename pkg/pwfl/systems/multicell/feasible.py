@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from pwfl.learning.datasets import DataError
+from pwfl.scenario.values import chunks_of
 from pwfl.store import grids
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.bounds import alternatives
@@ -28,7 +29,7 @@ def problems(scenario: "Multicell", users: "pl.DataFrame | None" = None, station
     values = scenario.of_stage("channel")
     if stations is None:
         stations = len(hexagons.stations(scenario.network.rings, scenario.network.cell_radius_m))
-    _, computed = grids.bounds(grids.of(scenario, "channel")[-1])
+    _, computed = grids.bounds(chunks_of(scenario, "channel")[-1])
     numbers = stations * (scenario.network.users + scenario.radio.resource_blocks)
     realizations = range(min(computed, MOST_REALIZATIONS, MOST_NUMBERS // numbers))
     if not realizations:
