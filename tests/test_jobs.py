@@ -445,7 +445,8 @@ def test_what_is_withdrawn_is_no_longer_shown_until_it_is_published_again(shown)
 def test_the_kind_of_a_part_is_what_was_wanted_and_a_record_is_of_the_plan_that_writes_it(tmp_path):
     part = ("one/noise.*",)
     kinds = {
-        publish._kind(session_of(tmp_path, changed(TWO, "privacy.delta", delta), part).record) for delta in (1e-5, 1e-6)
+        publish._kind(session_of(tmp_path, changed(TWO, "schedule.horizon", horizon), part).record)
+        for horizon in (4, 5)
     }
     assert len(kinds) == 1
     assert publish._kind(session_of(tmp_path, TWO, ("two/noise.*",)).record) not in kinds
@@ -461,7 +462,7 @@ def test_the_kind_of_a_part_is_what_was_wanted_and_a_record_is_of_the_plan_that_
     assert session_of(tmp_path, TWO).batches == {}  # the folder shows the study
     more = session_of(tmp_path, TWO, ("store",))
     assert list(more.batches) == ["train-1"]
-    assert more.record == publish.record_path(tmp_path / "results/study", publish.ALL, more.plan) != found.record
+    assert more.record == publish.record_path(tmp_path / "results/small", publish.ALL, more.plan) != found.record
 
 
 def test_the_latest_record_counts_and_one_that_cannot_be_read_is_none(shown):
