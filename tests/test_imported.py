@@ -150,7 +150,7 @@ def test_files_that_are_none_are_named(folder):
 
 def test_whole_shards_must_be_there(folder):
     found = error_of(scenario(realizations=3, shards={"optimization": 5, "training": 1}))
-    assert "shards.optimization: 5 (and shards.training: 1) take 5 realizations, as shards are whole" in found
+    assert "shards.optimization: 5 (and shards.training: 1) take 5 realizations, as chunks are whole" in found
     assert "links.csv has 4; lower them" in found
     found = error_of(scenario(realizations=2, training_realizations=1, shards={"optimization": 2, "training": 5}))
     assert "(and shards.training: 5) take 6 realizations" in found
