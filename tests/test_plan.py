@@ -84,3 +84,12 @@ def test_scenarios_share_what_reads_the_same():
     shared = one & second
     assert {both.descriptions[address]["stage"] for address in shared} == {"channel"}
     assert one | second == set(both.descriptions)
+
+
+@pytest.mark.parametrize("grid", grids.AUTO)
+@pytest.mark.parametrize("size", ["auto", 1, 3, 7, 50])
+def test_an_extent_is_that_of_the_chunks_that_are_listed(grid, size):
+    for count in range(1, 350):
+        chunks = [grids.bounds(chunk) for chunk in grids.covering(0, count, grid, size)]
+        found = grids.extent(count, grid, size)
+        assert found == (len(chunks), chunks[-1][1], max(stop - first for first, stop in chunks))

@@ -8,7 +8,6 @@ from pwfl.learning import features
 from pwfl.learning.mlp import parameter_count
 from pwfl.scenario import checks
 from pwfl.scenario.common import Scenario
-from pwfl.scenario.values import chunks_of
 from pwfl.store import grids
 
 MAX_ITEMS = 1_000_000  # it takes a minute or two to plan as many
@@ -20,7 +19,9 @@ LINK_BYTES = 180  # a row of `links` and what schedule, noise and account make o
 
 def items(scenario: Scenario) -> int:
     """About how many items a scenario has: one per chunk, for each scheduler or scheme where a stage has any."""
-    chunks, training = (len(chunks_of(scenario, stage)) for stage in ("account", "train"))
+    sizes = scenario.shards
+    chunks = grids.extent(scenario.realizations, "optimization", sizes.optimization).chunks
+    training = grids.extent(scenario.training_realizations, "training", sizes.training).chunks
     schedulers, schemes = len({scheme.scheduler for scheme in scenario.schemes}), len(scenario.schemes)
     return chunks * (1 + schedulers + 2 * schemes) + training * schemes + 4
 
@@ -28,7 +29,7 @@ def items(scenario: Scenario) -> int:
 def memory(scenario: Scenario) -> dict[str, tuple[float, str]]:
     """About how many bytes a job takes, and the keys that set it: of the stages on tables, and of training."""
     rows, each, keys = checks.table_bytes(scenario)
-    chunk = grids.largest("optimization", scenario.realizations, scenario.shards.optimization)
+    chunk = grids.extent(scenario.realizations, "optimization", scenario.shards.optimization).largest
     tables = (chunk * rows + each, f"shards.optimization, {keys}")
     return {"tables": tables, "training": checks.training_bytes(scenario)}
 

@@ -1,7 +1,8 @@
 """Chunks: ranges of realizations that are computed together, on a grid independent of how many are requested."""
 
 from collections.abc import Iterator
-from typing import Literal
+from math import ceil
+from typing import Literal, NamedTuple
 
 ALL = "all"  # no folder of its own
 Size = int | Literal["auto"]
@@ -32,13 +33,27 @@ def bounds(chunk: str) -> tuple[int, int]:
     return int(first), int(stop)
 
 
-def largest(grid: str, count: int, size: Size) -> int:
-    """The realizations of the largest chunk of `count` realizations.
+class Extent(NamedTuple):
+    """How many chunks there are, before which realization the last one stops, how many the largest one has."""
 
-    >>> largest("training", 30, "auto"), largest("training", 30, 50)
-    (10, 50)
+    chunks: int
+    stop: int
+    largest: int
+
+
+def extent(count: int, grid: str, size: Size) -> Extent:
+    """The extent of the chunks of the first `count` realizations, without listing them.
+
+    >>> extent(23, "training", "auto"), extent(30, "training", 50)
+    (Extent(chunks=8, stop=30, largest=10), Extent(chunks=1, stop=50, largest=50))
     """
-    return max(stop - first for first, stop in map(bounds, covering(0, count, grid, size)))
+    sizes = AUTO[grid] if size == "auto" else ((0, size),)
+    found = Extent(0, 0, 0)
+    for (begin, each), end in zip(sizes, [*(later for later, _ in sizes[1:]), count], strict=True):
+        if begin < count:
+            chunks = ceil((min(count, end) - begin) / each)
+            found = Extent(found.chunks + chunks, begin + chunks * each, each)
+    return found
 
 
 def _chunks(sizes: tuple[tuple[int, int], ...], first: int) -> Iterator[tuple[int, int]]:

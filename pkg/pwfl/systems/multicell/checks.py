@@ -10,7 +10,6 @@ from pwfl.process import user_code
 from pwfl.process.tensorflow_import import tensorflow_import
 from pwfl.scenario.checks import available, offer
 from pwfl.scenario.size import COPIES, FLOAT, LINK_BYTES, layer_bytes, network_bytes
-from pwfl.scenario.values import chunks_of
 from pwfl.stages import IMPORTS
 from pwfl.store import files, grids
 from pwfl.systems.multicell import feasible, hexagons
@@ -265,10 +264,9 @@ def _channel_problems(scenario: Multicell) -> list[str]:
         return [f"network.users: {scenario.network.users} must be the {count} of {links}"]
     if scenario.realizations > realizations:
         return [f"realizations: {scenario.realizations} are more than the {realizations} of {links}"]
-    trained = grids.bounds(chunks_of(scenario, "train")[-1])[1]
+    trained = grids.extent(scenario.training_realizations, "training", scenario.shards.training).stop
     grid, size = "optimization", scenario.shards.optimization
-    needed = grids.covering(0, max(trained, scenario.realizations), grid, size)
-    if (taken := grids.bounds(needed[-1])[1]) > realizations:
+    if (taken := grids.extent(max(trained, scenario.realizations), grid, size).stop) > realizations:
         return [
             f"shards.optimization: {scenario.shards.optimization} (and shards.training: {scenario.shards.training}) "
             f"take {taken} realizations, as chunks are whole, and {links} has {realizations}; lower them"

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from pwfl.learning.datasets import DataError
-from pwfl.scenario.values import chunks_of
 from pwfl.store import grids
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.bounds import alternatives
@@ -29,7 +28,7 @@ def problems(scenario: "Multicell", users: "pl.DataFrame | None" = None, station
     values = scenario.of_stage("channel")
     if stations is None:
         stations = len(hexagons.stations(scenario.network.rings, scenario.network.cell_radius_m))
-    _, computed = grids.bounds(chunks_of(scenario, "channel")[-1])
+    computed = grids.extent(scenario.realizations, "optimization", scenario.shards.optimization).stop
     numbers = stations * (scenario.network.users + scenario.radio.resource_blocks)
     realizations = range(min(computed, MOST_REALIZATIONS, MOST_NUMBERS // numbers))
     if not realizations:
