@@ -137,6 +137,15 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.write_line(f"{seconds:7.1f} {test}")
 
 
+def in_turn(cases, *quick) -> list:
+    """Cases as parameters of a test: `make test` takes those that are `quick`, `make test-slow` the others."""
+    return [pytest.param(*as_tuple(case), marks=[] if case in quick else pytest.mark.slow) for case in cases]
+
+
+def as_tuple(case) -> tuple:
+    return case if isinstance(case, tuple) else (case,)
+
+
 def changed(config: dict, path: str, value) -> dict:
     """The config with the parameter at a dotted path of its base set."""
     config = deepcopy(config)

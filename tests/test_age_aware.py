@@ -6,6 +6,7 @@ import pytest
 from scipy.stats import chisquare, entropy, kstest
 
 import stage_of
+from conftest import in_turn
 from pipeline import part
 from pwfl import scenario
 from pwfl.report.statements import ELSEWHERE, PAPER
@@ -94,7 +95,7 @@ EDGES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("edge", EDGES)
+@pytest.mark.parametrize("edge", in_turn(EDGES, "as it is", "one client", "only a sweep", "no sweep"))
 def test_every_figure_and_table_is_made_in_edge_cases(edge):
     _, tables, _, _ = everything_made(merge(TINY, EDGES[edge]))
     outcome, leakage = tables["outcome"], tables["leakage"]

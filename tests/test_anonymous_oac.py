@@ -10,6 +10,7 @@ from scipy import optimize, stats
 
 import stage_of
 import two_level
+from conftest import in_turn
 from graphs import operations, sums_up_in_place
 from pipeline import digits, part, run
 from pwfl import registry, scenario
@@ -114,7 +115,7 @@ OWN = {"identified": "identified_read", "local": "identified_read", "identified_
 
 
 @pytest.mark.parametrize("scheme", OWN)
-@pytest.mark.parametrize("delta", [1e-5, 1e-3])
+@pytest.mark.parametrize("delta", in_turn([1e-5, 1e-3], 1e-3))
 def test_the_schemes_are_equally_private(scheme, delta):
     settings = {"privacy": {"delta": delta}}
     target = tight_epsilon(1.0, 0.12, 1.0, [8], delta)[0]
@@ -249,13 +250,17 @@ def epsilon_on_grid(law, multiplier, pair, rounds, delta):
 
 @pytest.mark.parametrize(
     ("scheme", "scheduler", "own", "server", "delta"),
-    [
+    in_turn(
+        [
+            ("anonymous", "over_the_air", "anonymous", "anonymous_read", 1e-4),
+            ("anonymous_fixed", "over_the_air", "anonymous_read", "anonymous_read", 1e-2),
+            ("identified", "over_the_air", "identified_read", "identified_read", 1e-3),
+            ("local", "orthogonal", "identified_read", "identified_read", 1e-2),
+            ("local_fixed", "orthogonal", "identified", "identified", 1e-4),
+        ],
         ("anonymous", "over_the_air", "anonymous", "anonymous_read", 1e-4),
-        ("anonymous_fixed", "over_the_air", "anonymous_read", "anonymous_read", 1e-2),
-        ("identified", "over_the_air", "identified_read", "identified_read", 1e-3),
-        ("local", "orthogonal", "identified_read", "identified_read", 1e-2),
         ("local_fixed", "orthogonal", "identified", "identified", 1e-4),
-    ],
+    ),
 )
 def test_epsilons_are_those_of_the_schemes_reading(scheme, scheduler, own, server, delta):
     row = accounted(scheme, scheduler, range(1, 2), privacy={"delta": delta})[1]["outcome"].row(0, named=True)
@@ -273,6 +278,7 @@ def test_epsilons_are_those_of_the_schemes_reading(scheme, scheduler, own, serve
     assert (row["epsilon_proved"] >= row["epsilon_exact"]) == ("fixed" not in scheme)
 
 
+@pytest.mark.slow
 def test_all_readings_stand_side_by_side():
     _, found = accounted(realizations=range(1, 2))
     row = found["outcome"].row(0, named=True)
@@ -403,7 +409,7 @@ EDGES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("edge", EDGES)
+@pytest.mark.parametrize("edge", in_turn(EDGES, "nobody takes part", "one scheme"))
 def test_every_figure_and_table_is_made_in_edge_cases(edge, monkeypatch):
     if edge != "plain":
         monkeypatch.setattr(sampled, "POINTS", 2000)  # coarse: no finite epsilon is asked for here

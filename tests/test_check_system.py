@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from conftest import PWFL, ROOT, environment, python
+from conftest import PWFL, ROOT, environment, in_turn, python
 from pwfl import registry, streams, testing
 from pwfl.scenario import resolve
 from pwfl.systems.age_aware import account, noise, report, schedule
@@ -18,9 +18,14 @@ from pwfl.testing import audited, declared, draws, repeated, reported, stated, t
 RERUNS = ROOT / "tests" / "reruns"
 
 
-@pytest.mark.parametrize("system", registry.BUILT_IN)
+@pytest.mark.parametrize("system", in_turn(registry.BUILT_IN, "age_aware"))
 def test_a_system_does_what_every_system_owes(system):
-    found = testing.check_system(system)
+    testing.check_system(system)
+
+
+@pytest.mark.parametrize("system", registry.BUILT_IN)
+def test_each_parameter_computes_anew_what_was_found_right(system):
+    found = testing.check_system(system, testing.CHEAP)
     known = pl.read_csv(RERUNS / f"{system}.csv", quote_char=None, separator="\t")
     # Which stages compute anew when a parameter changes, as it was looked at and found right.
     assert dict(found.select("parameter", "stages").iter_rows()) == {
@@ -45,9 +50,10 @@ def outside(request, tmp_path_factory):
     return request.param, environment(ROOT, folder / "site"), source / "study.yaml"
 
 
-def test_a_system_outside_of_the_package_does_so_too(outside):
+@pytest.mark.parametrize("steps", in_turn([(testing.CHEAP,), ((),)], (testing.CHEAP,)), ids=["cheap", "all"])
+def test_a_system_outside_of_the_package_does_so_too(outside, steps):
     name, env, _ = outside
-    checked = python(*PWFL[1:], "test", name, env=env)
+    checked = python(*PWFL[1:], "test", name, *(f"--only={step}" for step in steps), env=env)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert f"{name}: as every system should be" in checked.stdout
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import pipeline
+from conftest import in_turn
 from pwfl import registry
 from pwfl.learning import datasets, features, projection, sources
 from pwfl.process import devices
@@ -103,12 +104,12 @@ def test_the_runs_take_every_value(system):
             assert {value_of(model, path) for model in taken} == {*values}
 
 
-LONG = [("multicell", 0)]  # three minutes: all schemes, on MNIST's pixels
+QUICK = [("age_aware", 0), ("multicell", 3), ("anonymous_oac", 3), ("random_orthogonalization", 1), ("utility_fair", 1)]
 
 
 @pytest.mark.parametrize(
     ("system", "number"),
-    [pytest.param(*case, marks=[pytest.mark.slow] if case in LONG else []) for case in cases()],
+    in_turn(list(cases()), *QUICK),
 )
 def test_each_value_of_each_choice_runs(system, number, monkeypatch):
     monkeypatch.setattr(sampled, "POINTS", 2000)  # coarse: no epsilon is asked for here

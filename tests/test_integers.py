@@ -10,7 +10,7 @@ from scipy.linalg import hadamard
 
 import pwfl
 import stage_of
-from conftest import workflow
+from conftest import in_turn, workflow
 from pipeline import digits, part
 from pwfl import registry, streams
 from pwfl.learning import modular
@@ -368,7 +368,7 @@ def check_grid(names):
 SMALL_GRID = ["network_0.2_0.4_16_3", "network_0.0_0.4_16_None", "cell_0.2_0.4_16_None", "network_0.2_0.4_None_3"]
 
 
-@pytest.mark.parametrize("name", SMALL_GRID)
+@pytest.mark.parametrize("name", in_turn(SMALL_GRID, SMALL_GRID[0]))
 def test_observers_colluders_dropouts_and_integers_go_together(name):
     check_grid([name])
 

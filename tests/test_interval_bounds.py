@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from conftest import TINY
+from conftest import TINY, in_turn
 from pipeline import run
 from pwfl import registry
 from pwfl.report import build, claims, latex, theme
@@ -46,7 +46,7 @@ def assert_within(rows: pl.DataFrame, column: str, low: str, high: str) -> None:
     assert (known[low] <= known[high]).all(), column
 
 
-@pytest.fixture(scope="module", params=registry.BUILT_IN)
+@pytest.fixture(scope="module", params=in_turn(registry.BUILT_IN, "age_aware", "multicell"))
 def made(request) -> tuple:
     """A system's tiny scenario of two realizations, of which Student's intervals are wide; its tables and report."""
     own = TINY["base"] if request.param == "multicell" else registry.system(request.param).catalog.tiny

@@ -12,6 +12,7 @@ from dp_accounting.pld import PLDAccountant
 from scipy import stats
 
 import stage_of
+from conftest import in_turn
 from graphs import operations, sums_up_in_place
 from pipeline import digits, part, run
 from pwfl import registry, scenario, streams
@@ -452,7 +453,7 @@ EDGES = {
 }
 
 
-@pytest.mark.parametrize("edge", EDGES)
+@pytest.mark.parametrize("edge", in_turn(EDGES, "one realization", "no noise at all", "training diverges"))
 def test_every_figure_and_table_is_made_in_edge_cases(edge):
     config, catalog = override(SMALL, EDGES[edge]), registry.system(SYSTEM).catalog
     parameters, found = run(config)

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from conftest import TINY
+from conftest import TINY, in_turn
 from pipeline import run
 from pwfl import registry
 from pwfl.report import build, theme
@@ -35,7 +35,9 @@ EDGES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("edge", EDGES)
+@pytest.mark.parametrize(
+    "edge", in_turn(EDGES, "nobody can be scheduled", "one realization", "users clipped as a whole")
+)
 def test_every_figure_and_table_is_made_in_edge_cases(edge):
     config = merge(TINY["base"], EDGES[edge])
     scenario, tables = run(config)

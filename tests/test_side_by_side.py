@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 import tensorflow as tf
 
+from conftest import in_turn
 from pipeline import digits, part, stages
 from pwfl import registry
 from pwfl.learning import engine, philox, side_by_side
@@ -42,12 +43,7 @@ LONG = (  # XLA takes seconds for each: those that others hold together with som
 )  # fmt: skip
 
 
-def marked(choices, *slow):
-    """The names of choices, some of which only `make test-slow` runs."""
-    return [pytest.param(name, marks=[pytest.mark.slow] if name in slow else []) for name in choices]
-
-
-@pytest.mark.parametrize("choice", marked(CHOICES, *LONG))
+@pytest.mark.parametrize("choice", in_turn(CHOICES, *(name for name in CHOICES if name not in LONG)))
 def test_a_realization_ends_as_it_would_alone(choice):
     model = resolve(merge(TINY, CHOICES[choice]), {})
     ((_, tables),) = stages(model)
@@ -73,7 +69,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("choice", marked(OTHERS, "rounds without records", "several passes"))
+@pytest.mark.parametrize("choice", in_turn(OTHERS, "one diverges, or several", "local SGD"))
 def test_another_system_s_realizations_end_as_they_would_alone(choice):
     system, changed = OTHERS[choice]
     tiny = registry.system(system).catalog.tiny | {"system": system, "realizations": 3, "training_realizations": 3}

@@ -13,6 +13,7 @@ from scipy import optimize, stats
 
 import stage_of
 import two_level
+from conftest import in_turn
 from pipeline import digits, finished, part
 from pwfl import registry
 from pwfl.privacy.gaussian import zcdp
@@ -270,7 +271,7 @@ def test_a_sum_that_lacks_more_than_planned_is_not_opened_and_others_are():
     assert not heard[:, ~sends[0]].any()
 
 
-@pytest.mark.parametrize("coherence", [None, 2])
+@pytest.mark.parametrize("coherence", in_turn([None, 2], 2))
 def test_what_is_missing_counts_as_zero(coherence):
     more = {
         "network": {"users": 15},

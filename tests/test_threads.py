@@ -13,7 +13,7 @@ from tensorflow.python.eager import context
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import stage_of
-from conftest import ROOT, TINY, environment, python
+from conftest import ROOT, TINY, environment, in_turn, python
 from pwfl.process import threads
 from pwfl.scenario import resolve
 
@@ -52,9 +52,7 @@ for table in (found.stages["history"], found.report["audit"]):
     print(hashlib.sha256(table.write_csv(float_precision=17).encode()).hexdigest())
 """
 ASKED = [(1, None), (4, "0"), (2, "1")]  # threads; whether oneDNN's kernels, None: as TensorFlow likes
-GRID = [
-    pytest.param(*case, marks=pytest.mark.slow) for case in product((1, 2, 4), (None, "0", "1")) if case not in ASKED
-]
+GRID = [case for case in product((1, 2, 4), (None, "0", "1")) if case not in ASKED]
 
 
 def trained(tmp_path, count: int | None, kernels: str | None) -> str:
@@ -73,7 +71,7 @@ def expected(tmp_path_factory):
     return trained(tmp_path_factory.mktemp("expected"), *ASKED[0])
 
 
-@pytest.mark.parametrize(("count", "kernels"), [*ASKED[1:], *GRID])
+@pytest.mark.parametrize(("count", "kernels"), in_turn([*ASKED[1:], *GRID], ASKED[1]))
 def test_training_takes_one_thread_whatever_is_asked_for(expected, tmp_path, count, kernels):
     assert trained(tmp_path, count, kernels) == expected
 

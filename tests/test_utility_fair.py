@@ -10,6 +10,7 @@ import tensorflow as tf
 from scipy import constants, stats
 
 import stage_of
+from conftest import in_turn
 from pipeline import digits, part
 from pwfl import scenario, streams
 from pwfl.learning.mlp import glorot_uniform, parameter_count
@@ -610,7 +611,7 @@ EDGES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("edge", EDGES)
+@pytest.mark.parametrize("edge", in_turn(EDGES, "as it is", "nobody ever takes part", "some sit rounds out"))
 def test_every_figure_and_table_is_made_in_edge_cases(edge):
     settings, found, frames, compared = everything_made(merge(TINY, EDGES[edge]))
     summary, history = frames["summary"], found["history"]
