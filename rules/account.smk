@@ -1,5 +1,6 @@
+# What a batch is, and the functions before, memory, minutes and job_message: rules/common.smk.
 rule account:
-    "The privacy that each user is left with."
+    "The privacy that each user is left with: from users, schedule and noise, leakage and outcome."
     input:
         before,
         manifests=".pwfl/{plan}/batches",

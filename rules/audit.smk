@@ -1,5 +1,6 @@
+# What a batch is, and the functions before, memory, minutes and job_message: rules/common.smk.
 rule audit:
-    "What tests of the code that trains find, beside the privacy that account states."
+    "Tests of the code that trains, against what account states: from its tables, a scenario's audit.csv."
     input:
         before,
         manifests=".pwfl/{plan}/batches",

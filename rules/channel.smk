@@ -26,7 +26,7 @@ rule dataset:
 
 
 rule imported:
-    "Channels from outside, checked."
+    "Channels from outside, checked: from their files, imported_links and imported_users."
     input:
         before,
         manifests=".pwfl/{plan}/batches",
@@ -53,7 +53,7 @@ rule imported:
 
 
 rule channel:
-    "Where users are, what links and data they have."
+    "Where users are, what links and data they have: users and links."
     input:
         before,
         manifests=".pwfl/{plan}/batches",

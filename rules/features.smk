@@ -1,5 +1,5 @@
 rule projection:
-    "What tells synthetic images from each other. It has no input: no image of anybody enters."
+    "Directions that tell synthetic images apart. They have no input: no image of anybody enters."
     input:
         before,
         manifests=".pwfl/{plan}/batches",
@@ -26,7 +26,7 @@ rule projection:
 
 
 rule features:
-    "A data set's features, of all its images."
+    "A data set's features, of all its images: from dataset and projection."
     input:
         before,
         manifests=".pwfl/{plan}/batches",

@@ -8,7 +8,7 @@ localrules:
 
 
 rule manifests:
-    "What each job is to compute of what the store lacks: a file for each."
+    "What each job is to compute of what the store lacks: a file for each, which all other rules read."
     output:
         directory(".pwfl/{plan}/batches"),
     log:

@@ -1,5 +1,6 @@
+# What a batch is, and the functions before, memory, minutes and job_message: rules/common.smk.
 rule noise:
-    "How much differential-privacy noise each user adds."
+    "How much differential-privacy noise each user adds: from users and schedule, noise and noise_status."
     input:
         before,
         manifests=".pwfl/{plan}/batches",

@@ -1,6 +1,6 @@
 # Tables, figures and claims, in the store as all else; results/STUDY shows them.
 rule tables:
-    "Scenarios' results, realization by realization and round by round, and their parameters."
+    "Scenarios' results, realization by realization and round by round, and their parameters: from all tables."
     input:
         before,
         manifests=".pwfl/{plan}/batches",

@@ -1,5 +1,6 @@
+# What a batch is, and the functions before, memory, minutes and job_message: rules/common.smk.
 rule schedule:
-    "Who transmits, on what, with which power."
+    "Who transmits, on what, with which power: from users and links, schedule and schedule_status."
     input:
         before,
         manifests=".pwfl/{plan}/batches",

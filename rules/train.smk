@@ -1,5 +1,6 @@
+# What a batch is, and the functions before, memory, minutes and job_message: rules/common.smk.
 rule train:
-    "Federated rounds: accuracy and loss."
+    "Federated rounds: from users, schedule, noise and the data, history (accuracy and loss) and holdings."
     input:
         before,
         manifests=".pwfl/{plan}/batches",

@@ -78,7 +78,8 @@ class Senders(NamedTuple):
 
 def _ragged(parts: list[np.ndarray], dtype: tf.DType) -> tf.RaggedTensor:
     lengths = [len(part) for part in parts]
-    return tf.RaggedTensor.from_row_lengths(tf.constant(np.concatenate(parts), dtype), tf.constant(lengths, tf.int64))
+    values, lengths = tf.constant(np.concatenate(parts), dtype), tf.constant(lengths, tf.int64)
+    return tf.RaggedTensor.from_row_lengths(values, lengths, validate=False)  # which would take longer than the rest
 
 
 def clipped_gradient(
