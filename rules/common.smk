@@ -59,7 +59,7 @@ if workflow.is_main_process:
         logger.warning(warning)
 
 
-# A stage's rule has a job for each of its batches. A batch's manifest lists its items: what each reads from the store,
+# A stage has a job for each of its batches. A batch's manifest lists its items: what each reads from the store,
 # and the code that computes it. The job (scripts/batch.py) computes one item after the other into the store, and then
 # writes the mark BATCH.done. These functions say of a batch which others come before it, and what its job needs.
 def batch(wildcards):
