@@ -314,7 +314,7 @@ def test_an_edit_of_code_that_is_listed_no_more_is_said_without_names(tmp_path):
     path = root.path(f"channel/{'b' * 12}/{items.DESCRIPTION}")
     path.parent.mkdir(parents=True)
     path.write_text(yaml.safe_dump(description | {"address": "b" * 12, "code": "d"}))
-    assert changes.why(root, description) == "code changed"
+    assert changes.why(root, description, "all") == "code changed"
 
 
 @pytest.mark.parametrize("damage", [b"", b"a: [", b"\xff\xfe", b"text", b"{}"])
@@ -322,7 +322,7 @@ def test_a_damaged_description_is_passed_over(tmp_path, damage):
     path = tmp_path / "scenario" / ("0" * 12) / items.DESCRIPTION
     path.parent.mkdir(parents=True)
     path.write_bytes(damage)
-    assert changes.why(Store(tmp_path), {"stage": "scenario", "address": "a", "code": "c"}) == "new"
+    assert changes.why(Store(tmp_path), {"stage": "scenario", "address": "a", "code": "c"}, "all") == "new"
 
 
 # Options.
@@ -795,8 +795,9 @@ def test_a_run_says_how_far_it_is_from_the_first_job_on(tmp_path):
     assert "The study is finished" in said
 
 
-def test_a_batch_whose_job_died_is_still_to_be_computed(tmp_path):
+def test_a_batch_whose_job_died_is_still_to_be_computed(tmp_path, monkeypatch):
     folder, shown = tmp_path / ".pwfl" / "plan", progress.Progress()
+    monkeypatch.setattr(shown, "_print", lambda: None)
     (folder / "batches").mkdir(parents=True)
     batch = {"seconds": 30.0, "items": [{"key": "train/a", "files": ["history.parquet"]}]}
     (folder / "batches" / "train-1.json").write_text(json.dumps(batch))
