@@ -34,7 +34,7 @@ writers = {
     "report": lambda path: tables.write_report(frame, path + ".csv", path + ".parquet"),
     **{kind: lambda path, kind=kind: theme.save(chart, {kind: f"{path}.{kind}"}) for kind in ("json", "png", "svg", "pdf")},
     "scenario": lambda path: resolved.save({"a": list(range(99))}, path),
-    "manifest.json": lambda path: sealed.seal_folder("."),
+    ".manifest.json": lambda path: sealed.seal_folder("."),
     "addresses": lambda path: addressing.write_addresses([["a", "b", "c", "d"]], path),
     "system": lambda path: new.write("of_mine"),
 }

@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from conftest import PWFL, SMALL, TINY, changed, command, environment, python, session_of, write_config
+from pwfl import registry
 from pwfl.process import devices, supervisor
 from pwfl.scenario import ScenarioError
 from pwfl.store import items, sealed
@@ -604,6 +605,15 @@ def test_a_batch_computed_at_once_equals_its_items_computed_one_by_one_in_anothe
     found = left(root)
     assert sum(path.endswith(".svg") for path in found) > 10
     assert [path for path in {**found, **expected} if found.get(path) != expected.get(path)] == []
+
+
+@pytest.mark.parametrize("system", registry.BUILT_IN)
+def test_what_the_store_writes_beside_an_item_has_no_name_of_a_file_of_it(tmp_path, system):
+    config = {"base": registry.system(system).catalog.tiny | {"system": system}, "scenarios": {"one": {}, "two": {}}}
+    work = work_of(tmp_path, config)
+    files = {file for item in work.items() for file in work.outputs(item)}
+    assert not files & {items.COST, items.DESCRIPTION}
+    assert {file for file in files if file.startswith(".")} == {sealed.MANIFEST}
 
 
 def test_each_item_says_what_it_took_and_is_described(computed):

@@ -22,7 +22,7 @@ PARTIAL = ".partial"  # folder of the store: what is being written, and what is 
 IN_USE = ".in_use"  # folder of the store: what recent plans need
 CODE = ".code"  # folder of the store: the files behind each digest of code
 ABANDONED_SECONDS = 7 * 24 * 3600.0  # after which a partial folder is a killed job's
-DESCRIPTION, COST = "description.yaml", "cost.json"
+DESCRIPTION, COST = "description.yaml", ".cost.json"  # no figure or table is named like these
 
 
 class Store(NamedTuple):

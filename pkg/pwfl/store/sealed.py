@@ -22,7 +22,7 @@ from pwfl.store import files
 if TYPE_CHECKING:
     import polars as pl
 
-MANIFEST = "manifest.json"
+MANIFEST = ".manifest.json"
 METADATA = "pwfl"  # key of a Parquet file's metadata
 SEAL, DIGITS = b'{"sha256": "', 64  # how a label begins, and the digest's length
 TAIL = 2**16  # bytes at a file's end among which its label begins
