@@ -50,7 +50,7 @@ if workflow.is_main_process:
             captions=PROJECT / "report",
             wanted=wanted,
             seconds=seconds,
-            cores=workflow.cores if workflow.local_exec else None,
+            cores=workflow.resource_settings.cores if workflow.local_exec else None,
             again=(session.command_of(configs, is_main), values),
         )
     except Exception as error:

@@ -97,7 +97,7 @@ SHARDS, DRAWS, ACCOUNTING = repeated.check_chunks, draws.check_draws, stated.che
 FAULTS = {  # check, module, its table, and the table with a fault, of the tables that the stage makes and reads
     "mixes realizations": (
         SHARDS, noise, "noise", lambda made, read: made.with_columns(pl.col("noise_scale_wh") * read["schedule"].height),
-        "random: realization 0 depends on the others of its shard: table noise",
+        "random: realization 0 depends on the others of its chunk: table noise",
     ),
     "draws from elsewhere": (
         SHARDS, schedule, "schedule",

@@ -14,6 +14,7 @@ from conftest import SMALL, TINY, changed, missing, planned, session_of, snakema
 from pwfl import registry, tables
 from pwfl.report import catalog
 from pwfl.stages import STAGES
+from pwfl.store import sealed
 from pwfl.store.items import Store
 from pwfl.workflow import publish
 
@@ -92,6 +93,9 @@ def fill(folder: Path, config: dict) -> None:
             path = folder / "store" / item.key / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
+        if sealed.MANIFEST in found.work.outputs(item):
+            (path.parent / sealed.MANIFEST).unlink()
+            sealed.seal_folder(path.parent)
     publish.publish(**found.publication)
 
 

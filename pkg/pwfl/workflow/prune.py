@@ -96,10 +96,11 @@ def _addresses() -> Iterator[Path]:
 
 
 def _own(folders: Iterable[Path]) -> Iterator[Path]:
-    """Those of some folders of the store that no symbolic link leads to: what these lead to is somebody else's."""
+    """Those of some folders that no symbolic link inside of the store leads to: such a link is somebody else's."""
     for folder in folders:
-        if any(path.is_symlink() for path in (folder, *folder.parents)):
-            print(f"{folder}: is behind a symbolic link; it is left alone", file=sys.stderr)
+        inside = [folder, *folder.parents][: len(folder.relative_to(STORE.root).parts)]
+        if any(path.is_symlink() for path in inside):
+            print(f"{folder}: is a symbolic link, or its folder is one; it is left alone", file=sys.stderr)
         else:
             yield folder
 
