@@ -1,13 +1,14 @@
 """The default study as a whole: overhead of jobs, two cores against one, runs with little or nothing to do."""
 
 import os
-import resource
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from time import perf_counter, process_time
+from typing import NamedTuple
 
 import yaml
 from measure import pin_threads, row
@@ -16,22 +17,34 @@ pin_threads(1)
 
 ROOT = Path(__file__).parent.parent
 DEFAULT = ROOT / "config" / "config.yaml"
-COMMAND = [sys.executable, "-m", "snakemake", "--snakefile", ROOT / "Snakefile", "--workflow-profile", "none"]
 STUDY = ("--configfile", str(DEFAULT))
 
 
-def run(folder: Path, cores: int, *arguments: str) -> tuple[float, float]:
-    """Wall-clock and CPU seconds of one run of the workflow in a folder."""
-    start, before = perf_counter(), os.times()
-    subprocess.run(
-        [*COMMAND, "--directory", folder, "--cores", str(cores), *arguments],
-        check=True,
-        capture_output=True,
-        cwd=folder,
-    )
-    after = os.times()
-    cpu = after.children_user + after.children_system - before.children_user - before.children_system
-    return perf_counter() - start, cpu
+class Run(NamedTuple):
+    """What a run of the workflow and its jobs took; MiB are of the largest process."""
+
+    seconds: float
+    cpu_seconds: float
+    jobs: int
+    mib: float
+
+
+def run(folder: Path, cores: int, *arguments: str, checkout: Path = ROOT) -> Run:
+    """Run the workflow in a folder; that of another checkout in the environment that `make setup` made there."""
+    python = sys.executable if checkout == ROOT else checkout / ".venv/bin/python"
+    call = [python, "-m", "snakemake", "--snakefile", checkout / "Snakefile", "--workflow-profile", "none"]
+    begun = perf_counter()
+    with tempfile.TemporaryFile() as log:
+        places = ["--directory", folder, "--cores", str(cores)]
+        process = subprocess.Popen([*call, *places, *arguments], cwd=folder, stdout=log, stderr=log)
+        _, status, used = os.wait4(process.pid, 0)
+        log.seek(0)
+        said = log.read().decode()
+    if status:
+        raise RuntimeError(said)
+    total = re.search(r"^total +(\d+)", said, flags=re.MULTILINE)
+    jobs = int(total[1]) if total else 0
+    return Run(perf_counter() - begun, used.ru_utime + used.ru_stime, jobs, used.ru_maxrss / 1024)
 
 
 def compute_seconds() -> float:
@@ -61,38 +74,32 @@ def compute_seconds() -> float:
 def train(folder: Path, cores: int) -> float:
     """Seconds of the default study's trainings, on some cores, all else done before."""
     shutil.rmtree(folder / "store" / "train")
-    seconds, _ = run(folder, cores, *STUDY, "--until", "train", "--config", "wanted=store")
-    return seconds
+    return run(folder, cores, *STUDY, "--until", "train", "--config", "wanted=store").seconds
 
 
-def dry_run(folder: Path, points: int) -> tuple[float, float]:
-    """CPU seconds and MiB of memory that a dry run takes of a sweep of the default study's first scenario."""
+def dry_run(folder: Path, points: int) -> Run:
+    """A dry run of a sweep of the default study's first scenario."""
     config = yaml.safe_load(DEFAULT.read_text())
     gammas = [float(number) for number in range(1, points + 1)]
     config["scenarios"] = {"swept": config["scenarios"]["few_blocks"] | {"sweep": {"schedule.gamma": gammas}}}
     (folder / "sweep.yaml").write_text(yaml.safe_dump(config))
-    before = os.times()
-    call = [*COMMAND, "--directory", folder, "--configfile", str(folder / "sweep.yaml"), "--dry-run", "--quiet"]
-    subprocess.run(call, check=True, capture_output=True, cwd=folder)
-    after = os.times()
-    cpu = after.children_user + after.children_system - before.children_user - before.children_system
-    return cpu, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    return run(folder, 2, "--configfile", str(folder / "sweep.yaml"), "--dry-run")
 
 
 def rows() -> list[dict]:
     """All rows of this module."""
     compute = compute_seconds()
     with tempfile.TemporaryDirectory() as two:
-        wall, cpu = run(Path(two), 2, *STUDY)
-        idle, _ = run(Path(two), 2, *STUDY)
-        delta, _ = run(Path(two), 2, *STUDY, "--config", "base={privacy: {delta: 1e-6}}")
+        wall, cpu, *_ = run(Path(two), 2, *STUDY)
+        idle = run(Path(two), 2, *STUDY).seconds
+        delta = run(Path(two), 2, *STUDY, "--config", "base={privacy: {delta: 1e-6}}").seconds
         # Fig. 5 work: the training jobs, all else done before.
         fast, slow = (train(Path(two), cores) for cores in (2, 1))
-        points, memory = dry_run(Path(two), 1000)
+        dry = dry_run(Path(two), 1000)
     return [
         row("the default run: CPU time outside the compute", "all its CPU time", cpu - compute, cpu, 0.5, "lower"),
-        row("dry run of a sweep of 1,000 points, seconds", "ten seconds", points, 10.0, 1.0, "lower"),
-        row("the same, MiB of memory", "300 MiB", memory, 300.0, 1.0, "lower"),
+        row("dry run of a sweep of 1,000 points, seconds", "ten seconds", dry.cpu_seconds, 10.0, 1.0, "lower"),
+        row("the same, MiB of memory", "300 MiB", dry.mib, 300.0, 1.0, "lower"),
         row("training on two cores", "on one", fast, slow, 1.7),
         row("Snakemake with nothing to do", "the default run", idle, wall, 0.05, "lower"),
         row("a changed delta", "the default run", delta, wall, 0.25, "lower"),
