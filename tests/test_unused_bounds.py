@@ -10,7 +10,7 @@ import pwfl
 import stage_of
 from pipeline import part
 from pwfl.scenario import ScenarioError, check_surroundings, load, resolve
-from pwfl.systems.multicell import feasible
+from pwfl.systems.multicell import channel, feasible
 from pwfl.systems.multicell.report import leakage
 
 # Users of 40 samples or so, whom Table I's bounds, which are the defaults, ask for far too much noise.
@@ -194,6 +194,17 @@ def test_too_many_samples_of_a_realization_are_refused_before_any_job():
         ScenarioError, match=r"data\.samples_log_mean: realization \d+: the users hold \d+ samples, but"
     ):
         check(of(("random", "target"), data=data, network={"users": 32}, realizations=90))
+
+
+def test_points_that_draw_the_same_are_drawn_once(monkeypatch):
+    drawn, located = [], channel.located
+    monkeypatch.setattr(channel, "located", lambda *given: drawn.append(given) or located(*given))
+    feasible._of_drawn_users.cache_clear()
+    plain = of(("random", "target"))
+    check(plain | {"sweep": {"schedule.gamma": [30.0, 300.0, 3000.0]}})
+    assert len(drawn) == 1
+    check(plain | {"sweep": {"seed": [7, 8]}})
+    assert len(drawn) == 3
 
 
 def test_a_network_that_takes_long_to_draw_is_left_to_its_jobs(monkeypatch):

@@ -1,9 +1,11 @@
 """Whether a scenario's users can satisfy the bounds (21) and (22), by the draws that its channel makes of them."""
 
+import json
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pwfl.learning.datasets import DataError
-from pwfl.store import grids
+from pwfl.scenario.values import Values, extent_of, plain
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.bounds import alternatives
 
@@ -23,30 +25,46 @@ def problems(scenario: "Multicell", users: "pl.DataFrame | None" = None, station
     channel's jobs draw them, so a line says what would happen there. Of a network so large that one realization takes
     more than MOST_NUMBERS, none are drawn, and nothing is said.
     """
-    from pwfl.systems.multicell import channel  # with SciPy, which only reading a scenario does without
-
     values = scenario.of_stage("channel")
     if stations is None:
         stations = len(hexagons.stations(scenario.network.rings, scenario.network.cell_radius_m))
-    computed = grids.extent(scenario.realizations, "optimization", scenario.shards.optimization).stop
+    computed = extent_of(scenario, "channel").stop
     numbers = stations * (scenario.network.users + scenario.radio.resource_blocks)
     realizations = range(min(computed, MOST_REALIZATIONS, MOST_NUMBERS // numbers))
     if not realizations:
         return []
     if users is None:
-        users, _ = channel.located(values, realizations)
+        line, most = _of_drawn_users(json.dumps(plain(values)), realizations, stations)
     else:
-        users = users.filter(users["realization"] < realizations.stop)
+        line, most = _of_users(values, realizations, users.filter(users["realization"] < realizations.stop), stations)
+    if line or values.bounded:
+        return [line] if line else []
+    return _unscheduled(scenario, most) if scenario.meets("least_noise") else []
+
+
+@lru_cache(maxsize=100)  # points of a sweep of what the channel does not read draw the same
+def _of_drawn_users(values: str, realizations: range, stations: int) -> tuple[str, int]:
+    """`_of_users` of the users that a channel draws by its parameters, as JSON."""
+    from pwfl.systems.multicell import channel  # with SciPy, which only reading a scenario does without
+
+    parameters = Values(json.loads(values))
+    users, _ = channel.located(parameters, realizations)
+    return _of_users(parameters, realizations, users, stations)
+
+
+def _of_users(values: Values, realizations: range, users: "pl.DataFrame", stations: int) -> tuple[str, int]:
+    """What stops the channel, a line, or nothing; and the most samples that a user has."""
+    from pwfl.systems.multicell import channel
+
     try:
         cell, samples = channel.cells_and_samples(values, realizations, users)
         if values.bounded:
             channel.start_values(values, realizations, cell, samples, stations)
-            return []
     except DataError as error:
-        return [f"data.samples_log_mean: {error}"]
+        return f"data.samples_log_mean: {error}", 0
     except channel.StartValueError as error:
-        return [f"privacy.max_noise_error: {error}"]
-    return _unscheduled(scenario, int(samples.max())) if scenario.meets("least_noise") else []
+        return f"privacy.max_noise_error: {error}", 0
+    return "", int(samples.max())
 
 
 def _unscheduled(scenario: "Multicell", most: int) -> list[str]:
