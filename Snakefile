@@ -1,5 +1,6 @@
 # Private wireless federated learning: channel -> schedule -> noise -> train -> account -> report.
-# What to simulate is in the config file (config/README.md), each stage in rules/STAGE.smk.
+# What to simulate is in the config file (config/README.md), each stage in rules/STAGE.smk; what a batch is, and the
+# functions before, memory, minutes, gpus and job_message of a rule, in rules/common.smk.
 import sys
 
 from snakemake.utils import min_version

@@ -1,4 +1,3 @@
-# What a batch is, and the functions before, memory, minutes and job_message: rules/common.smk.
 rule account:
     "The privacy that each user is left with: from users, schedule and noise, leakage and outcome."
     input:

@@ -1,4 +1,3 @@
-# What a batch is, and the functions before, memory, minutes and job_message: rules/common.smk.
 rule audit:
     "Tests of the code that trains, against what account states: from its tables, a scenario's audit.csv."
     input:

@@ -1,4 +1,3 @@
-# What a batch is, and the functions before, memory, minutes and job_message: rules/common.smk.
 rule noise:
     "How much differential-privacy noise each user adds: from users and schedule, noise and noise_status."
     input:

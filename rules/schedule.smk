@@ -1,4 +1,3 @@
-# What a batch is, and the functions before, memory, minutes and job_message: rules/common.smk.
 rule schedule:
     "Who transmits, on what, with which power: from users and links, schedule and schedule_status."
     input:

@@ -1,4 +1,3 @@
-# What a batch is, and the functions before, memory, minutes and job_message: rules/common.smk.
 rule train:
     "Federated rounds: from users, schedule, noise and the data, history (accuracy and loss) and holdings."
     input:

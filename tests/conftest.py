@@ -139,11 +139,8 @@ def pytest_terminal_summary(terminalreporter):
 
 def in_turn(cases, *quick) -> list:
     """Cases as parameters of a test: `make test` takes those that are `quick`, `make test-slow` the others."""
-    return [pytest.param(*as_tuple(case), marks=[] if case in quick else pytest.mark.slow) for case in cases]
-
-
-def as_tuple(case) -> tuple:
-    return case if isinstance(case, tuple) else (case,)
+    parts = {case: case if isinstance(case, tuple) else (case,) for case in cases}
+    return [pytest.param(*each, marks=[] if case in quick else pytest.mark.slow) for case, each in parts.items()]
 
 
 def changed(config: dict, path: str, value) -> dict:

@@ -44,7 +44,7 @@ SCHEMES = {
     "random_orthogonalization": ("all", "fixed"),
     "utility_fair": ("benchmark", "fair"),
 }
-PREPARATIONS = {"utility_fair": {"epsilon_printed"}}  # a parameter
+GIVEN = {"utility_fair": {"epsilon_printed"}}  # a parameter
 
 
 @cache
@@ -80,7 +80,7 @@ def gaussian_epsilons(mu, delta: float) -> list:
 
 def epsilons(frame: pl.DataFrame, system: str) -> dict[str, np.ndarray]:
     """All columns of guarantees that are not given."""
-    columns = {name for name in frame.columns if name.startswith("epsilon")} - PREPARATIONS.get(system, set())
+    columns = {name for name in frame.columns if name.startswith("epsilon")} - GIVEN.get(system, set())
     return {name: frame[name].cast(pl.Float64).to_numpy() for name in columns}
 
 

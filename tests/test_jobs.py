@@ -430,6 +430,11 @@ def test_a_file_of_the_store_that_was_edited_is_not_published(shown):
     with pytest.raises(sealed.DamagedError, match=r"tables/a/file.csv is damaged \(it was changed after .*rm -f"):
         shown.put(PLANS[0], x="a")
     assert publish.latest(shown.folder) is None
+    shown.put(PLANS[1], y="b", one_z="c")
+    with pytest.raises(sealed.DamagedError):
+        shown.put(PLANS[2], x="a")
+    assert shown.files() == {"y.csv": "b", "one/z.csv": "c"}  # what was there stays
+    assert shown.is_shown(y="b", one_z="c")
 
 
 def test_what_is_withdrawn_is_no_longer_shown_until_it_is_published_again(shown):

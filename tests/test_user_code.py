@@ -273,7 +273,7 @@ def arrays_in(value, seen=None):
         yield from arrays_in(vars(value), seen)
 
 
-PREPARATIONS = {  # system -> function of the system, what it must return
+GIVEN = {  # system -> function of the system, what it must return
     "multicell scheduler": "lambda scenario, uplink, users, start: start",
     "multicell noise": "lambda scenario, samples, scheduled, start: np.ones(scheduled.shape)",
     "age_aware scheduler": "lambda scenario, profiles, required, allowed: np.full(required.shape[:3], 4)",
@@ -305,14 +305,14 @@ def function(*given):
 """
 
 
-@pytest.mark.parametrize("kind", PREPARATIONS)
+@pytest.mark.parametrize("kind", GIVEN)
 def test_a_function_that_writes_into_what_it_is_given_changes_nothing(folder, kind):
     for name, text in (
         ("arrays", f"import numpy as np\nimport polars as pl\n\n\n{inspect.getsource(arrays_in)}"),
         ("writes", WRITING),
         ("reads", "import numpy as np\n\n\ndef function(*given):\n    return RETURNED(*given)\n"),
     ):
-        (folder / f"{name}.py").write_text(text + f"\n\nRETURNED = {PREPARATIONS[kind]}\n")
+        (folder / f"{name}.py").write_text(text + f"\n\nRETURNED = {GIVEN[kind]}\n")
     made = {}
     for name in ("reads.py:function", "writes.py:function"):
         if kind == "multicell scheduler":

@@ -23,7 +23,7 @@ def located() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if _speaks(error) or isinstance(error, OSError):
+        if speaks(error) or isinstance(error, OSError):
             raise
         raise InternalError(message(error)) from error
 
@@ -39,7 +39,7 @@ def run_command(main: Callable[[list[str]], object]) -> None:
 
 def message(error: Exception) -> str:
     """What is wrong, and where; the traceback of an internal error goes to a file, which is named."""
-    if _speaks(error):
+    if speaks(error):
         return str(error)
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename else str(error)
@@ -55,5 +55,6 @@ def describe(error: BaseException) -> str:
     return f"{words} ({frames[-1].filename}, line {frames[-1].lineno})" if frames else words
 
 
-def _speaks(error: Exception) -> bool:
+def speaks(error: BaseException) -> bool:
+    """Whether an error is one that this package defines, whose words say what is wrong and where."""
     return type(error).__module__.partition(".")[0] == PACKAGE

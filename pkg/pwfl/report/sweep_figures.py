@@ -334,7 +334,7 @@ def _hide(frame: pl.DataFrame) -> bool:
 
 
 def _side_by_side(table: pl.DataFrame, x: str) -> pl.DataFrame:
-    """Adds places `joined` the values of a numeric parameter, each scheme's its own, a few pixels apart."""
+    """Adds places `beside` the values of a numeric parameter, each scheme's its own, a few pixels apart."""
     if not table[x].dtype.is_numeric():
         return table
     schemes = table["scheme"].unique(maintain_order=True).to_list()

@@ -8,7 +8,6 @@ from pwfl.scenario import common
 from pwfl.scenario.fields import Section
 
 ALTERNATIVE = re.compile(r"constrained-\w+|literal\[.*\]")  # of a union: pydantic's last part of a location
-WRONG = " is wrong: "  # between a value and what would be right
 
 
 class ScenarioError(ValueError):
@@ -17,17 +16,14 @@ class ScenarioError(ValueError):
 
 def explain(errors: Iterable[dict], model: type[Section]) -> list[str]:
     """A line for each of pydantic's errors: key, what is wrong, what would be right; one for all kinds of a value."""
-    found: list[str] = []
-    for line in (_explain(error, model) for error in errors):
-        before, wrong, right = line.partition(WRONG)
-        if found and wrong and found[-1].startswith(f"{before}{wrong}"):
-            found[-1] += f", or {right.removeprefix('input should be ')}"
-        else:
-            found.append(line)
-    return found
+    found: dict[str, list[str]] = {}  # what is wrong -> what would be right
+    for wrong, right in (_explain(error, model) for error in errors):
+        found.setdefault(wrong, []).append(right)
+    return [wrong + ", or ".join(right) for wrong, right in found.items()]
 
 
-def _explain(error: dict, model: type[Section]) -> str:
+def _explain(error: dict, model: type[Section]) -> tuple[str, str]:
+    """What is wrong, and what would be right, which follows it."""
     location, value = error["loc"], error["input"]
     key = ".".join(str(part) for part in location if not ALTERNATIVE.fullmatch(str(part)))
     if error["type"] == "extra_forbidden":
@@ -35,19 +31,20 @@ def _explain(error: dict, model: type[Section]) -> str:
             if isinstance(part, str):
                 kind = model.model_fields[part].annotation
                 model = kind if isinstance(kind, type) else kind.__args__[0]
-        return f"{key}: unknown key{did_you_mean(location[-1], model.model_fields)}"
+        return f"{key}: unknown key{did_you_mean(location[-1], model.model_fields)}", ""
     if error["type"] == "value_error":
-        return (f"{key}." if key else "") + str(error["ctx"]["error"])
+        return (f"{key}." if key else "") + str(error["ctx"]["error"]), ""
     if error["type"] == "string_pattern_mismatch":
-        return f"{key}: {shown(value)} is not a valid name; {common.NAME_RULE}"
+        return f"{key}: {shown(value)} is not a valid name; {common.NAME_RULE}", ""
     if error["type"] == "missing":
-        return f"{key}: is missing"
+        return f"{key}: is missing", ""
     message = error["msg"][0].lower() + error["msg"][1:]
     if bound := {"ge", "gt", "le", "lt"} & set(error.get("ctx", {})):  # which pydantic writes with all its zeros
         message = f"{message.rpartition(' ')[0]} {error['ctx'][bound.pop()]:g}"
     if error["type"] == "literal_error" and isinstance(value, str):
         message += nearest(value, re.findall("'(.*?)'", error["ctx"]["expected"]))
-    return f"{key}: {shown(value)}{WRONG}{message}"
+    should = "input should be " * message.startswith("input should be ")
+    return f"{key}: {shown(value)} is wrong: {should}", message.removeprefix(should)
 
 
 def blame(problem: str, name: str, base: dict, override: dict) -> str:

@@ -8,7 +8,7 @@ from pwfl.learning import features
 from pwfl.learning.mlp import parameter_count
 from pwfl.scenario import checks
 from pwfl.scenario.common import Scenario
-from pwfl.store import grids
+from pwfl.scenario.values import extent_of
 
 MAX_ITEMS = 1_000_000  # it takes a minute or two to plan as many
 MAX_BYTES = 64 * 2**30  # of a job
@@ -19,9 +19,7 @@ LINK_BYTES = 180  # a row of `links` and what schedule, noise and account make o
 
 def items(scenario: Scenario) -> int:
     """About how many items a scenario has: one per chunk, for each scheduler or scheme where a stage has any."""
-    sizes = scenario.shards
-    chunks = grids.extent(scenario.realizations, "optimization", sizes.optimization).chunks
-    training = grids.extent(scenario.training_realizations, "training", sizes.training).chunks
+    chunks, training = (extent_of(scenario, stage).chunks for stage in ("account", "train"))
     schedulers, schemes = len({scheme.scheduler for scheme in scenario.schemes}), len(scenario.schemes)
     return chunks * (1 + schedulers + 2 * schemes) + training * schemes + 4
 
@@ -29,7 +27,7 @@ def items(scenario: Scenario) -> int:
 def memory(scenario: Scenario) -> dict[str, tuple[float, str]]:
     """About how many bytes a job takes, and the keys that set it: of the stages on tables, and of training."""
     rows, each, keys = checks.table_bytes(scenario)
-    chunk = grids.extent(scenario.realizations, "optimization", scenario.shards.optimization).largest
+    chunk = extent_of(scenario, "account").largest
     tables = (chunk * rows + each, f"shards.optimization, {keys}")
     return {"tables": tables, "training": checks.training_bytes(scenario)}
 

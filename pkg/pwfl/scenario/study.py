@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from itertools import chain
-from math import ceil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +22,7 @@ from pwfl.scenario.messages import ScenarioError, at, blame, did_you_mean, first
 from pwfl.scenario.resolution import field_problems, look_up, merge, model_of, resolve
 from pwfl.scenario.values import value_of
 from pwfl.stages import READERS, variants
+from pwfl.store.grids import extent
 
 TOP_LEVEL = ("study", "run", "base", "scenarios", "allow_large", "print", "measurements")
 COMMAND_LINE = "--config"
@@ -337,7 +337,7 @@ def _wasteful(chosen: dict[str, Scenario]) -> Iterator[tuple[str, str]]:
     for name, scenario in chosen.items():
         for grid, count in (("optimization", scenario.realizations), ("training", scenario.training_realizations)):
             size = getattr(scenario.shards, grid)
-            if size != "auto" and (computed := ceil(count / size) * size) > 2 * count:
+            if size != "auto" and (computed := extent(count, grid, size).stop) > 2 * count:
                 yield (
                     name,
                     f"shards.{grid}: {size} computes {computed} realizations where {count} are asked for, as shards "

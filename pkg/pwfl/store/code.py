@@ -5,8 +5,7 @@ the shared packages that compute; what keeps, logs, plans or draws is in no stag
 
 The stages before the channel have no system's package, except `imported`. The audit's code includes the stages'
 modules, as it runs them. The report's jobs have their systems' packages without the stages' modules and the audit, the
-shared packages, and all of `pwfl.report`, `pwfl.scenario` and
-`pwfl.workflow.reporting`.
+shared packages, and all of `pwfl.report`, `pwfl.scenario` and `pwfl.workflow.reporting`.
 """
 
 import hashlib

@@ -25,6 +25,11 @@ ABANDONED_SECONDS = 7 * 24 * 3600.0  # after which a partial folder is a killed 
 DESCRIPTION, COST = "description.yaml", ".cost.json"  # no figure or table is named like these
 
 
+def key_of(path: str) -> str:
+    """The key of the item that a file of the store belongs to, STAGE/ADDRESS or STAGE/ADDRESS/CHUNK."""
+    return path.rpartition("/")[0]
+
+
 class Store(NamedTuple):
     """A store, by its folder."""
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from pwfl.process import devices
 from pwfl.scenario import checks
 from pwfl.stages import GRAPH
-from pwfl.store.items import Store
+from pwfl.store.items import Store, key_of
 from pwfl.workflow import changes, reports
 from pwfl.workflow.costs import MEMORY_MIB, START_SECONDS, Costs
 from pwfl.workflow.plan import Files, Item, Plan, device, gpus
@@ -94,7 +94,7 @@ class Work(NamedTuple):
 
 
 def missing(work: Work, wanted: Iterable[str], store: Store) -> list[Item]:
-    """The items that the store lacks of those at the keys wanted, and of what these are made of, in order."""
+    """The items that the store lacks of those with the keys wanted, and of what these are made of, in order."""
     known = {item.key: item for item in work.items()}
     open_, lacks, seen = list(wanted), set(), set()
     while open_:
@@ -123,7 +123,7 @@ def plan(work: Work, items: list[Item], store: Store, seconds: float, cores: int
             after = sorted({holder[key] for item in of_it for key in work.needs(item) if key in holder})
             total = start + sum(each[part.start : part.stop])
             number = sum(batch.rule == rule for batch in found) + 1
-            gpu = max(gpus(work.planned.owner(item)) for item in of_it) if rule == "train" else 0
+            gpu = gpus(work.planned.owner(of_it[0])) if rule == "train" else 0  # a group has one device
             why = changes.why(store, work.description(of_it[0]), of_it[0].chunk)
             if len({item.address for item in of_it}) > 1:
                 why += ", of the first"
@@ -175,11 +175,6 @@ def remaining(batches: list[Batch]) -> list[str]:
     time = f"{seconds / 3600:,.1f} core-hours" if seconds > 3600 else f"{ceil(seconds / 60)} core-minutes"
     count = sum(len(batch.items) for batch in batches)
     return [f"To compute: {count:,} items in {len(batches):,} jobs, about {time}"]
-
-
-def key_of(path: str) -> str:
-    """The key of the item that a file belongs to."""
-    return path.rpartition("/")[0]
 
 
 def _summary(work: Work, items: list[Item]) -> str:

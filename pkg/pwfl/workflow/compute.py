@@ -1,4 +1,4 @@
-"""A batch's job: its items, one after the other, each into its key in the store."""
+"""A batch's job: its items, one after the other, each into its folder of the store."""
 
 import json
 import logging

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
+from pwfl.errors import speaks
 from pwfl.process import supervisor
-from pwfl.store.files import NoRoomError, write
+from pwfl.store.files import write
 from pwfl.store.items import Store
 
 SWEPT_SECONDS = 7 * 24 * 3600.0  # after which a plan's folder is of no use
@@ -132,8 +133,8 @@ def _scenario_of(batch: dict, key: str) -> str:
 
 
 def _say(terminal: int, kind: type[BaseException], error: BaseException, trace) -> None:
-    """Log an error that ends a job; where the disk is full, which the log's may be, too, say it on the terminal."""
-    if isinstance(error, NoRoomError | FailedError):
+    """Log an error that ends a job; one whose words say what is wrong is said on the terminal, too."""
+    if speaks(error):
         os.write(terminal, f"{error}\n".encode())
         print(error, file=sys.stderr)
     else:

@@ -10,9 +10,9 @@ from pathlib import Path
 from pwfl import scenario, workflow
 from pwfl.scenario import Study
 from pwfl.stages import GRAPH
-from pwfl.store.items import Store
+from pwfl.store.items import Store, key_of
 from pwfl.workflow import publish, reports
-from pwfl.workflow.batches import Work, key_of
+from pwfl.workflow.batches import Work
 from pwfl.workflow.plan import plan
 
 YOUNG_SECONDS = 3600.0  # what is younger may belong to a run that has just begun
@@ -31,7 +31,7 @@ def prune(configs: Iterable[str], delete: bool = False) -> None:
     """
     _check()
     kept = {item.address for path in configs for item in _work(_study(path)).items()} | STORE.in_use()
-    _delete(_own(unused(kept, time.time())), delete)
+    _delete(_unlinked(unused(kept, time.time())), delete)
 
 
 def forget(config: str, stages: Iterable[str], scenarios: Iterable[str]) -> None:
@@ -63,7 +63,7 @@ def forget(config: str, stages: Iterable[str], scenarios: Iterable[str]) -> None
         if of_stage or not gone.isdisjoint(work.needs(item)):
             gone.add(item.key)
     publish.withdraw(Path("results", study.name), gone)
-    _delete(_own(path for key in sorted(gone) if (path := STORE.path(key)).is_dir()), delete=True)
+    _delete(_unlinked(path for key in sorted(gone) if (path := STORE.path(key)).is_dir()), delete=True)
 
 
 def unused(kept: set[str], now: float) -> list[Path]:
@@ -95,21 +95,22 @@ def _addresses() -> Iterator[Path]:
     yield from (path for path in sorted(STORE.root.glob("[!.]*/*")) if path.is_dir() or path.is_symlink())
 
 
-def _own(folders: Iterable[Path]) -> Iterator[Path]:
+def _unlinked(folders: Iterable[Path]) -> list[Path]:
     """Those of some folders that no symbolic link inside of the store leads to: such a link is somebody else's."""
+    found = []
     for folder in folders:
         inside = [folder, *folder.parents][: len(folder.relative_to(STORE.root).parts)]
         if any(path.is_symlink() for path in inside):
             print(f"{folder}: is a symbolic link, or its folder is one; it is left alone", file=sys.stderr)
         else:
-            yield folder
+            found.append(folder)
+    return found
 
 
-def _delete(folders: Iterable[Path], delete: bool) -> None:
+def _delete(folders: list[Path], delete: bool) -> None:
     """List folders with their sizes, and delete them if asked to."""
-    total = count = 0
+    total = 0
     for folder in folders:
-        count += 1
         files = [path for path in folder.rglob("*") if path.is_symlink() or path.is_file()]
         size = sum(path.lstat().st_size for path in files)  # of links, which may lead anywhere, their own
         total += size
@@ -118,4 +119,4 @@ def _delete(folders: Iterable[Path], delete: bool) -> None:
             gone = folder.with_name(f".{uuid.uuid4().hex}.deleted")
             folder.rename(gone)  # so that no half of it is ever taken for the whole
             shutil.rmtree(gone)
-    print(f"{total / 1e6:10.1f} MB in {count} folders {'deleted' if delete else 'unused'}")
+    print(f"{total / 1e6:10.1f} MB in {len(folders)} folders {'deleted' if delete else 'unused'}")

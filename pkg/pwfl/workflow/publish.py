@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pwfl.store.files import content, write
-from pwfl.store.items import Store
+from pwfl.store.items import Store, key_of
 from pwfl.store.sealed import DamagedError, read_bytes
 
 FOLDER = ".published"  # of records, KIND-PLAN.json, in a study's folder
@@ -26,7 +26,7 @@ class Published(NamedTuple):
     plan: str
     command: str
     values: list[str]  # of the command's option --config
-    files: dict[str, tuple[str, int, int, str]]  # path -> key in the store, bytes, time in ns, SHA-256
+    files: dict[str, tuple[str, int, int, str]]  # path -> file of the store, bytes, time in ns, SHA-256
 
     def again(self, *values: str) -> str:
         """The command that runs the study again, with more values of --config."""
@@ -61,19 +61,11 @@ def publish(record: str | Path, view: dict[str, str], plan: str, command: str, v
     """Copy the view's files to the folder results/STUDY of a record, from the store beside results.
 
     What was published before and is not in the view is deleted; where the view is a part, of the same part alone.
-    Raises DamagedError, before the record is written, for a file of the store that is not as its job wrote it.
+    Raises DamagedError for a file of the store that is not as its job wrote it; the records then stay as they are.
     """
     record = Path(record)
     folder, kind = record.parent.parent, record.name.removesuffix(f"-{plan}.json")
     store = Store(folder.parent.parent / "store")
-    for other in {_kind(path) for path in record.parent.glob("*.json")} if kind == ALL else {kind}:
-        held = latest(folder, other)
-        for name in (held.files.keys() if held else set()) - view.keys():
-            (folder / name).unlink(missing_ok=True)
-            with suppress(OSError):
-                (folder / name).parent.rmdir()
-        for path in record.parent.glob(f"{other}-*.json"):
-            path.unlink()
     files = {}
     for name, source in view.items():
         target, origin = folder / name, store.path(source)
@@ -84,6 +76,14 @@ def publish(record: str | Path, view: dict[str, str], plan: str, command: str, v
             write(lambda buffer, held=held: buffer.write(held), str(target))
         status = target.stat()
         files[name] = (source, status.st_size, status.st_mtime_ns, digest)
+    for other in {_kind(path) for path in record.parent.glob("*.json")} if kind == ALL else {kind}:
+        held = latest(folder, other)
+        for name in (held.files.keys() if held else set()) - view.keys():
+            (folder / name).unlink(missing_ok=True)
+            with suppress(OSError):
+                (folder / name).parent.rmdir()
+        for path in record.parent.glob(f"{other}-*.json"):
+            path.unlink()
     record.parent.mkdir(exist_ok=True)
     held = json.dumps(Published(plan, command, values, files)._asdict(), indent=1)
     write(lambda buffer: buffer.write(held.encode()), str(record))
@@ -95,7 +95,7 @@ def withdraw(folder: Path, keys: Collection[str]) -> None:
         with suppress(OSError, ValueError, KeyError, TypeError):  # a damaged record shows nothing
             held = json.loads(path.read_bytes())
             for name, (source, *stamp) in held["files"].items():
-                if source.rpartition("/")[0] in keys:
+                if key_of(source) in keys:
                     held["files"][name] = ["", *stamp]
             text = json.dumps(held, indent=1).encode()
             write(lambda buffer, text=text: buffer.write(text), str(path))

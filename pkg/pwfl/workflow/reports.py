@@ -192,7 +192,7 @@ def _catalog(study: Study, name: str) -> catalog.Catalog:
 
 
 def of_scenario(planned: Plan, name: str, job: str) -> dict:
-    """What a job of a scenario's report depends on, the scenario's key in the study's sweep included."""
+    """What a job of a scenario's report depends on, the scenario's point in the study's sweep included."""
     study, stages = planned.study, READS[job]
     scenario = study.scenarios[name]
     kind = AUDIT if job == AUDIT else REPORT

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pwfl import scenario
 from pwfl.scenario import ScenarioError, Study
 from pwfl.store import addressing
-from pwfl.store.items import Store
+from pwfl.store.items import Store, key_of
 from pwfl.workflow import batches, publish, reports
 from pwfl.workflow.batches import Batch, Work
 from pwfl.workflow.plan import plan
@@ -163,7 +163,7 @@ def start(
     kind = publish.ALL if everything or not wanted else f"wanted_{addressing.digest(sorted(set(wanted)))}"
     published = publish.latest(folder, kind)
     is_shown = publish.is_shown(published, report.view, folder)
-    keys = [] if is_shown else [batches.key_of(file) for file in report.view.values()]
+    keys = [] if is_shown else [key_of(file) for file in report.view.values()]
     if everything:
         keys = [item.key for item in work.items()]
     items = batches.missing(work, keys, root)

@@ -106,7 +106,7 @@ CLAIMS = (
             ("identified", "participation can be inferred"),
         )
     ),
-    Claim(  # that it does not on all of them, scaled comparable, is an identity
+    Claim(  # that it does not on all of them, scaled alike, is an identity
         "6. epsilon does not depend on the server's channel estimate of one device (largest over least)",
         Band(most=1 + CLOSE),
         BEYOND,

@@ -10,6 +10,7 @@ from pwfl.process import user_code
 from pwfl.process.tensorflow_import import tensorflow_import
 from pwfl.scenario.checks import available, offer
 from pwfl.scenario.size import COPIES, FLOAT, LINK_BYTES, layer_bytes, network_bytes
+from pwfl.scenario.values import extent_of
 from pwfl.stages import IMPORTS
 from pwfl.store import files, grids
 from pwfl.systems.multicell import feasible, hexagons
@@ -264,7 +265,7 @@ def _channel_problems(scenario: Multicell) -> list[str]:
         return [f"network.users: {scenario.network.users} must be the {count} of {links}"]
     if scenario.realizations > realizations:
         return [f"realizations: {scenario.realizations} are more than the {realizations} of {links}"]
-    trained = grids.extent(scenario.training_realizations, "training", scenario.shards.training).stop
+    trained = extent_of(scenario, "train").stop
     grid, size = "optimization", scenario.shards.optimization
     if (taken := grids.extent(max(trained, scenario.realizations), grid, size).stop) > realizations:
         return [
