@@ -209,6 +209,15 @@ return len(open(os.environ["DONE"]).readlines()) == 3
     assert len(set((tmp_path / "done").read_text().split())) == 3
 
 
+@pytest.mark.parametrize("end", ["return True", "os._exit(3)", "os.kill(os.getpid(), 9)"])
+def test_a_worker_s_temporary_files_go_with_it(tmp_path, end):
+    body = "import tempfile\nif failed:\n    return True\nreporter.begin(['a'])\ntempfile.mkstemp()\n"
+    result = supervised(f"{body}assert len(os.listdir(tempfile.gettempdir())) == 1\n{end}", TMPDIR=str(tmp_path))
+    assert result.returncode == 0
+    assert "AssertionError" not in result.stderr
+    assert os.listdir(tmp_path) == []
+
+
 def test_what_runs_apart_leaves_nothing_behind():
     code = (
         "import os\nfrom pwfl.process import supervisor\n"

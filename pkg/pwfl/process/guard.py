@@ -84,7 +84,8 @@ def _is_users(file: Path, folders: set[Path]) -> bool:
 
     The libraries' are also hidden folders in the home folder, which hold their settings and what they downloaded.
     """
-    others = OTHERS | {Path(tempfile.gettempdir()).resolve()}
+    temporary = {tempfile.gettempdir(), os.environ.get("TMPDIR", "/tmp")}  # a worker's, and everybody's
+    others = OTHERS | {Path(folder).resolve() for folder in temporary}
     for folder in file.parents:
         if folder in folders:
             return True

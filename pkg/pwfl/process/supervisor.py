@@ -3,7 +3,7 @@
 So a job ends soon when it is told to, or when its Snakemake is gone, whatever a worker is doing then: some solvers hold
 the interpreter's lock for minutes, and no thread or signal handler of their process would run. And what a worker does
 to its process ends with it: a crash is an error of the task that it was at, memory that it does not give back is the
-system's again.
+system's again, and its temporary files go, such as those that TensorFlow's Autograph writes.
 
 A job imports this module before all else, so it imports little.
 """
@@ -15,6 +15,7 @@ import os
 import select
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -129,12 +130,20 @@ def _one_worker(work: Work, failed: dict[str, str], received: _Signals | None) -
 
     Errors of tasks are added to `failed`. With `received`, a signal, or the end of the workflow, ends the worker.
     """
+    with tempfile.TemporaryDirectory(prefix="pwfl-", ignore_cleanup_errors=True) as temporary:
+        return _worker_in(temporary, work, failed, received)
+
+
+def _worker_in(
+    temporary: str, work: Work, failed: dict[str, str], received: _Signals | None
+) -> tuple[list[str], bool | None, int]:
     workflow, supervisor = int(os.environ.get(VARIABLE, "0")), os.getpid()
     begin, end = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
     if not (worker := os.fork()):
         os.close(begin)
+        tempfile.tempdir = temporary
         _be_worker(work, set(failed), Reporter(end), supervisor)
     os.close(end)
     at: list[str] = []

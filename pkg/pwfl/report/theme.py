@@ -4,12 +4,15 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 
 import altair as alt
 import numpy as np
 import polars as pl
+import vl_convert
+from altair.utils import schemapi
 from scipy.special import stdtrit
 
 from pwfl import registry
@@ -27,6 +30,9 @@ WIDTH, HEIGHT = 520, 340
 HEADER = alt.Header(labelFontSize=13, titleFontSize=13)  # of panels
 # Okabe and Ito's colours, told apart with any colour vision, a grey and an olive.
 PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#B8A800"]
+
+VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])  # as Altair's own `save` has it
+checked_once = partial(schemapi.debug_mode, False)  # a chart when it is written, not each of its parts as it is made
 
 alt.data_transformers.disable_max_rows()  # charts get thinned tables; a map shows all users
 
@@ -319,33 +325,33 @@ def save(chart: alt.TopLevelMixin, paths: dict[str, str], choices: dict[str, alt
 
     `choices` are other charts that a reader may choose instead, by label; they are in the specification's metadata.
     """
-    spec = _rounded(chart)
+    drawn = chart.to_dict()
+    spec = _rounded(drawn)
     if choices:
-        spec["usermeta"] = {"choices": {label: _rounded(other) for label, other in choices.items()}}
+        spec["usermeta"] = {"choices": {label: _rounded(other.to_dict()) for label, other in choices.items()}}
     write = {
         "json": lambda path: Path(path).write_text(json.dumps(spec, ensure_ascii=False), encoding="utf-8"),
-        "png": lambda path: chart.save(path, scale_factor=2),
-        "svg": lambda path: _svg(chart, path),
+        "png": lambda path: Path(path).write_bytes(vl_convert.vegalite_to_png(drawn, VEGA_LITE, scale=2)),
+        "svg": lambda path: Path(path).write_text(_svg(drawn), encoding="utf-8"),
         "pdf": lambda path: Path(path).write_bytes(printed.pdf(chart)),
         "wide.pdf": lambda path: Path(path).write_bytes(printed.pdf(chart, printed.PAGE)),
     }
     for kind, path in paths.items():
-        with appearing_whole(path) as partial:
-            write[kind](partial)
+        with appearing_whole(path) as unfinished:
+            write[kind](unfinished)
 
 
-def _svg(chart: alt.TopLevelMixin, path: str) -> None:
-    """Write a chart as SVG, its gradients numbered from 1: Vega counts on through all charts of a process."""
-    chart.save(path)
-    text, numbers = Path(path).read_text(encoding="utf-8"), {}
-    text = re.sub(r"\bgradient_(\d+)", lambda found: f"gradient_{numbers.setdefault(found[1], len(numbers) + 1)}", text)
-    Path(path).write_text(text, encoding="utf-8")
+def _svg(spec: dict) -> str:
+    """A specification drawn as SVG, its gradients numbered from 1: Vega counts on through all charts of a process."""
+    text, numbers = vl_convert.vegalite_to_svg(spec, VEGA_LITE), {}
+    return re.sub(r"\bgradient_(\d+)", lambda found: f"gradient_{numbers.setdefault(found[1], len(numbers) + 1)}", text)
 
 
-def _rounded(chart: alt.TopLevelMixin) -> dict:
-    """A chart's specification, its numbers with as many digits as an eye can tell: a page holds many of them."""
-    spec = chart.to_dict()
-    for rows in spec.get("datasets", {}).values():
-        for row in rows:
-            row.update({key: float(f"{value:.{DIGITS}g}") for key, value in row.items() if isinstance(value, float)})
-    return spec
+def _rounded(spec: dict) -> dict:
+    """A specification, its numbers with as many digits as an eye can tell: a page holds many of them."""
+
+    def short(row: dict) -> dict:
+        return {key: float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value for key, value in row.items()}
+
+    datasets = {name: [short(row) for row in rows] for name, rows in spec.get("datasets", {}).items()}
+    return spec | ({"datasets": datasets} if datasets else {})

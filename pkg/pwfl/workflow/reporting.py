@@ -43,7 +43,7 @@ def _figures(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     found = tables.read_schemes(paths, given, values) | {
         AUDIT: tables.read_report(Path(audited).parent / "audit.parquet")
     }
-    with theme.of_study(given["system"], given["schemes"]):
+    with theme.of_study(given["system"], given["schemes"]), theme.checked_once():
         for name in given["figures"]:
             chart = theme.named(build.figure(values, name, found), given["scenario"])
             theme.save(chart, {kind: str(folder / f"{name}.{kind}") for kind in given["formats"]})
@@ -63,9 +63,10 @@ def _comparison(given: dict, root: Store, inputs: Files, folder: Path) -> None:
         texts = (latex.outcomes(frames["outcomes"]), latex.claims(frames["claims"]), given["references"])
         for name, text in zip(("outcomes.tex", "claims.tex", "references.bib"), texts, strict=True):
             (folder / name).write_text(text, encoding="utf-8")
-    for system, name in given["figures"]:
-        chart, other = build.comparison_figure(system, name, study), build.choices(system, name, study)
-        theme.save(chart, {kind: str(folder / f"{system}_{name}.{kind}") for kind in given["formats"]}, other)
+    with theme.checked_once():
+        for system, name in given["figures"]:
+            chart, other = build.comparison_figure(system, name, study), build.choices(system, name, study)
+            theme.save(chart, {kind: str(folder / f"{system}_{name}.{kind}") for kind in given["formats"]}, other)
 
 
 def _page(given: dict, root: Store, inputs: Files, folder: Path) -> None:
