@@ -89,10 +89,15 @@ def pytest_ignore_collect(collection_path, config):
 
 
 def pytest_collection_modifyitems(items):
-    """Mark what is fast; the cluster's test, the longest of those that belong to no group of several, starts early."""
+    """Mark what is fast; a file's tests are one worker's, so that what they make together is made once.
+
+    The cluster's tests, which wait for it, start early.
+    """
     for item in items:
         if is_fast(item.path) and not item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.fast)
+        if not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
     items.sort(key=lambda item: item.get_closest_marker("slurm") is None)
 
 

@@ -109,6 +109,7 @@ def test_what_is_not_needed_is_not_loaded(code, absent):
     assert result.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_training_says_nothing_and_needs_no_reference_solver():
     config = {**TINY["base"], "realizations": 1, "training_realizations": 1, "shards": {}}
     program = (

@@ -56,6 +56,7 @@ def test_trainings_side_by_side_fill_the_table_as_one_after_the_other_does(gpu, 
     np.testing.assert_allclose(together["loss"], alone["loss"], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_each_chunk_is_saved_as_soon_as_its_realizations_are_trained(gpu, monkeypatch):
     """Three at most are trained at a time, two of four are: chunks of one and of three end with the first and last."""
     gpu(1e9)

@@ -471,6 +471,7 @@ def test_a_few_digits_tell_more_by_what_strokes_know(digits, learned):
     assert accuracy["pixels"] + 0.02 < accuracy["scattering"] < accuracy["strokes"] - 0.01, accuracy
 
 
+@pytest.mark.slow
 def test_the_workflow_trains_on_what_simulate_does(tmp_path):
     config = yaml.safe_load(yaml.safe_dump(TINY))
     schemes = [{"name": "RndSched", "scheduler": "random", "noise": "random"}]

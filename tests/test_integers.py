@@ -101,7 +101,7 @@ def test_noise_of_less_than_one_and_a_half_steps_is_refused_and_the_bits_that_ar
 # Accounts
 
 
-@pytest.mark.parametrize("coherence", [None, 3])
+@pytest.mark.parametrize("coherence", in_turn([None, 3], None))
 @pytest.mark.parametrize("observer", sums.OBSERVERS)
 def test_the_bound_is_little_more_than_that_of_real_numbers(observer, coherence):
     radio = {"coherence_rounds": coherence}
@@ -174,7 +174,7 @@ def test_the_network_s_coalition_may_all_be_in_the_record_s_cell():
     assert worse >= 10  # whom the coalition of the cell alone leaves more
 
 
-@pytest.mark.parametrize("colluders", [0.2, 0.4])
+@pytest.mark.parametrize("colluders", in_turn([0.2, 0.4], 0.4))
 def test_who_sees_the_sum_of_all_may_read_more_off_it_than_off_cells_sums(colluders):
     """Where rho of the network is larger than that of cells, so is what integers are said to cost: of random networks."""
     count, users = 200, 24

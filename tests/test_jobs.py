@@ -846,6 +846,7 @@ def test_a_line_is_printed_at_once_and_at_least_every_ten_seconds(monkeypatch, c
     assert len(printed) > (30 if news else 9)
 
 
+@pytest.mark.slow
 def test_errors_are_printed_whole(tmp_path, monkeypatch):
     status, said = logged(tmp_path, config=changed(SMALL, "schedule.horizn", 3))
     assert status == 1

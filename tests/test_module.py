@@ -36,6 +36,7 @@ def run(folder, *arguments, env=None) -> subprocess.CompletedProcess:
 FEW = ONE | {"base": ONE["base"] | {"realizations": 2, "training_realizations": 1}}
 
 
+@pytest.mark.slow
 def test_another_workflow_imports_this_one_with_a_config_of_its_own(tmp_path):
     (tmp_path / "Snakefile").write_text(OUTER)
     (tmp_path / "outer.yaml").write_text(yaml.safe_dump({"wireless": FEW, "other": 3}))

@@ -35,9 +35,7 @@ EDGES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "edge", in_turn(EDGES, "nobody can be scheduled", "one realization", "users clipped as a whole")
-)
+@pytest.mark.parametrize("edge", in_turn(EDGES, "nobody can be scheduled", "one realization"))
 def test_every_figure_and_table_is_made_in_edge_cases(edge):
     config = merge(TINY["base"], EDGES[edge])
     scenario, tables = run(config)

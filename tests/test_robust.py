@@ -17,7 +17,7 @@ import psutil
 import pytest
 import yaml
 
-from conftest import SMALL, changed, command, environment, snakemake, workflow, write_config
+from conftest import SMALL, changed, command, environment, in_turn, snakemake, workflow, write_config
 from pwfl import tables
 from pwfl.stages import STAGES
 from pwfl.store import files
@@ -70,7 +70,7 @@ def wait_until(condition, seconds: float) -> None:
         time.sleep(0.1)
 
 
-@pytest.mark.parametrize("victim", ["snakemake", "job"])
+@pytest.mark.parametrize("victim", in_turn(["snakemake", "job"], "snakemake"))
 def test_killed_at_random_moments_and_resumed_the_run_ends_the_same(tmp_path, finished, victim):
     """Of a few jobs; test_kills.py does so with whole runs."""
     moments = random.Random(7 if victim == "job" else 8)
@@ -130,6 +130,7 @@ def trained(folder: Path, without: Path) -> list[Path]:
     ]
 
 
+@pytest.mark.slow
 def test_two_runs_on_one_store_share_the_work_and_both_end_well(tmp_path, finished):
     """In two folders, and in one; wherever they meet, one computes and the other one waits or goes on elsewhere."""
     slow = changed(SMALL, "training.draws", 2000)
@@ -159,6 +160,7 @@ def test_two_runs_on_one_store_share_the_work_and_both_end_well(tmp_path, finish
 needs_namespaces = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="namespaces need root")
 
 
+@pytest.mark.slow
 @needs_namespaces
 def test_runs_whose_processes_have_the_same_numbers_do_not_meet(tmp_path, finished):
     """As in two containers on one store."""
@@ -245,6 +247,7 @@ def mounted(tmp_path):
         subprocess.run(["umount", str(target)], check=True)
 
 
+@pytest.mark.slow
 @needs_mounts
 def test_a_full_disk_is_said_and_leaves_no_partial_file(tmp_path, finished, mounted):
     mounted(tmp_path / "store", "-t", "tmpfs", "-o", "size=64k", "tmpfs")

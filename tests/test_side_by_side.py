@@ -39,7 +39,7 @@ CHOICES = {
 }
 LONG = (  # XLA takes seconds for each: those that others hold together with something else
     "dropouts", "softmax regression", "users clipped", "weights by precision", "users clipped, by precision", "tail average",
-    "fading", "fading in each round, users clipped",
+    "fading", "fading in each round, users clipped", "a network", "steps by noise, falling",
 )  # fmt: skip
 
 

@@ -62,6 +62,7 @@ def two(finished, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_a_study_uses_what_another_one_computed_and_leaves_its_results(two, finished):
     before = {path.relative_to(finished): path.read_bytes() for path in finished.glob("results/small/**/*.csv")}
     assert {path.relative_to(two): path.read_bytes() for path in two.glob("results/small/**/*.csv")} == before
@@ -158,6 +159,7 @@ def test_shards_are_of_the_trained_where_training_is():
 # What is refused; tables by themselves are in test_tables.py and test_sealed.py.
 
 
+@pytest.mark.slow
 def test_swapped_files_are_named_and_made_again_as_the_message_says(own):
     found = addresses(SMALL)
     one, two = (own / "store/noise" / found["noise", scheduler, "constant"]["address"] / "000000-000002/noise.parquet"
@@ -179,6 +181,7 @@ def test_swapped_files_are_named_and_made_again_as_the_message_says(own):
     assert (two.read_bytes(), target.read_bytes()) == (right, outcome)
 
 
+@pytest.mark.slow
 def test_a_damaged_report_file_of_the_store_is_named_and_made_again_as_the_message_says(own):
     (summary,) = (own / "store/tables").glob("*/summary.parquet")
     right = summary.read_bytes()
@@ -286,6 +289,7 @@ def test_what_a_recent_run_needs_is_not_pruned(two, tmp_path, monkeypatch, capsy
     assert planned(folder, OTHER) == {}
 
 
+@pytest.mark.slow
 def test_a_stage_is_computed_again_where_it_is_forgotten(own, monkeypatch, capsys):
     monkeypatch.chdir(own)
     (own / "study.yaml").write_text(yaml.safe_dump(SMALL))

@@ -269,6 +269,7 @@ def test_rings_are_of_one_kind_and_dashed_where_nothing_is_guaranteed(monkeypatc
     assert (dashes["condition"]["test"], dashes["value"]) == ("datum.guaranteed", sweep_figures.UNGUARANTEED)
 
 
+@pytest.mark.slow
 def test_points_compute_once_what_they_have_in_common(tmp_path):
     schemes = [{"name": "drawn", "scheduler": "random", "noise": "constant"}]
     base = AGING | {"schemes": schemes, "sweep": {"training.draws": [2, 3]}}

@@ -400,6 +400,7 @@ for trainings in (range(20), range(600)):
 """
 
 
+@pytest.mark.slow
 def test_a_new_process_with_one_thread_gives_the_same_bits_and_its_memory_does_not_grow(digits, tmp_path):
     threads = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
     command = [sys.executable, "-c", FRESH_PROCESS, str(tmp_path)]

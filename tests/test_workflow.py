@@ -147,6 +147,7 @@ def test_points_of_a_sweep_are_audited_where_it_is_asked_for(own):
     assert planned(own, SWEPT, "--config", "wanted=one,canaries=60/audit.csv") == {"audit": 1}
 
 
+@pytest.mark.slow
 def test_figures_of_a_point_are_published_where_they_are_asked_for_and_a_whole_run_leaves_only_its_own(own):
     folder = own / "results/small/one,canaries=60"
     workflow(own, SWEPT, "--config", "wanted=one,canaries=60/noise.*")
