@@ -88,6 +88,7 @@ def pytest_ignore_collect(collection_path, config):
     return True if only_fast and not is_fast(collection_path) else None
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for the groups
 def pytest_collection_modifyitems(items):
     """Mark what is fast; a file's tests are one worker's, so that what they make together is made once.
 

@@ -71,7 +71,8 @@ def expected(tmp_path_factory):
     return trained(tmp_path_factory.mktemp("expected"), *ASKED[0])
 
 
-@pytest.mark.parametrize(("count", "kernels"), in_turn([*ASKED[1:], *GRID], ASKED[1]))
+@pytest.mark.slow
+@pytest.mark.parametrize(("count", "kernels"), [*ASKED[1:], *GRID])
 def test_training_takes_one_thread_whatever_is_asked_for(expected, tmp_path, count, kernels):
     assert trained(tmp_path, count, kernels) == expected
 
