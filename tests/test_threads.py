@@ -13,7 +13,7 @@ from tensorflow.python.eager import context
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import stage_of
-from conftest import ROOT, TINY, environment, in_turn, python
+from conftest import ROOT, TINY, environment, python
 from pwfl.process import threads
 from pwfl.scenario import resolve
 
