@@ -16,8 +16,6 @@ from pwfl import registry, scenario
 from pwfl.scenario import size
 from test_bounds import SMALL
 
-pytestmark = pytest.mark.xdist_group("input")
-
 FEW = "scenarios: {one: {}}\n"
 
 

@@ -26,8 +26,6 @@ from pwfl.store.items import Store
 from pwfl.workflow import batches, changes, compute, costs, jobs, progress, publish, session
 from pwfl.workflow.plan import Item
 
-pytestmark = pytest.mark.xdist_group("jobs")
-
 FOUR = changed(SMALL, "shards.optimization", 1)  # chunks of the channel
 TWO = SMALL | {"scenarios": {"one": {}, "two": {"seed": 2}}}
 

@@ -10,8 +10,6 @@ import yaml
 
 from conftest import ONE, ROOT, changed, copy_of_project, environment, python
 
-pytestmark = pytest.mark.xdist_group("module")
-
 OUTER = f"""
 module wireless:
     snakefile: "{ROOT / "Snakefile"}"

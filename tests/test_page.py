@@ -18,8 +18,6 @@ from pwfl.store import sealed
 from pwfl.workflow import progress
 from test_figures import compared
 
-pytestmark = pytest.mark.xdist_group("page")
-
 # What a person does, one after the other, and what the page shows then.
 CLICKS = """
 const wait = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));

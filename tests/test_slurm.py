@@ -13,7 +13,7 @@ import pytest
 
 from conftest import ONE, ROOT, assert_one_is_as_in_small, environment, need, plugin, write_config
 
-pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
+pytestmark = pytest.mark.slurm
 
 NODE = """
 set -eu

@@ -25,8 +25,6 @@ from pwfl.store import addressing, code, grids, items
 from pwfl.workflow import prune, reports
 from pwfl.workflow.plan import plan
 
-pytestmark = pytest.mark.xdist_group("store")
-
 
 def addresses(config: dict) -> dict:
     return stage_of.addresses(resolve(config["base"], {}))

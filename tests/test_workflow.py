@@ -18,8 +18,6 @@ from pwfl.store import sealed
 from pwfl.store.items import Store
 from pwfl.workflow import publish
 
-pytestmark = pytest.mark.xdist_group("workflow")  # one worker, so that fixtures serve all these tests
-
 
 def stored(folder, config: dict, name: str, stage: str, scheme: str = "") -> Path:
     """The folder of a stage's tables, of the first scheme or of a named one."""

@@ -4,7 +4,6 @@ import importlib
 import os
 import sys
 import sysconfig
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -13,13 +12,14 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
+from pwfl.process import supervisor
 from pwfl.store import imports
 
 HOME = Path(os.path.expanduser("~")).resolve()
 PYTHON = {Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "platstdlib")}
 PWFL = Path(__file__).resolve().parent.parent
 OTHERS = {PWFL, *PYTHON, *imports.SITES, *(Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix))}
-OTHERS |= {Path("/", name) for name in ("proc", "sys", "dev", "etc", "usr")}
+OTHERS |= {Path(supervisor.TEMPORARY).resolve(), *(Path("/", name) for name in ("proc", "sys", "dev", "etc", "usr"))}
 
 _opened: list[set[str]] = []  # the paths of files that were opened to be read, of each block that runs
 
@@ -84,12 +84,10 @@ def _is_users(file: Path, folders: set[Path]) -> bool:
 
     The libraries' are also hidden folders in the home folder, which hold their settings and what they downloaded.
     """
-    temporary = {tempfile.gettempdir(), os.environ.get("TMPDIR", "/tmp")}  # a worker's, and everybody's
-    others = OTHERS | {Path(folder).resolve() for folder in temporary}
     for folder in file.parents:
         if folder in folders:
             return True
-        if folder in others or (folder.parent == HOME and folder.name.startswith(".")):
+        if folder in OTHERS or (folder.parent == HOME and folder.name.startswith(".")):
             return False
     return True
 

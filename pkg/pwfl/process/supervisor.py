@@ -30,6 +30,7 @@ VARIABLE = "PWFL_WORKFLOW"  # environment variable: the process number of the Sn
 SECONDS = 0.5  # between looks at whether it lives
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux
+TEMPORARY = tempfile.gettempdir()  # everybody's; a worker has a folder of its own in it
 
 
 class Reporter:
@@ -130,20 +131,14 @@ def _one_worker(work: Work, failed: dict[str, str], received: _Signals | None) -
 
     Errors of tasks are added to `failed`. With `received`, a signal, or the end of the workflow, ends the worker.
     """
-    with tempfile.TemporaryDirectory(prefix="pwfl-", ignore_cleanup_errors=True) as temporary:
-        return _worker_in(temporary, work, failed, received)
-
-
-def _worker_in(
-    temporary: str, work: Work, failed: dict[str, str], received: _Signals | None
-) -> tuple[list[str], bool | None, int]:
+    temporary = tempfile.TemporaryDirectory(prefix="pwfl-", ignore_cleanup_errors=True)
     workflow, supervisor = int(os.environ.get(VARIABLE, "0")), os.getpid()
     begin, end = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
     if not (worker := os.fork()):
         os.close(begin)
-        tempfile.tempdir = temporary
+        tempfile.tempdir = temporary.name
         _be_worker(work, set(failed), Reporter(end), supervisor)
     os.close(end)
     at: list[str] = []
@@ -163,6 +158,7 @@ def _worker_in(
                     finished = message.get("end", finished)
                     failed |= dict.fromkeys(message.get("failed", ()), message.get("error"))
     _, status = os.waitpid(worker, 0)
+    temporary.cleanup()
     return [task for task in at if task not in failed], finished, os.waitstatus_to_exitcode(status)
 
 
