@@ -19,7 +19,8 @@ HOME = Path(os.path.expanduser("~")).resolve()
 PYTHON = {Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "platstdlib")}
 PWFL = Path(__file__).resolve().parent.parent
 OTHERS = {PWFL, *PYTHON, *imports.SITES, *(Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix))}
-OTHERS |= {Path(supervisor.TEMPORARY).resolve(), *(Path("/", name) for name in ("proc", "sys", "dev", "etc", "usr"))}
+OTHERS |= {Path("/", name) for name in ("proc", "sys", "dev", "etc", "usr")}
+TEMPORARY = Path(supervisor.TEMPORARY).resolve()  # not one of OTHERS: an error in a file there can be the user's
 
 _opened: list[set[str]] = []  # the paths of files that were opened to be read, of each block that runs
 
@@ -87,7 +88,7 @@ def _is_users(file: Path, folders: set[Path]) -> bool:
     for folder in file.parents:
         if folder in folders:
             return True
-        if folder in OTHERS or (folder.parent == HOME and folder.name.startswith(".")):
+        if folder in OTHERS or folder == TEMPORARY or (folder.parent == HOME and folder.name.startswith(".")):
             return False
     return True
 
