@@ -1,10 +1,12 @@
 """Runs of a small study that are killed at random moments and resumed: see `benchmarks/kills.py`, which kills 200."""
 
+import shutil
 import sys
 
 import pytest
 
 from conftest import ROOT
+from pwfl.workflow import publish
 
 sys.path.append(str(ROOT / "benchmarks"))
 
@@ -35,3 +37,14 @@ def test_what_a_complete_run_lacks_or_has_otherwise_is_a_fault(tmp_path):
     assert kills.flaws(tmp_path, expected, {"results/d"}) == [
         "exit 0 without results/d", "exit 0 without store/b", "store/a differs", "store/e is left",
     ]  # fmt: skip
+
+
+def test_a_record_of_another_plan_is_the_same_target_and_a_missing_one_is_not(tmp_path):
+    record = publish.record_path(tmp_path / "results/kills", "study", "20260101-000000-aaaaaa")
+    record.parent.mkdir(parents=True)
+    record.write_text("{}")
+    targets = kills.targets(tmp_path)
+    record.rename(publish.record_path(tmp_path / "results/kills", "study", "20260101-000001-bbbbbb"))
+    assert kills.flaws(tmp_path, {}, targets) == []
+    shutil.rmtree(record.parent)
+    assert kills.flaws(tmp_path, {}, targets) == ["exit 0 without results/kills/.published/study"]

@@ -39,6 +39,11 @@ def record_path(folder: Path, kind: str, plan: str) -> Path:
     return folder / FOLDER / f"{kind}-{plan}.json"
 
 
+def kind_of(path: Path) -> str:
+    """The kind of a record; a plan's name has two hyphens."""
+    return path.stem.rsplit("-", 3)[0]
+
+
 def latest(folder: Path, kind: str = ALL) -> Published | None:
     """The latest record of a kind; None where there is none, or it cannot be read."""
     paths = sorted((folder / FOLDER).glob(f"{kind}-*.json"))
@@ -76,7 +81,7 @@ def publish(record: str | Path, view: dict[str, str], plan: str, command: str, v
             write(lambda buffer, held=held: buffer.write(held), str(target))
         status = target.stat()
         files[name] = (source, status.st_size, status.st_mtime_ns, digest)
-    for other in {_kind(path) for path in record.parent.glob("*.json")} if kind == ALL else {kind}:
+    for other in {kind_of(path) for path in record.parent.glob("*.json")} if kind == ALL else {kind}:
         held = latest(folder, other)
         for name in (held.files.keys() if held else set()) - view.keys():
             (folder / name).unlink(missing_ok=True)
@@ -110,11 +115,6 @@ def published(folder: Path, name: str, record: Published) -> bytes:
     if content(str(folder / name)) != record.files[name][3]:
         raise _damaged(folder / name, "was changed after it was published", record)
     return held
-
-
-def _kind(path: Path) -> str:
-    """The kind of a record; a plan's name has two hyphens."""
-    return path.stem.rsplit("-", 3)[0]
 
 
 def _damaged(path: Path, what: str, record: Published) -> DamagedError:
