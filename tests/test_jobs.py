@@ -449,11 +449,11 @@ def test_what_is_withdrawn_is_no_longer_shown_until_it_is_published_again(shown)
 def test_the_kind_of_a_part_is_what_was_wanted_and_a_record_is_of_the_plan_that_writes_it(tmp_path):
     part = ("one/noise.*",)
     kinds = {
-        publish._kind(session_of(tmp_path, changed(TWO, "schedule.horizon", horizon), part).record)
+        publish.kind_of(session_of(tmp_path, changed(TWO, "schedule.horizon", horizon), part).record)
         for horizon in (4, 5)
     }
     assert len(kinds) == 1
-    assert publish._kind(session_of(tmp_path, TWO, ("two/noise.*",)).record) not in kinds
+    assert publish.kind_of(session_of(tmp_path, TWO, ("two/noise.*",)).record) not in kinds
     found, root = session_of(tmp_path, TWO), Store(tmp_path / "store")
     touch(found.work, list(found.work.items()), root)
     for item in found.work.report.items():
