@@ -143,6 +143,24 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.write_line(f"{seconds:7.1f} {test}")
 
 
+@pytest.fixture(autouse=True)
+def traced_anew(request):
+    """A test that changes the code trains by graphs of that code, and leaves none behind."""
+
+    def forget():
+        modules = [module for name, module in sys.modules.items() if name.startswith("pwfl.systems.multicell.")]
+        for traced in [vars(module).get(name) for module in modules for name in ("_traced", "_heard", "_totals")]:
+            if traced is not None:
+                traced.cache_clear()
+
+    changes = "monkeypatch" in request.fixturenames
+    if changes:
+        forget()
+    yield
+    if changes:
+        forget()
+
+
 def in_turn(cases, *quick) -> list:
     """Cases as parameters of a test: `make test` takes those that are `quick`, `make test-slow` the others."""
     parts = {case: case if isinstance(case, tuple) else (case,) for case in cases}

@@ -7,7 +7,8 @@ sums of gradients has nothing better than the sum over rounds of their products 
 it over its noise's variance.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from math import ceil
 from typing import NamedTuple
 
@@ -26,7 +27,7 @@ from pwfl.systems.multicell.beyond import integers, sums
 from pwfl.systems.multicell.beyond.server import counts
 from pwfl.systems.multicell.model import parameter_count, shapes, start_weights
 from pwfl.systems.multicell.parameters import Multicell, Training
-from pwfl.systems.multicell.rounds import Senders, advance_function, as_weights, logits_of, model_of
+from pwfl.systems.multicell.rounds import Senders, advance_function, as_weights, logits_of, model_of, senders_spec
 from pwfl.tables.arrays import to_array
 
 WIDEST, RUNS = 200, 500  # canaries in one run, and runs of all rounds, at most
@@ -233,21 +234,35 @@ def noise(scenario: Multicell, users: Users) -> np.ndarray:
     few = few._replace(noise_std=senders.noise_std, messages=senders.messages)
     x = tf.zeros([len(one_each), width])
     keys = [streams.key(*stream) for stream in streams.of_tested_noise(scenario)]
+    heard = _heard(training, len(users.scheduled), width)
+    return np.array(
+        [heard(tf.constant(key, tf.int64), few, x, tf.constant(rounds, tf.int32)).numpy() for key in keys], float
+    )
 
-    @tf.function
-    def heard(key):
-        advance = advance_function(
-            _linear(training), x, None, few, len(users.scheduled), training, tf.constant(1.0), key
-        )
+
+@lru_cache(maxsize=4)
+def _heard(training: Training, intervals: int, width: int) -> Callable:
+    """What some senders' messages of a model with zero weights add up to in some rounds, traced once for all users."""
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([], tf.int64),
+            senders_spec(training, intervals),
+            tf.TensorSpec([None, width], tf.float32),
+            tf.TensorSpec([None], tf.int32),
+        ]
+    )
+    def heard(key, senders, x, rounds):
+        advance = advance_function(_linear(training), x, None, senders, intervals, training, tf.constant(1.0), key)
         start = [tf.zeros([width, 1]), tf.zeros(1)]
         return tf.map_fn(
             lambda t: -advance(start, t, tf.constant(1))[0][0][:, 0],
-            tf.constant(rounds, tf.int32),
+            rounds,
             fn_output_signature=tf.float32,
             parallel_iterations=1,
         )
 
-    return np.array([heard(tf.constant(key, tf.int64)).numpy() for key in keys], float)
+    return heard
 
 
 def canary_scores(scenario: Multicell, users: Users, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -273,22 +288,40 @@ def canary_scores(scenario: Multicell, users: Users, generator: np.random.Genera
     senders = users.senders(training)
     before = samples[:user].sum()
     blank = [[before, samples.sum() - before - width], [0, 0]]
-    # A grid is for sums no larger than all records make them: canaries are to be no larger in a coordinate, and blank
-    # records, whose gradients are 1 for the bias, nothing.
-    model, y = _linear(training), None
-    if training.bits:
-        model, y = _of_canaries, tf.pad(tf.ones([width, 1]), blank)
     summed = np.where(scheduled & (users.group == users.group[:, [user]]), samples, 0).sum(axis=1)[scheduled[:, user]]
     size = parameter_count(training, features.size(scenario)) if training.bits else 0
     room = max(width, ceil(width * size / summed.min() ** 2))
-    canary = LARGE * training.clip_norm * np.eye(width, room, dtype=np.float32)
+    totals = _totals(training, len(scheduled), width, room)
+    signs, keys = tf.constant(audit.signs_of(first)), tf.constant(keys, tf.int64)
+    scores = totals(signs, keys, senders, tf.constant(blank, tf.int32), weight, own)
+    return first, scores.numpy().astype(float)
 
-    @tf.function
-    def totals(signs, keys):
+
+@lru_cache(maxsize=4)
+def _totals(training: Training, intervals: int, width: int, room: int) -> Callable:
+    """The scores of canaries of some signs, shape (run, canary), traced once for all users."""
+    canary = LARGE * training.clip_norm * np.eye(width, room, dtype=np.float32)
+    coherence = training.rounds // intervals
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([None, width], tf.float32),
+            tf.TensorSpec([None], tf.int64),
+            senders_spec(training, intervals),
+            tf.TensorSpec([2, 2], tf.int32),
+            tf.TensorSpec([None], tf.float32),
+            tf.TensorSpec([None], tf.int32),
+        ]
+    )
+    def totals(signs, keys, senders, blank, weight, own):
+        # A grid is for sums no larger than all records make them: canaries are to be no larger in a coordinate, and
+        # blank records, whose gradients are 1 for the bias, nothing.
+        model, y = (_of_canaries, tf.pad(tf.ones([width, 1]), blank)) if training.bits else (_linear(training), None)
+
         def total(run):
             signs, key = run
-            x = tf.pad(signs[:, None] * canary, blank)
-            advance = advance_function(model, x, y, senders, len(scheduled), training, tf.constant(1.0), key)
+            x = tf.ensure_shape(tf.pad(signs[:, None] * canary, blank), [None, room])
+            advance = advance_function(model, x, y, senders, intervals, training, tf.constant(1.0), key)
             start, score = [tf.zeros([room, 1]), tf.zeros(1)], tf.zeros(width)
             for k in tf.range(tf.size(own)):
                 (kernel, _), _ = advance(start, own[k] * coherence, tf.constant(coherence))
@@ -297,8 +330,7 @@ def canary_scores(scenario: Multicell, users: Users, generator: np.random.Genera
 
         return tf.map_fn(total, (signs, keys), fn_output_signature=tf.float32, parallel_iterations=1)
 
-    scores = totals(tf.constant(audit.signs_of(first)), tf.constant(keys, tf.int64))
-    return first, scores.numpy().astype(float)
+    return totals
 
 
 def _of_canaries(weights: list, x: tf.Tensor, y: tf.Tensor) -> tuple[list[tf.Tensor], list[tf.Tensor]]:

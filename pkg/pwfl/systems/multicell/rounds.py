@@ -1,13 +1,14 @@
 """Rounds of Tavangaran et al. as one graph: clipped gradients, aggregated noise (Algorithm 1)."""
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 import tensorflow as tf
 
 from pwfl.learning import autodiff, datasets, engine, network, rotation
+from pwfl.process import user_code
 from pwfl.systems.multicell.beyond import integers
 from pwfl.systems.multicell.beyond.server import aggregated_noise_std, counts, tail_start
 from pwfl.systems.multicell.model import shapes, user_model
@@ -80,6 +81,16 @@ def _ragged(parts: list[np.ndarray], dtype: tf.DType) -> tf.RaggedTensor:
     lengths = [len(part) for part in parts]
     values, lengths = tf.constant(np.concatenate(parts), dtype), tf.constant(lengths, tf.int64)
     return tf.RaggedTensor.from_row_lengths(values, lengths, validate=False)  # which would take longer than the rest
+
+
+def senders_spec(training: Training, intervals: int) -> Senders:
+    """What a graph takes for any `Senders` of so many intervals."""
+    ragged = {dtype: tf.RaggedTensorSpec([intervals, None], dtype) for dtype in (tf.int32, tf.float32, tf.float64)}
+    return Senders(
+        *(ragged[kind] for kind in (tf.int32, tf.int32, tf.float32)),
+        tf.TensorSpec([intervals], tf.float32),
+        Messages(*(ragged[tf.float64],) * 3, ragged[tf.int32]) if training.bits else (),
+    )
 
 
 def clipped_gradient(
@@ -206,15 +217,25 @@ def logits_of(training: Training, size: datasets.Size) -> Callable:
 def history_function(
     size: datasets.Size, rounds: list[int], intervals: int, training: Training, x_test: tf.Tensor, y_test: tf.Tensor
 ) -> Callable:
-    """A whole training as one graph, traced once for any numbers of users and samples.
+    """A whole training as one graph, traced once for any numbers of users and samples, and for all schemes.
 
     `rounds` are those after which the model is evaluated on `x_test`, shape (sample, feature), and `y_test`, shape
     (sample,). Returns a function of start weights, the records x and y of all users who ever send, `Senders`, the
     rounds' step sizes, shape (round,), and the key that determines the noise. It returns test accuracies
     (`network.evaluate_labels`), losses and clipped shares after these rounds, up to the first loss that is not finite.
     """
+    # A user's own model may have changed, under its name, since it was traced.
+    traced = _traced.__wrapped__ if user_code.is_reference(training.model) else _traced
+    history = traced(size, tuple(rounds), intervals, training, tuple(x_test.shape))
+    return partial(history, x_test=x_test, y_test=y_test)
+
+
+@lru_cache(maxsize=4)
+def _traced(
+    size: datasets.Size, rounds: tuple[int, ...], intervals: int, training: Training, tested: tuple[int, ...]
+) -> Callable:
+    """`history_function`, of any test set whose features have the shape `tested`."""
     model, evaluate = model_of(training, size)
-    ragged = {dtype: tf.RaggedTensorSpec([intervals, None], dtype) for dtype in (tf.int32, tf.float32, tf.float64)}
     averaged, train_rounds = training.tail_average > 0, engine.train_rounds
     if averaged:
         train_rounds = partial(engine.averaged_rounds, tail=tail_start(training))
@@ -224,16 +245,14 @@ def history_function(
             [tf.TensorSpec(shape, tf.float32) for shape in shapes(training, size)],
             tf.TensorSpec([None, size.features], tf.float32),
             tf.TensorSpec([None], tf.int32),
-            Senders(
-                *(ragged[kind] for kind in (tf.int32, tf.int32, tf.float32)),
-                tf.TensorSpec([intervals], tf.float32),
-                Messages(*(ragged[tf.float64],) * 3, ragged[tf.int32]) if training.bits else (),
-            ),
+            senders_spec(training, intervals),
             tf.TensorSpec([training.rounds], tf.float32),
             tf.TensorSpec([], tf.int64),
+            tf.TensorSpec(tested, tf.float32),
+            tf.TensorSpec(tested[:1], tf.int32),
         ]
     )
-    def history(weights, x, y, senders, step_sizes, key):
+    def history(weights, x, y, senders, step_sizes, key, x_test, y_test):
         advance = advance_function(model, x, y, senders, intervals, training, step_sizes, key, train_rounds)
         return engine.history(
             (weights, weights) if averaged else weights,
