@@ -641,7 +641,9 @@ def test_compiled_modules_of_libraries_are_these_libraries_whatever_their_names(
     (folder / "mine.py").write_text("def f():\n    import scipy.ndimage\n\n    return scipy.ndimage.__name__\n")
     lines = "import sys; from pwfl.process import user_code; print(user_code.call('mine.py:f', reads=()))"
     told = "; assert '_ni_label' in sys.modules, 'the test has no such module'"
-    result = subprocess.run([sys.executable, "-c", lines + told], cwd=folder, capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        [sys.executable, "-c", lines + told], cwd=folder, capture_output=True, text=True, check=False
+    )
     assert (result.returncode, result.stdout.strip()) == (0, "scipy.ndimage"), result.stderr
 
 
