@@ -40,6 +40,9 @@ def stages(model):
         own = part(model, "schedule", scheme.scheduler)
         found = base | finished(stage_of.schedule(own, scheme.scheduler, base), model)
         found |= finished(stage_of.noise(part(model, "noise", scheme.noise), scheme.noise, found), model)
+        own = registry.system(model.system)
+        if "receive" in registry.stages(model.system):
+            found |= finished(own.part("receive").run(part(model, "receive"), found), model)
         yield scheme, found | finished(stage_of.account(part(model, "account"), found), model)
 
 

@@ -16,9 +16,9 @@ from pwfl.learning import datasets, extraction, features, network, projection, s
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.learning.partition import deal_out
 from pwfl.scenario import ScenarioError, load, resolve
+from pwfl.learning.models import parameter_count
 from pwfl.stages import PREPARATIONS
 from pwfl.store import sealed
-from pwfl.systems.multicell.model import parameter_count
 
 BASE = TINY["base"]
 ORIGIN = {"stage": "", "address": "a", "code": "", "packages": {}}

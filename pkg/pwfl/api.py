@@ -214,6 +214,8 @@ def stage_tables(scenario, stages=STAGES, known: Known | None = None) -> dict[st
             found |= known[key]
         for stage in stages:
             for table in GRAPH[stage].makes:
+                if table not in found:
+                    continue
                 if GRAPH[stage].each:
                     named = found[table].select(pl.lit(scheme).alias("scheme"), pl.all())
                     merged.setdefault(table, []).append(named)

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
 from pwfl.errors import describe
-from pwfl.stages import READS
+from pwfl.stages import READS, STAGES, Stage
 
 GROUP = "pwfl.systems"
 # The version of what systems and pwfl expect of each other; what changed with each is in docs/own_system.md.
@@ -95,6 +96,13 @@ def reads(name: str, stage: str, variant: str | None = None) -> tuple[str, ...]:
     """The tables that a variant of a stage, or the audit, reads, by the catalog of a system."""
     own = system(name).catalog.reads
     return own.get(f"{stage}/{variant}", own.get(stage, READS[stage]))
+
+
+@cache
+def stages(name: str) -> dict[str, Stage]:
+    """The stages that a system has: all, but `receive` where its air is not linear."""
+    linear = find_spec(f"{system(name).package}.receive") is not None
+    return {stage: declared for stage, declared in STAGES.items() if linear or stage != "receive"}
 
 
 @cache

@@ -67,27 +67,6 @@ def train_rounds(
     return weights, clipped / tf.cast(rounds, tf.float32)
 
 
-def averaged_rounds(
-    gradient: Gradient,
-    state: tuple[Weights, Weights],
-    step_size: tf.Tensor,
-    noise_std: tf.Tensor,
-    key: tf.Tensor,
-    first_round: tf.Tensor,
-    rounds: tf.Tensor,
-    tail: int,
-    released: Callable = with_noise,
-) -> tuple[tuple[Weights, Weights], tf.Tensor]:
-    """As `train_rounds`, of weights and their mean after each round from number `tail` on (until then, the weights)."""
-    (weights, average), clipped = state, tf.constant(0.0)
-    for t in tf.range(first_round, first_round + rounds):
-        weights, share = train_rounds(gradient, weights, step_size, noise_std, key, t, tf.constant(1), released)
-        rate = 1 / tf.cast(tf.maximum(t - tail + 1, 1), tf.float32)
-        average = [(1 - rate) * a + rate * w for a, w in zip(average, weights, strict=True)]
-        clipped += share
-    return (weights, average), clipped / tf.cast(rounds, tf.float32)
-
-
 def evaluation_rounds(rounds: int, every: int) -> list[int]:
     """The rounds after which the model is evaluated: 0 (start), 1, multiples of `every`, the last."""
     return sorted({0, 1, rounds, *range(every, rounds + 1, every)})
@@ -151,38 +130,6 @@ def per_sample_gradient(
         parts, clipped = zip(*(of_block(weights, slice(first, stop)) for first, stop in pairwise(edges)), strict=True)
         mean = [_sum(layer) for layer in zip(*parts, strict=True)]
         return mean, _sum(clipped) / tf.cast(samples, tf.float32)
-
-    return gradient
-
-
-def per_user_gradient(
-    backward: Backward,
-    x: tf.Tensor,
-    y: tf.Tensor | None,
-    clip_norm: tf.Tensor,
-    samples: tf.Tensor,
-    counts: tf.Tensor | None = None,
-) -> Gradient:
-    """The average of the users' mean gradients, each clipped, weighted by their samples; and the share of them clipped.
-
-    As `per_sample_gradient`, with the users' numbers of samples, int32, shape (user,), whose rows follow each other in
-    `x` and `y`; `counts` are by user.
-    """
-    stop = tf.cumsum(samples)
-
-    def gradient(weights: Weights) -> tuple[Weights, tf.Tensor]:
-        inputs, deltas = backward(weights, x, y)
-        total, clipped = [tf.zeros_like(w) for w in weights], tf.constant(0.0)
-        for user in tf.range(tf.size(samples)):
-            rows = slice(stop[user] - samples[user], stop[user])
-            ones = tf.ones_like(deltas[0][rows, 0])
-            summed = _weighted_gradients([a[rows] for a in inputs], [d[rows] for d in deltas], ones)
-            norm = tf.linalg.global_norm(summed) / tf.cast(samples[user], tf.float32)
-            factor = tf.minimum(1.0, clip_norm / norm) / tf.cast(tf.shape(x)[0], tf.float32)
-            factor *= 1.0 if counts is None else counts[user]
-            total = [t + factor * g for t, g in zip(total, summed, strict=True)]
-            clipped += tf.cast(norm > clip_norm, tf.float32)
-        return total, clipped / tf.cast(tf.size(samples), tf.float32)
 
     return gradient
 

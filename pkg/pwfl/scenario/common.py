@@ -11,7 +11,16 @@ from pwfl.learning import data_file, datasets
 from pwfl.learning.datasets import FILE
 from pwfl.learning.features import DIRECTIONS, MOST_DIRECTIONS
 from pwfl.process import user_code
-from pwfl.scenario.fields import Section, conditions_of, parameter, parameters, selected, stages_of, unless_of
+from pwfl.scenario.fields import (
+    Section,
+    conditions_of,
+    or_function,
+    parameter,
+    parameters,
+    selected,
+    stages_of,
+    unless_of,
+)
 from pwfl.scenario.values import Values
 from pwfl.stages import AUDIT, DATASET, READERS, REPORT, STAGES
 
@@ -101,6 +110,16 @@ BANDWIDTH = f"bandwidth B of the channel, a symbol per second and hertz; {LTE}"
 resource_block_hz = _shared(180e3, BANDWIDTH, unit="Hz", usual=USUAL_BANDWIDTH, ge=1, le=1e12)
 
 
+Model = or_function(Literal["dense", "cnn"])
+model = _shared(
+    "dense",
+    "what is trained: a fully connected network of hidden_layers, softmax regression where there are none; a small one "
+    "of two convolutions and two dense layers, 26,010 parameters for MNIST; or the Keras model that a function of your "
+    "own returns, FILE.py:FUNCTION or MODULE:FUNCTION (docs/own_functions.md)",
+)
+model_reads = _shared([], "files that the function of your own in `model` reads (docs/own_functions.md)", max_length=1000)
+
+
 def hidden_layers(default: list[int], stages: str):
     """The parameter `hidden_layers` of a system that trains a network."""
     meaning = "widths of the network's hidden ReLU layers; [] is softmax regression"
@@ -150,7 +169,7 @@ class Content(Section):
 class DataSource(Section):
     """What is learned."""
 
-    dataset: Dataset = dataset(stages="channel train account audit")
+    dataset: Dataset = dataset(stages="channel receive train account audit")
     folder: str | None = parameter(
         None, "folder of the four IDX files (.gz or plain) of MNIST or Fashion-MNIST; without it Keras downloads them"
     )
@@ -174,7 +193,7 @@ class DataSource(Section):
         stages=DATASET,
         pattern=r"^[0-9a-f]{64}$",
     )
-    content: Content | None = content(stages="channel train account audit")
+    content: Content | None = content(stages="channel receive train account audit")
     partition: Literal["iid", "dirichlet", "shards", "given"] = parameter("iid", PARTITION, stages="train")
     alpha: float = parameter(0.5, ALPHA, stages="train", ge=1e-3, le=1e6)
     labels_per_user: int = parameter(

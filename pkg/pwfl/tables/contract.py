@@ -247,4 +247,62 @@ class Holdings(PerUser):
     samples = dy.Int64(min=1, description="training samples of the label that the user holds")
 
 
-COMMON = {"audit": Audit, "holdings": Holdings}  # tables of all systems
+class PerInterval(PerRealization):
+    """Keys of what is the same in all rounds of an interval."""
+
+    interval = key("interval of rounds in which all is the same, from 0; in this table, all are equally long")
+
+
+class Reception(PerInterval):
+    """What the server's update takes of each user whom it hears (`receive`)."""
+
+    user = key("user, device or client")
+    weight = dy.Float64(nullable=False, description="what a unit of its message is in the update")
+    user_noise_std = dy.Float64(nullable=False, min=0, description="of its noise, per coordinate of the update")
+    records = dy.Int64(
+        nullable=True, min=0, description="how many of its records its message is of, chosen anew each round; null: all"
+    )
+    group = dy.Int64(nullable=True, min=0, description="in which messages are summed as integers; null: as floats")
+    grid_step = dy.Float64(nullable=True, min=0, description="of the grid of these integers, in units of the message")
+
+
+class ReceptionNoise(PerInterval):
+    """The noise in the server's update, and what a round takes (`receive`)."""
+
+    rounds = dy.Int64(nullable=False, min=1, description="of the interval")
+    update_noise_std = dy.Float64(
+        nullable=True, min=0, description="of all noise, per coordinate of the update; null: none is feasible"
+    )
+    planned_noise_std = dy.Float64(
+        nullable=True, min=0, description="the same if nobody drops out, by which the server plans its steps"
+    )
+    planned_senders = dy.Int64(nullable=False, min=0, description="users who are to send in a round")
+    symbols = amount("on air, of one round")
+    seconds = amount("on air, of one round; null: no radio model")
+    joules = amount("of all users, of one round; null: no unit", allow_inf=True)
+
+
+class Visibility(PerInterval):
+    """How a unit of each sender's message shows to who observes (`receive`): sqrt(a' C^-1 a).
+
+    Of what is planned, whoever drops out: its intervals need not be those of `reception`.
+    """
+
+    rounds = dy.Int64(nullable=False, min=1, description="of the interval")
+    observer = dy.String(primary_key=True, description="who sees what: a name of the system's")
+    user = key("user, device or client")
+    visibility = dy.Float64(
+        nullable=True, min=0, allow_inf=True, description="over all noise that hides it; infinite: none; null: unknown"
+    )
+    visibility_users_only = dy.Float64(
+        nullable=True, min=0, allow_inf=True, description="over the users' noise alone, colluders' taken off"
+    )
+
+
+COMMON = {
+    "audit": Audit,
+    "holdings": Holdings,
+    "reception": Reception,
+    "reception_noise": ReceptionNoise,
+    "visibility": Visibility,
+}  # tables of all systems

@@ -113,7 +113,7 @@ def routes(scenario: Scenario) -> dict[str, Route]:
     found = {}
     for scheme in scenario.schemes:
         route, chosen = dict(common), variants(scheme.scheduler, scheme.noise)
-        for stage, declared in STAGES.items():
+        for stage, declared in registry.stages(scenario.system).items():
             key = (stage, *(getattr(scheme, part) for part in declared.each), *getattr(scheme, "reads", ()))
             if key not in known:
                 known[key] = _describe(scenario, stage, scheme, chosen.get(stage), route)

@@ -3,7 +3,8 @@
 import numpy as np
 import polars as pl
 
-from pwfl.systems.anonymous_oac import batches, sampled
+from pwfl.privacy import sampled
+from pwfl.systems.anonymous_oac import batches
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.schemes import NOISES
 

@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 
-from pwfl.systems.anonymous_oac import sampled
+from pwfl.privacy import sampled
 from pwfl.systems.anonymous_oac.mechanism import readings, strengths
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.schemes import NOISES

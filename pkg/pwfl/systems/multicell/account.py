@@ -6,22 +6,22 @@ import numpy as np
 import polars as pl
 
 from pwfl.learning import datasets, features
-from pwfl.privacy.gaussian import classic_epsilon, exact_epsilon, tight_epsilon, zcdp
+from pwfl.privacy import accountant
+from pwfl.privacy.sampled import Rates
+from pwfl.privacy.gaussian import classic_epsilon, exact_epsilon, tight_epsilon
 from pwfl.scenario.values import replaced
 from pwfl.systems.multicell import objective
 from pwfl.systems.multicell.assigned import KEYS, assigned
 from pwfl.systems.multicell.beyond import integers, sums
 from pwfl.systems.multicell.beyond.bound import least_proven, upper_bound
-from pwfl.systems.multicell.beyond.costs import interval_costs
 from pwfl.systems.multicell.beyond.intervals import planned
 from pwfl.systems.multicell.beyond.problem import ChosenNoise, GivenNoise
-from pwfl.systems.multicell.beyond.server import counts
 from pwfl.systems.multicell.bounds import noise_scale
 from pwfl.systems.multicell.interference import Uplink
-from pwfl.systems.multicell.model import parameter_count
 from pwfl.systems.multicell.parameters import Convergence, Multicell, Privacy, Training
 from pwfl.tables.arrays import joined, to_array
 from pwfl.tables.contract import NO_PRIVACY
+from pwfl.training.models import network, parameter_count
 
 TERMS = {
     "unit": "one training record of one user",
@@ -48,14 +48,16 @@ GUARANTEES = {
 def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables `leakage` of users and `outcome` of realizations.
 
-    `tables` are `users`, `links`, `schedule`, `noise` and `noise_status`.
+    `tables` are `users`, `links`, `schedule`, `noise`, `noise_status`, `reception_noise` and `visibility`.
     """
     frame, training = assigned(tables), scenario.training
-    hiding_std = hiding_noise(scenario, frame, scenario.privacy.observer)
-    frame = frame.with_columns(hiding_std=pl.Series(hiding_std.ravel(), nan_to_null=True))
-    leakage, outcome = leakages(scenario, frame), participation(frame)
-    costs = interval_costs(scenario, tables).drop("interval").group_by("realization", maintain_order=True).sum()
-    for part in (objectives(scenario, tables, frame), convergence(scenario, frame), costs):
+    seen = tables["visibility"].filter(observer=scenario.privacy.observer).select(*KEYS, "visibility")
+    unit = pl.lit(1) if training.clipping == "per_user" else pl.col("samples")  # of a message: a mean, a sum
+    frame = frame.join(seen, on=KEYS, how="left", maintain_order="left").with_columns(
+        hiding_std=pl.when("scheduled").then(1 / (unit * pl.col("visibility"))).otherwise(0.0)
+    )
+    leakage, outcome = leakages(scenario, frame, tables), participation(frame)
+    for part in (objectives(scenario, tables, frame), convergence(scenario, frame), accountant.spent(tables)):
         outcome = joined(outcome, part, "realization")
     outcome = outcome.join(guarantees(scenario, leakage), on="realization", how="left", maintain_order="left")
     none = pl.col("epsilon_exact").is_infinite().fill_null(False)
@@ -87,42 +89,28 @@ def guarantee(scenario: Multicell) -> str:
     return words
 
 
-def hiding_noise(scenario: Multicell, frame: pl.DataFrame, observer: str) -> np.ndarray:
-    """Deviation of the noise that hides each user's record from an observer, as if it were the user's own.
-
-    NaN where no noise is feasible, 0 where the user does not send; shape (realization, interval, user). `frame` is that
-    of `assigned`.
-    """
-    training, privacy = scenario.training, scenario.privacy
-    columns = ("samples", "scheduled", "noise_std", "cell")
-    samples, scheduled, noise_std, cell = (to_array(frame, name, *KEYS) for name in columns)
-    counted = counts(training, samples, scheduled, noise_std, sums.groups(privacy.observer, cell))
-    sends = scheduled & ~np.isnan(noise_std)
-    found = sums.hiding_noise(privacy, counted, noise_std, sends, sums.groups(observer, cell))
-    return np.where(scheduled & ~sends, np.nan, found)
-
-
-def leakages(scenario: Multicell, frame: pl.DataFrame) -> pl.DataFrame:
+def leakages(scenario: Multicell, frame: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Leakage (11) of each user who ever sends, and the guarantees that follow from it; `frame` is that of `assigned`.
 
     A user leaks in the rounds in which it sends, and zCDP adds up over them. The noise that hides it is what the
-    observer sees of its own and others' (`hiding_noise`); of its own alone, `rho_alone` is left. `rho_worst_case`, with
-    `per_user` clipping only, is the leakage where one record can turn the clipped mean around: sensitivity 2 L, not
-    2 L / K_i. The epsilons of other observers are what they would read off the same messages. Where these are integers,
+    observer sees of its own and others' (the table `visibility`); of its own alone, `rho_alone` is left.
+    `rho_worst_case`, with `per_user` clipping only, is the leakage where one record can turn the clipped mean around:
+    sensitivity 2 L, not 2 L / K_i. The epsilons of other observers are what they would read off the same messages. Where these are integers,
     rho and mu are those of the noise, and no epsilon is less than the bound of `integer_epsilons`.
     """
     delta, clip = scenario.privacy.delta, scenario.training.clip_norm
     samples, scheduled, hiding_std = (to_array(frame, name, *KEYS) for name in ("samples", "scheduled", "hiding_std"))
-    sends = scheduled & ~np.isnan(hiding_std)
-    ever, rounds_each = sends.any(axis=1), scenario.training.rounds // sends.shape[1]
+    ever = (scheduled & ~np.isnan(hiding_std)).any(axis=1)
+    per_user = scenario.training.clipping == "per_user"  # (11) takes a record to move a clipped mean by 2 L / K_i
 
-    def spent(noise_std: np.ndarray, sensitivity: np.ndarray | float = 2 * clip / samples) -> np.ndarray:
-        return zcdp(sensitivity, np.where(sends, noise_std, np.inf), rounds_each).sum(axis=1)[ever]
+    def spent(observer: str) -> np.ndarray:
+        rho = accountant.losses(tables, observer, 2 * clip, users_only=True).rho
+        return (rho / samples[:, 0] ** 2 if per_user else rho)[ever]
 
-    rho, worst_case = spent(hiding_std), spent(hiding_std, 2 * clip)
-    others = (observer for observer in sums.OBSERVERS if observer != scenario.privacy.observer)
-    read = {observer: spent(hiding_noise(scenario, frame, observer)) for observer in others}
-    read[scenario.privacy.observer] = rho
+    read = {observer: spent(observer) for observer in sums.OBSERVERS}
+    rho = read[scenario.privacy.observer]
+    # A mean can be turned around by one record.
+    worst_case = accountant.losses(tables, scenario.privacy.observer, 2 * clip, users_only=True).rho[ever]
     epsilons = {
         "epsilon_exact": exact_epsilon(rho, delta),
         "epsilon_tight": tight_epsilon(rho, delta),
@@ -155,7 +143,7 @@ def integer_epsilons(scenario: Multicell, frame: pl.DataFrame) -> dict[str, np.n
     training, privacy = scenario.training, scenario.privacy
     columns = ("samples", "scheduled", "noise_std", "cell")
     samples, scheduled, noise_std, cell = (to_array(frame, name, *KEYS) for name in columns)
-    sends, size = scheduled & ~np.isnan(noise_std), parameter_count(training, features.size(scenario))
+    sends, size = scheduled & ~np.isnan(noise_std), parameter_count(network(training, features.size(scenario)))
     given = training, privacy, samples * noise_std, integers.grids(scenario, frame), sends
     own = sums.OBSERVERS.index(privacy.observer)
 
@@ -192,7 +180,7 @@ def convergence(scenario: Multicell, frame: pl.DataFrame) -> pl.DataFrame:
     if constants.xi1 is None:
         constants = replaced(constants, "xi1", training.clip_norm**2)  # which makes Assumption 6 true
     columns = (to_array(frame, name, *KEYS) for name in ("samples", "scheduled", "noise_std"))
-    bound = convergence_bound(*columns, parameter_count(training, features.size(scenario)), constants)
+    bound = convergence_bound(*columns, parameter_count(network(training, features.size(scenario))), constants)
     columns = {name: pl.Series(values, nan_to_null=True) for name, values in bound.items()}
     guess = log(datasets.size(scenario.data).classes)  # the loss of equal probabilities, nothing learned
     words = (

@@ -16,7 +16,7 @@ from pwfl.store import files, grids
 from pwfl.systems.multicell import feasible, hexagons
 from pwfl.systems.multicell.beyond import urban
 from pwfl.systems.multicell.beyond.intervals import intervals
-from pwfl.systems.multicell.model import user_model
+from pwfl.training.models import network, user_model
 from pwfl.systems.multicell.parameters import Multicell
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def _model_problems(scenario: Multicell) -> list[str]:
         return []
     try:
         with tensorflow_import():
-            user_model(scenario.training, features.size(scenario))
+            user_model(network(scenario.training, features.size(scenario)))
     except user_code.UserCodeError as error:
         return [f"training.model: {error}"]
     return []

@@ -44,7 +44,7 @@ class Radio(Section):
         180e3,
         "bandwidth B of a resource block",
         unit="Hz",
-        stages="schedule train account",
+        stages="schedule receive account",
         usual=common.USUAL_BANDWIDTH,
     )
     noise_density_dbm_hz: common.NoiseDensity = parameter(
@@ -188,12 +188,12 @@ class Privacy(Section):
         "who observes, and sees in each round: every sender's noisy gradient; the sum of each cell's; or the sum of "
         "all. Sums are those of secure aggregation, which is taken for granted; users share the noise that hides a "
         "record in them, at the worst-off record's leakage for everyone (docs/sums.md)",
-        stages="schedule/joint_snr noise train account audit",
+        stages="schedule/joint_snr noise receive train account audit",
     )
     colluders: float = parameter(
         0.0,
         "largest share of the senders of a sum, rounded up, who take their noise off it for the observer",
-        stages="noise account audit",
+        stages="noise receive account audit",
         unless={"noise": ALONE, "audit": ALONE},
         ge=0,
         lt=1,
@@ -201,7 +201,7 @@ class Privacy(Section):
     dropouts: float = parameter(
         0.0,
         "probability that a sender drops out of a round, which leaves its upload and noise out of the sum",
-        stages="noise train account audit",
+        stages="noise receive train account audit",
         unless={"noise": ALONE},
         ge=0,
         lt=1,
@@ -210,8 +210,8 @@ class Privacy(Section):
         0.1,
         "largest probability that a sum lacks more than the noise was planned for: it is not opened then, and the "
         "round goes without it",
-        stages="noise train account audit",
-        unless={"noise": ALONE} | dict.fromkeys(("train", "account", "audit"), ("privacy.dropouts", 0.0)),
+        stages="noise receive train account audit",
+        unless={"noise": ALONE} | dict.fromkeys(("receive", "account", "audit"), ("privacy.dropouts", 0.0)),
         ge=1e-9,
         lt=1,
     )
@@ -248,11 +248,11 @@ class Training(Section):
     """Federated learning (Algorithm 1)."""
 
     device: common.Device = common.device()
-    hidden_layers: list[common.Width] = common.hidden_layers([256, 256], stages="train account audit")
+    hidden_layers: list[common.Width] = common.hidden_layers([256, 256], stages="receive train account audit")
     rounds: common.Count = parameter(
         200,
         "rounds T; the channel depends on it only with coherence_rounds, noise only with `bounds: multiplier`",
-        stages="channel noise noise/target train account audit report",
+        stages="channel noise noise/target receive train account audit report",
         unless={"channel": ("radio.coherence_rounds", None), "noise": BOUNDED},
     )
     learning_rate: common.StepSize = parameter(
@@ -261,27 +261,16 @@ class Training(Section):
     clip_norm: common.Scale = parameter(
         10.0,
         "clipping norm L of a gradient",
-        stages="noise noise/target train account audit report",
+        stages="noise noise/target receive train account audit report",
         unless={"noise": BOUNDED},
     )
     evaluate_every: int = common.evaluate_every(5)
 
     # Beyond the paper.
-    model: or_function(Literal["dense", "cnn"]) = parameter(
-        "dense",
-        "what is trained: a fully connected network of hidden_layers; a small one of two convolutions and two dense "
-        "layers, 26,010 parameters for MNIST; or the Keras model that a function of your own returns, FILE.py:FUNCTION "
-        "or MODULE:FUNCTION (docs/own_functions.md)",
-        stages="train account audit",
-    )
-    model_reads: list[str] = parameter(
-        [],
-        "files that the function of your own in `model` reads (docs/own_functions.md)",
-        stages="train account audit",
-        max_length=1000,
-    )
-    features: common.Features = common.features(stages="train account audit")
-    directions: int | None = common.directions(stages="train account audit")
+    model: common.Model = common.model(stages="receive train account audit")
+    model_reads: list[str] = common.model_reads(stages="receive train account audit")
+    features: common.Features = common.features(stages="receive train account audit")
+    directions: int | None = common.directions(stages="receive train account audit")
     test_variants: bool = parameter(
         False,
         "predict by the mean of the probabilities of a test image and of 6 variants of it: turned, scaled and sheared "
@@ -323,7 +312,7 @@ class Training(Section):
         "samples",
         "what the server weighs users by: their samples, (8) and (9); or the inverse variance of their noise, short of "
         "counting a record for more than one without noise: 1 / (.001 / K + 1 / (K^2 rho))",
-        stages="train account audit",
+        stages="receive train account audit",
     )
     bits: int | None = parameter(
         None,
@@ -331,7 +320,7 @@ class Training(Section):
         "same deviation: epsilons are then an upper bound, and above a target_epsilon (docs/sums.md); null: 32-bit "
         "floating point, with real-valued noise",
         unit="bits",
-        stages="train account audit",
+        stages="receive train account audit",
         ge=4,
         le=16,
     )
@@ -339,7 +328,7 @@ class Training(Section):
         "per_sample",
         "what is clipped to the norm: every sample's gradient, or a user's mean gradient "
         "(then the leakage (11) is not guaranteed)",
-        stages="train account audit",
+        stages="receive train account audit",
     )
 
 
@@ -413,5 +402,5 @@ Multicell = MODEL = common.scenario(
         Scheme(name="OptSched", scheduler="optimal", noise="random"),
         Scheme(name="OptSched+DP", scheduler="optimal", noise="optimal"),
     ],
-    draws="channel schedule train audit",
+    draws="channel schedule receive train audit",
 )

@@ -21,8 +21,8 @@ class Users(contract.PerUser):
     samples = dy.Int64(nullable=False, min=1, description="training samples")
 
 
-class Links(contract.PerUserRound):
-    """What the server's update takes of each user's channel in each round (`channel`); see `mimo`."""
+class Link(contract.PerUserRound):
+    """What the server's update takes of each user's channel in each round; see `mimo`."""
 
     energy = dy.Float64(nullable=False, min=0, description="||h_k||^2")
     coupling_real = dy.Float64(nullable=False, description="Re(h_s^H h_k)")
@@ -30,7 +30,13 @@ class Links(contract.PerUserRound):
     cross_energy = dy.Float64(nullable=False, min=0, description="sum over j of |h_j^H h_k|^2")
 
 
-class Schedule(Links):
+class Links(Link):
+    """The same, in networks of several sizes (`channel`)."""
+
+    users = dy.Int64(primary_key=True, min=1, description="users K of the network")
+
+
+class Schedule(Link):
     """Each user's amplitude in each round, and its link (`schedule`)."""
 
     amplitude = dy.Float64(nullable=False, min_exclusive=0, description="alpha, the same for all users of a round")

@@ -25,7 +25,12 @@ CATALOG = Catalog(
         "statuses": "Who decides over the devices' rounds, which noise copies get, how rounds ended.",
     },
     comparison_figures=("robustness",),
-    reads={"noise": ("users",)},
+    reads={
+        "noise": ("users",),
+        "train": ("users", "schedule", "noise"),
+        "account": ("users", "schedule", "noise"),
+        "audit": ("users", "schedule", "noise", "leakage", "outcome"),
+    },
     colours={
         ("utility", "fair"): "#0072B2",
         ("benchmark", "independent"): "#D55E00",

@@ -11,9 +11,9 @@ from pwfl.learning import features, modular
 from pwfl.privacy import discrete
 from pwfl.systems.multicell.assigned import KEYS
 from pwfl.systems.multicell.beyond import sums
-from pwfl.systems.multicell.model import parameter_count
 from pwfl.systems.multicell.parameters import Multicell, Privacy, Training
 from pwfl.tables.arrays import to_array
+from pwfl.training.models import network, parameter_count
 
 
 class RoundingError(ValueError):
@@ -28,7 +28,7 @@ def grids(scenario: Multicell, frame: pl.DataFrame) -> np.ndarray:
     columns = ("samples", "noise_std", "scheduled", "cell")
     samples, noise_std, scheduled, cell = (to_array(frame, name, *KEYS) for name in columns)
     training, sends = scenario.training, scheduled & ~np.isnan(noise_std)
-    size = parameter_count(training, features.size(scenario))
+    size = parameter_count(network(training, features.size(scenario)))
     return grid_steps(training, samples, noise_std, sends, sums.groups(scenario.privacy.observer, cell), size)
 
 
@@ -59,48 +59,6 @@ def grid_steps(
             f"should be; take {bits} or more, or fewer senders to a sum"
         )
     return step
-
-
-def server_sum(
-    vectors: np.ndarray,
-    weights: np.ndarray,
-    step: np.ndarray,
-    noise_std: np.ndarray,
-    group: np.ndarray,
-    bits: int,
-    signs: np.ndarray,
-    generator: np.random.Generator,
-) -> np.ndarray:
-    """What the server makes of a round's messages, the weighted sum of the groups' sums, shape (coordinate,).
-
-    Zeros where there are none: no sum was opened.
-
-    Parameters
-    ----------
-    vectors
-        Users' sums of gradients, shape (user, coordinate).
-    weights, step, noise_std, group
-        Of each user, all but noise the same within a group; its noise is in the units of the vectors.
-    signs
-        The public rotation's.
-    generator
-        Of private numbers: dithers, and noise.
-    """
-    if not len(vectors):
-        return np.zeros(vectors.shape[1])
-    noise = np.zeros(vectors.shape, np.int64)
-    variance = ((noise_std / step) ** 2).astype(np.float32)
-    # A sampler is of one variance, and users alike have the same if it is rounded, upwards.
-    variance = np.where(variance > 0, np.nextafter(variance, np.float32(np.inf)), 0)
-    for each in np.unique(variance[variance > 0]).astype(float):
-        own = variance == each
-        shape = (int(own.sum()), vectors.shape[1])
-        noise[own] = discrete.discrete_gaussian(generator, discrete.sampled_variance(each), shape)
-    sent = modular.integers(vectors, noise, signs, step[:, None], bits, generator)
-    _, first, place = np.unique(group, return_index=True, return_inverse=True)
-    totals = np.zeros((len(first), vectors.shape[1]), np.int64)
-    np.add.at(totals, place, sent)
-    return weights[first] @ modular.decoded(totals, signs, step[first, None], bits)
 
 
 def epsilons(

@@ -11,7 +11,7 @@ over several rounds), a proved upper bound, and what one pair of records loses a
 the privacy loss gives a looser bound sooner.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -126,6 +126,35 @@ def proved_epsilon(
     limit = np.abs(_limits(rates, multiplier)).max()
     mass = _mass(partial(replace_one, multiplier=multiplier, absent=absent), rates, (-limit, limit), interval)
     return _composed(PrivacyLossDistribution(mass), rounds, delta)
+
+
+def composed_epsilon(
+    rates: Rates, parts: Sequence[tuple[float, int]], delta: float, method: str = "tight", absent=1.0, interval=INTERVAL
+) -> float:
+    """epsilon after rounds of several multipliers, pairs of one and its number of rounds; `method` as the functions."""
+    if any(_beyond(multiplier) for multiplier, _ in parts):
+        return np.inf
+    if len(parts) == 1:
+        more = {"absent": absent} if method == "proved" else {}
+        of = {"tight": tight_epsilon, "proved": proved_epsilon, "opposite": opposite_epsilon}[method]
+        return float(of(rates, parts[0][0], [parts[0][1]], delta, interval=interval, **more)[0])
+    # One interval for all, as losses of different ones do not add.
+    limits = [_limits(rates, multiplier) for multiplier, _ in parts]
+    interval = max(_interval(pair, interval) for each in limits for pair in each)
+    total = None
+    for (multiplier, rounds), own in zip(parts, limits, strict=True):
+        if method == "tight":
+            masses = [
+                _mass(partial(hockey_stick, multiplier=multiplier, adjacency=adjacency), rates, pair, interval)
+                for adjacency, pair in zip((REMOVE, ADD), own, strict=True)
+            ]
+        else:
+            limit = np.abs(own).max()
+            curve = partial(replace_one, multiplier=multiplier, absent=absent)
+            masses = [_mass(curve, rates, (-limit, limit), interval)]
+        each = PrivacyLossDistribution(*masses).self_compose(int(rounds))
+        total = each if total is None else total.compose(each)
+    return float(total.get_epsilon_for_delta(delta))
 
 
 def hockey_stick(rate: float, epsilon: np.ndarray, multiplier: float, adjacency: AdjacencyType) -> np.ndarray:
