@@ -19,8 +19,10 @@ from pwfl.stages import READS, STAGES, Stage
 
 GROUP = "pwfl.systems"
 # The version of what systems and pwfl expect of each other; what changed with each is in docs/own_system.md.
-INTERFACE = 2
+INTERFACE = 3
 CHANGED = {
+    3: "a stage `receive` says what the air delivers, and `train`, `account` and `audit` read its tables; "
+    "`learning.descent` is `training.plain`, `privacy.received` is `training.audit`",
     2: "a package declares its version; `deals` and `silent` of its catalog are `uses_dataset` and `zero_noise_values`"
     "; `tables.beside` is `joined`, `report.claims.alike` is `comparable`; `results.summary` takes the scenario first, "
     "`theme.means` the system's name last"

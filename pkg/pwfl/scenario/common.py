@@ -103,7 +103,7 @@ device = partial(
 KEPT = f"how many directions of a projection features have, those of largest eigenvalue first; null: {ALL}"
 directions = _shared(None, KEPT, ge=1, le=MOST_DIRECTIONS)
 EVALUATED = "rounds between evaluations on the test set; the first and last round are always evaluated"
-evaluate_every = partial(parameter, description=EVALUATED, unit="rounds", stages="train", ge=1, le=10**6)
+evaluate_every = partial(parameter, description=EVALUATED, unit="rounds", stages="train audit", ge=1, le=10**6)
 delta = _shared(1e-5, "delta of the (epsilon, delta) guarantee", ge=1e-100, lt=1)
 LTE = "the paper names none, this is an LTE resource block's (3GPP TS 36.211)"
 BANDWIDTH = f"bandwidth B of the channel, a symbol per second and hertz; {LTE}"

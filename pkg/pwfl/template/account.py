@@ -2,12 +2,11 @@
 
 import polars as pl
 
-from pwfl.learning import features, mlp
-from pwfl.privacy.gaussian import exact_epsilon, zcdp
-from pwfl.tables.arrays import joined
+from pwfl.privacy import accountant
+from pwfl.tables.arrays import joined, to_table
 from pwfl.tables.contract import NO_PRIVACY
+from pwfl.template.receive import SERVER
 
-KEYS = ("realization", "user")
 TERMS = {
     "link_budget": "none: nothing is said of powers",
     "accuracy_of": "the server's model",
@@ -21,16 +20,14 @@ GUARANTEE = "devices clip and add their noise: no assumption"
 
 def run(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """`leakage` of each device that sends, a Gaussian mechanism a round, and `outcome` of each realization."""
-    sent = tables["schedule"].filter("sends").group_by(KEYS).len("uploads").sort(KEYS)
-    each = joined(joined(sent, tables["users"], *KEYS), tables["noise"], *KEYS)
-    samples, noise_std, uploads = (each[name].to_numpy() for name in ("samples", "noise_std", "uploads"))
-    rho = zcdp(2 * scenario.training.clip_norm / samples, noise_std, uploads)
-    leakage = each.select(*KEYS, rho=pl.Series(rho), epsilon=pl.Series(exact_epsilon(rho, scenario.privacy.delta)))
+    found = accountant.losses(tables, SERVER, 2 * scenario.training.clip_norm)
+    epsilon = accountant.epsilons(found, scenario.privacy.delta)
+    keys = {"realization": tables["users"]["realization"].unique().sort(), "user": range(epsilon.shape[1])}
+    leakage = to_table(keys, rho=found.rho, epsilon=epsilon).filter(pl.col("rho") > 0)
 
-    size = features.size(scenario)
-    coordinates = mlp.parameter_count([size.features, *scenario.training.hidden_layers, size.classes])
     worst = leakage.group_by("realization").agg(pl.col("rho", "epsilon").max())
-    outcome = tables["users"].group_by("realization").agg(pl.col("samples").sum())
+    outcome = tables["users"].group_by("realization", maintain_order=True).agg(pl.col("samples").sum())
+    outcome = joined(outcome, accountant.spent(tables), "realization")
     outcome = outcome.join(worst, on="realization", how="left").with_columns(
         rounds=pl.lit(scenario.training.rounds, pl.Int64),
         epsilon_exact=pl.col("epsilon"),
@@ -38,10 +35,7 @@ def run(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
         guaranteed=pl.col("epsilon").is_finite(),
         delta=scenario.privacy.delta,
         local_steps=1.0,
-        air_seconds=pl.lit(None, float),  # no bandwidth
-        transmit_energy_j=pl.lit(None, float),  # no power
         guarantee=pl.when(pl.col("epsilon").is_infinite()).then(pl.lit(NO_PRIVACY)).otherwise(pl.lit(GUARANTEE)),
         **{name: pl.lit(text) for name, text in TERMS.items()},
     )
-    uses = sent.group_by("realization").agg(channel_uses=pl.col("uploads").sum().cast(float) * coordinates)
-    return {"leakage": leakage, "outcome": outcome.join(uses, on="realization", how="left")}
+    return {"leakage": leakage, "outcome": outcome}

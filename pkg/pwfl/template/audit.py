@@ -6,25 +6,22 @@ import numpy as np
 import polars as pl
 
 from pwfl import streams
-from pwfl.learning.descent import Received
-from pwfl.privacy import audit, received
-from pwfl.tables.arrays import to_array
+from pwfl.learning import features
+from pwfl.privacy import audit
+from pwfl.template.receive import SERVER
+from pwfl.template.train import parts
+from pwfl.training.audit import Audited, claim_of, upload
+from pwfl.training.audit import verdicts as of_message
 
 
 def verdicts(scenario, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
     """Tests of what the server receives of it, in the realization whose worst record is worst off."""
     outcome = audit.worst(tables["outcome"])
-    own = {name: frame.filter(realization=outcome["realization"]) for name, frame in tables.items()}
-    user = own["leakage"].sort("epsilon", "user", descending=[True, False])["user"][0]
-    subject = audit.Subject(
-        outcome["realization"], f"device {user}'s upload of every round", outcome["delta"], outcome["epsilon_exact"]
-    )
-    if not np.isfinite(subject.epsilon):
+    realization, epsilon = outcome["realization"], outcome["epsilon_exact"]
+    claim = claim_of(tables, realization, SERVER, 2 * scenario.training.clip_norm, view=upload)
+    subject = audit.Subject(realization, f"device {claim.target}'s upload of every round", outcome["delta"], epsilon)
+    if not np.isfinite(epsilon):
         yield audit.untested(subject)
         return
-    of_user = {name: own[name].filter(user=user) for name in ("users", "schedule", "noise")}
-    sends = to_array(of_user["schedule"], "sends", "round").astype(float)
-    counts = np.tile(sends[:, None], of_user["users"]["samples"].item())
-    uploads = Received(counts, np.full(len(sends), of_user["noise"]["noise_std"].item()))
-    generator = streams.generator(scenario.seed, "canaries", outcome["realization"])
-    yield from received.verdicts(scenario, subject, uploads, 0, generator)
+    generator = streams.generator(scenario.seed, "audit", realization)
+    yield from of_message(Audited(parts, scenario, tables, features.size(scenario)), subject, claim, generator)

@@ -48,7 +48,8 @@ class History(contract.UserHistory):
     round = key("rounds that were trained; 0 is the start")
     accuracy = amount("on the test set; null: diverged", max=1)
     loss = amount("mean cross-entropy on the test set, nats; null: diverged")
-    status = dy.Enum(["trained", "diverged"], nullable=False)
+    clipped_share = contract.clipped_share()
+    status = dy.Enum(["trained", "diverged", "no_user_scheduled"], nullable=False)
 
 
 class Leakage(contract.PerUser):

@@ -112,8 +112,18 @@ def key_of(scenario, realization: int) -> np.int64:
     return np.int64(streams.key(*streams.of_noise(scenario), realization))
 
 
-def training(parts: Parts, scenario, data: datasets.Dataset, tables: dict, compiled: bool = False) -> Training:
-    """What trains a scenario's realizations by its tables `users`, `reception` and `reception_noise`."""
+def training(
+    parts: Parts,
+    scenario,
+    data: datasets.Dataset,
+    tables: dict,
+    compiled: bool = False,
+    deal: Callable[[np.ndarray, int], list[np.ndarray]] | None = None,
+) -> Training:
+    """What trains a scenario's realizations by its tables `users`, `reception` and `reception_noise`.
+
+    `deal(samples, realization)` says which records users hold, instead of `partition.deal_out` by `scenario.data`.
+    """
     learner, server, noise = parts.learner, parts.server, tables["reception_noise"]
     loop = Loop(learner, noise["rounds"][0], noise["interval"].n_unique(), server.tail, server.summed, compiled)
     seed, reception_of = scenario.seed, receptions(tables)
@@ -122,7 +132,10 @@ def training(parts: Parts, scenario, data: datasets.Dataset, tables: dict, compi
     def begin(realization: int, view: Callable[[Reception], Reception] | None = None) -> Start:
         """With `view`, what is received is another reception, such as an observer's; steps stay the server's."""
         samples, reception = users[realization,].sort("user")["samples"].to_numpy(), reception_of(realization)
-        owned = partition.deal_out(scenario.data, data.y_train, samples, seed, realization, data.users)
+        if deal is None:
+            owned = partition.deal_out(scenario.data, data.y_train, samples, seed, realization, data.users)
+        else:
+            owned = deal(samples, realization)
         weights, key = learner.start(streams.generator(seed, "weights", realization)), key_of(scenario, realization)
         if reception.status:
             return Start(realization, weights, None, None, None, key, None, owned, reception)

@@ -1,57 +1,79 @@
 """Audit of the system `multicell`: what its observer sees of the worst-off user, of which colluders have taken noise."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from functools import partial
 
 import numpy as np
 import polars as pl
 
 from pwfl import streams
 from pwfl.learning import features
-from pwfl.privacy import accountant, audit, audited
+from pwfl.privacy import audit
 from pwfl.systems.multicell.beyond import sums
-from pwfl.systems.multicell.train import learner_of
-from pwfl.tables.reception import receptions
+from pwfl.systems.multicell.parameters import Multicell, Privacy
+from pwfl.systems.multicell.train import parts
+from pwfl.tables.reception import Reception
+from pwfl.training.audit import Audited, claim_of
+from pwfl.training.audit import verdicts as of_message
 
-if TYPE_CHECKING:
-    from pwfl.systems.multicell.parameters import Multicell
 
+def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
+    """On the upload, or its group's sum, of the user that leaks most, and on the sum of all that the server takes.
 
-def verdicts(scenario: "Multicell", tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
-    """On the upload, or its group's sum, of the user that leaks most."""
-    privacy, outcome = scenario.privacy, audit.worst(tables["outcome"])
-    realization, observer, epsilon = outcome["realization"], privacy.observer, outcome["epsilon_exact"]
-    subject = audit.Subject(realization, observer, outcome["delta"], epsilon)
-    if epsilon is None or np.isinf(epsilon):
-        yield audit.untested(subject)
+    With `per_user` clipping the record that is claimed about can turn its user's whole gradient around, and is held to
+    that worst case.
+    """
+    privacy, per_user = scenario.privacy, scenario.training.clipping == "per_user"
+    stated = "epsilon_worst_case" if per_user else "epsilon_exact"
+    outcome = audit.worst(tables["outcome"], stated)
+    realization, delta, epsilon = outcome["realization"], outcome["delta"], outcome[stated]
+    if epsilon is None:
+        yield audit.untested(audit.Subject(realization, "nobody sends", delta, None))
         return
-    found = accountant.losses(tables, observer, 2 * scenario.training.clip_norm, guaranteed=True)
-    row = tables["users"]["realization"].unique().sort().to_list().index(realization)
-    target = int(np.argmax((np.nan_to_num(found.mu[row]) ** 2).sum(axis=0)))
-    users, reception = tables["users"].filter(realization=realization).sort("user"), receptions(tables)(realization)
-    group = sums.groups(observer, users["cell"].to_numpy())
-    seen = reception.of_users(group == group[target])
-    yield from audited.verdicts(
-        scenario,
-        subject,
-        lambda data: learner_of(scenario, data),
-        features.size(scenario),
-        users["samples"].to_numpy(),
-        seen if observer == "user" else without(privacy, seen, target),
-        np.repeat(found.mu[row, :, target], found.rounds),
-        target,
-        streams.generator(scenario.seed, "audit", realization),
-        exact=not privacy.dropouts,
-    )
+    if np.isinf(epsilon):
+        yield audit.untested(audit.Subject(realization, "every upload", delta, epsilon))
+        return
+    claim = claim_of(tables, realization, privacy.observer, 2 * scenario.training.clip_norm, users_only=True)
+    target = claim.target
+    cell = tables["users"].filter(realization=realization).sort("user")["cell"].to_numpy()
+    group = sums.groups(privacy.observer, cell)
+    audited = Audited(parts, scenario, tables, features.size(scenario))
+    generator = streams.generator(scenario.seed, "audit", realization)
+    whose = {
+        "user": f"user {target}'s upload of every round",
+        "cell": f"sum of cell {cell[target]} of every round, user {target}'s records; the coalition's noise taken off",
+        "network": f"sum of the network of every round, user {target}'s records; the coalition's noise taken off",
+    }
+    subject = audit.Subject(realization, whose[privacy.observer], delta, epsilon)
+    view = partial(observed, privacy, target=target, own=group == group[target], senders=senders(tables, realization))
+    claim = claim._replace(view=view, exact=not privacy.dropouts)
+    yield from of_message(audited, subject, claim, generator)
 
 
-def without(privacy, reception, target: int):
-    """A reception without the noise of colluders: those of most noise, but for the target."""
-    noise = reception.user_noise_std.copy()
-    for own, sends in zip(noise, reception.sends, strict=True):
-        senders = int(sends.sum())
+def senders(tables: dict[str, pl.DataFrame], realization: int) -> np.ndarray:
+    """Who is to send, boolean, shape (interval, user), as `visibility` has it."""
+    rows = tables["visibility"].filter(realization=realization, observer="user")
+    found = np.zeros((rows["interval"].max() + 1, tables["users"]["user"].n_unique()), bool)
+    found[rows["interval"].to_numpy(), rows["user"].to_numpy()] = True
+    return found
+
+
+def observed(privacy: Privacy, reception: Reception, target: int, own: np.ndarray, senders: np.ndarray) -> Reception:
+    """What the observer sees of the target's group: without the noise of as many as may collude, those of most noise.
+
+    Whoever is missing from a round adds none. `own` says who is in the group, (user,), `senders` who is to send in each
+    interval in which nobody drops out.
+    """
+    seen = reception.of_users(own)
+    if privacy.observer == "user":
+        return seen
+    each = -(-len(reception.sends) // len(senders))
+    planned = np.repeat((senders & own).sum(axis=1), each)[: len(reception.sends)]
+    noise = seen.user_noise_std.copy()
+    for of_interval, heard, number in zip(noise, seen.sends, planned, strict=True):
         # Counted anew: what noise and accounts count by is tested, too.
-        gone = int(min(np.ceil(privacy.colluders * senders - 1e-9), max(senders - 1, 0)))
-        order = np.argsort(np.where(np.arange(len(own)) == target, -1.0, own))[::-1]
-        own[order[:gone]] = 0.0
-    return reception._replace(user_noise_std=noise, noise_std=np.sqrt((noise**2).sum(axis=1)))
+        colluding = min(int(np.ceil(privacy.colluders * number - 1e-9)), max(number - 1, 0))
+        others = np.flatnonzero(heard & (np.arange(len(heard)) != target))
+        order = others[np.argsort(-of_interval[others], kind="stable")]
+        of_interval[order[:colluding]] = 0.0
+    return seen._replace(user_noise_std=noise, noise_std=np.sqrt((noise**2).sum(axis=1)))

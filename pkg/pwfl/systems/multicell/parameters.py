@@ -256,7 +256,7 @@ class Training(Section):
         unless={"channel": ("radio.coherence_rounds", None), "noise": BOUNDED},
     )
     learning_rate: common.StepSize = parameter(
-        0.05, "step size lambda, of the first round where steps fall", stages="train account"
+        0.05, "step size lambda, of the first round where steps fall", stages="train account audit"
     )
     clip_norm: common.Scale = parameter(
         10.0,
@@ -281,30 +281,30 @@ class Training(Section):
         "glorot",
         "weights before the first round: Glorot uniform kernels and zero biases; or all zero, for softmax regression, "
         "which has random ones to unlearn",
-        stages="train",
+        stages="train audit",
     )
     step: Literal["constant", "snr"] = parameter(
         "constant",
         "step size: learning_rate; or, from the round's signal-to-noise ratio, that with which the noise of all rounds "
         "adds up to sqrt(2) step_scale in each weight; of a scheme without noise learning_rate",
-        stages="train account",
+        stages="train account audit",
     )
     step_scale: float = parameter(
         0.07,
         "c of `step: snr`: with constant steps and weights by precision eta T L = c SNR, where SNR^2 is the sum of K^2 "
         "rho over the senders",
-        stages="train",
+        stages="train audit",
         ge=1e-6,
         le=1e3,
     )
     step_decay: Literal["none", "linear"] = parameter(
-        "none", "steps stay as large as the first, or fall linearly, to 1 / T of it", stages="train account"
+        "none", "steps stay as large as the first, or fall linearly, to 1 / T of it", stages="train account audit"
     )
     tail_average: float = parameter(
         0.0,
         "share of the rounds, the last ones, whose weights are averaged to the model that is evaluated; before them, "
         "and with 0, the weights themselves are",
-        stages="train",
+        stages="train audit",
         ge=0,
         le=1,
     )

@@ -4,42 +4,29 @@ What all antennas see is not simulated, so not tested.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from pwfl import streams
 from pwfl.learning import features
-from pwfl.privacy import accountant, audit, audited
+from pwfl.privacy import audit
+from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
 from pwfl.systems.random_orthogonalization.receive import UPDATE
-from pwfl.systems.random_orthogonalization.train import learner_of
-from pwfl.tables.reception import receptions
-
-if TYPE_CHECKING:
-    from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
+from pwfl.systems.random_orthogonalization.train import parts
+from pwfl.training.audit import Audited, claim_of
+from pwfl.training.audit import verdicts as of_message
 
 
-def verdicts(scenario: "RandomOrthogonalization", tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
+def verdicts(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
     """On the server's update of every round, held to the worst user's exact epsilon."""
     outcome = audit.worst(tables["outcome"])
-    realization, observer = outcome["realization"], "server's update of every round, channels known"
-    subject = audit.Subject(realization, observer, outcome["delta"], outcome["epsilon_exact"])
-    reception = receptions(tables)(realization)
-    if not (reception.noise_std > 0).all():
+    realization = outcome["realization"]
+    seen = "server's update of every round, channels known"
+    subject = audit.Subject(realization, seen, outcome["delta"], outcome["epsilon_exact"])
+    if np.isinf(outcome["epsilon_exact"]):
         yield audit.untested(subject)
         return
-    found = accountant.losses(tables, UPDATE, 2 * scenario.training.clip_norm)
-    row = tables["users"]["realization"].unique().sort().to_list().index(realization)
-    target = int(np.argmax((found.mu[row] ** 2).sum(axis=0)))
-    yield from audited.verdicts(
-        scenario,
-        subject,
-        lambda data: learner_of(scenario, data),
-        features.size(scenario),
-        tables["users"].filter(realization=realization)["samples"].to_numpy(),
-        reception,
-        np.repeat(found.mu[row, :, target], found.rounds),
-        target,
-        streams.generator(scenario.seed, "audit", realization),
-    )
+    claim = claim_of(tables, realization, UPDATE, 2 * scenario.training.clip_norm)
+    generator = streams.generator(scenario.seed, "audit", realization)
+    yield from of_message(Audited(parts, scenario, tables, features.size(scenario)), subject, claim, generator)

@@ -23,6 +23,7 @@ CATALOG = Catalog(
     colours={("all", "fixed"): "#0072B2", ("all", "none"): "#E69F00"},
     reads={
         "train": ("users", "schedule", "noise", "reception", "reception_noise"),
+        "audit": ("users", "schedule", "noise", "reception", "reception_noise", "visibility", "outcome"),
         "account": ("users", "links", "schedule", "noise", "reception_noise", "visibility"),
     },
     tiny={
