@@ -30,6 +30,7 @@ STREAMS = 3  # of `pwfl.streams.of_tested_noise`
 BLOCKS = 64  # of coordinates that follow each other, between which correlations are looked for
 LOSS = "privacy loss of canaries"  # the test of their log-likelihood ratios in favour of what they are
 LEAST = "epsilon of canaries"  # by that law
+RECORD = "signal of a record"  # the test of what one replaced record moves in all rounds, over the noise
 NOTHING = "everything"  # the test where there is nothing to test
 
 

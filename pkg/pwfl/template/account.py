@@ -5,7 +5,7 @@ import polars as pl
 from pwfl.privacy import accountant
 from pwfl.tables.arrays import joined, to_table
 from pwfl.tables.contract import NO_PRIVACY
-from pwfl.template.receive import SERVER
+from pwfl.template.tables import SERVER
 
 TERMS = {
     "link_budget": "none: nothing is said of powers",

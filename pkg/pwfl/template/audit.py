@@ -8,7 +8,7 @@ import polars as pl
 from pwfl import streams
 from pwfl.learning import features
 from pwfl.privacy import audit
-from pwfl.template.receive import SERVER
+from pwfl.template.tables import SERVER
 from pwfl.template.train import parts
 from pwfl.training.audit import Audited, claim_of, upload
 from pwfl.training.audit import verdicts as of_message

@@ -4,10 +4,10 @@ import polars as pl
 
 from pwfl.learning import features
 from pwfl.tables.arrays import joined
+from pwfl.template.tables import SERVER
 from pwfl.training.models import network, parameter_count
 
 KEYS = ("realization", "interval", "user")
-SERVER = "server"  # sees every device's upload
 
 
 def run(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:

@@ -5,6 +5,8 @@ import dataframely as dy
 from pwfl.tables import contract
 from pwfl.tables.contract import amount, epsilon, key
 
+SERVER = "server"  # the observer who sees every device's upload
+
 
 class Users(contract.PerUser):
     """The devices (`channel`)."""

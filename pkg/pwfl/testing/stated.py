@@ -11,7 +11,7 @@ from pwfl.testing import tiny
 from pwfl.testing.draws import loosened
 from pwfl.testing.tiny import CheckError
 
-OF_USERS = ("noise", "account")  # stages whose tables follow users that get other numbers
+OF_USERS = ("noise", "receive", "account")  # stages whose tables follow users that get other numbers
 SAME = 1e-6  # by which what they make may then differ, in proportion
 
 
@@ -94,8 +94,8 @@ def check_users(model: Scenario, given: dict) -> None:
         whole = tiny.untrained(model, scheme, given)
         if user not in whole["leakage"].columns:
             continue
-        drawing = [stage for stage in OF_USERS if _asks(model, scheme, given | whole, stage)]
-        if "account" in drawing:  # a draw is of a number, not of a user
+        drawing = {stage for stage in OF_USERS if _asks(model, scheme, given | whole, stage)}
+        if drawing & {"receive", "account"}:  # a draw is of a number, not of a user
             continue
         stages = [stage for stage in OF_USERS if stage not in drawing]
         count = whole["users"][user].max() + 1

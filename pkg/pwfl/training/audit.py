@@ -146,7 +146,8 @@ def verdicts(
     found = float(np.sqrt((np.divide(most, std, out=np.zeros(rounds), where=here) ** 2).sum()))
     wanted = float(np.sqrt((claimed[here] ** 2).sum()))
     low, high = reached * wanted * claim.exact, (1 + tolerance) * wanted
-    yield audit.within(subject, "loss", int(here.sum()), wanted, found, low, high, tolerance)
+    seen = tolerance if reached else max(tolerance, high / max(found, audit.NO_MOVE * high) - 1)
+    yield audit.within(subject, audit.RECORD, int(here.sum()), wanted, found, low, high, seen)
 
     lively = random_data(audited.size, audited.records, generator)
     yield from model(subject, audited.training(lively))
@@ -156,7 +157,7 @@ def verdicts(
         interval = np.repeat(np.arange(len(reception.rounds)), reception.rounds)
         here = interval == int(np.argmax(reception.sends.any(axis=1)))
         more = [trainings.key_of(scenario, run) for run in range(-(-RESIDUALS // int(here.sum())))]
-        loud = flat(received(other, of_it, learner.start(generator), more))
+        loud = flat(received(other, of_it, learner.start(lambda: generator), more))
         yield from rounding(subject, loud[here] - flat(received(used, begun, silent, more))[here], reception)
 
 
@@ -187,7 +188,7 @@ def noise(subject: audit.Subject, heard: Sequence[np.ndarray], std: np.ndarray) 
         parts.append(scaled.reshape(*std.shape, part[0, 0].size).astype(float))
     together, everywhere = np.concatenate(parts, axis=2), (std > 0).all(axis=1)
     for k, part in enumerate([*parts, together]):
-        which = f"tensor {k}" if k < len(parts) else "all tensors"
+        which = "the noise" + f" of tensor {k}" * (k < len(parts))
         some = part[std > 0]
         yield audit.variance(subject, f"deviation of {which}", some)
         yield audit.mean(subject, f"mean of {which}", some)

@@ -75,8 +75,8 @@ class Gradients:
     def reached(self) -> bool:
         return self.model.known
 
-    def start(self, generator: np.random.Generator) -> list[np.ndarray]:
-        return self.model.start(generator)
+    def start(self, draws: Callable[[], np.random.Generator]) -> list[np.ndarray]:
+        return self.model.start(draws)
 
     def tensors(self, data: datasets.Dataset) -> Data:
         return Data(*(tf.constant(part) for part in (data.x_train, data.y_train, data.x_test, data.y_test)))

@@ -88,7 +88,7 @@ class LocalSgd:
     def sensitivity(self) -> float:
         return 2 * self.steps.clip_norm
 
-    def start(self, generator: np.random.Generator | None) -> list[np.ndarray]:
+    def start(self, draws: Callable[[], np.random.Generator] | None) -> list[np.ndarray]:
         return [np.zeros((self.classes, self.features + 1), np.float32)]
 
     def tensors(self, data: datasets.Dataset) -> Data:
@@ -176,8 +176,8 @@ class ModelLocalSgd(LocalSgd):
     def reached(self) -> bool:
         return self.model.known
 
-    def start(self, generator: np.random.Generator) -> list[np.ndarray]:
-        return self.model.start(generator)
+    def start(self, draws: Callable[[], np.random.Generator]) -> list[np.ndarray]:
+        return self.model.start(draws)
 
     def tensors(self, data: datasets.Dataset) -> Data:
         return Data(*(tf.constant(part) for part in (data.x_train, data.y_train, data.x_test, data.y_test)))

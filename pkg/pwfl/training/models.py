@@ -1,6 +1,7 @@
 """The network that a config's `training` names: its size and start weights, without TensorFlow but for a user's own."""
 
 import re
+from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -62,19 +63,19 @@ def parameter_count(network: Network) -> int:
     return sum(prod(shape) for shape in shapes(network))
 
 
-def start_weights(network: Network, generator: np.random.Generator) -> list[np.ndarray]:
+def start_weights(network: Network, draws: Callable[[], np.random.Generator]) -> list[np.ndarray]:
     """Arrays of these shapes: kernels Glorot uniform, biases zero; or all zero; or as the user's own model draws them.
 
-    A model of the user's own is built anew, with Keras's seed drawn by the generator.
+    A model of the user's own is built anew, with Keras's seed drawn by the generator that `draws` gives.
     """
     if network.is_users:
         import keras
 
-        keras.utils.set_random_seed(int(generator.integers(2**31)))
+        keras.utils.set_random_seed(int(draws().integers(2**31)))
         return [weight.numpy() for weight in user_model(network).trainable_variables]
     if network.zero:
         return [np.zeros(shape, np.float32) for shape in shapes(network)]
-    return mlp.start_weights(shapes(network), generator)
+    return mlp.start_weights(shapes(network), draws())
 
 
 def user_model(network: Network) -> "keras.Model":

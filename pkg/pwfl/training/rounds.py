@@ -38,8 +38,8 @@ class Learner(Protocol):
     reached: bool
     measured: int
 
-    def start(self, generator: np.random.Generator) -> list[np.ndarray]:
-        """Start weights."""
+    def start(self, draws: Callable[[], np.random.Generator]) -> list[np.ndarray]:
+        """Start weights; `draws` gives a generator, and is called where any are drawn."""
         ...
 
     def tensors(self, data: Any) -> Any:

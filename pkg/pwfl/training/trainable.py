@@ -37,8 +37,8 @@ class Model(Protocol):
     shapes: list[tuple[int, ...]]
     known: bool
 
-    def start(self, generator: np.random.Generator) -> list[np.ndarray]:
-        """Start weights."""
+    def start(self, draws: Callable[[], np.random.Generator]) -> list[np.ndarray]:
+        """Start weights; `draws` gives a generator, and is called where any are drawn."""
         ...
 
     def prepared(self, x: tf.Tensor) -> Any:
@@ -75,7 +75,7 @@ class Dense:
     """Dense ReLU networks, of which no record's gradient is ever formed."""
 
     widths: tuple[int, ...]
-    start: Callable[[np.random.Generator], list[np.ndarray]] = field(compare=False)
+    start: Callable[[Callable[[], np.random.Generator]], list[np.ndarray]] = field(compare=False)
     known = True
     passed = staticmethod(dense.backward)
     evaluate = staticmethod(dense.evaluate)
@@ -105,7 +105,7 @@ class Differentiated:
     model: "keras.Model"
     compiled: bool
     known: bool
-    start: Callable[[np.random.Generator], list[np.ndarray]] = field(compare=False)
+    start: Callable[[Callable[[], np.random.Generator]], list[np.ndarray]] = field(compare=False)
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
@@ -164,7 +164,7 @@ class Differentiated:
         features = self.model.input_shape[-1]
         if self.known:
             return adversarial.opposed(self.outputs, self.shapes, features, clip_norm, generator)
-        return adversarial.tied(self.outputs, self.start(generator), features, generator)
+        return adversarial.tied(self.outputs, self.start(lambda: generator), features, generator)
 
 
 def _each(function: Callable, signature, *parts):

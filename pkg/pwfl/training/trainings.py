@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,6 +60,7 @@ class Start(NamedTuple):
     reception: Reception
 
 
+NO_NOISE = np.int64(0)  # the key of noise that is none
 TENSORS = ("weights", "own", "at", "noise_std", "key", "steps")
 
 
@@ -136,11 +138,13 @@ def training(
             owned = partition.deal_out(scenario.data, data.y_train, samples, seed, realization, data.users)
         else:
             owned = deal(samples, realization)
-        weights, key = learner.start(streams.generator(seed, "weights", realization)), key_of(scenario, realization)
+        weights = learner.start(partial(streams.generator, seed, "weights", realization))
         if reception.status:
-            return Start(realization, weights, None, None, None, key, None, owned, reception)
+            return Start(realization, weights, None, None, None, NO_NOISE, None, owned, reception)
         steps, received = server.steps(reception).astype(np.float32), view(reception) if view else reception
         own, at = learner.inputs(received, owned, seed, realization)
+        # Noise that is none draws nothing.
+        key = key_of(scenario, realization) if received.noise_std.any() or server.summed else NO_NOISE
         return Start(realization, weights, own, at, received.noise_std.astype(np.float32), key, steps, owned, received)
 
     return Training(parts, loop, begin, learner.tensors(data), data.x_test.shape)

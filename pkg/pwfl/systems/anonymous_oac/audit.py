@@ -9,7 +9,7 @@ from pwfl import streams
 from pwfl.learning import features
 from pwfl.privacy import accountant, audit
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
-from pwfl.systems.anonymous_oac.receive import UPLOAD
+from pwfl.systems.anonymous_oac.schemes import UPLOAD
 from pwfl.systems.anonymous_oac.train import parts
 from pwfl.training.audit import Audited, Claim, participation
 from pwfl.training.audit import verdicts as of_message

@@ -5,10 +5,8 @@ import polars as pl
 
 from pwfl.systems.anonymous_oac.costs import KEYS, in_turn, spent
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
-from pwfl.systems.anonymous_oac.schemes import NOISES
+from pwfl.systems.anonymous_oac.schemes import NOISES, SUM, UPLOAD
 from pwfl.tables.arrays import joined
-
-SUM, UPLOAD = "sum", "upload"  # who sees the sum of all uploads, each upload
 
 
 def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:

@@ -11,9 +11,9 @@ import polars as pl
 from pwfl.learning import features
 from pwfl.privacy.gaussian import exact_epsilon, textbook_epsilon, zcdp
 from pwfl.privacy import accountant
-from pwfl.systems.random_orthogonalization import mimo, receive
+from pwfl.systems.random_orthogonalization import mimo
 from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
-from pwfl.systems.random_orthogonalization.tables import WITHOUT_RECEIVER, WORST
+from pwfl.systems.random_orthogonalization.tables import ANTENNAS, UPDATE, WORST, observer
 from pwfl.tables.arrays import joined, to_array, to_table
 from pwfl.tables.contract import by_users_alone
 from pwfl.training.models import network, parameter_count
@@ -54,9 +54,9 @@ def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> d
         coupling = {name: to_array(links, name, *KEYS) for name in mimo.COUPLINGS}
         seen = {
             (of, users_only): accountant.losses(
-                tables, receive.observer(of, size, users), 2 * clip_norm, users_only, size
+                tables, observer(of, size, users), 2 * clip_norm, users_only, size
             )
-            for of in (receive.UPDATE, receive.ANTENNAS)
+            for of in (UPDATE, ANTENNAS)
             for users_only in (False, True)
         }
         by_theorem = theorem_1(coupling, uplink, clip_norm, antennas)
@@ -94,7 +94,7 @@ def leakages(
     Rounds compose as Gaussian mechanisms, exactly: their mu^2 add. `seen` is by observer, and whether the users' noise
     alone is counted.
     """
-    mu, at_antennas = (seen[of, False].mu for of in (receive.UPDATE, receive.ANTENNAS))
+    mu, at_antennas = (seen[of, False].mu for of in (UPDATE, ANTENNAS))
     rounds = {name: textbook_epsilon(mimo.mechanism_mu(*pair), delta) for name, pair in by_theorem.items()} | {
         "epsilon_sensitivity": textbook_epsilon(mu, delta),
         "epsilon_gaussian": exact_epsilon(zcdp(mu, 1.0, 1), delta),
@@ -104,11 +104,11 @@ def leakages(
     rounds["understated"] = rounds["epsilon_printed"] < rounds["epsilon_gaussian"]
     total = {view: accountant.epsilons(found, delta) for view, found in seen.items()}
     return {name: values.mean(axis=1) for name, values in rounds.items()} | {
-        "epsilon_exact": total[receive.UPDATE, False],
-        "epsilon_antennas_rounds": total[receive.ANTENNAS, False],
-        "mu": np.sqrt(2 * seen[receive.UPDATE, False].rho),
-        "epsilon_without_receiver": total[receive.UPDATE, True],
-        "epsilon_antennas_without_receiver": total[receive.ANTENNAS, True],
+        "epsilon_exact": total[UPDATE, False],
+        "epsilon_antennas_rounds": total[ANTENNAS, False],
+        "mu": np.sqrt(2 * seen[UPDATE, False].rho),
+        "epsilon_without_receiver": total[UPDATE, True],
+        "epsilon_antennas_without_receiver": total[ANTENNAS, True],
     }
 
 

@@ -12,7 +12,7 @@ from pwfl import streams
 from pwfl.learning import features
 from pwfl.privacy import audit
 from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
-from pwfl.systems.random_orthogonalization.receive import UPDATE
+from pwfl.systems.random_orthogonalization.tables import UPDATE
 from pwfl.systems.random_orthogonalization.train import parts
 from pwfl.training.audit import Audited, claim_of
 from pwfl.training.audit import verdicts as of_message

@@ -7,10 +7,10 @@ from pwfl.learning import features
 from pwfl.privacy import visibility
 from pwfl.systems.random_orthogonalization import mimo
 from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
+from pwfl.systems.random_orthogonalization.tables import ANTENNAS, UPDATE, observer
 from pwfl.tables.arrays import to_array, to_table
 from pwfl.training.models import network, parameter_count
 
-UPDATE, ANTENNAS = "update", "antennas"  # who sees the server's update, the signals of all antennas
 KEYS = ("realization", "round", "user")
 
 
@@ -44,11 +44,6 @@ def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> d
     }
 
 
-def observer(seen: str, users: int, own: int) -> str:
-    """The observer's name in a network of some users; in the scenario's `own`, what it sees."""
-    return seen if users == own else f"{seen} of {users} users"
-
-
 def weights(links: pl.DataFrame, users: int) -> np.ndarray:
     """Of a unit of each user's update in the server's, (4), in a network of some users, (realization, round, user)."""
     return to_array(links.filter(users=users), "coupling_real", *KEYS) / users
@@ -72,6 +67,8 @@ def visible(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame], 
         share, energy = np.abs(weight), np.maximum(weight.sum(axis=-1), 0) / size
         of_users = np.sqrt((np.square(weight) * np.square(sigma)[..., None]).sum(axis=-1))
         noise_std = np.hypot(of_users, receiver_std / amplitude * np.sqrt(energy / 2))
+        if size == own:  # the noise that the server is said to add up to
+            noise_std = to_array(tables["noise"], "effective_noise_std", *KEYS[:2])
         with np.errstate(divide="ignore", invalid="ignore"):
             update = share / noise_std[..., None], share / of_users[..., None]
             seen = at_antennas[size], np.broadcast_to(1 / sigma[..., None], weight.shape)

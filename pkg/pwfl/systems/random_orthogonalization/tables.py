@@ -9,6 +9,13 @@ WITHOUT_RECEIVER = ["epsilon_without_receiver", "epsilon_antennas_without_receiv
 WORST = ["epsilon_printed", "epsilon_gaussian", "epsilon_exact", "epsilon_antennas", "epsilon_antennas_rounds"]
 WORST += WITHOUT_RECEIVER
 
+UPDATE, ANTENNAS = "update", "antennas"  # observers of the server's update, of the signals of all antennas
+
+
+def observer(seen: str, users: int, own: int) -> str:
+    """The observer's name in a network of some users; in the scenario's `own`, what it sees."""
+    return seen if users == own else f"{seen} of {users} users"
+
 
 def magnitude(description: str) -> dy.Float64:
     """A column of norms or energies, which diverge with a training; null before round 1."""
