@@ -25,7 +25,7 @@ CHANGED = {
     "`learning.descent` is `training.plain`, `privacy.received` is `training.audit`",
     2: "a package declares its version; `deals` and `silent` of its catalog are `uses_dataset` and `zero_noise_values`"
     "; `tables.beside` is `joined`, `report.claims.alike` is `comparable`; `results.summary` takes the scenario first, "
-    "`theme.means` the system's name last"
+    "`theme.means` the system's name last",
 }
 BUILT_IN = ("multicell", "anonymous_oac", "random_orthogonalization", "utility_fair", "age_aware")
 

@@ -3,7 +3,9 @@
 import dataframely as dy
 
 from pwfl.tables import contract
-from pwfl.tables.contract import epsilon, key
+from pwfl.tables.contract import amount, epsilon, key
+
+SERVER = "server"  # the observer of all that is received
 
 
 class PerDeviceRound(contract.PerRealization):
@@ -51,12 +53,13 @@ class NoiseStatus(contract.PerRealization):
     status = dy.Enum(["devices_and_receiver", "receiver_only", "nobody"], nullable=False)
 
 
-class History(contract.History):
+class History(contract.UserHistory):
     """The server's model over the rounds (`train`)."""
 
     round = key("rounds that were trained; 0 is the start")
-    accuracy = dy.Float64(nullable=True, min=0, max=1, description="on the test set")
-    loss = dy.Float64(nullable=True, min=0, description="mean cross-entropy on the test set, nats")
+    accuracy = amount("on the test set; null: diverged", max=1)
+    loss = amount("mean cross-entropy on the test set, nats", allow_inf=True, allow_nan=True)
+    clipped_share = contract.clipped_share()
     status = dy.Enum(["trained", "diverged"], nullable=False)
 
 

@@ -117,7 +117,9 @@ model = _shared(
     "of two convolutions and two dense layers, 26,010 parameters for MNIST; or the Keras model that a function of your "
     "own returns, FILE.py:FUNCTION or MODULE:FUNCTION (docs/own_functions.md)",
 )
-model_reads = _shared([], "files that the function of your own in `model` reads (docs/own_functions.md)", max_length=1000)
+model_reads = _shared(
+    [], "files that the function of your own in `model` reads (docs/own_functions.md)", max_length=1000
+)
 
 
 def hidden_layers(default: list[int], stages: str):

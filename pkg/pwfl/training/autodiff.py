@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from pwfl.learning import cnn, network
+from pwfl.learning import cnn
+from pwfl.training import dense
 from pwfl.training.batching import Weights
 
 if TYPE_CHECKING:
@@ -74,9 +75,9 @@ def weighted_sum(losses: Losses, weights: Weights, x: tf.Tensor, y: tf.Tensor, f
 
 
 def evaluate(model: "keras.Model", weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """As `network.evaluate_labels`, of a Keras classifier with these weights."""
+    """As `dense.evaluate`, of a Keras classifier with these weights."""
     parts = (x[first : first + BATCH] for first in range(0, x.shape[0], BATCH))
-    return network.measured(tf.concat([model.stateless_call(weights, [], part)[0] for part in parts], axis=0), y)
+    return dense.measured(tf.concat([model.stateless_call(weights, [], part)[0] for part in parts], axis=0), y)
 
 
 @cache
@@ -88,5 +89,5 @@ def convolutional(image: tuple[int, ...], classes: int) -> "keras.Model":
     for filters, kernel, padded in zip(cnn.FILTERS, cnn.KERNELS, cnn.padding(image), strict=True):
         layers.append(keras.layers.Conv2D(filters, kernel, cnn.STRIDE, padded, activation="relu"))
         layers.append(keras.layers.MaxPool2D(cnn.POOL, 1))
-    dense = keras.layers.Dense(cnn.HIDDEN, activation="relu"), keras.layers.Dense(classes)
-    return keras.Sequential([*layers, keras.layers.Flatten(), *dense])
+    last = keras.layers.Dense(cnn.HIDDEN, activation="relu"), keras.layers.Dense(classes)
+    return keras.Sequential([*layers, keras.layers.Flatten(), *last])

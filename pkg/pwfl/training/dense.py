@@ -5,11 +5,9 @@ delta, of norm ||delta|| sqrt(||a||^2 + 1): per-record norms need no per-record 
 """
 
 import math
-from itertools import pairwise
 
 import tensorflow as tf
 
-from pwfl.learning import network
 from pwfl.training.batching import Weights
 
 BLOCKS = 6  # of samples, in a large network; 4 to 12 are as fast
@@ -120,8 +118,16 @@ def _weighted(a: tf.Tensor, d: tf.Tensor, factor: tf.Tensor) -> tuple[tf.Tensor,
     return tf.matmul(a, factor[..., None] * d, transpose_a=True), tf.linalg.matvec(d, factor, transpose_a=True)
 
 
+def outputs(weights: Weights, x: tf.Tensor) -> tf.Tensor:
+    """The outputs of the last layer, shape (..., sample, class)."""
+    return forward(weights, x)[1]
+
+
 def evaluate(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Accuracies on all and on each class's samples, shape (..., 1 + class), and losses; see `network`."""
+    """Accuracies on all and on each class's samples, shape (..., 1 + class), and losses, in nats.
+
+    Where `x` has the shape (sample, variant, feature), predicted probabilities are means over variants.
+    """
     if len(x.shape) == 2:
         return measured(forward(weights, x)[1], y)
     _, variants, features = x.shape
@@ -133,7 +139,11 @@ def evaluate(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, t
 def measured(outputs: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """What `evaluate` returns, of outputs of shape (..., sample, class); NaN of a class without samples."""
     if outputs.shape.rank == 2:
-        return network.measured(outputs, y)
+        hits = tf.cast(tf.equal(tf.argmax(outputs, axis=1, output_type=tf.int32), y), tf.float32)
+        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(y, outputs)
+        classes = outputs.shape[1]
+        right, count = (tf.math.unsorted_segment_sum(values, y, classes) for values in (hits, tf.ones_like(hits)))
+        return tf.concat([[tf.reduce_mean(hits)], right / count], axis=0), tf.reduce_mean(loss)
     hits = tf.cast(tf.equal(tf.argmax(outputs, axis=-1, output_type=tf.int32), y), tf.float32)
     loss = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.broadcast_to(y, tf.shape(hits)), outputs)
     label = tf.one_hot(y, outputs.shape[-1])

@@ -86,7 +86,9 @@ class Gradients:
     ) -> tuple[Own, NamedTuple]:
         samples = np.array([len(mine) for mine in owned])
         if reception.records is None:
-            taken = [np.concatenate([np.empty(0, int), *(owned[k] for k in np.flatnonzero(s))]) for s in reception.sends]
+            taken = [
+                np.concatenate([np.empty(0, int), *(owned[k] for k in np.flatnonzero(s))]) for s in reception.sends
+            ]
             records = reception.sends * samples
         else:
             if reception.length > 1:
@@ -114,7 +116,9 @@ class Gradients:
             counts = at.counts if self.compiled else at.counts[..., : tf.reduce_max(at.sizes)]
         return x, y, counts, self.model.prepared(x)
 
-    def summed(self, weights: Weights, own: Own, at: Rows, used: tuple, uniforms: Callable) -> tuple[Weights, tf.Tensor]:
+    def summed(
+        self, weights: Weights, own: Own, at: Rows, used: tuple, uniforms: Callable
+    ) -> tuple[Weights, tf.Tensor]:
         x, y, counts, prepared = used
         mean, clipped = self.model.clipped_mean(weights, x, y, self.clip_norm, at.sizes, counts, prepared)
         return [times(at.total, g) for g in mean], tf.stack([clipped, tf.cast(at.sizes, tf.float32)], axis=-1)

@@ -68,7 +68,9 @@ class IntegerGradients(Gradients):
             sent.append(full)
         return own, Sent(*rows, *sent)
 
-    def summed(self, weights: Weights, own: Own, at: Sent, used: tuple, uniforms: Callable) -> tuple[tf.Tensor, tf.Tensor]:
+    def summed(
+        self, weights: Weights, own: Own, at: Sent, used: tuple, uniforms: Callable
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """Each sender's sum of clipped gradients, shape (sender, weight)."""
         x, y, _, x_squares = used
         vectors, clipped = dense.clipped_sums(weights, x, y, self.clip_norm, at.samples, x_squares)

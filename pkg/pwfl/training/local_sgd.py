@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from pwfl import streams
-from pwfl.learning import adversarial, datasets, mlp, network
+from pwfl.learning import adversarial, datasets, mlp
 from pwfl.tables.reception import Reception
 from pwfl.training import dense
 from pwfl.training.batching import Draws, Weights, norm, times
@@ -136,7 +136,9 @@ class LocalSgd:
 
     def evaluate(self, weights: Weights, data: Data) -> tuple[tf.Tensor, tf.Tensor]:
         (kernel,), x = weights, data.x_test
-        outputs = tf.matmul(x, kernel, transpose_b=True) if kernel.shape.rank == 2 else tf.einsum("nf,bcf->bnc", x, kernel)
+        outputs = (
+            tf.matmul(x, kernel, transpose_b=True) if kernel.shape.rank == 2 else tf.einsum("nf,bcf->bnc", x, kernel)
+        )
         return dense.measured(outputs, data.y_test)
 
     # What an audit asks for.
@@ -149,7 +151,7 @@ class LocalSgd:
     def opposed(self, generator: np.random.Generator, records: int) -> Iterator[adversarial.Opposed]:
         """As `Gradients.opposed`; one record is to outweigh what the others' biases do in all steps."""
         shapes, norm = mlp.shapes([self.features, self.classes]), self.steps_norm()
-        for case in adversarial.opposed(network.logits, shapes, self.features, norm, generator):
+        for case in adversarial.opposed(dense.outputs, shapes, self.features, norm, generator):
             kernel, bias = case.weights
             yield case._replace(weights=[np.concatenate([kernel.T, bias[:, None]], axis=1).astype(np.float32)])
 
@@ -270,9 +272,7 @@ def minibatches(uniforms: Callable, own: Local, batch_size: int, steps: int) -> 
     return tf.gather(order, lap[..., None] * samples + place, batch_dims=lead + 1)
 
 
-def updates(
-    weights: tf.Tensor, x: tf.Tensor, y: tf.Tensor, batches: tf.Tensor, step_size: tf.Tensor
-) -> tf.Tensor:
+def updates(weights: tf.Tensor, x: tf.Tensor, y: tf.Tensor, batches: tf.Tensor, step_size: tf.Tensor) -> tf.Tensor:
     """What each user's local steps change in the common weights, shape (user, output, feature).
 
     `x` has shape (user, sample, feature), `y` (user, sample), `batches` as from `minibatches`. Blocks of users go
@@ -304,9 +304,7 @@ def _updates(weights, x, y, batches, step_size):
     return local - weights
 
 
-def updates_together(
-    start: tf.Tensor, x: tf.Tensor, y: tf.Tensor, rows: tf.Tensor, step_size: float
-) -> tf.Tensor:
+def updates_together(start: tf.Tensor, x: tf.Tensor, y: tf.Tensor, rows: tf.Tensor, step_size: float) -> tf.Tensor:
     """As `updates` of all realizations' users, (realization, user, output, feature), whose samples all share.
 
     `start` has shape (realization, output, feature), `rows`, places in `x` and `y`, (realization, user, step, batch).

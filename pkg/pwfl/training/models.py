@@ -101,7 +101,5 @@ def user_model(network: Network) -> "keras.Model":
         )
     outputs = np.asarray(model(np.linspace(-1, 1, size.features, dtype=np.float32)[None]))
     if (outputs >= 0).all() and np.isclose(outputs.sum(), 1, atol=1e-5):
-        raise user_code.UserCodeError(
-            f"{name}: its model gives probabilities; must give logits: leave out the softmax"
-        )
+        raise user_code.UserCodeError(f"{name}: its model gives probabilities; must give logits: leave out the softmax")
     return model

@@ -97,7 +97,9 @@ class Course(NamedTuple):
     sums: np.ndarray
 
 
-def received(messages: Weights, weight: tf.Tensor | None, noise_std: tf.Tensor, key: tf.Tensor, draws: Draws) -> Weights:
+def received(
+    messages: Weights, weight: tf.Tensor | None, noise_std: tf.Tensor, key: tf.Tensor, draws: Draws
+) -> Weights:
     """What the server receives: the sum of messages, which `weight` weighs if they are not summed yet, and noise."""
     if weight is None:
         normals = draws.normals(key, messages)

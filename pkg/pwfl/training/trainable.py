@@ -13,7 +13,6 @@ import numpy as np
 import tensorflow as tf
 
 from pwfl.learning import adversarial, mlp
-from pwfl.learning import network as dense_network
 from pwfl.training import autodiff, batching, dense, models
 from pwfl.training.batching import Weights
 
@@ -95,7 +94,7 @@ class Dense:
         return weights
 
     def opposed(self, clip_norm: float, generator: np.random.Generator) -> Iterator[adversarial.Opposed]:
-        return adversarial.opposed(dense_network.logits, self.shapes, self.widths[0], clip_norm, generator)
+        return adversarial.opposed(dense.outputs, self.shapes, self.widths[0], clip_norm, generator)
 
 
 @dataclass(frozen=True)

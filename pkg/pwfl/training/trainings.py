@@ -77,7 +77,9 @@ class Training(NamedTuple):
         """Train some realizations side by side; of one alone, on a CPU, arrays have no axis of realizations."""
         several = self.loop.compiled or len(begun) > 1
         history = train_function(self.loop, tuple(self.parts.stops), self.tested)
-        count, *found = (part.numpy() for part in history(*given(begun, several, self.loop.compiled), self.data, several))
+        count, *found = (
+            part.numpy() for part in history(*given(begun, several, self.loop.compiled), self.data, several)
+        )
         found = [part[:count] for part in found]
         if not several:
             return [Course(*found)]
@@ -188,14 +190,20 @@ def evaluation_rounds(rounds: int, every: int) -> list[int]:
     return sorted({0, 1, rounds, *range(every, rounds + 1, every)})
 
 
-def history_table(used: Training, data: datasets.Dataset, tables: dict) -> Callable[[Start, Course | None], pl.DataFrame]:
+def history_table(
+    used: Training, data: datasets.Dataset, tables: dict
+) -> Callable[[Start, Course | None], pl.DataFrame]:
     """A function that makes a realization's rows of `history` of its training, None where it is not trained."""
     spent, (learner, _, stops, columns, _) = spent_function(tables), used.parts
 
     def untrained(start: Start) -> Course:
-        accuracies, loss = (value.numpy() for value in learner.evaluate([tf.constant(w) for w in start.weights], used.data))
+        accuracies, loss = (
+            value.numpy() for value in learner.evaluate([tf.constant(w) for w in start.weights], used.data)
+        )
         count = 1 if start.reception.status == "noise_infeasible" else len(stops)
-        course = Course(np.tile(accuracies, (count, 1)), np.repeat(loss, count), np.zeros((count, learner.measured), "f4"))
+        course = Course(
+            np.tile(accuracies, (count, 1)), np.repeat(loss, count), np.zeros((count, learner.measured), "f4")
+        )
         if start.reception.status == "noise_infeasible":
             return Course(*(np.full_like(part, np.nan) for part in course))
         return course

@@ -33,8 +33,12 @@ def verdicts(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> Iterato
     target = sent["user"].mode().min()
     found = accountant.losses(tables, observer, 2 * scenario.training.clip_norm)
     row = tables["users"]["realization"].unique().sort().to_list().index(realization)
-    chosen = np.arange(scenario.network.devices) == target if observer == UPLOAD else np.ones(scenario.network.devices, bool)
+    chosen = (
+        np.arange(scenario.network.devices) == target if observer == UPLOAD else np.ones(scenario.network.devices, bool)
+    )
     audited = Audited(parts, scenario, tables, features.size(scenario))
-    claim = Claim(target, np.repeat(found.mu[row, :, target], found.rounds), lambda reception: reception.of_users(chosen))
+    claim = Claim(
+        target, np.repeat(found.mu[row, :, target], found.rounds), lambda reception: reception.of_users(chosen)
+    )
     yield from of_message(audited, subject, claim, streams.generator(scenario.seed, "audit", realization))
     yield participation(audited, subject, scenario.network.participation * scenario.data.sampling)

@@ -114,7 +114,9 @@ class Training(Section):
     hidden_layers: list[common.Width] = common.hidden_layers([64], stages="receive train audit")
     model: common.Model = common.model(stages="receive train audit")
     model_reads: list[str] = common.model_reads(stages="receive train audit")
-    rounds: common.Count = parameter(1000, "rounds T", stages="channel schedule noise receive train account audit report")
+    rounds: common.Count = parameter(
+        1000, "rounds T", stages="channel schedule noise receive train account audit report"
+    )
     learning_rate: common.StepSize = parameter(0.5, "step size eta", stages="train audit")
     clip_norm: common.Scale = parameter(
         1.0, "clipping norm L of a record's gradient", stages="noise receive train account audit"

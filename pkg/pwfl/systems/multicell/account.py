@@ -7,7 +7,6 @@ import polars as pl
 
 from pwfl.learning import datasets, features
 from pwfl.privacy import accountant
-from pwfl.privacy.sampled import Rates
 from pwfl.privacy.gaussian import classic_epsilon, exact_epsilon, tight_epsilon
 from pwfl.scenario.values import replaced
 from pwfl.systems.multicell import objective

@@ -16,8 +16,8 @@ from pwfl.store import files, grids
 from pwfl.systems.multicell import feasible, hexagons
 from pwfl.systems.multicell.beyond import urban
 from pwfl.systems.multicell.beyond.intervals import intervals
-from pwfl.training.models import network, user_model
 from pwfl.systems.multicell.parameters import Multicell
+from pwfl.training.models import network, user_model
 
 if TYPE_CHECKING:
     import polars as pl

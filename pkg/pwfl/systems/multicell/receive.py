@@ -81,9 +81,7 @@ def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Da
     return {"reception": reception.drop("rounds"), "reception_noise": noise, "visibility": visible(scenario, frame)}
 
 
-def visible(
-    scenario: Multicell, frame: pl.DataFrame, observers: tuple[str, ...] = sums.OBSERVERS
-) -> pl.DataFrame:
+def visible(scenario: Multicell, frame: pl.DataFrame, observers: tuple[str, ...] = sums.OBSERVERS) -> pl.DataFrame:
     """The table `visibility`, of users, schedule and noise as `assigned` has them; what noise is found by.
 
     Who sees sums, of which colluders' noise is taken off, and that of who may drop out, is one of `sums.OBSERVERS`.

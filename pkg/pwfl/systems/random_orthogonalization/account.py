@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from pwfl.learning import features
-from pwfl.privacy.gaussian import exact_epsilon, textbook_epsilon, zcdp
 from pwfl.privacy import accountant
+from pwfl.privacy.gaussian import exact_epsilon, textbook_epsilon, zcdp
 from pwfl.systems.random_orthogonalization import mimo
 from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
 from pwfl.systems.random_orthogonalization.tables import ANTENNAS, UPDATE, WORST, observer
@@ -53,9 +53,7 @@ def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> d
         links = tables["links"].filter(users=size)
         coupling = {name: to_array(links, name, *KEYS) for name in mimo.COUPLINGS}
         seen = {
-            (of, users_only): accountant.losses(
-                tables, observer(of, size, users), 2 * clip_norm, users_only, size
-            )
+            (of, users_only): accountant.losses(tables, observer(of, size, users), 2 * clip_norm, users_only, size)
             for of in (UPDATE, ANTENNAS)
             for users_only in (False, True)
         }

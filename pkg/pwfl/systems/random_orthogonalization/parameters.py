@@ -29,7 +29,9 @@ class Radio(Section):
     )
     bandwidth_hz: float = common.resource_block_hz(stages="receive")
     normalization: Literal["I/M", "I"] = parameter(
-        "I/M", "covariance of a channel; with I, the server divides (4) by M once more", stages="noise receive account report"
+        "I/M",
+        "covariance of a channel; with I, the server divides (4) by M once more",
+        stages="noise receive account report",
     )
 
 

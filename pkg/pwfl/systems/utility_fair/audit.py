@@ -11,11 +11,12 @@ import polars as pl
 import tensorflow as tf
 
 from pwfl import streams
-from pwfl.learning import adversarial, features, mlp, network
+from pwfl.learning import adversarial, features, mlp
 from pwfl.privacy import audit
 from pwfl.systems.utility_fair import local_steps, uploads
 from pwfl.systems.utility_fair.parameters import UtilityFair
 from pwfl.systems.utility_fair.rounds import STREAMS, near, noisy_copies, noisy_uploads, round_noise
+from pwfl.training import dense
 
 WIDTH = 500  # canaries in one run
 STEPS = 2  # local iterations in which a record turns an update around
@@ -121,6 +122,6 @@ def moves(scenario: UtilityFair, generator: np.random.Generator) -> dict[str, np
 
     found = {}
     for message, released in (("gradient", gradient), ("update", update)):
-        cases = adversarial.opposed(network.logits, shapes, size.features, outweighed, generator)
+        cases = adversarial.opposed(dense.outputs, shapes, size.features, outweighed, generator)
         found[message] = adversarial.moves(released, cases, batch, (0, batch - 1))
     return found

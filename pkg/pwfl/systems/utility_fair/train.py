@@ -9,12 +9,13 @@ import polars as pl
 import tensorflow as tf
 
 from pwfl import streams
-from pwfl.learning import datasets, features, network, partition
+from pwfl.learning import datasets, features, partition
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.systems.utility_fair import copies, link, uploads, utility
 from pwfl.systems.utility_fair.parameters import UtilityFair
 from pwfl.systems.utility_fair.rounds import STREAMS, round_function, round_noise
 from pwfl.tables.arrays import joined
+from pwfl.training import dense
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ def trainer(
     size = features.size(scenario)
     widths = [size.features, *training.hidden_layers, size.classes]
     x_test, y_test = tf.constant(data.x_test), tf.constant(data.y_test)
-    evaluate = tf.function(network.evaluate_labels)
+    evaluate = tf.function(dense.evaluate)
     radius = uploads.radius(training.clip_norm, batch)
     play = round_function(training.learning_rate, training.correction, scenario.utility.deviation, radius)
     terms = utility.terms(scenario)
