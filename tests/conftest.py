@@ -70,7 +70,7 @@ SMALL = {
 # What takes long to start, or to train: files of tests that name none of this are marked `fast`.
 SLOW_WORDS = re.compile(
     r"tensorflow|cvxpy|subprocess|python\(|psutil|snakemake|planned\(|simulate\(|stage_tables|\brun\.(train|audit)"
-    r"|pwfl import .*\btesting\b|from pwfl.testing|pipeline import .*\brun\b|learning import .*\b(engine|network)\b"
+    r"|pwfl import .*\btesting\b|from pwfl.testing|pipeline import .*\brun\b|from pwfl.training"
 )
 LONG = ("test_choices.py", "test_convergence.py", "test_delta.py", "test_equal_privacy.py")  # nor are these
 
@@ -141,6 +141,22 @@ def pytest_terminal_summary(terminalreporter):
     terminalreporter.section(f"seconds of CPU: {cpu_seconds():.0f}, of which the {COSTLIEST} costliest tests took")
     for test, seconds in spent.most_common(COSTLIEST):
         terminalreporter.write_line(f"{seconds:7.1f} {test}")
+
+
+@pytest.fixture(autouse=True)
+def traced_anew(request):
+    """A test that changes the code trains by graphs of that code, and leaves none behind."""
+
+    def forget():
+        if rounds := sys.modules.get("pwfl.training.rounds"):
+            rounds.forget()
+
+    changes = "monkeypatch" in request.fixturenames
+    if changes:
+        forget()
+    yield
+    if changes:
+        forget()
 
 
 def in_turn(cases, *quick) -> list:

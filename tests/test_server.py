@@ -30,7 +30,7 @@ NOISE = np.array([[0.5, 0.9, 0.0, 5.0, 0.4], [0.0, 0.2, 0.7, 0.0, 1.5]])
 
 def training(**changes):
     settings = {"hidden_layers": [8], "rounds": 6, "learning_rate": 0.5, "clip_norm": 1.0} | changes
-    return resolve(registry.system("multicell").catalog.tiny, {"training": settings}).training
+    return resolve(registry.system("multicell").catalog.tiny, {"training": settings}).part().training
 
 
 def leakage(samples, noise_std, rules):

@@ -1,5 +1,7 @@
 """Tables between stages: what the schema check finds, and files that appear whole or not at all."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -201,3 +203,8 @@ def test_a_guarantee_that_says_nothing_is_not_written(path, accounted, table, co
     kind = accounted[table].schema[column]
     with pytest.raises(tables.TableError, match=column):
         tables.write(accounted[table].with_columns(pl.lit(value, kind).alias(column)), table, path, DESCRIPTION)
+
+
+def test_sqlalchemy_is_not_imported_and_can_be():
+    code = "import pwfl.tables, sys; assert 'sqlalchemy' not in sys.modules; import sqlalchemy; sqlalchemy.MetaData"
+    subprocess.run([sys.executable, "-c", code], check=True)

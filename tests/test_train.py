@@ -434,7 +434,7 @@ def test_the_round_is_traced_once_for_all_sizes(digits):
             step_sizes=tf.fill([3], 0.1),
             key=tf.constant(n, tf.int64),
         )
-    assert history.experimental_get_tracing_count() == 1
+    assert history.func.experimental_get_tracing_count() == 1
 
 
 @pytest.mark.parametrize("clipping", ["per_sample", "per_user"])

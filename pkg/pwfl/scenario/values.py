@@ -13,7 +13,8 @@ class UndeclaredError(AttributeError):
 class Values:
     """Parameters by name, `values.section.name`: sections are values again, lists are tuples, and nothing can be set.
 
-    Reading a parameter that is not among them raises UndeclaredError. Values of equal parameters are equal.
+    Reading a parameter that is not among them raises UndeclaredError. Values of equal parameters are equal, and keys of
+    a cache.
     """
 
     __slots__ = ("__dict__", "_section")
@@ -36,7 +37,8 @@ class Values:
     def __eq__(self, other) -> bool:
         return vars(self) == vars(other) if isinstance(other, Values) else NotImplemented
 
-    __hash__ = None
+    def __hash__(self) -> int:
+        return hash(tuple(sorted(vars(self).items())))
 
     def __repr__(self) -> str:
         return f"Values({plain(self)})"

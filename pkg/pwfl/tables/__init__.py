@@ -1,5 +1,15 @@
 """The tables that pass between stages: what they must be, their files, and arrays made of them."""
 
+import sys
+
+# Dataframely imports SQLAlchemy where it finds it, for longer than all else of it takes; nothing here asks for it.
+if "sqlalchemy" not in sys.modules:
+    sys.modules["sqlalchemy"] = None  # ty: ignore[invalid-assignment]
+    try:
+        import dataframely as dataframely
+    finally:
+        del sys.modules["sqlalchemy"]
+
 from pwfl.tables.arrays import joined, to_array, to_table
 from pwfl.tables.contract import TableError, finished, ordered, schema
 from pwfl.tables.files import read, read_report, read_schemes, write, write_report
