@@ -5,7 +5,7 @@ from functools import cache
 import polars as pl
 
 import stage_of
-from pwfl import execution, tables
+from pwfl import execution, registry, tables
 from pwfl.api import stage_tables
 from pwfl.learning import datasets, sources
 from pwfl.scenario import resolve
@@ -40,9 +40,8 @@ def stages(model):
         own = part(model, "schedule", scheme.scheduler)
         found = base | finished(stage_of.schedule(own, scheme.scheduler, base), model)
         found |= finished(stage_of.noise(part(model, "noise", scheme.noise), scheme.noise, found), model)
-        own = registry.system(model.system)
         if "receive" in registry.stages(model.system):
-            found |= finished(own.part("receive").run(part(model, "receive"), found), model)
+            found |= finished(stage_of.receive(part(model, "receive"), found), model)
         yield scheme, found | finished(stage_of.account(part(model, "account"), found), model)
 
 

@@ -31,6 +31,11 @@ def noise(values, scheme, found):
     return execution.execute(Task("noise", values, scheme), found)
 
 
+def receive(values, found):
+    """`reception`, `reception_noise` and `visibility`."""
+    return execution.execute(Task("receive", values), found)
+
+
 def train(values, data, realizations, found):
     """`history` and `holdings` of some realizations, on samples as training takes them."""
     with mock.patch.object(features, "training_data", return_value=data):
