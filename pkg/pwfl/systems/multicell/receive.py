@@ -74,7 +74,9 @@ def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Da
     costs = interval_costs(scenario, tables)
     costs = costs.rename({"channel_uses": "symbols", "air_seconds": "seconds", "transmit_energy_j": "joules"})
     noise = joined(noise, costs, "realization", "interval").with_columns(
-        pl.col("symbols", "seconds", "joules") / rounds, planned_noise_std="update_noise_std"
+        # By a column: a column of several rows Polars multiplies by the inverse of a number, which it divides one by.
+        pl.col("symbols", "seconds", "joules") / pl.col("rounds"),
+        planned_noise_std="update_noise_std",
     )
     if scenario.privacy.dropouts:
         reception, noise = occurred(scenario, reception, noise, sent.scheduled, group)
