@@ -14,8 +14,8 @@ from pipeline import on_one_channel, part
 from pwfl.scenario import resolve
 from pwfl.systems.multicell.assigned import assigned
 from pwfl.systems.multicell.beyond.allocation import ALLOCATIONS, allocate
+from pwfl.systems.multicell.beyond.server import aggregated_noise_std
 from pwfl.systems.multicell.optimal_noise import optimal_noise
-from pwfl.systems.multicell.rounds import aggregated_noise_std
 
 
 def leakage(samples, noise_std):
