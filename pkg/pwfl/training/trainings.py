@@ -12,7 +12,7 @@ import tensorflow as tf
 from pwfl import streams
 from pwfl.learning import datasets, partition
 from pwfl.tables.reception import Reception, receptions
-from pwfl.training.batching import stacked
+from pwfl.training.batching import side_by_side
 from pwfl.training.rounds import Course, Learner, Loop, tap_function, train_function
 
 log = logging.getLogger(__name__)
@@ -107,8 +107,7 @@ def given(begun: Sequence[Start], several: bool, compiled: bool) -> list:
     """What some realizations go by as tensors; shorter arrays are filled up with zeros."""
     if not several:
         return [tf.nest.map_structure(tf.constant, getattr(begun[0], name)) for name in TENSORS]
-    parts = ([getattr(start, name) for start in begun] for name in TENSORS)
-    return [tf.nest.map_structure(lambda *each: tf.constant(stacked(each, compiled)), *of_each) for of_each in parts]
+    return [side_by_side([getattr(start, name) for start in begun], compiled) for name in TENSORS]
 
 
 def key_of(scenario, realization: int) -> np.int64:
@@ -211,7 +210,8 @@ def history_table(
     def table(start: Start, course: Course | None) -> pl.DataFrame:
         status, (accuracies, losses, sums) = start.reception.status, course or untrained(start)
         accuracies, losses, done = accuracies.astype(float), losses.astype(float), list(stops[: len(losses)])
-        status = status or ("trained" if np.isfinite(losses[-1]) else "diverged")
+        learnt = "trained" if start.reception.planned_senders.any() else "no_user_scheduled"
+        status = status or (learnt if np.isfinite(losses[-1]) else "diverged")
         sends = start.reception.sends.any(axis=0)
         samples = sum(len(start.owned[user]) for user in np.flatnonzero(sends))
         log.info(
