@@ -14,12 +14,13 @@ from conftest import in_turn
 from graphs import operations, sums_up_in_place
 from pipeline import digits, part, run
 from pwfl import registry, scenario
-from pwfl.learning import engine, network
 from pwfl.learning.mlp import glorot_uniform
+from pwfl.privacy import sampled
 from pwfl.report import build
 from pwfl.report.catalog import scenario_figures
-from pwfl.systems.anonymous_oac import account, batches, sampled
-from pwfl.systems.anonymous_oac import rounds as oac
+from pwfl.systems.anonymous_oac import account, batches, train
+from pwfl.tables.reception import receptions
+from pwfl.training import gradients, rounds, trainable, trainings
 from test_sampled import tight_epsilon
 
 FALSE_ALARM = 1e-6
@@ -49,6 +50,13 @@ def drawn(scheduler="over_the_air", realizations=range(3), **changes):
     """Tables of the stages channel and schedule."""
     base = stage_of.channel(parameters("channel", **changes), realizations)
     return base | stage_of.schedule(parameters("schedule", scheduler, **changes), scheduler, base)
+
+
+def heard(scheme="anonymous", scheduler="over_the_air", realizations=range(3), **changes):
+    """Tables of the stages before training."""
+    tables = drawn(scheduler, realizations, **changes)
+    tables |= stage_of.noise(parameters("noise", scheme, **changes), scheme, tables)
+    return tables | stage_of.receive(parameters("receive", **changes), tables)
 
 
 # Who takes part, with how many records.
@@ -141,16 +149,12 @@ def test_everybody_in_every_round_has_no_participation_to_hide():
 # Training.
 
 
-def frame_of(rows):
-    return pl.DataFrame(rows, schema=["round", "user", "batch"], orient="row")
-
-
 def test_batches_are_uniform_choices_of_a_devices_own_records(monkeypatch):
-    samples = np.array([5, 1, 8])
-    rows = [(t, u, b) for t in range(1, 2001) for u, b in ((0, 2), (2, 5))] + [(2003, 1, 1)]
-    found, stops = oac.batches(frame_of(rows), samples, 2004, np.random.default_rng(0))
-    assert stops.tolist() == [*range(0, 14001, 7), 14000, 14000, 14001, 14001]
-    chosen = found[:14000].reshape(2000, 7)
+    samples, records = np.array([5, 1, 8]), np.zeros((2004, 3), int)
+    records[:2000, 0], records[:2000, 2], records[2002, 1] = 2, 5, 1
+    found = gradients.batches(records > 0, records, samples, np.random.default_rng(0))
+    assert [len(batch) for batch in found] == [7] * 2000 + [0, 0, 1, 0]
+    chosen = np.stack(found[:2000])
     for columns, first, count in ((slice(0, 2), 0, 5), (slice(2, 7), 6, 8)):
         part = chosen[:, columns]
         assert all(len(set(row)) == part.shape[1] for row in part)
@@ -158,65 +162,124 @@ def test_batches_are_uniform_choices_of_a_devices_own_records(monkeypatch):
         assert len(inclusion) == count
         mean, variance = 2000 * part.shape[1] / count, 2000 * part.shape[1] / count * (1 - part.shape[1] / count)
         assert (np.abs(inclusion - mean) < stats.norm.isf(FALSE_ALARM / 2 / count) * math.sqrt(variance)).all()
-    assert found[14000] == 5
-    monkeypatch.setattr(oac, "DRAWN", 7)
-    again, _ = oac.batches(frame_of(rows), samples, 2004, np.random.default_rng(0))
-    np.testing.assert_array_equal(found, again)
+    assert found[2002] == 5
+    monkeypatch.setattr(gradients, "DRAWN", 7)
+    again = gradients.batches(records > 0, records, samples, np.random.default_rng(0))
+    np.testing.assert_array_equal(np.concatenate(found), np.concatenate(again))
 
 
-def trained(weights, x, y, rows, stops, noise_std, rounds=None, mean_weight=None, clip=1.0):
-    """Weights after the rounds, which `rounds` (first, count) may choose."""
-    first, count = rounds or (0, len(stops) - 1)
-    mean_weight = np.ones(len(stops) - 1) if mean_weight is None else mean_weight
-    moved, _ = oac.train_rounds(
-        network.backward, [tf.constant(w, tf.float32) for w in weights], tf.constant(x, tf.float32),
-        tf.constant(y), oac.Sent.of(rows, stops, mean_weight, noise_std),
-        oac.Step(clip, 0.5), tf.constant(3, tf.int64), tf.constant(first), tf.constant(count),
-    )  # fmt: skip
+def trained(weights, batches, noise_std, mean_weight=None, clip=1.0, played=None):
+    """Weights after the rounds of batches, places in the digits, which `played` (first, count) may choose."""
+    sizes, step = np.array([len(batch) for batch in batches], np.int32), np.full(len(batches), 0.5, np.float32)
+    filled = np.zeros((len(batches), max(sizes.max(), 1)), np.int32)
+    for row, batch in zip(filled, batches, strict=True):
+        row[: len(batch)] = batch
+    mean_weight = np.ones(len(batches)) if mean_weight is None else mean_weight
+    at = gradients.Rows(filled, sizes, (), np.float32(mean_weight))
+    learner = gradients.Gradients(
+        trainable.Dense((64, 6, 10) if len(weights) > 2 else (64, 10), None), clip, alike=True
+    )
+    advance = tf.function(rounds.advance_function(rounds.Loop(learner, 1, len(batches))))
+    first, count = played or (0, len(batches))
+    state, at = ([tf.constant(w, tf.float32) for w in weights], []), tf.nest.map_structure(tf.constant, at)
+    given = tf.constant(np.float32(noise_std)), tf.constant(3, tf.int64), tf.constant(step)
+    (moved, _), _, _ = advance(
+        state, gradients.Own(), at, *given, learner.tensors(digits()), False, tf.constant(first), tf.constant(count)
+    )
     return [w.numpy() for w in moved]
 
 
 @pytest.mark.parametrize("divisor", [None, 8.5])
 def test_rounds_are_clipped_gradients_of_the_batches_over_their_size_or_a_constant(divisor):
     data, generator = digits(), np.random.default_rng(1)
-    rows, stops = generator.permutation(200)[:19], [0, 7, 7, 12, 19]
+    taken = np.split(generator.permutation(200)[:19], [7, 7, 12])
     weights = glorot_uniform([64, 6, 10], generator)
     expected = [np.asarray(w, float) for w in weights]
-    mean_weight = np.ones(4) if divisor is None else np.diff(stops) / divisor
-    for first, stop in ((0, 7), (7, 12), (12, 19)):
-        batch = rows[first:stop]
-        mean = two_level.mean_clipped_gradient(expected, data.x_train[batch], data.y_train[batch], 0.8)
-        weight = 1 if divisor is None else len(batch) / divisor
-        expected = [w - 0.5 * weight * g for w, g in zip(expected, mean, strict=True)]
-    found = trained(weights, data.x_train, data.y_train, rows, stops, np.zeros(4), clip=0.8, mean_weight=mean_weight)
+    mean_weight = [1.0 if divisor is None else len(batch) / divisor for batch in taken]
+    for batch, weight in zip(taken, mean_weight, strict=True):
+        if len(batch):
+            mean = two_level.mean_clipped_gradient(expected, data.x_train[batch], data.y_train[batch], 0.8)
+            expected = [w - 0.5 * weight * g for w, g in zip(expected, mean, strict=True)]
+    found = trained(weights, taken, np.zeros(4), mean_weight, clip=0.8)
     for w, e in zip(found, expected, strict=True):
         np.testing.assert_allclose(w, e, atol=2e-6)
 
 
 def test_a_round_without_records_moves_by_the_noise_of_its_own_round_alone():
     zero = [np.zeros((64, 10), np.float32), np.zeros(10, np.float32)]
-    std, key = np.float32([0.1, 0.0, 0.3, 0.2]), tf.constant(3, tf.int64)
-    draws = {t: engine.normals([tf.constant(w) for w in zero], key, t) for t in range(4)}
+    std = np.float32([0.1, 0.0, 0.3, 0.2])
+    drawn = [tf.random.stateless_normal([650], seed=[3, t]).numpy() for t in range(4)]
     for first, count in ((0, 1), (1, 1), (1, 3)):
-        moved = trained(zero, digits().x_train, digits().y_train, [], [0] * 5, std, rounds=(first, count))
-        for layer, w in enumerate(moved):
-            expected = -0.5 * sum(std[t] * draws[t][layer].numpy() for t in range(first, first + count))
-            np.testing.assert_allclose(w, expected, rtol=1e-5, atol=1e-7)
+        moved = trained(zero, [[]] * 4, std, played=(first, count))
+        expected = -0.5 * sum(std[t] * drawn[t] for t in range(first, first + count))
+        for w, layer in zip(moved, np.split(expected, [640]), strict=True):
+            np.testing.assert_allclose(w.ravel(), layer, rtol=1e-5, atol=1e-7)
 
 
-def test_sums_are_divided_by_what_the_noise_was_made_for():
-    found = oac.mean_weights(np.array([0, 4, 4, 7, 7]), np.array([4.0, 5.0, 6.0, 0.0]))
-    assert found.tolist() == [1.0, 0.0, 0.5, 0.0]
+@pytest.mark.parametrize("scheme", NOISES)
+def test_sums_are_divided_by_what_the_noise_was_made_for(scheme):
+    settings = {"data": {"samples": 2}, "network": {"participation": 0.2}}
+    tables = heard(scheme, "orthogonal" if scheme.startswith("local") else "over_the_air", **settings)
+    learner, seen = gradients.Gradients(trainable.Dense((64, 10), None), 1.0, alike=True), set()
+    for realization in range(3):
+        reception, owned = receptions(tables)(realization), np.split(np.arange(24), 12)
+        _, at = learner.inputs(reception, owned, 7, realization)
+        for row in tables["noise"].filter(realization=realization).iter_rows(named=True):
+            sent = tables["schedule"].filter(realization=realization, round=row["round"])["batch"].sum()
+            seen.add((sent > 0, row["divisor"] > 0))
+            assert at.sizes[row["round"] - 1] == sent
+            expected = sent / row["divisor"] if row["divisor"] else 0.0
+            assert at.total[row["round"] - 1] == pytest.approx(expected, rel=1e-6)
+    assert seen == {(True, True), (False, False)} | ({(False, True)} if scheme.endswith("fixed") else set())
 
 
 def test_no_sum_in_the_loop_of_rounds_needs_a_temporary_variable():
-    widths, data = [64, 300, 10], digits()
-    history_of = oac.history_function(widths, [0, 1, 3], parameters("train").training, data)
-    weights = [tf.constant(w) for w in glorot_uniform(widths, np.random.default_rng(0))]
-    sent, key = oac.Sent.of(np.arange(30), [0, 10, 20, 30], np.ones(3), np.ones(3)), tf.constant(3, tf.int64)
-    found = operations(lambda: history_of(weights, sent=sent, key=key))
+    changes = {"training": {"rounds": 3, "hidden_layers": [300], "evaluate_every": 2}}
+    values, tables = parameters("train", **changes), heard(**changes)
+    used = trainings.training(train.parts(values, digits(), tables), values, digits(), tables)
+    begun = [used.begin(0)]
+    found = operations(lambda: used.train(begun))
     assert "MatMul" in str(found)
     assert not sums_up_in_place(found)
+
+
+# What the server receives, and what shows of it.
+
+
+@pytest.mark.parametrize("scheme", NOISES)
+def test_reception_is_what_arrives_of_the_devices_signals_over_their_channels(scheme):
+    """Signal by signal: batches' sums over the divisor, sent over the channel inverted, with noise of each device."""
+    local, fixed = scheme.startswith("local"), scheme.endswith("fixed")
+    settings = {"data": {"samples": 2}, "network": {"participation": 0.2}}
+    tables = heard(scheme, "orthogonal" if local else "over_the_air", **settings)
+    multiplier = tables["noise"]["noise_multiplier"][0]
+    keys = ["realization", "interval"]
+    for row in tables["noise"].with_columns(interval=pl.col("round") - 1).iter_rows(named=True):
+        key = {name: row[name] for name in keys}
+        sent = tables["schedule"].filter(realization=row["realization"], round=row["round"]).sort("user")
+        got, batch = tables["reception"].filter(**key).sort("user"), sent["batch"].to_numpy()
+        assert got.select("user", records=pl.col("records")).equals(sent.select("user", records=pl.col("batch")))
+        noisy = np.full(len(batch), fixed) | (batch > 0)
+        update_std = tables["reception_noise"].filter(**key)["update_noise_std"].item()
+        expected = np.where(noisy, multiplier * 2 / row["divisor"], 0.0) if row["divisor"] else np.zeros(len(batch))
+        expected /= 1 if local else np.sqrt(max(noisy.sum(), 1))  # over the air all share the sum's noise
+        np.testing.assert_allclose(got["user_noise_std"], expected, rtol=1e-12)
+        np.testing.assert_allclose(got["weight"], 1 / row["divisor"] if row["divisor"] else 0.0, rtol=1e-12)
+        channel = 0.0 if local else 1e-4
+        assert update_std == pytest.approx(math.sqrt((expected**2).sum() + channel), rel=1e-6)
+
+
+@pytest.mark.parametrize("scheme", NOISES)
+def test_no_record_shows_more_than_is_planned(scheme):
+    local = scheme.startswith("local")
+    tables = heard(scheme, "orthogonal" if local else "over_the_air")
+    planned = tables["visibility"].select("realization", "user", "visibility")
+    rows = tables["reception"].filter(pl.col("records") > 0)
+    hiding = pl.col("user_noise_std") if local else (pl.col("user_noise_std") ** 2).sum().sqrt()
+    by = ["realization", "interval", *(["user"] if local else [])]
+    shown = rows.with_columns(shown=pl.col("weight") / hiding.over(by)).join(planned, on=["realization", "user"])
+    assert len(shown) == len(rows) > 0
+    np.testing.assert_allclose(shown["shown"], shown["visibility"], rtol=1e-12)  # and no less
 
 
 # Accounting and cost.
@@ -224,8 +287,7 @@ def test_no_sum_in_the_loop_of_rounds_needs_a_temporary_variable():
 
 def accounted(scheme="anonymous", scheduler="over_the_air", realizations=range(3), **changes):
     """Tables of all stages but training; only realization 0 brings curves."""
-    tables = drawn(scheduler, realizations, **changes)
-    tables |= stage_of.noise(parameters("noise", scheme, **changes), scheme, tables)
+    tables = heard(scheme, scheduler, realizations, **changes)
     return tables, stage_of.account(parameters("account", **changes), tables)
 
 

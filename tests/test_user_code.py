@@ -3,6 +3,7 @@
 import inspect
 import re
 import sys
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -18,7 +19,7 @@ from pwfl.process import guard, user_code
 from pwfl.scenario import ScenarioError, check_surroundings, load, resolve
 from pwfl.store import addressing, code, imports
 from pwfl.systems.multicell.assigned import assigned
-from pwfl.systems.multicell.model import start_weights
+from pwfl.training.models import network, start_weights
 from pwfl.workflow.in_memory import in_memory
 from pwfl.workflow.plan import plan, routes
 
@@ -243,8 +244,8 @@ def test_a_model_whose_gradients_cannot_be_clipped_is_refused_before_work_starts
 
 def test_start_weights_are_drawn_anew_for_each_realization(folder):
     model = with_scheme(training=BASE["training"] | {"model": "network.py:network", "rounds": 2})
-    values, size = part(model, "train"), features.size(model)
-    drawn = [start_weights(values.training, size, np.random.default_rng(seed)) for seed in (1, 1, 2)]
+    own = network(part(model, "train").training, features.size(model))
+    drawn = [start_weights(own, partial(np.random.default_rng, seed)) for seed in (1, 1, 2)]
     assert all(np.array_equal(a, b) for a, b in zip(drawn[0], drawn[1], strict=True))
     assert any(not np.array_equal(a, b) for a, b in zip(drawn[0], drawn[2], strict=True))
 
