@@ -23,7 +23,9 @@ def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl
         all_std=pl.Series(np.sqrt(tables["noise"]["noise_std"].to_numpy().astype(np.float32) ** 2 + np.float32(heard)))
     )
     rows = joined(tables["schedule"], noise, *KEYS)
-    sends = pl.lit(fixed) | (pl.col("batch") > 0)  # alone, a literal would be one row in sums
+    # Over the air all participants share the noise, those without records, too, unless nobody has any.
+    records = pl.col("batch") if turns else pl.col("batch").sum().over(KEYS)
+    sends = pl.lit(fixed) | (records > 0)  # alone, a literal would be one row in sums
     rows = rows.with_columns(
         weight=pl.when(pl.col("divisor") > 0).then(1 / pl.col("divisor")).otherwise(0.0),
         senders=sends.cast(pl.Int64).sum().over(KEYS),
