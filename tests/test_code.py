@@ -64,6 +64,7 @@ ROOMS = {
     "privacy/": {*COMPUTED, "report"},
     "radio/": {*COMPUTED, "report"},
     "tables/": {*COMPUTED, "report"},
+    "training/": {*COMPUTED, "report"},
     "process/user_code.py": {*COMPUTED, "report"},
     "scenario/values.py": {*COMPUTED, "report"},
     "stages.py": {*COMPUTED, "report"},
@@ -82,7 +83,6 @@ ROOMS = {
     "workflow/reporting.py": {"report"},
     "workflow/": set(),  # plans
     "testing/": set(),
-    "template/": set(),
     "systems/__init__.py": set(),
     "__init__.py": set(),
     "api.py": set(),
@@ -91,6 +91,7 @@ ROOMS = {
     "new.py": set(),
 }
 MODULES = {name: {name, "audit"} for name in (*graph.STAGES, "imported")}  # of a system, beside its building blocks
+MODULES |= {"receive": {"receive", "noise", "audit"}}  # by which noise is found, too
 MODULES |= {"audit": {"audit"}, "claims": {"report"}, "report": {"report"}}
 
 
