@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -27,16 +27,37 @@ def padded(number: int) -> int:
     return -(-max(number, 16) // step) * step
 
 
-def stacked(arrays: Sequence[np.ndarray], compiled: bool) -> np.ndarray:
-    """Arrays of several realizations as one, shorter ones filled up with zeros; `compiled`: to a size of `padded`."""
+def stacked(arrays: Sequence[np.ndarray], round_up: bool) -> np.ndarray:
+    """Arrays of several realizations as one, shorter ones filled up with zeros.
+
+    `round_up`: where last axes differ, to one of `padded`.
+    """
     arrays = [np.asarray(array) for array in arrays]
     shape = np.max([array.shape for array in arrays], axis=0).astype(int)
-    if compiled and len({array.shape for array in arrays}) > 1:
+    if round_up and len({array.shape[-1] for array in arrays}) > 1:
         shape[-1] = padded(int(shape[-1]))
     full = np.zeros((len(arrays), *shape), arrays[0].dtype)
     for b, array in enumerate(arrays):
         full[(b, *map(slice, array.shape))] = array
     return full
+
+
+def side_by_side(parts: Sequence[Any], compiled: bool) -> Any:
+    """Arrays of several realizations, or structures of these, as one structure of tensors: see `stacked`.
+
+    Where they are `compiled`, last axes of records are of few sizes: those of the fields that `by_record` of a named
+    tuple lists. All other axes are as long as the longest, so that an axis of users is as long in all arrays.
+    """
+    by_record = getattr(parts[0], "by_record", ())
+
+    def filled(name: str | None, *of_each):
+        round_up = compiled and name in by_record
+        return tf.nest.map_structure(lambda *each: tf.constant(stacked(each, round_up)), *of_each)
+
+    if not hasattr(parts[0], "_fields"):
+        return filled(None, *parts)
+    fields = zip(*parts, strict=True)
+    return type(parts[0])(*(filled(name, *of_each) for name, of_each in zip(parts[0]._fields, fields, strict=True)))
 
 
 def times(factor: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:

@@ -51,6 +51,8 @@ class Rows(NamedTuple):
     counts: np.ndarray | tuple
     total: np.ndarray
 
+    by_record = "rows", "counts"
+
 
 @dataclass(frozen=True)
 class Gradients:
@@ -159,6 +161,8 @@ class UserRows(NamedTuple):
     rows: np.ndarray
     sizes: np.ndarray
     counts: np.ndarray
+
+    by_record = ("rows",)
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,8 @@ class Local(NamedTuple):
     extent: np.ndarray | tuple
     batch_key: np.int64
 
+    by_record = ("owned",)
+
 
 class Heard(NamedTuple):
     """The messages' weights, shape (interval, user)."""

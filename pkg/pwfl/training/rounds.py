@@ -47,7 +47,10 @@ class Learner(Protocol):
         ...
 
     def inputs(self, reception: Reception, owned: list[np.ndarray], seed: int, realization: int) -> tuple:
-        """Two named tuples of arrays: what holds in all rounds, and what differs, by interval in the first axis."""
+        """Two named tuples of arrays: what holds in all rounds, and what differs, by interval in the first axis.
+
+        Their `by_record`, if any, names fields whose last axis is of records, and may be filled up with anything.
+        """
         ...
 
     def gather(self, own: Any, at: Any, data: Any) -> Any:
