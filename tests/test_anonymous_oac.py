@@ -243,30 +243,7 @@ def test_no_sum_in_the_loop_of_rounds_needs_a_temporary_variable():
     assert not sums_up_in_place(found)
 
 
-# What the server receives, and what shows of it.
-
-
-@pytest.mark.parametrize("scheme", NOISES)
-def test_reception_is_what_arrives_of_the_devices_signals_over_their_channels(scheme):
-    """Signal by signal: batches' sums over the divisor, sent over the channel inverted, with noise of each device."""
-    local, fixed = scheme.startswith("local"), scheme.endswith("fixed")
-    settings = {"data": {"samples": 2}, "network": {"participation": 0.2}}
-    tables = heard(scheme, "orthogonal" if local else "over_the_air", **settings)
-    multiplier = tables["noise"]["noise_multiplier"][0]
-    keys = ["realization", "interval"]
-    for row in tables["noise"].with_columns(interval=pl.col("round") - 1).iter_rows(named=True):
-        key = {name: row[name] for name in keys}
-        sent = tables["schedule"].filter(realization=row["realization"], round=row["round"]).sort("user")
-        got, batch = tables["reception"].filter(**key).sort("user"), sent["batch"].to_numpy()
-        assert got.select("user", records=pl.col("records")).equals(sent.select("user", records=pl.col("batch")))
-        noisy = np.full(len(batch), fixed) | (batch > 0)
-        update_std = tables["reception_noise"].filter(**key)["update_noise_std"].item()
-        expected = np.where(noisy, multiplier * 2 / row["divisor"], 0.0) if row["divisor"] else np.zeros(len(batch))
-        expected /= 1 if local else np.sqrt(max(noisy.sum(), 1))  # over the air all share the sum's noise
-        np.testing.assert_allclose(got["user_noise_std"], expected, rtol=1e-12)
-        np.testing.assert_allclose(got["weight"], 1 / row["divisor"] if row["divisor"] else 0.0, rtol=1e-12)
-        channel = 0.0 if local else 1e-4
-        assert update_std == pytest.approx(math.sqrt((expected**2).sum() + channel), rel=1e-6)
+# What shows of a record; what the server receives is in test_receive.
 
 
 @pytest.mark.parametrize("scheme", NOISES)
