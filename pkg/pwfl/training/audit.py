@@ -6,7 +6,8 @@ data, start weights and keys. Its tests:
 - Noise is what is received in silence: of data and weights of which no gradient is left, from a model that stays, as the
   training goes on by zeros in place of what it received (`instead`).
 - Signal is what two neighbouring data sets' trainings receive with the same keys, from a model that stays. Loss is the
-  one over the other, against the claimed mu. What an observer of some users sees is a view of the reception.
+  one over the other, against the claimed mu; these leave what is stated as epsilon, or less. What an observer of some
+  users sees is a view of the reception, whose whole has all users' noise in it.
 - The model is what follows from what was received, step by step; and what the trainer evaluates is that model.
 - Sums of integers are rounded without bias: residuals are what is received less what is in silence with the same keys.
 - Records are in messages by chance as claimed.
@@ -24,11 +25,13 @@ from scipy import stats
 from pwfl import streams
 from pwfl.learning import datasets
 from pwfl.privacy import accountant, audit
+from pwfl.privacy.gaussian import exact_epsilon
 from pwfl.tables.reception import Reception
 from pwfl.training import trainings
 
 RUNS = 4  # of noise at least: two of the scheme's realizations, others, and one of another scheme
 CLOSE = 1e-3  # to which a model in float32 is that of its steps
+SAME = 1e-6  # to which a sum of noise is that of its parts, in float32
 RESIDUALS = 48  # draws of rounding, at least
 UNEVEN = 0.1  # by which the variance of rounding may be off, as a message need not be anywhere between integers
 WRAPPED = 5.0  # times the median of differences of sums: one of the two sums was wrapped around
@@ -50,21 +53,28 @@ class Claim(NamedTuple):
         The observer's reception by the server's; None: the same.
     exact
         The claim is what is lost, and no bound of it.
+    epsilon
+        What these losses cost at least; None: that of Gaussian mechanisms.
     """
 
     target: int
     mu: np.ndarray
     view: View | None = None
     exact: bool = True
+    epsilon: float | None = None
 
 
 class Audited(NamedTuple):
-    """A system's training: of a scenario, by its `parts`, its tables, and records of a size."""
+    """A system's training: of a scenario, by its `parts`, its tables, and records of a size.
+
+    `receiver`: the server's update may have more noise in it than users add.
+    """
 
     parts: Callable[..., trainings.Parts]
     scenario: object
     tables: dict[str, pl.DataFrame]
     size: datasets.Size
+    receiver: bool = True
 
     def training(self, data: datasets.Dataset, compiled: bool = False) -> trainings.Training:
         """That of some data, which users hold one after the other."""
@@ -116,6 +126,7 @@ def verdicts(
     keys = [trainings.key_of(scenario, run) for run in range(runs - 1)]
     keys.append(np.int64(streams.key(*streams.of_noise(scenario, "noise", "another scheme"), 0)))
 
+    yield from all_users(subject, used.begin(subject.realization).reception, audited.receiver)
     std = np.repeat(reception.noise_std, reception.rounds)
     heard = received(used, begun, silent, keys)
     yield from noise(subject, heard, np.broadcast_to(std[:, None], (rounds, runs)))
@@ -142,6 +153,10 @@ def verdicts(
     tolerance = audit.ROUNDING + audit.LIMIT * error
     reached = (audit.REACHED - audit.LIMIT * error) * learner.reached
     yield audit.sensitivity(subject, np.array(share), 1.0, reached=learner.reached, tolerance=tolerance)
+    least = claim.epsilon
+    if least is None:
+        least = float(exact_epsilon((claim.mu**2).sum() / 2, subject.delta))
+    yield audit.at_least(subject, least)
     claimed, here = np.pad(claim.mu, (0, rounds - len(claim.mu))), most > 0  # after the last row nobody sends
     found = float(np.sqrt((np.divide(most, std, out=np.zeros(rounds), where=here) ** 2).sum()))
     wanted = float(np.sqrt((claimed[here] ** 2).sum()))
@@ -169,6 +184,15 @@ def received(
     still = [np.zeros((rounds, *[1] * w.ndim), np.float32) for w in weights]
     found = [used.tap([begun._replace(weights=weights, key=key)], still)[0] for key in keys]
     return [np.stack(each, axis=1) for each in zip(*found, strict=True)]
+
+
+def all_users(subject: audit.Subject, reception: Reception, receiver: bool) -> Iterator[audit.Verdict]:
+    """Whether the server's update has the noise in it that all users add, and no more unless a `receiver` adds some."""
+    users = np.sqrt((reception.user_noise_std**2).sum(axis=1))
+    share = reception.noise_std[users > 0] / users[users > 0]
+    if share.size:
+        lacking = np.maximum(1 - share, 0.0) if receiver else np.abs(1 - share)
+        yield audit.within(subject, "noise of all users", share.size, 0.0, float(lacking.max()), 0.0, SAME, SAME)
 
 
 def noise(subject: audit.Subject, heard: Sequence[np.ndarray], std: np.ndarray) -> Iterator[audit.Verdict]:

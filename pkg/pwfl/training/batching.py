@@ -96,6 +96,11 @@ class Draws(NamedTuple):
         draw = self._numbers(key, sum(sizes), tf.random.stateless_normal, philox.normals)
         return [tf.reshape(part, w.shape) for part, w in zip(tf.split(draw, sizes, axis=-1), like, strict=True)]
 
+    def rows(self, key: tf.Tensor, count: int, size: int) -> tf.Tensor:
+        """So many vectors of standard normal numbers, shape (..., count, size); fewer are the first of more."""
+        draw = self._numbers(key, count * size, tf.random.stateless_normal, philox.normals)
+        return tf.reshape(draw, [*key.shape, count, size])
+
     def uniforms(self, key: tf.Tensor, shape: Sequence[int]) -> tf.Tensor:
         """Uniform numbers in [0, 1), of a shape for each realization."""
         draw = self._numbers(key, math.prod(shape), tf.random.stateless_uniform, philox.uniforms)
