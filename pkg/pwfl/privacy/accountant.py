@@ -1,7 +1,7 @@
 """What rounds that a table `visibility` tells of cost, by a law of sampling or none.
 
-A replaced record moves a user's message by a learner's `sensitivity` at most, so a round is a Gaussian mechanism of mu =
-sensitivity visibility; mu^2 of rounds add. Where a record is in a round's message by chance alone, as the observer
+A replaced record moves a user's message by a learner's `sensitivity` at most, so a round is a Gaussian mechanism of
+mu = sensitivity visibility; mu^2 of rounds add. Where a record is in a round's message by chance alone, as the observer
 knows it (`sampled.Rates`), a round is a sampled Gaussian mechanism instead, and rounds compose by their privacy losses.
 """
 
@@ -91,8 +91,15 @@ def epsilons(
 def spent(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Each realization's symbols, seconds and joules of all rounds, columns of `outcome`; null where nothing counts."""
     columns = {"channel_uses": "symbols", "air_seconds": "seconds", "transmit_energy_j": "joules"}
-    total = [
-        pl.when(pl.col(of).null_count() == 0).then((pl.col(of) * pl.col("rounds")).sum()).alias(name)
-        for name, of in columns.items()
-    ]
-    return tables["reception_noise"].group_by("realization", maintain_order=True).agg(total)
+    noise = tables["reception_noise"].sort("realization", "interval")
+    shape = -1, noise["interval"].n_unique()  # every realization has all
+
+    def total(column: str) -> pl.Series:
+        # Round after round, as `history` adds up; Polars adds up groups in an order that depends on other realizations.
+        each = (noise[column].cast(pl.Float64) * noise["rounds"]).to_numpy().reshape(shape)
+        return pl.Series(each.cumsum(axis=1)[:, -1]).fill_nan(None)
+
+    return pl.DataFrame(
+        {"realization": noise["realization"].unique(maintain_order=True)}
+        | {name: total(of) for name, of in columns.items()}
+    )
