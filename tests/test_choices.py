@@ -10,13 +10,13 @@ import pipeline
 from conftest import in_turn
 from pwfl import registry
 from pwfl.learning import datasets, features, projection, sources
+from pwfl.privacy import sampled
 from pwfl.process import devices
 from pwfl.report import build
 from pwfl.scenario import ScenarioError, resolve
 from pwfl.scenario.fields import Section
 from pwfl.scenario.resolution import merge
 from pwfl.scenario.values import value_of
-from pwfl.systems.anonymous_oac import sampled
 from pwfl.testing.executed_code import checked_stages
 from test_bounds import SMALL, leaves, part
 
