@@ -13,17 +13,19 @@ import yaml
 import pwfl
 import stage_of
 from conftest import ROOT
-from pipeline import part
+from pipeline import digits, part, stages
 from pwfl.learning import features
 from pwfl.process import guard, user_code
 from pwfl.scenario import ScenarioError, check_surroundings, load, resolve
 from pwfl.store import addressing, code, imports
+from pwfl.systems.multicell import train as multicell
 from pwfl.systems.multicell.assigned import assigned
 from pwfl.training.models import network, start_weights
 from pwfl.workflow.in_memory import in_memory
 from pwfl.workflow.plan import plan, routes
 
 PAGE = (ROOT / "docs/own_functions.md").read_text(encoding="utf-8")
+SYSTEMS = (ROOT / "docs/own_system.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, flags=re.DOTALL)
 SCHEDULER, NOISE, NETWORK, READER = (text for kind, text in BLOCKS if kind == "python")
 (STUDY,) = (yaml.safe_load(text) for kind, text in BLOCKS if kind == "yaml")
@@ -240,6 +242,24 @@ def test_a_model_whose_gradients_cannot_be_clipped_is_refused_before_work_starts
     study = load(STUDY | {"base": BASE | {"training": BASE["training"] | {"model": "bad.py:network"}}}, "study.yaml")
     with pytest.raises(ScenarioError, match=f"^study.yaml: .*training.model: bad.py:network: .*{MODELS[model]}"):
         check_surroundings(study)
+
+
+def test_the_parts_of_a_training_on_the_page_about_systems_train():
+    (block,) = re.findall(
+        r"^```python\n(import numpy as np\n.*?trainers\(parts\)\n)```$", SYSTEMS, re.DOTALL | re.MULTILINE
+    )
+    names, model = (
+        {},
+        with_scheme(training={"clipping": "per_user", "rounds": 4, "evaluate_every": 2, "hidden_layers": [4]}),
+    )
+    exec(block, names)
+    ((_, found), *_) = stages(model)
+    history = names["trainer"](part(model, "train"), digits(), found)(0)
+    assert history["round"].to_list() == [0, 1, 2, 4]
+    assert set(history["status"]) == {"trained"}
+    own = multicell.trainer(part(model, "train"), digits(), found)(0)
+    assert history["loss"][:2].equals(own["loss"][:2])
+    assert history["loss"][3] != own["loss"][3]  # of smaller steps, and an average
 
 
 def test_start_weights_are_drawn_anew_for_each_realization(folder):
