@@ -29,7 +29,7 @@ DRAWS = 2**17  # normal numbers that a test of noise takes at least: a deviation
 STREAMS = 3  # of `pwfl.streams.of_tested_noise`
 BLOCKS = 64  # of coordinates that follow each other, between which correlations are looked for
 LOSS = "privacy loss of canaries"  # the test of their log-likelihood ratios in favour of what they are
-LEAST = "epsilon of canaries"  # by that law
+LEAST = "epsilon of the losses"  # that messages are held to, at least
 RECORD = "signal of a record"  # the test of what one replaced record moves in all rounds, over the noise
 NOTHING = "everything"  # the test where there is nothing to test
 
@@ -115,9 +115,9 @@ def bounded(subject: Subject, losses: np.ndarray, epsilon: float) -> Verdict:
 
 
 def at_least(subject: Subject, epsilon: float) -> Verdict:
-    """Whether what is stated is no less than an epsilon that the law of canaries' losses has.
+    """Whether what is stated is no less than an epsilon that some records' losses have.
 
-    Other records may lose more: an epsilon is seen only where it is stated below the canaries'.
+    Others may lose more: an epsilon is seen only where it is stated below theirs.
     """
     high, seen = (1 + ROUNDING) * subject.epsilon, max(0.0, 1 - epsilon / subject.epsilon)  # ty: ignore  # not None: see `untested`
     return within(subject, LEAST, 1, subject.epsilon, epsilon, 0.0, high, seen + ROUNDING)  # ty: ignore

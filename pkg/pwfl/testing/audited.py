@@ -69,7 +69,7 @@ def _audit(model: Scenario, scheme, made: Tables, of_training: set[str]) -> pl.D
     wanted = {
         "noise": [DEVIATION],
         "signal": [SIGNAL, RECORD, audit.LOSS],
-        "epsilon itself": [SIGNAL, RECORD, LARGEST, audit.LEAST],
+        "epsilon itself": [SIGNAL, LARGEST, audit.LEAST],
     }
     if worst["guaranteed"]:
         wanted |= {"sensitivity": ["sensitivity"]}

@@ -3,8 +3,8 @@
 What trains are a system's `parts`; the audit has no learner, server, start or loop but theirs, and gives them other
 data, start weights and keys. Its tests:
 
-- Noise is what is received in silence: of data and weights of which no gradient is left, from a model that stays, as the
-  training goes on by zeros in place of what it received (`instead`).
+- Noise is what is received in silence: of data and weights of which no gradient is left, from a model that stays, as
+  the training goes on by zeros in place of what it received (`instead`).
 - Signal is what two neighbouring data sets' trainings receive with the same keys, from a model that stays. Loss is the
   one over the other, against the claimed mu; these leave what is stated as epsilon, or less. What an observer of some
   users sees is a view of the reception, whose whole has all users' noise in it.
@@ -122,7 +122,8 @@ def verdicts(
     begun = used.begin(subject.realization, view)
     reception, learner = begun.reception, used.parts.learner
     rounds, silent = int(reception.rounds.sum()), learner.silent()
-    runs = int(max(RUNS, -(-audit.DRAWS // (sum(w.size for w in silent) * rounds))))
+    noisy = max(int(reception.rounds[reception.noise_std > 0].sum()), 1)
+    runs = int(max(RUNS, -(-audit.DRAWS // (sum(w.size for w in silent) * noisy))))
     keys = [trainings.key_of(scenario, run) for run in range(runs - 1)]
     keys.append(np.int64(streams.key(*streams.of_noise(scenario, "noise", "another scheme"), 0)))
 
@@ -303,19 +304,32 @@ def rounding(subject: audit.Subject, difference: np.ndarray, reception: Receptio
     yield audit.within(subject, "rounding of each coordinate", residual.size, 1.0, largest, 0.0, over, over - 1)
 
 
-def participation(audited: Audited, subject: audit.Subject, chance: float) -> audit.Verdict:
-    """Whether records are in messages by chance as claimed: the numbers of rounds that each user's first is in."""
+def participation(
+    audited: Audited, subject: audit.Subject, chance: float, more: Sequence[np.ndarray] = ()
+) -> audit.Verdict:
+    """Whether records are in messages by chance as claimed: the numbers of rounds that each user's first is in.
+
+    `more` says of further runs how many records users' messages are of, each of shape (round, user).
+    """
     used, counts = audited.training(blank(audited.size, audited.records)), []
     for realization in audited.tables["users"]["realization"].unique().sort():
         begun = used.begin(realization)
-        first = [mine[0] for mine in begun.owned]
-        if begun.at is None:
-            counts.append(np.zeros(len(first), int))
-            continue
-        taken = np.concatenate([rows[:many] for rows, many in zip(begun.at.rows, begun.at.sizes, strict=True)])
-        counts.append(np.bincount(taken, minlength=audited.records)[first])
+        counts.append(_rounds_with_first(begun.at, begun.owned))
+    for run, records in enumerate(more, start=len(counts)):
+        sends = records > 0
+        reception = begun.reception._replace(sends=sends, weight=sends.astype(float), records=records)
+        _, at = used.parts.learner.inputs(reception, begun.owned, audited.scenario.seed, run)
+        counts.append(_rounds_with_first(at, begun.owned))
     law = partial(stats.binom.cdf, n=used.loop.length * used.loop.intervals, p=chance)
     return audit.distribution(subject, "rounds that a record is in", np.array(counts), law, 0.5)
+
+
+def _rounds_with_first(at, owned: list[np.ndarray]) -> np.ndarray:
+    """In how many rounds each user's first record is, of rounds `at`; None: no training."""
+    if at is None:
+        return np.zeros(len(owned), int)
+    taken = np.concatenate([rows[:many] for rows, many in zip(at.rows, at.sizes, strict=True)])
+    return np.bincount(taken, minlength=owned[-1][-1] + 1)[[mine[0] for mine in owned]]
 
 
 def flat(heard: Sequence[np.ndarray]) -> np.ndarray:
@@ -324,7 +338,7 @@ def flat(heard: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def unwrapped(difference: np.ndarray) -> np.ndarray:
-    """Differences, shape (round, run, coordinate), as (draw, coordinate), without those of which a sum wrapped around."""
+    """Differences, (round, run, coordinate), as (draw, coordinate), without those of which a sum wrapped around."""
     rows = difference.reshape(-1, difference.shape[-1])
     norms = np.linalg.norm(rows, axis=1)
     return rows[norms <= WRAPPED * np.median(norms)]

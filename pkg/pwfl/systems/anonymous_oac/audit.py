@@ -7,11 +7,14 @@ import polars as pl
 
 from pwfl import streams
 from pwfl.learning import features
-from pwfl.privacy import accountant, audit
+from pwfl.privacy import accountant, audit, sampled
+from pwfl.systems.anonymous_oac import participation
+from pwfl.systems.anonymous_oac.mechanism import readings
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.schemes import UPLOAD
 from pwfl.systems.anonymous_oac.train import parts
-from pwfl.training.audit import Audited, Claim, participation
+from pwfl.training.audit import Audited, Claim
+from pwfl.training.audit import participation as rounds_of_records
 from pwfl.training.audit import verdicts as of_message
 
 SEEN = {"sum": "sum of all uploads of every round", "upload": "one device's upload of every round"}
@@ -37,8 +40,22 @@ def verdicts(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> Iterato
         np.arange(scenario.network.devices) == target if observer == UPLOAD else np.ones(scenario.network.devices, bool)
     )
     audited = Audited(parts, scenario, tables, features.size(scenario))
-    claim = Claim(
-        target, np.repeat(found.mu[row, :, target], found.rounds), lambda reception: reception.of_users(chosen)
-    )
+    scheme = tables["noise"]["noise"][0]
+    law = readings(scenario, scheme, tables)[outcome["reading"]]
+    opposite = accountant.epsilons(found, outcome["delta"], law, "opposite", interval=sampled.COARSE)[row, target]
+    mu = np.repeat(found.mu[row, :, target], found.rounds)
+    claim = Claim(target, mu, lambda reception: reception.of_users(chosen), epsilon=float(opposite))
     yield from of_message(audited, subject, claim, streams.generator(scenario.seed, "audit", realization))
-    yield participation(audited, subject, scenario.network.participation * scenario.data.sampling)
+    first = tables["users"]["realization"].n_unique()
+    more = drawn(scenario, range(first, -(-scenario.audit.canaries // scenario.network.devices)))
+    yield rounds_of_records(audited, subject, scenario.network.participation * scenario.data.sampling, more)
+
+
+def drawn(scenario: AnonymousOac, runs: range) -> np.ndarray:
+    """How many records each device sends of in further runs, (run, round, device), by what draws the study's."""
+    found = np.zeros((len(runs), scenario.training.rounds, scenario.network.devices), int)
+    if len(runs):
+        sent = participation.batches(scenario, "over_the_air", participation.draw(scenario, runs))
+        place = (sent[name].to_numpy() - start for name, start in (("realization", runs[0]), ("round", 1), ("user", 0)))
+        found[tuple(place)] = sent["batch"].to_numpy()
+    return found

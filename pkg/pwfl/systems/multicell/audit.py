@@ -18,7 +18,7 @@ from pwfl.training.audit import verdicts as of_message
 
 
 def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
-    """On the upload, or its group's sum, of the user that leaks most, and on the sum of all that the server takes.
+    """On the upload, or its group's sum, of the user that leaks most.
 
     With `per_user` clipping the record that is claimed about can turn its user's whole gradient around, and is held to
     that worst case.
@@ -37,7 +37,7 @@ def verdicts(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> Iterator[a
     target = claim.target
     cell = tables["users"].filter(realization=realization).sort("user")["cell"].to_numpy()
     group = sums.groups(privacy.observer, cell)
-    audited = Audited(parts, scenario, tables, features.size(scenario))
+    audited = Audited(parts, scenario, tables, features.size(scenario), receiver=False)
     generator = streams.generator(scenario.seed, "audit", realization)
     whose = {
         "user": f"user {target}'s upload of every round",
