@@ -123,7 +123,8 @@ def occurred(
     for row, realization in enumerate(noise["realization"].unique().sort()):
         drawn = streams.generator(scenario.seed, "dropouts", realization)
         interval, user = np.nonzero(sums.rounds_heard(scenario.privacy, sends[row], group[row], rounds, drawn))
-        found.append(pl.DataFrame({"realization": realization, "interval": interval, "user": user}))
+        of_all = np.full(len(user), realization)  # maybe nobody's
+        found.append(pl.DataFrame({"realization": of_all, "interval": interval, "user": user}))
     reception = by_round(reception).join(pl.concat(found), on=KEYS, how="semi", maintain_order="left")
     rows = ("realization", "interval")
     heard = reception.group_by(rows).agg(heard=(pl.col("user_noise_std") ** 2).sum().sqrt())
