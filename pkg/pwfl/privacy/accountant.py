@@ -49,7 +49,7 @@ def losses(
     rows, own = tables["visibility"].filter(observer=observer), tables["users"]
     realizations = own["realization"].unique().sort()
     rounds = rows.group_by("interval").agg(pl.col("rounds").first())
-    count = int(rows["interval"].max() or 0) + 1  # of an interval in which nobody sends, no row tells
+    count = int(rows["interval"].max() or 0) + 1  # ty: ignore  # of an interval in which nobody sends, no row tells
     length = np.ones(count, int)
     length[rounds["interval"].to_numpy()] = rounds["rounds"].to_numpy()
     mu = np.zeros((len(realizations), count, users or own["user"].n_unique()))

@@ -154,7 +154,7 @@ def composed_epsilon(
             masses = [_mass(curve, rates, (-limit, limit), interval)]
         each = PrivacyLossDistribution(*masses).self_compose(int(rounds))
         total = each if total is None else total.compose(each)
-    return float(total.get_epsilon_for_delta(delta))
+    return float(total.get_epsilon_for_delta(delta))  # ty: ignore  # there are parts
 
 
 def hockey_stick(rate: float, epsilon: np.ndarray, multiplier: float, adjacency: AdjacencyType) -> np.ndarray:
@@ -334,7 +334,7 @@ def _limits(rates: Rates, multiplier: float) -> list[tuple[float, float]]:
     """Between which losses each direction of a round's pair is looked at, TAIL standard deviations out."""
     highest = rates.values.max()
     losses = [GaussianPrivacyLoss(multiplier, sampling_prob=highest, adjacency_type=kind) for kind in (REMOVE, ADD)]
-    return [(b.epsilon_lower, b.epsilon_upper) for b in (loss.connect_dots_bounds() for loss in losses)]
+    return [(b.epsilon_lower, b.epsilon_upper) for b in (loss.connect_dots_bounds() for loss in losses)]  # ty: ignore
 
 
 def _mass(

@@ -21,7 +21,8 @@ def through_gram(products: np.ndarray, noise_std: np.ndarray, receiver_std: floa
 def linear(heard: np.ndarray, noise_std: np.ndarray, receiver_std: np.ndarray) -> np.ndarray:
     """Visibility of users' messages in what is observed, shape (..., user); infinite where nothing hides one.
 
-    What is observed is A m + A n + z, by coordinate of the messages m: C = A diag(noise_std^2) A' + diag(receiver_std^2).
+    What is observed is A m + A n + z, by coordinate of the messages m: C = A diag(noise_std^2) A' +
+    diag(receiver_std^2).
 
     Parameters
     ----------
