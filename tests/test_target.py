@@ -1,0 +1,70 @@
+"""Scales of noise at which an epsilon is its target: of curves of all kinds, and of real accountants."""
+
+import numpy as np
+import pytest
+
+from pwfl.privacy import target
+from pwfl.privacy.gaussian import exact_epsilon
+
+RHO = np.array([0.3, 2.0, 50.0])
+
+
+def recorded(curve):
+    """A curve that keeps the scales that it was asked for."""
+    asked = []
+
+    def epsilon(scale):
+        asked.append(scale.copy())
+        return curve(scale)
+
+    return epsilon, asked
+
+
+@pytest.mark.parametrize("goal", [0.1, 1.86, 8.0, 60.0])
+def test_exact_epsilons_reach_their_target_from_below(goal):
+    epsilon, asked = recorded(lambda scale: exact_epsilon(RHO / scale**2, 1e-5))
+    found = target.scales(epsilon, goal, len(RHO))
+    reached = exact_epsilon(RHO / found**2, 1e-5)
+    assert (reached <= goal * (1 + target.ABOVE)).all()
+    assert (reached >= goal * (1 - target.BELOW)).all()
+    assert len(asked) <= 14
+    again, calls = recorded(lambda scale: exact_epsilon(RHO / (found * scale) ** 2, 1e-5))
+    assert (target.scales(again, goal, len(RHO)) == 1).all()  # what is right stays as it is
+    assert len(calls) == 1
+
+
+def test_a_jump_over_the_target_ends_on_its_lower_side():
+    def epsilon(scale):
+        return np.where(scale < 3, 10.0, 1.0)
+
+    (found,) = target.scales(epsilon, 5.0, 1)
+    assert epsilon(np.array([found])) == 1.0
+    assert found == pytest.approx(3.0, rel=1e-12)
+
+
+def test_nobody_and_nothing_feasible_keep_their_scale():
+    found = target.scales(lambda scale: np.array([0.0, np.nan, 4.0 / scale[2]]), 2.0, 3)
+    np.testing.assert_allclose(found, [1.0, 1.0, 2.0], rtol=1e-8)
+
+
+def test_a_target_that_no_scale_reaches_is_an_error():
+    with pytest.raises(target.UnreachableError, match="no scale of the noise was found with an epsilon of 2 or less"):
+        target.scales(lambda scale: 3.0 + 1 / scale, 2.0, 1)
+
+
+def test_an_epsilon_that_is_infinite_without_enough_noise_is_left_behind():
+    found = target.scales(lambda scale: np.where(scale < 7, np.inf, 20.0 / scale), 2.0, 1)
+    np.testing.assert_allclose(found, 10.0, rtol=1e-8)
+
+
+def test_groups_end_with_the_mu_of_the_worst_off_though_they_disturb_each_other():
+    own = np.array([[3.0, 1.0, 0.0], [2.0, 5.0, 1.5]])
+
+    def largest_mu(scale):
+        noise = scale**2 + 0.01 * (scale**2).sum(axis=1, keepdims=True)  # what others add hides, too
+        return own / np.sqrt(noise)
+
+    mu = largest_mu(target.balanced(largest_mu, own.shape))
+    for row in mu:
+        np.testing.assert_allclose(row[row > 0], row.max(), rtol=1e-6)
+    assert mu[0, 2] == 0
