@@ -150,7 +150,8 @@ def test_a_new_system_runs_at_once(tmp_path, monkeypatch):
     tiny = {"realizations": 2, "training_realizations": 1}
     study = pwfl.simulate(tiny | {"system": "just_begun"} | registry.system("just_begun").catalog.tiny)
     report = study.scenarios["scenario"].report
-    assert set(report["audit"]["status"]) == {"consistent", "no_noise"}
+    assert set(report["audit"]["status"]) == {"consistent"}
+    assert report["audit"]["scheme"].n_unique() == 3
     assert report["history"]["round"].to_list() == 3 * [0, 1, 2, 3]
     for name in [name for name in sys.modules if name.partition(".")[0] == "just_begun"]:
         del sys.modules[name]

@@ -76,7 +76,7 @@ def training(
     """A training by some tables; users hold records one user after the other, or as they are dealt."""
     number = tables["reception_noise"].filter(realization=0)["rounds"].sum()
     server = Server(lambda reception: np.full(number, step), tail)
-    parts = Parts(learner, server, stops or [0, 1, number], trainings.clipped_share, 0.0)
+    parts = Parts(learner, server, stops or sorted({0, 1, number}), trainings.clipped_share, 0.0)
     return trainings.training(parts, SCENARIO, data, tables, compiled, deal or in_turn)
 
 
