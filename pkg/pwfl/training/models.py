@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pwfl.learning import cnn, datasets, mlp
+from pwfl.learning import cnn, datasets, features, mlp
 from pwfl.process import user_code
+from pwfl.process.tensorflow_import import tensorflow_import
 
 if TYPE_CHECKING:
     import keras
@@ -47,6 +48,35 @@ def network(training, size: datasets.Size, hidden_layers: tuple[int, ...] | None
     """The network that a section `training` names; `hidden_layers` where it has no such parameter."""
     hidden_layers = training.hidden_layers if hidden_layers is None else hidden_layers
     return Network(training.model, tuple(training.model_reads), tuple(hidden_layers), size, zero)
+
+
+def check(scenario) -> None:
+    """Raise ValueError where a scenario's `training.model` is not for its records."""
+    training, data = scenario.training, scenario.data
+    if training.model != "cnn":
+        return
+    if training.features != "pixels":
+        raise ValueError(
+            f"training.features: {training.features} is for other models; `model: cnn` takes images as they are"
+        )
+    shape = datasets.size(data).shape
+    if len(shape) == 1 or min(shape[:2]) < cnn.LEAST:
+        raise ValueError(
+            f"training.model: cnn is of images of {cnn.LEAST} pixels or more on a side, and records of "
+            f"{data.file or data.dataset} have shape {shape}; take `dense`"
+        )
+
+
+def problems(scenario, hidden_layers: tuple[int, ...] | None = None) -> list[str]:
+    """What is wrong with a model of the user's own, which is built once."""
+    if not user_code.is_reference(scenario.training.model):
+        return []
+    try:
+        with tensorflow_import():
+            user_model(network(scenario.training, features.size(scenario), hidden_layers))
+    except user_code.UserCodeError as error:
+        return [f"training.model: {error}"]
+    return []
 
 
 def shapes(network: Network) -> list[tuple[int, ...]]:

@@ -4,12 +4,14 @@ from pwfl.scenario.checks import check_holdings
 from pwfl.scenario.size import COPIES, FLOAT, FLOAT32, LINK_BYTES, layer_bytes, network_bytes
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.schemes import NOISES
+from pwfl.training import models
 
 LEAST_NOISE = 1e-30  # variance of the channel's noise, besides 0
 
 
 def consistent(scenario: AnonymousOac) -> None:
     """Refuse what no realization can satisfy, and schemes that are none."""
+    models.check(scenario)
     data, devices = scenario.data, scenario.network.devices
     check_holdings(data, "data.samples", data.samples, "network.devices", devices)
     target, delta = scenario.privacy.target_epsilon, scenario.privacy.delta
@@ -31,6 +33,11 @@ def consistent(scenario: AnonymousOac) -> None:
                 f"schemes: {scheme.scheduler} + {scheme.noise} do not go together: noise `local` and `local_fixed` go "
                 "with scheduler `orthogonal`, the others with `over_the_air`"
             )
+
+
+def problems(scenario: AnonymousOac) -> list[str]:
+    """See `pwfl.scenario.checks`."""
+    return models.problems(scenario)
 
 
 def table_bytes(scenario: AnonymousOac) -> tuple[float, float, str]:

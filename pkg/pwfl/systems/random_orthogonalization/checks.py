@@ -3,10 +3,12 @@
 from pwfl.scenario.checks import check_holdings
 from pwfl.scenario.size import COMPLEX, COPIES, FLOAT32, LINK_BYTES, network_bytes
 from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
+from pwfl.training import models
 
 
 def consistent(scenario: RandomOrthogonalization) -> None:
     """Reject what no realization can satisfy."""
+    models.check(scenario)
     samples = scenario.data.samples_per_user
     check_holdings(scenario.data, "data.samples_per_user", samples, "network.users", scenario.network.users)
     if scenario.training.batch_size > samples:
@@ -17,6 +19,11 @@ def consistent(scenario: RandomOrthogonalization) -> None:
     numbers = scenario.privacy.user_numbers
     if twice := next((number for number in numbers if numbers.count(number) > 1), None):
         raise ValueError(f"privacy.user_numbers: {twice} occurs twice; name each number of users once")
+
+
+def problems(scenario: RandomOrthogonalization) -> list[str]:
+    """See `pwfl.scenario.checks`."""
+    return models.problems(scenario, hidden_layers=())
 
 
 def table_bytes(scenario: RandomOrthogonalization) -> tuple[float, float, str]:
