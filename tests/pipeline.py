@@ -40,9 +40,14 @@ def stages(model):
         own = part(model, "schedule", scheme.scheduler)
         found = base | finished(stage_of.schedule(own, scheme.scheduler, base), model)
         found |= finished(stage_of.noise(part(model, "noise", scheme.noise), scheme.noise, found), model)
-        if "receive" in registry.stages(model.system):
-            found |= finished(stage_of.receive(part(model, "receive"), found), model)
+        found |= finished(received(model, found), model)
         yield scheme, found | finished(stage_of.account(part(model, "account"), found), model)
+
+
+def received(model, found):
+    """What is received by tables of a channel, a schedule and noise; nothing of a system whose air is not linear."""
+    linear = "receive" in registry.stages(model.system)
+    return stage_of.receive(part(model, "receive"), found) if linear else {}
 
 
 def on_one_cell(frames: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
