@@ -187,7 +187,8 @@ def correlation(subject: Subject, test: str, groups: np.ndarray) -> Verdict:
     The largest correlation of all pairs, about the mean 0, whose square has a beta law; `groups` has shape (group, n).
     """
     count, size = groups.shape
-    unit = groups / np.linalg.norm(groups, axis=1, keepdims=True)
+    with np.errstate(invalid="ignore"):  # of a group of zeros: NaN, which is violated
+        unit = groups / np.linalg.norm(groups, axis=1, keepdims=True)
     largest = float(np.abs(np.triu(unit @ unit.T, 1)).max())
     limit = np.sqrt(stats.beta.isf(FALSE_ALARM / (count * (count - 1) / 2), 0.5, (size - 1) / 2))
     seen = min(1.0, limit + stats.norm.isf(1 - POWER) / np.sqrt(size))
