@@ -83,7 +83,8 @@ def cases():
 def content_of(system: str, number: int) -> dict:
     """A scenario of one value of each choice: another one for another number, or the next that goes with the others."""
     content = base(system) | {"schemes": pairs(system) if number == 0 else pairs(system)[-1:]}
-    for path, values in reversed(CHOICES[system].items()):
+    # Those of most values first: others are taken in more numbers.
+    for path, values in sorted(CHOICES[system].items(), key=lambda item: len(item[1]))[::-1]:
         if not path.startswith("schemes."):
             first = number + len(path) // 2  # so that each meets several of the others
             each = (merge(content, part(path, values[(first + k) % len(values)])) for k in range(len(values)))
