@@ -141,7 +141,8 @@ def test_functions_may_stand_for_schedulers_noise_and_models_and_nothing_else():
     ]
     assert found == [
         ("multicell", "training.model"), ("multicell", "schemes.0.scheduler"), ("multicell", "schemes.0.noise"),
-        ("age_aware", "schemes.0.scheduler"),
+        ("anonymous_oac", "training.model"), ("random_orthogonalization", "training.model"),
+        ("utility_fair", "training.model"), ("age_aware", "schemes.0.scheduler"),
     ]  # fmt: skip
 
 
