@@ -294,7 +294,6 @@ def test_the_bound_on_leakage_stays_too():
     ("changes", "message"),
     [
         ({"tail_average": 0.5, "step_decay": "linear"}, "training.tail_average: 0.5 averages the noise of steps"),
-        ({"model": "cnn", "clipping": "per_user"}, "training.clipping: per_user is for `model: dense`"),
         (
             {"model": "cnn", "features": "strokes"},
             "training.features: strokes is for other models; `model: cnn` takes images",
