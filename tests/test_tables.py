@@ -182,7 +182,9 @@ def accounted() -> dict[str, pl.DataFrame]:
         "schedule": pl.DataFrame(keys | {"resource_block": [0], "power_w": 0.01, "rate_bps": 1e5}),
         "noise": pl.DataFrame(keys | {"noise_std": [2.0]}),
     }
-    return stage_of.account(part(resolve({}, {}), "account"), on_one_cell(stages))
+    model, stages = resolve({}, {}), on_one_cell(stages)
+    stages |= stage_of.receive(part(model, "receive"), stages)
+    return stage_of.account(part(model, "account"), stages)
 
 
 @pytest.mark.parametrize(
