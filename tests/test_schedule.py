@@ -253,6 +253,7 @@ def test_every_output_satisfies_21_to_26(scheme, seed, users, rings, blocks, pow
         s, tables = simulate(override, range(4), *scheme)
     except StartValueError:
         assume(False)
+    tables |= stage_of.receive(part(s, "receive"), tables)
     outcome = stage_of.account(part(s, "account"), tables)["outcome"]
     frame = pl.concat(
         [tables["users"], tables["schedule"].drop("realization", "user"), tables["noise"].select("noise_std")],

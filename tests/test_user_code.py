@@ -426,6 +426,7 @@ def test_users_whose_noise_is_infinite_send_nothing_and_leak_nothing(folder):
     assert not silent["scheduled"].any()
     assert set(silent["noise_std"]) == {0.0}
     assert frame.filter(pl.col("user") % 2 == 0)["scheduled"].any()
+    found |= stage_of.receive(part(model, "receive"), found)
     made = stage_of.account(part(model, "account"), found)
     assert set(made["leakage"]["user"] % 2) == {0}
     assert made["leakage"]["rho"].is_finite().all()
