@@ -3,8 +3,13 @@
 import numpy as np
 import pytest
 
+from pwfl import registry
+from pwfl.api import stage_tables
 from pwfl.privacy import target
 from pwfl.privacy.gaussian import exact_epsilon
+from pwfl.scenario import resolve
+from pwfl.scenario.resolution import merge
+from pwfl.stages import STAGES
 
 RHO = np.array([0.3, 2.0, 50.0])
 
@@ -68,3 +73,27 @@ def test_groups_end_with_the_mu_of_the_worst_off_though_they_disturb_each_other(
     for row in mu:
         np.testing.assert_allclose(row[row > 0], row.max(), rtol=1e-6)
     assert mu[0, 2] == 0
+
+
+CASES = {
+    "uploads": {},
+    "cells": {"privacy": {"observer": "cell", "colluders": 0.2}},
+    "the network, weights by precision": {"privacy": {"observer": "network"}, "training": {"weights": "precision"}},
+    "blocks, half of them planned": {"radio": {"coherence_rounds": 2}, "privacy": {"planned_share": 0.5}},
+    "integers": {"privacy": {"observer": "cell"}, "training": {"bits": 14}},
+    "integers of few bits, dropouts": {"privacy": {"observer": "network", "dropouts": 0.1}, "training": {"bits": 10}},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_worst_record_of_multicell_has_the_target_epsilon_whatever_the_observer(case):
+    changes = merge({"privacy": {"target_epsilon": 3.0}, "training": {"rounds": 4, "hidden_layers": [8]}}, CASES[case])
+    tiny = registry.system("multicell").catalog.tiny
+    scheme = {"name": "S", "scheduler": "optimal", "noise": "target"}
+    model = resolve(merge(tiny, changes | {"system": "multicell", "schemes": [scheme]}), {})
+    found = stage_tables(model, [stage for stage in STAGES if stage != "train"])
+    worst = found["outcome"]["epsilon_exact"].drop_nulls().to_numpy()
+    assert worst.size
+    assert (worst <= 3 * (1 + 1e-9)).all()
+    least = 0.7 if "blocks" in case else 1 - 1e-8  # who sends in fewer blocks than planned spends less
+    assert (worst >= 3 * least).all()

@@ -94,8 +94,8 @@ def leakages(scenario: Multicell, frame: pl.DataFrame, tables: dict[str, pl.Data
     A user leaks in the rounds in which it sends, and zCDP adds up over them. The noise that hides it is what the
     observer sees of its own and others' (the table `visibility`); of its own alone, `rho_alone` is left.
     `rho_worst_case`, with `per_user` clipping only, is the leakage where one record can turn the clipped mean around:
-    sensitivity 2 L, not 2 L / K_i. The epsilons of other observers are what they would read off the same messages. Where these are integers,
-    rho and mu are those of the noise, and no epsilon is less than the bound of `integer_epsilons`.
+    sensitivity 2 L, not 2 L / K_i. The epsilons of other observers are what they would read off the same messages.
+    Where these are integers, rho and mu are those of the noise, and no epsilon is less than that of `integers.bounds`.
     """
     delta, clip = scenario.privacy.delta, scenario.training.clip_norm
     samples, scheduled, hiding_std = (to_array(frame, name, *KEYS) for name in ("samples", "scheduled", "hiding_std"))
@@ -118,7 +118,7 @@ def leakages(scenario: Multicell, frame: pl.DataFrame, tables: dict[str, pl.Data
         **{f"epsilon_{observer}": exact_epsilon(each, delta) for observer, each in read.items()},
     }
     if scenario.training.bits:
-        bounds = integer_epsilons(scenario, frame)
+        bounds = integers.bounds(scenario, frame)
         for name, each in epsilons.items():
             epsilons[name] = np.fmax(each, bounds.get(name, bounds["epsilon_exact"])[ever])
     if scenario.training.clipping == "per_sample":
@@ -131,30 +131,6 @@ def leakages(scenario: Multicell, frame: pl.DataFrame, tables: dict[str, pl.Data
         rho_alone=pl.Series(read["user"]),
         **{name: pl.Series(each, nan_to_null=True) for name, each in epsilons.items()},
     )
-
-
-def integer_epsilons(scenario: Multicell, frame: pl.DataFrame) -> dict[str, np.ndarray]:
-    """Bounds on the epsilons of sums of integers, by column, shape (realization, user); `frame` is that of `assigned`.
-
-    Who sees sums of the run's own, as `epsilon_network` of cells' sums, reads no more off them than off these; but its
-    colluders, a share of more senders, may all be in the record's own (docs/sums.md).
-    """
-    training, privacy = scenario.training, scenario.privacy
-    columns = ("samples", "scheduled", "noise_std", "cell")
-    samples, scheduled, noise_std, cell = (to_array(frame, name, *KEYS) for name in columns)
-    sends, size = scheduled & ~np.isnan(noise_std), parameter_count(network(training, features.size(scenario)))
-    given = training, privacy, samples * noise_std, integers.grids(scenario, frame), sends
-    own = sums.OBSERVERS.index(privacy.observer)
-
-    def bounds(observer: str) -> list[np.ndarray]:
-        finest = sums.OBSERVERS[min(own, sums.OBSERVERS.index(observer))]  # sums of which the observer's are made
-        groups = sums.groups(finest, cell), sums.groups(observer, cell)
-        known, private = (integers.epsilons(*given, *groups, size, dithers_known=knows) for knows in (True, False))
-        return [known, np.minimum(private, known)]  # who knows dithers sees more
-
-    each = {observer: bounds(observer) for observer in sums.OBSERVERS}
-    found = dict(zip(("epsilon_dithers_known", "epsilon_exact"), each[privacy.observer], strict=True))
-    return found | {f"epsilon_{observer}": private for observer, (_, private) in each.items()}
 
 
 def guarantees(scenario: Multicell, leakage: pl.DataFrame) -> pl.DataFrame:

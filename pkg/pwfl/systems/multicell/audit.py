@@ -1,4 +1,4 @@
-"""Audit of the system `multicell`: what its observer sees of the worst-off user, of which colluders have taken noise."""
+"""Audit of the system `multicell`: what its observer sees of the worst-off user, the colluders' noise taken off."""
 
 from collections.abc import Iterator
 from functools import partial

@@ -8,7 +8,7 @@ the paper stands last; the section `Channel` is all beyond it.
 from typing import ClassVar, Literal
 
 from pwfl.scenario import common
-from pwfl.scenario.fields import Section, Uses, or_function, parameter
+from pwfl.scenario.fields import Section, Uses, or_function, parameter, widened
 from pwfl.stages import IMPORTED
 
 BOUNDED = ("privacy.bounds", "noise")  # with it, noise depends on neither rounds nor clip_norm
@@ -111,7 +111,7 @@ class Radio(Section):
     )
 
 
-class Data(common.DataSource):
+class Data(widened(common.DataSource, dataset="noise/target", content="noise/target")):
     """What the users hold and learn. The law of sample counts is this project's, Table I has none (docs/multicell.md).
 
     The defaults, 50 + LN(4, 1) or about 14,000 samples of 100 users, were calibrated; `config/samples.yaml` shows how
@@ -188,7 +188,7 @@ class Privacy(Section):
         "who observes, and sees in each round: every sender's noisy gradient; the sum of each cell's; or the sum of "
         "all. Sums are those of secure aggregation, which is taken for granted; users share the noise that hides a "
         "record in them, at the worst-off record's leakage for everyone (docs/sums.md)",
-        stages="schedule/joint_snr noise receive train account audit",
+        stages="schedule/joint_snr noise receive account audit",
     )
     colluders: float = parameter(
         0.0,
@@ -201,7 +201,7 @@ class Privacy(Section):
     dropouts: float = parameter(
         0.0,
         "probability that a sender drops out of a round, which leaves its upload and noise out of the sum",
-        stages="noise receive train account audit",
+        stages="noise receive account audit",
         unless={"noise": ALONE},
         ge=0,
         lt=1,
@@ -210,7 +210,7 @@ class Privacy(Section):
         0.1,
         "largest probability that a sum lacks more than the noise was planned for: it is not opened then, and the "
         "round goes without it",
-        stages="noise receive train account audit",
+        stages="noise receive account audit",
         unless={"noise": ALONE} | dict.fromkeys(("receive", "account", "audit"), ("privacy.dropouts", 0.0)),
         ge=1e-9,
         lt=1,
@@ -248,7 +248,9 @@ class Training(Section):
     """Federated learning (Algorithm 1)."""
 
     device: common.Device = common.device()
-    hidden_layers: list[common.Width] = common.hidden_layers([256, 256], stages="receive train account audit")
+    hidden_layers: list[common.Width] = common.hidden_layers(
+        [256, 256], stages="noise/target receive train account audit"
+    )
     rounds: common.Count = parameter(
         200,
         "rounds T; the channel depends on it only with coherence_rounds, noise only with `bounds: multiplier`",
@@ -267,10 +269,10 @@ class Training(Section):
     evaluate_every: int = common.evaluate_every(5)
 
     # Beyond the paper.
-    model: common.Model = common.model(stages="receive train account audit")
-    model_reads: list[str] = common.model_reads(stages="receive train account audit")
-    features: common.Features = common.features(stages="receive train account audit")
-    directions: int | None = common.directions(stages="receive train account audit")
+    model: common.Model = common.model(stages="noise/target receive train account audit")
+    model_reads: list[str] = common.model_reads(stages="noise/target receive train account audit")
+    features: common.Features = common.features(stages="noise/target receive train account audit")
+    directions: int | None = common.directions(stages="noise/target receive train account audit")
     test_variants: bool = parameter(
         False,
         "predict by the mean of the probabilities of a test image and of 6 variants of it: turned, scaled and sheared "
@@ -312,7 +314,7 @@ class Training(Section):
         "samples",
         "what the server weighs users by: their samples, (8) and (9); or the inverse variance of their noise, short of "
         "counting a record for more than one without noise: 1 / (.001 / K + 1 / (K^2 rho))",
-        stages="receive train account audit",
+        stages="noise/target receive train account audit",
     )
     bits: int | None = parameter(
         None,
@@ -320,7 +322,7 @@ class Training(Section):
         "same deviation: epsilons are then an upper bound, and above a target_epsilon (docs/sums.md); null: 32-bit "
         "floating point, with real-valued noise",
         unit="bits",
-        stages="receive train account audit",
+        stages="noise/target receive train account audit",
         ge=4,
         le=16,
     )
@@ -328,7 +330,7 @@ class Training(Section):
         "per_sample",
         "what is clipped to the norm: every sample's gradient, or a user's mean gradient "
         "(then the leakage (11) is not guaranteed)",
-        stages="receive train account audit",
+        stages="noise/target receive train account audit",
     )
 
 

@@ -43,6 +43,7 @@ class Sent(NamedTuple):
 
     @property
     def users(self) -> dict[str, Iterable]:
+        """Keys of tables of users."""
         return self.keys | {"user": range(self.scheduled.shape[-1])}
 
 
@@ -91,8 +92,10 @@ def visible(scenario: Multicell, frame: pl.DataFrame, observers: tuple[str, ...]
     sent, privacy, found = sent_of(scenario, frame), scenario.privacy, []
     known = ~np.isnan(sent.noise_std)
     for observer in observers:
-        group = sums.groups(observer, sent.cell)
-        hiding = sums.hiding_noise(privacy, sent.counted, sent.noise_std, sent.scheduled & known, group)
+        hiding = sent.noise_std
+        if observer != "user":  # nobody else's noise is in an upload
+            group = sums.groups(observer, sent.cell)
+            hiding = sums.hiding_noise(privacy, sent.counted, sent.noise_std, sent.scheduled & known, group)
         with np.errstate(divide="ignore"):
             seen = np.where(known, 1 / (sent.unit * hiding), np.nan)
         table = to_table(sent.users, sends=sent.scheduled, visibility=seen).filter("sends").drop("sends")

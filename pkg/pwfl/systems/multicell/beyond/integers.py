@@ -101,3 +101,27 @@ def epsilons(
         spent[now] += rounds * cost[place]
     found = discrete.epsilon(orders, spent, privacy.delta)
     return np.where(sends.any(axis=1), found, 0.0)
+
+
+def bounds(scenario: Multicell, frame: pl.DataFrame) -> dict[str, np.ndarray]:
+    """Bounds on the epsilons of sums of integers, by column, shape (realization, user); `frame` is that of `assigned`.
+
+    Who sees sums of the run's own, as `epsilon_network` of cells' sums, reads no more off them than off these; but its
+    colluders, a share of more senders, may all be in the record's own (docs/sums.md).
+    """
+    training, privacy = scenario.training, scenario.privacy
+    columns = ("samples", "scheduled", "noise_std", "cell")
+    samples, scheduled, noise_std, cell = (to_array(frame, name, *KEYS) for name in columns)
+    sends, size = scheduled & ~np.isnan(noise_std), parameter_count(network(training, features.size(scenario)))
+    given = training, privacy, samples * noise_std, grids(scenario, frame), sends
+    own = sums.OBSERVERS.index(privacy.observer)
+
+    def of_observer(observer: str) -> list[np.ndarray]:
+        finest = sums.OBSERVERS[min(own, sums.OBSERVERS.index(observer))]  # sums of which the observer's are made
+        groups = sums.groups(finest, cell), sums.groups(observer, cell)
+        known, private = (epsilons(*given, *groups, size, dithers_known=knows) for knows in (True, False))
+        return [known, np.minimum(private, known)]  # who knows dithers sees more
+
+    each = {observer: of_observer(observer) for observer in sums.OBSERVERS}
+    found = dict(zip(("epsilon_dithers_known", "epsilon_exact"), each[privacy.observer], strict=True))
+    return found | {f"epsilon_{observer}": private for observer, (_, private) in each.items()}
