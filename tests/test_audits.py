@@ -212,6 +212,11 @@ def of_noise(module, name, place, change):
     return fault
 
 
+def of_copies(change):
+    """A change of deviations, of those of copies in a round's noise."""
+    return lambda noise: noise._replace(copy_std=change(noise.copy_std))
+
+
 def normals(change):
     """Other normal numbers of the server's: change(right, draws, key, like)."""
 
@@ -405,18 +410,27 @@ def gradients_not_clipped(monkeypatch):
 
 
 def one_stream_for_both_messages(monkeypatch):
-    right = utility_fair.round_noise
+    right, copies, first = utility_fair.noisy_uploads, utility_fair.noisy_copies, []
 
-    def wrong(plan, copy_std, keys, t):
-        noise = right(plan, copy_std, keys, t)
-        return noise._replace(upload_seeds=tf.stack([noise.upload_seeds[0]] * 2))
+    def wrong(parts, std, draws, key, devices):
+        first.append(key)
+        return right(parts, std, draws, first[0], devices)
+
+    def begun(*arguments):  # copies come first in a round
+        first.clear()
+        return copies(*arguments)
 
     replace(monkeypatch, right, wrong)
+    replace(monkeypatch, copies, begun)
 
 
 def one_vector_for_all(monkeypatch):
     right = utility_fair.noisy_copies
-    replace(monkeypatch, right, lambda w, std, vectors, seed: right(w, std, tf.zeros_like(vectors), seed))
+
+    def wrong(weights, noise, draws, vectors):
+        return right(weights, noise._replace(vectors=tf.zeros_like(noise.vectors)), draws, vectors)
+
+    replace(monkeypatch, right, wrong)
 
 
 def sums_of_records(monkeypatch):
@@ -520,8 +534,8 @@ FAULTS = {  # way, fault -> what sees it
         of_noise(local_sgd, "clip", 1, lambda norm: 1.02 * norm),
         SENSITIVITY,
     ),
-    ("utility_fair", "half the noise"): (of_noise(utility_fair, "noisy_copies", 1, HALF), DEVIATION),
-    ("utility_fair", "noise 2 % low"): (of_noise(utility_fair, "noisy_copies", 1, LOW), DEVIATION),
+    ("utility_fair", "half the noise"): (of_noise(utility_fair, "noisy_copies", 1, of_copies(HALF)), DEVIATION),
+    ("utility_fair", "noise 2 % low"): (of_noise(utility_fair, "noisy_copies", 1, of_copies(LOW)), DEVIATION),
     ("utility_fair", "one vector for all"): (one_vector_for_all, "noise of different messages of a round"),
     ("utility_fair, noisy uploads", "half the noise"): (of_noise(utility_fair, "noisy_uploads", 1, HALF), DEVIATION),
     ("utility_fair, clipped", "gradients not clipped"): (gradients_not_clipped, "sensitivity of the gradient"),
