@@ -248,6 +248,7 @@ def within(
     high: float,
     detectable: float,
 ) -> Verdict:
+    """The verdict on a measured value that has to lie between two; what is no number lies nowhere."""
     measured = np.inf if np.isnan(measured) else measured
     status = "consistent" if low <= measured <= high else "violated"
     return Verdict(subject, test, status, draws, stated, measured, float(low), float(high), float(detectable))

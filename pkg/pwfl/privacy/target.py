@@ -20,9 +20,7 @@ class UnreachableError(ArithmeticError):
     """No scale of the noise leads to the target."""
 
 
-def scales(
-    epsilon: Callable[[np.ndarray], np.ndarray], target: float, count: int, below: float = BELOW
-) -> np.ndarray:
+def scales(epsilon: Callable[[np.ndarray], np.ndarray], target: float, count: int, below: float = BELOW) -> np.ndarray:
     """Scales of `count` realizations' noise at which `epsilon(scales)` is `target`, but for ABOVE and `below`.
 
     All are looked for at once, each by secants of logarithms in a bracket; one that starts right stays 1, and so does
@@ -65,7 +63,7 @@ def balanced(largest_mu: Callable[[np.ndarray], np.ndarray], shape: tuple[int, i
     """Scales of groups' noise, (realization, group), at which all of a realization's have the mu of the worst-off.
 
     `largest_mu(scales)` is of each group's members and rounds. Groups may disturb each other; what is left after
-    BALANCES evaluations, or of less than EVEN, is taken as it is. Groups without any mu, or with an infinite one, stay 1.
+    BALANCES evaluations, or of less than EVEN, is taken as it is. Groups without any mu, or of an infinite one, stay 1.
     """
     scale = np.ones(shape)
     for _ in range(BALANCES):

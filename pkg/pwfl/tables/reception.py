@@ -60,7 +60,7 @@ class Reception(NamedTuple):
         return None if self.planned_senders.any() or self.noise_std.any() else "no_user_scheduled"
 
     def of_users(self, chosen: np.ndarray) -> "Reception":
-        """What some users alone deliver, boolean (user,), without the receiver's noise: what an observer of them sees."""
+        """What some users alone deliver, boolean (user,), without the receiver's noise: an observer of them sees it."""
         noise = self.user_noise_std * chosen
         return self._replace(
             sends=self.sends & chosen,
@@ -71,7 +71,7 @@ class Reception(NamedTuple):
 
 
 def receptions(tables: dict[str, pl.DataFrame]) -> Callable[[int], Reception]:
-    """A function that gives a realization's `Reception`. Rows may be missing: of who, and of rounds that, nobody hears."""
+    """A function that gives a realization's `Reception`, of tables that lack rows of who is not heard."""
     each, noise, users = (
         tables[name].partition_by("realization", as_dict=True) for name in ("reception", "reception_noise", "users")
     )

@@ -49,8 +49,9 @@ def clipped_mean(
 ) -> tuple[Weights, tf.Tensor]:
     """The mean of the records' gradients, each clipped to a norm of `clip_norm`, and how many are clipped.
 
-    `x` has shape (..., record, feature). Of several realizations, what lies beyond `sizes`, (...), is anything. `counts`,
-    shape (..., record or 1), are as how many each record counts in the mean; `x_squares` are `row_squares(x)`.
+    `x` has shape (..., record, feature). Of several realizations, what lies beyond `sizes`, (...), is anything.
+    `counts`, shape (..., record or 1), are as how many each record counts in the mean; `x_squares` are
+    `row_squares(x)`.
 
     For a large network the records go through in BLOCKS blocks, one after the other on one core, side by side on
     several: what lies between the matrix products then stays in the cache.

@@ -205,8 +205,8 @@ class UserGradients(Gradients):
         while sender < tf.reduce_max(senders):  # XLA refuses ranges here
             size = at.sizes[..., sender]
             if alone:
-                mine = slice(stop[sender] - size, stop[sender])
-                own_part = tf.nest.map_structure(lambda part: part[mine], passed)
+                rows = slice(stop[sender] - size, stop[sender])
+                own_part = tf.nest.map_structure(lambda part, rows=rows: part[rows], passed)
                 summed = self.model.sums(weights, own_part, tf.ones([size]))
             else:
                 mine = tf.gather(x, sender, axis=-3), tf.gather(y, sender, axis=-2)

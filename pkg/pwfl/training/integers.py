@@ -41,7 +41,7 @@ class Sent(NamedTuple):
 
 @dataclass(frozen=True)
 class IntegerGradients(Gradients):
-    """Sums of clipped gradients that are sent user by user. Raises NotImplementedError for other than dense networks."""
+    """Sums of clipped gradients, sent user by user. Raises NotImplementedError for other than dense networks."""
 
     alike: bool = True
 

@@ -19,7 +19,6 @@ from pwfl.training import models, trainable
 
 log = logging.getLogger(__name__)
 KEYS = ("realization", "round", "device")
-PLANNED = ("unit_power_w", "power_w", "takes_part", "noise_multiplier", "noise_std", "theta", "noise_vector", "upload_std")
 
 
 class Plan(NamedTuple):
@@ -112,7 +111,9 @@ def _trained(
         def numpy(value: tf.Tensor) -> np.ndarray:
             return value.numpy().astype(float) if several else value.numpy().astype(float)[None]
 
-        plan = Plan(*(np.stack([to_array(plans[s.realization,], name, *KEYS[1:]) for s in begun]) for name in PLANNED))
+        plan = Plan(
+            *(np.stack([to_array(plans[s.realization,], name, *KEYS[1:]) for s in begun]) for name in Plan._fields)
+        )
         clean = bool(np.isnan(plan.upload_std).any())
         keys = [tensor(np.array(each), tf.int64) for each in zip(*(s.keys for s in begun), strict=True)]
         weights = [tensor(np.stack(each)) for each in zip(*(s.weights for s in begun), strict=True)]
@@ -125,14 +126,15 @@ def _trained(
             choice = choose(now, beta_1, terms)
             took_part = choice.iterations > 0
             # Each device has a channel of its own.
-            spent = spent + [choice.transmit_s.max(axis=1), (choice.transmit_s * choice.power_w).sum(axis=1)]
+            spent = np.add(spent, [choice.transmit_s.max(axis=1), (choice.transmit_s * choice.power_w).sum(axis=1)])
             multiplier, std = copy_noise(now, deviation)
-            noise = Noise(tensor(std), tensor(now.noise_vector, tf.int32), *keys, None if clean else tensor(now.upload_std))
+            upload_std = None if clean else tensor(now.upload_std)
+            noise = Noise(tensor(std), tensor(now.noise_vector, tf.int32), *keys, upload_std)
             rows = np.stack([
                 batches(streams.generator(seed, f"batches/{t}", s.realization), s.owned, batch) for s in begun
             ])  # fmt: skip
-            x, y, steps = tensor(data.x_train[rows]), tensor(data.y_train[rows], tf.int32), tensor(choice.iterations, tf.int32)
-            weights, *results = play(weights, x, y, steps, noise, tf.constant(t))
+            x, y = tensor(data.x_train[rows]), tensor(data.y_train[rows], tf.int32)
+            weights, *results = play(weights, x, y, tensor(choice.iterations, tf.int32), noise, tf.constant(t))
             losses, similarity = (numpy(result) for result in results)
             finite = np.isfinite(losses).all(axis=1) & np.isfinite(similarity).all(axis=1)
             deviation = copies.deviations(np.nan_to_num(similarity), took_part)
