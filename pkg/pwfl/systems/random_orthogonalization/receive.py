@@ -49,8 +49,13 @@ def weights(links: pl.DataFrame, users: int) -> np.ndarray:
     return to_array(links.filter(users=users), "coupling_real", *KEYS) / users
 
 
-def visible(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame], realizations: range) -> pl.DataFrame:
-    """The table `visibility`. For who sees all antennas, channels are drawn again.
+def visible(
+    scenario: RandomOrthogonalization,
+    tables: dict[str, pl.DataFrame],
+    realizations: range,
+    observers: tuple[str, ...] = (UPDATE, ANTENNAS),
+) -> pl.DataFrame:
+    """The table `visibility`, of users, links, schedule and noise. For who sees all antennas, channels are drawn again.
 
     Without the receiver's noise, who sees all antennas sees each user's noisy update, and what anybody sees is a
     function of these.
@@ -61,7 +66,9 @@ def visible(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame], 
     radio, antennas = scenario.radio, scenario.network.antennas
     receiver_std = mimo.receiver_noise_std(radio.receiver_noise_variance, radio.normalization, antennas)
     uplink, found = mimo.Uplink(sigma, receiver_std, amplitude), []
-    at_antennas = antennas_visibility(scenario.seed, realizations, sizes, antennas, uplink)
+    at_antennas = {}
+    if ANTENNAS in observers:
+        at_antennas = antennas_visibility(scenario.seed, realizations, sizes, antennas, uplink)
     for size in sizes:
         weight = weights(tables["links"], size)
         share, energy = np.abs(weight), np.maximum(weight.sum(axis=-1), 0) / size
@@ -71,9 +78,10 @@ def visible(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame], 
             noise_std = to_array(tables["noise"], "effective_noise_std", *KEYS[:2])
         with np.errstate(divide="ignore", invalid="ignore"):
             update = share / noise_std[..., None], share / of_users[..., None]
-            seen = at_antennas[size], np.broadcast_to(1 / sigma[..., None], weight.shape)
+            seen = at_antennas.get(size), np.broadcast_to(1 / sigma[..., None], weight.shape)
         keys = {"realization": realizations, "interval": range(weight.shape[1]), "user": range(size)}
-        for name, (all_noise, users_only) in {UPDATE: update, ANTENNAS: seen}.items():
+        for name in observers:
+            all_noise, users_only = {UPDATE: update, ANTENNAS: seen}[name]
             columns = {"visibility": all_noise, "visibility_users_only": users_only}
             # Nothing of a message in nothing of noise: nobody knows that it is nothing.
             columns = {key: np.where(np.isnan(values), np.inf, values) for key, values in columns.items()}
