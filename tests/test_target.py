@@ -97,3 +97,29 @@ def test_the_worst_record_of_multicell_has_the_target_epsilon_whatever_the_obser
     assert (worst <= 3 * (1 + 1e-9)).all()
     least = 0.7 if "blocks" in case else 1 - 1e-8  # who sends in fewer blocks than planned spends less
     assert (worst >= 3 * least).all()
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "noise"),
+    [("over_the_air", "anonymous"), ("over_the_air", "identified_fixed"), ("orthogonal", "local")],
+)
+def test_the_records_of_anonymous_oac_have_the_target_epsilon(scheduler, noise):
+    scheme = {"name": "S", "scheduler": scheduler, "noise": noise}
+    changes = {"system": "anonymous_oac", "privacy": {"target_epsilon": 2.0}, "schemes": [scheme]}
+    model = resolve(merge(registry.system("anonymous_oac").catalog.tiny, changes), {})
+    found = stage_tables(model, [stage for stage in STAGES if stage != "train"])
+    worst = found["outcome"]["epsilon_exact"].to_numpy()
+    assert (worst <= 2 * (1 + 1e-9)).all()
+    assert (worst >= 2 * (1 - 1.1e-4)).all()
+
+
+@pytest.mark.parametrize("goal", [3.0, 50.0])
+def test_the_worst_user_of_random_orthogonalization_has_the_target_epsilon(goal):
+    scheme = {"name": "S", "scheduler": "all", "noise": "fixed"}
+    changes = {"system": "random_orthogonalization", "privacy": {"target_epsilon": goal}, "schemes": [scheme]}
+    model = resolve(merge(registry.system("random_orthogonalization").catalog.tiny, changes), {})
+    found = stage_tables(model, [stage for stage in STAGES if stage != "train"])
+    worst, status = found["outcome"]["epsilon_exact"].to_numpy(), found["noise_status"]["status"].to_numpy()
+    assert (worst <= goal * (1 + 1e-9)).all()
+    assert (worst[status == "target"] >= goal * (1 - 1e-8)).all()
+    assert (status == "target").any()

@@ -29,8 +29,6 @@ INTERVAL, COARSE = 1e-4, 5e-4  # between points of a privacy loss: of results, o
 POINTS = 400_000  # of a privacy loss, at most: beyond, the interval widens, and the bound loosens
 TAIL = 10.0  # standard deviations of the noise that are looked at
 NEGLIGIBLE = 1e-6  # epsilon
-TOLERANCE = 1e-4  # of a target, relative
-STEPS = 20  # of the secant method; usual are 3
 LARGEST_LOSS = 2000.0  # of a round: what is worse counts as no guarantee
 FARTHEST = 600.0  # loss that is told from larger ones; exp() of more overflows
 REMOVE, ADD = AdjacencyType.REMOVE, AdjacencyType.ADD
@@ -261,25 +259,6 @@ def multiplier_for(epsilon: float, rates: Rates, rounds: int, delta: float, inte
     if first == 0:
         raise ValueError(f"no noise multiplier between 0.1 and 1e5 gives epsilon {epsilon:g} after {rounds} rounds")
     return float(np.exp(brentq(excess, edges[first], edges[first - 1], xtol=1e-5)))
-
-
-def target_multiplier(epsilon: float, rates: Rates, rounds: int, delta: float) -> float:
-    """As `multiplier_for`, at the interval of results, for an epsilon of up to TOLERANCE less."""
-
-    def excess(log_multiplier):
-        ratio = tight_epsilon(rates, np.exp(log_multiplier), [rounds], delta)[0] / epsilon
-        return np.log(np.maximum(ratio, TOLERANCE)) + TOLERANCE / 2
-
-    # Few evaluations: these are what takes long. A wide interval finds where, and the secant method the rest.
-    x = np.log(multiplier_for(epsilon, rates, rounds, delta, max(COARSE, epsilon / 1000)))
-    value, slope = excess(x), -1.0
-    for _ in range(STEPS):
-        if abs(value) < TOLERANCE / 2:
-            return float(np.exp(x))
-        before, x = (x, value), x - value / slope
-        value = excess(x)
-        slope = (value - before[1]) / (x - before[0])
-    raise ArithmeticError(f"no noise multiplier was found that gives epsilon {epsilon:g} after {rounds} rounds")
 
 
 def advanced_composition(multiplier: float, rounds: np.ndarray, delta: float) -> np.ndarray:
