@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import subprocess
 import sys
 from functools import partial
 
@@ -655,6 +656,15 @@ def test_an_installed_distribution_counts_by_its_version_and_others_by_their_fil
     description = stage_of.addresses(model)["schedule", "mine.py:schedule", None]
     assert description["packages"].get("lab") == ("1.5" if is_installed else None)
     assert ("lab/helper.py" in code.of(description)) == (not is_installed)
+
+
+def test_compiled_modules_of_libraries_are_these_libraries_whatever_their_names(folder):
+    """scipy.ndimage leaves one of its modules under its last name alone, too."""
+    (folder / "mine.py").write_text("def f():\n    import scipy.ndimage\n\n    return scipy.ndimage.__name__\n")
+    lines = "import sys; from pwfl.process import user_code; print(user_code.call('mine.py:f', reads=()))"
+    told = "; assert '_ni_label' in sys.modules, 'the test has no such module'"
+    result = subprocess.run([sys.executable, "-c", lines + told], cwd=folder, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout.strip()) == (0, "scipy.ndimage"), result.stderr
 
 
 def test_what_a_function_imports_of_pwfl_counts(folder):
