@@ -211,6 +211,7 @@ def history(model):
     (scheme,) = model.schemes
     found = scheduled(model)
     found |= stage_of.noise(part(model, "noise", scheme.noise), scheme.noise, found)
+    found |= stage_of.receive(part(model, "receive"), found)
     return stage_of.train(part(model, "train"), stage_of.data_of(model), range(1), found)["history"]
 
 
@@ -663,7 +664,9 @@ def test_compiled_modules_of_libraries_are_these_libraries_whatever_their_names(
     (folder / "mine.py").write_text("def f():\n    import scipy.ndimage\n\n    return scipy.ndimage.__name__\n")
     lines = "import sys; from pwfl.process import user_code; print(user_code.call('mine.py:f', reads=()))"
     told = "; assert '_ni_label' in sys.modules, 'the test has no such module'"
-    result = subprocess.run([sys.executable, "-c", lines + told], cwd=folder, capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        [sys.executable, "-c", lines + told], cwd=folder, capture_output=True, text=True, check=False
+    )
     assert (result.returncode, result.stdout.strip()) == (0, "scipy.ndimage"), result.stderr
 
 
@@ -851,5 +854,9 @@ def test_a_models_imports_and_files_count_where_it_trains(folder):
     ):
         change()
         after = addresses(model)
-        assert {stage for stage, *_ in before if before[stage, *_] != after[stage, *_]} == {"train", "account"}
+        assert {stage for stage, *_ in before if before[stage, *_] != after[stage, *_]} == {
+            "receive",
+            "train",
+            "account",
+        }
         before = after

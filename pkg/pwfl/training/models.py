@@ -120,8 +120,8 @@ def user_model(network: Network) -> "keras.Model":
     if not hasattr(model, "stateless_call"):
         raise user_code.UserCodeError(f"{name}: returns {type(model).__name__}; must return a Keras model")
     ends = ("takes", "input_shape", (None, size.features)), ("gives", "output_shape", (None, size.classes))
-    for verb, name, wanted in ends:
-        if (shape := getattr(model, name, None)) != wanted:
+    for verb, attribute, wanted in ends:
+        if (shape := getattr(model, attribute, None)) != wanted:
             raise user_code.UserCodeError(f"{name}: its model {verb} the shape {shape}, must be {wanted}")
     if state := [re.sub(r"_\d+", "", weight.path) for weight in model.non_trainable_variables]:  # counted by Keras
         raise user_code.UserCodeError(
