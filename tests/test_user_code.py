@@ -156,7 +156,7 @@ def test_code_decides_about_addresses_and_comments_do_not(folder):
     )
     after = addresses(model)
     assert {stage for stage, *_ in before if before[stage, *_] != after[stage, *_]} == {
-        "schedule", "noise", "train", "account"
+        "schedule", "noise", "receive", "train", "account"
     }  # fmt: skip
 
 
