@@ -148,10 +148,10 @@ def traced_anew(request):
     """A test that changes the code trains by graphs of that code, and leaves none behind."""
 
     def forget():
-        modules = [module for name, module in sys.modules.items() if name.startswith("pwfl.systems.multicell.")]
-        for traced in [vars(module).get(name) for module in modules for name in ("_traced", "_heard", "_totals")]:
-            if traced is not None:
-                traced.cache_clear()
+        for name in ("pwfl.systems.multicell.rounds", "pwfl.systems.multicell.audit"):
+            for each in vars(sys.modules[name]).values() if name in sys.modules else ():
+                if hasattr(each, "cache_clear") and each.__module__ == name:
+                    each.cache_clear()
 
     changes = "monkeypatch" in request.fixturenames
     if changes:
