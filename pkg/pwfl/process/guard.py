@@ -66,9 +66,10 @@ def alone(home: Path | None) -> Iterator[Seen]:
 
 def _file(name: str, module, folders: set[Path]) -> Path | None:
     """The file of a module that is the user's: neither Python's, nor pwfl's, nor of a distribution with a version."""
-    found = getattr(module, "__dict__", {}).get("__file__")
+    held = getattr(module, "__dict__", {})  # whose attributes are not asked for, as some import more then
+    found = held.get("__file__")
     # Some compiled modules of packages are also known by their last name alone.
-    full = getattr(getattr(module, "__spec__", None), "name", None) or name
+    full = getattr(held.get("__spec__"), "name", name)
     file = _editable(full.partition(".")[0], found) if isinstance(found, str) and name != "__main__" else None
     is_users = file and (not imports.SITES.isdisjoint(file.parents) or _is_users(file, folders))
     return file if is_users else None

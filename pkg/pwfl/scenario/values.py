@@ -38,7 +38,7 @@ class Values:
         return vars(self) == vars(other) if isinstance(other, Values) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(tuple(sorted(vars(self).items())))
+        return hash(frozenset(vars(self).items()))
 
     def __repr__(self) -> str:
         return f"Values({plain(self)})"
