@@ -103,16 +103,42 @@ def lengths(losses: np.ndarray) -> list[int]:
     return np.where(ended.any(axis=1), ended.argmax(axis=1) + 1, losses.shape[1]).tolist()
 
 
-def given(begun: Sequence[Start], several: bool, compiled: bool) -> list:
-    """What some realizations go by as tensors; shorter arrays are filled up with zeros."""
+def given(begun: Sequence[Any], several: bool, compiled: bool, names: Sequence[str] = TENSORS) -> list:
+    """What some realizations go by as tensors, by their `names`; shorter arrays are filled up with zeros."""
     if not several:
-        return [tf.nest.map_structure(tf.constant, getattr(begun[0], name)) for name in TENSORS]
-    return [side_by_side([getattr(start, name) for start in begun], compiled) for name in TENSORS]
+        return [tf.nest.map_structure(tf.constant, getattr(begun[0], name)) for name in names]
+    return [side_by_side([getattr(start, name) for start in begun], compiled) for name in names]
 
 
-def key_of(scenario, realization: int) -> np.int64:
+def key_of(scenario, realization: int, purpose: str = "noise") -> np.int64:
     """The key of the noise of a realization's training."""
-    return np.int64(streams.key(*streams.of_noise(scenario), realization))
+    return np.int64(streams.key(*streams.of_noise(scenario, purpose), realization))
+
+
+def beginnings(
+    scenario,
+    data: datasets.Dataset,
+    users: pl.DataFrame,
+    start: Callable[[Callable[[], np.random.Generator]], list[np.ndarray]],
+    deal: Callable[[np.ndarray, int], list[np.ndarray]] | None = None,
+    key: str = "user",
+) -> Callable[[int], tuple[list[np.ndarray], list[np.ndarray]]]:
+    """A function of a realization: the places in the training data of each user's records, and a model's start weights.
+
+    Both are drawn by streams of their own, the same for all schemes. `start` is a model's. `deal(samples, realization)`
+    says which records users hold, instead of `partition.deal_out` by `scenario.data`. `key` is the column of users.
+    """
+    of_each = users.partition_by("realization", as_dict=True)
+
+    def begin(realization: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        samples = of_each[realization,].sort(key)["samples"].to_numpy()
+        if deal is None:
+            owned = partition.deal_out(scenario.data, data.y_train, samples, scenario.seed, realization, data.users)
+        else:
+            owned = deal(samples, realization)
+        return owned, start(partial(streams.generator, scenario.seed, "weights", realization))
+
+    return begin
 
 
 def training(
@@ -123,27 +149,20 @@ def training(
     compiled: bool = False,
     deal: Callable[[np.ndarray, int], list[np.ndarray]] | None = None,
 ) -> Training:
-    """What trains a scenario's realizations by its tables `users`, `reception` and `reception_noise`.
-
-    `deal(samples, realization)` says which records users hold, instead of `partition.deal_out` by `scenario.data`.
-    """
+    """What trains a scenario's realizations by its tables `users`, `reception` and `reception_noise`; `deal` is that
+    of `beginnings`."""
     learner, server, noise = parts.learner, parts.server, tables["reception_noise"]
     loop = Loop(learner, noise["rounds"][0], noise["interval"].n_unique(), server.tail, server.summed, compiled)
-    seed, reception_of = scenario.seed, receptions(tables)
-    users = tables["users"].partition_by("realization", as_dict=True)
+    reception_of = receptions(tables)
+    begun = beginnings(scenario, data, tables["users"], learner.start, deal)
 
     def begin(realization: int, view: Callable[[Reception], Reception] | None = None) -> Start:
         """With `view`, what is received is another reception, such as an observer's; steps stay the server's."""
-        samples, reception = users[realization,].sort("user")["samples"].to_numpy(), reception_of(realization)
-        if deal is None:
-            owned = partition.deal_out(scenario.data, data.y_train, samples, seed, realization, data.users)
-        else:
-            owned = deal(samples, realization)
-        weights = learner.start(partial(streams.generator, seed, "weights", realization))
+        (owned, weights), reception = begun(realization), reception_of(realization)
         if reception.status:
             return Start(realization, weights, None, None, None, NO_NOISE, None, owned, reception)
         steps, received = server.steps(reception).astype(np.float32), view(reception) if view else reception
-        own, at = learner.inputs(received, owned, seed, realization)
+        own, at = learner.inputs(received, owned, scenario.seed, realization)
         # Noise that is none draws nothing.
         key = key_of(scenario, realization) if received.noise_std.any() or server.summed else NO_NOISE
         return Start(realization, weights, own, at, received.noise_std.astype(np.float32), key, steps, owned, received)
@@ -151,14 +170,29 @@ def training(
     return Training(parts, loop, begin, learner.tensors(data), data.x_test.shape)
 
 
-def trainers(parts_of: Callable[..., Parts]) -> tuple[Callable, Callable]:
-    """A system's `trainer` and `batch_trainer`, by `parts_of(scenario, data, tables, compiled)`.
+def both_trainers(of_some: Callable[..., tuple[Callable, float]]) -> tuple[Callable, Callable]:
+    """A system's `trainer` and `batch_trainer`, by `of_some(scenario, data, tables, compiled)`.
 
-    The first gives a function that trains a realization, on a CPU or one after the other, and returns its rows of
-    `history`; the second one that trains several side by side, compiled, and how many bytes each takes. Every
-    realization starts from weights and deals out records by streams of its own, the same for all schemes; noise is each
-    scheme's own. A realization to which nobody sends keeps its start weights; one without feasible noise is not
-    trained; one whose loss leaves the finite numbers stops there. The column `status` says so.
+    This gives a function that trains some realizations and returns the rows of `history` of each, and about how many
+    bytes of a GPU's memory each takes. `trainer` gives a function of one realization, on a CPU; `batch_trainer` one
+    of several side by side, compiled, and how many bytes each takes.
+    """
+
+    def trainer(scenario, data: datasets.Dataset, tables: dict) -> Callable[[int], pl.DataFrame]:
+        train_all, _ = of_some(scenario, data, tables, compiled=False)
+        return lambda realization: train_all([realization])[realization]
+
+    def batch_trainer(scenario, data: datasets.Dataset, tables: dict) -> tuple[Callable, float]:
+        return of_some(scenario, data, tables, compiled=True)
+
+    return trainer, batch_trainer
+
+
+def trainers(parts_of: Callable[..., Parts]) -> tuple[Callable, Callable]:
+    """A system's `trainer` and `batch_trainer` (`both_trainers`), by `parts_of(scenario, data, tables, compiled)`.
+
+    Noise is each scheme's own. A realization to which nobody sends keeps its start weights; one without feasible noise
+    is not trained; one whose loss leaves the finite numbers stops there. The column `status` says so.
     """
 
     def of_some(scenario, data, tables, compiled: bool) -> tuple[Callable[[Iterable[int]], dict], float]:
@@ -174,14 +208,7 @@ def trainers(parts_of: Callable[..., Parts]) -> tuple[Callable, Callable]:
 
         return train_all, parts.size
 
-    def trainer(scenario, data: datasets.Dataset, tables: dict) -> Callable[[int], pl.DataFrame]:
-        train_all, _ = of_some(scenario, data, tables, compiled=False)
-        return lambda realization: train_all([realization])[realization]
-
-    def batch_trainer(scenario, data: datasets.Dataset, tables: dict) -> tuple[Callable, float]:
-        return of_some(scenario, data, tables, compiled=True)
-
-    return trainer, batch_trainer
+    return both_trainers(of_some)
 
 
 def evaluation_rounds(rounds: int, every: int) -> list[int]:

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from pwfl.systems.utility_fair import copies, link, utility
 from pwfl.systems.utility_fair.parameters import UtilityFair
 from pwfl.systems.utility_fair.rounds import STREAMS, Noise, learning, round_function
 from pwfl.tables.arrays import joined, to_array, to_table
-from pwfl.training import models, trainable
+from pwfl.training import models, trainable, trainings
 
 log = logging.getLogger(__name__)
 KEYS = ("realization", "round", "device")
@@ -54,56 +53,40 @@ class Began(NamedTuple):
     realization: int
     owned: list[np.ndarray]
     weights: list[np.ndarray]
-    keys: list[int]  # of noise, by STREAMS
+    keys: list[np.int64]  # of noise, by STREAMS
+    plan: Plan
 
 
-def trainer(
-    scenario: UtilityFair, data: datasets.Dataset, tables: dict[str, pl.DataFrame]
-) -> Callable[[int], pl.DataFrame]:
-    """A function that trains one realization and returns each device's rounds, rows of `history`.
-
-    Every realization deals out samples, starts from weights and draws batches by streams of its own, the same for all
-    schemes; noise is each scheme's own. A round in which nobody takes part leaves the model as it is; a training that
-    leaves the finite numbers ends there. The column `status` says so.
-    """
-    train = _trained(scenario, data, tables, compiled=False)
-    return lambda realization: train([realization])[realization]
-
-
-def batch_trainer(
-    scenario: UtilityFair, data: datasets.Dataset, tables: dict[str, pl.DataFrame]
-) -> tuple[Callable[[list[int]], dict[int, pl.DataFrame]], float]:
-    """As `trainer`, a function that trains some realizations side by side, and how many bytes each takes."""
-    network, devices = models.network(scenario.training, features.size(scenario)), tables["users"]["device"].n_unique()
-    batch = devices * scenario.device.batch_size
-    weights = 4.0 * 12 * devices * models.parameter_count(network)  # copies, gradients, directions, updates, noise
-    size = weights + trainable.bytes_each(network, batch, data.x_test.shape)
-    return _trained(scenario, data, tables, compiled=True), size
-
-
-def _trained(
+def of_some(
     scenario: UtilityFair, data: datasets.Dataset, tables: dict[str, pl.DataFrame], compiled: bool
-) -> Callable[[Iterable[int]], dict[int, pl.DataFrame]]:
+) -> tuple[Callable[[Iterable[int]], dict[int, pl.DataFrame]], float]:
+    """A function that trains some realizations and returns each device's rounds, rows of `history`; their bytes.
+
+    Noise is each scheme's own. What devices do in a round is chosen by the round before, so that rounds are graphs of
+    their own. A round in which nobody takes part leaves the model as it is; a training that leaves the finite numbers
+    ends there. The column `status` says so.
+    """
     training, seed, batch = scenario.training, scenario.seed, scenario.device.batch_size
-    model = trainable.model_of(models.network(training, features.size(scenario)), compiled)
+    network = models.network(training, features.size(scenario))
+    model = trainable.model_of(network, compiled)
     vectors = int(tables["noise"]["noise_vector"].max()) + 1
     play = round_function(model, learning(scenario), vectors, compiled)
     x_test, y_test = tf.constant(data.x_test), tf.constant(data.y_test)
     evaluate = tf.function(lambda weights: model.evaluate(weights, x_test, y_test), jit_compile=compiled or None)
-    terms, users = utility.terms(scenario), tables["users"].partition_by("realization", as_dict=True)
+    terms = utility.terms(scenario)
+    begun_of = trainings.beginnings(scenario, data, tables["users"], model.start, key="device")
     plans = joined(tables["schedule"], tables["noise"], "realization", "device")
     plans = plans.partition_by("realization", as_dict=True)
 
     def begin(realization: int) -> Began:
-        samples = users[realization,].sort("device")["samples"].to_numpy()
-        owned = partition.deal_out(scenario.data, data.y_train, samples, seed, realization, data.users)
-        weights = model.start(partial(streams.generator, seed, "weights", realization))
-        keys = [streams.key(*streams.of_noise(scenario, purpose), realization) for purpose in STREAMS]
-        return Began(realization, owned, weights, keys)
+        plan = Plan(*(to_array(plans[realization,], name, *KEYS[1:]) for name in Plan._fields))
+        keys = [trainings.key_of(scenario, realization, purpose) for purpose in STREAMS]
+        return Began(realization, *begun_of(realization), keys, plan)
 
     def train(realizations: Iterable[int]) -> dict[int, pl.DataFrame]:
         begun = [begin(realization) for realization in realizations]
         several = compiled or len(begun) > 1
+        weights, keys = trainings.given(begun, several, compiled, ("weights", "keys"))
 
         def tensor(values: np.ndarray, kind: tf.DType = tf.float32) -> tf.Tensor:
             return tf.constant(values if several else values[0], kind)
@@ -111,20 +94,14 @@ def _trained(
         def numpy(value: tf.Tensor) -> np.ndarray:
             return value.numpy().astype(float) if several else value.numpy().astype(float)[None]
 
-        plan = Plan(
-            *(np.stack([to_array(plans[s.realization,], name, *KEYS[1:]) for s in begun]) for name in Plan._fields)
-        )
+        plan = Plan(*(np.stack(parts) for parts in zip(*(start.plan for start in begun), strict=True)))
         clean = bool(np.isnan(plan.upload_std).any())
-        keys = [tensor(np.array(each), tf.int64) for each in zip(*(s.keys for s in begun), strict=True)]
-        weights = [tensor(np.stack(each)) for each in zip(*(s.weights for s in begun), strict=True)]
         beta_1, deviation = np.ones(plan.theta[:, 0].shape), None
-        spent, last = np.zeros((2, len(begun))), plan.theta.shape[1]
-        evaluated = {1, last, *range(0, last, training.evaluate_every)}
-        ended, found = np.zeros(len(begun), int), []  # the rounds after which trainings left the finite numbers
-        for t in range(1, last + 1):
+        spent, rounds, lasting = np.zeros((2, len(begun))), plan.theta.shape[1], np.ones(len(begun), bool)
+        evaluated, found = trainings.evaluation_rounds(rounds, training.evaluate_every), []
+        for t in range(1, rounds + 1):
             now = plan.of(t)
             choice = choose(now, beta_1, terms)
-            took_part = choice.iterations > 0
             # Each device has a channel of its own.
             spent = np.add(spent, [choice.transmit_s.max(axis=1), (choice.transmit_s * choice.power_w).sum(axis=1)])
             multiplier, std = copy_noise(now, deviation)
@@ -136,17 +113,21 @@ def _trained(
             x, y = tensor(data.x_train[rows]), tensor(data.y_train[rows], tf.int32)
             weights, *results = play(weights, x, y, tensor(choice.iterations, tf.int32), noise, tf.constant(t))
             losses, similarity = (numpy(result) for result in results)
-            finite = np.isfinite(losses).all(axis=1) & np.isfinite(similarity).all(axis=1)
-            deviation = copies.deviations(np.nan_to_num(similarity), took_part)
+            lasting = lasting & np.isfinite(losses).all(axis=1) & np.isfinite(similarity).all(axis=1)
+            deviation = copies.deviations(np.nan_to_num(similarity), choice.iterations > 0)
             beta_1 = utility.beta_1_of(deviation, choice.computing_j, terms.beta_2_j)
             tested = [numpy(value) for value in evaluate(weights)] if t in evaluated else None
-            found.append(Played(losses, multiplier, deviation, choice, spent, tested))
-            ended = np.where((ended == 0) & ~finite, t, ended)
-            if ended.all():
+            found.append(Played(losses, multiplier, deviation, choice, spent, tested, lasting))
+            if not lasting.any():
                 break
-        return {s.realization: history(s, b, found, ended[b], data) for b, s in enumerate(begun)}
+        return {start.realization: history(start, b, found, data) for b, start in enumerate(begun)}
 
-    return train
+    devices = tables["users"]["device"].n_unique()
+    weights = 4.0 * 12 * devices * models.parameter_count(network)  # copies, gradients, directions, updates, noise
+    return train, weights + trainable.bytes_each(network, devices * batch, data.x_test.shape)
+
+
+trainer, batch_trainer = trainings.both_trainers(of_some)
 
 
 class Played(NamedTuple):
@@ -158,11 +139,13 @@ class Played(NamedTuple):
     choice: Choice
     spent: np.ndarray  # seconds on air and joules up to it, shape (2, realization)
     tested: list[np.ndarray] | None  # accuracies, (realization, 1 + class), and losses, (realization,)
+    lasting: np.ndarray  # whether all has been finite so far, (realization,)
 
 
-def history(start: Began, place: int, found: list[Played], ended: int, data: datasets.Dataset) -> pl.DataFrame:
-    """The rows of a realization, by its place among those that were trained with it; `ended`: 0, or where it did."""
-    found = found[: ended or len(found)]
+def history(start: Began, place: int, found: list[Played], data: datasets.Dataset) -> pl.DataFrame:
+    """The rows of a realization, by its place among those that were trained with it."""
+    found = found[: 1 + sum(bool(each.lasting[place]) for each in found)]
+    diverged = not found[-1].lasting[place]
     keys = {"realization": [start.realization], "round": range(1, len(found) + 1), "device": range(len(start.owned))}
 
     def of(values: list[np.ndarray]) -> np.ndarray:
@@ -185,12 +168,13 @@ def history(start: Began, place: int, found: list[Played], ended: int, data: dat
             tested = {"accuracy": accuracies[0], "test_loss": loss}
             tested |= partition.user_accuracies(accuracies[1:], held)
         took_part = (each.choice.iterations[place] > 0).any()
-        status = "diverged" if t == ended else "trained" if took_part else "nobody_took_part"
+        ended = not each.lasting[place]
+        status = "diverged" if ended else "trained" if took_part else "nobody_took_part"
         spent = dict(zip(("air_seconds_so_far", "transmit_energy_j_so_far"), each.spent[:, place], strict=True))
         rounds.append({"round": t} | spent | tested | {"status": status})
     floats = {name: pl.Float64 for name in rounds[0] if name not in ("round", "status")}
     of_rounds = pl.DataFrame(rounds, schema={"round": pl.Int64} | floats | {"status": pl.String})
-    log.info("realization %d: %d rounds, %s", start.realization, len(found), "diverged" if ended else "trained")
+    log.info("realization %d: %d rounds, %s", start.realization, len(found), "diverged" if diverged else "trained")
     frame = frame.join(of_rounds, on="round", how="left", maintain_order="left")
     return frame.with_columns(pl.col(partition.USER_ACCURACIES).fill_nan(None))
 
