@@ -193,13 +193,14 @@ def objectives(scenario: Multicell, tables: dict[str, pl.DataFrame], frame: pl.D
     means, the left side of (21) is the largest.
     """
     count = frame["interval"].n_unique()
-    share = planned(scenario.privacy, count) / count
-    if scenario.privacy.observer != "user":  # the share of who sends most often
+    often = planned(scenario.privacy, count)
+    if scenario.privacy.observer != "user":  # as often as who sends most often
         sends = pl.col("scheduled") & pl.col("noise_std").is_not_null()
-        share = (sends.sum().over("realization", "user") / count).max().over("realization")
-    scale = noise_scale(scenario) * share**0.5
-    noise_std, hiding_std = pl.col("noise_std") / scale, pl.col("hiding_std") / scale  # as (20), (21) have it
-    frame = frame.with_columns(noise_std=noise_std, hiding_std=hiding_std)
+        often = frame.select(sends.sum().over("realization", "user").max().over("realization")).to_series().to_numpy()
+    scale = noise_scale(scenario) * np.sqrt(often / count)
+    # As (20), (21) have it. Polars divides columns of several rows by one number otherwise than those of one row.
+    columns = {name: frame[name].to_numpy() / scale for name in ("noise_std", "hiding_std")}
+    frame = frame.with_columns(pl.Series(name, values, nan_to_null=True) for name, values in columns.items())
     each = frame.group_by("realization", "interval", maintain_order=True).agg(
         known=pl.col("noise_std").is_not_null().all(),
         samples=pl.col("samples").sum(),
