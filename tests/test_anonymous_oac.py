@@ -67,10 +67,10 @@ def test_devices_take_part_with_probability_p_and_good_channels():
     links = drawn(**settings)["links"]
     low, high = stats.binom.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], 3 * 100 * 200, 0.3)
     assert low <= len(links) <= high
-    assert links["gain"].min() >= -math.log(0.3)
+    assert links["fading_gain"].min() >= -math.log(0.3)
     # An exponential above a threshold is the threshold and an exponential.
-    assert stats.kstest(links["gain"] + math.log(0.3), "expon").pvalue > FALSE_ALARM
-    assert stats.kstest(links["gain"] + math.log(0.28), "expon").pvalue < FALSE_ALARM
+    assert stats.kstest(links["fading_gain"] + math.log(0.3), "expon").pvalue > FALSE_ALARM
+    assert stats.kstest(links["fading_gain"] + math.log(0.28), "expon").pvalue < FALSE_ALARM
 
 
 def test_batches_are_binomial():
@@ -109,12 +109,12 @@ def test_noise_is_a_multiple_of_the_sensitivity_of_what_is_sent(scheme):
             divisor = len(batches) * 2 * 0.3 if local else 12 * 0.2 * 2 * 0.3
         sent.add((len(own) > 0, batches.sum() > 0))
         if not len(own):
-            assert (row["noise_std"], row["divisor"]) == (0, 0)
+            assert (row["update_noise_std"], row["divisor"]) == (0, 0)
             continue
         # Each device's own noise is averaged with weights own / divisor.
         each = [o / divisor * multiplier * 2 * 3.0 / o for o in own] if local else [multiplier * 2 * 3.0 / divisor]
         assert row["divisor"] == pytest.approx(divisor, rel=1e-12)
-        assert row["noise_std"] == pytest.approx(math.sqrt(sum(std**2 for std in each)), rel=1e-12)
+        assert row["update_noise_std"] == pytest.approx(math.sqrt(sum(std**2 for std in each)), rel=1e-12)
     assert sent == {(False, False), (True, True)} | ({(True, False)} if fixed else set())
 
 
@@ -407,8 +407,8 @@ def test_costs_are_counted_transmission_by_transmission(scheme):
     tables, found = accounted(scheme, "orthogonal" if local else "over_the_air", range(1, 2), data={"samples": 3})
     dimension, energy, sent, thermal = 650, 0.0, 0, 10 ** (-17.4 - 3) * 1e10
     for (round_,), frame in tables["schedule"].group_by("round"):
-        total, std = frame["batch"].sum(), tables["noise"].filter(round=round_)["noise_std"].item()
-        for batch, gain in frame.select("batch", "gain").rows():
+        total, std = frame["batch"].sum(), tables["noise"].filter(round=round_)["update_noise_std"].item()
+        for batch, gain in frame.select("batch", "fading_gain").rows():
             if local and (batch or fixed):
                 energy += dimension * 32 / 2 * thermal * 3 / gain
                 sent += 1

@@ -105,7 +105,7 @@ def anonymous_oac(model, tables, realization, interval) -> Air:
     here = {"realization": realization, "round": interval + 1}
     users = len(tables["users"].filter(realization=realization))
     schedule, noise = tables["schedule"].filter(**here), tables["noise"].filter(**here).row(0, named=True)
-    batch, gain = of_users(schedule, "batch", users), of_users(schedule, "gain", users)[:, None]
+    batch, gain = of_users(schedule, "batch", users), of_users(schedule, "fading_gain", users)[:, None]
     deviation = 2 * model.training.clip_norm * noise["noise_multiplier"]  # of a sum's noise
     fixed = noise["noise"].endswith("fixed")
     each = model.data.samples * model.data.sampling  # records that a participant is expected to take
@@ -163,9 +163,9 @@ def random_orthogonalization(model, tables, realization, interval, size=None) ->
 def local_dp_mac(model, tables, realization, interval) -> Air:
     """Channel inversion: all arrive at one amplitude, in one slot; or one after the other, each at its own."""
     here = {"realization": realization, "round": interval}
-    channel = np.sqrt(tables["links"].filter(**here)["gain"].to_numpy())[:, None]
+    channel = np.sqrt(tables["links"].filter(**here)["fading_gain"].to_numpy())[:, None]
     sigma = tables["noise"].filter(**here)["noise_std"].to_numpy()[:, None]
-    amplitude = tables["schedule"].filter(**here)["amplitude"].to_numpy()[:, None]
+    amplitude = tables["schedule"].filter(**here)["received_amplitude"].to_numpy()[:, None]
     slots, users = np.eye(len(channel)), len(channel)
     if model.schemes[0].scheduler == "over_the_air":
         slots, (amplitude,) = np.ones((1, users)), set(amplitude.ravel())
@@ -372,7 +372,7 @@ def check_energy(case: Case, generator) -> None:
             np.testing.assert_allclose([stated["seconds"], stated["joules"]], [seconds, joules], **EXACT)
         elif model.system == OAC:
             schedule = case.tables["schedule"].filter(realization=realization, round=place + 1)
-            batch, gain = (of_users(schedule, name, len(air.holds)) for name in ("batch", "gain"))
+            batch, gain = (of_users(schedule, name, len(air.holds)) for name in ("batch", "fading_gain"))
             energy, error = radiated(air, norm * batch, generator)
             thermal = 10 ** ((radio.noise_density_dbm_hz + radio.path_loss_db) / 10) / 1000  # J, over a gain of 1
             if model.schemes[0].scheduler == "orthogonal":

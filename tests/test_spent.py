@@ -73,12 +73,12 @@ def test_oac_takes_its_symbols_over_the_bandwidth(scheduler, noise):
             for device in there:
                 if scheduler == "orthogonal" and device["batch"]:
                     seconds += dimension * 8 / 20e3
-                    joules += dimension * 8 * thermal * 15 / device["gain"]
+                    joules += dimension * 8 * thermal * 15 / device["fading_gain"]
                 elif scheduler == "over_the_air" and (noise.endswith("fixed") or any(d["batch"] for d in there)):
                     row = noise_of[t]
                     amplitude = device["batch"] / row["divisor"]
-                    sent = amplitude**2 + dimension * row["noise_std"] ** 2 / len(there)
-                    joules += sent / device["gain"] * thermal / 1e-4
+                    sent = amplitude**2 + dimension * row["update_noise_std"] ** 2 / len(there)
+                    joules += sent / device["fading_gain"] * thermal / 1e-4
             seconds += 0.0 if scheduler == "orthogonal" else dimension / 20e3
             expected[t] = (seconds, joules)
         for column, place in ((SECONDS, 0), (JOULES, 1)):

@@ -1,17 +1,22 @@
 """Tables between stages: what the schema check finds, and files that appear whole or not at all."""
 
+import inspect
+import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
+import dataframely as dy
 import polars as pl
 import pytest
 
 import stage_of
 from pipeline import on_one_cell, part
-from pwfl import tables
+from pwfl import registry, tables
 from pwfl.scenario import resolve
 from pwfl.store import files, sealed
+from pwfl.tables import contract
 
 DESCRIPTION = {"system": "multicell", "address": "0123456789ab", "code": "c", "packages": {}}
 READER = {"system": "multicell", "upstream": {"channel": "0123456789ab"}}
@@ -210,3 +215,48 @@ def test_a_guarantee_that_says_nothing_is_not_written(path, accounted, table, co
 def test_sqlalchemy_is_not_imported_and_can_be():
     code = "import pwfl.tables, sys; assert 'sqlalchemy' not in sys.modules; import sqlalchemy; sqlalchemy.MetaData"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.fixture
+def columns(monkeypatch) -> dict[str, dict[str, dy.Column]]:
+    """The columns of all tables, of the example's system, too: name -> table -> column."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "examples" / "local_dp_mac")
+    modules = {name: system.part("tables") for name, system in registry.systems().items()}
+    modules["local_dp_mac"] = import_module("local_dp_mac.tables")
+    kinds = dict(contract.COMMON)
+    for system, module in modules.items():
+        own = inspect.getmembers(module, lambda kind: inspect.isclass(kind) and issubclass(kind, dy.Schema))
+        kinds |= {f"{system}: {name}": kind for name, kind in own if kind.__module__ == module.__name__}
+    found = {}
+    for table, kind in kinds.items():
+        for name, column in kind.columns().items():
+            found.setdefault(name, {})[table] = column
+    return found
+
+
+def test_columns_of_one_name_mean_the_same_in_all_tables(columns):
+    """The description up to the first colon or semicolon is the meaning, the rest what a table adds to it."""
+    several = {name: found for name, found in columns.items() if len(found) > 1}
+    assert len(several) > 50
+    for name, found in several.items():
+        meanings = {table: re.split("[:;]", column.description or "")[0].strip() for table, column in found.items()}
+        assert len(set(meanings.values())) == 1, (name, meanings)
+        assert meanings.popitem()[1], f"{name} has no description"
+        if "status" not in name:
+            kinds = {"String" if isinstance(column, dy.Enum) else type(column).__name__ for column in found.values()}
+            assert len(kinds) == 1, (name, kinds)
+
+
+def test_what_systems_share_is_declared_once(columns):
+    """Columns that tables of several systems have begin with their meaning in `MEANINGS`, which has no others."""
+
+    def systems(name: str) -> set[str]:
+        return {table.partition(": ")[0] for table in columns[name]} - set(contract.COMMON)
+
+    inherited = {*contract.Outcome.columns(), *contract.UserHistory.columns(), *contract.PerInterval.columns()}
+    shared = {name for name, found in columns.items() if len(systems(name)) > 1}
+    assert shared - inherited <= set(contract.MEANINGS)
+    for name, meant in contract.MEANINGS.items():
+        assert len(columns[name]) > 1, name
+        for table, column in columns[name].items():
+            assert column.description.startswith(meant), (name, table)

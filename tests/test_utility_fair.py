@@ -394,7 +394,7 @@ def plain_training(found, model, data, scheduler, compared_with):
 
         local = [weights] * devices
         if t > 1:
-            stds = [row["noise_std"] / (1 - row["theta"] * e) for row, e in zip(noise, deviation, strict=True)]
+            stds = [row["copy_std"] / (1 - row["theta"] * e) for row, e in zip(noise, deviation, strict=True)]
             own = [normal[row["noise_vector"]] for row in noise]
             local = [added(weights, [std * n for n in parts]) for parts, std in zip(own, stds, strict=True)]
         losses, own = zip(*(plain_loss_and_gradient(w, *b) for w, b in zip(local, batch, strict=True)), strict=True)
@@ -440,7 +440,7 @@ def test_a_training_agrees_with_the_paper_written_out(scheduler, noise_scheme, c
     found, model = before_training(scheduler, noise_scheme, TINY, changes)
     history = stage_of.train(part(model, "train"), digits(), range(1), found)["history"]
     losses, deviation, j, energy = plain_training(found, model, digits(), scheduler, compared_with)
-    np.testing.assert_allclose(history["loss"].to_numpy().reshape(j.shape), losses, rtol=2e-5)
+    np.testing.assert_allclose(history["batch_loss"].to_numpy().reshape(j.shape), losses, rtol=2e-5)
     np.testing.assert_allclose(history["deviation"].to_numpy().reshape(j.shape), deviation, atol=5e-5)
     np.testing.assert_array_equal(history["iterations"].to_numpy().reshape(j.shape), j)
     np.testing.assert_allclose(history["energy_j"].to_numpy().reshape(j.shape), energy, rtol=1e-6)
@@ -683,8 +683,8 @@ def test_every_figure_and_table_is_made_in_edge_cases(edge):
         case "nobody ever takes part":
             assert set(history["status"]) == {"nobody_took_part"}
             assert set(summary["nobody_took_part"]) == {2}
-            tested = history.drop_nulls("test_loss").group_by("scheme", "realization")
-            assert (tested.agg(pl.col("test_loss").n_unique())["test_loss"] == 1).all()
+            tested = history.drop_nulls("loss").group_by("scheme", "realization")
+            assert (tested.agg(pl.col("loss").n_unique())["loss"] == 1).all()
             assert set(found["schedule_status"]["status"]) == {"always_out"}
             assert set(frames["realizations"]["channel_uses"]) == {0.0}
         case "some sit rounds out":
@@ -693,13 +693,13 @@ def test_every_figure_and_table_is_made_in_edge_cases(edge):
             assert (history.filter(~out)["iterations"] >= 10).all()
         case "training diverges":
             assert set(summary["diverged"]) == {2}
-            assert summary["loss_mean"].null_count() == len(summary)
+            assert summary["batch_loss_mean"].null_count() == len(summary)
             assert len(frames["devices"]) == 0
         case "as it is":
             assert set(compared["claims"]["claim"].str.head(1)) == {"1", "2", "3"}
             first = history.filter(pl.col("round") == 1)
             assert first["noise_multiplier"].null_count() == len(first)
-            assert first.filter(scheme="Proposed")["loss"].equals(first.filter(scheme="Benchmark")["loss"])
+            assert first.filter(scheme="Proposed")["batch_loss"].equals(first.filter(scheme="Benchmark")["batch_loss"])
 
 
 def test_the_report_agrees_with_plain_sums():
@@ -707,11 +707,11 @@ def test_the_report_agrees_with_plain_sums():
     history = found["history"].filter(pl.col("scheme") == "Proposed").sort("realization", "round", "device")
     loss, energy, seconds, power, iterations = (
         history[name].to_numpy().reshape(2, 3, 4)
-        for name in ("loss", "energy_j", "transmit_s", "power_w", "iterations")
+        for name in ("batch_loss", "energy_j", "transmit_s", "power_w", "iterations")
     )
     rows = frames["realizations"].filter(pl.col("scheme") == "Proposed")[:2]
-    np.testing.assert_allclose(rows["loss"], loss[:, 1:].mean(axis=(1, 2)))
-    np.testing.assert_allclose(rows["loss_std"], loss[:, 1:].std(axis=2).mean(axis=1))
+    np.testing.assert_allclose(rows["batch_loss"], loss[:, 1:].mean(axis=(1, 2)))
+    np.testing.assert_allclose(rows["batch_loss_std"], loss[:, 1:].std(axis=2).mean(axis=1))
     np.testing.assert_allclose(rows["energy_j"], energy.mean(axis=(1, 2)))
     np.testing.assert_allclose(rows["energy_std_j"], energy.mean(axis=1).std(axis=1))
     np.testing.assert_allclose(rows["channel_uses"], (seconds * 250e3).sum(axis=(1, 2)))

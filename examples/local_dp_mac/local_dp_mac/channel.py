@@ -14,5 +14,5 @@ def run(scenario, realizations: range) -> dict[str, pl.DataFrame]:
     keys = {"realization": realizations, "round": range(rounds), "user": range(devices)}
     return {
         "users": to_table({"realization": realizations, "user": range(devices)}, samples=scenario.data.samples),
-        "links": to_table(keys, gain=gain),
+        "links": to_table(keys, fading_gain=gain),
     }

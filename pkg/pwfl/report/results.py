@@ -18,7 +18,7 @@ FEW_LABELS = 20  # rows of labels that are spread out
 HOLDERS_WIDTH = 720  # of a figure with a column for each user, in pixels
 SQUEEZED = 0.1  # share of an axis below which a scheme asks for a logarithmic one
 FINAL = ("accuracy", "loss", *USER_ACCURACIES)  # what a training ends with
-LEARNT = ("accuracy", "loss", "test_loss")  # whose means there are without realizations with no user scheduled, too
+LEARNT = ("accuracy", "batch_loss", "loss")  # whose means there are without realizations with no user scheduled, too
 KEPT = ("trained", "no_user_scheduled")  # trainings whose accuracy is a result
 
 

@@ -152,7 +152,9 @@ def robustness(
     # The participants of the first realization's fullest round, with as many records as are expected.
     schedule = tables["schedule"].filter(pl.col("realization") == pl.col("realization").first())
     fullest = schedule["round"].mode().min()
-    channel = np.sqrt(schedule.filter(pl.col("round") == fullest)["gain"].to_numpy()) if len(schedule) else np.ones(1)
+    channel = (
+        np.sqrt(schedule.filter(pl.col("round") == fullest)["fading_gain"].to_numpy()) if len(schedule) else np.ones(1)
+    )
     sensitivity = 2 * scenario.training.clip_norm / (devices * samples * participation * rate)
     # The devices leave as much to the channel as it has.
     counted = min(scenario.radio.noise_variance**0.5 / sensitivity, multiplier)

@@ -39,6 +39,6 @@ CATALOG = Catalog(
     },
     reads={"audit": ("users", "noise", "reception", "reception_noise", "visibility", "outcome")},
     uses_dataset=True,
-    zero_noise_values={"noise_std": 0.0, "noise_multiplier": 0.0},
-    user_noise=("noise_std", "noise_multiplier"),
+    zero_noise_values={"update_noise_std": 0.0, "noise_multiplier": 0.0},
+    user_noise=("update_noise_std", "noise_multiplier"),
 )

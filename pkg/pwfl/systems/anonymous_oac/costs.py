@@ -55,12 +55,14 @@ def transmissions(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl
     radio, sent = scenario.radio, uploaded(tables)
     thermal = dbm_to_w(radio.noise_density_dbm_hz) * db_to_ratio(radio.path_loss_db)  # J, for unit fading
     if in_turn(tables):
-        energy = digital_symbols(scenario) * thermal * np.expm1(np.log(2) * radio.digital_efficiency) / pl.col("gain")
+        energy = (
+            digital_symbols(scenario) * thermal * np.expm1(np.log(2) * radio.digital_efficiency) / pl.col("fading_gain")
+        )
     else:
         signal = (pl.col("batch") / pl.col("divisor") * scenario.training.clip_norm) ** 2
-        noise = model_size(scenario) * pl.col("noise_std") ** 2 / pl.col("participants")
+        noise = model_size(scenario) * pl.col("update_noise_std") ** 2 / pl.col("participants")
         scale = thermal / radio.noise_variance if radio.noise_variance else np.nan
-        energy = (signal + noise) / pl.col("gain") * scale
+        energy = (signal + noise) / pl.col("fading_gain") * scale
     return sent.with_columns(energy_j=energy)
 
 

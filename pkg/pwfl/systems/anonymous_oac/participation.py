@@ -23,7 +23,7 @@ def draw(scenario: AnonymousOac, realizations: range) -> dict[str, pl.DataFrame]
         round_, device = np.nonzero(fading <= scenario.network.participation)
         gain = -np.log(fading[round_, device])
         keys = {"realization": np.full(len(device), realization), "round": round_ + 1, "user": device}
-        links.append(pl.DataFrame(keys | {"gain": gain}))
+        links.append(pl.DataFrame(keys | {"fading_gain": gain}))
     users = to_table({"realization": realizations, "user": range(devices)}, samples=scenario.data.samples)
     return {"users": users, "links": pl.concat(links)}
 
@@ -53,7 +53,7 @@ def counts(users: pl.DataFrame, uploads: pl.DataFrame, rounds: int, *sums: pl.Ex
     each = uploads.group_by("realization", maintain_order=True).agg(
         *sums,
         participants=pl.len() / rounds,
-        records=pl.col("batch").sum() / rounds,
+        batch_records=pl.col("batch").sum() / rounds,
         filled=pl.col("round").filter(pl.col("batch") > 0).n_unique().cast(pl.Int64),
     )
     samples = users.group_by("realization", maintain_order=True).agg(pl.col("samples").sum())

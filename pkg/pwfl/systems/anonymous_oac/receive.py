@@ -20,7 +20,9 @@ def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl
     interval = (pl.col("round") - 1).alias("interval")
     noise = tables["noise"].with_columns(
         # In float32, as the sum that the server takes.
-        all_std=pl.Series(np.sqrt(tables["noise"]["noise_std"].to_numpy().astype(np.float32) ** 2 + np.float32(heard)))
+        all_std=pl.Series(
+            np.sqrt(tables["noise"]["update_noise_std"].to_numpy().astype(np.float32) ** 2 + np.float32(heard))
+        )
     )
     rows = joined(tables["schedule"], noise, *KEYS)
     # Over the air all participants share the noise, those without records, too, unless nobody has any.
@@ -29,7 +31,9 @@ def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl
     rows = rows.with_columns(
         weight=pl.when(pl.col("divisor") > 0).then(1 / pl.col("divisor")).otherwise(0.0),
         senders=sends.cast(pl.Int64).sum().over(KEYS),
-    ).with_columns(user_noise_std=pl.when(sends).then(pl.col("noise_std") / pl.col("senders").sqrt()).otherwise(0.0))
+    ).with_columns(
+        user_noise_std=pl.when(sends).then(pl.col("update_noise_std") / pl.col("senders").sqrt()).otherwise(0.0)
+    )
     senders = rows.group_by(KEYS).agg(pl.col("senders").first())
     of_rounds = joined(noise, spent(scenario, tables), *KEYS).join(senders, on=KEYS, how="left", maintain_order="left")
     empty = {"group": pl.lit(None, pl.Int64), "grid_step": pl.lit(None, pl.Float64)}

@@ -87,7 +87,7 @@ def of_interval(
     programs = {
         "status": status,
         "users": member.sum(axis=2),
-        "scheduled": (member & (block >= 0)[:, None]).sum(axis=2),
+        "assigned": (member & (block >= 0)[:, None]).sum(axis=2),
         "unscheduled": (member & lost[:, None]).sum(axis=2),
     }
     return schedule, programs

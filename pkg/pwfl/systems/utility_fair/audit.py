@@ -36,7 +36,7 @@ def verdicts(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> Iterator
     if plan["upload_std"].null_count():
         observer = "all devices' copies of every noisy round; models S_f apart"
         plan = plan.unique("noise_vector", keep="first", maintain_order=True)  # the same noise makes the same copy
-        std = plan["noise_std"].to_numpy()
+        std = plan["copy_std"].to_numpy()
         half = np.full(len(plan), scenario.privacy.sensitivity / 2)
         rounds = range(2, scenario.training.rounds + 1)  # the first round's copies are clean
     else:
@@ -84,7 +84,7 @@ def heard(scenario: UtilityFair, plan: pl.DataFrame, rounds: range, keys: list, 
     play = round_function(model, learning(scenario), int(vectors.max()) + 1, tapped=True)
     weights = [tf.zeros([width, 1]), tf.zeros(1)]
     x, y, steps = tf.zeros([devices, 1, width]), tf.zeros([devices, 1], tf.int32), tf.fill([devices], STEPS)
-    std = tf.constant(plan["noise_std"].to_numpy(), tf.float32)
+    std = tf.constant(plan["copy_std"].to_numpy(), tf.float32)
     upload_std = tf.constant(plan["upload_std"].to_numpy(), tf.float32) if _noisy(plan) else None
     still = {GRADIENTS: [tf.zeros([devices, *w.shape]) for w in weights]}  # updates follow what is received of these
 

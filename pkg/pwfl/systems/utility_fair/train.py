@@ -27,7 +27,7 @@ class Plan(NamedTuple):
     power_w: np.ndarray
     takes_part: np.ndarray
     noise_multiplier: np.ndarray
-    noise_std: np.ndarray
+    copy_std: np.ndarray
     theta: np.ndarray
     noise_vector: np.ndarray
     upload_std: np.ndarray
@@ -154,18 +154,18 @@ def history(start: Began, place: int, found: list[Played], data: datasets.Datase
     choices = {name: of([getattr(each.choice, name) for each in found]) for name in Choice._fields}
     frame = to_table(
         keys,
-        loss=of([each.losses for each in found]),
+        batch_loss=of([each.losses for each in found]),
         noise_multiplier=of([each.noise_multiplier for each in found]),
         deviation=of([each.deviation for each in found]),
         **choices,
     ).with_columns(pl.col("noise_multiplier").fill_nan(None))
     rounds = []
     for t, each in enumerate(found, 1):
-        tested = dict.fromkeys(("accuracy", "test_loss", *partition.USER_ACCURACIES))
+        tested = dict.fromkeys(("accuracy", "loss", *partition.USER_ACCURACIES))
         if each.tested is not None:
             accuracies, loss = (values[place] for values in each.tested)
             held = partition.held(data.y_train, start.owned, len(accuracies) - 1)
-            tested = {"accuracy": accuracies[0], "test_loss": loss}
+            tested = {"accuracy": accuracies[0], "loss": loss}
             tested |= partition.user_accuracies(accuracies[1:], held)
         took_part = (each.choice.iterations[place] > 0).any()
         ended = not each.lasting[place]
@@ -205,7 +205,7 @@ def copy_noise(plan: Plan, deviation: np.ndarray | None) -> tuple[np.ndarray, np
     """
     if deviation is None:
         return np.full(plan.theta.shape, np.nan), np.zeros(plan.theta.shape)
-    multiplier, std = (copies.scaled(base, plan.theta, deviation) for base in (plan.noise_multiplier, plan.noise_std))
+    multiplier, std = (copies.scaled(base, plan.theta, deviation) for base in (plan.noise_multiplier, plan.copy_std))
     return multiplier, std
 
 
