@@ -21,10 +21,10 @@ from pwfl.scenario.fields import Section
 from pwfl.scenario.resolution import merge
 from pwfl.scenario.sweep import nested
 from pwfl.systems.multicell.beyond.integers import RoundingError
-from pwfl.systems.multicell.channel import StartValueError
 from pwfl.systems.multicell.interference import Uplink, rates, threshold
 from pwfl.systems.multicell.power import powers
 from pwfl.systems.multicell.schedule import RATE_TOLERANCE
+from pwfl.systems.multicell.start_values import StartValueError
 
 
 def leaves(annotation, metadata=(), path=""):

@@ -143,7 +143,7 @@ def test_rho_counts_the_rounds_in_which_a_user_sends_within_its_budget(scheduler
     model = scenario(2, share)
     found = stages(model, scheduler, noise, range(8))
     samples = found["users"]["samples"].to_numpy().reshape(-1, 15)
-    start = found["users"]["start_noise_std"].to_numpy().reshape(-1, 15)
+    start = found["start_values"]["noise_std"].to_numpy().reshape(-1, 15)
     block = array(found["schedule"].with_columns(pl.col("resource_block").fill_null(-1)), "resource_block", 6)
     added = array(found["noise"], "noise_std", 6)
     planned = math.ceil(6 * share - 1e-9)

@@ -93,7 +93,13 @@ TABLES = {
             "realization": [4, 4, 4, 5, 5, 5, 6, 6, 6],
             "user": [0, 1, 2] * 3,
             "samples": [100, 200, 50, 50, 60, 900, 80, 90, 100],
-            "start_noise_std": [2.0, 1.0, 3.0, 4.0, 5.0, 0.5, 2.0, 2.0, 2.0],
+        }
+    ),
+    "start_values": pl.DataFrame(
+        {
+            "realization": [4, 4, 4, 5, 5, 5, 6, 6, 6],
+            "user": [0, 1, 2] * 3,
+            "noise_std": [2.0, 1.0, 3.0, 4.0, 5.0, 0.5, 2.0, 2.0, 2.0],
         }
     ),
     # Realization 5 serves only users whose least noise, 2 and 1.67, is above the bound; 6 serves nobody.

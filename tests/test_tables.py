@@ -44,8 +44,8 @@ def test_a_table_survives_writing_and_reading(path, users):
     ("damage", "expected"),
     [
         (lambda users: users.with_columns(samples=pl.lit(0, pl.Int64)), "'samples' failed validation"),
-        (lambda users: users.with_columns(start_power_w=pl.lit(-1.0)), "'start_power_w' failed validation"),
-        (lambda users: users.with_columns(start_power_w=pl.lit(float("nan"))), "'start_power_w' failed validation"),
+        (lambda users: users.with_columns(cell=pl.lit(-1)), "'cell' failed validation"),
+        (lambda users: users.with_columns(x_m=pl.lit(float("nan"))), "'x_m' failed validation"),
         (lambda users: users.with_columns(user=pl.lit(0, pl.Int64)), "rows with the same realization, user"),
         (lambda users: users.with_columns(realization=pl.lit(3, pl.Int64)), "holds realization 3, must hold 0 to 0"),
         (lambda users: users.clear(), "lacks realization 0"),
@@ -167,13 +167,13 @@ def test_tables_beside_each_other_are_joined_on_their_keys(users):
 
 
 def test_sums_of_groups_do_not_tell_where_a_table_comes_from(users, tmp_path):
-    of_each = [(pl.lit(k, pl.Int64).alias("realization"), pl.col("start_power_w") / (k + 3)) for k in range(4)]
+    of_each = [(pl.lit(k, pl.Int64).alias("realization"), pl.col("x_m") / (k + 3)) for k in range(4)]
     frame = pl.concat([users.with_columns(changed) for changed in of_each])
     frame.write_parquet(tmp_path / "users.parquet")
     kind, sums = tables.schema("multicell", "users"), []
     for way in (frame.sort("realization", "user"), frame.reverse(), pl.read_parquet(tmp_path / "users.parquet")):
         groups = tables.ordered(way, kind, "users").group_by("realization", maintain_order=True)
-        sums.append(groups.agg(pl.col("start_power_w").sum()))
+        sums.append(groups.agg(pl.col("x_m").sum()))
     assert sums[0].equals(sums[1])
     assert sums[0].equals(sums[2])
 

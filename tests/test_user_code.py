@@ -77,6 +77,20 @@ def test_the_start_values_as_a_function_are_the_scheduler_random(folder):
     assert set(mine["schedule_status"]["status"]) == {"own"}
 
 
+def test_a_scheduler_finds_the_start_powers_and_noise_in_the_table_of_users(folder):
+    (folder / "start.py").write_text(
+        "import numpy as np\n\n\ndef schedule(scenario, uplink, users, start):\n"
+        "    weak = (users['start_power_w'] < 0.005) & (users['start_noise_std'] * users['samples'] < 12)\n"
+        "    return np.where(weak.to_numpy().reshape(start.shape), start, -1)\n"
+    )
+    found = scheduled(with_scheme("start.py:schedule"))
+    start = found["start_values"].join(found["users"], on=["realization", "user"], maintain_order="left")
+    weak = (start["power_w"] < 0.005) & (start["noise_std"] * start["samples"] < 12)
+    expected = start["resource_block"].set(~weak, None)
+    assert found["schedule"]["assigned_block"].equals(expected)
+    assert 0 < expected.count() < start["resource_block"].count()
+
+
 def test_noise_is_what_the_function_says(folder):
     model = with_scheme("random", "greedy.py:constant")
     found = scheduled(model)

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 from pwfl.errors import describe
-from pwfl.stages import READS, STAGES, Stage
+from pwfl.stages import GRAPH, READS, STAGES, Stage
 
 GROUP = "pwfl.systems"
 # The version of what systems and pwfl expect of each other; what changed with each is in docs/own_system.md.
@@ -98,6 +98,18 @@ def reads(name: str, stage: str, variant: str | None = None) -> tuple[str, ...]:
     """The tables that a variant of a stage, or the audit, reads, by the catalog of a system."""
     own = system(name).catalog.reads
     return own.get(f"{stage}/{variant}", own.get(stage, READS[stage]))
+
+
+@cache
+def makes(name: str, stage: str) -> tuple[str, ...]:
+    """The tables, or arrays, that a stage of a system makes: those of all systems, and those that its catalog adds."""
+    return (*GRAPH[stage].makes, *system(name).catalog.makes.get(stage, ()))
+
+
+@cache
+def makers(name: str) -> dict[str, str]:
+    """By each table, or array, of a system: the stage that makes it."""
+    return {table: stage for stage in GRAPH for table in makes(name, stage)}
 
 
 @cache

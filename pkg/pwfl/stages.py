@@ -6,7 +6,7 @@ from typing import NamedTuple
 class Stage(NamedTuple):
     """A stage of the graph: what it makes and reads, and how many jobs it has."""
 
-    makes: tuple[str, ...]  # names of its files: tables, or arrays of the stages before the channel
+    makes: tuple[str, ...]  # tables, or arrays of the stages before the channel; a catalog may add tables
     reads: tuple[str, ...] = ()  # of earlier stages, as far as a scenario has these; a catalog may list other tables
     takes_data: bool = False  # what users train on: features where a scenario asks for any, otherwise a data set
     grid: str | None = None  # which of the scenario's `shards` its jobs follow; None: one job takes all realizations
@@ -62,7 +62,6 @@ GRAPH = PREPARATIONS | STAGES
 # The tables that each stage, and the audit, reads, where a system's catalog lists no others.
 READS = {name: stage.reads for name, stage in GRAPH.items()}
 READS[AUDIT] = ("users", "reception", "reception_noise", "visibility", "leakage", "outcome")
-MAKER = {table: name for name, stage in GRAPH.items() for table in stage.makes}  # table -> stage
 
 
 def variants(scheduler: str, noise: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ from pwfl.learning import datasets
 from pwfl.process import tensorflow_import
 from pwfl.scenario import ScenarioError, parameters, resolve
 from pwfl.scenario.common import Scenario
-from pwfl.stages import AUDIT, GRAPH, MAKER, REPORT, STAGES
+from pwfl.stages import AUDIT, GRAPH, REPORT, STAGES
 from pwfl.store import imports
 from pwfl.testing.tiny import CheckError
 from pwfl.workflow import plan
@@ -101,7 +101,7 @@ def _stages_by_address(model: Scenario) -> dict[str, set[str]]:
         for stage, description in route.items():
             name = f"{stage}/{description['variant']}" if GRAPH[stage].variant else stage
             found.setdefault(name, set()).add(description["address"])
-    read = {MAKER[table] for table in registry.reads(model.system, AUDIT)}
+    read = {registry.makers(model.system)[table] for table in registry.reads(model.system, AUDIT)}
     audited = [sorted(addresses) for name, addresses in found.items() if name.partition("/")[0] in read]
     return found | {AUDIT: {f"{model.of_stage(AUDIT)} {audited}"}, REPORT: {str(model.of_stage(REPORT))}}
 

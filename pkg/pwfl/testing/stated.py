@@ -5,7 +5,6 @@ import polars as pl
 from pwfl import registry
 from pwfl.execution.stage import Tables
 from pwfl.scenario.common import Scenario
-from pwfl.stages import STAGES
 from pwfl.tables import contract
 from pwfl.testing import tiny
 from pwfl.testing.draws import loosened
@@ -102,7 +101,7 @@ def check_users(model: Scenario, given: dict) -> None:
         for number in (pl.col(user) + 1) % count, pl.col(user).replace({0: 1, 1: 0}):
             moved = _renumbered(whole, user, number)
             made = tiny.made(model, scheme, given | moved, range(tiny.REALIZATIONS), stages)
-            for name in STAGES["account"].makes:
+            for name in registry.makes(model.system, "account"):
                 kind = contract.schema(model.system, name)
                 expected = contract.ordered(moved[name], kind, name)
                 if column := _strayed(kind, user, count, expected, made[name]):

@@ -47,7 +47,8 @@ GUARANTEES = {
 def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables `leakage` of users and `outcome` of realizations.
 
-    `tables` are `users`, `links`, `schedule`, `noise`, `noise_status`, `reception_noise` and `visibility`.
+    `tables` are `users`, `links`, `schedule`, `start_values`, `noise`, `noise_status`, `reception_noise` and
+    `visibility`.
     """
     frame, training = assigned(tables), scenario.training
     seen = tables["visibility"].filter(observer=scenario.privacy.observer).select(*KEYS, "visibility")
@@ -239,7 +240,7 @@ def values_bound(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> np.nda
     """
     users, gamma, privacy = tables["users"], scenario.schedule.gamma, scenario.privacy
     samples = to_array(users, "samples", "realization", "user")
-    noise_std = to_array(users, "start_noise_std", "realization", "user")
+    noise_std = to_array(tables["start_values"], "noise_std", "realization", "user")
     channels = tables["links"].partition_by("interval", maintain_order=True)
     (noise,) = tables["noise_status"]["noise"].unique()
     if privacy.observer != "user":

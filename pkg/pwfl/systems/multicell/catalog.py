@@ -34,8 +34,13 @@ CATALOG = Catalog(
         ("joint_noise", "equal_sum"): "#CC79A7",
         ("joint_snr", "equal_max"): "#7F7F7F",
     },
+    makes={"schedule": ("start_values",)},
     reads={
-        "account": ("users", "links", "schedule", "noise", "noise_status", "reception_noise", "visibility"),
+        "noise": ("users", "schedule", "start_values"),
+        "account": (
+            *("users", "links", "schedule", "start_values"),
+            *("noise", "noise_status", "reception_noise", "visibility"),
+        ),
     },
     tiny={
         "network": {"users": 12},

@@ -34,9 +34,10 @@ def run(scenario: Multicell, scheme: str, tables: dict[str, pl.DataFrame]) -> di
     keys = ("realization", "interval", "user")
     users = joined(tables["schedule"], tables["users"], "realization", "user").sort(keys)
     users = users.with_columns(scheduled=pl.col("resource_block").is_not_null())
-    columns = [to_array(users, name, *keys) for name in ("samples", "start_noise_std", "scheduled")]
+    columns = [to_array(users, name, *keys) for name in ("samples", "scheduled")]
     realizations, intervals, count = columns[0].shape
-    samples, start_noise_std, scheduled = (values.reshape(-1, count) for values in columns)
+    samples, scheduled = (values.reshape(-1, count) for values in columns)
+    start_noise_std = to_array(tables["start_values"], "noise_std", "realization", "user").repeat(intervals, axis=0)
     multiplier = np.full(len(scheduled), np.nan)
     status = np.full(len(scheduled), scheme, dtype=object)
     privacy = scenario.privacy

@@ -37,9 +37,7 @@ class Network(Section):
 class Radio(Section):
     """The uplink (eq. 17, 18)."""
 
-    resource_blocks: int = parameter(
-        5, "resource blocks R of each cell", stages="channel schedule account", ge=1, le=10**4
-    )
+    resource_blocks: int = parameter(5, "resource blocks R of each cell", stages="schedule account", ge=1, le=10**4)
     bandwidth_hz: common.Bandwidth = parameter(
         180e3,
         "bandwidth B of a resource block",
@@ -58,7 +56,7 @@ class Radio(Section):
         10.0,
         "maximum transmit power Pmax of a user",
         unit="dBm",
-        stages="channel schedule account",
+        stages="schedule account",
         usual=common.USUAL_POWER,
     )
     min_rate_bps: float = parameter(
@@ -149,15 +147,15 @@ class Privacy(Section):
         12.0,
         "bound Vmax on the weighted mean noise variance, (21); `noise: target`, `none` and user-defined noise do not "
         "use it",
-        stages=f"channel schedule schedule/joint_noise schedule/joint_snr {OPTIMIZED} account report",
-        unless={"channel": FREE_START, "schedule": FREE_START},
+        stages=f"schedule schedule/joint_noise schedule/joint_snr {OPTIMIZED} account report",
+        unless={"schedule": FREE_START},
     )
     min_noise: common.Scale = parameter(
         100.0,
         "lower bound Nmin of samples times noise standard deviation, (22); `noise: target`, `none` and user-defined "
         "noise do not use it",
-        stages=f"channel schedule/joint_noise schedule/joint_snr {OPTIMIZED} account report",
-        unless={"channel": ("start_noise", False)},
+        stages=f"schedule schedule/joint_noise schedule/joint_snr {OPTIMIZED} account report",
+        unless={"schedule": ("start_noise", False)},
     )
     delta: float = common.delta(stages="noise/target account report")
 

@@ -22,7 +22,7 @@ unlimited = partial(amount, allow_inf=True)
 
 
 class Users(contract.PerUser):
-    """Where each user is, its samples, its start values (`channel`)."""
+    """Where each user is, and its samples (`channel`)."""
 
     x_m = dy.Float64(nullable=True, description="position; null: from outside, unknown")
     y_m = dy.Float64(nullable=True, description="position; null: from outside, unknown")
@@ -30,13 +30,6 @@ class Users(contract.PerUser):
         nullable=False, min=0, description="cell: of the nearest station; from outside: as given, or of the strongest"
     )
     samples = dy.Int64(nullable=False, min=1, description=meaning("samples", "the user's, K_i"))
-    start_resource_block = dy.Int64(nullable=True, min=0, description="null: none")
-    start_power_w = dy.Float64(nullable=False, min=0)
-    start_noise_std = dy.Float64(
-        nullable=True,
-        min_exclusive=0,
-        description="sigma_i, per coordinate, in the units of `privacy.bounds`; null: no scheme uses it",
-    )
 
 
 class Links(contract.PerInterval):
@@ -69,6 +62,18 @@ class ImportedUsers(contract.PerUser):
     samples = dy.Int64(nullable=True, min=1, description=meaning("samples", "the user's, K_i"))
 
 
+class StartValues(contract.PerUser):
+    """What the schedulers start from, the same for all of a scenario's schemes (`schedule`)."""
+
+    resource_block = dy.Int64(nullable=True, min=0, description="number of the resource block; null: none")
+    power_w = dy.Float64(nullable=False, min=0, description=meaning("power_w"))
+    noise_std = dy.Float64(
+        nullable=True,
+        min_exclusive=0,
+        description=meaning("noise_std", "sigma_i, in the units of `privacy.bounds`; null: no scheme uses it"),
+    )
+
+
 class Schedule(contract.PerInterval):
     """Each user's resource block, power and rate (`schedule`); nulls: not scheduled.
 
@@ -76,7 +81,7 @@ class Schedule(contract.PerInterval):
     """
 
     user = key(meaning("user"))
-    resource_block = dy.Int64(nullable=True, min=0)
+    resource_block = dy.Int64(nullable=True, min=0, description="number of the resource block; null: none")
     power_w = dy.Float64(nullable=False, min=0, description=meaning("power_w"))
     rate_bps = dy.Float64(nullable=False, min=0)
     assigned_block = dy.Int64(nullable=True, min=0, description="resource block before that")
