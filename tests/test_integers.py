@@ -73,7 +73,7 @@ def test_the_noise_in_a_sum_is_that_of_its_senders(deviation):
 def test_a_group_s_grid_follows_from_its_public_numbers():
     model = model_of({"observer": "cell"}, 12)
     frame = assigned(stages(model)).sort(KEYS)
-    found = integers.grids(part(model, "train"), frame)
+    found = integers.grids(part(model, "receive"), frame)
     samples, noise_std, sends, cell = (
         to_array(frame, name, *KEYS) for name in ("samples", "noise_std", "scheduled", "cell")
     )
@@ -125,7 +125,7 @@ def test_the_bound_is_of_the_honest_senders_of_each_sum():
     model = model_of({"observer": "cell", "colluders": 0.4, "min_noise": 30.0, "max_noise_error": 40.0}, 10)
     tables = stages(model, realizations=range(1))
     frame = assigned(tables).sort(KEYS)
-    step = integers.grids(part(model, "train"), frame)[0, 0]
+    step = integers.grids(part(model, "receive"), frame)[0, 0]
     frame = frame.with_columns(step=pl.Series(step)).filter("scheduled")
     for row in frame.iter_rows(named=True):
         senders = frame.filter(cell=row["cell"]).height
