@@ -529,7 +529,7 @@ def test_a_fault_of_the_stage_is_seen(fault, name, monkeypatch):
 @pytest.mark.parametrize("name", ["uploads", "antennas", "at once", "orthogonal"])
 def test_power_that_is_not_allowed_is_seen(name):
     case = made(name)
-    column = "power_w" if case.model.system == MULTICELL else "amplitude"
+    column = {MULTICELL: "power_w", ANTENNAS: "amplitude", EXAMPLE: "received_amplitude"}[case.model.system]
     schedule = case.tables["schedule"].with_columns(pl.col(column) * 1.1)
     with pytest.raises(AssertionError):
         check_energy(case._replace(tables=case.tables | {"schedule": schedule}).received(), np.random.default_rng(1))
