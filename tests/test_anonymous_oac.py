@@ -13,7 +13,7 @@ import two_level
 from conftest import in_turn
 from graphs import operations, sums_up_in_place
 from pipeline import digits, part, run
-from pwfl import registry, scenario
+from pwfl import registry, scenario, streams
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.privacy import sampled
 from pwfl.report import build
@@ -64,13 +64,37 @@ def heard(scheme="anonymous", scheduler="over_the_air", realizations=range(3), *
 
 def test_devices_take_part_with_probability_p_and_good_channels():
     settings = {"network": {"devices": 200, "participation": 0.3}, "data": {"samples": 5}, "training": {"rounds": 100}}
-    links = drawn(**settings)["links"]
+    tables = drawn(**settings)
+    links, sent = tables["links"], tables["schedule"]
+    assert len(links) == len(links.unique(["realization", "round", "user"])) == 3 * 100 * 200
+    assert stats.kstest(links["fading_gain"], "expon").pvalue > FALSE_ALARM
+    assert stats.kstest(links["fading_gain"], stats.expon(scale=1.02).cdf).pvalue < FALSE_ALARM
     low, high = stats.binom.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], 3 * 100 * 200, 0.3)
-    assert low <= len(links) <= high
-    assert links["fading_gain"].min() >= -math.log(0.3)
+    assert low <= len(sent) <= high
     # An exponential above a threshold is the threshold and an exponential.
-    assert stats.kstest(links["fading_gain"] + math.log(0.3), "expon").pvalue > FALSE_ALARM
-    assert stats.kstest(links["fading_gain"] + math.log(0.28), "expon").pvalue < FALSE_ALARM
+    assert sent["fading_gain"].min() >= -math.log(0.3)
+    assert stats.kstest(sent["fading_gain"] + math.log(0.3), "expon").pvalue > FALSE_ALARM
+    assert stats.kstest(sent["fading_gain"] + math.log(0.28), "expon").pvalue < FALSE_ALARM
+
+
+@pytest.mark.parametrize("probability", [1.0, 0.4, 0.02, 1e-9])
+def test_the_same_channels_serve_whatever_the_probability_of_participation(probability):
+    tables, others = drawn(network={"participation": probability}), drawn(network={"participation": 0.5})
+    assert tables["links"].equals(others["links"])
+    assert stage_of.schedule(
+        parameters("schedule", "over_the_air", network={"participation": probability}), "over_the_air", others
+    )["schedule"].equals(tables["schedule"])
+    uniform = streams.uniforms(scenario.resolve(SMALL, {}).seed, "fading", range(3), (8, 12))
+    expected = [(r, t + 1, k) for r, t, k in np.argwhere(uniform <= probability).tolist()]
+    assert tables["schedule"].select("realization", "round", "user").rows() == expected
+
+
+def test_another_probability_of_participation_draws_no_channel():
+    before, after = (
+        stage_of.addresses(scenario.resolve(small(network={"participation": each}), {})) for each in (0.4, 0.5)
+    )
+    moved = {stage for stage, *scheme in before if before[stage, *scheme] != after[stage, *scheme]}
+    assert moved == {"schedule", "noise", "receive", "train", "account"}
 
 
 def test_batches_are_binomial():

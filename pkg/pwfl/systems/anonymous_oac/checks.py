@@ -43,8 +43,7 @@ def problems(scenario: AnonymousOac) -> list[str]:
 def table_bytes(scenario: AnonymousOac) -> tuple[float, float, str]:
     """See `pwfl.scenario.checks`."""
     drawn = scenario.training.rounds * scenario.network.devices  # at once, of one realization
-    rows = drawn * scenario.network.participation * LINK_BYTES
-    return rows, drawn * FLOAT * COPIES, "network.devices or training.rounds"
+    return drawn * LINK_BYTES, drawn * FLOAT * COPIES, "network.devices or training.rounds"
 
 
 def training_bytes(scenario: AnonymousOac) -> tuple[float, str]:

@@ -24,7 +24,7 @@ class Network(Section):
     participation: Rate = parameter(
         0.1,
         "probability p that a device's channel is good enough in a round",
-        stages="channel noise account audit report",
+        stages="schedule noise account audit report",
     )
 
 

@@ -21,7 +21,7 @@ class Users(contract.PerUser):
 
 
 class Links(contract.PerUserRound):
-    """The channels that are good enough to take part over, round by round (`channel`)."""
+    """Each device's channel, round by round (`channel`)."""
 
     fading_gain = dy.Float64(nullable=False, min=0, description=meaning("fading_gain", "|c|^2, over all devices"))
 
