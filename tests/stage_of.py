@@ -22,7 +22,7 @@ def channel(values, realizations, outside=None):
 
 
 def schedule(values, scheduler, found):
-    """`schedule` and `schedule_status`."""
+    """`schedule` and `schedule_status`, and in `multicell` `start_values`."""
     return execution.execute(Task("schedule", values, scheduler), found)
 
 

@@ -57,7 +57,7 @@ def cut(tables, interval):
     """The tables before account as if the channel of one interval stayed for all rounds."""
     each = {name: tables[name] for name in ("links", "schedule", "noise", "noise_status")}
     kept = {name: frame.filter(interval=interval).with_columns(interval=pl.lit(0)) for name, frame in each.items()}
-    return kept | {"users": tables["users"]}
+    return kept | {name: tables[name] for name in ("users", "start_values")}
 
 
 # The channel
