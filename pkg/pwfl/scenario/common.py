@@ -73,8 +73,8 @@ Features = Literal["pixels", "scattering", "strokes", "shapes"]
 
 
 def _shared(default, meaning: str, **options):
-    """A parameter that systems share but for the stages that read it, as a function of these."""
-    return lambda stages: parameter(default, meaning, stages=stages, **options)
+    """A parameter that systems share but for the stages that read it, and `unless`, as a function of these."""
+    return lambda stages, unless=None: parameter(default, meaning, stages=stages, unless=unless, **options)
 
 
 _seed = _shared(1, "seed of every random draw", ge=0, lt=2**63)

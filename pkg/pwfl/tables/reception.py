@@ -69,6 +69,15 @@ class Reception(NamedTuple):
             noise_std=np.sqrt((noise**2).sum(axis=1)),
         )
 
+    def without(self, target: int, colluding: np.ndarray) -> np.ndarray:
+        """`user_noise_std` but for as many of who is heard beside the target as collude, shape (interval,), the loudest."""
+        left = self.user_noise_std.copy()
+        for of_interval, heard, number in zip(left, self.sends, colluding, strict=True):
+            others = np.flatnonzero(heard & (np.arange(len(heard)) != target))
+            order = others[np.argsort(-of_interval[others], kind="stable")]
+            of_interval[order[:number]] = 0.0
+        return left
+
 
 def receptions(tables: dict[str, pl.DataFrame]) -> Callable[[int], Reception]:
     """A function that gives a realization's `Reception`, of tables that lack rows of who is not heard."""

@@ -95,10 +95,15 @@ def claim_of(
     users_only: bool = False,
     view: Callable[[int, Reception], Reception] | None = None,
 ) -> Claim:
-    """What `visibility` claims of the user that loses most to an observer, whose `view(user, reception)` it is."""
+    """What `visibility` claims of the user that loses most to an observer, whose `view(user, reception)` it is.
+
+    It is one of those who are heard in some round, if there are any: by chance, others drop out of all.
+    """
     found = accountant.losses(tables, observer, sensitivity, users_only)
     row = tables["users"]["realization"].unique().sort().to_list().index(realization)
-    target = int(found.rho[row].argmax())
+    heard = tables["reception"].filter(realization=realization)["user"].unique().sort().to_list()
+    among = heard or list(range(found.mu.shape[2]))
+    target = among[int(found.rho[row, among].argmax())]
     return Claim(target, np.repeat(found.mu[row, :, target], found.rounds), view and partial(view, target))
 
 

@@ -74,7 +74,8 @@ class Weighed(NamedTuple):
 class LocalSgd:
     """Users' updates by local mini-batch SGD of softmax regression: a record moves a clipped one by 2 C.
 
-    `alike`: all users have as many samples, in all realizations.
+    `alike`: all users have as many samples, in all realizations, and compute whether or not they are ever heard, so
+    that arrays are alike, too.
     """
 
     features: int
@@ -102,7 +103,7 @@ class LocalSgd:
     ) -> tuple[Local, NamedTuple]:
         if reception.records is not None:  # what is not done must not be accounted for
             raise NotImplementedError("local steps take mini-batches of all records, and no Poisson batches")
-        ever = reception.sends.any(axis=0)  # others compute nothing that anybody hears
+        ever = reception.sends.any(axis=0) | self.alike  # others compute nothing that anybody hears
         mine = [own for own, sends in zip(owned, ever, strict=True) if sends]
         held = np.array([len(own) for own in mine], np.int32)
         places = np.zeros((len(mine), held.max()), np.int32)

@@ -69,11 +69,7 @@ def observed(privacy: Privacy, reception: Reception, target: int, own: np.ndarra
         return seen
     each = -(-len(reception.sends) // len(senders))
     planned = np.repeat((senders & own).sum(axis=1), each)[: len(reception.sends)]
-    noise = seen.user_noise_std.copy()
-    for of_interval, heard, number in zip(noise, seen.sends, planned, strict=True):
-        # Counted anew: what noise and accounts count by is tested, too.
-        colluding = min(int(np.ceil(privacy.colluders * number - 1e-9)), max(number - 1, 0))
-        others = np.flatnonzero(heard & (np.arange(len(heard)) != target))
-        order = others[np.argsort(-of_interval[others], kind="stable")]
-        of_interval[order[:colluding]] = 0.0
+    # Counted anew: what noise and accounts count by is tested, too.
+    colluding = np.minimum(np.ceil(privacy.colluders * planned - 1e-9), np.maximum(planned - 1, 0)).astype(int)
+    noise = seen.without(target, colluding)
     return seen._replace(user_noise_std=noise, noise_std=np.sqrt((noise**2).sum(axis=1)))

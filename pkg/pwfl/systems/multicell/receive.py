@@ -87,15 +87,17 @@ def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Da
 def visible(scenario: Multicell, frame: pl.DataFrame, observers: tuple[str, ...] = sums.OBSERVERS) -> pl.DataFrame:
     """The table `visibility`, of users, schedule and noise as `assigned` has them; what noise is found by.
 
-    Who sees sums, of which colluders' noise is taken off, and that of who may drop out, is one of `sums.OBSERVERS`.
+    Who sees sums, of which colluders' noise is taken off, and that of who may drop out, is one of `sums.OBSERVERS`. A
+    row holds whatever sums are opened, which goes by `privacy.observer` (`sums.left_to`).
     """
     sent, privacy, found = sent_of(scenario, frame), scenario.privacy, []
     known = ~np.isnan(sent.noise_std)
     for observer in observers:
         hiding = sent.noise_std
         if observer != "user":  # nobody else's noise is in an upload
-            group = sums.groups(observer, sent.cell)
-            hiding = sums.hiding_noise(privacy, sent.counted, sent.noise_std, sent.scheduled & known, group)
+            sends = sent.scheduled & known
+            coalition = sums.left_to(observer, privacy, sent.cell, sends)
+            hiding = sums.hiding_noise(sent.counted, sent.noise_std, sends, *coalition)
         with np.errstate(divide="ignore"):
             seen = np.where(known, 1 / (sent.unit * hiding), np.nan)
         table = to_table(sent.users, sends=sent.scheduled, visibility=seen).filter("sends").drop("sends")

@@ -11,9 +11,9 @@ import polars as pl
 from pwfl.learning import features
 from pwfl.privacy import accountant
 from pwfl.privacy.gaussian import exact_epsilon, textbook_epsilon, zcdp
-from pwfl.systems.random_orthogonalization import mimo
+from pwfl.systems.random_orthogonalization import mimo, observers
 from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
-from pwfl.systems.random_orthogonalization.tables import ANTENNAS, UPDATE, WORST, observer
+from pwfl.systems.random_orthogonalization.tables import ANTENNAS, UPDATE, USER, WORST
 from pwfl.tables.arrays import joined, to_array, to_table
 from pwfl.tables.contract import by_users_alone
 from pwfl.training.models import network, parameter_count
@@ -22,8 +22,6 @@ TERMS = {
     "unit": "one training record of one user; holds for all records of the user together",
     "neighbouring_relation": "replace-one",
     "sampling": "none claimed: a record may be in every mini-batch",
-    "observer": "sees the server's update of every round and knows all channels; for epsilon_antennas and "
-    "all that begin so, sees the signals of all antennas",
     "link_budget": "none: signals have no unit of energy",
     "accuracy_of": "the server's global model",
 }
@@ -43,6 +41,7 @@ def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> d
     amplitudes.
     """
     noise, radio, users = tables["noise"], scenario.radio, tables["users"]["user"].max() + 1
+    privacy = scenario.privacy
     realizations = tables["users"]["realization"].unique().sort()
     antennas, clip_norm = scenario.network.antennas, scenario.training.clip_norm
     receiver_std = mimo.receiver_noise_std(radio.receiver_noise_variance, radio.normalization, antennas)
@@ -53,12 +52,12 @@ def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> d
         links = tables["links"].filter(users=size)
         coupling = {name: to_array(links, name, *KEYS) for name in mimo.COUPLINGS}
         seen = {
-            (of, users_only): accountant.losses(tables, observer(of, size, users), 2 * clip_norm, users_only, size)
-            for of in (UPDATE, ANTENNAS)
+            (of, users_only): observers.losses(tables, of, size, 2 * clip_norm, users_only, users)
+            for of in (UPDATE, ANTENNAS, privacy.observer)
             for users_only in (False, True)
         }
         by_theorem = theorem_1(coupling, uplink, clip_norm, antennas)
-        each = leakages(by_theorem, seen, scenario.privacy.delta)
+        each = leakages(by_theorem, seen, privacy.observer, privacy.delta, observers.delta(privacy))
         frames.append(to_table({"realization": realizations, "user": range(size)}, users=size, **each))
     leakage = pl.concat(frames).sort("realization", "users", "user")
     return {"leakage": leakage, "outcome": outcome(scenario, leakage.filter(users=users), tables)}
@@ -85,15 +84,18 @@ def theorem_1(
 def leakages(
     by_theorem: dict[str, tuple[np.ndarray, np.ndarray]],
     seen: dict[tuple[str, bool], accountant.Losses],
+    own: str,
+    printed_delta: float,
     delta: float,
 ) -> dict[str, np.ndarray]:
     """Each user's leakage by all readings: columns of the table `leakage`, each of shape (realization, user).
 
     Rounds compose as Gaussian mechanisms, exactly: their mu^2 add. `seen` is by observer, and whether the users' noise
-    alone is counted.
+    alone is counted; `own` is the scenario's. Theorem 1 takes all of delta, what is received the part that dropouts
+    leave.
     """
     mu, at_antennas = (seen[of, False].mu for of in (UPDATE, ANTENNAS))
-    rounds = {name: textbook_epsilon(mimo.mechanism_mu(*pair), delta) for name, pair in by_theorem.items()} | {
+    rounds = {name: textbook_epsilon(mimo.mechanism_mu(*pair), printed_delta) for name, pair in by_theorem.items()} | {
         "epsilon_sensitivity": textbook_epsilon(mu, delta),
         "epsilon_gaussian": exact_epsilon(zcdp(mu, 1.0, 1), delta),
         "epsilon_antennas": exact_epsilon(zcdp(at_antennas, 1.0, 1), delta),
@@ -102,10 +104,10 @@ def leakages(
     rounds["understated"] = rounds["epsilon_printed"] < rounds["epsilon_gaussian"]
     total = {view: accountant.epsilons(found, delta) for view, found in seen.items()}
     return {name: values.mean(axis=1) for name, values in rounds.items()} | {
-        "epsilon_exact": total[UPDATE, False],
+        "epsilon_exact": total[own, False],
         "epsilon_antennas_rounds": total[ANTENNAS, False],
-        "mu": np.sqrt(2 * seen[UPDATE, False].rho),
-        "epsilon_without_receiver": total[UPDATE, True],
+        "mu": np.sqrt(2 * seen[own, False].rho),
+        "epsilon_without_receiver": total[own, True],
         "epsilon_antennas_without_receiver": total[ANTENNAS, True],
     }
 
@@ -130,17 +132,22 @@ def outcome(scenario: RandomOrthogonalization, leakage: pl.DataFrame, tables: di
     }.items():
         frame = joined(frame, tables[table].group_by("realization").agg(columns), "realization")
     sent = training.clip_norm**2 + dimension * pl.col("noise_variance")
-    guaranteed = by_users_alone() & by_users_alone("epsilon_antennas_rounds", "epsilon_antennas_without_receiver")
+    privacy = scenario.privacy
+    watching, besides = observers.words(privacy)
+    # Who sees every user's noisy update sees no less than the server does.
+    server = "epsilon_exact" if privacy.observer == USER else "epsilon_antennas_rounds"
+    guaranteed = by_users_alone() & by_users_alone(server, "epsilon_antennas_without_receiver")
     noisy = pl.col("epsilon_without_receiver").is_finite()
     return frame.with_columns(
         guaranteed=guaranteed,
-        epsilon_server=pl.col("epsilon_antennas_rounds"),
+        epsilon_server=pl.col(server),
         guarantee=pl.when(guaranteed)
-        .then(pl.lit(GUARANTEED))
-        .otherwise(pl.when(noisy).then(pl.lit(COUNTS_RECEIVER)).otherwise(pl.lit(RECEIVER_ALONE))),
+        .then(pl.lit(GUARANTEED + besides))
+        .otherwise(pl.when(noisy).then(pl.lit(COUNTS_RECEIVER + besides)).otherwise(pl.lit(RECEIVER_ALONE + besides))),
+        observer=pl.lit(watching),
         local_steps=pl.lit(float(training.local_steps)),
         rounds=pl.lit(training.rounds),
-        delta=pl.lit(scenario.privacy.delta),
+        delta=pl.lit(privacy.delta),
         transmit_energy_bound=pl.col("transmit_energy_limit") * sent,
         **{name: pl.lit(term) for name, term in TERMS.items()},
     )

@@ -1,9 +1,10 @@
-"""Audit of the system `random_orthogonalization`: the server's update of every round, channels known.
+"""Audit of the system `random_orthogonalization`: the server's update of every round, channels known, or one's uploads.
 
-What all antennas see is not simulated, so not tested.
+What all antennas see is not simulated. An epsilon of theirs is held to the update, which is a function of it.
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -11,22 +12,55 @@ import polars as pl
 from pwfl import streams
 from pwfl.learning import features
 from pwfl.privacy import audit
-from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
-from pwfl.systems.random_orthogonalization.tables import UPDATE
+from pwfl.systems.random_orthogonalization import observers
+from pwfl.systems.random_orthogonalization.parameters import Privacy, RandomOrthogonalization
+from pwfl.systems.random_orthogonalization.tables import ANTENNAS, UPDATE, USER
 from pwfl.systems.random_orthogonalization.train import parts
-from pwfl.training.audit import Audited, claim_of
+from pwfl.tables.reception import Reception
+from pwfl.training.audit import Audited, Claim, claim_of, upload
 from pwfl.training.audit import verdicts as of_message
+
+SEEN = {
+    UPDATE: "server's update of every round, channels known",
+    ANTENNAS: "server's update of every round, channels known; not tested: all else that its antennas show",
+}
 
 
 def verdicts(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
-    """On the server's update of every round, held to the worst user's exact epsilon."""
-    outcome = audit.worst(tables["outcome"])
-    realization = outcome["realization"]
-    seen = "server's update of every round, channels known"
-    subject = audit.Subject(realization, seen, outcome["delta"], outcome["epsilon_exact"])
-    if np.isinf(outcome["epsilon_exact"]):
+    """On what the scenario's observer sees, or of all antennas on the update, held to the worst user's exact epsilon."""
+    privacy, outcome = scenario.privacy, audit.worst(tables["outcome"])
+    realization, epsilon = outcome["realization"], outcome["epsilon_exact"]
+    claim = claim_by(privacy, tables, realization, 2 * scenario.training.clip_norm)
+    seen = SEEN.get(privacy.observer, f"user {claim.target}'s noisy update of every round")
+    if privacy.colluders and privacy.observer != USER:
+        seen += "; the noise of the loudest colluders taken off"
+    subject = audit.Subject(realization, seen, outcome["delta"], epsilon)
+    if np.isinf(epsilon):
         yield audit.untested(subject)
         return
-    claim = claim_of(tables, realization, UPDATE, 2 * scenario.training.clip_norm)
+    if tables["reception"].filter(realization=realization).is_empty():  # everybody dropped out of all rounds
+        yield audit.untested(subject._replace(epsilon=None))
+        return
     generator = streams.generator(scenario.seed, "audit", realization)
     yield from of_message(Audited(parts, scenario, tables, features.size(scenario)), subject, claim, generator)
+
+
+def claim_by(privacy: Privacy, tables: dict[str, pl.DataFrame], realization: int, sensitivity: float) -> Claim:
+    """What is claimed of the user who loses most in a realization: exactly, unless noise is planned for dropouts."""
+    if privacy.observer == USER:
+        rows, users_only = observers.rows_of(USER)
+        return claim_of(tables, realization, rows, sensitivity, users_only, upload)
+    claim = claim_of(tables, realization, UPDATE, sensitivity)
+    view = partial(observed, privacy.colluders, claim.target)
+    return claim._replace(view=view if privacy.colluders else None, exact=not privacy.dropouts)
+
+
+def observed(colluders: float, target: int, reception: Reception) -> Reception:
+    """The server's update without the noise of as many as may collude, of the loudest of those whom it hears."""
+    users = reception.sends.shape[1]
+    # Counted anew: what accounts count by is tested, too.
+    colluding = np.full(len(reception.sends), min(int(np.ceil(colluders * users - 1e-9)), users - 1))
+    left = reception.without(target, colluding)
+    off = (reception.user_noise_std**2).sum(axis=1) - (left**2).sum(axis=1)
+    noise_std = np.sqrt(np.maximum(reception.noise_std**2 - off, (left**2).sum(axis=1)))
+    return reception._replace(user_noise_std=left, noise_std=noise_std)

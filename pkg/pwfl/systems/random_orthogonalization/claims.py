@@ -11,7 +11,8 @@ from pwfl.tables.arrays import to_array
 ROUND, ACCURACY = 14, 0.885  # "89% in less than 15 communication rounds"
 MONTE_CARLO = 0.01  # relative; (6)'s mean over channels against its closed form
 BEYOND = "not in the paper"
-SETTING = {"privacy.target_epsilon": (None,)}  # the paper's, with the noise that is given
+# The paper's: with the noise that is given, all of which is received.
+SETTING = {"privacy.target_epsilon": (None,), "privacy.colluders": (0.0,), "privacy.dropouts": (0.0,)}
 LEARNT = engine.MNIST | SETTING
 IN_ANTENNAS = {
     "epsilon_printed": "(6) as printed",

@@ -4,9 +4,8 @@ import numpy as np
 import polars as pl
 
 from pwfl.privacy import accountant, target
-from pwfl.systems.random_orthogonalization import mimo, receive
+from pwfl.systems.random_orthogonalization import mimo, observers, receive
 from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
-from pwfl.systems.random_orthogonalization.tables import UPDATE
 from pwfl.tables.arrays import to_array, to_table
 
 KEYS = ("realization", "round", "user")
@@ -45,20 +44,21 @@ def of_std(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame], n
 def to_target(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> np.ndarray:
     """The least deviation of the users' noise with which nobody's epsilon is above the target, shape (realization,).
 
-    What an epsilon is, receive and account say: of the server's update, the receiver's noise counted. 0 where that is
-    enough. The rounds' channels are taken as known, those to come, too: users, who know none, would have to be told, or
-    to add more.
+    What an epsilon is, receive and account say: of what `privacy.observer` sees, the receiver's noise counted. 0 where
+    that is enough. The rounds' channels are taken as known, those to come, too: users, who know none, would have to be
+    told, or to add more.
     """
     realizations = tables["schedule"]["realization"].unique().sort()
     span = range(realizations[0], realizations[-1] + 1)
     own = pl.lit(tables["users"]["user"].max() + 1, pl.Int64)
+    seen, delta = scenario.privacy.observer, observers.delta(scenario.privacy)
     links = tables["schedule"].drop("amplitude").with_columns(users=own)
 
     def worst(noise_std: np.ndarray) -> np.ndarray:
         found = tables | {"links": links, "noise": of_std(scenario, tables, noise_std)}
-        found["visibility"] = receive.visible(scenario, found, span, (UPDATE,))
-        losses = accountant.losses(found, UPDATE, 2 * scenario.training.clip_norm)
-        return accountant.epsilons(losses, scenario.privacy.delta).max(axis=1)
+        found["visibility"] = receive.visible(scenario, found, span, (seen,))
+        losses = accountant.losses(found, seen, 2 * scenario.training.clip_norm)
+        return accountant.epsilons(losses, delta).max(axis=1)
 
     goal = scenario.privacy.target_epsilon
     needed = worst(np.zeros(len(realizations))) > goal

@@ -10,6 +10,8 @@ from typing import Literal
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameter
 
+UNAIMED = ("privacy.target_epsilon", None)  # with it, noise is given
+
 
 class Network(Section):
     """Users and the server's antennas."""
@@ -54,13 +56,49 @@ class Privacy(Section):
         stages="noise/fixed",
     )
     target_epsilon: float | None = common.target_epsilon(stages="noise/fixed")
-    delta: float = common.delta(stages="noise/fixed account report")
+    delta: float = common.delta(
+        stages="noise/fixed receive account report", unless={"receive": ("privacy.dropouts", 0.0)}
+    )
     user_numbers: list[common.Count] = parameter(
         [10, 20, 30, 40, 50, 60, 70, 80, 90, 100],
         "numbers of users for which leakages are found besides network.users (Fig. 2)",
         unit="users",
         stages="channel receive account",
         max_length=100,
+    )
+
+    # Beyond the paper.
+    observer: Literal["update", "antennas", "user"] = parameter(
+        "update",
+        "of whom epsilon_exact and target_epsilon are, who sees in each round: the server's update; the signals of all "
+        "its antennas; or every user's noisy update (docs/random_orthogonalization.md)",
+        stages="noise/fixed account audit report",
+        unless={"noise/fixed": UNAIMED},
+    )
+    colluders: float = parameter(
+        0.0,
+        "largest share of the users, rounded up, who take their noise off what the observer sees",
+        stages="noise/fixed receive account audit",
+        unless={"noise/fixed": UNAIMED},
+        ge=0,
+        lt=1,
+    )
+    dropouts: float = parameter(
+        0.0,
+        "probability that a user drops out of a round, independently of data, which leaves its update and its noise "
+        "out of what is received",
+        stages="noise/fixed receive account audit",
+        ge=0,
+        lt=1,
+    )
+    dropout_tolerance: float | None = parameter(
+        None,
+        "probability, a part of delta and below it, that some round of the training lacks more users than the "
+        "guarantee is planned for; null: a tenth of delta",
+        stages="noise/fixed receive account",
+        unless=dict.fromkeys(("noise/fixed", "receive", "account"), ("privacy.dropouts", 0.0)),
+        ge=1e-100,
+        lt=1,
     )
 
 

@@ -11,7 +11,8 @@ WORST += WITHOUT_RECEIVER
 
 UNDERSTATED = "share of rounds in which (6) is below the exact epsilon"
 
-UPDATE, ANTENNAS = "update", "antennas"  # observers of the server's update, of the signals of all antennas
+# Observers of the server's update, of the signals of all antennas, of every user's noisy update.
+UPDATE, ANTENNAS, USER = "update", "antennas", "user"
 
 
 def observer(seen: str, users: int, own: int) -> str:

@@ -68,27 +68,25 @@ def epsilons(
     step: np.ndarray,
     sends: np.ndarray,
     group: np.ndarray,
-    observed: np.ndarray,
+    gone: np.ndarray,
     dimensions: int,
     dithers_known: bool = False,
 ) -> np.ndarray:
     """Each user's epsilon at `privacy.delta` against who sees sums of integers, shape (realization, user).
 
-    The sums are those of `group`, which grids are of, or of parts of it; an observer of sums of these sums, as
-    `observed` has it, sees less, but its coalition may all be in one of them. An upper bound
-    (`discrete.private_dither_cost`), or, where the observer knows how users rounded, `discrete.round_cost`. 0 of users
-    who never send; infinite without noise.
+    The sums are those of `group`, which grids are of, or of parts of it; an observer of sums of these sums sees less,
+    but its coalition may all be in one of them. An upper bound (`discrete.private_dither_cost`), or, where the observer
+    knows how users rounded, `discrete.round_cost`. 0 of users who never send; infinite without noise.
 
     Parameters
     ----------
-    noise_std, step, sends, group, observed
-        s_i, the grid's step, who sends, and in which group, shape (realization, interval, user); `observed` likewise,
-        the groups whose senders collude and drop out.
+    noise_std, step, sends, group, gone
+        s_i, the grid's step, who sends, in which group, and how many others are gone from it at most (`sums.left_to`),
+        shape (realization, interval, user).
     """
     cost_of = discrete.round_cost if dithers_known else discrete.private_dither_cost
     orders = discrete.ORDERS if dithers_known else discrete.WHOLE_ORDERS
-    senders = (np.maximum(sums.total(sends * 1.0, each), 1) for each in (group, observed))
-    honest = sums.honest_in(privacy, *senders)
+    honest = np.maximum(1, sums.total(sends * 1.0, group) - gone)
     rounds = training.rounds // sends.shape[1]
     spent = np.zeros((sends.shape[0], sends.shape[2], len(orders)))
     for interval in range(sends.shape[1]):
@@ -114,12 +112,11 @@ def bounds(scenario: Multicell, frame: pl.DataFrame) -> dict[str, np.ndarray]:
     samples, scheduled, noise_std, cell = (to_array(frame, name, *KEYS) for name in columns)
     sends, size = scheduled & ~np.isnan(noise_std), parameter_count(network(training, features.size(scenario)))
     given = training, privacy, samples * noise_std, grids(scenario, frame), sends
-    own = sums.OBSERVERS.index(privacy.observer)
 
     def of_observer(observer: str) -> list[np.ndarray]:
-        finest = sums.OBSERVERS[min(own, sums.OBSERVERS.index(observer))]  # sums of which the observer's are made
-        groups = sums.groups(finest, cell), sums.groups(observer, cell)
-        known, private = (epsilons(*given, *groups, size, dithers_known=knows) for knows in (True, False))
+        group = sums.groups(sums.finest(observer, privacy.observer), cell)
+        _, gone = sums.left_to(observer, privacy, cell, sends)
+        known, private = (epsilons(*given, group, gone, size, dithers_known=knows) for knows in (True, False))
         return [known, np.minimum(private, known)]  # who knows dithers sees more
 
     each = {observer: of_observer(observer) for observer in sums.OBSERVERS}
