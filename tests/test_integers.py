@@ -148,24 +148,29 @@ def networks(rng, count, users, cells):
 
 
 def test_the_network_s_coalition_may_all_be_in_the_record_s_cell():
-    """Brute force: every coalition of the network's senders, each of which leaves the honest of the record's cell."""
+    """Brute force: every coalition of the network's senders and all who drop out of the record's cell, which is opened."""
     rng = np.random.default_rng(11)
     rules, training = (
         scenario({"observer": "cell", "colluders": 0.3, "dropouts": 0.1}).privacy,
         model_of({}, 12).training,
     )
-    _, noise_std, sends, cell = networks(rng, 12, 7, 2)
+    _, noise_std, sends, cell = networks(rng, 36, 7, 2)
     step = np.full(sends.shape, 2.0)
-    network = sums.groups("network", cell)
-    found = integers.epsilons(training, rules, noise_std, step, sends, cell, network, 650)
+    group, gone = sums.left_to("network", rules, cell, sends)
+    assert (group == cell).all()
+    found = integers.epsilons(training, rules, noise_std, step, sends, cell, gone, 650)
     worse = 0
     for r, _, user in zip(*np.nonzero(sends), strict=True):
         senders = np.nonzero(sends[r, 0])[0]
         n = len(senders)
-        size = min(-(-3 * n // 10), n - 1) + int(stats.binom.ppf(0.9, n, 0.1))
         others = [other for other in senders if other != user]
         neighbors = {other for other in senders if cell[r, 0, other] == cell[r, 0, user]}
-        left = min(len(neighbors - set(gone)) for gone in combinations(others, min(size, len(others))))
+        lost = min(int(stats.binom.ppf(0.9, len(neighbors), 0.1)), len(neighbors) - 1)
+        left = min(
+            len(neighbors - set(colluders) - set(dropouts))
+            for colluders in combinations(others, min(-(-3 * n // 10), len(others)))
+            for dropouts in combinations(neighbors - {user}, lost)
+        )
         orders = discrete.WHOLE_ORDERS
         cost = discrete.private_dither_cost(orders, *map(np.array, (1.0, 30.0, left)), 650)
         expected = discrete.epsilon(orders, training.rounds * cost, rules.delta)

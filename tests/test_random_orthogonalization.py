@@ -15,7 +15,7 @@ import stage_of
 from conftest import in_turn
 from graphs import operations, sums_up_in_place
 from pipeline import digits, part, run
-from pwfl import registry, scenario, streams
+from pwfl import registry, scenario, simulate, streams
 from pwfl.privacy import visibility
 from pwfl.privacy.accountant import Losses
 from pwfl.privacy.gaussian import exact_epsilon, textbook_epsilon
@@ -305,7 +305,7 @@ def leakages_of_one_user(visible, sensitivity=0.0, noise_std=0.0):
         for name in ("closed_form", "printed", "modulus")
     }
     seen = {(of, users_only): losses for of in (UPDATE, ANTENNAS) for users_only in (False, True)}
-    return account.leakages(by_theorem, seen, DELTA)
+    return account.leakages(by_theorem, seen, UPDATE, DELTA, DELTA)
 
 
 def test_what_all_antennas_see_counts_an_update_turned_around():
@@ -587,3 +587,18 @@ def test_the_summary_holds_means_over_realizations(studied):
     assert row["epsilon_exact_mean"] == pytest.approx(each["epsilon_exact"].mean())
     assert row["epsilon_maximum"] == each["epsilon_exact"].max()
     assert (row["realizations"], row["trained"], row["antennas"]) == (10, 2, 32)
+
+
+def test_scenarios_of_several_sizes_train_in_one_process_as_each_alone():
+    sizes = {"a": (2, 20), "b": (5, 20), "c": (4, 35), "d": (4, 20)}
+    model = {"training": {"local_steps": 3, "batch_size": 10, "rounds": 2}, "data": {"dataset": "digits"}}
+    parts = {
+        name: {"network": {"users": users}, "data": {"samples_per_user": samples}}
+        for name, (users, samples) in sizes.items()
+    }
+    base = override(override(SMALL, model), {"privacy": {"user_numbers": []}, "training_realizations": 1})
+    together = simulate({"base": base, "scenarios": parts}).scenarios
+    for name, size in parts.items():
+        rounds.forget()
+        alone = simulate(scenario.resolution.merge(base, size)).scenarios["scenario"]
+        assert together[name].stages["history"].equals(alone.stages["history"])

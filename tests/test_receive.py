@@ -90,11 +90,18 @@ def multicell(model, tables, realization, interval, heard=None) -> Air:
         return in_cell @ stations / max(in_cell.sum(), 1e-300)
 
     def absent(observer, user, dropouts=True):
-        others = np.flatnonzero(sends & (group[observer] == group[observer][user]))
-        size, tolerance = len(others), privacy.dropout_tolerance if privacy.dropouts else 0.0
-        least = next(d for d in count() if stats.binom.sf(d, size, privacy.dropouts) <= tolerance)
-        gone = ceil(privacy.colluders * size - 1e-9) + dropouts * least
-        return combinations(others[others != user], min(gone, size - 1))
+        """Any colluders of the observer's sum; and of the sum that is opened any dropouts, all of sums that are not."""
+        mine, opened = (sends & (group[of] == group[of][user]) for of in (observer, privacy.observer))
+        colluding = min(ceil(privacy.colluders * mine.sum() - 1e-9), mine.sum() - 1)
+        alone = np.arange(len(cell)) == user
+        colluders = combinations(np.flatnonzero(mine & ~alone), colluding)
+        if not privacy.dropouts or not dropouts:
+            return colluders
+        size, unopened = opened.sum(), np.flatnonzero(mine & ~opened)
+        least = next(d for d in count() if stats.binom.sf(d, size, privacy.dropouts) <= privacy.dropout_tolerance)
+        others = np.flatnonzero(opened & ~alone)
+        lost = list(combinations(others, min(least, size - 1)))
+        return {tuple(sorted({*some, *more, *unopened})) for some in colluders for more in lost}
 
     views = {"user": lambda x: x, "cell": lambda x: of_cells @ x, "network": lambda x: counted[None] @ x}
     return Air(sends, 0, lambda m, n: on_air * (m / unit + noise * n), lambda x, _: x, serve, views, absent)
@@ -130,8 +137,11 @@ def anonymous_oac(model, tables, realization, interval) -> Air:
     )
 
 
-def random_orthogonalization(model, tables, realization, interval, size=None) -> Air:
-    """(1) to (4), in a network of some size: what comes in over the antennas, combined by the sum of all channels."""
+def random_orthogonalization(model, tables, realization, interval, size=None, heard=None) -> Air:
+    """(1) to (4), in a network of some size: what comes in over the antennas, combined by the sum of all channels.
+
+    Of all antennas, what is stated is that all others are gone, where anybody may be.
+    """
     here, own = {"realization": realization, "round": interval + 1}, model.network.users
     antennas, size = model.network.antennas, size or own
     (sigma,) = tables["noise"].filter(**here)["noise_std"]
@@ -146,18 +156,38 @@ def random_orthogonalization(model, tables, realization, interval, size=None) ->
     def serve(y):
         return (channel.sum(axis=0).conj() @ y).real / (alpha * size) / further
 
+    def absent(observer, user, dropouts=True):
+        lost, colluding = (
+            missing(model, size) if dropouts else 0,
+            min(ceil(model.privacy.colluders * size - 1e-9), size - 1),
+        )
+        others = np.flatnonzero(np.arange(size) != user)
+        gone = size - 1 if observer.startswith("antennas") and lost + colluding else min(lost + colluding, size - 1)
+        return combinations(others, gone)
+
+    on_air = np.full(size, True) if heard is None else heard
     name = "{}" if size == own else f"{{}} of {size} users"
     return Air(
         np.full(size, True),
         2 * antennas,
-        lambda m, n: alpha * (m + sigma * n),
+        lambda m, n: on_air[:, None] * alpha * (m + sigma * n),
         lambda x, z: channel.T @ x + deviation * (z[:antennas] + 1j * z[antennas:]),
         serve,
         {
             name.format("update"): lambda y: serve(y)[None],
             name.format("antennas"): lambda y: np.concatenate([y.real, y.imag]),
         },
+        absent,
     )
+
+
+def missing(model, size) -> int:
+    """The least number of a user's others of whom more drop out of any round with the tolerated probability at most."""
+    privacy, each = model.privacy, model.training.rounds
+    if not privacy.dropouts:
+        return 0
+    chance = stats.binom.pmf(range(size), size - 1, privacy.dropouts)
+    return next(d for d in count() if each * chance[d + 1 :].sum() <= privacy.dropout_tolerance)
 
 
 def local_dp_mac(model, tables, realization, interval) -> Air:
@@ -204,6 +234,7 @@ BASES = {
     EXAMPLE: {"network": {"devices": 4}, "data": DIGITS | {"samples": 7}, "training": LINEAR | {"rounds": 3}},
 }
 SUMS = {"dropouts": 0.3, "dropout_tolerance": 0.3}
+FEWER = {"privacy": SUMS | {"colluders": 0.2, "delta": 0.5}}  # of 5 users, 1 colludes, and 2 may drop out
 PRECISE = {"privacy": {"observer": "cell"}, "training": {"weights": "precision"}}
 CASES = {  # system, scheduler, noise, changes
     "uploads": (MULTICELL, "random", "random", {}),
@@ -222,6 +253,9 @@ CASES = {  # system, scheduler, noise, changes
     "antennas, unit channels": (ANTENNAS, "all", "fixed", {"radio": {"normalization": "I"}}),
     "antennas without users' noise": (ANTENNAS, "all", "none", {}),
     "antennas without their noise": (ANTENNAS, "all", "fixed", {"radio": {"receiver_noise_variance": 0.0}}),
+    "antennas with colluders": (ANTENNAS, "all", "fixed", {"privacy": {"colluders": 0.3}}),
+    "antennas with dropouts": (ANTENNAS, "all", "fixed", {"privacy": FEWER["privacy"] | {"colluders": 0.0}}),
+    "antennas with both": (ANTENNAS, "all", "fixed", FEWER),
     "at once": (EXAMPLE, "over_the_air", "gaussian", {}),
     "at once without devices' noise": (EXAMPLE, "over_the_air", "none", {}),
     "at once without receiver's noise": (EXAMPLE, "over_the_air", "gaussian", {"radio": {"noise_variance": 0.0}}),
@@ -255,11 +289,12 @@ class Case(NamedTuple):
         for realization in range(self.model.realizations):
             reception = receptions(self.tables)(realization)
             for place, sends in enumerate(reception.sends):
-                channel, heard = place, ()
-                if own is multicell:  # who drops out is taken from the table
+                channel, heard = place, {}
+                if own is multicell:
                     channel = place * reception.length // self.model.radio.coherence_rounds
-                    heard = (sends,) if self.model.privacy.dropouts else ()
-                yield realization, place, reception, own(self.model, self.tables, realization, channel, *heard)
+                if getattr(self.model.privacy, "dropouts", 0):  # who drops out is taken from the table
+                    heard = {"heard": sends}
+                yield realization, place, reception, own(self.model, self.tables, realization, channel, **heard)
 
     def planned(self) -> Iterator[tuple]:
         """The air as it is planned, of all rounds that differ, and the rows of `visibility` that tell of it."""
@@ -419,15 +454,16 @@ def check_occurred(case: Case, generator) -> None:
         weight, noise = np.abs(reception.weight[place]) * air.holds, reception.user_noise_std[place]
         for row in rows.filter(realization=realization, interval=interval).iter_rows(named=True):
             observer, user = row["observer"], row["user"]
-            # Which sums are opened, where users drop out, goes by the scenario's own observer.
-            other = getattr(model.privacy, "dropouts", 0) and observer not in ("user", model.privacy.observer)
-            if observer not in air.views or not weight[user] or other:
+            # More dropouts than planned are a part of delta.
+            lost = (~reception.sends[place]).sum() if model.system == ANTENNAS else 0
+            if observer not in air.views or not weight[user] or (lost and lost > missing(model, len(noise))):
                 continue
             response = air.views[observer](air.play(len(noise), np.eye(len(noise)))) != 0
             beside = response[response[:, user]].any(axis=0)
             coalitions = air.absent(observer, user, dropouts=False)
             of_users = min(np.linalg.norm(np.delete(noise * beside, list(gone))) for gone in coalitions)
-            for column, std in (("visibility_users_only", of_users), ("visibility", reception.noise_std[place])):
+            receivers = np.sqrt(max(reception.noise_std[place] ** 2 - (noise**2).sum(), 0.0))
+            for column, std in (("visibility_users_only", of_users), ("visibility", np.hypot(of_users, receivers))):
                 most = row[column] * std * (1 + 1e-6) if std > 0 else row[column]  # without noise, infinite
                 assert weight[user] <= most if std > 0 else most == np.inf, (column, row)
             compared += 1
@@ -499,6 +535,7 @@ JOULES = ["uploads", "anonymous", "in turn"]
 NOISY = set(CASES) - {"uploads without noise", "antennas without users' noise", "at once without devices' noise"}
 RECEIVERS = ["anonymous", "anonymous fixed", "antennas", "antennas, unit channels", "at once", "orthogonal"]
 SUMMED = ["cells", "network"]
+GONE = ["antennas with colluders", "antennas with dropouts", "antennas with both"]
 FAULTS = {  # what is wrong, the check that sees it, in which cases
     "a weight 5 % off": (changed("reception", weight=pl.col("weight") * (1 + 0.05 * FIRST)), "weights", CASES),
     "users' noise 2 % low": (users_noise_low, "silence", NOISY),
@@ -506,9 +543,9 @@ FAULTS = {  # what is wrong, the check that sees it, in which cases
     "visibility 2 % low": (changed("visibility", visibility=pl.col("visibility") * 0.98), "visibility", NOISY),
     "visibility by users 2 % low": (changed("visibility", visibility_users_only=LOW), "visibility", NOISY),
     "receiver's noise counted": (receiver_counted, "visibility", RECEIVERS),
-    "colluders not planned": (unplanned("privacy.colluders"), "visibility", ["uploads", *SUMMED]),
-    "dropouts not planned": (unplanned("privacy.dropouts"), "visibility", SUMMED),
-    "dropouts not planned that occur": (unplanned("privacy.dropouts"), "occurred", SUMMED),
+    "colluders not planned": (unplanned("privacy.colluders"), "visibility", ["uploads", *SUMMED, *GONE[::2]]),
+    "dropouts not planned": (unplanned("privacy.dropouts"), "visibility", [*SUMMED, *GONE[1:]]),
+    "dropouts not planned that occur": (unplanned("privacy.dropouts"), "occurred", [*SUMMED, *GONE[1:]]),
     "energy 10 % low": (changed("reception_noise", joules=pl.col("joules") * 0.9), "energy", JOULES),
     "scaling by data": (scaled_by_data, "scaling", CASES),
 }

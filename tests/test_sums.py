@@ -86,7 +86,9 @@ def test_the_noise_that_hides_a_record_is_what_the_worst_coalition_leaves(seed):
     sends, group = generator.random(shape) < 0.8, generator.integers(0, 3, shape)
     noise, counts = generator.lognormal(0, 2, shape), generator.lognormal(0, 1, shape)
     counts = np.where(sends, counts, 0.0)
-    found = sums.hiding_noise(rules, counts, noise, sends, group)
+    senders = sums.total(sends * 1.0, group).astype(int)
+    gone = sums.colluding(rules, senders) + sums.dropping(rules, senders)
+    found = sums.hiding_noise(counts, noise, sends, group, gone)
     for row, user in zip(*np.nonzero(sends), strict=True):
         members = [j for j in range(6) if sends[row, j] and group[row, j] == group[row, user] and j != user]
         gone = sums.colluding(rules, np.array(len(members) + 1)) + sums.dropping(rules, np.array(len(members) + 1))
@@ -112,7 +114,8 @@ def test_equal_shares_have_the_least_total_noise(n, gone):
     rules = privacy(observer="network", colluders=gone / n)
     found = sums.shared_noise(rules, samples, 1 / samples, everyone, group)  # alone, each has s_i = 1
     assert ((samples * found) ** 2).sum() == pytest.approx(least, rel=1e-9)
-    np.testing.assert_allclose(samples * sums.hiding_noise(rules, samples, found, everyone, group), 1.0, rtol=1e-12)
+    hiding = sums.hiding_noise(samples, found, everyone, group, np.full(group.shape, gone))
+    np.testing.assert_allclose(samples * hiding, 1.0, rtol=1e-12)
 
 
 @pytest.mark.parametrize("observer", ["cell", "network"])
@@ -142,7 +145,7 @@ def test_with_weights_by_inverse_variance_the_network_reads_a_records_share_of_r
     samples, noise = generator.integers(5, 60, (1, 8)), generator.lognormal(0, 1, (1, 8))
     weight = noise**-2 / (noise**-2).sum()
     everyone, one = np.full((1, 8), True), np.zeros((1, 8), int)
-    hiding = sums.hiding_noise(privacy(), weight, noise, everyone, one)
+    hiding = sums.hiding_noise(weight, noise, everyone, one, 0 * one)
     np.testing.assert_allclose(zcdp(2 / samples, hiding, 10), weight * zcdp(2 / samples, noise, 10), rtol=1e-12)
 
 
@@ -339,16 +342,16 @@ def test_the_audit_passes_the_code_as_it_is(audited):
 
 def test_colluders_left_out_of_noise_and_accounts_are_seen(audited, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr(sums, "colluding", lambda privacy, senders: 0 * np.asarray(senders))
+        patched.setattr(sums, "colluding", lambda privacy, senders: 0 * np.asarray(senders, int))
         found = stages(audited[2])
     assert audit.RECORD in violated(stage_of.audit(audited[0], found))
 
 
 def test_dropouts_that_noise_was_not_planned_for_are_seen(audited, monkeypatch):
-    planned, heard = sums.hiding_noise, sums.rounds_heard
+    planned, heard = sums.left_to, sums.rounds_heard
     with monkeypatch.context() as patched:
         nobody = privacy(**(TWO_IN_TEN | {"dropouts": 0.0}))
-        patched.setattr(sums, "hiding_noise", lambda privacy, *given: planned(nobody, *given))
+        patched.setattr(sums, "left_to", lambda observer, privacy, *given: planned(observer, nobody, *given))
         assert audit.RECORD in violated(stage_of.audit(audited[0], stages(audited[2])))
     more = privacy(**(TWO_IN_TEN | {"dropouts": 0.5}))
     monkeypatch.setattr(sums, "rounds_heard", lambda privacy, *given: heard(more, *given))

@@ -1,8 +1,8 @@
 """What the scenarios of all systems have in common."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
 
 import numpy as np
 from pydantic import Field, create_model, model_serializer, model_validator
@@ -300,6 +300,8 @@ class SchemeWithFunctions(Scheme):
 class Scenario(Section):
     """A scenario of any system; each has `schemes` and sections of its own besides, as `scenario` makes it."""
 
+    lacks: ClassVar[Mapping[str, str]] = {}  # keys that other systems have, and why this one has not
+
     system: str = parameter(..., "the system simulated")
     seed: int = _seed(stages="channel train audit")
     realizations: int = _realizations(100)
@@ -368,16 +370,17 @@ def scenario(
     schemes: Sequence[Scheme],
     draws: str = "channel train audit",
     realizations: int = 100,
+    lacks: Mapping[str, str] | None = None,
 ) -> type[Scenario]:
     """The model of a system's scenarios.
 
     A section is found under its class's name in lower case: `Network` under `network`. `schemes` and `realizations` are
     those where a config has none, the schemes of the system's own subclass of Scheme; `draws` are the stages that draw
-    random numbers, as `parameter` has them.
+    random numbers, as `parameter` has them. `lacks` says why the system has not some parameters that others have.
     """
     meaning = "the schemes compared; a list replaces the default one"
     declared = parameter(list(schemes), meaning, stages="audit report", min_length=1)
-    return create_model(
+    model = create_model(
         name.title().replace("_", ""),
         __base__=Scenario,
         __doc__=f"A scenario of the system `{name}`.",
@@ -387,3 +390,5 @@ def scenario(
         **{section.__name__.lower(): (section, section()) for section in sections},
         schemes=(list[type(schemes[0])], declared),
     )
+    model.lacks = dict(lacks or {})
+    return model

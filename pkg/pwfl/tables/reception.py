@@ -70,7 +70,7 @@ class Reception(NamedTuple):
         )
 
     def without(self, target: int, colluding: np.ndarray) -> np.ndarray:
-        """`user_noise_std` but for as many of who is heard beside the target as collude, shape (interval,), the loudest."""
+        """`user_noise_std`, but 0 of those of most noise beside the target, so many of whom collude, (interval,)."""
         left = self.user_noise_std.copy()
         for of_interval, heard, number in zip(left, self.sends, colluding, strict=True):
             others = np.flatnonzero(heard & (np.arange(len(heard)) != target))

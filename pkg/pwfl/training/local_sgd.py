@@ -254,6 +254,8 @@ def minibatches(uniforms: Callable, own: Local, batch_size: int, steps: int) -> 
     """
     if isinstance(own.held, tuple):
         *lead, users, samples = own.owned.shape
+        if None in (users, samples):  # of a graph that trains scenarios of several sizes
+            users, samples = tf.unstack(tf.shape(own.owned)[len(lead) :])
         batches = samples // batch_size
         passes = -(-steps // batches)
         order = tf.argsort(uniforms(own.batch_key, [users, passes, samples]), axis=-1)[..., : batches * batch_size]

@@ -147,4 +147,10 @@ AnonymousOac = MODEL = common.scenario(
     ],
     draws="channel schedule train audit",
     realizations=10,
+    lacks={
+        "privacy.observer": "each of its noise schemes is for one observer, who sees the sum or, `local`, each upload",
+        "privacy.colluders": "its guarantee rests on hidden participation, and colluders know whether they took part",
+        "privacy.dropouts": "who takes part is random already, by network.participation",
+        "training.bits": "its receiver adds noise that is a real number, so no sum of integers modulo 2^b is received",
+    },
 )

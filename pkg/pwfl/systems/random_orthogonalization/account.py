@@ -52,7 +52,7 @@ def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> d
         links = tables["links"].filter(users=size)
         coupling = {name: to_array(links, name, *KEYS) for name in mimo.COUPLINGS}
         seen = {
-            (of, users_only): observers.losses(tables, of, size, 2 * clip_norm, users_only, users)
+            (of, users_only): observers.losses(tables, of, size, users, 2 * clip_norm, users_only)
             for of in (UPDATE, ANTENNAS, privacy.observer)
             for users_only in (False, True)
         }

@@ -20,20 +20,19 @@ from pwfl.tables.reception import Reception
 from pwfl.training.audit import Audited, Claim, claim_of, upload
 from pwfl.training.audit import verdicts as of_message
 
-SEEN = {
-    UPDATE: "server's update of every round, channels known",
-    ANTENNAS: "server's update of every round, channels known; not tested: all else that its antennas show",
-}
+SEEN = "server's update of every round, channels known"
 
 
 def verdicts(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
-    """On what the scenario's observer sees, or of all antennas on the update, held to the worst user's exact epsilon."""
+    """On what the scenario's observer sees, of all antennas the update, held to the worst user's exact epsilon."""
     privacy, outcome = scenario.privacy, audit.worst(tables["outcome"])
     realization, epsilon = outcome["realization"], outcome["epsilon_exact"]
     claim = claim_by(privacy, tables, realization, 2 * scenario.training.clip_norm)
-    seen = SEEN.get(privacy.observer, f"user {claim.target}'s noisy update of every round")
-    if privacy.colluders and privacy.observer != USER:
-        seen += "; the noise of the loudest colluders taken off"
+    seen = SEEN + "; the loudest colluders' noise taken off" * (privacy.colluders > 0)
+    if privacy.observer == ANTENNAS:
+        seen += "; not tested: all else that its antennas show"
+    if privacy.observer == USER:
+        seen = f"user {claim.target}'s noisy update of every round"
     subject = audit.Subject(realization, seen, outcome["delta"], epsilon)
     if np.isinf(epsilon):
         yield audit.untested(subject)

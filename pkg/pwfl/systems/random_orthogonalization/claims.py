@@ -122,7 +122,8 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
     rows = []
     for name, content in noisy.items():
         rows += engine.measure(CLAIMS, {name: content["scenario"]}, _series(content))
-    for few, *_, many in (names for names in engine.comparable(noisy, "network.antennas") if len(names) > 1):
+    read = {name: each for name, each in noisy.items() if each["scenario"].privacy.observer == "update"}  # as (c) is
+    for few, *_, many in (names for names in engine.comparable(read, "network.antennas") if len(names) > 1):
         tables = [_of_scheme(noisy[name], "leakage") for name in (few, many)]
         shared = set(tables[0]["users"]) & set(tables[1]["users"])
         if shared and _antennas(noisy[few]) != _antennas(noisy[many]):

@@ -5,6 +5,7 @@ planned for a number of users who are missing from a round, and that more are ha
 """
 
 import numpy as np
+import polars as pl
 
 from pwfl.privacy import accountant, coalition
 from pwfl.systems.random_orthogonalization.parameters import Privacy
@@ -16,7 +17,6 @@ SEEN = {
     ANTENNAS: "sees the signals of all antennas in every round and knows all channels",
     USER: "sees every user's noisy update of every round",
 }
-
 OTHERS = {  # what epsilons of other observers are of
     UPDATE: "for epsilon_antennas and all that begin so, sees the signals of all antennas",
     ANTENNAS: "for epsilon_gaussian, sees the server's update of a round",
@@ -33,11 +33,11 @@ def rows_of(seen: str) -> tuple[str, bool]:
 
 
 def losses(
-    tables: dict, seen: str, users: int, sensitivity: float, users_only: bool = False, own: int | None = None
+    tables: dict[str, pl.DataFrame], seen: str, users: int, own: int, sensitivity: float, users_only: bool
 ) -> accountant.Losses:
-    """What an observer's view costs in a network of some users, against all noise or users' alone; `own`: None, it."""
+    """What an observer's view costs in a network of some users (`own`: the scenario's), by all noise or users' alone."""
     rows, alone = rows_of(seen)
-    return accountant.losses(tables, observer(rows, users, own or users), sensitivity, users_only or alone, users)
+    return accountant.losses(tables, observer(rows, users, own), sensitivity, users_only or alone, users)
 
 
 def tolerance(privacy: Privacy) -> float:
@@ -78,13 +78,12 @@ def words(privacy: Privacy) -> tuple[str, str]:
         seen += f", {_percent(privacy.colluders)} of the users (rounded up) collude with it"
     if privacy.colluders or privacy.dropouts:
         besides = (
-            "; upper bounds: of the update without the noise of those who are gone, the loudest others in each round, of "
-            "all antennas without that of all others"
+            "; upper bounds: those who are gone are the loudest others of each round and, for all antennas, all others"
         )
     if privacy.dropouts:
         besides += (
-            f"; each user drops out of a round with probability {privacy.dropouts:g}, whatever the data; that some round "
-            f"lacks more than are taken for gone has a probability of {tolerance(privacy):g} at most, a part of delta"
+            f"; each user drops out of a round with probability {privacy.dropouts:g}, whatever the data; that in some "
+            f"round more do than are taken for gone has a probability of {tolerance(privacy):g} at most, part of delta"
         )
     return f"{seen}; {OTHERS[privacy.observer]}", besides
 

@@ -52,7 +52,7 @@ def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> d
 
 
 def sending(scenario: RandomOrthogonalization, realizations: range, shape: tuple[int, int]) -> np.ndarray:
-    """Who does not drop out of a round, boolean, (realization, *shape), shape (round, user); the same for all schemes."""
+    """Who does not drop out, boolean, of `shape` (round, user) after the realizations' axis; alike for all schemes."""
     drawn = [streams.generator(scenario.seed, "dropouts", realization).random(shape) for realization in realizations]
     return np.stack(drawn) >= scenario.privacy.dropouts
 
@@ -65,9 +65,7 @@ def weights(links: pl.DataFrame, users: int) -> np.ndarray:
 def _receiver_std(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame], weight: np.ndarray) -> np.ndarray:
     """Deviation of the receiver's noise in the server's update, (realization, round), by the users' weights."""
     radio = scenario.radio
-    antenna_std = mimo.receiver_noise_std(
-        radio.receiver_noise_variance, radio.normalization, scenario.network.antennas
-    )
+    antenna_std = mimo.receiver_noise_std(radio.receiver_noise_variance, radio.normalization, scenario.network.antennas)
     energy = np.maximum(weight.sum(axis=-1), 0) / weight.shape[-1]  # (||h_s|| / K)^2
     return antenna_std / _amplitude(tables) * np.sqrt(energy / 2)
 

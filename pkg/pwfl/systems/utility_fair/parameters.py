@@ -215,4 +215,9 @@ UtilityFair = MODEL = common.scenario(
         Scheme(name="Benchmark", scheduler="benchmark", noise="independent"),
         Scheme(name="Benchmark, shared noise", scheduler="benchmark", noise="shared"),
     ],
+    lacks={
+        f"privacy.{key}": "the vectors of its devices are received one by one, so that nobody's noise hides another's"
+        for key in ("observer", "colluders", "dropouts")
+    }
+    | {"training.bits": "the vectors of its devices are received one by one, and no sum of integers is"},
 )
