@@ -79,6 +79,7 @@ OTHERS = {
     "rounds without records": ("anonymous_oac", {"network": {"devices": 2, "participation": 0.2}}),
     "one diverges, or several": ("anonymous_oac", {"training": {"learning_rate": 1e37, "clip_norm": 1e5}}),
     "local SGD": ("random_orthogonalization", {}),
+    "local SGD with dropouts": ("random_orthogonalization", {"privacy": {"dropouts": 0.4}}),
     "several passes": ("random_orthogonalization", {"training": {"local_steps": 23, "batch_size": 5}}),
 }
 

@@ -35,7 +35,7 @@ def rows_of(seen: str) -> tuple[str, bool]:
 def losses(
     tables: dict[str, pl.DataFrame], seen: str, users: int, own: int, sensitivity: float, users_only: bool
 ) -> accountant.Losses:
-    """What an observer's view costs in a network of some users (`own`: the scenario's), by all noise or users' alone."""
+    """What an observer's view costs in a network of some users (`own`: the scenario's), by all noise or users'."""
     rows, alone = rows_of(seen)
     return accountant.losses(tables, observer(rows, users, own), sensitivity, users_only or alone, users)
 
