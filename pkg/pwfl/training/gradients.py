@@ -67,6 +67,7 @@ class Gradients:
     alike: bool = False
     compiled: bool = False
     message: ClassVar = "sum of gradients"
+    lasting: ClassVar = False
     measured: ClassVar = 2  # how many records are clipped, and how many there are
 
     @property

@@ -86,6 +86,7 @@ class LocalSgd:
     message: ClassVar = "update"
     measured: ClassVar = 3  # means over users: norm before clipping, whether it was clipped, squared norm after it
     reached: ClassVar = True
+    lasting: ClassVar = True
 
     @property
     def sensitivity(self) -> float:

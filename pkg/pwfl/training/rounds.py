@@ -31,12 +31,15 @@ class Learner(Protocol):
         Whether `opposed` records move it so far.
     measured
         How many numbers a round tells of the messages, summed up until the next evaluation.
+    lasting
+        Whether what is gathered in an interval holds in all.
     """
 
     message: str
     sensitivity: float
     reached: bool
     measured: int
+    lasting: bool
 
     def start(self, draws: Callable[[], np.random.Generator]) -> list[np.ndarray]:
         """Start weights; `draws` gives a generator, and is called where any are drawn."""
@@ -123,21 +126,27 @@ def advance_function(loop: Loop, kept: int = 0) -> Callable:
     It takes the weights and their average, what realizations go by (`trainings.TENSORS` but weights), the data, whether
     realizations are several, the first round and the number of rounds; it returns weights, what was measured, and, of
     `kept` rounds, all that the server received, the rounds in the first axis. With `instead`, of the same shape, the
-    server goes on by this.
+    server goes on by this; `used` is what is gathered, if it holds in all rounds.
     """
     learner, length, intervals = loop.learner, loop.length, loop.intervals
 
-    def advance(state, own, at, noise_std, key, steps, data, several, first, count, instead=None):
+    def advance(state, own, at, noise_std, key, steps, data, several, first, count, instead=None, used=None):
         weights, average = state
         sums = tf.zeros([*weights[0].shape[: int(several)], learner.measured])
         found = [tf.TensorArray(tf.float32, kept, infer_shape=False) for _ in weights if kept]
 
         def of(parts, index):
-            return tf.nest.map_structure(lambda part: part[:, index] if several else part[index], parts)
+            return of_interval(parts, index, several)
 
-        def play(t, interval, used, weights, average):
+        def interval_of(t):
+            return 0 if intervals == 1 else t if length == 1 else t // length
+
+        def gathered(interval):
+            return learner.gather(own, of(at, interval), data) if used is None else used
+
+        def play(t, interval, here, weights, average):
             now, draws = of(at, interval), Draws(t, loop.compiled)
-            messages, measured = learner.summed(weights, own, now, used, draws.uniforms)
+            messages, measured = learner.summed(weights, own, now, here, draws.uniforms)
             if loop.summed is None:
                 update = received(messages, getattr(now, "weight", None), of(noise_std, interval), key, draws)
             else:
@@ -150,30 +159,34 @@ def advance_function(loop: Loop, kept: int = 0) -> Callable:
             return weights, average, measured, update
 
         if isinstance(count, int):  # one round: a loop costs as much as a small one
-            interval = first // length
-            used = learner.gather(own, of(at, interval), data)
-            weights, average, measured, _ = play(first, interval, used, weights, average)
+            interval = interval_of(first)
+            weights, average, measured, _ = play(first, interval, gathered(interval), weights, average)
             return (weights, average), measured, []
         t = first
-        alike = learner.gather(own, of(at, 0), data) if intervals == 1 else ()
+        alike = gathered(0) if intervals == 1 else ()
         while t < first + count:  # not over a range, of which XLA wants the limits as constants
-            interval = 0 if intervals == 1 else t // length
-            used = alike if intervals == 1 else learner.gather(own, of(at, interval), data)
+            interval = interval_of(t)
+            here = alike if intervals == 1 else gathered(interval)
             if intervals == 1 or length == 1:
-                weights, average, measured, update = play(t, interval, used, weights, average)
+                weights, average, measured, update = play(t, interval, here, weights, average)
                 if kept:
                     found = [array.write(t - first, part) for array, part in zip(found, update, strict=True)]
                 sums, t = sums + measured, t + 1
             else:
                 stop = tf.minimum(first + count, (interval + 1) * length)
                 while t < stop:
-                    weights, average, measured, update = play(t, interval, used, weights, average)
+                    weights, average, measured, update = play(t, interval, here, weights, average)
                     if kept:
                         found = [array.write(t - first, part) for array, part in zip(found, update, strict=True)]
                     sums, t = sums + measured, t + 1
         return (weights, average), sums, [array.stack() for array in found]
 
     return advance
+
+
+def of_interval(parts: Any, index: int | tf.Tensor, several: bool) -> Any:
+    """What holds in an interval, or a round, of arrays by these."""
+    return tf.nest.map_structure(lambda part: part[:, index] if several else part[index], parts)
 
 
 @lru_cache(maxsize=8)
@@ -186,19 +199,24 @@ def train_function(loop: Loop, stops: Sequence[int], tested: tuple[int, ...]) ->
     """
     advance, learner = advance_function(loop), loop.learner
     one_by_one = max(map(sub, stops[1:], stops), default=1) == 1
+    # Compiled, what is gathered would take a GPU's memory while models are evaluated.
+    once = not loop.compiled and (loop.intervals == 1 or learner.lasting)
 
     @tf.function(jit_compile=loop.compiled or None, reduce_retracing=True)
     def history(weights, own, at, noise_std, key, steps, data, several):
         found = [tf.TensorArray(tf.float32, len(stops), infer_shape=False) for _ in range(3)]
         values = *learner.evaluate(weights, data), tf.zeros([*weights[0].shape[: int(several)], learner.measured])
         found = [array.write(0, value) for array, value in zip(found, values, strict=True)]
-        state, count, done = (weights, weights if loop.tail is not None else []), 1, stops[0]
-        for stop in tf.constant(stops[1:]):
-            given = own, at, noise_std, key, steps, data, several, done, 1 if one_by_one else stop - done
-            state, sums, _ = advance(state, *given)
+        state, count = (weights, weights if loop.tail is not None else []), tf.constant(1)
+        used = learner.gather(own, of_interval(at, 0, several), data) if once else None
+        while count < len(stops):
+            # Where all rounds are evaluated, their numbers need not be read.
+            done = count - 1 if one_by_one else tf.constant(stops)[count - 1]
+            ahead = 1 if one_by_one else tf.constant(stops)[count] - done
+            state, sums, _ = advance(state, own, at, noise_std, key, steps, data, several, done, ahead, used=used)
             values = *learner.evaluate(state[0] if loop.tail is None else state[1], data), sums
             found = [array.write(count, value) for array, value in zip(found, values, strict=True)]
-            count, done = count + 1, stop
+            count += 1
             if not tf.reduce_any(tf.math.is_finite(values[1])):
                 break
         return count, *(array.stack() for array in found)
