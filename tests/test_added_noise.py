@@ -59,7 +59,7 @@ def test_the_channels_noise_comes_to_that_of_uploads_over_the_air(trained, sched
     }  # fmt: skip
     found, parameters = stages(config, scheduler, scheme)
     history, seen = trained(found, parameters, None)
-    std = found["noise"]["noise_std"].to_numpy().reshape(2, 30)
+    std = found["noise"]["update_noise_std"].to_numpy().reshape(2, 30)
     assert (std == 0).any()  # rounds without records, or without participants: the channel alone
     if not heard and participation < 0.1:  # nothing sent, nothing heard: the model stays
         assert not seen
@@ -103,5 +103,5 @@ def test_copies_of_all_noise_schemes_start_alike(scheme, theta, vectors):
     assert table["noise_vector"].n_unique() == vectors
     multiplier = np.sqrt(2 * np.log(1.25 / 1e-5)) / 0.95
     np.testing.assert_allclose(table["noise_multiplier"], multiplier, rtol=1e-12)
-    np.testing.assert_allclose(table["noise_std"], 0.03 * multiplier, rtol=1e-12)
+    np.testing.assert_allclose(table["copy_std"], 0.03 * multiplier, rtol=1e-12)
     np.testing.assert_allclose(found["noise_status"]["largest_multiplier"], multiplier / (1 - theta), rtol=1e-12)
