@@ -7,6 +7,7 @@ from pwfl.systems.anonymous_oac.schemes import NOISES
 from pwfl.training import models
 
 LEAST_NOISE = 1e-30  # variance of the channel's noise, besides 0
+UPLOAD_BYTES = 1300  # of an upload's rows, from schedule to account, as measured
 
 
 def consistent(scenario: AnonymousOac) -> None:
@@ -43,7 +44,8 @@ def problems(scenario: AnonymousOac) -> list[str]:
 def table_bytes(scenario: AnonymousOac) -> tuple[float, float, str]:
     """See `pwfl.scenario.checks`."""
     drawn = scenario.training.rounds * scenario.network.devices  # at once, of one realization
-    return drawn * LINK_BYTES, drawn * FLOAT * COPIES, "network.devices or training.rounds"
+    uploads = drawn * scenario.network.participation
+    return drawn * LINK_BYTES + uploads * UPLOAD_BYTES, drawn * FLOAT * COPIES, "network.devices or training.rounds"
 
 
 def training_bytes(scenario: AnonymousOac) -> tuple[float, str]:
