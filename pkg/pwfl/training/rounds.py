@@ -213,7 +213,7 @@ def train_function(loop: Loop, stops: Sequence[int], tested: tuple[int, ...]) ->
             # Where all rounds are evaluated, their numbers need not be read.
             done = count - 1 if one_by_one else tf.constant(stops)[count - 1]
             ahead = 1 if one_by_one else tf.constant(stops)[count] - done
-            state, sums, _ = advance(state, own, at, noise_std, key, steps, data, several, done, ahead, used=used)
+            state, sums, _ = advance(state, own, at, noise_std, key, steps, data, several, done, ahead, None, used)
             values = *learner.evaluate(state[0] if loop.tail is None else state[1], data), sums
             found = [array.write(count, value) for array, value in zip(found, values, strict=True)]
             count += 1
