@@ -275,7 +275,7 @@ OF_PRIVACY = {  # check, what is changed, how, and what is said
         "epsilon_server is guaranteed and counts receiver_std, which no user adds; without, it is",
     ),
     "weights of the noise's stream": (
-        DRAWS, "pwfl.training.trainings.streams", streams_but(of_noise=lambda scenario: (scenario.seed, "weights")), "train asks for the stream 'weights' of a realization more than once",
+        DRAWS, "pwfl.training.trainings.streams", streams_but(of_noise=lambda scenario, *purpose: (scenario.seed, "weights")), "train asks for the stream 'weights' of a realization more than once",
     ),
     "leakage of other users": (
         USERS, "account.run", reversed_users("leakage", ["rho", "epsilon"], "realization"),

@@ -143,7 +143,7 @@ EDITS = {  # that do not count
     "a docstring": ("systems/multicell/power.py", '"""Transmit powers', '"""The transmit powers'),
     "one of a function": ("privacy/audit.py", "    Parameters\n", "    Arguments\n"),
     "a comment": ("systems/multicell/assignment.py", "def solve(", "# A comment.\n\n\ndef solve("),
-    "layout": ("systems/multicell/channel.py", "MAX_ATTEMPTS = 1000", "MAX_ATTEMPTS = (\n    1000\n)"),
+    "layout": ("systems/multicell/start_values.py", "MAX_ATTEMPTS = 1000", "MAX_ATTEMPTS = (\n    1000\n)"),
 }
 
 
