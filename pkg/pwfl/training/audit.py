@@ -238,7 +238,8 @@ def each_coordinate(subject: audit.Subject, draws: np.ndarray) -> audit.Verdict:
     count, squares = len(draws), (draws**2).sum(axis=0)
     tails = np.minimum(stats.chi2.cdf(squares, count), stats.chi2.sf(squares, count))
     least, limit = float(tails.min()), audit.FALSE_ALARM / (2 * len(squares))
-    return audit.within(subject, "each coordinate", draws.size, 0.5, least, limit, 0.5, 0.0)
+    quiet = np.sqrt(stats.chi2.ppf(limit, count) / stats.chi2.ppf(audit.POWER, count))
+    return audit.within(subject, "each coordinate", draws.size, 0.5, least, limit, 0.5, 1 - quiet)
 
 
 def lags(subject: audit.Subject, draws: np.ndarray) -> audit.Verdict:
@@ -250,7 +251,9 @@ def lags(subject: audit.Subject, draws: np.ndarray) -> audit.Verdict:
     many = terms >= 1000  # of fewer products, sums are not normal
     largest = float(np.abs(sums / np.sqrt(terms))[many].max())
     limit = float(stats.norm.isf(audit.FALSE_ALARM / (2 * many.sum())))
-    return audit.within(subject, "coordinates", draws.size, 0.0, largest, 0.0, limit, 0.0)
+    # A correlation at the distance of the fewest products.
+    seen = min(1.0, (limit + stats.norm.isf(1 - audit.POWER)) / np.sqrt(terms[many].min()))
+    return audit.within(subject, "coordinates", draws.size, 0.0, largest, 0.0, limit, seen)
 
 
 def model(subject: audit.Subject, used: trainings.Training) -> Iterator[audit.Verdict]:
