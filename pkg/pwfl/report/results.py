@@ -139,7 +139,7 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     )
     text = alt.Chart(drawn).mark_text(dx=10, align="left").encode(x=x, y=y, text="seen:N")
     title = alt.TitleParams(heading, subtitle=subtitle)
-    return alt.layer(marks, text).properties(title=title, width=alt.Step(COLUMN), height=alt.Step(20))
+    return alt.layer(marks, text).properties(title=title, width=COLUMN * len(subjects), height=alt.Step(20))
 
 
 def holdings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
