@@ -14,6 +14,9 @@ WORKFLOW = (
     "envs/environment.*",
     "envs/[gkrs]*.lock",
     "profiles/*/*.yaml",
+    "examples/local_dp_mac/*.*",
+    "examples/local_dp_mac/local_dp_mac/*.py",
+    "examples/local_dp_mac/local_dp_mac/captions/*.rst",
 )
 
 

@@ -19,14 +19,17 @@ import numpy as np
 import polars as pl
 import tensorflow as tf
 
-from pwfl.learning import engine, network, side_by_side
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.process import devices
+from pwfl.training import batching
+from pwfl.training.gradients import Data, Gradients, Own, Rows
+from pwfl.training.rounds import Loop, advance_function
+from pwfl.training.trainable import Dense
 
 RESULTS = Path(__file__).parent / "results"
 CLIP, STEP, NOISE = 10.0, 0.05, 1e-3
 REPEATS = 3  # of each measurement, whose best counts: a GPU's first rounds warm it up
-CLOSE = 1e-4  # relative, between final weights of both engines after ROUNDS_COMPARED rounds
+CLOSE = 1e-4  # relative, between final weights of both after ROUNDS_COMPARED rounds
 ROUNDS_COMPARED = 200
 
 
@@ -55,51 +58,59 @@ def workload(case: Case, realizations: int):
     x = generator.random((samples, case.widths[0]), dtype=np.float32)
     y = generator.integers(0, case.widths[-1], samples).astype(np.int32)
     weights = [glorot_uniform(case.widths, generator) for _ in range(realizations)]
-    rows = [generator.permutation(samples)[: case.records] for _ in range(realizations)]
+    rows = [generator.permutation(samples)[: case.records].astype(np.int32) for _ in range(realizations)]
     return (x, y), weights, rows
+
+
+def play_function(case: Case, compiled: bool) -> Callable:
+    """Some rounds of the core as a graph, without evaluation, to the weights after them.
+
+    It takes weights, what is received, keys, step sizes, records, and the number of rounds; noise is the same for all.
+    """
+    learner = Gradients(Dense(tuple(case.widths), start=None), CLIP, alike=True, compiled=compiled)
+    advance = advance_function(Loop(learner, ROUNDS_COMPARED, 1, compiled=compiled))
+
+    @tf.function(jit_compile=compiled or None)
+    def play(weights, at, keys, steps, data, rounds):
+        noise_std = tf.fill(tf.shape(at.sizes), NOISE)
+        state, *_ = advance((weights, []), Own(), at, noise_std, keys, steps, data, compiled, tf.constant(0), rounds)
+        return state[0]
+
+    return play
 
 
 def batched(case: Case, place: str) -> Callable[[int], list]:
     """A function that trains some rounds of all realizations side by side, and returns weights on the host."""
     data, weights, rows = workload(case, case.realizations)
-    count = len(rows)
+    count, play = len(rows), play_function(case, compiled=True)
+    each = [Rows(own[None], np.array([len(own)], np.int32), (), np.ones(1, np.float32)) for own in rows]
     with tf.device(place):
-        data, start = tuple(map(tf.constant, data)), side_by_side.stacked_weights(weights)
-        room = 1, side_by_side.padded(case.records)
-        ones = [[np.ones(case.records)]] * count
-        records = side_by_side.Records(*map(tf.constant, side_by_side.stacked([[own] for own in rows], ones, room)))
+        data, start = Data(*map(tf.constant, data), (), ()), batching.side_by_side(weights, compiled=True)
         given = (
-            tf.constant(CLIP), tf.fill([count, ROUNDS_COMPARED], STEP), tf.fill([count], NOISE),
-            tf.range(count, dtype=tf.int64), tf.constant(0),
-        )  # fmt: skip
+            batching.side_by_side(each, compiled=True),
+            tf.range(count, dtype=tf.int64),
+            tf.fill([count, ROUNDS_COMPARED], STEP),
+        )
 
     def train(rounds: int) -> list:
         with tf.device(place):
-            last = tf.constant(rounds), tf.constant(ROUNDS_COMPARED)
-            state, _ = side_by_side.train_rounds((start, start), data, records, *given, *last)
-            return [layer.numpy() for layer in state[0]]
+            return [layer.numpy() for layer in play(start, *given, data, tf.constant(rounds))]
 
     return train
 
 
 def alone(case: Case, place: str, realization: int = 0) -> Callable[[int], list]:
-    """A function that trains some rounds of one realization by the engine that has one at a time."""
-    (x, y), weights, rows = workload(case, realization + 1)
-    own = rows[realization]
+    """A function that trains some rounds of one realization alone."""
+    data, weights, rows = workload(case, realization + 1)
+    own, play = rows[realization], play_function(case, compiled=False)
     with tf.device(place):
-        x, y, start = tf.constant(x[own]), tf.constant(y[own]), [tf.constant(w) for w in weights[realization]]
-
-    @tf.function
-    def trained(weights, x, y, rounds):
-        gradient = engine.per_sample_gradient(network.backward, x, y, tf.constant(CLIP))
-        key = tf.constant(realization, tf.int64)
-        return engine.train_rounds(
-            gradient, weights, tf.constant(STEP), tf.constant(NOISE), key, tf.constant(0), rounds
-        )
+        data, start = Data(*map(tf.constant, data), (), ()), [tf.constant(w) for w in weights[realization]]
+        at = Rows(tf.constant(own[None]), tf.constant([len(own)]), (), tf.ones([1]))
+        given = at, tf.constant(realization, tf.int64), tf.fill([ROUNDS_COMPARED], STEP)
 
     def train(rounds: int) -> list:
         with tf.device(place):
-            return [layer.numpy() for layer in trained(start, x, y, tf.constant(rounds))[0]]
+            return [layer.numpy() for layer in play(start, *given, data, tf.constant(rounds))]
 
     return train
 
@@ -116,21 +127,21 @@ def milliseconds(train: Callable[[int], list], rounds: int) -> float:
 
 
 def compared(case: Case, place: str) -> tuple[float, bool]:
-    """The largest difference of the last realization's final weights between engines, over their size, and repeats.
+    """The largest difference of the last realization's weights, side by side and alone, over their size; and repeats.
 
     The second is whether the same bits come out twice.
     """
     together = batched(case, place)
     once, again = together(ROUNDS_COMPARED), together(ROUNDS_COMPARED)
     single = alone(case, place, case.realizations - 1)(ROUNDS_COMPARED)
-    far = max(np.abs(a[-1].reshape(b.shape) - b).max() / np.abs(b).max() for a, b in zip(once, single, strict=True))
+    far = max(np.abs(a[-1] - b).max() / np.abs(b).max() for a, b in zip(once, single, strict=True))
     return float(far), all(map(np.array_equal, once, again))
 
 
 def row(case: Case, place: str, cpu_rounds: int = 2) -> dict:
     """A row of the table."""
     ours = milliseconds(batched(case, place), case.rounds) / case.realizations
-    engine_there = milliseconds(alone(case, place), case.rounds)
+    alone_there = milliseconds(alone(case, place), case.rounds)
     core = milliseconds(alone(case, "/CPU:0"), cpu_rounds)
     far, same = compared(case, place)
     return {
@@ -139,8 +150,8 @@ def row(case: Case, place: str, cpu_rounds: int = 2) -> dict:
         "side_by_side_ms": ours,
         "target_ms": case.most_ms,
         "met": ours <= case.most_ms,
-        "one_at_a_time_ms": engine_there,
-        "ratio": engine_there / ours,
+        "one_at_a_time_ms": alone_there,
+        "ratio": alone_there / ours,
         "cpu_core_ms": core,
         "cores": core / ours,
         "difference": far,

@@ -13,7 +13,7 @@ import numpy as np  # noqa: E402
 from pwfl import scenario  # noqa: E402
 from pwfl.execution import execute  # noqa: E402
 from pwfl.execution.stage import Task  # noqa: E402
-from pwfl.systems.multicell import power, schedule  # noqa: E402
+from pwfl.systems.multicell import power, schedule, start_values  # noqa: E402
 from pwfl.systems.multicell.beyond.bound import upper_bound  # noqa: E402
 from pwfl.systems.multicell.beyond.problem import ChosenNoise, GivenNoise  # noqa: E402
 from pwfl.systems.multicell.interference import Uplink  # noqa: E402
@@ -25,37 +25,30 @@ GAP, MOST_SECONDS = 5e-4, 0.010  # of the schedulers of all cells: mean gap to t
 
 
 def case(blocks: int, gamma: float):
-    """The scheduler's part of Table I with these blocks and this weight, its users and links."""
+    """The scheduler's part of Table I with these blocks and this weight, the users' samples, links, start values."""
     model = scenario.resolve({"radio": {"resource_blocks": blocks}, "schedule": {"gamma": gamma}}, {})
     tables = execute(Task("channel", model.of_stage("channel"), None, range(REALIZATIONS)), {})
-    return (
-        model.of_stage("schedule", "optimal"),
-        tables["users"],
-        Uplink.of(model.radio, tables["users"], tables["links"]),
-    )
-
-
-def array(users, column):
-    """A column of users, shape (realization, user)."""
-    return to_array(users, column, "realization", "user")
+    values, uplink = model.of_stage("schedule", "optimal"), Uplink.of(model.radio, tables["users"], tables["links"])
+    samples = to_array(tables["users"], "samples", "realization", "user")
+    return values, samples, uplink, start_values.drawn(values, range(REALIZATIONS), uplink.cell, samples, uplink.cells)
 
 
 def scheduling(blocks: int, gamma: float, target: float) -> dict:
     """All cells of a realization in turn, against one CVXPY program with GLPK_MI for each cell."""
-    model, users, uplink = case(blocks, gamma)
-    samples, noise = array(users, "samples"), array(users, "start_noise_std")
-    block, _ = schedule.optimal_blocks(model, uplink, users, schedule.start_blocks(users))
-    ours = np.where(block >= 0, gamma / (samples * noise) ** 2, samples).sum(axis=1)  # (30), summed over cells
-    np.testing.assert_allclose(ours[:BASELINE], optima(model, users, uplink, block, BASELINE), rtol=1e-9)
+    model, samples, uplink, start = case(blocks, gamma)
+    block, _ = schedule.optimal_blocks(model, uplink, samples, start)
+    # (30), summed over cells
+    ours = np.where(block >= 0, gamma / (samples * start.noise_std) ** 2, samples).sum(axis=1)
+    np.testing.assert_allclose(ours[:BASELINE], optima(model, samples, uplink, start, block, BASELINE), rtol=1e-9)
     fast, slow = seconds(
-        lambda: schedule.optimal_blocks(model, uplink, users, schedule.start_blocks(users)),
-        lambda: optima(model, users, uplink, block, BASELINE),
+        lambda: schedule.optimal_blocks(model, uplink, samples, start),
+        lambda: optima(model, samples, uplink, start, block, BASELINE),
     )
     name = f"scheduling a realization, R = {blocks}, gamma = {gamma:.0e}"
     return row(name, "CVXPY + GLPK_MI for each cell", fast / REALIZATIONS, slow / BASELINE, target)
 
 
-def optima(model, users, uplink, solved, count):
+def optima(model, samples_of, uplink, start, solved, count):
     """Algorithm 3 as one would write it: for each cell in turn one integer program by CVXPY and GLPK_MI.
 
     Optima are not unique, and the next cell's program depends on which one is taken: cells passed
@@ -63,11 +56,10 @@ def optima(model, users, uplink, solved, count):
     """
     gamma, bound, blocks = model.schedule.gamma, model.privacy.max_noise_error, uplink.blocks
     most, sinr = uplink.max_power_w, uplink.sinr
-    columns = [array(users, name) for name in ("samples", "start_noise_std", "start_power_w")]
-    start = schedule.start_blocks(users)
+    columns = [samples_of, start.noise_std, start.power_w]
     total = np.zeros(count)
     for b in range(count):
-        gain, cell, block = uplink.gain[b], uplink.cell[b], start[b].copy()
+        gain, cell, block = uplink.gain[b], uplink.cell[b], start.block[b].copy()
         samples, noise, power_w = (column[b] for column in columns)
         load = samples * (noise**2 - bound)
         for s in range(len(gain)):
@@ -93,26 +85,27 @@ def optima(model, users, uplink, solved, count):
 
 def joint(scheduler: str, blocks: int, gamma: float) -> list[dict]:
     """A scheduler of all cells; its schedules must be within GAP of their bound in the mean."""
-    model, users, uplink = case(blocks, gamma)
+    model, samples, uplink, start = case(blocks, gamma)
     whole = scenario.resolve({"radio": {"resource_blocks": blocks}, "schedule": {"gamma": gamma}}, {})
     own = whole.of_stage("schedule", scheduler)
-    samples, max_error = array(users, "samples"), whole.privacy.max_noise_error
+    max_error = whole.privacy.max_noise_error
     if scheduler == "joint":
-        problem = GivenNoise.of(samples, array(users, "start_noise_std"), gamma, max_error)
+        problem = GivenNoise.of(samples, start.noise_std, gamma, max_error)
     else:
         problem = ChosenNoise(samples, gamma, max_error, whole.privacy.min_noise)
-    block, _ = schedule.blocks_of_all_cells(own, scheduler, 0, uplink, users)
+    block, _ = schedule.blocks_of_all_cells(own, scheduler, 0, uplink, samples, start.noise_std)
     least = samples.sum(axis=1) - upper_bound(uplink, problem)[0]
     gap = (samples.sum(axis=1) - problem.value(block >= 0)) / least - 1
     assert gap.mean() < GAP, f"{scheduler}, R = {blocks}: mean gap {gap.mean():.2e}"
     ours, paper, slow = seconds(
-        lambda: schedule.blocks_of_all_cells(own, scheduler, 0, uplink, users),
-        lambda: schedule.optimal_blocks(model, uplink, users, schedule.start_blocks(users)),
+        lambda: schedule.blocks_of_all_cells(own, scheduler, 0, uplink, samples, start.noise_std),
+        lambda: schedule.optimal_blocks(model, uplink, samples, start),
         lambda: optima(
             model,
-            users,
+            samples,
             uplink,
-            schedule.optimal_blocks(model, uplink, users, schedule.start_blocks(users))[0],
+            start,
+            schedule.optimal_blocks(model, uplink, samples, start)[0],
             BASELINE,
         ),
     )
@@ -126,8 +119,8 @@ def joint(scheduler: str, blocks: int, gamma: float) -> list[dict]:
 
 def powers() -> dict:
     """Powers of a shard, against one linear program over all users for each realization."""
-    model, users, uplink = case(5, 1e6)
-    block, _ = schedule.optimal_blocks(model, uplink, users, schedule.start_blocks(users))
+    model, samples, uplink, start = case(5, 1e6)
+    block, _ = schedule.optimal_blocks(model, uplink, samples, start)
 
     def one_program(b):
         sends = np.flatnonzero(block[b] >= 0)
@@ -149,8 +142,8 @@ def powers() -> dict:
 
 def noise() -> dict:
     """The noise optimizer, against CVXPY with a conic solver."""
-    _, users, _ = case(5, 1e6)
-    samples, scheduled = array(users, "samples"), schedule.start_blocks(users) >= 0
+    _, samples, _, start = case(5, 1e6)
+    scheduled = start.block >= 0
 
     def conic(b):
         size = samples[b][scheduled[b]].astype(float)

@@ -1,4 +1,4 @@
-"""Opacus: each sample's gradient clipped, all users' samples as one batch, their noise as one draw, as the engine."""
+"""Opacus: each sample's gradient clipped, all users' samples as one batch, their noise as one draw, as the core."""
 
 from collections.abc import Callable
 from time import perf_counter

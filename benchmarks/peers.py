@@ -25,8 +25,6 @@ import polars as pl  # noqa: E402
 import tensorflow as tf  # noqa: E402
 import training  # noqa: E402
 
-from pwfl.learning import autodiff  # noqa: E402
-
 FOLDER = Path(__file__).parent
 REPEATS = 3
 
@@ -54,7 +52,7 @@ PEERS = [
 
 
 def here(workload: str) -> float:
-    """Seconds of a round of the engine."""
+    """Seconds of a round of the core."""
     if workload == "paper's network":
         weights, x, y, samples, noise = training.workload()
         (found,) = seconds(training.fused(weights, x, y, tf.constant(training.average_noise(samples, noise))))
@@ -70,16 +68,17 @@ def save(workload: str, path: str) -> None:
     weights, x, y, samples, noise = training.convolutional_workload() if convolutional else training.workload()
     expected, tight = [], 0.0
     if convolutional:
-        losses = autodiff.cross_entropy(autodiff.convolutional(training.IMAGE, training.WIDTHS[-1]))
-        gradients, share = user_gradients(losses, weights, x, y, samples), samples / samples.sum()
+        model = training.convolutional()
+        gradients, share = user_gradients(model.losses, weights, x, y, samples), samples / samples.sum()
         norms = np.linalg.norm(gradients, axis=1)
         tight = float(np.median(norms))  # clips half of the users, and nearly all samples
         for clip in (training.CLIP, tight):
             if workload.endswith("users"):
                 mean = (share * np.minimum(1, clip / norms)) @ gradients
             else:
-                of_samples = tf.function(autodiff.per_sample_gradient(losses, x, y, tf.constant(clip, tf.float32)))
-                mean = peer.flat([g.numpy() for g in of_samples(weights)[0]])
+                mean_of_samples = tf.function(model.clipped_mean)
+                found, _ = mean_of_samples(weights, x, y, clip, tf.constant(len(x)), None, ())
+                mean = peer.flat([g.numpy() for g in found])
             expected.append(-training.STEP * mean)
     arrays = {"x": x.numpy(), "y": y.numpy(), "samples": samples, "noise": noise, "expected": np.array(expected)}
     constants = {"clip": training.CLIP, "step": training.STEP, "tight": tight}
@@ -106,7 +105,7 @@ def output(command: list, environment: dict[str, str]):
 
 
 def rows(peers: list[Peer]) -> list[dict]:
-    """A row for each peer, measured REPEATS times in turns with the engine."""
+    """A row for each peer, measured REPEATS times in turns with the core."""
     with TemporaryDirectory() as folder:
         paths = {name: f"{folder}/{k}.npz" for k, name in enumerate({p.workload for p in peers})}
         for workload, path in paths.items():

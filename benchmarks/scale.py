@@ -23,6 +23,7 @@ def shard(first, stop):
     tables = execute(Task("channel", model.of_stage("channel"), None, range(first, stop)), {})
     tables |= execute(Task("schedule", model.of_stage("schedule", scheduler), scheduler), tables)
     tables |= execute(Task("noise", model.of_stage("noise", "optimal"), "optimal"), tables)
+    tables |= execute(Task("receive", model.of_stage("receive")), tables)
     execute(Task("account", model.of_stage("account")), tables)
 shard(0, min(realizations, size))
 start = time.perf_counter()

@@ -5,7 +5,7 @@ Run as `python benchmarks/training.py THREADS`; prints the rows as JSON.
 
 import json
 import sys
-from functools import partial
+from collections.abc import Callable
 from itertools import pairwise
 
 from measure import pin_threads, resident_mib, row, seconds
@@ -16,9 +16,12 @@ if __name__ == "__main__":
 import numpy as np
 import tensorflow as tf
 
-from pwfl.learning import autodiff, cnn, engine, network
+from pwfl.learning import cnn
 from pwfl.learning.mlp import glorot_uniform, start_weights
-from pwfl.systems.multicell import rounds as multicell
+from pwfl.training import autodiff, dense, integers
+from pwfl.training.gradients import Data, Gradients, Own, Rows
+from pwfl.training.rounds import Learner, Loop, advance_function
+from pwfl.training.trainable import Dense, Differentiated
 
 IMAGE = (28, 28)
 WIDTHS, USERS, SAMPLES, ROUNDS = [784, 256, 256, 10], 35, 11_000, 5
@@ -50,21 +53,39 @@ def average_noise(samples, noise) -> float:
     return float(np.sqrt(((samples * noise) ** 2).sum()) / samples.sum())
 
 
+def play_function(learner: Learner, count: int | tf.Tensor, summed: Callable | None = None) -> Callable:
+    """Some rounds of the core as a graph, without evaluation; a function of weights, what is received, and records."""
+    advance = advance_function(Loop(learner, ROUNDS, 1, summed=summed))
+
+    @tf.function(reduce_retracing=True)
+    def play(weights, at, noise_std, data):
+        given = Own(), at, noise_std[None], tf.constant(5, tf.int64), tf.fill([ROUNDS], STEP), data
+        (weights, _), clipped, _ = advance((weights, []), *given, False, tf.constant(0), count)
+        return weights, clipped
+
+    return play
+
+
+def all_records(records: int) -> Rows:
+    """What a round's mean gradient is of, where all records count alike."""
+    rows = tf.range(records)[None], tf.constant([records]), (), tf.ones([1])
+    return Rows(*rows)
+
+
+def dense_gradients(weights) -> Gradients:
+    """The learner of a dense network of these weights."""
+    widths = weights[0].shape[0], *(bias.shape[0] for bias in weights[1::2])
+    return Gradients(Dense(widths, start=None), CLIP, alike=True)
+
+
 def fused(weights, x, y, noise):
-    """ROUNDS rounds of the engine."""
-
-    @tf.function
-    def rounds(weights, x, y, noise):
-        gradient = engine.per_sample_gradient(network.backward, x, y, tf.constant(CLIP))
-        return engine.train_rounds(
-            gradient, weights, tf.constant(STEP), noise, tf.constant(5, tf.int64), tf.constant(0), tf.constant(ROUNDS)
-        )
-
-    return lambda: rounds(weights, x, y, noise)
+    """ROUNDS rounds of the core."""
+    play = play_function(dense_gradients(weights), tf.constant(ROUNDS))
+    return lambda: play(weights, all_records(SAMPLES), noise, Data(x, y, (), ()))
 
 
 def linear(y, noise):
-    """ROUNDS rounds of the engine with softmax regression on features, of the same records."""
+    """ROUNDS rounds of the core with softmax regression on features, of the same records."""
     generator = np.random.default_rng(4)
     x = tf.constant(generator.normal(size=(SAMPLES, FEATURES)).astype(np.float32))
     return fused([tf.constant(w) for w in glorot_uniform([FEATURES, WIDTHS[-1]], generator)], x, y, noise)
@@ -74,44 +95,33 @@ def in_integers(y, samples):
     """The same, with users' sums as integers modulo 2^16, and discrete Gaussian noise of 50 steps each."""
     x = tf.constant(np.random.default_rng(2).random((SAMPLES, FEATURES), dtype=np.float32))
     start = [tf.zeros([FEATURES, WIDTHS[-1]]), tf.zeros(WIDTHS[-1])]
-    each = [
-        tf.ones(USERS, tf.float64) / SAMPLES,
-        tf.ones(USERS, tf.float64),
-        tf.fill([USERS], tf.constant(50.0, tf.float64)),
-    ]
-    sums = engine.clipped_sums(network.backward, x, y, tf.constant(CLIP), tf.constant(samples, tf.int32))
+    learner = integers.IntegerGradients(Dense((FEATURES, WIDTHS[-1]), start=None), CLIP)
+    each = [tf.fill([1, USERS], tf.constant(value, tf.float64)) for value in (1 / SAMPLES, 1.0, 50.0)]
+    sent = tf.constant(samples, tf.int32)[None], *each, tf.zeros([1, USERS], tf.int32)
+    play = play_function(learner, tf.constant(ROUNDS), integers.summed(16))
+    at = integers.Sent(*all_records(SAMPLES), *sent)
+    return lambda: play(start, at, tf.constant(0.0), Data(x, y, (), ()))
 
-    def gradient(weights):
-        vectors, clipped = sums(weights)
-        return [vectors, *each, tf.zeros(USERS, tf.int32)], clipped
 
-    @tf.function
-    def rounds(weights):
-        given = tf.constant(STEP), tf.constant(0.0), tf.constant(5, tf.int64), tf.constant(0), tf.constant(ROUNDS)
-        return engine.train_rounds(gradient, weights, *given, partial(multicell.in_integers, 16))
-
-    return lambda: rounds(start)
+def convolutional() -> Differentiated:
+    """The small convolutional network, which TensorFlow differentiates."""
+    return Differentiated(autodiff.convolutional(IMAGE, WIDTHS[-1]), compiled=False, known=True, start=None)
 
 
 def by_autodiff(weights, x, y, noise):
-    """A round of the engine that takes any model, and the gradient of its mean loss alone: the floor."""
-    losses = autodiff.cross_entropy(autodiff.convolutional(IMAGE, WIDTHS[-1]))
-
-    @tf.function
-    def one_round(weights, x, y, noise):
-        gradient = autodiff.per_sample_gradient(losses, x, y, tf.constant(CLIP))
-        return engine.train_rounds(
-            gradient, weights, tf.constant(STEP), noise, tf.constant(5, tf.int64), tf.constant(0), tf.constant(1)
-        )
+    """A round of the core with a model that TensorFlow differentiates; its mean loss's gradient alone: the floor."""
+    model = convolutional()
+    play = play_function(Gradients(model, CLIP, alike=True), 1)
 
     @tf.function
     def mean_gradient(weights, x, y):
         with tf.GradientTape() as tape:
             tape.watch(weights)
-            loss = tf.reduce_mean(losses(weights, x, y))
+            loss = tf.reduce_mean(model.losses(weights, x, y))
         return tape.gradient(loss, weights)
 
-    return lambda: one_round(weights, x, y, noise), lambda: mean_gradient(weights, x, y)
+    at, data = all_records(SAMPLES), Data(x, y, (), ())
+    return lambda: play(weights, at, noise, data), lambda: mean_gradient(weights, x, y)
 
 
 def matrix_products(weights, x):
@@ -141,7 +151,7 @@ def user_by_user(weights, x, y, samples, noise):
     def user_gradient(weights, x, y):
         with tf.GradientTape() as tape:
             tape.watch(weights)
-            _, loss = network.evaluate(weights, x, y)
+            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(y, dense.outputs(weights, x)))
         return tf.clip_by_global_norm(tape.gradient(loss, weights), CLIP)[0]
 
     def one_round(weights=weights):
@@ -156,18 +166,11 @@ def user_by_user(weights, x, y, samples, noise):
 
 def memory_growth(weights, noise) -> dict:
     """Resident memory after 200 trainings of different sizes, over that after 20."""
-    generator = np.random.default_rng(2)
-
-    @tf.function(reduce_retracing=True)
-    def rounds(x, y):
-        gradient = engine.per_sample_gradient(network.backward, x, y, tf.constant(CLIP))
-        return engine.train_rounds(
-            gradient, weights, tf.constant(STEP), noise, tf.constant(5, tf.int64), tf.constant(0), tf.constant(2)
-        )
+    generator, play = np.random.default_rng(2), play_function(dense_gradients(weights), tf.constant(2))
 
     def train(times):
         for n in generator.choice([300, 400, 500, 600, 700], times):
-            rounds(tf.ones([n, WIDTHS[0]]), tf.zeros([n], tf.int32))
+            play(weights, all_records(n), noise, Data(tf.ones([n, WIDTHS[0]]), tf.zeros([n], tf.int32), (), ()))
         return resident_mib()
 
     early, late = train(20), train(180)

@@ -70,7 +70,7 @@ SMALL = {
 # What takes long to start, or to train: files of tests that name none of this are marked `fast`.
 SLOW_WORDS = re.compile(
     r"tensorflow|cvxpy|subprocess|python\(|psutil|snakemake|planned\(|simulate\(|stage_tables|\brun\.(train|audit)"
-    r"|pwfl import .*\btesting\b|from pwfl.testing|pipeline import .*\brun\b|learning import .*\b(engine|network)\b"
+    r"|pwfl import .*\btesting\b|from pwfl.testing|pipeline import .*\brun\b|from pwfl.training"
 )
 LONG = ("test_choices.py", "test_convergence.py", "test_delta.py", "test_equal_privacy.py")  # nor are these
 
@@ -148,10 +148,8 @@ def traced_anew(request):
     """A test that changes the code trains by graphs of that code, and leaves none behind."""
 
     def forget():
-        for name in ("pwfl.systems.multicell.rounds", "pwfl.systems.multicell.audit"):
-            for each in vars(sys.modules[name]).values() if name in sys.modules else ():
-                if hasattr(each, "cache_clear") and each.__module__ == name:
-                    each.cache_clear()
+        if rounds := sys.modules.get("pwfl.training.rounds"):
+            rounds.forget()
 
     changes = "monkeypatch" in request.fixturenames
     if changes:

@@ -5,7 +5,7 @@ from functools import cache
 import polars as pl
 
 import stage_of
-from pwfl import execution, tables
+from pwfl import execution, registry, tables
 from pwfl.api import stage_tables
 from pwfl.learning import datasets, sources
 from pwfl.scenario import resolve
@@ -40,18 +40,26 @@ def stages(model):
         own = part(model, "schedule", scheme.scheduler)
         found = base | finished(stage_of.schedule(own, scheme.scheduler, base), model)
         found |= finished(stage_of.noise(part(model, "noise", scheme.noise), scheme.noise, found), model)
+        found |= finished(received(model, found), model)
         yield scheme, found | finished(stage_of.account(part(model, "account"), found), model)
+
+
+def received(model, found):
+    """What is received by tables of a channel, a schedule and noise; nothing of a system whose air is not linear."""
+    linear = "receive" in registry.stages(model.system)
+    return stage_of.receive(part(model, "receive"), found) if linear else {}
 
 
 def on_one_cell(frames: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Tables of `multicell` made by hand, with one station that hears everyone, and noise that nothing bounds."""
     frames = on_one_channel(frames)
-    users = frames["users"].with_columns(cell=pl.lit(0), start_noise_std=pl.lit(1.0))
+    users = frames["users"].with_columns(cell=pl.lit(0))
     station = {"interval": pl.lit(0), "station": pl.lit(0), "distance_m": pl.lit(1.0), "gain": pl.lit(1.0)}
     links = users.select("realization", "user", **station)
     status = users.select("realization", interval=pl.lit(0)).unique(maintain_order=True)
     status = status.with_columns(status=pl.lit("target"), noise=pl.lit("target"), multiplier=pl.lit(None, pl.Float64))
-    return frames | {"users": users, "links": links, "noise_status": status}
+    start = users.select("realization", "user", resource_block=pl.lit(0), power_w=pl.lit(0.0), noise_std=pl.lit(1.0))
+    return frames | {"users": users, "links": links, "start_values": start, "noise_status": status}
 
 
 def on_one_channel(frames: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:

@@ -22,13 +22,18 @@ def channel(values, realizations, outside=None):
 
 
 def schedule(values, scheduler, found):
-    """`schedule` and `schedule_status`."""
+    """`schedule` and `schedule_status`, and in `multicell` `start_values`."""
     return execution.execute(Task("schedule", values, scheduler), found)
 
 
 def noise(values, scheme, found):
     """`noise` and `noise_status`."""
     return execution.execute(Task("noise", values, scheme), found)
+
+
+def receive(values, found):
+    """`reception`, `reception_noise` and `visibility`."""
+    return execution.execute(Task("receive", values), found)
 
 
 def train(values, data, realizations, found):

@@ -146,7 +146,9 @@ def accounted(plan, override):
     keys = ("realization", "user")
     sent = users.select(*keys, pl.when("scheduled").then(0).alias("resource_block"), power_w=0.01, rate_bps=1e5)
     frames = {"users": users.select(*keys, "samples"), "schedule": sent, "noise": users.select(*keys, "noise_std")}
-    return stage_of.account(part(resolve(SMALL, override), "account"), on_one_cell(frames))
+    model, frames = resolve(SMALL, override), on_one_cell(frames)
+    frames |= stage_of.receive(part(model, "receive"), frames)
+    return stage_of.account(part(model, "account"), frames)
 
 
 def outcome_of(realization, override=None):

@@ -13,13 +13,14 @@ import two_level
 from conftest import in_turn
 from graphs import operations, sums_up_in_place
 from pipeline import digits, part, run
-from pwfl import registry, scenario
-from pwfl.learning import engine, network
+from pwfl import registry, scenario, streams
 from pwfl.learning.mlp import glorot_uniform
+from pwfl.privacy import sampled
 from pwfl.report import build
 from pwfl.report.catalog import scenario_figures
-from pwfl.systems.anonymous_oac import account, batches, sampled
-from pwfl.systems.anonymous_oac import rounds as oac
+from pwfl.systems.anonymous_oac import account, batches, train
+from pwfl.tables.reception import receptions
+from pwfl.training import gradients, rounds, trainable, trainings
 from test_sampled import tight_epsilon
 
 FALSE_ALARM = 1e-6
@@ -51,18 +52,49 @@ def drawn(scheduler="over_the_air", realizations=range(3), **changes):
     return base | stage_of.schedule(parameters("schedule", scheduler, **changes), scheduler, base)
 
 
+def heard(scheme="anonymous", scheduler="over_the_air", realizations=range(3), **changes):
+    """Tables of the stages before training."""
+    tables = drawn(scheduler, realizations, **changes)
+    tables |= stage_of.noise(parameters("noise", scheme, **changes), scheme, tables)
+    return tables | stage_of.receive(parameters("receive", **changes), tables)
+
+
 # Who takes part, with how many records.
 
 
 def test_devices_take_part_with_probability_p_and_good_channels():
     settings = {"network": {"devices": 200, "participation": 0.3}, "data": {"samples": 5}, "training": {"rounds": 100}}
-    links = drawn(**settings)["links"]
+    tables = drawn(**settings)
+    links, sent = tables["links"], tables["schedule"]
+    assert len(links) == len(links.unique(["realization", "round", "user"])) == 3 * 100 * 200
+    assert stats.kstest(links["fading_gain"], "expon").pvalue > FALSE_ALARM
+    assert stats.kstest(links["fading_gain"], stats.expon(scale=1.03).cdf).pvalue < FALSE_ALARM
     low, high = stats.binom.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], 3 * 100 * 200, 0.3)
-    assert low <= len(links) <= high
-    assert links["gain"].min() >= -math.log(0.3)
+    assert low <= len(sent) <= high
     # An exponential above a threshold is the threshold and an exponential.
-    assert stats.kstest(links["gain"] + math.log(0.3), "expon").pvalue > FALSE_ALARM
-    assert stats.kstest(links["gain"] + math.log(0.28), "expon").pvalue < FALSE_ALARM
+    assert sent["fading_gain"].min() >= -math.log(0.3)
+    assert stats.kstest(sent["fading_gain"] + math.log(0.3), "expon").pvalue > FALSE_ALARM
+    assert stats.kstest(sent["fading_gain"] + math.log(0.28), "expon").pvalue < FALSE_ALARM
+
+
+@pytest.mark.parametrize("probability", [1.0, 0.4, 0.02, 1e-9])
+def test_the_same_channels_serve_whatever_the_probability_of_participation(probability):
+    tables, others = drawn(network={"participation": probability}), drawn(network={"participation": 0.5})
+    assert tables["links"].equals(others["links"])
+    assert stage_of.schedule(
+        parameters("schedule", "over_the_air", network={"participation": probability}), "over_the_air", others
+    )["schedule"].equals(tables["schedule"])
+    uniform = streams.uniforms(scenario.resolve(SMALL, {}).seed, "fading", range(3), (8, 12))
+    expected = [(r, t + 1, k) for r, t, k in np.argwhere(uniform <= probability).tolist()]
+    assert tables["schedule"].select("realization", "round", "user").rows() == expected
+
+
+def test_another_probability_of_participation_draws_no_channel():
+    before, after = (
+        stage_of.addresses(scenario.resolve(small(network={"participation": each}), {})) for each in (0.4, 0.5)
+    )
+    moved = {stage for stage, *scheme in before if before[stage, *scheme] != after[stage, *scheme]}
+    assert moved == {"schedule", "noise", "receive", "train", "account"}
 
 
 def test_batches_are_binomial():
@@ -101,12 +133,12 @@ def test_noise_is_a_multiple_of_the_sensitivity_of_what_is_sent(scheme):
             divisor = len(batches) * 2 * 0.3 if local else 12 * 0.2 * 2 * 0.3
         sent.add((len(own) > 0, batches.sum() > 0))
         if not len(own):
-            assert (row["noise_std"], row["divisor"]) == (0, 0)
+            assert (row["update_noise_std"], row["divisor"]) == (0, 0)
             continue
         # Each device's own noise is averaged with weights own / divisor.
         each = [o / divisor * multiplier * 2 * 3.0 / o for o in own] if local else [multiplier * 2 * 3.0 / divisor]
         assert row["divisor"] == pytest.approx(divisor, rel=1e-12)
-        assert row["noise_std"] == pytest.approx(math.sqrt(sum(std**2 for std in each)), rel=1e-12)
+        assert row["update_noise_std"] == pytest.approx(math.sqrt(sum(std**2 for std in each)), rel=1e-12)
     assert sent == {(False, False), (True, True)} | ({(True, False)} if fixed else set())
 
 
@@ -141,16 +173,12 @@ def test_everybody_in_every_round_has_no_participation_to_hide():
 # Training.
 
 
-def frame_of(rows):
-    return pl.DataFrame(rows, schema=["round", "user", "batch"], orient="row")
-
-
 def test_batches_are_uniform_choices_of_a_devices_own_records(monkeypatch):
-    samples = np.array([5, 1, 8])
-    rows = [(t, u, b) for t in range(1, 2001) for u, b in ((0, 2), (2, 5))] + [(2003, 1, 1)]
-    found, stops = oac.batches(frame_of(rows), samples, 2004, np.random.default_rng(0))
-    assert stops.tolist() == [*range(0, 14001, 7), 14000, 14000, 14001, 14001]
-    chosen = found[:14000].reshape(2000, 7)
+    samples, records = np.array([5, 1, 8]), np.zeros((2004, 3), int)
+    records[:2000, 0], records[:2000, 2], records[2002, 1] = 2, 5, 1
+    found = gradients.batches(records > 0, records, samples, np.random.default_rng(0))
+    assert [len(batch) for batch in found] == [7] * 2000 + [0, 0, 1, 0]
+    chosen = np.stack(found[:2000])
     for columns, first, count in ((slice(0, 2), 0, 5), (slice(2, 7), 6, 8)):
         part = chosen[:, columns]
         assert all(len(set(row)) == part.shape[1] for row in part)
@@ -158,65 +186,101 @@ def test_batches_are_uniform_choices_of_a_devices_own_records(monkeypatch):
         assert len(inclusion) == count
         mean, variance = 2000 * part.shape[1] / count, 2000 * part.shape[1] / count * (1 - part.shape[1] / count)
         assert (np.abs(inclusion - mean) < stats.norm.isf(FALSE_ALARM / 2 / count) * math.sqrt(variance)).all()
-    assert found[14000] == 5
-    monkeypatch.setattr(oac, "DRAWN", 7)
-    again, _ = oac.batches(frame_of(rows), samples, 2004, np.random.default_rng(0))
-    np.testing.assert_array_equal(found, again)
+    assert found[2002] == 5
+    monkeypatch.setattr(gradients, "DRAWN", 7)
+    again = gradients.batches(records > 0, records, samples, np.random.default_rng(0))
+    np.testing.assert_array_equal(np.concatenate(found), np.concatenate(again))
 
 
-def trained(weights, x, y, rows, stops, noise_std, rounds=None, mean_weight=None, clip=1.0):
-    """Weights after the rounds, which `rounds` (first, count) may choose."""
-    first, count = rounds or (0, len(stops) - 1)
-    mean_weight = np.ones(len(stops) - 1) if mean_weight is None else mean_weight
-    moved, _ = oac.train_rounds(
-        network.backward, [tf.constant(w, tf.float32) for w in weights], tf.constant(x, tf.float32),
-        tf.constant(y), oac.Sent.of(rows, stops, mean_weight, noise_std),
-        oac.Step(clip, 0.5), tf.constant(3, tf.int64), tf.constant(first), tf.constant(count),
-    )  # fmt: skip
+def trained(weights, batches, noise_std, mean_weight=None, clip=1.0, played=None):
+    """Weights after the rounds of batches, places in the digits, which `played` (first, count) may choose."""
+    sizes, step = np.array([len(batch) for batch in batches], np.int32), np.full(len(batches), 0.5, np.float32)
+    filled = np.zeros((len(batches), max(sizes.max(), 1)), np.int32)
+    for row, batch in zip(filled, batches, strict=True):
+        row[: len(batch)] = batch
+    mean_weight = np.ones(len(batches)) if mean_weight is None else mean_weight
+    at = gradients.Rows(filled, sizes, (), np.float32(mean_weight))
+    learner = gradients.Gradients(
+        trainable.Dense((64, 6, 10) if len(weights) > 2 else (64, 10), None), clip, alike=True
+    )
+    advance = tf.function(rounds.advance_function(rounds.Loop(learner, 1, len(batches))))
+    first, count = played or (0, len(batches))
+    state, at = ([tf.constant(w, tf.float32) for w in weights], []), tf.nest.map_structure(tf.constant, at)
+    given = tf.constant(np.float32(noise_std)), tf.constant(3, tf.int64), tf.constant(step)
+    (moved, _), _, _ = advance(
+        state, gradients.Own(), at, *given, learner.tensors(digits()), False, tf.constant(first), tf.constant(count)
+    )
     return [w.numpy() for w in moved]
 
 
 @pytest.mark.parametrize("divisor", [None, 8.5])
 def test_rounds_are_clipped_gradients_of_the_batches_over_their_size_or_a_constant(divisor):
     data, generator = digits(), np.random.default_rng(1)
-    rows, stops = generator.permutation(200)[:19], [0, 7, 7, 12, 19]
+    taken = np.split(generator.permutation(200)[:19], [7, 7, 12])
     weights = glorot_uniform([64, 6, 10], generator)
     expected = [np.asarray(w, float) for w in weights]
-    mean_weight = np.ones(4) if divisor is None else np.diff(stops) / divisor
-    for first, stop in ((0, 7), (7, 12), (12, 19)):
-        batch = rows[first:stop]
-        mean = two_level.mean_clipped_gradient(expected, data.x_train[batch], data.y_train[batch], 0.8)
-        weight = 1 if divisor is None else len(batch) / divisor
-        expected = [w - 0.5 * weight * g for w, g in zip(expected, mean, strict=True)]
-    found = trained(weights, data.x_train, data.y_train, rows, stops, np.zeros(4), clip=0.8, mean_weight=mean_weight)
+    mean_weight = [1.0 if divisor is None else len(batch) / divisor for batch in taken]
+    for batch, weight in zip(taken, mean_weight, strict=True):
+        if len(batch):
+            mean = two_level.mean_clipped_gradient(expected, data.x_train[batch], data.y_train[batch], 0.8)
+            expected = [w - 0.5 * weight * g for w, g in zip(expected, mean, strict=True)]
+    found = trained(weights, taken, np.zeros(4), mean_weight, clip=0.8)
     for w, e in zip(found, expected, strict=True):
         np.testing.assert_allclose(w, e, atol=2e-6)
 
 
 def test_a_round_without_records_moves_by_the_noise_of_its_own_round_alone():
     zero = [np.zeros((64, 10), np.float32), np.zeros(10, np.float32)]
-    std, key = np.float32([0.1, 0.0, 0.3, 0.2]), tf.constant(3, tf.int64)
-    draws = {t: engine.normals([tf.constant(w) for w in zero], key, t) for t in range(4)}
+    std = np.float32([0.1, 0.0, 0.3, 0.2])
+    drawn = [tf.random.stateless_normal([650], seed=[3, t]).numpy() for t in range(4)]
     for first, count in ((0, 1), (1, 1), (1, 3)):
-        moved = trained(zero, digits().x_train, digits().y_train, [], [0] * 5, std, rounds=(first, count))
-        for layer, w in enumerate(moved):
-            expected = -0.5 * sum(std[t] * draws[t][layer].numpy() for t in range(first, first + count))
-            np.testing.assert_allclose(w, expected, rtol=1e-5, atol=1e-7)
+        moved = trained(zero, [[]] * 4, std, played=(first, count))
+        expected = -0.5 * sum(std[t] * drawn[t] for t in range(first, first + count))
+        for w, layer in zip(moved, np.split(expected, [640]), strict=True):
+            np.testing.assert_allclose(w.ravel(), layer, rtol=1e-5, atol=1e-7)
 
 
-def test_sums_are_divided_by_what_the_noise_was_made_for():
-    found = oac.mean_weights(np.array([0, 4, 4, 7, 7]), np.array([4.0, 5.0, 6.0, 0.0]))
-    assert found.tolist() == [1.0, 0.0, 0.5, 0.0]
+@pytest.mark.parametrize("scheme", NOISES)
+def test_sums_are_divided_by_what_the_noise_was_made_for(scheme):
+    settings = {"data": {"samples": 2}, "network": {"participation": 0.2}}
+    tables = heard(scheme, "orthogonal" if scheme.startswith("local") else "over_the_air", **settings)
+    learner, seen = gradients.Gradients(trainable.Dense((64, 10), None), 1.0, alike=True), set()
+    for realization in range(3):
+        reception, owned = receptions(tables)(realization), np.split(np.arange(24), 12)
+        _, at = learner.inputs(reception, owned, 7, realization)
+        for row in tables["noise"].filter(realization=realization).iter_rows(named=True):
+            sent = tables["schedule"].filter(realization=realization, round=row["round"])["batch"].sum()
+            seen.add((sent > 0, row["divisor"] > 0))
+            assert at.sizes[row["round"] - 1] == sent
+            expected = sent / row["divisor"] if row["divisor"] else 0.0
+            assert at.total[row["round"] - 1] == pytest.approx(expected, rel=1e-6)
+    assert seen == {(True, True), (False, False)} | ({(False, True)} if scheme.endswith("fixed") else set())
 
 
 def test_no_sum_in_the_loop_of_rounds_needs_a_temporary_variable():
-    widths, data = [64, 300, 10], digits()
-    history_of = oac.history_function(widths, [0, 1, 3], parameters("train").training, data)
-    weights = [tf.constant(w) for w in glorot_uniform(widths, np.random.default_rng(0))]
-    sent, key = oac.Sent.of(np.arange(30), [0, 10, 20, 30], np.ones(3), np.ones(3)), tf.constant(3, tf.int64)
-    found = operations(lambda: history_of(weights, sent=sent, key=key))
+    changes = {"training": {"rounds": 3, "hidden_layers": [300], "evaluate_every": 2}}
+    values, tables = parameters("train", **changes), heard(**changes)
+    used = trainings.training(train.parts(values, digits(), tables), values, digits(), tables)
+    begun = [used.begin(0)]
+    found = operations(lambda: used.train(begun))
     assert "MatMul" in str(found)
     assert not sums_up_in_place(found)
+
+
+# What shows of a record; what the server receives is in test_receive.
+
+
+@pytest.mark.parametrize("scheme", NOISES)
+def test_no_record_shows_more_than_is_planned(scheme):
+    local = scheme.startswith("local")
+    tables = heard(scheme, "orthogonal" if local else "over_the_air")
+    planned = tables["visibility"].select("realization", "user", "visibility")
+    rows = tables["reception"].filter(pl.col("records") > 0)
+    hiding = pl.col("user_noise_std") if local else (pl.col("user_noise_std") ** 2).sum().sqrt()
+    by = ["realization", "interval", *(["user"] if local else [])]
+    shown = rows.with_columns(shown=pl.col("weight") / hiding.over(by)).join(planned, on=["realization", "user"])
+    assert len(shown) == len(rows) > 0
+    np.testing.assert_allclose(shown["shown"], shown["visibility"], rtol=1e-12)  # and no less
 
 
 # Accounting and cost.
@@ -224,8 +288,7 @@ def test_no_sum_in_the_loop_of_rounds_needs_a_temporary_variable():
 
 def accounted(scheme="anonymous", scheduler="over_the_air", realizations=range(3), **changes):
     """Tables of all stages but training; only realization 0 brings curves."""
-    tables = drawn(scheduler, realizations, **changes)
-    tables |= stage_of.noise(parameters("noise", scheme, **changes), scheme, tables)
+    tables = heard(scheme, scheduler, realizations, **changes)
     return tables, stage_of.account(parameters("account", **changes), tables)
 
 
@@ -368,8 +431,8 @@ def test_costs_are_counted_transmission_by_transmission(scheme):
     tables, found = accounted(scheme, "orthogonal" if local else "over_the_air", range(1, 2), data={"samples": 3})
     dimension, energy, sent, thermal = 650, 0.0, 0, 10 ** (-17.4 - 3) * 1e10
     for (round_,), frame in tables["schedule"].group_by("round"):
-        total, std = frame["batch"].sum(), tables["noise"].filter(round=round_)["noise_std"].item()
-        for batch, gain in frame.select("batch", "gain").rows():
+        total, std = frame["batch"].sum(), tables["noise"].filter(round=round_)["update_noise_std"].item()
+        for batch, gain in frame.select("batch", "fading_gain").rows():
             if local and (batch or fixed):
                 energy += dimension * 32 / 2 * thermal * 3 / gain
                 sent += 1

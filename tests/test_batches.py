@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pwfl.systems.anonymous_oac import batches, sampled
+from pwfl.privacy import sampled
+from pwfl.systems.anonymous_oac import batches
 from test_sampled import hockey_stick
 
 DELTA = 1e-5

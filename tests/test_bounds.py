@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 import pipeline
 from pwfl import registry
 from pwfl.learning import datasets
+from pwfl.privacy import sampled
 from pwfl.scenario import ScenarioError, parameters, resolve
 from pwfl.scenario.fields import Section
 from pwfl.scenario.resolution import merge
 from pwfl.scenario.sweep import nested
-from pwfl.systems.anonymous_oac import sampled
 from pwfl.systems.multicell.beyond.integers import RoundingError
-from pwfl.systems.multicell.channel import StartValueError
 from pwfl.systems.multicell.interference import Uplink, rates, threshold
 from pwfl.systems.multicell.power import powers
 from pwfl.systems.multicell.schedule import RATE_TOLERANCE
+from pwfl.systems.multicell.start_values import StartValueError
 
 
 def leaves(annotation, metadata=(), path=""):

@@ -1,4 +1,4 @@
-"""Channel: geometry, gains, sample counts, start values, random streams."""
+"""Channel: geometry, gains, sample counts, random streams."""
 
 import re
 from itertools import product
@@ -18,7 +18,6 @@ from pwfl import streams
 from pwfl.learning.datasets import DataError
 from pwfl.scenario import resolve
 from pwfl.systems.multicell import hexagons
-from pwfl.systems.multicell.channel import StartValueError
 
 FALSE_ALARM = 1e-6
 
@@ -155,52 +154,6 @@ def test_more_samples_than_the_data_set_has_is_an_error_with_realization_and_num
     assert totals.filter(realization=realization)["samples"].item() == held
 
 
-# Start values
-
-
-@pytest.mark.parametrize("max_noise_error", [12.0, 8.5])  # at 8.5 most first draws break (21)
-def test_start_values_satisfy_21_to_25(max_noise_error):
-    users = run({"privacy": {"max_noise_error": max_noise_error}}, range(400))["users"]
-    samples, noise_std = array(users, "samples", 400), array(users, "start_noise_std", 400)
-    scheduled = ~np.isnan(array(users, "start_resource_block", 400))
-    error = (scheduled * samples * noise_std**2).sum(axis=1)
-    assert (error <= max_noise_error * (scheduled * samples).sum(axis=1)).all()
-    assert (samples * noise_std >= 100 * (1 - 1e-12)).all()
-    assert (samples * noise_std <= 600 * (1 + 1e-12)).all()
-    assert users["start_power_w"].is_between(0, 0.01).all()
-    on_block = users.drop_nulls("start_resource_block")
-    assert on_block["start_resource_block"].is_between(0, 4).all()
-    assert not on_block.select("realization", "cell", "start_resource_block").is_duplicated().any()
-    cells = users.group_by("realization", "cell").agg(users=pl.len(), served=pl.col("start_resource_block").count())
-    assert cells["users"].min() < 5 < cells["users"].max()
-    assert (cells["served"] == cells["users"].clip(upper_bound=5)).all()
-
-
-def test_unconstrained_start_values_are_uniform():
-    users = run({"privacy": {"max_noise_error": 1e6}}, range(300))["users"]
-    power = users["start_power_w"].to_numpy() / 0.01
-    noise = (users["samples"] * users["start_noise_std"]).to_numpy() / 100
-    assert stats.kstest(power, stats.uniform(0, 1).cdf).pvalue > FALSE_ALARM
-    assert stats.kstest(noise, stats.uniform(1, 5).cdf).pvalue > FALSE_ALARM
-    assert stats.kstest(noise, stats.uniform(1, 5.1).cdf).pvalue < FALSE_ALARM
-    assert abs(stats.spearmanr(power, noise).statistic) < stats.norm.isf(FALSE_ALARM / 2) / sqrt(len(power))
-
-
-@pytest.mark.parametrize(("users", "blocks", "allocations"), [(5, 3, 5 * 4 * 3), (2, 4, 4 * 3)])
-def test_round_robin_makes_every_allocation_equally_likely(users, blocks, allocations):
-    radio, privacy = {"resource_blocks": blocks}, {"max_noise_error": 1e6}
-    override = {"network": {"rings": 0, "users": users}, "radio": radio, "privacy": privacy}
-    start = run(override, range(6000))["users"]["start_resource_block"].fill_null(-1).to_numpy()
-    _, count = np.unique(start.reshape(6000, users), axis=0, return_counts=True)
-    assert len(count) == allocations
-    assert stats.chisquare(count).pvalue > FALSE_ALARM
-
-
-def test_start_values_that_cannot_meet_21_are_an_error():
-    with pytest.raises(StartValueError, match=r"realization 7: .*\(21\).*privacy\.min_noise.*max_noise_error"):
-        run({"privacy": {"max_noise_error": 2.0}}, range(7, 9))
-
-
 # A realization is the same in any block
 
 
@@ -209,8 +162,7 @@ def test_start_values_that_cannot_meet_21_are_an_error():
     "override",
     [
         {},
-        {"privacy": {"max_noise_error": 8.5}},  # redraws
-        {"network": {"users": 13, "rings": 2}, "radio": {"resource_blocks": 3}, "data": {"samples_total": 1999}},
+        {"network": {"users": 13, "rings": 2}, "data": {"samples_total": 1999}},
         {"radio": {"path_loss": "umi"}},
         {"radio": {"path_loss": "uma", "user_height_m": 22.5}},
     ],

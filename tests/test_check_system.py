@@ -4,6 +4,7 @@ import shutil
 from dataclasses import replace
 from importlib import import_module
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import polars as pl
@@ -193,15 +194,34 @@ def without(*tests):
     return lambda right: lambda *given: (each for each in right(*given) if not each.test.startswith(tests))
 
 
-def reversed_users(columns, *keys):
-    """A change of a function that returns a table, or tables, in which users have each other's values."""
+def reversed_users(table, columns, *keys):
+    """A change of a stage's `run`, in whose table users have each other's values."""
 
     def mixed(made):
-        if isinstance(made, dict):
-            return made | {"noise": mixed(made["noise"])}
-        return made.with_columns(pl.col(columns).reverse().over(keys))
+        return made | {table: made[table].with_columns(pl.col(columns).reverse().over(keys))}
 
     return lambda right: lambda *given: mixed(right(*given))
+
+
+def losses_of_half(right):
+    """The module `accountant`, by which half a sensitivity is lost."""
+    half = {"losses": lambda tables, observer, moved, *more: right.losses(tables, observer, moved / 2, *more)}
+    return SimpleNamespace(**(vars(right) | half))
+
+
+def by_other_streams(right):
+    """An audit whose training draws other numbers than training does."""
+
+    def verdicts(*given):
+        functions = {name: getattr(streams, name) for name in ("generator", "key")}
+        other = {
+            name: lambda seed, purpose, run, function=function: function(seed, f"{purpose} alike", run)
+            for name, function in functions.items()
+        }
+        with mock.patch.multiple(streams, **other):
+            yield from right(*given)
+
+    return verdicts
 
 
 def streams_but(**changed):
@@ -214,22 +234,33 @@ def streams_but(**changed):
 GUARANTEE, USERS, AUDIT = stated.check_guarantee, stated.check_users, audited.check_audit
 OF_PRIVACY = {  # check, what is changed, how, and what is said
     "epsilon 10 % low": (
-        AUDIT, "account.exact_epsilon", lambda right: lambda *a: 0.9 * right(*a),
-        "orthogonal: audit: signal of canaries of .* what trains is not what account states",
+        AUDIT, "account.run", outcome(epsilon_exact=0.9 * pl.col("epsilon_exact")),
+        "audit: epsilon of the losses of .* what trains is not what account states",
     ),
     "half the sensitivity": (
-        AUDIT, "account.zcdp", lambda right: lambda moved, *a: right(moved / 2, *a), "audit: signal of canaries of",
+        AUDIT, "account.accountant", losses_of_half, "audit: epsilon of the losses of",
+    ),
+    "half the noise": (
+        AUDIT, "pwfl.training.rounds.received",
+        lambda right: lambda messages, weight, std, *a: right(messages, weight, std / 2, *a),
+        "audit: deviation of the noise of tensor 0 of",
+    ),
+    "half the visibility": (
+        AUDIT, "receive.run",
+        lambda right: lambda *a: (made := right(*a)) | {
+            "visibility": made["visibility"].with_columns(pl.col("visibility", "visibility_users_only") / 2)
+        },
+        "audit: signal of a record of",
     ),
     "no audit": (
         AUDIT, "audit.verdicts", lambda _: lambda *_: iter(()), "nothing tests the noise of .*: yield the verdict",
     ),
     "no test of the noise": (AUDIT, "audit.verdicts", without("deviation of the noise"), "nothing tests the noise"),
     "no test of the sensitivity": (AUDIT, "audit.verdicts", without("sensitivity"), "nothing tests the sensitivity"),
-    "no canaries": (AUDIT, "audit.verdicts", without("signal"), "nothing tests the signal"),
+    "no test of the signal": (AUDIT, "audit.verdicts", without("signal"), "nothing tests the signal"),
+    "no test of epsilon": (AUDIT, "audit.verdicts", without("epsilon"), "nothing tests the epsilon itself"),
     "an audit of another noise": (
-        AUDIT, "pwfl.privacy.received.streams",
-        streams_but(key=lambda seed, purpose, run: streams.key(seed, f"{purpose} alike", run)),
-        "draws none of the streams that train draws",
+        AUDIT, "audit.verdicts", by_other_streams, "draws none of the streams that train draws",
     ),
     "a server that sees nothing": (
         GUARANTEE, "account.run", outcome(epsilon_server=pl.lit(0.0)),
@@ -244,14 +275,14 @@ OF_PRIVACY = {  # check, what is changed, how, and what is said
         "epsilon_server is guaranteed and counts receiver_std, which no user adds; without, it is",
     ),
     "weights of the noise's stream": (
-        DRAWS, "pwfl.learning.descent.streams", streams_but(of_noise=lambda scenario: (scenario.seed, "weights")), "train asks for the stream 'weights' of a realization more than once",
+        DRAWS, "pwfl.training.trainings.streams", streams_but(of_noise=lambda scenario, *purpose: (scenario.seed, "weights")), "train asks for the stream 'weights' of a realization more than once",
     ),
     "leakage of other users": (
-        USERS, "account.leakage", reversed_users(["rho", "epsilon"], "realization"),
+        USERS, "account.run", reversed_users("leakage", ["rho", "epsilon"], "realization"),
         "over_the_air|orthogonal: rho of the table leakage does not follow its user",
     ),
     "noise of other users": (
-        USERS, "noise.run", reversed_users(["receiver_std"], "realization", "round"),
+        USERS, "noise.run", reversed_users("noise", ["receiver_std"], "realization", "round"),
         "orthogonal: rho of the table leakage does not follow its user",
     ),
 }  # fmt: skip
@@ -265,10 +296,9 @@ def test_a_fault_of_privacy_is_found(example, fault):
         check(model, tiny.given(model))
 
 
-def test_an_audit_that_sees_too_little_is_told_what_it_takes(example, monkeypatch):
-    model, _ = example
+def test_an_audit_that_sees_too_little_is_told_what_it_takes(aging, monkeypatch):
     monkeypatch.setattr(audited, "MOST_CANARIES", 100)
-    few = model.model_copy(update={"audit": model.audit.model_copy(update={"canaries": 20})})
+    few = aging.model_copy(update={"audit": aging.audit.model_copy(update={"canaries": 2})})
     with pytest.raises(testing.CheckError, match=r"stated 10% low, it takes some .* canaries to: let `tiny`"):
         AUDIT(few, tiny.given(few))
 

@@ -10,13 +10,13 @@ import pipeline
 from conftest import in_turn
 from pwfl import registry
 from pwfl.learning import datasets, features, projection, sources
+from pwfl.privacy import sampled
 from pwfl.process import devices
 from pwfl.report import build
 from pwfl.scenario import ScenarioError, resolve
 from pwfl.scenario.fields import Section
 from pwfl.scenario.resolution import merge
 from pwfl.scenario.values import value_of
-from pwfl.systems.anonymous_oac import sampled
 from pwfl.testing.executed_code import checked_stages
 from test_bounds import SMALL, leaves, part
 
@@ -83,7 +83,8 @@ def cases():
 def content_of(system: str, number: int) -> dict:
     """A scenario of one value of each choice: another one for another number, or the next that goes with the others."""
     content = base(system) | {"schemes": pairs(system) if number == 0 else pairs(system)[-1:]}
-    for path, values in reversed(CHOICES[system].items()):
+    # Those of most values first: others are taken in more numbers.
+    for path, values in sorted(CHOICES[system].items(), key=lambda item: len(item[1]))[::-1]:
         if not path.startswith("schemes."):
             first = number + len(path) // 2  # so that each meets several of the others
             each = (merge(content, part(path, values[(first + k) % len(values)])) for k in range(len(values)))

@@ -489,7 +489,7 @@ def realizations(columns: dict[tuple[str, str], float], count: int = 12, **plain
 )
 def test_every_claim_of_utility_fair_can_hold_and_fail(loss, energy, deviation, spread, slopes, expected):
     schemes = [("Proposed", "utility", "fair"), ("Own", "benchmark", "independent"), ("Same", "benchmark", "shared")]
-    names = ("loss", "energy_j", "energy_std_j", "loss_std")
+    names = ("batch_loss", "energy_j", "energy_std_j", "batch_loss_std")
     values = {"Proposed": (loss, energy, deviation, spread), "Own": (1.0, 1.0, 1.0, spread), "Same": (1.0,) * 4}
     columns = {(of, name): each for of, own in values.items() for name, each in zip(names, own, strict=True)}
     path_loss = np.linspace(60, 90, 10)
@@ -506,7 +506,7 @@ def test_every_claim_of_utility_fair_can_hold_and_fail(loss, energy, deviation, 
     assert table["source"].str.contains("uploads clean, this project's reading").all()
     assert_all(table, expected)
     training = pl.when(scheme="Proposed").then(pl.lit("diverged")).otherwise("training")
-    loss = pl.when(pl.col("scheme") != "Proposed").then("loss")
+    loss = pl.when(pl.col("scheme") != "Proposed").then("batch_loss")
     diverged = content["realizations"].with_columns(loss, training=training)
     table = utility_fair_claims.claims({"one": content | {"realizations": diverged}})
     assert set(table.filter(pl.col("claim").str.starts_with("1."))["holds"]) == {"no"}

@@ -64,6 +64,7 @@ ROOMS = {
     "privacy/": {*COMPUTED, "report"},
     "radio/": {*COMPUTED, "report"},
     "tables/": {*COMPUTED, "report"},
+    "training/": {*COMPUTED, "report"},
     "process/user_code.py": {*COMPUTED, "report"},
     "scenario/values.py": {*COMPUTED, "report"},
     "stages.py": {*COMPUTED, "report"},
@@ -82,7 +83,6 @@ ROOMS = {
     "workflow/reporting.py": {"report"},
     "workflow/": set(),  # plans
     "testing/": set(),
-    "template/": set(),
     "systems/__init__.py": set(),
     "__init__.py": set(),
     "api.py": set(),
@@ -91,6 +91,7 @@ ROOMS = {
     "new.py": set(),
 }
 MODULES = {name: {name, "audit"} for name in (*graph.STAGES, "imported")}  # of a system, beside its building blocks
+MODULES |= {"receive": {"receive", "noise", "audit"}}  # by which noise is found, too
 MODULES |= {"audit": {"audit"}, "claims": {"report"}, "report": {"report"}}
 
 
@@ -142,7 +143,7 @@ EDITS = {  # that do not count
     "a docstring": ("systems/multicell/power.py", '"""Transmit powers', '"""The transmit powers'),
     "one of a function": ("privacy/audit.py", "    Parameters\n", "    Arguments\n"),
     "a comment": ("systems/multicell/assignment.py", "def solve(", "# A comment.\n\n\ndef solve("),
-    "layout": ("systems/multicell/channel.py", "MAX_ATTEMPTS = 1000", "MAX_ATTEMPTS = (\n    1000\n)"),
+    "layout": ("systems/multicell/start_values.py", "MAX_ATTEMPTS = 1000", "MAX_ATTEMPTS = (\n    1000\n)"),
 }
 
 

@@ -134,6 +134,7 @@ def test_at_table_i_the_bound_is_vacuous_whatever_the_constants(blocks, gamma):
     for scheme in model.schemes:
         found = users | stage_of.schedule(part(model, "schedule", scheme.scheduler), scheme.scheduler, users)
         found |= stage_of.noise(part(model, "noise", scheme.noise), scheme.noise, found)
+        found |= stage_of.receive(part(model, "receive"), found)
         outcome = stage_of.account(part(model, "account"), found)["outcome"]
         assert outcome["bound"].str.starts_with("vacuous: C1 >= 1").all()
         assert outcome["bound_limit"].is_infinite().all()
@@ -177,7 +178,9 @@ def test_what_the_bound_says_stands_in_words(noise_std, users, says):
         "schedule": keys.with_columns(resource_block=pl.when(sends).then(0), power_w=0.01, rate_bps=1e5),
         "noise": keys.with_columns(noise_std=pl.when(sends).then(pl.lit(noise_std, pl.Float64)).otherwise(0.0)),
     }
-    outcome = stage_of.account(part(resolve({}, {}), "account"), on_one_cell(tables))["outcome"]
+    model, tables = resolve({}, {}), on_one_cell(tables)
+    tables |= stage_of.receive(part(model, "receive"), tables)
+    outcome = stage_of.account(part(model, "account"), tables)["outcome"]
     assert outcome["bound"][0].startswith(says)
     # Where a gradient is clipped to 10, xi1 = 100 makes Assumption 6 true.
     assert outcome["c2"][0] == pytest.approx(2 * 100 / 20 * (1 - users / 2) ** 2)

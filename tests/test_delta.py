@@ -13,6 +13,7 @@ from scipy import optimize, stats
 import stage_of
 from conftest import in_turn
 from pipeline import part
+from pwfl import registry
 from pwfl.scenario import resolve
 from pwfl.scenario.resolution import merge
 from pwfl.tables.contract import TableError, finished
@@ -61,6 +62,8 @@ def accounted(system: str, delta: float, noise_delta: float | None = None, **cha
     found = stage_of.channel(part(before, "channel"), range(2))
     found |= stage_of.schedule(part(before, "schedule", scheduler), scheduler, found)
     found |= stage_of.noise(part(before, "noise", scheme), scheme, found)
+    if "receive" in registry.stages(system):
+        found |= stage_of.receive(part(model, "receive"), found)
     return found | stage_of.account(part(model, "account"), found)
 
 
@@ -203,6 +206,7 @@ def test_random_orthogonalization_guarantees_nothing_after_one_round_without_noi
     model = resolve(numbers | CONFIGS["random_orthogonalization"], {})
     silent = (pl.col("realization") == 1) & (pl.col("round") == 2)
     noise = found["noise"].with_columns(noise_std=pl.when(silent).then(0.0).otherwise("noise_std"))
+    found |= stage_of.receive(part(model, "receive"), found | {"noise": noise})
     outcome = stage_of.account(part(model, "account"), found | {"noise": noise})["outcome"]
     assert outcome["epsilon_without_receiver"].is_infinite().to_list() == [False, True]
     assert outcome["guarantee"].str.starts_with("not guaranteed").to_list()[1]

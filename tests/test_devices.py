@@ -10,16 +10,17 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.client import device_lib
 
+import own_network
 import pwfl
 from pipeline import digits, part, stages
 from pwfl import scenario
 from pwfl.execution import train
 from pwfl.execution.stage import Task
-from pwfl.learning import side_by_side
 from pwfl.process import devices
 from pwfl.report import page
 from pwfl.scenario import resolve
 from pwfl.scenario.resolution import merge
+from pwfl.training import batching
 from pwfl.workflow import plan
 from test_side_by_side import TINY
 
@@ -104,18 +105,30 @@ def test_what_memory_does_not_hold_is_halved_and_nothing_is_lost(caplog):
 def test_what_cannot_be_trained_side_by_side_says_why(gpu, caplog):
     caplog.set_level(logging.INFO)
     gpu(1e9)
-    model = resolve(merge(TINY, {"training": {"model": "cnn", "rounds": 1}}), {})
-    history = trained(model, realizations=range(1))
-    assert "one realization after the other: training.model: cnn" in caplog.text
+    sums = {"training": {"bits": 16, "rounds": 1}, "privacy": {"observer": "cell"}}
+    history = trained(resolve(merge(TINY, sums), {}), realizations=range(1))
+    assert "one realization after the other: sums of integers are taken round by round" in caplog.text
     assert set(history["realization"]) == {0}
+    assert history["processor"].unique().to_list() == ["taken for gpu"]
+
+
+@pytest.mark.parametrize("model", ["cnn", f"{own_network.__file__}:network"])
+def test_any_model_is_trained_side_by_side(gpu, caplog, model):
+    changed = resolve(merge(TINY, {"training": {"model": model, "rounds": 1}}), {})
+    alone = trained(changed, "cpu", range(2))
+    caplog.set_level(logging.INFO)
+    gpu(1e9)
+    together = trained(changed, realizations=range(2))
+    assert "realizations side by side at most" in caplog.text
+    np.testing.assert_allclose(together["loss"], alone["loss"], rtol=1e-5)
 
 
 def test_bytes_of_a_realization_are_about_those_of_its_arrays():
     # Of the paper's network: what is gathered, and of each layer an input, a derivative and a weighted one.
     records, layers = 11_264, 256 + 256 + 10
     expected = 4 * (records * (784 + 3 * layers) + 8 * 269_322)
-    assert side_by_side.bytes_each([784, 256, 256, 10], records, (10_000, 784)) == expected
-    assert side_by_side.bytes_each([160, 10], 100, (10_000, 7, 160)) == 4 * (10_000 * 7 * 30 + 8 * 1610)
+    assert batching.bytes_each([784, 256, 256, 10], records, (10_000, 784)) == expected
+    assert batching.bytes_each([160, 10], 100, (10_000, 7, 160)) == 4 * (10_000 * 7 * 30 + 8 * 1610)
 
 
 @pytest.mark.parametrize("asked", ["auto", "cpu"])

@@ -9,6 +9,7 @@ from dp_accounting.pld import PLDAccountant
 import stage_of
 from conftest import in_turn
 from pipeline import finished, part
+from pwfl import registry
 from pwfl.scenario import ScenarioError, load, resolve
 from pwfl.scenario.resolution import merge
 from test_delta import gaussian_epsilon
@@ -60,6 +61,8 @@ def tables(system: str, scheduler: str, scheme: str, *changes: dict) -> dict[str
     found = finished(stage_of.channel(part(model, "channel"), some), model)
     found |= finished(stage_of.schedule(part(model, "schedule", scheduler), scheduler, found), model)
     found |= finished(stage_of.noise(part(model, "noise", scheme), scheme, found), model)
+    if "receive" in registry.stages(system):
+        found |= finished(stage_of.receive(part(model, "receive"), found), model)
     return found | finished(stage_of.account(part(model, "account"), found), model)
 
 

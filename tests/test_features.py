@@ -12,13 +12,14 @@ import stage_of
 from conftest import ROOT, TINY, missing, workflow
 from pipeline import finished, part, stages
 from pwfl import registry
-from pwfl.learning import datasets, extraction, features, network, projection, sources, stored, synthetic
+from pwfl.learning import datasets, extraction, features, projection, sources, stored, synthetic
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.learning.partition import deal_out
 from pwfl.scenario import ScenarioError, load, resolve
 from pwfl.stages import PREPARATIONS
 from pwfl.store import sealed
-from pwfl.systems.multicell.model import parameter_count
+from pwfl.training import dense
+from pwfl.training.models import network, parameter_count
 
 BASE = TINY["base"]
 ORIGIN = {"stage": "", "address": "a", "code": "", "packages": {}}
@@ -228,15 +229,18 @@ def test_predictions_are_averaged_over_variants():
     generator = np.random.default_rng(10)
     weights = glorot_uniform([6, 5, 4], generator)
     x, y = generator.normal(size=(30, 3, 6)).astype("f"), generator.integers(4, size=30).astype(np.int32)
-    accuracy, loss = (float(value) for value in network.evaluate(weights, tf.constant(x), tf.constant(y)))
-    (_, *by_label), _ = network.evaluate_labels(weights, tf.constant(x), tf.constant(y))
+    several = [tf.constant(np.stack([layer, 0 * layer])) for layer in weights]
+    found = [dense.evaluate(given, tf.constant(x), tf.constant(y)) for given in ([*map(tf.constant, weights)], several)]
+    ((accuracy, *by_label), loss), (accuracies, losses) = found
+    np.testing.assert_allclose(accuracies[0], found[0][0], rtol=1e-6)
+    assert losses.numpy() == pytest.approx([float(loss), np.log(4)], rel=1e-6)
     hidden = np.maximum(x @ weights[0] + weights[1], 0)
     logits = (hidden @ weights[2] + weights[3]).astype(float)
     probability = (np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)).mean(axis=1)
     hits = probability.argmax(axis=1) == y
-    assert accuracy == pytest.approx(hits.mean())
+    assert float(accuracy) == pytest.approx(hits.mean())
     assert np.array(by_label) == pytest.approx([hits[y == label].mean() for label in range(4)])
-    assert loss == pytest.approx(-np.log(probability[np.arange(30), y]).mean(), rel=1e-5)
+    assert float(loss) == pytest.approx(-np.log(probability[np.arange(30), y]).mean(), rel=1e-5)
 
 
 # No data but a record's own enters its features.
@@ -325,7 +329,9 @@ def test_sizes_follow_the_features(training, width):
     assert size._replace(shape=(8, 8)) == datasets.SIZES["digits"]
     assert size.features == width
     size = features.size(part(model, "account"))
-    assert parameter_count(model.training, size) == width * 8 + 8 + 8 * 10 + 10  # what users send, and what it costs
+    assert (
+        parameter_count(network(model.training, size)) == width * 8 + 8 + 8 * 10 + 10
+    )  # what users send, and what it costs
 
 
 def warned(base, **scenarios):

@@ -91,7 +91,7 @@ def test_a_job_on_a_full_disk_says_so_on_the_terminal(full, tmp_path, finished):
 
 
 def test_a_new_system_on_a_full_disk_is_taken_back(full):
-    shutil.copytree(ROOT / "pkg/pwfl/template", full / "more")
+    shutil.copytree(ROOT / "examples/local_dp_mac", full / "more")
     filler = full / "filler"
     with open(filler, "wb") as file:
         try:

@@ -19,7 +19,7 @@ from pwfl.scenario import ScenarioError, check_surroundings, checks, load, resol
 from pwfl.stages import IMPORTED, REPORT, STAGES
 from pwfl.store import addressing
 from pwfl.systems.multicell import imported, report
-from pwfl.systems.multicell.channel import StartValueError
+from pwfl.systems.multicell.start_values import StartValueError
 from pwfl.workflow import prune
 from pwfl.workflow.plan import plan
 
@@ -174,6 +174,13 @@ def channel(config: dict, realizations: range) -> dict[str, pl.DataFrame]:
     return {name: tables.finished(frame, name, "multicell") for name, frame in made.items()}
 
 
+def started(config: dict, realizations: range) -> pl.DataFrame:
+    """The table `start_values`, beside that of users."""
+    found, values = channel(config, realizations), part(resolve(config, {}), "schedule", "random")
+    start = stage_of.schedule(values, "random", found)["start_values"]
+    return found["users"].join(start, on=["realization", "user"], maintain_order="left")
+
+
 @pytest.mark.parametrize("users", [None, "users.csv"])
 def test_bounds_that_their_users_cannot_meet_are_refused_before_any_job(folder, users):
     small = scenario(users=users)
@@ -182,11 +189,11 @@ def test_bounds_that_their_users_cannot_meet_are_refused_before_any_job(folder, 
     free = strict | {"privacy": strict["privacy"] | {"target_epsilon": 4.0}, "schemes": target}
     for config in (small, free):
         check_surroundings(load({"scenarios": {"one": config}}, "file.yaml"))
-        channel(config, range(4))
+        started(config, range(4))
     with pytest.raises(ScenarioError, match=r"privacy\.max_noise_error: (realization 0: 1000 draws .*)") as refused:
         check_surroundings(load({"scenarios": {"one": strict}}, "file.yaml"))
     with pytest.raises(StartValueError) as failed:
-        channel(strict, range(4))
+        started(strict, range(4))
     assert str(refused.value).endswith(str(failed.value))
 
 
@@ -207,13 +214,12 @@ def test_users_belong_to_their_strongest_station(folder):
 
 
 def test_what_users_give_is_taken_and_the_rest_is_drawn(folder):
-    drawn = channel(scenario(), range(4))["users"]
-    given = channel(scenario(users="users.csv"), range(4))["users"]
+    drawn, given = started(scenario(), range(4)), started(scenario(users="users.csv"), range(4))
     assert given["samples"].equals(pl.read_csv("users.csv")["samples"])
     # The same draws: powers, and the noise in multiples of Nmin / K.
     assert given["cell"].equals(drawn["cell"])
-    product = [(f["samples"] * f["start_noise_std"]).to_numpy() for f in (drawn, given)]
-    same = (given["start_power_w"] == drawn["start_power_w"]).to_numpy()
+    product = [(f["samples"] * f["noise_std"]).to_numpy() for f in (drawn, given)]
+    same = (given["power_w"] == drawn["power_w"]).to_numpy()
     np.testing.assert_allclose(product[0][same], product[1][same])
     assert same.mean() > 0.2  # where (21) lets both keep the same attempt
     change("users.csv", lambda f: f.with_columns(cell=pl.col("user") % 3, x_m=1.0 * pl.col("user"), y_m=-2.0))

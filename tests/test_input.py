@@ -231,8 +231,9 @@ def test_snakemake_says_so_before_any_work(folder, arguments, expected):
 
 def test_scenarios_of_the_command_line_join_those_of_the_default_file(folder):
     found = dry_run("--config", "scenarios={more: {radio: {resource_blocks: 3}}}", cwd=folder)
-    (names,) = re.findall(r"channel-1: 3 items of (.*), about", found)  # start values are drawn among the blocks
+    (names,) = re.findall(r"schedule-1: 8 items of (.*) and 2 more, about", found)
     assert set(names.split(", ")) == {"few_blocks", "many_blocks", "more"}
+    assert "channel-1: 1 item of " in found  # blocks are the schedule's
     assert "dataset-1: 1 item of " in found
 
 

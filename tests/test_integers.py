@@ -11,18 +11,19 @@ from scipy.linalg import hadamard
 import pwfl
 import stage_of
 from conftest import in_turn, workflow
-from pipeline import digits, part
+from pipeline import digits, part, received
 from pwfl import registry, streams
 from pwfl.learning import modular
-from pwfl.privacy import discrete
+from pwfl.privacy import audit, discrete
 from pwfl.privacy.gaussian import tight_epsilon
 from pwfl.scenario import ScenarioError
 from pwfl.scenario.resolution import merge
-from pwfl.systems.multicell import account, claims
+from pwfl.systems.multicell import account, claims, receive
 from pwfl.systems.multicell.assigned import KEYS, assigned
 from pwfl.systems.multicell.beyond import integers, sums
 from pwfl.tables.arrays import to_array
-from test_audits import violated
+from pwfl.training.integers import server_sum
+from test_audits import half_the_integers_noise, violated
 from test_sums import TWO_IN_TEN, scenario, stages
 
 ONE_LAYER = {"hidden_layers": [], "initial_weights": "zero"}
@@ -40,7 +41,7 @@ def test_the_server_gets_the_weighted_sums_but_for_rounding(group):
     rng, group = np.random.default_rng(1), np.array(group)
     vectors, signs = rng.normal(size=(5, 64)), rng.choice([-1, 1], 64)
     weights, step = np.array([0.5, 2.0, 0.1, 1.0, 3.0])[group], np.array([1e-3, 2e-3, 5e-4, 1e-3, 2e-3])[group]
-    found = integers.server_sum(vectors, weights, step, np.zeros(5), group, 16, signs, rng)
+    found = server_sum(vectors, weights, step, np.zeros(5), group, 16, signs, rng)
     # Each coordinate of a rotated vector is rounded to one of the two next multiples of the step.
     error = np.linalg.norm(found - weights @ vectors)
     assert 0 < error < 4 * np.sqrt(64 * ((weights * step) ** 2).sum())
@@ -52,7 +53,7 @@ def test_a_group_s_sum_wraps_around_alone():
     transform = hadamard(4) / 2
     rotated = transform @ (transform @ vectors.T)  # with these signs, the second transform undoes the first
     np.testing.assert_allclose(rotated, vectors.T)
-    found = integers.server_sum(vectors, ones, ones, np.zeros(3), group, 8, signs, np.random.default_rng(2))
+    found = server_sum(vectors, ones, ones, np.zeros(3), group, 8, signs, np.random.default_rng(2))
     np.testing.assert_allclose(found, [400 - 256 - 256 - 3, 7, 0, 1])  # from -128 to 127
 
 
@@ -61,7 +62,7 @@ def test_the_noise_in_a_sum_is_that_of_its_senders(deviation):
     rng, step = np.random.default_rng(3), np.array([0.5, 0.5, 0.5, 2.0])
     weights, noise_std, group = np.array([1.0, 1, 1, 3]), deviation * step, np.array([0, 0, 0, 1])
     signs = rng.choice([-1, 1], 4096)
-    found = integers.server_sum(np.zeros((4, 4096)), weights, step, noise_std, group, 16, signs, rng)
+    found = server_sum(np.zeros((4, 4096)), weights, step, noise_std, group, 16, signs, rng)
     expected = ((weights * noise_std) ** 2).sum()
     assert abs((found**2).mean() / expected - 1) < 4.9 * np.sqrt(2 / 4096)
 
@@ -72,7 +73,7 @@ def test_the_noise_in_a_sum_is_that_of_its_senders(deviation):
 def test_a_group_s_grid_follows_from_its_public_numbers():
     model = model_of({"observer": "cell"}, 12)
     frame = assigned(stages(model)).sort(KEYS)
-    found = integers.grids(part(model, "train"), frame)
+    found = integers.grids(part(model, "receive"), frame)
     samples, noise_std, sends, cell = (
         to_array(frame, name, *KEYS) for name in ("samples", "noise_std", "scheduled", "cell")
     )
@@ -92,7 +93,7 @@ def test_noise_of_less_than_one_and_a_half_steps_is_refused_and_the_bits_that_ar
         stages(model_of({"observer": "network"}, 7))
     tables = stages(model_of({"observer": "network"}, 8))
     with pytest.raises(integers.RoundingError):  # before anything is trained
-        stage_of.train(part(model_of({"observer": "network"}, 7), "train"), digits(), range(1), tables)
+        received(model_of({"observer": "network"}, 7), tables)
     for wrong in ({"clipping": "per_user"}, {"model": "cnn"}):
         with pytest.raises(ScenarioError, match=r"training\.bits: 12 is for"):
             model_of({}, 12, **{"hidden_layers": [8], "initial_weights": "glorot"} | wrong)
@@ -124,7 +125,7 @@ def test_the_bound_is_of_the_honest_senders_of_each_sum():
     model = model_of({"observer": "cell", "colluders": 0.4, "min_noise": 30.0, "max_noise_error": 40.0}, 10)
     tables = stages(model, realizations=range(1))
     frame = assigned(tables).sort(KEYS)
-    step = integers.grids(part(model, "train"), frame)[0, 0]
+    step = integers.grids(part(model, "receive"), frame)[0, 0]
     frame = frame.with_columns(step=pl.Series(step)).filter("scheduled")
     for row in frame.iter_rows(named=True):
         senders = frame.filter(cell=row["cell"]).height
@@ -147,24 +148,29 @@ def networks(rng, count, users, cells):
 
 
 def test_the_network_s_coalition_may_all_be_in_the_record_s_cell():
-    """Brute force: every coalition of the network's senders, each of which leaves the honest of the record's cell."""
+    """Brute force: every coalition of the network's senders and all who drop out of the record's cell, which is opened."""
     rng = np.random.default_rng(11)
     rules, training = (
         scenario({"observer": "cell", "colluders": 0.3, "dropouts": 0.1}).privacy,
         model_of({}, 12).training,
     )
-    _, noise_std, sends, cell = networks(rng, 12, 7, 2)
+    _, noise_std, sends, cell = networks(rng, 36, 7, 2)
     step = np.full(sends.shape, 2.0)
-    network = sums.groups("network", cell)
-    found = integers.epsilons(training, rules, noise_std, step, sends, cell, network, 650)
+    group, gone = sums.left_to("network", rules, cell, sends)
+    assert (group == cell).all()
+    found = integers.epsilons(training, rules, noise_std, step, sends, cell, gone, 650)
     worse = 0
     for r, _, user in zip(*np.nonzero(sends), strict=True):
         senders = np.nonzero(sends[r, 0])[0]
         n = len(senders)
-        size = min(-(-3 * n // 10), n - 1) + int(stats.binom.ppf(0.9, n, 0.1))
         others = [other for other in senders if other != user]
         neighbors = {other for other in senders if cell[r, 0, other] == cell[r, 0, user]}
-        left = min(len(neighbors - set(gone)) for gone in combinations(others, min(size, len(others))))
+        lost = min(int(stats.binom.ppf(0.9, len(neighbors), 0.1)), len(neighbors) - 1)
+        left = min(
+            len(neighbors - set(colluders) - set(dropouts))
+            for colluders in combinations(others, min(-(-3 * n // 10), len(others)))
+            for dropouts in combinations(neighbors - {user}, lost)
+        )
         orders = discrete.WHOLE_ORDERS
         cost = discrete.private_dither_cost(orders, *map(np.array, (1.0, 30.0, left)), 650)
         expected = discrete.epsilon(orders, training.rounds * cost, rules.delta)
@@ -182,10 +188,11 @@ def test_who_sees_the_sum_of_all_may_read_more_off_it_than_off_cells_sums(collud
     keys = {"realization": np.repeat(np.arange(count), users), "user": np.tile(np.arange(users), count)}
     flat = {"samples": samples.astype(int), "noise_std": noise / samples, "scheduled": sends, "cell": cell}
     frame = pl.DataFrame(keys | {name: values.ravel() for name, values in flat.items()})
-    frame = frame.with_columns(interval=pl.lit(0))
     given = {"observer": "cell", "colluders": colluders}
+    frame = frame.with_columns(interval=pl.lit(0), hiding_std=1.0)
+    of_users = frame.select("realization", "user", "samples")
     real, found = (
-        account.leakages(model, frame.with_columns(hiding_std=account.hiding_noise(model, frame, "cell").ravel()))
+        account.leakages(model, frame, {"users": of_users, "visibility": receive.visible(model, frame)})
         for model in (model_of(given, bits, weights="precision") for bits in (None, 14))
     )
     more = (real["epsilon_network"] > real["epsilon_cell"] * (1 + 1e-9)).to_numpy()
@@ -194,8 +201,8 @@ def test_who_sees_the_sum_of_all_may_read_more_off_it_than_off_cells_sums(collud
     assert (found["epsilon_network"].to_numpy() >= rho).all()
     # Renyi divergences of real-valued noise of the same rho are the least that a bound for integers can say.
     orders = discrete.WHOLE_ORDERS
-    hidden = account.hiding_noise(model_of(given, None, weights="precision"), frame, "network")[sends]
-    divergences = orders * (12 * (2.0 / samples[sends] / hidden)[:, None] ** 2 / 2)
+    seen = receive.visible(model_of(given, None, weights="precision"), frame, ("network",))["visibility"].to_numpy()
+    divergences = orders * (12 * (2.0 * seen)[:, None] ** 2 / 2)
     least = discrete.epsilon(orders, divergences, 1e-5)
     assert (found["epsilon_network"].to_numpy() >= least * (1 - 1e-9)).all()
 
@@ -238,7 +245,7 @@ def test_without_noise_integers_learn_what_real_numbers_do(observer, changes):
         for bits in (None, 16)
     ]
     tables = stages(settings[0], noise="none")
-    real, found = (trained(model, tables) for model in settings)
+    real, found = (trained(model, tables | received(model, tables)) for model in settings)
     np.testing.assert_allclose(found["loss"], real["loss"], rtol=2e-3)
     assert (found["loss"] != real["loss"]).any()
     np.testing.assert_allclose(found["clipped_share"].drop_nulls(), real["clipped_share"].drop_nulls(), atol=0.01)
@@ -252,9 +259,12 @@ def test_with_too_few_bits_noise_vanishes_and_accuracy_rises(monkeypatch):
     enough, few = (scenario(given, training=ONE_LAYER | learning | {"bits": bits}, **where) for bits in (12, 4))
     tables = stages(enough, noise="target")
     with pytest.raises(integers.RoundingError):
-        trained(few, tables)
+        received(few, tables)
     monkeypatch.setattr(discrete, "LEAST_STEPS", 0.0)
-    right, wrong = (trained(model, tables, range(3)).filter(round=12)["accuracy"].mean() for model in (enough, few))
+    right, wrong = (
+        trained(model, tables | received(model, tables), range(3)).filter(round=12)["accuracy"].mean()
+        for model in (enough, few)
+    )
     assert wrong > right + 0.2
 
 
@@ -272,22 +282,18 @@ def test_the_audit_passes_the_code_as_it_is(audited):
     frame = stage_of.audit(*audited)
     assert not violated(frame)
     assert frame["epsilon"][0] == audited[1]["outcome"]["epsilon_exact"].max()
-    assert "epsilon of canaries" in frame["test"].to_list()
+    assert audit.LEAST in frame["test"].to_list()
 
 
 def test_the_audit_sees_noise_that_vanishes(audited, monkeypatch):
     monkeypatch.setattr(discrete, "LEAST_STEPS", 0.0)
-    few = part(model_of(dict(TWO_IN_TEN), 4, rounds=6), "audit")
-    assert "deviation of the noise" in violated(stage_of.audit(few, audited[1]))
+    few = model_of(dict(TWO_IN_TEN), 4, rounds=6)
+    found = audited[1] | received(few, audited[1])
+    assert "deviation of the noise" in violated(stage_of.audit(part(few, "audit"), found))
 
 
 def test_the_audit_sees_rounded_real_noise_of_half_the_deviation(audited, monkeypatch):
-    right = integers.server_sum
-
-    def wrong(vectors, weights, step, noise_std, *rest):
-        return right(vectors, weights, step, noise_std / 2, *rest)
-
-    monkeypatch.setattr(integers, "server_sum", wrong)
+    half_the_integers_noise(monkeypatch)
     assert "deviation of the noise" in violated(stage_of.audit(*audited))
 
 
@@ -296,7 +302,7 @@ def test_the_audit_sees_rounded_real_noise_of_half_the_deviation(audited, monkey
 
 def test_no_messages_are_a_sum_of_zeros():
     nothing = np.zeros((0, 48))
-    found = integers.server_sum(nothing, *np.zeros((4, 0)), 16, np.ones(48, int), np.random.default_rng(0))
+    found = server_sum(nothing, *np.zeros((4, 0)), 16, np.ones(48, int), np.random.default_rng(0))
     np.testing.assert_array_equal(found, np.zeros(48))
 
 

@@ -11,16 +11,16 @@ from scipy import stats
 from scipy.special import log_softmax
 
 import stage_of
-from pipeline import digits, finished, part
+from pipeline import digits, finished, part, received
 from pwfl import registry, streams
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.learning.partition import deal
 from pwfl.scenario import ScenarioError, resolve
 from pwfl.scenario.resolution import merge
-from pwfl.systems.multicell import rounds
 from pwfl.systems.multicell.beyond import intervals
 from pwfl.systems.multicell.interference import Uplink
-from test_audits import replace
+from pwfl.training import rounds
+from test_audits import violated
 
 FALSE_ALARM = 1e-6
 ROUNDS = 12
@@ -44,6 +44,7 @@ def stages(model, scheduler, noise, realizations=range(4)):
     found = finished(stage_of.channel(part(model, "channel"), realizations), model)
     found |= finished(stage_of.schedule(part(model, "schedule", scheduler), scheduler, found), model)
     found |= finished(stage_of.noise(part(model, "noise", noise), noise, found), model)
+    found |= finished(received(model, found), model)
     return found | finished(stage_of.account(part(model, "account"), found), model)
 
 
@@ -56,7 +57,7 @@ def cut(tables, interval):
     """The tables before account as if the channel of one interval stayed for all rounds."""
     each = {name: tables[name] for name in ("links", "schedule", "noise", "noise_status")}
     kept = {name: frame.filter(interval=interval).with_columns(interval=pl.lit(0)) for name, frame in each.items()}
-    return kept | {"users": tables["users"]}
+    return kept | {name: tables[name] for name in ("users", "start_values")}
 
 
 # The channel
@@ -142,7 +143,7 @@ def test_rho_counts_the_rounds_in_which_a_user_sends_within_its_budget(scheduler
     model = scenario(2, share)
     found = stages(model, scheduler, noise, range(8))
     samples = found["users"]["samples"].to_numpy().reshape(-1, 15)
-    start = found["users"]["start_noise_std"].to_numpy().reshape(-1, 15)
+    start = found["start_values"]["noise_std"].to_numpy().reshape(-1, 15)
     block = array(found["schedule"].with_columns(pl.col("resource_block").fill_null(-1)), "resource_block", 6)
     added = array(found["noise"], "noise_std", 6)
     planned = math.ceil(6 * share - 1e-9)
@@ -179,7 +180,9 @@ def test_each_interval_is_scheduled_and_accounted_for_as_a_static_channel_is(sch
     for k in range(6):
         tables = cut(found, k)
         tables["noise"] = tables["noise"].with_columns(pl.col("noise_std") / math.sqrt(most / 6))
-        alone.append(stage_of.account(part(scenario(None), "account"), tables)["outcome"])
+        static = scenario(None)
+        tables |= received(static, tables)
+        alone.append(stage_of.account(part(static, "account"), tables)["outcome"])
     means = ("objective", "objective_bound", "transmit_energy_j", "air_seconds", "channel_uses")
     for name, combine in (("noise_error", np.max), *((name, np.mean) for name in means)):
         each = np.array([frame[name].to_numpy() for frame in alone], float)
@@ -277,9 +280,14 @@ def test_the_audit_finds_what_the_account_states(audited):
 
 def test_the_audit_refutes_noise_of_another_interval_than_the_rounds(audited, monkeypatch):
     model, found = audited
-    right = rounds.aggregated_noise_std
-    replace(monkeypatch, right, lambda *a: right(*a) / 2)
-    assert "violated" in stage_of.audit(part(model, "audit"), found)["status"].to_list()
+    right = rounds.advance_function
+
+    def advance_function(*given):
+        advance = right(*given)
+        return lambda state, own, at, std, *rest: advance(state, own, at, tf.roll(std, 1, axis=-1), *rest)
+
+    monkeypatch.setattr(rounds, "advance_function", advance_function)
+    assert "deviation of the noise" in violated(stage_of.audit(part(model, "audit"), found))
 
 
 # Input

@@ -153,7 +153,7 @@ USERS = {
     "base": TINY["base"] | {"realizations": 2, "training_realizations": 1, "shards": {"optimization": 1}},
     "scenarios": {"one": {}},
 }
-STAGES = ("dataset", "channel", "schedule", "noise", "account")  # which need no TensorFlow
+STAGES = ("dataset", "channel", "schedule", "noise", "receive", "account")  # which need no TensorFlow
 
 
 def own(home: Path, monkeypatch, **functions: str) -> dict:

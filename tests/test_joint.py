@@ -18,7 +18,6 @@ from pwfl.systems.multicell.beyond.allocation import allocate
 from pwfl.systems.multicell.beyond.problem import ChosenNoise, GivenNoise
 from pwfl.systems.multicell.interference import Uplink
 from pwfl.systems.multicell.optimal_noise import optimal_noise
-from pwfl.tables.arrays import to_table
 
 SINR = 0.5
 GAMMA, MAX_ERROR, MIN_NOISE = 300.0, 0.4, 3.5
@@ -121,9 +120,8 @@ def test_the_signal_to_noise_ratio_at_equal_rho_is_the_greatest_of_all_assignmen
     samples = np.rint(10 + rng.lognormal(1.5, 1, uplink.cell.shape)).astype(int)
     # Users of few samples can only be scheduled beside others: even their least noise is above Vmax.
     config = {"privacy": {"min_noise": 3.5, "max_noise_error": 0.06}}
-    users = to_table({"realization": range(40), "user": range(6)}, samples=samples)
     own = part(resolve(config, {}), "schedule", "joint_snr")
-    block, status = schedule.blocks_of_all_cells(own, "joint_snr", 0, uplink, users)
+    block, status = schedule.blocks_of_all_cells(own, "joint_snr", 0, uplink, samples, np.nan)
     optimal, _, feasible = optimal_noise(samples, block >= 0, 0.06, 3.5)
     assert feasible.all()
     equal = allocate("equal_max", samples, optimal)
@@ -411,9 +409,9 @@ def test_a_certificate_is_of_the_problem_that_the_noise_leaves_open():
     for scheme, tables in stages(model):
         outcome[scheme.name] = tables["outcome"]
         if scheme.name == "OptSched":
-            users = tables["users"]
+            users, start = tables["users"], tables["start_values"]
             uplink = Uplink.of(model.radio, users, tables["links"])
-    samples, noise_std = (users[c].to_numpy().reshape(30, -1) for c in ("samples", "start_noise_std"))
+    samples, noise_std = (each.to_numpy().reshape(30, -1) for each in (users["samples"], start["noise_std"]))
     given, chosen = GivenNoise.of(samples, noise_std, 1e7, 12.0), ChosenNoise(samples, 1e7, 12.0, 100.0)
     for name, problem in (("OptSched", given), ("RndSched", given), ("OptSched+DP", chosen)):
         least = samples.sum(axis=1) - bound.upper_bound(uplink, problem)[0]

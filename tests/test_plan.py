@@ -10,7 +10,6 @@ from pwfl.execution import execute
 from pwfl.execution.stage import Task
 from pwfl.scenario import load
 from pwfl.scenario.values import Values, chunks_of
-from pwfl.stages import GRAPH
 from pwfl.store import grids
 from pwfl.tables import finished
 from pwfl.workflow.plan import plan
@@ -42,7 +41,9 @@ def test_each_input_is_made_by_one_item_before(config):
     before: list[str] = []
     for item in chosen.items():
         assert {path for paths in chosen.inputs(item).values() for path in paths} <= set(before)
-        assert {name.partition(".")[0] for name in chosen.outputs(item)} == set(GRAPH[item.stage].makes)
+        assert {name.partition(".")[0] for name in chosen.outputs(item)} == set(
+            registry.makes(chosen.owner(item).system, item.stage)
+        )
         assert chosen.descriptions[item.address]["stage"] == item.stage
         before += files(chosen, item)
     assert len(before) == len(set(before)) > 8
@@ -67,7 +68,7 @@ def test_what_items_hold_one_by_one_is_what_simulate_returns():
         found = execute(
             Task(item.stage, Values(description["parameters"]), description["variant"], realizations), inputs
         )
-        paths = zip(GRAPH[item.stage].makes, files(chosen, item), strict=True)
+        paths = zip(registry.makes("age_aware", item.stage), files(chosen, item), strict=True)
         made |= {path: finished(found[name], name, "age_aware") for name, path in paths}
     expected = pwfl.simulate(AGING).scenarios["scenario"].stages
     for table, frame in expected.items():

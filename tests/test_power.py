@@ -41,7 +41,7 @@ def arrays(tables):
     """Cell and start block of each user (realization, user), gains (realization, station, user)."""
     count = tables["users"]["realization"].n_unique()
     cell = tables["users"]["cell"].to_numpy().reshape(count, -1)
-    block = tables["users"]["start_resource_block"].fill_null(-1).to_numpy().reshape(count, -1)
+    block = tables["start_values"]["resource_block"].fill_null(-1).to_numpy().reshape(count, -1)
     return cell, block, tables["links"]["gain"].to_numpy().reshape(count, -1, cell.shape[1])
 
 

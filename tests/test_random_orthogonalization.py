@@ -15,16 +15,19 @@ import stage_of
 from conftest import in_turn
 from graphs import operations, sums_up_in_place
 from pipeline import digits, part, run
-from pwfl import registry, scenario, streams
-from pwfl.learning import datasets
+from pwfl import registry, scenario, simulate, streams
+from pwfl.privacy import visibility
+from pwfl.privacy.accountant import Losses
 from pwfl.privacy.gaussian import exact_epsilon, textbook_epsilon
 from pwfl.report import build
 from pwfl.report.catalog import COMPARISON, scenario_figures
 from pwfl.scenario.values import replaced
-from pwfl.systems.random_orthogonalization import account, local_sgd, mimo, rounds
+from pwfl.systems.random_orthogonalization import account, mimo, receive, train
 from pwfl.systems.random_orthogonalization.claims import claims
-from pwfl.systems.random_orthogonalization.tables import WORST
+from pwfl.systems.random_orthogonalization.tables import ANTENNAS, UPDATE, WORST
 from pwfl.tables.arrays import to_array
+from pwfl.training import local_sgd, rounds, trainings
+from pwfl.training.batching import Draws
 
 SYSTEM = "random_orthogonalization"
 FALSE_ALARM = 1e-6
@@ -53,6 +56,7 @@ def before_training(config, noise_scheme="fixed"):
     found = stage_of.channel(parameters("channel"), range(config["realizations"]))
     found |= stage_of.schedule(parameters("schedule", "all"), "all", found)
     found |= stage_of.noise(parameters("noise", noise_scheme), noise_scheme, found)
+    found |= stage_of.receive(parameters("receive"), found)
     return found, parameters
 
 
@@ -181,9 +185,13 @@ def distance_at_antennas(h, sigma, receiver_std, alpha):
 @pytest.mark.parametrize(("sigma", "receiver_std"), [(0.3, 1.0), (0.0, 1.0), (2.0, 0.05)])
 def test_visibility_is_the_distance_at_the_antennas(users, antennas, sigma, receiver_std):
     h = drawn(np.random.default_rng(users), antennas, users) / math.sqrt(antennas)
-    uplink = mimo.Uplink(np.array([sigma]), receiver_std, np.array([ALPHA]))
-    seen = account.visibility((h.conj().T @ h).real[None], uplink)[0]
+    products = ALPHA**2 * (h.conj().T @ h).real[None]
+    seen = visibility.through_gram(products, np.array([sigma]), receiver_std / math.sqrt(2))[0] ** 2
     np.testing.assert_allclose(seen, distance_at_antennas(h, sigma, receiver_std, ALPHA), rtol=1e-8)
+    # And what is observed is as many real numbers.
+    stacked = ALPHA * np.concatenate([h.real, h.imag])
+    receivers = np.full(2 * antennas, receiver_std / math.sqrt(2))
+    np.testing.assert_allclose(visibility.linear(stacked, np.full(users, sigma), receivers) ** 2, seen, rtol=1e-8)
     # All antennas tell no less than the server's update.
     coupling = mimo.couplings(h.conj().T @ h)
     update = mimo.effective_noise(coupling, mimo.Uplink(sigma, receiver_std, ALPHA))["effective_noise_std"]
@@ -192,9 +200,24 @@ def test_visibility_is_the_distance_at_the_antennas(users, antennas, sigma, rece
 
 def test_without_receiver_noise_the_antennas_see_a_users_noise_alone():
     products = mimo.gram(1, range(1), 1, 5, 9).real
-    seen = account.visibility(products, mimo.Uplink(np.array([0.4]), 0.0, np.ones(1)))
-    np.testing.assert_allclose(seen, 1 / 0.4**2)
-    assert np.isinf(account.visibility(products, mimo.Uplink(np.array([0.0]), 0.0, np.ones(1)))).all()
+    np.testing.assert_allclose(visibility.through_gram(products, np.array([0.4]), 0.0), 1 / 0.4)
+    assert np.isinf(visibility.through_gram(products, np.array([0.0]), 0.0)).all()
+
+
+def test_what_the_antennas_see_is_of_every_networks_own_channels():
+    found, _ = before_training(SMALL)
+    uplink = mimo.Uplink(np.full((3, 3), SIGMA), RECEIVER_STD, np.full((3, 3), ALPHA))
+    seen = receive.antennas_visibility(scenario.resolve(SMALL, {}).seed, range(3), [3, 6], 8, uplink)
+    for size, of in ((6, ANTENNAS), (3, f"{ANTENNAS} of 3 users")):
+        rows = found["visibility"].filter(observer=of)
+        keys = ("realization", "interval", "user")
+        np.testing.assert_allclose(to_array(rows, "visibility", *keys), seen[size], rtol=1e-12)
+        for realization, t in np.ndindex(2, 2):
+            products = mimo.gram(scenario.resolve(SMALL, {}).seed, range(realization, realization + 1), t + 1, size, 8)
+            root = np.linalg.cholesky(products[0] + 1e-13 * np.eye(size)).conj().T  # vectors of these products
+            expected = distance_at_antennas(root, SIGMA, RECEIVER_STD, ALPHA)
+            np.testing.assert_allclose(seen[size][realization, t] ** 2, expected, rtol=1e-6)
+        np.testing.assert_allclose(rows["visibility_users_only"], 1 / SIGMA, rtol=1e-12)
 
 
 def test_rounds_compose_as_the_library_composes_them():
@@ -274,16 +297,20 @@ def test_noise_too_small_to_count_means_no_privacy(variance):
         assert (outcome[column] > 1e150).all()
 
 
-def leakages_of_one_user(coupling, noise_std):
-    """Leakages of one user's 2 rounds, C = 1.5, from a coupling and a noise that are the same everywhere."""
-    arrays = {name: np.full((1, 2, 1), coupling) for name in (*mimo.COUPLINGS, "visibility")}
-    noise_of = {name: np.full((1, 2), noise_std) for name in (*mimo.EFFECTIVE, "of_users", "of_user")}
-    return account.leakages(arrays, noise_of, 1.5, DELTA, np.full((1, 2), noise_std))
+def leakages_of_one_user(visible, sensitivity=0.0, noise_std=0.0):
+    """Leakages of one user's 2 rounds, C = 1.5, that show alike to all observers, in networks and readings alike."""
+    losses = Losses(np.full((1, 2, 1), 2 * 1.5 * visible), np.ones(2, int))
+    by_theorem = {
+        f"epsilon_{name}": (np.full((1, 2, 1), sensitivity), np.full((1, 2), noise_std))
+        for name in ("closed_form", "printed", "modulus")
+    }
+    seen = {(of, users_only): losses for of in (UPDATE, ANTENNAS) for users_only in (False, True)}
+    return account.leakages(by_theorem, seen, UPDATE, DELTA, DELTA)
 
 
 def test_what_all_antennas_see_counts_an_update_turned_around():
-    found = leakages_of_one_user(0.16, 1.0)
-    mu = 2 * 1.5 * 0.4  # 2 C times the root of the visibility
+    found = leakages_of_one_user(0.4)
+    mu = 2 * 1.5 * 0.4  # 2 C times the visibility
     one, two = (float(exact_epsilon(np.array([rounds * mu**2 / 2]), DELTA)[0]) for rounds in (1, 2))
     assert found["epsilon_antennas"].item() == pytest.approx(one, rel=1e-9)
     assert found["epsilon_antennas_rounds"].item() == pytest.approx(two, rel=1e-9)
@@ -291,31 +318,74 @@ def test_what_all_antennas_see_counts_an_update_turned_around():
 
 
 def test_neither_signal_nor_noise_is_taken_for_no_privacy():
-    found = leakages_of_one_user(0.0, 0.0)
-    for name in ("epsilon_gaussian", "epsilon_exact", "epsilon_printed"):
-        assert np.isinf(found[name]).all(), name
+    outcome, found = accounted(
+        {"network": {"users": 1, "antennas": 1}, "privacy": {"user_numbers": [], "noise_variance": 0.0},
+         "radio": {"receiver_noise_variance": 0.0}}
+    ).values(), leakages_of_one_user(np.inf)  # fmt: skip
+    for frame in outcome:
+        for name in ("epsilon_gaussian", "epsilon_exact", "epsilon_printed"):
+            assert frame[name].is_infinite().all(), name
+    assert np.isinf(found["epsilon_printed"]).all()
+
+
+def test_nothing_of_a_message_in_nothing_of_noise_shows_whole():
+    found, parameters = before_training(override(SMALL, {"radio": {"receiver_noise_variance": 0.0}}), "none")
+    silent = found["links"].with_columns(pl.lit(0.0).alias(name) for name in mimo.COUPLINGS)
+    noise = found["noise"].with_columns(pl.lit(0.0).alias(name) for name in ("noise_std", *mimo.EFFECTIVE))
+    seen = stage_of.receive(parameters("receive"), found | {"links": silent, "noise": noise})["visibility"]
+    assert seen["visibility"].is_infinite().all()
 
 
 # Training
 
 
+def minibatches(key, t, users, samples, batch_size, steps):
+    """Mini-batches of users with as many samples each, by the stream (key, t)."""
+    own = local_sgd.Local(tf.zeros([users, samples], tf.int32), (), (), (), tf.constant(key, tf.int64))
+    return local_sgd.minibatches(Draws(tf.constant(t), False).uniforms, own, batch_size, steps).numpy()
+
+
 def test_minibatches_are_passes_through_the_samples():
-    batches = local_sgd.minibatches(tf.constant(4, tf.int64), tf.constant(2), 3, 11, 4, 7).numpy()
+    batches = minibatches(4, 2, 3, 11, 4, 7)
     assert batches.shape == (3, 7, 4)
     for user in batches:
         for first in range(0, 6, 2):  # two batches a pass, three samples left out
             assert len(set(user[first : first + 2].ravel())) == 8
     assert batches.min() >= 0
     assert batches.max() <= 10
-    other = local_sgd.minibatches(tf.constant(4, tf.int64), tf.constant(3), 3, 11, 4, 7).numpy()
-    assert (other != batches).any()
+    assert (minibatches(4, 3, 3, 11, 4, 7) != batches).any()
     assert (batches[0] != batches[1]).any()
 
 
 def test_every_sample_is_as_likely_in_a_minibatch():
-    batches = local_sgd.minibatches(tf.constant(4, tf.int64), tf.constant(0), 4000, 11, 4, 1).numpy()
+    batches = minibatches(4, 0, 4000, 11, 4, 1)
     # Drawn without replacement, counts vary less than the test takes them to.
     assert stats.chisquare(np.bincount(batches.ravel(), minlength=11)).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("extra", [0, 5])
+def test_minibatches_of_unequal_users_are_passes_through_each_ones_samples_however_far_arrays_are_filled_up(extra):
+    held = np.array([11, 3, 8, 4], np.int32)  # of 4 a batch: 2, 1, 2, 1 batches a pass
+    laps, most = 7, 11
+    own = local_sgd.Local(
+        *map(tf.constant, (np.zeros((4, most + extra), np.int32), held, np.zeros(laps + extra, np.int32))),
+        tf.constant([laps, most]), tf.constant(4, tf.int64),
+    )  # fmt: skip
+    batches = local_sgd.minibatches(Draws(tf.constant(2), False).uniforms, own, 4, 7).numpy()
+    assert batches.shape == (4, 7, 4)
+    for user, count in zip(batches, held, strict=True):
+        each = max(count // 4, 1)
+        for first in range(0, 7, each):
+            taken = user[first : first + each].ravel()
+            assert len(set(taken)) == min(len(taken), count)
+            assert taken.max() < count
+    drawn = tf.random.stateless_uniform([4 * (laps + extra) * (most + extra)], seed=[4, 2]).numpy()
+    for user, lap in ((0, 0), (0, 1), (2, 2), (3, 5)):
+        place = (user * laps + lap) * most + np.arange(held[user])
+        each = max(held[user] // 4, 1)
+        np.testing.assert_array_equal(
+            batches[user, lap * each], np.argsort(drawn[place], kind="stable")[:4], err_msg=f"{user}, {lap}"
+        )
 
 
 def softmax(outputs):
@@ -342,9 +412,9 @@ def test_updates_are_those_of_plain_sgd(monkeypatch, cache):
     x = generator.random((3, 12, 7)).astype(np.float32)
     y = generator.integers(4, size=(3, 12)).astype(np.int32)
     weights = generator.standard_normal((4, 7)).astype(np.float32)
-    batches = local_sgd.minibatches(tf.constant(1, tf.int64), tf.constant(0), 3, 12, 5, 9)
-    found = local_sgd.updates(weights, x, y, batches, tf.constant(0.3), local_sgd.cross_entropy_derivative)
-    np.testing.assert_allclose(found, plain_updates(weights, x, y, batches.numpy(), 0.3), atol=2e-6)
+    batches = minibatches(1, 0, 3, 12, 5, 9)
+    found = local_sgd.updates(*map(tf.constant, (weights, x, y, batches, np.float32(0.3))))
+    np.testing.assert_allclose(found, plain_updates(weights, x, y, batches, 0.3), atol=2e-6)
 
 
 def test_clipping_keeps_directions_and_short_updates():
@@ -366,7 +436,7 @@ def test_training_is_the_plain_algorithm():
     with_one = [np.hstack([x, np.ones((len(x), 1), np.float32)]) for x in (data.x_train, data.x_test)]
     weight = found["schedule"].filter(realization=1)["coupling_real"].to_numpy().reshape(3, 6) / 6
     owned = streams.generator(seed, "data", 1).permutation(1437)[:180].reshape(6, 30)
-    key = tf.constant(streams.key(seed, "batches", 1), tf.int64)
+    key = streams.key(seed, "batches", 1)
     w, rows = np.zeros((10, 65)), history.filter(realization=1)
     for t in range(4):
         outputs = with_one[1] @ w.T
@@ -374,7 +444,7 @@ def test_training_is_the_plain_algorithm():
         loss = -np.log(softmax(outputs)[np.arange(360), data.y_test]).mean()
         assert rows["loss"][t] == pytest.approx(loss, rel=1e-4)
         if t < 3:
-            batches = local_sgd.minibatches(key, tf.constant(t), 6, 30, 8, settings.local_steps).numpy()
+            batches = minibatches(key, t, 6, 30, 8, settings.local_steps)
             update = plain_updates(w, with_one[0][owned], data.y_train[owned], batches, settings.learning_rate)
             norm = np.linalg.norm(update.reshape(6, -1), axis=1)
             assert rows["update_norm"][t + 1] == pytest.approx(norm.mean(), rel=1e-4)
@@ -385,11 +455,12 @@ def test_training_is_the_plain_algorithm():
 
 def test_no_sum_in_the_loop_of_rounds_needs_a_temporary_variable():
     # TensorFlow's optimizer gives one to sums of three; in a loop they collide now and then, and a training ends.
-    data, size = digits(), datasets.SIZES["digits"]
     config = override(SMALL, {"training": {"rounds": 2, "local_steps": 2, "batch_size": 5}})
-    history_of = rounds.history_function(4, 10, size, scenario.resolve(config, {}).training, data)
-    owned, key = tf.constant(np.arange(40).reshape(4, 10), tf.int32), tf.constant(1, tf.int64)
-    found = operations(lambda: history_of(owned, tf.ones((2, 4)) / 4, tf.ones(2), key, key))
+    tables, parameters = before_training(config)
+    values = parameters("train")
+    used = trainings.training(train.parts(values, digits(), tables), values, digits(), tables)
+    begun = [used.begin(0)]
+    found = operations(lambda: used.train(begun))
     assert "MatMul" in str(found)
     assert not sums_up_in_place(found)
 
@@ -404,21 +475,26 @@ def test_tables_do_not_depend_on_blocks(monkeypatch):
         assert frame.equals(again[name]), name
 
 
+def received(update, weight, noise_std, key, t):
+    """What the server receives of users' messages in round t, of the noise's stream (key, t)."""
+    given = [tf.constant(update)], tf.constant(weight), tf.constant(noise_std), tf.constant(key, tf.int64)
+    (found,) = rounds.received(*given, Draws(tf.constant(t), False))
+    return found.numpy()
+
+
 def test_the_server_gets_the_weighted_sum_and_noise_of_its_own_in_every_round():
     generator, weight, std = np.random.default_rng(1), np.float32([0.5, -0.2, 0.1]), np.float32(0.02)
     update = generator.standard_normal((3, 20, 1000)).astype(np.float32)
     expected = np.tensordot(weight.astype(float), update, axes=1)
     keys = [(key, t) for key in (8, 9) for t in range(30)]
     noise = np.array([
-        (local_sgd.received(update, weight, std, tf.constant(key, tf.int64), tf.constant(t)).numpy() - expected).ravel()
-        for key, t in keys
+        (received(update, weight, std, key, t) - expected).ravel() for key, t in keys
     ]) / std  # fmt: skip
     assert stats.kstest(noise.ravel(), "norm").pvalue > FALSE_ALARM
     assert stats.kstest(noise.ravel() * 1.01, "norm").pvalue < FALSE_ALARM  # the test sees 1%
     z = (noise @ noise.T)[np.triu_indices(len(keys), 1)] / math.sqrt(noise.shape[1])
     assert np.abs(z).max() < stats.norm.isf(FALSE_ALARM / 2 / len(z))
-    silent = local_sgd.received(update, weight, np.float32(0), tf.constant(8, tf.int64), tf.constant(0))
-    np.testing.assert_allclose(silent, expected, atol=1e-6)
+    np.testing.assert_allclose(received(update, weight, np.float32(0), 8, 0), expected, atol=1e-6)
 
 
 # Scenario
@@ -511,3 +587,18 @@ def test_the_summary_holds_means_over_realizations(studied):
     assert row["epsilon_exact_mean"] == pytest.approx(each["epsilon_exact"].mean())
     assert row["epsilon_maximum"] == each["epsilon_exact"].max()
     assert (row["realizations"], row["trained"], row["antennas"]) == (10, 2, 32)
+
+
+def test_scenarios_of_several_sizes_train_in_one_process_as_each_alone():
+    sizes = {"a": (2, 20), "b": (5, 20), "c": (4, 35), "d": (4, 20)}
+    model = {"training": {"local_steps": 3, "batch_size": 10, "rounds": 2}, "data": {"dataset": "digits"}}
+    parts = {
+        name: {"network": {"users": users}, "data": {"samples_per_user": samples}}
+        for name, (users, samples) in sizes.items()
+    }
+    base = override(override(SMALL, model), {"privacy": {"user_numbers": []}, "training_realizations": 1})
+    together = simulate({"base": base, "scenarios": parts}).scenarios
+    for name, size in parts.items():
+        rounds.forget()
+        alone = simulate(scenario.resolution.merge(base, size)).scenarios["scenario"]
+        assert together[name].stages["history"].equals(alone.stages["history"])

@@ -9,7 +9,8 @@ from pwfl.testing import draws, tiny
 # Purposes of the streams by stage, without numbers of rounds, users and attempts.
 DRAWS = {
     "multicell": {
-        "channel": {"position", "fading", "samples", "start", "start/blocks"},
+        "channel": {"position", "fading", "samples"},
+        "schedule": {"start", "start/blocks"},
         "train": {"data", "weights", "noise"},
     },
     "anonymous_oac": {"channel": {"fading"}, "schedule": {"batch"}, "train": {"data", "records", "weights", "noise"}},

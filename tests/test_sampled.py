@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from pwfl.privacy import gaussian
-from pwfl.systems.anonymous_oac import batches, sampled
+from pwfl.privacy import gaussian, sampled
+from pwfl.systems.anonymous_oac import batches
 
 DELTA = 1e-5
 REFERENCE = {  # p q -> the paper's accountant and PLD, after 1 and 1000 rounds at multiplier 1

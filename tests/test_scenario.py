@@ -141,7 +141,8 @@ def test_functions_may_stand_for_schedulers_noise_and_models_and_nothing_else():
     ]
     assert found == [
         ("multicell", "training.model"), ("multicell", "schemes.0.scheduler"), ("multicell", "schemes.0.noise"),
-        ("age_aware", "schemes.0.scheduler"),
+        ("anonymous_oac", "training.model"), ("random_orthogonalization", "training.model"),
+        ("utility_fair", "training.model"), ("age_aware", "schemes.0.scheduler"),
     ]  # fmt: skip
 
 
@@ -252,16 +253,18 @@ def test_a_stage_reads_no_parameter_that_another_one_makes_idle_for_it():
 
 
 def test_a_stage_reads_no_parameter_that_no_scheme_uses_and_knows_that():
-    def channel(*pairs):
+    def start(*pairs):
         schemes = [{"name": f"{k}", "scheduler": s, "noise": n} for k, (s, n) in enumerate(pairs)]
-        values = scenario.resolve({"schemes": schemes, "privacy": {"target_epsilon": 4.0}}, {}).of_stage("channel")
+        values = scenario.resolve({"schemes": schemes, "privacy": {"target_epsilon": 4.0}}, {}).of_stage(
+            "schedule", "random"
+        )
         privacy = getattr(values, "privacy", None)
         return values.bounded, values.start_noise, hasattr(privacy, "max_noise_error"), hasattr(privacy, "min_noise")
 
     free, own = ("random", "target"), ("mine.py:schedule", "none")
-    assert channel(free) == channel(free, ("joint_snr", "none")) == (False, False, False, False)
-    assert channel(own) == channel(free, own) == (False, True, False, True)
-    assert channel(own, ("optimal", "target")) == channel(free, ("random", "random")) == (True, True, True, True)
+    assert start(free) == start(free, ("joint_snr", "none")) == (False, False, False, False)
+    assert start(own) == start(free, own) == (False, True, False, True)
+    assert start(own, ("optimal", "target")) == start(free, ("random", "random")) == (True, True, True, True)
 
 
 class Radio(Section):

@@ -16,7 +16,7 @@ import stage_of
 from pipeline import part
 from pwfl.scenario import resolve
 from pwfl.systems.multicell import assignment, integer_program, power, reference
-from pwfl.systems.multicell.channel import StartValueError
+from pwfl.systems.multicell.start_values import StartValueError
 
 SOLVERS = ["GLPK_MI", "HIGHS"]
 
@@ -116,10 +116,10 @@ class Network:
     """A table's realizations as arrays, with the constants of Table I in watts."""
 
     def __init__(self, s, tables):
-        users = tables["users"].with_columns(pl.col("start_resource_block").fill_null(-1))
+        users, start = tables["users"], tables["start_values"]
         self.count = users["realization"].n_unique()
-        columns = ("cell", "samples", "start_noise_std", "start_power_w", "start_resource_block")
-        arrays = (users[column].to_numpy().reshape(self.count, -1) for column in columns)
+        columns = (users["cell"], users["samples"], start["noise_std"], start["power_w"], start["resource_block"])
+        arrays = (column.fill_null(-1).to_numpy().reshape(self.count, -1) for column in columns)
         self.cell, self.samples, self.noise_std, self.power, self.start = arrays
         self.gain = tables["links"]["gain"].to_numpy().reshape(self.count, -1, self.cell.shape[1])
         self.cells, self.blocks = self.gain.shape[1], s.radio.resource_blocks
@@ -253,6 +253,7 @@ def test_every_output_satisfies_21_to_26(scheme, seed, users, rings, blocks, pow
         s, tables = simulate(override, range(4), *scheme)
     except StartValueError:
         assume(False)
+    tables |= stage_of.receive(part(s, "receive"), tables)
     outcome = stage_of.account(part(s, "account"), tables)["outcome"]
     frame = pl.concat(
         [tables["users"], tables["schedule"].drop("realization", "user"), tables["noise"].select("noise_std")],

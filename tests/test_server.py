@@ -13,14 +13,17 @@ import stage_of
 import two_level
 from pipeline import digits, part, stages
 from pwfl import registry
-from pwfl.learning import datasets, engine
+from pwfl.learning import datasets
 from pwfl.learning.mlp import glorot_uniform
 from pwfl.privacy.gaussian import zcdp
 from pwfl.scenario import ScenarioError, checks, resolve
 from pwfl.stages import REPORT
-from pwfl.systems.multicell import model, rounds
+from pwfl.systems.multicell import receive, train
 from pwfl.systems.multicell.beyond import server
 from pwfl.systems.multicell.bounds import leakage_bound
+from pwfl.training import models, trainings
+from pwfl.training.integers import summed
+from trained import drifted, in_turn
 
 FALSE_ALARM = 1e-6
 SAMPLES = np.array([12, 7, 20, 1, 16])
@@ -28,9 +31,13 @@ SENDS = np.array([[True, True, False, True, True], [False, True, True, False, Tr
 NOISE = np.array([[0.5, 0.9, 0.0, 5.0, 0.4], [0.0, 0.2, 0.7, 0.0, 1.5]])
 
 
-def training(**changes):
+def scenario(**changes):
     settings = {"hidden_layers": [8], "rounds": 6, "learning_rate": 0.5, "clip_norm": 1.0} | changes
-    return resolve(registry.system("multicell").catalog.tiny, {"training": settings}).part().training
+    return resolve(registry.system("multicell").catalog.tiny, {"training": settings})
+
+
+def training(**changes):
+    return scenario(**changes).part().training
 
 
 def leakage(samples, noise_std, rules):
@@ -62,7 +69,10 @@ def test_users_count_by_their_samples_or_without_noise_or_not_at_all():
     assert records[0] == records.max() < np.inf  # a record of it counts most
     nobody = server.counts(rules, SAMPLES, ~everyone, np.zeros((1, 5)))
     np.testing.assert_array_equal(nobody, np.zeros((1, 5)))
-    assert server.aggregated_noise_std(nobody[0], ~everyone[0], np.zeros(5)) == 0
+
+
+def noise_of_average(counts, noise_std):
+    return math.sqrt(((counts * noise_std) ** 2).sum()) / counts.sum()
 
 
 def test_the_averages_noise_is_close_to_the_least():
@@ -70,11 +80,10 @@ def test_the_averages_noise_is_close_to_the_least():
     generator = np.random.default_rng(1)
     samples = generator.integers(50, 800, 30)
     noise = 100 * generator.uniform(1, 6, 30) / samples
-    everyone = np.full(30, True)
-    found = server.counts(rules, samples, everyone[None], noise[None])[0]
+    found = server.counts(rules, samples, np.full((1, 30), True), noise[None])[0]
     least = (noise**-2.0).sum() ** -0.5
-    assert least <= server.aggregated_noise_std(found, everyone, noise) < 1.02 * least
-    assert server.aggregated_noise_std(samples, everyone, noise) > 1.3 * least
+    assert least <= noise_of_average(found, noise) < 1.02 * least
+    assert noise_of_average(samples, noise) > 1.3 * least
     # With the least noise, eta T L = c SNR.
     rules = training(step="snr", step_scale=0.12, rounds=60, clip_norm=0.5)
     snr = math.sqrt((samples**2 * leakage(samples, noise, rules)).sum())
@@ -82,21 +91,46 @@ def test_the_averages_noise_is_close_to_the_least():
     np.testing.assert_allclose(steps * 60 * 0.5, 0.12 * snr, rtol=1e-12)
 
 
+@pytest.mark.parametrize("clipping", ["per_sample", "per_user"])
+@pytest.mark.parametrize("weights", ["samples", "precision"])
+def test_what_is_received_of_a_user_is_its_share_of_the_average(weights, clipping):
+    model = scenario(weights=weights, clipping=clipping)
+    found = received(model, SENDS, NOISE)
+    rules = training(weights=weights)
+    for interval, sends in enumerate(SENDS):
+        counts = server.counts(rules, SAMPLES, SENDS, NOISE)[interval]
+        share = counts / counts.sum()
+        rows = found["reception"].filter(interval=interval).sort("user")
+        assert rows["user"].to_list() == np.flatnonzero(sends).tolist()
+        of_unit = share / SAMPLES if clipping == "per_sample" else share  # of a sum of gradients, or their mean
+        np.testing.assert_allclose(rows["weight"], of_unit[sends], rtol=1e-12)
+        np.testing.assert_allclose(rows["user_noise_std"], (share * NOISE[interval])[sends], rtol=1e-12)
+        (row,) = found["reception_noise"].filter(interval=interval).rows(named=True)
+        assert row["update_noise_std"] == pytest.approx(noise_of_average(counts, NOISE[interval]), rel=1e-12)
+        assert (row["rounds"], row["planned_senders"]) == (3, sends.sum())
+
+
+def received(model, sends, noise_std):
+    """What is received of users, one in two of them in each of two cells, who send in some intervals."""
+    users = range(len(SAMPLES))
+    keys = {"realization": 0, "interval": np.repeat(range(len(sends)), len(users)), "user": [*users] * len(sends)}
+    block = [0 if sent else None for sent in sends.ravel()]
+    frames = {
+        "users": pl.DataFrame({"realization": 0, "user": users, "samples": SAMPLES, "cell": [k % 2 for k in users]}),
+        "schedule": pl.DataFrame(keys | {"resource_block": block, "rate_bps": 1e5, "power_w": 1e-3}),
+        "noise": pl.DataFrame(keys | {"noise_std": noise_std.ravel()}),
+    }
+    return frames | receive.run(part(model, "receive"), frames)
+
+
 # Steps
 
 
 def noise_at_the_end(rules, noise_std):
-    """What the rounds' noise adds up to in each of many weights, by the engine."""
-
-    def no_gradient(weights):
-        return [tf.zeros_like(w) for w in weights], tf.constant(0.0)
-
-    steps = tf.constant(server.step_sizes(rules, noise_std, noise_std > 0), tf.float32)
-    weights, coherence = [tf.zeros([200_000])], rules.rounds // len(noise_std)
-    for k, each in enumerate(noise_std):
-        std, key, first = tf.constant(each, tf.float32), tf.constant(3, tf.int64), tf.constant(k * coherence)
-        weights, _ = engine.train_rounds(no_gradient, weights, steps, std, key, first, tf.constant(coherence))
-    return weights[0].numpy().astype(float)
+    """What the rounds' noise adds up to in each of many weights."""
+    steps = server.step_sizes(rules, noise_std, noise_std > 0)
+    (found,), _ = drifted(([tf.zeros([200_000])], []), steps, noise_std, 0, tf.constant(rules.rounds), 0 * noise_std)
+    return found.numpy().astype(float)
 
 
 def has_variance(values, std):
@@ -135,35 +169,45 @@ def test_steps_of_intervals_follow_their_noise():
 # Averages of weights
 
 
-def gradient_of_time(weights):
-    return [w + 1.0 for w in weights], tf.constant(0.5)
-
-
-def run_rounds(function, state, first, count, **more):
-    steps, std, key = tf.constant([0.1, 0.3, 0.2, 0.4, 0.1, 0.2]), tf.constant(0.3), tf.constant(5, tf.int64)
-    return function(gradient_of_time, state, steps, std, key, tf.constant(first), tf.constant(count), **more)
-
-
 @pytest.mark.parametrize("tail", [0, 3, 5])
 def test_the_tail_is_averaged(tail):
-    start = [tf.constant([3.0, -1.0]), tf.constant([[2.0]])]
+    start = [np.float32([3.0, -1.0]), np.float32([[2.0]])]
+
+    def run_rounds(state, first, count, tail=None):
+        return drifted(state, [0.1, 0.3, 0.2, 0.4, 0.1, 0.2], [0.3], first, tf.constant(count), tail=tail, slope=1.0)
+
     iterates, weights = [], start
     for t in range(6):
-        weights, _ = run_rounds(engine.train_rounds, weights, t, 1)
+        weights, _ = run_rounds((weights, []), t, 1)
         iterates.append(weights)
-    (last, average), clipped = run_rounds(engine.averaged_rounds, (start, start), 0, 6, tail=tail)
+    last, average = run_rounds((start, start), 0, 6, tail)
     for k in range(2):
         np.testing.assert_array_equal(last[k], iterates[-1][k])
         np.testing.assert_allclose(average[k], np.mean([w[k] for w in iterates[tail:]], axis=0), rtol=1e-6)
-    assert clipped == 0.5
     parts = (start, start)
     for first, stop in pairwise([0, 1, 4, 6]):
-        parts, _ = run_rounds(engine.averaged_rounds, parts, first, stop - first, tail=tail)
+        parts = run_rounds(parts, first, stop - first, tail)
         if stop <= tail:
             np.testing.assert_array_equal(parts[1][0], iterates[stop - 1][0])
     np.testing.assert_array_equal(parts[1][0], average[0])
     for share, count, first in ((0.5, 60, 30), (0.3, 10, 7), (1.0, 8, 0), (1e-9, 8, 7)):
-        assert server.tail_start(training(tail_average=share, rounds=count)) == first
+        rules = training(tail_average=share, rounds=count)
+        assert server.tail_start(rules) == train.server(rules).tail == first
+    assert train.server(training()).tail is None
+
+
+def test_the_server_steps_by_the_noise_that_was_planned():
+    rules = training(step="snr")
+    tables = received(scenario(step="snr"), SENDS, NOISE)
+    occurred = tables["reception_noise"].with_columns(update_noise_std=pl.col("planned_noise_std") / 2)
+    steps = train.server(rules).steps(trainings.receptions(tables | {"reception_noise": occurred})(0))
+    planned = tables["reception_noise"]["planned_noise_std"].to_numpy()
+    np.testing.assert_allclose(steps, server.step_sizes(rules, planned, np.array([True, True])), rtol=1e-6)
+    assert train.server(rules).summed is None
+    sums = resolve(
+        registry.system("multicell").catalog.tiny, {"training": {"bits": 16}, "privacy": {"observer": "cell"}}
+    )
+    assert train.server(sums.part().training).summed is summed(16)
 
 
 # The two-level algorithm
@@ -173,24 +217,19 @@ def test_the_tail_is_averaged(tail):
 @pytest.mark.parametrize("more", [{"step_decay": "linear"}, {"tail_average": 0.5}], ids=["falling", "averaged"])
 @pytest.mark.parametrize("intervals", [1, 2])
 def test_training_with_these_weights_and_steps_is_the_two_level_algorithm(intervals, more, clipping):
-    rules = training(weights="precision", step="snr", step_scale=2.0, clipping=clipping, **more)
-    data, size = digits(), datasets.SIZES["digits"]
+    model = scenario(weights="precision", step="snr", step_scale=2.0, clipping=clipping, evaluate_every=3, **more)
+    rules, data = model.part().training, digits()
     sends, noise = SENDS[:intervals], NOISE[:intervals]
-    ever = sends.any(axis=0)  # whose records training is handed
-    senders = rounds.Senders.of(rules, SAMPLES[ever], sends[:, ever], noise[:, ever])
-    steps = server.step_sizes(rules, senders.noise_std.numpy(), sends.any(axis=1))
-    history_of = rounds.history_function(size, [0, 3, 5, 6], intervals, rules, data.x_test, data.y_test)
+    tables, values = received(model, sends, noise), part(model, "train")
+    own = train.parts(values, data, tables)
+    used = trainings.training(own, values, data, tables, deal=in_turn)
+    begun = used.begin(0)
+    steps = server.step_sizes(rules, begun.noise_std, sends.any(axis=1))
+    np.testing.assert_allclose(begun.steps, steps, rtol=1e-6)
     start = glorot_uniform([64, 8, 10], np.random.default_rng(4))
-    parts = np.split(np.arange(SAMPLES.sum()), SAMPLES.cumsum()[:-1])
-    handed = np.concatenate([mine for mine, sent in zip(parts, ever, strict=True) if sent])
-    _, losses, _ = history_of(
-        [tf.constant(w) for w in start],
-        x=tf.constant(data.x_train[handed]),
-        y=tf.constant(data.y_train[handed]),
-        senders=senders._replace(noise_std=tf.zeros(intervals)),
-        step_sizes=tf.constant(steps, tf.float32),
-        key=tf.constant(1, tf.int64),
-    )
+    (course,) = used.train([begun._replace(weights=start, noise_std=np.zeros_like(begun.noise_std))])
+    assert own.stops == [0, 1, 3, 6]
+    parts = begun.owned
 
     clip = {"per_sample": two_level.mean_clipped_gradient, "per_user": two_level.clipped_mean_gradient}[clipping]
     weights, iterates = start, [start]
@@ -204,10 +243,10 @@ def test_training_with_these_weights_and_steps_is_the_two_level_algorithm(interv
             cells[user % 2].append(two_level.User(data.x_train[mine], data.y_train[mine], 0.0, count))
         weights = two_level.train(weights, cells, 1, steps[t], 1.0, np.random.default_rng(0), clip)
         iterates.append(weights)
-    for t, loss in zip([0, 3, 5, 6], losses.numpy(), strict=True):
+    for t, loss in zip(own.stops, course.losses, strict=True):
         tail = iterates[4 : t + 1] if rules.tail_average and t > 3 else iterates[t : t + 1]
-        model = [np.mean(w, axis=0) for w in zip(*tail, strict=True)]
-        expected = float(two_level.loss(model, data.x_test.astype(float), data.y_test))
+        mean = [np.mean(w, axis=0) for w in zip(*tail, strict=True)]
+        expected = float(two_level.loss(mean, data.x_test.astype(float), data.y_test))
         assert loss == pytest.approx(expected, rel=1e-5)
 
 
@@ -255,7 +294,6 @@ def test_the_bound_on_leakage_stays_too():
     ("changes", "message"),
     [
         ({"tail_average": 0.5, "step_decay": "linear"}, "training.tail_average: 0.5 averages the noise of steps"),
-        ({"model": "cnn", "clipping": "per_user"}, "training.clipping: per_user is for `model: dense`"),
         (
             {"model": "cnn", "features": "strokes"},
             "training.features: strokes is for other models; `model: cnn` takes images",
@@ -271,10 +309,16 @@ def test_what_makes_no_sense_together_is_refused(changes, message):
 
 
 def test_softmax_regression_can_start_from_nothing():
-    rules = training(hidden_layers=[], initial_weights="zero")
-    weights = model.start_weights(rules, datasets.SIZES["digits"], np.random.default_rng(1))
+    given = (
+        part(scenario(hidden_layers=[], initial_weights="zero"), "train"),
+        digits(),
+        received(scenario(), SENDS, NOISE),
+    )
+    weights = train.parts(*given).learner.start(lambda: np.random.default_rng(1))
     assert [w.shape for w in weights] == [(64, 10), (10,)]
     assert not any(w.any() for w in weights)
+    other = models.network(training(), datasets.SIZES["digits"])
+    assert any(w.any() for w in models.start_weights(other, lambda: np.random.default_rng(1)))
 
 
 @pytest.mark.parametrize(

@@ -14,16 +14,18 @@ from scipy import optimize, stats
 import stage_of
 import two_level
 from conftest import in_turn
-from pipeline import digits, finished, part
+from pipeline import digits, finished, part, received
 from pwfl import registry
+from pwfl.privacy import audit
 from pwfl.privacy.gaussian import zcdp
 from pwfl.scenario import resolve
 from pwfl.scenario.resolution import merge
 from pwfl.systems.multicell.assigned import KEYS
 from pwfl.systems.multicell.beyond import sums
-from pwfl.systems.multicell.start import starts
+from pwfl.systems.multicell.train import parts
 from pwfl.tables.arrays import to_array
-from test_audits import broadcast, clipping, deviation, replace, violated
+from pwfl.training import trainings
+from test_audits import LOW, clipping, deviation, one_vector_for_all_users, violated
 
 FALSE_ALARM = 1e-6
 TINY = merge(
@@ -43,6 +45,7 @@ def stages(model, scheduler="random", noise="random", realizations=range(3)):
     found = finished(stage_of.channel(part(model, "channel"), realizations), model)
     found |= finished(stage_of.schedule(part(model, "schedule", scheduler), scheduler, found), model)
     found |= finished(stage_of.noise(part(model, "noise", noise), noise, found), model)
+    found |= finished(received(model, found), model)
     return found | finished(stage_of.account(part(model, "account"), found), model)
 
 
@@ -83,7 +86,9 @@ def test_the_noise_that_hides_a_record_is_what_the_worst_coalition_leaves(seed):
     sends, group = generator.random(shape) < 0.8, generator.integers(0, 3, shape)
     noise, counts = generator.lognormal(0, 2, shape), generator.lognormal(0, 1, shape)
     counts = np.where(sends, counts, 0.0)
-    found = sums.hiding_noise(rules, counts, noise, sends, group)
+    senders = sums.total(sends * 1.0, group).astype(int)
+    gone = sums.colluding(rules, senders) + sums.dropping(rules, senders)
+    found = sums.hiding_noise(counts, noise, sends, group, gone)
     for row, user in zip(*np.nonzero(sends), strict=True):
         members = [j for j in range(6) if sends[row, j] and group[row, j] == group[row, user] and j != user]
         gone = sums.colluding(rules, np.array(len(members) + 1)) + sums.dropping(rules, np.array(len(members) + 1))
@@ -109,7 +114,8 @@ def test_equal_shares_have_the_least_total_noise(n, gone):
     rules = privacy(observer="network", colluders=gone / n)
     found = sums.shared_noise(rules, samples, 1 / samples, everyone, group)  # alone, each has s_i = 1
     assert ((samples * found) ** 2).sum() == pytest.approx(least, rel=1e-9)
-    np.testing.assert_allclose(samples * sums.hiding_noise(rules, samples, found, everyone, group), 1.0, rtol=1e-12)
+    hiding = sums.hiding_noise(samples, found, everyone, group, np.full(group.shape, gone))
+    np.testing.assert_allclose(samples * hiding, 1.0, rtol=1e-12)
 
 
 @pytest.mark.parametrize("observer", ["cell", "network"])
@@ -139,8 +145,11 @@ def test_with_weights_by_inverse_variance_the_network_reads_a_records_share_of_r
     samples, noise = generator.integers(5, 60, (1, 8)), generator.lognormal(0, 1, (1, 8))
     weight = noise**-2 / (noise**-2).sum()
     everyone, one = np.full((1, 8), True), np.zeros((1, 8), int)
-    hiding = sums.hiding_noise(privacy(), weight, noise, everyone, one)
+    hiding = sums.hiding_noise(weight, noise, everyone, one, 0 * one)
     np.testing.assert_allclose(zcdp(2 / samples, hiding, 10), weight * zcdp(2 / samples, noise, 10), rtol=1e-12)
+
+
+OF_NOISE = ("samples", "noise_std")
 
 
 def of_senders(tables, *columns):
@@ -249,7 +258,8 @@ def test_secure_aggregation_costs_what_its_messages_take():
 
 
 def begun(model, tables):
-    return starts(part(model, "train"), digits(), tables)
+    parameters = part(model, "train")
+    return trainings.training(parts(parameters, digits(), tables), parameters, digits(), tables).begin
 
 
 def test_a_sum_that_lacks_more_than_planned_is_not_opened_and_others_are():
@@ -281,31 +291,34 @@ def test_what_is_missing_counts_as_zero(coherence):
     model, data = scenario({"observer": "cell", "dropouts": 0.3, "dropout_tolerance": 0.5}, **more), digits()
     tables = stages(model)
     quiet = tables | {"noise": tables["noise"].with_columns(noise_std=pl.col("noise_std") * 0)}
+    quiet |= received(model, quiet)
     found = stage_of.train(part(model, "train"), data, range(1), quiet)["history"]
-    start = begun(model, quiet)(0)
-    planned, weights = np.repeat(start.scheduled, 4 // len(start.scheduled), axis=0), start.weights
-    assert 0 < start.heard.sum() < planned.sum()
-    for sent, heard in zip(planned, start.heard, strict=True):
+    start, (scheduled, samples) = begun(model, quiet)(0), (part[0] for part in of_senders(tables, "samples"))
+    planned, weights = np.repeat(scheduled, 4 // len(scheduled), axis=0), start.weights
+    assert 0 < start.reception.sends.sum() < planned.sum()
+    for sent, heard in zip(planned, start.reception.sends, strict=True):
         total = [np.zeros(w.shape) for w in weights]
         for user in np.flatnonzero(heard):
-            rows = start.rows[user]
+            rows = start.owned[user]
             mean = two_level.mean_clipped_gradient(weights, data.x_train[rows], data.y_train[rows], 1.0)
             total = [a + len(rows) * g for a, g in zip(total, mean, strict=True)]
-        weights = [w - 0.5 * a / start.samples[sent].sum() for w, a in zip(weights, total, strict=True)]
+        weights = [w - 0.5 * a / samples[0, sent].sum() for w, a in zip(weights, total, strict=True)]
     assert found["loss"][-1] == pytest.approx(float(two_level.loss(weights, data.x_test, data.y_test)), rel=1e-4)
 
 
-def test_noise_is_that_of_the_senders_who_are_heard():
+def test_noise_is_that_of_the_senders_who_are_heard(monkeypatch):
     model = scenario({"observer": "network", "dropouts": 0.3}, training={"weights": "precision", "step": "snr"})
-    start = begun(model, stages(model))(0)
-    senders, steps, _ = start.senders(part(model, "train").training)
-    planned = (start.samples * start.scheduled[0]).sum()
-    shares = (start.samples * start.noise_std[0]) ** 2
-    expected = [math.sqrt(shares[heard].sum()) / planned for heard in start.heard]
-    np.testing.assert_allclose(senders.noise_std, expected, rtol=1e-6)
-    np.testing.assert_allclose(steps, steps[0])  # those of the noise as planned
-    nobody = [start._replace(heard=np.zeros_like(start.heard)).senders(model.training)[0].noise_std.numpy()]
-    assert not np.any(nobody)
+    found = stages(model)
+    start, (sends, samples, noise_std) = begun(model, found)(0), (part[0, 0] for part in of_senders(found, *OF_NOISE))
+    planned, shares = (samples * sends).sum(), (samples * noise_std) ** 2
+    expected = [math.sqrt(shares[heard].sum()) / planned for heard in start.reception.sends]
+    np.testing.assert_allclose(start.noise_std, expected, rtol=1e-6)
+    assert len(set(start.noise_std.tolist())) > 1
+    np.testing.assert_allclose(start.steps, start.steps[0])  # those of the noise as planned
+    monkeypatch.setattr(sums, "rounds_heard", lambda privacy, sends, *_: np.zeros((12, sends.shape[1]), bool))
+    nobody = begun(model, found | received(model, found))(0)
+    assert not nobody.noise_std.any()
+    np.testing.assert_array_equal(nobody.steps, start.steps)
 
 
 # Audits
@@ -315,48 +328,45 @@ def test_noise_is_that_of_the_senders_who_are_heard():
 def audited():
     more = {"training": {"hidden_layers": [8], "rounds": 20}, "audit": {"canaries": 1600}}
     model = scenario(TWO_IN_TEN, **more)
-    return part(model, "audit"), stages(model)
+    return part(model, "audit"), stages(model), model
 
 
 def test_the_audit_passes_the_code_as_it_is(audited):
-    frame = stage_of.audit(*audited)
+    frame = stage_of.audit(*audited[:2])
     assert not violated(frame)
     first = frame["observer"][0]
     assert "sum of the network" in first
-    assert "collude" in first
+    assert "the coalition's noise taken off" in first
     assert frame["epsilon"][0] == audited[1]["outcome"]["epsilon_exact"].max()
-
-
-def colluders_ignored(monkeypatch):
-    replace(monkeypatch, sums.colluding, lambda privacy, senders: 0 * np.asarray(senders))
 
 
 def test_colluders_left_out_of_noise_and_accounts_are_seen(audited, monkeypatch):
     with monkeypatch.context() as patched:
-        colluders_ignored(patched)
-        found = stages(scenario(TWO_IN_TEN, training={"hidden_layers": [8], "rounds": 20}))
-        assert {"deviation of the noise", "signal of canaries"} <= violated(stage_of.audit(audited[0], found))
+        patched.setattr(sums, "colluding", lambda privacy, senders: 0 * np.asarray(senders, int))
+        found = stages(audited[2])
+    assert audit.RECORD in violated(stage_of.audit(audited[0], found))
 
 
 def test_dropouts_that_noise_was_not_planned_for_are_seen(audited, monkeypatch):
-    given = TWO_IN_TEN | {"dropouts": 0.0}
-    unplanned = stages(scenario(given, training={"hidden_layers": [8], "rounds": 20}))
-    assert "deviation of the noise" in violated(stage_of.audit(audited[0], unplanned))
-    right = sums.rounds_heard
+    planned, heard = sums.left_to, sums.rounds_heard
+    with monkeypatch.context() as patched:
+        nobody = privacy(**(TWO_IN_TEN | {"dropouts": 0.0}))
+        patched.setattr(sums, "left_to", lambda observer, privacy, *given: planned(observer, nobody, *given))
+        assert audit.RECORD in violated(stage_of.audit(audited[0], stages(audited[2])))
     more = privacy(**(TWO_IN_TEN | {"dropouts": 0.5}))
-    replace(monkeypatch, right, lambda privacy, *given: right(more, *given))
-    assert "deviation of the noise" in violated(stage_of.audit(*audited))
+    monkeypatch.setattr(sums, "rounds_heard", lambda privacy, *given: heard(more, *given))
+    assert audit.RECORD in violated(stage_of.audit(audited[0], stages(audited[2])))
 
 
 @pytest.mark.parametrize(
     ("fault", "test"),
     [
-        (deviation(broadcast), "deviation of the noise"),
-        (deviation(lambda std, *_: 0.98 * std), "deviation of the noise"),
-        (clipping(lambda f, b, x, y, c, *n: f(b, x, y, 2 * c, *n)), "sensitivity"),
+        (one_vector_for_all_users, "noise of all users"),
+        (deviation(LOW), "deviation of the noise"),
+        (clipping(lambda clip: 2 * clip), "sensitivity"),
     ],
     ids=["one vector for all", "noise 2 % low", "clipped to twice"],
 )
 def test_faults_in_a_sum_are_seen(audited, monkeypatch, fault, test):
     fault(monkeypatch)
-    assert test in violated(stage_of.audit(*audited))
+    assert test in violated(stage_of.audit(audited[0], stages(audited[2])))

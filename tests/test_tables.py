@@ -1,17 +1,22 @@
 """Tables between stages: what the schema check finds, and files that appear whole or not at all."""
 
+import inspect
+import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
+import dataframely as dy
 import polars as pl
 import pytest
 
 import stage_of
 from pipeline import on_one_cell, part
-from pwfl import tables
+from pwfl import registry, tables
 from pwfl.scenario import resolve
 from pwfl.store import files, sealed
+from pwfl.tables import contract
 
 DESCRIPTION = {"system": "multicell", "address": "0123456789ab", "code": "c", "packages": {}}
 READER = {"system": "multicell", "upstream": {"channel": "0123456789ab"}}
@@ -39,8 +44,8 @@ def test_a_table_survives_writing_and_reading(path, users):
     ("damage", "expected"),
     [
         (lambda users: users.with_columns(samples=pl.lit(0, pl.Int64)), "'samples' failed validation"),
-        (lambda users: users.with_columns(start_power_w=pl.lit(-1.0)), "'start_power_w' failed validation"),
-        (lambda users: users.with_columns(start_power_w=pl.lit(float("nan"))), "'start_power_w' failed validation"),
+        (lambda users: users.with_columns(cell=pl.lit(-1)), "'cell' failed validation"),
+        (lambda users: users.with_columns(x_m=pl.lit(float("nan"))), "'x_m' failed validation"),
         (lambda users: users.with_columns(user=pl.lit(0, pl.Int64)), "rows with the same realization, user"),
         (lambda users: users.with_columns(realization=pl.lit(3, pl.Int64)), "holds realization 3, must hold 0 to 0"),
         (lambda users: users.clear(), "lacks realization 0"),
@@ -162,13 +167,13 @@ def test_tables_beside_each_other_are_joined_on_their_keys(users):
 
 
 def test_sums_of_groups_do_not_tell_where_a_table_comes_from(users, tmp_path):
-    of_each = [(pl.lit(k, pl.Int64).alias("realization"), pl.col("start_power_w") / (k + 3)) for k in range(4)]
+    of_each = [(pl.lit(k, pl.Int64).alias("realization"), pl.col("x_m") / (k + 3)) for k in range(4)]
     frame = pl.concat([users.with_columns(changed) for changed in of_each])
     frame.write_parquet(tmp_path / "users.parquet")
     kind, sums = tables.schema("multicell", "users"), []
     for way in (frame.sort("realization", "user"), frame.reverse(), pl.read_parquet(tmp_path / "users.parquet")):
         groups = tables.ordered(way, kind, "users").group_by("realization", maintain_order=True)
-        sums.append(groups.agg(pl.col("start_power_w").sum()))
+        sums.append(groups.agg(pl.col("x_m").sum()))
     assert sums[0].equals(sums[1])
     assert sums[0].equals(sums[2])
 
@@ -182,7 +187,9 @@ def accounted() -> dict[str, pl.DataFrame]:
         "schedule": pl.DataFrame(keys | {"resource_block": [0], "power_w": 0.01, "rate_bps": 1e5}),
         "noise": pl.DataFrame(keys | {"noise_std": [2.0]}),
     }
-    return stage_of.account(part(resolve({}, {}), "account"), on_one_cell(stages))
+    model, stages = resolve({}, {}), on_one_cell(stages)
+    stages |= stage_of.receive(part(model, "receive"), stages)
+    return stage_of.account(part(model, "account"), stages)
 
 
 @pytest.mark.parametrize(
@@ -208,3 +215,48 @@ def test_a_guarantee_that_says_nothing_is_not_written(path, accounted, table, co
 def test_sqlalchemy_is_not_imported_and_can_be():
     code = "import pwfl.tables, sys; assert 'sqlalchemy' not in sys.modules; import sqlalchemy; sqlalchemy.MetaData"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.fixture
+def columns(monkeypatch) -> dict[str, dict[str, dy.Column]]:
+    """The columns of all tables, of the example's system, too: name -> table -> column."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "examples" / "local_dp_mac")
+    modules = {name: system.part("tables") for name, system in registry.systems().items()}
+    modules["local_dp_mac"] = import_module("local_dp_mac.tables")
+    kinds = dict(contract.COMMON)
+    for system, module in modules.items():
+        own = inspect.getmembers(module, lambda kind: inspect.isclass(kind) and issubclass(kind, dy.Schema))
+        kinds |= {f"{system}: {name}": kind for name, kind in own if kind.__module__ == module.__name__}
+    found = {}
+    for table, kind in kinds.items():
+        for name, column in kind.columns().items():
+            found.setdefault(name, {})[table] = column
+    return found
+
+
+def test_columns_of_one_name_mean_the_same_in_all_tables(columns):
+    """The description up to the first colon or semicolon is the meaning, the rest what a table adds to it."""
+    several = {name: found for name, found in columns.items() if len(found) > 1}
+    assert len(several) > 50
+    for name, found in several.items():
+        meanings = {table: re.split("[:;]", column.description or "")[0].strip() for table, column in found.items()}
+        assert len(set(meanings.values())) == 1, (name, meanings)
+        assert meanings.popitem()[1], f"{name} has no description"
+        if "status" not in name:
+            kinds = {"String" if isinstance(column, dy.Enum) else type(column).__name__ for column in found.values()}
+            assert len(kinds) == 1, (name, kinds)
+
+
+def test_what_systems_share_is_declared_once(columns):
+    """Columns that tables of several systems have begin with their meaning in `MEANINGS`, which has no others."""
+
+    def systems(name: str) -> set[str]:
+        return {table.partition(": ")[0] for table in columns[name]} - set(contract.COMMON)
+
+    inherited = {*contract.Outcome.columns(), *contract.UserHistory.columns(), *contract.PerInterval.columns()}
+    shared = {name for name, found in columns.items() if len(systems(name)) > 1}
+    assert shared - inherited <= set(contract.MEANINGS)
+    for name, meant in contract.MEANINGS.items():
+        assert len(columns[name]) > 1, name
+        for table, column in columns[name].items():
+            assert column.description.startswith(meant), (name, table)

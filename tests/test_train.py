@@ -1,4 +1,4 @@
-"""Stage train: the fused engine against per-sample gradients and the plain two-level algorithm."""
+"""Stage train: the fused pass of dense networks against per-sample gradients, rounds, the plain two-level algorithm."""
 
 import math
 import os
@@ -18,11 +18,16 @@ import two_level
 from graphs import operations, sums_up_in_place
 from pipeline import on_one_channel, part
 from pwfl import streams, tables
-from pwfl.learning import datasets, engine, network, sources
+from pwfl.learning import datasets, sources
 from pwfl.learning.mlp import glorot_uniform, parameter_count
 from pwfl.scenario import resolve
-from pwfl.systems.multicell.beyond.server import aggregated_noise_std
-from pwfl.systems.multicell.rounds import Senders, history_function
+from pwfl.systems.multicell import receive
+from pwfl.systems.multicell.train import parts
+from pwfl.training import dense, rounds, trainings
+from pwfl.training.batching import Draws
+from pwfl.training.gradients import Gradients, UserGradients
+from pwfl.training.trainable import Dense
+from trained import Drift, averaging, drifted, summed, tables_of, training
 
 FALSE_ALARM = 1e-6
 DEPTHS = [[64, 10], [64, 12, 10], [64, 9, 7, 10], [64, 6, 6, 6, 10]]
@@ -52,6 +57,12 @@ def sample_norms(weights, x, y):
     return [two_level.norm(two_level.gradient(weights, x[k : k + 1], y[k : k + 1])) for k in range(len(x))]
 
 
+def clipped_mean(weights, x, y, clip_norm, **more):
+    """The fused pass over all records."""
+    given = [tf.constant(w) for w in weights], tf.constant(x), tf.constant(y), float(clip_norm), tf.constant(len(x))
+    return dense.clipped_mean(*given, **more)
+
+
 @pytest.mark.parametrize("quantile", [None, 0.0, 0.5, 1.0], ids=["loose", "all", "some", "none"])
 @pytest.mark.parametrize("widths", DEPTHS, ids=str)
 def test_fused_gradient_clips_every_sample(digits, widths, quantile):
@@ -59,9 +70,21 @@ def test_fused_gradient_clips_every_sample(digits, widths, quantile):
     norms = sample_norms(weights, x, y)
     clip_norm = 1e6 if quantile is None else np.quantile(norms, quantile) * {0.0: 0.9, 0.5: 1, 1.0: 1.1}[quantile]
     assert (np.array(norms) > clip_norm).sum() == {None: 0, 0.0: 40, 0.5: 20, 1.0: 0}[quantile]
-    fused, share = engine.per_sample_gradient(network.backward, x, y, np.float32(clip_norm))(weights)
+    fused, clipped = clipped_mean(weights, x, y, clip_norm)
     assert_close(fused, two_level.mean_clipped_gradient(weights, x, y, clip_norm))
-    assert share == {None: 0, 0.0: 1, 0.5: 0.5, 1.0: 0}[quantile]
+    assert clipped == {None: 0, 0.0: 40, 0.5: 20, 1.0: 0}[quantile]
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_records_count_in_the_mean_as_they_are_said_to(digits, monkeypatch, large):
+    if large:  # records go through in blocks
+        monkeypatch.setattr(dense, "LARGE_LAYER", 100)
+    weights, x, y = start_weights([64, 12, 10]), digits.x_train[:40], digits.y_train[:40]
+    counts = np.random.default_rng(2).uniform(0, 2, 40).astype(np.float32)
+    found, clipped = clipped_mean(weights, x, y, 1.4, counts=tf.constant(counts))
+    each = [two_level.mean_clipped_gradient(weights, x[k : k + 1], y[k : k + 1], 1.4) for k in range(40)]
+    assert_close(found, [np.tensordot(counts, parts, axes=1) / 40 for parts in zip(*each, strict=True)])
+    assert clipped == (np.array(sample_norms(weights, x, y)) > 1.4).sum()
 
 
 def keras_model(widths, weights):
@@ -81,22 +104,24 @@ def test_per_user_gradient_clips_every_users_mean(digits, widths, clip_norm):
     assert {0.05: all(clipped), 1.4: any(clipped) and not all(clipped), 50.0: not any(clipped)}[clip_norm]
     means = [two_level.clipped_mean_gradient(weights, *part, clip_norm) for part in parts]
     expected = two_level.average(means, samples)
-    gradient = engine.per_user_gradient(network.backward, x, y, np.float32(clip_norm), tf.constant(samples))
-    fused, share = gradient(weights)
-    assert_close(fused, expected)
-    assert share == np.mean(clipped)
+    learner = UserGradients(Dense(tuple(widths), lambda draws: weights), clip_norm)
+    found, measured = summed(learner, weights, x, y, averaging(samples, unit=False), samples)
+    assert_close(found, expected)
+    assert measured.numpy().tolist() == [sum(clipped), 4]
 
 
 def test_a_sample_without_gradient_counts_as_zero():
     # A hopelessly certain network: its delta is exactly 0, and so is the norm it is divided by.
     weights = [np.zeros((4, 3), np.float32), np.float32([500, 0, 0])]
     x, y = np.ones((3, 4), np.float32), np.int32([0, 0, 1])
-    (kernel, bias), share = engine.per_sample_gradient(network.backward, x, y, tf.constant(0.3))(weights)
-    assert float(share) == pytest.approx(1 / 3)
+    (kernel, bias), clipped = clipped_mean(weights, x, y, 0.3)
+    assert clipped == 1
     expected = two_level.mean_clipped_gradient(weights, x, y, 0.3)
     assert_close([kernel, bias], expected)
     assert two_level.norm([kernel.numpy(), bias.numpy()]) == pytest.approx(0.3 / 3, rel=1e-6)
-    zero, _ = engine.per_user_gradient(network.backward, x, y, tf.constant(0.3), tf.constant([2, 1]))(weights)
+    samples = [2, 1]
+    learner = UserGradients(Dense((4, 3), lambda draws: weights), 0.3)
+    zero, _ = summed(learner, weights, x, y, averaging(samples, unit=False), samples)
     assert_close(zero, expected)
 
 
@@ -106,9 +131,9 @@ def test_papers_model_size():
     weights, x = start_weights(widths, scale=2.0), np.float32(np.random.default_rng(5).random((6, 784)))
     y = np.int32([3, 1, 4, 1, 5, 9])
     clip_norm = np.median(sample_norms(weights, x, y))
-    fused, share = engine.per_sample_gradient(network.backward, x, y, np.float32(clip_norm))(weights)
+    fused, clipped = clipped_mean(weights, x, y, clip_norm)
     assert_close(fused, two_level.mean_clipped_gradient(weights, x, y, clip_norm))
-    assert share == 0.5
+    assert clipped == 3
 
 
 def test_start_weights_are_glorot_uniform():
@@ -122,13 +147,12 @@ def test_start_weights_are_glorot_uniform():
 def test_evaluation_is_that_of_scikit_learn(digits):
     weights = start_weights([64, 12, 10], scale=3.0)
     logits = keras_model([64, 12, 10], weights)(digits.x_test).numpy().astype(float)
-    accuracy, loss = network.evaluate(weights, digits.x_test, digits.y_test)
+    given = [tf.constant(w) for w in weights], tf.constant(digits.x_test), tf.constant(digits.y_test)
+    (accuracy, *by_label), loss = dense.evaluate(*given)
     assert float(accuracy) == pytest.approx(accuracy_score(digits.y_test, logits.argmax(axis=1)), abs=1e-6)
     probabilities = np.exp(logits - logits.max(axis=1, keepdims=True))
     probabilities /= probabilities.sum(axis=1, keepdims=True)
     assert float(loss) == pytest.approx(log_loss(digits.y_test, probabilities), rel=1e-5)
-    (overall, *by_label), again = network.evaluate_labels(weights, digits.x_test, digits.y_test)
-    assert (overall, again) == (accuracy, loss)
     recall = recall_score(digits.y_test, logits.argmax(axis=1), average=None)
     assert np.array(by_label) == pytest.approx(recall, abs=1e-6)
 
@@ -136,32 +160,28 @@ def test_evaluation_is_that_of_scikit_learn(digits):
 # Algorithm 1
 
 
-def rounds_of(weights, first, rounds, noise_std=0.0):
-    """Weights after some rounds of a constant gradient."""
-    settings = (
-        tf.constant(0.5),
-        tf.constant(noise_std),
-        tf.constant(7, tf.int64),
-        tf.constant(first),
-        tf.constant(rounds),
-    )
-    after, _ = engine.train_rounds(
-        lambda weights: ([tf.ones_like(w) for w in weights], tf.constant(0.25)),
-        [tf.constant(w) for w in weights],
-        *settings,
-    )
-    return after
-
-
 def test_exactly_t_rounds_are_run_and_can_be_run_in_parts():
-    for rounds in (0, 1, 200):
-        (weight,) = rounds_of([np.float32([3.0])], 0, rounds)
-        assert float(weight[0]) == 3 - 0.5 * rounds
-    weights = start_weights([5, 3])
-    whole = rounds_of(weights, 0, 6, noise_std=0.3)
-    parts = rounds_of(rounds_of(weights, 0, 4, noise_std=0.3), 4, 2, noise_std=0.3)
-    for w, p in zip(whole, parts, strict=True):
+    for number in (0, 1, 200):
+        (weight,), _ = drifted(([np.float32([3.0])], []), [0.5] * 200, [0.0], 0, tf.constant(number))
+        assert float(weight[0]) == 3 - 0.5 * number
+    weights, settings = start_weights([5, 3]), ([0.5] * 6, [0.3])
+    whole, _ = drifted((weights, []), *settings, 0, tf.constant(6))
+    some, _ = drifted((weights, []), *settings, 0, tf.constant(4))
+    for w, p in zip(whole, drifted((some, []), *settings, 4, tf.constant(2))[0], strict=True):
         np.testing.assert_array_equal(w, p)
+
+
+@pytest.mark.parametrize("length", [1, 2, 6])
+def test_each_round_goes_by_its_interval_and_its_step(length):
+    intervals = 6 // length
+    at, steps, start = np.arange(1.0, 1 + intervals), 0.1 * np.arange(1, 7), np.float32([3.0, -2.0])
+    expected = (start + 1) * np.prod(1 - steps * np.repeat(at, length)) - 1
+    (found,), _ = drifted(([start], []), steps, [0.0] * intervals, 0, tf.constant(6), at, slope=1.0)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    state = [start]
+    for t in range(6):  # one round is no loop
+        state, _ = drifted((state, []), steps, [0.0] * intervals, t, 1, at, slope=1.0)
+    np.testing.assert_allclose(state[0], found, rtol=1e-6)
 
 
 CELLS = [0, 1, 1, 0, 2, 2]
@@ -182,14 +202,20 @@ def scenario_tables(samples, scheduled, noise_std, realizations=range(1)):
     return on_one_channel(frames)
 
 
-def scenario(seed=1, **training):
+def scenario(seed=1, **changes):
     base = {"network": {"users": 6}, "data": {"dataset": "digits"}, "seed": seed}
     base["training"] = {"hidden_layers": [8], "rounds": 5, "learning_rate": 0.5, "clip_norm": 1.0}
-    return part(resolve(base, {"training": training}), "train")
+    return resolve(base, {"training": changes})
 
 
-def history(digits, users, realizations=range(1), **training):
-    return stage_of.train(scenario(**training), digits, realizations, users)["history"]
+def history(digits, users, realizations=range(1), **changes):
+    return trained(scenario(**changes), digits, users, realizations)
+
+
+def trained(model, data, frames, realizations):
+    """The history of what is received by some tables."""
+    found = frames | receive.run(part(model, "receive"), frames)
+    return stage_of.train(part(model, "train"), data, realizations, found)["history"]
 
 
 def cells_of(digits, noise_std, realization=0):
@@ -214,8 +240,8 @@ def test_training_without_noise_is_the_two_level_algorithm(digits, hidden_layers
     rows = history(digits, users, hidden_layers=hidden_layers, clipping=clipping, rounds=4)
     weights = glorot_uniform([64, *hidden_layers, 10], streams.generator(1, "weights", 0))
     generator = np.random.default_rng(0)
-    for rounds, accuracy, loss in rows.select("round", "accuracy", "loss").rows():
-        model = two_level.train(weights, cells_of(digits, silent), rounds, 0.5, 1.0, generator, user_gradient)
+    for number, accuracy, loss in rows.select("round", "accuracy", "loss").rows():
+        model = two_level.train(weights, cells_of(digits, silent), number, 0.5, 1.0, generator, user_gradient)
         logits = keras_model([64, *hidden_layers, 10], model)(digits.x_test)
         assert loss == pytest.approx(float(two_level.loss(model, digits.x_test.astype(float), digits.y_test)), rel=2e-6)
         assert accuracy == pytest.approx(accuracy_score(digits.y_test, np.argmax(logits, axis=1)), abs=1.5 / 360)
@@ -225,9 +251,11 @@ def test_training_without_noise_is_the_two_level_algorithm(digits, hidden_layers
 NOISE_STD = [0.5, 0.9, 0.3, 5.0, 0.0, 0.4]
 
 
-def test_noise_of_all_layers_has_one_law():
-    start = [tf.zeros(shape) for shape in ((50, 40), (40,), (40, 10), (10,))]
-    draws = zip(*(engine.normals(start, tf.constant(3, tf.int64), t) for t in range(50)), strict=True)
+@pytest.mark.parametrize("compiled", [False, True])
+def test_noise_of_all_layers_has_one_law(compiled):
+    key = [3] if compiled else 3  # as several have their draws, or one
+    start = [tf.zeros([1, *shape] if compiled else shape) for shape in ((50, 40), (40,), (40, 10), (10,))]
+    draws = zip(*(Draws(t, compiled).normals(tf.constant(key, tf.int64), start) for t in range(50)), strict=True)
     for k, layer in enumerate(np.ravel(draw) for draw in draws):
         low, high = stats.chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], layer.size)
         assert low < (layer.astype(float) ** 2).sum() < high, k
@@ -242,8 +270,10 @@ def test_aggregated_noise_counts_scheduled_users_only(scheduled):
     chosen = [(k, std) for k, std, a in zip(HELD, SIGMAS, scheduled, strict=True) if a]
     total = sum(k for k, _ in chosen)
     expected = math.sqrt(sum((k * std / total) ** 2 for k, std in chosen))
-    actual = aggregated_noise_std(np.array(HELD), np.array(scheduled), np.array(SIGMAS))
-    assert actual == pytest.approx(expected, rel=1e-12)
+    found = receive.run(part(scenario(), "receive"), scenario_tables(HELD, scheduled, SIGMAS))
+    (row,) = found["reception_noise"].rows(named=True)
+    assert row["update_noise_std"] == row["planned_noise_std"] == pytest.approx(expected, rel=1e-12)
+    assert row["planned_senders"] == len(chosen)
 
 
 def test_the_stage_adds_the_aggregated_noise():
@@ -263,8 +293,8 @@ def test_the_stage_adds_the_aggregated_noise():
         "schedule": pl.DataFrame(keys | {"resource_block": [0, 0, 0, 0, None] * 20, "power_w": 0.01, "rate_bps": 1e5}),
         "noise": pl.DataFrame(keys | {"noise_std": [*SIGMAS, 0.0] * 20}),
     }
-    values = part(resolve(base, {}), "train")
-    history = stage_of.train(values, blank, range(20), on_one_channel(frames))["history"]
+    model = resolve(base, {})
+    values, history = part(model, "train"), trained(model, blank, on_one_channel(frames), range(20))
     losses = history.filter(pl.col("round") == 1)["loss"].to_numpy()
 
     std = math.sqrt(sum((k * sigma / TOTAL) ** 2 for k, sigma in zip(HELD, SIGMAS, strict=True)))
@@ -297,7 +327,7 @@ def test_the_stage_adds_the_aggregated_noise():
     ],
 )
 def test_evaluated_rounds_are_first_last_and_every_nth(digits, rounds, every, expected):
-    assert engine.evaluation_rounds(rounds, every) == expected
+    assert trainings.evaluation_rounds(rounds, every) == expected
     if rounds < 10:
         users = scenario_tables([5, 6], [True, False], [0.1, 0.0], range(3, 5))
         rows = history(digits, users, range(3, 5), rounds=rounds, evaluate_every=every)
@@ -331,25 +361,49 @@ def test_history_of_each_status_meets_the_schema(digits, status):
     assert rows["status"].unique().to_list() == [status]
     assert len(tables.finished(rows, "history", "multicell")) == len(rows)
     if status == "no_user_scheduled":  # keeps the start weights
-        start = history(digits, scenario_tables([5, 6], [True, False], [0.1, 0.0])).row(0)
+        start = history(digits, scenario_tables([5, 6], [True, False], [0.1, 0.0])).row(0, named=True)
         assert rows["round"].to_list() == [0, 1, 5]
-        assert rows.select("accuracy", "loss").unique().rows() == [start[2:4]]
+        assert rows.select("accuracy", "loss").unique().rows() == [(start["accuracy"], start["loss"])]
     if status == "noise_infeasible":  # is not trained, and nothing is sent
-        assert rows.rows() == [(0, 0, None, None, None, "noise_infeasible", *[None] * 3, 0.0, 0.0, "cpu")]
+        (row,) = rows.rows(named=True)
+        said = {"realization": 0, "round": 0, "status": status, "processor": "cpu"}
+        said |= {"air_seconds_so_far": 0.0, "transmit_energy_j_so_far": 0.0}
+        assert row == dict.fromkeys(row) | said
+
+
+class Counting(Drift):
+    """Weights count rounds, and losses are said."""
+
+    def evaluate(self, weights, data):
+        return 0.5 * tf.ones([*weights[0].shape[:-1], 2]), tf.gather(data, tf.cast(weights[0][..., 0], tf.int32))
+
+
+def counted(losses, starts):
+    """The courses of trainings that begin at some places of `losses`, evaluated after each of two rounds, and a fifth."""
+    server = trainings.Server(None)
+    given = trainings.Parts(Counting(), server, [0, 1, 2, 5], None, 0.0)
+    used = trainings.Training(given, rounds.Loop(Counting(), 5, 1), None, tf.constant(losses), ())
+    rest = (), np.ones(1, np.float32), np.zeros(1, np.float32), trainings.NO_NOISE, -np.ones(5, np.float32)
+    return used.train([trainings.Start(0, [np.float32([first])], *rest, [], None) for first in starts])
 
 
 @pytest.mark.parametrize("bad", [np.inf, np.nan])
 def test_diverged_training_is_not_evaluated_beyond_its_first_loss_that_is_not_finite(bad):
-    losses = tf.constant([3.0, 2.0, bad, 1.0, 0.5])
-    accuracy, loss, clipped = engine.history(
-        [tf.constant(0)],
-        tf.constant([0, 1, 2, 3, 4]),
-        lambda weights, first, count: ([weights[0] + count], tf.cast(first, tf.float32)),
-        lambda weights: (tf.constant(0.5), losses[weights[0]]),
-    )
-    np.testing.assert_array_equal(loss, [3.0, 2.0, bad])
-    assert len(accuracy) == 3
-    np.testing.assert_array_equal(clipped, [0, 0, 1])
+    losses = [3.0, 2.0, bad, 1.0, 0.5, 0.4]
+    (course,) = counted(losses, [0])
+    np.testing.assert_array_equal(course.losses, [3.0, 2.0, bad])
+    assert course.accuracies.shape == (3, 2)
+    np.testing.assert_array_equal(course.sums, [[0], [0.25], [0.25]])
+    (course,) = counted([3.0, 2.0, 1.0, bad, bad, 0.4], [0])  # between evaluations
+    np.testing.assert_array_equal(course.losses, np.float32([3.0, 2.0, 1.0, 0.4]))
+    np.testing.assert_array_equal(course.sums, [[0], [0.25], [0.25], [0.75]])
+
+
+def test_of_several_trainings_each_ends_at_its_own_loss_that_is_not_finite():
+    first, second = counted([3.0, np.nan, 1.0, 7.0, 0.5, 0.4, 0.3, 0.2], [0, 2])
+    np.testing.assert_array_equal(first.losses, [3.0, np.nan])
+    np.testing.assert_array_equal(second.losses, np.float32([1.0, 7.0, 0.5, 0.2]))
+    assert (len(first.accuracies), len(second.accuracies)) == (2, 4)
 
 
 def test_one_diverged_realization_leaves_the_others_alone(digits):
@@ -415,43 +469,34 @@ def test_a_new_process_with_one_thread_gives_the_same_bits_and_its_memory_does_n
 # Resources
 
 
-def senders_of(training, samples):
-    """All users, who send in the only interval, with noise."""
-    everybody = np.ones((1, len(samples)), bool)
-    return Senders.of(training, np.array(samples), everybody, 0.1 * everybody)
+def test_rounds_are_traced_once_for_all_schemes_and_hardly_more_often_for_all_sizes(digits):
+    rounds.forget()
+    used = []
+    for n in (6, 5, 8, 13, 21, 34):
+        for noise_std, step in ((0.1, 0.5), (0.0, 0.3)):
+            model = scenario(n, rounds=3, learning_rate=step)
+            frames = scenario_tables([n, n + 1], [True, True], [noise_std, 0.2])
+            frames |= receive.run(part(model, "receive"), frames)
+            values = part(model, "train")
+            own = trainings.training(parts(values, digits, frames), values, digits, frames)
+            assert own.train([own.begin(0)])[0].losses[-1] > 0
+            used.append(rounds.train_function(own.loop, tuple(own.parts.stops), own.tested))
+        if n == 6:
+            assert used[0].experimental_get_tracing_count() == 1
+    assert len(set(used)) == 1  # though each has parts of its own
+    assert rounds.train_function.cache_info().misses == 1
+    assert used[0].experimental_get_tracing_count() == 2  # the second is for any numbers of records
 
 
-def test_the_round_is_traced_once_for_all_sizes(digits):
-    test = tf.constant(digits.x_test), tf.constant(digits.y_test)
-    training = scenario(rounds=3).training
-    history = history_function(datasets.SIZES["digits"], [0, 1, 3], 1, training, *test)
-    for n in (3, 5, 8, 13, 21, 34):
-        history(
-            [tf.constant(w) for w in start_weights([64, 8, 10])],
-            x=tf.constant(digits.x_train[:n]),
-            y=tf.constant(digits.y_train[:n]),
-            senders=senders_of(training, [1] * n),
-            step_sizes=tf.fill([3], 0.1),
-            key=tf.constant(n, tf.int64),
-        )
-    assert history.func.experimental_get_tracing_count() == 1
-
-
-@pytest.mark.parametrize("clipping", ["per_sample", "per_user"])
+@pytest.mark.parametrize("learner", [Gradients, UserGradients])
 @pytest.mark.parametrize("widths", [[784, 256, 256, 10], [64, 10]])
-def test_no_sum_in_the_loop_of_rounds_needs_a_temporary_variable(widths, clipping):
+def test_no_sum_in_the_loop_of_rounds_needs_a_temporary_variable(widths, learner):
     generator = np.random.default_rng(0)
-    x = tf.constant(generator.random((60, widths[0]), np.float32))
-    y = tf.constant(generator.integers(0, 10, 60), tf.int32)
-    training = scenario(rounds=3, hidden_layers=widths[1:-1], clipping=clipping).training
-    history_of = history_function(datasets.Size(60, 60, (widths[0],), 10), [0, 1, 3], 1, training, x, y)
-    weights = [tf.constant(w) for w in glorot_uniform(widths, generator)]
-    given = {
-        "senders": senders_of(training, [20, 40]),
-        "step_sizes": tf.fill([3], 0.1),
-        "key": tf.constant(3, tf.int64),
-    }
-    found = operations(lambda: history_of(weights, x=x, y=y, **given))
+    x, y = generator.random((60, widths[0]), np.float32), generator.integers(0, 10, 60).astype(np.int32)
+    own = learner(Dense(tuple(widths), lambda draws: glorot_uniform(widths, draws())), 1.0)
+    frames = tables_of([[20, 40]], [averaging([20, 40], unit=learner is Gradients)], [np.array([0.1])], 3)
+    used = training(own, datasets.Dataset(x, y, x, y), frames)
+    found = operations(lambda: used.train([used.begin(0)]))
     assert "MatMul" in str(found)
     assert not sums_up_in_place(found)
 

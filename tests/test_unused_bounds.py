@@ -99,7 +99,7 @@ def test_small_users_meet_a_target_that_bounds_have_no_part_in():
     each = found.report["realizations"].filter(scheme="scheme 0")
     assert each["epsilon_exact"].to_list() == pytest.approx([8.0] * 3, rel=1e-4)
     assert found.stages["noise_status"]["status"].unique(maintain_order=True).to_list() == ["target", "none"]
-    assert found.stages["users"]["start_noise_std"].null_count() == 90
+    assert found.stages["start_values"].filter(scheme="scheme 0")["noise_std"].null_count() == 90
 
 
 @pytest.mark.parametrize("coherence", [None, 1])
@@ -112,8 +112,8 @@ def test_unused_bounds_decide_nothing(pair, coherence):
     assert all(frame.equals(other[name]) for name, frame in made.items())
     # Blocks and powers are those of bounds that every draw satisfies.
     easy = untrained(of((pair[0], "random"), radio=radio, privacy={"max_noise_error": 1e9}))
-    starts = ["start_resource_block", "start_power_w"]
-    assert made["users"].select(starts).equals(easy["users"].select(starts))
+    starts = ["resource_block", "power_w"]
+    assert made["start_values"].select(starts).equals(easy["start_values"].select(starts))
     assert made["schedule"].equals(easy["schedule"])
     served = made["schedule"].group_by("realization", "interval").agg(pl.col("assigned_block").count())
     assert served["assigned_block"].min() > 0
@@ -128,12 +128,13 @@ def test_bounds_that_cannot_be_met_are_refused_before_any_job_where_they_are_use
 
 def test_schemes_of_one_scenario_share_the_start_values_that_some_of_them_need():
     mixed = of(("random", "target"), ("optimal", "target"), privacy={"min_noise": 3.5, "max_noise_error": 0.4})
-    bounded, free = untrained(mixed)["users"], untrained(of(("random", "target")))["users"]
-    sent = bounded.filter(pl.col("start_resource_block").is_not_null())
-    error = pl.col("samples") * (pl.col("start_noise_std") ** 2 - 0.4)
+    found, free = untrained(mixed), untrained(of(("random", "target")))["start_values"]
+    bounded = found["start_values"].join(found["users"], on=["realization", "user"])
+    sent = bounded.filter(pl.col("resource_block").is_not_null())
+    error = pl.col("samples") * (pl.col("noise_std") ** 2 - 0.4)
     assert (sent.group_by("realization").agg(error.sum())["samples"] <= 0).all()
-    assert bounded["start_noise_std"].null_count() == 0
-    assert free["start_noise_std"].null_count() == len(free)
+    assert bounded["noise_std"].null_count() == 0
+    assert free["noise_std"].null_count() == len(free)
     with pytest.raises(ScenarioError, match=r"privacy\.max_noise_error: realization 0"):
         check(of(("random", "target"), ("random", OWN_NOISE), ("joint", "none")))
 
@@ -229,15 +230,16 @@ def moved(pair, **privacy):
     return {stage for stage, *scheme in before if before[stage, *scheme] != after[stage, *scheme]} & UNTRAINED
 
 
-UNTRAINED = {"channel", "schedule", "noise"}
+AFTER_CHANNEL = {"schedule", "noise"}
+UNTRAINED = {"channel"} | AFTER_CHANNEL
 MOVED = {  # what other values of max_noise_error and min_noise move; user-defined functions may read both
     ("random", "target"): (set(), set()),
     ("random", "none"): (set(), set()),
-    ("random", OWN_NOISE): ({"noise"}, UNTRAINED),
-    (OWN_SCHEDULER, "none"): ({"schedule", "noise"}, UNTRAINED),
-    ("joint_snr", "target"): ({"schedule", "noise"}, {"schedule", "noise"}),
-    ("optimal", "target"): (UNTRAINED, UNTRAINED),
-    ("random", "optimal"): (UNTRAINED, UNTRAINED),
+    ("random", OWN_NOISE): ({"noise"}, AFTER_CHANNEL),
+    (OWN_SCHEDULER, "none"): (AFTER_CHANNEL, AFTER_CHANNEL),
+    ("joint_snr", "target"): (AFTER_CHANNEL, AFTER_CHANNEL),
+    ("optimal", "target"): (AFTER_CHANNEL, AFTER_CHANNEL),
+    ("random", "optimal"): (AFTER_CHANNEL, AFTER_CHANNEL),
 }
 
 
@@ -249,8 +251,9 @@ def test_stages_stay_at_their_addresses_with_other_bounds_that_they_do_not_use(p
 def test_user_defined_functions_get_the_start_values_noise_and_may_read_bounds():
     made = untrained(of(("random", "mine.py:doubled"), privacy={"min_noise": 3.5}))
     users = made["users"].join(made["noise"].filter(pl.col("noise_std") > 0), on=["realization", "user"])
-    assert users["noise_std"].to_list() == (2 * users["start_noise_std"]).to_list()
-    assert (users["samples"] * users["start_noise_std"]).is_between(3.5, 21).all()
+    users = users.join(made["start_values"], on=["realization", "user"], suffix="_at_start")
+    assert users["noise_std"].to_list() == (2 * users["noise_std_at_start"]).to_list()
+    assert (users["samples"] * users["noise_std_at_start"]).is_between(3.5, 21).all()
     chosen = untrained(of(("mine.py:bounded", "target")))
     sends = chosen["users"].join(chosen["schedule"].drop_nulls("assigned_block"), on=["realization", "user"])
     assert sends["samples"].min() >= 100 / 12**0.5

@@ -4,6 +4,7 @@ import inspect
 import re
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -13,17 +14,19 @@ import yaml
 import pwfl
 import stage_of
 from conftest import ROOT
-from pipeline import part
+from pipeline import digits, part, stages
 from pwfl.learning import features
 from pwfl.process import guard, user_code
 from pwfl.scenario import ScenarioError, check_surroundings, load, resolve
 from pwfl.store import addressing, code, imports
+from pwfl.systems.multicell import train as multicell
 from pwfl.systems.multicell.assigned import assigned
-from pwfl.systems.multicell.model import start_weights
+from pwfl.training.models import network, start_weights
 from pwfl.workflow.in_memory import in_memory
 from pwfl.workflow.plan import plan, routes
 
 PAGE = (ROOT / "docs/own_functions.md").read_text(encoding="utf-8")
+SYSTEMS = (ROOT / "docs/own_system.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, flags=re.DOTALL)
 SCHEDULER, NOISE, NETWORK, READER = (text for kind, text in BLOCKS if kind == "python")
 (STUDY,) = (yaml.safe_load(text) for kind, text in BLOCKS if kind == "yaml")
@@ -72,6 +75,20 @@ def test_the_start_values_as_a_function_are_the_scheduler_random(folder):
     mine, built_in = scheduled(with_scheme("start.py:schedule")), scheduled(with_scheme("random"))
     assert mine["schedule"].equals(built_in["schedule"])
     assert set(mine["schedule_status"]["status"]) == {"own"}
+
+
+def test_a_scheduler_finds_the_start_powers_and_noise_in_the_table_of_users(folder):
+    (folder / "start.py").write_text(
+        "import numpy as np\n\n\ndef schedule(scenario, uplink, users, start):\n"
+        "    weak = (users['start_power_w'] < 0.005) & (users['start_noise_std'] * users['samples'] < 12)\n"
+        "    return np.where(weak.to_numpy().reshape(start.shape), start, -1)\n"
+    )
+    found = scheduled(with_scheme("start.py:schedule"))
+    start = found["start_values"].join(found["users"], on=["realization", "user"], maintain_order="left")
+    weak = (start["power_w"] < 0.005) & (start["noise_std"] * start["samples"] < 12)
+    expected = start["resource_block"].set(~weak, None)
+    assert found["schedule"]["assigned_block"].equals(expected)
+    assert 0 < expected.count() < start["resource_block"].count()
 
 
 def test_noise_is_what_the_function_says(folder):
@@ -153,7 +170,7 @@ def test_code_decides_about_addresses_and_comments_do_not(folder):
     )
     after = addresses(model)
     assert {stage for stage, *_ in before if before[stage, *_] != after[stage, *_]} == {
-        "schedule", "noise", "train", "account"
+        "schedule", "noise", "receive", "train", "account"
     }  # fmt: skip
 
 
@@ -208,6 +225,7 @@ def history(model):
     (scheme,) = model.schemes
     found = scheduled(model)
     found |= stage_of.noise(part(model, "noise", scheme.noise), scheme.noise, found)
+    found |= stage_of.receive(part(model, "receive"), found)
     return stage_of.train(part(model, "train"), stage_of.data_of(model), range(1), found)["history"]
 
 
@@ -242,10 +260,28 @@ def test_a_model_whose_gradients_cannot_be_clipped_is_refused_before_work_starts
         check_surroundings(study)
 
 
+def test_the_parts_of_a_training_on_the_page_about_systems_train():
+    (block,) = re.findall(
+        r"^```python\n(import numpy as np\n.*?trainers\(parts\)\n)```$", SYSTEMS, re.DOTALL | re.MULTILINE
+    )
+    names, model = (
+        {},
+        with_scheme(training={"clipping": "per_user", "rounds": 4, "evaluate_every": 2, "hidden_layers": [4]}),
+    )
+    exec(block, names)
+    ((_, found), *_) = stages(model)
+    history = names["trainer"](part(model, "train"), digits(), found)(0)
+    assert history["round"].to_list() == [0, 1, 2, 4]
+    assert set(history["status"]) == {"trained"}
+    own = multicell.trainer(part(model, "train"), digits(), found)(0)
+    assert history["loss"][:2].equals(own["loss"][:2])
+    assert history["loss"][3] != own["loss"][3]  # of smaller steps, and an average
+
+
 def test_start_weights_are_drawn_anew_for_each_realization(folder):
     model = with_scheme(training=BASE["training"] | {"model": "network.py:network", "rounds": 2})
-    values, size = part(model, "train"), features.size(model)
-    drawn = [start_weights(values.training, size, np.random.default_rng(seed)) for seed in (1, 1, 2)]
+    own = network(part(model, "train").training, features.size(model))
+    drawn = [start_weights(own, partial(np.random.default_rng, seed)) for seed in (1, 1, 2)]
     assert all(np.array_equal(a, b) for a, b in zip(drawn[0], drawn[1], strict=True))
     assert any(not np.array_equal(a, b) for a, b in zip(drawn[0], drawn[2], strict=True))
 
@@ -406,6 +442,7 @@ def test_users_whose_noise_is_infinite_send_nothing_and_leak_nothing(folder):
     assert not silent["scheduled"].any()
     assert set(silent["noise_std"]) == {0.0}
     assert frame.filter(pl.col("user") % 2 == 0)["scheduled"].any()
+    found |= stage_of.receive(part(model, "receive"), found)
     made = stage_of.account(part(model, "account"), found)
     assert set(made["leakage"]["user"] % 2) == {0}
     assert made["leakage"]["rho"].is_finite().all()
@@ -831,5 +868,9 @@ def test_a_models_imports_and_files_count_where_it_trains(folder):
     ):
         change()
         after = addresses(model)
-        assert {stage for stage, *_ in before if before[stage, *_] != after[stage, *_]} == {"train", "account"}
+        assert {stage for stage, *_ in before if before[stage, *_] != after[stage, *_]} == {
+            "receive",
+            "train",
+            "account",
+        }
         before = after

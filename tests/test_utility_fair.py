@@ -16,7 +16,11 @@ from pwfl import scenario, streams
 from pwfl.learning.mlp import glorot_uniform, parameter_count
 from pwfl.report import build
 from pwfl.scenario.resolution import merge
-from pwfl.systems.utility_fair import copies, link, local_steps, rounds, utility
+from pwfl.scenario.values import of_scheme
+from pwfl.systems.utility_fair import copies, link, local_steps, rounds, train, utility
+from pwfl.systems.utility_fair.model_steps import ModelSteps
+from pwfl.training import dense, trainable
+from pwfl.training.batching import Draws
 from reported import everything_made, reported
 
 FALSE_ALARM = 1e-6
@@ -190,7 +194,7 @@ def test_deviations_are_relative_to_the_best_and_cut():
 
 
 COORDINATES = 20_000  # of vectors whose noise is looked at
-SHAPES = [COORDINATES // 10 - 1, 10], [1, 10]
+SHAPES = [COORDINATES // 10 - 1, 10], [10]
 STD = np.array([0.05, 0.08, 0.127])
 
 
@@ -201,16 +205,29 @@ def flat(parts) -> np.ndarray:
 
 def copied_noise(std, vectors=(0, 1, 2), count=3, key=5):
     """Noise of the copies of a model of zeros, shape (round, device, coordinate), by the path that training takes."""
-    weights, copy = [tf.zeros(SHAPES[0]), tf.zeros(10)], tf.function(rounds.noisy_copies)
-    own = tf.constant(std, tf.float32), tf.constant(vectors, tf.int32)
-    return np.array([flat(copy(weights, *own, tf.constant([key, t], tf.int64))) for t in range(count)])
+    weights, unused = [tf.zeros(SHAPES[0]), tf.zeros(10)], tf.constant(0, tf.int64)
+    noise = rounds.Noise(
+        tf.constant(std, tf.float32), tf.constant(vectors, tf.int32), tf.constant(key, tf.int64), unused, unused
+    )
+
+    @tf.function
+    def copy(t):
+        return rounds.noisy_copies(weights, noise, Draws(t, False), max(vectors) + 1)
+
+    return np.array([flat(copy(tf.constant(t))) for t in range(count)])
 
 
 def upload_noise(std, count=3):
     """Noise of what devices send where it is zero, (round and vector, device, coordinate), by training's path."""
-    parts, send = [tf.zeros([len(std), *shape]) for shape in SHAPES], tf.function(rounds.noisy_uploads)
-    seeds = [[streams.key(1, name, 0), t] for t in range(count) for name in ("gradient_noise", "update_noise")]
-    return np.array([flat(send(parts, tf.constant(std, tf.float32), tf.constant(seed, tf.int64))) for seed in seeds])
+    parts = [tf.zeros([len(std), *shape]) for shape in SHAPES]
+
+    @tf.function
+    def send(key, t):
+        return rounds.noisy_uploads(parts, tf.constant(std, tf.float32), Draws(t, False), key, len(std))
+
+    keys = [streams.key(1, name, 0) for name in ("gradient_noise", "update_noise")]
+    sent = ((tf.constant(key, tf.int64), tf.constant(t)) for t in range(count) for key in keys)
+    return np.array([flat(send(*seed)) for seed in sent])
 
 
 def law_holds(drawn, std=STD):
@@ -271,8 +288,9 @@ def plain_update(weights, x, y, direction, steps, eta):
     return h
 
 
+@pytest.mark.parametrize("of_any_model", [False, True], ids=["dense", "any model"])
 @pytest.mark.parametrize("hidden", [[], [6], [9, 5]])
-def test_local_steps_agree_with_one_device_after_the_other(hidden):
+def test_local_steps_agree_with_one_device_after_the_other(hidden, of_any_model):
     generator = np.random.default_rng(4)
     widths, steps = [12, *hidden, 5], np.array([0, 3, 40])
     x, y = generator.random((3, 8, 12)), generator.integers(5, size=(3, 8))
@@ -281,19 +299,38 @@ def test_local_steps_agree_with_one_device_after_the_other(hidden):
     direction = [np.mean(g, axis=0) for g in zip(*gradients, strict=True)]
 
     def rows(layers):
-        return [tf.constant(np.array(w).reshape(len(w), -1, np.array(w).shape[-1]), tf.float32) for w in layers]
+        return [tf.constant(np.array(w), tf.float32) for w in layers]
 
-    stacked = rows(zip(*weights, strict=True))
+    stacked, steps_of = rows(zip(*weights, strict=True)), ModelSteps(Losses) if of_any_model else local_steps
     batch = tf.constant(x, tf.float32), tf.constant(y, tf.int32)
-    np.testing.assert_allclose(local_steps.losses(stacked, *batch), losses, rtol=1e-5)
-    for layer, expected in zip(local_steps.gradients(stacked, *batch), zip(*gradients, strict=True), strict=True):
+    np.testing.assert_allclose(steps_of.losses(stacked, *batch), losses, rtol=1e-5)
+    for layer, expected in zip(steps_of.gradients(stacked, *batch), zip(*gradients, strict=True), strict=True):
         np.testing.assert_allclose(layer.numpy().squeeze(), np.array(expected).squeeze(), atol=2e-6)
-    updates = local_steps.updates(
-        stacked, *batch, rows([d[None] for d in direction]), tf.constant(steps, tf.int32), 0.3
-    )
+    updates = steps_of.updates(stacked, *batch, rows([d[None] for d in direction]), tf.constant(steps, tf.int32), 0.3)
     for k, count in enumerate(steps):
         for layer, h in zip(updates, plain_update(weights[k], x[k], y[k], direction, count, 0.3), strict=True):
             np.testing.assert_allclose(layer[k].numpy().squeeze(), h.squeeze(), atol=2e-5)
+
+
+class Losses:
+    """Dense networks as any model that is differentiated."""
+
+    @staticmethod
+    def losses(weights, x, y):
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(y, dense.outputs(weights, x))
+
+
+@pytest.mark.parametrize("radius", [None, 0.02, 3.0])
+def test_gradients_of_any_model_are_clipped_as_those_of_dense_networks(radius):
+    generator = np.random.default_rng(6)
+    weights = [tf.constant(generator.standard_normal((2, *s)), tf.float32) for s in ((5, 4), (4,), (4, 3), (3,))]
+    x, y = (
+        tf.constant(generator.standard_normal((2, 6, 5)), tf.float32),
+        tf.constant(generator.integers(3, size=(2, 6)), tf.int32),
+    )
+    found = ModelSteps(Losses).gradients(weights, x, y, radius)
+    for one, other in zip(found, local_steps.gradients(weights, x, y, radius), strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-7)
 
 
 def before_training(scheduler: str, noise_scheme: str, config: dict, *changes: dict):
@@ -357,7 +394,7 @@ def plain_training(found, model, data, scheduler, compared_with):
 
         local = [weights] * devices
         if t > 1:
-            stds = [row["noise_std"] / (1 - row["theta"] * e) for row, e in zip(noise, deviation, strict=True)]
+            stds = [row["copy_std"] / (1 - row["theta"] * e) for row, e in zip(noise, deviation, strict=True)]
             own = [normal[row["noise_vector"]] for row in noise]
             local = [added(weights, [std * n for n in parts]) for parts, std in zip(own, stds, strict=True)]
         losses, own = zip(*(plain_loss_and_gradient(w, *b) for w, b in zip(local, batch, strict=True)), strict=True)
@@ -403,19 +440,42 @@ def test_a_training_agrees_with_the_paper_written_out(scheduler, noise_scheme, c
     found, model = before_training(scheduler, noise_scheme, TINY, changes)
     history = stage_of.train(part(model, "train"), digits(), range(1), found)["history"]
     losses, deviation, j, energy = plain_training(found, model, digits(), scheduler, compared_with)
-    np.testing.assert_allclose(history["loss"].to_numpy().reshape(j.shape), losses, rtol=2e-5)
+    np.testing.assert_allclose(history["batch_loss"].to_numpy().reshape(j.shape), losses, rtol=2e-5)
     np.testing.assert_allclose(history["deviation"].to_numpy().reshape(j.shape), deviation, atol=5e-5)
     np.testing.assert_array_equal(history["iterations"].to_numpy().reshape(j.shape), j)
     np.testing.assert_allclose(history["energy_j"].to_numpy().reshape(j.shape), energy, rtol=1e-6)
 
 
+@pytest.mark.parametrize("uploads", ["clean", "noisy"])
+@pytest.mark.parametrize("scheme", ["fair", "shared"])
+def test_realizations_side_by_side_end_as_each_alone(scheme, uploads):
+    changes = {"privacy": {"sensitivity": 0.04, "uploads": uploads}}
+    if uploads == "noisy":
+        changes["training"] = {"clip_norm": 2.0}
+    scheduler = "utility" if scheme == "fair" else "benchmark"
+    found, model = before_training(scheduler, scheme, TINY, changes)
+    values = of_scheme(part(model, "train"), model.schemes[0])
+    alone = train.trainer(values, digits(), found)
+    train_all, size = train.batch_trainer(values, digits(), found)
+    assert size > 0
+    for realization, batched in train_all([0, 1]).items():
+        each = alone(realization)
+        assert batched.columns == each.columns
+        for name in each.columns:
+            if each.schema[name].is_float():
+                np.testing.assert_allclose(batched[name].cast(float), each[name].cast(float), rtol=1e-4, atol=1e-5)
+            else:
+                assert batched[name].equals(each[name])
+
+
 def after_a_round(hidden, x, y, iterations, seed):
     """The model's weights after a round without noise, in parts."""
-    play = rounds.round_function(0.01, 1.0, "mean_update")
+    model = trainable.Dense((64, hidden, 10), start=lambda draws: [])
+    play = rounds.round_function(model, rounds.Learning(0.01, 1.0, "mean_update"), len(iterations))
     weights = [tf.constant(w) for w in glorot_uniform([64, hidden, 10], np.random.default_rng(seed))]
     devices = len(iterations)
-    noise = rounds.Noise(tf.zeros(devices), tf.range(devices), tf.constant([1, 1], tf.int64))
-    return play(weights, tf.constant(x), tf.constant(y), tf.constant(iterations), noise)[0]
+    noise = rounds.Noise(tf.zeros(devices), tf.range(devices), *[tf.constant(1, tf.int64)] * 3)
+    return play(weights, tf.constant(x), tf.constant(y), tf.constant(iterations), noise, tf.constant(1))[0]
 
 
 def test_who_sits_out_does_not_count_in_the_average():
@@ -445,7 +505,7 @@ def farthest(radius: float | None, vector: str) -> float:
     """
     generator, distances = np.random.default_rng(5), []
     updates = tf.function(local_steps.updates)
-    shapes, samples = ((5, 4), (1, 4), (4, 3), (1, 3)), 4
+    shapes, samples = ((5, 4), (4,), (4, 3), (3,)), 4
 
     def normal(scale, *shape):
         return scale * generator.standard_normal(shape)
@@ -482,11 +542,11 @@ def test_no_record_moves_what_is_sent_by_more_than_its_sensitivity(vector):
 
 def test_what_is_not_finite_counts_as_nothing_and_what_is_short_stays():
     values = np.array([[3.0, 4.0], [0.3, 0.4], [np.inf, 1.0], [np.nan, 1.0], [3e30, 3e30], [0.0, 0.0]], np.float32)
-    kernel, bias = rounds.clipped([tf.constant(values[:, :1, None]), tf.constant(values[:, None, 1:])], 1.0)
-    clipped = np.concatenate([kernel[:, 0], bias[:, 0]], axis=1)
+    kernel, bias = rounds.clipped([tf.constant(values[:, :1, None]), tf.constant(values[:, 1:])], 1.0)
+    clipped = np.concatenate([kernel[:, 0], bias], axis=1)
     np.testing.assert_allclose(clipped, [[0.6, 0.8], [0.3, 0.4], *[[0, 0]] * 4], rtol=1e-6)
     # A sample whose gradient overflows on the way leaves that of the others alone.
-    weights = [tf.constant(np.full((1, *s), 1e30), tf.float32) for s in ((2, 4), (1, 4), (4, 3), (1, 3))]
+    weights = [tf.constant(np.full((1, *s), 1e30), tf.float32) for s in ((2, 4), (4,), (4, 3), (3,))]
     x, y = tf.constant([[[0.0, -1.0], [1e30, 1e30]]]), tf.constant([[0, 1]])
     alone = local_steps.gradients(weights, x[:, :1], y[:, :1], 0.1)
     for both, expected in zip(local_steps.gradients(weights, x, y, 0.1), alone, strict=True):
@@ -623,8 +683,8 @@ def test_every_figure_and_table_is_made_in_edge_cases(edge):
         case "nobody ever takes part":
             assert set(history["status"]) == {"nobody_took_part"}
             assert set(summary["nobody_took_part"]) == {2}
-            tested = history.drop_nulls("test_loss").group_by("scheme", "realization")
-            assert (tested.agg(pl.col("test_loss").n_unique())["test_loss"] == 1).all()
+            tested = history.drop_nulls("loss").group_by("scheme", "realization")
+            assert (tested.agg(pl.col("loss").n_unique())["loss"] == 1).all()
             assert set(found["schedule_status"]["status"]) == {"always_out"}
             assert set(frames["realizations"]["channel_uses"]) == {0.0}
         case "some sit rounds out":
@@ -633,13 +693,13 @@ def test_every_figure_and_table_is_made_in_edge_cases(edge):
             assert (history.filter(~out)["iterations"] >= 10).all()
         case "training diverges":
             assert set(summary["diverged"]) == {2}
-            assert summary["loss_mean"].null_count() == len(summary)
+            assert summary["batch_loss_mean"].null_count() == len(summary)
             assert len(frames["devices"]) == 0
         case "as it is":
             assert set(compared["claims"]["claim"].str.head(1)) == {"1", "2", "3"}
             first = history.filter(pl.col("round") == 1)
             assert first["noise_multiplier"].null_count() == len(first)
-            assert first.filter(scheme="Proposed")["loss"].equals(first.filter(scheme="Benchmark")["loss"])
+            assert first.filter(scheme="Proposed")["batch_loss"].equals(first.filter(scheme="Benchmark")["batch_loss"])
 
 
 def test_the_report_agrees_with_plain_sums():
@@ -647,11 +707,11 @@ def test_the_report_agrees_with_plain_sums():
     history = found["history"].filter(pl.col("scheme") == "Proposed").sort("realization", "round", "device")
     loss, energy, seconds, power, iterations = (
         history[name].to_numpy().reshape(2, 3, 4)
-        for name in ("loss", "energy_j", "transmit_s", "power_w", "iterations")
+        for name in ("batch_loss", "energy_j", "transmit_s", "power_w", "iterations")
     )
     rows = frames["realizations"].filter(pl.col("scheme") == "Proposed")[:2]
-    np.testing.assert_allclose(rows["loss"], loss[:, 1:].mean(axis=(1, 2)))
-    np.testing.assert_allclose(rows["loss_std"], loss[:, 1:].std(axis=2).mean(axis=1))
+    np.testing.assert_allclose(rows["batch_loss"], loss[:, 1:].mean(axis=(1, 2)))
+    np.testing.assert_allclose(rows["batch_loss_std"], loss[:, 1:].std(axis=2).mean(axis=1))
     np.testing.assert_allclose(rows["energy_j"], energy.mean(axis=(1, 2)))
     np.testing.assert_allclose(rows["energy_std_j"], energy.mean(axis=1).std(axis=1))
     np.testing.assert_allclose(rows["channel_uses"], (seconds * 250e3).sum(axis=(1, 2)))

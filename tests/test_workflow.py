@@ -99,7 +99,7 @@ def fill(folder: Path, config: dict) -> None:
 
 ACCOUNT = {"account", *conftest.REPORT}
 TRAIN = {"train", *conftest.REPORT} - {"audit"}
-NOISE = {"noise", "train", *ACCOUNT}
+NOISE = {"noise", "receive", "train", *ACCOUNT}
 SCHEDULE = {"schedule", *NOISE}
 CHANNEL = {"channel", *SCHEDULE}
 RERUNS = {  # one of a kind; for every parameter tests/reruns has the stages whose addresses change
@@ -114,8 +114,8 @@ RERUNS = {  # one of a kind; for every parameter tests/reruns has the stages who
     "privacy.delta": (1e-6, ACCOUNT),
     "privacy.target_epsilon": (2.0, {"comparison", "page"}),  # no scheme asks for it; a comparison reads everything
     "schedule.gamma": (400.0, SCHEDULE),
-    "training.features": ("scattering", {"features", *TRAIN, *ACCOUNT}),
-    "training.evaluate_every": (3, TRAIN),
+    "training.features": ("scattering", {"features", "receive", *TRAIN, *ACCOUNT}),
+    "training.evaluate_every": (3, {"train", *conftest.REPORT}),
     "audit.canaries": (60, conftest.REPORT - {"tables"}),
     "schemes": ([{"name": "OptSched", "scheduler": "optimal", "noise": "random"}], conftest.REPORT),
 }
@@ -132,7 +132,7 @@ def test_a_changed_parameter_reruns_only_what_reads_it(done, monkeypatch, parame
 
 
 def test_snakemake_runs_what_reads_tables_of_other_chunks(own):
-    expected = {*STAGES, *conftest.REPORT} - {"train", "audit"}  # whose items there are
+    expected = {*registry.stages("age_aware"), *conftest.REPORT} - {"train", "audit"}  # whose items there are
     assert set(planned(own, changed(SMALL, "shards.optimization", 3))) == expected
 
 
@@ -210,7 +210,7 @@ def test_start_values_that_keep_failing_are_named_before_any_job(tmp_path):
     assert result.returncode == 1
     words = r"privacy\.max_noise_error: realization \d: 1000 draws of start values all violate \(21\)"
     assert re.search(words, result.stdout + result.stderr)
-    assert not list(tmp_path.glob("logs/*/channel-*.log"))
+    assert not list(tmp_path.glob("logs/*/*.log"))
 
 
 def test_results_read_what_is_asked_for_and_no_more(own):

@@ -19,7 +19,7 @@ from pwfl.report.columns import with_point
 from pwfl.scenario import ScenarioError, Study, check_device, check_surroundings, load, read, resolve
 from pwfl.scenario.messages import shown
 from pwfl.scenario.values import chunks_of
-from pwfl.stages import AUDIT, GRAPH, MAKER, PREPARATIONS, REALIZATIONS, REPORT, STAGES
+from pwfl.stages import AUDIT, GRAPH, PREPARATIONS, REALIZATIONS, REPORT, STAGES
 from pwfl.store import addressing, grids
 from pwfl.store.items import Store
 from pwfl.workflow import plan, publish
@@ -213,7 +213,9 @@ def stage_tables(scenario, stages=STAGES, known: Known | None = None) -> dict[st
                 known[key] = _of_stage(scenario, description, found)
             found |= known[key]
         for stage in stages:
-            for table in GRAPH[stage].makes:
+            for table in registry.makes(scenario.system, stage):
+                if table not in found:
+                    continue
                 if GRAPH[stage].each:
                     named = found[table].select(pl.lit(scheme).alias("scheme"), pl.all())
                     merged.setdefault(table, []).append(named)
@@ -260,7 +262,7 @@ def _read_scenario(folder: Path, name: str, record: publish.Published) -> Scenar
     root = Store(folder.parent.parent / "store")
 
     def read_stage(table: str) -> pl.DataFrame:
-        stage = MAKER[table]
+        stage = registry.makers(scenario.system)[table]
         paths = [
             str(root.path(f"{plan.Item(stage, upstream[scheme.name][stage], chunk).key}/{plan.file_name(table)}"))
             for scheme in scenario.schemes[: None if STAGES[stage].each else 1]
@@ -272,7 +274,8 @@ def _read_scenario(folder: Path, name: str, record: publish.Published) -> Scenar
         except tables.TableError as error:
             raise tables.TableError(f"{error}, by {record.again('wanted=store')}") from None
 
-    made_by_stages = [table for declared in STAGES.values() for table in declared.makes]
+    own = registry.stages(scenario.system)
+    made_by_stages = [table for stage in own for table in registry.makes(scenario.system, stage)]
     wanted = [*registry.system(scenario.system).catalog.tables, *COMMON_TABLES]
     listed = [table for table in wanted if f"{name}/{table}.parquet" in record.files]
     stages = LazyTables({table: partial(read_stage, table) for table in made_by_stages})

@@ -1,4 +1,4 @@
-"""A system of one's own to begin with: a copy of the package `pwfl.template`, a whole system, under another name."""
+"""A system of one's own to begin with: a copy of `examples/local_dp_mac`, a whole system, under another name."""
 
 import keyword
 import re
@@ -8,9 +8,10 @@ from pathlib import Path
 
 from pwfl import registry
 from pwfl.store import files
+from pwfl.workflow import folder as workflow_folder
 
-TEMPLATE = Path(__file__).with_name("template")
-BESIDE = (".toml", ".yaml")  # files that lie beside the package
+EXAMPLE = "local_dp_mac"
+LEFT_OUT = {"__pycache__", "build", f"{EXAMPLE}.egg-info"}
 
 
 class NewError(ValueError):
@@ -29,12 +30,15 @@ def write(name: str) -> Path:
     folder.mkdir()
     try:
         with files.room_for(folder):
-            for path in sorted(path for path in TEMPLATE.rglob("*.*") if "__pycache__" not in path.parts):
-                inner = path.relative_to(TEMPLATE)
-                target = folder / inner if path.suffix in BESIDE else folder / name / inner
+            example = workflow_folder() / "examples" / EXAMPLE
+            for path in sorted(path for path in example.rglob("*.*") if path.is_file()):
+                inner = path.relative_to(example)
+                if LEFT_OUT & {*inner.parts}:
+                    continue
+                target = folder / str(inner).replace(EXAMPLE, name)
                 target.parent.mkdir(parents=True, exist_ok=True)
-                text = path.read_text(encoding="utf-8").replace("pwfl.template", name).replace("template", name)
-                target.write_text(text, encoding="utf-8")
+                text = path.read_text(encoding="utf-8").replace(EXAMPLE, name)
+                target.write_text(text.replace(EXAMPLE.replace("_", "-"), name), encoding="utf-8")
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

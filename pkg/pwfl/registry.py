@@ -10,19 +10,22 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
 from pwfl.errors import describe
-from pwfl.stages import READS
+from pwfl.stages import GRAPH, READS, STAGES, Stage
 
 GROUP = "pwfl.systems"
 # The version of what systems and pwfl expect of each other; what changed with each is in docs/own_system.md.
-INTERFACE = 2
+INTERFACE = 3
 CHANGED = {
+    3: "a stage `receive` says what the air delivers, and `train`, `account` and `audit` read its tables; "
+    "`learning.descent` is `training.plain`, `privacy.received` is `training.audit`",
     2: "a package declares its version; `deals` and `silent` of its catalog are `uses_dataset` and `zero_noise_values`"
     "; `tables.beside` is `joined`, `report.claims.alike` is `comparable`; `results.summary` takes the scenario first, "
-    "`theme.means` the system's name last"
+    "`theme.means` the system's name last",
 }
 BUILT_IN = ("multicell", "anonymous_oac", "random_orthogonalization", "utility_fair", "age_aware")
 
@@ -95,6 +98,25 @@ def reads(name: str, stage: str, variant: str | None = None) -> tuple[str, ...]:
     """The tables that a variant of a stage, or the audit, reads, by the catalog of a system."""
     own = system(name).catalog.reads
     return own.get(f"{stage}/{variant}", own.get(stage, READS[stage]))
+
+
+@cache
+def makes(name: str, stage: str) -> tuple[str, ...]:
+    """The tables, or arrays, that a stage of a system makes: those of all systems, and those that its catalog adds."""
+    return (*GRAPH[stage].makes, *system(name).catalog.makes.get(stage, ()))
+
+
+@cache
+def makers(name: str) -> dict[str, str]:
+    """By each table, or array, of a system: the stage that makes it."""
+    return {table: stage for stage in GRAPH for table in makes(name, stage)}
+
+
+@cache
+def stages(name: str) -> dict[str, Stage]:
+    """The stages that a system has: all, but `receive` where its air is not linear."""
+    linear = find_spec(f"{system(name).package}.receive") is not None
+    return {stage: declared for stage, declared in STAGES.items() if linear or stage != "receive"}
 
 
 @cache

@@ -6,7 +6,7 @@ from typing import NamedTuple
 class Stage(NamedTuple):
     """A stage of the graph: what it makes and reads, and how many jobs it has."""
 
-    makes: tuple[str, ...]  # names of its files: tables, or arrays of the stages before the channel
+    makes: tuple[str, ...]  # tables, or arrays of the stages before the channel; a catalog may add tables
     reads: tuple[str, ...] = ()  # of earlier stages, as far as a scenario has these; a catalog may list other tables
     takes_data: bool = False  # what users train on: features where a scenario asks for any, otherwise a data set
     grid: str | None = None  # which of the scenario's `shards` its jobs follow; None: one job takes all realizations
@@ -34,24 +34,34 @@ STAGES = {
         ("schedule", "schedule_status"), ("users", "links"), grid="optimization", each=SCHEME[:1], variant="scheduler"
     ),
     "noise": Stage(("noise", "noise_status"), ("users", "schedule"), grid="optimization", each=SCHEME, variant="noise"),
+    "receive": Stage(
+        ("reception", "reception_noise", "visibility"),
+        ("users", "links", "schedule", "noise"),
+        grid="optimization",
+        each=SCHEME,
+    ),
     "train": Stage(
         ("history", "holdings"),
-        ("users", "schedule", "noise"),
+        ("users", "reception", "reception_noise"),
         takes_data=True,
         grid="training",
         each=SCHEME,
         draws_noise=True,
         work="pwfl.execution.train",
     ),
-    "account": Stage(("leakage", "outcome"), ("users", "schedule", "noise"), grid="optimization", each=SCHEME),
+    "account": Stage(
+        ("leakage", "outcome"),
+        ("users", "schedule", "noise", "reception_noise", "visibility"),
+        grid="optimization",
+        each=SCHEME,
+    ),
 }
 REPORT, AUDIT = "report", "audit"  # what is made of the stages' tables of all schemes
 READERS = {DATASET, IMPORTED, *STAGES, AUDIT, REPORT}  # what a parameter may be declared to be read by
 GRAPH = PREPARATIONS | STAGES
 # The tables that each stage, and the audit, reads, where a system's catalog lists no others.
 READS = {name: stage.reads for name, stage in GRAPH.items()}
-READS[AUDIT] = ("users", "schedule", "noise", "leakage", "outcome")
-MAKER = {table: name for name, stage in GRAPH.items() for table in stage.makes}  # table -> stage
+READS[AUDIT] = ("users", "reception", "reception_noise", "visibility", "leakage", "outcome")
 
 
 def variants(scheduler: str, noise: str) -> dict[str, str]:

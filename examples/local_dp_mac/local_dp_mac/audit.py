@@ -1,34 +1,41 @@
-"""Stage audit: what the server receives in the worst-off device's slot, of its records.
-
-That is the mean gradient of the devices that share the slot: of all over the air, of one alone one after the other.
-"""
+"""Stage audit: what the server receives in the worst-off device's slot, of its records."""
 
 from collections.abc import Iterator
 
 import numpy as np
 import polars as pl
 
-from local_dp_mac.reception import received
+from local_dp_mac.tables import SERVER
+from local_dp_mac.train import parts
 from pwfl import streams
-from pwfl.learning.descent import Received
+from pwfl.learning import features
 from pwfl.privacy import audit
-from pwfl.privacy.received import verdicts as of_record
+from pwfl.tables.arrays import to_array
+from pwfl.tables.reception import Reception
+from pwfl.training.audit import Audited, claim_of
+from pwfl.training.audit import verdicts as of_message
 
 
 def verdicts(scenario, tables: dict[str, pl.DataFrame]) -> Iterator[audit.Verdict]:
     """Tests of what the server sees of the worst-off device, in the realization whose worst record is worst off."""
     outcome = audit.worst(tables["outcome"])
     realization, epsilon = outcome["realization"], outcome["epsilon_exact"]
-    device = tables["leakage"].filter(realization=realization).sort("epsilon", descending=True)["user"][0]
-    observer = f"what is received in the slot of device {device} of every round"
+    own = {name: tables[name].filter(realization=realization) for name in ("schedule", "noise")}
+    slot, receiver = (
+        to_array(own[t], c, "round", "user") for t, c in (("schedule", "slot"), ("noise", "receiver_std"))
+    )
+
+    def in_slot(device: int, reception: Reception) -> Reception:
+        """What is received in a device's slot, with the receiver's noise in it."""
+        sharing, devices = slot[0] == slot[0, device], len(slot[0])
+        seen = reception.of_users(sharing)
+        return seen._replace(noise_std=np.hypot(seen.noise_std, receiver[:, device] / devices))
+
+    claim = claim_of(tables, realization, SERVER, 2 * scenario.training.clip_norm, view=in_slot)
+    observer = f"what is received in the slot of device {claim.target} of every round"
     subject = audit.Subject(realization, observer, outcome["delta"], epsilon)
     if not np.isfinite(epsilon):
         yield audit.untested(subject)
         return
-    heard = received(tables).filter(realization=realization)
-    heard = heard.join(heard.filter(user=device), on=["round", "slot"], how="semi").sort("round", "user")
-    sharing = heard.filter(round=heard["round"][0]).select("user")
-    records = tables["users"].filter(realization=realization).join(sharing, on="user", how="semi")["samples"].sum()
-    noise_std = heard.filter(user=device)["received_std"].to_numpy() / len(sharing)
-    slot = Received(np.ones((len(noise_std), records)), noise_std)
-    yield from of_record(scenario, subject, slot, 0, streams.generator(scenario.seed, "canaries", realization))
+    generator = streams.generator(scenario.seed, "audit", realization)
+    yield from of_message(Audited(parts, scenario, tables, features.size(scenario)), subject, claim, generator)

@@ -12,7 +12,7 @@ def run(scenario, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.
         "round",
         "user",
         noise_std=pl.lit(std),
-        receiver_std=receiver / pl.col("amplitude"),
+        receiver_std=receiver / pl.col("received_amplitude"),
     )
     word = "devices_and_receiver" if std else "receiver_only" if receiver else "nobody"
     status = noise.select("realization").unique().with_columns(status=pl.lit(word))

@@ -45,9 +45,11 @@ class Privacy(Section):
 class Training(Section):
     """Gradient descent on all records of all devices."""
 
-    hidden_layers: list[common.Width] = common.hidden_layers([], "train account audit")
-    rounds: common.Count = parameter(60, "rounds T", stages="channel train account")
-    learning_rate: common.StepSize = parameter(2.0, "step size", stages="train")
+    model: common.Model = common.model(stages="receive train audit")
+    model_reads: list[str] = common.model_reads(stages="receive train audit")
+    hidden_layers: list[common.Width] = common.hidden_layers([], stages="receive train audit")
+    rounds: common.Count = parameter(60, "rounds T", stages="channel train account audit")
+    learning_rate: common.StepSize = parameter(2.0, "step size", stages="train audit")
     clip_norm: common.Scale = parameter(1.0, "clipping norm L of a record's gradient", stages="train account audit")
     evaluate_every: int = common.evaluate_every(5)
 

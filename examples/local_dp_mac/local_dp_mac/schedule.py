@@ -10,11 +10,11 @@ def run(scenario, scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, 
     each with its own, c_k = sqrt(P) |h_k|.
     """
     gain, slot = {
-        "over_the_air": (pl.col("gain").min().over("realization", "round"), pl.lit(0, pl.Int64)),
-        "orthogonal": (pl.col("gain"), pl.col("user")),
+        "over_the_air": (pl.col("fading_gain").min().over("realization", "round"), pl.lit(0, pl.Int64)),
+        "orthogonal": (pl.col("fading_gain"), pl.col("user")),
     }[scheduler]
     schedule = tables["links"].select(
-        "realization", "round", "user", slot=slot, amplitude=(scenario.radio.max_power * gain).sqrt()
+        "realization", "round", "user", slot=slot, received_amplitude=(scenario.radio.max_power * gain).sqrt()
     )
     status = tables["links"].select("realization").unique().with_columns(status=pl.lit("everybody_sends"))
     return {"schedule": schedule, "schedule_status": status}

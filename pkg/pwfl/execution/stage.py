@@ -11,7 +11,6 @@ from pwfl import registry
 from pwfl.process import threads
 from pwfl.process.devices import CPU
 from pwfl.scenario.values import Values
-from pwfl.stages import STAGES
 from pwfl.tables import contract
 
 Tables = dict[str, pl.DataFrame]
@@ -75,7 +74,7 @@ def ordered(task: Task, name: str, found: Mapping) -> pl.DataFrame:
 
 def checked(task: Task, made: Tables) -> Tables:
     """What a stage returned. Raises TypeError where that is not its tables by name."""
-    wanted = STAGES[task.stage].makes
+    wanted = registry.makes(task.values.system, task.stage)
     if not isinstance(made, dict) or set(made) != set(wanted):
         returned = sorted(made) if isinstance(made, dict) else type(made).__name__
         raise TypeError(f"stage {task.stage} must return a dict of the tables {wanted}, returned {returned}")

@@ -94,7 +94,7 @@ def tied(
 
 
 def _logits(logits: Callable, kernels: list[np.ndarray], shapes: list[tuple[int, ...]], x: np.ndarray) -> np.ndarray:
-    return np.asarray(logits(_with_biases(kernels, shapes), x))[0]
+    return np.asarray(logits([tf.constant(w) for w in _with_biases(kernels, shapes)], tf.constant(x)))[0]
 
 
 def _with_biases(kernels: list[np.ndarray], shapes: list[tuple[int, ...]]) -> list[np.ndarray]:

@@ -29,7 +29,8 @@ DRAWS = 2**17  # normal numbers that a test of noise takes at least: a deviation
 STREAMS = 3  # of `pwfl.streams.of_tested_noise`
 BLOCKS = 64  # of coordinates that follow each other, between which correlations are looked for
 LOSS = "privacy loss of canaries"  # the test of their log-likelihood ratios in favour of what they are
-LEAST = "epsilon of canaries"  # by that law
+LEAST = "epsilon of the losses"  # that messages are held to, at least
+RECORD = "signal of a record"  # the test of what one replaced record moves in all rounds, over the noise
 NOTHING = "everything"  # the test where there is nothing to test
 
 
@@ -87,32 +88,39 @@ def untested(subject: Subject) -> Verdict:
     return Verdict(subject, NOTHING, "nobody_sends" if subject.epsilon is None else "no_noise")
 
 
-def sensitivity(subject: Subject, moved: np.ndarray, stated: float, message: str = "", reached: bool = True) -> Verdict:
+def sensitivity(
+    subject: Subject,
+    moved: np.ndarray,
+    stated: float,
+    message: str = "",
+    reached: bool = True,
+    tolerance: float = ROUNDING,
+) -> Verdict:
     """Whether no replaced record moves what is seen, its noise off, by more than is stated, and some by as much.
 
     `moved` are norms, of any shape; `message` says of which message of several. Where none need have `reached` what is
-    stated, a sensitivity is seen to be too large only by what lies above it.
+    stated, a sensitivity is seen to be too large only by what lies above it. `tolerance` is of what is measured.
     """
     test = f"sensitivity of the {message}" if message else "sensitivity"
     most = float(moved.max())
-    low, high = REACHED * stated if reached else 0.0, (1 + ROUNDING) * stated
-    detectable = ROUNDING if reached else max(ROUNDING, high / max(most, NO_MOVE * high) - 1)
-    return _within(subject, test, moved.size, stated, most, low, high, detectable)
+    low, high = (REACHED + ROUNDING - tolerance) * stated if reached else 0.0, (1 + tolerance) * stated
+    detectable = tolerance if reached else max(tolerance, high / max(most, NO_MOVE * high) - 1)
+    return within(subject, test, moved.size, stated, most, low, high, detectable)
 
 
 def bounded(subject: Subject, losses: np.ndarray, epsilon: float) -> Verdict:
     """Whether no privacy loss is above an epsilon that is stated with delta 0, and some is as large."""
     low, high = REACHED * epsilon, (1 + ROUNDING) * epsilon
-    return _within(subject, "largest privacy loss", losses.size, epsilon, float(losses.max()), low, high, ROUNDING)
+    return within(subject, "largest privacy loss", losses.size, epsilon, float(losses.max()), low, high, ROUNDING)
 
 
 def at_least(subject: Subject, epsilon: float) -> Verdict:
-    """Whether what is stated is no less than an epsilon that the law of canaries' losses has.
+    """Whether what is stated is no less than an epsilon that some records' losses have.
 
-    Other records may lose more: an epsilon is seen only where it is stated below the canaries'.
+    Others may lose more: an epsilon is seen only where it is stated below theirs.
     """
     high, seen = (1 + ROUNDING) * subject.epsilon, max(0.0, 1 - epsilon / subject.epsilon)  # ty: ignore  # not None: see `untested`
-    return _within(subject, LEAST, 1, subject.epsilon, epsilon, 0.0, high, seen + ROUNDING)  # ty: ignore
+    return within(subject, LEAST, 1, subject.epsilon, epsilon, 0.0, high, seen + ROUNDING)  # ty: ignore
 
 
 def noise(subject: Subject, draws: np.ndarray, std: np.ndarray | float) -> Iterator[Verdict]:
@@ -146,7 +154,7 @@ def laplace(subject: Subject, draws: np.ndarray, scale: float) -> Iterator[Verdi
     scaled = draws / scale
     low, high, usual = _mean_squares(2 * draws.size)
     measured = float(np.abs(scaled).mean())
-    yield _within(subject, "scale of the noise", draws.size, 1.0, measured, low, high, 1 - low / usual)
+    yield within(subject, "scale of the noise", draws.size, 1.0, measured, low, high, 1 - low / usual)
     # The normal numbers of the same quantiles, by the nearer tail.
     normal = -np.sign(scaled) * stats.norm.ppf(np.exp(-np.abs(scaled)) / 2)
     yield from noise(subject, normal, 1.0)
@@ -156,7 +164,7 @@ def variance(subject: Subject, test: str, scaled: np.ndarray) -> Verdict:
     """Whether independent normal numbers have deviation 1, by a chi-square test of their sum of squares."""
     low, high, usual = np.sqrt(_mean_squares(scaled.size))
     measured = float(np.sqrt(np.mean(np.square(scaled))))
-    return _within(subject, test, scaled.size, 1.0, measured, low, high, 1 - low / usual)
+    return within(subject, test, scaled.size, 1.0, measured, low, high, 1 - low / usual)
 
 
 def _mean_squares(count: int) -> np.ndarray:
@@ -170,7 +178,7 @@ def mean(subject: Subject, test: str, scaled: np.ndarray, stated: float = 0.0) -
     error = 1 / np.sqrt(scaled.size)
     low, high = stated - LIMIT * error, stated + LIMIT * error
     seen = SEEN * error / (stated or 1.0)
-    return _within(subject, test, scaled.size, stated, float(np.mean(scaled)), low, high, seen)
+    return within(subject, test, scaled.size, stated, float(np.mean(scaled)), low, high, seen)
 
 
 def correlation(subject: Subject, test: str, groups: np.ndarray) -> Verdict:
@@ -179,11 +187,12 @@ def correlation(subject: Subject, test: str, groups: np.ndarray) -> Verdict:
     The largest correlation of all pairs, about the mean 0, whose square has a beta law; `groups` has shape (group, n).
     """
     count, size = groups.shape
-    unit = groups / np.linalg.norm(groups, axis=1, keepdims=True)
+    with np.errstate(invalid="ignore"):  # of a group of zeros: NaN, which is violated
+        unit = groups / np.linalg.norm(groups, axis=1, keepdims=True)
     largest = float(np.abs(np.triu(unit @ unit.T, 1)).max())
     limit = np.sqrt(stats.beta.isf(FALSE_ALARM / (count * (count - 1) / 2), 0.5, (size - 1) / 2))
     seen = min(1.0, limit + stats.norm.isf(1 - POWER) / np.sqrt(size))
-    return _within(subject, test, groups.size, 0.0, largest, 0.0, float(limit), seen)
+    return within(subject, test, groups.size, 0.0, largest, 0.0, float(limit), seen)
 
 
 def signal(subject: Subject, first: np.ndarray, scores: np.ndarray, mu: np.ndarray | None = None) -> Iterator[Verdict]:
@@ -226,10 +235,10 @@ def distribution(
     above, below = np.split(law(np.concatenate([ordered + grain, ordered - grain])), 2)
     distance = max((steps[1:] - above).max(), (below - steps[:-1]).max())
     band, seen = (np.sqrt(np.log(2 / chance) / (2 * count)) for chance in (FALSE_ALARM, 1 - POWER))
-    return _within(subject, test, count, 0.0, max(0.0, float(distance)), 0.0, band, band + seen)
+    return within(subject, test, count, 0.0, max(0.0, float(distance)), 0.0, band, band + seen)
 
 
-def _within(
+def within(
     subject: Subject,
     test: str,
     draws: int,
@@ -239,6 +248,7 @@ def _within(
     high: float,
     detectable: float,
 ) -> Verdict:
+    """The verdict on a measured value that has to lie between two; what is no number lies nowhere."""
     measured = np.inf if np.isnan(measured) else measured
     status = "consistent" if low <= measured <= high else "violated"
     return Verdict(subject, test, status, draws, stated, measured, float(low), float(high), float(detectable))

@@ -31,7 +31,7 @@ SLACK = 1e-9  # relative, of noise: more than what is rounded when its epsilon i
 STEPS = 60  # of Newton's method, and upward; usual are 6 and 1
 
 
-def zcdp(sensitivity: np.ndarray, noise_std: np.ndarray, rounds: int) -> np.ndarray:
+def zcdp(sensitivity: np.ndarray | float, noise_std: np.ndarray | float, rounds: np.ndarray | int) -> np.ndarray:
     """rho of `rounds` Gaussian releases of L2 `sensitivity` (Bun and Steinke, 2016, Prop. 1.6), rounded up.
 
     >>> round(float(zcdp(0.2, 1.0, 200)), 9)

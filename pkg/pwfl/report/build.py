@@ -9,7 +9,6 @@ from pwfl import registry
 from pwfl.report import results, sweep_figures, sweeps, systems
 from pwfl.report.catalog import COMMON_FIGURES
 from pwfl.report.columns import literals, with_terms
-from pwfl.stages import MAKER
 
 
 def figure(scenario, name: str, tables: dict[str, pl.DataFrame]):
@@ -19,7 +18,7 @@ def figure(scenario, name: str, tables: dict[str, pl.DataFrame]):
     try:
         return draw(scenario, tables)
     except KeyError as error:
-        if (table := error.args[0]) not in MAKER:
+        if (table := error.args[0]) not in registry.makers(scenario.system):
             raise
         raise KeyError(f"figure {name} uses the table {table!r}; list it in `figures` of the catalog") from None
 

@@ -25,6 +25,8 @@ class Catalog:
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     # A stage or a variant of one (`noise`, `noise/random`) -> its tables, where these are not all of `pwfl.stages`.
     reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    # A stage -> tables that it makes in this system beside those of `pwfl.stages`.
+    makes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     # (scheduler, noise) -> colour; other schemes, and those whose colour an earlier one has, get one that is free.
     colours: dict[tuple[str, str], str] = field(default_factory=dict)
     tiny: dict = field(default_factory=dict)  # a scenario of seconds, for `pwfl.testing`

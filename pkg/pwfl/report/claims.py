@@ -40,7 +40,7 @@ ONE = "none: one realization"
 NOT_RANDOM = "none: not random"
 COUNTED = "none: a fact about these realizations"
 INFINITE = "none: a value is not finite"
-LOSSES = ("loss", "loss_std")  # columns that are infinite where training failed
+LOSSES = ("loss", "batch_loss", "batch_loss_std")  # columns that are infinite where training failed
 FAILED = ("diverged", "noise_infeasible")  # trainings that count against their scheme
 # Bounds of quantities: shares and accuracies, differences of two, what is not negative, its relative changes, and what
 # is no more than all.

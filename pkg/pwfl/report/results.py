@@ -11,14 +11,15 @@ from pwfl.learning.partition import USER_ACCURACIES
 from pwfl.report import theme, unscheduled
 from pwfl.report.columns import terms
 
-LABEL = 32  # letters of a label's lines
+LABEL = 20  # letters of the lines of a column's label
+COLUMN = 130  # pixels that it takes
 CURVE_POINTS = 80  # of a scheme, at most
 PREFIXES = {"M": 1e6, "k": 1e3, "": 1.0, "m": 1e-3, "µ": 1e-6, "n": 1e-9}  # of units
 FEW_LABELS = 20  # rows of labels that are spread out
 HOLDERS_WIDTH = 720  # of a figure with a column for each user, in pixels
 SQUEEZED = 0.1  # share of an axis below which a scheme asks for a logarithmic one
 FINAL = ("accuracy", "loss", *USER_ACCURACIES)  # what a training ends with
-LEARNT = ("accuracy", "loss", "test_loss")  # whose means there are without realizations with no user scheduled, too
+LEARNT = ("accuracy", "batch_loss", "loss")  # whose means there are without realizations with no user scheduled, too
 KEPT = ("trained", "no_user_scheduled")  # trainings whose accuracy is a result
 
 
@@ -113,21 +114,22 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
         return theme.empty(why, heading)
     subtitle = [
         f"{theme.ranged(drawn['draws'], 'numbers')} a test; false alarms: {frame['false_alarm'][0]:g} a test",
-        f"below each mark: the smallest fault that is seen with probability {frame['power'][0]:g}",
+        f"beside each mark: the smallest fault that is seen with probability {frame['power'][0]:g}",
     ]
     if len(left_out):
         subtitle.append("not drawn, since nothing is sent or nothing is hidden: " + ", ".join(left_out))
-    lines = max(label.count("\n") + 1 for label in drawn["subject"])
-    labels = alt.Axis(labelLimit=400, labelExpr="split(datum.label, '\\n')", labelOffset=-7.5 * (lines - 1))
     subjects, tests = (drawn[name].unique(maintain_order=True).to_list() for name in ("subject", "test"))
-    y = alt.Y("subject:N", title=None, sort=subjects, axis=labels)
-    x = alt.X("test:N", title=None, sort=tests, axis=alt.Axis(labelAngle=-90, labelLimit=300, orient="top"))
+    lines = max(label.count("\n") for label in subjects)
+    above = {"orient": "top", "labelAngle": 0, "labelPadding": 4 + 15 * lines}
+    labels = alt.Axis(labelExpr="split(datum.label, '\\n')", **above)
+    x = alt.X("subject:N", title=None, sort=subjects, axis=labels)
+    y = alt.Y("test:N", title=None, sort=tests, axis=alt.Axis(labelLimit=400))
     statuses = ["consistent", "violated"]
     colours, shapes = (alt.Scale(domain=statuses, range=kind) for kind in (["#0072B2", "#D55E00"], ["circle", "cross"]))
     tips = {"scheme:N": "Scheme", "observer:N": "Observer", "test:N": "Test", "draws:Q": ("Numbers", "~s")}
     named = {"stated": "Stated", "measured": "Measured", "low": "At least", "high": "At most", "detectable": "Is seen"}
     tips |= {f"{column}:Q": (name, ".4g") for column, name in named.items()}
-    marks = alt.Chart(drawn).mark_point(filled=True, size=110, opacity=1, yOffset=-6)
+    marks = alt.Chart(drawn).mark_point(filled=True, size=110, opacity=1)
     marks = marks.encode(
         x=x,
         y=y,
@@ -135,9 +137,9 @@ def audit(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
         shape=alt.Shape("status:N", title=None, scale=shapes),
         tooltip=theme.tips(tips),
     )
-    text = alt.Chart(drawn).mark_text(dy=9).encode(x=x, y=y, text="seen:N")
+    text = alt.Chart(drawn).mark_text(dx=10, align="left").encode(x=x, y=y, text="seen:N")
     title = alt.TitleParams(heading, subtitle=subtitle)
-    return alt.layer(marks, text).properties(title=title, width=theme.WIDTH, height=alt.Step(max(14 * lines + 10, 36)))
+    return alt.layer(marks, text).properties(title=title, width=COLUMN * len(subjects), height=alt.Step(20))
 
 
 def holdings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:

@@ -1,8 +1,8 @@
 """What the scenarios of all systems have in common."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
 
 import numpy as np
 from pydantic import Field, create_model, model_serializer, model_validator
@@ -11,7 +11,16 @@ from pwfl.learning import data_file, datasets
 from pwfl.learning.datasets import FILE
 from pwfl.learning.features import DIRECTIONS, MOST_DIRECTIONS
 from pwfl.process import user_code
-from pwfl.scenario.fields import Section, conditions_of, parameter, parameters, selected, stages_of, unless_of
+from pwfl.scenario.fields import (
+    Section,
+    conditions_of,
+    or_function,
+    parameter,
+    parameters,
+    selected,
+    stages_of,
+    unless_of,
+)
 from pwfl.scenario.values import Values
 from pwfl.stages import AUDIT, DATASET, READERS, REPORT, STAGES
 
@@ -64,8 +73,8 @@ Features = Literal["pixels", "scattering", "strokes", "shapes"]
 
 
 def _shared(default, meaning: str, **options):
-    """A parameter that systems share but for the stages that read it, as a function of these."""
-    return lambda stages: parameter(default, meaning, stages=stages, **options)
+    """A parameter that systems share but for the stages that read it, and `unless`, as a function of these."""
+    return lambda stages, unless=None: parameter(default, meaning, stages=stages, unless=unless, **options)
 
 
 _seed = _shared(1, "seed of every random draw", ge=0, lt=2**63)
@@ -94,11 +103,23 @@ device = partial(
 KEPT = f"how many directions of a projection features have, those of largest eigenvalue first; null: {ALL}"
 directions = _shared(None, KEPT, ge=1, le=MOST_DIRECTIONS)
 EVALUATED = "rounds between evaluations on the test set; the first and last round are always evaluated"
-evaluate_every = partial(parameter, description=EVALUATED, unit="rounds", stages="train", ge=1, le=10**6)
+evaluate_every = partial(parameter, description=EVALUATED, unit="rounds", stages="train audit", ge=1, le=10**6)
 delta = _shared(1e-5, "delta of the (epsilon, delta) guarantee", ge=1e-100, lt=1)
 LTE = "the paper names none, this is an LTE resource block's (3GPP TS 36.211)"
 BANDWIDTH = f"bandwidth B of the channel, a symbol per second and hertz; {LTE}"
 resource_block_hz = _shared(180e3, BANDWIDTH, unit="Hz", usual=USUAL_BANDWIDTH, ge=1, le=1e12)
+
+
+Model = or_function(Literal["dense", "cnn"])
+model = _shared(
+    "dense",
+    "what is trained: a fully connected network of hidden_layers, softmax regression where there are none; a small one "
+    "of two convolutions and two dense layers, 26,010 parameters for MNIST; or the Keras model that a function of your "
+    "own returns, FILE.py:FUNCTION or MODULE:FUNCTION (docs/own_functions.md)",
+)
+model_reads = _shared(
+    [], "files that the function of your own in `model` reads (docs/own_functions.md)", max_length=1000
+)
 
 
 def hidden_layers(default: list[int], stages: str):
@@ -150,7 +171,7 @@ class Content(Section):
 class DataSource(Section):
     """What is learned."""
 
-    dataset: Dataset = dataset(stages="channel train account audit")
+    dataset: Dataset = dataset(stages="channel receive train account audit")
     folder: str | None = parameter(
         None, "folder of the four IDX files (.gz or plain) of MNIST or Fashion-MNIST; without it Keras downloads them"
     )
@@ -174,7 +195,7 @@ class DataSource(Section):
         stages=DATASET,
         pattern=r"^[0-9a-f]{64}$",
     )
-    content: Content | None = content(stages="channel train account audit")
+    content: Content | None = content(stages="channel receive train account audit")
     partition: Literal["iid", "dirichlet", "shards", "given"] = parameter("iid", PARTITION, stages="train")
     alpha: float = parameter(0.5, ALPHA, stages="train", ge=1e-3, le=1e6)
     labels_per_user: int = parameter(
@@ -279,6 +300,8 @@ class SchemeWithFunctions(Scheme):
 class Scenario(Section):
     """A scenario of any system; each has `schemes` and sections of its own besides, as `scenario` makes it."""
 
+    lacks: ClassVar[Mapping[str, str]] = {}  # keys that other systems have, and why this one has not
+
     system: str = parameter(..., "the system simulated")
     seed: int = _seed(stages="channel train audit")
     realizations: int = _realizations(100)
@@ -347,16 +370,17 @@ def scenario(
     schemes: Sequence[Scheme],
     draws: str = "channel train audit",
     realizations: int = 100,
+    lacks: Mapping[str, str] | None = None,
 ) -> type[Scenario]:
     """The model of a system's scenarios.
 
     A section is found under its class's name in lower case: `Network` under `network`. `schemes` and `realizations` are
     those where a config has none, the schemes of the system's own subclass of Scheme; `draws` are the stages that draw
-    random numbers, as `parameter` has them.
+    random numbers, as `parameter` has them. `lacks` says why the system has not some parameters that others have.
     """
     meaning = "the schemes compared; a list replaces the default one"
     declared = parameter(list(schemes), meaning, stages="audit report", min_length=1)
-    return create_model(
+    model = create_model(
         name.title().replace("_", ""),
         __base__=Scenario,
         __doc__=f"A scenario of the system `{name}`.",
@@ -366,3 +390,5 @@ def scenario(
         **{section.__name__.lower(): (section, section()) for section in sections},
         schemes=(list[type(schemes[0])], declared),
     )
+    model.lacks = dict(lacks or {})
+    return model

@@ -4,8 +4,9 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 
+from pwfl import registry
 from pwfl.scenario import common
-from pwfl.scenario.fields import Section
+from pwfl.scenario.fields import Section, parameters
 
 ALTERNATIVE = re.compile(r"constrained-\w+|literal\[.*\]")  # of a union: pydantic's last part of a location
 
@@ -27,6 +28,8 @@ def _explain(error: dict, model: type[Section]) -> tuple[str, str]:
     location, value = error["loc"], error["input"]
     key = ".".join(str(part) for part in location if not ALTERNATIVE.fullmatch(str(part)))
     if error["type"] == "extra_forbidden":
+        if reason := lacking(key, model):
+            return f"{key}: {reason}", ""
         for part in location[:-1]:
             if isinstance(part, str):
                 kind = model.model_fields[part].annotation
@@ -45,6 +48,16 @@ def _explain(error: dict, model: type[Section]) -> tuple[str, str]:
         message += nearest(value, re.findall("'(.*?)'", error["ctx"]["expected"]))
     should = "input should be " * message.startswith("input should be ")
     return f"{key}: {shown(value)} is wrong: {should}", message.removeprefix(should)
+
+
+def lacking(key: str, model: type[Section]) -> str | None:
+    """Why a system lacks a parameter that others have, and which have it; None: it does not say."""
+    if (reason := getattr(model, "lacks", {}).get(key)) is None:
+        return None
+    models, path = {name: registry.system(name).model for name in registry.BUILT_IN}, tuple(key.split("."))
+    having = [name for name, other in models.items() if path in dict(parameters(other))]
+    own = model.model_fields["system"].default
+    return f"{own} has no such parameter: {reason}; systems that have it: {', '.join(having)}"
 
 
 def blame(problem: str, name: str, base: dict, override: dict) -> str:

@@ -11,7 +11,7 @@ from math import prod
 from typing import NamedTuple
 
 from pwfl.scenario.fields import Section, parameters, stages_of
-from pwfl.scenario.messages import did_you_mean, shown
+from pwfl.scenario.messages import did_you_mean, lacking, shown
 
 KEY = "sweep"
 UNSWEPT = {  # what makes scenarios that no axis compares
@@ -48,7 +48,7 @@ def problems(written, model: type[Section]) -> list[str]:
                 inside = ", ".join(name for name in known if name.startswith(f"{key}."))
                 wrong.append(f"{key}: is a section; name one of its parameters, with the dot: {inside}")
             elif key not in known:
-                wrong.append(f"{key}: unknown key{did_you_mean(key, known)}")
+                wrong.append(f"{key}: {lacking(key, model) or 'unknown key' + did_you_mean(key, known)}")
             elif not stages_of(known[key]):
                 wrong.append(f"{key}: cannot be swept; results do not depend on it")
             elif not isinstance(values, list) or not values:

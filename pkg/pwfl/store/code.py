@@ -1,6 +1,7 @@
 """The code in an address: the files that a stage's results may depend on.
 
-A stage's code is its system's package without the other stages' modules, the audit, the claims and the report, plus
+A stage's code is its system's package without the other stages' modules (noise has that of receive, by which it meets a
+target), the audit, the claims and the report, plus
 the shared packages that compute; what keeps, logs, plans or draws is in no stage's address.
 
 The stages before the channel have no system's package, except `imported`. The audit's code includes the stages'
@@ -33,6 +34,7 @@ COMPUTES = (
     "scenario/values.py",
     "stages.py",  # says which function runs
     "streams.py",
+    "training",
 )
 DRAWS = ("report", "scenario", "workflow/reporting.py")
 OF_AUDIT = ("report/columns.py",)
@@ -109,7 +111,7 @@ def files(stage: str, packages: tuple[str, ...] = ()) -> Mapping[str, Path]:
 def _left_out(stage: str) -> set[str]:
     """The names of modules of a system and of `pwfl.execution` that are no code of a stage, or of a report's job."""
     if stage in GRAPH:
-        return {*GRAPH, AUDIT, CLAIMS, REPORT} - {stage}
+        return {*GRAPH, AUDIT, CLAIMS, REPORT} - {stage, "receive" if stage == "noise" else stage}
     return {CLAIMS, REPORT} if stage == AUDIT else {*GRAPH, AUDIT}
 
 

@@ -11,6 +11,38 @@ from pwfl import registry
 
 ROUNDING = 1e-9  # relative, of an epsilon
 NO_PRIVACY = "no privacy: no noise is added"  # the guarantee of a scheme without noise
+# The meaning of each column that tables of several systems have; see `meaning`.
+MEANINGS = {
+    "accuracy": "share of the test set that the model classifies correctly",
+    "clipped_share": "share of all gradients or updates that are clipped, in the rounds since the row before",
+    "delta": "delta of the epsilons",
+    "distance_m": "distance between user and base station or access point",
+    "epsilon": "epsilon at delta",
+    "epsilon_exact": "exact epsilon at delta, after all rounds",
+    "epsilon_printed": "epsilon by the paper's formula as printed",
+    "epsilon_server": "epsilon_exact against all that the system's own server receives",
+    "epsilon_without_receiver": "epsilon_exact with every noise that no user adds taken away",
+    "epsilon_worst_case": "exact epsilon if sensitivities have no other bounds than those enforced",
+    "fading_gain": "power gain of the fading alone, of mean 1",
+    "gain": "power gain of the link, path loss included",
+    "loss": "mean cross-entropy of the model on the test set, nats",
+    "mu": "mu of Gaussian DP, after all rounds",
+    "noise": "noise scheme",
+    "noise_multiplier": "standard deviation of the noise over the sensitivity of what it protects",
+    "noise_std": "standard deviation of the noise that a user adds to its upload, per coordinate",
+    "observer": "observer",
+    "power_w": "transmit power",
+    "realization": "realization",
+    "rho": "rho of zCDP, after all rounds",
+    "round": "round",
+    "rounds": "number of rounds",
+    "samples": "number of training records",
+    "slot": "slot of the round",
+    "status": "how it was found or how it ended, in a word",
+    "update_noise_std": "standard deviation of noise in the update, per coordinate",
+    "user": "user, device or client",
+    "users": "number of users",
+}
 
 
 class TableError(ValueError):
@@ -100,6 +132,11 @@ def _in_order(frame: pl.DataFrame, order: list[str]) -> bool:
     return keys.equals(keys.sort(order))
 
 
+def meaning(column: str, detail: str = "") -> str:
+    """The description of a column of a name that has one meaning in all tables, and what a table adds to it."""
+    return f"{MEANINGS[column]}: {detail}" if detail else MEANINGS[column]
+
+
 def key(description: str) -> dy.Int64:
     """A column that rows are keyed by."""
     return dy.Int64(primary_key=True, min=0, description=description)
@@ -118,43 +155,43 @@ def amount(description: str, **limits) -> dy.Float64:
 class PerRealization(dy.Schema):
     """The key of what is told of each realization."""
 
-    realization = key("realization")
+    realization = key(meaning("realization"))
 
 
 class PerUser(PerRealization):
     """Keys of what is told of each user."""
 
-    user = key("user, device or client")
+    user = key(meaning("user"))
 
 
 class PerRound(PerRealization):
     """Keys of what is told of each round."""
 
-    round = key("round, from 1")
+    round = key(meaning("round", "from 1"))
 
 
 class PerUserRound(PerRound):
     """Keys of what is told of each user in each round."""
 
-    user = key("user, device or client")
+    user = key(meaning("user"))
 
 
 class Outcome(PerRealization):
     """What each system's outcome says of a realization: its guarantee and its cost, under which terms."""
 
-    samples = dy.Int64(min=1, description="training records of all users")
-    rounds = dy.Int64(min=1)
+    samples = dy.Int64(min=1, description=meaning("samples", "of all users"))
+    rounds = dy.Int64(min=1, description=meaning("rounds", "of the training"))
     epsilon_exact = epsilon(
-        "of the worst record, after all rounds, at delta; an upper bound where `guarantee` says so; null: nobody sends",
+        meaning("epsilon_exact", "the worst record's; an upper bound where `guarantee` says so; null: nobody sends"),
         nullable=True,
     )
-    epsilon_server = epsilon("the same against all that the system's own server receives", nullable=True)
+    epsilon_server = epsilon(meaning("epsilon_server"), nullable=True)
     guaranteed = dy.Bool(
         description="epsilon_server is proved, against the observer that the row names: all bounds are enforced, it "
         "holds with every noise that no user adds taken away, and nothing that this observer could infer is taken to "
         "stay hidden"
     )
-    delta = dy.Float64(min=0, max_exclusive=1)
+    delta = dy.Float64(min=0, max_exclusive=1, description=meaning("delta"))
     channel_uses = amount("symbols on air, all rounds; null: training decides")
     air_seconds = amount(
         "seconds on air, all rounds, each as long as its slowest upload; null: no radio model, or training decides"
@@ -165,11 +202,11 @@ class Outcome(PerRealization):
         "gradients of a user in a round that it takes part in, mean; null: training decides, or nobody takes part"
     )
     accuracy_of = dy.String(description="the model that accuracies are of")
-    unit = dy.String()
-    neighbouring_relation = dy.String()
-    sampling = dy.String()
-    observer = dy.String()
-    guarantee = dy.String()
+    unit = dy.String(description="unit of privacy: what of the data an epsilon is about")
+    neighbouring_relation = dy.String(description="which data sets are neighbours")
+    sampling = dy.String(description="what sampling of records or users the epsilons count")
+    observer = dy.String(description=meaning("observer", "what it sees, in words"))
+    guarantee = dy.String(description="whether the epsilons are guaranteed, and on what they rest")
 
 
 def by_users_alone(epsilon: str = "epsilon_exact", without: str = "epsilon_without_receiver") -> pl.Expr:
@@ -180,7 +217,7 @@ def by_users_alone(epsilon: str = "epsilon_exact", without: str = "epsilon_witho
 class Received(Outcome):
     """An outcome whose epsilons count the noise of a receiver, too."""
 
-    epsilon_without_receiver = epsilon("epsilon_exact with every noise that no user adds taken away")
+    epsilon_without_receiver = epsilon(meaning("epsilon_without_receiver", "the worst record's"))
 
     @dy.rule()
     def guaranteed_without_the_receiver(cls) -> pl.Expr:  # noqa: N805 (as the library calls it)
@@ -213,19 +250,19 @@ class UserHistory(History):
 
 def clipped_share() -> dy.Float64:
     """The column of a history that says how much was clipped."""
-    return amount("share of the clipped gradients among those of the rounds since the row before; null: none", max=1)
+    return amount(meaning("clipped_share", "null: of none"), max=1)
 
 
 class Audit(dy.Schema):
     """What tests of the code that trains measured, beside what `account` states (`audit`)."""
 
-    realization = key("the one whose worst record is worst off")
-    observer = dy.String(primary_key=True, description="what is tested: the messages that it sees")
+    realization = key(meaning("realization", "the one whose worst record is worst off"))
+    observer = dy.String(primary_key=True, description=meaning("observer", "the messages that it sees, in words"))
     test = dy.String(primary_key=True, description="of what")
-    status = dy.Enum(("consistent", "violated", "no_noise", "nobody_sends"))
+    status = dy.Enum(("consistent", "violated", "no_noise", "nobody_sends"), description=meaning("status", "the test"))
     draws = dy.Int64(min=0, description="numbers that the test is made on")
-    delta = dy.Float64(min=0, max_exclusive=1)
-    epsilon = epsilon("stated of the observer; null: nobody sends", nullable=True)
+    delta = dy.Float64(min=0, max_exclusive=1, description=meaning("delta"))
+    epsilon = epsilon(meaning("epsilon", "stated of the observer; null: nobody sends"), nullable=True)
     stated = dy.Float64(nullable=True, description="what is measured, if all is as stated; null: nothing to test")
     measured = dy.Float64(nullable=True, allow_inf=True, description="infinite: not a number")
     low = dy.Float64(nullable=True, description="`measured` below: violated")
@@ -244,7 +281,65 @@ class Holdings(PerUser):
     """Who holds what (`train`), the same for all schemes; of a system whose users hold no samples, nothing."""
 
     label = key("class of the samples")
-    samples = dy.Int64(min=1, description="training samples of the label that the user holds")
+    samples = dy.Int64(min=1, description=meaning("samples", "of the label, that the user holds"))
 
 
-COMMON = {"audit": Audit, "holdings": Holdings}  # tables of all systems
+class PerInterval(PerRealization):
+    """Keys of what is the same in all rounds of an interval."""
+
+    interval = key("interval of rounds in which all is the same, from 0; in this table, all are equally long")
+
+
+class Reception(PerInterval):
+    """What the server's update takes of each user whom it hears (`receive`)."""
+
+    user = key(meaning("user"))
+    weight = dy.Float64(nullable=False, description="what a unit of its message is in the update")
+    user_noise_std = dy.Float64(nullable=False, min=0, description="of its noise, per coordinate of the update")
+    records = dy.Int64(
+        nullable=True, min=0, description="how many of its records its message is of, chosen anew each round; null: all"
+    )
+    group = dy.Int64(nullable=True, min=0, description="in which messages are summed as integers; null: as floats")
+    grid_step = dy.Float64(nullable=True, min=0, description="of the grid of these integers, in units of the message")
+
+
+class ReceptionNoise(PerInterval):
+    """The noise in the server's update, and what a round takes (`receive`)."""
+
+    rounds = dy.Int64(nullable=False, min=1, description=meaning("rounds", "of the interval"))
+    update_noise_std = dy.Float64(
+        nullable=True, min=0, description=meaning("update_noise_std", "of all of it; null: none is feasible")
+    )
+    planned_noise_std = dy.Float64(
+        nullable=True, min=0, description="the same if nobody drops out, by which the server plans its steps"
+    )
+    planned_senders = dy.Int64(nullable=False, min=0, description="users who are to send in a round")
+    symbols = amount("on air, of one round")
+    seconds = amount("on air, of one round; null: no radio model")
+    joules = amount("of all users, of one round; null: no unit", allow_inf=True)
+
+
+class Visibility(PerInterval):
+    """How a unit of each sender's message shows to who observes (`receive`): sqrt(a' C^-1 a).
+
+    Of what is planned, whoever drops out: its intervals need not be those of `reception`.
+    """
+
+    rounds = dy.Int64(nullable=False, min=1, description=meaning("rounds", "of the interval"))
+    observer = dy.String(primary_key=True, description=meaning("observer", "a name of the system's"))
+    user = key(meaning("user"))
+    visibility = dy.Float64(
+        nullable=True, min=0, allow_inf=True, description="over all noise that hides it; infinite: none; null: unknown"
+    )
+    visibility_users_only = dy.Float64(
+        nullable=True, min=0, allow_inf=True, description="over the users' noise alone, colluders' taken off"
+    )
+
+
+COMMON = {
+    "audit": Audit,
+    "holdings": Holdings,
+    "reception": Reception,
+    "reception_noise": ReceptionNoise,
+    "visibility": Visibility,
+}  # tables of all systems

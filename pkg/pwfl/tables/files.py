@@ -7,7 +7,8 @@ from pathlib import Path
 
 import polars as pl
 
-from pwfl.stages import MAKER, REALIZATIONS, STAGES
+from pwfl import registry
+from pwfl.stages import REALIZATIONS, STAGES
 from pwfl.store import files, sealed
 from pwfl.tables.contract import TableError, checked, finished, schema
 
@@ -36,7 +37,7 @@ def read(table: str, paths: str | list[str], description: Mapping) -> pl.DataFra
     Raises TableError for a file that cannot be read, was changed after it was written, is another table, has another
     origin or other realizations than its name says, or violates the schema; the message names it and the way out.
     """
-    address = description["upstream"][MAKER[table]]
+    address = description["upstream"][registry.makers(description["system"])[table]]
     paths = [paths] if isinstance(paths, str) else paths
     frames = [_read(table, path, description["system"], address) for path in paths]
     log.info("read %s: %d rows of %d file(s)", table, sum(map(len, frames)), len(frames))
@@ -51,7 +52,7 @@ def read_schemes(paths: Mapping[str, list[str]], description: Mapping, scenario)
     """
     found = {}
     for table, files_ in paths.items():
-        stage = STAGES[MAKER[table]]
+        stage = STAGES[registry.makers(description["system"])[table]]
         asked = pl.col("realization") < getattr(scenario, REALIZATIONS[stage.grid or "optimization"])
         each = len(files_) // len(scenario.schemes)
         frames = []

@@ -16,6 +16,7 @@ LOW = 0.1  # an audit has to see an epsilon that is so much too low
 NOISE_SEEN, LAW_SEEN = 0.02, 0.15  # faults of the noise, and of the law of privacy losses, that it has to see
 MOST_CANARIES = 50_000
 SIGNAL, DEVIATION, LARGEST = "signal of canaries", "deviation of the noise", "largest privacy loss"  # tests of an audit
+RECORD = audit.RECORD
 
 
 def check_audit(model: Scenario, given: dict) -> None:
@@ -65,7 +66,11 @@ def _audit(model: Scenario, scheme, made: Tables, of_training: set[str]) -> pl.D
     same = (pl.col("epsilon") - epsilon).abs() <= tiny.RELATIVE * epsilon
     frame = frame.filter(same, pl.col("delta") == delta, status="consistent")
     tests = frame["test"].to_list()
-    wanted = {"noise": [DEVIATION], "signal": [SIGNAL, audit.LOSS], "epsilon itself": [SIGNAL, LARGEST, audit.LEAST]}
+    wanted = {
+        "noise": [DEVIATION],
+        "signal": [SIGNAL, RECORD, audit.LOSS],
+        "epsilon itself": [SIGNAL, LARGEST, audit.LEAST],
+    }
     if worst["guaranteed"]:
         wanted |= {"sensitivity": ["sensitivity"]}
     for what, names in wanted.items():
@@ -87,7 +92,7 @@ def _lacking(frame: pl.DataFrame) -> dict[str, int]:
     found = {}
     for row in frame.iter_rows(named=True):
         test, seen, wanted = row["test"], row["detectable"], np.inf
-        if test == SIGNAL:
+        if test in (SIGNAL, RECORD):
             low, stated = (audit.Subject(0, "", row["delta"], row["epsilon"] / share).mu for share in (1.0, 1.0 - LOW))
             wanted = stated / low - 1
         elif test in (DEVIATION, audit.LOSS):

@@ -5,13 +5,12 @@ import polars as pl
 from pwfl import registry
 from pwfl.execution.stage import Tables
 from pwfl.scenario.common import Scenario
-from pwfl.stages import STAGES
 from pwfl.tables import contract
 from pwfl.testing import tiny
 from pwfl.testing.draws import loosened
 from pwfl.testing.tiny import CheckError
 
-OF_USERS = ("noise", "account")  # stages whose tables follow users that get other numbers
+OF_USERS = ("noise", "receive", "account")  # stages whose tables follow users that get other numbers
 SAME = 1e-6  # by which what they make may then differ, in proportion
 
 
@@ -94,15 +93,15 @@ def check_users(model: Scenario, given: dict) -> None:
         whole = tiny.untrained(model, scheme, given)
         if user not in whole["leakage"].columns:
             continue
-        drawing = [stage for stage in OF_USERS if _asks(model, scheme, given | whole, stage)]
-        if "account" in drawing:  # a draw is of a number, not of a user
+        drawing = {stage for stage in OF_USERS if _asks(model, scheme, given | whole, stage)}
+        if drawing & {"receive", "account"}:  # a draw is of a number, not of a user
             continue
         stages = [stage for stage in OF_USERS if stage not in drawing]
         count = whole["users"][user].max() + 1
         for number in (pl.col(user) + 1) % count, pl.col(user).replace({0: 1, 1: 0}):
             moved = _renumbered(whole, user, number)
             made = tiny.made(model, scheme, given | moved, range(tiny.REALIZATIONS), stages)
-            for name in STAGES["account"].makes:
+            for name in registry.makes(model.system, "account"):
                 kind = contract.schema(model.system, name)
                 expected = contract.ordered(moved[name], kind, name)
                 if column := _strayed(kind, user, count, expected, made[name]):

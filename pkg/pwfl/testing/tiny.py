@@ -16,6 +16,7 @@ from pwfl.workflow.in_memory import in_memory
 REALIZATIONS = 3  # of the tiny scenario, of which TRAINED are trained
 TRAINED = 2
 BEFORE_TRAINING = tuple(stage for stage in STAGES if not STAGES[stage].takes_data)
+RECEIVE = "receive"
 RELATIVE = 1e-9  # by which sums over rounds may differ from one sum
 
 
@@ -51,7 +52,7 @@ def each(
 ) -> Iterator[tuple[str, Tables]]:
     """Stages of a scheme, one by one, and their tables of some realizations; `mix` changes what each stage is given."""
     route, found = plan.routes(model)[scheme.name], dict(given)
-    for stage in stages:
+    for stage in [stage for stage in stages if stage in route]:
         stop = min(wanted.stop, getattr(model, COUNTS[STAGES[stage].grid]))
         if asked := range(wanted.start, stop):
             inputs = {name: mix(made) for name, made in found.items()}
@@ -76,7 +77,9 @@ def differing(expected: Tables, made: Tables) -> list[str]:
 
 
 def outcome(model: Scenario, made: Tables) -> pl.DataFrame:
-    """What the account states of tables that no scenario need lead to."""
+    """What the account states of tables that no scenario need lead to, of what is received by these."""
+    if RECEIVE in registry.stages(model.system):
+        made = made | execution.execute(Task(RECEIVE, model.of_stage(RECEIVE)), made)
     stated = execution.execute(Task("account", model.of_stage("account")), made)["outcome"]
     return contract.ordered(stated, contract.schema(model.system, "outcome"), "outcome")
 

@@ -15,7 +15,7 @@ from pwfl.execution.stage import Task
 from pwfl.learning import stored
 from pwfl.process import devices, supervisor
 from pwfl.scenario.values import Values
-from pwfl.stages import GRAPH, MAKER
+from pwfl.stages import GRAPH
 from pwfl.store import addressing, grids, sealed
 from pwfl.store.items import COST, Store
 
@@ -140,7 +140,7 @@ def _read(items: list[dict], root: Store, description: dict) -> dict:
     for name in items[0]["inputs"]:
         paths = list(dict.fromkeys(str(root.path(path)) for item in items for path in item["inputs"][name]))
         if name in stored.FIELDS:
-            found[name] = stored.read(name, paths[0], description["upstream"][MAKER[name]])
+            found[name] = stored.read(name, paths[0], description["upstream"][name])
         else:
             found[name] = tables.read(name, paths, description)
     return found

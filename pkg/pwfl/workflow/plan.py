@@ -16,7 +16,7 @@ from pwfl.process import devices
 from pwfl.scenario import Study, checks
 from pwfl.scenario.common import Scenario, Scheme
 from pwfl.scenario.values import chunks_of, of_scheme, plain, value_of
-from pwfl.stages import DATASET, FEATURES, GRAPH, IMPORTED, MAKER, PREPARATIONS, PROJECTION, STAGES, variants
+from pwfl.stages import DATASET, FEATURES, GRAPH, IMPORTED, PREPARATIONS, PROJECTION, STAGES, variants
 from pwfl.store import addressing, code, grids
 from pwfl.store.files import content
 
@@ -61,7 +61,7 @@ class Plan(NamedTuple):
 
     def outputs(self, item: Item) -> list[str]:
         """The names of an item's files."""
-        return [file_name(table) for table in GRAPH[item.stage].makes]
+        return [file_name(table) for table in registry.makes(self.owner(item).system, item.stage)]
 
     def inputs(self, item: Item) -> Files:
         """The files of the store that an item is made of, by the tables' names."""
@@ -81,7 +81,8 @@ class Plan(NamedTuple):
 
     def files(self, scenario: str, table: str, first: bool = False) -> list[str]:
         """A table's files in a scenario, of each scheme where these differ; with `first`, of the first chunks alone."""
-        stage, routes = MAKER[table], list(self.routes[scenario].values())
+        routes = list(self.routes[scenario].values())
+        stage = registry.makers(self.study.scenarios[scenario].system)[table]
         chunks = chunks_of(self.study.scenarios[scenario], stage)
         return [
             f"{Item(stage, route[stage]['address'], chunk).key}/{file_name(table)}"
@@ -113,7 +114,7 @@ def routes(scenario: Scenario) -> dict[str, Route]:
     found = {}
     for scheme in scenario.schemes:
         route, chosen = dict(common), variants(scheme.scheduler, scheme.noise)
-        for stage, declared in STAGES.items():
+        for stage, declared in registry.stages(scenario.system).items():
             key = (stage, *(getattr(scheme, part) for part in declared.each), *getattr(scheme, "reads", ()))
             if key not in known:
                 known[key] = _describe(scenario, stage, scheme, chosen.get(stage), route)
@@ -167,8 +168,9 @@ def gpus(scenario: Scenario) -> int:
 
 def read(scenario: Scenario, description: dict) -> dict[str, tuple[str, ...]]:
     """The tables that an address is made of, by the stages that make them."""
+    makers = registry.makers(scenario.system)
     wanted = registry.reads(scenario.system, description["stage"], description["variant"])
-    found = {before: tuple(table for table in wanted if MAKER[table] == before) for before in description["upstream"]}
+    found = {before: tuple(table for table in wanted if makers[table] == before) for before in description["upstream"]}
     return {before: tables or GRAPH[before].makes for before, tables in found.items()}  # others: what is trained on
 
 
@@ -184,8 +186,7 @@ def needed(scenario: Scenario, stage: str, chunk: str, before: str) -> list[str]
 
 def file_name(table: str) -> str:
     """The name of a table's file."""
-    stage = MAKER[table]
-    return f"{table}.{'npz' if stage in PREPARATIONS and stage != IMPORTED else 'parquet'}"
+    return f"{table}.{'npz' if table in PREPARATIONS else 'parquet'}"  # arrays have the names of their stages
 
 
 def listing(schemes: dict[str, Route]) -> list[list[str]]:
@@ -201,7 +202,8 @@ def listing(schemes: dict[str, Route]) -> list[list[str]]:
 def _describe(scenario: Scenario, stage: str, scheme: Scheme, variant: str | None, before: Route) -> dict:
     """The description of a stage's variant in a scheme, given those of the stages before it."""
     declared = STAGES[stage]
-    upstream = {MAKER[table] for table in registry.reads(scenario.system, stage, variant)}
+    makers = registry.makers(scenario.system)
+    upstream = {makers[table] for table in registry.reads(scenario.system, stage, variant)}
     if declared.takes_data:
         upstream.add(FEATURES if FEATURES in before else DATASET)
     addresses = {name: before[name]["address"] for name in GRAPH if name in upstream and name in before}

@@ -193,8 +193,9 @@ def _catalog(study: Study, name: str) -> catalog.Catalog:
 
 def of_scenario(planned: Plan, name: str, job: str) -> dict:
     """What a job of a scenario's report depends on, the scenario's point in the study's sweep included."""
-    study, stages = planned.study, READS[job]
-    scenario = study.scenarios[name]
+    study, scenario = planned.study, planned.study.scenarios[name]
+    own = registry.stages(scenario.system)
+    stages = [stage for stage in READS[job] if stage in own]
     kind = AUDIT if job == AUDIT else REPORT
     functions, reads = checks.user_functions(scenario, kind)
     description = {

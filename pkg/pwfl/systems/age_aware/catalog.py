@@ -33,6 +33,11 @@ CATALOG = Catalog(
         ("sweep", "constant"): "#7F7F7F",
         ("sweep", "adaptive"): "#000000",
     },
+    reads={
+        "train": ("users", "schedule", "noise"),
+        "account": ("users", "schedule", "noise"),
+        "audit": ("users", "schedule", "noise", "leakage", "outcome"),
+    },
     tiny={"schedule": {"horizon": 5}, "training": {"draws": 3}, "audit": {"canaries": 50}},
     zero_noise_values={"noise_scale_wh": 0.0, "classical_epsilon": float("inf")},
     user_noise=("noise_scale_wh", "classical_epsilon"),

@@ -142,4 +142,8 @@ AgeAware = MODEL = common.scenario(
         Scheme(name="sweep", scheduler="sweep", noise="adaptive"),
     ],
     draws="schedule/random train audit",
+    lacks=dict.fromkeys(
+        ("privacy.observer", "privacy.colluders", "privacy.dropouts", "training.bits"),
+        "its clients send means one by one; there are neither rounds nor sums",
+    ),
 )

@@ -6,10 +6,13 @@ A `case` is what a realization is scheduled for: a privacy target, or in a sweep
 import dataframely as dy
 
 from pwfl.tables import contract
-from pwfl.tables.contract import epsilon, key
+from pwfl.tables.contract import epsilon, key, meaning
 
 SCHEDULE_STATUSES = ("random", "fixed", "sweep", "optimal", "own")
 FORMULAS = ("epsilon_amplified", "epsilon_bound", "epsilon_classical", "epsilon_unsafe")  # of (1), by what it is of
+COLLECTED, AGE = "time at which the client collects its data", "age of these data at T"
+AMPLIFIED = "the paper's bound (1) on epsilon_exact, exact Delta"
+CLASSICAL, UNSAFE = "epsilon about the data as collected", "(1) with spectral_decay for Delta: no guarantee"
 NOISE_STATUSES = ("constant", "adaptive", "none")
 
 
@@ -22,14 +25,14 @@ class _PerCase(contract.PerRealization):
 
 
 class _PerClient(_PerCase):
-    user = key("client")
+    user = key(meaning("user"))
 
 
 class Users(contract.PerUser):
     """The clients: what their data follow, how many samples they take (`channel`)."""
 
     chain = dy.String()
-    samples = dy.Int64(min=1, description="n_k")
+    samples = dy.Int64(min=1, description=meaning("samples", "the client's, n_k"))
     sensitivity_wh = dy.Float64(min_exclusive=0, description="l1 sensitivity of the samples' mean")
     states_wh = dy.List(dy.Float64())
     start = dy.List(dy.Float64(min=0, max=1), description="law of X_0")
@@ -39,8 +42,8 @@ class Users(contract.PerUser):
 class Links(contract.PerUser):
     """What data collected at each time tell at T, for each client (`channel`); see `age.profiles`."""
 
-    collection_time = key("t")
-    age = dy.Int64(min=0, description="T - t")
+    collection_time = key(f"{COLLECTED}: t")
+    age = dy.Int64(min=0, description=f"{AGE}: T - t")
     total_variation = dy.Float64(min=0, max=1, description="Delta(T - t)")
     total_variation_bound = dy.Float64(min=0, max=1)
     spectral_decay = dy.Float64(min=0, max=1, description="no bound: its constant is lost")
@@ -54,7 +57,7 @@ class Schedule(_PerClient):
     """When each client collects, and what that asks of its mechanism (`schedule`)."""
 
     target_epsilon = _target()
-    collection_time = dy.Int64(min=0, description="t_k")
+    collection_time = dy.Int64(min=0, description=f"{COLLECTED}: t_k")
     required_epsilon = epsilon("what the classical mechanism must supply (4)")
 
 
@@ -64,7 +67,7 @@ class ScheduleStatus(_PerCase):
     target_epsilon = _target()
     swept_user = dy.Int64(nullable=True, min=0, description="client whose time is swept; null: no sweep")
     swept_time = dy.Int64(nullable=True, min=0)
-    status = dy.Enum(SCHEDULE_STATUSES)
+    status = dy.Enum(SCHEDULE_STATUSES, description=meaning("status", "the schedule"))
     objective_wh2 = dy.Float64(nullable=True, allow_inf=True, description="what was minimized; null: nothing")
     evaluations = dy.Float64(min=0, description="terms that the search evaluated")
     log10_schedules = dy.Float64(min=0, description="of how many schedules it chose, log10")
@@ -80,7 +83,7 @@ class Noise(_PerClient):
 class NoiseStatus(_PerCase):
     """Each realization's noise rule and its extremes (`noise`)."""
 
-    status = dy.Enum(NOISE_STATUSES)
+    status = dy.Enum(NOISE_STATUSES, description=meaning("status", "the noise"))
     least_classical_epsilon = epsilon("least epsilon_C over clients")
     largest_scale_wh = dy.Float64(min=0)
 
@@ -97,13 +100,13 @@ class Leakage(_PerClient):
     """The privacy that each client's records are left with (`account`)."""
 
     target_epsilon = _target()
-    collection_time = dy.Int64(min=0)
-    age = dy.Int64(min=0)
-    epsilon_classical = epsilon("about the data at t_k")
-    epsilon_exact = epsilon("about the data at T: the largest privacy loss")
-    epsilon_amplified = epsilon("about the data at T: the paper's bound (1), exact Delta")
+    collection_time = dy.Int64(min=0, description=f"{COLLECTED}: t_k")
+    age = dy.Int64(min=0, description=f"{AGE}: T - t_k")
+    epsilon_classical = epsilon(CLASSICAL)
+    epsilon_exact = epsilon(meaning("epsilon_exact", "about the client's data at T, the largest privacy loss"))
+    epsilon_amplified = epsilon(AMPLIFIED)
     epsilon_bound = epsilon("the same, provable bound on Delta")
-    epsilon_unsafe = epsilon("with spectral_decay for Delta: no guarantee")
+    epsilon_unsafe = epsilon(UNSAFE)
 
 
 class Outcome(contract.Outcome):
@@ -111,10 +114,10 @@ class Outcome(contract.Outcome):
 
     case = key("case")
     target_epsilon = _target()
-    epsilon_amplified = epsilon("the paper's bound (1) on epsilon_exact, exact Delta")
+    epsilon_amplified = epsilon(f"{AMPLIFIED}: the worst client's")
     epsilon_bound = epsilon("the same, provable bound on Delta")
-    epsilon_classical = epsilon("about the data collected, worst client")
-    epsilon_unsafe = epsilon("by spectral_decay: no guarantee")
+    epsilon_classical = epsilon(f"{CLASSICAL}: the worst client's")
+    epsilon_unsafe = epsilon(f"{UNSAFE}; the worst client's")
     epsilon_understated = epsilon("largest epsilon_amplified over epsilon_unsafe of a client")
     target_met = dy.Bool(description="by (1): epsilon_amplified is at most the target")
     noise_power_wh2 = dy.Float64(min=0, description="variance of the model's noise")

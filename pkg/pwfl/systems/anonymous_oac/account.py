@@ -5,12 +5,15 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from pwfl.systems.anonymous_oac import batches, sampled
-from pwfl.systems.anonymous_oac.costs import costs
+from pwfl.privacy import accountant, sampled
+from pwfl.systems.anonymous_oac import batches
+from pwfl.systems.anonymous_oac.costs import uploaded
 from pwfl.systems.anonymous_oac.mechanism import population, readings
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
+from pwfl.systems.anonymous_oac.participation import counts
 from pwfl.systems.anonymous_oac.schemes import NOISES, READINGS
 from pwfl.systems.anonymous_oac.tables import Leakage
+from pwfl.tables.arrays import joined
 from pwfl.tables.contract import NO_PRIVACY
 
 ROUNDS_DRAWN, FAILURES_DRAWN = 12, 6  # points of a curve
@@ -54,10 +57,16 @@ def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl
     """epsilon over rounds, failed devices and channel estimates, and each realization's guarantee and cost."""
     rounds, delta = scenario.training.rounds, scenario.privacy.delta
     participation, rate = scenario.network.participation, scenario.data.sampling
-    multiplier, scheme, reading = tables["noise"].select("noise_multiplier", "noise", "reading").row(0)
+    scheme, reading = tables["noise"].select("noise", "reading").row(0)
     laws = readings(scenario, scheme, tables)
     absent = 0.5 if NOISES[scheme].fixed else 1.0  # see sampled.replace_one
-    tight = {name: sampled.tight_epsilon(law, multiplier, [rounds], delta)[0] for name, law in laws.items()}
+    seen = accountant.losses(tables, tables["visibility"]["observer"][0], 2 * scenario.training.clip_norm)
+    multiplier = seen.multiplier
+
+    def epsilon(law: sampled.Rates, method: str = "tight", **more) -> float:
+        return float(accountant.epsilons(seen, delta, law, method, **more).max())
+
+    tight = {name: epsilon(law) for name, law in laws.items()}
     theorem = sampled.renyi_epsilon(sampled.renyi_closed_form(participation * rate, multiplier), rounds, delta)
     guarantees = {
         "noise_multiplier": multiplier,
@@ -68,15 +77,16 @@ def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl
         **{f"epsilon_{name}": epsilon for name, epsilon in tight.items()},
         "epsilon_renyi_anonymous": renyi_epsilon(1.0, participation * rate, multiplier, [rounds], delta)[0],
         "epsilon_renyi_identified": renyi_epsilon(participation, rate, multiplier, [rounds], delta)[0],
-        "epsilon_proved": sampled.proved_epsilon(laws[reading], multiplier, [rounds], delta, absent)[0],
-        "epsilon_opposite_records": sampled.opposite_epsilon(laws[reading], multiplier, [rounds], delta)[0],
+        "epsilon_proved": epsilon(laws[reading], "proved", absent=absent),
+        "epsilon_opposite_records": epsilon(laws[reading], "opposite"),
         "epsilon_theorem_1": float(theorem) if np.isfinite(theorem) else None,
         "delta": delta,
         "sampling": SAMPLING[scheme],
         "observer": OBSERVERS["orthogonal" if NOISES[scheme].local else "over_the_air"],
         "guarantee": GUARANTEES[scheme],
     }
-    outcome = costs(scenario, tables).with_columns(
+    outcome = joined(counts(tables["users"], uploaded(tables), rounds), accountant.spent(tables), "realization")
+    outcome = outcome.with_columns(
         pl.lit(value, pl.Float64 if value is None else None).alias(name) for name, value in (guarantees | TERMS).items()
     )
     curves = Leakage.create_empty()
@@ -142,7 +152,9 @@ def robustness(
     # The participants of the first realization's fullest round, with as many records as are expected.
     schedule = tables["schedule"].filter(pl.col("realization") == pl.col("realization").first())
     fullest = schedule["round"].mode().min()
-    channel = np.sqrt(schedule.filter(pl.col("round") == fullest)["gain"].to_numpy()) if len(schedule) else np.ones(1)
+    channel = (
+        np.sqrt(schedule.filter(pl.col("round") == fullest)["fading_gain"].to_numpy()) if len(schedule) else np.ones(1)
+    )
     sensitivity = 2 * scenario.training.clip_norm / (devices * samples * participation * rate)
     # The devices leave as much to the channel as it has.
     counted = min(scenario.radio.noise_variance**0.5 / sensitivity, multiplier)

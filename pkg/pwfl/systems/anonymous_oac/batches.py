@@ -9,7 +9,7 @@ with probability b / n.
 import numpy as np
 from scipy.stats import binom
 
-from pwfl.systems.anonymous_oac.sampled import Rates
+from pwfl.privacy.sampled import Rates
 
 NODES = 64  # of a law; more points are spread over as many
 CUT = 1e-24  # of a binomial law's mass is left out at most, and counts as lost

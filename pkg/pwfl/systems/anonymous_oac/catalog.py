@@ -37,7 +37,11 @@ CATALOG = Catalog(
         "training": {"hidden_layers": [4], "rounds": 2, "evaluate_every": 1},
         "audit": {"canaries": 50},
     },
+    reads={
+        "receive": ("users", "schedule", "noise"),
+        "audit": ("users", "noise", "reception", "reception_noise", "visibility", "outcome"),
+    },
     uses_dataset=True,
-    zero_noise_values={"noise_std": 0.0, "noise_multiplier": 0.0},
-    user_noise=("noise_std", "noise_multiplier"),
+    zero_noise_values={"update_noise_std": 0.0, "noise_multiplier": 0.0},
+    user_noise=("update_noise_std", "noise_multiplier"),
 )

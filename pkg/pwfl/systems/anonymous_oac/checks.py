@@ -4,12 +4,15 @@ from pwfl.scenario.checks import check_holdings
 from pwfl.scenario.size import COPIES, FLOAT, FLOAT32, LINK_BYTES, layer_bytes, network_bytes
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.schemes import NOISES
+from pwfl.training import models
 
 LEAST_NOISE = 1e-30  # variance of the channel's noise, besides 0
+UPLOAD_BYTES = 1300  # of an upload's rows, from schedule to account, as measured
 
 
 def consistent(scenario: AnonymousOac) -> None:
     """Refuse what no realization can satisfy, and schemes that are none."""
+    models.check(scenario)
     data, devices = scenario.data, scenario.network.devices
     check_holdings(data, "data.samples", data.samples, "network.devices", devices)
     target, delta = scenario.privacy.target_epsilon, scenario.privacy.delta
@@ -33,11 +36,16 @@ def consistent(scenario: AnonymousOac) -> None:
             )
 
 
+def problems(scenario: AnonymousOac) -> list[str]:
+    """See `pwfl.scenario.checks`."""
+    return models.problems(scenario)
+
+
 def table_bytes(scenario: AnonymousOac) -> tuple[float, float, str]:
     """See `pwfl.scenario.checks`."""
     drawn = scenario.training.rounds * scenario.network.devices  # at once, of one realization
-    rows = drawn * scenario.network.participation * LINK_BYTES
-    return rows, drawn * FLOAT * COPIES, "network.devices or training.rounds"
+    uploads = drawn * scenario.network.participation
+    return drawn * LINK_BYTES + uploads * UPLOAD_BYTES, drawn * FLOAT * COPIES, "network.devices or training.rounds"
 
 
 def training_bytes(scenario: AnonymousOac) -> tuple[float, str]:

@@ -4,19 +4,18 @@ import numpy as np
 import polars as pl
 
 from pwfl.learning import features
-from pwfl.learning.mlp import parameter_count
 from pwfl.radio.units import db_to_ratio, dbm_to_w
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
-from pwfl.systems.anonymous_oac.participation import counts
 from pwfl.systems.anonymous_oac.schemes import NOISES
 from pwfl.tables.arrays import joined, to_table
+from pwfl.training.models import network, parameter_count
 
 FLOAT_BITS = 32
 KEYS = ("realization", "round")
 
 
-def costs(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Each realization's participants, records, symbols and seconds on air, and transmit energy.
+def spent(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """Symbols, seconds on air and joules of each round.
 
     Over the air a round takes as many symbols as the model has parameters, however many send. Device i inverts its
     channel, so sends (1 / |c_i|^2) (signal + noise); the signal's energy is at most that of b_i gradients of norm L
@@ -24,36 +23,19 @@ def costs(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFra
     Orthogonally, each participant in turn sends 32 bits a parameter at the given spectral efficiency, with the energy
     that Shannon's formula asks for. Symbols follow each other, one a second and hertz.
     """
-    rounds, sums = scenario.training.rounds, (pl.len().alias("transmissions"), pl.col("energy_j").sum())
-    return counts(tables["users"], transmissions(scenario, tables), rounds, *sums).with_columns(
-        channel_uses=symbols(scenario, tables, pl.lit(rounds)),
-        air_seconds=symbols(scenario, tables, pl.lit(rounds)) / scenario.radio.bandwidth_hz,
-        transmit_energy_j=pl.col("energy_j").fill_nan(None),
-    )
-
-
-def spent(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Seconds on air and transmit energy up to and including each round, from 0; see `costs`."""
-    sent = transmissions(scenario, tables)
+    uploads, count = transmissions(scenario, tables), scenario.training.rounds
     realizations = tables["users"]["realization"].unique().sort()
-    shape = len(realizations), scenario.training.rounds + 1
-    place = shape[1] * realizations.search_sorted(sent["realization"]).to_numpy() + sent["round"].to_numpy()
-
-    def so_far(each: np.ndarray | None) -> np.ndarray:
-        # By NumPy, row after row: Polars adds up groups in an order that depends on the other realizations.
-        return np.bincount(place, each, minlength=shape[0] * shape[1]).reshape(shape).cumsum(axis=1)
-
-    keys = {"realization": realizations.to_numpy(), "round": range(shape[1])}
-    rounds = to_table(keys, transmissions=so_far(None), energy_j=so_far(sent["energy_j"].to_numpy()))
-    seconds = symbols(scenario, tables, pl.col("round")) / scenario.radio.bandwidth_hz
-    return rounds.select(*KEYS, air_seconds_so_far=seconds, transmit_energy_j_so_far=pl.col("energy_j").fill_nan(None))
-
-
-def symbols(scenario: AnonymousOac, tables: dict[str, pl.DataFrame], rounds: pl.Expr) -> pl.Expr:
-    """Symbols on air in some rounds, in which there were as many transmissions as the column of this name says."""
+    place = count * realizations.search_sorted(uploads["realization"]).to_numpy() + uploads["round"].to_numpy() - 1
+    # By NumPy, row after row: Polars adds up groups in an order that depends on the other realizations.
+    sums = {"transmissions": None, "energy_j": uploads["energy_j"].to_numpy()}
+    shape = len(realizations), count
+    sums = {name: np.bincount(place, each, minlength=count * shape[0]).reshape(shape) for name, each in sums.items()}
+    rounds = to_table({"realization": realizations, "round": range(1, count + 1)}, **sums)
+    symbols = pl.lit(float(model_size(scenario)))
     if in_turn(tables):
-        return pl.col("transmissions") * digital_symbols(scenario)
-    return (rounds * model_size(scenario)).cast(pl.Float64)
+        symbols = pl.col("transmissions") * digital_symbols(scenario)
+    seconds = symbols / scenario.radio.bandwidth_hz
+    return rounds.select(*KEYS, symbols=symbols, seconds=seconds, joules=pl.col("energy_j").fill_nan(None))
 
 
 def in_turn(tables: dict[str, pl.DataFrame]) -> bool:
@@ -61,20 +43,26 @@ def in_turn(tables: dict[str, pl.DataFrame]) -> bool:
     return NOISES[tables["noise"]["noise"][0]].local
 
 
-def transmissions(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Every upload of those who send: the schedule's rows and `energy_j`, NaN over the air without channel noise."""
-    radio = scenario.radio
-    thermal = dbm_to_w(radio.noise_density_dbm_hz) * db_to_ratio(radio.path_loss_db)  # J, for unit fading
+def uploaded(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """Every upload of those who send: rows of schedule and noise."""
     turns, fixed = in_turn(tables), NOISES[tables["noise"]["noise"][0]].fixed
     schedule = tables["schedule"].with_columns(total=pl.col("batch").sum().over(KEYS), participants=pl.len().over(KEYS))
-    sent = joined(schedule, tables["noise"], *KEYS).filter(pl.lit(fixed) | (pl.col("batch" if turns else "total") > 0))
-    if turns:
-        energy = digital_symbols(scenario) * thermal * np.expm1(np.log(2) * radio.digital_efficiency) / pl.col("gain")
+    return joined(schedule, tables["noise"], *KEYS).filter(pl.lit(fixed) | (pl.col("batch" if turns else "total") > 0))
+
+
+def transmissions(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """Every upload, and `energy_j`, NaN over the air without channel noise."""
+    radio, sent = scenario.radio, uploaded(tables)
+    thermal = dbm_to_w(radio.noise_density_dbm_hz) * db_to_ratio(radio.path_loss_db)  # J, for unit fading
+    if in_turn(tables):
+        energy = (
+            digital_symbols(scenario) * thermal * np.expm1(np.log(2) * radio.digital_efficiency) / pl.col("fading_gain")
+        )
     else:
         signal = (pl.col("batch") / pl.col("divisor") * scenario.training.clip_norm) ** 2
-        noise = model_size(scenario) * pl.col("noise_std") ** 2 / pl.col("participants")
+        noise = model_size(scenario) * pl.col("update_noise_std") ** 2 / pl.col("participants")
         scale = thermal / radio.noise_variance if radio.noise_variance else np.nan
-        energy = (signal + noise) / pl.col("gain") * scale
+        energy = (signal + noise) / pl.col("fading_gain") * scale
     return sent.with_columns(energy_j=energy)
 
 
@@ -85,5 +73,4 @@ def digital_symbols(scenario: AnonymousOac) -> float:
 
 def model_size(scenario: AnonymousOac) -> int:
     """Number of trained parameters."""
-    size = features.size(scenario)
-    return parameter_count([size.features, *scenario.training.hidden_layers, size.classes])
+    return parameter_count(network(scenario.training, features.size(scenario)))

@@ -3,7 +3,8 @@
 import numpy as np
 import polars as pl
 
-from pwfl.systems.anonymous_oac import batches, sampled
+from pwfl.privacy import sampled
+from pwfl.systems.anonymous_oac import batches
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.schemes import NOISES
 
@@ -20,13 +21,13 @@ def strengths(scenario: AnonymousOac, scheme: str, multiplier: float, tables: di
         divisor = pl.col("senders") * of_each if local else devices * scenario.network.participation * of_each
     realizations = tables["users"].select("realization").unique(maintain_order=True)
     rounds = pl.DataFrame({"round": np.arange(1, scenario.training.rounds + 1)})
-    noise_std = multiplier * 2 * scenario.training.clip_norm / pl.col("divisor")
+    update_noise_std = multiplier * 2 * scenario.training.clip_norm / pl.col("divisor")
     return (
         realizations.join(rounds, how="cross")
         .join(sums.with_columns(divisor=divisor), on=keys, how="left", maintain_order="left")
         .select(
             *keys,
-            noise_std=(noise_std * (pl.col("senders").sqrt() if local else 1.0)).fill_null(0.0),
+            update_noise_std=(update_noise_std * (pl.col("senders").sqrt() if local else 1.0)).fill_null(0.0),
             divisor=pl.col("divisor").fill_null(0.0),
             noise_multiplier=pl.lit(multiplier),
             noise=pl.lit(scheme),

@@ -3,10 +3,13 @@
 import numpy as np
 import polars as pl
 
-from pwfl.systems.anonymous_oac import sampled
+from pwfl.privacy import accountant, sampled, target
+from pwfl.systems.anonymous_oac import receive
 from pwfl.systems.anonymous_oac.mechanism import readings, strengths
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.schemes import NOISES
+
+TOLERANCE = 1e-4  # of a target, relative
 
 
 def run(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
@@ -41,10 +44,10 @@ def _multiplier(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFr
     """
     if scheme == "none":
         return 0.0, np.inf, "no_noise"
-    rounds, delta, target = scenario.training.rounds, scenario.privacy.delta, scenario.privacy.target_epsilon
+    rounds, delta, goal = scenario.training.rounds, scenario.privacy.delta, scenario.privacy.target_epsilon
     given, laws = scenario.privacy.noise_multiplier, readings(scenario, scheme, tables)
-    if target is not None:
-        return sampled.target_multiplier(target, laws[NOISES[scheme].reading], rounds, delta), target, "calibrated"
+    if goal is not None:
+        return _to_target(scenario, scheme, tables, laws[NOISES[scheme].reading]), goal, "calibrated"
     epsilon = float(sampled.tight_epsilon(laws["anonymous"], given, [rounds], delta)[0])
     if not np.isfinite(epsilon):
         return given, epsilon, "no_guarantee"
@@ -52,3 +55,23 @@ def _multiplier(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFr
     if scheme == "anonymous" or sampled.tight_epsilon(own, given, [rounds], delta)[0] <= epsilon:
         return given, epsilon, "given"
     return sampled.multiplier_for(epsilon, own, rounds, delta), epsilon, "calibrated"
+
+
+def _to_target(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFrame], law: sampled.Rates) -> float:
+    """The noise multiplier with which the account's epsilon is the target, or up to TOLERANCE less.
+
+    Evaluations are what takes long: one of a wide interval of losses finds where to begin.
+    """
+    privacy, rounds = scenario.privacy, scenario.training.rounds
+    goal, delta = privacy.target_epsilon, privacy.delta
+    start = sampled.multiplier_for(goal, law, rounds, delta, max(sampled.COARSE, goal / 1000))
+
+    def epsilon(scale: np.ndarray) -> np.ndarray:
+        found = tables | {"noise": strengths(scenario, scheme, start * scale[0], tables)}
+        found["visibility"] = receive.visible(scenario, found)
+        observer = found["visibility"]["observer"][0]
+        losses = accountant.losses(found, observer, 2 * scenario.training.clip_norm)
+        return np.array([accountant.epsilons(losses, delta, law).max()])
+
+    (scale,) = target.scales(epsilon, goal, 1, below=TOLERANCE)
+    return float(start * scale)

@@ -24,7 +24,7 @@ class Network(Section):
     participation: Rate = parameter(
         0.1,
         "probability p that a device's channel is good enough in a round",
-        stages="channel noise account audit report",
+        stages="schedule noise account audit report",
     )
 
 
@@ -34,23 +34,23 @@ class Radio(Section):
     noise_variance: float = parameter(
         5e-6,
         "variance N0 of the channel's noise for each coordinate of the update",
-        stages="train account",
+        stages="receive account",
         ge=0,
         le=1e6,
     )
-    bandwidth_hz: float = common.resource_block_hz(stages="train account")
+    bandwidth_hz: float = common.resource_block_hz(stages="receive")
     noise_density_dbm_hz: common.NoiseDensity = parameter(
         -174.0,
         "thermal noise power density that N0 stands for; with the path loss it sets the scale of transmit energies",
         unit="dBm/Hz",
-        stages="train account",
+        stages="receive",
         usual=common.USUAL_NOISE_DENSITY,
     )
     path_loss_db: float = parameter(
         100.0,
         "mean path loss of the co-located devices",
         unit="dB",
-        stages="train account",
+        stages="receive",
         usual=(30.0, 200.0),
         ge=0,
         le=300,
@@ -59,7 +59,7 @@ class Radio(Section):
         2.0,
         "spectral efficiency of orthogonal (digital) transmission",
         unit="bit/s/Hz",
-        stages="train account",
+        stages="receive",
         ge=1e-3,
         le=20,
     )
@@ -109,13 +109,17 @@ class Training(Section):
     """Stochastic gradient descent (2)."""
 
     device: common.Device = common.device()
-    features: common.Features = common.features(stages="train account audit")
-    directions: int | None = common.directions(stages="train account audit")
-    hidden_layers: list[common.Width] = common.hidden_layers([64], stages="train account audit")
-    rounds: common.Count = parameter(1000, "rounds T", stages="channel schedule noise train account audit report")
-    learning_rate: common.StepSize = parameter(0.5, "step size eta", stages="train")
+    features: common.Features = common.features(stages="receive train audit")
+    directions: int | None = common.directions(stages="receive train audit")
+    hidden_layers: list[common.Width] = common.hidden_layers([64], stages="receive train audit")
+    model: common.Model = common.model(stages="receive train audit")
+    model_reads: list[str] = common.model_reads(stages="receive train audit")
+    rounds: common.Count = parameter(
+        1000, "rounds T", stages="channel schedule noise receive train account audit report"
+    )
+    learning_rate: common.StepSize = parameter(0.5, "step size eta", stages="train audit")
     clip_norm: common.Scale = parameter(
-        1.0, "clipping norm L of a record's gradient", stages="noise train account audit"
+        1.0, "clipping norm L of a record's gradient", stages="noise receive train account audit"
     )
     evaluate_every: int = common.evaluate_every(20)
 
@@ -143,4 +147,10 @@ AnonymousOac = MODEL = common.scenario(
     ],
     draws="channel schedule train audit",
     realizations=10,
+    lacks={
+        "privacy.observer": "each of its noise schemes is for one observer, who sees the sum or, `local`, each upload",
+        "privacy.colluders": "its guarantee rests on hidden participation, and colluders know whether they took part",
+        "privacy.dropouts": "who takes part is random already, by network.participation",
+        "training.bits": "its receiver adds noise that is a real number, so no sum of integers modulo 2^b is received",
+    },
 )

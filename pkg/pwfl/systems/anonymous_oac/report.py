@@ -143,7 +143,7 @@ def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFra
     summary = results.summary(
         scenario,
         each,
-        [*results.FINAL, "participants", "records", "channel_uses", "air_seconds", "transmit_energy_j"],
+        [*results.FINAL, "participants", "batch_records", "channel_uses", "air_seconds", "transmit_energy_j"],
         pl.col("noise_multiplier", "reading").first(),
         pl.col("^epsilon_.*$").first(),
         pl.col("empty_rounds").sum(),

@@ -10,6 +10,7 @@ class Reading(NamedTuple):
     noise: bool
 
 
+SUM, UPLOAD = "sum", "upload"  # observers: of the sum of all uploads, of each upload
 READINGS = {
     "anonymous": Reading(participation=False, noise=False),
     "identified": Reading(participation=True, noise=False),

@@ -4,94 +4,105 @@ import dataframely as dy
 
 from pwfl.systems.anonymous_oac.schemes import NOISES, READINGS
 from pwfl.tables import contract
-from pwfl.tables.contract import epsilon, key
+from pwfl.tables.contract import epsilon, key, meaning
 
 ESTIMATES = ("estimate_scale", "estimate_scale_counting_channel_noise", "estimate_scale_of_one_device")
 QUANTITIES = ("rounds", "failed_devices", *ESTIMATES)
+READING = "reading of what the observer knows"
+BATCH_RECORDS = "records in a round's batches: mean of b_t"
+EMPTY = "rounds in which no record was in any batch"
 METHODS = ("advanced_composition", "renyi", "tight", "proved", "opposite_records")
 
 
 class Users(contract.PerUser):
     """The devices (`channel`)."""
 
-    samples = dy.Int64(nullable=False, min=1, description="records it holds")
+    samples = dy.Int64(nullable=False, min=1, description=meaning("samples", "the device's"))
 
 
 class Links(contract.PerUserRound):
-    """The channels that are good enough to take part over, round by round (`channel`)."""
+    """Each device's channel, round by round (`channel`)."""
 
-    gain = dy.Float64(nullable=False, min=0, description="fading power gain |c|^2, mean 1 over all devices")
+    fading_gain = dy.Float64(nullable=False, min=0, description=meaning("fading_gain", "|c|^2, over all devices"))
 
 
 class Schedule(Links):
     """Who takes part in a round, with how many records (`schedule`)."""
 
-    slot = dy.Int64(nullable=True, min=0, description="place in the order of transmission; null: all at once")
+    slot = dy.Int64(nullable=True, min=0, description=meaning("slot", "one for each upload; null: all send at once"))
     batch = dy.Int64(nullable=False, min=0, description="records in its batch")
 
 
 class ScheduleStatus(contract.PerRealization):
     """How rounds turned out (`schedule`)."""
 
-    status = dy.Enum(("over_the_air", "orthogonal"), nullable=False)
-    rounds = dy.Int64(nullable=False, min=1)
-    empty_rounds = dy.Int64(nullable=False, min=0, description="rounds in which no record was in any batch")
+    status = dy.Enum(("over_the_air", "orthogonal"), nullable=False, description=meaning("status", "the schedule"))
+    rounds = dy.Int64(nullable=False, min=1, description=meaning("rounds", "of the training"))
+    empty_rounds = dy.Int64(nullable=False, min=0, description=EMPTY)
     participants = dy.Float64(nullable=False, min=0, description="mean of a_t")
-    records = dy.Float64(nullable=False, min=0, description="mean of b_t")
+    batch_records = dy.Float64(nullable=False, min=0, description=BATCH_RECORDS)
 
 
 class Noise(contract.PerRound):
     """Privacy noise that each round's update carries (`noise`)."""
 
-    noise_std = dy.Float64(nullable=False, min=0, description="per coordinate of the update; 0 in a silent round")
+    update_noise_std = dy.Float64(
+        nullable=False, min=0, description=meaning("update_noise_std", "of the users' together; 0 in a silent round")
+    )
     divisor = dy.Float64(nullable=False, min=0, description="of the sum of clipped gradients; 0 in a silent round")
     noise_multiplier = dy.Float64(
-        nullable=False, min=0, description="sigma_t divisor / (2 L), of a device where each protects its own"
+        nullable=False,
+        min=0,
+        description=meaning("noise_multiplier", "sigma_t divisor / (2 L), of a device where each protects its own"),
     )
-    noise = dy.Enum(list(NOISES), nullable=False, description="the noise scheme")
-    reading = dy.Enum(list(READINGS), nullable=False, description="under which the noise was set")
+    noise = dy.Enum(list(NOISES), nullable=False, description=meaning("noise"))
+    reading = dy.Enum(list(READINGS), nullable=False, description=f"{READING}: under which the noise was set")
 
 
 class NoiseStatus(contract.PerRealization):
     """How each realization's noise multiplier was found (`noise`)."""
 
-    status = dy.Enum(("given", "calibrated", "no_guarantee", "no_noise"), nullable=False)
-    noise_multiplier = dy.Float64(nullable=False, min=0)
-    epsilon = epsilon("what it was calibrated to")
+    status = dy.Enum(
+        ("given", "calibrated", "no_guarantee", "no_noise"), nullable=False, description=meaning("status", "the noise")
+    )
+    noise_multiplier = dy.Float64(nullable=False, min=0, description=meaning("noise_multiplier"))
+    epsilon = epsilon(meaning("epsilon", "to which the multiplier was calibrated"))
 
 
 class History(contract.UserHistory):
     """Test accuracy and loss over the rounds (`train`)."""
 
-    round = key("round")
-    accuracy = dy.Float64(nullable=False, min=0, max=1)
-    loss = dy.Float64(nullable=False, min=0, allow_inf=True, allow_nan=True)
+    round = key(meaning("round", "0 is the start"))
+    accuracy = dy.Float64(nullable=False, min=0, max=1, description=meaning("accuracy"))
+    loss = dy.Float64(nullable=False, min=0, allow_inf=True, allow_nan=True, description=meaning("loss"))
     clipped_share = contract.clipped_share()
-    status = dy.Enum(("trained", "diverged", "no_user_scheduled"), nullable=False, description="of the training")
+    status = dy.Enum(
+        ("trained", "diverged", "no_user_scheduled"), nullable=False, description=meaning("status", "the training")
+    )
 
 
 class Leakage(contract.PerRealization):
     """epsilon over rounds, failed devices and channel estimates (`account`); of realization 0, alike for all."""
 
     quantity = dy.Enum(QUANTITIES, primary_key=True, description="what `x` is")
-    reading = dy.Enum(list(READINGS), primary_key=True, description="what the observer knows")
+    reading = dy.Enum(list(READINGS), primary_key=True, description=READING)
     x = dy.Float64(primary_key=True, min=0)
     participation = dy.Float64(primary_key=True, min_exclusive=0, max=1, description="known to the observer; 1: hidden")
     sampling_rate = dy.Float64(primary_key=True, min_exclusive=0, max=1, description="of a record, beyond that")
     method = dy.Enum(METHODS, primary_key=True)
-    noise_multiplier = dy.Float64(primary_key=True, min=0)
-    epsilon = epsilon("at the scenario's delta")
+    noise_multiplier = dy.Float64(primary_key=True, min=0, description=meaning("noise_multiplier"))
+    epsilon = epsilon(meaning("epsilon", "the scenario's"))
 
 
 class Outcome(contract.Outcome):
     """Guarantee and cost of each realization's training (`account`)."""
 
     participants = dy.Float64(nullable=False, min=0, description="mean of a_t")
-    records = dy.Float64(nullable=False, min=0, description="mean of b_t")
-    empty_rounds = dy.Int64(nullable=False, min=0)
-    noise_multiplier = dy.Float64(nullable=False, min=0)
-    reading = dy.Enum(list(READINGS), nullable=False, description="epsilon_exact's")
-    epsilon_server = epsilon("of all that the server receives: with what the strength of the noise tells")
+    batch_records = dy.Float64(nullable=False, min=0, description=BATCH_RECORDS)
+    empty_rounds = dy.Int64(nullable=False, min=0, description=EMPTY)
+    noise_multiplier = dy.Float64(nullable=False, min=0, description=meaning("noise_multiplier"))
+    reading = dy.Enum(list(READINGS), nullable=False, description=f"{READING}: epsilon_exact's")
+    epsilon_server = epsilon(meaning("epsilon_server", "with what the strength of the noise tells"))
     epsilon_anonymous = epsilon("usual pair, participation and batch size hidden")
     epsilon_identified = epsilon("usual pair, participation known, batch size hidden")
     epsilon_anonymous_read = epsilon(

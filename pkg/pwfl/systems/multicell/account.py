@@ -6,22 +6,21 @@ import numpy as np
 import polars as pl
 
 from pwfl.learning import datasets, features
-from pwfl.privacy.gaussian import classic_epsilon, exact_epsilon, tight_epsilon, zcdp
+from pwfl.privacy import accountant
+from pwfl.privacy.gaussian import classic_epsilon, exact_epsilon, tight_epsilon
 from pwfl.scenario.values import replaced
 from pwfl.systems.multicell import objective
 from pwfl.systems.multicell.assigned import KEYS, assigned
 from pwfl.systems.multicell.beyond import integers, sums
 from pwfl.systems.multicell.beyond.bound import least_proven, upper_bound
-from pwfl.systems.multicell.beyond.costs import interval_costs
 from pwfl.systems.multicell.beyond.intervals import planned
 from pwfl.systems.multicell.beyond.problem import ChosenNoise, GivenNoise
-from pwfl.systems.multicell.beyond.server import counts
 from pwfl.systems.multicell.bounds import noise_scale
 from pwfl.systems.multicell.interference import Uplink
-from pwfl.systems.multicell.model import parameter_count
 from pwfl.systems.multicell.parameters import Convergence, Multicell, Privacy, Training
 from pwfl.tables.arrays import joined, to_array
 from pwfl.tables.contract import NO_PRIVACY
+from pwfl.training.models import network, parameter_count
 
 TERMS = {
     "unit": "one training record of one user",
@@ -48,14 +47,17 @@ GUARANTEES = {
 def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables `leakage` of users and `outcome` of realizations.
 
-    `tables` are `users`, `links`, `schedule`, `noise` and `noise_status`.
+    `tables` are `users`, `links`, `schedule`, `start_values`, `noise`, `noise_status`, `reception_noise` and
+    `visibility`.
     """
     frame, training = assigned(tables), scenario.training
-    hiding_std = hiding_noise(scenario, frame, scenario.privacy.observer)
-    frame = frame.with_columns(hiding_std=pl.Series(hiding_std.ravel(), nan_to_null=True))
-    leakage, outcome = leakages(scenario, frame), participation(frame)
-    costs = interval_costs(scenario, tables).drop("interval").group_by("realization", maintain_order=True).sum()
-    for part in (objectives(scenario, tables, frame), convergence(scenario, frame), costs):
+    seen = tables["visibility"].filter(observer=scenario.privacy.observer).select(*KEYS, "visibility")
+    unit = pl.lit(1) if training.clipping == "per_user" else pl.col("samples")  # of a message: a mean, a sum
+    frame = frame.join(seen, on=KEYS, how="left", maintain_order="left").with_columns(
+        hiding_std=pl.when("scheduled").then(1 / (unit * pl.col("visibility"))).otherwise(0.0)
+    )
+    leakage, outcome = leakages(scenario, frame, tables), participation(frame)
+    for part in (objectives(scenario, tables, frame), convergence(scenario, frame), accountant.spent(tables)):
         outcome = joined(outcome, part, "realization")
     outcome = outcome.join(guarantees(scenario, leakage), on="realization", how="left", maintain_order="left")
     none = pl.col("epsilon_exact").is_infinite().fill_null(False)
@@ -87,42 +89,28 @@ def guarantee(scenario: Multicell) -> str:
     return words
 
 
-def hiding_noise(scenario: Multicell, frame: pl.DataFrame, observer: str) -> np.ndarray:
-    """Deviation of the noise that hides each user's record from an observer, as if it were the user's own.
-
-    NaN where no noise is feasible, 0 where the user does not send; shape (realization, interval, user). `frame` is that
-    of `assigned`.
-    """
-    training, privacy = scenario.training, scenario.privacy
-    columns = ("samples", "scheduled", "noise_std", "cell")
-    samples, scheduled, noise_std, cell = (to_array(frame, name, *KEYS) for name in columns)
-    counted = counts(training, samples, scheduled, noise_std, sums.groups(privacy.observer, cell))
-    sends = scheduled & ~np.isnan(noise_std)
-    found = sums.hiding_noise(privacy, counted, noise_std, sends, sums.groups(observer, cell))
-    return np.where(scheduled & ~sends, np.nan, found)
-
-
-def leakages(scenario: Multicell, frame: pl.DataFrame) -> pl.DataFrame:
+def leakages(scenario: Multicell, frame: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Leakage (11) of each user who ever sends, and the guarantees that follow from it; `frame` is that of `assigned`.
 
     A user leaks in the rounds in which it sends, and zCDP adds up over them. The noise that hides it is what the
-    observer sees of its own and others' (`hiding_noise`); of its own alone, `rho_alone` is left. `rho_worst_case`, with
-    `per_user` clipping only, is the leakage where one record can turn the clipped mean around: sensitivity 2 L, not
-    2 L / K_i. The epsilons of other observers are what they would read off the same messages. Where these are integers,
-    rho and mu are those of the noise, and no epsilon is less than the bound of `integer_epsilons`.
+    observer sees of its own and others' (the table `visibility`); of its own alone, `rho_alone` is left.
+    `rho_worst_case`, with `per_user` clipping only, is the leakage where one record can turn the clipped mean around:
+    sensitivity 2 L, not 2 L / K_i. The epsilons of other observers are what they would read off the same messages.
+    Where these are integers, rho and mu are those of the noise, and no epsilon is less than that of `integers.bounds`.
     """
     delta, clip = scenario.privacy.delta, scenario.training.clip_norm
     samples, scheduled, hiding_std = (to_array(frame, name, *KEYS) for name in ("samples", "scheduled", "hiding_std"))
-    sends = scheduled & ~np.isnan(hiding_std)
-    ever, rounds_each = sends.any(axis=1), scenario.training.rounds // sends.shape[1]
+    ever = (scheduled & ~np.isnan(hiding_std)).any(axis=1)
+    per_user = scenario.training.clipping == "per_user"  # (11) takes a record to move a clipped mean by 2 L / K_i
 
-    def spent(noise_std: np.ndarray, sensitivity: np.ndarray | float = 2 * clip / samples) -> np.ndarray:
-        return zcdp(sensitivity, np.where(sends, noise_std, np.inf), rounds_each).sum(axis=1)[ever]
+    def spent(observer: str) -> np.ndarray:
+        rho = accountant.losses(tables, observer, 2 * clip, users_only=True).rho
+        return (rho / samples[:, 0] ** 2 if per_user else rho)[ever]
 
-    rho, worst_case = spent(hiding_std), spent(hiding_std, 2 * clip)
-    others = (observer for observer in sums.OBSERVERS if observer != scenario.privacy.observer)
-    read = {observer: spent(hiding_noise(scenario, frame, observer)) for observer in others}
-    read[scenario.privacy.observer] = rho
+    read = {observer: spent(observer) for observer in sums.OBSERVERS}
+    rho = read[scenario.privacy.observer]
+    # A mean can be turned around by one record.
+    worst_case = accountant.losses(tables, scenario.privacy.observer, 2 * clip, users_only=True).rho[ever]
     epsilons = {
         "epsilon_exact": exact_epsilon(rho, delta),
         "epsilon_tight": tight_epsilon(rho, delta),
@@ -131,7 +119,7 @@ def leakages(scenario: Multicell, frame: pl.DataFrame) -> pl.DataFrame:
         **{f"epsilon_{observer}": exact_epsilon(each, delta) for observer, each in read.items()},
     }
     if scenario.training.bits:
-        bounds = integer_epsilons(scenario, frame)
+        bounds = integers.bounds(scenario, frame)
         for name, each in epsilons.items():
             epsilons[name] = np.fmax(each, bounds.get(name, bounds["epsilon_exact"])[ever])
     if scenario.training.clipping == "per_sample":
@@ -144,30 +132,6 @@ def leakages(scenario: Multicell, frame: pl.DataFrame) -> pl.DataFrame:
         rho_alone=pl.Series(read["user"]),
         **{name: pl.Series(each, nan_to_null=True) for name, each in epsilons.items()},
     )
-
-
-def integer_epsilons(scenario: Multicell, frame: pl.DataFrame) -> dict[str, np.ndarray]:
-    """Bounds on the epsilons of sums of integers, by column, shape (realization, user); `frame` is that of `assigned`.
-
-    Who sees sums of the run's own, as `epsilon_network` of cells' sums, reads no more off them than off these; but its
-    colluders, a share of more senders, may all be in the record's own (docs/sums.md).
-    """
-    training, privacy = scenario.training, scenario.privacy
-    columns = ("samples", "scheduled", "noise_std", "cell")
-    samples, scheduled, noise_std, cell = (to_array(frame, name, *KEYS) for name in columns)
-    sends, size = scheduled & ~np.isnan(noise_std), parameter_count(training, features.size(scenario))
-    given = training, privacy, samples * noise_std, integers.grids(scenario, frame), sends
-    own = sums.OBSERVERS.index(privacy.observer)
-
-    def bounds(observer: str) -> list[np.ndarray]:
-        finest = sums.OBSERVERS[min(own, sums.OBSERVERS.index(observer))]  # sums of which the observer's are made
-        groups = sums.groups(finest, cell), sums.groups(observer, cell)
-        known, private = (integers.epsilons(*given, *groups, size, dithers_known=knows) for knows in (True, False))
-        return [known, np.minimum(private, known)]  # who knows dithers sees more
-
-    each = {observer: bounds(observer) for observer in sums.OBSERVERS}
-    found = dict(zip(("epsilon_dithers_known", "epsilon_exact"), each[privacy.observer], strict=True))
-    return found | {f"epsilon_{observer}": private for observer, (_, private) in each.items()}
 
 
 def guarantees(scenario: Multicell, leakage: pl.DataFrame) -> pl.DataFrame:
@@ -192,7 +156,7 @@ def convergence(scenario: Multicell, frame: pl.DataFrame) -> pl.DataFrame:
     if constants.xi1 is None:
         constants = replaced(constants, "xi1", training.clip_norm**2)  # which makes Assumption 6 true
     columns = (to_array(frame, name, *KEYS) for name in ("samples", "scheduled", "noise_std"))
-    bound = convergence_bound(*columns, parameter_count(training, features.size(scenario)), constants)
+    bound = convergence_bound(*columns, parameter_count(network(training, features.size(scenario))), constants)
     columns = {name: pl.Series(values, nan_to_null=True) for name, values in bound.items()}
     guess = log(datasets.size(scenario.data).classes)  # the loss of equal probabilities, nothing learned
     words = (
@@ -230,13 +194,14 @@ def objectives(scenario: Multicell, tables: dict[str, pl.DataFrame], frame: pl.D
     means, the left side of (21) is the largest.
     """
     count = frame["interval"].n_unique()
-    share = planned(scenario.privacy, count) / count
-    if scenario.privacy.observer != "user":  # the share of who sends most often
+    often = planned(scenario.privacy, count)
+    if scenario.privacy.observer != "user":  # as often as who sends most often
         sends = pl.col("scheduled") & pl.col("noise_std").is_not_null()
-        share = (sends.sum().over("realization", "user") / count).max().over("realization")
-    scale = noise_scale(scenario) * share**0.5
-    noise_std, hiding_std = pl.col("noise_std") / scale, pl.col("hiding_std") / scale  # as (20), (21) have it
-    frame = frame.with_columns(noise_std=noise_std, hiding_std=hiding_std)
+        often = frame.select(sends.sum().over("realization", "user").max().over("realization")).to_series().to_numpy()
+    scale = noise_scale(scenario) * np.sqrt(often / count)
+    # As (20), (21) have it. Polars divides columns of several rows by one number otherwise than those of one row.
+    columns = {name: frame[name].to_numpy() / scale for name in ("noise_std", "hiding_std")}
+    frame = frame.with_columns(pl.Series(name, values, nan_to_null=True) for name, values in columns.items())
     each = frame.group_by("realization", "interval", maintain_order=True).agg(
         known=pl.col("noise_std").is_not_null().all(),
         samples=pl.col("samples").sum(),
@@ -275,7 +240,7 @@ def values_bound(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> np.nda
     """
     users, gamma, privacy = tables["users"], scenario.schedule.gamma, scenario.privacy
     samples = to_array(users, "samples", "realization", "user")
-    noise_std = to_array(users, "start_noise_std", "realization", "user")
+    noise_std = to_array(tables["start_values"], "noise_std", "realization", "user")
     channels = tables["links"].partition_by("interval", maintain_order=True)
     (noise,) = tables["noise_status"]["noise"].unique()
     if privacy.observer != "user":

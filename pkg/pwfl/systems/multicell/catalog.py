@@ -34,7 +34,14 @@ CATALOG = Catalog(
         ("joint_noise", "equal_sum"): "#CC79A7",
         ("joint_snr", "equal_max"): "#7F7F7F",
     },
-    reads={"account": ("users", "links", "schedule", "noise", "noise_status")},
+    makes={"schedule": ("start_values",)},
+    reads={
+        "noise": ("users", "schedule", "start_values"),
+        "account": (
+            *("users", "links", "schedule", "start_values"),
+            *("noise", "noise_status", "reception_noise", "visibility"),
+        ),
+    },
     tiny={
         "network": {"users": 12},
         "radio": {"resource_blocks": 2},

@@ -7,24 +7,16 @@ from scipy.special import ndtri
 from pwfl import streams
 from pwfl.learning import datasets, partition
 from pwfl.radio.path_loss import link_gain, rayleigh_power
-from pwfl.radio.units import db_to_ratio, dbm_to_w
+from pwfl.radio.units import db_to_ratio
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.beyond import urban
 from pwfl.systems.multicell.beyond.intervals import intervals
-from pwfl.systems.multicell.bounds import alternatives
-from pwfl.systems.multicell.interference import round_robin
 from pwfl.systems.multicell.parameters import Data, Multicell
 from pwfl.tables.arrays import to_array, to_table
 
 KEYS = ("realization", "user")
-MAX_ATTEMPTS = 1000
 MEAN_ONE = 0.5**0.5  # scale of a Rayleigh amplitude whose mean power is 1
 MOST_SAMPLES = 10**9  # of a user: more than any data set has, and sums of it stay whole numbers
-NOISE_RANGE = (1.0, 6.0)  # start values of K_i sigma_i, in multiples of Nmin
-
-
-class StartValueError(ValueError):
-    """No start values were found that satisfy (21)."""
 
 
 def run(
@@ -33,23 +25,15 @@ def run(
     """Users and links of some consecutive realizations.
 
     `imported` holds the tables `imported_users` and `imported_links` of these, where channels come from outside. Raises
-    datasets.DataError if the users of a realization hold more samples than the data set has, StartValueError if some
-    realization's start values keep violating (21).
+    datasets.DataError if the users of a realization hold more samples than the data set has.
     """
     if imported is None:
         users, links = drawn(scenario, realizations)
     else:
         users = imported["imported_users"]
         links = imported["imported_links"].with_columns(interval=0, distance_m=None, line_of_sight=None)
-    cell, samples = cells_and_samples(scenario, realizations, users)
-    block, power, noise = start_values(scenario, realizations, cell, samples, int(links["station"].max()) + 1)
-    users = users.with_columns(
-        samples=pl.Series(samples.ravel()),
-        start_resource_block=pl.Series(block.ravel()).replace(-1, None),
-        start_power_w=pl.Series(power.ravel()),
-        start_noise_std=pl.Series(noise.ravel(), nan_to_null=True),
-    )
-    return {"users": users, "links": links}
+    _, samples = cells_and_samples(scenario, realizations, users)
+    return {"users": users.with_columns(samples=pl.Series(samples.ravel())), "links": links}
 
 
 def cells_and_samples(scenario: Multicell, realizations: range, users: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
@@ -137,46 +121,6 @@ def sample_counts(seed: int, data: Data, realizations: range, users: int) -> np.
             f"{available}; lower network.users, data.samples_offset or data.samples_log_mean, or set data.samples_total"
         )
     return counts
-
-
-def start_values(
-    scenario: Multicell, realizations: range, cell: np.ndarray, samples: np.ndarray, cells: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Random resource blocks (-1: none), powers (watts) and noise that satisfy (21)-(25), drawn anew until they do.
-
-    `cell`, each user's of `cells` stations, `samples` K_i and the results have shape (realization, user); the noise is
-    its standard deviation per coordinate. Where the scenario is not `bounded`, nothing is asked of the first draw, and
-    noise that no scheme uses is NaN. Raises StartValueError if a realization's keep violating (21).
-    """
-    seed, blocks, users = scenario.seed, scenario.radio.resource_blocks, cell.shape[1]
-    block = np.full(cell.shape, -1)
-    power, noise = np.zeros(cell.shape), np.full(cell.shape, np.nan)
-    missing = np.arange(len(realizations))
-    typical = np.zeros(len(realizations))  # noise error of a draw, mean over attempts
-    for attempt in range(MAX_ATTEMPTS):
-        draw = streams.uniforms(seed, f"start/{attempt}", realizations, (3, users))[missing]
-        order = streams.uniforms(seed, f"start/blocks/{attempt}", realizations, (cells, blocks))[missing]
-        block[missing] = round_robin(cell[missing], draw[:, 0], order)
-        power[missing] = dbm_to_w(scenario.radio.max_power_dbm) * draw[:, 1]
-        if scenario.start_noise:
-            low, high = NOISE_RANGE
-            noise[missing] = scenario.privacy.min_noise / samples[missing] * (low + (high - low) * draw[:, 2])
-        if not scenario.bounded:
-            return block, power, noise
-        scheduled = block >= 0
-        error = (scheduled * samples * noise**2).sum(axis=1)
-        weight = (scheduled * samples).sum(axis=1)
-        typical += error / weight / MAX_ATTEMPTS
-        missing = np.flatnonzero(error > scenario.privacy.max_noise_error * weight)
-        if not missing.size:
-            return block, power, noise
-    first, privacy = missing[0], scenario.privacy
-    raise StartValueError(
-        f"realization {realizations[first]}: {MAX_ATTEMPTS} draws of start values all violate (21), the bound on the "
-        f"noise error, which is {typical[first]:.3g} on average with privacy.min_noise: {privacy.min_noise:g} and "
-        f"{samples[first].mean():.3g} samples per user, above privacy.max_noise_error: {privacy.max_noise_error:g}; "
-        f"set {alternatives(privacy, typical[missing].max())}, or give users more samples"
-    )
 
 
 def _apportion(size: np.ndarray, total: int) -> np.ndarray:

@@ -5,9 +5,7 @@ from importlib.util import find_spec
 from math import exp
 from typing import TYPE_CHECKING
 
-from pwfl.learning import cnn, datasets, features
-from pwfl.process import user_code
-from pwfl.process.tensorflow_import import tensorflow_import
+from pwfl.learning import datasets
 from pwfl.scenario.checks import available, offer
 from pwfl.scenario.size import COPIES, FLOAT, LINK_BYTES, layer_bytes, network_bytes
 from pwfl.scenario.values import extent_of
@@ -16,8 +14,8 @@ from pwfl.store import files, grids
 from pwfl.systems.multicell import feasible, hexagons
 from pwfl.systems.multicell.beyond import urban
 from pwfl.systems.multicell.beyond.intervals import intervals
-from pwfl.systems.multicell.model import user_model
 from pwfl.systems.multicell.parameters import Multicell
+from pwfl.training import models
 
 if TYPE_CHECKING:
     import polars as pl
@@ -77,11 +75,6 @@ def _check_learning(scenario: Multicell) -> None:
             f"data.partition: iid is of users alike, and data.samples_log_sd: {data.samples_log_sd:g} gives "
             "them different numbers of samples; set that to 0, or take `quantity`"
         )
-    if training.model != "dense" and training.clipping == "per_user":
-        raise ValueError(
-            f"training.clipping: per_user is for `model: dense`; the engine of `model: {training.model}` clips "
-            "samples' gradients"
-        )
     if training.bits and (training.model != "dense" or training.clipping == "per_user"):
         raise ValueError(
             f"training.bits: {training.bits} is for sums of samples' gradients of a fully connected network, "
@@ -89,16 +82,7 @@ def _check_learning(scenario: Multicell) -> None:
         )
     if training.model != "dense" and training.test_variants:
         raise ValueError(f"training.test_variants: true is for `model: dense`, not for `model: {training.model}`")
-    if training.model == "cnn" and training.features != "pixels":
-        raise ValueError(
-            f"training.features: {training.features} is for other models; `model: cnn` takes images as they are"
-        )
-    shape = datasets.size(data).shape
-    if training.model == "cnn" and (len(shape) == 1 or min(shape[:2]) < cnn.LEAST):
-        raise ValueError(
-            f"training.model: cnn is of images of {cnn.LEAST} pixels or more on a side, and records of "
-            f"{data.file or data.dataset} have shape {shape}; take `dense`"
-        )
+    models.check(scenario)
     if training.initial_weights == "zero" and (training.model != "dense" or training.hidden_layers):
         raise ValueError(
             "training.initial_weights: zero is for softmax regression, `hidden_layers: []`; layers that start "
@@ -220,7 +204,7 @@ def imports(scenario: Multicell) -> dict[str, str]:
 def problems(scenario: Multicell) -> list[str]:
     """See `pwfl.scenario.checks`."""
     missing = scenario.schedule.solver == "GLPK_MI" and not find_spec("cvxopt")
-    return [NO_GLPK] * missing + _model_problems(scenario) + _channel_problems(scenario)
+    return [NO_GLPK] * missing + models.problems(scenario) + _channel_problems(scenario)
 
 
 @lru_cache
@@ -233,18 +217,6 @@ def _held(contents: tuple[tuple[str, str, str], ...]) -> tuple["pl.DataFrame", i
 
     found = imported.run({table: path for table, path, _ in contents})
     return found[imported.USERS], found[imported.LINKS]["station"].n_unique()
-
-
-def _model_problems(scenario: Multicell) -> list[str]:
-    """What is wrong with a model of the user's own, which is built once."""
-    if not user_code.is_reference(scenario.training.model):
-        return []
-    try:
-        with tensorflow_import():
-            user_model(scenario.training, features.size(scenario))
-    except user_code.UserCodeError as error:
-        return [f"training.model: {error}"]
-    return []
 
 
 def _channel_problems(scenario: Multicell) -> list[str]:

@@ -1,12 +1,12 @@
-"""Whether a scenario's users can satisfy the bounds (21) and (22), by the draws that its channel makes of them."""
+"""Whether a scenario's users can satisfy the bounds (21) and (22), by the draws that its jobs make."""
 
 import json
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pwfl.learning.datasets import DataError
-from pwfl.scenario.values import Values, extent_of, plain
-from pwfl.systems.multicell import hexagons
+from pwfl.scenario.values import Values, extent_of, plain, value_of
+from pwfl.systems.multicell import hexagons, start_values
 from pwfl.systems.multicell.bounds import alternatives
 
 if TYPE_CHECKING:
@@ -19,13 +19,13 @@ MOST_NUMBERS = 2 * 10**6  # drawn or computed at a time, as many as take some te
 
 
 def problems(scenario: "Multicell", users: "pl.DataFrame | None" = None, stations: int | None = None) -> list[str]:
-    """What stops the scenario's channel, or leaves its schedules empty, a line `key: problem`.
+    """What stops the scenario's channel or schedules, or leaves these empty, a line `key: problem`.
 
-    `users` are those of channels from outside, with how many stations. Samples and start values are drawn as the
-    channel's jobs draw them, so a line says what would happen there. Of a network so large that one realization takes
-    more than MOST_NUMBERS, none are drawn, and nothing is said.
+    `users` are those of channels from outside, with how many stations. Samples and start values are drawn as the jobs
+    of channel and schedule draw them, so a line says what would happen there. Of a network so large that one
+    realization takes more than MOST_NUMBERS, none are drawn, and nothing is said.
     """
-    values = scenario.of_stage("channel")
+    values = _values(scenario)
     if stations is None:
         stations = len(hexagons.stations(scenario.network.rings, scenario.network.cell_radius_m))
     computed = extent_of(scenario, "channel").stop
@@ -42,9 +42,19 @@ def problems(scenario: "Multicell", users: "pl.DataFrame | None" = None, station
     return _unscheduled(scenario, most) if scenario.meets("least_noise") else []
 
 
-@lru_cache(maxsize=100)  # points of a sweep of what the channel does not read draw the same
+def _values(scenario: "Multicell") -> Values:
+    """What the scenario's channel and start values are drawn by."""
+    values, schedule = plain(scenario.of_stage("channel")), scenario.of_stage("schedule")
+    for key in start_values.READS:
+        section, _, name = key.rpartition(".")
+        if (value := value_of(schedule, key)) is not None:
+            (values.setdefault(section, {}) if section else values)[name] = value
+    return Values(values)
+
+
+@lru_cache(maxsize=100)  # points of a sweep of what neither reads draw the same
 def _of_drawn_users(values: str, realizations: range, stations: int) -> tuple[str, int]:
-    """`_of_users` of the users that a channel draws by its parameters, as JSON."""
+    """`_of_users` of the users that a channel draws by `_values`, as JSON."""
     from pwfl.systems.multicell import channel  # with SciPy, which only reading a scenario does without
 
     parameters = Values(json.loads(values))
@@ -53,16 +63,16 @@ def _of_drawn_users(values: str, realizations: range, stations: int) -> tuple[st
 
 
 def _of_users(values: Values, realizations: range, users: "pl.DataFrame", stations: int) -> tuple[str, int]:
-    """What stops the channel, a line, or nothing; and the most samples that a user has."""
+    """What stops the channel or schedules, a line, or nothing; and the most samples that a user has."""
     from pwfl.systems.multicell import channel
 
     try:
         cell, samples = channel.cells_and_samples(values, realizations, users)
         if values.bounded:
-            channel.start_values(values, realizations, cell, samples, stations)
+            start_values.drawn(values, realizations, cell, samples, stations)
     except DataError as error:
         return f"data.samples_log_mean: {error}", 0
-    except channel.StartValueError as error:
+    except start_values.StartValueError as error:
         return f"privacy.max_noise_error: {error}", 0
     return "", int(samples.max())
 

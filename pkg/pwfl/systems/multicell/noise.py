@@ -3,10 +3,13 @@
 import numpy as np
 import polars as pl
 
+from pwfl.privacy import accountant, target
 from pwfl.privacy.gaussian import composed_multiplier
 from pwfl.process import user_code
 from pwfl.scenario.values import declared_reads
-from pwfl.systems.multicell.beyond import sums
+from pwfl.systems.multicell import receive
+from pwfl.systems.multicell.assigned import KEYS, assigned
+from pwfl.systems.multicell.beyond import integers, sums
 from pwfl.systems.multicell.beyond.allocation import allocate
 from pwfl.systems.multicell.beyond.intervals import planned
 from pwfl.systems.multicell.bounds import noise_scale
@@ -31,9 +34,10 @@ def run(scenario: Multicell, scheme: str, tables: dict[str, pl.DataFrame]) -> di
     keys = ("realization", "interval", "user")
     users = joined(tables["schedule"], tables["users"], "realization", "user").sort(keys)
     users = users.with_columns(scheduled=pl.col("resource_block").is_not_null())
-    columns = [to_array(users, name, *keys) for name in ("samples", "start_noise_std", "scheduled")]
+    columns = [to_array(users, name, *keys) for name in ("samples", "scheduled")]
     realizations, intervals, count = columns[0].shape
-    samples, start_noise_std, scheduled = (values.reshape(-1, count) for values in columns)
+    samples, scheduled = (values.reshape(-1, count) for values in columns)
+    start_noise_std = to_array(tables["start_values"], "noise_std", "realization", "user").repeat(intervals, axis=0)
     multiplier = np.full(len(scheduled), np.nan)
     status = np.full(len(scheduled), scheme, dtype=object)
     privacy = scenario.privacy
@@ -64,14 +68,56 @@ def run(scenario: Multicell, scheme: str, tables: dict[str, pl.DataFrame]) -> di
         group = sums.groups(privacy.observer, to_array(users, "cell", *keys))
         noise = sums.shared_noise(privacy, samples.reshape(shape), noise.reshape(shape), sends, group)
     rows = users.select("realization", "interval").unique(maintain_order=True)
+    found = users.select(keys).with_columns(noise_std=pl.Series(noise.ravel(), nan_to_null=True))
     return {
-        "noise": users.select(keys).with_columns(noise_std=pl.Series(noise.ravel(), nan_to_null=True)),
+        "noise": to_target(scenario, tables, found) if scheme == "target" else found,
         "noise_status": rows.with_columns(
             status=pl.Series(status.tolist(), dtype=pl.String),
             noise=pl.lit(scheme),
             multiplier=pl.Series(multiplier, nan_to_null=True),
         ),
     }
+
+
+def to_target(scenario: Multicell, tables: dict[str, pl.DataFrame], noise: pl.DataFrame) -> pl.DataFrame:
+    """The table `noise`, scaled so that in each realization the worst-off user's epsilon is `privacy.target_epsilon`.
+
+    The users of groups whose sums the observer sees, of which one may be better off, first get the same mu in a round;
+    then all of a realization's noise is scaled alike. What an epsilon is, receive and account say.
+    """
+    privacy, training = scenario.privacy, scenario.training
+    cell = to_array(tables["users"], "cell", "realization", "user")
+    group = sums.groups(privacy.observer, cell)
+    member = group[:, None] == np.arange(group.max() + 1)[:, None]  # (realization, group, user)
+    place = tuple(noise[name].to_numpy() - noise[name].min() for name in ("realization", "user"))
+
+    def scaled(scale: np.ndarray) -> pl.DataFrame:
+        of_user = np.take_along_axis(scale, group, axis=1)
+        return noise.with_columns(pl.col("noise_std") * pl.Series(of_user[place]))
+
+    def seen(scale: np.ndarray) -> tuple[pl.DataFrame, accountant.Losses]:
+        frame = assigned(tables | {"noise": scaled(scale)}).sort(KEYS)
+        visibility = receive.visible(scenario, frame, (privacy.observer,))
+        return frame, accountant.losses(
+            tables | {"visibility": visibility}, privacy.observer, 2 * training.clip_norm, users_only=True
+        )
+
+    def largest_mu(scale: np.ndarray) -> np.ndarray:
+        return np.where(member, seen(scale)[1].mu.max(axis=1)[:, None], 0.0).max(axis=2)
+
+    def worst(scale: np.ndarray) -> np.ndarray:
+        frame, found = seen(scale)
+        if privacy.observer == "user":  # who sends in fewer intervals than its budget is planned for spends less
+            rounds = found.rounds[:1] * planned(privacy, frame["interval"].n_unique())
+            found = accountant.Losses(found.mu.max(axis=1, keepdims=True), rounds)
+        each = accountant.epsilons(found, privacy.delta)
+        if training.bits:
+            each = np.fmax(each, integers.bounds(scenario, frame)["epsilon_exact"])
+        return each.max(axis=1)
+
+    balance = target.balanced(largest_mu, member.shape[:2])
+    scale = target.scales(lambda each: worst(balance * each[:, None]), privacy.target_epsilon, len(cell))
+    return scaled(balance * scale[:, None])
 
 
 def user_noise(

@@ -8,7 +8,7 @@ the paper stands last; the section `Channel` is all beyond it.
 from typing import ClassVar, Literal
 
 from pwfl.scenario import common
-from pwfl.scenario.fields import Section, Uses, or_function, parameter
+from pwfl.scenario.fields import Section, Uses, or_function, parameter, widened
 from pwfl.stages import IMPORTED
 
 BOUNDED = ("privacy.bounds", "noise")  # with it, noise depends on neither rounds nor clip_norm
@@ -37,14 +37,12 @@ class Network(Section):
 class Radio(Section):
     """The uplink (eq. 17, 18)."""
 
-    resource_blocks: int = parameter(
-        5, "resource blocks R of each cell", stages="channel schedule account", ge=1, le=10**4
-    )
+    resource_blocks: int = parameter(5, "resource blocks R of each cell", stages="schedule account", ge=1, le=10**4)
     bandwidth_hz: common.Bandwidth = parameter(
         180e3,
         "bandwidth B of a resource block",
         unit="Hz",
-        stages="schedule train account",
+        stages="schedule receive account",
         usual=common.USUAL_BANDWIDTH,
     )
     noise_density_dbm_hz: common.NoiseDensity = parameter(
@@ -58,7 +56,7 @@ class Radio(Section):
         10.0,
         "maximum transmit power Pmax of a user",
         unit="dBm",
-        stages="channel schedule account",
+        stages="schedule account",
         usual=common.USUAL_POWER,
     )
     min_rate_bps: float = parameter(
@@ -111,7 +109,7 @@ class Radio(Section):
     )
 
 
-class Data(common.DataSource):
+class Data(widened(common.DataSource, dataset="noise/target", content="noise/target")):
     """What the users hold and learn. The law of sample counts is this project's, Table I has none (docs/multicell.md).
 
     The defaults, 50 + LN(4, 1) or about 14,000 samples of 100 users, were calibrated; `config/samples.yaml` shows how
@@ -149,15 +147,15 @@ class Privacy(Section):
         12.0,
         "bound Vmax on the weighted mean noise variance, (21); `noise: target`, `none` and user-defined noise do not "
         "use it",
-        stages=f"channel schedule schedule/joint_noise schedule/joint_snr {OPTIMIZED} account report",
-        unless={"channel": FREE_START, "schedule": FREE_START},
+        stages=f"schedule schedule/joint_noise schedule/joint_snr {OPTIMIZED} account report",
+        unless={"schedule": FREE_START},
     )
     min_noise: common.Scale = parameter(
         100.0,
         "lower bound Nmin of samples times noise standard deviation, (22); `noise: target`, `none` and user-defined "
         "noise do not use it",
-        stages=f"channel schedule/joint_noise schedule/joint_snr {OPTIMIZED} account report",
-        unless={"channel": ("start_noise", False)},
+        stages=f"schedule schedule/joint_noise schedule/joint_snr {OPTIMIZED} account report",
+        unless={"schedule": ("start_noise", False)},
     )
     delta: float = common.delta(stages="noise/target account report")
 
@@ -188,12 +186,12 @@ class Privacy(Section):
         "who observes, and sees in each round: every sender's noisy gradient; the sum of each cell's; or the sum of "
         "all. Sums are those of secure aggregation, which is taken for granted; users share the noise that hides a "
         "record in them, at the worst-off record's leakage for everyone (docs/sums.md)",
-        stages="schedule/joint_snr noise train account audit",
+        stages="schedule/joint_snr noise receive account audit",
     )
     colluders: float = parameter(
         0.0,
         "largest share of the senders of a sum, rounded up, who take their noise off it for the observer",
-        stages="noise account audit",
+        stages="noise receive account audit",
         unless={"noise": ALONE, "audit": ALONE},
         ge=0,
         lt=1,
@@ -201,7 +199,7 @@ class Privacy(Section):
     dropouts: float = parameter(
         0.0,
         "probability that a sender drops out of a round, which leaves its upload and noise out of the sum",
-        stages="noise train account audit",
+        stages="noise receive account audit",
         unless={"noise": ALONE},
         ge=0,
         lt=1,
@@ -210,8 +208,8 @@ class Privacy(Section):
         0.1,
         "largest probability that a sum lacks more than the noise was planned for: it is not opened then, and the "
         "round goes without it",
-        stages="noise train account audit",
-        unless={"noise": ALONE} | dict.fromkeys(("train", "account", "audit"), ("privacy.dropouts", 0.0)),
+        stages="noise receive account audit",
+        unless={"noise": ALONE} | dict.fromkeys(("receive", "account", "audit"), ("privacy.dropouts", 0.0)),
         ge=1e-9,
         lt=1,
     )
@@ -248,40 +246,31 @@ class Training(Section):
     """Federated learning (Algorithm 1)."""
 
     device: common.Device = common.device()
-    hidden_layers: list[common.Width] = common.hidden_layers([256, 256], stages="train account audit")
+    hidden_layers: list[common.Width] = common.hidden_layers(
+        [256, 256], stages="noise/target receive train account audit"
+    )
     rounds: common.Count = parameter(
         200,
         "rounds T; the channel depends on it only with coherence_rounds, noise only with `bounds: multiplier`",
-        stages="channel noise noise/target train account audit report",
+        stages="channel noise noise/target receive train account audit report",
         unless={"channel": ("radio.coherence_rounds", None), "noise": BOUNDED},
     )
     learning_rate: common.StepSize = parameter(
-        0.05, "step size lambda, of the first round where steps fall", stages="train account"
+        0.05, "step size lambda, of the first round where steps fall", stages="train account audit"
     )
     clip_norm: common.Scale = parameter(
         10.0,
         "clipping norm L of a gradient",
-        stages="noise noise/target train account audit report",
+        stages="noise noise/target receive train account audit report",
         unless={"noise": BOUNDED},
     )
     evaluate_every: int = common.evaluate_every(5)
 
     # Beyond the paper.
-    model: or_function(Literal["dense", "cnn"]) = parameter(
-        "dense",
-        "what is trained: a fully connected network of hidden_layers; a small one of two convolutions and two dense "
-        "layers, 26,010 parameters for MNIST; or the Keras model that a function of your own returns, FILE.py:FUNCTION "
-        "or MODULE:FUNCTION (docs/own_functions.md)",
-        stages="train account audit",
-    )
-    model_reads: list[str] = parameter(
-        [],
-        "files that the function of your own in `model` reads (docs/own_functions.md)",
-        stages="train account audit",
-        max_length=1000,
-    )
-    features: common.Features = common.features(stages="train account audit")
-    directions: int | None = common.directions(stages="train account audit")
+    model: common.Model = common.model(stages="noise/target receive train account audit")
+    model_reads: list[str] = common.model_reads(stages="noise/target receive train account audit")
+    features: common.Features = common.features(stages="noise/target receive train account audit")
+    directions: int | None = common.directions(stages="noise/target receive train account audit")
     test_variants: bool = parameter(
         False,
         "predict by the mean of the probabilities of a test image and of 6 variants of it: turned, scaled and sheared "
@@ -292,30 +281,30 @@ class Training(Section):
         "glorot",
         "weights before the first round: Glorot uniform kernels and zero biases; or all zero, for softmax regression, "
         "which has random ones to unlearn",
-        stages="train",
+        stages="train audit",
     )
     step: Literal["constant", "snr"] = parameter(
         "constant",
         "step size: learning_rate; or, from the round's signal-to-noise ratio, that with which the noise of all rounds "
         "adds up to sqrt(2) step_scale in each weight; of a scheme without noise learning_rate",
-        stages="train account",
+        stages="train account audit",
     )
     step_scale: float = parameter(
         0.07,
         "c of `step: snr`: with constant steps and weights by precision eta T L = c SNR, where SNR^2 is the sum of K^2 "
         "rho over the senders",
-        stages="train",
+        stages="train audit",
         ge=1e-6,
         le=1e3,
     )
     step_decay: Literal["none", "linear"] = parameter(
-        "none", "steps stay as large as the first, or fall linearly, to 1 / T of it", stages="train account"
+        "none", "steps stay as large as the first, or fall linearly, to 1 / T of it", stages="train account audit"
     )
     tail_average: float = parameter(
         0.0,
         "share of the rounds, the last ones, whose weights are averaged to the model that is evaluated; before them, "
         "and with 0, the weights themselves are",
-        stages="train",
+        stages="train audit",
         ge=0,
         le=1,
     )
@@ -323,7 +312,7 @@ class Training(Section):
         "samples",
         "what the server weighs users by: their samples, (8) and (9); or the inverse variance of their noise, short of "
         "counting a record for more than one without noise: 1 / (.001 / K + 1 / (K^2 rho))",
-        stages="train account audit",
+        stages="noise/target receive train account audit",
     )
     bits: int | None = parameter(
         None,
@@ -331,7 +320,7 @@ class Training(Section):
         "same deviation: epsilons are then an upper bound, and above a target_epsilon (docs/sums.md); null: 32-bit "
         "floating point, with real-valued noise",
         unit="bits",
-        stages="train account audit",
+        stages="noise/target receive train account audit",
         ge=4,
         le=16,
     )
@@ -339,7 +328,7 @@ class Training(Section):
         "per_sample",
         "what is clipped to the norm: every sample's gradient, or a user's mean gradient "
         "(then the leakage (11) is not guaranteed)",
-        stages="train account audit",
+        stages="noise/target receive train account audit",
     )
 
 
@@ -413,5 +402,5 @@ Multicell = MODEL = common.scenario(
         Scheme(name="OptSched", scheduler="optimal", noise="random"),
         Scheme(name="OptSched+DP", scheduler="optimal", noise="optimal"),
     ],
-    draws="channel schedule train audit",
+    draws="channel schedule receive train audit",
 )

@@ -8,13 +8,14 @@ import polars as pl
 
 from pwfl.process import user_code
 from pwfl.scenario.values import declared_reads
-from pwfl.systems.multicell import assignment, objective
+from pwfl.systems.multicell import assignment, objective, start_values
 from pwfl.systems.multicell.beyond.intervals import planned, redrawn_blocks, uniforms
 from pwfl.systems.multicell.beyond.joint import joint_blocks
 from pwfl.systems.multicell.beyond.problem import ChosenNoise, GivenNoise
 from pwfl.systems.multicell.interference import Uplink, interference, members, occupants, rates
 from pwfl.systems.multicell.parameters import Multicell
 from pwfl.systems.multicell.power import powers
+from pwfl.systems.multicell.start_values import StartValues
 from pwfl.tables.arrays import to_array, to_table
 
 KEYS = ("realization", "user")
@@ -24,15 +25,19 @@ RATE_TOLERANCE = 1e-6  # by which a rate may miss Rmin, relative
 def run(scenario: Multicell, scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Resource blocks, powers and rates of all realizations and intervals in the tables `users` and `links`.
 
+    With them, the start values (`start_values.drawn`).
+
     `scheduler` is `random` (Algorithm 2: the start values' blocks), `optimal` (Algorithm 3), one of all cells together:
     `joint` (at the start values' noise), `joint_noise` (at each user's best noise, as (36) makes it) or `joint_snr`
     (for the greatest sum of K_i^2), or the name of a function of the user's own (`user_blocks`). Powers (35) follow
-    from the blocks, and users whose rate stays below Rmin lose theirs. Raises reference.SolverError or
-    ArithmeticError where a solver gives up on a cell's program or on powers.
+    from the blocks, and users whose rate stays below Rmin lose theirs. Raises StartValueError where no start values
+    satisfy (21), and reference.SolverError or ArithmeticError where a solver gives up on a cell's program or on powers.
     """
-    users = tables["users"]
-    channels = tables["links"].partition_by("interval", maintain_order=True)
-    load = start_load(scenario, users)
+    users, channels = tables["users"], tables["links"].partition_by("interval", maintain_order=True)
+    samples, cell = (to_array(users, name, *KEYS) for name in ("samples", "cell"))
+    realizations = users["realization"].unique().sort().to_list()
+    first = start = start_values.drawn(scenario, realizations, cell, samples, tables["links"]["station"].n_unique())
+    load = start_load(scenario, samples, first)
     most = planned(scenario.privacy, len(channels))
     sent = np.zeros(load.shape, int)  # in how many intervals so far
     results = []
@@ -40,39 +45,41 @@ def run(scenario: Multicell, scheduler: str, tables: dict[str, pl.DataFrame]) ->
         able = sent < most
         uplink = Uplink.of(scenario.radio, users, links)
         uplink = replace(uplink, gain=np.where(able[:, None], uplink.gain, 0.0))  # others can have no block then
-        start = start_blocks(users)
         if interval > 0:
-            start = redrawn_blocks(scenario.seed, interval, uplink, np.where(able, load, np.inf))
+            block = redrawn_blocks(scenario.seed, interval, uplink, np.where(able, load, np.inf))
+            start = first._replace(block=block)
         results.append(of_interval(scenario, scheduler, interval, uplink, users, start))
         sent += results[-1][0]["resource_block"] >= 0
     schedule, programs = (
         {name: np.stack([result[k][name] for result in results], axis=1) for name in results[0][k]} for k in range(2)
     )
-    keys = {"realization": uplink.realizations, "interval": range(len(results))}
+    keys = {"realization": realizations, "interval": range(len(results))}
     schedule = to_table(keys | {"user": range(load.shape[1])}, **schedule)
     programs = to_table(keys | {"cell": range(uplink.cells)}, **programs)
     return {
         "schedule": schedule.with_columns(pl.col("resource_block", "assigned_block").replace(-1, None)),
         "schedule_status": programs.with_columns(pl.col("status").cast(pl.String)),
+        "start_values": start_values.table(first, realizations),
     }
 
 
 def of_interval(
-    scenario: Multicell, scheduler: str, interval: int, uplink: Uplink, users: pl.DataFrame, start: np.ndarray
+    scenario: Multicell, scheduler: str, interval: int, uplink: Uplink, users: pl.DataFrame, start: StartValues
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Schedule and powers in one interval, of users shape (realization, user), and of cells, (realization, cell).
 
-    `start` holds the blocks before, -1 for none.
+    `start` holds the blocks of this interval that schedulers start from.
     """
+    samples = to_array(users, "samples", *KEYS)
     if scheduler == "random":
-        block, status = start, np.full((len(start), uplink.cells), "random", dtype=object)
+        block, status = start.block, np.full((len(samples), uplink.cells), "random", dtype=object)
     elif scheduler == "optimal":
-        block, status = optimal_blocks(scenario, uplink, users, start)
+        block, status = optimal_blocks(scenario, uplink, samples, start)
     elif user_code.is_reference(scheduler):
         block = user_blocks(scenario, scheduler, uplink, users, start)
-        status = np.full((len(start), uplink.cells), "own", dtype=object)
+        status = np.full((len(samples), uplink.cells), "own", dtype=object)
     else:
-        block, status = blocks_of_all_cells(scenario, scheduler, interval, uplink, users)
+        block, status = blocks_of_all_cells(scenario, scheduler, interval, uplink, samples, start.noise_std)
     power = powers(uplink, block)
     lost = (block >= 0) & (rates(uplink, block, power) < uplink.min_rate_bps * (1 - RATE_TOLERANCE))
     final, final_power = np.where(lost, -1, block), np.where(lost, 0.0, power)
@@ -87,39 +94,38 @@ def of_interval(
     programs = {
         "status": status,
         "users": member.sum(axis=2),
-        "scheduled": (member & (block >= 0)[:, None]).sum(axis=2),
+        "assigned": (member & (block >= 0)[:, None]).sum(axis=2),
         "unscheduled": (member & lost[:, None]).sum(axis=2),
     }
     return schedule, programs
 
 
-def start_load(scenario: "Multicell", users: pl.DataFrame) -> np.ndarray:
+def start_load(scenario: "Multicell", samples: np.ndarray, start: StartValues) -> np.ndarray:
     """What each user adds to (21) at the start values' noise, 0 where nothing asks for (21), (realization, user)."""
-    samples, noise_std = (to_array(users, name, *KEYS) for name in ("samples", "start_noise_std"))
     if not scenario.bounded:
         return np.zeros(samples.shape)
-    return objective.load(samples, noise_std, scenario.privacy.max_noise_error)
-
-
-def start_blocks(users: pl.DataFrame) -> np.ndarray:
-    """The start values' resource blocks, -1 for none, shape (realization, user)."""
-    return to_array(users.with_columns(pl.col("start_resource_block").fill_null(-1)), "start_resource_block", *KEYS)
+    return objective.load(samples, start.noise_std, scenario.privacy.max_noise_error)
 
 
 def user_blocks(
-    scenario: Multicell, scheduler: str, uplink: Uplink, users: pl.DataFrame, start: np.ndarray
+    scenario: Multicell, scheduler: str, uplink: Uplink, users: pl.DataFrame, start: StartValues
 ) -> np.ndarray:
-    """Blocks by a function of the user's own, which gets scenario, uplink, the table `users` and `start`.
+    """Blocks by a function of the user's own, which gets scenario, uplink, the table `users` and the start's blocks.
 
-    It returns each user's block, -1 for none, shape (realization, user), as `optimal_blocks` does. Who hears no signal
-    of its station gets none. Raises UserCodeError where that is no schedule: two users of a cell on a block, say.
+    The table has the start powers and noise, too (`start_power_w`, `start_noise_std`). The function returns each user's
+    block, -1 for none, shape (realization, user), as `optimal_blocks` does. Who hears no signal of its station gets
+    none. Raises UserCodeError where that is no schedule: two users of a cell on a block, say.
     """
-    block = user_code.call(scheduler, scenario, uplink, users, start, reads=declared_reads(scenario))
+    users = users.with_columns(
+        start_power_w=pl.Series(start.power_w.ravel()),
+        start_noise_std=pl.Series(start.noise_std.ravel(), nan_to_null=True),
+    )
+    block = user_code.call(scheduler, scenario, uplink, users, start.block, reads=declared_reads(scenario))
     block = user_code.array(scheduler, block)
-    if block.shape != start.shape or block.dtype.kind not in "iu":
+    if block.shape != start.block.shape or block.dtype.kind not in "iu":
         raise user_code.UserCodeError(
             f"{scheduler}: returns {block.dtype} of shape {block.shape}; must return each user's block, -1 for none: "
-            f"integers of shape {start.shape}, realizations by users"
+            f"integers of shape {start.block.shape}, realizations by users"
         )
     if (wrong := (block < -1) | (block >= uplink.blocks)).any():
         row, user = np.argwhere(wrong)[0]
@@ -140,18 +146,16 @@ def user_blocks(
 
 
 def optimal_blocks(
-    scenario: Multicell, uplink: Uplink, users: pl.DataFrame, start: np.ndarray
+    scenario: Multicell, uplink: Uplink, samples: np.ndarray, start: StartValues
 ) -> tuple[np.ndarray, np.ndarray]:
     """Blocks of Algorithm 3: one cell's program after the other, the other cells as they are by then.
 
-    `start` holds the resource blocks before, -1 for none, shape (realization, user). Returns each user's block,
-    likewise, and how each cell's program ended, shape (realization, cell). One that is infeasible keeps its start
-    values' blocks.
+    `samples` K_i have shape (realization, user). Returns each user's block, -1 for none, likewise, and how each cell's
+    program ended, shape (realization, cell). One that is infeasible keeps its start values' blocks.
     """
-    block, power_w = start.copy(), to_array(users, "start_power_w", *KEYS)
-    samples, noise_std = (to_array(users, name, *KEYS) for name in ("samples", "start_noise_std"))
-    value = objective.value(samples, noise_std, scenario.schedule.gamma)
-    load = objective.load(samples, noise_std, scenario.privacy.max_noise_error)
+    block, power_w = start.block.copy(), start.power_w
+    value = objective.value(samples, start.noise_std, scenario.schedule.gamma)
+    load = objective.load(samples, start.noise_std, scenario.privacy.max_noise_error)
     required = uplink.sinr / uplink.max_power_w  # times disturbance over gain: the required power over Pmax
     count, cells = len(block), uplink.cells
     status = np.empty((count, cells), dtype=object)
@@ -179,18 +183,19 @@ def optimal_blocks(
 
 
 def blocks_of_all_cells(
-    scenario: Multicell, scheduler: str, interval: int, uplink: Uplink, users: pl.DataFrame
+    scenario: Multicell, scheduler: str, interval: int, uplink: Uplink, samples: np.ndarray, start_noise_std: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Blocks by `joint.joint_blocks`, and each cell's status, `proven` or `searched`.
+
+    `samples` K_i and the start values' noise have shape (realization, user).
 
     With weights K_i^2 rho_i, the aggregate has the greatest signal-to-noise ratio, whose square is in proportion to
     their sum. If everyone is left with the same rho, that is the sum of K_i^2. Of a sum of uploads, the ratio is its
     records times sqrt(rho): then samples are what counts.
     """
-    samples, privacy = to_array(users, "samples", *KEYS), scenario.privacy
+    privacy = scenario.privacy
     if scheduler == "joint":
-        noise_std = to_array(users, "start_noise_std", *KEYS)
-        problem = GivenNoise.of(samples, noise_std, scenario.schedule.gamma, privacy.max_noise_error)
+        problem = GivenNoise.of(samples, start_noise_std, scenario.schedule.gamma, privacy.max_noise_error)
     elif scheduler == "joint_noise":
         problem = ChosenNoise(samples, scenario.schedule.gamma, privacy.max_noise_error, privacy.min_noise)
     else:  # the least noise meets (21)

@@ -6,45 +6,42 @@ import dataframely as dy
 
 from pwfl.systems.multicell.beyond.allocation import ALLOCATIONS
 from pwfl.tables import contract
-from pwfl.tables.contract import key
+from pwfl.tables.contract import key, meaning
 
 PROGRAM_STATUSES = ("random", "assignment", "integer_program", "infeasible_kept", "proven", "searched", "own")
 NOISE_STATUSES = ("random", "optimal", *ALLOCATIONS, "target", "none", "own", "infeasible", "no_user_scheduled")
 TRAINING_STATUSES = ("trained", "diverged", "no_user_scheduled", "noise_infeasible")
-READ = "exact, of the same run, of an observer of"
+READ = "exact epsilon in the same run, against an observer of"
+WORST = "the worst user's"
+TIGHT, CLASSIC = "epsilon from rho by Renyi DP", "epsilon from rho by the formula of many papers"
+RHO_WORST_CASE = "rho if a record can turn its user's clipped mean around: per_user clipping only"
+ALONE = "rho if all other senders of the sum collude with the observer"
+DITHERS_KNOWN = "epsilon if the observer knows how users rounded: integers only"
 amount = partial(dy.Float64, nullable=True, min=0)
 unlimited = partial(amount, allow_inf=True)
 
 
-class PerInterval(contract.PerRealization):
-    """Keys of what differs between the intervals in which the channel stays."""
-
-    interval = key("interval of rounds in which the channel stays; 0: all rounds, where it is drawn once")
-
-
 class Users(contract.PerUser):
-    """Where each user is, its samples, its start values (`channel`)."""
+    """Where each user is, and its samples (`channel`)."""
 
-    x_m = dy.Float64(nullable=True, description="null: from outside, unknown")
-    y_m = dy.Float64(nullable=True)
-    cell = dy.Int64(nullable=False, min=0, description="nearest station; from outside: as given, or the strongest")
-    samples = dy.Int64(nullable=False, min=1, description="training samples K_i")
-    start_resource_block = dy.Int64(nullable=True, min=0, description="null: none")
-    start_power_w = dy.Float64(nullable=False, min=0)
-    start_noise_std = dy.Float64(
-        nullable=True,
-        min_exclusive=0,
-        description="sigma_i, per coordinate, in the units of `privacy.bounds`; null: no scheme uses it",
+    x_m = dy.Float64(nullable=True, description="position; null: from outside, unknown")
+    y_m = dy.Float64(nullable=True, description="position; null: from outside, unknown")
+    cell = dy.Int64(
+        nullable=False, min=0, description="cell: of the nearest station; from outside: as given, or of the strongest"
     )
+    samples = dy.Int64(nullable=False, min=1, description=meaning("samples", "the user's, K_i"))
 
 
-class Links(PerInterval):
-    """The link of each user to each station, in each interval in which the channel stays (`channel`)."""
+class Links(contract.PerInterval):
+    """The link of each user to each station (`channel`).
+
+    Intervals are those in which the channel stays: one, where it is drawn once.
+    """
 
     station = key("station")
-    user = key("user")
-    distance_m = amount(description="null: from outside, unknown")
-    gain = dy.Float64(nullable=False, min_exclusive=0, description="power gain h_i,s (17)")
+    user = key(meaning("user"))
+    distance_m = amount(description=meaning("distance_m", "null: from outside, unknown"))
+    gain = dy.Float64(nullable=False, min_exclusive=0, description=meaning("gain", "h_i,s (17)"))
     line_of_sight = dy.Bool(nullable=True, description="null: the path loss knows no such thing")
 
 
@@ -52,85 +49,99 @@ class ImportedLinks(contract.PerRealization):
     """Gains from outside (`imported`)."""
 
     station = key("station")
-    user = key("user")
-    gain = dy.Float64(nullable=False, min_exclusive=0, description="power gain h_i,s")
+    user = key(meaning("user"))
+    gain = dy.Float64(nullable=False, min_exclusive=0, description=meaning("gain", "h_i,s"))
 
 
 class ImportedUsers(contract.PerUser):
     """Users from outside (`imported`); nulls: not given."""
 
-    x_m = dy.Float64(nullable=True)
-    y_m = dy.Float64(nullable=True)
-    cell = dy.Int64(nullable=False, min=0)
-    samples = dy.Int64(nullable=True, min=1)
+    x_m = dy.Float64(nullable=True, description="position")
+    y_m = dy.Float64(nullable=True, description="position")
+    cell = dy.Int64(nullable=False, min=0, description="cell")
+    samples = dy.Int64(nullable=True, min=1, description=meaning("samples", "the user's, K_i"))
 
 
-class Schedule(PerInterval):
+class StartValues(contract.PerUser):
+    """What the schedulers start from, the same for all of a scenario's schemes (`schedule`)."""
+
+    resource_block = dy.Int64(nullable=True, min=0, description="number of the resource block; null: none")
+    power_w = dy.Float64(nullable=False, min=0, description=meaning("power_w"))
+    noise_std = dy.Float64(
+        nullable=True,
+        min_exclusive=0,
+        description=meaning("noise_std", "sigma_i, in the units of `privacy.bounds`; null: no scheme uses it"),
+    )
+
+
+class Schedule(contract.PerInterval):
     """Each user's resource block, power and rate (`schedule`); nulls: not scheduled.
 
     Assigned blocks have powers (35), with which some rates stay below Rmin; those users lose their block.
     """
 
-    user = key("user")
-    resource_block = dy.Int64(nullable=True, min=0)
-    power_w = dy.Float64(nullable=False, min=0)
+    user = key(meaning("user"))
+    resource_block = dy.Int64(nullable=True, min=0, description="number of the resource block; null: none")
+    power_w = dy.Float64(nullable=False, min=0, description=meaning("power_w"))
     rate_bps = dy.Float64(nullable=False, min=0)
     assigned_block = dy.Int64(nullable=True, min=0, description="resource block before that")
     assigned_power_w = dy.Float64(nullable=False, min=0, description="power (35) on it")
 
 
-class ScheduleStatus(PerInterval):
+class ScheduleStatus(contract.PerInterval):
     """How each cell's program ended, before powers and unscheduling (`schedule`).
 
     Of the schedulers of all cells, whether the schedule is proven optimal.
     """
 
     cell = key("cell")
-    status = dy.Enum(PROGRAM_STATUSES, nullable=False)
-    users = dy.Int64(nullable=False, min=0, description="users of the cell")
-    scheduled = dy.Int64(nullable=False, min=0, description="users with a resource block after the program")
+    status = dy.Enum(PROGRAM_STATUSES, nullable=False, description=meaning("status", "the program"))
+    users = dy.Int64(nullable=False, min=0, description=meaning("users", "of the cell"))
+    assigned = dy.Int64(nullable=False, min=0, description="users with a resource block after the program")
     unscheduled = dy.Int64(nullable=False, min=0, description="of these, users who lost it for their rate (26)")
 
 
-class Noise(PerInterval):
+class Noise(contract.PerInterval):
     """Each user's noise (`noise`): 0 where not scheduled, null where no noise is feasible."""
 
-    user = key("user")
-    noise_std = unlimited(description="sigma_i, per coordinate; infinite: has no leakage to spend")
+    user = key(meaning("user"))
+    noise_std = unlimited(
+        description=meaning("noise_std", "sigma_i, of a mean gradient; infinite: has no leakage to spend")
+    )
 
 
-class NoiseStatus(PerInterval):
+class NoiseStatus(contract.PerInterval):
     """How each interval's noise was found (`noise`)."""
 
-    status = dy.Enum(NOISE_STATUSES, nullable=False)
-    noise = dy.String(nullable=False, description="the noise scheme")
+    status = dy.Enum(NOISE_STATUSES, nullable=False, description=meaning("status", "the noise"))
+    noise = dy.String(nullable=False, description=meaning("noise"))
     multiplier = dy.Float64(nullable=True, min_exclusive=0, description="kappa of (38), null where there is none")
 
 
 class History(contract.UserHistory):
     """Test accuracy and loss over the rounds (`train`)."""
 
-    round = key("round")
-    accuracy = amount(max=1)
-    loss = unlimited(allow_nan=True)
+    round = key(meaning("round", "0 is the start"))
+    accuracy = amount(max=1, description=meaning("accuracy"))
+    loss = unlimited(allow_nan=True, description=meaning("loss"))
     clipped_share = contract.clipped_share()
-    status = dy.Enum(TRAINING_STATUSES, nullable=False)
+    status = dy.Enum(TRAINING_STATUSES, nullable=False, description=meaning("status", "the training"))
 
 
 class Leakage(contract.PerUser):
     """The privacy that each scheduled user's records are left with (`account`)."""
 
-    rho = dy.Float64(nullable=False, min_exclusive=0, allow_inf=True, description="zCDP (11)")
-    mu = dy.Float64(nullable=False, min_exclusive=0, allow_inf=True, description="Gaussian DP")
-    epsilon_exact = dy.Float64(nullable=False, min=0, allow_inf=True, description="of integers an upper bound")
-    epsilon_tight = dy.Float64(nullable=False, min=0, allow_inf=True)
-    epsilon_classic = dy.Float64(nullable=False, min=0, allow_inf=True)
-    rho_worst_case = unlimited(description="per_user clipping only")
-    rho_alone = contract.epsilon("rho if all other senders of the sum collude with the observer")
+    rho = dy.Float64(nullable=False, min_exclusive=0, allow_inf=True, description=meaning("rho", "(11)"))
+    mu = dy.Float64(nullable=False, min_exclusive=0, allow_inf=True, description=meaning("mu"))
+    epsilon_exact = contract.epsilon(meaning("epsilon_exact", "the user's records'; of integers an upper bound"))
+    epsilon_tight = contract.epsilon(TIGHT)
+    epsilon_classic = contract.epsilon(CLASSIC)
+    rho_worst_case = unlimited(description=RHO_WORST_CASE)
+    rho_alone = contract.epsilon(ALONE)
     epsilon_user = contract.epsilon(f"{READ} each upload")
     epsilon_cell = contract.epsilon(f"{READ} each cell's sum")
     epsilon_network = contract.epsilon(f"{READ} the sum of all")
-    epsilon_dithers_known = unlimited(description="integers only: if the observer knows how users rounded")
+    epsilon_dithers_known = unlimited(description=DITHERS_KNOWN)
 
 
 class Outcome(contract.Outcome):
@@ -149,15 +160,15 @@ class Outcome(contract.Outcome):
     rho_total = unlimited(description="(19)")
     rho_max = unlimited()
     rho_median = unlimited()
-    epsilon_tight = unlimited()
-    epsilon_classic = unlimited()
-    rho_worst_case = unlimited(description="per_user clipping only")
-    epsilon_worst_case = unlimited(description="exact, per_user clipping only")
-    rho_alone = unlimited(description="largest, if all other senders of the sum collude with the observer")
-    epsilon_user = unlimited(description="largest, of an observer of each upload of the same run")
-    epsilon_cell = unlimited(description="of one of each cell's sum, in which as many collude and drop out")
-    epsilon_network = unlimited(description="of one of the sum of all, likewise")
-    epsilon_dithers_known = unlimited(description="integers only: largest, if the observer knows how users rounded")
+    epsilon_tight = unlimited(description=f"{TIGHT}: {WORST}")
+    epsilon_classic = unlimited(description=f"{CLASSIC}: {WORST}")
+    rho_worst_case = unlimited(description=f"{RHO_WORST_CASE}; {WORST}")
+    epsilon_worst_case = unlimited(description=meaning("epsilon_worst_case", "per_user clipping only"))
+    rho_alone = unlimited(description=f"{ALONE}: {WORST}")
+    epsilon_user = unlimited(description=f"{READ} each upload: {WORST}")
+    epsilon_cell = unlimited(description=f"{READ} each cell's sum: {WORST}; as many collude and drop out")
+    epsilon_network = unlimited(description=f"{READ} the sum of all: {WORST}; likewise")
+    epsilon_dithers_known = unlimited(description=f"{DITHERS_KNOWN}; {WORST}")
     c1 = dy.Float64(nullable=False, description="C1 of Theorem 1, the largest of the intervals")
     c2 = dy.Float64(nullable=False, min=0, description="C2 of Theorem 1, the largest of the intervals")
     c3 = amount(description="C3 of Theorem 1, the largest of the intervals")

@@ -21,6 +21,11 @@ CATALOG = Catalog(
     },
     comparison_figures=("accuracy", "leakage", "readings", "tradeoff"),
     colours={("all", "fixed"): "#0072B2", ("all", "none"): "#E69F00"},
+    reads={
+        "train": ("users", "schedule", "noise", "reception", "reception_noise"),
+        "audit": ("users", "schedule", "noise", "reception", "reception_noise", "visibility", "outcome"),
+        "account": ("users", "links", "schedule", "noise", "reception_noise", "visibility"),
+    },
     tiny={
         "network": {"users": 3, "antennas": 4},
         "data": {"dataset": "digits", "samples_per_user": 30},

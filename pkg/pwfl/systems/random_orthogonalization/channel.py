@@ -9,17 +9,23 @@ from pwfl.tables.arrays import to_table
 
 
 def run(scenario: RandomOrthogonalization, realizations: range) -> dict[str, pl.DataFrame]:
-    """Users, and what the server's update takes of their channels, of some consecutive realizations."""
+    """Users, and what the server's update takes of their channels, of some consecutive realizations.
+
+    In the scenario's network, and in those of `privacy.user_numbers`, of the first of the same users, or more.
+    """
     users, antennas, rounds = scenario.network.users, scenario.network.antennas, scenario.training.rounds
-    columns = {}  # column -> array (realization, round, user)
-    for block in mimo.blocks(realizations, users, antennas):
+    sizes = sorted({users, *scenario.privacy.user_numbers})
+    columns = {size: {} for size in sizes}  # column -> array (realization, round, user)
+    for block in mimo.blocks(realizations, sizes[-1], antennas):
         rows = slice(block.start - realizations.start, block.stop - realizations.start)
         for t in range(rounds):
-            products = mimo.gram(scenario.seed, block, t + 1, users, antennas)
-            for name, values in mimo.couplings(products).items():
-                columns.setdefault(name, np.empty((len(realizations), rounds, users)))[rows, t] = values
-    keys = {"realization": realizations, "round": range(1, rounds + 1), "user": range(users)}
+            products = mimo.gram(scenario.seed, block, t + 1, sizes[-1], antennas)
+            for size, found in columns.items():
+                for name, values in mimo.couplings(products[:, :size, :size]).items():
+                    found.setdefault(name, np.empty((len(realizations), rounds, size)))[rows, t] = values
+    keys = {"realization": realizations, "round": range(1, rounds + 1)}
+    links = [to_table(keys | {"user": range(size)}, users=size, **columns[size]) for size in sizes]
     return {
         "users": to_table({"realization": realizations, "user": range(users)}, samples=scenario.data.samples_per_user),
-        "links": to_table(keys, **columns),
+        "links": pl.concat(links).sort("realization", "round", "users", "user"),
     }

@@ -3,10 +3,12 @@
 from pwfl.scenario.checks import check_holdings
 from pwfl.scenario.size import COMPLEX, COPIES, FLOAT32, LINK_BYTES, network_bytes
 from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
+from pwfl.training import models
 
 
 def consistent(scenario: RandomOrthogonalization) -> None:
     """Reject what no realization can satisfy."""
+    models.check(scenario)
     samples = scenario.data.samples_per_user
     check_holdings(scenario.data, "data.samples_per_user", samples, "network.users", scenario.network.users)
     if scenario.training.batch_size > samples:
@@ -17,6 +19,22 @@ def consistent(scenario: RandomOrthogonalization) -> None:
     numbers = scenario.privacy.user_numbers
     if twice := next((number for number in numbers if numbers.count(number) > 1), None):
         raise ValueError(f"privacy.user_numbers: {twice} occurs twice; name each number of users once")
+    privacy = scenario.privacy
+    if privacy.dropouts and (privacy.dropout_tolerance or 0.0) >= privacy.delta:
+        raise ValueError(
+            f"privacy.dropout_tolerance: {privacy.dropout_tolerance:g} is a part of privacy.delta: {privacy.delta:g}, "
+            "and must be below it; null is a tenth of delta"
+        )
+
+
+def problems(scenario: RandomOrthogonalization) -> list[str]:
+    """See `pwfl.scenario.checks`."""
+    return models.problems(scenario, hidden_layers=())
+
+
+def idle(scenario: RandomOrthogonalization) -> dict[str, str]:
+    """See `pwfl.scenario.checks`."""
+    return {} if scenario.privacy.dropouts else {"privacy.dropout_tolerance": "privacy.dropouts: 0.0"}
 
 
 def table_bytes(scenario: RandomOrthogonalization) -> tuple[float, float, str]:

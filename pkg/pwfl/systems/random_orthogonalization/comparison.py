@@ -44,19 +44,20 @@ def readings(scenarios: dict[str, dict]) -> alt.FacetChart:
 
 
 def tradeoff(scenarios: dict[str, dict]) -> alt.FacetChart:
-    """Final accuracy against the epsilon of all rounds, for an observer of the updates and of all antennas."""
+    """Final accuracy against the epsilon of all rounds, for the scenarios' observer and one of all antennas."""
     names, table = _stack(scenarios, "realizations")
     index = ["scenario", "scheme", "realization", "accuracy"]
-    table = table.select(*index, *marks.OBSERVERS).drop_nulls("accuracy")
-    long = table.unpivot(list(marks.OBSERVERS), index=index, variable_name="observer", value_name="epsilon")
-    frame = long.filter(pl.col("epsilon").is_finite()).with_columns(pl.col("observer").replace(marks.OBSERVERS))
+    observers = marks.observers_of(each["scenario"] for each in (unswept(scenarios) or scenarios).values())
+    table = table.select(*index, *observers).drop_nulls("accuracy")
+    long = table.unpivot(list(observers), index=index, variable_name="observer", value_name="epsilon")
+    frame = long.filter(pl.col("epsilon").is_finite()).with_columns(pl.col("observer").replace(observers))
     colour, chosen = _scenario_colour(names, "circle")
     scale = alt.Scale(domain=[scheme.name for scheme in _schemes(scenarios)], range=["circle", "diamond"])
     shape = alt.Shape("scheme:N", title="Scheme", legend=alt.Legend(symbolOpacity=1), scale=scale)
     x = marks.epsilon_axis(_first(scenarios), alt.X)
     chart = marks.scatter(frame, "epsilon", ["scenario", "scheme", "observer"], x, colour, chosen).encode(shape=shape)
     title = alt.TitleParams("Accuracy against privacy after all rounds", subtitle=f"worst user; {marks.dots_of(frame)}")
-    panels = alt.Column("observer:N", title=None, header=theme.HEADER, sort=list(marks.OBSERVERS.values()))
+    panels = alt.Column("observer:N", title=None, header=theme.HEADER, sort=list(observers.values()))
     chart = chart.properties(width=330, height=theme.HEIGHT).facet(column=panels)
     return chart.resolve_scale(x="independent").properties(title=title)
 

@@ -1,9 +1,12 @@
 """What the figures of the system `random_orthogonalization` share: readings, axes, curves, dots."""
 
+from collections.abc import Iterable
+
 import altair as alt
 import polars as pl
 
 from pwfl.report import theme
+from pwfl.systems.random_orthogonalization.tables import ANTENNAS, UPDATE, USER
 from pwfl.tables.contract import limits
 
 SYSTEM = "random_orthogonalization"
@@ -17,7 +20,16 @@ READINGS = {
     "epsilon_antennas": "(d) all antennas, exact, one round",
     "epsilon_antennas_rounds": "(d) all antennas, exact, all rounds",
 }
-OBSERVERS = {"epsilon_exact": "Observer of the server's updates", "epsilon_antennas_rounds": "Observer of all antennas"}
+OBSERVERS = ("epsilon_exact", "epsilon_antennas_rounds")  # epsilons of the scenario's observer, and of all antennas
+OBSERVED = {UPDATE: "the server's updates", ANTENNAS: "all antennas", USER: "every user's updates"}
+
+
+def observers_of(scenarios: Iterable) -> dict[str, str]:
+    """Who observes, by the column of its epsilon, in some scenarios."""
+    kinds = sorted({scenario.privacy.observer for scenario in scenarios})
+    own, antennas = " or ".join(OBSERVED[kind] for kind in kinds), OBSERVED[ANTENNAS]
+    found = {} if own == antennas else {OBSERVERS[0]: f"Observer of {own}"}
+    return found | {OBSERVERS[1]: f"Observer of {antennas}"}
 
 
 def trained(history: pl.DataFrame) -> pl.DataFrame:

@@ -2,59 +2,65 @@
 
 import numpy as np
 import polars as pl
-from scipy.optimize import brentq
 
-from pwfl.privacy.gaussian import composed_multiplier, zcdp
-from pwfl.systems.random_orthogonalization import mimo
+from pwfl.privacy import accountant, target
+from pwfl.systems.random_orthogonalization import mimo, observers, receive
 from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
-from pwfl.tables.arrays import to_array
+from pwfl.tables.arrays import to_array, to_table
+
+KEYS = ("realization", "round", "user")
 
 
 def run(scenario: RandomOrthogonalization, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The users' noise, of one variance in all rounds (`fixed`) or `none`, and that of the server's update (5)."""
-    schedule, radio = tables["schedule"], scenario.radio
-    keys, antennas = ("realization", "round", "user"), scenario.network.antennas
-    amplitude = to_array(schedule, "amplitude", *keys)[..., 0]
-    receiver_std = mimo.receiver_noise_std(radio.receiver_noise_variance, radio.normalization, antennas)
-    coupling = {name: to_array(schedule, name, *keys) for name in mimo.COUPLINGS}
-    variance, status = np.zeros(len(amplitude)), [scheme] * len(amplitude)
+    realizations = tables["schedule"]["realization"].unique().sort()
+    noise_std, status = np.zeros(len(realizations)), [scheme] * len(realizations)
     if scheme == "fixed" and scenario.privacy.target_epsilon is None:
-        variance[:] = scenario.privacy.noise_variance
+        noise_std[:] = np.sqrt(scenario.privacy.noise_variance)
     elif scheme == "fixed":
-        privacy = scenario.privacy
-        mu = 1 / composed_multiplier(privacy.target_epsilon, privacy.delta, releases=1)
-        for row in range(len(variance)):
-            own = {name: values[row] for name, values in coupling.items()}
-            variance[row] = target_variance(own, receiver_std, amplitude[row], scenario.training.clip_norm, mu)
-        status = ["target" if v > 0 else "receiver_noise_suffices" for v in variance]
-    noise_std = np.broadcast_to(np.sqrt(variance)[:, None], amplitude.shape)
-    effective = mimo.effective_noise(coupling, mimo.Uplink(noise_std, receiver_std, amplitude))
-    rounds = schedule.select("realization", "round").unique(maintain_order=True)
-    columns = [pl.Series(name, values.ravel()) for name, values in ({"noise_std": noise_std} | effective).items()]
-    realizations = rounds.select(pl.col("realization").unique(maintain_order=True))
+        noise_std = to_target(scenario, tables)
+        status = ["target" if std > 0 else "receiver_noise_suffices" for std in noise_std]
     return {
-        "noise": rounds.with_columns(columns),
-        "noise_status": realizations.with_columns(status=pl.Series(status)),
+        "noise": of_std(scenario, tables, noise_std),
+        "noise_status": pl.DataFrame({"realization": realizations, "status": status}),
     }
 
 
-def target_variance(
-    coupling: dict[str, np.ndarray], receiver_std: float, amplitude: np.ndarray, clip_norm: float, mu: float
-) -> float:
-    """The least variance of the users' noise with which nobody's updates of all rounds have more than `mu`.
+def of_std(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame], noise_std: np.ndarray) -> pl.DataFrame:
+    """The table `noise` of each realization's deviation of the users' noise."""
+    schedule, radio = tables["schedule"], scenario.radio
+    coupling = {name: to_array(schedule, name, *KEYS) for name in mimo.COUPLINGS}
+    amplitude = to_array(schedule, "amplitude", *KEYS)[..., 0]
+    receiver_std = mimo.receiver_noise_std(
+        radio.receiver_noise_variance, radio.normalization, scenario.network.antennas
+    )
+    std = np.broadcast_to(noise_std[:, None], amplitude.shape)
+    effective = mimo.effective_noise(coupling, mimo.Uplink(std, receiver_std, amplitude))
+    rounds = schedule["round"].unique().sort()
+    keys = {"realization": schedule["realization"].unique().sort(), "round": rounds}
+    return to_table(keys, noise_std=std, **effective)
 
-    0 where the receiver's noise is enough. The rounds' channels are taken as known, those to come, too: users, who know
-    none, would have to be told, or to add more. Couplings are of shape (round, user), the amplitude (round,).
+
+def to_target(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> np.ndarray:
+    """The least deviation of the users' noise with which nobody's epsilon is above the target, shape (realization,).
+
+    What an epsilon is, receive and account say: of what `privacy.observer` sees, the receiver's noise counted. 0 where
+    that is enough. The rounds' channels are taken as known, those to come, too: users, who know none, would have to be
+    told, or to add more.
     """
-    goal = zcdp(mu, 1.0, 1)
+    realizations = tables["schedule"]["realization"].unique().sort()
+    span = range(realizations[0], realizations[-1] + 1)
+    own = pl.lit(tables["users"]["user"].max() + 1, pl.Int64)
+    seen, delta = scenario.privacy.observer, observers.delta(scenario.privacy)
+    links = tables["schedule"].drop("amplitude").with_columns(users=own)
 
-    def share(variance: float, receiver_std: float = receiver_std) -> float:
-        """The goal over the largest zCDP parameter of a user: it grows with the noise, nearly in proportion."""
-        uplink = mimo.Uplink(np.full(len(amplitude), variance**0.5), receiver_std, amplitude)
-        std = mimo.effective_noise(coupling, uplink)["effective_noise_std"]
-        return goal / zcdp(mimo.update_mu(coupling["coupling_real"], std, clip_norm), 1.0, 1).sum(axis=0).max()
+    def worst(noise_std: np.ndarray) -> np.ndarray:
+        found = tables | {"links": links, "noise": of_std(scenario, tables, noise_std)}
+        found["visibility"] = receive.visible(scenario, found, span, (seen,))
+        losses = accountant.losses(found, seen, 2 * scenario.training.clip_norm)
+        return accountant.epsilons(losses, delta).max(axis=1)
 
-    if share(0.0) >= 1:
-        return 0.0
-    enough = 2 / share(1.0, receiver_std=0.0)  # twice what is enough without the receiver's noise
-    return brentq(lambda variance: share(variance) - 1, 0.0, enough, xtol=1e-15 * enough)
+    goal = scenario.privacy.target_epsilon
+    needed = worst(np.zeros(len(realizations))) > goal
+    scale = target.scales(lambda each: np.where(needed, worst(each), 0.0), goal, len(realizations))
+    return np.where(needed, scale, 0.0)

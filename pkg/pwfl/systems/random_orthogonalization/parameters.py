@@ -10,12 +10,14 @@ from typing import Literal
 from pwfl.scenario import common
 from pwfl.scenario.fields import Section, parameter
 
+UNAIMED = ("privacy.target_epsilon", None)  # with it, noise is given
+
 
 class Network(Section):
     """Users and the server's antennas."""
 
     users: common.Count = parameter(100, "users K, each with one antenna", stages="channel")
-    antennas: common.Count = parameter(256, "antennas M of the server", stages="channel noise account report")
+    antennas: common.Count = parameter(256, "antennas M of the server", stages="channel noise receive account report")
 
 
 class Radio(Section):
@@ -25,19 +27,21 @@ class Radio(Section):
         3.0, "amplitude alpha of every user's signal; the paper sets its square to the power limit P", stages="schedule"
     )
     receiver_noise_variance: common.Variance = parameter(
-        1.0, "variance sigma_m^2 of the complex noise of an antenna", stages="noise account"
+        1.0, "variance sigma_m^2 of the complex noise of an antenna", stages="noise receive account"
     )
-    bandwidth_hz: float = common.resource_block_hz(stages="train account")
+    bandwidth_hz: float = common.resource_block_hz(stages="receive")
     normalization: Literal["I/M", "I"] = parameter(
-        "I/M", "covariance of a channel; with I, the server divides (4) by M once more", stages="noise account report"
+        "I/M",
+        "covariance of a channel; with I, the server divides (4) by M once more",
+        stages="noise receive account report",
     )
 
 
 class Data(common.DataSource):
     """What the users hold and learn."""
 
-    dataset: common.Dataset = common.dataset(stages="train account audit")
-    content: common.Content | None = common.content(stages="train account audit")
+    dataset: common.Dataset = common.dataset(stages="receive train account audit")
+    content: common.Content | None = common.content(stages="receive train account audit")
     samples_per_user: common.Count = parameter(
         600, "training samples of a user, drawn without replacement", unit="samples", stages="channel"
     )
@@ -52,13 +56,49 @@ class Privacy(Section):
         stages="noise/fixed",
     )
     target_epsilon: float | None = common.target_epsilon(stages="noise/fixed")
-    delta: float = common.delta(stages="noise/fixed account report")
+    delta: float = common.delta(
+        stages="noise/fixed receive account report", unless={"receive": ("privacy.dropouts", 0.0)}
+    )
     user_numbers: list[common.Count] = parameter(
         [10, 20, 30, 40, 50, 60, 70, 80, 90, 100],
         "numbers of users for which leakages are found besides network.users (Fig. 2)",
         unit="users",
-        stages="account",
+        stages="channel receive account",
         max_length=100,
+    )
+
+    # Beyond the paper.
+    observer: Literal["update", "antennas", "user"] = parameter(
+        "update",
+        "of whom epsilon_exact and target_epsilon are, who sees in each round: the server's update; the signals of all "
+        "its antennas; or every user's noisy update (docs/random_orthogonalization.md)",
+        stages="noise/fixed account audit report",
+        unless={"noise/fixed": UNAIMED},
+    )
+    colluders: float = parameter(
+        0.0,
+        "largest share of the users, rounded up, who take their noise off what the observer sees",
+        stages="noise/fixed receive account audit",
+        unless={"noise/fixed": UNAIMED},
+        ge=0,
+        lt=1,
+    )
+    dropouts: float = parameter(
+        0.0,
+        "probability that a user drops out of a round, independently of data, which leaves its update and its noise "
+        "out of what is received",
+        stages="noise/fixed receive account audit",
+        ge=0,
+        lt=1,
+    )
+    dropout_tolerance: float | None = parameter(
+        None,
+        "probability, a part of delta and below it, that some round of the training lacks more users than the "
+        "guarantee is planned for; null: a tenth of delta",
+        stages="noise/fixed receive account",
+        unless=dict.fromkeys(("noise/fixed", "receive", "account"), ("privacy.dropouts", 0.0)),
+        ge=1e-100,
+        lt=1,
     )
 
 
@@ -66,9 +106,11 @@ class Training(Section):
     """Federated learning of softmax regression, from zero."""
 
     device: common.Device = common.device()
-    features: common.Features = common.features(stages="train account audit")
-    directions: int | None = common.directions(stages="train account audit")
-    rounds: common.Count = parameter(14, "rounds T", stages="channel train account audit report")
+    model: common.Model = common.model(stages="receive train account audit")
+    model_reads: list[str] = common.model_reads(stages="receive train account audit")
+    features: common.Features = common.features(stages="receive train account audit")
+    directions: int | None = common.directions(stages="receive train account audit")
+    rounds: common.Count = parameter(14, "rounds T", stages="channel receive train account audit report")
     local_steps: common.Count = parameter(100, "mini-batch steps of a user in a round", stages="train account audit")
     batch_size: common.Count = parameter(50, "samples in a mini-batch", unit="samples", stages="train audit")
     learning_rate: common.StepSize = parameter(0.1, "step size eta of the local steps", stages="train audit")
@@ -93,5 +135,8 @@ RandomOrthogonalization = MODEL = common.scenario(
         Scheme(name="Private", scheduler="all", noise="fixed"),
         Scheme(name="No privacy noise", scheduler="all", noise="none"),
     ],
-    draws="channel train account audit",
+    draws="channel noise/fixed receive train audit",
+    lacks={
+        "training.bits": "its receiver adds noise that is a real number, so no sum of integers modulo 2^b is received",
+    },
 )

@@ -47,7 +47,7 @@ def leakage(scenario, tables: dict[str, pl.DataFrame]) -> alt.FacetChart:
 
 
 def tradeoff(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
-    """Final accuracy against epsilon after all rounds, of the server's updates, realization by realization."""
+    """Final accuracy against epsilon after all rounds, of the scenario's observer, realization by realization."""
     frame = realizations(tables).drop_nulls("accuracy").filter(pl.col("epsilon_exact").is_finite())
     title = alt.TitleParams(
         f"Accuracy against privacy, M = {scenario.network.antennas}",

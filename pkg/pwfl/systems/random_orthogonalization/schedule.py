@@ -8,7 +8,8 @@ from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonaliza
 def run(scenario: RandomOrthogonalization, scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Every user's amplitude in every round, the same for all, as nobody knows its channel (2); links come along."""
     users = tables["users"].group_by("realization", maintain_order=True)
+    links = tables["links"].filter(users=tables["users"]["user"].max() + 1).drop("users")
     return {
-        "schedule": tables["links"].with_columns(amplitude=pl.lit(scenario.radio.amplitude)),
+        "schedule": links.with_columns(amplitude=pl.lit(scenario.radio.amplitude)),
         "schedule_status": users.agg(status=pl.lit(scheduler), transmitting=pl.len()),
     }

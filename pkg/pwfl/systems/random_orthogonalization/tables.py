@@ -3,11 +3,21 @@
 import dataframely as dy
 
 from pwfl.tables import contract
-from pwfl.tables.contract import epsilon, key
+from pwfl.tables.contract import epsilon, key, meaning
 
 WITHOUT_RECEIVER = ["epsilon_without_receiver", "epsilon_antennas_without_receiver"]
 WORST = ["epsilon_printed", "epsilon_gaussian", "epsilon_exact", "epsilon_antennas", "epsilon_antennas_rounds"]
 WORST += WITHOUT_RECEIVER
+
+UNDERSTATED = "share of rounds in which (6) is below the exact epsilon"
+
+# Observers of the server's update, of the signals of all antennas, of every user's noisy update.
+UPDATE, ANTENNAS, USER = "update", "antennas", "user"
+
+
+def observer(seen: str, users: int, own: int) -> str:
+    """The observer's name in a network of some users; in the scenario's `own`, what it sees."""
+    return seen if users == own else f"{seen} of {users} users"
 
 
 def magnitude(description: str) -> dy.Float64:
@@ -18,11 +28,11 @@ def magnitude(description: str) -> dy.Float64:
 class Users(contract.PerUser):
     """What each user holds (`channel`)."""
 
-    samples = dy.Int64(nullable=False, min=1, description="training samples")
+    samples = dy.Int64(nullable=False, min=1, description=meaning("samples", "the user's"))
 
 
-class Links(contract.PerUserRound):
-    """What the server's update takes of each user's channel in each round (`channel`); see `mimo`."""
+class Link(contract.PerUserRound):
+    """What the server's update takes of each user's channel in each round; see `mimo`."""
 
     energy = dy.Float64(nullable=False, min=0, description="||h_k||^2")
     coupling_real = dy.Float64(nullable=False, description="Re(h_s^H h_k)")
@@ -30,7 +40,13 @@ class Links(contract.PerUserRound):
     cross_energy = dy.Float64(nullable=False, min=0, description="sum over j of |h_j^H h_k|^2")
 
 
-class Schedule(Links):
+class Links(Link):
+    """The same, in networks of several sizes (`channel`)."""
+
+    users = dy.Int64(primary_key=True, min=1, description=meaning("users", "K, of the network"))
+
+
+class Schedule(Link):
     """Each user's amplitude in each round, and its link (`schedule`)."""
 
     amplitude = dy.Float64(nullable=False, min_exclusive=0, description="alpha, the same for all users of a round")
@@ -39,14 +55,14 @@ class Schedule(Links):
 class ScheduleStatus(contract.PerRealization):
     """Who transmits (`schedule`)."""
 
-    status = dy.Enum(("all",), nullable=False)
+    status = dy.Enum(("all",), nullable=False, description=meaning("status", "the schedule"))
     transmitting = dy.Int64(nullable=False, min=1, description="users in every round")
 
 
 class Noise(contract.PerRound):
     """The users' noise and the server's in each round, standard deviations per coordinate (`noise`)."""
 
-    noise_std = dy.Float64(nullable=False, min=0, description="sigma of every user's noise")
+    noise_std = dy.Float64(nullable=False, min=0, description=meaning("noise_std", "sigma, of every user"))
     effective_noise_std = dy.Float64(nullable=False, min=0, description="of the noise in the server's update")
     effective_noise_std_modulus = dy.Float64(nullable=False, min=0, description="by (5) with |h_s^H h_j|")
     effective_noise_std_printed = dy.Float64(nullable=False, min=0, description="by (5) as printed")
@@ -55,50 +71,54 @@ class Noise(contract.PerRound):
 class NoiseStatus(contract.PerRealization):
     """How each realization's noise was set (`noise`)."""
 
-    status = dy.Enum(("fixed", "target", "receiver_noise_suffices", "none"), nullable=False)
+    status = dy.Enum(
+        ("fixed", "target", "receiver_noise_suffices", "none"),
+        nullable=False,
+        description=meaning("status", "the noise"),
+    )
 
 
 class History(contract.UserHistory):
     """Test accuracy and loss over the rounds, and what the users send (`train`); round 0: the start."""
 
-    round = key("round")
-    accuracy = dy.Float64(nullable=False, min=0, max=1)
-    loss = dy.Float64(nullable=False, min=0, allow_inf=True, allow_nan=True)
+    round = key(meaning("round", "0 is the start"))
+    accuracy = dy.Float64(nullable=False, min=0, max=1, description=meaning("accuracy"))
+    loss = dy.Float64(nullable=False, min=0, allow_inf=True, allow_nan=True, description=meaning("loss"))
     update_norm = magnitude("mean over users, before clipping")
-    clipped_share = dy.Float64(nullable=True, min=0, max=1, description="share of users whose update is clipped")
+    clipped_share = contract.clipped_share()
     transmit_energy = magnitude("E ||x_k||^2 over the users' noise, mean over users")
-    status = dy.Enum(("trained", "diverged"), nullable=False)
+    status = dy.Enum(("trained", "diverged"), nullable=False, description=meaning("status", "the training"))
 
 
 class Leakage(contract.PerRealization):
     """Each user's leakage in networks of several sizes (`account`); those of one round are means over the rounds."""
 
-    users = dy.Int64(primary_key=True, min=1, description="users K of the network")
-    user = key("user")
+    users = dy.Int64(primary_key=True, min=1, description=meaning("users", "K, of the network"))
+    user = key(meaning("user"))
     epsilon_closed_form = epsilon("(6) with ||h_k||^2 = 1 and the closed form of (5)'s mean")
-    epsilon_printed = epsilon("one round: (6) with (5) as printed")
+    epsilon_printed = epsilon(meaning("epsilon_printed", "of one round, (6) with (5)"))
     epsilon_modulus = epsilon("one round: (6) with |h_s^H h_j| in (5)")
     epsilon_sensitivity = epsilon("one round: formula of (6), sensitivity and noise of the server's update")
     epsilon_gaussian = epsilon("one round: exact")
-    epsilon_exact = epsilon("all rounds: exact")
+    epsilon_exact = epsilon(meaning("epsilon_exact", "the user's records'"))
     epsilon_antennas = epsilon("one round: exact, all antennas and channels seen")
     epsilon_antennas_classic = epsilon("one round: formula of (6), all antennas and channels seen")
     epsilon_antennas_rounds = epsilon("all rounds: exact, all antennas and channels seen")
-    epsilon_without_receiver = epsilon("epsilon_exact without the receiver's noise")
+    epsilon_without_receiver = epsilon(meaning("epsilon_without_receiver"))
     epsilon_antennas_without_receiver = epsilon("epsilon_antennas_rounds without the receiver's noise")
-    mu = epsilon("all rounds: Gaussian DP")
-    understated = dy.Float64(nullable=False, min=0, max=1, description="rounds whose (6) is below the exact epsilon")
+    mu = epsilon(meaning("mu"))
+    understated = dy.Float64(nullable=False, min=0, max=1, description=f"{UNDERSTATED}: the user's")
 
 
 class Outcome(contract.Received):
     """Guarantee and cost of each realization (`account`); epsilons are maxima over users."""
 
-    users = dy.Int64(nullable=False, min=1, description="K")
-    epsilon_printed = epsilon("one round: (6) with (5) as printed")
+    users = dy.Int64(nullable=False, min=1, description=meaning("users", "K, of the network"))
+    epsilon_printed = epsilon(meaning("epsilon_printed", "of one round, (6) with (5)"))
     epsilon_gaussian = epsilon("one round: exact")
     epsilon_antennas = epsilon("one round: exact, all antennas and channels seen")
     epsilon_antennas_rounds = epsilon("all rounds: exact, all antennas and channels seen")
     epsilon_antennas_without_receiver = epsilon("epsilon_antennas_rounds without the receiver's noise")
-    understated = dy.Float64(nullable=False, min=0, max=1, description="users' rounds whose (6) is below the exact")
+    understated = dy.Float64(nullable=False, min=0, max=1, description=f"{UNDERSTATED}: all users'")
     transmit_energy_limit = dy.Float64(nullable=False, min=0, description="P = alpha^2, of a user in a round")
     transmit_energy_bound = dy.Float64(nullable=False, min=0, description="alpha^2 (C^2 + d sigma^2)")

@@ -97,15 +97,14 @@ def cost(schedule: pl.DataFrame, radio: Radio) -> pl.DataFrame:
     z = link.log_snr(power, schedule["unit_power_w"].to_numpy())
     symbols = np.divide(radio.update_bits * np.log(2), z, out=np.zeros(len(z)), where=z != 0)
     decided = pl.col("power_w").is_not_null().all()
-    sent = schedule.with_columns(symbols=symbols, energy=symbols * power / radio.bandwidth_hz)
+    seconds = symbols / radio.bandwidth_hz
+    sent = schedule.with_columns(symbols=symbols, seconds=seconds, energy=symbols * power / radio.bandwidth_hz)
     total = sent.group_by("realization", maintain_order=True).agg(
         rounds_out=(~pl.col("takes_part")).sum(),
         channel_uses=pl.col("symbols").sum().fill_nan(None),
         transmit_energy_j=pl.col("energy").sum().fill_nan(None),
         local_steps=pl.when(decided).then(pl.col("max_iterations").filter("takes_part").mean()),
     )
-    slowest = sent.group_by("realization", "round", maintain_order=True).agg(
-        air_seconds=pl.col("symbols").nan_max() / radio.bandwidth_hz
-    )
+    slowest = sent.group_by("realization", "round", maintain_order=True).agg(air_seconds=pl.col("seconds").nan_max())
     on_air = slowest.group_by("realization", maintain_order=True).agg(pl.col("air_seconds").sum().fill_nan(None))
     return joined(total, on_air, "realization")

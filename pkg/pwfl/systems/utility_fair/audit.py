@@ -5,17 +5,20 @@ that no record moves them further is tested through the real network and all loc
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import polars as pl
 import tensorflow as tf
 
 from pwfl import streams
-from pwfl.learning import adversarial, features, mlp, network
+from pwfl.learning import adversarial, features
 from pwfl.privacy import audit
-from pwfl.systems.utility_fair import local_steps, uploads
+from pwfl.systems.utility_fair import uploads
 from pwfl.systems.utility_fair.parameters import UtilityFair
-from pwfl.systems.utility_fair.rounds import STREAMS, near, noisy_copies, noisy_uploads, round_noise
+from pwfl.systems.utility_fair.rounds import COPIES, GRADIENTS, STREAMS, UPDATES, Noise, learning, round_function
+from pwfl.training import models, trainable
+from pwfl.training.trainable import Dense
 
 WIDTH = 500  # canaries in one run
 STEPS = 2  # local iterations in which a record turns an update around
@@ -33,14 +36,14 @@ def verdicts(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> Iterator
     if plan["upload_std"].null_count():
         observer = "all devices' copies of every noisy round; models S_f apart"
         plan = plan.unique("noise_vector", keep="first", maintain_order=True)  # the same noise makes the same copy
-        messages, std = copies, plan["noise_std"].to_numpy()
+        std = plan["copy_std"].to_numpy()
         half = np.full(len(plan), scenario.privacy.sensitivity / 2)
         rounds = range(2, scenario.training.rounds + 1)  # the first round's copies are clean
     else:
         apart = "S_f apart" if clip_norm is None else "clipped"
         observer = f"a device's gradients and updates of every round; each {apart}"
         plan = plan.sort("upload_std", maintain_order=True).head(1)
-        messages, std = sent, np.repeat(plan["upload_std"].to_numpy(), uploads.SENT)
+        std = np.repeat(plan["upload_std"].to_numpy(), uploads.SENT)
         moved = uploads.sensitivity(clip_norm, scenario.device.batch_size, scenario.privacy.sensitivity)
         half = np.full(uploads.SENT, moved / 2)
         rounds = range(1, scenario.training.rounds + 1)
@@ -48,12 +51,13 @@ def verdicts(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> Iterator
     if np.isinf(subject.epsilon):
         yield audit.untested(subject)
         return
-    if messages is sent and clip_norm is not None:
-        for message, norms in moves(scenario, generator).items():
-            yield audit.sensitivity(subject, norms, 2 * half[0], message)
+    if _noisy(plan) and clip_norm is not None:
+        reached = trainable.model_of(models.network(scenario.training, features.size(scenario))).known
+        for message, norms in moves(scenario, plan, generator).items():
+            yield audit.sensitivity(subject, norms, 2 * half[0], message, reached)
     tested = [[streams.key(*stream) for stream in streams.of_tested_noise(scenario, purpose)] for purpose in STREAMS]
     keys = list(zip(*tested, strict=True))
-    scaled = heard(messages, plan, rounds, keys, audit.width(len(rounds) * len(std))) / std[:, None]
+    scaled = heard(scenario, plan, rounds, keys, audit.width(len(rounds) * len(std))) / std[:, None]
     yield from audit.noise(subject, scaled.reshape(len(keys), len(rounds), -1), 1.0)
     if len(std) > 1:
         each = np.moveaxis(scaled, 2, 0).reshape(len(std), -1)
@@ -61,66 +65,66 @@ def verdicts(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> Iterator
     runs = -(-scenario.audit.canaries // WIDTH)
     first = audit.coins(generator, runs, WIDTH)
     keys = [[streams.key(*streams.of_noise(scenario, purpose), run) for purpose in STREAMS] for run in range(runs)]
-    seen = heard(messages, plan, rounds, keys, WIDTH) + half[:, None] * audit.signs_of(first)[:, None, None]
+    seen = heard(scenario, plan, rounds, keys, WIDTH) + half[:, None] * audit.signs_of(first)[:, None, None]
     weight = half / std**2 / np.sqrt(len(rounds) * ((half / std) ** 2).sum())
     yield from audit.signal(subject, first, np.einsum("rtmc,m->rc", seen, weight))
 
 
-def heard(messages, plan: pl.DataFrame, rounds: range, keys: list, width: int) -> np.ndarray:
-    """What observers see of some rounds, of a model or vectors that are zero.
+def heard(scenario: UtilityFair, plan: pl.DataFrame, rounds: range, keys: list, width: int) -> np.ndarray:
+    """What observers see of some rounds of a model without a gradient, all of whose `width` weights are zero.
 
     Returns
     -------
-    Shape (run, round, message, coordinate); `keys` has those of each run's noise, by STREAMS.
+    Shape (run, round, message, coordinate), the messages each device's copy or, where uploads are noisy, the only
+    device's gradient and update; `keys` has those of each run's noise, by STREAMS.
     """
-    std = plan["noise_std"].to_numpy()
-    play = tf.function(messages, reduce_retracing=True)
-    zero = tf.zeros([width, 1])
-    return np.array([[play(zero, round_noise(plan, std, of_run, t)).numpy() for t in rounds] for of_run in keys], float)
+    purposes, devices = (GRADIENTS, UPDATES) if _noisy(plan) else (COPIES,), len(plan)
+    model = Dense((width, 1), start=lambda draws: [])  # one class is sure
+    vectors = plan["noise_vector"].to_numpy()
+    play = round_function(model, learning(scenario), int(vectors.max()) + 1, tapped=True)
+    weights = [tf.zeros([width, 1]), tf.zeros(1)]
+    x, y, steps = tf.zeros([devices, 1, width]), tf.zeros([devices, 1], tf.int32), tf.fill([devices], STEPS)
+    std = tf.constant(plan["copy_std"].to_numpy(), tf.float32)
+    upload_std = tf.constant(plan["upload_std"].to_numpy(), tf.float32) if _noisy(plan) else None
+    still = {GRADIENTS: [tf.zeros([devices, *w.shape]) for w in weights]}  # updates follow what is received of these
+
+    def of_round(of_run: list[int], t: int) -> np.ndarray:
+        noise = Noise(std, tf.constant(vectors, tf.int32), *map(tf.constant, of_run), upload_std)
+        *_, kept = play(weights, x, y, steps, noise, tf.constant(t), still)
+        return np.concatenate([kept[purpose][0].numpy()[..., 0] for purpose in purposes])
+
+    return np.array([[of_round(of_run, t) for t in rounds] for of_run in keys], float)
 
 
-def copies(model: tf.Tensor, noise) -> tf.Tensor:
-    """The devices' copies of a model of one layer, shape (device, coordinate)."""
-    start = [model, tf.zeros(1)]
-    return noisy_copies(start, noise.copy_std, noise.vectors, noise.copy_seed)[0][..., 0]
-
-
-def sent(vector: tf.Tensor, noise) -> tf.Tensor:
-    """What a device sends of a gradient and an update that are alike, shape (2, coordinate)."""
-    parts = [
-        noisy_uploads([vector[None]], noise.upload_std, seed)[0][0, :, 0] for seed in tf.unstack(noise.upload_seeds)
-    ]
-    return tf.stack(parts)
-
-
-def moves(scenario: UtilityFair, generator: np.random.Generator) -> dict[str, np.ndarray]:
-    """How far a gradient and an update move as a record of the batch is replaced by an opposite one, without noise.
+def moves(scenario: UtilityFair, plan: pl.DataFrame, generator: np.random.Generator) -> dict[str, np.ndarray]:
+    """How far a gradient and an update move as a record of the batch is replaced by an opposite one, of equal noise.
 
     All other records are blank. The average gradient, which an update starts from, turns the last layer around: so
     records that the copy takes for each other's class are taken for their own after a step.
     """
     training, size, batch = scenario.training, features.size(scenario), scenario.device.batch_size
-    radius = uploads.radius(training.clip_norm, batch)
-    shapes = mlp.shapes([size.features, *training.hidden_layers, size.classes])
+    model = trainable.model_of(models.network(training, size))
+    play = round_function(model, learning(scenario), 1, tapped=True)
     outweighed = 100 * batch * max(training.clip_norm, 1.0)
+    key, none = tf.constant(0, tf.int64), tf.zeros(1)
+    noise = Noise(none, tf.zeros(1, tf.int32), key, key, key, none)
 
-    def in_device(weights, x, y):
-        return [w[None] if w.shape.rank == 2 else w[None, None] for w in weights], x[None], y[None]
-
-    def gradient(weights, x, y):
-        return local_steps.gradients(*in_device(weights, x, y), radius)
-
-    def update(weights, x, y):
-        copied, x, y = in_device(weights, x, y)
-        around = 2 / training.learning_rate * tf.cast(weights[-1] >= 0, tf.float32)  # of the two classes
-        direction = [tf.zeros_like(w) for w in copied[:-2]] + [around * w for w in copied[-2:]]
-        steps = tf.constant([STEPS])
-        known = local_steps.straight(direction, steps, training.learning_rate)
-        moved = local_steps.updates(copied, x, y, direction, steps, training.learning_rate)
-        return [m - k for m, k in zip(near(moved, known, radius), known, strict=True)]
+    def released(purpose: str, weights: list, x: tf.Tensor, y: tf.Tensor) -> list[tf.Tensor]:
+        instead = None
+        if purpose == UPDATES:
+            around = 2 / training.learning_rate * tf.cast(weights[-1] >= 0, tf.float32)  # of the two classes
+            direction = [tf.zeros_like(w) for w in weights[:-2]] + [around * w for w in weights[-2:]]
+            instead = {GRADIENTS: [d[None] / training.correction for d in direction]}
+        *_, kept = play(weights, x[None], y[None], tf.constant([STEPS]), noise, tf.constant(1), instead)
+        return [part[0] for part in kept[purpose]]
 
     found = {}
-    for message, released in (("gradient", gradient), ("update", update)):
-        cases = adversarial.opposed(network.logits, shapes, size.features, outweighed, generator)
-        found[message] = adversarial.moves(released, cases, batch, (0, batch - 1))
+    for message, purpose in (("gradient", GRADIENTS), ("update", UPDATES)):
+        cases = model.opposed(outweighed, generator)
+        found[message] = adversarial.moves(partial(released, purpose), cases, batch, (0, batch - 1))
     return found
+
+
+def _noisy(plan: pl.DataFrame) -> bool:
+    """Whether uploads are."""
+    return not plan["upload_std"].null_count()

@@ -16,16 +16,23 @@ CATALOG = Catalog(
         "and its spread over devices, energy of a device's round and its spread, final accuracy; what the "
         "copies of the model reveal of a record; how many realizations diverged, or had no device taking part, and "
         "accuracy over the others (`accuracy_if_scheduled`).",
-        "realizations": "Loss, energy, final accuracy, guarantee and cost of each realization and scheme.",
-        "devices": "Each device's means over its rounds: energy, power, iterations, loss, deviation, noise multiplier.",
+        "realizations": "Training loss, energy, final accuracy and test loss, guarantee and cost of each realization "
+        "and scheme.",
+        "devices": "Each device's means over its rounds: energy, power, iterations, training loss, deviation, noise "
+        "multiplier.",
         "leakage": "What the copies of each scheme's devices reveal, as printed and exact, at deviation 0 and 1, and "
         "what their uploads do; the same for all devices, as deviations are not known to the accounting.",
-        "history": "Each device's loss, deviation, iterations, power and energy in each round, and the model's test "
-        "accuracy and loss in the evaluated ones.",
+        "history": "Each device's training loss, deviation, iterations, power and energy in each round, and the "
+        "model's test accuracy and loss in the evaluated ones.",
         "statuses": "Who decides over the devices' rounds, which noise copies get, how rounds ended.",
     },
     comparison_figures=("robustness",),
-    reads={"noise": ("users",)},
+    reads={
+        "noise": ("users",),
+        "train": ("users", "schedule", "noise"),
+        "account": ("users", "schedule", "noise"),
+        "audit": ("users", "schedule", "noise", "leakage", "outcome"),
+    },
     colours={
         ("utility", "fair"): "#0072B2",
         ("benchmark", "independent"): "#D55E00",
@@ -43,6 +50,6 @@ CATALOG = Catalog(
         "audit": {"canaries": 50},
     },
     uses_dataset=True,
-    zero_noise_values={"noise_std": 0.0, "noise_multiplier": 0.0, "upload_std": 0.0, "upload_multiplier": 0.0},
-    user_noise=("noise_std", "noise_multiplier", "upload_std", "upload_multiplier"),
+    zero_noise_values={"copy_std": 0.0, "noise_multiplier": 0.0, "upload_std": 0.0, "upload_multiplier": 0.0},
+    user_noise=("copy_std", "noise_multiplier", "upload_std", "upload_multiplier"),
 )

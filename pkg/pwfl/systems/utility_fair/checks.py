@@ -6,6 +6,7 @@ from pwfl.scenario.checks import check_holdings
 from pwfl.scenario.size import COPIES, FLOAT32, LINK_BYTES, layer_bytes, network_bytes
 from pwfl.systems.utility_fair import link
 from pwfl.systems.utility_fair.parameters import UtilityFair
+from pwfl.training import models
 
 MAX_ITERATIONS = 1e9  # of a device in a round
 MAX_LEARNED = 700  # computing energies beta_2 in a round: exp of more overflows
@@ -14,6 +15,7 @@ UNIFORM_BITS = 53  # a fade is never stronger than the uniform numbers it is mad
 
 def consistent(scenario: UtilityFair) -> None:
     """Reject what no realization can satisfy, and what Theorem 2 does not cover."""
+    models.check(scenario)
     network, device, data = scenario.network, scenario.device, scenario.data
     if network.min_distance_m > network.max_distance_m:
         raise ValueError(
@@ -71,6 +73,11 @@ def _check_deadline(scenario: UtilityFair) -> None:
             f"in the strongest fade: after device.min_iterations: {limits.min_iterations} no time is left in "
             f"device.deadline_s: {limits.deadline_s:g}; raise the power or the deadline"
         )
+
+
+def problems(scenario: UtilityFair) -> list[str]:
+    """See `pwfl.scenario.checks`."""
+    return models.problems(scenario)
 
 
 def table_bytes(scenario: UtilityFair) -> tuple[float, float, str]:

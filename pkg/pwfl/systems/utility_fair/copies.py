@@ -14,7 +14,7 @@ def scaled(base: np.ndarray, theta: np.ndarray, deviation: np.ndarray) -> np.nda
 
 
 def deviations(similarity: np.ndarray, took_part: np.ndarray) -> np.ndarray:
-    """Deviation factors E, (15), of the devices of one round, cut to [0, 1], shape (device,).
+    """Deviation factors E, (15), of the devices of a round, cut to [0, 1], shape (..., device).
 
     `similarity` holds the finite cosines of their updates with the reference. A device that sent no update deviates by
     1, and all do where none points along the reference.
@@ -24,7 +24,6 @@ def deviations(similarity: np.ndarray, took_part: np.ndarray) -> np.ndarray:
     >>> deviations(np.array([0.8, 0.4, -0.2]), np.array([True, True, True])).tolist()
     [0.0, 0.5, 1.0]
     """
-    best = np.max(similarity, where=took_part, initial=0.0)
-    if best <= 0:
-        return np.ones(similarity.shape)
-    return np.where(took_part, np.clip(1 - similarity / best, 0, 1), 1.0)
+    best = np.max(similarity, axis=-1, keepdims=True, where=took_part, initial=0.0)
+    share = np.divide(similarity, best, where=best > 0, out=np.zeros(similarity.shape))
+    return np.where(took_part & (best > 0), np.clip(1 - share, 0, 1), 1.0)

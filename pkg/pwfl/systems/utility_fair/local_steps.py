@@ -6,14 +6,13 @@ widest layer is the first, whose inputs x stay the same. Its gradients are x^T d
 costs a product with the batch's Gram matrix, not two with x itself, and S becomes an update once, at the end. The rest
 of a step is the usual backward pass.
 
-Weights are lists [kernel, bias, ...] with a leading axis for devices; a bias has shape (device, 1, outputs), so that it
-adds to a layer's output, (device, sample, outputs). Batches x have shape (device, sample, feature), their classes y are
-int32 of shape (device, sample).
+Weights are lists [kernel, bias, ...] with a leading axis for devices. Batches x have shape (device, sample, feature),
+their classes y are int32 of shape (device, sample).
 """
 
 import tensorflow as tf
 
-Weights = list[tf.Tensor]
+from pwfl.training.batching import Weights, times
 
 
 def losses(weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
@@ -45,7 +44,7 @@ def updates(
 ) -> Weights:
     """Each device's update h of its copy w of the model after its number of steps, int32, of the weights' shapes.
 
-    `direction` is xi grad G, the same for all devices: shapes of the weights with a leading axis of 1.
+    `direction` is xi grad G: of the weights' shapes, or with a leading axis of 1, the same for all devices.
     """
     labels = tf.one_hot(y, weights[-1].shape[-1])
     gram = tf.matmul(x, x, transpose_b=True) + 1  # the 1 is the bias's input
@@ -54,18 +53,17 @@ def updates(
     # What a step adds to the gradient: xi grad G - grad L(w).
     drift = [d - g for d, g in zip(direction[2:], _products(start_inputs, start_deltas[1:]), strict=True)]
     output_drift = _dense(x, direction)
-    device_axes = (tf.size(steps), 1, 1)
 
     def step(t, output, summed, upper):
-        size = step_size * tf.reshape(tf.cast(t < steps, tf.float32), device_axes)
+        size = step_size * tf.cast(t < steps, tf.float32)
         deltas, inputs = _backward(weights[:2] + upper, output, labels)
         change = deltas[0] - start_deltas[0]
         gradient = _products(inputs, deltas[1:])
         return (
             t + 1,
-            output - size * (tf.matmul(gram, change) + output_drift),
-            summed + size * change,
-            [w - size * (g + d) for w, g, d in zip(upper, gradient, drift, strict=True)],
+            output - times(size, tf.matmul(gram, change) + output_drift),
+            summed + times(size, change),
+            [w - times(size, g + d) for w, g, d in zip(upper, gradient, drift, strict=True)],
         )
 
     start = (tf.constant(0), start_output, tf.zeros_like(start_output), weights[2:])
@@ -77,8 +75,8 @@ def updates(
 
 def straight(direction: Weights, steps: tf.Tensor, step_size: float) -> Weights:
     """What each device's update would be if no gradient changed on the way: -eta j xi grad G; see `updates`."""
-    travelled = step_size * tf.reshape(tf.cast(steps, tf.float32), (tf.size(steps), 1, 1))
-    return [-travelled * d for d in direction]
+    travelled = step_size * tf.cast(steps, tf.float32)
+    return [times(-travelled, d) for d in direction]
 
 
 def _squares(rows: tf.Tensor) -> tf.Tensor:
@@ -88,7 +86,7 @@ def _squares(rows: tf.Tensor) -> tf.Tensor:
 
 def _dense(x: tf.Tensor, weights: Weights) -> tf.Tensor:
     """Output of the first of some layers."""
-    return tf.matmul(x, weights[0]) + weights[1]
+    return tf.matmul(x, weights[0]) + weights[1][:, None]
 
 
 def _forward(weights: Weights, output: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
@@ -96,7 +94,7 @@ def _forward(weights: Weights, output: tf.Tensor) -> tuple[list[tf.Tensor], tf.T
     inputs = []
     for kernel, bias in zip(weights[2::2], weights[3::2], strict=True):
         inputs.append(tf.nn.relu(output))
-        output = tf.matmul(inputs[-1], kernel) + bias
+        output = tf.matmul(inputs[-1], kernel) + bias[:, None]
     return inputs, output
 
 
@@ -113,5 +111,5 @@ def _backward(weights: Weights, output: tf.Tensor, labels: tf.Tensor) -> tuple[l
 def _products(inputs: list[tf.Tensor], deltas: list[tf.Tensor]) -> Weights:
     """The weights' gradients from layers' inputs and derivatives by their outputs."""
     pairs = zip(inputs, deltas, strict=True)
-    layers = [(tf.matmul(a, d, transpose_a=True), tf.reduce_sum(d, axis=1, keepdims=True)) for a, d in pairs]
+    layers = [(tf.matmul(a, d, transpose_a=True), tf.reduce_sum(d, axis=1)) for a, d in pairs]
     return [part for layer in layers for part in layer]

@@ -30,7 +30,7 @@ def run(scenario: UtilityFair, scheme: str, tables: dict[str, pl.DataFrame]) -> 
     sent = pl.lit(upload if noisy else None, pl.Float64)
     noise = devices.with_columns(
         noise_multiplier=pl.lit(copy),
-        noise_std=pl.lit(copy * privacy.sensitivity),
+        copy_std=pl.lit(copy * privacy.sensitivity),
         theta=pl.lit(theta),
         noise_vector=pl.lit(0) if scheme == "shared" else pl.col("device"),
         upload_multiplier=sent,

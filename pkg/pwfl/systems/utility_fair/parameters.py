@@ -125,7 +125,7 @@ class Utility(Section):
     deviation: Literal["mean_update", "model"] = parameter(
         "mean_update",
         "what a device's update is compared with, (15): the mean update, or, as printed, the model",
-        stages="train",
+        stages="train audit",
     )
 
 
@@ -175,11 +175,13 @@ class Training(Section):
     device: common.Device = common.device()
     features: common.Features = common.features(stages="train audit")
     directions: int | None = common.directions(stages="train audit")
+    model: common.Model = common.model(stages="train audit")
+    model_reads: list[str] = common.model_reads(stages="train audit")
     hidden_layers: list[common.Width] = common.hidden_layers([128, 64], stages="train audit")
     rounds: int = parameter(50, "rounds", stages="channel noise account audit", ge=2, le=10**6)
     learning_rate: common.StepSize = parameter(0.01, "step size eta of a local iteration", stages="train audit")
     correction: float = parameter(
-        1.0, "weight xi of the average gradient in a local iteration, (3)", stages="train", ge=1e-9, le=1e6
+        1.0, "weight xi of the average gradient in a local iteration, (3)", stages="train audit", ge=1e-9, le=1e6
     )
     clip_norm: float | None = parameter(
         None,
@@ -213,4 +215,9 @@ UtilityFair = MODEL = common.scenario(
         Scheme(name="Benchmark", scheduler="benchmark", noise="independent"),
         Scheme(name="Benchmark, shared noise", scheduler="benchmark", noise="shared"),
     ],
+    lacks={
+        f"privacy.{key}": "the vectors of its devices are received one by one, so that nobody's noise hides another's"
+        for key in ("observer", "colluders", "dropouts")
+    }
+    | {"training.bits": "the vectors of its devices are received one by one, and no sum of integers is"},
 )

@@ -22,22 +22,22 @@ DIFFERS = (
 KEYS = ["scheme", "realization"]
 SHAPES = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross"]
 EPSILONS = [f"epsilon_{of}" for of in ("exact", "server", "printed", "copy", "round", "device", "upload", "worst_case")]
-LEARNED = ["accuracy", "test_loss", *USER_ACCURACIES]
-LOSSES = ["loss", "loss_std", "energy_j", "energy_std_j", "deviation"]
+LEARNED = ["accuracy", "loss", *USER_ACCURACIES]
+LOSSES = ["batch_loss", "batch_loss_std", "energy_j", "energy_std_j", "deviation"]
 SPENT = ["channel_uses", "air_seconds", "transmit_energy_j"]
 
 
 def loss(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Fig. 1: mean over devices of the training loss of their copies, over rounds."""
     y = alt.Y(title="Mean training loss over devices (nats)", scale=alt.Scale(zero=False))
-    return _curve(scenario, tables["history"], "loss", pl.Expr.mean, "Training loss", y)
+    return _curve(scenario, tables["history"], "batch_loss", pl.Expr.mean, "Training loss", y)
 
 
 def spread(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Standard deviation over devices of the training loss, over rounds."""
     y = alt.Y(title="Standard deviation over devices (nats)", scale=alt.Scale(zero=False))
     spread = partial(pl.Expr.std, ddof=0)
-    return _curve(scenario, tables["history"], "loss", spread, "Spread of the training loss", y)
+    return _curve(scenario, tables["history"], "batch_loss", spread, "Spread of the training loss", y)
 
 
 def accuracy(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
@@ -131,8 +131,8 @@ def summarize(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[st
 def realizations(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """The outcome of each realization and scheme, with what its training came to.
 
-    `loss` is the mean over devices and rounds from the second on, `loss_std` the mean over these rounds of the
-    standard deviation over devices, `energy_j` a device's mean energy of a round, and `energy_std_j` the standard
+    `batch_loss` is the mean over devices and rounds from the second on, `batch_loss_std` the mean over these rounds of
+    the standard deviation over devices, `energy_j` a device's mean energy of a round, and `energy_std_j` the standard
     deviation over devices of their mean energies. A realization that diverged has none of them. Where training
     decides on powers, symbols and seconds on air, radiated energy and local steps are those it came to.
     """
@@ -148,8 +148,8 @@ def realizations(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> pl.D
         iterations=pl.col("iterations").filter(pl.col("iterations") > 0).mean(),
     )
     later = _grouped(tables["history"].filter(pl.col("round") > 1), "round")
-    rounds = later.agg(pl.col("loss").mean(), loss_std=pl.col("loss").std(ddof=0))
-    losses = _grouped(rounds).agg(pl.col("loss", "loss_std").mean())
+    rounds = later.agg(pl.col("batch_loss").mean(), batch_loss_std=pl.col("batch_loss").std(ddof=0))
+    losses = _grouped(rounds).agg(pl.col("batch_loss", "batch_loss_std").mean())
     energy = pl.col("energy_j")
     energies = _grouped(devices(tables)).agg(energy.mean(), energy_std_j=energy.std(ddof=0))
     frame = tables["outcome"]
@@ -172,7 +172,7 @@ def realizations(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> pl.D
 
 def devices(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Each device's path loss, and means over its rounds; trainings that diverged are left out."""
-    columns = pl.col("energy_j", "power_w", "iterations", "loss", "deviation", "noise_multiplier")
+    columns = pl.col("energy_j", "power_w", "iterations", "batch_loss", "deviation", "noise_multiplier")
     means = _grouped(_sound(tables["history"]), "device").agg(columns.mean())
     place = tables["schedule_status"].select(*KEYS, "device", "path_loss_db", "rounds_out")
     return place.join(means, on=[*KEYS, "device"], how="inner", maintain_order="left")

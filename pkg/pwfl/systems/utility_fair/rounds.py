@@ -1,93 +1,151 @@
-"""One round of Alvi et al. as a graph: noisy copies, local steps, uploads, their average."""
+"""One round of Alvi et al. as a graph: noisy copies, local steps, uploads, their average.
+
+Of one realization, or of several side by side, which have a leading axis in all arrays; devices of all of these train
+together. What leaves a party is released: a tap keeps it, and may put something else in its place.
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
-import polars as pl
 import tensorflow as tf
 
-from pwfl.systems.utility_fair import local_steps
-from pwfl.systems.utility_fair.local_steps import Weights
+from pwfl.systems.utility_fair import local_steps, uploads
+from pwfl.systems.utility_fair.model_steps import ModelSteps
+from pwfl.training.batching import Draws, Weights, times
+from pwfl.training.trainable import Dense, Model
 
 # Streams of the noise of copies, and of what a device sends in a round, gradients and updates.
-STREAMS = ("noise", "gradient_noise", "update_noise")
+STREAMS = COPIES, GRADIENTS, UPDATES = "noise", "gradient_noise", "update_noise"
 
 
 class Noise(NamedTuple):
-    """The noise of one round: of the devices' copies of the model, and of what they send."""
+    """The noise of one round: of the devices' copies of the model, and of what they send.
 
-    copy_std: tf.Tensor  # shape (device,)
-    vectors: tf.Tensor  # numbers of the noise vectors, int32, shape (device,): the same number, the same noise
-    copy_seed: tf.Tensor  # int64, shape (2,)
-    upload_std: tf.Tensor | None = None  # shape (device,); None: what they send is clean
-    upload_seeds: tf.Tensor | None = None  # of gradients and of updates, int64, shape (2, 2)
-
-
-def round_noise(plan: pl.DataFrame, copy_std: np.ndarray, keys: list[int], t: int) -> Noise:
-    """The noise of round t as its graph takes it.
-
-    Parameters
+    Attributes
     ----------
-    plan
-        A row for each device, of the table `noise`.
     copy_std
-        Of the devices' copies, shape (device,).
-    keys
-        Of the noise of copies, gradients and updates, by STREAMS.
+        Shape (..., device).
+    vectors
+        Numbers of the noise vectors, int32, likewise: the same number, the same noise.
+    copy_key, gradient_key, update_key
+        By STREAMS, int64, shape (...,).
+    upload_std
+        Shape (..., device); None: what devices send is clean.
     """
-    key, *upload_keys = keys
-    clean = plan["upload_std"].null_count() > 0
-    return Noise(
-        copy_std=tf.constant(copy_std, tf.float32),
-        vectors=tf.constant(plan["noise_vector"].to_numpy(), tf.int32),
-        copy_seed=tf.constant([key, t], tf.int64),
-        upload_std=None if clean else tf.constant(plan["upload_std"].to_numpy(), tf.float32),
-        upload_seeds=None if clean else tf.constant([[upload_key, t] for upload_key in upload_keys], tf.int64),
-    )
+
+    copy_std: tf.Tensor
+    vectors: tf.Tensor
+    copy_key: tf.Tensor
+    gradient_key: tf.Tensor
+    update_key: tf.Tensor
+    upload_std: tf.Tensor | None = None
 
 
-def round_function(step_size: float, correction: float, compared_with: str, radius: float | None = None) -> Callable:
+class Learning(NamedTuple):
+    """What devices do: eta of a local iteration and xi, the weight of the average gradient in it, (3).
+
+    Updates are compared with the `mean_update` or the new `model`, (15), and clipped as `uploads.radius` says.
+    """
+
+    step_size: float
+    correction: float
+    compared_with: str
+    radius: float | None = None
+
+
+def learning(scenario) -> Learning:
+    """What a scenario's devices do."""
+    training = scenario.training
+    radius = uploads.radius(training.clip_norm, scenario.device.batch_size)
+    return Learning(training.learning_rate, training.correction, scenario.utility.deviation, radius)
+
+
+def round_function(
+    model: Model, learned: Learning, vectors: int, compiled: bool = False, tapped: bool = False
+) -> Callable:
     """One round of all devices as a graph, traced once.
 
-    With eta of a local iteration and xi, the weight of the average gradient in it, (3); updates are compared with the
-    `mean_update` or the new `model`, (15), and clipped as `uploads.radius` says. A function of the model's weights, the
-    devices' batches x and y as in `local_steps`, their iterations (0: sits out), and the round's `Noise`. It returns
-    the new weights (4), the losses of the copies on their batches, and the cosine of each update, as it is received,
-    with what it is compared with.
-    """
+    A function of the model's weights, the devices' batches x and y, (..., device, sample, feature) and (..., device,
+    sample), their iterations (0: sits out), the round's `Noise`, of less than `vectors` vectors, and its number. It
+    returns the new weights (4), the losses of the copies on their batches, and the cosine of each update, as it is
+    received, with what it is compared with.
 
-    @tf.function(reduce_retracing=True)
-    def play(weights, x, y, iterations, noise):
-        copied = noisy_copies(weights, noise.copy_std, noise.vectors, noise.copy_seed)
+    With `tapped`, what is released by STREAMS, too, tensors of shape (realizations' devices, ...); and what the
+    function's `instead` has by these names is received in its place.
+    """
+    steps_of = local_steps if isinstance(model, Dense) else ModelSteps(model)
+    radius = learned.radius
+
+    @tf.function(reduce_retracing=True, jit_compile=compiled or None)
+    def play(weights, x, y, iterations, noise, t, instead=None):
+        kept = {}
+        lead = iterations.shape.rank - 1  # of realizations: none, or an axis
+        shape, draws = tf.shape(iterations), Draws(t, compiled)
+
+        def in_a_row(part):
+            return tf.reshape(part, tf.concat([[-1], tf.shape(part)[lead + 1 :]], axis=0)) if lead else part
+
+        def of_devices(part):
+            return tf.repeat(part, shape[1], axis=0) if lead else part[None]
+
+        def released(purpose, parts):
+            kept[purpose] = parts
+            return parts if instead is None else instead.get(purpose, parts)
+
+        def with_noise(parts, key):
+            if noise.upload_std is None:
+                return parts
+            std = tf.reshape(noise.upload_std, [-1])
+            return noisy_uploads(parts, std, draws, key, iterations.shape[-1])
+
+        x, y, steps = in_a_row(x), in_a_row(y), in_a_row(iterations)
+        copied = released(COPIES, noisy_copies(weights, noise, draws, vectors))
         active = tf.cast(iterations > 0, tf.float32)
-        share = tf.math.divide_no_nan(active, tf.reduce_sum(active))
-        losses = local_steps.losses(copied, x, y)
-        sent = local_steps.gradients(copied, x, y, radius)
-        if noise.upload_std is not None:
-            sent = noisy_uploads(sent, noise.upload_std, noise.upload_seeds[0])
-        direction = [correction * tf.tensordot(share, gradient, 1)[None] for gradient in sent]
-        update = local_steps.updates(copied, x, y, direction, iterations, step_size)
+        share = tf.math.divide_no_nan(active, tf.reduce_sum(active, axis=-1, keepdims=True))
+        losses = steps_of.losses(copied, x, y)
+        sent = steps_of.gradients(copied, x, y, radius)
+        sent = released(GRADIENTS, with_noise(sent, noise.gradient_key))
+        direction = [of_devices(learned.correction * mean(share, gradient)) for gradient in sent]
+        update = steps_of.updates(copied, x, y, direction, steps, learned.step_size)
         if radius is not None:
-            update = near(update, local_steps.straight(direction, iterations, step_size), radius)
-        if noise.upload_std is not None:
-            update = noisy_uploads(update, noise.upload_std, noise.upload_seeds[1])
-        mean_update = [tf.tensordot(share, own, 1) for own in update]
-        new = [w + tf.reshape(m, w.shape) for w, m in zip(weights, mean_update, strict=True)]
-        return new, losses, cosines(update, mean_update if compared_with == "mean_update" else new)
+            update = near(update, local_steps.straight(direction, steps, learned.step_size), radius)
+        update = released(UPDATES, with_noise(update, noise.update_key))
+        mean_update = [mean(share, own) for own in update]
+        new = [w + m for w, m in zip(weights, mean_update, strict=True)]
+        reference = mean_update if learned.compared_with == "mean_update" else new
+        similarity = cosines(update, [of_devices(part) for part in reference])
+        found = new, tf.reshape(losses, shape), tf.reshape(similarity, shape)
+        return (*found, kept) if tapped else found
 
     return play
 
 
-def noisy_copies(weights: Weights, copy_std: tf.Tensor, vectors: tf.Tensor, noise_seed: tf.Tensor) -> Weights:
-    """The devices' copies of the model's weights, with noise as in `Noise`, in the shapes of `local_steps`."""
-    sizes = [w.shape.num_elements() for w in weights]
-    normal = tf.random.stateless_normal([tf.reduce_max(vectors) + 1, sum(sizes)], seed=noise_seed)
-    noise = tf.split(copy_std[:, None] * tf.gather(normal, vectors), sizes, axis=1)
-    shapes = [w.shape if w.shape.rank == 2 else [1, *w.shape] for w in weights]  # biases as rows
-    return [
-        tf.reshape(w, shape) + tf.reshape(n, [-1, *shape]) for w, n, shape in zip(weights, noise, shapes, strict=True)
-    ]
+def mean(share: tf.Tensor, part: tf.Tensor) -> tf.Tensor:
+    """The devices' mean by their shares, shape (..., device), of a part in a row, (realizations' devices, ...)."""
+    if share.shape.rank == 1:
+        return tf.tensordot(share, part, 1)
+    parts = tf.reshape(part, tf.concat([tf.shape(share), [-1]], axis=0))
+    summed = tf.einsum("bd,bdn->bn", share, parts)
+    return tf.reshape(summed, tf.concat([tf.shape(share)[:1], tf.shape(part)[1:]], axis=0))
+
+
+def noisy_copies(weights: Weights, noise: Noise, draws: Draws, vectors: int) -> Weights:
+    """All devices' copies of their realization's weights, in a row, with the round's noise."""
+    lead = noise.vectors.shape.rank - 1
+    sizes = [w.shape[lead:].num_elements() for w in weights]
+    normal = tf.gather(draws.rows(noise.copy_key, vectors, sum(sizes)), noise.vectors, batch_dims=lead)
+    parts = tf.split(tf.reshape(noise.copy_std[..., None] * normal, [-1, sum(sizes)]), sizes, axis=1)
+    devices = tf.shape(noise.vectors)[-1]
+    copied = [tf.repeat(w, devices, axis=0) if lead else w[None] for w in weights]
+    return [w + tf.reshape(n, [-1, *w.shape[1:]]) for w, n in zip(copied, parts, strict=True)]
+
+
+def noisy_uploads(parts: Weights, std: tf.Tensor, draws: Draws, key: tf.Tensor, devices: int) -> Weights:
+    """What devices send, in a row, each with a noise vector of its own of its standard deviation."""
+    sizes = [part.shape[1:].num_elements() for part in parts]
+    normal = tf.reshape(draws.rows(key, devices, sum(sizes)), [-1, sum(sizes)])
+    noise = tf.split(std[:, None] * normal, sizes, axis=1)
+    return [p + tf.reshape(n, tf.shape(p)) for p, n in zip(parts, noise, strict=True)]
 
 
 def near(update: Weights, known: Weights, radius: float) -> Weights:
@@ -100,20 +158,15 @@ def clipped(parts: Weights, clip_norm: float) -> Weights:
     """Each device's vector scaled down to a norm of at most `clip_norm`; one that is not finite becomes zero."""
     norms = tf.norm(_flat(parts), axis=1)
     factor = tf.where(tf.math.is_finite(norms), tf.math.minimum(1.0, clip_norm / norms), 0.0)
-    return [tf.math.multiply_no_nan(p, tf.reshape(factor, [-1] + [1] * (p.shape.rank - 1))) for p in parts]
-
-
-def noisy_uploads(parts: Weights, std: tf.Tensor, noise_seed: tf.Tensor) -> Weights:
-    """What the devices send, (device, ...), each with a noise vector of its own of its standard deviation."""
-    sizes = [part.shape[1:].num_elements() for part in parts]
-    noise = std[:, None] * tf.random.stateless_normal([tf.size(std), sum(sizes)], seed=noise_seed)
-    return [p + tf.reshape(n, tf.shape(p)) for p, n in zip(parts, tf.split(noise, sizes, axis=1), strict=True)]
+    return [times(factor, tf.where(tf.math.is_finite(p), p, 0.0)) for p in parts]
 
 
 def cosines(update: Weights, reference: Weights) -> tf.Tensor:
-    """Cosine of each device's update with a reference, shape (device,); 0 where either vanishes."""
-    flat, direction = _flat(update), tf.concat([tf.reshape(r, [-1]) for r in reference], axis=0)
-    return tf.math.divide_no_nan(tf.linalg.matvec(flat, direction), tf.norm(flat, axis=1) * tf.norm(direction))
+    """Cosine of each device's update with a reference, its own or a leading axis of 1; 0 where either vanishes."""
+    flat, direction = _flat(update), _flat(reference)
+    one = reference[0].shape[0] == 1
+    product = tf.linalg.matvec(flat, direction[0]) if one else tf.reduce_sum(flat * direction, axis=1)
+    return tf.math.divide_no_nan(product, tf.norm(flat, axis=1) * tf.norm(direction, axis=1))
 
 
 def _flat(parts: Weights) -> tf.Tensor:

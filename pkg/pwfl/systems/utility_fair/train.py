@@ -1,7 +1,7 @@
 """Federated learning of Alvi et al.: noisy copies of the model and, if so chosen, uploads; rounds react to the last."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -9,18 +9,36 @@ import polars as pl
 import tensorflow as tf
 
 from pwfl import streams
-from pwfl.learning import datasets, features, network, partition
-from pwfl.learning.mlp import glorot_uniform
-from pwfl.systems.utility_fair import copies, link, uploads, utility
+from pwfl.learning import datasets, features, partition
+from pwfl.systems.utility_fair import copies, link, utility
 from pwfl.systems.utility_fair.parameters import UtilityFair
-from pwfl.systems.utility_fair.rounds import STREAMS, round_function, round_noise
-from pwfl.tables.arrays import joined
+from pwfl.systems.utility_fair.rounds import STREAMS, Noise, learning, round_function
+from pwfl.tables.arrays import joined, to_array, to_table
+from pwfl.training import models, trainable, trainings
 
 log = logging.getLogger(__name__)
+KEYS = ("realization", "round", "device")
+
+
+class Plan(NamedTuple):
+    """What schedule and noise say of devices in some rounds, arrays of shape (..., device); columns of their tables."""
+
+    unit_power_w: np.ndarray
+    power_w: np.ndarray
+    takes_part: np.ndarray
+    noise_multiplier: np.ndarray
+    copy_std: np.ndarray
+    theta: np.ndarray
+    noise_vector: np.ndarray
+    upload_std: np.ndarray
+
+    def of(self, t: int) -> "Plan":
+        """That of a round, of arrays of shape (realization, round, device)."""
+        return Plan(*(values[:, t - 1] for values in self))
 
 
 class Choice(NamedTuple):
-    """What each device does in a round, arrays of shape (device,); zeros where it sits out."""
+    """What each device does in a round, arrays of shape (..., device); zeros where it sits out."""
 
     iterations: np.ndarray
     computing_j: np.ndarray
@@ -29,84 +47,147 @@ class Choice(NamedTuple):
     energy_j: np.ndarray
 
 
-def trainer(
-    scenario: UtilityFair, data: datasets.Dataset, tables: dict[str, pl.DataFrame]
-) -> Callable[[int], pl.DataFrame]:
-    """A function that trains one realization and returns each device's rounds, rows of `history`.
+class Began(NamedTuple):
+    """What a realization's training begins with."""
 
-    Every realization deals out samples, starts from weights and draws batches by streams of its own, the same for all
-    schemes; noise is each scheme's own. A round in which nobody takes part leaves the model as it is; a training that
-    leaves the finite numbers ends there. The column `status` says so.
+    realization: int
+    owned: list[np.ndarray]
+    weights: list[np.ndarray]
+    keys: list[np.int64]  # of noise, by STREAMS
+    plan: Plan
+
+
+def of_some(
+    scenario: UtilityFair, data: datasets.Dataset, tables: dict[str, pl.DataFrame], compiled: bool
+) -> tuple[Callable[[Iterable[int]], dict[int, pl.DataFrame]], float]:
+    """A function that trains some realizations and returns each device's rounds, rows of `history`; their bytes.
+
+    Noise is each scheme's own. What devices do in a round is chosen by the round before, so that rounds are graphs of
+    their own. A round in which nobody takes part leaves the model as it is; a training that leaves the finite numbers
+    ends there. The column `status` says so.
     """
-    seed, training, batch = scenario.seed, scenario.training, scenario.device.batch_size
-    size = features.size(scenario)
-    widths = [size.features, *training.hidden_layers, size.classes]
+    training, seed, batch = scenario.training, scenario.seed, scenario.device.batch_size
+    network = models.network(training, features.size(scenario))
+    model = trainable.model_of(network, compiled)
+    vectors = int(tables["noise"]["noise_vector"].max()) + 1
+    play = round_function(model, learning(scenario), vectors, compiled)
     x_test, y_test = tf.constant(data.x_test), tf.constant(data.y_test)
-    evaluate = tf.function(network.evaluate_labels)
-    radius = uploads.radius(training.clip_norm, batch)
-    play = round_function(training.learning_rate, training.correction, scenario.utility.deviation, radius)
+    evaluate = tf.function(lambda weights: model.evaluate(weights, x_test, y_test), jit_compile=compiled or None)
     terms = utility.terms(scenario)
+    begun_of = trainings.beginnings(scenario, data, tables["users"], model.start, key="device")
     plans = joined(tables["schedule"], tables["noise"], "realization", "device")
-    users_of, plans_of = (frame.partition_by("realization", as_dict=True) for frame in (tables["users"], plans))
+    plans = plans.partition_by("realization", as_dict=True)
 
-    def train(realization: int) -> pl.DataFrame:
-        samples, plans = users_of[realization,]["samples"].to_numpy(), plans_of[realization,]
-        owned = partition.deal_out(scenario.data, data.y_train, samples, seed, realization, data.users)
-        counts = partition.held(data.y_train, owned, size.classes)
-        weights = [tf.constant(w) for w in glorot_uniform(widths, streams.generator(seed, "weights", realization))]
-        keys = [streams.key(*streams.of_noise(scenario, purpose), realization) for purpose in STREAMS]
-        beta_1, deviation, frames = np.ones(len(samples)), None, []
-        air_s, radiated_j = 0.0, 0.0
-        last = plans["round"].max()
-        evaluated = {1, last, *range(0, last, training.evaluate_every)}
-        for (t,), plan in plans.group_by("round", maintain_order=True):
-            choice = choose(plan, beta_1, terms)
-            took_part = choice.iterations > 0
-            air_s += choice.transmit_s.max()  # each device has a channel of its own
-            radiated_j += (choice.transmit_s * choice.power_w).sum()
-            multiplier, std = copy_noise(plan, deviation)
-            noise = round_noise(plan, std, keys, t)
-            rows = batches(streams.generator(seed, f"batches/{t}", realization), owned, batch)
-            x, y, steps = data.x_train[rows], data.y_train[rows], tf.constant(choice.iterations, tf.int32)
-            weights, *results = play(weights, tf.constant(x), tf.constant(y), steps, noise)
-            losses, similarity = (result.numpy().astype(float) for result in results)
-            finite = np.isfinite(losses).all() and np.isfinite(similarity).all()
-            deviation = copies.deviations(np.nan_to_num(similarity), took_part)
+    def begin(realization: int) -> Began:
+        plan = Plan(*(to_array(plans[realization,], name, *KEYS[1:]) for name in Plan._fields))
+        keys = [trainings.key_of(scenario, realization, purpose) for purpose in STREAMS]
+        return Began(realization, *begun_of(realization), keys, plan)
+
+    def train(realizations: Iterable[int]) -> dict[int, pl.DataFrame]:
+        begun = [begin(realization) for realization in realizations]
+        several = compiled or len(begun) > 1
+        weights, keys = trainings.given(begun, several, compiled, ("weights", "keys"))
+
+        def tensor(values: np.ndarray, kind: tf.DType = tf.float32) -> tf.Tensor:
+            return tf.constant(values if several else values[0], kind)
+
+        def numpy(value: tf.Tensor) -> np.ndarray:
+            return value.numpy().astype(float) if several else value.numpy().astype(float)[None]
+
+        plan = Plan(*(np.stack(parts) for parts in zip(*(start.plan for start in begun), strict=True)))
+        clean = bool(np.isnan(plan.upload_std).any())
+        beta_1, deviation = np.ones(plan.theta[:, 0].shape), None
+        spent, rounds, lasting = np.zeros((2, len(begun))), plan.theta.shape[1], np.ones(len(begun), bool)
+        evaluated, found = trainings.evaluation_rounds(rounds, training.evaluate_every), []
+        for t in range(1, rounds + 1):
+            now = plan.of(t)
+            choice = choose(now, beta_1, terms)
+            # Each device has a channel of its own.
+            spent = np.add(spent, [choice.transmit_s.max(axis=1), (choice.transmit_s * choice.power_w).sum(axis=1)])
+            multiplier, std = copy_noise(now, deviation)
+            upload_std = None if clean else tensor(now.upload_std)
+            noise = Noise(tensor(std), tensor(now.noise_vector, tf.int32), *keys, upload_std)
+            rows = np.stack([
+                batches(streams.generator(seed, f"batches/{t}", s.realization), s.owned, batch) for s in begun
+            ])  # fmt: skip
+            x, y = tensor(data.x_train[rows]), tensor(data.y_train[rows], tf.int32)
+            weights, *results = play(weights, x, y, tensor(choice.iterations, tf.int32), noise, tf.constant(t))
+            losses, similarity = (numpy(result) for result in results)
+            lasting = lasting & np.isfinite(losses).all(axis=1) & np.isfinite(similarity).all(axis=1)
+            deviation = copies.deviations(np.nan_to_num(similarity), choice.iterations > 0)
             beta_1 = utility.beta_1_of(deviation, choice.computing_j, terms.beta_2_j)
-            tested = dict.fromkeys(("accuracy", "test_loss", *partition.USER_ACCURACIES))
-            if t in evaluated:
-                accuracies, test_loss = (value.numpy().astype(float) for value in evaluate(weights, x_test, y_test))
-                tested = {"accuracy": accuracies[0], "test_loss": test_loss}
-                tested |= partition.user_accuracies(accuracies[1:], counts)
-            frames.append(
-                plan.select("realization", "round", "device").with_columns(
-                    loss=losses,
-                    noise_multiplier=pl.Series(multiplier, nan_to_null=True),
-                    deviation=deviation,
-                    **choice._asdict(),
-                    air_seconds_so_far=pl.lit(air_s),
-                    transmit_energy_j_so_far=pl.lit(radiated_j),
-                    **{name: pl.lit(value, pl.Float64) for name, value in tested.items()},
-                    status=pl.lit("diverged" if not finite else "trained" if took_part.any() else "nobody_took_part"),
-                )
-            )
-            if not finite:
+            tested = [numpy(value) for value in evaluate(weights)] if t in evaluated else None
+            found.append(Played(losses, multiplier, deviation, choice, spent, tested, lasting))
+            if not lasting.any():
                 break
-        log.info("realization %d: %d rounds, %s", realization, t, "trained" if finite else "diverged")
-        return pl.concat(frames).with_columns(pl.col(partition.USER_ACCURACIES).fill_nan(None))
+        return {start.realization: history(start, b, found, data) for b, start in enumerate(begun)}
 
-    return train
+    devices = tables["users"]["device"].n_unique()
+    weights = 4.0 * 12 * devices * models.parameter_count(network)  # copies, gradients, directions, updates, noise
+    return train, weights + trainable.bytes_each(network, devices * batch, data.x_test.shape)
 
 
-def choose(plan: pl.DataFrame, beta_1: np.ndarray, terms: utility.Terms) -> Choice:
-    """What the devices of a round of the schedule do: transmit at its power or, where that is null, Theorem 2's."""
+trainer, batch_trainer = trainings.both_trainers(of_some)
+
+
+class Played(NamedTuple):
+    """What became of a round, arrays of shape (realization, device) but where said."""
+
+    losses: np.ndarray
+    noise_multiplier: np.ndarray
+    deviation: np.ndarray
+    choice: Choice
+    spent: np.ndarray  # seconds on air and joules up to it, shape (2, realization)
+    tested: list[np.ndarray] | None  # accuracies, (realization, 1 + class), and losses, (realization,)
+    lasting: np.ndarray  # whether all has been finite so far, (realization,)
+
+
+def history(start: Began, place: int, found: list[Played], data: datasets.Dataset) -> pl.DataFrame:
+    """The rows of a realization, by its place among those that were trained with it."""
+    found = found[: 1 + sum(bool(each.lasting[place]) for each in found)]
+    diverged = not found[-1].lasting[place]
+    keys = {"realization": [start.realization], "round": range(1, len(found) + 1), "device": range(len(start.owned))}
+
+    def of(values: list[np.ndarray]) -> np.ndarray:
+        return np.array([each[place] for each in values])[None]
+
+    choices = {name: of([getattr(each.choice, name) for each in found]) for name in Choice._fields}
+    frame = to_table(
+        keys,
+        batch_loss=of([each.losses for each in found]),
+        noise_multiplier=of([each.noise_multiplier for each in found]),
+        deviation=of([each.deviation for each in found]),
+        **choices,
+    ).with_columns(pl.col("noise_multiplier").fill_nan(None))
+    rounds = []
+    for t, each in enumerate(found, 1):
+        tested = dict.fromkeys(("accuracy", "loss", *partition.USER_ACCURACIES))
+        if each.tested is not None:
+            accuracies, loss = (values[place] for values in each.tested)
+            held = partition.held(data.y_train, start.owned, len(accuracies) - 1)
+            tested = {"accuracy": accuracies[0], "loss": loss}
+            tested |= partition.user_accuracies(accuracies[1:], held)
+        took_part = (each.choice.iterations[place] > 0).any()
+        ended = not each.lasting[place]
+        status = "diverged" if ended else "trained" if took_part else "nobody_took_part"
+        spent = dict(zip(("air_seconds_so_far", "transmit_energy_j_so_far"), each.spent[:, place], strict=True))
+        rounds.append({"round": t} | spent | tested | {"status": status})
+    floats = {name: pl.Float64 for name in rounds[0] if name not in ("round", "status")}
+    of_rounds = pl.DataFrame(rounds, schema={"round": pl.Int64} | floats | {"status": pl.String})
+    log.info("realization %d: %d rounds, %s", start.realization, len(found), "diverged" if diverged else "trained")
+    frame = frame.join(of_rounds, on="round", how="left", maintain_order="left")
+    return frame.with_columns(pl.col(partition.USER_ACCURACIES).fill_nan(None))
+
+
+def choose(plan: Plan, beta_1: np.ndarray, terms: utility.Terms) -> Choice:
+    """What the devices of a round do: transmit at the schedule's power or, where that is NaN, Theorem 2's."""
     limits, consumption = terms.limits, terms.consumption
-    unit, power = plan["unit_power_w"].to_numpy(), plan["power_w"].to_numpy()
+    unit, power = plan.unit_power_w, plan.power_w
     z = link.log_snr(power, unit)
     undecided = np.isnan(power)
     z[undecided] = utility.best_z(unit[undecided], beta_1[undecided], terms)
-    active = plan["takes_part"].to_numpy()
-    choice = Choice(np.zeros(len(plan), np.int64), *np.zeros((4, len(plan))))
+    active = plan.takes_part.astype(bool)
+    choice = Choice(np.zeros(unit.shape, np.int64), *np.zeros((4, *unit.shape)))
     z, unit = z[active], unit[active]
     choice.iterations[active] = link.whole(link.iterations(z, limits))
     computing_s = choice.iterations[active] * limits.iteration_s
@@ -117,15 +198,15 @@ def choose(plan: pl.DataFrame, beta_1: np.ndarray, terms: utility.Terms) -> Choi
     return choice
 
 
-def copy_noise(plan: pl.DataFrame, deviation: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Multiplier (NaN: clean) and standard deviation of the noise of each device's copy, shape (device,).
+def copy_noise(plan: Plan, deviation: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Multiplier (NaN: clean) and standard deviation of the noise of each device's copy, shape (..., device).
 
     `deviation` is that of the last round; None in the first one, whose copies are clean: start weights hold no data.
     """
     if deviation is None:
-        return np.full(len(plan), np.nan), np.zeros(len(plan))
-    multiplier, std, theta = (plan[name].to_numpy() for name in ("noise_multiplier", "noise_std", "theta"))
-    return copies.scaled(multiplier, theta, deviation), copies.scaled(std, theta, deviation)
+        return np.full(plan.theta.shape, np.nan), np.zeros(plan.theta.shape)
+    multiplier, std = (copies.scaled(base, plan.theta, deviation) for base in (plan.noise_multiplier, plan.copy_std))
+    return multiplier, std
 
 
 def batches(generator: np.random.Generator, owned: list[np.ndarray], batch: int) -> np.ndarray:

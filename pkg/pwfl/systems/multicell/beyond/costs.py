@@ -4,8 +4,8 @@ import polars as pl
 
 from pwfl.learning import features
 from pwfl.systems.multicell.assigned import KEYS, assigned
-from pwfl.systems.multicell.model import parameter_count
 from pwfl.systems.multicell.parameters import Multicell
+from pwfl.training.models import network, parameter_count
 
 FLOAT_BITS = 32
 SECRET = 32  # bytes of a key or a share
@@ -23,7 +23,7 @@ def interval_costs(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> pl.D
     """
     training, schedule = scenario.training, tables["schedule"]
     rounds = training.rounds // schedule["interval"].n_unique()
-    bits = (training.bits or FLOAT_BITS) * parameter_count(training, features.size(scenario)) * rounds
+    bits = (training.bits or FLOAT_BITS) * parameter_count(network(training, features.size(scenario))) * rounds
     senders = assigned(tables).filter("scheduled").select(*KEYS, "cell")
     sent = schedule.join(senders, on=KEYS, maintain_order="left")
     if scenario.privacy.observer != "user":

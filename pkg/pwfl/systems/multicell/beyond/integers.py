@@ -11,9 +11,9 @@ from pwfl.learning import features, modular
 from pwfl.privacy import discrete
 from pwfl.systems.multicell.assigned import KEYS
 from pwfl.systems.multicell.beyond import sums
-from pwfl.systems.multicell.model import parameter_count
 from pwfl.systems.multicell.parameters import Multicell, Privacy, Training
 from pwfl.tables.arrays import to_array
+from pwfl.training.models import network, parameter_count
 
 
 class RoundingError(ValueError):
@@ -28,7 +28,7 @@ def grids(scenario: Multicell, frame: pl.DataFrame) -> np.ndarray:
     columns = ("samples", "noise_std", "scheduled", "cell")
     samples, noise_std, scheduled, cell = (to_array(frame, name, *KEYS) for name in columns)
     training, sends = scenario.training, scheduled & ~np.isnan(noise_std)
-    size = parameter_count(training, features.size(scenario))
+    size = parameter_count(network(training, features.size(scenario)))
     return grid_steps(training, samples, noise_std, sends, sums.groups(scenario.privacy.observer, cell), size)
 
 
@@ -61,48 +61,6 @@ def grid_steps(
     return step
 
 
-def server_sum(
-    vectors: np.ndarray,
-    weights: np.ndarray,
-    step: np.ndarray,
-    noise_std: np.ndarray,
-    group: np.ndarray,
-    bits: int,
-    signs: np.ndarray,
-    generator: np.random.Generator,
-) -> np.ndarray:
-    """What the server makes of a round's messages, the weighted sum of the groups' sums, shape (coordinate,).
-
-    Zeros where there are none: no sum was opened.
-
-    Parameters
-    ----------
-    vectors
-        Users' sums of gradients, shape (user, coordinate).
-    weights, step, noise_std, group
-        Of each user, all but noise the same within a group; its noise is in the units of the vectors.
-    signs
-        The public rotation's.
-    generator
-        Of private numbers: dithers, and noise.
-    """
-    if not len(vectors):
-        return np.zeros(vectors.shape[1])
-    noise = np.zeros(vectors.shape, np.int64)
-    variance = ((noise_std / step) ** 2).astype(np.float32)
-    # A sampler is of one variance, and users alike have the same if it is rounded, upwards.
-    variance = np.where(variance > 0, np.nextafter(variance, np.float32(np.inf)), 0)
-    for each in np.unique(variance[variance > 0]).astype(float):
-        own = variance == each
-        shape = (int(own.sum()), vectors.shape[1])
-        noise[own] = discrete.discrete_gaussian(generator, discrete.sampled_variance(each), shape)
-    sent = modular.integers(vectors, noise, signs, step[:, None], bits, generator)
-    _, first, place = np.unique(group, return_index=True, return_inverse=True)
-    totals = np.zeros((len(first), vectors.shape[1]), np.int64)
-    np.add.at(totals, place, sent)
-    return weights[first] @ modular.decoded(totals, signs, step[first, None], bits)
-
-
 def epsilons(
     training: Training,
     privacy: Privacy,
@@ -110,27 +68,25 @@ def epsilons(
     step: np.ndarray,
     sends: np.ndarray,
     group: np.ndarray,
-    observed: np.ndarray,
+    gone: np.ndarray,
     dimensions: int,
     dithers_known: bool = False,
 ) -> np.ndarray:
     """Each user's epsilon at `privacy.delta` against who sees sums of integers, shape (realization, user).
 
-    The sums are those of `group`, which grids are of, or of parts of it; an observer of sums of these sums, as
-    `observed` has it, sees less, but its coalition may all be in one of them. An upper bound
-    (`discrete.private_dither_cost`), or, where the observer knows how users rounded, `discrete.round_cost`. 0 of users
-    who never send; infinite without noise.
+    The sums are those of `group`, which grids are of, or of parts of it; an observer of sums of these sums sees less,
+    but its coalition may all be in one of them. An upper bound (`discrete.private_dither_cost`), or, where the observer
+    knows how users rounded, `discrete.round_cost`. 0 of users who never send; infinite without noise.
 
     Parameters
     ----------
-    noise_std, step, sends, group, observed
-        s_i, the grid's step, who sends, and in which group, shape (realization, interval, user); `observed` likewise,
-        the groups whose senders collude and drop out.
+    noise_std, step, sends, group, gone
+        s_i, the grid's step, who sends, in which group, and how many others are gone from it at most (`sums.left_to`),
+        shape (realization, interval, user).
     """
     cost_of = discrete.round_cost if dithers_known else discrete.private_dither_cost
     orders = discrete.ORDERS if dithers_known else discrete.WHOLE_ORDERS
-    senders = (np.maximum(sums.total(sends * 1.0, each), 1) for each in (group, observed))
-    honest = sums.honest_in(privacy, *senders)
+    honest = np.maximum(1, sums.total(sends * 1.0, group) - gone)
     rounds = training.rounds // sends.shape[1]
     spent = np.zeros((sends.shape[0], sends.shape[2], len(orders)))
     for interval in range(sends.shape[1]):
@@ -143,3 +99,26 @@ def epsilons(
         spent[now] += rounds * cost[place]
     found = discrete.epsilon(orders, spent, privacy.delta)
     return np.where(sends.any(axis=1), found, 0.0)
+
+
+def bounds(scenario: Multicell, frame: pl.DataFrame) -> dict[str, np.ndarray]:
+    """Bounds on the epsilons of sums of integers, by column, shape (realization, user); `frame` is that of `assigned`.
+
+    Who sees sums of the run's own, as `epsilon_network` of cells' sums, reads no more off them than off these; but its
+    colluders, a share of more senders, may all be in the record's own (docs/sums.md).
+    """
+    training, privacy = scenario.training, scenario.privacy
+    columns = ("samples", "scheduled", "noise_std", "cell")
+    samples, scheduled, noise_std, cell = (to_array(frame, name, *KEYS) for name in columns)
+    sends, size = scheduled & ~np.isnan(noise_std), parameter_count(network(training, features.size(scenario)))
+    given = training, privacy, samples * noise_std, grids(scenario, frame), sends
+
+    def of_observer(observer: str) -> list[np.ndarray]:
+        group = sums.groups(sums.finest(observer, privacy.observer), cell)
+        _, gone = sums.left_to(observer, privacy, cell, sends)
+        known, private = (epsilons(*given, group, gone, size, dithers_known=knows) for knows in (True, False))
+        return [known, np.minimum(private, known)]  # who knows dithers sees more
+
+    each = {observer: of_observer(observer) for observer in sums.OBSERVERS}
+    found = dict(zip(("epsilon_dithers_known", "epsilon_exact"), each[privacy.observer], strict=True))
+    return found | {f"epsilon_{observer}": private for observer, (_, private) in each.items()}

@@ -42,16 +42,6 @@ def counts(
     return precision * scale
 
 
-def aggregated_noise_std(counts: np.ndarray, scheduled: np.ndarray, noise_std: np.ndarray) -> float:
-    """Standard deviation, per coordinate, of the users' noise in the global gradient.
-
-    The square root of the sum of (w_i sigma_i)^2 over scheduled users, with w_i their counts' shares; K_i / Ka where
-    these are their samples, by (8) and (9). 0 where nobody is scheduled; NaN if a user's noise is.
-    """
-    weighted = counts[scheduled] * noise_std[scheduled]
-    return float(np.sqrt((weighted**2).sum()) / max(counts[scheduled].sum(), 1))
-
-
 def step_sizes(training: Training, noise_std: np.ndarray, sending: np.ndarray) -> np.ndarray:
     """Each round's step size eta_t, shape (round,): `constant`, lambda, also without noise; or `snr`, from the noise.
 

@@ -9,11 +9,11 @@ record is at least the noise of its own user and of the others but for the C + D
 import numpy as np
 from scipy import stats
 
+from pwfl.privacy import coalition
 from pwfl.systems.multicell.parameters import Privacy
 
 OBSERVERS = ("user", "cell", "network")
-ROUNDING = 1e-9  # of a share of senders, and of noise that is the least
-ULP = np.finfo(float).eps
+ROUNDING = 1e-9  # of noise that is the least
 
 
 def groups(observer: str, cell: np.ndarray) -> np.ndarray:
@@ -27,11 +27,8 @@ def groups(observer: str, cell: np.ndarray) -> np.ndarray:
 
 
 def colluding(privacy: Privacy, senders: np.ndarray) -> np.ndarray:
-    """C, how many of a group's senders pool what they know with the observer: a share of them, rounded up.
-
-    The user whose record is hidden does not, so at most all others. Of any shape.
-    """
-    return np.minimum(np.ceil(privacy.colluders * senders - ROUNDING), np.maximum(senders - 1, 0)).astype(int)
+    """C, how many of a group's senders collude with the observer, of any shape (`coalition.colluding`)."""
+    return coalition.colluding(privacy.colluders, senders)
 
 
 def dropping(privacy: Privacy, senders: np.ndarray) -> np.ndarray:
@@ -46,16 +43,29 @@ def dropping(privacy: Privacy, senders: np.ndarray) -> np.ndarray:
 
 def honest(privacy: Privacy, senders: np.ndarray) -> np.ndarray:
     """h = max(1, n - C - D), how many users' noise hides a record at least, of groups of n >= 1 senders."""
-    return honest_in(privacy, senders, senders)
+    return np.maximum(1, senders - colluding(privacy, senders) - dropping(privacy, senders))
 
 
-def honest_in(privacy: Privacy, senders: np.ndarray, of_observer: np.ndarray) -> np.ndarray:
-    """How many users' noise hides a record at least in a sum of n senders, if all of the coalition may be in it.
+def left_to(observer: str, privacy: Privacy, cell: np.ndarray, sends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The group in which each user's record is hidden from an observer, and how many others are gone from it at most.
 
-    The observer's group has `of_observer` senders, of which the sum's are some: of these C collude and D drop out.
+    Both have the shape of `cell` and `sends`, whose last axis is of users. Colluders are a share of the senders of the
+    observer's own group. Which sums are opened goes by `privacy.observer`, whose groups may lack D each. Another
+    observer's sum may thus lack all else where it is of several of them, and D of its own where it is a part of one:
+    where users drop out, a record is hidden in what both groups have in common.
     """
-    gone = colluding(privacy, of_observer) + dropping(privacy, of_observer)
-    return np.maximum(1, senders - gone)
+    group = groups(observer, cell)
+    gone = colluding(privacy, total(sends * 1.0, group))
+    if privacy.dropouts:
+        opened = groups(privacy.observer, cell)
+        gone = gone + dropping(privacy, total(sends * 1.0, opened))
+        group = groups(finest(observer, privacy.observer), cell)
+    return group, gone
+
+
+def finest(*observers: str) -> str:
+    """The observer of the sums of which those of all are made."""
+    return min(observers, key=OBSERVERS.index)
 
 
 def total(values: np.ndarray, group: np.ndarray) -> np.ndarray:
@@ -101,28 +111,18 @@ def busiest(sends: np.ndarray) -> np.ndarray:
 
 
 def hiding_noise(
-    privacy: Privacy, counts: np.ndarray, noise_std: np.ndarray, sends: np.ndarray, group: np.ndarray
+    counts: np.ndarray, noise_std: np.ndarray, sends: np.ndarray, group: np.ndarray, gone: np.ndarray
 ) -> np.ndarray:
     """Deviation of the noise that hides each user's record in its group's sum, as if it were the user's own.
 
     With a_j = counts_j / K_j, the public weight of user j's upload in the sum, V = sum a_j^2 s_j^2 over the user itself
-    and the others of its group, but for those C + D of most noise, and the result is sqrt(V) / counts_i, rounded down:
+    and the others of its group, but for the `gone` of most noise, and the result is sqrt(V) / counts_i, rounded down:
     the user's own sigma_i, where the others are gone. All arrays have shape (..., user).
     """
     noise = np.where(sends, noise_std, 0.0)
     chosen, own = np.nonzero(sends.ravel())[0], (counts * noise).ravel() ** 2
-    index, sizes = _places(group)
-    index, own = index.ravel()[chosen], own[chosen]
-    senders = np.bincount(index, minlength=sizes)
-    order = np.lexsort((-own, index))
-    rank = np.empty(len(order), int)
-    rank[order] = np.arange(len(order)) - np.repeat(senders.cumsum() - senders, senders)
-    by_rank = np.zeros((sizes, senders.max(initial=0) + 2))
-    by_rank[index, rank] = own
-    remaining = by_rank[:, ::-1].cumsum(axis=1)[:, ::-1]  # of this rank and those after it
-    gone = np.minimum(colluding(privacy, senders) + dropping(privacy, senders), np.maximum(senders - 1, 0))[index]
-    others = np.where(rank <= gone, remaining[index, gone + 1], remaining[index, gone] - own)
-    others = np.maximum(others, 0.0) * (1 - 4 * (senders[index] + 1) * ULP)
+    index, _ = _places(group)
+    others = coalition.others_left(own[chosen], index.ravel()[chosen], gone.ravel()[chosen])
     found = np.array(noise, float).ravel()
     found[chosen] = np.hypot(found[chosen], np.sqrt(others) / counts.ravel()[chosen])
     return found.reshape(noise.shape)

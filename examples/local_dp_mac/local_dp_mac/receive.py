@@ -1,0 +1,56 @@
+"""Stage receive: what the server's update takes of each device, and what the server sees of each."""
+
+import polars as pl
+
+from local_dp_mac.tables import SERVER
+from pwfl.learning import features
+from pwfl.tables.arrays import joined
+from pwfl.training.models import network, parameter_count
+
+KEYS = ("realization", "interval", "user")
+
+
+def run(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """The tables `reception`, `reception_noise` and `visibility`; each round is an interval.
+
+    A device's message is the sum of its records' clipped gradients, and its noise that of their mean. What the server
+    gets in a slot, over its amplitude, is the sum of the means that are sent in it, with noise of variance K sigma^2 +
+    N0 / c^2 over the air, and of sigma^2 + N0 / c_k^2 one after the other. The update is the mean over all devices.
+    """
+    round_, slot = ("realization", "round"), ("realization", "round", "slot")
+    each = joined(tables["schedule"], tables["noise"], *round_, "user")
+    each = joined(each, tables["users"], "realization", "user").with_columns(
+        interval=pl.col("round"),
+        devices=pl.len().over(round_),
+        slot_std=(pl.col("noise_std") ** 2).sum().over(slot).sqrt(),
+        first=pl.col("user") == pl.col("user").min().over(slot),
+    )
+    received = (pl.col("slot_std") ** 2 + pl.col("receiver_std") ** 2).sqrt()
+    update_std = (received.filter("first") ** 2).sum().sqrt() / pl.len()
+    size = parameter_count(network(scenario.training, features.size(scenario)))
+    return {
+        "reception": each.select(
+            *KEYS,
+            weight=1 / (pl.col("devices") * pl.col("samples")),
+            user_noise_std=pl.col("noise_std") / pl.col("devices"),
+            records=pl.lit(None, pl.Int64),  # all
+            group=pl.lit(None, pl.Int64),  # no integers
+            grid_step=pl.lit(None, pl.Float64),
+        ),
+        "reception_noise": each.group_by(KEYS[:2], maintain_order=True).agg(
+            rounds=pl.lit(1, pl.Int64),
+            update_noise_std=update_std,
+            planned_noise_std=update_std,
+            planned_senders=pl.len().cast(pl.Int64),
+            symbols=pl.col("first").sum().cast(pl.Float64) * size,
+            seconds=pl.lit(None, pl.Float64),  # no bandwidth
+            joules=pl.lit(None, pl.Float64),  # powers without a unit
+        ),
+        "visibility": each.select(
+            *KEYS,
+            rounds=pl.lit(1, pl.Int64),
+            observer=pl.lit(SERVER),
+            visibility=1 / (pl.col("samples") * received),
+            visibility_users_only=1 / (pl.col("samples") * pl.col("slot_std")),
+        ),
+    }

@@ -1,0 +1,333 @@
+"""What a Gaussian mechanism on a random sample of the records is worth in (epsilon, delta).
+
+A round releases a sum over a batch, in which each record is with probability `rate`, plus Gaussian noise of
+`multiplier` times the sensitivity; natural logarithms. An observer who sees more of the sampling (who takes part, how
+large the batch is) sees that probability vary from round to round: a round's hockey-stick curve is then the mean of the
+curves of the rates it has (`Rates`).
+
+Three epsilons of replace-one: of the pair of outputs that is usual for the sampled Gaussian (not proved to be the worst
+over several rounds), a proved upper bound, and what one pair of records loses at least. They are of some numbers of
+`rounds`, shape (k,), and infinite where the loss of a round exceeds LARGEST_LOSS; a wider `interval` between points of
+the privacy loss gives a looser bound sooner.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from dp_accounting.pld import pld_pmf
+from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
+from scipy.optimize import brentq
+from scipy.special import gammaln, log_ndtr, logsumexp, ndtr
+
+from pwfl.privacy.gaussian import exact_epsilon, zcdp
+
+ORDERS = np.arange(2, 65)  # integer: for fractional ones libraries sum an alternating series
+INTERVAL, COARSE = 1e-4, 5e-4  # between points of a privacy loss: of results, of curves and searches
+POINTS = 400_000  # of a privacy loss, at most: beyond, the interval widens, and the bound loosens
+TAIL = 10.0  # standard deviations of the noise that are looked at
+NEGLIGIBLE = 1e-6  # epsilon
+LARGEST_LOSS = 2000.0  # of a round: what is worse counts as no guarantee
+FARTHEST = 600.0  # loss that is told from larger ones; exp() of more overflows
+REMOVE, ADD = AdjacencyType.REMOVE, AdjacencyType.ADD
+
+
+class Rates(NamedTuple):
+    """The law of a record's chance to be in a round's batch, as an observer knows it: values and weights of shape (k,).
+
+    Up to `lost` more is the probability that nothing is private.
+    """
+
+    values: np.ndarray
+    weights: np.ndarray
+    lost: float = 0.0
+
+
+def renyi(rate: float, multiplier: float) -> np.ndarray:
+    """Renyi DP of a Poisson-sampled round at ORDERS (Mironov, Talwar and Zhang, 2019, Sec. 3.3)."""
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        precision = 1 / np.square(multiplier)
+        if rate == 1:
+            return ORDERS * precision / 2
+        k = np.arange(ORDERS[-1] + 1)
+        left = np.maximum(ORDERS[:, None] - k, 0)
+        terms = gammaln(ORDERS[:, None] + 1) - gammaln(k + 1) - gammaln(left + 1)
+        loss = np.where(k > 1, k * (k - 1) / 2 * precision, 0.0)  # none of k < 2, where there is no noise, either
+        terms = terms + k * np.log(rate) + left * np.log1p(-rate) + loss
+    return logsumexp(np.where(k <= ORDERS[:, None], terms, -np.inf), axis=1) / (ORDERS - 1)
+
+
+def revealed(participation: float, divergence: np.ndarray) -> np.ndarray:
+    """Renyi DP at ORDERS of a round that takes place with a probability, for all to see."""
+    if participation == 1:
+        return divergence
+    exponent = (ORDERS - 1) * divergence
+    return np.logaddexp(np.log1p(-participation), np.log(participation) + exponent) / (ORDERS - 1)
+
+
+def renyi_epsilon(divergence: np.ndarray, rounds: np.ndarray, delta: float) -> np.ndarray:
+    """epsilon after some numbers of rounds of a Renyi DP at ORDERS, by Mironov's conversion (Lemma 1)."""
+    total = np.multiply.outer(np.asarray(rounds, float), divergence) - np.log(delta) / (ORDERS - 1)
+    return total.min(axis=-1)
+
+
+def renyi_closed_form(rate: float, multiplier: float) -> np.ndarray:
+    """Renyi DP of a round at ORDERS by Theorem 1 of Hasircioglu and Gunduz, infinite where it does not apply.
+
+    2 rate^2 alpha / multiplier^2 for rate <= 1/5, multiplier >= 4 and orders that meet (3) and (4).
+    """
+    if not (rate <= 1 / 5 and multiplier >= 4):
+        return np.full(len(ORDERS), np.inf)
+    half, log_multiplier = multiplier**2 / 2, np.log(multiplier)
+    gain = np.log1p(1 / (rate * (ORDERS - 1)))
+    third = half * gain - 2 * log_multiplier
+    fourth = (half * gain**2 - np.log(5) - 2 * log_multiplier) / (gain + np.log(rate * ORDERS) + 1 / (2 * half))
+    return np.where((third >= ORDERS) & (fourth >= ORDERS), 2 * rate**2 * ORDERS / multiplier**2, np.inf)
+
+
+def tight_epsilon(
+    rates: Rates, multiplier: float, rounds: list[int], delta: float, interval: float = INTERVAL
+) -> np.ndarray:
+    """epsilon after some numbers of rounds, by privacy loss distributions.
+
+    Of the pair of outputs that is usual for the sampled Gaussian, a round with and without a record of twice the norm,
+    in both directions, from its hockey-stick curve by connect-the-dots. Closed form where nothing is sampled.
+
+    >>> tight_epsilon(Rates(np.array([0.01]), np.ones(1)), 1.0, [1, 1000], delta=1e-5).round(3).tolist()
+    [0.199, 1.828]
+    """
+    if (rates.values == 1).all():
+        return exact_epsilon(zcdp(1.0, multiplier, np.asarray(rounds, float)), delta)
+    if _beyond(multiplier):
+        return np.full(len(rounds), np.inf)
+    masses = [
+        _mass(partial(hockey_stick, multiplier=multiplier, adjacency=adjacency), rates, limits, interval)
+        for adjacency, limits in zip((REMOVE, ADD), _limits(rates, multiplier), strict=True)
+    ]
+    return _composed(PrivacyLossDistribution(*masses), rounds, delta)
+
+
+def proved_epsilon(
+    rates: Rates, multiplier: float, rounds: list[int], delta: float, absent: float = 1.0, interval: float = INTERVAL
+) -> np.ndarray:
+    """epsilon after some numbers of rounds that bounds every pair of data sets that differ in a record.
+
+    Composes `replace_one`, whose curve each round's lies below whatever came before, so that the curve of all rounds
+    lies below the composed one (Zhu, Dong and Wang, 2022, Theorem 10).
+    """
+    if (rates.values == 1).all():
+        return exact_epsilon(zcdp(1.0, multiplier, np.asarray(rounds, float)), delta)
+    if _beyond(multiplier):
+        return np.full(len(rounds), np.inf)
+    limit = np.abs(_limits(rates, multiplier)).max()
+    mass = _mass(partial(replace_one, multiplier=multiplier, absent=absent), rates, (-limit, limit), interval)
+    return _composed(PrivacyLossDistribution(mass), rounds, delta)
+
+
+def composed_epsilon(
+    rates: Rates, parts: Sequence[tuple[float, int]], delta: float, method: str = "tight", absent=1.0, interval=INTERVAL
+) -> float:
+    """epsilon after rounds of several multipliers, pairs of one and its number of rounds; `method` as the functions."""
+    if any(_beyond(multiplier) for multiplier, _ in parts):
+        return np.inf
+    if len(parts) == 1:
+        more = {"absent": absent} if method == "proved" else {}
+        of = {"tight": tight_epsilon, "proved": proved_epsilon, "opposite": opposite_epsilon}[method]
+        return float(of(rates, parts[0][0], [parts[0][1]], delta, interval=interval, **more)[0])
+    # One interval for all, as losses of different ones do not add.
+    limits = [_limits(rates, multiplier) for multiplier, _ in parts]
+    interval = max(_interval(pair, interval) for each in limits for pair in each)
+    total = None
+    for (multiplier, rounds), own in zip(parts, limits, strict=True):
+        if method == "tight":
+            masses = [
+                _mass(partial(hockey_stick, multiplier=multiplier, adjacency=adjacency), rates, pair, interval)
+                for adjacency, pair in zip((REMOVE, ADD), own, strict=True)
+            ]
+        else:
+            limit = np.abs(own).max()
+            curve = partial(replace_one, multiplier=multiplier, absent=absent)
+            masses = [_mass(curve, rates, (-limit, limit), interval)]
+        each = PrivacyLossDistribution(*masses).self_compose(int(rounds))
+        total = each if total is None else total.compose(each)
+    return float(total.get_epsilon_for_delta(delta))  # ty: ignore  # there are parts
+
+
+def hockey_stick(rate: float, epsilon: np.ndarray, multiplier: float, adjacency: AdjacencyType) -> np.ndarray:
+    """The least delta at each epsilon of one Poisson-sampled round, shape of `epsilon`.
+
+    The output is N(1, multiplier^2) with probability `rate` and else N(0, multiplier^2), against always the latter:
+    REMOVE; ADD is the other way around.
+    """
+    remove = adjacency == REMOVE
+    # Beyond the loss of the record's certain absence, delta is that of disjoint outputs, or none.
+    delta = -np.expm1(np.minimum(epsilon, 0.0)) if remove else np.zeros_like(epsilon)
+    with np.errstate(divide="ignore"):
+        absence = np.log1p(-rate)
+    inside = epsilon > absence if remove else epsilon < -absence
+    epsilon, side = epsilon[inside], -1 if remove else 1
+    with np.errstate(divide="ignore", over="ignore"):
+        # The output at which ln(1 - rate + rate exp((2 x - 1) / (2 multiplier^2))) is the loss.
+        x = multiplier**2 * _log_ratio(rate, -side * epsilon) + 0.5
+        absent = log_ndtr(side * x / multiplier)
+        present = np.logaddexp(absence + absent, np.log(rate) + log_ndtr(side * (x - 1) / multiplier))
+    upper, lower = (present, absent) if remove else (absent, present)
+    delta[inside] = np.clip(np.exp(upper) - np.exp(epsilon + lower), 0.0, 1.0)
+    return delta
+
+
+def replace_one(rate: float, epsilon: np.ndarray, multiplier: float, absent: float) -> np.ndarray:
+    """An upper bound, at each epsilon, of delta of one round for all pairs of data that differ in a record.
+
+    A round's output is A without the record, with it B, or B' in the other data: Gaussians whose means are at most
+    `absent` (A to B, A to B') and 1 (B to B') apart. By advanced joint convexity (Balle, Barthe and Gaboardi, 2018,
+    Theorem 2), with H the hockey-stick divergence at exp(epsilon) >= 1, a = 1 + (exp(epsilon) - 1) / rate and c =
+    exp(epsilon) / a,
+
+        H((1 - rate) A + rate B, (1 - rate) A + rate B') = rate H_a(B, (1 - c) A + c B')
+                                                        <= rate ((1 - c) H_a(B, A) + c H_a(B, B'))
+
+    and H_a of two Gaussians grows with their distance. The pair is symmetric in B and B', which gives epsilon < 0: H(P,
+    Q) = 1 - exp(epsilon) + exp(epsilon) H'(Q, P), H' at -epsilon. What else is random in the round is averaged over,
+    which keeps the inequality.
+
+    `absent` is 1 where a batch of known size holds another record instead: then this is the larger of both directions
+    of `hockey_stick`. It is 1/2 for a sum that is divided by a constant: a gradient of norm L against none, where 2 L
+    is the sensitivity.
+    """
+    size = np.abs(epsilon)
+    log_a = _log_ratio(rate, size)
+    c = np.exp(size - log_a)
+    delta = rate * ((1 - c) * _gaussian(absent / multiplier, log_a) + c * _gaussian(1 / multiplier, log_a))
+    below = np.minimum(epsilon, 0.0)
+    return np.clip(np.where(epsilon < 0, -np.expm1(below) + np.exp(below) * delta, delta), 0.0, 1.0)
+
+
+def opposite_epsilon(
+    rates: Rates, multiplier: float, rounds: list[int], delta: float, interval: float = INTERVAL
+) -> np.ndarray:
+    """epsilon after some numbers of rounds for one pair of data: a record's gradient is turned around.
+
+    What a record can at least lose: no accountant for replace-one may say less.
+    """
+    if _beyond(multiplier):
+        return np.full(len(rounds), np.inf)
+    return _composed(PrivacyLossDistribution(_opposite_mass(rates, multiplier, interval)[0]), rounds, delta)
+
+
+def opposite_loss(rates: Rates, multiplier: float, rounds: int, losses: np.ndarray) -> np.ndarray:
+    """The probability that the privacy loss of that pair of data is at most each of some values, after some rounds.
+
+    The pair is symmetric: its loss is below -e under one as it is above e under the other. With H(e) the hockey-stick
+    divergence at exp(e), which is linear in exp(e) between two points of a loss, a loss is above e with probability
+    -dH / dexp(e) under the other, and H(e) + exp(e) times as much under the one.
+    """
+    mass, interval = _opposite_mass(rates, multiplier, COARSE)
+    size = np.floor(np.minimum(np.abs(losses), FARTHEST) / interval) * interval
+    points, place = np.unique(size, return_inverse=True)
+    composed = PrivacyLossDistribution(mass).self_compose(rounds)
+    here, next_ = (np.array(composed.get_delta_for_epsilon(list(points + step))) for step in (0.0, interval))
+    scaled = (here - next_) / np.expm1(interval)
+    return np.where(losses < 0, (np.exp(-points) * scaled)[place], 1 - (here + scaled)[place])
+
+
+def opposite_records(rate: float, epsilon: np.ndarray, multiplier: float) -> np.ndarray:
+    """The least delta at each epsilon of one round for a record at 1/2 against one at -1/2, others at 0."""
+    # The output at which the loss is epsilon solves a quadratic in exp(x / (2 multiplier^2)).
+    with np.errstate(over="ignore"):
+        c = rate * np.exp(-1 / (8 * multiplier**2))
+        half = (1 - rate) * np.expm1(epsilon) / (2 * c)
+        root = half + np.sqrt(half**2 + np.exp(epsilon))
+        other = np.exp(epsilon) / (np.sqrt(half**2 + np.exp(epsilon)) - half)
+    x = 2 * multiplier**2 * np.log(np.where(half > 0, root, other))
+    tails = [(1 - rate) * ndtr(-x / multiplier) + rate * ndtr((sign / 2 - x) / multiplier) for sign in (1, -1)]
+    return np.clip(tails[0] - np.exp(epsilon) * tails[1], -np.expm1(np.minimum(epsilon, 0.0)), 1.0)
+
+
+def multiplier_for(epsilon: float, rates: Rates, rounds: int, delta: float, interval: float = COARSE) -> float:
+    """The noise multiplier whose `tight_epsilon` is `epsilon` or NEGLIGIBLE; ValueError outside 0.1 to 10^5."""
+
+    def excess(log_multiplier):
+        reached = tight_epsilon(rates, np.exp(log_multiplier), [rounds], delta, interval)[0]
+        return min(reached, 1e9) - max(epsilon, NEGLIGIBLE)
+
+    # From above, as small multipliers take long.
+    edges = np.log(np.geomspace(1e5, 0.1, 7))
+    first = next((k for k, edge in enumerate(edges) if excess(edge) > 0), 0)
+    if first == 0:
+        raise ValueError(f"no noise multiplier between 0.1 and 1e5 gives epsilon {epsilon:g} after {rounds} rounds")
+    return float(np.exp(brentq(excess, edges[first], edges[first - 1], xtol=1e-5)))
+
+
+def advanced_composition(multiplier: float, rounds: np.ndarray, delta: float) -> np.ndarray:
+    """epsilon of unsampled rounds by Theorem 3.20 of Dwork and Roth (2014).
+
+    `delta` is spent in every round by the classic Gaussian mechanism and once more by the composition, (rounds + 1)
+    delta in all. The classic formula is proved for less than 1 only, and understates where multipliers are small.
+    """
+    rounds = np.asarray(rounds, float)
+    each = np.sqrt(2 * np.log(1.25 / delta)) / multiplier
+    with np.errstate(over="ignore"):
+        return np.sqrt(-2 * rounds * np.log(delta)) * each + rounds * each * np.expm1(each)
+
+
+def _beyond(multiplier: float) -> bool:
+    # What an unsampled round loses at the tail; a sampled one loses no more.
+    return multiplier <= 0 or not (TAIL + 0.5 / multiplier) / multiplier < LARGEST_LOSS
+
+
+def _log_ratio(rate: float, loss: np.ndarray) -> np.ndarray:
+    """ln(1 + (exp(loss) - 1) / rate), -infinity where that is ln of nothing positive."""
+    with np.errstate(divide="ignore", over="ignore"):
+        return loss + np.log1p(-np.minimum((1 - rate) * np.exp(-loss), 1.0)) - np.log(rate)
+
+
+def _gaussian(distance: float, log_order: np.ndarray) -> np.ndarray:
+    """The hockey-stick divergence of order exp(log_order) of unit Gaussians at a distance."""
+    upper, lower = (log_ndtr(side * distance / 2 - log_order / distance) for side in (1, -1))
+    return np.maximum(np.exp(upper) - np.exp(log_order + lower), 0.0)
+
+
+def _opposite_likelihoods(rate: float, multiplier: float, x: float) -> list[float]:
+    """Logarithmic likelihoods of x with a record at -1/2 and at 1/2, against none."""
+    with np.errstate(divide="ignore"):
+        absence = np.log1p(-rate)
+    return [np.logaddexp(absence, np.log(rate) + (sign * x / 2 - 1 / 8) / multiplier**2) for sign in (-1, 1)]
+
+
+def _opposite_mass(rates: Rates, multiplier: float, interval: float) -> tuple[pld_pmf.PLDPmf, float]:
+    """The privacy loss of a round of `opposite_records`, and the interval of its points."""
+    limit = float(np.diff(_opposite_likelihoods(rates.values.max(), multiplier, TAIL * multiplier + 0.5))[0])
+    mass = _mass(partial(opposite_records, multiplier=multiplier), rates, (-limit, limit), interval)
+    return mass, _interval((-limit, limit), interval)
+
+
+def _interval(limits: tuple[float, float], interval: float) -> float:
+    """Between points of a round's privacy loss between some limits: `interval`, or more for at most POINTS."""
+    return max(interval, (limits[1] - limits[0]) / POINTS)
+
+
+def _limits(rates: Rates, multiplier: float) -> list[tuple[float, float]]:
+    """Between which losses each direction of a round's pair is looked at, TAIL standard deviations out."""
+    highest = rates.values.max()
+    losses = [GaussianPrivacyLoss(multiplier, sampling_prob=highest, adjacency_type=kind) for kind in (REMOVE, ADD)]
+    return [(b.epsilon_lower, b.epsilon_upper) for b in (loss.connect_dots_bounds() for loss in losses)]  # ty: ignore
+
+
+def _mass(
+    curve: Callable[[float, np.ndarray], np.ndarray], rates: Rates, limits: tuple[float, float], interval: float
+) -> pld_pmf.PLDPmf:
+    """The privacy loss of a round, from the hockey-stick curve that it has at each rate."""
+    (lower, upper), interval = limits, _interval(limits, interval)
+    steps = np.arange(np.floor(lower / interval), np.ceil(upper / interval) + 1)
+    epsilon = steps * interval
+    mixed = np.full_like(epsilon, rates.lost)
+    for rate, weight in zip(rates.values, rates.weights, strict=True):
+        mixed += weight * (curve(rate, epsilon) if rate else -np.expm1(np.minimum(epsilon, 0.0)))
+    return pld_pmf.create_pmf_pessimistic_connect_dots(interval, steps.astype(int), np.minimum(mixed, 1.0))
+
+
+def _composed(distribution: PrivacyLossDistribution, rounds: list[int], delta: float) -> np.ndarray:
+    return np.array([distribution.self_compose(int(count)).get_epsilon_for_delta(delta) for count in rounds])

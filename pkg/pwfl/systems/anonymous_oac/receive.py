@@ -1,0 +1,73 @@
+"""What the server receives over the air or in turn: batches' sums over the table noise's `divisor`, and noise."""
+
+import numpy as np
+import polars as pl
+
+from pwfl.systems.anonymous_oac.costs import KEYS, in_turn, spent
+from pwfl.systems.anonymous_oac.parameters import AnonymousOac
+from pwfl.systems.anonymous_oac.schemes import NOISES, SUM, UPLOAD
+from pwfl.tables.arrays import joined
+
+
+def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """The tables `reception`, `reception_noise` and `visibility`. Rounds are intervals.
+
+    A device's message is the sum of its batch's clipped gradients. In turn, uploads are digital: no error. In a round
+    without records the server, which cannot know, adds the noise it hears.
+    """
+    turns, fixed = in_turn(tables), NOISES[tables["noise"]["noise"][0]].fixed
+    heard = 0.0 if turns else scenario.radio.noise_variance
+    interval = (pl.col("round") - 1).alias("interval")
+    noise = tables["noise"].with_columns(
+        # In float32, as the sum that the server takes.
+        all_std=pl.Series(
+            np.sqrt(tables["noise"]["update_noise_std"].to_numpy().astype(np.float32) ** 2 + np.float32(heard))
+        )
+    )
+    rows = joined(tables["schedule"], noise, *KEYS)
+    # Over the air all participants share the noise, those without records, too, unless nobody has any.
+    records = pl.col("batch") if turns else pl.col("batch").sum().over(KEYS)
+    sends = pl.lit(fixed) | (records > 0)  # alone, a literal would be one row in sums
+    rows = rows.with_columns(
+        weight=pl.when(pl.col("divisor") > 0).then(1 / pl.col("divisor")).otherwise(0.0),
+        senders=sends.cast(pl.Int64).sum().over(KEYS),
+    ).with_columns(
+        user_noise_std=pl.when(sends).then(pl.col("update_noise_std") / pl.col("senders").sqrt()).otherwise(0.0)
+    )
+    senders = rows.group_by(KEYS).agg(pl.col("senders").first())
+    of_rounds = joined(noise, spent(scenario, tables), *KEYS).join(senders, on=KEYS, how="left", maintain_order="left")
+    empty = {"group": pl.lit(None, pl.Int64), "grid_step": pl.lit(None, pl.Float64)}
+    return {
+        "reception": rows.select("realization", interval, "user", "weight", "user_noise_std", records="batch", **empty),
+        "reception_noise": of_rounds.select(
+            "realization",
+            interval,
+            "symbols",
+            "seconds",
+            "joules",
+            rounds=pl.lit(1, pl.Int64),
+            update_noise_std=pl.col("all_std").cast(pl.Float64),
+            planned_noise_std=pl.col("all_std").cast(pl.Float64),
+            planned_senders=pl.col("senders").fill_null(0),
+        ),
+        "visibility": visible(scenario, tables),
+    }
+
+
+def visible(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """The table `visibility`: of any round that a device takes part in, whether and when it does.
+
+    In turn each participant protects its own upload, else all together their sum. What hides a message of weight 1 /
+    divisor is noise of the noise multiplier times 2 L / divisor. The channel's is not counted.
+    """
+    hiding = 2 * scenario.training.clip_norm * pl.col("noise_multiplier")
+    multipliers = tables["noise"].group_by("realization", maintain_order=True).agg(pl.col("noise_multiplier").min())
+    return joined(tables["users"], multipliers, "realization").select(
+        "realization",
+        "user",
+        interval=pl.lit(0, pl.Int64),
+        rounds=pl.lit(scenario.training.rounds, pl.Int64),
+        observer=pl.lit(UPLOAD if in_turn(tables) else SUM),
+        visibility=1 / hiding,
+        visibility_users_only=1 / hiding,
+    )

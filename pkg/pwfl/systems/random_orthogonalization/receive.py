@@ -1,0 +1,153 @@
+"""What the server receives over its antennas: a weighted sum of updates and noise, (4) and (5); what observers see."""
+
+import numpy as np
+import polars as pl
+
+from pwfl import streams
+from pwfl.learning import features
+from pwfl.privacy import visibility
+from pwfl.systems.random_orthogonalization import mimo, observers
+from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
+from pwfl.systems.random_orthogonalization.tables import ANTENNAS, UPDATE, USER, observer
+from pwfl.tables.arrays import to_array, to_table
+from pwfl.training.models import network, parameter_count
+
+KEYS = ("realization", "round", "user")
+
+
+def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """The tables `reception`, `reception_noise` and `visibility`; a user's message is its clipped update.
+
+    Rounds are intervals. Observers are of the scenario's network and of those of other sizes (`observer`), of the same
+    noise and amplitudes. Who drops out of a round is one of the sum h_s all the same: it sends nothing, and the server
+    takes it for zero.
+    """
+    noise, users = tables["noise"], tables["users"]["user"].max() + 1
+    realizations = range(noise["realization"].min(), noise["realization"].max() + 1)
+    sigma, std = (to_array(noise, name, *KEYS[:2]) for name in ("noise_std", "effective_noise_std"))
+    own = weights(tables["links"], users)
+    keys = {"realization": realizations, "interval": range(own.shape[1])}
+    dimension = parameter_count(network(scenario.training, features.size(scenario), hidden_layers=()))
+    user_std, occurring = np.abs(own) * sigma[..., None], std
+    found = to_table(keys | {"user": range(users)}, weight=own, user_noise_std=user_std)
+    if scenario.privacy.dropouts:
+        heard = sending(scenario, realizations, own.shape[1:])
+        occurring = np.hypot(np.sqrt((user_std**2 * heard).sum(axis=-1)), _receiver_std(scenario, tables, own))
+        found = found.filter(pl.Series(heard.ravel()))
+    return {
+        "reception": found.with_columns(
+            records=pl.lit(None, pl.Int64), group=pl.lit(None, pl.Int64), grid_step=pl.lit(None, pl.Float64)
+        ),
+        "reception_noise": to_table(
+            keys,
+            rounds=1,
+            update_noise_std=occurring,
+            planned_noise_std=std,
+            planned_senders=users,
+            symbols=float(dimension),
+            seconds=dimension / scenario.radio.bandwidth_hz,
+        ).with_columns(joules=pl.lit(None, pl.Float64)),  # signals have no unit
+        "visibility": visible(scenario, tables, realizations),
+    }
+
+
+def sending(scenario: RandomOrthogonalization, realizations: range, shape: tuple[int, int]) -> np.ndarray:
+    """Who does not drop out, boolean, of `shape` (round, user) after the realizations' axis; alike for all schemes."""
+    drawn = [streams.generator(scenario.seed, "dropouts", realization).random(shape) for realization in realizations]
+    return np.stack(drawn) >= scenario.privacy.dropouts
+
+
+def weights(links: pl.DataFrame, users: int) -> np.ndarray:
+    """Of a unit of each user's update in the server's, (4), in a network of some users, (realization, round, user)."""
+    return to_array(links.filter(users=users), "coupling_real", *KEYS) / users
+
+
+def _receiver_std(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame], weight: np.ndarray) -> np.ndarray:
+    """Deviation of the receiver's noise in the server's update, (realization, round), by the users' weights."""
+    radio = scenario.radio
+    antenna_std = mimo.receiver_noise_std(radio.receiver_noise_variance, radio.normalization, scenario.network.antennas)
+    energy = np.maximum(weight.sum(axis=-1), 0) / weight.shape[-1]  # (||h_s|| / K)^2
+    return antenna_std / _amplitude(tables) * np.sqrt(energy / 2)
+
+
+def _amplitude(tables: dict[str, pl.DataFrame]) -> np.ndarray:
+    return to_array(tables["schedule"], "amplitude", *KEYS)[..., 0]
+
+
+def visible(
+    scenario: RandomOrthogonalization,
+    tables: dict[str, pl.DataFrame],
+    realizations: range,
+    seen_by: tuple[str, ...] = (UPDATE, ANTENNAS),
+) -> pl.DataFrame:
+    """The table `visibility`, of users, links, schedule and noise. For who sees all antennas, channels are drawn again.
+
+    Without the receiver's noise, who sees all antennas sees each user's noisy update, and what anybody sees is a
+    function of these; such rows are those of `USER`. Of the update, the noise of the worst coalition and of as many as
+    are planned to drop out is taken off; of all antennas that of all other users, where there is any such: a bound.
+    """
+    own, sizes = tables["users"]["user"].max() + 1, tables["links"]["users"].unique().sort().to_list()
+    sigma, privacy = to_array(tables["noise"], "noise_std", *KEYS[:2]), scenario.privacy
+    radio, antennas = scenario.radio, scenario.network.antennas
+    receiver_std = mimo.receiver_noise_std(radio.receiver_noise_variance, radio.normalization, antennas)
+    uplink, found = mimo.Uplink(sigma, receiver_std, _amplitude(tables)), []
+    gone = {size: observers.gone(privacy, size, sigma.shape[1]) for size in sizes}
+    several = [size for size in sizes if not gone[size]] if ANTENNAS in seen_by else []
+    at_antennas = antennas_visibility(scenario.seed, realizations, several, antennas, uplink) if several else {}
+    for size in sizes:
+        links = tables["links"].filter(users=size)
+        weight = weights(links, size)
+        share, of_users = np.abs(weight), np.square(weight) * np.square(sigma)[..., None]
+        hiding = observers.left(of_users, gone[size]) if gone[size] else of_users.sum(axis=-1, keepdims=True)
+        users_std = np.sqrt(hiding)
+        noise_std = np.hypot(users_std, _receiver_std(scenario, tables, weight)[..., None])
+        if gone[size]:
+            at_antennas[size] = alone_at_antennas(to_array(links, "energy", *KEYS), uplink)
+        elif size == own:  # the noise that the server is said to add up to
+            noise_std = to_array(tables["noise"], "effective_noise_std", *KEYS[:2])[..., None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            each = np.broadcast_to(1 / sigma[..., None], weight.shape)
+            views = {UPDATE: (share / noise_std, share / users_std), ANTENNAS: (at_antennas.get(size), each)}
+        views[USER] = (each, each)
+        keys = {"realization": realizations, "interval": range(weight.shape[1]), "user": range(size)}
+        for name in seen_by:
+            columns = dict(zip(("visibility", "visibility_users_only"), views[name], strict=True))
+            # Nothing of a message in nothing of noise: nobody knows that it is nothing.
+            columns = {key: np.where(np.isnan(values), np.inf, values) for key, values in columns.items()}
+            table = to_table(keys, rounds=1, **columns)
+            found.append(table.with_columns(observer=pl.lit(observer(name, size, own))))
+    return pl.concat(found)
+
+
+def alone_at_antennas(energy: np.ndarray, uplink: mimo.Uplink) -> np.ndarray:
+    """As `antennas_visibility` of one network, if all others' signals and noise are known: nothing shows more.
+
+    `energy` is ||h_k||^2, shape (realization, round, user).
+    """
+    received = np.square(uplink.amplitude)[..., None] * energy
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.sqrt(received / (received * np.square(uplink.noise_std)[..., None] + uplink.receiver_std**2 / 2))
+
+
+def antennas_visibility(
+    seed: int, realizations: range, sizes: list[int], antennas: int, uplink: mimo.Uplink
+) -> dict[int, np.ndarray]:
+    """How a unit of each user's update shows at all antennas, (realization, round, user), by the network's size.
+
+    With real channels g_k = (Re h_k, Im h_k), the observer sees alpha sum g_k (u_k + n_k) and noise of variance
+    sigma_m^2 / 2 in each real coordinate. All that matters are the g_j' g_k: the observed may be any vectors with these
+    products, such as columns of the matrix's square root.
+    """
+    found = {size: np.empty((*uplink.noise_std.shape, size)) for size in sizes}
+    for block in mimo.blocks(realizations, sizes[-1], antennas):
+        rows = slice(block.start - realizations.start, block.stop - realizations.start)
+        own = uplink._replace(noise_std=uplink.noise_std[rows], amplitude=uplink.amplitude[rows])
+        for t in range(uplink.noise_std.shape[1]):
+            products = mimo.gram(seed, block, t + 1, sizes[-1], antennas).real
+            for size in sizes:
+                found[size][rows, t] = visibility.through_gram(
+                    own.amplitude[:, t, None, None] ** 2 * products[:, :size, :size],
+                    own.noise_std[:, t],
+                    own.receiver_std / np.sqrt(2),
+                )
+    return found

@@ -1,0 +1,85 @@
+"""Local training of devices one after the other, of any model: what `local_steps` computes of dense networks at once.
+
+Functions take a model of `training.trainable`, and weights, batches, numbers of steps and results as `local_steps`.
+"""
+
+from functools import partial
+
+import tensorflow as tf
+
+from pwfl.training.batching import Weights
+from pwfl.training.trainable import Model
+
+
+def losses(model: Model, weights: Weights, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    """Mean cross-entropy of each device's batch under its weights, shape (device,)."""
+
+    def of_device(parts):
+        weights, x, y = parts
+        return tf.reduce_mean(model.losses(weights, x, y))
+
+    return tf.map_fn(of_device, (weights, x, y), fn_output_signature=tf.float32, parallel_iterations=1)
+
+
+def gradients(model: Model, weights: Weights, x: tf.Tensor, y: tf.Tensor, radius: float | None = None) -> Weights:
+    """Gradient of each device's loss by its weights; with a radius as `local_steps.gradients`."""
+
+    def of_device(parts):
+        weights, x, y = parts
+        if radius is None:
+            return _gradient(model, weights, x, y)
+        share = 1 / tf.cast(tf.shape(y)[0], tf.float32)
+
+        def of_sample(row):
+            return [share * g for g in _gradient(model, weights, x[row][None], y[row][None])]
+
+        each = tf.vectorized_map(of_sample, tf.range(tf.shape(y)[0]))
+        square = sum(tf.reduce_sum(tf.square(g), axis=list(range(1, g.shape.rank))) for g in each)
+        factor = tf.where(tf.math.is_finite(square), tf.minimum(1.0, radius * tf.math.rsqrt(square)), 0.0)
+        finite = [tf.where(tf.math.is_finite(g), g, 0.0) for g in each]
+        return [tf.tensordot(factor, g, 1) for g in finite]
+
+    return _each(of_device, (weights, x, y), fn_output_signature=_like(weights))
+
+
+def updates(
+    model: Model, weights: Weights, x: tf.Tensor, y: tf.Tensor, direction: Weights, steps: tf.Tensor, step_size: float
+) -> Weights:
+    """Each device's update h of its copy w of the model after its number of steps, (3)."""
+    devices = tf.size(steps)
+    direction = [tf.broadcast_to(d, tf.concat([[devices], tf.shape(d)[1:]], axis=0)) for d in direction]
+
+    def of_device(parts):
+        weights, x, y, direction, count = parts
+        drift = [d - g for d, g in zip(direction, _gradient(model, weights, x, y), strict=True)]
+
+        def step(t, moved):
+            slope = _gradient(model, [w + h for w, h in zip(weights, moved, strict=True)], x, y)
+            return t + 1, [h - step_size * (g + d) for h, g, d in zip(moved, slope, drift, strict=True)]
+
+        start = tf.constant(0), [tf.zeros_like(w) for w in weights]
+        return tf.while_loop(lambda t, _: t < count, step, start)[1]
+
+    parts = weights, x, y, direction, steps
+    return _each(of_device, parts, fn_output_signature=_like(weights))
+
+
+def _gradient(model: Model, weights: Weights, x: tf.Tensor, y: tf.Tensor) -> Weights:
+    with tf.GradientTape() as tape:
+        tape.watch(weights)
+        loss = tf.reduce_mean(model.losses(weights, x, y))
+    return tape.gradient(loss, weights, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+
+
+def _like(weights: Weights) -> Weights:
+    return [tf.TensorSpec(w.shape[1:], tf.float32) for w in weights]
+
+
+_each = partial(tf.map_fn, parallel_iterations=1)
+
+
+class ModelSteps:
+    """The functions of this module, of one model, under the names that `local_steps` has."""
+
+    def __init__(self, model: Model):
+        self.losses, self.gradients, self.updates = (partial(of, model) for of in (losses, gradients, updates))

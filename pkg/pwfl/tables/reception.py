@@ -1,0 +1,128 @@
+"""What the air delivers, as arrays of a realization: the tables `reception` and `reception_noise`.
+
+In each round of interval i the server's update is
+
+    sum over users k of weight[i, k] message[k] + noise_std[i] times standard normal numbers.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+
+class Reception(NamedTuple):
+    """What a realization's server receives.
+
+    Attributes
+    ----------
+    sends
+        Who is heard, boolean, shape (interval, user).
+    weight, user_noise_std
+        Of each user's message, and of its noise, in the update; likewise, 0 of who is not heard.
+    records
+        How many of its records a user's message is of, likewise; None: all.
+    noise_std, planned_noise_std
+        Of all noise in the update, shape (interval,), as it occurs and as it was planned; NaN: none is feasible.
+    planned_senders
+        How many users were to send, likewise.
+    rounds
+        How many rounds each interval has, likewise.
+    group, grid_step
+        In which group messages are summed as integers, on grids of which steps, shape (interval, user); None: they
+        are no integers.
+    """
+
+    sends: np.ndarray
+    weight: np.ndarray
+    user_noise_std: np.ndarray
+    records: np.ndarray | None
+    noise_std: np.ndarray
+    planned_noise_std: np.ndarray
+    planned_senders: np.ndarray
+    rounds: np.ndarray
+    group: np.ndarray | None = None
+    grid_step: np.ndarray | None = None
+
+    @property
+    def length(self) -> int:
+        """How many rounds an interval has: all as many."""
+        (length,) = set(self.rounds.tolist())
+        return length
+
+    @property
+    def status(self) -> str | None:
+        """Why a realization is not trained; None: it is."""
+        if np.isnan(self.planned_noise_std).any():
+            return "noise_infeasible"
+        # Where nobody sends, a server that hears noise steps along it.
+        return None if self.planned_senders.any() or self.noise_std.any() else "no_user_scheduled"
+
+    def of_users(self, chosen: np.ndarray) -> "Reception":
+        """What some users alone deliver, boolean (user,), without the receiver's noise: an observer of them sees it."""
+        noise = self.user_noise_std * chosen
+        return self._replace(
+            sends=self.sends & chosen,
+            weight=self.weight * chosen,
+            user_noise_std=noise,
+            noise_std=np.sqrt((noise**2).sum(axis=1)),
+        )
+
+    def without(self, target: int, colluding: np.ndarray) -> np.ndarray:
+        """`user_noise_std`, but 0 of those of most noise beside the target, so many of whom collude, (interval,)."""
+        left = self.user_noise_std.copy()
+        for of_interval, heard, number in zip(left, self.sends, colluding, strict=True):
+            others = np.flatnonzero(heard & (np.arange(len(heard)) != target))
+            order = others[np.argsort(-of_interval[others], kind="stable")]
+            of_interval[order[:number]] = 0.0
+        return left
+
+
+def receptions(tables: dict[str, pl.DataFrame]) -> Callable[[int], Reception]:
+    """A function that gives a realization's `Reception`, of tables that lack rows of who is not heard."""
+    each, noise, users = (
+        tables[name].partition_by("realization", as_dict=True) for name in ("reception", "reception_noise", "users")
+    )
+    integers = tables["reception"]["grid_step"].is_not_null().any()
+    drawn = tables["reception"]["records"].is_not_null().any()
+
+    def of(realization: int) -> Reception:
+        of_intervals, count = noise[realization,].sort("interval"), len(users[realization,])
+        rows = each.get((realization,), tables["reception"].clear())
+        place = rows["interval"].to_numpy(), rows["user"].to_numpy()
+
+        def spread(name: str, kind: type = float) -> np.ndarray:
+            found = np.zeros((len(of_intervals), count), kind)
+            found[place] = rows[name].to_numpy()
+            return found
+
+        sends = np.zeros((len(of_intervals), count), bool)
+        sends[place] = True
+        std, planned = (of_intervals[name].cast(pl.Float64).to_numpy() for name in STD)
+        return Reception(
+            sends,
+            spread("weight"),
+            spread("user_noise_std"),
+            spread("records", int) if drawn else None,
+            std,
+            planned,
+            of_intervals["planned_senders"].to_numpy(),
+            of_intervals["rounds"].to_numpy(),
+            *((spread("group", int), spread("grid_step")) if integers else ()),
+        )
+
+    return of
+
+
+STD = ("update_noise_std", "planned_noise_std")
+
+
+def by_round(frame: pl.DataFrame) -> pl.DataFrame:
+    """A table of intervals, of as many `rounds`, with each round as an interval."""
+    length = frame["rounds"][0] if len(frame) else 1
+    rounds = frame.join(pl.DataFrame({"within": range(length)}), how="cross")
+    rounds = rounds.with_columns(
+        interval=pl.col("interval") * length + pl.col("within"), rounds=pl.lit(1, pl.Int64)
+    ).drop("within")
+    return rounds.sort("realization", "interval", maintain_order=True)

@@ -1,3 +1,0 @@
-"""The system `template`: devices send noisy gradients, all of them or those of strongest channel."""
-
-INTERFACE = 2  # of pwfl (docs/own_system.md, "Versions of the interface")

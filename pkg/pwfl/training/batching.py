@@ -1,0 +1,115 @@
+"""Arrays of one realization, or of several side by side: what is filled up, multiplied, drawn."""
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from pwfl.learning import philox
+
+SIZES = 8  # of padded numbers of records, between a power of two and the next
+
+Weights = list[tf.Tensor]
+
+
+def padded(number: int) -> int:
+    """A size for so many records: no less, and one of SIZES between powers of two, at most an eighth more.
+
+    XLA compiles a program for each set of shapes, in seconds, so there are few.
+
+    >>> [padded(number) for number in (1, 16, 17, 1000, 11_000)]
+    [16, 16, 18, 1024, 11264]
+    """
+    step = max(1, 2 ** (max(number, 16) - 1).bit_length() // 2 // SIZES)
+    return -(-max(number, 16) // step) * step
+
+
+def stacked(arrays: Sequence[np.ndarray], round_up: bool) -> np.ndarray:
+    """Arrays of several realizations as one, shorter ones filled up with zeros.
+
+    `round_up`: where last axes differ, to one of `padded`.
+    """
+    arrays = [np.asarray(array) for array in arrays]
+    shape = np.max([array.shape for array in arrays], axis=0).astype(int)
+    if round_up and len({array.shape[-1] for array in arrays}) > 1:
+        shape[-1] = padded(int(shape[-1]))
+    full = np.zeros((len(arrays), *shape), arrays[0].dtype)
+    for b, array in enumerate(arrays):
+        full[(b, *map(slice, array.shape))] = array
+    return full
+
+
+def side_by_side(parts: Sequence[Any], compiled: bool) -> Any:
+    """Arrays of several realizations, or structures of these, as one structure of tensors: see `stacked`.
+
+    Where they are `compiled`, last axes of records are of few sizes: those of the fields that `by_record` of a named
+    tuple lists. All other axes are as long as the longest, so that an axis of users is as long in all arrays.
+    """
+    by_record = getattr(parts[0], "by_record", ())
+
+    def filled(name: str | None, *of_each):
+        round_up = compiled and name in by_record
+        return tf.nest.map_structure(lambda *each: tf.constant(stacked(each, round_up)), *of_each)
+
+    if not hasattr(parts[0], "_fields"):
+        return filled(None, *parts)
+    fields = zip(*parts, strict=True)
+    return type(parts[0])(*(filled(name, *of_each) for name, of_each in zip(parts[0]._fields, fields, strict=True)))
+
+
+def times(factor: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
+    """A tensor, each realization's times its factor."""
+    axes = tensor.shape.rank - factor.shape.rank
+    return tensor * (tf.reshape(factor, [-1] + [1] * axes) if factor.shape.rank else factor)
+
+
+def norm(tensors: Weights, like: tf.Tensor) -> tf.Tensor:
+    """The norm of tensors together, or each realization's, of the shape of `like`."""
+    squares = [tf.reduce_sum(tf.square(t), axis=list(range(like.shape.rank, t.shape.rank))) for t in tensors]
+    return tf.sqrt(tf.reduce_sum(tf.stack(squares), axis=0))
+
+
+def bytes_each(widths: Sequence[int], records: int, tested: tuple[int, ...]) -> float:
+    """About how many bytes a realization takes, of a dense network of some layers' widths, the input's first.
+
+    Of records of each round, and of test images, of shape `tested`: layers' inputs, outputs and derivatives, the
+    weights and their average, gradients and noise.
+    """
+    layers = 3 * sum(widths[1:])
+    weights = sum(a * b + b for a, b in pairwise(widths))
+    of_test = tested[0] * layers * (tested[1] if len(tested) == 3 else 1)
+    return 4.0 * (max(records * (widths[0] + layers), of_test) + 8 * weights)
+
+
+class Draws(NamedTuple):
+    """Random numbers of round t: of the streams (key, t), those of TensorFlow's kernels whatever draws them."""
+
+    t: tf.Tensor
+    compiled: bool
+
+    def normals(self, key: tf.Tensor, like: Weights) -> Weights:
+        """Standard normal tensors of the shapes of `like`, each realization's of its key."""
+        sizes = [w.shape[key.shape.rank :].num_elements() for w in like]
+        draw = self._numbers(key, sum(sizes), tf.random.stateless_normal, philox.normals)
+        return [tf.reshape(part, w.shape) for part, w in zip(tf.split(draw, sizes, axis=-1), like, strict=True)]
+
+    def rows(self, key: tf.Tensor, count: int, size: int) -> tf.Tensor:
+        """So many vectors of standard normal numbers, shape (..., count, size); fewer are the first of more."""
+        draw = self._numbers(key, count * size, tf.random.stateless_normal, philox.normals)
+        return tf.reshape(draw, [*key.shape, count, size])
+
+    def uniforms(self, key: tf.Tensor, shape: Sequence[int]) -> tf.Tensor:
+        """Uniform numbers in [0, 1), of a shape for each realization."""
+        draw = self._numbers(key, math.prod(shape), tf.random.stateless_uniform, philox.uniforms)
+        return tf.reshape(draw, [*key.shape, *shape])
+
+    def _numbers(self, key: tf.Tensor, size: int, one: Callable, several: Callable) -> tf.Tensor:
+        # XLA draws other normal numbers of a seed than TensorFlow's own kernels do.
+        if self.compiled:
+            return several(key, self.t, size)
+        each = tf.unstack(key) if key.shape.rank else [key]
+        drawn = [one([size], seed=tf.stack([own, tf.cast(self.t, tf.int64)])) for own in each]
+        return tf.stack(drawn) if key.shape.rank else drawn[0]

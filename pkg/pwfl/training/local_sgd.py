@@ -1,0 +1,331 @@
+"""The learner whose messages are updates: local mini-batch SGD of softmax regression or any model, clipped as a whole.
+
+Weights of softmax regression have shape (output, feature): a sample's outputs are weights @ x, its bias a feature that
+is 1. Each user has weights of its own during local steps, so matrix products are batched over users.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from pwfl import streams
+from pwfl.learning import adversarial, datasets, mlp
+from pwfl.tables.reception import Reception
+from pwfl.training import dense
+from pwfl.training.batching import Draws, Weights, norm, times
+from pwfl.training.gradients import OUTWEIGHED, Data
+from pwfl.training.trainable import SURE, Model
+
+CACHE_BYTES = 2**22  # that a block of users' samples may take; at MNIST's sizes 1.7 times as fast as all users at once
+
+
+class Steps(NamedTuple):
+    """Local steps: how many, of how many samples each, how long, and what an update is clipped to."""
+
+    number: int
+    batch_size: int
+    size: float
+    clip_norm: float
+
+
+class Local(NamedTuple):
+    """What holds in all rounds of local SGD.
+
+    Attributes
+    ----------
+    owned
+        Places of each user's samples, (user, sample), filled up.
+    held
+        How many samples each user has; empty: all have as many, in all realizations, which draws fewer numbers.
+    passes
+        An array of as many zeros as passes through its samples a user makes at most; its shape says what its numbers
+        cannot inside of a compiled graph. Empty as `held`.
+    extent
+        How many passes there are, and samples of a user at most, of this realization; empty as `held`.
+    batch_key
+        Of the batches' stream.
+    """
+
+    owned: np.ndarray
+    held: np.ndarray | tuple
+    passes: np.ndarray | tuple
+    extent: np.ndarray | tuple
+    batch_key: np.int64
+
+    by_record = ("owned",)
+
+
+class Heard(NamedTuple):
+    """The messages' weights, shape (interval, user)."""
+
+    weight: np.ndarray
+
+
+class Weighed(NamedTuple):
+    """As how much each user's update counts, shape (interval, user): what `summed` adds up."""
+
+    factor: np.ndarray
+
+
+@dataclass(frozen=True)
+class LocalSgd:
+    """Users' updates by local mini-batch SGD of softmax regression: a record moves a clipped one by 2 C.
+
+    `alike`: all users have as many samples, in all realizations, and compute whether or not they are ever heard, so
+    that arrays are alike, too.
+    """
+
+    features: int
+    classes: int
+    steps: Steps
+    alike: bool = False
+    compiled: bool = False
+    message: ClassVar = "update"
+    measured: ClassVar = 3  # means over users: norm before clipping, whether it was clipped, squared norm after it
+    reached: ClassVar = True
+    lasting: ClassVar = True
+
+    @property
+    def sensitivity(self) -> float:
+        return 2 * self.steps.clip_norm
+
+    def start(self, draws: Callable[[], np.random.Generator] | None) -> list[np.ndarray]:
+        return [np.zeros((self.classes, self.features + 1), np.float32)]
+
+    def tensors(self, data: datasets.Dataset) -> Data:
+        x, x_test = (with_bias(tf.constant(part)) for part in (data.x_train, data.x_test))
+        return Data(x, tf.constant(data.y_train), x_test, tf.constant(data.y_test))
+
+    def inputs(
+        self, reception: Reception, owned: list[np.ndarray], seed: int, realization: int
+    ) -> tuple[Local, NamedTuple]:
+        if reception.records is not None:  # what is not done must not be accounted for
+            raise NotImplementedError("local steps take mini-batches of all records, and no Poisson batches")
+        ever = reception.sends.any(axis=0) | self.alike  # others compute nothing that anybody hears
+        mine = [own for own, sends in zip(owned, ever, strict=True) if sends]
+        held = np.array([len(own) for own in mine], np.int32)
+        places = np.zeros((len(mine), held.max()), np.int32)
+        places[np.arange(places.shape[1]) < held[:, None]] = np.concatenate(mine)
+        key, heard = np.int64(streams.key(seed, "batches", realization)), reception.weight[:, ever].astype(np.float32)
+        if self.alike:
+            return Local(places, (), (), (), key), Heard(heard)
+        passes = -(-self.steps.number // max(held.min() // self.steps.batch_size, 1))
+        extent = np.array([passes, held.max()], np.int32)
+        return Local(places, held, np.zeros(passes, np.int32), extent, key), Heard(heard)
+
+    def gather(self, own: Local, at: NamedTuple, data: Data) -> tuple:
+        if self.compiled or own.owned.shape.rank == 3:
+            return data.x, data.y
+        return tf.gather(data.x, own.owned), tf.gather(data.y, own.owned)
+
+    def batches(self, own: Local, uniforms: Callable) -> tf.Tensor:
+        """See `minibatches`."""
+        return minibatches(uniforms, own, self.steps.batch_size, self.steps.number)
+
+    def summed(self, weights: Weights, own: Local, at: Heard, used: tuple, uniforms: Callable):
+        """Each user's update, as `at` has their weights."""
+        batches, steps = self.batches(own, uniforms), self.steps
+        if self.compiled or own.owned.shape.rank == 3:
+            rows = tf.gather(own.owned, batches, batch_dims=2)
+            raw = updates_together(weights[0], *used, rows, steps.size)
+        else:
+            raw = updates(weights[0], *used, batches, tf.constant(steps.size))
+        update, norms = clip(raw, tf.constant(steps.clip_norm))
+        clipped = tf.cast(norms > steps.clip_norm, tf.float32)
+        measured = tf.stack([norms, clipped, tf.minimum(norms, steps.clip_norm) ** 2], axis=-2)
+        return [update], mean_of_users(measured, own)
+
+    def evaluate(self, weights: Weights, data: Data) -> tuple[tf.Tensor, tf.Tensor]:
+        (kernel,), x = weights, data.x_test
+        outputs = (
+            tf.matmul(x, kernel, transpose_b=True) if kernel.shape.rank == 2 else tf.einsum("nf,bcf->bnc", x, kernel)
+        )
+        return dense.measured(outputs, data.y_test)
+
+    # What an audit asks for.
+    def silent(self) -> list[np.ndarray]:
+        """Weights at which blank records of the first class change nothing."""
+        weights = self.start(None)
+        weights[0][0, -1] = SURE
+        return weights
+
+    def opposed(self, generator: np.random.Generator, records: int) -> Iterator[adversarial.Opposed]:
+        """As `Gradients.opposed`; one record is to outweigh what the others' biases do in all steps."""
+        shapes, norm = mlp.shapes([self.features, self.classes]), self.steps_norm()
+        for case in adversarial.opposed(dense.outputs, shapes, self.features, norm, generator):
+            kernel, bias = case.weights
+            yield case._replace(weights=[np.concatenate([kernel.T, bias[:, None]], axis=1).astype(np.float32)])
+
+    def steps_norm(self) -> float:
+        """Of a gradient whose local step outweighs all others, and the clipping norm."""
+        steps = self.steps
+        return OUTWEIGHED * steps.number * steps.batch_size * max(steps.clip_norm, steps.size) / steps.size
+
+    def place(self, start, target: int, round_: int) -> int:
+        """One of the target's records that is in its message in a round: in its first mini-batch."""
+        own, (row,) = start.own, np.flatnonzero(start.own.owned[:, 0] == start.owned[target][0])
+        tensors = tf.nest.map_structure(tf.constant, own)
+        batches = self.batches(tensors, Draws(tf.constant(round_), False).uniforms)
+        return int(own.owned[row, batches[row, 0, 0]])
+
+
+@dataclass(frozen=True)
+class ModelLocalSgd(LocalSgd):
+    """As `LocalSgd`, of any model: one user after the other, so that one copy of the weights is kept."""
+
+    model: Model | None = None
+
+    @property
+    def reached(self) -> bool:
+        return self.model.known
+
+    def start(self, draws: Callable[[], np.random.Generator]) -> list[np.ndarray]:
+        return self.model.start(draws)
+
+    def tensors(self, data: datasets.Dataset) -> Data:
+        return Data(*(tf.constant(part) for part in (data.x_train, data.y_train, data.x_test, data.y_test)))
+
+    def inputs(
+        self, reception: Reception, owned: list[np.ndarray], seed: int, realization: int
+    ) -> tuple[Local, Weighed]:
+        own, heard = super().inputs(reception, owned, seed, realization)
+        return own, Weighed(heard.weight)
+
+    def gather(self, own: Local, at: NamedTuple, data: Data) -> tuple:
+        return data.x, data.y
+
+    def summed(self, weights: Weights, own: Local, at: Weighed, used: tuple, uniforms: Callable):
+        steps, several = self.steps, at.factor.shape.rank > 1
+        rows = tf.gather(own.owned, self.batches(own, uniforms), batch_dims=own.owned.shape.rank - 1)
+        step = tf.fill(tf.shape(rows[..., 0, 0, :]), steps.size / steps.batch_size)  # (..., batch)
+        total = [tf.zeros_like(w) for w in weights]
+        each = tf.TensorArray(tf.float32, tf.shape(at.factor)[-1], element_shape=[*at.factor.shape[: int(several)], 3])
+        for user in tf.range(tf.shape(at.factor)[-1]):
+            local = weights
+            for number in tf.range(steps.number):
+                chosen = rows[..., user, number, :]
+                mine = self.model.passed(local, tf.gather(used[0], chosen), tf.gather(used[1], chosen))
+                slope = self.model.sums(local, mine, step)
+                local = [w - g for w, g in zip(local, slope, strict=True)]
+            update = [a - b for a, b in zip(local, weights, strict=True)]
+            length = norm(update, at.factor[..., 0])
+            factor = tf.minimum(1.0, steps.clip_norm / length) * at.factor[..., user]
+            total = [t + times(factor, u) for t, u in zip(total, update, strict=True)]
+            clipped = tf.cast(length > steps.clip_norm, tf.float32)
+            each = each.write(user, tf.stack([length, clipped, tf.minimum(length, steps.clip_norm) ** 2], axis=-1))
+        measured = each.stack()
+        return total, mean_of_users(tf.transpose(measured, [*range(1, measured.shape.rank), 0]), own)
+
+    def evaluate(self, weights: Weights, data: Data) -> tuple[tf.Tensor, tf.Tensor]:
+        return self.model.evaluate(weights, data.x_test, data.y_test)
+
+    def silent(self) -> list[np.ndarray]:
+        return self.model.silent()
+
+    def opposed(self, generator: np.random.Generator, records: int) -> Iterator[adversarial.Opposed]:
+        return self.model.opposed(self.steps_norm(), generator)
+
+
+def _derivative(outputs: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    """Derivative of each sample's softmax cross-entropy by its outputs, shape (..., output); `y` holds classes."""
+    return tf.nn.softmax(outputs) - tf.one_hot(y, outputs.shape[-1])
+
+
+def with_bias(x: tf.Tensor) -> tf.Tensor:
+    """Samples with a last feature that is 1."""
+    return tf.concat([x, tf.ones_like(x[..., :1])], axis=-1)
+
+
+def mean_of_users(measured: tf.Tensor, own: Local) -> tf.Tensor:
+    """The mean over a realization's users, the last axis."""
+    if isinstance(own.held, tuple):
+        return tf.reduce_mean(measured, axis=-1)
+    there = tf.cast(own.held > 0, tf.float32)
+    return tf.reduce_sum(measured * there[..., None, :], axis=-1) / tf.reduce_sum(there, axis=-1)[..., None]
+
+
+def minibatches(uniforms: Callable, own: Local, batch_size: int, steps: int) -> tf.Tensor:
+    """Which of its samples each user takes in each step of a round, int32, shape (..., user, step, batch).
+
+    A user goes through its samples in random order, leaving out the rest that fills no batch, and begins a new pass
+    when none is left. Where users have different numbers of samples, one with less than a batch takes some twice.
+    """
+    if isinstance(own.held, tuple):
+        *lead, users, samples = own.owned.shape
+        if None in (users, samples):  # of a graph that trains scenarios of several sizes
+            users, samples = tf.unstack(tf.shape(own.owned)[len(lead) :])
+        batches = samples // batch_size
+        passes = -(-steps // batches)
+        order = tf.argsort(uniforms(own.batch_key, [users, passes, samples]), axis=-1)[..., : batches * batch_size]
+        return tf.reshape(order, [*lead, users, passes * batches, batch_size])[..., :steps, :]
+    lead = own.owned.shape.rank - 2
+    users, samples = tf.unstack(tf.shape(own.owned)[lead:])
+    passes, held = tf.shape(own.passes)[-1], tf.maximum(own.held, 1)  # a user that is filled up has none
+    # A number's place is by the realization's own extent, so that it is the same however far arrays are filled up.
+    drawn = uniforms(own.batch_key, [users * passes * samples])
+    laps, most = own.extent[..., 0, None, None, None], own.extent[..., 1, None, None, None]
+    user, lap, sample = tf.meshgrid(tf.range(users), tf.range(passes), tf.range(samples), indexing="ij")
+    there = (sample < held[..., None, None]) & (lap < laps)
+    place = tf.where(there, (user * laps + lap) * most + sample, 0)
+    number = tf.where(there, tf.gather(drawn, place, batch_dims=lead), 2.0)
+    order = tf.reshape(tf.argsort(number, axis=-1, stable=True), tf.concat([tf.shape(held), [-1]], axis=0))
+    batches = tf.maximum(held // batch_size, 1)
+    lap, turn = (part(tf.range(steps), batches[..., None]) for part in (tf.math.floordiv, tf.math.floormod))
+    place = (turn[..., None] * batch_size + tf.range(batch_size)) % held[..., None, None]
+    return tf.gather(order, lap[..., None] * samples + place, batch_dims=lead + 1)
+
+
+def updates(weights: tf.Tensor, x: tf.Tensor, y: tf.Tensor, batches: tf.Tensor, step_size: tf.Tensor) -> tf.Tensor:
+    """What each user's local steps change in the common weights, shape (user, output, feature).
+
+    `x` has shape (user, sample, feature), `y` (user, sample), `batches` as from `minibatches`. Blocks of users go
+    through all steps one after the other, so that their samples stay in the cache.
+    """
+    users, samples, features = x.shape
+    if users is None or samples is None:
+        size = tf.maximum(CACHE_BYTES // (4 * tf.shape(x)[1] * features), 1)
+        blocks = -(-tf.shape(x)[0] // size)
+    else:
+        size = max(CACHE_BYTES // (4 * samples * features), 1)
+        blocks = -(-users // size)
+    done = tf.TensorArray(tf.float32, blocks, element_shape=[None, *weights.shape], infer_shape=False)
+    for block in tf.range(blocks):
+        rows = slice(block * size, (block + 1) * size)
+        done = done.write(block, _updates(weights, x[rows], y[rows], batches[rows], step_size))
+    return tf.ensure_shape(done.concat(), [users, *weights.shape])
+
+
+def _updates(weights, x, y, batches, step_size):
+    scale = step_size / tf.cast(tf.shape(batches)[2], tf.float32)
+    local = tf.repeat(weights[None], tf.shape(x)[0], axis=0)
+    for step in tf.range(tf.shape(batches)[1]):
+        chosen = batches[:, step]
+        samples = tf.gather(x, chosen, batch_dims=1)
+        outputs = tf.matmul(samples, local, transpose_b=True)
+        slope = scale * _derivative(outputs, tf.gather(y, chosen, batch_dims=1))
+        local -= tf.matmul(slope, samples, transpose_a=True)
+    return local - weights
+
+
+def updates_together(start: tf.Tensor, x: tf.Tensor, y: tf.Tensor, rows: tf.Tensor, step_size: float) -> tf.Tensor:
+    """As `updates` of all realizations' users, (realization, user, output, feature), whose samples all share.
+
+    `start` has shape (realization, output, feature), `rows`, places in `x` and `y`, (realization, user, step, batch).
+    """
+    users = rows.shape[1]
+    rows, begun = tf.reshape(rows, [-1, *rows.shape[2:]]), tf.repeat(start, users, axis=0)
+    scale, local = step_size / rows.shape[2], begun
+    for step in tf.range(rows.shape[1]):
+        own, labels = (tf.gather(part, rows[:, step]) for part in (x, y))
+        slope = scale * _derivative(tf.matmul(own, local, transpose_b=True), labels)
+        local -= tf.matmul(slope, own, transpose_a=True)
+    return tf.reshape(local - begun, [-1, users, *start.shape[1:]])
+
+
+def clip(update: tf.Tensor, clip_norm: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Each user's update scaled down to a norm of at most `clip_norm`, and the norms before, shape (..., user)."""
+    norms = tf.sqrt(tf.reduce_sum(tf.square(update), axis=[-2, -1]))
+    return tf.math.minimum(1.0, clip_norm / norms)[..., None, None] * update, norms

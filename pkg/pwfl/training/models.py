@@ -1,0 +1,135 @@
+"""The network that a config's `training` names: its size and start weights, without TensorFlow but for a user's own."""
+
+import re
+from collections.abc import Callable
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from pwfl.learning import cnn, datasets, features, mlp
+from pwfl.process import user_code
+from pwfl.process.tensorflow_import import tensorflow_import
+
+if TYPE_CHECKING:
+    import keras
+
+
+class Network(NamedTuple):
+    """A network of records of a `size`.
+
+    Attributes
+    ----------
+    model, reads
+        `dense`, `cnn`, or a function of the user's own, and the files that this reads.
+    hidden_layers
+        Widths of a dense network's hidden layers.
+    zero
+        Whether its start weights are zero.
+    """
+
+    model: str
+    reads: tuple[str, ...]
+    hidden_layers: tuple[int, ...]
+    size: datasets.Size
+    zero: bool = False
+
+    @property
+    def is_users(self) -> bool:
+        return user_code.is_reference(self.model)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Of a dense network's layers, the input's first."""
+        return (self.size.features, *self.hidden_layers, self.size.classes)
+
+
+def network(training, size: datasets.Size, hidden_layers: tuple[int, ...] | None = None, zero: bool = False) -> Network:
+    """The network that a section `training` names; `hidden_layers` where it has no such parameter."""
+    hidden_layers = training.hidden_layers if hidden_layers is None else hidden_layers
+    return Network(training.model, tuple(training.model_reads), tuple(hidden_layers), size, zero)
+
+
+def check(scenario) -> None:
+    """Raise ValueError where a scenario's `training.model` is not for its records."""
+    training, data = scenario.training, scenario.data
+    if training.model != "cnn":
+        return
+    if training.features != "pixels":
+        raise ValueError(
+            f"training.features: {training.features} is for other models; `model: cnn` takes images as they are"
+        )
+    shape = datasets.size(data).shape
+    if len(shape) == 1 or min(shape[:2]) < cnn.LEAST:
+        raise ValueError(
+            f"training.model: cnn is of images of {cnn.LEAST} pixels or more on a side, and records of "
+            f"{data.file or data.dataset} have shape {shape}; take `dense`"
+        )
+
+
+def problems(scenario, hidden_layers: tuple[int, ...] | None = None) -> list[str]:
+    """What is wrong with a model of the user's own, which is built once."""
+    if not user_code.is_reference(scenario.training.model):
+        return []
+    try:
+        with tensorflow_import():
+            user_model(network(scenario.training, features.size(scenario), hidden_layers))
+    except user_code.UserCodeError as error:
+        return [f"training.model: {error}"]
+    return []
+
+
+def shapes(network: Network) -> list[tuple[int, ...]]:
+    """Shapes of the trained weights; of networks that are not the user's own, kernels and biases in turn."""
+    if network.is_users:
+        return [tuple(weight.shape) for weight in user_model(network).trainable_variables]
+    if network.model == "cnn":
+        return cnn.shapes(network.size.shape, network.size.classes)
+    return mlp.shapes(list(network.widths))
+
+
+def parameter_count(network: Network) -> int:
+    """Number d of trained parameters."""
+    return sum(prod(shape) for shape in shapes(network))
+
+
+def start_weights(network: Network, draws: Callable[[], np.random.Generator]) -> list[np.ndarray]:
+    """Arrays of these shapes: kernels Glorot uniform, biases zero; or all zero; or as the user's own model draws them.
+
+    A model of the user's own is built anew, with Keras's seed drawn by the generator that `draws` gives.
+    """
+    if network.is_users:
+        import keras
+
+        keras.utils.set_random_seed(int(draws().integers(2**31)))
+        return [weight.numpy() for weight in user_model(network).trainable_variables]
+    if network.zero:
+        return [np.zeros(shape, np.float32) for shape in shapes(network)]
+    return mlp.start_weights(shapes(network), draws())
+
+
+def user_model(network: Network) -> "keras.Model":
+    """The Keras model that a function of the user's own returns, of the numbers of features and classes.
+
+    It takes features, shape (sample, feature), and gives logits, shape (sample, class). Raises UserCodeError for
+    another one, and for one with state, such as batch normalization, dropout, or layers that are not trained: a
+    sample's gradient would not be its own, or not the model's.
+    """
+    size, name = network.size, network.model
+    model = user_code.call(name, size.features, size.classes, reads=network.reads)
+    if not hasattr(model, "stateless_call"):
+        raise user_code.UserCodeError(f"{name}: returns {type(model).__name__}; must return a Keras model")
+    ends = ("takes", "input_shape", (None, size.features)), ("gives", "output_shape", (None, size.classes))
+    for verb, attribute, wanted in ends:
+        if (shape := getattr(model, attribute, None)) != wanted:
+            raise user_code.UserCodeError(f"{name}: its model {verb} the shape {shape}, must be {wanted}")
+    if state := [re.sub(r"_\d+", "", weight.path) for weight in model.non_trainable_variables]:  # counted by Keras
+        raise user_code.UserCodeError(
+            f"{name}: its model has state beside its trained weights: {', '.join(state)}; a sample's "
+            "gradient must depend on no other sample and no draw, so leave out batch normalization and dropout, and "
+            "train all layers"
+        )
+    outputs = np.asarray(model(np.linspace(-1, 1, size.features, dtype=np.float32)[None]))
+    if (outputs >= 0).all() and np.isclose(outputs.sum(), 1, atol=1e-5):
+        raise user_code.UserCodeError(f"{name}: its model gives probabilities; must give logits: leave out the softmax")
+    return model

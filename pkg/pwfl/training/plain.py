@@ -1,0 +1,36 @@
+"""What trains systems whose users send sums of clipped gradients, and whose server takes steps of one size."""
+
+from functools import partial
+
+import numpy as np
+import polars as pl
+
+from pwfl.learning import datasets, features
+from pwfl.training import batching, trainable, trainings
+from pwfl.training.gradients import Gradients
+from pwfl.training.models import network
+
+
+def parts(
+    scenario, data: datasets.Dataset, tables: dict[str, pl.DataFrame], compiled: bool = False, alike: bool = False
+) -> trainings.Parts:
+    """What the core trains by, of a section `training` with `model`, `model_reads`, `hidden_layers`, `rounds`,
+    `learning_rate`, `clip_norm` and `evaluate_every`.
+
+    `alike`: in each round all records in its messages count alike, in all realizations, which is a little faster.
+    """
+    training, own = scenario.training, network(scenario.training, features.size(scenario))
+    learner = Gradients(trainable.model_of(own, compiled), training.clip_norm, alike, compiled)
+    server = trainings.Server(lambda reception: np.full(training.rounds, training.learning_rate))
+    sent = tables["reception"].join(tables["users"], on=("realization", "user"))
+    records = sent.group_by("realization", "interval").agg(pl.col("records").fill_null(pl.col("samples")).sum())[
+        "records"
+    ]
+    largest = batching.padded(int(records.max() or 0))
+    size = trainable.bytes_each(own, largest, data.x_test.shape) + 4 * largest * training.rounds
+    stops = trainings.evaluation_rounds(training.rounds, training.evaluate_every)
+    return trainings.Parts(learner, server, stops, trainings.clipped_share, size)
+
+
+trainer, batch_trainer = trainings.trainers(parts)
+parts_alike = partial(parts, alike=True)

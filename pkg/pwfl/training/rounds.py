@@ -1,0 +1,249 @@
+"""The rounds of all systems whose air is linear, as one graph: the server steps along what it receives.
+
+    update = sum over users of weight message + noise_std normal numbers;    w <- w - step update
+
+Learners make the messages; `weight` and `noise_std` are the table `reception`'s. What passes `received` is what the
+server receives; a `tap` keeps it, and may put what another training received in its place.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from operator import sub
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from pwfl.tables.reception import Reception
+from pwfl.training.batching import Draws, Weights, times
+
+
+class Learner(Protocol):
+    """What users compute of their records, and the model that they share; equal ones are traced once.
+
+    Attributes
+    ----------
+    message
+        A unit of a user's message, which `reception.weight` is of: "sum of gradients", "mean gradient" or "update".
+    sensitivity
+        How far a replaced record moves a user's message at most.
+    reached
+        Whether `opposed` records move it so far.
+    measured
+        How many numbers a round tells of the messages, summed up until the next evaluation.
+    lasting
+        Whether what is gathered in an interval holds in all.
+    """
+
+    message: str
+    sensitivity: float
+    reached: bool
+    measured: int
+    lasting: bool
+
+    def start(self, draws: Callable[[], np.random.Generator]) -> list[np.ndarray]:
+        """Start weights; `draws` gives a generator, and is called where any are drawn."""
+        ...
+
+    def tensors(self, data: Any) -> Any:
+        """Training and test data as the other functions take them, a named tuple of tensors."""
+        ...
+
+    def inputs(self, reception: Reception, owned: list[np.ndarray], seed: int, realization: int) -> tuple:
+        """Two named tuples of arrays: what holds in all rounds, and what differs, by interval in the first axis.
+
+        Their `by_record`, if any, names fields whose last axis is of records, and may be filled up with anything.
+        """
+        ...
+
+    def gather(self, own: Any, at: Any, data: Any) -> Any:
+        """What the rounds of an interval use, made once in it."""
+        ...
+
+    def summed(self, weights: Weights, own: Any, at: Any, used: Any, uniforms: Callable) -> tuple[Weights, tf.Tensor]:
+        """The weighted sum of the users' messages, and what is measured; `uniforms(key, shape)`: see `Draws`.
+
+        Or the messages themselves, users in the first axis after realizations', where `at` has a `weight`.
+        """
+        ...
+
+    def evaluate(self, weights: Weights, data: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        """Accuracies, shape (..., 1 + class), and losses."""
+        ...
+
+
+class Loop(NamedTuple):
+    """What a graph of rounds is of.
+
+    Attributes
+    ----------
+    length, intervals
+        Of how many rounds an interval is, and how many there are.
+    tail
+        The round from which on the server's weights are averaged; None: they are not.
+    summed
+        What is received where the sum is not linear: `(weights, messages, at, key, t)`; None: `received`.
+    compiled
+        By XLA, for a GPU.
+    """
+
+    learner: Learner
+    length: int
+    intervals: int
+    tail: int | None = None
+    summed: Callable | None = None
+    compiled: bool = False
+
+
+class Course(NamedTuple):
+    """What a training comes to, by evaluation: accuracies, losses, and what was measured since the one before."""
+
+    accuracies: np.ndarray
+    losses: np.ndarray
+    sums: np.ndarray
+
+
+def received(
+    messages: Weights, weight: tf.Tensor | None, noise_std: tf.Tensor, key: tf.Tensor, draws: Draws
+) -> Weights:
+    """What the server receives: the sum of messages, which `weight` weighs if they are not summed yet, and noise."""
+    if weight is None:
+        normals = draws.normals(key, messages)
+        return [g + times(noise_std, n) for g, n in zip(messages, normals, strict=True)]
+    (message,) = messages  # (..., user, output, feature)
+    users = weight.shape.rank - 1
+    (draw,) = draws.normals(key, [tf.gather(message, 0, axis=users)])
+    # The noise is one more summand of the product. With the sum that the result goes into, a sum of its own
+    # would make three, for which TensorFlow's optimizer takes a temporary variable; in loops, these collide.
+    summands = tf.concat([message, tf.expand_dims(draw, users)], axis=users)
+    factors = tf.concat([weight, noise_std[..., None]], axis=users)
+    return [tf.einsum("bu,bucf->bcf", factors, summands) if users else tf.tensordot(factors, summands, axes=1)]
+
+
+def advance_function(loop: Loop, kept: int = 0) -> Callable:
+    """A function that plays some rounds, for a graph.
+
+    It takes the weights and their average, what realizations go by (`trainings.TENSORS` but weights), the data, whether
+    realizations are several, the first round and the number of rounds; it returns weights, what was measured, and, of
+    `kept` rounds, all that the server received, the rounds in the first axis. With `instead`, of the same shape, the
+    server goes on by this; `used` is what is gathered, if it holds in all rounds.
+    """
+    learner, length, intervals = loop.learner, loop.length, loop.intervals
+
+    def advance(state, own, at, noise_std, key, steps, data, several, first, count, instead=None, used=None):
+        weights, average = state
+        sums = tf.zeros([*weights[0].shape[: int(several)], learner.measured])
+        found = [tf.TensorArray(tf.float32, kept, infer_shape=False) for _ in weights if kept]
+
+        def of(parts, index):
+            return of_interval(parts, index, several)
+
+        def interval_of(t):
+            return 0 if intervals == 1 else t if length == 1 else t // length
+
+        def gathered(interval):
+            return learner.gather(own, of(at, interval), data) if used is None else used
+
+        def play(t, interval, here, weights, average):
+            now, draws = of(at, interval), Draws(t, loop.compiled)
+            messages, measured = learner.summed(weights, own, now, here, draws.uniforms)
+            if loop.summed is None:
+                update = received(messages, getattr(now, "weight", None), of(noise_std, interval), key, draws)
+            else:
+                update = loop.summed(weights, messages, now, key, t)
+            heard = update if instead is None else [part[t - first] for part in instead]
+            weights = [w - times(of(steps, t), u) for w, u in zip(weights, heard, strict=True)]
+            if loop.tail is not None:
+                rate = 1 / tf.cast(tf.maximum(t - loop.tail + 1, 1), tf.float32)
+                average = [(1 - rate) * a + rate * w for a, w in zip(average, weights, strict=True)]
+            return weights, average, measured, update
+
+        if isinstance(count, int):  # one round: a loop costs as much as a small one
+            interval = interval_of(first)
+            weights, average, measured, _ = play(first, interval, gathered(interval), weights, average)
+            return (weights, average), measured, []
+        t = first
+        alike = gathered(0) if intervals == 1 else ()
+        while t < first + count:  # not over a range, of which XLA wants the limits as constants
+            interval = interval_of(t)
+            here = alike if intervals == 1 else gathered(interval)
+            if intervals == 1 or length == 1:
+                weights, average, measured, update = play(t, interval, here, weights, average)
+                if kept:
+                    found = [array.write(t - first, part) for array, part in zip(found, update, strict=True)]
+                sums, t = sums + measured, t + 1
+            else:
+                stop = tf.minimum(first + count, (interval + 1) * length)
+                while t < stop:
+                    weights, average, measured, update = play(t, interval, here, weights, average)
+                    if kept:
+                        found = [array.write(t - first, part) for array, part in zip(found, update, strict=True)]
+                    sums, t = sums + measured, t + 1
+        return (weights, average), sums, [array.stack() for array in found]
+
+    return advance
+
+
+def of_interval(parts: Any, index: int | tf.Tensor, several: bool) -> Any:
+    """What holds in an interval, or a round, of arrays by these."""
+    return tf.nest.map_structure(lambda part: part[:, index] if several else part[index], parts)
+
+
+@lru_cache(maxsize=8)
+def train_function(loop: Loop, stops: Sequence[int], tested: tuple[int, ...]) -> Callable:
+    """A function that trains some realizations side by side, as one graph, until no loss is finite.
+
+    Traced once for all schemes, and points of a sweep, whose rounds are alike. `stops`, a tuple, are the rounds after
+    which models are evaluated, from 0 on, on features of the shape `tested`. The function takes `trainings.TENSORS`,
+    the data and whether realizations are several; it returns how many evaluations there were, and `Course` of all.
+    """
+    advance, learner = advance_function(loop), loop.learner
+    one_by_one = max(map(sub, stops[1:], stops), default=1) == 1
+    # Compiled, what is gathered would take a GPU's memory while models are evaluated.
+    once = not loop.compiled and (loop.intervals == 1 or learner.lasting)
+
+    @tf.function(jit_compile=loop.compiled or None, reduce_retracing=True)
+    def history(weights, own, at, noise_std, key, steps, data, several):
+        found = [tf.TensorArray(tf.float32, len(stops), infer_shape=False) for _ in range(3)]
+        values = *learner.evaluate(weights, data), tf.zeros([*weights[0].shape[: int(several)], learner.measured])
+        found = [array.write(0, value) for array, value in zip(found, values, strict=True)]
+        state, count = (weights, weights if loop.tail is not None else []), tf.constant(1)
+        used = learner.gather(own, of_interval(at, 0, several), data) if once else None
+        while count < len(stops):
+            # Where all rounds are evaluated, their numbers need not be read.
+            done = count - 1 if one_by_one else tf.constant(stops)[count - 1]
+            ahead = 1 if one_by_one else tf.constant(stops)[count] - done
+            state, sums, _ = advance(state, own, at, noise_std, key, steps, data, several, done, ahead, None, used)
+            values = *learner.evaluate(state[0] if loop.tail is None else state[1], data), sums
+            found = [array.write(count, value) for array, value in zip(found, values, strict=True)]
+            count += 1
+            if not tf.reduce_any(tf.math.is_finite(values[1])):
+                break
+        return count, *(array.stack() for array in found)
+
+    return history
+
+
+@lru_cache(maxsize=8)
+def tap_function(loop: Loop) -> Callable:
+    """A function that gives all that the server receives, (round, ...) of each tensor, and where its model is then.
+
+    It takes `trainings.TENSORS`, the data, whether realizations are several, and `instead`, as `advance_function`.
+    """
+    rounds = loop.length * loop.intervals
+    advance = advance_function(loop, rounds)
+
+    @tf.function(jit_compile=loop.compiled or None, reduce_retracing=True)
+    def tap(weights, own, at, noise_std, key, steps, data, several, instead):
+        state = weights, weights if loop.tail is not None else []
+        given = own, at, noise_std, key, steps, data, several, tf.constant(0), tf.constant(rounds), instead
+        (weights, average), _, update = advance(state, *given)
+        return update, weights if loop.tail is None else average
+
+    return tap
+
+
+def forget() -> None:
+    """Forget all graphs, which keep to the code that they were traced of."""
+    train_function.cache_clear()
+    tap_function.cache_clear()
