@@ -12,7 +12,7 @@ from pwfl.report import theme, unscheduled
 from pwfl.report.columns import terms
 
 LABEL = 20  # letters of the lines of a column's label
-COLUMN = 130  # pixels that it takes
+COLUMN = 145  # pixels that it takes
 CURVE_POINTS = 80  # of a scheme, at most
 PREFIXES = {"M": 1e6, "k": 1e3, "": 1.0, "m": 1e-3, "µ": 1e-6, "n": 1e-9}  # of units
 FEW_LABELS = 20  # rows of labels that are spread out
