@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
+from pwfl.privacy.gaussian import tight_epsilon
 from pwfl.report import claims, statements
 from pwfl.report.claims import Band, Claim, Measure, difference, ratio
 from pwfl.scenario import resolve
@@ -423,16 +424,20 @@ OWN_NOISE = [*SCHEMES, ("four", "joint_snr", "equal_max")]
 
 
 def sums_claims(gain: float, lead: float, bound: float) -> pl.DataFrame:
-    """Claims about observers of sums, who leave more accuracy by `gain`, in a world and in its opposite."""
+    """Claims about observers of sums, who leave more accuracy by `gain`, in a world and in its opposite.
 
-    def settings(name, accuracy, schemes=AT_TARGET, epsilon=1.86, bits=None, tight=2.02, **seen):
+    `bound` is the epsilon of integers over that of the same noise of real numbers.
+    """
+
+    def settings(name, accuracy, schemes=AT_TARGET, epsilon=1.86, bits=None, **seen):
         columns = {"accuracy": accuracy, "objective_per_sample": (0.5,) * len(accuracy), "loss": (1.0,) * len(accuracy),
                    "rho_max": (1.0,) * len(accuracy), "rho_median": (1.0,) * len(accuracy),
-                   "epsilon_exact": (epsilon,) * len(accuracy), "epsilon_tight": (tight,) * len(accuracy)}  # fmt: skip
+                   "epsilon_exact": (epsilon,) * len(accuracy)}  # fmt: skip
         training, privacy = {"rounds": 10, "bits": bits}, {"target_epsilon": epsilon} | seen
         (found,) = world({(5, 1e6): columns}, 40, "", schemes, training=training, privacy=privacy).values()
-        exact = pl.lit(bound if bits else epsilon)
-        return {name: found | {"realizations": found["realizations"].with_columns(epsilon_exact=exact)}}
+        exact = bound * tight_epsilon(1.0, found["scenario"].privacy.delta) if bits else epsilon
+        told = found["realizations"].with_columns(epsilon_exact=pl.lit(exact), rho_max=pl.lit(1.0))
+        return {name: found | {"realizations": told}}
 
     base, gone = (0.955, 0.968, 0.970), {"colluders": 0.2, "dropouts": 0.1}
     sums = (base[0] + gain, base[0] + gain + lead, base[2] + gain)
@@ -452,7 +457,7 @@ def sums_claims(gain: float, lead: float, bound: float) -> pl.DataFrame:
     return multicell_claims.claims(found).filter(pl.col("claim").str.contains("^1[2-6]"))
 
 
-@pytest.mark.parametrize(("given", "expected"), [((0.012, 0.004, 2.04), "yes"), ((-0.012, 0.012, 2.2), "no")])
+@pytest.mark.parametrize(("given", "expected"), [((0.012, 0.004, 1.04), "yes"), ((-0.012, 0.012, 1.06), "no")])
 def test_every_claim_about_sums_holds_in_its_world_and_fails_in_its_opposite(given, expected):
     table = sums_claims(*given)
     assert_all(table, expected)

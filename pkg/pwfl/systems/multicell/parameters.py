@@ -317,7 +317,7 @@ class Training(Section):
     bits: int | None = parameter(
         None,
         "bits of the integers that uploads are sent as, and summed modulo 2^bits, with discrete Gaussian noise of the "
-        "same deviation: epsilons are then an upper bound, and above a target_epsilon (docs/sums.md); null: 32-bit "
+        "same deviation: epsilons are then an upper bound, which a target_epsilon is of (docs/sums.md); null: 32-bit "
         "floating point, with real-valued noise",
         unit="bits",
         stages="noise/target receive train account audit",
