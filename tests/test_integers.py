@@ -285,6 +285,7 @@ def test_the_audit_passes_the_code_as_it_is(audited):
     assert audit.LEAST in frame["test"].to_list()
 
 
+@pytest.mark.slow
 def test_the_audit_sees_noise_that_vanishes(audited, monkeypatch):
     monkeypatch.setattr(discrete, "LEAST_STEPS", 0.0)
     few = model_of(dict(TWO_IN_TEN), 4, rounds=6)

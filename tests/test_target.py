@@ -80,7 +80,7 @@ CASES = {
     "cells": {"privacy": {"observer": "cell", "colluders": 0.2}},
     "the network, weights by precision": {"privacy": {"observer": "network"}, "training": {"weights": "precision"}},
     "blocks, half of them planned": {"radio": {"coherence_rounds": 2}, "privacy": {"planned_share": 0.5}},
-    "integers": {"privacy": {"observer": "cell"}, "training": {"bits": 14}},
+    "integers": {"privacy": {"observer": "cell"}, "training": {"bits": 11}},
     "integers of few bits, dropouts": {"privacy": {"observer": "network", "dropouts": 0.1}, "training": {"bits": 10}},
 }
 

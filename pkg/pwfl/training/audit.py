@@ -30,6 +30,7 @@ from pwfl.tables.reception import Reception
 from pwfl.training import trainings
 
 RUNS = 4  # of noise at least: two of the scheme's realizations, others, and one of another scheme
+MOST = 256  # runs of noise, of models that are too small for as many draws as usual
 CLOSE = 1e-3  # to which a model in float32 is that of its steps
 SAME = 1e-6  # to which a sum of noise is that of its parts, in float32
 RESIDUALS = 48  # draws of rounding, at least
@@ -128,7 +129,7 @@ def verdicts(
     reception, learner = begun.reception, used.parts.learner
     rounds, silent = int(reception.rounds.sum()), learner.silent()
     noisy = max(int(reception.rounds[reception.noise_std > 0].sum()), 1)
-    runs = int(max(RUNS, -(-audit.DRAWS // (sum(w.size for w in silent) * noisy))))
+    runs = int(np.clip(-(-audit.DRAWS // (sum(w.size for w in silent) * noisy)), RUNS, MOST))
     keys = [trainings.key_of(scenario, run) for run in range(runs - 1)]
     keys.append(np.int64(streams.key(*streams.of_noise(scenario, "noise", "another scheme"), 0)))
 
@@ -185,11 +186,22 @@ def verdicts(
 def received(
     used: trainings.Training, begun: trainings.Start, weights: Sequence[np.ndarray], keys: Sequence[np.int64]
 ) -> list[np.ndarray]:
-    """What is received with some keys, from a model that stays: tensors of shape (round, run, ...)."""
-    rounds = used.loop.length * used.loop.intervals
-    still = [np.zeros((rounds, *[1] * w.ndim), np.float32) for w in weights]
-    found = [used.tap([begun._replace(weights=weights, key=key)], still)[0] for key in keys]
-    return [np.stack(each, axis=1) for each in zip(*found, strict=True)]
+    """What is received with some keys, from a model that stays: tensors of shape (round, run, ...).
+
+    Of small models it takes many runs: after the first ones they are side by side, where sums are linear.
+    """
+    rounds, alone = used.loop.length * used.loop.intervals, RUNS if used.loop.summed is None else len(keys)
+
+    def tapped(keys: Sequence[np.int64], axis: int) -> list[np.ndarray]:
+        still = [np.zeros((rounds, *[1] * (w.ndim + axis)), np.float32) for w in weights]
+        return used.tap([begun._replace(weights=weights, key=key) for key in keys], still)[0]
+
+    found = [[part[:, None] for part in tapped([key], 0)] for key in keys[:alone]]
+    if len(keys) > alone + 1:
+        found.append(tapped(keys[alone:], 1))
+    elif len(keys) > alone:
+        found.append([part[:, None] for part in tapped(keys[alone:], 0)])
+    return [np.concatenate(each, axis=1) for each in zip(*found, strict=True)]
 
 
 def all_users(subject: audit.Subject, reception: Reception, receiver: bool) -> Iterator[audit.Verdict]:

@@ -101,8 +101,10 @@ def epsilons(
     return np.where(sends.any(axis=1), found, 0.0)
 
 
-def bounds(scenario: Multicell, frame: pl.DataFrame) -> dict[str, np.ndarray]:
+def bounds(scenario: Multicell, frame: pl.DataFrame, seen: tuple[str, ...] = sums.OBSERVERS) -> dict[str, np.ndarray]:
     """Bounds on the epsilons of sums of integers, by column, shape (realization, user); `frame` is that of `assigned`.
+
+    `seen` are observers, the scenario's own among them.
 
     Who sees sums of the run's own, as `epsilon_network` of cells' sums, reads no more off them than off these; but its
     colluders, a share of more senders, may all be in the record's own (docs/sums.md).
@@ -119,6 +121,6 @@ def bounds(scenario: Multicell, frame: pl.DataFrame) -> dict[str, np.ndarray]:
         known, private = (epsilons(*given, group, gone, size, dithers_known=knows) for knows in (True, False))
         return [known, np.minimum(private, known)]  # who knows dithers sees more
 
-    each = {observer: of_observer(observer) for observer in sums.OBSERVERS}
+    each = {observer: of_observer(observer) for observer in seen}
     found = dict(zip(("epsilon_dithers_known", "epsilon_exact"), each[privacy.observer], strict=True))
     return found | {f"epsilon_{observer}": private for observer, (_, private) in each.items()}
