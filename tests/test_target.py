@@ -85,7 +85,9 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=[pytest.mark.slow] * (case == "integers")) for case in CASES]
+)
 def test_the_worst_record_of_multicell_has_the_target_epsilon_whatever_the_observer(case):
     changes = merge({"privacy": {"target_epsilon": 3.0}, "training": {"rounds": 4, "hidden_layers": [8]}}, CASES[case])
     tiny = registry.system("multicell").catalog.tiny
