@@ -27,8 +27,8 @@ def trained(monkeypatch):
     def train(found, parameters, measured):
         seen = []
 
-        def train_function(loop, stops, tested):
-            def history(weights, own, at, noise_std, key, steps, data, several):
+        def train_function(loop, several, stops, tested):
+            def history(weights, own, at, noise_std, key, steps, data):
                 seen.append((at, noise_std.numpy()))
                 count = len(stops)
                 sums = np.zeros((count, loop.learner.measured), np.float32) if measured is None else measured

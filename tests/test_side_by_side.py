@@ -13,7 +13,7 @@ from pwfl import registry
 from pwfl.learning import mlp, philox
 from pwfl.scenario import resolve
 from pwfl.scenario.resolution import merge
-from pwfl.training import autodiff, batching, trainings
+from pwfl.training import audit, autodiff, batching, trainings
 from pwfl.training.batching import Draws
 from pwfl.training.gradients import Gradients, UserGradients
 from pwfl.training.local_sgd import Local, LocalSgd, ModelLocalSgd, Steps, minibatches
@@ -105,6 +105,39 @@ def test_another_system_s_realizations_end_as_they_would_alone(choice):
             finite = np.isfinite(both[1])
             assert (np.isfinite(both[0]) == finite).all()
             np.testing.assert_allclose(both[0][finite], both[1][finite], rtol=2e-5, atol=few + 1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("system", ["multicell", "anonymous_oac", "random_orthogonalization", "utility_fair"])
+def test_groups_of_different_sizes_train_in_one_process(system):
+    """As chunks of 5, 5 and 10 realizations are; not compiled, which takes no other way through the graphs' tracing."""
+    tiny = registry.system(system).catalog.tiny | {"system": system, "realizations": 4, "training_realizations": 4}
+    model = resolve(tiny, {})
+    _, tables = next(stages(model))
+    given, own = (part(model, "train"), digits(), tables), registry.system(system).part("train")
+    if system == "utility_fair":
+        train_all, _ = own.of_some(*given, compiled=False)
+        losses = {size: [rows["loss"] for rows in train_all(range(size)).values()] for size in (1, 2, 3, 4)}
+    else:
+        used = trainings.training(own.parts(*given), *given)
+        begun = [used.begin(realization) for realization in range(4)]
+        losses = {size: [course.losses for course in used.train(begun[:size])] for size in (1, 2, 3, 4)}
+    for size in (1, 2, 3):
+        for one, other in zip(losses[size], losses[4], strict=False):
+            np.testing.assert_allclose(np.array(one, float), np.array(other, float), rtol=1e-5)
+
+
+def test_an_audit_receives_side_by_side_what_it_does_alone_in_groups_of_any_size():
+    model = resolve(TINY, {})
+    ((_, tables),) = stages(model)
+    given = part(model, "train"), digits(), tables
+    used = trainings.training(registry.system("multicell").part("train").parts(*given), *given)
+    begun, keys = used.begin(0), [np.int64(key) for key in range(1, 12)]
+    weights = used.parts.learner.silent()
+    alone = [audit.together(used, begun, weights, [key]) for key in keys]
+    expected = [np.concatenate(each, axis=1) for each in zip(*alone, strict=True)]
+    for count in (5, 7, 11):
+        for found, wanted in zip(audit.received(used, begun, weights, keys[:count]), expected, strict=True):
+            np.testing.assert_allclose(found, wanted[:, :count], rtol=1e-5, atol=1e-6 * np.abs(wanted).max())
 
 
 # All learners, of users that hold different numbers of records, and realizations of different numbers of users.

@@ -480,7 +480,7 @@ def test_rounds_are_traced_once_for_all_schemes_and_hardly_more_often_for_all_si
             values = part(model, "train")
             own = trainings.training(parts(values, digits, frames), values, digits, frames)
             assert own.train([own.begin(0)])[0].losses[-1] > 0
-            used.append(rounds.train_function(own.loop, tuple(own.parts.stops), own.tested))
+            used.append(rounds.train_function(own.loop, False, tuple(own.parts.stops), own.tested))
         if n == 6:
             assert used[0].experimental_get_tracing_count() == 1
     assert len(set(used)) == 1  # though each has parts of its own

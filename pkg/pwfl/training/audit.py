@@ -190,18 +190,20 @@ def received(
 
     Of small models it takes many runs: after the first ones they are side by side, where sums are linear.
     """
-    rounds, alone = used.loop.length * used.loop.intervals, RUNS if used.loop.summed is None else len(keys)
-
-    def tapped(keys: Sequence[np.int64], axis: int) -> list[np.ndarray]:
-        still = [np.zeros((rounds, *[1] * (w.ndim + axis)), np.float32) for w in weights]
-        return used.tap([begun._replace(weights=weights, key=key) for key in keys], still)[0]
-
-    found = [[part[:, None] for part in tapped([key], 0)] for key in keys[:alone]]
-    if len(keys) > alone + 1:
-        found.append(tapped(keys[alone:], 1))
-    elif len(keys) > alone:
-        found.append([part[:, None] for part in tapped(keys[alone:], 0)])
+    alone = RUNS if used.loop.summed is None else len(keys)
+    groups = [[key] for key in keys[:alone]] + [keys[alone:]] * (len(keys) > alone)
+    found = [together(used, begun, weights, group) for group in groups]
     return [np.concatenate(each, axis=1) for each in zip(*found, strict=True)]
+
+
+def together(
+    used: trainings.Training, begun: trainings.Start, weights: Sequence[np.ndarray], keys: Sequence[np.int64]
+) -> list[np.ndarray]:
+    """As `received`, all runs side by side."""
+    several = used.loop.compiled or len(keys) > 1
+    still = [np.zeros((used.loop.length * used.loop.intervals, *[1] * (w.ndim + several)), np.float32) for w in weights]
+    found, _ = used.tap([begun._replace(weights=weights, key=key) for key in keys], still)
+    return found if several else [part[:, None] for part in found]
 
 
 def all_users(subject: audit.Subject, reception: Reception, receiver: bool) -> Iterator[audit.Verdict]:
@@ -295,9 +297,7 @@ def side_by_side(audited: Audited, subject: audit.Subject, claim: Claim, runs: i
     silent = used.parts.learner.silent()
     alone = received(used, used.begin(subject.realization, claim.view), silent, keys)
     begun = both.begin(subject.realization, claim.view)
-    rounds = both.loop.length * both.loop.intervals
-    still = [np.zeros((rounds, *[1] * (w.ndim + 1)), np.float32) for w in silent]
-    found, _ = both.tap([begun._replace(weights=silent, key=key) for key in keys], still)
+    found = together(both, begun, silent, keys)
     scale = max(begun.reception.noise_std.max(), 1e-30)
     most = max(float(np.abs(a - b).max()) / scale for a, b in zip(found, alone, strict=True))
     return audit.within(subject, "side by side as alone", sum(b.size for b in found), 0.0, most, 0.0, CLOSE, CLOSE)

@@ -190,20 +190,21 @@ def of_interval(parts: Any, index: int | tf.Tensor, several: bool) -> Any:
 
 
 @lru_cache(maxsize=8)
-def train_function(loop: Loop, stops: Sequence[int], tested: tuple[int, ...]) -> Callable:
+def train_function(loop: Loop, several: bool, stops: Sequence[int], tested: tuple[int, ...]) -> Callable:
     """A function that trains some realizations side by side, as one graph, until no loss is finite.
 
     Traced once for all schemes, and points of a sweep, whose rounds are alike. `stops`, a tuple, are the rounds after
     which models are evaluated, from 0 on, on features of the shape `tested`. The function takes `trainings.TENSORS`,
-    the data and whether realizations are several; it returns how many evaluations there were, and `Course` of all.
+    and the data; it returns how many evaluations there were, and `Course` of all. One graph serves single realizations
+    of all numbers of users and records; of `several`, each shape has its own, as learners ask for theirs.
     """
     advance, learner = advance_function(loop), loop.learner
     one_by_one = max(map(sub, stops[1:], stops), default=1) == 1
     # Compiled, what is gathered would take a GPU's memory while models are evaluated.
     once = not loop.compiled and (loop.intervals == 1 or learner.lasting)
 
-    @tf.function(jit_compile=loop.compiled or None, reduce_retracing=True)
-    def history(weights, own, at, noise_std, key, steps, data, several):
+    @tf.function(jit_compile=loop.compiled or None, reduce_retracing=not several)
+    def history(weights, own, at, noise_std, key, steps, data):
         found = [tf.TensorArray(tf.float32, len(stops), infer_shape=False) for _ in range(3)]
         values = *learner.evaluate(weights, data), tf.zeros([*weights[0].shape[: int(several)], learner.measured])
         found = [array.write(0, value) for array, value in zip(found, values, strict=True)]
@@ -225,16 +226,16 @@ def train_function(loop: Loop, stops: Sequence[int], tested: tuple[int, ...]) ->
 
 
 @lru_cache(maxsize=8)
-def tap_function(loop: Loop) -> Callable:
+def tap_function(loop: Loop, several: bool) -> Callable:
     """A function that gives all that the server receives, (round, ...) of each tensor, and where its model is then.
 
-    It takes `trainings.TENSORS`, the data, whether realizations are several, and `instead`, as `advance_function`.
+    It takes `trainings.TENSORS`, the data and `instead`, as `advance_function`.
     """
     rounds = loop.length * loop.intervals
     advance = advance_function(loop, rounds)
 
-    @tf.function(jit_compile=loop.compiled or None, reduce_retracing=True)
-    def tap(weights, own, at, noise_std, key, steps, data, several, instead):
+    @tf.function(jit_compile=loop.compiled or None, reduce_retracing=not several)
+    def tap(weights, own, at, noise_std, key, steps, data, instead):
         state = weights, weights if loop.tail is not None else []
         given = own, at, noise_std, key, steps, data, several, tf.constant(0), tf.constant(rounds), instead
         (weights, average), _, update = advance(state, *given)

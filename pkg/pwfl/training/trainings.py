@@ -75,15 +75,13 @@ class Training(NamedTuple):
 
     def train(self, begun: Sequence[Start]) -> list[Course]:
         """Train some realizations side by side; of one alone, on a CPU, arrays have no axis of realizations."""
-        several = self.loop.compiled or len(begun) > 1
-        history = train_function(self.loop, tuple(self.parts.stops), self.tested)
-        count, *found = (
-            part.numpy() for part in history(*given(begun, several, self.loop.compiled), self.data, several)
-        )
+        several = self._several(begun)
+        history = train_function(self.loop, several, tuple(self.parts.stops), self.tested)
+        count, *found = (part.numpy() for part in history(*given(begun, several, self.loop.compiled), self.data))
         found = [part[:count] for part in found]
         if not several:
             return [Course(*found)]
-        return [Course(*(part[:number, b] for part in found)) for b, number in enumerate(lengths(found[1].T))]
+        return [Course(*(part[:length, b] for part in found)) for b, length in enumerate(lengths(found[1].T))]
 
     def tap(self, begun: Sequence[Start], instead: Sequence[np.ndarray] | None = None) -> tuple[list, list]:
         """All that the server receives, arrays (round, realization, ...), and its weights at the end.
@@ -91,10 +89,13 @@ class Training(NamedTuple):
         The realizations' axis is missing where there is one alone. With `instead`, of the same shape or one that
         broadcasts to it, the training goes on by this: by zeros, its model stays.
         """
-        several = self.loop.compiled or len(begun) > 1
-        other = None if instead is None else [tf.constant(part) for part in instead]
-        found = tap_function(self.loop)(*given(begun, several, self.loop.compiled), self.data, several, other)
+        several, other = self._several(begun), None if instead is None else [tf.constant(part) for part in instead]
+        found = tap_function(self.loop, several)(*given(begun, several, self.loop.compiled), self.data, other)
         return tuple([part.numpy() for part in each] for each in found)
+
+    def _several(self, begun: Sequence[Start]) -> bool:
+        """Whether arrays have an axis of realizations."""
+        return self.loop.compiled or len(begun) > 1
 
 
 def lengths(losses: np.ndarray) -> list[int]:
@@ -149,8 +150,10 @@ def training(
     compiled: bool = False,
     deal: Callable[[np.ndarray, int], list[np.ndarray]] | None = None,
 ) -> Training:
-    """What trains a scenario's realizations by its tables `users`, `reception` and `reception_noise`; `deal` is that
-    of `beginnings`."""
+    """What trains a scenario's realizations by its tables `users`, `reception` and `reception_noise`.
+
+    `deal` is that of `beginnings`.
+    """
     learner, server, noise = parts.learner, parts.server, tables["reception_noise"]
     loop = Loop(learner, noise["rounds"][0], noise["interval"].n_unique(), server.tail, server.summed, compiled)
     reception_of = receptions(tables)
