@@ -15,6 +15,15 @@ def colluding(share: float, users: np.ndarray) -> np.ndarray:
     return np.minimum(np.ceil(share * users - ROUNDING), np.maximum(users - 1, 0)).astype(int)
 
 
+def percent(share: float) -> str:
+    """A share of users in words.
+
+    >>> percent(0.2), percent(0.125)
+    ('20%', '12.500%')
+    """
+    return f"{share:.3%}".replace(".000%", "%")
+
+
 def missing(chance: float, others: int, rounds: int, tolerance: float) -> int:
     """D, how many of a user's others are missing from a round at most, but with a probability of `tolerance`.
 

@@ -69,9 +69,13 @@ class Reception(NamedTuple):
             noise_std=np.sqrt((noise**2).sum(axis=1)),
         )
 
-    def without(self, target: int, colluding: np.ndarray) -> np.ndarray:
-        """`user_noise_std`, but 0 of those of most noise beside the target, so many of whom collude, (interval,)."""
+    def without(self, target: int, colluders: float, senders: np.ndarray) -> np.ndarray:
+        """`user_noise_std`, but 0 of the loudest beside the target: a share of those who are to send, (interval,).
+
+        Counted anew: what noise and accounts count by is tested, too.
+        """
         left = self.user_noise_std.copy()
+        colluding = np.minimum(np.ceil(colluders * senders - 1e-9), np.maximum(senders - 1, 0)).astype(int)
         for of_interval, heard, number in zip(left, self.sends, colluding, strict=True):
             others = np.flatnonzero(heard & (np.arange(len(heard)) != target))
             order = others[np.argsort(-of_interval[others], kind="stable")]

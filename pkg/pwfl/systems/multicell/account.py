@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from pwfl.learning import datasets, features
-from pwfl.privacy import accountant
+from pwfl.privacy import accountant, coalition
 from pwfl.privacy.gaussian import classic_epsilon, exact_epsilon, tight_epsilon
 from pwfl.scenario.values import replaced
 from pwfl.systems.multicell import objective
@@ -75,7 +75,7 @@ def observer(privacy: Privacy) -> str:
     """What the observer sees, in words."""
     if privacy.observer == "user":
         return SEEN["user"]
-    share = f"up to {privacy.colluders:.3%}".replace(".000%", "%") if privacy.colluders else "none"
+    share = f"up to {coalition.percent(privacy.colluders)}" if privacy.colluders else "none"
     return f"{SEEN[privacy.observer]}; {share} of a sum's senders collude with it"
 
 

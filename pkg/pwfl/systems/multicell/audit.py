@@ -69,7 +69,5 @@ def observed(privacy: Privacy, reception: Reception, target: int, own: np.ndarra
         return seen
     each = -(-len(reception.sends) // len(senders))
     planned = np.repeat((senders & own).sum(axis=1), each)[: len(reception.sends)]
-    # Counted anew: what noise and accounts count by is tested, too.
-    colluding = np.minimum(np.ceil(privacy.colluders * planned - 1e-9), np.maximum(planned - 1, 0)).astype(int)
-    noise = seen.without(target, colluding)
+    noise = seen.without(target, privacy.colluders, planned)
     return seen._replace(user_noise_std=noise, noise_std=np.sqrt((noise**2).sum(axis=1)))

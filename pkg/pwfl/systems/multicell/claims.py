@@ -406,10 +406,9 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
 def _series(content: dict) -> dict:
     """Each scheme's columns, and its largest rhos as shares of the bound that (22) sets."""
     series = by_scheme(content["scenario"], content["realizations"], COLUMNS)
-    bound = leakage_bound(content["scenario"])
-    shares = {(scheme, SHARE): values / bound for (scheme, column), values in series.items() if column == "rho_max"}
-    delta = content["scenario"].privacy.delta
+    bound, delta = leakage_bound(content["scenario"]), content["scenario"].privacy.delta
     rho = {scheme: values for (scheme, column), values in series.items() if column == "rho_max"}
+    shares = {(scheme, SHARE): values / bound for scheme, values in rho.items()}
     of_noise = {(scheme, OF_NOISE): tight_epsilon(values, delta) for scheme, values in rho.items()}
     return series | shares | of_noise
 

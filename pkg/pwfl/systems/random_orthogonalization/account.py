@@ -40,13 +40,10 @@ def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> d
     Networks of other sizes than the scenario's consist of the same users, or of more, with the same noise and
     amplitudes.
     """
-    noise, radio, users = tables["noise"], scenario.radio, tables["users"]["user"].max() + 1
-    privacy = scenario.privacy
+    privacy, users = scenario.privacy, tables["users"]["user"].max() + 1
     realizations = tables["users"]["realization"].unique().sort()
     antennas, clip_norm = scenario.network.antennas, scenario.training.clip_norm
-    receiver_std = mimo.receiver_noise_std(radio.receiver_noise_variance, radio.normalization, antennas)
-    amplitude = to_array(tables["schedule"], "amplitude", *KEYS)[..., 0]
-    uplink = mimo.Uplink(to_array(noise, "noise_std", *KEYS[:2]), receiver_std, amplitude)
+    uplink = mimo.uplink_of(scenario, tables["schedule"], to_array(tables["noise"], "noise_std", *KEYS[:2]))
     frames = []
     for size in tables["links"]["users"].unique().sort():
         links = tables["links"].filter(users=size)

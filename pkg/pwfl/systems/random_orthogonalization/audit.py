@@ -56,10 +56,8 @@ def claim_by(privacy: Privacy, tables: dict[str, pl.DataFrame], realization: int
 
 def observed(colluders: float, target: int, reception: Reception) -> Reception:
     """The server's update without the noise of as many as may collude, of the loudest of those whom it hears."""
-    users = reception.sends.shape[1]
-    # Counted anew: what accounts count by is tested, too.
-    colluding = np.full(len(reception.sends), min(int(np.ceil(colluders * users - 1e-9)), users - 1))
-    left = reception.without(target, colluding)
+    rounds, users = reception.sends.shape
+    left = reception.without(target, colluders, np.full(rounds, users))
     off = (reception.user_noise_std**2).sum(axis=1) - (left**2).sum(axis=1)
     noise_std = np.sqrt(np.maximum(reception.noise_std**2 - off, (left**2).sum(axis=1)))
     return reception._replace(user_noise_std=left, noise_std=noise_std)

@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+import polars as pl
 
 from pwfl import streams
+from pwfl.tables.arrays import to_array
 
 BLOCK_BYTES = 2**26  # that a block of realizations may take, roughly
 COUPLINGS = ("energy", "coupling_real", "coupling_modulus", "cross_energy")
@@ -82,6 +84,13 @@ def couplings(products: np.ndarray) -> dict[str, np.ndarray]:
 def receiver_noise_std(variance: float, normalization: str, antennas: int) -> float:
     """Standard deviation sigma_m of an antenna's noise, in units in which channels are CN(0, I/M)."""
     return float(np.sqrt(variance / antennas if normalization == "I" else variance))
+
+
+def uplink_of(scenario, schedule: pl.DataFrame, noise_std: np.ndarray) -> Uplink:
+    """The uplink of a scenario's table `schedule`, with users' noise, arrays of shape (realization, round)."""
+    radio = scenario.radio
+    receiver_std = receiver_noise_std(radio.receiver_noise_variance, radio.normalization, scenario.network.antennas)
+    return Uplink(noise_std, receiver_std, to_array(schedule, "amplitude", "realization", "round", "user")[..., 0])
 
 
 def effective_noise(coupling: dict[str, np.ndarray], uplink: Uplink) -> dict[str, np.ndarray]:

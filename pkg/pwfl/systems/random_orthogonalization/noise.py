@@ -28,14 +28,10 @@ def run(scenario: RandomOrthogonalization, scheme: str, tables: dict[str, pl.Dat
 
 def of_std(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame], noise_std: np.ndarray) -> pl.DataFrame:
     """The table `noise` of each realization's deviation of the users' noise."""
-    schedule, radio = tables["schedule"], scenario.radio
+    schedule = tables["schedule"]
     coupling = {name: to_array(schedule, name, *KEYS) for name in mimo.COUPLINGS}
-    amplitude = to_array(schedule, "amplitude", *KEYS)[..., 0]
-    receiver_std = mimo.receiver_noise_std(
-        radio.receiver_noise_variance, radio.normalization, scenario.network.antennas
-    )
-    std = np.broadcast_to(noise_std[:, None], amplitude.shape)
-    effective = mimo.effective_noise(coupling, mimo.Uplink(std, receiver_std, amplitude))
+    std = np.broadcast_to(noise_std[:, None], coupling["energy"].shape[:2])
+    effective = mimo.effective_noise(coupling, mimo.uplink_of(scenario, schedule, std))
     rounds = schedule["round"].unique().sort()
     keys = {"realization": schedule["realization"].unique().sort(), "round": rounds}
     return to_table(keys, noise_std=std, **effective)

@@ -75,7 +75,7 @@ def words(privacy: Privacy) -> tuple[str, str]:
     """What is said of who observes, and of what the guarantee rests on besides."""
     seen, besides = SEEN[privacy.observer], ""
     if privacy.colluders:
-        seen += f", {_percent(privacy.colluders)} of the users (rounded up) collude with it"
+        seen += f", {coalition.percent(privacy.colluders)} of the users (rounded up) collude with it"
     if privacy.colluders or privacy.dropouts:
         besides = (
             "; upper bounds: those who are gone are the loudest others of each round and, for all antennas, all others"
@@ -86,7 +86,3 @@ def words(privacy: Privacy) -> tuple[str, str]:
             f"round more do than are taken for gone has a probability of {tolerance(privacy):g} at most, part of delta"
         )
     return f"{seen}; {OTHERS[privacy.observer]}", besides
-
-
-def _percent(share: float) -> str:
-    return f"{share:.3%}".replace(".000%", "%")

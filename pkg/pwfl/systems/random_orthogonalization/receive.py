@@ -32,7 +32,8 @@ def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> d
     found = to_table(keys | {"user": range(users)}, weight=own, user_noise_std=user_std)
     if scenario.privacy.dropouts:
         heard = sending(scenario, realizations, own.shape[1:])
-        occurring = np.hypot(np.sqrt((user_std**2 * heard).sum(axis=-1)), _receiver_std(scenario, tables, own))
+        receiver_std = _receiver_std(mimo.uplink_of(scenario, tables["schedule"], sigma), own)
+        occurring = np.hypot(np.sqrt((user_std**2 * heard).sum(axis=-1)), receiver_std)
         found = found.filter(pl.Series(heard.ravel()))
     return {
         "reception": found.with_columns(
@@ -62,16 +63,10 @@ def weights(links: pl.DataFrame, users: int) -> np.ndarray:
     return to_array(links.filter(users=users), "coupling_real", *KEYS) / users
 
 
-def _receiver_std(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame], weight: np.ndarray) -> np.ndarray:
+def _receiver_std(uplink: mimo.Uplink, weight: np.ndarray) -> np.ndarray:
     """Deviation of the receiver's noise in the server's update, (realization, round), by the users' weights."""
-    radio = scenario.radio
-    antenna_std = mimo.receiver_noise_std(radio.receiver_noise_variance, radio.normalization, scenario.network.antennas)
     energy = np.maximum(weight.sum(axis=-1), 0) / weight.shape[-1]  # (||h_s|| / K)^2
-    return antenna_std / _amplitude(tables) * np.sqrt(energy / 2)
-
-
-def _amplitude(tables: dict[str, pl.DataFrame]) -> np.ndarray:
-    return to_array(tables["schedule"], "amplitude", *KEYS)[..., 0]
+    return uplink.receiver_std / uplink.amplitude * np.sqrt(energy / 2)
 
 
 def visible(
@@ -88,9 +83,7 @@ def visible(
     """
     own, sizes = tables["users"]["user"].max() + 1, tables["links"]["users"].unique().sort().to_list()
     sigma, privacy = to_array(tables["noise"], "noise_std", *KEYS[:2]), scenario.privacy
-    radio, antennas = scenario.radio, scenario.network.antennas
-    receiver_std = mimo.receiver_noise_std(radio.receiver_noise_variance, radio.normalization, antennas)
-    uplink, found = mimo.Uplink(sigma, receiver_std, _amplitude(tables)), []
+    antennas, uplink, found = scenario.network.antennas, mimo.uplink_of(scenario, tables["schedule"], sigma), []
     gone = {size: observers.gone(privacy, size, sigma.shape[1]) for size in sizes}
     several = [size for size in sizes if not gone[size]] if ANTENNAS in seen_by else []
     at_antennas = antennas_visibility(scenario.seed, realizations, several, antennas, uplink) if several else {}
@@ -100,7 +93,7 @@ def visible(
         share, of_users = np.abs(weight), np.square(weight) * np.square(sigma)[..., None]
         hiding = observers.left(of_users, gone[size]) if gone[size] else of_users.sum(axis=-1, keepdims=True)
         users_std = np.sqrt(hiding)
-        noise_std = np.hypot(users_std, _receiver_std(scenario, tables, weight)[..., None])
+        noise_std = np.hypot(users_std, _receiver_std(uplink, weight)[..., None])
         if gone[size]:
             at_antennas[size] = alone_at_antennas(to_array(links, "energy", *KEYS), uplink)
         elif size == own:  # the noise that the server is said to add up to
