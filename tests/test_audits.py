@@ -19,7 +19,7 @@ from pwfl.privacy.gaussian import exact_epsilon
 from pwfl.scenario.values import replaced
 from pwfl.systems.age_aware import markov
 from pwfl.systems.age_aware import rounds as age_aware
-from pwfl.systems.anonymous_oac import channel as anonymous_oac_channel
+from pwfl.systems.anonymous_oac import fading
 from pwfl.systems.anonymous_oac import receive as anonymous_oac
 from pwfl.systems.anonymous_oac import train as anonymous_oac_train
 from pwfl.systems.multicell import receive as multicell
@@ -381,7 +381,7 @@ def first_records_always(monkeypatch):
 
 
 def same_devices_always(monkeypatch):
-    right = anonymous_oac_channel.run
+    right = fading.draw
 
     def wrong(scenario, realizations):
         drawn = right(scenario, realizations)
@@ -389,7 +389,7 @@ def same_devices_always(monkeypatch):
         rounds = [first.with_columns(round=pl.lit(t + 1, pl.Int64)) for t in range(scenario.training.rounds)]
         return drawn | {"links": pl.concat(rounds).sort("realization", "round", "user")}
 
-    monkeypatch.setattr(anonymous_oac_channel, "run", wrong)
+    monkeypatch.setattr(fading, "draw", wrong)
 
 
 def unclipped(module, name):

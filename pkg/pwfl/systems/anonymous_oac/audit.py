@@ -8,7 +8,7 @@ import polars as pl
 from pwfl import streams
 from pwfl.learning import features
 from pwfl.privacy import accountant, audit, sampled
-from pwfl.systems.anonymous_oac import channel, participation
+from pwfl.systems.anonymous_oac import fading, participation
 from pwfl.systems.anonymous_oac.mechanism import readings
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.schemes import UPLOAD
@@ -55,7 +55,7 @@ def drawn(scenario: AnonymousOac, runs: range) -> np.ndarray:
     """How many records each device sends of in further runs, (run, round, device), by what draws the study's."""
     found = np.zeros((len(runs), scenario.training.rounds, scenario.network.devices), int)
     if len(runs):
-        sent = participation.batches(scenario, "over_the_air", channel.run(scenario, runs))
+        sent = participation.batches(scenario, "over_the_air", fading.draw(scenario, runs))
         place = (sent[name].to_numpy() - start for name, start in (("realization", runs[0]), ("round", 1), ("user", 0)))
         found[tuple(place)] = sent["batch"].to_numpy()
     return found
