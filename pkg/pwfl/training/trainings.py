@@ -107,7 +107,7 @@ def lengths(losses: np.ndarray) -> list[int]:
 def given(begun: Sequence[Any], several: bool, compiled: bool, names: Sequence[str] = TENSORS) -> list:
     """What some realizations go by as tensors, by their `names`; shorter arrays are filled up with zeros."""
     if not several:
-        return [tf.nest.map_structure(tf.constant, getattr(begun[0], name)) for name in names]
+        return tf.nest.map_structure(tf.constant, [getattr(begun[0], name) for name in names])
     return [side_by_side([getattr(start, name) for start in begun], compiled) for name in names]
 
 
@@ -251,10 +251,9 @@ def history_table(
         held = partition.held(data.y_train, start.owned, accuracies.shape[1] - 1)
         found = {"round": done, "accuracy": accuracies[:, 0], "loss": losses} | columns(start, sums)
         found |= partition.user_accuracies(accuracies[:, 1:], held) | spent(start.realization, done)
-        rows = pl.DataFrame(found).with_columns(pl.col(partition.USER_ACCURACIES).fill_nan(None))
-        if status == "noise_infeasible":
-            rows = rows.with_columns(pl.col("accuracy", "loss").fill_nan(None))
-        return rows.with_columns(realization=pl.lit(start.realization), status=pl.lit(status))
+        lacking = ("accuracy", "loss") if status == "noise_infeasible" else ()  # NaN where it diverged
+        null = pl.col(lacking + partition.USER_ACCURACIES).fill_nan(None)
+        return pl.DataFrame(found).with_columns(null, realization=pl.lit(start.realization), status=pl.lit(status))
 
     return table
 
@@ -267,10 +266,10 @@ def clipped_share(start: Start, sums: np.ndarray) -> dict[str, pl.Series]:
 
 def spent_function(tables: dict) -> Callable[[int, Sequence[int]], dict]:
     """A function of a realization and numbers of rounds: columns of seconds and joules up to each."""
-    noise = tables["reception_noise"].partition_by("realization", as_dict=True)
+    noise = tables["reception_noise"].sort("realization", "interval").partition_by("realization", as_dict=True)
 
     def spent(realization: int, done: Sequence[int]) -> dict:
-        frame, found = noise[realization,].sort("interval"), {}
+        frame, found = noise[realization,], {}
         length = frame["rounds"][0]
         interval, into = np.divmod(done, length)
         for name, column in (("air_seconds", "seconds"), ("transmit_energy_j", "joules")):
