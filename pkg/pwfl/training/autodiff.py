@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from pwfl.learning import cnn
 from pwfl.training import dense
-from pwfl.training.batching import Weights
+from pwfl.training.batching import Weights, repeated
 
 if TYPE_CHECKING:
     import keras
@@ -41,7 +41,7 @@ def clipped_mean(
     if filled_up:
         size = tf.minimum(size, records)
         block = tf.range(size)
-    number, total, clipped = tf.cast(sizes, tf.float32), [tf.zeros_like(w) for w in weights], tf.constant(0.0)
+    held = tf.cast(sizes, tf.float32)
 
     def of_record(row: tf.Tensor) -> Weights:
         with tf.GradientTape() as tape:
@@ -49,7 +49,8 @@ def clipped_mean(
             loss = losses(weights, tf.gather(x, row[None]), tf.gather(y, row[None]))
         return tape.gradient(loss, weights, unconnected_gradients=tf.UnconnectedGradients.ZERO)
 
-    for first in tf.range(0, records, size):
+    def of_block(number, total, clipped):
+        first = number * size
         rows = first + block if filled_up else tf.range(first, tf.minimum(first + size, records))
         there = rows < sizes
         if filled_up:
@@ -60,10 +61,12 @@ def clipped_mean(
         factor = tf.minimum(1.0, kept)
         if counts is not None:
             factor *= tf.gather(counts, rows)
-        factor = tf.where(there, factor / number, 0.0) if filled_up else factor / number
+        factor = tf.where(there, factor / held, 0.0) if filled_up else factor / held
         total = [t + tf.tensordot(factor, g, 1) for t, g in zip(total, gradients, strict=True)]
-        clipped += tf.math.count_nonzero((kept < 1) & there, dtype=tf.float32)
-    return total, clipped
+        return total, clipped + tf.math.count_nonzero((kept < 1) & there, dtype=tf.float32)
+
+    state = [tf.zeros_like(w) for w in weights], tf.constant(0.0)
+    return repeated(of_block, 0, -(-records // size), state)
 
 
 def weighted_sum(losses: Losses, weights: Weights, x: tf.Tensor, y: tf.Tensor, factor: tf.Tensor) -> Weights:

@@ -60,6 +60,15 @@ def side_by_side(parts: Sequence[Any], compiled: bool) -> Any:
     return type(parts[0])(*(filled(name, *of_each) for name, of_each in zip(parts[0]._fields, fields, strict=True)))
 
 
+def repeated(body: Callable, first: int | tf.Tensor, stop: int | tf.Tensor, state: Sequence) -> tuple:
+    """What a graph's state comes to by `state = body(number, *state)`, for numbers from `first` on below `stop`."""
+
+    def step(number, *state):
+        return number + 1, *body(number, *state)
+
+    return tf.while_loop(lambda number, *_: number < stop, step, (tf.convert_to_tensor(first), *state))[1:]
+
+
 def times(factor: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
     """A tensor, each realization's times its factor."""
     axes = tensor.shape.rank - factor.shape.rank

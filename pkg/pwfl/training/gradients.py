@@ -10,7 +10,7 @@ import tensorflow as tf
 from pwfl import streams
 from pwfl.learning import adversarial, datasets
 from pwfl.tables.reception import Reception
-from pwfl.training.batching import Weights, norm, times
+from pwfl.training.batching import Weights, norm, repeated, times
 from pwfl.training.trainable import Model
 
 DRAWN = 10_000  # batches drawn at once
@@ -198,16 +198,15 @@ class UserGradients(Gradients):
     def summed(self, weights: Weights, own: Own, at: UserRows, used: tuple, uniforms: Callable):
         """One user after the other, so that one gradient more than the sum is kept."""
         (x, y), number = used, tf.cast(tf.reduce_sum(at.sizes, axis=-1), tf.float32)
-        total, clipped = [tf.zeros_like(w) for w in weights], tf.zeros_like(number)
-        place, sender = tf.range(tf.shape(y)[-1]), tf.constant(0)
-        alone = y.shape.rank == 1  # records follow each other, of all users
+        place, alone = tf.range(tf.shape(y)[-1]), y.shape.rank == 1  # records follow each other, of all users
         passed, stop = self.model.passed(weights, x, y) if alone else (), tf.cumsum(at.sizes, axis=-1)
         senders = tf.math.count_nonzero(at.sizes, axis=-1, dtype=tf.int32)
-        while sender < tf.reduce_max(senders):  # XLA refuses ranges here
+
+        def of_sender(sender, total, clipped):
             size = at.sizes[..., sender]
             if alone:
                 rows = slice(stop[sender] - size, stop[sender])
-                own_part = tf.nest.map_structure(lambda part, rows=rows: part[rows], passed)
+                own_part = tf.nest.map_structure(lambda part: part[rows], passed)
                 summed = self.model.sums(weights, own_part, tf.ones([size]))
             else:
                 mine = tf.gather(x, sender, axis=-3), tf.gather(y, sender, axis=-2)
@@ -218,8 +217,10 @@ class UserGradients(Gradients):
             factor = tf.minimum(1.0, self.clip_norm / length) / number * at.counts[..., sender]
             factor = tf.where(size > 0, factor, 0.0)
             total = [t + times(factor, g) for t, g in zip(total, summed, strict=True)]
-            clipped += tf.cast(length > self.clip_norm, tf.float32)
-            sender += 1
+            return total, clipped + tf.cast(length > self.clip_norm, tf.float32)
+
+        state = [tf.zeros_like(w) for w in weights], tf.zeros_like(number)
+        total, clipped = repeated(of_sender, 0, tf.reduce_max(senders), state)
         return total, tf.stack([clipped, tf.cast(senders, tf.float32)], axis=-1)
 
     def opposed(self, generator: np.random.Generator, records: int) -> Iterator[adversarial.Opposed]:

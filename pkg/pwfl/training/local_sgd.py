@@ -15,7 +15,7 @@ from pwfl import streams
 from pwfl.learning import adversarial, datasets, mlp
 from pwfl.tables.reception import Reception
 from pwfl.training import dense
-from pwfl.training.batching import Draws, Weights, norm, times
+from pwfl.training.batching import Draws, Weights, norm, repeated, times
 from pwfl.training.gradients import OUTWEIGHED, Data
 from pwfl.training.trainable import SURE, Model
 
@@ -203,19 +203,24 @@ class ModelLocalSgd(LocalSgd):
         step = tf.fill(tf.shape(rows[..., 0, 0, :]), steps.size / steps.batch_size)  # (..., batch)
         total = [tf.zeros_like(w) for w in weights]
         each = tf.TensorArray(tf.float32, tf.shape(at.factor)[-1], element_shape=[*at.factor.shape[: int(several)], 3])
-        for user in tf.range(tf.shape(at.factor)[-1]):
-            local = weights
-            for number in tf.range(steps.number):
+
+        def of_user(user, total, each):
+            def of_step(number, local):
                 chosen = rows[..., user, number, :]
                 mine = self.model.passed(local, tf.gather(used[0], chosen), tf.gather(used[1], chosen))
                 slope = self.model.sums(local, mine, step)
-                local = [w - g for w, g in zip(local, slope, strict=True)]
+                return ([w - g for w, g in zip(local, slope, strict=True)],)
+
+            (local,) = repeated(of_step, 0, steps.number, [weights])
             update = [a - b for a, b in zip(local, weights, strict=True)]
             length = norm(update, at.factor[..., 0])
             factor = tf.minimum(1.0, steps.clip_norm / length) * at.factor[..., user]
             total = [t + times(factor, u) for t, u in zip(total, update, strict=True)]
             clipped = tf.cast(length > steps.clip_norm, tf.float32)
-            each = each.write(user, tf.stack([length, clipped, tf.minimum(length, steps.clip_norm) ** 2], axis=-1))
+            measured = tf.stack([length, clipped, tf.minimum(length, steps.clip_norm) ** 2], axis=-1)
+            return total, each.write(user, measured)
+
+        total, each = repeated(of_user, 0, tf.shape(at.factor)[-1], (total, each))
         measured = each.stack()
         return total, mean_of_users(tf.transpose(measured, [*range(1, measured.shape.rank), 0]), own)
 
@@ -292,21 +297,27 @@ def updates(weights: tf.Tensor, x: tf.Tensor, y: tf.Tensor, batches: tf.Tensor, 
         size = max(CACHE_BYTES // (4 * samples * features), 1)
         blocks = -(-users // size)
     done = tf.TensorArray(tf.float32, blocks, element_shape=[None, *weights.shape], infer_shape=False)
-    for block in tf.range(blocks):
+
+    def of_block(block, done):
         rows = slice(block * size, (block + 1) * size)
-        done = done.write(block, _updates(weights, x[rows], y[rows], batches[rows], step_size))
+        return (done.write(block, _updates(weights, x[rows], y[rows], batches[rows], step_size)),)
+
+    (done,) = repeated(of_block, 0, blocks, [done])
     return tf.ensure_shape(done.concat(), [users, *weights.shape])
 
 
 def _updates(weights, x, y, batches, step_size):
     scale = step_size / tf.cast(tf.shape(batches)[2], tf.float32)
     local = tf.repeat(weights[None], tf.shape(x)[0], axis=0)
-    for step in tf.range(tf.shape(batches)[1]):
+
+    def of_step(step, local):
         chosen = batches[:, step]
         samples = tf.gather(x, chosen, batch_dims=1)
         outputs = tf.matmul(samples, local, transpose_b=True)
         slope = scale * _derivative(outputs, tf.gather(y, chosen, batch_dims=1))
-        local -= tf.matmul(slope, samples, transpose_a=True)
+        return (local - tf.matmul(slope, samples, transpose_a=True),)
+
+    (local,) = repeated(of_step, 0, tf.shape(batches)[1], [local])
     return local - weights
 
 
@@ -317,11 +328,14 @@ def updates_together(start: tf.Tensor, x: tf.Tensor, y: tf.Tensor, rows: tf.Tens
     """
     users = rows.shape[1]
     rows, begun = tf.reshape(rows, [-1, *rows.shape[2:]]), tf.repeat(start, users, axis=0)
-    scale, local = step_size / rows.shape[2], begun
-    for step in tf.range(rows.shape[1]):
+    scale = step_size / rows.shape[2]
+
+    def of_step(step, local):
         own, labels = (tf.gather(part, rows[:, step]) for part in (x, y))
         slope = scale * _derivative(tf.matmul(own, local, transpose_b=True), labels)
-        local -= tf.matmul(slope, own, transpose_a=True)
+        return (local - tf.matmul(slope, own, transpose_a=True),)
+
+    (local,) = repeated(of_step, 0, rows.shape[1], [begun])
     return tf.reshape(local - begun, [-1, users, *start.shape[1:]])
 
 

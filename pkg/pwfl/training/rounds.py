@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from pwfl.tables.reception import Reception
-from pwfl.training.batching import Draws, Weights, times
+from pwfl.training.batching import Draws, Weights, repeated, times
 
 
 class Learner(Protocol):
@@ -132,14 +132,9 @@ def advance_function(loop: Loop, kept: int = 0) -> Callable:
 
     def advance(state, own, at, noise_std, key, steps, data, several, first, count, instead=None, used=None):
         weights, average = state
-        sums = tf.zeros([*weights[0].shape[: int(several)], learner.measured])
-        found = [tf.TensorArray(tf.float32, kept, infer_shape=False) for _ in weights if kept]
 
         def of(parts, index):
             return of_interval(parts, index, several)
-
-        def interval_of(t):
-            return 0 if intervals == 1 else t if length == 1 else t // length
 
         def gathered(interval):
             return learner.gather(own, of(at, interval), data) if used is None else used
@@ -158,27 +153,33 @@ def advance_function(loop: Loop, kept: int = 0) -> Callable:
                 average = [(1 - rate) * a + rate * w for a, w in zip(average, weights, strict=True)]
             return weights, average, measured, update
 
-        if isinstance(count, int):  # one round: a loop costs as much as a small one
-            interval = interval_of(first)
-            weights, average, measured, _ = play(first, interval, gathered(interval), weights, average)
-            return (weights, average), measured, []
-        t = first
-        alike = gathered(0) if intervals == 1 else ()
-        while t < first + count:  # not over a range, of which XLA wants the limits as constants
-            interval = interval_of(t)
-            here = alike if intervals == 1 else gathered(interval)
-            if intervals == 1 or length == 1:
+        def round_of(interval, here):
+            def step(t, weights, average, sums, found):
                 weights, average, measured, update = play(t, interval, here, weights, average)
                 if kept:
                     found = [array.write(t - first, part) for array, part in zip(found, update, strict=True)]
-                sums, t = sums + measured, t + 1
-            else:
-                stop = tf.minimum(first + count, (interval + 1) * length)
-                while t < stop:
-                    weights, average, measured, update = play(t, interval, here, weights, average)
-                    if kept:
-                        found = [array.write(t - first, part) for array, part in zip(found, update, strict=True)]
-                    sums, t = sums + measured, t + 1
+                return weights, average, sums + measured, found
+
+            return step
+
+        def rounds_of(interval, *state):
+            begin, end = tf.maximum(first, interval * length), tf.minimum(stop, (interval + 1) * length)
+            return repeated(round_of(interval, gathered(interval)), begin, end, state)
+
+        if isinstance(count, int):  # one round: a loop costs as much as a small one
+            interval = 0 if intervals == 1 else first // length
+            weights, average, measured, _ = play(first, interval, gathered(interval), weights, average)
+            return (weights, average), measured, []
+        sums, stop = tf.zeros([*weights[0].shape[: int(several)], learner.measured]), first + count
+        found = [tf.TensorArray(tf.float32, kept, infer_shape=False) for _ in weights if kept]
+        state = weights, average, sums, found
+        if intervals == 1:
+            state = repeated(round_of(0, gathered(0)), first, stop, state)
+        elif length == 1:
+            state = repeated(lambda t, *state: round_of(t, gathered(t))(t, *state), first, stop, state)
+        else:
+            state = repeated(rounds_of, first // length, -(-stop // length), state)
+        weights, average, sums, found = state
         return (weights, average), sums, [array.stack() for array in found]
 
     return advance
@@ -203,23 +204,24 @@ def train_function(loop: Loop, several: bool, stops: Sequence[int], tested: tupl
     # Compiled, what is gathered would take a GPU's memory while models are evaluated.
     once = not loop.compiled and (loop.intervals == 1 or learner.lasting)
 
-    @tf.function(jit_compile=loop.compiled or None, reduce_retracing=not several)
+    @tf.function(jit_compile=loop.compiled or None, reduce_retracing=not several, autograph=False)
     def history(weights, own, at, noise_std, key, steps, data):
-        found = [tf.TensorArray(tf.float32, len(stops), infer_shape=False) for _ in range(3)]
-        values = *learner.evaluate(weights, data), tf.zeros([*weights[0].shape[: int(several)], learner.measured])
-        found = [array.write(0, value) for array, value in zip(found, values, strict=True)]
-        state, count = (weights, weights if loop.tail is not None else []), tf.constant(1)
         used = learner.gather(own, of_interval(at, 0, several), data) if once else None
-        while count < len(stops):
+
+        def further(count, _, state, found):
             # Where all rounds are evaluated, their numbers need not be read.
             done = count - 1 if one_by_one else tf.constant(stops)[count - 1]
             ahead = 1 if one_by_one else tf.constant(stops)[count] - done
             state, sums, _ = advance(state, own, at, noise_std, key, steps, data, several, done, ahead, None, used)
             values = *learner.evaluate(state[0] if loop.tail is None else state[1], data), sums
             found = [array.write(count, value) for array, value in zip(found, values, strict=True)]
-            count += 1
-            if not tf.reduce_any(tf.math.is_finite(values[1])):
-                break
+            return count + 1, tf.reduce_any(tf.math.is_finite(values[1])), state, found
+
+        found = [tf.TensorArray(tf.float32, len(stops), infer_shape=False) for _ in range(3)]
+        values = *learner.evaluate(weights, data), tf.zeros([*weights[0].shape[: int(several)], learner.measured])
+        found = [array.write(0, value) for array, value in zip(found, values, strict=True)]
+        begun = tf.constant(1), tf.constant(True), (weights, weights if loop.tail is not None else []), found
+        count, _, _, found = tf.while_loop(lambda count, going, *_: going & (count < len(stops)), further, begun)
         return count, *(array.stack() for array in found)
 
     return history
@@ -234,7 +236,7 @@ def tap_function(loop: Loop, several: bool) -> Callable:
     rounds = loop.length * loop.intervals
     advance = advance_function(loop, rounds)
 
-    @tf.function(jit_compile=loop.compiled or None, reduce_retracing=not several)
+    @tf.function(jit_compile=loop.compiled or None, reduce_retracing=not several, autograph=False)
     def tap(weights, own, at, noise_std, key, steps, data, instead):
         state = weights, weights if loop.tail is not None else []
         given = own, at, noise_std, key, steps, data, several, tf.constant(0), tf.constant(rounds), instead

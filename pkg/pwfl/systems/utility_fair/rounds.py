@@ -76,7 +76,7 @@ def round_function(
     steps_of = local_steps if isinstance(model, Dense) else ModelSteps(model)
     radius = learned.radius
 
-    @tf.function(jit_compile=compiled or None)
+    @tf.function(jit_compile=compiled or None, autograph=False)
     def play(weights, x, y, iterations, noise, t, instead=None):
         kept = {}
         lead = iterations.shape.rank - 1  # of realizations: none, or an axis

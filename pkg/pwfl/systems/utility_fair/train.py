@@ -72,7 +72,11 @@ def of_some(
     vectors = int(tables["noise"]["noise_vector"].max()) + 1
     play = round_function(model, learning(scenario), vectors, compiled)
     x_test, y_test = tf.constant(data.x_test), tf.constant(data.y_test)
-    evaluate = tf.function(lambda weights: model.evaluate(weights, x_test, y_test), jit_compile=compiled or None)
+
+    @tf.function(jit_compile=compiled or None, autograph=False)
+    def evaluate(weights):
+        return model.evaluate(weights, x_test, y_test)
+
     terms = utility.terms(scenario)
     begun_of = trainings.beginnings(scenario, data, tables["users"], model.start, key="device")
     plans = joined(tables["schedule"], tables["noise"], "realization", "device")
