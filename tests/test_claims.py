@@ -565,7 +565,7 @@ def test_every_claim_of_anonymous_oac_can_hold_and_fail(expected):
 def test_every_claim_of_random_orthogonalization_can_hold_and_fail(expected):
     good = expected == "yes"
     found = {}
-    for name, antennas in (("many", 64), ("few", 16)):
+    for name, antennas, coherence in (("many", 64, None), ("few", 16, None), ("redrawn", 16, 2)):
         count, generator = 8, np.random.default_rng(antennas)
         rising = 1.2 if (name == "many") == good else 1.0
         leakage = pl.concat(
@@ -576,16 +576,28 @@ def test_every_claim_of_random_orthogonalization_can_hold_and_fail(expected):
         )  # fmt: skip
         energy, understated = (0.5, 0.0) if good else (700.0, 0.4)
         fixed = {"understated": understated, "transmit_energy_limit": 1.0, "users": 10}
-        each = realizations({("Private", "transmit_energy"): energy}, count, **fixed)
-        accuracy = generator.uniform(0.89, 0.9, count) if good else 0.8
+        epsilon = 20.0 if name == "redrawn" else 24.0 if good else 21.0
+        each = realizations(
+            {("Private", "transmit_energy"): energy, ("Private", "epsilon_exact"): epsilon}, count, **fixed
+        )
+        accuracy = generator.uniform(0.89, 0.9, count) if good else 0.7 if name == "redrawn" else 0.8
+        each = each.with_columns(accuracy=pl.lit(accuracy) if np.isscalar(accuracy) else pl.Series(accuracy))
         last = {"round": 14, "status": "trained", "accuracy": accuracy}
         history = pl.DataFrame({"scheme": "Private", "realization": range(count)} | last)
-        scenario = of_system("random_orthogonalization", [("Private", "all", "fixed")], network={"antennas": antennas})
+        parts = {"network": {"antennas": antennas}, "radio": {"coherence_rounds": coherence}}
+        scenario = of_system("random_orthogonalization", [("Private", "all", "fixed")], **parts)
         found[name] = {"scenario": scenario, "leakage": leakage, "realizations": each, "history": history}
     table = random_orthogonalization_claims.claims(found)
-    assert {claim[0] for claim in table["claim"]} == set("12345")
+    assert {claim[0] for claim in table["claim"]} == set("123456")
     assert_all(table, expected)
     assert set(table.filter(pl.col("claim").str.starts_with("3."))["scenario"]) == {"many against few"}
+    of_channel = table.filter(pl.col("claim").str.starts_with("6."))
+    assert set(of_channel["scenario"]) == {"few against redrawn"}
+    assert of_channel["source"].str.contains("redrawn every 2 round").all()
+    assert {whose for whose, name in table.select("whose", "scenario").iter_rows() if name == "redrawn"} == {
+        statements.ELSEWHERE,
+        statements.PROJECT,
+    }
     # A third scenario that differs in more than M is compared with none of both.
     third = described(**merge(plain(found["few"]["scenario"]), {"privacy": {"noise_variance": 1.0}}))
     again = random_orthogonalization_claims.claims(found | {"third": found["few"] | {"scenario": third}})

@@ -17,6 +17,8 @@ CATALOG = Catalog(
         "realizations": "Guarantee, transmit energy and final accuracy of each realization and scheme.",
         "history": "Test accuracy, loss and the users' updates in each round, realization and scheme.",
         "leakage": "Epsilon in all readings, means over users, for each number of users, realization and scheme.",
+        "signs": "Mean number of users, with its 95% interval over realizations, whose weight in the server's update "
+        "is negative in none of the rounds, in one, and so on.",
         "statuses": "How users were scheduled and their noise was set.",
     },
     comparison_figures=("accuracy", "leakage", "readings", "tradeoff"),

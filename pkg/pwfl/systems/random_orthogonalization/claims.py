@@ -1,5 +1,8 @@
 """The paper's claims about the system `random_orthogonalization`, measured on the scenarios of a study."""
 
+from collections.abc import Iterator
+from itertools import product
+
 import numpy as np
 import polars as pl
 
@@ -10,9 +13,15 @@ from pwfl.tables.arrays import to_array
 
 ROUND, ACCURACY = 14, 0.885  # "89% in less than 15 communication rounds"
 MONTE_CARLO = 0.01  # relative; (6)'s mean over channels against its closed form
+HIGHER, SIMILAR = 0.1, 0.01  # an epsilon this share higher is read as higher, accuracies this close as similar
 BEYOND = "not in the paper"
-# The paper's: with the noise that is given, all of which is received.
-SETTING = {"privacy.target_epsilon": (None,), "privacy.colluders": (0.0,), "privacy.dropouts": (0.0,)}
+# The paper's: with one channel for the whole training, and the noise that is given, all of which is received.
+SETTING = {
+    "radio.coherence_rounds": (None,),
+    "privacy.target_epsilon": (None,),
+    "privacy.colluders": (0.0,),
+    "privacy.dropouts": (0.0,),
+}
 LEARNT = engine.MNIST | SETTING
 IN_ANTENNAS = {
     "epsilon_printed": "(6) as printed",
@@ -110,12 +119,32 @@ MORE_ANTENNAS = tuple(  # from the scenario of fewest antennas to that of most
     for column, reading in IN_ANTENNAS.items()
 )
 
+ONE_CHANNEL = (  # scenario 0 has one channel for the whole training, in scenario 1 it is redrawn
+    Claim(
+        "6. epsilon after all rounds, most exposed user: with one channel for the whole training a tenth above that "
+        "with redrawn ones, or more (relative change)",
+        Band(least=HIGHER),
+        f"{BEYOND}; redrawn every {{rounds}} round(s)",
+        measured=by(_change, (0, "epsilon"), (1, "epsilon")),
+        bounds=engine.CHANGE,
+    ),
+    Claim(
+        "6. final accuracy: with one channel for the whole training within a point of that with redrawn ones "
+        "(difference)",
+        Band(least=-SIMILAR, most=SIMILAR),
+        f"{BEYOND}; redrawn every {{rounds}} round(s)",
+        measured=engine.by_means(engine.difference, (0, "accuracy"), (1, "accuracy")),
+        bounds=engine.OF_SHARES,
+    ),
+)
+
 
 def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
     """The claims as far as the scenarios let them be measured, with the readings that decide them.
 
     All claims are about schemes with noise. Those about M compare the scenarios of least and most antennas, among those
-    that are equal in all else, at the largest number of users of both. A training that diverged guesses.
+    that are equal in all else, at the largest number of users of both. Those about the channel compare scenarios that
+    differ in `radio.coherence_rounds` alone. A training that diverged guesses.
     """
     ordered = sorted(scenarios, key=lambda name: _antennas(scenarios[name]))
     noisy = {name: scenarios[name] for name in ordered if _scheme(scenarios[name])}
@@ -123,19 +152,35 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
     for name, content in noisy.items():
         rows += engine.measure(CLAIMS, {name: content["scenario"]}, _series(content))
     read = {name: each for name, each in noisy.items() if each["scenario"].privacy.observer == "update"}  # as (c) is
-    for few, *_, many in (names for names in engine.comparable(read, "network.antennas") if len(names) > 1):
-        tables = [_of_scheme(noisy[name], "leakage") for name in (few, many)]
+    return engine.table([*rows, *_more_antennas(read), *_one_channel(read)])
+
+
+def _more_antennas(ordered: dict[str, dict]) -> Iterator[tuple]:
+    """Rows of MORE_ANTENNAS, of scenarios by number of antennas."""
+    for few, *_, many in (names for names in engine.comparable(ordered, "network.antennas") if len(names) > 1):
+        tables = [_of_scheme(ordered[name], "leakage") for name in (few, many)]
         shared = set(tables[0]["users"]) & set(tables[1]["users"])
-        if shared and _antennas(noisy[few]) != _antennas(noisy[many]):
+        if shared and _antennas(ordered[few]) != _antennas(ordered[many]):
             users = max(shared)
             series = {
                 (k, column): to_array(leakage.filter(users=users), column, "realization")
                 for k, leakage in enumerate(tables)
                 for column in IN_ANTENNAS
             }
-            pair = {name: noisy[name]["scenario"] for name in (many, few)}
-            rows += engine.measure(MORE_ANTENNAS, pair, series, users=users)
-    return engine.table(rows)
+            pair = {name: ordered[name]["scenario"] for name in (many, few)}
+            yield from engine.measure(MORE_ANTENNAS, pair, series, users=users)
+
+
+def _one_channel(scenarios: dict[str, dict]) -> Iterator[tuple]:
+    """Rows of ONE_CHANNEL, of scenarios whose noise is given: a target leaves no difference of epsilons."""
+    given = {name: each for name, each in scenarios.items() if each["scenario"].privacy.target_epsilon is None}
+    for names in engine.comparable(given, "radio.coherence_rounds"):
+        coherence = {name: given[name]["scenario"].radio.coherence_rounds for name in names}
+        kept = [name for name in names if coherence[name] is None]
+        for pair in product(kept, (name for name in names if name not in kept)):
+            series = {(k, key): values for k, name in enumerate(pair) for key, values in _ends(given[name]).items()}
+            of = {name: given[name]["scenario"] for name in pair}
+            yield from engine.measure(ONE_CHANNEL, of, series, rounds=coherence[pair[1]])
 
 
 def _series(content: dict) -> dict:
@@ -156,6 +201,12 @@ def _series(content: dict) -> dict:
         "antennas over printed": (own["epsilon_antennas"] / own["epsilon_printed"]).to_numpy(),
         "energy over limit": (each["transmit_energy"] / each["transmit_energy_limit"]).drop_nulls().to_numpy(),
     }
+
+
+def _ends(content: dict) -> dict[str, np.ndarray]:
+    """What each realization comes to: the most exposed user's epsilon after all rounds, and the final accuracy."""
+    each, classes = _of_scheme(content, "realizations"), datasets.size(content["scenario"].data).classes
+    return {"epsilon": each["epsilon_exact"].to_numpy(), "accuracy": engine.accuracies(each, classes)}
 
 
 def _antennas(content: dict) -> int:

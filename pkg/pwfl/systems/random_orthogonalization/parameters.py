@@ -35,6 +35,16 @@ class Radio(Section):
         "covariance of a channel; with I, the server divides (4) by M once more",
         stages="noise receive account report",
     )
+    coherence_rounds: int | None = parameter(
+        None,
+        "rounds for which all channels stay before they are redrawn, a divisor of training.rounds; null: they stay for "
+        "the whole training, as the paper estimates their sum before it",
+        unit="rounds",
+        stages="channel noise/fixed receive report",
+        unless={"noise/fixed": UNAIMED},
+        ge=1,
+        le=10**6,
+    )
 
 
 class Data(common.DataSource):
