@@ -637,11 +637,14 @@ def test_schemes_and_antennas_share_draws_but_for_the_channel(studied):
 
 def test_claims_are_of_what_can_be_measured_of_the_scenarios(studied):
     table = claims(studied)
-    assert [int(claim[0]) for claim in table["claim"].unique(maintain_order=True)] == [1, 2, 2, *[3] * 6, 4, 4, 5]
+    assert [int(claim[0]) for claim in table["claim"].unique(maintain_order=True)] == [1, 2, 2, *[3] * 6, 4, 4, 5, 7, 7]
     first = table.filter(pl.col("claim").str.starts_with("1."), scenario="m32").row(0, named=True)
     private = studied["m32"]["realizations"].filter(scheme="Private")["accuracy"]
     assert (first["measured"], first["realizations"]) == (pytest.approx(private.mean()), 2)
-    assert {claim[0] for claim in claims({"m4": studied["m4"]})["claim"]} == {"1", "2", "4", "5"}
+    assert {claim[0] for claim in claims({"m4": studied["m4"]})["claim"]} == {"1", "2", "4", "5", "7"}
+    lead, _ = table.filter(pl.col("claim").str.starts_with("7."), scenario="m32").iter_rows(named=True)
+    bare = studied["m32"]["realizations"].filter(scheme="No privacy noise")["accuracy"]
+    assert (lead["measured"], lead["realizations"]) == (pytest.approx(private.mean() - bare.mean()), 2)
     whole = studied["m4"]["scenario"]
     silent = replaced(whole, "schemes", [scheme for scheme in whole.schemes if scheme.noise == "none"])
     assert claims({"m4": studied["m4"] | {"scenario": silent}}).is_empty()
