@@ -7,12 +7,13 @@ import numpy as np
 import polars as pl
 import pytest
 import tensorflow as tf
+import yaml
 from dp_accounting import GaussianDpEvent
 from dp_accounting.pld import PLDAccountant
 from scipy import stats
 
 import stage_of
-from conftest import in_turn
+from conftest import ROOT, in_turn
 from graphs import operations, sums_up_in_place
 from pipeline import digits, part, run
 from pwfl import registry, scenario, simulate, streams
@@ -578,6 +579,21 @@ def test_a_mistake_is_named_with_its_place_and_what_would_be_right(changes, expe
         scenario.load({"base": {"system": SYSTEM} | changes, "scenarios": {"one": {}}}, "file.yaml")
     assert str(caught.value).startswith("file.yaml: ")
     assert expected in str(caught.value)
+
+
+def test_the_study_has_what_the_papers_figures_were_read_as():
+    path = ROOT / "config" / f"{SYSTEM}.yaml"
+    found = scenario.load(yaml.safe_load(path.read_text()), path.name).scenarios
+    kept = {name: each for name, each in found.items() if each.radio.coherence_rounds is None}
+    assert [each.network.antennas for each in kept.values()] == [64, 128, 256, 512]
+    for each in found.values():
+        assert (each.network.users, each.data.dataset, each.data.partition) == (100, "mnist", "iid")
+        assert each.privacy.user_numbers == [10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
+        assert (each.training.rounds, each.training.accuracy_level) == (14, 0.88)
+    assert set(found) - set(kept) == {"m64_redrawn", "m256_redrawn"}
+    for name in ("m64", "m256"):
+        redrawn = replaced(kept[name].part(None), "radio.coherence_rounds", 1)
+        assert found[f"{name}_redrawn"].part(None) == redrawn
 
 
 # Report
