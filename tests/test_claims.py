@@ -597,6 +597,10 @@ def test_every_claim_of_random_orthogonalization_can_hold_and_fail(expected):
     assert_all(table, expected)
     delay = table.filter(pl.col("claim").str.starts_with("7. rounds"), scenario="few").row(0, named=True)
     assert (delay["measured"], delay["source"]) == (0 if good else 8, "abstract; the level is 0.88")
+    lower = described(**merge(plain(found["few"]["scenario"]), {"training": {"accuracy_level": 0.5}}))
+    other = random_orthogonalization_claims.claims({"few": found["few"] | {"scenario": lower}})
+    other = other.filter(pl.col("claim").str.starts_with("7. rounds")).row(0, named=True)
+    assert (delay["whose"], other["whose"]) == (statements.PAPER, statements.ELSEWHERE)
     assert ("one-sided" in delay["interval"]) == (delay["high"] is None) == (not good)
     assert set(table.filter(pl.col("claim").str.starts_with("3."))["scenario"]) == {"many against few"}
     of_channel = table.filter(pl.col("claim").str.starts_with("6."))
