@@ -565,7 +565,7 @@ def test_every_claim_of_anonymous_oac_can_hold_and_fail(expected):
 def test_every_claim_of_random_orthogonalization_can_hold_and_fail(expected):
     good = expected == "yes"
     found = {}
-    for name, antennas in (("many", 64), ("few", 16)):
+    for name, antennas, coherence in (("many", 64, None), ("few", 16, None), ("redrawn", 16, 2)):
         count, generator = 8, np.random.default_rng(antennas)
         rising = 1.2 if (name == "many") == good else 1.0
         leakage = pl.concat(
@@ -576,16 +576,40 @@ def test_every_claim_of_random_orthogonalization_can_hold_and_fail(expected):
         )  # fmt: skip
         energy, understated = (0.5, 0.0) if good else (700.0, 0.4)
         fixed = {"understated": understated, "transmit_energy_limit": 1.0, "users": 10}
-        each = realizations({("Private", "transmit_energy"): energy}, count, **fixed)
-        accuracy = generator.uniform(0.89, 0.9, count) if good else 0.8
+        epsilon = 20.0 if name == "redrawn" else 24.0 if good else 21.0
+        each = realizations(
+            {("Private", "transmit_energy"): energy, ("Private", "epsilon_exact"): epsilon}, count, **fixed
+        )
+        accuracy = generator.uniform(0.89, 0.9, count) if good else 0.7 if name == "redrawn" else 0.8
+        each = each.with_columns(accuracy=pl.lit(accuracy) if np.isscalar(accuracy) else pl.Series(accuracy))
         last = {"round": 14, "status": "trained", "accuracy": accuracy}
         history = pl.DataFrame({"scheme": "Private", "realization": range(count)} | last)
-        scenario = of_system("random_orthogonalization", [("Private", "all", "fixed")], network={"antennas": antennas})
+        bare = pl.DataFrame({"scheme": "Bare", "realization": range(count)} | last | {"accuracy": 0.9})
+        bare = bare.with_columns(round=pl.lit(14 if good else 7, history.schema["round"]))
+        each = pl.concat([each, each.with_columns(scheme=pl.lit("Bare"), accuracy=pl.lit(0.9))])
+        history = pl.concat([history, bare])
+        parts = {"network": {"antennas": antennas}, "radio": {"coherence_rounds": coherence}}
+        schemes = [("Private", "all", "fixed"), ("Bare", "all", "none")]
+        scenario = of_system("random_orthogonalization", schemes, **parts)
         found[name] = {"scenario": scenario, "leakage": leakage, "realizations": each, "history": history}
     table = random_orthogonalization_claims.claims(found)
-    assert {claim[0] for claim in table["claim"]} == set("12345")
+    assert {claim[0] for claim in table["claim"]} == set("1234567")
     assert_all(table, expected)
+    delay = table.filter(pl.col("claim").str.starts_with("7. rounds"), scenario="few").row(0, named=True)
+    assert (delay["measured"], delay["source"]) == (0 if good else 8, "abstract; the level is 0.88")
+    lower = described(**merge(plain(found["few"]["scenario"]), {"training": {"accuracy_level": 0.5}}))
+    other = random_orthogonalization_claims.claims({"few": found["few"] | {"scenario": lower}})
+    other = other.filter(pl.col("claim").str.starts_with("7. rounds")).row(0, named=True)
+    assert (delay["whose"], other["whose"]) == (statements.PAPER, statements.ELSEWHERE)
+    assert ("one-sided" in delay["interval"]) == (delay["high"] is None) == (not good)
     assert set(table.filter(pl.col("claim").str.starts_with("3."))["scenario"]) == {"many against few"}
+    of_channel = table.filter(pl.col("claim").str.starts_with("6."))
+    assert set(of_channel["scenario"]) == {"few against redrawn"}
+    assert of_channel["source"].str.contains("redrawn every 2 round").all()
+    assert {whose for whose, name in table.select("whose", "scenario").iter_rows() if name == "redrawn"} == {
+        statements.ELSEWHERE,
+        statements.PROJECT,
+    }
     # A third scenario that differs in more than M is compared with none of both.
     third = described(**merge(plain(found["few"]["scenario"]), {"privacy": {"noise_variance": 1.0}}))
     again = random_orthogonalization_claims.claims(found | {"third": found["few"] | {"scenario": third}})
@@ -594,3 +618,43 @@ def test_every_claim_of_random_orthogonalization_can_hold_and_fail(expected):
     lost = random_orthogonalization_claims.claims({"few": found["few"] | {"history": diverged}})
     first = lost.filter(pl.col("claim").str.starts_with("1.")).row(0, named=True)
     assert (first["measured"], first["holds"]) == (pytest.approx(0.1), "no")
+
+
+def test_rounds_are_counted_to_the_first_with_the_level_of_runs_that_do_not_diverge():
+    generator = np.random.default_rng(3)
+    accuracy = generator.uniform(0, 1, (40, 6))
+    diverged = generator.random(40) < 0.2
+    frame = pl.DataFrame(
+        {
+            "realization": np.repeat(np.arange(40), 6),
+            "round": np.tile(np.arange(6), 40),
+            "accuracy": accuracy.ravel(),
+            "status": np.where(np.repeat(diverged, 6), "diverged", "trained"),
+        }
+    ).sample(fraction=1, shuffle=True, seed=1)
+    expected = [
+        next((k for k, value in enumerate(row) if value >= 0.8), np.inf) if not lost else np.inf
+        for row, lost in zip(accuracy, diverged, strict=True)
+    ]
+    assert random_orthogonalization_claims.rounds_to(frame, 0.8).tolist() == expected
+    assert {0, 1, np.inf} < set(expected)
+
+
+@pytest.mark.parametrize(
+    ("private", "bare", "value", "known", "expected"),
+    [
+        ([9, 10, 11], [9, 10, 11], 0.0, (True, True), "yes"),
+        ([12, 13, 14], [7, 8, 9], 5.0, (True, True), "no"),
+        ([np.inf, 9, 9.5], [9, 9, 9], 6.5 / 3, (True, False), "open"),  # at least
+        ([np.inf, 14, 14], [7, 7, 7], 22 / 3, (True, False), "no"),
+        ([7, 8, 9], [np.inf, 12, 14], -17 / 3, (False, True), "yes"),  # at most
+        ([np.inf] * 3, [np.inf] * 3, 0.0, (False, False), "open"),
+    ],
+)
+def test_a_run_that_never_has_the_level_leaves_an_end_unknown(private, bare, value, known, expected):
+    found = random_orthogonalization_claims._delay(np.array(private, float), np.array(bare, float), 14)
+    assert found.value == pytest.approx(value)
+    assert (found.low is not None, found.high is not None) == known
+    assert claims.verdict(found, Band(most=1)) == expected
+    shorter = random_orthogonalization_claims._delay(np.array(private, float), np.array(bare[:2], float), 14)
+    assert shorter.realizations == 2

@@ -31,7 +31,8 @@ CONFIGS = {
         "privacy": {"curve_rates": [1.0], "noise_multiplier": 2.0}, "training": {"rounds": ROUNDS},
     },
     "random_orthogonalization": {
-        "network": {"users": 3, "antennas": 4}, "data": {"dataset": "digits", "samples_per_user": 30},
+        "network": {"users": 3, "antennas": 4}, "radio": {"coherence_rounds": 1},
+        "data": {"dataset": "digits", "samples_per_user": 30},
         "privacy": {"user_numbers": [2]}, "training": {"rounds": ROUNDS, "batch_size": 8},
     },
     "utility_fair": {

@@ -27,7 +27,8 @@ SCENARIOS = {
         "privacy": {"curve_rates": [1.0], "estimate_scales": [1.0]},
     },
     "random_orthogonalization": {
-        "network": {"users": 4, "antennas": 8}, "radio": {"amplitude": 2.0, "receiver_noise_variance": 0.2},
+        "network": {"users": 4, "antennas": 8},
+        "radio": {"amplitude": 2.0, "receiver_noise_variance": 0.2, "coherence_rounds": 1},
         "data": {"dataset": "digits", "samples_per_user": 60}, "privacy": {"user_numbers": []},
         "training": {"clip_norm": 1.5},
     },

@@ -20,12 +20,15 @@ from pwfl.tables import contract
 
 # Columns by their names, and between which values they are by what they mean, not by what tables declare.
 MEANT = {
-    r"(user_)?accuracy.*|deviation|understated": (0.0, 1.0),
+    r"(user_)?accuracy.*|deviation|understated|negative_weights": (0.0, 1.0),
     r"(test_)?loss(_std|_if_scheduled)?|epsilon_.*|rho.*|objective_gap|scheduled.*|records|participants|noise_multiplier": (
         0.0,
         np.inf,
     ),
-    r"channel_uses|air_seconds|transmit_energy.*|energy_.*|local_steps|noise_power_wh2|mean|share": (0.0, np.inf),
+    r"channel_uses|air_seconds|transmit_energy.*|energy_.*|local_steps|noise_power_wh2|mean|share|negative_users|user_count": (
+        0.0,
+        np.inf,
+    ),
 }
 OTHERS = r"objective_per_sample|.*_wh2|value"  # may be negative, or are of several quantities
 

@@ -26,13 +26,14 @@ TINY = {
     "realizations": 2,
     "training_realizations": 2,
     "network": {"users": 5, "antennas": 6},
-    "radio": {"receiver_noise_variance": 0.05},
+    "radio": {"receiver_noise_variance": 0.05, "coherence_rounds": 1},
     "data": {"dataset": "digits", "samples_per_user": 20},
     "privacy": {"user_numbers": [3]},
     "training": {"rounds": 3, "local_steps": 2, "batch_size": 10},
     "schemes": [{"name": "a", "scheduler": "all", "noise": "fixed"}],
     "audit": {"canaries": 50},
 }
+ONE_CHANNEL = {"radio": {"coherence_rounds": None}}
 KEYS = ("realization", "interval", "user")
 PLANNED = {"dropouts": 0.3, "delta": 0.5, "dropout_tolerance": 0.3}  # for 2 of 4 others
 
@@ -85,15 +86,17 @@ def test_colluders_and_dropouts_are_added_up_to_all_others_at_most():
     assert observers.delta(tenth) == pytest.approx(0.9 * tenth.delta)
 
 
+@pytest.mark.parametrize("channels", [{}, ONE_CHANNEL], ids=["redrawn", "one"])
 @pytest.mark.parametrize("changes", [{"colluders": 0.2}, {"colluders": 0.4}, PLANNED])
-def test_no_coalition_sees_more_at_all_antennas_than_is_stated(changes):
-    model = scenario(changes)
+def test_no_coalition_sees_more_at_all_antennas_than_is_stated(changes, channels):
+    model = scenario(changes, channels)
     found, users, antennas = stages(model), model.network.users, model.network.antennas
     seen = to_array(found["visibility"].filter(observer="antennas"), "visibility", *KEYS)
     sigma, receiver, alpha = np.sqrt(model.privacy.noise_variance), np.sqrt(0.05 / 2), model.radio.amplitude
     several = []
     for realization, t in np.ndindex(2, 3):
-        products = mimo.gram(model.seed, range(realization, realization + 1), t + 1, users, antennas)[0].real
+        drawn = 1 if channels else t + 1
+        products = mimo.gram(model.seed, range(realization, realization + 1), drawn, users, antennas)[0].real
         heard = alpha * np.linalg.cholesky(products + 1e-12 * np.eye(users)).T  # vectors of these products
         for user, size in product(range(users), range(1, users)):
             for gone in combinations([other for other in range(users) if other != user], size):
@@ -102,6 +105,24 @@ def test_no_coalition_sees_more_at_all_antennas_than_is_stated(changes):
                 assert each <= seen[realization, t, user] * (1 + 1e-6)
                 several.append(each / seen[realization, t, user])
     assert max(several) == pytest.approx(1, rel=1e-6)  # of all others
+
+
+def test_with_one_channel_what_is_stated_is_one_coalitions_view_of_all_rounds():
+    model = scenario({"colluders": 0.4}, ONE_CHANNEL)
+    found, users, rounds = stages(model), model.network.users, model.training.rounds
+    weights = to_array(found["reception"], "weight", *KEYS)
+    sigma, std = (
+        np.sqrt(model.privacy.noise_variance),
+        to_array(found["noise"], "effective_noise_std", *KEYS[:1], "round"),
+    )
+    worst = []
+    for weight, noise in zip(weights[:, 0], std[:, 0], strict=True):
+        for user in range(users):
+            others = [other for other in range(users) if other != user]
+            left = [noise**2 - sum((weight[k] * sigma) ** 2 for k in gone) for gone in combinations(others, 2)]
+            worst.append(rounds * (2 * model.training.clip_norm * weight[user]) ** 2 / min(left))
+    stated = found["leakage"].filter(users=users)["mu"].to_numpy() ** 2
+    np.testing.assert_allclose(stated, worst, rtol=1e-9)
 
 
 def test_more_colluders_see_no_less():
@@ -166,10 +187,11 @@ def test_of_rounds_in_which_nobody_is_heard_the_receivers_noise_is_left(variance
 # What is stated
 
 
+@pytest.mark.parametrize("channels", [{}, ONE_CHANNEL], ids=["redrawn", "one"])
 @pytest.mark.parametrize("observer", OBSERVERS)
 @pytest.mark.parametrize("changes", [{}, {"colluders": 0.3}, {"dropouts": 0.01, "dropout_tolerance": 4e-6}])
-def test_epsilons_are_of_the_observer_and_of_the_delta_that_dropouts_leave(observer, changes):
-    model = scenario({"observer": observer} | changes)
+def test_epsilons_are_of_the_observer_and_of_the_delta_that_dropouts_leave(observer, changes, channels):
+    model = scenario({"observer": observer} | changes, channels)
     found = stages(model)
     rows = found["visibility"].filter(observer="update" if observer == "update" else "antennas")
     seen = to_array(rows, "visibility_users_only" if observer == "user" else "visibility", *KEYS)
@@ -221,10 +243,11 @@ def audited(model):
     return stage_of.audit(part(model, "audit"), found)
 
 
-def test_colluders_that_are_not_accounted_for_are_seen(monkeypatch):
-    assert not violated(audited(scenario(AUDITED)))
+@pytest.mark.parametrize("channels", [{}, ONE_CHANNEL], ids=["redrawn", "one"])
+def test_colluders_that_are_not_accounted_for_are_seen(monkeypatch, channels):
+    assert not violated(audited(scenario(AUDITED, channels)))
     monkeypatch.setattr(observers, "gone", lambda *given: 0)
-    assert audit.RECORD in violated(audited(scenario(AUDITED)))
+    assert audit.RECORD in violated(audited(scenario(AUDITED, channels)))
 
 
 def test_dropouts_that_are_not_accounted_for_are_seen(monkeypatch):

@@ -7,12 +7,13 @@ import numpy as np
 import polars as pl
 import pytest
 import tensorflow as tf
+import yaml
 from dp_accounting import GaussianDpEvent
 from dp_accounting.pld import PLDAccountant
 from scipy import stats
 
 import stage_of
-from conftest import in_turn
+from conftest import ROOT, in_turn
 from graphs import operations, sums_up_in_place
 from pipeline import digits, part, run
 from pwfl import registry, scenario, simulate, streams
@@ -39,6 +40,7 @@ SMALL = {
     "realizations": 3,
     "training_realizations": 2,
     "network": {"users": 6, "antennas": 8},
+    "radio": {"coherence_rounds": 1},
     "data": {"dataset": "digits", "samples_per_user": 30},
     "privacy": {"user_numbers": [3, 9]},
     "training": {"rounds": 3, "local_steps": 5, "batch_size": 8, "learning_rate": 0.5},
@@ -128,6 +130,66 @@ def test_a_channel_does_not_depend_on_other_users_or_on_the_block():
     assert not np.isclose(mimo.gram(2, range(5), 3, 7, 4), many).any()
 
 
+@pytest.mark.parametrize("normalization", ["I/M", "I"])
+@pytest.mark.parametrize("coherence", [2, 3, 6, None])
+def test_rounds_of_an_interval_are_those_of_its_first_round_where_channels_are_redrawn(coherence, normalization):
+    config = override(SMALL, {"radio": {"normalization": normalization}, "training": {"rounds": 6}})
+    redrawn, _ = before_training(config)
+    found, _ = before_training(override(config, {"radio": {"coherence_rounds": coherence}}))
+    length = 6 if coherence is None else coherence
+    for name, key, first in (("links", "round", 1), ("noise", "round", 1), ("visibility", "interval", 0)):
+        known = {number: first + (number - 1) // length for number in range(1, 7)}  # from 1 to 6
+        keys = [each for each in ("realization", "users", "observer", "user") if each in found[name].columns]
+        for number, interval in known.items():
+            own = found[name].filter(pl.col(key) == number - 1 + first).drop(key).sort(keys)
+            theirs = redrawn[name].filter(pl.col(key) == interval).drop(key).sort(keys)
+            assert own.equals(theirs), (name, number)
+
+
+@pytest.mark.parametrize(("users", "antennas"), [(12, 16), (30, 8)])
+def test_weights_are_negative_as_often_as_their_law_says(users, antennas):
+    # Given ||h_k||^2 = e, Re(h_s^H h_k) is normal, of mean e and variance e (K - 1) / (2 M); M e is Gamma(M).
+    count = 4000
+    weight = mimo.couplings(mimo.gram(13, range(count), 1, users, antennas))["coupling_real"]
+    law = stats.gamma(antennas, scale=1 / antennas)
+    chance = law.expect(lambda e: stats.norm.cdf(-np.sqrt(2 * antennas * e / (users - 1))))
+    negative = (weight < 0).sum(axis=1)  # users of a realization go together
+    error = LIMIT * negative.std() / math.sqrt(count)
+    assert abs(negative.mean() - users * chance) < error
+    assert error < users * chance / 5  # the test sees a fifth
+
+
+@pytest.mark.parametrize("coherence", [1, 3, None])
+def test_signs_of_weights_are_counted_user_by_user(coherence):
+    config = override(SMALL, {"realizations": 5, "radio": {"coherence_rounds": coherence}, "training": {"rounds": 6}})
+    config = override(config, {"network": {"antennas": 2}})
+    _, tables = run(config, audited=False)
+    negative = {}  # (users, realization, user) -> number of rounds
+    for users, realization, user, weight in (
+        tables["links"].select("users", "realization", "user", "coupling_real").iter_rows()
+    ):
+        key = users, realization, user
+        negative[key] = negative.get(key, 0) + (weight < 0)
+    for *key, count in tables["leakage"].select("users", "realization", "user", "negative_rounds").iter_rows():
+        assert negative[tuple(key)] == count
+    own = {(realization, user): count for (users, realization, user), count in negative.items() if users == 6}
+    assert set(own.values()) <= {1: set(range(7)), 3: {0, 3, 6}, None: {0, 6}}[coherence]
+    assert len(set(own.values())) > 1
+    for realization, share, users in (
+        tables["outcome"].select("realization", "negative_weights", "negative_users").iter_rows()
+    ):
+        of_it = [count for (r, _), count in own.items() if r == realization]
+        assert share == pytest.approx(sum(of_it) / 36)
+        assert users == of_it.count(6)
+    signs = build.summarize(scenario.resolve(config, {}).part(None), tables)["signs"].filter(scheme="Private")
+    assert signs["negative_rounds"].to_list() == list(range(7))
+    for many, mean in signs.select("negative_rounds", "user_count_mean").iter_rows():
+        assert mean == pytest.approx(list(own.values()).count(many) / 5)
+    counts = [[own[r, user] for user in range(6)].count(0) for r in range(5)]
+    low, high = stats.t.interval(0.95, 4, np.mean(counts), stats.sem(counts))
+    assert signs.select("user_count_low", "user_count_high").row(0) == pytest.approx((max(low, 0), high))
+
+
 def test_blocks_cover_all_realizations_and_stay_small(monkeypatch):
     monkeypatch.setattr(mimo, "BLOCK_BYTES", 16 * 6 * 8 * 4 + 5)
     found = list(mimo.blocks(range(3, 14), 6, 8))
@@ -207,7 +269,7 @@ def test_without_receiver_noise_the_antennas_see_a_users_noise_alone():
 def test_what_the_antennas_see_is_of_every_networks_own_channels():
     found, _ = before_training(SMALL)
     uplink = mimo.Uplink(np.full((3, 3), SIGMA), RECEIVER_STD, np.full((3, 3), ALPHA))
-    seen = receive.antennas_visibility(scenario.resolve(SMALL, {}).seed, range(3), [3, 6], 8, uplink)
+    seen = receive.antennas_visibility(scenario.resolve(SMALL, {}).seed, range(3), [3, 6], 8, uplink, 1)
     for size, of in ((6, ANTENNAS), (3, f"{ANTENNAS} of 3 users")):
         rows = found["visibility"].filter(observer=of)
         keys = ("realization", "interval", "user")
@@ -220,8 +282,9 @@ def test_what_the_antennas_see_is_of_every_networks_own_channels():
         np.testing.assert_allclose(rows["visibility_users_only"], 1 / SIGMA, rtol=1e-12)
 
 
-def test_rounds_compose_as_the_library_composes_them():
-    found, parameters = before_training(SMALL)
+@pytest.mark.parametrize("coherence", [1, None])
+def test_rounds_compose_as_the_library_composes_them(coherence):
+    found, parameters = before_training(override(SMALL, {"radio": {"coherence_rounds": coherence}}))
     leakage = stage_of.account(parameters("account"), found)["leakage"]
     of_one = found["schedule"].filter(realization=1, user=2)["coupling_real"].to_numpy() / 6
     std = found["noise"].filter(realization=1)["effective_noise_std"].to_numpy()
@@ -427,8 +490,9 @@ def test_clipping_keeps_directions_and_short_updates():
     np.testing.assert_allclose(clipped.numpy()[1], update[1] / np.linalg.norm(update[1]), rtol=1e-6)
 
 
-def test_training_is_the_plain_algorithm():
-    config = override(SMALL, {"radio": {"receiver_noise_variance": 0.0}})
+@pytest.mark.parametrize("coherence", [1, None])
+def test_training_is_the_plain_algorithm(coherence):
+    config = override(SMALL, {"radio": {"receiver_noise_variance": 0.0, "coherence_rounds": coherence}})
     found, parameters = before_training(config, noise_scheme="none")
     parameters = parameters("train")
     history = stage_of.train(parameters, digits(), range(2), found)["history"]
@@ -506,6 +570,8 @@ def test_the_server_gets_the_weighted_sum_and_noise_of_its_own_in_every_round():
         ({"privacy": {"user_numbers": [10, 20, 10]}}, "privacy.user_numbers: 10 occurs twice"),
         ({"network": {"users": 101}}, "data.samples_per_user: 101 users would hold 60600 samples, mnist has 60000; lower data.samples_per_user to 594 or less"),
         ({"training": {"batch_size": 601}}, "training.batch_size: 601 is more than data.samples_per_user: 600"),
+        ({"radio": {"coherence_rounds": 4}}, "radio.coherence_rounds: 4 is no divisor of training.rounds: 14; null leaves the channels as they are for the whole training"),
+        ({"radio": {"coherence_rounds": 28}}, "radio.coherence_rounds: 28 is no divisor of training.rounds: 14"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_named_with_its_place_and_what_would_be_right(changes, expected):
@@ -513,6 +579,21 @@ def test_a_mistake_is_named_with_its_place_and_what_would_be_right(changes, expe
         scenario.load({"base": {"system": SYSTEM} | changes, "scenarios": {"one": {}}}, "file.yaml")
     assert str(caught.value).startswith("file.yaml: ")
     assert expected in str(caught.value)
+
+
+def test_the_study_has_what_the_papers_figures_were_read_as():
+    path = ROOT / "config" / f"{SYSTEM}.yaml"
+    found = scenario.load(yaml.safe_load(path.read_text()), path.name).scenarios
+    kept = {name: each for name, each in found.items() if each.radio.coherence_rounds is None}
+    assert [each.network.antennas for each in kept.values()] == [64, 128, 256, 512]
+    for each in found.values():
+        assert (each.network.users, each.data.dataset, each.data.partition) == (100, "mnist", "iid")
+        assert each.privacy.user_numbers == [10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
+        assert (each.training.rounds, each.training.accuracy_level) == (14, 0.88)
+    assert set(found) - set(kept) == {"m64_redrawn", "m256_redrawn"}
+    for name in ("m64", "m256"):
+        redrawn = replaced(kept[name].part(None), "radio.coherence_rounds", 1)
+        assert found[f"{name}_redrawn"].part(None) == redrawn
 
 
 # Report
@@ -524,6 +605,7 @@ EDGES = {
     "one round of one step with all samples": {"training": {"rounds": 1, "local_steps": 1, "batch_size": 30}},
     "no noise at all": {"radio": {"receiver_noise_variance": 0.0}, "privacy": {"noise_variance": 0.0}},
     "unit variance": {"radio": {"normalization": "I"}},
+    "one channel for all rounds": {"radio": {"coherence_rounds": None}},
     "training diverges": {"training": {"learning_rate": 1e38}},
     "one scheme without noise": {"schemes": [{"name": "a", "scheduler": "all", "noise": "none"}]},
 }
@@ -571,11 +653,14 @@ def test_schemes_and_antennas_share_draws_but_for_the_channel(studied):
 
 def test_claims_are_of_what_can_be_measured_of_the_scenarios(studied):
     table = claims(studied)
-    assert [int(claim[0]) for claim in table["claim"].unique(maintain_order=True)] == [1, 2, 2, *[3] * 6, 4, 4, 5]
+    assert [int(claim[0]) for claim in table["claim"].unique(maintain_order=True)] == [1, 2, 2, *[3] * 6, 4, 4, 5, 7, 7]
     first = table.filter(pl.col("claim").str.starts_with("1."), scenario="m32").row(0, named=True)
     private = studied["m32"]["realizations"].filter(scheme="Private")["accuracy"]
     assert (first["measured"], first["realizations"]) == (pytest.approx(private.mean()), 2)
-    assert {claim[0] for claim in claims({"m4": studied["m4"]})["claim"]} == {"1", "2", "4", "5"}
+    assert {claim[0] for claim in claims({"m4": studied["m4"]})["claim"]} == {"1", "2", "4", "5", "7"}
+    lead, _ = table.filter(pl.col("claim").str.starts_with("7."), scenario="m32").iter_rows(named=True)
+    bare = studied["m32"]["realizations"].filter(scheme="No privacy noise")["accuracy"]
+    assert (lead["measured"], lead["realizations"]) == (pytest.approx(private.mean() - bare.mean()), 2)
     whole = studied["m4"]["scenario"]
     silent = replaced(whole, "schemes", [scheme for scheme in whole.schemes if scheme.noise == "none"])
     assert claims({"m4": studied["m4"] | {"scenario": silent}}).is_empty()

@@ -146,7 +146,8 @@ def random_orthogonalization(model, tables, realization, interval, size=None, he
     antennas, size = model.network.antennas, size or own
     (sigma,) = tables["noise"].filter(**here)["noise_std"]
     (alpha,) = set(tables["schedule"].filter(**here)["amplitude"])
-    span, purpose = range(realization, realization + 1), f"channel/{interval + 1}"
+    coherence = model.radio.coherence_rounds or model.training.rounds
+    span, purpose = range(realization, realization + 1), f"channel/{interval // coherence + 1}"
     drawn = np.array([streams.uniforms(model.seed, f"{purpose}/{k}", span, (2, antennas))[0] for k in range(size)])
     channel = np.sqrt(-np.log(drawn[:, 0])) * np.exp(2j * np.pi * drawn[:, 1])  # CN(0, I), (user, antenna)
     deviation, further = np.sqrt(model.radio.receiver_noise_variance / 2), antennas
@@ -227,6 +228,7 @@ BASES = {
     },
     ANTENNAS: {
         "network": {"users": 5, "antennas": 6},
+        "radio": {"coherence_rounds": 1},
         "data": DIGITS | {"samples_per_user": 30},
         "privacy": {"user_numbers": [2, 9]},
         "training": {"rounds": 3, "clip_norm": 1.5, "batch_size": 10},
@@ -250,6 +252,14 @@ CASES = {  # system, scheduler, noise, changes
     "in turn": (OAC, "orthogonal", "local", {}),
     "in turn fixed": (OAC, "orthogonal", "local_fixed", {}),
     "antennas": (ANTENNAS, "all", "fixed", {}),
+    "antennas, one channel": (ANTENNAS, "all", "fixed", {"radio": {"coherence_rounds": None}}),
+    "antennas, two rounds a channel": (
+        ANTENNAS,
+        "all",
+        "fixed",
+        {"radio": {"coherence_rounds": 2}, "training": {"rounds": 4}},
+    ),
+    "antennas, one channel, with both": (ANTENNAS, "all", "fixed", FEWER | {"radio": {"coherence_rounds": None}}),
     "antennas, unit channels": (ANTENNAS, "all", "fixed", {"radio": {"normalization": "I"}}),
     "antennas without users' noise": (ANTENNAS, "all", "none", {}),
     "antennas without their noise": (ANTENNAS, "all", "fixed", {"radio": {"receiver_noise_variance": 0.0}}),

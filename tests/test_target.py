@@ -115,10 +115,12 @@ def test_the_records_of_anonymous_oac_have_the_target_epsilon(scheduler, noise):
     assert (worst >= 2 * (1 - 1.1e-4)).all()
 
 
-@pytest.mark.parametrize("goal", [3.0, 50.0])
-def test_the_worst_user_of_random_orthogonalization_has_the_target_epsilon(goal):
+@pytest.mark.parametrize("coherence", [1, None])
+@pytest.mark.parametrize(("observer", "goal"), [("update", 3.0), ("update", 50.0), ("antennas", 30.0)])
+def test_the_worst_user_of_random_orthogonalization_has_the_target_epsilon(observer, goal, coherence):
     scheme = {"name": "S", "scheduler": "all", "noise": "fixed"}
     changes = {"system": "random_orthogonalization", "privacy": {"target_epsilon": goal}, "schemes": [scheme]}
+    changes = merge(changes, {"privacy": {"observer": observer}, "radio": {"coherence_rounds": coherence}})
     model = resolve(merge(registry.system("random_orthogonalization").catalog.tiny, changes), {})
     found = stage_tables(model, [stage for stage in STAGES if stage != "train"])
     worst, status = found["outcome"]["epsilon_exact"].to_numpy(), found["noise_status"]["status"].to_numpy()

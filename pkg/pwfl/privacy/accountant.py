@@ -29,7 +29,8 @@ class Losses(NamedTuple):
     def rho(self) -> np.ndarray:
         """zCDP after all rounds, shape (realization, user), NaN counted as nothing."""
         each = zcdp(np.nan_to_num(self.mu, nan=0.0, posinf=np.inf), 1.0, self.rounds[:, None])
-        return np.where(self.mu > 0, each, 0.0).sum(axis=1)
+        with np.errstate(over="ignore"):  # infinite, as where nothing hides
+            return np.where(self.mu > 0, each, 0.0).sum(axis=1)
 
     @property
     def multiplier(self) -> float:

@@ -35,7 +35,7 @@ KEYS = ("realization", "round", "user")
 
 
 def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """Each user's leakage in networks of several sizes, and each realization's guarantee.
+    """Each user's leakage and the signs of its weights in networks of several sizes; each realization's guarantee.
 
     Networks of other sizes than the scenario's consist of the same users, or of more, with the same noise and
     amplitudes.
@@ -55,6 +55,7 @@ def run(scenario: RandomOrthogonalization, tables: dict[str, pl.DataFrame]) -> d
         }
         by_theorem = theorem_1(coupling, uplink, clip_norm, antennas)
         each = leakages(by_theorem, seen, privacy.observer, privacy.delta, observers.delta(privacy))
+        each["negative_rounds"] = (coupling["coupling_real"] < 0).sum(axis=1)
         frames.append(to_table({"realization": realizations, "user": range(size)}, users=size, **each))
     leakage = pl.concat(frames).sort("realization", "users", "user")
     return {"leakage": leakage, "outcome": outcome(scenario, leakage.filter(users=users), tables)}
@@ -118,7 +119,11 @@ def outcome(scenario: RandomOrthogonalization, leakage: pl.DataFrame, tables: di
     training = scenario.training
     dimension = parameter_count(network(training, features.size(scenario), hidden_layers=()))
     frame = leakage.group_by("realization", maintain_order=True).agg(
-        pl.col("users").first(), pl.col(WORST).max(), pl.col("understated").mean()
+        pl.col("users").first(),
+        pl.col(WORST).max(),
+        pl.col("understated").mean(),
+        negative_weights=pl.col("negative_rounds").mean() / training.rounds,
+        negative_users=(pl.col("negative_rounds") == training.rounds).sum(),
     )
     frame = joined(frame, accountant.spent(tables), "realization")
     strongest = pl.col("noise_std").max()

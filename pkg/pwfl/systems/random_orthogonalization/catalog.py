@@ -16,7 +16,10 @@ CATALOG = Catalog(
         "epsilons and of the transmit energy, the largest epsilon, and how many realizations diverged.",
         "realizations": "Guarantee, transmit energy and final accuracy of each realization and scheme.",
         "history": "Test accuracy, loss and the users' updates in each round, realization and scheme.",
-        "leakage": "Epsilon in all readings, means over users, for each number of users, realization and scheme.",
+        "leakage": "Epsilon in all readings and rounds with a negative weight, means over users, for each number of "
+        "users, realization and scheme.",
+        "signs": "Mean number of users, with its 95% interval over realizations, whose weight in the server's update "
+        "is negative in none of the rounds, in one, and so on.",
         "statuses": "How users were scheduled and their noise was set.",
     },
     comparison_figures=("accuracy", "leakage", "readings", "tradeoff"),

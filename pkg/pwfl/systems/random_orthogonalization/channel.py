@@ -1,4 +1,4 @@
-"""Channel of the system `random_orthogonalization`: Rayleigh fading to many antennas, redrawn each round."""
+"""Channel of the system `random_orthogonalization`: Rayleigh fading to many antennas."""
 
 import numpy as np
 import polars as pl
@@ -11,18 +11,20 @@ from pwfl.tables.arrays import to_table
 def run(scenario: RandomOrthogonalization, realizations: range) -> dict[str, pl.DataFrame]:
     """Users, and what the server's update takes of their channels, of some consecutive realizations.
 
-    In the scenario's network, and in those of `privacy.user_numbers`, of the first of the same users, or more.
+    In the scenario's network, and in those of `privacy.user_numbers`, of the first of the same users, or more. `links`
+    has rows of every round, equal in rounds between which channels are not redrawn.
     """
     users, antennas, rounds = scenario.network.users, scenario.network.antennas, scenario.training.rounds
     sizes = sorted({users, *scenario.privacy.user_numbers})
     columns = {size: {} for size in sizes}  # column -> array (realization, round, user)
     for block in mimo.blocks(realizations, sizes[-1], antennas):
         rows = slice(block.start - realizations.start, block.stop - realizations.start)
-        for t in range(rounds):
-            products = mimo.gram(scenario.seed, block, t + 1, sizes[-1], antennas)
+        for interval, within in mimo.intervals(rounds, scenario.radio.coherence_rounds):
+            products = mimo.gram(scenario.seed, block, interval, sizes[-1], antennas)
             for size, found in columns.items():
                 for name, values in mimo.couplings(products[:, :size, :size]).items():
-                    found.setdefault(name, np.empty((len(realizations), rounds, size)))[rows, t] = values
+                    column = found.setdefault(name, np.empty((len(realizations), rounds, size)))
+                    column[rows, within] = values[:, None]
     keys = {"realization": realizations, "round": range(1, rounds + 1)}
     links = [to_table(keys | {"user": range(size)}, users=size, **columns[size]) for size in sizes]
     return {

@@ -19,6 +19,12 @@ def consistent(scenario: RandomOrthogonalization) -> None:
     numbers = scenario.privacy.user_numbers
     if twice := next((number for number in numbers if numbers.count(number) > 1), None):
         raise ValueError(f"privacy.user_numbers: {twice} occurs twice; name each number of users once")
+    coherence, rounds = scenario.radio.coherence_rounds, scenario.training.rounds
+    if coherence is not None and rounds % coherence:
+        raise ValueError(
+            f"radio.coherence_rounds: {coherence} is no divisor of training.rounds: {rounds}; "
+            "null leaves the channels as they are for the whole training"
+        )
     privacy = scenario.privacy
     if privacy.dropouts and (privacy.dropout_tolerance or 0.0) >= privacy.delta:
         raise ValueError(

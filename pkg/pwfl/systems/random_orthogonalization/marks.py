@@ -53,6 +53,13 @@ def dots_of(frame: pl.DataFrame) -> str:
     return f"dots: the first {theme.counted(min(count, DOTS))}; large marks: means over {count}"
 
 
+def rounds_of(scenario) -> str:
+    """How many rounds there are, and for how long channels stay, for a subtitle."""
+    coherence = scenario.radio.coherence_rounds
+    every = {None: "one channel", 1: "channels redrawn each round"}
+    return f"{scenario.training.rounds} rounds, {every.get(coherence, f'channels redrawn every {coherence} rounds')}"
+
+
 def epsilon_axis(scenario, channel=alt.Y, **scale):
     """An axis of epsilon, without its field; on a logarithmic scale ticks are round numbers."""
     # With room for labels beside each y axis, panels are equally wide.

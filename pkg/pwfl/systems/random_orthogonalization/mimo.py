@@ -49,14 +49,25 @@ def blocks(realizations: range, users: int, antennas: int, kept: int = 0) -> Ite
         yield range(first, min(first + size, realizations.stop))
 
 
-def gram(seed: int, realizations: range, round_: int, users: int, antennas: int) -> np.ndarray:
-    """Inner products h_j^H h_k of a round's channels, complex, shape (realization, j, k).
+def intervals(rounds: int, coherence_rounds: int | None) -> Iterator[tuple[int, range]]:
+    """Number, from 1, and rounds, by their place, of each interval in which channels stay; None: one of all rounds.
 
-    A user's channel is the same whatever the number of users and rounds.
+    >>> list(intervals(6, 3)), list(intervals(6, None))
+    ([(1, range(0, 3)), (2, range(3, 6))], [(1, range(0, 6))])
+    """
+    length = coherence_rounds or rounds
+    for number, first in enumerate(range(0, rounds, length), start=1):
+        yield number, range(first, first + length)
+
+
+def gram(seed: int, realizations: range, interval: int, users: int, antennas: int) -> np.ndarray:
+    """Inner products h_j^H h_k of the channels of an interval, numbered from 1, complex, shape (realization, j, k).
+
+    A user's channel is the same whatever the numbers of users and intervals, and the intervals' length.
     """
     channel = np.empty((len(realizations), users, antennas), complex)
     for user in range(users):
-        uniform = streams.uniforms(seed, f"channel/{round_}/{user}", realizations, (2, antennas))
+        uniform = streams.uniforms(seed, f"channel/{interval}/{user}", realizations, (2, antennas))
         power = -np.log(uniform[:, 0]) / antennas  # exponential: the squared modulus of CN(0, 1/M)
         channel[:, user] = np.sqrt(power) * np.exp(2j * np.pi * uniform[:, 1])
     return channel.conj() @ channel.swapaxes(-1, -2)

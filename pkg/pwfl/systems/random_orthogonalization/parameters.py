@@ -35,6 +35,16 @@ class Radio(Section):
         "covariance of a channel; with I, the server divides (4) by M once more",
         stages="noise receive account report",
     )
+    coherence_rounds: int | None = parameter(
+        None,
+        "rounds for which all channels stay before they are redrawn, a divisor of training.rounds; null: they stay for "
+        "the whole training, as the paper estimates their sum before it",
+        unit="rounds",
+        stages="channel noise/fixed receive report",
+        unless={"noise/fixed": UNAIMED},
+        ge=1,
+        le=10**6,
+    )
 
 
 class Data(common.DataSource):
@@ -116,6 +126,13 @@ class Training(Section):
     learning_rate: common.StepSize = parameter(0.1, "step size eta of the local steps", stages="train audit")
     clip_norm: common.Scale = parameter(
         1.0, "bound C on the norm of a user's update", stages="noise/fixed train account audit"
+    )
+    accuracy_level: float = parameter(
+        0.88,
+        "test accuracy to which claims count the rounds of training runs; 0.88 is just below the paper's 89%",
+        stages="report",
+        ge=0,
+        le=1,
     )
 
 

@@ -1,5 +1,7 @@
 """What the server receives over its antennas: a weighted sum of updates and noise, (4) and (5); what observers see."""
 
+from itertools import product
+
 import numpy as np
 import polars as pl
 
@@ -86,7 +88,10 @@ def visible(
     antennas, uplink, found = scenario.network.antennas, mimo.uplink_of(scenario, tables["schedule"], sigma), []
     gone = {size: observers.gone(privacy, size, sigma.shape[1]) for size in sizes}
     several = [size for size in sizes if not gone[size]] if ANTENNAS in seen_by else []
-    at_antennas = antennas_visibility(scenario.seed, realizations, several, antennas, uplink) if several else {}
+    at_antennas: dict[int, np.ndarray] = {}
+    if several:
+        coherence = scenario.radio.coherence_rounds
+        at_antennas = antennas_visibility(scenario.seed, realizations, several, antennas, uplink, coherence)
     for size in sizes:
         links = tables["links"].filter(users=size)
         weight = weights(links, size)
@@ -123,7 +128,12 @@ def alone_at_antennas(energy: np.ndarray, uplink: mimo.Uplink) -> np.ndarray:
 
 
 def antennas_visibility(
-    seed: int, realizations: range, sizes: list[int], antennas: int, uplink: mimo.Uplink
+    seed: int,
+    realizations: range,
+    sizes: list[int],
+    antennas: int,
+    uplink: mimo.Uplink,
+    coherence_rounds: int | None,
 ) -> dict[int, np.ndarray]:
     """How a unit of each user's update shows at all antennas, (realization, round, user), by the network's size.
 
@@ -135,9 +145,9 @@ def antennas_visibility(
     for block in mimo.blocks(realizations, sizes[-1], antennas):
         rows = slice(block.start - realizations.start, block.stop - realizations.start)
         own = uplink._replace(noise_std=uplink.noise_std[rows], amplitude=uplink.amplitude[rows])
-        for t in range(uplink.noise_std.shape[1]):
-            products = mimo.gram(seed, block, t + 1, sizes[-1], antennas).real
-            for size in sizes:
+        for interval, within in mimo.intervals(uplink.noise_std.shape[1], coherence_rounds):
+            products = mimo.gram(seed, block, interval, sizes[-1], antennas).real
+            for size, t in product(sizes, within):
                 found[size][rows, t] = visibility.through_gram(
                     own.amplitude[:, t, None, None] ** 2 * products[:, :size, :size],
                     own.noise_std[:, t],

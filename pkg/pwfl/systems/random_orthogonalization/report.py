@@ -36,7 +36,7 @@ def leakage(scenario, tables: dict[str, pl.DataFrame]) -> alt.FacetChart:
     dashes = alt.Chart().transform_filter("datum.part == 'formula'")
     dashes = dashes.mark_line(strokeDash=[5, 4], color="black", strokeWidth=1.5)
     dashes = dashes.encode(x="users:Q", y="epsilon_closed_form:Q")
-    subtitle = [f"{marks.interval_of(table)}; {scenario.training.rounds} rounds", "dashed: closed form of (6)"]
+    subtitle = [f"{marks.interval_of(table)}; {marks.rounds_of(scenario)}", "dashed: closed form of (6)"]
     title = alt.TitleParams(f"Leakage of a user, M = {scenario.network.antennas}", subtitle=subtitle)
     return (
         alt.layer(curves.transform_filter("datum.part == 'reading'"), dashes, data=frame)
@@ -51,7 +51,7 @@ def tradeoff(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     frame = realizations(tables).drop_nulls("accuracy").filter(pl.col("epsilon_exact").is_finite())
     title = alt.TitleParams(
         f"Accuracy against privacy, M = {scenario.network.antennas}",
-        subtitle=f"after {scenario.training.rounds} rounds, worst user; {marks.dots_of(frame)}",
+        subtitle=[f"after {marks.rounds_of(scenario)}, worst user", marks.dots_of(frame)],
     )
     colour, chosen, _ = theme.scheme_colour(scenario, symbol="circle")
     x = marks.epsilon_axis(scenario, alt.X)
@@ -80,9 +80,10 @@ def couplings(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     frame = theme.distribution(long.with_columns(pl.col("what").replace(labels)), "weight", by="what")
     colours = dict(zip(labels.values(), theme.PALETTE, strict=False))
     colour, chosen, opacity = theme.named_colours(colours, field="what", title=None)
+    count = tables["links"]["realization"].n_unique()
     title = alt.TitleParams(
         f"Weights of the users' updates, times K; M = {scenario.network.antennas}",
-        subtitle=f"all rounds and users of {theme.counted(tables['links']['realization'].n_unique())}",
+        subtitle=f"all users of {theme.counted(count)}; {marks.rounds_of(scenario)}",
     )
     x = alt.X("weight:Q", title="K times the weight of a user's update", scale=alt.Scale(zero=False))
     y = alt.Y("share:Q", title="Empirical CDF", scale=alt.Scale(domain=[0, 1]))
@@ -103,12 +104,12 @@ FIGURES = {
 
 
 def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The tables summary, realizations, history, leakage and statuses of a scenario."""
+    """The tables summary, realizations, history, leakage, signs and statuses of a scenario."""
     each = realizations(tables)
     summary = results.summary(
         scenario,
         each,
-        [*results.FINAL, *WORST, "understated", "transmit_energy"],
+        [*results.FINAL, *WORST, "understated", "negative_weights", "negative_users", "transmit_energy"],
         pl.col("users").first(),
         pl.lit(scenario.network.antennas).alias("antennas"),
         pl.col("epsilon_exact").max().alias("epsilon_maximum"),
@@ -122,6 +123,7 @@ def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFra
         "realizations": each,
         "history": tables["history"],
         "leakage": leakages(tables),
+        "signs": signs(tables["leakage"].filter(users=each["users"][0]), scenario.training.rounds),
         "statuses": results.statuses(tables),
     }
 
@@ -138,3 +140,18 @@ def leakages(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Means over users of the table `leakage`, and the largest epsilons of all rounds."""
     groups = tables["leakage"].group_by("scheme", "realization", "users", maintain_order=True)
     return groups.agg(pl.exclude("user").mean(), pl.col(list(marks.OBSERVERS)).max().name.suffix("_maximum"))
+
+
+def signs(leakage: pl.DataFrame, rounds: int) -> pl.DataFrame:
+    """Mean number of users, over realizations, whose weight in the server's update is negative in 0, 1, ... rounds.
+
+    `leakage` has the rows of the stage's table of one network's size.
+    """
+    keys = ["scheme", "realization", "negative_rounds"]
+    numbers = pl.DataFrame({keys[-1]: pl.int_range(rounds + 1, dtype=pl.Int64, eager=True)})
+    every = leakage.select(keys[:2]).unique(maintain_order=True).join(numbers, how="cross")
+    counts = leakage.group_by(keys).agg(user_count=pl.len())
+    counts = every.join(counts, on=keys, how="left", maintain_order="left").with_columns(
+        pl.col("user_count").fill_null(0)
+    )
+    return theme.means(counts, ["scheme", "negative_rounds"], ["user_count"], marks.SYSTEM)

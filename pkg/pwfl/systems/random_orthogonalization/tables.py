@@ -90,6 +90,12 @@ class History(contract.UserHistory):
     status = dy.Enum(("trained", "diverged"), nullable=False, description=meaning("status", "the training"))
 
 
+class Realizations(contract.PerRealization):
+    """What the report derives of a realization, beside columns of `history` and `outcome`."""
+
+    user_count = dy.Int64(nullable=False, min=0, description="users with negative weights in so many rounds")
+
+
 class Leakage(contract.PerRealization):
     """Each user's leakage in networks of several sizes (`account`); those of one round are means over the rounds."""
 
@@ -108,6 +114,7 @@ class Leakage(contract.PerRealization):
     epsilon_antennas_without_receiver = epsilon("epsilon_antennas_rounds without the receiver's noise")
     mu = epsilon(meaning("mu"))
     understated = dy.Float64(nullable=False, min=0, max=1, description=f"{UNDERSTATED}: the user's")
+    negative_rounds = dy.Int64(nullable=False, min=0, description="rounds in which the update's weight is negative")
 
 
 class Outcome(contract.Received):
@@ -120,5 +127,11 @@ class Outcome(contract.Received):
     epsilon_antennas_rounds = epsilon("all rounds: exact, all antennas and channels seen")
     epsilon_antennas_without_receiver = epsilon("epsilon_antennas_rounds without the receiver's noise")
     understated = dy.Float64(nullable=False, min=0, max=1, description=f"{UNDERSTATED}: all users'")
+    negative_weights = dy.Float64(
+        nullable=False, min=0, max=1, description="share of users and rounds in which an update's weight is negative"
+    )
+    negative_users = dy.Int64(
+        nullable=False, min=0, description="users whose updates' weights are negative in all rounds"
+    )
     transmit_energy_limit = dy.Float64(nullable=False, min=0, description="P = alpha^2, of a user in a round")
     transmit_energy_bound = dy.Float64(nullable=False, min=0, description="alpha^2 (C^2 + d sigma^2)")
