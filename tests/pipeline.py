@@ -63,10 +63,13 @@ def on_one_cell(frames: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
 
 
 def on_one_channel(frames: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """Tables `schedule` and `noise` made by hand, of a channel that stays for all rounds."""
-    return frames | {
+    """Tables `schedule` and `noise` made by hand, of a channel that stays for all rounds; nobody loses a block."""
+    frames = frames | {
         name: frames[name].with_columns(interval=pl.lit(0)) for name in ("schedule", "noise") if name in frames
     }
+    if "schedule" in frames and "assigned_block" not in frames["schedule"].columns:
+        frames["schedule"] = frames["schedule"].with_columns(assigned_block="resource_block")
+    return frames
 
 
 def finished(frames: dict[str, pl.DataFrame], model) -> dict[str, pl.DataFrame]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import integrate, optimize, stats
 
 import stage_of
-from pipeline import on_one_cell, part
+from pipeline import on_one_cell, part, stages
 from pwfl import tables
 from pwfl.privacy import gaussian
 from pwfl.scenario import resolve
@@ -22,6 +22,7 @@ from pwfl.systems.multicell import objective
 
 DELTA = 1e-5
 EPSILONS = [gaussian.exact_epsilon, gaussian.tight_epsilon, gaussian.classic_epsilon]
+LINK = ("realization", "interval", "user", "station")
 PROPERTY = settings(derandomize=True, deadline=None, max_examples=60)
 RHO = st.floats(math.log(1e-6), math.log(1e4)).map(math.exp)
 SMALL_DELTA = st.floats(math.log(1e-12), math.log(0.3)).map(math.exp)
@@ -225,6 +226,42 @@ def test_nobody_scheduled_leaks_nothing_to_report():
     assert (row["scheduled"], row["scheduled_samples"], row["objective"]) == (0, 0, 356)
     assert row["c1"] == pytest.approx(1 - 2 / 8 + 4 * 1.5)
     assert row["c2"] == pytest.approx(2 * 0.5 / 8)
+
+
+CHOSEN = ["gain_db_median", "noise_variance_median", "lost_share"]
+
+
+@pytest.mark.parametrize("coherence", [None, 5])
+def test_whom_a_schedule_chooses_agrees_with_loops_over_its_users(coherence):
+    radio = {"resource_blocks": 2, "coherence_rounds": coherence}
+    model = resolve({"realizations": 30, "network": {"users": 20}, "radio": radio, "training": {"rounds": 30}}, {})
+    lost_some = 0
+    for _, found in stages(model):
+        outcome, users = found["outcome"], found["users"]
+        station = dict(zip(users.select("realization", "user").rows(), users["cell"], strict=True))
+        gain = {tuple(keys): g for *keys, g in found["links"].select(*LINK, "gain").rows()}
+        noise = {tuple(keys): n for *keys, n in found["noise"].select(*LINK[:3], "noise_std").rows()}
+        seen = {r: ([], [], [0, 0]) for r in range(30)}
+        blocks = found["schedule"].select(*LINK[:3], "assigned_block", "resource_block")
+        for r, interval, i, assigned, kept in blocks.rows():
+            gains, variances, lost = seen[r]
+            lost[0] += assigned is not None and kept is None
+            lost[1] += assigned is not None
+            if kept is not None:
+                gains.append(10 * math.log10(gain[r, interval, i, station[r, i]]))
+                variances.append(noise[r, interval, i] ** 2)
+        for r, (gains, variances, (lost, assigned)) in seen.items():
+            row = outcome.row(by_predicate=pl.col("realization") == r, named=True)
+            medians = [statistics.median(each) if each else None for each in (gains, variances)]
+            expected = [*medians, lost / assigned]
+            assert [row[name] for name in CHOSEN] == pytest.approx(expected, rel=1e-12)
+            lost_some += 0 < lost < assigned
+    assert lost_some > 10
+
+
+def test_nobody_scheduled_has_no_median_and_nobody_with_a_block_loses_none():
+    assert [outcome_of(5)[name] for name in CHOSEN] == [None] * 3
+    assert [outcome_of(6)[name] for name in CHOSEN] == [0.0, None, 0.0]  # no noise is feasible; all gains are 1
 
 
 def test_infeasible_noise_gives_nulls():

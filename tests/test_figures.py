@@ -121,6 +121,19 @@ def test_ringed_points_close_to_each_other_share_a_label_that_says_what_it_is_of
     assert labels(decades) == ["gamma = 1", "2", "5.5", None]
 
 
+def test_leakage_is_distributed_over_scheduled_users_alone():
+    scenario, tables = run(TINY["base"] | {"system": "multicell"}, audited=False)
+    spec = build.figure(scenario, "leakage", {"leakage": tables["leakage"]}).to_dict()
+    rows = [row for data in spec["datasets"].values() for row in data if "share" in row]
+    sent = tables["schedule"].drop_nulls("resource_block").group_by("scheme").len()
+    everyone = len(tables["users"])
+    assert 0 < sent["len"].min() <= sent["len"].max() < everyone
+    for scheme, count in sent.rows():
+        own = [(row["rho"], row["share"]) for row in rows if row["scheme"] == scheme]
+        assert min(rho for rho, _ in own) > 0  # who is not scheduled leaks nothing
+        assert [share for _, share in own] == pytest.approx(np.arange(1, count + 1) / count)
+
+
 def test_cells_have_colours_that_no_scheme_has(drawn):
     assert not set(CELL_COLOURS) & {*theme.PALETTE, *registry.system("multicell").catalog.colours.values()}
     spec = json.dumps(drawn["multicell.topology"])

@@ -189,6 +189,19 @@ def test_no_bound_is_below_an_exact_optimum():
     assert met > 200
 
 
+def test_with_more_blocks_than_users_of_a_cell_interference_takes_nothing_off_the_bound():
+    rng = np.random.default_rng(17)
+    fewest = network(rng, 40, 3, 4, 1)
+    for problem in (given_noise(rng, fewest), chosen_noise(rng, fewest)):
+        for blocks in (5, 30):
+            uplink = replace(fewest, blocks=blocks)
+            most, multiplier = bound.upper_bound(uplink, problem)
+            worth, _ = problem.priced(multiplier)
+            np.testing.assert_allclose(most, sum_of_best(uplink, worth), rtol=1e-9)
+        enough, _ = bound.upper_bound(replace(fewest, blocks=4), problem)
+        assert (enough < most * (1 - 1e-6)).any()  # a block for each user: users of some cells share every block
+
+
 def sum_of_best(uplink, worth):
     """The bound without interference, cell by cell."""
     total = np.zeros(len(worth))
@@ -290,6 +303,18 @@ def test_the_multiplier_is_the_one_that_scipy_finds(problem_of):
         assert most[row] <= relaxed(multiplier[row]) * (1 + 1e-12)
         binding += multiplier[row] > 0
     assert binding > 20
+
+
+def test_bounds_have_the_bits_of_a_realization_alone_with_more_blocks_than_users():
+    rng = np.random.default_rng(12)
+    uplink = replace(network(rng, 60, 5, 4, 30), cell=rng.integers(5, size=(60, 20)))
+    problem = given_noise(rng, uplink)
+    among, alone = bound.upper_bound(uplink, problem), []
+    for row in range(60):
+        one = replace(uplink, gain=uplink.gain[[row]], cell=uplink.cell[[row]])
+        alone.append(bound.upper_bound(one, problem.rows([row])))
+    for together, apart in zip(among, zip(*alone, strict=True), strict=True):
+        assert np.array_equal(together, np.concatenate(apart))
 
 
 def test_a_realization_alone_has_the_bits_that_it_has_among_others():

@@ -47,6 +47,12 @@ def test_final_accuracies_are_those_of_the_last_round_of_what_did_not_diverge(ma
     assert each["training"].to_list() == ["trained", "diverged", None]
 
 
+def test_means_of_multicell_are_per_sample_and_per_scheduled_user(made):
+    each = multicell.realizations(made)
+    assert each["objective_per_sample"].to_list() == [0.5] * 3
+    assert each["samples_per_scheduled"].to_list() == [20.0, pytest.approx(40 / 3), None]
+
+
 def test_tables_of_epsilons_carry_their_terms(made):
     each = made["outcome"].with_columns(observer=pl.lit("sees all"))
     bare = pl.DataFrame({"scheme": ["a"], "epsilon_exact_mean": [1.0], "unit": ["its own"]})

@@ -57,7 +57,8 @@ def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Da
         hiding_std=pl.when("scheduled").then(1 / (unit * pl.col("visibility"))).otherwise(0.0)
     )
     leakage, outcome = leakages(scenario, frame, tables), participation(frame)
-    for part in (objectives(scenario, tables, frame), convergence(scenario, frame), accountant.spent(tables)):
+    own = (selection(frame, tables), objectives(scenario, tables, frame), convergence(scenario, frame))
+    for part in (*own, accountant.spent(tables)):
         outcome = joined(outcome, part, "realization")
     outcome = outcome.join(guarantees(scenario, leakage), on="realization", how="left", maintain_order="left")
     none = pl.col("epsilon_exact").is_infinite().fill_null(False)
@@ -184,6 +185,25 @@ def participation(frame: pl.DataFrame) -> pl.DataFrame:
         senders=pl.col("rounds").sum(),
         samples=pl.col("samples").sum(),
     )
+
+
+def selection(frame: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """Whom each realization's schedule chooses (Sec. VI-B), over all intervals; `frame` is that of `assigned`.
+
+    Columns: `gain_db_median`, of scheduled users' gains (17) to their own stations, in dB; `noise_variance_median`, of
+    their sigma_i squared; `lost_share`, the share of users with a resource block whose rate stays below Rmin with the
+    powers (35), so that they lose it. Null where nobody is scheduled, no noise is feasible, or nobody has a block.
+    """
+    gains = tables["links"].select(*KEYS, cell="station", gain_db=10 * pl.col("gain").log10())
+    chosen = joined(frame, gains, *KEYS, "cell").group_by("realization", maintain_order=True)
+    medians = chosen.agg(
+        gain_db_median=pl.col("gain_db").filter("scheduled").median(),
+        noise_variance_median=(pl.col("noise_std") ** 2).filter("scheduled").median(),
+    )
+    has = pl.col("assigned_block").is_not_null()
+    lost = (has & pl.col("resource_block").is_null()).sum() / has.sum()
+    shares = tables["schedule"].group_by("realization", maintain_order=True).agg(lost_share=lost.fill_nan(None))
+    return joined(medians, shares, "realization")
 
 
 def objectives(scenario: Multicell, tables: dict[str, pl.DataFrame], frame: pl.DataFrame) -> pl.DataFrame:

@@ -47,7 +47,7 @@ SIMILAR_LOSS, SLIGHT_LOSS = 1.1, 1.1  # the same of losses, as ratios
 TRAININGS = 100  # realizations over which the paper's maxima of rho go
 ROUNDING = 1e-9
 FIG_4, FIG_5, FIG_5_EF = "Sec. VI-A, Fig. 4", "Sec. VI-B, Fig. 5 a-d", "Sec. VI-B, Fig. 5 e, f"
-CONCLUSION = "Sec. VII"
+SCHEDULED, CONCLUSION = "Sec. VI-B", "Sec. VII"
 EVEN_BETTER, EQUAL_RHO = "similar or even better", "everyone of OptSched+DP has equal rho"
 OWN = "not the paper's: docs/multicell.md"
 # The paper's setting, for what is said of learning with the paper's learning: both readings of clipping are in it.
@@ -71,12 +71,14 @@ LESS, MORE, MOST = Band(below=0), Band(above=0), Band(most=1)
 SLIGHTLY_LESS, SLIGHTLY_MORE = Band(least=-SLIGHT, below=0), Band(above=1, most=SLIGHT_LOSS)
 NOT_WORSE, NOT_WORSE_LOSS = Band(least=-SIMILAR), Band(most=SIMILAR_LOSS)
 SIX_POINTS = Band(above=0.06)
+SAME = Band(most=1.1)  # of an objective over another
 # By which scenarios may differ whose channels are drawn anew, or not.
 FADING_KEYS = ("radio.coherence_rounds", "privacy.planned_share", "schemes", "realizations", "training_realizations")
 SHARE = "share of the bound"  # of the largest rho of a realization
 LEAKAGES = ("rho_max", "rho_median", "rho_total")
 EPSILON, OF_NOISE = "epsilon_exact", "epsilon of the same noise by Renyi divergences, of real numbers"
-COLUMNS = ("objective_per_sample", "objective_gap", "scheduled", *LEAKAGES, EPSILON, "accuracy", "loss")
+SELECTION = ("samples_per_scheduled", "gain_db_median", "noise_variance_median", "lost_share")
+COLUMNS = ("objective_per_sample", "objective_gap", "scheduled", *SELECTION, *LEAKAGES, EPSILON, "accuracy", "loss")
 # By which settings may differ that others observe; and the bits that do, for the sums that they see.
 OBSERVED = ("privacy.observer", "privacy.colluders", "privacy.dropouts")
 # The bound for private dithers costs less than 1 % of epsilon then, on MNIST (docs/sums.md).
@@ -97,7 +99,7 @@ class Quantity(NamedTuple):
 
 
 OBJECTIVE = Quantity("objective_per_sample", "mean objective per sample")
-GAPS = OBJECTIVE._replace(function=_gap_difference)
+OBJECTIVES, GAPS = (OBJECTIVE._replace(function=function) for function in (ratio, _gap_difference))
 GAP = Quantity("objective_gap", "mean gap to the bound", first)
 ACCURACY, FEW_ACCURACY = (Quantity("accuracy", f"final accuracy{where}") for where in ("", ", few blocks"))
 LOSS, LOSS_RATIO = (Quantity("loss", "final loss", function) for function in (difference, ratio))
@@ -105,6 +107,10 @@ FEW_LOSS = Quantity("loss", "final loss, few blocks", ratio)
 RHO_MEDIAN = Quantity("rho_median", "median rho of a realization")
 RHO_MAX = Quantity("rho_max", "largest rho of a realization", ratio)
 SENDERS = Quantity("scheduled", "users who ever send")
+SAMPLES = Quantity("samples_per_scheduled", "mean number of samples of a scheduled user")
+GAIN = Quantity("gain_db_median", "median gain of a scheduled user, dB")
+NOISE = Quantity("noise_variance_median", "median noise variance of a scheduled user")
+LOST = Quantity("lost_share", "share of users with a resource block who lose it after power control")
 
 
 def _declared(places: tuple[int, ...], *rows: tuple) -> tuple[Claim, ...]:
@@ -121,7 +127,7 @@ def _declared(places: tuple[int, ...], *rows: tuple) -> tuple[Claim, ...]:
         within = SETTING | (LEARNT if quantity.column in ("accuracy", "loss") else {})
         setting = None if source == OWN else within
         positive = POSITIVE if quantity.function in (ratio, first) else UNBOUNDED
-        bounds = OF_SHARES if quantity.column == "accuracy" else positive
+        bounds = OF_SHARES if quantity.column in ("accuracy", "lost_share") else positive
         claims.append(Claim(text, band, source + caveat, printed, measured, setting, bounds))
     return tuple(claims)
 
@@ -208,10 +214,14 @@ WITHIN = _declared(  # one setting
     (3, ACCURACY, "OptSched+DP slightly degrades OptSched", SLIGHTLY_LESS, FIG_5, "slightly", OPT_DP, OPT),
     (3, LOSS_RATIO, "OptSched+DP slightly degrades OptSched", SLIGHTLY_MORE, FIG_5, "slightly", OPT_DP, OPT),
     (5, RHO_MEDIAN, "OptSched+DP leaks less than OptSched", LESS, FIG_5_EF, "substantially reduces", OPT_DP, OPT),
+    (5, RHO_MEDIAN, "OptSched+DP leaks less than RndSched", LESS, CONCLUSION, "substantially reduces", OPT_DP, RND),
     (5, RHO_MEDIAN, "OptSched leaks less than RndSched", LESS, CONCLUSION, "if gamma is set properly", OPT, RND),
     (4, RND_MAX, OF_BOUND, Band(least=0.9, most=1 + ROUNDING), FIG_5_EF, "around 4, the bound with Table I", RND),
     (4, OPT_DP_MAX, EIGHTH, Band(least=0.1, most=0.15), FIG_5_EF, "around 0.5, the bound is 4", OPT_DP),
     (4, FACTOR, OVER, Band(least=8), CONCLUSION, "a factor of 8, from 4 to 0.5", RND, OPT_DP),
+    (17, SAMPLES, "OptSched above RndSched", MORE, SCHEDULED, "large chunks of data", OPT, RND),
+    (17, GAIN, "OptSched above RndSched", MORE, SCHEDULED, "a better channel", OPT, RND),
+    (17, LOST, "OptSched below RndSched", LESS, SCHEDULED, "suffer less from the inter-cell interference", OPT, RND),
 )
 BEYOND = _declared(  # one setting, schemes that are not the paper's
     (0,),
@@ -232,13 +242,18 @@ FEW_BLOCKS = _declared(  # one setting of small R
     (3, FEW_ACCURACY, "OptSched+DP similar to RndSched or better", NOT_WORSE, FIG_5, EVEN_BETTER, OPT_DP, RND),
     (3, FEW_LOSS, "OptSched+DP similar to RndSched or better", NOT_WORSE_LOSS, FIG_5, EVEN_BETTER, OPT_DP, RND),
 )
-LARGER_GAMMA = _declared(  # setting 1 has the larger gamma
+LARGE_R = _declared(  # one setting with as many blocks as users, or more
+    (0,),
+    (2, OBJECTIVES, "RndSched the same as OptSched for large R", SAME, "Sec. VI-A", "might eventually", RND, OPT),
+)
+LARGER_GAMMA = _declared(  # setting 1 has the larger gamma, at the same R
     (1, 0),
     (2, GAPS, "gap from OptSched to OptSched+DP wider at larger gamma (difference)", MORE, "Fig. 4", None, OPT, OPT_DP),
     (2, OBJECTIVE, "OptSched+DP lower at larger gamma", LESS, FIG_4, None, OPT_DP),
     (5, RHO_MEDIAN, "OptSched leaks less at larger gamma", LESS, FIG_5_EF, None, OPT),
+    (17, NOISE, "OptSched's higher at larger gamma", MORE, FIG_5_EF, "users with higher DP noise power", OPT),
 )
-MORE_BLOCKS = _declared(  # setting 1 has the larger R
+MORE_BLOCKS = _declared(  # setting 1 has the larger R, at the same gamma
     (1, 0),
     (2, GAPS, "RndSched closer to OptSched at larger R (difference of gaps)", LESS, FIG_4, "slightly closer", RND, OPT),
 )
@@ -356,14 +371,13 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
         add(WITHIN + BEYOND, name)
         if _few_blocks(setting):
             add(FEW_BLOCKS, name)
-    for names in comparable(scenarios, "radio.resource_blocks", "schedule.gamma"):
-        for one, other in permutations(names, 2):
-            more = settings[other].radio.resource_blocks - settings[one].radio.resource_blocks
-            larger = settings[other].schedule.gamma - settings[one].schedule.gamma
-            if more >= 0 and larger > 0:
-                add(LARGER_GAMMA, one, other)
-            if more > 0 and larger >= 0:
-                add(MORE_BLOCKS, one, other)
+        if setting.radio.resource_blocks >= setting.network.users:
+            add(LARGE_R, name)
+    for key, steps in (("schedule.gamma", LARGER_GAMMA), ("radio.resource_blocks", MORE_BLOCKS)):
+        for names in comparable(scenarios, key, "training_realizations"):  # nothing trained is compared
+            for one, other in permutations(names, 2):
+                if value_of(settings[other], key) > value_of(settings[one], key):
+                    add(steps, one, other)
 
     def add_pairs(claims: tuple[Claim, ...], keys: Iterable[str], is_first: Callable[[Multicell], bool]) -> None:
         """Claims about pairs of settings that are equal in all but some keys, of which the first are told by them."""

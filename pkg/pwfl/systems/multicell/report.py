@@ -224,4 +224,7 @@ def summarize(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str,
 def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """The outcome of each realization and scheme, with its final accuracy and loss where trained."""
     each = results.realizations(tables, pl.col("scheduled") == 0)
-    return each.with_columns(objective_per_sample=pl.col("objective") / pl.col("samples"))
+    return each.with_columns(
+        objective_per_sample=pl.col("objective") / pl.col("samples"),
+        samples_per_scheduled=pl.when(pl.col("scheduled") > 0).then(pl.col("scheduled_samples") / pl.col("scheduled")),
+    )

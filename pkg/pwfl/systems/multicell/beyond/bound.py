@@ -45,10 +45,11 @@ def upper_bound(uplink: Uplink, problem: Problem) -> tuple[np.ndarray, np.ndarra
     start = np.divide(total, load, where=load > 0, out=np.ones_like(load))
     bound, multiplier = least(relaxed, start)
     worth, _ = worths(everyone, multiplier)
-    served = max(uplink.blocks + 1, int((worth > 0).sum(axis=2).max()))
+    blocks = min(uplink.blocks, int(present.sum(axis=2).max()) + 1)  # of more than users, any number leaves some free
+    served = max(blocks + 1, int((worth > 0).sum(axis=2).max()))
     order = np.argsort(-worth, axis=2, kind="stable")[..., :served]
     loss = sharing_loss(
-        snr, uplink.sinr, np.take_along_axis(member, order, 2), np.take_along_axis(worth, order, 2), uplink.blocks
+        snr, uplink.sinr, np.take_along_axis(member, order, 2), np.take_along_axis(worth, order, 2), blocks
     )
     return bound - loss, multiplier
 
