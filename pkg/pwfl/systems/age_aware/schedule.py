@@ -1,5 +1,6 @@
 """Schedulers of the system `age_aware`: when each client collects (Sec. III-B of Lin et al.)."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -168,24 +169,37 @@ def search(
     None where it was fixed before, and is no part of the objective. What each time asks of the mechanism, and whether
     that is allowed, have shape (user, time).
     """
+    samples = clients.samples
+    share = samples / samples.sum()
+    cost, common_cost = costs(bound, rule, clients, required, allowed)
+    if bound is None:
+        bias = share * (clients.mean_wh - clients.mean_wh[:, -1:])
+        return age_search.enumerate_all(cost, bias, required, common_cost)
+    shared = common_cost is not None
+    best = age_search.best_common(cost, required, common_cost) if shared else age_search.best_separate(cost)
+    times, value, evaluations = best
+    offset = loss_difference.paired_offset(share, samples, clients.variance_wh2[:, -1:]).sum()
+    return times, value - (offset if bound == "paired" else 0.0), evaluations
+
+
+def costs(
+    bound: str | None, rule: str | None, clients: Profiles, required: np.ndarray, allowed: np.ndarray
+) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray] | None]:
+    """What is minimized, but for constants and the square of summed biases; arguments as of `search`.
+
+    Each client's part at each time in Wh^2, shape (user, time), infinite where it is not allowed, and the noise power
+    of a mechanism that all share, of its epsilon_C; None where `rule` is not `constant`.
+    """
     samples, sensitivity = clients.samples, clients.sensitivity_wh
     share, value_range = samples / samples.sum(), samples * sensitivity
-    final_variance = clients.variance_wh2[:, -1:]
     power = loss_difference.noise_power(share, age.laplace_scale(sensitivity, required)) if rule == "adaptive" else 0.0
 
     def common_power(classical):
         scale = age.laplace_scale(sensitivity[:, 0], classical[..., None])
         return loss_difference.noise_power(share[:, 0], scale).sum(axis=-1)
 
-    if bound is not None:
-        penalty = PENALTIES[bound](share, value_range, clients.information_nats, clients.divergence_nats)
-        cost = np.where(allowed, penalty + power, np.inf)
-        common = rule == "constant"
-        best = age_search.best_common(cost, required, common_power) if common else age_search.best_separate(cost)
-        times, value, evaluations = best
-        offset = loss_difference.paired_offset(share, samples, final_variance).sum() if bound == "paired" else 0.0
-        return times, value - offset, evaluations
-    excess = loss_difference.sampling_excess(share, samples, clients.variance_wh2, final_variance)
-    bias = share * (clients.mean_wh - clients.mean_wh[:, -1:])
-    own = np.where(allowed, excess + power, np.inf)
-    return age_search.enumerate_all(own, bias, required, common_power if rule == "constant" else None)
+    if bound is None:
+        own = loss_difference.sampling_excess(share, samples, clients.variance_wh2, clients.variance_wh2[:, -1:])
+    else:
+        own = PENALTIES[bound](share, value_range, clients.information_nats, clients.divergence_nats)
+    return np.where(allowed, own + power, np.inf), common_power if rule == "constant" else None
