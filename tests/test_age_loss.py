@@ -1,12 +1,22 @@
 """The loss difference, Theorem 1's bounds on it, and the searches for the best schedule."""
 
-from itertools import product
+import sys
+from functools import partial
+from itertools import permutations, product
 
 import numpy as np
+import polars as pl
 import pytest
+import yaml
 from scipy.stats import norm
 
+from conftest import ROOT
+from pwfl import scenario
 from pwfl.systems.age_aware import age_search, loss_difference, markov, rounds
+
+sys.path.append(str(ROOT / "benchmarks"))
+
+import distinct_times
 
 FALSE_ALARM = 1e-6
 
@@ -235,6 +245,52 @@ def test_the_searches_find_what_the_enumeration_finds(seed):
             squared = shared[np.arange(len(times)), times].sum() ** 2
             assert value == pytest.approx(value_of(times, cost, required, rule or np.zeros_like) + squared)
             assert evaluations == cost.shape[1] ** len(cost)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_best_distinct_times_are_those_of_all_schedules_without_a_time_twice(seed):
+    generator = np.random.default_rng(seed)
+    infeasible = 0
+    for trial in range(60):
+        cost, required = random_program(generator, ties=trial % 2 == 1)
+        weight = generator.choice([0.0, 0.5, 5.0])
+
+        def common(classical, weight=weight):
+            return weight / classical**2
+
+        separate, shared = [], []
+        for schedule in permutations(range(cost.shape[1]), len(cost)):
+            picked = np.arange(len(cost)), np.array(schedule)
+            if np.isfinite(cost[picked]).all():
+                separate.append(cost[picked].sum())
+                shared.append(separate[-1] + common(required[picked].min()))
+        if not separate:
+            infeasible += 1
+            shared_too = partial(distinct_times.distinct_common, required=required, common_cost=common)
+            for search in (distinct_times.distinct_separate, shared_too):
+                with pytest.raises(ValueError, match="infeasible"):
+                    search(cost)
+            continue
+        times, value = distinct_times.distinct_separate(cost)
+        assert len(set(times)) == len(times)
+        assert (value, value_of(times, cost, required, np.zeros_like)) == pytest.approx((min(separate),) * 2)
+        times, value = distinct_times.distinct_common(cost, required, common)
+        assert len(set(times)) == len(times)
+        assert (value, value_of(times, cost, required, common)) == pytest.approx((min(shared),) * 2)
+    assert 0 < infeasible < 60
+
+
+def test_the_page_says_what_distinct_times_cost():
+    page = (ROOT / "docs" / "age_aware.md").read_text(encoding="utf-8")
+    lines = distinct_times.lines()
+    assert len(lines) == 12
+    for line in lines:
+        assert f"  {line}\n" in page
+    hundred = scenario.load(yaml.safe_load(distinct_times.CONFIG.read_text()), "age_aware").scenarios["hundred_clients"]
+    found = pl.DataFrame(list(distinct_times.compared(hundred, "paired")))
+    classic = 2 * (1.8 / found["target"]) ** 2 / 100  # worse than classic DP
+    assert (found["distinct_loss_wh2"] > classic).all()
+    assert (found["loss_wh2"] <= classic * (1 + 1e-9)).all()
 
 
 def test_among_equal_optima_the_freshest_data_are_taken():

@@ -393,6 +393,11 @@ def test_failing_devices_take_their_noise_along_and_estimates_do_not_matter():
     assert failed["x"].to_list() == [0, 1, 2, 3, 4]
     np.testing.assert_allclose(failed["noise_multiplier"], np.sqrt(1 - failed["x"] / 8), rtol=1e-12)
     assert (failed["epsilon"].diff().drop_nulls() > 0).all()
+    # Where one device adds all the noise, it takes all of it along: the first failure is the last.
+    alone = leakage.filter(pl.col("quantity") == "failed_devices_one_adds_all").sort("x")
+    assert alone["x"].to_list() == [0, 1, 2, 3, 4]
+    assert alone["noise_multiplier"].to_list() == [1.0, 0.0, 0.0, 0.0, 0.0]
+    assert alone["epsilon"].to_list() == [failed["epsilon"][0], *[math.inf] * 4]
     flat = leakage.filter(pl.col("quantity") == "estimate_scale")
     np.testing.assert_allclose(flat["noise_multiplier"], 1.0, rtol=1e-12)
     np.testing.assert_allclose(flat["epsilon"], flat["epsilon"][0], rtol=1e-9)

@@ -573,12 +573,27 @@ def test_every_claim_of_anonymous_oac_can_hold_and_fail(expected):
     schemes = [(name, *pair) for name, pair in zip("abcdef", pairs, strict=True)]
     accuracy = (0.9, 0.8, 0.7, 0.92, 0.82, 0.72) if good else (0.7, 0.8, 0.9, 0.68, 0.78, 0.88)
     columns = {(name, "accuracy"): value for (name, *_), value in zip(schemes, accuracy, strict=True)}
+    # Orthogonally the average carries sqrt(10) times the noise of a device.
+    multipliers = dict(zip("abcdef", (1.0, 1.5, 0.5) * 2 if good else (1.5, 1.4, 0.4) * 2, strict=True))
+    for name, multiplier in multipliers.items():
+        columns |= {(name, "noise_multiplier"): multiplier, (name, "participants"): 10.0, (name, "epsilon_exact"): 5.0}
     network, data = {"devices": 20, "participation": 0.5}, {"sampling": 0.02, "dataset": "digits", "samples": 60}
     scenario = of_system("anonymous_oac", schemes, network=network, data=data, training={"rounds": 1000})
     content = {"scenario": scenario, "leakage": leakage, "realizations": realizations(columns)}
     table = anonymous_oac_claims.claims({"one": content})
-    assert {claim[0] for claim in table["claim"]} == set("1234567")
+    assert {claim[0] for claim in table["claim"]} == set("12345678")
     assert_all(table, expected)
+    measured = table.filter(pl.col("claim").str.starts_with("8."))["measured"].to_list()
+    assert measured == pytest.approx([3 / 10**0.5, 2 / 3] if good else [3.5 / 10**0.5, 1.5 / 1.4], rel=2e-3)
+    # What the paper says of noise and accuracy is its own; it trains nothing.
+    said = table.filter(pl.col("claim").str.contains("^[78]"), ~pl.col("source").str.contains("not in the paper"))
+    assert Counter(said["claim"].str.head(1)) == {"7": 2, "8": 2}
+    assert set(said["whose"]) == {statements.PAPER}
+    assert set(table.filter(pl.col("claim").str.contains("fixed strength"))["whose"]) == {statements.PROJECT}
+    # Without a guarantee there is no equal privacy to compare at.
+    bare = content["realizations"].with_columns(epsilon_exact=pl.lit(np.inf))
+    lost = anonymous_oac_claims.claims({"one": content | {"realizations": bare}})
+    assert not lost["claim"].str.starts_with("8.").any()
     epsilons = sorted(table.filter(pl.col("claim").str.starts_with("3."))["measured"])
     assert epsilons == ([5.0] * 4 if good else [40, 50, 60, 61])
     # Failing devices are followed down to half of the participants, and each end decides by itself.

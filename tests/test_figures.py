@@ -71,10 +71,10 @@ def test_legends_of_lines_show_lines(drawn):
 
 
 def test_no_axis_counts_half_devices(drawn):
-    [view] = views(drawn["anonymous_oac.failures"])
-    axis = view["encoding"]["x"]["axis"]
-    assert axis["format"] == "d"
-    assert axis["values"] == [int(value) for value in axis["values"]] != []
+    for view in views(drawn["anonymous_oac.failures"]):
+        axis = view["encoding"]["x"]["axis"]
+        assert axis["format"] == "d"
+        assert axis["values"] == [int(value) for value in axis["values"]] != []
 
 
 def test_bands_end_where_values_do():

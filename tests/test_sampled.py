@@ -1,17 +1,19 @@
 """Accounting of sampled Gaussian mechanisms: the reference values, and other ways to each of them."""
 
 import math
+import re
 import warnings
 
 import numpy as np
 import pytest
-from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
+from dp_accounting import GaussianDpEvent, NeighboringRelation, PoissonSampledDpEvent, SampledWithoutReplacementDpEvent
 from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
 from dp_accounting.rdp import RdpAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
+from conftest import ROOT
 from pwfl.privacy import gaussian, sampled
 from pwfl.systems.anonymous_oac import batches
 
@@ -49,6 +51,73 @@ def test_reference_values(rate):
     np.testing.assert_allclose(found, tight, rtol=0, atol=1e-5)
     if rate == 0.1:  # known participation hides less
         assert tight_epsilon(rate, 1.0, 1.0, [1000], DELTA)[0] == pytest.approx(99.9, abs=0.05)
+
+
+OPACUS = np.array([*(1 + np.arange(1, 100) / 10), *range(12, 64)])  # its default orders
+
+
+def mixture_renyi(rate, order, absent, present, other):
+    """Renyi divergence by quadrature in the plane, of N(absent, I) with probability 1 - rate and else N(present, I) from
+    the same with N(other, I), multiplier 1; points have shape (2,).
+    """
+    axis = np.linspace(-10, 10 + 1.5 * order, 161)
+    grid, cell = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1), (axis[1] - axis[0]) ** 2
+
+    def log_density(mean):
+        return -((grid - mean) ** 2).sum(axis=-1) / 2 - math.log(2 * math.pi)
+
+    without = np.log1p(-rate) + log_density(np.asarray(absent))
+    one, two = (np.logaddexp(without, math.log(rate) + log_density(np.asarray(mean))) for mean in (present, other))
+    return math.log(np.exp(order * one + (1 - order) * two).sum() * cell) / (order - 1)
+
+
+def fractional_renyi(rate):
+    """Renyi DP of the usual pair at Opacus' orders, multiplier 1, by quadrature on a line."""
+    x = np.linspace(-40, 110, 15_001)
+    null = -(x**2) / 2 - math.log(2 * math.pi) / 2
+    ratio = np.logaddexp(np.log1p(-rate), math.log(rate) + x - 0.5) if rate < 1 else x - 0.5
+    logs = np.multiply.outer(OPACUS, ratio) + null
+    most = logs.max(axis=1)
+    return (most + np.log(np.exp(logs - most[:, None]).sum(axis=1) * (x[1] - x[0]))) / (OPACUS - 1)
+
+
+def test_the_page_says_what_fractional_orders_would_give():
+    page = (ROOT / "docs" / "anonymous_oac.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^  \| ([\d.]+) \| ([\d. |]+) \|$", page, re.MULTILINE)
+    rows = {float(rate): [float(x) for x in rest.split(" | ")] for rate, rest in lines}
+    assert list(rows) == list(REFERENCE)
+    for rate, stated in rows.items():
+        whole = renyi_epsilon(rate, 1.0, [1000])[0]
+        found = fractional_renyi(rate)
+        integer = OPACUS.round() == OPACUS
+        np.testing.assert_allclose(found[integer], sampled.renyi(rate, 1.0)[OPACUS[integer].astype(int) - 2], rtol=1e-6)
+        fractional = (1000 * found + math.log(1 / DELTA) / (OPACUS - 1)).min()
+        tight = tight_epsilon(1.0, rate, 1.0, [1000], DELTA)[0]
+        proved = sampled.proved_epsilon(law(1.0, rate), 1.0, [1000], DELTA)[0]
+        assert stated == pytest.approx([whole, fractional, tight, proved], rel=6e-4)
+        assert tight < fractional <= whole * (1 + 1e-4)
+        # Against a replaced record: at 0.5 integer orders say more than is proved, fractional ones less.
+        assert (fractional >= proved, whole >= proved) == {0.5: (False, True), 0.1: (False, False)}.get(
+            rate, (True,) * 2
+        )
+
+
+@pytest.mark.parametrize("order", [1.2, 1.9, 2, 3])
+@pytest.mark.parametrize("rate", [0.5, 0.1])
+def test_no_replaced_record_is_found_that_loses_more_renyi_than_the_usual_pair(rate, order):
+    """The absent record's stand-in at -1/2 of a known batch, both records' gradients anywhere on the clipping circle."""
+    usual = mixture_renyi(rate, order, (-0.5, 0), (0.5, 0), (-0.5, 0))
+    assert usual == pytest.approx(np.interp(order, OPACUS, fractional_renyi(rate)), rel=1e-6)
+    angles = [(np.cos(angle) / 2, np.sin(angle) / 2) for angle in np.linspace(0, 2 * np.pi, 13)]
+    found = [mixture_renyi(rate, order, (-0.5, 0), one, two) for one in angles[:7] for two in angles]
+    assert 0.99 * usual < max(found) < usual * (1 + 1e-9)
+
+
+def test_a_bound_proved_for_replaced_records_gains_nothing_from_orders_below_2():
+    """Wang, Balle and Kasiviswanathan (2019), Corollary 10: between integers it is interpolated."""
+    accountant = RdpAccountant([1.2, 1.9, 2.0], NeighboringRelation.REPLACE_ONE)
+    accountant.compose(SampledWithoutReplacementDpEvent(1000, 100, GaussianDpEvent(1.0)))
+    np.testing.assert_allclose(accountant.rdp, accountant.rdp[-1], rtol=1e-12)
 
 
 @pytest.mark.parametrize(("rate", "multiplier"), [(0.2, 0.7), (0.01, 1.0), (0.5, 4.0)])

@@ -26,6 +26,8 @@ CATALOG = Catalog(
         ("random", "adaptive"): "#E69F00",
         ("bound_constant", "constant"): "#0072B2",
         ("bound_adaptive", "adaptive"): "#009E73",
+        ("noise_first", "constant"): "#B8A800",
+        ("fresh", "constant"): "#000000",
         ("simulated_constant", "constant"): "#56B4E9",
         ("simulated_adaptive", "adaptive"): "#CC79A7",
         ("fixed", "constant"): "#7F7F7F",

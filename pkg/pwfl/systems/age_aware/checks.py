@@ -12,7 +12,8 @@ AGE_BYTES = 540  # a row of `users` over its times and what the stages make of i
 MAX_SCHEDULES = 10**7  # that the schedulers simulated_* enumerate
 RULES = ("constant", "adaptive", "none")  # of noise
 PAIRS = {  # the rules that go with a scheduler, where not all do
-    f"{search}_{rule}": (rule,) for search in ("bound", "simulated") for rule in RULES[:2]
+    "noise_first": ("constant",),
+    **{f"{search}_{rule}": (rule,) for search in ("bound", "simulated") for rule in RULES[:2]},
 }
 
 

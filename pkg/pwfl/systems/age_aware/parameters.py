@@ -65,9 +65,9 @@ class Schedule(Section):
     )
     bound: Literal["paired", "separate"] = parameter(
         "paired",
-        "what the schedulers bound_* minimize: Theorem 1 for the difference of the losses, or the looser one "
-        "of the paper's appendix, term by term",
-        stages="schedule/bound_constant schedule/bound_adaptive",
+        "what the schedulers bound_* and noise_first minimize: Theorem 1 for the difference of the losses, or the "
+        "looser one of the paper's appendix, term by term",
+        stages="schedule/bound_constant schedule/bound_adaptive schedule/noise_first report",
     )
     times: list[Time] = parameter(
         [], "collection time of each client, for the scheduler `fixed`", stages="schedule/fixed"
@@ -82,8 +82,10 @@ class Schedule(Section):
 
 TARGETED = " ".join(
     f"schedule/{scheduler}"
-    for scheduler in ("random", "bound_constant", "bound_adaptive", "simulated_constant", "simulated_adaptive")
-)
+    for scheduler in (
+        "random", "bound_constant", "bound_adaptive", "noise_first", "simulated_constant", "simulated_adaptive"
+    )
+)  # fmt: skip
 
 
 class Privacy(Section):
@@ -92,14 +94,14 @@ class Privacy(Section):
     target_epsilons: list[Annotated[float, Field(ge=1e-6, le=100)]] = parameter(
         [0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5],
         "age-dependent epsilons that must be met at T, one case each",
-        stages=f"{TARGETED} schedule/fixed",
+        stages=f"{TARGETED} schedule/fixed schedule/fresh",
         min_length=1,
         max_length=100,
     )
     min_classical_epsilon: float = parameter(
         0.0,
-        "least epsilon_C that a client's mechanism may have, so a limit on its noise; times that need less are "
-        "not chosen",
+        "least epsilon_C that a client's mechanism may have, so a limit on its noise; schedulers choose no times that "
+        "need less, and `fixed`, `fresh` and `sweep`, whose times are given, are not limited",
         stages=TARGETED,
         ge=0,
         le=1e3,
@@ -117,12 +119,21 @@ class Scheme(common.SchemeWithFunctions):
 
     scheduler: or_function(
         Literal[
-            "random", "fixed", "sweep", "bound_constant", "bound_adaptive", "simulated_constant", "simulated_adaptive"
+            "random",
+            "fixed",
+            "fresh",
+            "sweep",
+            "bound_constant",
+            "bound_adaptive",
+            "noise_first",
+            "simulated_constant",
+            "simulated_adaptive",
         ]
     ) = parameter(
         ...,
-        "random or fixed times, Fig. 2's sweep, the minimum of the bound or of the expected loss difference under a "
-        "noise rule, or times by a function of your own, FILE.py:FUNCTION or MODULE:FUNCTION (docs/own_functions.md)",
+        "random or fixed times, all at T (fresh), Fig. 2's sweep, the minimum of the bound or of the expected loss "
+        "difference under a noise rule, the minimum of the bound with the noise fixed first (the paper's scheme 3 to "
+        "the letter), or times by a function of your own, FILE.py:FUNCTION or MODULE:FUNCTION (docs/own_functions.md)",
     )
     noise: Literal["constant", "adaptive", "none"] = parameter(
         ..., "one epsilon_C for all clients; for each the one that its age asks for (4); or none, to compare with"
@@ -137,6 +148,8 @@ AgeAware = MODEL = common.scenario(
         Scheme(name="random, adaptive noise", scheduler="random", noise="adaptive"),
         Scheme(name="proposed, constant noise", scheduler="bound_constant", noise="constant"),
         Scheme(name="proposed, adaptive noise", scheduler="bound_adaptive", noise="adaptive"),
+        Scheme(name="proposed, noise fixed first", scheduler="noise_first", noise="constant"),
+        Scheme(name="classic DP, fresh data", scheduler="fresh", noise="constant"),
         Scheme(name="simulated optimum, constant noise", scheduler="simulated_constant", noise="constant"),
         Scheme(name="simulated optimum, adaptive noise", scheduler="simulated_adaptive", noise="adaptive"),
         Scheme(name="sweep", scheduler="sweep", noise="adaptive"),

@@ -9,7 +9,7 @@ import polars as pl
 from pwfl.report import results, theme
 from pwfl.report.columns import TERMS
 from pwfl.systems.age_aware.catalog import CATALOG
-from pwfl.systems.age_aware.claims import PROPOSED
+from pwfl.systems.age_aware.claims import FORMS, NOISE_FIRST, PROPOSED
 from pwfl.systems.age_aware.parameters import AgeAware
 from pwfl.systems.age_aware.tables import FORMULAS
 
@@ -26,12 +26,17 @@ VARIATIONS = {
     "total_variation_bound": "provable bound",
     "spectral_decay": "decay without its constant",
 }
-CURVES = dict(zip(LOSSES[:3], ["simulated (mean, 95% band)", "expected, closed form", "bound (paired)"], strict=True))
+CURVES = {
+    "loss_difference_wh2": "simulated (mean, 95% band)",
+    "expected_loss_difference_wh2": "expected, closed form",
+    "paired_bound_wh2": "this project's bound (paired)",
+}
 LINE_COLOURS = ["#0072B2", "#009E73", "#D55E00"]
 EVERY = "all (T + 1)^N schedules"
 SEARCH = "Cost of finding the best schedule"
 TIMES = "When clients collect their data"
 NEGLIGIBLE = 1e-9  # total variation distances not worth a logarithmic axis
+LEGEND = 22  # letters of a line of a legend's title
 SHOWN, PANEL = 3, 250  # chains or clients in a figure; width of a panel
 LOG = alt.Scale(type="log", nice=False)
 TARGET = alt.X("target_epsilon:Q", title="Privacy target epsilon at T", scale=LOG)
@@ -175,13 +180,11 @@ def _over_target(
         x = alt.X(f"{value}_mean:Q", title=y["title"], scale=y["scale"], axis=y["axis"])
         bars = rows.mark_rule(strokeWidth=2.5).encode(x=f"{value}_low:Q", x2=f"{value}_high:Q")
         dots = rows.mark_point(filled=True, size=90).encode(x=x, tooltip=tooltip)
-        return (bars + dots).properties(
-            title=alt.TitleParams(title, subtitle=[over.replace("band", "interval"), target])
-        )
-    colour, chosen, opacity = theme.scheme_colour(scenario, schemes)
+        subtitle = [over.replace("band", "interval"), target, *_minimized(scenario, schemes)]
+        return (bars + dots).properties(title=alt.TitleParams(title, subtitle=subtitle))
+    colour, dash, chosen, opacity = _schemes(scenario, schemes)
     base = alt.Chart(means).encode(x=TARGET, color=colour)
     area, mean = theme.mean_and_band(base, value, y, chosen)
-    dash = theme.scheme_dash(scenario, schemes)
     line = base.mark_line(point=True).encode(y=mean, opacity=opacity, tooltip=tooltip, strokeDash=dash)
     return theme.sized(alt.layer(area, line).add_params(chosen), alt.TitleParams(title, subtitle=over))
 
@@ -191,6 +194,21 @@ def _of_targets(scenario: AgeAware, frame: pl.DataFrame) -> tuple[list, str]:
     targets = frame["target_epsilon"].unique()
     alone = f"privacy target epsilon = {targets[0]:g} at T" if len(targets) == 1 else ""
     return [scheme for scheme in scenario.schemes if scheme.scheduler != "sweep"], alone
+
+
+def _minimized(scenario: AgeAware, schemes: list) -> list[str]:
+    """A line that says whose bound the proposed ones of some schemes minimize; none where there are no such schemes."""
+    proposed = any((scheme.scheduler, scheme.noise) in (*PROPOSED, NOISE_FIRST) for scheme in schemes)
+    return [f"proposed: minimizes {FORMS[scenario.schedule.bound]}"] * proposed
+
+
+def _schemes(scenario: AgeAware, schemes: list) -> tuple[alt.Color, alt.StrokeDash, alt.Parameter, dict]:
+    """Colours and dashes of schemes, whose legend says which bound is minimized; see `theme.scheme_colour`."""
+    colour, chosen, opacity = theme.scheme_colour(scenario, schemes)
+    dash = theme.scheme_dash(scenario, schemes)
+    lines = [part for line in _minimized(scenario, schemes) for part in textwrap.wrap(line, LEGEND)]
+    colour["title"] = dash["title"] = ["Scheme", *lines]
+    return colour, dash, chosen, opacity
 
 
 def _rows(scenario: AgeAware, schemes: list) -> dict:
@@ -216,7 +234,7 @@ def times(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.HConcatCha
     time = {"title": "Collection time t (steps)"}
     time["scale"] = alt.Scale(domain=[0, (leakage["collection_time"] + leakage["age"]).max()])
     tooltip = theme.tips(TARGET_TIPS | {"time:Q": ("Mean collection time (steps)", ".4g")})
-    colour, chosen, opacity = theme.scheme_colour(scenario, schemes)
+    colour, dash, chosen, opacity = _schemes(scenario, schemes)
     panels = []
     for (user,), part in frame.group_by("user", maintain_order=True):
         panel = alt.Chart(part, width=PANEL, title=f"Client {user}").encode(tooltip=tooltip)
@@ -229,11 +247,11 @@ def times(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.HConcatCha
             line = panel.mark_line(point=True).encode(
                 x=TARGET, y=alt.Y("time:Q", **time), color=colour, opacity=opacity
             )
-            line = line.encode(strokeDash=theme.scheme_dash(scenario, schemes)).properties(height=PANEL)
+            line = line.encode(strokeDash=dash).properties(height=PANEL)
             panels.append(line if panels else line.add_params(chosen))
     clients = theme.counted(leakage["user"].n_unique(), "client")
     over = f"{len(panels)} of {clients}; means over {theme.counted(leakage['realization'].n_unique())}"
-    title = alt.TitleParams(TIMES, subtitle=[over, target] if target else over)
+    title = alt.TitleParams(TIMES, subtitle=[over, target, *_minimized(scenario, schemes)] if target else over)
     return alt.hconcat(*panels, title=title).resolve_scale(y="shared")
 
 

@@ -1,5 +1,6 @@
 """Schedulers of the system `age_aware`: when each client collects (Sec. III-B of Lin et al.)."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -16,11 +17,14 @@ KEYS = ("realization", "user")
 PENALTIES = {"paired": loss_difference.paired_penalty, "separate": loss_difference.separate_penalty}
 
 
-SEARCHES = {  # whether a bound on the loss difference is minimized, else its exact expectation; whether noise adapts
-    "bound_constant": (True, False),
-    "bound_adaptive": (True, True),
-    "simulated_constant": (False, False),
-    "simulated_adaptive": (False, True),
+# Whether a bound on the loss difference is minimized, else its exact expectation; the rule by which the noise follows
+# from the times, None where it was fixed before and so has no say.
+SEARCHES = {
+    "bound_constant": (True, "constant"),
+    "bound_adaptive": (True, "adaptive"),
+    "noise_first": (True, None),
+    "simulated_constant": (False, "constant"),
+    "simulated_adaptive": (False, "adaptive"),
 }
 
 
@@ -46,10 +50,11 @@ class Profiles(NamedTuple):
 def run(scenario: AgeAware, scheduler: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Collection times of all clients, one case for each privacy target (or for each step of a sweep).
 
-    `scheduler` is `random`, `fixed`, `sweep` (each of the first clients in turn at all times, the others
-    fresh), or bound_RULE and simulated_RULE: the minimum of the loss difference's bound or of its exact
-    expectation, where RULE is the noise rule, `constant` or `adaptive`, that the schedule is made for; or the name of
-    a function of the user's own (`user_times`).
+    `scheduler` is `random`, `fixed`, `fresh` (all at T), `sweep` (each of the first clients in turn at all times, the
+    others fresh), or bound_RULE and simulated_RULE: the minimum of the loss difference's bound or of its exact
+    expectation, where RULE is the noise rule, `constant` or `adaptive`, that the schedule is made for; `noise_first`:
+    the minimum of the bound at a level of noise fixed before (scheme 3 of Sec. IV-B to the letter); or the name of a
+    function of the user's own (`user_times`).
     """
     users = tables["users"]
     realizations = users.select(pl.col("realization").unique(maintain_order=True))
@@ -71,6 +76,8 @@ def run(scenario: AgeAware, scheduler: str, tables: dict[str, pl.DataFrame]) -> 
         schedules[:, np.arange(len(targets)), swept_user] = swept_time
     elif scheduler == "fixed":
         schedules = np.broadcast_to(scenario.schedule.times, size)
+    elif scheduler == "fresh":
+        schedules = np.full(size, times - 1)
     else:
         allowed = required >= scenario.privacy.min_classical_epsilon
         if scheduler == "random":
@@ -79,9 +86,9 @@ def run(scenario: AgeAware, scheduler: str, tables: dict[str, pl.DataFrame]) -> 
         elif user_code.is_reference(scheduler):
             schedules, status = user_times(scenario, scheduler, profiles, required, allowed), "own"
         else:
-            bounded, adaptive = SEARCHES[scheduler]
+            bounded, rule = SEARCHES[scheduler]
             bound, status = scenario.schedule.bound if bounded else None, "optimal"
-            schedules, objective, evaluations = optimal_times(bound, adaptive, profiles, required, allowed)
+            schedules, objective, evaluations = optimal_times(bound, rule, profiles, required, allowed)
 
     targeted = pl.DataFrame({"case": np.arange(len(targets)), "target_epsilon": targets})
     swept = targeted.with_columns(swept_user=swept_user, swept_time=swept_time)
@@ -136,7 +143,7 @@ def random_times(draws: np.ndarray, allowed: np.ndarray) -> np.ndarray:
 
 
 def optimal_times(
-    bound: str | None, adaptive: bool, profiles: Profiles, required: np.ndarray, allowed: np.ndarray
+    bound: str | None, rule: str | None, profiles: Profiles, required: np.ndarray, allowed: np.ndarray
 ) -> tuple[np.ndarray, ...]:
     """The best schedules for each target; realizations whose clients are alike are searched once.
 
@@ -148,36 +155,51 @@ def optimal_times(
     best = []
     for r in first:
         clients, cases = Profiles(*(values[r] for values in profiles)), zip(required[r], allowed[r], strict=True)
-        best.append([search(bound, adaptive, clients, *case) for case in cases])
+        best.append([search(bound, rule, clients, *case) for case in cases])
     columns = (np.array([[case[part] for case in cases] for cases in best]) for part in range(3))
     return tuple(column[which.ravel()] for column in columns)
 
 
 def search(
-    bound: str | None, adaptive: bool, clients: Profiles, required: np.ndarray, allowed: np.ndarray
+    bound: str | None, rule: str | None, clients: Profiles, required: np.ndarray, allowed: np.ndarray
 ) -> age_search.Best:
     """Best times of one realization's clients for one target, the objective there, how many terms were evaluated.
 
-    `bound` is that to be minimized, `paired` or `separate`; None where the expectation is. What each time asks of the
-    mechanism, and whether that is allowed, have shape (user, time).
+    `bound` is that to be minimized, `paired` or `separate`; None where the expectation is. `rule` is that of the noise;
+    None where it was fixed before, and is no part of the objective. What each time asks of the mechanism, and whether
+    that is allowed, have shape (user, time).
+    """
+    samples = clients.samples
+    share = samples / samples.sum()
+    cost, common_cost = costs(bound, rule, clients, required, allowed)
+    if bound is None:
+        bias = share * (clients.mean_wh - clients.mean_wh[:, -1:])
+        return age_search.enumerate_all(cost, bias, required, common_cost)
+    shared = common_cost is not None
+    best = age_search.best_common(cost, required, common_cost) if shared else age_search.best_separate(cost)
+    times, value, evaluations = best
+    offset = loss_difference.paired_offset(share, samples, clients.variance_wh2[:, -1:]).sum()
+    return times, value - (offset if bound == "paired" else 0.0), evaluations
+
+
+def costs(
+    bound: str | None, rule: str | None, clients: Profiles, required: np.ndarray, allowed: np.ndarray
+) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray] | None]:
+    """What is minimized, but for constants and the square of summed biases; arguments as of `search`.
+
+    Each client's part at each time in Wh^2, shape (user, time), infinite where it is not allowed, and the noise power
+    of a mechanism that all share, of its epsilon_C; None where `rule` is not `constant`.
     """
     samples, sensitivity = clients.samples, clients.sensitivity_wh
     share, value_range = samples / samples.sum(), samples * sensitivity
-    final_variance = clients.variance_wh2[:, -1:]
-    power = loss_difference.noise_power(share, age.laplace_scale(sensitivity, required)) if adaptive else 0.0
+    power = loss_difference.noise_power(share, age.laplace_scale(sensitivity, required)) if rule == "adaptive" else 0.0
 
     def common_power(classical):
         scale = age.laplace_scale(sensitivity[:, 0], classical[..., None])
         return loss_difference.noise_power(share[:, 0], scale).sum(axis=-1)
 
-    if bound is not None:
-        penalty = PENALTIES[bound](share, value_range, clients.information_nats, clients.divergence_nats)
-        cost = np.where(allowed, penalty + power, np.inf)
-        best = age_search.best_separate(cost) if adaptive else age_search.best_common(cost, required, common_power)
-        times, value, evaluations = best
-        offset = loss_difference.paired_offset(share, samples, final_variance).sum() if bound == "paired" else 0.0
-        return times, value - offset, evaluations
-    excess = loss_difference.sampling_excess(share, samples, clients.variance_wh2, final_variance)
-    bias = share * (clients.mean_wh - clients.mean_wh[:, -1:])
-    own = np.where(allowed, excess + power, np.inf)
-    return age_search.enumerate_all(own, bias, required, None if adaptive else common_power)
+    if bound is None:
+        own = loss_difference.sampling_excess(share, samples, clients.variance_wh2, clients.variance_wh2[:, -1:])
+    else:
+        own = PENALTIES[bound](share, value_range, clients.information_nats, clients.divergence_nats)
+    return np.where(allowed, own + power, np.inf), common_power if rule == "constant" else None

@@ -8,7 +8,7 @@ import dataframely as dy
 from pwfl.tables import contract
 from pwfl.tables.contract import epsilon, key, meaning
 
-SCHEDULE_STATUSES = ("random", "fixed", "sweep", "optimal", "own")
+SCHEDULE_STATUSES = ("random", "fixed", "fresh", "sweep", "optimal", "own")
 FORMULAS = ("epsilon_amplified", "epsilon_bound", "epsilon_classical", "epsilon_unsafe")  # of (1), by what it is of
 COLLECTED, AGE = "time at which the client collects its data", "age of these data at T"
 AMPLIFIED = "the paper's bound (1) on epsilon_exact, exact Delta"

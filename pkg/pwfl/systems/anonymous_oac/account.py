@@ -164,6 +164,8 @@ def robustness(
     of_one = np.where(np.arange(len(channel)) == 0, estimates, channel)
     return [
         curve("failed_devices", failed, multiplier * np.sqrt(1 - failed / participants)),  # Lemma 4
+        # The single point of failure that the paper avoids (Sec. I): with the one, all noise is gone.
+        curve("failed_devices_one_adds_all", failed, np.where(failed > 0, 0.0, multiplier)),
         curve("estimate_scale", scales, received(channel, estimates, multiplier, 0.0)),
         curve("estimate_scale_counting_channel_noise", scales, received(channel, estimates, left, counted)),
         curve("estimate_scale_of_one_device", scales, received(channel, of_one, multiplier, 0.0)),

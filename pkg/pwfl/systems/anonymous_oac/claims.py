@@ -5,6 +5,7 @@ import polars as pl
 
 from pwfl.report.claims import (
     OF_SHARES,
+    POSITIVE,
     Band,
     Claim,
     Measure,
@@ -26,6 +27,7 @@ CLOSE = 1e-6
 PAPER_ROUNDS = 1000
 SMALL_RATE = 0.01  # p q at which the paper finds epsilon acceptable
 BEYOND = "not in the paper"
+MULTIPLIER = "noise_multiplier"
 SETTING = {"privacy.target_epsilon": (None,)}  # the paper's, with the noise that is given
 READINGS = {
     "anonymous": "hidden",
@@ -48,12 +50,21 @@ def _after_paper_rounds(rounds: int, epsilon: float) -> Measure | None:
     return fixed(epsilon) if rounds >= PAPER_ROUNDS else None
 
 
-# Final accuracies of two schemes, and where their difference must lie.
+def _in_the_average(means: np.ndarray) -> np.ndarray:
+    """A multiplier over that of devices of their own, whose noise is sqrt(a_t) times as strong in the average."""
+    return means[0] / (means[1] * np.sqrt(means[2]))
+
+
+# What the paper says of pairs of schemes, where, and in which words; it trains nothing, so that any training is its
+# setting.
+ABSTRACT = ("Abstract", "improves the performance of private wireless FL by reducing the amount of noise")
+ANALOG = ("Sec. I", "the same amount of protection with less perturbation, improving also the final accuracy")
+# Final accuracies of two schemes, where their difference must lie, and where the paper says so, if it does.
 ACCURACIES = (
-    ("anonymous OAC above OAC with known participation", Band(above=0), ANONYMOUS, IDENTIFIED),
-    ("OAC with known participation above orthogonal transmission", Band(above=0), IDENTIFIED, ORTHOGONAL),
+    ("anonymous OAC above OAC with known participation", Band(above=0), ABSTRACT, ANONYMOUS, IDENTIFIED),
+    ("OAC with known participation above orthogonal transmission", Band(above=0), ANALOG, IDENTIFIED, ORTHOGONAL),
     *(
-        (f"{words}, noise of fixed strength not below noise that follows the batch", Band(least=0), *pair)
+        (f"{words}, noise of fixed strength not below noise that follows the batch", Band(least=0), None, *pair)
         for words, *pair in (
             ("anonymous OAC", ("over_the_air", "anonymous_fixed"), ANONYMOUS),
             ("OAC with known participation", ("over_the_air", "identified_fixed"), IDENTIFIED),
@@ -116,11 +127,29 @@ CLAIMS = (
         Claim(
             f"7. final accuracy at equal privacy: {words} (difference)",
             band,
-            BEYOND,
-            measured=by_means(difference, *((scheme, "accuracy") for scheme in pair)),
-            bounds=OF_SHARES,
+            *(said or (BEYOND, None)),
+            by_means(difference, *((scheme, "accuracy") for scheme in pair)),
+            {} if said else None,
+            OF_SHARES,
         )
-        for words, band, *pair in ACCURACIES
+        for words, band, said, *pair in ACCURACIES
+    ),
+    Claim(
+        "8. noise multiplier at equal privacy: anonymous OAC over OAC with known participation (ratio)",
+        Band(below=1),
+        *ABSTRACT,
+        by(lambda one, other: _ratio(one[0], other[0]), (ANONYMOUS, MULTIPLIER), (IDENTIFIED, MULTIPLIER)),
+        {},
+        POSITIVE,
+    ),
+    Claim(
+        "8. noise multiplier at equal privacy: OAC with known participation over orthogonal transmission, in the "
+        "average of the updates (ratio)",
+        Band(below=1),
+        *ANALOG,
+        by_means(_in_the_average, (IDENTIFIED, MULTIPLIER), (ORTHOGONAL, MULTIPLIER), (ORTHOGONAL, "participants")),
+        {},
+        POSITIVE,
     ),
 )
 FAILURES = tuple(
@@ -144,8 +173,7 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
     rows = []
     for name, content in scenarios.items():
         scenario = content["scenario"]
-        accuracies = by_scheme(scenario, content["realizations"], ("accuracy",))
-        rows += measure(CLAIMS, {name: scenario}, _epsilons(content) | accuracies)
+        rows += measure(CLAIMS, {name: scenario}, _epsilons(content) | _by_scheme(content))
         participants = max(1, round(scenario.network.devices * scenario.network.participation))
         failed = _leakage(content, "failed_devices").sort("x")
         for k, claim in {1: FAILURES[0], len(failed) - 1: FAILURES[1]}.items() if len(failed) > 1 else ():
@@ -153,6 +181,14 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
             count = f"{failed['x'][k]:g}"
             rows += measure([claim], {name: scenario}, series, failed=count, participants=participants)
     return table(rows)
+
+
+def _by_scheme(content: dict) -> dict:
+    """Final accuracies, participants and noise multipliers of each scheme; multipliers where there is a guarantee."""
+    columns = ("accuracy", "participants", MULTIPLIER, "epsilon_exact")
+    series = by_scheme(content["scenario"], content["realizations"], columns)
+    private = {pair for pair, column in series if np.isfinite(series[pair, "epsilon_exact"]).all()}
+    return {name: values for name, values in series.items() if name[1] != MULTIPLIER or name[0] in private}
 
 
 def _epsilons(content: dict) -> dict:

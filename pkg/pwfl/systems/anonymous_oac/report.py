@@ -103,14 +103,29 @@ def cost(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
 
 
 def failures(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
-    """epsilon after all rounds over the participants that fail to transmit (Lemma 4)."""
+    """epsilon after all rounds over the participants that fail to transmit (Lemma 4), and where one adds all noise."""
     participants = max(1, round(scenario.network.devices * scenario.network.participation))
-    names = {"failed_devices": "noise shared by the devices"}
+    names = {
+        "failed_devices": "noise shared by the devices",
+        "failed_devices_one_adds_all": "one device adds all, and fails",
+    }
     subtitle = f"{COMPUTED}; of {participants} participants, in every round"
     title = alt.TitleParams("Devices that fail to transmit", subtitle=subtitle)
     whole = _of_first_scheme(tables, *names)["x"].unique().sort().cast(pl.Int64).to_list()  # no half devices
     ticks = alt.Axis(values=whole[:: -(-len(whole) // 12)], format="d") if whole else alt.Axis()
-    return _robustness(tables, names, title, "Failed devices", alt.Scale(zero=True), ticks)
+    chart = _robustness(tables, names, title, "Failed devices", alt.Scale(zero=True), ticks)
+    lost = _of_first_scheme(tables, "failed_devices_one_adds_all").filter(pl.col("noise_multiplier") == 0)
+    if lost.is_empty():
+        return chart
+    line = pl.lit(names["failed_devices_one_adds_all"])
+    marks = alt.Chart(lost.select("x", line=line, epsilon=pl.lit("infinite")))  # which no axis has
+    marks = marks.encode(x=alt.X("x:Q", title="Failed devices", axis=ticks), y=alt.value(8), color="line:N")
+    arrows = marks.mark_point(shape="triangle-up", filled=True, size=110, opacity=1)
+    arrows = arrows.encode(tooltip=theme.tips({"line:N": "Scheme", "x:Q": "Failed devices", "epsilon:N": "Epsilon"}))
+    words = marks.transform_filter(f"datum.x == {lost['x'].min()}").mark_text(align="left", dx=10, fontSize=12)
+    chart, heading = chart.copy(), chart.title
+    chart.title = alt.Undefined
+    return theme.sized(alt.layer(chart, arrows, words.encode(text=alt.value("infinite: no noise is left"))), heading)
 
 
 def channel_estimate(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:

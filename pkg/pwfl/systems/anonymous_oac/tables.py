@@ -7,7 +7,7 @@ from pwfl.tables import contract
 from pwfl.tables.contract import epsilon, key, meaning
 
 ESTIMATES = ("estimate_scale", "estimate_scale_counting_channel_noise", "estimate_scale_of_one_device")
-QUANTITIES = ("rounds", "failed_devices", *ESTIMATES)
+QUANTITIES = ("rounds", "failed_devices", "failed_devices_one_adds_all", *ESTIMATES)
 READING = "reading of what the observer knows"
 BATCH_RECORDS = "records in a round's batches: mean of b_t"
 EMPTY = "rounds in which no record was in any batch"
