@@ -7,6 +7,7 @@ Keep a study at the commit that it ran with. NOTE says how its command differs f
 config/STUDY.yaml`, such as by fewer realizations.
 """
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -32,8 +33,11 @@ BEGIN, END = "<!-- full size, by docs/full_size.py: begin -->\n", "<!-- full siz
 NOT_RUN = "not yet run"
 
 
+FIELD = re.compile(r"\{\w+\}")  # of a statement that is declared once, and measured for each value
+
+
 def declared(system: str) -> list[str]:
-    """The statements of a system's paper, in the order of their declarations."""
+    """The statements of a system's paper, in the order of their numbers; see FIELD."""
 
     def found(value) -> Iterator[Claim]:
         if isinstance(value, Claim):
@@ -71,9 +75,15 @@ def rows(system: str, of: pl.DataFrame) -> list[list[str]]:
     """A system's rows: statement, scenario, printed, measured, verdict, realizations; a row for what has not run."""
     found = []
     for text in declared(system):
-        own = of.filter(study=STUDIES[system], claim=text)
-        found += [[text, *_cells(row)] for row in own.iter_rows(named=True)] or [[text, "", "", NOT_RUN, "", ""]]
+        own = of.filter(pl.col("claim").str.contains(matched(text)), study=STUDIES[system])
+        cells = [[row["claim"], *_cells(row)] for row in own.iter_rows(named=True)]
+        found += cells or [[FIELD.sub("…", text), "", "", NOT_RUN, "", ""]]
     return found
+
+
+def matched(text: str) -> str:
+    """The regular expression of what a declared statement may read."""
+    return f"^{'.+'.join(map(re.escape, FIELD.split(text)))}$"
 
 
 def _cells(row: dict) -> list[str]:
