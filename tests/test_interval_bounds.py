@@ -25,9 +25,12 @@ MEANT = {
         0.0,
         np.inf,
     ),
-    r"channel_uses|air_seconds|transmit_energy.*|energy_.*|local_steps|noise_power_wh2|mean|share": (0.0, np.inf),
+    r"channel_uses|air_seconds|transmit_energy.*|energy_.*|learning_gain.*|utility_std|local_steps|noise_power_wh2|mean|share": (
+        0.0,
+        np.inf,
+    ),
 }
-OTHERS = r"objective_per_sample|.*_wh2|value"  # may be negative, or are of several quantities
+OTHERS = r"objective_per_sample|utility|.*_wh2|value"  # may be negative, or are of several quantities
 
 
 def meant(column: str) -> tuple[float, float]:

@@ -105,9 +105,10 @@ def golden_maximum(function, low, high):
     return (low + high) / 2
 
 
-def utility_of(z, a, beta_1, computing_s=None):
+def utility_of(z, a, beta_1, computing_s=None, terms=TERMS):
     filled = LIMITS.deadline_s - link.transmit_s(z, LIMITS) if computing_s is None else computing_s
-    return utility.utility(filled, z, a, beta_1, TERMS)
+    energy = link.energy_j(filled, z, a, LIMITS, CONSUMPTION)
+    return utility.utility(filled * CONSUMPTION.computing_power_w, energy, beta_1, terms)
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +182,7 @@ def test_where_links_are_so_weak_that_the_circuit_counts_theorem_2_is_not_the_be
     a, terms = np.array([0.02]), TERMS._replace(energy_scale_j=0.2)
     z = utility.best_z(a, np.array([0.0]), terms)
     filled = LIMITS.deadline_s - link.transmit_s(z, LIMITS)
-    assert utility.utility(0.8 * filled, z, a, 0.0, terms) > utility.utility(filled, z, a, 0.0, terms)
+    assert utility_of(z, a, 0.0, 0.8 * filled, terms) > utility_of(z, a, 0.0, filled, terms)
 
 
 def test_deviations_are_relative_to_the_best_and_cut():
@@ -419,7 +420,7 @@ def plain_training(found, model, data, scheduler, compared_with):
         deviation = np.clip(1 - cosine / cosine.max(), 0, 1) if cosine.max() > 0 else np.ones(devices)
         beta_1 = deviation * np.exp(j * limits.iteration_s * consumption.computing_power_w / BETA_2)
         energy = j * limits.iteration_s * 0.096 + limits.transmit_nat_s / z * (a * np.expm1(z) / 0.45 + 0.0825)
-        rows.append((losses, deviation, j, energy))
+        rows.append((losses, deviation, j, energy, beta_1 - deviation, beta_1 - deviation - energy * (energy - 0.5)))
     return [np.array(column) for column in zip(*rows, strict=True)]
 
 
@@ -439,11 +440,13 @@ def test_a_training_agrees_with_the_paper_written_out(scheduler, noise_scheme, c
         changes["training"] = {"clip_norm": 2.0}
     found, model = before_training(scheduler, noise_scheme, TINY, changes)
     history = stage_of.train(part(model, "train"), digits(), range(1), found)["history"]
-    losses, deviation, j, energy = plain_training(found, model, digits(), scheduler, compared_with)
+    losses, deviation, j, energy, gain, worth = plain_training(found, model, digits(), scheduler, compared_with)
     np.testing.assert_allclose(history["batch_loss"].to_numpy().reshape(j.shape), losses, rtol=2e-5)
     np.testing.assert_allclose(history["deviation"].to_numpy().reshape(j.shape), deviation, atol=5e-5)
     np.testing.assert_array_equal(history["iterations"].to_numpy().reshape(j.shape), j)
     np.testing.assert_allclose(history["energy_j"].to_numpy().reshape(j.shape), energy, rtol=1e-6)
+    np.testing.assert_allclose(history["learning_gain"].to_numpy().reshape(j.shape), gain, atol=1e-5)
+    np.testing.assert_allclose(history["utility"].to_numpy().reshape(j.shape), worth, atol=1e-5)
 
 
 @pytest.mark.parametrize("uploads", ["clean", "noisy"])
@@ -679,6 +682,7 @@ def test_every_figure_and_table_is_made_in_edge_cases(edge):
     out = history["iterations"] == 0
     assert (history.filter(out)["energy_j"] == 0).all()
     assert (history.filter(out & (history["status"] != "diverged"))["deviation"] == 1).all()
+    assert (history.filter(out)["utility"] == 0).all()
     match edge:
         case "nobody ever takes part":
             assert set(history["status"]) == {"nobody_took_part"}
@@ -705,15 +709,19 @@ def test_every_figure_and_table_is_made_in_edge_cases(edge):
 def test_the_report_agrees_with_plain_sums():
     _, found, frames = reported(TINY)
     history = found["history"].filter(pl.col("scheme") == "Proposed").sort("realization", "round", "device")
-    loss, energy, seconds, power, iterations = (
+    loss, energy, gain, worth, seconds, power, iterations = (
         history[name].to_numpy().reshape(2, 3, 4)
-        for name in ("batch_loss", "energy_j", "transmit_s", "power_w", "iterations")
+        for name in ("batch_loss", "energy_j", "learning_gain", "utility", "transmit_s", "power_w", "iterations")
     )
     rows = frames["realizations"].filter(pl.col("scheme") == "Proposed")[:2]
     np.testing.assert_allclose(rows["batch_loss"], loss[:, 1:].mean(axis=(1, 2)))
     np.testing.assert_allclose(rows["batch_loss_std"], loss[:, 1:].std(axis=2).mean(axis=1))
     np.testing.assert_allclose(rows["energy_j"], energy.mean(axis=(1, 2)))
     np.testing.assert_allclose(rows["energy_std_j"], energy.mean(axis=1).std(axis=1))
+    np.testing.assert_allclose(rows["learning_gain"], gain.mean(axis=(1, 2)))
+    np.testing.assert_allclose(rows["learning_gain_std"], gain.mean(axis=1).std(axis=1))
+    np.testing.assert_allclose(rows["utility"], worth.mean(axis=(1, 2)))
+    np.testing.assert_allclose(rows["utility_std"], worth.mean(axis=1).std(axis=1))
     np.testing.assert_allclose(rows["channel_uses"], (seconds * 250e3).sum(axis=(1, 2)))
     np.testing.assert_allclose(rows["transmit_energy_j"], (seconds * power).sum(axis=(1, 2)))
     np.testing.assert_allclose(rows["local_steps"], iterations.mean(axis=(1, 2)))

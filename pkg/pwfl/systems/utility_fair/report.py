@@ -23,7 +23,9 @@ KEYS = ["scheme", "realization"]
 SHAPES = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross"]
 EPSILONS = [f"epsilon_{of}" for of in ("exact", "server", "printed", "copy", "round", "device", "upload", "worst_case")]
 LEARNED = ["accuracy", "loss", *USER_ACCURACIES]
-LOSSES = ["batch_loss", "batch_loss_std", "energy_j", "energy_std_j", "deviation"]
+# Columns of `devices`, and their standard deviations over devices in `realizations`.
+SPREADS = {"energy_j": "energy_std_j", "learning_gain": "learning_gain_std", "utility": "utility_std"}
+ROUNDS = ["batch_loss", "batch_loss_std", "deviation", *SPREADS, *SPREADS.values()]
 SPENT = ["channel_uses", "air_seconds", "transmit_energy_j"]
 
 
@@ -61,6 +63,12 @@ def energy(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerC
     frame = devices(tables).with_columns(energy_mj=1000 * pl.col("energy_j"))
     title, y = "Energy of a device's round", "Mean energy of a round (mJ)"
     return _over_path_loss(scenario, frame, "energy_mj", title, y, regression=True)
+
+
+def utility(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+    """Each device's mean utility of a round over its path loss, with regression lines."""
+    title, y = "Utility of a device's round", "Mean utility (18) of a round"
+    return _over_path_loss(scenario, devices(tables), "utility", title, y, regression=True)
 
 
 def power(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
@@ -108,7 +116,7 @@ def robustness(scenarios: dict[str, dict]) -> alt.VConcatChart:
     return alt.vconcat(*panels, spacing=14, title=title).resolve_scale(color="shared")
 
 
-DRAWN = (loss, spread, energy, power, accuracy, accuracy_seconds, accuracy_joules, deviation)
+DRAWN = (loss, spread, energy, utility, power, accuracy, accuracy_seconds, accuracy_joules, deviation)
 FIGURES = {figure.__name__: figure for figure in DRAWN}
 COMPARISON_FIGURES = {"robustness": robustness}
 
@@ -119,7 +127,7 @@ def summarize(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[st
     counts = (*results.trainings("trained", "diverged", "nobody_took_part"), pl.col("rounds_out").sum())
     rounds = history.unique([*KEYS, "round"], keep="first", maintain_order=True)
     return {
-        "summary": results.summary(scenario, each, [*LOSSES, *LEARNED, *SPENT], *counts, pl.col(EPSILONS).max()),
+        "summary": results.summary(scenario, each, [*ROUNDS, *LEARNED, *SPENT], *counts, pl.col(EPSILONS).max()),
         "realizations": each,
         "devices": devices(tables),
         "leakage": tables["leakage"].drop("realization", "device").unique(maintain_order=True),
@@ -132,9 +140,10 @@ def realizations(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> pl.D
     """The outcome of each realization and scheme, with what its training came to.
 
     `batch_loss` is the mean over devices and rounds from the second on, `batch_loss_std` the mean over these rounds of
-    the standard deviation over devices, `energy_j` a device's mean energy of a round, and `energy_std_j` the standard
-    deviation over devices of their mean energies. A realization that diverged has none of them. Where training
-    decides on powers, symbols and seconds on air, radiated energy and local steps are those it came to.
+    the standard deviation over devices. `energy_j`, `learning_gain` and `utility` are means over devices and rounds,
+    and those of SPREADS the standard deviations over devices of their means over rounds. A realization that diverged
+    has none of them. Where training decides on powers, symbols and seconds on air, radiated energy and local steps are
+    those it came to.
     """
     diverged, nobody = (pl.col("status") == "diverged").any(), (pl.col("status") == "nobody_took_part").all()
     failed = pl.when(diverged).then(pl.lit("diverged")).when(nobody).then(pl.lit("nobody_took_part"))
@@ -150,10 +159,10 @@ def realizations(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> pl.D
     later = _grouped(tables["history"].filter(pl.col("round") > 1), "round")
     rounds = later.agg(pl.col("batch_loss").mean(), batch_loss_std=pl.col("batch_loss").std(ddof=0))
     losses = _grouped(rounds).agg(pl.col("batch_loss", "batch_loss_std").mean())
-    energy = pl.col("energy_j")
-    energies = _grouped(devices(tables)).agg(energy.mean(), energy_std_j=energy.std(ddof=0))
+    spreads = {spread: pl.col(name).std(ddof=0) for name, spread in SPREADS.items()}
+    of_devices = _grouped(devices(tables)).agg(pl.col(*SPREADS).mean(), **spreads)
     frame = tables["outcome"]
-    for part in (last, losses, energies):
+    for part in (last, losses, of_devices):
         frame = frame.join(part, on=KEYS, how="left", maintain_order="left")
 
     def unless_diverged(value: pl.Expr) -> pl.Expr:
@@ -161,7 +170,7 @@ def realizations(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> pl.D
 
     uses = unless_diverged(pl.col("transmit_s") * scenario.radio.bandwidth_hz)
     return frame.with_columns(
-        unless_diverged(pl.col(*LEARNED, *LOSSES)),
+        unless_diverged(pl.col(*LEARNED, *ROUNDS)),
         channel_uses=pl.coalesce("channel_uses", uses),
         air_seconds=pl.coalesce("air_seconds", unless_diverged(pl.col("air_s"))),
         transmit_energy_j=pl.coalesce("transmit_energy_j", unless_diverged(pl.col("radiated_j"))),
@@ -172,8 +181,8 @@ def realizations(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> pl.D
 
 def devices(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Each device's path loss, and means over its rounds; trainings that diverged are left out."""
-    columns = pl.col("energy_j", "power_w", "iterations", "batch_loss", "deviation", "noise_multiplier")
-    means = _grouped(_sound(tables["history"]), "device").agg(columns.mean())
+    columns = ("power_w", "iterations", "batch_loss", "deviation", "noise_multiplier")
+    means = _grouped(_sound(tables["history"]), "device").agg(pl.col(*SPREADS, *columns).mean())
     place = tables["schedule_status"].select(*KEYS, "device", "path_loss_db", "rounds_out")
     return place.join(means, on=[*KEYS, "device"], how="inner", maintain_order="left")
 

@@ -95,6 +95,10 @@ class History(contract.UserHistory):
     power_w = dy.Float64(min=0, description=meaning("power_w"))
     transmit_s = dy.Float64(min=0)
     energy_j = dy.Float64(min=0, description="(13)")
+    learning_gain = dy.Float64(
+        min=0, description="first two terms of (18), with beta_1 fitted by (17) to this round's deviation"
+    )
+    utility = dy.Float64(description="(18), with that beta_1; 0: sits the round out")
     accuracy = dy.Float64(nullable=True, min=0, max=1, description=meaning("accuracy"))
     loss = dy.Float64(nullable=True, min=0, allow_inf=True, allow_nan=True, description=meaning("loss"))
     status = dy.Enum(TRAINING_STATUSES, description=meaning("status", "the round"))
@@ -105,6 +109,8 @@ class Realizations(contract.PerRealization):
 
     batch_loss_std = dy.Float64(nullable=True, min=0, description="over devices, mean over rounds from the second on")
     energy_std_j = dy.Float64(nullable=True, min=0, description="over devices, of their mean energies of a round")
+    learning_gain_std = dy.Float64(nullable=True, min=0, description="over devices, of their mean learning gains")
+    utility_std = dy.Float64(nullable=True, min=0, description="over devices, of their mean utilities of a round")
 
 
 class Leakage(_PerDevice):
