@@ -9,6 +9,7 @@ import polars as pl
 
 from pwfl.learning.partition import USER_ACCURACIES
 from pwfl.report import results, theme, unscheduled
+from pwfl.report.claims import Band
 from pwfl.report.printed import SOLID
 from pwfl.systems.utility_fair.claims import CLAIMS, claims
 from pwfl.systems.utility_fair.parameters import UtilityFair
@@ -96,15 +97,15 @@ def robustness(scenarios: dict[str, dict]) -> alt.VConcatChart:
     panels = []
     for claim in CLAIMS:
         frame = measured.filter(pl.col("claim") == claim.text).with_columns(
-            verdict=pl.col("holds").replace_strict(verdicts),
-            least=pl.lit(claim.band.least),
-            most=pl.lit(claim.band.most),
+            verdict=pl.col("holds").replace_strict(verdicts)
         )
         base = alt.Chart(frame).encode(y=alt.Y("scenario:N", title=None, sort=list(scenarios)))
-        required = base.mark_bar(color="#e3e3e3", height=alt.RelativeBandSize(1))
-        required = required.encode(x=alt.X("least:Q", scale=zero, title=None), x2="most:Q")
-        line = base.mark_rule(strokeWidth=2).encode(x="low:Q", x2="high:Q", color=colour)
-        point = base.mark_circle(size=80, opacity=1).encode(x="measured:Q", color=colour, tooltip=tips)
+        required = base.mark_bar(color="#e3e3e3", height=alt.RelativeBandSize(1)).encode(**_ends(claim.band))
+        x = alt.X("low:Q", scale=zero, title=None, axis=alt.Axis(grid=True))
+        line = base.mark_rule(strokeWidth=2).encode(x=x, x2="high:Q", color=colour)
+        point = base.mark_circle(size=80, opacity=1).encode(
+            x=alt.X("measured:Q", title=None), color=colour, tooltip=tips
+        )
         title = alt.TitleParams(claim.text, fontSize=13, offset=6)
         panels.append((required + line + point).properties(width=theme.WIDTH, height=alt.Step(24), title=title))
     counts = {name: content["realizations"]["realization"].n_unique() for name, content in scenarios.items()}
@@ -114,6 +115,14 @@ def robustness(scenarios: dict[str, dict]) -> alt.VConcatChart:
     subtitle += unscheduled.lines(several, width=110)
     title = alt.TitleParams("The paper's claims in each scenario", subtitle=subtitle)
     return alt.vconcat(*panels, spacing=14, title=title).resolve_scale(color="shared")
+
+
+def _ends(band: Band) -> dict[str, alt.XDatum | alt.X2Datum | alt.X2Value]:
+    """The ends of a claim's band on an axis; from its only end, it extends to the panel's edge."""
+    least, most = (next((end for end in ends if end is not None), None) for ends in (band[:2], band[2:]))
+    if least is None:
+        return {"x": alt.XDatum(most), "x2": alt.X2Value(0)}
+    return {"x": alt.XDatum(least), "x2": alt.X2Value(theme.WIDTH) if most is None else alt.X2Datum(most)}
 
 
 DRAWN = (loss, spread, energy, utility, power, accuracy, accuracy_seconds, accuracy_joules, deviation)
