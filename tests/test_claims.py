@@ -523,8 +523,9 @@ def fair_copies(means: dict, schemes=FAIR, **override) -> dict:
     columns = {(of, name): each[of != "Proposed"] for of, *_ in schemes for name, each in means.items()}
     path_loss = np.linspace(60, 90, 10)
     devices = pl.concat(
-        pl.DataFrame({"scheme": of, "realization": k, "path_loss_db": path_loss,
-                      "energy_j": 1e-3 * (100 + columns[of, "slope"] * path_loss + 0.001 * k * path_loss)})
+        pl.DataFrame({"scheme": of, "realization": k, "device": range(10), "path_loss_db": path_loss,
+                      "energy_j": 1e-3 * (100 + columns[of, "slope"] * path_loss + 0.001 * k * path_loss),
+                      "utility": 0.06 + 1e-4 * k, "batch_loss": 1.0 + 1e-3 * k, "noise_multiplier": 5.0})
         for of, *_ in schemes
         for k in range(12)
     )  # fmt: skip
@@ -559,6 +560,30 @@ def test_the_figure_of_claims_shows_where_each_must_lie_up_to_the_edge_where_its
         drawn = [required[channel].get("datum", required[channel].get("value")) for channel in ("x", "x2")]
         edge = theme.WIDTH if most is None else 0
         assert drawn == (ends if len(ends) == 2 else [ends[0], edge])
+
+
+@pytest.mark.parametrize(("sign", "expected"), [(1, "yes"), (-1, "no")])
+def test_every_claim_about_devices_that_save_effort_can_hold_and_fail(sign, expected):
+    none, saving = fair_copies(DEVICES["yes"]), fair_copies(DEVICES["yes"], network={"savers": 3})
+    gain = pl.when(scheme="Proposed").then(-sign * 0.01).otherwise(sign * 0.01)
+    saves = pl.col("device") < 3
+    loss, noise = pl.col("batch_loss"), pl.col("noise_multiplier")
+    saving["devices"] = saving["devices"].with_columns(
+        utility=pl.when(saves).then(pl.col("utility") + gain).otherwise(7.0),
+        batch_loss=pl.when(saves).then(9.0).otherwise(loss + sign * 0.1),
+        noise_multiplier=pl.when(saves & (pl.col("scheme") == "Proposed")).then(noise + sign).otherwise(noise),
+    )
+    other = fair_copies(DEVICES["yes"], network={"savers": 3}, training={"rounds": 7})  # differs in more
+    table = utility_fair_claims.claims({"none": none, "saving": saving, "other": other})
+    assert set(table.filter(scenario="saving")["whose"]) == {statements.ELSEWHERE}
+    table = table.filter(pl.col("claim").str.starts_with("5."))
+    assert table["scenario"].to_list() == ["saving against none"] * len(utility_fair_claims.OF_SAVERS)
+    assert set(table["whose"]) == {statements.PAPER}
+    assert_all(table, expected)
+    diverged = none["devices"].filter(~((pl.col("scheme") == "Own") & (pl.col("realization") == 2)))
+    table = utility_fair_claims.claims({"none": none | {"devices": diverged}, "saving": saving})
+    of_benchmark = pl.col("claim").str.contains("5.*Benchmark")
+    assert set(table.filter(of_benchmark)["realizations"]) == {11}
 
 
 @pytest.mark.parametrize("expected", DEVICES)

@@ -185,6 +185,35 @@ def test_where_links_are_so_weak_that_the_circuit_counts_theorem_2_is_not_the_be
     assert utility_of(z, a, 0.0, 0.8 * filled, terms) > utility_of(z, a, 0.0, filled, terms)
 
 
+@pytest.mark.parametrize("scheduler", ["utility", "benchmark"])
+def test_devices_that_save_effort_compute_and_transmit_as_little_as_they_may(scheduler):
+    plain, _ = before_training(scheduler, "fair", TINY)
+    found, model = before_training(scheduler, "fair", TINY, {"network": {"savers": 2}})
+    saves = found["schedule"]["device"] < 2
+    of_savers, others = found["schedule"].filter(saves), found["schedule"].filter(~saves)
+    assert others.equals(plain["schedule"].filter(~saves))
+    np.testing.assert_allclose(of_savers["power_w"], of_savers["min_power_w"], rtol=1e-12)
+    assert (of_savers["iterations"] == LIMITS.min_iterations).all()
+    # (13) with P_min and j_min, which fill the deadline.
+    least = 10 * LIMITS.iteration_s
+    energy = least * 0.096 + (0.75 - least) * (of_savers["min_power_w"].to_numpy() / 0.45 + 0.0825)
+    history = stage_of.train(part(model, "train"), digits(), range(3), found)["history"]
+    np.testing.assert_allclose(history.filter(pl.col("device") < 2)["energy_j"], energy, rtol=1e-9)
+    status = found["schedule_status"].group_by("status", maintain_order=True).agg(pl.col("device").unique().sort())
+    ended = {"utility": "chosen_in_training", "benchmark": "full_power"}[scheduler]
+    assert dict(status.iter_rows()) == {"least_effort": [0, 1], ended: [2, 3]}
+    outcome = stage_of.account(part(model, "account"), found)["outcome"]["local_steps"]
+    if scheduler == "benchmark":
+        np.testing.assert_allclose(
+            outcome, history.group_by("realization", maintain_order=True).agg(pl.col("iterations").mean())["iterations"]
+        )
+        np.testing.assert_array_equal(
+            history["iterations"], found["schedule"].filter(pl.col("realization") < 3)["iterations"]
+        )
+    else:
+        assert outcome.null_count() == 3
+
+
 def test_deviations_are_relative_to_the_best_and_cut():
     everyone = np.full(3, True)
     np.testing.assert_allclose(copies.deviations(np.array([0.8, 0.4, 0.0]), np.array([False, True, False])), [1, 0, 1])
@@ -741,6 +770,7 @@ def test_the_report_agrees_with_plain_sums():
         ({"network": {"min_distance_m": 300.0}}, "base.network.min_distance_m: 300 exceeds network.max_distance_m: 200"),
         ({"device": {"computing_power_w": 0.01}}, "base.device.computing_power_w: 0.01 is below device.circuit_power_w: 0.0825"),
         ({"device": {"batch_size": 7000}}, "base.device.batch_size: 7000 exceeds data.samples_per_device: 6000"),
+        ({"network": {"savers": 11}}, "base.network.savers: 11 exceeds network.devices: 10"),
         ({"network": {"devices": 11}}, "data.samples_per_device: 11 users would hold 66000 samples, mnist has 60000"),
         ({"device": {"deadline_s": 0.00075}}, "base.device.deadline_s: 0.00075 leaves no time to transmit after device.min_iterations: 10"),
         ({"device": {"min_iterations": 125}}, "device.deadline_s: 0.75 leaves no time to transmit after device.min_iterations: 125"),

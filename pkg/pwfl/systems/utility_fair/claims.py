@@ -1,5 +1,8 @@
 """The paper's claims about the system `utility_fair`, measured on the scenarios of a study."""
 
+from itertools import product
+
+import numpy as np
 import polars as pl
 
 from pwfl.report.claims import (
@@ -13,6 +16,7 @@ from pwfl.report.claims import (
     Claim,
     by_means,
     by_scheme,
+    comparable,
     difference,
     first,
     measure,
@@ -23,13 +27,17 @@ from pwfl.report.claims import (
 PROPOSED, INDEPENDENT, SHARED = ("utility", "fair"), ("benchmark", "independent"), ("benchmark", "shared")
 BENCHMARK = "benchmark"  # the scenario's: with independent noise or, if it has none, with shared noise
 UPLOADS = {"clean": "uploads clean, this project's reading", "noisy": "uploads noisy, as the paper says"}
-# The paper's setting: its noise, and no clipping. All readings of its words are in it.
-SETTING = MNIST | {"privacy.target_epsilon": (None,), "training.clip_norm": (None,)}
+SAVERS = "network.savers"
+# The paper's setting: its noise, and no clipping. All readings of its words are in it. No device of its figures saves
+# effort.
+WITH_SAVERS = MNIST | {"privacy.target_epsilon": (None,), "training.clip_norm": (None,)}
+SETTING = WITH_SAVERS | {SAVERS: (0,)}
 SIZE = "; the size is this project's"
 SUMS = ("ones", "path_loss_db", "energy_mj", "path_loss_squared", "path_loss_energy")
 LEARNED = ("batch_loss", "batch_loss_std", "accuracy")
 OF_DEVICES = ("energy_j", "energy_std_j", "learning_gain", "learning_gain_std", "utility", "utility_std")
 COLUMNS = (*LEARNED, *OF_DEVICES, *SUMS)
+OF_SAVING = ("utility_of_savers", "noise_multiplier_of_savers", "noise_multiplier_of_others", "batch_loss_of_others")
 
 
 def _excess(means):
@@ -188,6 +196,45 @@ CLAIMS = (
 )
 
 
+OF_SAVERS = tuple(  # of a scenario in which devices save effort (True), and of one in which the same devices do not
+    Claim(f"5. {text}", band, f"Sec. {where}; {{uploads}}", printed, measured, WITH_SAVERS, bounds)
+    for text, where, printed, band, bounds, measured in (
+        (
+            "mean utility (18) of devices that save effort, Benchmark: above what it is where none does (difference)",
+            "I",
+            "enhance its utility",
+            Band(above=0),
+            UNBOUNDED,
+            by_means(difference, *((saving, BENCHMARK, "utility_of_savers") for saving in (True, False))),
+        ),
+        (
+            "mean utility (18) of devices that save effort, Proposed: above what it is where none does (difference)",
+            "I",
+            "addresses this problem",
+            Band(most=0),
+            UNBOUNDED,
+            by_means(difference, *((saving, PROPOSED, "utility_of_savers") for saving in (True, False))),
+        ),
+        (
+            "mean noise of the copies of devices that save effort, Proposed: above the other devices' (share)",
+            "I, III-B",
+            "based on their contribution",
+            Band(above=0),
+            CHANGE,
+            by_means(_excess, *((True, PROPOSED, f"noise_multiplier_of_{who}") for who in ("savers", "others"))),
+        ),
+        (
+            "mean training loss of the other devices, Benchmark: above what it is where none saves effort (share)",
+            "I",
+            "damages training efficiency",
+            Band(above=0),
+            CHANGE,
+            by_means(_excess, *((saving, BENCHMARK, "batch_loss_of_others") for saving in (True, False))),
+        ),
+    )
+)
+
+
 def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
     """The claims of each scenario, as far as its schemes let them be measured.
 
@@ -196,19 +243,48 @@ def claims(scenarios: dict[str, dict]) -> pl.DataFrame:
     """
     rows = []
     for name, content in scenarios.items():
-        scenario = content["scenario"]
-        series = by_scheme(scenario, _realizations(content), COLUMNS)
-        independent = any((scheme.scheduler, scheme.noise) == INDEPENDENT for scheme in scenario.schemes)
-        benchmark = INDEPENDENT if independent else SHARED
-        series |= {(BENCHMARK, column): values for (scheme, column), values in series.items() if scheme == benchmark}
-        fields = {"uploads": UPLOADS[scenario.privacy.uploads], "benchmark": f"{benchmark[1]} noise"}
-        rows += measure(CLAIMS, {name: scenario}, series, **fields)
+        rows += measure(CLAIMS, {name: content["scenario"]}, _series(content, COLUMNS), **_fields(content))
+    for names in comparable(scenarios, SAVERS):
+        counts = {name: scenarios[name]["scenario"].network.savers for name in names}
+        for saving, none in product(names, names):
+            if counts[saving] and not counts[none]:
+                pair, series = {name: scenarios[name] for name in (saving, none)}, {}
+                for name, content in pair.items():
+                    found = _series(content, OF_SAVING, counts[saving])
+                    series |= {(name == saving, *key): values for key, values in found.items()}
+                compared = {name: content["scenario"] for name, content in pair.items()}
+                rows += measure(OF_SAVERS, compared, series, **_fields(pair[saving]))
     return table(rows)
 
 
-def _realizations(content: dict) -> pl.DataFrame:
-    """The realizations with the sums that the regression on path loss needs."""
+def _benchmark(content: dict) -> tuple[str, str]:
+    """Scheduler and noise of the scenario's benchmark."""
+    schemes = content["scenario"].schemes
+    return INDEPENDENT if INDEPENDENT in {(scheme.scheduler, scheme.noise) for scheme in schemes} else SHARED
+
+
+def _fields(content: dict) -> dict[str, str]:
+    """The fields in sources of a scenario's claims."""
+    uploads = content["scenario"].privacy.uploads
+    return {"uploads": UPLOADS[uploads], "benchmark": f"{_benchmark(content)[1]} noise"}
+
+
+def _series(content: dict, columns: tuple[str, ...], savers: int = 0) -> dict[tuple, np.ndarray]:
+    """Series of the scenario's schemes, and of its benchmark, by realization."""
+    series, benchmark = by_scheme(content["scenario"], _realizations(content, savers), columns), _benchmark(content)
+    return series | {(BENCHMARK, name): values for (scheme, name), values in series.items() if scheme == benchmark}
+
+
+def _realizations(content: dict, savers: int) -> pl.DataFrame:
+    """The realizations with the sums that the regression on path loss needs, and means of savers and of others."""
     x, y = pl.col("path_loss_db"), 1000 * pl.col("energy_j")
     sums = dict(zip(SUMS, (pl.len(), x.sum(), y.sum(), (x * x).sum(), (x * y).sum()), strict=True))
-    of_devices = content["devices"].group_by("scheme", "realization", maintain_order=True).agg(**sums)
+    saves = pl.col("device") < savers
+    means = {
+        "utility_of_savers": pl.col("utility").filter(saves).mean(),
+        "noise_multiplier_of_savers": pl.col("noise_multiplier").filter(saves).mean(),
+        "noise_multiplier_of_others": pl.col("noise_multiplier").filter(~saves).mean(),
+        "batch_loss_of_others": pl.col("batch_loss").filter(~saves).mean(),
+    }
+    of_devices = content["devices"].group_by("scheme", "realization", maintain_order=True).agg(**sums, **means)
     return content["realizations"].join(of_devices, on=["scheme", "realization"], how="left")
