@@ -575,7 +575,9 @@ def test_every_claim_about_devices_that_save_effort_can_hold_and_fail(sign, expe
     )
     other = fair_copies(DEVICES["yes"], network={"savers": 3}, training={"rounds": 7})  # differs in more
     table = utility_fair_claims.claims({"none": none, "saving": saving, "other": other})
-    assert set(table.filter(scenario="saving")["whose"]) == {statements.ELSEWHERE}
+    assert set(table.filter(scenario="none")["claim"].str.head(1)) == set("1234")
+    assert set(table["scenario"]) == {"none", "saving against none"}
+    assert utility_fair.robustness({"saving": saving, "other": other}).to_dict(format="vega")
     table = table.filter(pl.col("claim").str.starts_with("5."))
     assert table["scenario"].to_list() == ["saving against none"] * len(utility_fair_claims.OF_SAVERS)
     assert set(table["whose"]) == {statements.PAPER}

@@ -108,7 +108,8 @@ def robustness(scenarios: dict[str, dict]) -> alt.VConcatChart:
         )
         title = alt.TitleParams(claim.text, fontSize=13, offset=6)
         panels.append((required + line + point).properties(width=theme.WIDTH, height=alt.Step(24), title=title))
-    counts = {name: content["realizations"]["realization"].n_unique() for name, content in scenarios.items()}
+    shown = [name for name in scenarios if name in set(measured["scenario"])]
+    counts = {name: scenarios[name]["realizations"]["realization"].n_unique() for name in shown}
     over = ", ".join(f"{name}: {theme.counted(count)}" for name, count in counts.items())
     subtitle = ["dots and lines: measured, with 95% intervals; grey: where it must lie", *textwrap.wrap(over, 110)]
     several = pl.concat([unscheduled.counted(unscheduled.known(c["realizations"])) for c in scenarios.values()])
