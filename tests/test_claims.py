@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from pwfl.privacy.gaussian import tight_epsilon
-from pwfl.report import claims, statements
+from pwfl.report import claims, statements, theme
 from pwfl.report.claims import Band, Claim, Measure, difference, ratio
 from pwfl.scenario import resolve
 from pwfl.scenario.resolution import merge
@@ -77,6 +77,24 @@ def test_an_interval_ends_where_the_quantity_does():
     one = claims.row(share._replace(bounds=claims.SHARE), {"one": None}, claims.estimate(ratio, [[1.0], [2.0]]))
     assert one[6:8] == (None, None)
     assert one[-3] == "open"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (0.04, 0.06, "; outside the measured interval"),
+        (0.07, 0.09, "; outside the measured interval"),
+        (0.04, 0.06256, ""),  # a number that rounds to the printed one
+        (0.04, 0.09, ""),
+        (None, 0.05, ""),
+    ],
+)
+def test_a_row_says_where_the_printed_number_is_outside_the_measured_interval(low, high, said):
+    found, claim = Measure(0.05, low, high, claims.STUDENT, 9), Claim("c", Band(least=0), "s", "6.26%")
+    rounded = claim._replace(rounds_to=(0.06255, 0.06265))
+    assert claims.row(rounded, {"one": None}, found)[4] == "6.26%" + said
+    assert claims.row(claim, {"one": None}, found)[4] == "6.26%"
+    assert claims.row(rounded, {"one": None}, claims.fixed(0.5))[4] == "6.26%"  # there is no interval
 
 
 def test_statements_are_counted_not_rows_and_the_papers_only_in_their_settings():
@@ -516,27 +534,41 @@ def realizations(columns: dict[tuple[str, str], float], count: int = 12, **plain
     return pl.concat(frames)
 
 
-@pytest.mark.parametrize(
-    ("loss", "energy", "deviation", "spread", "slopes", "expected"),
-    [(1.0626, 0.8783, 0.001, 0.103, (0.0, 1.9), "yes"), (1.2, 0.7, 0.5, 0.5, (1.9, 0.0), "no")],
-)
-def test_every_claim_of_utility_fair_can_hold_and_fail(loss, energy, deviation, spread, slopes, expected):
-    schemes = [("Proposed", "utility", "fair"), ("Own", "benchmark", "independent"), ("Same", "benchmark", "shared")]
-    names = ("batch_loss", "energy_j", "energy_std_j", "batch_loss_std")
-    values = {"Proposed": (loss, energy, deviation, spread), "Own": (1.0, 1.0, 1.0, spread), "Same": (1.0,) * 4}
-    columns = {(of, name): each for of, own in values.items() for name, each in zip(names, own, strict=True)}
+# Of Proposed and of both benchmarks: what the paper says, and its opposite.
+DEVICES = {
+    "yes": {"batch_loss": (1.0626, 1.0), "batch_loss_std": (0.103, 0.1), "accuracy": (0.915, 0.92),
+            "energy_j": (0.8783, 1.0), "energy_std_j": (0.001, 1.0), "learning_gain": (0.01, 0.01),
+            "learning_gain_std": (0.0005, 0.01), "utility": (0.07, 0.06), "utility_std": (0.001, 0.02), "slope": (0.0, 1.9)},
+    "no": {"batch_loss": (1.2, 1.0), "batch_loss_std": (0.5, 0.1), "accuracy": (0.90, 0.92),
+           "energy_j": (0.7, 1.0), "energy_std_j": (0.5, 1.0), "learning_gain": (0.01, 0.01),
+           "learning_gain_std": (0.002, 0.001), "utility": (0.07, 0.06), "utility_std": (0.003, 0.004), "slope": (1.9, 0.0)},
+}  # fmt: skip
+FAIR = [("Proposed", "utility", "fair"), ("Own", "benchmark", "independent"), ("Same", "benchmark", "shared")]
+
+
+def fair_copies(means: dict, schemes=FAIR, **override) -> dict:
+    """A scenario of `utility_fair`: means of Proposed and of all others."""
+    columns = {(of, name): each[of != "Proposed"] for of, *_ in schemes for name, each in means.items()}
     path_loss = np.linspace(60, 90, 10)
     devices = pl.concat(
-        pl.DataFrame({"scheme": name, "realization": k, "path_loss_db": path_loss,
-                      "energy_j": 1e-3 * (100 + slope * path_loss + 0.001 * k * path_loss)})
-        for (name, *_), slope in zip(schemes, (*slopes, 0.0), strict=True)
+        pl.DataFrame({"scheme": of, "realization": k, "device": range(10), "path_loss_db": path_loss,
+                      "energy_j": 1e-3 * (100 + columns[of, "slope"] * path_loss + 0.001 * k * path_loss),
+                      "utility": 0.06 + 1e-4 * k, "batch_loss": 1.0 + 1e-3 * k, "noise_multiplier": 5.0})
+        for of, *_ in schemes
         for k in range(12)
     )  # fmt: skip
-    scenario = of_system("utility_fair", schemes, privacy={"uploads": "clean"})
-    content = {"scenario": scenario, "realizations": realizations(columns), "devices": devices}
+    scenario = of_system("utility_fair", schemes, **override)
+    return {"scenario": scenario, "realizations": realizations(columns), "devices": devices}
+
+
+@pytest.mark.parametrize("expected", DEVICES)
+def test_every_claim_of_utility_fair_can_hold_and_fail(expected):
+    content = fair_copies(DEVICES[expected])
     table = utility_fair_claims.claims({"one": content})
     assert len(table) == len(utility_fair_claims.CLAIMS)
     assert table["source"].str.contains("uploads clean, this project's reading").all()
+    assert table.filter(pl.col("claim").str.starts_with("4."))["source"].str.contains("; independent noise").all()
+    assert set(table["whose"]) == {statements.PAPER}
     assert_all(table, expected)
     training = pl.when(scheme="Proposed").then(pl.lit("diverged")).otherwise("training")
     loss = pl.when(pl.col("scheme") != "Proposed").then("batch_loss")
@@ -545,6 +577,54 @@ def test_every_claim_of_utility_fair_can_hold_and_fail(loss, energy, deviation, 
     assert set(table.filter(pl.col("claim").str.starts_with("1."))["holds"]) == {"no"}
     chart = utility_fair.robustness({"one": content | {"realizations": diverged}, "two": content})
     assert chart.to_dict(format="vega")["$schema"].startswith("https://vega.github.io")
+
+
+def test_the_figure_of_claims_shows_where_each_must_lie_up_to_the_edge_where_its_band_has_no_end():
+    panels = utility_fair.robustness({"one": fair_copies(DEVICES["yes"])}).to_dict()["vconcat"]
+    for panel, claim in zip(panels, utility_fair_claims.CLAIMS, strict=True):
+        above, least, _, most = claim.band
+        ends = [end for end in (above, least, most) if end is not None]
+        required = panel["layer"][0]["encoding"]
+        drawn = [required[channel].get("datum", required[channel].get("value")) for channel in ("x", "x2")]
+        edge = theme.WIDTH if most is None else 0
+        assert drawn == (ends if len(ends) == 2 else [ends[0], edge])
+
+
+@pytest.mark.parametrize(("sign", "expected"), [(1, "yes"), (-1, "no")])
+def test_every_claim_about_devices_that_save_effort_can_hold_and_fail(sign, expected):
+    none, saving = fair_copies(DEVICES["yes"]), fair_copies(DEVICES["yes"], network={"savers": 3})
+    gain = pl.when(scheme="Proposed").then(-sign * 0.01).otherwise(sign * 0.01)
+    saves = pl.col("device") < 3
+    loss, noise = pl.col("batch_loss"), pl.col("noise_multiplier")
+    saving["devices"] = saving["devices"].with_columns(
+        utility=pl.when(saves).then(pl.col("utility") + gain).otherwise(7.0),
+        batch_loss=pl.when(saves).then(9.0).otherwise(loss + sign * 0.1),
+        noise_multiplier=pl.when(saves & (pl.col("scheme") == "Proposed")).then(noise + sign).otherwise(noise),
+    )
+    other = fair_copies(DEVICES["yes"], network={"savers": 3}, training={"rounds": 7})  # differs in more
+    table = utility_fair_claims.claims({"none": none, "saving": saving, "other": other})
+    assert set(table.filter(scenario="none")["claim"].str.head(1)) == set("1234")
+    assert set(table["scenario"]) == {"none", "saving against none"}
+    assert utility_fair.robustness({"saving": saving, "other": other}).to_dict(format="vega")
+    table = table.filter(pl.col("claim").str.starts_with("5."))
+    assert table["scenario"].to_list() == ["saving against none"] * len(utility_fair_claims.OF_SAVERS)
+    assert set(table["whose"]) == {statements.PAPER}
+    assert_all(table, expected)
+    diverged = none["devices"].filter(~((pl.col("scheme") == "Own") & (pl.col("realization") == 2)))
+    table = utility_fair_claims.claims({"none": none | {"devices": diverged}, "saving": saving})
+    of_benchmark = pl.col("claim").str.contains("5.*Benchmark")
+    assert set(table.filter(of_benchmark)["realizations"]) == {11}
+
+
+@pytest.mark.parametrize("expected", DEVICES)
+def test_a_scenario_of_the_papers_words_is_judged_by_its_own_benchmark(expected):
+    words = {"privacy": {"uploads": "noisy"}, "utility": {"deviation": "model"}, "training": {"rounds": 200}}
+    table = utility_fair_claims.claims({"one": fair_copies(DEVICES[expected], [FAIR[0], FAIR[2]], **words)})
+    of_both = [claim.text for claim in utility_fair_claims.CLAIMS if "independent" not in claim.text]
+    assert sorted(table["claim"]) == sorted(of_both)
+    assert set(table["whose"]) == {statements.PAPER}
+    assert table.filter(pl.col("claim").str.starts_with("4."))["source"].str.contains("; shared noise").all()
+    assert_all(table, expected)
 
 
 @pytest.mark.parametrize("expected", ["yes", "no"])

@@ -25,12 +25,16 @@ MEANT = {
         0.0,
         np.inf,
     ),
-    r"channel_uses|air_seconds|transmit_energy.*|energy_.*|local_steps|noise_power_wh2|mean|share|negative_users|user_count": (
+    r"channel_uses|air_seconds|transmit_energy.*|energy_.*|learning_gain.*|utility_std|local_steps|noise_power_wh2": (
+        0.0,
+        np.inf,
+    ),
+    r"mean|share|negative_users|user_count": (
         0.0,
         np.inf,
     ),
 }
-OTHERS = r"objective_per_sample|.*_wh2|value"  # may be negative, or are of several quantities
+OTHERS = r"objective_per_sample|utility|.*_wh2|value"  # may be negative, or are of several quantities
 
 
 def meant(column: str) -> tuple[float, float]:

@@ -25,7 +25,7 @@ SCHEMA = {
     "scenario": pl.String,
     "whose": pl.String,  # the paper's, judged here or in another setting than its own; or this project's
     "source": pl.String,  # where the paper says it, or that it does not
-    "printed": pl.String,  # the paper's number or words, null where it prints none
+    "printed": pl.String,  # the paper's number or words, null where it prints none, and whether the interval misses it
     "measured": pl.Float64,
     "low": pl.Float64,  # ends of the interval; null: none, or unbounded
     "high": pl.Float64,
@@ -40,6 +40,7 @@ ONE = "none: one realization"
 NOT_RANDOM = "none: not random"
 COUNTED = "none: a fact about these realizations"
 INFINITE = "none: a value is not finite"
+MISSED = "outside the measured interval"
 LOSSES = ("loss", "batch_loss", "batch_loss_std")  # columns that are infinite where training failed
 FAILED = ("diverged", "noise_infeasible")  # trainings that count against their scheme
 # Bounds of quantities: shares and accuracies, differences of two, what is not negative, its relative changes, and what
@@ -100,6 +101,8 @@ class Claim(NamedTuple):
     # The paper's setting: the values of parameters with which a scenario is in it. None: the claim is this project's.
     setting: Mapping[str, Collection] | None = None
     bounds: tuple[float, float] = UNBOUNDED  # between which the quantity lies, whatever is measured
+    # The numbers that round to the printed one, in the unit of the measure: the row says so if the interval has none.
+    rounds_to: tuple[float, float] | None = None
 
 
 def measure(claims: Iterable[Claim], scenarios: dict[str, object], series: dict, **fields: str) -> list[tuple]:
@@ -160,9 +163,17 @@ def row(claim: Claim, scenarios: dict[str, object], measured: Measure) -> tuple:
     low, high = (None if end is None else float(np.clip(end, *claim.bounds)) for end in (measured.low, measured.high))
     value, measured = None if np.isnan(measured.value) else measured.value, measured._replace(low=low, high=high)
     shown = (low, high) if measured.shown else (None, None)
-    said = (claim.text, " against ".join(scenarios), origin(claim, scenarios.values()), claim.source, claim.printed)
+    printed = f"{claim.printed}; {MISSED}" if misses(claim, *shown) else claim.printed
+    said = (claim.text, " against ".join(scenarios), origin(claim, scenarios.values()), claim.source, printed)
     decided = (measured.interval, str(claim.band), verdict(measured, claim.band))
     return (*said, value, *shown, *decided, measured.realizations, measured.no_user_scheduled)
+
+
+def misses(claim: Claim, low: float | None, high: float | None) -> bool:
+    """Whether no number of an interval that ends on both sides rounds to the one that the paper prints."""
+    if claim.rounds_to is None or low is None or high is None:
+        return False
+    return high < claim.rounds_to[0] or low > claim.rounds_to[1]
 
 
 def origin(claim: Claim, scenarios: Iterable) -> str:

@@ -103,7 +103,7 @@ def cost(schedule: pl.DataFrame, radio: Radio) -> pl.DataFrame:
         rounds_out=(~pl.col("takes_part")).sum(),
         channel_uses=pl.col("symbols").sum().fill_nan(None),
         transmit_energy_j=pl.col("energy").sum().fill_nan(None),
-        local_steps=pl.when(decided).then(pl.col("max_iterations").filter("takes_part").mean()),
+        local_steps=pl.when(decided).then(pl.col("iterations").filter("takes_part").mean()),
     )
     slowest = sent.group_by("realization", "round", maintain_order=True).agg(air_seconds=pl.col("seconds").nan_max())
     on_air = slowest.group_by("realization", maintain_order=True).agg(pl.col("air_seconds").sum().fill_nan(None))

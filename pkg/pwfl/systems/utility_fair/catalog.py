@@ -7,23 +7,24 @@ CATALOG = Catalog(
         "loss": ("history",),
         "spread": ("history",),
         "energy": ("history", "schedule_status"),
+        "utility": ("history", "schedule_status"),
         "power": ("history", "schedule_status"),
         **ACCURACY_FIGURES,
         "deviation": ("history",),
     },
     tables={
-        "summary": "For each scheme, means over realizations with 95% intervals: training loss of rounds 2 to the last "
-        "and its spread over devices, energy of a device's round and its spread, final accuracy; what the "
-        "copies of the model reveal of a record; how many realizations diverged, or had no device taking part, and "
-        "accuracy over the others (`accuracy_if_scheduled`).",
-        "realizations": "Training loss, energy, final accuracy and test loss, guarantee and cost of each realization "
-        "and scheme.",
-        "devices": "Each device's means over its rounds: energy, power, iterations, training loss, deviation, noise "
-        "multiplier.",
+        "summary": "For each scheme, means over realizations with 95% intervals: training loss of rounds 2 to the "
+        "last, energy, learning gain and utility of a device's round, the spread of each over devices, final accuracy; "
+        "what the copies of the model reveal of a record; how many realizations diverged, or had no device taking "
+        "part, and accuracy over the others (`accuracy_if_scheduled`).",
+        "realizations": "Training loss, energy, utility, final accuracy and test loss, guarantee and cost of each "
+        "realization and scheme.",
+        "devices": "Each device's means over its rounds: energy, learning gain, utility, power, iterations, training "
+        "loss, deviation, noise multiplier.",
         "leakage": "What the copies of each scheme's devices reveal, as printed and exact, at deviation 0 and 1, and "
         "what their uploads do; the same for all devices, as deviations are not known to the accounting.",
-        "history": "Each device's training loss, deviation, iterations, power and energy in each round, and the "
-        "model's test accuracy and loss in the evaluated ones.",
+        "history": "Each device's training loss, deviation, iterations, power, energy, learning gain and utility in "
+        "each round, and the model's test accuracy and loss in the evaluated ones.",
         "statuses": "Who decides over the devices' rounds, which noise copies get, how rounds ended.",
     },
     comparison_figures=("robustness",),

@@ -22,6 +22,8 @@ def consistent(scenario: UtilityFair) -> None:
             f"network.min_distance_m: {network.min_distance_m:g} exceeds network.max_distance_m: "
             f"{network.max_distance_m:g}; devices lie between the two"
         )
+    if network.savers > network.devices:
+        raise ValueError(f"network.savers: {network.savers} exceeds network.devices: {network.devices}")
     if device.computing_power_w < device.circuit_power_w:
         raise ValueError(
             f"device.computing_power_w: {device.computing_power_w:g} is below device.circuit_power_w: "

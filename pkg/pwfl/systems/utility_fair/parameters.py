@@ -21,6 +21,15 @@ class Network(Section):
         200.0, "greatest distance r of a device", unit="m", stages="channel", usual=common.USUAL_DISTANCE
     )
 
+    savers: int = parameter(
+        0,
+        "devices that save effort on purpose, the first ones: the power P_min (20), with which the least number of "
+        "iterations fits",
+        stages="schedule",
+        ge=0,
+        le=10**6,
+    )
+
 
 class Radio(Section):
     """The uplink, (8)-(9), a channel of its own for each device."""

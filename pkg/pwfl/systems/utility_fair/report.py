@@ -9,6 +9,7 @@ import polars as pl
 
 from pwfl.learning.partition import USER_ACCURACIES
 from pwfl.report import results, theme, unscheduled
+from pwfl.report.claims import Band
 from pwfl.report.printed import SOLID
 from pwfl.systems.utility_fair.claims import CLAIMS, claims
 from pwfl.systems.utility_fair.parameters import UtilityFair
@@ -23,7 +24,9 @@ KEYS = ["scheme", "realization"]
 SHAPES = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross"]
 EPSILONS = [f"epsilon_{of}" for of in ("exact", "server", "printed", "copy", "round", "device", "upload", "worst_case")]
 LEARNED = ["accuracy", "loss", *USER_ACCURACIES]
-LOSSES = ["batch_loss", "batch_loss_std", "energy_j", "energy_std_j", "deviation"]
+# Columns of `devices`, and their standard deviations over devices in `realizations`.
+SPREADS = {"energy_j": "energy_std_j", "learning_gain": "learning_gain_std", "utility": "utility_std"}
+ROUNDS = ["batch_loss", "batch_loss_std", "deviation", *SPREADS, *SPREADS.values()]
 SPENT = ["channel_uses", "air_seconds", "transmit_energy_j"]
 
 
@@ -63,6 +66,12 @@ def energy(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerC
     return _over_path_loss(scenario, frame, "energy_mj", title, y, regression=True)
 
 
+def utility(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
+    """Each device's mean utility of a round over its path loss, with regression lines."""
+    title, y = "Utility of a device's round", "Mean utility (18) of a round"
+    return _over_path_loss(scenario, devices(tables), "utility", title, y, regression=True)
+
+
 def power(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     """Each device's mean transmit power over its path loss."""
     frame = devices(tables).with_columns(power_mw=1000 * pl.col("power_w")).filter(pl.col("power_mw") > 0)
@@ -88,18 +97,19 @@ def robustness(scenarios: dict[str, dict]) -> alt.VConcatChart:
     panels = []
     for claim in CLAIMS:
         frame = measured.filter(pl.col("claim") == claim.text).with_columns(
-            verdict=pl.col("holds").replace_strict(verdicts),
-            least=pl.lit(claim.band.least),
-            most=pl.lit(claim.band.most),
+            verdict=pl.col("holds").replace_strict(verdicts)
         )
         base = alt.Chart(frame).encode(y=alt.Y("scenario:N", title=None, sort=list(scenarios)))
-        required = base.mark_bar(color="#e3e3e3", height=alt.RelativeBandSize(1))
-        required = required.encode(x=alt.X("least:Q", scale=zero, title=None), x2="most:Q")
-        line = base.mark_rule(strokeWidth=2).encode(x="low:Q", x2="high:Q", color=colour)
-        point = base.mark_circle(size=80, opacity=1).encode(x="measured:Q", color=colour, tooltip=tips)
+        required = base.mark_bar(color="#e3e3e3", height=alt.RelativeBandSize(1)).encode(**_ends(claim.band))
+        x = alt.X("low:Q", scale=zero, title=None, axis=alt.Axis(grid=True))
+        line = base.mark_rule(strokeWidth=2).encode(x=x, x2="high:Q", color=colour)
+        point = base.mark_circle(size=80, opacity=1).encode(
+            x=alt.X("measured:Q", title=None), color=colour, tooltip=tips
+        )
         title = alt.TitleParams(claim.text, fontSize=13, offset=6)
         panels.append((required + line + point).properties(width=theme.WIDTH, height=alt.Step(24), title=title))
-    counts = {name: content["realizations"]["realization"].n_unique() for name, content in scenarios.items()}
+    shown = [name for name in scenarios if name in set(measured["scenario"])]
+    counts = {name: scenarios[name]["realizations"]["realization"].n_unique() for name in shown}
     over = ", ".join(f"{name}: {theme.counted(count)}" for name, count in counts.items())
     subtitle = ["dots and lines: measured, with 95% intervals; grey: where it must lie", *textwrap.wrap(over, 110)]
     several = pl.concat([unscheduled.counted(unscheduled.known(c["realizations"])) for c in scenarios.values()])
@@ -108,7 +118,15 @@ def robustness(scenarios: dict[str, dict]) -> alt.VConcatChart:
     return alt.vconcat(*panels, spacing=14, title=title).resolve_scale(color="shared")
 
 
-DRAWN = (loss, spread, energy, power, accuracy, accuracy_seconds, accuracy_joules, deviation)
+def _ends(band: Band) -> dict[str, alt.XDatum | alt.X2Datum | alt.X2Value]:
+    """The ends of a claim's band on an axis; from its only end, it extends to the panel's edge."""
+    least, most = (next((end for end in ends if end is not None), None) for ends in (band[:2], band[2:]))
+    if least is None:
+        return {"x": alt.XDatum(most), "x2": alt.X2Value(0)}
+    return {"x": alt.XDatum(least), "x2": alt.X2Value(theme.WIDTH) if most is None else alt.X2Datum(most)}
+
+
+DRAWN = (loss, spread, energy, utility, power, accuracy, accuracy_seconds, accuracy_joules, deviation)
 FIGURES = {figure.__name__: figure for figure in DRAWN}
 COMPARISON_FIGURES = {"robustness": robustness}
 
@@ -119,7 +137,7 @@ def summarize(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[st
     counts = (*results.trainings("trained", "diverged", "nobody_took_part"), pl.col("rounds_out").sum())
     rounds = history.unique([*KEYS, "round"], keep="first", maintain_order=True)
     return {
-        "summary": results.summary(scenario, each, [*LOSSES, *LEARNED, *SPENT], *counts, pl.col(EPSILONS).max()),
+        "summary": results.summary(scenario, each, [*ROUNDS, *LEARNED, *SPENT], *counts, pl.col(EPSILONS).max()),
         "realizations": each,
         "devices": devices(tables),
         "leakage": tables["leakage"].drop("realization", "device").unique(maintain_order=True),
@@ -132,9 +150,10 @@ def realizations(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> pl.D
     """The outcome of each realization and scheme, with what its training came to.
 
     `batch_loss` is the mean over devices and rounds from the second on, `batch_loss_std` the mean over these rounds of
-    the standard deviation over devices, `energy_j` a device's mean energy of a round, and `energy_std_j` the standard
-    deviation over devices of their mean energies. A realization that diverged has none of them. Where training
-    decides on powers, symbols and seconds on air, radiated energy and local steps are those it came to.
+    the standard deviation over devices. `energy_j`, `learning_gain` and `utility` are means over devices and rounds,
+    and those of SPREADS the standard deviations over devices of their means over rounds. A realization that diverged
+    has none of them. Where training decides on powers, symbols and seconds on air, radiated energy and local steps are
+    those it came to.
     """
     diverged, nobody = (pl.col("status") == "diverged").any(), (pl.col("status") == "nobody_took_part").all()
     failed = pl.when(diverged).then(pl.lit("diverged")).when(nobody).then(pl.lit("nobody_took_part"))
@@ -150,10 +169,10 @@ def realizations(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> pl.D
     later = _grouped(tables["history"].filter(pl.col("round") > 1), "round")
     rounds = later.agg(pl.col("batch_loss").mean(), batch_loss_std=pl.col("batch_loss").std(ddof=0))
     losses = _grouped(rounds).agg(pl.col("batch_loss", "batch_loss_std").mean())
-    energy = pl.col("energy_j")
-    energies = _grouped(devices(tables)).agg(energy.mean(), energy_std_j=energy.std(ddof=0))
+    spreads = {spread: pl.col(name).std(ddof=0) for name, spread in SPREADS.items()}
+    of_devices = _grouped(devices(tables)).agg(pl.col(*SPREADS).mean(), **spreads)
     frame = tables["outcome"]
-    for part in (last, losses, energies):
+    for part in (last, losses, of_devices):
         frame = frame.join(part, on=KEYS, how="left", maintain_order="left")
 
     def unless_diverged(value: pl.Expr) -> pl.Expr:
@@ -161,7 +180,7 @@ def realizations(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> pl.D
 
     uses = unless_diverged(pl.col("transmit_s") * scenario.radio.bandwidth_hz)
     return frame.with_columns(
-        unless_diverged(pl.col(*LEARNED, *LOSSES)),
+        unless_diverged(pl.col(*LEARNED, *ROUNDS)),
         channel_uses=pl.coalesce("channel_uses", uses),
         air_seconds=pl.coalesce("air_seconds", unless_diverged(pl.col("air_s"))),
         transmit_energy_j=pl.coalesce("transmit_energy_j", unless_diverged(pl.col("radiated_j"))),
@@ -172,8 +191,8 @@ def realizations(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> pl.D
 
 def devices(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Each device's path loss, and means over its rounds; trainings that diverged are left out."""
-    columns = pl.col("energy_j", "power_w", "iterations", "batch_loss", "deviation", "noise_multiplier")
-    means = _grouped(_sound(tables["history"]), "device").agg(columns.mean())
+    columns = ("power_w", "iterations", "batch_loss", "deviation", "noise_multiplier")
+    means = _grouped(_sound(tables["history"]), "device").agg(pl.col(*SPREADS, *columns).mean())
     place = tables["schedule_status"].select(*KEYS, "device", "path_loss_db", "rounds_out")
     return place.join(means, on=[*KEYS, "device"], how="inner", maintain_order="left")
 

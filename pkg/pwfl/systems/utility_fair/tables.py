@@ -5,10 +5,11 @@ import dataframely as dy
 from pwfl.tables import contract
 from pwfl.tables.contract import epsilon, key, meaning
 
-SCHEDULE_STATUSES = ("chosen_in_training", "full_power", "always_out")
+SCHEDULE_STATUSES = ("chosen_in_training", "full_power", "least_effort", "always_out")
 NOISE_STATUSES = ("fair", "independent", "shared", "none")
 TRAINING_STATUSES = ("trained", "diverged", "nobody_took_part")
 PATH_LOSS, ROUNDS_OUT = "path loss without fading", "rounds sat out"
+ITERATIONS = "local iterations: 0: sits the round out"
 LARGEST_MULTIPLIER, UPLOAD_MULTIPLIER = "(14) at deviation 1", "noise_multiplier of an upload"
 OF_COPIES, OF_UPLOAD = "exact epsilon of all copies of a device", "exact epsilon of what a device sends in a round"
 
@@ -48,6 +49,7 @@ class Schedule(_PerDeviceRound):
     power_w = dy.Float64(
         nullable=True, min=0, description=meaning("power_w", "0: sits the round out, null: chosen in training")
     )
+    iterations = dy.Int64(nullable=True, min=0, description=f"{ITERATIONS}; null: chosen in training")
 
 
 class ScheduleStatus(_PerDevice):
@@ -91,10 +93,14 @@ class History(contract.UserHistory):
         nullable=True, min=0, description=meaning("noise_multiplier", "of the copy; null: clean")
     )
     deviation = dy.Float64(min=0, max=1, description="E (15) of the update")
-    iterations = dy.Int64(min=0, description="0: sits the round out")
+    iterations = dy.Int64(min=0, description=ITERATIONS)
     power_w = dy.Float64(min=0, description=meaning("power_w"))
     transmit_s = dy.Float64(min=0)
     energy_j = dy.Float64(min=0, description="(13)")
+    learning_gain = dy.Float64(
+        min=0, description="first two terms of (18), with beta_1 fitted by (17) to this round's deviation"
+    )
+    utility = dy.Float64(description="(18), with that beta_1; 0: sits the round out")
     accuracy = dy.Float64(nullable=True, min=0, max=1, description=meaning("accuracy"))
     loss = dy.Float64(nullable=True, min=0, allow_inf=True, allow_nan=True, description=meaning("loss"))
     status = dy.Enum(TRAINING_STATUSES, description=meaning("status", "the round"))
@@ -105,6 +111,8 @@ class Realizations(contract.PerRealization):
 
     batch_loss_std = dy.Float64(nullable=True, min=0, description="over devices, mean over rounds from the second on")
     energy_std_j = dy.Float64(nullable=True, min=0, description="over devices, of their mean energies of a round")
+    learning_gain_std = dy.Float64(nullable=True, min=0, description="over devices, of their mean learning gains")
+    utility_std = dy.Float64(nullable=True, min=0, description="over devices, of their mean utilities of a round")
 
 
 class Leakage(_PerDevice):

@@ -120,8 +120,10 @@ def of_some(
             lasting = lasting & np.isfinite(losses).all(axis=1) & np.isfinite(similarity).all(axis=1)
             deviation = copies.deviations(np.nan_to_num(similarity), choice.iterations > 0)
             beta_1 = utility.beta_1_of(deviation, choice.computing_j, terms.beta_2_j)
+            gain = utility.learning_gain(choice.computing_j, beta_1, terms)
+            worth = utility.utility(choice.computing_j, choice.energy_j, beta_1, terms)
             tested = [numpy(value) for value in evaluate(weights)] if t in evaluated else None
-            found.append(Played(losses, multiplier, deviation, choice, spent, tested, lasting))
+            found.append(Played(losses, multiplier, deviation, choice, gain, worth, spent, tested, lasting))
             if not lasting.any():
                 break
         return {start.realization: history(start, b, found, data) for b, start in enumerate(begun)}
@@ -141,6 +143,8 @@ class Played(NamedTuple):
     noise_multiplier: np.ndarray
     deviation: np.ndarray
     choice: Choice
+    learning_gain: np.ndarray
+    utility: np.ndarray
     spent: np.ndarray  # seconds on air and joules up to it, shape (2, realization)
     tested: list[np.ndarray] | None  # accuracies, (realization, 1 + class), and losses, (realization,)
     lasting: np.ndarray  # whether all has been finite so far, (realization,)
@@ -161,6 +165,8 @@ def history(start: Began, place: int, found: list[Played], data: datasets.Datase
         batch_loss=of([each.losses for each in found]),
         noise_multiplier=of([each.noise_multiplier for each in found]),
         deviation=of([each.deviation for each in found]),
+        learning_gain=of([each.learning_gain for each in found]),
+        utility=of([each.utility for each in found]),
         **choices,
     ).with_columns(pl.col("noise_multiplier").fill_nan(None))
     rounds = []

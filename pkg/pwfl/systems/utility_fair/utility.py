@@ -26,16 +26,17 @@ def terms(scenario: UtilityFair) -> Terms:
     return Terms(link.limits(scenario.radio, device), consumption, own.beta_2_j, own.energy_scale_j)
 
 
-def utility(
-    computing_s: np.ndarray, z: np.ndarray, unit_power_w: np.ndarray, beta_1: np.ndarray, terms: Terms
-) -> np.ndarray:
-    """Utility (18) of a round of some seconds of local iterations, and a transmission as in `link`.
+def learning_gain(computing_j: np.ndarray, beta_1: np.ndarray, terms: Terms) -> np.ndarray:
+    """The first two terms of (18): by how much computing for some joules lowers the deviation that (16) predicts.
 
     beta_1 is the deviation that is predicted without any iteration.
     """
-    energy = link.energy_j(computing_s, z, unit_power_w, terms.limits, terms.consumption)
-    deviation = beta_1 * np.exp(-computing_s * terms.consumption.computing_power_w / terms.beta_2_j)
-    return beta_1 - deviation - energy * (energy - terms.energy_scale_j)
+    return -beta_1 * np.expm1(-computing_j / terms.beta_2_j)
+
+
+def utility(computing_j: np.ndarray, energy_j: np.ndarray, beta_1: np.ndarray, terms: Terms) -> np.ndarray:
+    """Utility (18) of a round that costs `energy_j` (13), of which `computing_j` for local iterations."""
+    return learning_gain(computing_j, beta_1, terms) - energy_j * (energy_j - terms.energy_scale_j)
 
 
 def best_z(unit_power_w: np.ndarray, beta_1: np.ndarray, terms: Terms) -> np.ndarray:
