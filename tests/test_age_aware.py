@@ -366,6 +366,11 @@ def test_claims_hold_and_are_said_not_to_where_they_do_not(tiny):
     assert verdicts(tiny | {"realizations": each}, "4", "5") == {"no"}
     alike = tiny["realizations"].with_columns(noise_power_wh2=1.0)  # constant noise is not larger
     assert verdicts(tiny | {"realizations": alike}, "3") == {"no"}
+    pair = [own for own in tiny["scenario"].schemes if own.scheduler in ("bound_constant", "bound_adaptive")]
+    third = claims({"one": tiny | {"scenario": replaced(tiny["scenario"], "schemes", pair)}})
+    third = third.filter(pl.col("claim").str.starts_with("3."))["claim"]
+    assert len(third) == 1  # of the pair; nothing is compared across schedules
+    assert "across" not in third[0]
     best = pl.when(pl.col("swept_time") == 0).then(-1.0).otherwise(1.0)  # the stalest data
     sweep = tiny["sweep"].with_columns(best.alias("expected_loss_difference_wh2_mean"))
     assert verdicts(tiny | {"sweep": sweep}, "7") == {"no"}

@@ -194,9 +194,11 @@ def _by_scheme(content: dict) -> dict:
             series |= {(pair, EXPECTED): expected, pair: [noise]}
             for column, values in ((EXPECTED, expected), (SIMULATION, simulated)):
                 series |= {(pair, column, case): of_target for case, of_target in enumerate(values)}
+    alike = {}
     for name, pairs in zip(("constant", "adaptive"), zip(RANDOM, PROPOSED, SIMULATED, strict=True), strict=True):
-        series[name] = [noise for pair in pairs for noise in series.get(pair, ())]
-    return series
+        alike[name] = [noise for pair in pairs for noise in series.get(pair, ())]
+    # One constant and one adaptive noise are a pair, not a comparison across schedules.
+    return series | (alike if max(map(len, alike.values())) > 1 else {})
 
 
 def _extremes(each: pl.DataFrame) -> dict:
