@@ -12,6 +12,7 @@ from html import unescape
 from importlib.metadata import PackageNotFoundError, distribution, distributions
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import resolve_name
 from urllib.parse import unquote
 
 import pytest
@@ -190,6 +191,12 @@ def test_links_lead_somewhere_and_make_has_the_targets_that_are_named(page):
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
     named = re.findall(r"(?:^|`)make ([a-z-]+)", page.read_text(), flags=re.MULTILINE)
     assert set(named) <= set(targets)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_functions_that_are_named_are_there(page):
+    for name in set(re.findall(r"`(pwfl(?:\.\w+)+)`", page.read_text(encoding="utf-8"))):
+        assert resolve_name(name) is not None, name
 
 
 def test_the_rule_graph_in_the_docs_is_current(tmp_path):
