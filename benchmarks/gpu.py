@@ -70,7 +70,7 @@ def play_function(case: Case, compiled: bool) -> Callable:
     learner = Gradients(Dense(tuple(case.widths), start=None), CLIP, alike=True, compiled=compiled)
     advance = advance_function(Loop(learner, ROUNDS_COMPARED, 1, compiled=compiled))
 
-    @tf.function(jit_compile=compiled or None)
+    @tf.function(jit_compile=compiled or None, autograph=False)
     def play(weights, at, keys, steps, data, rounds):
         noise_std = tf.fill(tf.shape(at.sizes), NOISE)
         state, *_ = advance((weights, []), Own(), at, noise_std, keys, steps, data, compiled, tf.constant(0), rounds)

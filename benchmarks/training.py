@@ -57,7 +57,7 @@ def play_function(learner: Learner, count: int | tf.Tensor, summed: Callable | N
     """Some rounds of the core as a graph, without evaluation; a function of weights, what is received, and records."""
     advance = advance_function(Loop(learner, ROUNDS, 1, summed=summed))
 
-    @tf.function(reduce_retracing=True)
+    @tf.function(reduce_retracing=True, autograph=False)
     def play(weights, at, noise_std, data):
         given = Own(), at, noise_std[None], tf.constant(5, tf.int64), tf.fill([ROUNDS], STEP), data
         (weights, _), clipped, _ = advance((weights, []), *given, False, tf.constant(0), count)

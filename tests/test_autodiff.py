@@ -46,7 +46,7 @@ def test_it_is_the_fused_engine_and_the_loop_over_samples(widths, clip_norm):
     given = [tf.constant(w) for w in weights], tf.constant(x), tf.constant(y)
     rest = clip_norm, tf.constant(100), tf.constant(counts)
 
-    @tf.function
+    @tf.function(autograph=False)
     def both(weights, x, y):
         fused = dense.clipped_mean(weights, x, y, *rest)
         return autodiff.clipped_mean(dense_losses, weights, x, y, *rest), fused
@@ -71,7 +71,7 @@ def test_records_that_fill_up_count_for_nothing(compiled):
     def filled_up(weights, x, y, counts):
         return autodiff.clipped_mean(dense_losses, weights, x, y, *rest, counts, filled_up=True)
 
-    own = tf.function(filled_up, jit_compile=compiled)
+    own = tf.function(filled_up, jit_compile=compiled, autograph=False)
     expected, clipped = autodiff.clipped_mean(
         dense_losses, weights, tf.constant(x[:sizes]), tf.constant(y[:sizes]), *rest, tf.constant(counts[:sizes])
     )
@@ -115,7 +115,7 @@ def test_convolutional_networks_samples_are_clipped_one_by_one(side):
     own = trainable.Differentiated(model, False, known=True, start=None)
     given = [tf.constant(w) for w in weights], tf.constant(x), tf.constant(y)
     found, clipped = tf.function(
-        lambda *given: own.clipped_mean(*given, clip_norm, tf.constant(7), tf.constant(counts), ())
+        lambda *given: own.clipped_mean(*given, clip_norm, tf.constant(7), tf.constant(counts), ()), autograph=False
     )(*given)
     assert_close(found, expected, 3e-5)
     assert clipped == 3
@@ -135,7 +135,9 @@ def test_users_means_are_clipped_as_wholes(network):
     clip_norm = float(np.median([two_level.norm(mean) for mean in means]))
     expected = two_level.average([two_level.clipped(mean, clip_norm) for mean in means], samples)
     learner = UserGradients(trainable.Differentiated(model, False, known=False, start=lambda draws: weights), clip_norm)
-    found, measured = tf.function(lambda: summed(learner, weights, x, y, averaging(samples, unit=False), samples))()
+    found, measured = tf.function(
+        lambda: summed(learner, weights, x, y, averaging(samples, unit=False), samples), autograph=False
+    )()
     assert_close(found, expected, 3e-5)
     assert measured[1] == 3
     assert 1 <= measured[0] <= 2  # the median's own norm is the limit

@@ -240,7 +240,7 @@ def copied_noise(std, vectors=(0, 1, 2), count=3, key=5):
         tf.constant(std, tf.float32), tf.constant(vectors, tf.int32), tf.constant(key, tf.int64), unused, unused
     )
 
-    @tf.function
+    @tf.function(autograph=False)
     def copy(t):
         return rounds.noisy_copies(weights, noise, Draws(t, False), max(vectors) + 1)
 
@@ -251,7 +251,7 @@ def upload_noise(std, count=3):
     """Noise of what devices send where it is zero, (round and vector, device, coordinate), by training's path."""
     parts = [tf.zeros([len(std), *shape]) for shape in SHAPES]
 
-    @tf.function
+    @tf.function(autograph=False)
     def send(key, t):
         return rounds.noisy_uploads(parts, tf.constant(std, tf.float32), Draws(t, False), key, len(std))
 
