@@ -1,5 +1,7 @@
 """Figures, summaries and claims, also where there is little or nothing to show."""
 
+from collections import Counter
+
 import numpy as np
 import polars as pl
 import pytest
@@ -104,8 +106,8 @@ def test_the_distribution_function_ends_at_the_extremes_and_counts_right():
 
 def test_claims_name_measured_value_interval_and_verdict(studied):
     table = claims(studied)
-    kinds = table["claim"].unique(maintain_order=True).str.head(1).to_list()
-    assert kinds == [*"11", *"22", *"3333", *"444", *"555"]
+    numbers = table["claim"].unique(maintain_order=True).str.split(". ").list.first()
+    assert Counter(numbers) == {"1": 2, "2": 2, "3": 4, "4": 3, "5": 4, "17": 4}
     assert (table["low"] <= table["measured"] + 1e-12).all()
     assert (table["measured"] <= table["high"] + 1e-12).all()
     low = studied["low"]["realizations"]
@@ -115,4 +117,5 @@ def test_claims_name_measured_value_interval_and_verdict(studied):
     assert first["measured"] == pytest.approx(mean["OptSched"] - mean["RndSched"])
     assert first["holds"] == ("yes" if first["high"] < 0 else "open")
     # Of one scenario nothing is said that compares two.
-    assert set(claims({"low": studied["low"]})["claim"].str.head(1)) == {"1", "3", "4", "5"}
+    alone = claims({"low": studied["low"]})["claim"].str.split(". ").list.first()
+    assert set(alone) == {"1", "3", "4", "5", "17"}
