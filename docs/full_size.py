@@ -30,9 +30,8 @@ STUDIES = {  # the full-size study of each paper
 }
 ADDED = {"study": pl.String, "commit": pl.String, "note": pl.String}
 BEGIN, END = "<!-- full size, by docs/full_size.py: begin -->\n", "<!-- full size: end -->\n"
+HEAD = ["statement", "scenario", "printed", "measured, 95 % interval", "holds", "realizations"]
 NOT_RUN = "not yet run"
-
-
 FIELD = re.compile(r"\{\w+\}")  # of a statement that is declared once, and measured for each value
 
 
@@ -97,9 +96,6 @@ def table(head: list[str], body: list[list[str]]) -> str:
     """A table in Markdown."""
     lines = [[cell.replace("|", r"\|") for cell in line] for line in (head, ["---"] * len(head), *body)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-HEAD = ["statement", "scenario", "printed", "measured, 95 % interval", "holds", "realizations"]
 
 
 def page(system: str, of: pl.DataFrame) -> str:
