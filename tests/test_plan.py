@@ -5,12 +5,12 @@ import pytest
 
 import pwfl
 from conftest import SMALL, TINY
-from pwfl import registry
+from pwfl import registry, streams
 from pwfl.execution import execute
 from pwfl.execution.stage import Task
 from pwfl.scenario import load
 from pwfl.scenario.values import Values, chunks_of
-from pwfl.store import grids
+from pwfl.store import code, grids
 from pwfl.tables import finished
 from pwfl.workflow.plan import plan
 
@@ -94,3 +94,44 @@ def test_an_extent_is_that_of_the_chunks_that_are_listed(grid, size):
         chunks = [grids.bounds(chunk) for chunk in grids.covering(0, count, grid, size)]
         found = grids.extent(count, grid, size)
         assert found == (len(chunks), chunks[-1][1], max(stop - first for first, stop in chunks))
+
+
+def trainings(config):
+    """The descriptions of what a study trains, by scenario and scheme."""
+    routes = planned(**config).routes
+    return {(name, scheme): route["train"] for name, schemes in routes.items() for scheme, route in schemes.items()}
+
+
+def releases(config):
+    return {key: description["parameters"]["release"] for key, description in trainings(config).items()}
+
+
+@pytest.mark.parametrize("system", registry.BUILT_IN)
+def test_no_two_trainings_of_a_study_draw_the_same_noise(system):
+    seeds = {f"seed_{seed}": {"seed": seed} for seed in (2, 3)}
+    config = CASES[system] | {"scenarios": {"one": {}, "same": {}} | seeds}
+    found, made = releases(config), trainings(config)
+    schemes = {scheme for _, scheme in found}
+    assert {found["one", scheme] == found["same", scheme] for scheme in schemes} == {True}
+    assert len(set(found.values())) == len({made[key]["address"] for key in found}) == 3 * len(schemes)
+
+
+def test_points_of_a_sweep_draw_noise_of_their_own():
+    # Of parameters that an earlier stage reads alone, too: the points' trainings have the same records.
+    sweep = {"swept": {"sweep": {"privacy.min_noise": [1.0, 2.0], "radio.max_power_dbm": [20.0, 23.0]}}}
+    found = trainings(TINY | {"scenarios": sweep})
+    assert len({each["parameters"]["release"] for each in found.values()}) == len(found)
+    assert len(found) == 4 * len({scheme for _, scheme in found})
+    keys = {streams.key(*streams.of_noise(Values(each["parameters"])), 0) for each in found.values()}
+    assert len(keys) == len(found)
+
+
+def test_names_code_and_numbers_of_realizations_draw_no_other_noise(monkeypatch):
+    before = releases(TINY)
+    schemes = planned(**TINY).study.scenarios["low"].model_dump()["schemes"]
+    named = [scheme | {"name": f"another {k}"} for k, scheme in enumerate(schemes)]
+    more = TINY["base"] | {"schemes": named, "realizations": 7, "training_realizations": 5, "shards": {"training": 1}}
+    assert list(releases(TINY | {"base": more}).values()) == list(before.values())
+    right = code.described
+    monkeypatch.setattr(code, "described", lambda *given: right(*given) | {"code": "edited"})
+    assert releases(TINY) == before

@@ -16,7 +16,6 @@ from pwfl import scenario, streams
 from pwfl.learning.mlp import glorot_uniform, parameter_count
 from pwfl.report import build
 from pwfl.scenario.resolution import merge
-from pwfl.scenario.values import of_scheme
 from pwfl.systems.utility_fair import copies, link, local_steps, rounds, train, utility
 from pwfl.systems.utility_fair.model_steps import ModelSteps
 from pwfl.training import dense, trainable
@@ -486,7 +485,7 @@ def test_realizations_side_by_side_end_as_each_alone(scheme, uploads):
         changes["training"] = {"clip_norm": 2.0}
     scheduler = "utility" if scheme == "fair" else "benchmark"
     found, model = before_training(scheduler, scheme, TINY, changes)
-    values = of_scheme(part(model, "train"), model.schemes[0])
+    values = part(model, "train")
     alone = train.trainer(values, digits(), found)
     train_all, size = train.batch_trainer(values, digits(), found)
     assert size > 0

@@ -12,7 +12,7 @@ class Stage(NamedTuple):
     grid: str | None = None  # which of the scenario's `shards` its jobs follow; None: one job takes all realizations
     each: tuple[str, ...] = ()  # the parts of a scheme for each of whose values it has jobs of its own
     variant: str | None = None  # the part of a scheme that tells its variants apart, which may read other parameters
-    draws_noise: bool = False  # whether its parameters have `scheme`, by which noise is drawn, too
+    draws_noise: bool = False  # whether its parameters have `release`, by which noise is drawn, too
     work: str = "pwfl.execution.stage"  # the module whose `run(task, found)` makes its tables
 
 

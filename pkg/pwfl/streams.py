@@ -36,17 +36,17 @@ def key(seed: int, purpose: str, realization: int) -> int:
     return int(_sequence(seed, purpose, realization).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
-def of_noise(scenario, purpose: str = "noise", scheme: str | None = None) -> tuple[int, str]:
-    """Seed and purpose of the noise that a scheme's users add: no other scheme of the scenario draws the same.
+def of_noise(scenario, purpose: str = "noise", release: str | None = None) -> tuple[int, str]:
+    """Seed and purpose of the noise that users add to one release, which no other release draws.
 
-    `scenario` are the parameters of a stage that draws noise (`pwfl.scenario.values.of_scheme`), and say which scheme.
+    `scenario` are the parameters of a stage that draws noise, and say of which release (`pwfl.workflow.plan`).
     """
-    return scenario.seed, f"{purpose} of {scheme or scenario.scheme}"
+    return scenario.seed, f"{purpose} of {release or scenario.release}"
 
 
 def of_tested_noise(scenario, purpose: str = "noise") -> list[tuple[int, str, int]]:
-    """Three streams whose noise an audit compares: the scheme's first two realizations, and another one's first."""
-    own, other = of_noise(scenario, purpose), of_noise(scenario, purpose, "another scheme")
+    """Three streams whose noise an audit compares: a release's first two realizations, and another one's first."""
+    own, other = of_noise(scenario, purpose), of_noise(scenario, purpose, "another release")
     return [(*own, 0), (*own, 1), (*other, 0)]
 
 

@@ -6,7 +6,7 @@ from pwfl import registry, tables
 from pwfl.execution.stage import StageTables, Tables, Task, module, tables_read
 from pwfl.privacy import audit
 from pwfl.report.columns import with_terms
-from pwfl.scenario.values import Values, of_scheme
+from pwfl.scenario.values import Values, of_release
 from pwfl.stages import AUDIT
 
 
@@ -20,7 +20,8 @@ def run(values: Values, found: Tables) -> pl.DataFrame:
         for scheme in values.schemes:
             of_it = {name: _of_scheme(found[name], scheme.name, values.realizations) for name in read}
             inputs = StageTables(AUDIT, tables_read(task, of_it))
-            made = audit.table(own.verdicts(of_scheme(values, scheme), inputs))
+            released = of_release(values, f"audit of {scheme.scheduler}/{scheme.noise}")
+            made = audit.table(own.verdicts(released, inputs))
             named = [tables.finished(made, AUDIT, values.system), inputs["outcome"]]
             frames.append(with_terms(*(each.select(pl.lit(scheme.name).alias("scheme"), pl.all()) for each in named)))
     return pl.concat(frames)

@@ -64,9 +64,9 @@ def declared_reads(values) -> tuple[str, ...]:
     return value_of(values, "reads") or ()
 
 
-def of_scheme(values: Values, scheme) -> Values:
-    """The values, and `scheme`: scheduler and noise scheme, which tell the scheme from all others of its scenario."""
-    return Values(vars(values) | {"scheme": f"{scheme.scheduler}/{scheme.noise}"})
+def of_release(values: Values, release: str) -> Values:
+    """The values of a stage that draws noise, and of which release this is (`pwfl.workflow.plan`)."""
+    return Values(vars(values) | {"release": release})
 
 
 def replaced(values: Values, key: str, value) -> Values:

@@ -29,7 +29,7 @@ from pwfl.privacy.gaussian import exact_epsilon
 from pwfl.tables.reception import Reception
 from pwfl.training import trainings
 
-RUNS = 4  # of noise at least: two of the scheme's realizations, others, and one of another scheme
+RUNS = 4  # of noise at least: two of the release's realizations, others, and one of another release
 MOST = 256  # runs of noise, of models that are too small for as many draws as usual
 CLOSE = 1e-3  # to which a model in float32 is that of its steps
 SAME = 1e-6  # to which a sum of noise is that of its parts, in float32
@@ -131,7 +131,7 @@ def verdicts(
     noisy = max(int(reception.rounds[reception.noise_std > 0].sum()), 1)
     runs = int(np.clip(-(-audit.DRAWS // (sum(w.size for w in silent) * noisy)), RUNS, MOST))
     keys = [trainings.key_of(scenario, run) for run in range(runs - 1)]
-    keys.append(np.int64(streams.key(*streams.of_noise(scenario, "noise", "another scheme"), 0)))
+    keys.append(np.int64(streams.key(*streams.of_noise(scenario, "noise", "another release"), 0)))
 
     yield from all_users(subject, used.begin(subject.realization).reception, audited.receiver)
     std = np.repeat(reception.noise_std, reception.rounds)

@@ -20,7 +20,8 @@ WORDS = {
     "resolved": "parameters",
     "parameters": "parameters",
 }
-LEFT_OUT = {"address", "shards"}  # told by others
+LEFT_OUT = {"address", "shards", "work"}  # told by others
+RELEASE = "parameters.release"  # as well
 
 
 def why(store: Store, description: dict, chunk: str) -> str:
@@ -66,7 +67,7 @@ def _differences(store: Store, before: dict, now: dict) -> list[str]:
     found: dict[str, None] = {}
     for key in dict.fromkeys([*new, *old]):
         first, _, rest = key.partition(".")
-        if old.get(key) == new.get(key):
+        if old.get(key) == new.get(key) or key == RELEASE:
             continue
         if first == "code":
             found |= dict.fromkeys(_changed_files(store, before, now))

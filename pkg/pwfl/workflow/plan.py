@@ -3,6 +3,10 @@
 A *description* is all that an item's files depend on: stage, system, variant, the parameters that the stage reads, its
 code, the versions of the packages that this imports, and the addresses of the items that it is made of. Its digest is
 their *address* in the store. Planning reads files from outside and writes nothing.
+
+The digest of the same without code and packages, of an item and all that it is made of, is its *work*: that of a
+training names the release whose noise it draws (`pwfl.streams.of_noise`). So the noise of two schemes, or points of a
+sweep, that train on the same records is independent, and editing code draws no other noise.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +19,7 @@ from pwfl.learning.features import DIRECTIONS, requested
 from pwfl.process import devices
 from pwfl.scenario import Study, checks
 from pwfl.scenario.common import Scenario, Scheme
-from pwfl.scenario.values import chunks_of, of_scheme, plain, value_of
+from pwfl.scenario.values import chunks_of, plain, value_of
 from pwfl.stages import DATASET, FEATURES, GRAPH, IMPORTED, PREPARATIONS, PROJECTION, STAGES, variants
 from pwfl.store import addressing, code, grids
 from pwfl.store.files import content
@@ -129,19 +133,16 @@ def preparations(scenario: Scenario) -> list[dict]:
     if paths := checks.imports(scenario):
         contents = {table: content(path) for table, path in paths.items()}
         more = {"system": scenario.system, "contents": contents}
-        found.append(_addressed(IMPORTED, None, {"system": scenario.system}, {}, **more))
+        found.append(_addressed(IMPORTED, None, {"system": scenario.system}, [], **more))
     if "data" not in type(scenario).model_fields:
         return found
     data, wanted = scenario.data, requested(scenario)
     of_file = {"contents": {FILE: data.sha256}} if data.dataset == FILE else {}
-    images = [_addressed(DATASET, data.dataset, {"bounds": data.bounds} if of_file else {}, {}, **of_file)]
+    images = [_addressed(DATASET, data.dataset, {"bounds": data.bounds} if of_file else {}, [], **of_file)]
     if not wanted.pixels:
         if wanted.kind in DIRECTIONS:  # learned from no data: neither users nor a data set are named
-            images.append(_addressed(PROJECTION, wanted.kind, {"side": size(data).shape[0]}, {}))
-        upstream = {description["stage"]: description["address"] for description in images}
-        images.append(
-            _addressed(FEATURES, wanted.kind, {"dataset": data.dataset, "variants": wanted.variants}, upstream)
-        )
+            images.append(_addressed(PROJECTION, wanted.kind, {"side": size(data).shape[0]}, []))
+        images.append(_addressed(FEATURES, wanted.kind, {"dataset": data.dataset, "variants": wanted.variants}, images))
     return [*found, *images]
 
 
@@ -206,26 +207,29 @@ def _describe(scenario: Scenario, stage: str, scheme: Scheme, variant: str | Non
     upstream = {makers[table] for table in registry.reads(scenario.system, stage, variant)}
     if declared.takes_data:
         upstream.add(FEATURES if FEATURES in before else DATASET)
-    addresses = {name: before[name]["address"] for name in GRAPH if name in upstream and name in before}
-    values = scenario.of_stage(stage, variant)
-    parameters = plain(of_scheme(values, scheme) if declared.draws_noise else values)
+    made_of = [before[name] for name in GRAPH if name in upstream and name in before]
+    parameters = plain(scenario.of_stage(stage, variant))
     functions, reads = checks.user_functions(scenario, stage, variant, scheme)
     if variant in functions and (of_variant := getattr(scheme, "reads", [])):
         parameters["reads"] = of_variant
-    return _addressed(stage, variant, parameters, addresses, functions, reads, system=scenario.system)
+    return _addressed(stage, variant, parameters, made_of, functions, reads, system=scenario.system)
 
 
 def _addressed(
     stage: str,
     variant: str | None,
     parameters: dict,
-    upstream: dict,
+    made_of: Sequence[dict],
     functions: Sequence[str] = (),
     reads: Sequence[str] = (),
     **more,
 ) -> dict:
-    """A description, with its address."""
+    """A description, with its address and its work, of what is made of that of other descriptions."""
     packages = [registry.system(more["system"]).package] if "system" in more else []
     of_code = code.described(stage, packages, functions, reads)
-    description = {"stage": stage, "variant": variant, "parameters": parameters, "upstream": upstream} | more | of_code
-    return {"address": addressing.digest(description)} | description
+    said = {"stage": stage, "variant": variant, "parameters": parameters} | more
+    work = addressing.digest(said | {"upstream": {each["stage"]: each["work"] for each in made_of}})
+    if GRAPH[stage].draws_noise:
+        said["parameters"] = parameters | {"release": work}
+    description = said | {"upstream": {each["stage"]: each["address"] for each in made_of}} | of_code
+    return {"address": addressing.digest(description), "work": work} | description
