@@ -356,6 +356,47 @@ def test_epsilons_are_those_of_the_schemes_reading(scheme, scheduler, own, serve
     assert row["epsilon_user_is"] == "upper bound"
 
 
+@pytest.mark.parametrize("participation", [1.0, 0.4])
+def test_no_pair_loses_more_in_many_rounds_of_fixed_noise_than_is_proved(participation):
+    """Quadrature of the loss of a round, composed: a record's gradients in both data, nothing in its place."""
+    law = batches.seen(participation, batches.poisson(0.3))
+    stated = sampled.proved_epsilon(law, 1.3, [40], 1e-4, 0.5)[0]
+    pairs = [(0.5, -0.5), (0.5, 0.0), (0.0, 0.5), (0.5, -0.2), (0.2, -0.5)]
+    lost = [epsilon_on_grid(law, 1.3, pair, 40, 1e-4) for pair in pairs]
+    assert max(lost) <= stated < 1.3 * max(lost)
+    assert stated < sampled.tight_epsilon(law, 1.3, [40], 1e-4)[0]
+
+
+def test_simulated_training_with_fixed_noise_loses_no_more_than_is_proved():
+    """Batches drawn device by device and record by record; the observer knows who takes part, and all but one record."""
+    generator, (devices, samples, p, q) = np.random.default_rng(5), (4, 6, 0.5, 0.4)
+    multiplier, rounds, delta, clip, draws = 0.9, 6, 1e-2, 1.5, 200_000
+    divisor = devices * samples * p * q
+    std = multiplier * 2 * clip / divisor
+    others = generator.uniform(-clip, clip, (devices, samples))  # gradients along one direction
+    loss = np.zeros(draws)
+    for _ in range(rounds):
+        part = generator.random((draws, devices)) < p
+        taken = (generator.random((draws, devices, samples)) < q) & part[..., None]
+        rest = np.einsum("nds,ds->n", taken, others) - taken[:, 0, 0] * others[0, 0]  # known, but for the one record
+        update = (rest + taken[:, 0, 0] * clip) / divisor + std * generator.standard_normal(draws)
+        seen = (update - rest / divisor) * divisor
+        one, other = (
+            (1 - q) * stats.norm.pdf(seen, 0, std * divisor) + q * stats.norm.pdf(seen, at, std * divisor)
+            for at in (clip, -clip)
+        )
+        loss += np.where(part[:, 0], np.log(one / other), 0.0)
+    law = batches.readings(devices, samples, p, q, False, True)["identified_read"]
+    stated = sampled.proved_epsilon(law, multiplier, [rounds], delta, 0.5)[0]
+
+    def excess(epsilon):
+        return np.maximum(-np.expm1(epsilon - loss), 0.0)
+
+    error = 4.9 * excess(stated).std() / math.sqrt(draws)
+    assert excess(stated).mean() - error < delta
+    assert excess(0.6 * stated).mean() + error > delta
+
+
 @pytest.mark.slow
 def test_all_readings_stand_side_by_side():
     _, found = accounted(realizations=range(1, 2))
