@@ -653,7 +653,7 @@ def test_a_users_share_of_the_sum_follows_its_weight():
     weight = (1 / variance) / (1 / variance).sum()
     most = (weight / samples).max()
     rho = 2 * rules.rounds * (rules.clip_norm * most) ** 2 / ((weight * noise) ** 2).sum()
-    assert row["epsilon_network"] == pytest.approx(float(exact_epsilon(rho, row["delta"])), rel=1e-9)
+    assert row["epsilon_observer_network"] == pytest.approx(float(exact_epsilon(rho, row["delta"])), rel=1e-9)
     delivered = found["reception"].filter(realization=realization).sort("user")
     np.testing.assert_allclose(delivered["weight"], weight / samples, rtol=1e-12)
     np.testing.assert_allclose(delivered["user_noise_std"], weight * noise, rtol=1e-12)

@@ -84,7 +84,8 @@ def gaussian_epsilons(mu, delta: float) -> list:
 
 def epsilons(frame: pl.DataFrame, system: str) -> dict[str, np.ndarray]:
     """All columns of guarantees that are not given."""
-    columns = {name for name in frame.columns if name.startswith("epsilon")} - GIVEN.get(system, set())
+    columns = {name for name in frame.columns if name.startswith("epsilon") and frame.schema[name].is_float()}
+    columns -= GIVEN.get(system, set())
     return {name: frame[name].cast(pl.Float64).to_numpy() for name in columns}
 
 

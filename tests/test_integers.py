@@ -117,8 +117,8 @@ def test_the_bound_is_little_more_than_that_of_real_numbers(observer, coherence)
     assert share.min() >= 1
     assert share.max() < 1.02
     assert (found["epsilon_dithers_known"] > tight).all()
-    assert (found[f"epsilon_{observer}"] == found["epsilon_exact"]).all()
-    assert (found["epsilon_user"] >= found["epsilon_cell"] * (1 - 1e-9)).all()
+    assert (found[f"epsilon_observer_{observer}"] == found["epsilon_exact"]).all()
+    assert (found["epsilon_observer_user"] >= found["epsilon_observer_cell"] * (1 - 1e-9)).all()
 
 
 def test_the_bound_is_of_the_honest_senders_of_each_sum():
@@ -195,16 +195,16 @@ def test_who_sees_the_sum_of_all_may_read_more_off_it_than_off_cells_sums(collud
         account.leakages(model, frame, {"users": of_users, "visibility": receive.visible(model, frame)})
         for model in (model_of(given, bits, weights="precision") for bits in (None, 14))
     )
-    more = (real["epsilon_network"] > real["epsilon_cell"] * (1 + 1e-9)).to_numpy()
+    more = (real["epsilon_observer_network"] > real["epsilon_observer_cell"] * (1 + 1e-9)).to_numpy()
     assert 50 < more.sum() < len(more)
-    rho = real["epsilon_network"].to_numpy()
-    assert (found["epsilon_network"].to_numpy() >= rho).all()
+    rho = real["epsilon_observer_network"].to_numpy()
+    assert (found["epsilon_observer_network"].to_numpy() >= rho).all()
     # Renyi divergences of real-valued noise of the same rho are the least that a bound for integers can say.
     orders = discrete.WHOLE_ORDERS
     seen = receive.visible(model_of(given, None, weights="precision"), frame, ("network",))["visibility"].to_numpy()
     divergences = orders * (12 * (2.0 * seen)[:, None] ** 2 / 2)
     least = discrete.epsilon(orders, divergences, 1e-5)
-    assert (found["epsilon_network"].to_numpy() >= least * (1 - 1e-9)).all()
+    assert (found["epsilon_observer_network"].to_numpy() >= least * (1 - 1e-9)).all()
 
 
 def on_mnist(bits, senders, samples):

@@ -102,7 +102,7 @@ def test_the_page_says_what_holds_and_needs_no_network(folder):
     words = f"{count} statements of the papers, in the papers&#39; settings: "
     assert words in text
     each = pl.read_parquet(folder / "outcomes.parquet").filter(outcome="accuracy")
-    assert f" reaches {each['mean'].max():.1%} at epsilon " in text
+    assert f" reaches {each['mean'].max():.1%} at record-level epsilon " in text
     assert "★" in text
     assert re.search(r"<td>train</td><td[^>]*>2</td>", text)
     assert "numpy 2.2.0" in text

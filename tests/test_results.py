@@ -6,6 +6,7 @@ import pytest
 from pipeline import part
 from pwfl.learning.partition import USER_ACCURACIES
 from pwfl.report import columns, results
+from pwfl.report.columns import TERMS
 from pwfl.scenario import resolve
 from pwfl.stages import REPORT
 from pwfl.systems.multicell import report as multicell
@@ -22,8 +23,9 @@ def made() -> dict[str, pl.DataFrame]:
     columns = {"noise_error": [0.5, 2.0, None], "rho_max": [0.5, 4.0, 0.1], "scheduled": [2, 3, 0], "samples": 100}
     columns |= {"objective": 50.0, "objective_gap": [0.25, None, 0.0], "proven_optimal": [False, None, True]}
     columns |= {"scheduled_samples": 40, "rho_total": 1.0, "delta": 1e-5}
-    columns |= {f"epsilon_{name}": [3.0, 8.0, 1.0] for name in ("exact", "tight", "classic", "user", "cell", "network")}
-    columns |= dict.fromkeys(("unit", "neighbouring_relation", "sampling", "observer", "guarantee"), "said")
+    epsilons = ("exact", "tight", "classic", "observer_user", "observer_cell", "observer_network")
+    columns |= {f"epsilon_{name}": [3.0, 8.0, 1.0] for name in epsilons}
+    columns |= dict.fromkeys(TERMS[1:], "said") | {"epsilon_user": 9.0}
     none = {
         name: pl.lit(None, pl.Float64)
         for name in ("rho_worst_case", "epsilon_worst_case", "rho_alone", "epsilon_dithers_known")
@@ -70,3 +72,25 @@ def test_the_summary_of_multicell_holds_the_worst_realization_and_counts_excepti
     expected |= {"rho_maximum": 4, "rho_median": 0.5, "noise_error_exceeded": 1, "no_user_scheduled": 1}
     expected |= {"trained": 1, "diverged": 1, "accuracy_mean": 0.7}
     assert {name: row[name] for name in expected} == expected
+
+
+def test_an_epsilon_that_rests_on_an_assumption_is_not_guaranteed():
+    rows = pl.DataFrame(
+        {
+            "guaranteed": [True, True, True, True, False, True],
+            "epsilon_is": ["exact", "upper bound", "assumed", "not proved", "exact", None],
+        }
+    )
+    assert rows.select(columns.guaranteed()).to_series().to_list() == [True, True, False, False, False, True]
+
+
+def test_terms_are_those_of_realizations_in_which_somebody_sends():
+    rows = pl.DataFrame({"scheme": ["a", "a", "b"], "epsilon_is": [None, "exact", None]})
+    assert columns.terms(rows, ["epsilon_is"])["epsilon_is"].to_list() == ["exact", None]
+
+
+@pytest.mark.parametrize(
+    ("deltas", "words"), [([1e-5, 1e-5], ", delta = 1e-05"), ([0.0, 1e-5, 1e-3], ", delta = 0 to 0.001"), ([], "")]
+)
+def test_axes_of_epsilons_end_with_their_delta(deltas, words):
+    assert columns.at_delta(pl.DataFrame({"delta": deltas}, schema={"delta": pl.Float64})) == words

@@ -224,7 +224,7 @@ def test_the_multiplier_found_gives_the_epsilon_asked_for(participation, rate, e
 
 
 def test_an_epsilon_out_of_reach_is_an_error():
-    with pytest.raises(ValueError, match=r"no noise multiplier between 0\.1 and 1e5 gives epsilon 1e-08"):
+    with pytest.raises(ValueError, match=r"no noise multiplier between 0\.01 and 1e5 gives epsilon 1e-08"):
         sampled.multiplier_for(1e-8, law(1.0, 0.5), 10, DELTA)
 
 

@@ -198,17 +198,17 @@ def test_epsilons_are_those_of_the_composed_rounds():
     event = dp_accounting.GaussianDpEvent(math.sqrt(left) / (2 * model.training.clip_norm))
     epsilon = accountant.compose(event, model.training.rounds).get_epsilon(model.privacy.delta)
     assert found["outcome"]["epsilon_exact"][0] == pytest.approx(epsilon, rel=1e-4)
-    assert found["outcome"]["epsilon_network"][0] == found["outcome"]["epsilon_exact"][0]
+    assert found["outcome"]["epsilon_observer_network"][0] == found["outcome"]["epsilon_exact"][0]
 
 
 def test_every_observer_reads_the_run_by_its_own_sums():
     for observer in sums.OBSERVERS:
         found = stages(scenario({"observer": observer, "colluders": 0.2}))
         leakage = found["leakage"]
-        assert (leakage[f"epsilon_{observer}"] == leakage["epsilon_exact"]).all()
+        assert (leakage[f"epsilon_observer_{observer}"] == leakage["epsilon_exact"]).all()
         # What sums hide, single uploads do not.
-        assert (leakage["epsilon_user"] >= leakage["epsilon_cell"]).all()
-        assert (leakage["epsilon_user"] > leakage["epsilon_network"]).any()
+        assert (leakage["epsilon_observer_user"] >= leakage["epsilon_observer_cell"]).all()
+        assert (leakage["epsilon_observer_user"] > leakage["epsilon_observer_network"]).any()
     # Cells of two senders each, one of whom colludes: own noise is left.
     found = stages(scenario({"observer": "cell", "colluders": 0.5}))["leakage"]
     assert (found["rho"] == found["rho_alone"]).all()
@@ -222,7 +222,7 @@ def test_observers_are_told_apart_in_words():
     assert all(row["guaranteed"] for row in rows)
     nothing = stages(scenario(TWO_IN_TEN), noise="none")["outcome"]
     assert not nothing["guaranteed"].any()
-    assert nothing["epsilon_network"].is_infinite().all()
+    assert nothing["epsilon_observer_network"].is_infinite().all()
 
 
 # Schedules and costs

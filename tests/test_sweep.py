@@ -225,7 +225,8 @@ def of_kinds(**changes):
         pl.lit("multicell").alias("system"),
         pl.lit("one").alias("sweep_of"),
         pl.lit(True).alias("guaranteed"),
-        *(pl.lit("said").alias(term) for term in columns.TERMS),
+        pl.lit(1e-5).alias("delta"),
+        *(pl.lit("said").alias(term) for term in columns.TERMS[1:]),
     )
     rows = rows.with_columns(**{name: pl.Series(values) for name, values in changes.items()})
     rows = rows.with_columns(no_user_scheduled=pl.lit(0, pl.Int64))

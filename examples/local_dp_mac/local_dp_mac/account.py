@@ -4,8 +4,8 @@ import polars as pl
 
 from local_dp_mac.tables import SERVER
 from pwfl.privacy import accountant
-from pwfl.tables.arrays import joined, to_table
-from pwfl.tables.contract import NO_PRIVACY
+from pwfl.tables.arrays import joined, to_array, to_table
+from pwfl.tables.contract import EXACT, NO_PRIVACY, PUBLIC
 
 TERMS = {
     "link_budget": "none: powers are factors of gradients, without a unit",
@@ -13,6 +13,9 @@ TERMS = {
     "unit": "one training record of one device",
     "neighbouring_relation": "one record replaced",
     "sampling": "none: every record in every round",
+    "taken_as_public": PUBLIC,
+    "epsilon_is": EXACT,
+    "epsilon_user_is": EXACT,
     "observer": "the server, through its receiver: all symbols of all rounds, with the receiver's noise",
 }
 GUARANTEE = (
@@ -26,9 +29,11 @@ def run(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     clip, delta = scenario.training.clip_norm, scenario.privacy.delta
     seen, users_only = (accountant.losses(tables, SERVER, 2 * clip, only) for only in (False, True))
     keys = {"realization": tables["users"]["realization"].unique().sort(), "user": range(seen.mu.shape[-1])}
+    all_records = accountant.of_users(seen, to_array(tables["users"], "samples", "realization", "user"))
     columns = {"rho": seen.rho, "epsilon": accountant.epsilons(seen, delta)}
+    columns["epsilon_user"] = accountant.epsilons(all_records, delta)
     leakage = to_table(keys, **columns, epsilon_server=accountant.epsilons(users_only, delta))
-    worst = leakage.group_by("realization").agg(pl.col("rho", "epsilon", "epsilon_server").max())
+    worst = leakage.group_by("realization").agg(pl.col("rho", "epsilon", "epsilon_user", "epsilon_server").max())
     outcome = tables["users"].group_by("realization", maintain_order=True).agg(pl.col("samples").sum())
     outcome = joined(joined(outcome, accountant.spent(tables), "realization"), worst, "realization").with_columns(
         rounds=pl.lit(scenario.training.rounds, pl.Int64),

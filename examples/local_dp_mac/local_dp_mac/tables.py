@@ -74,6 +74,7 @@ class Leakage(contract.PerUser):
 
     rho = epsilon(meaning("rho"))
     epsilon = epsilon(meaning("epsilon", "exact"))
+    epsilon_user = contract.epsilon(meaning("epsilon_user"))
 
 
 class Outcome(contract.Outcome):

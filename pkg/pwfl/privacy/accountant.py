@@ -61,6 +61,14 @@ def losses(
     return Losses(mu, length)
 
 
+def of_users(found: Losses, records: np.ndarray) -> Losses:
+    """Losses if all records of a user are replaced: a message that sums over them moves by so many times as much.
+
+    `found` is of one of `records`, shape (realization, user), or such that the shapes broadcast.
+    """
+    return found._replace(mu=found.mu * records[:, None])
+
+
 def epsilons(
     found: Losses, delta: float, law: sampled.Rates | None = None, method: str = "tight", **more
 ) -> np.ndarray:

@@ -100,13 +100,13 @@ def tight_epsilon(
     """
     if (rates.values == 1).all():
         return exact_epsilon(zcdp(1.0, multiplier, np.asarray(rounds, float)), delta)
-    if _beyond(multiplier):
+    if beyond(multiplier):
         return np.full(len(rounds), np.inf)
     masses = [
         _mass(partial(hockey_stick, multiplier=multiplier, adjacency=adjacency), rates, limits, interval)
         for adjacency, limits in zip((REMOVE, ADD), _limits(rates, multiplier), strict=True)
     ]
-    return _composed(PrivacyLossDistribution(*masses), rounds, delta)
+    return composed(PrivacyLossDistribution(*masses), rounds, delta)
 
 
 def proved_epsilon(
@@ -119,18 +119,18 @@ def proved_epsilon(
     """
     if (rates.values == 1).all():
         return exact_epsilon(zcdp(1.0, multiplier, np.asarray(rounds, float)), delta)
-    if _beyond(multiplier):
+    if beyond(multiplier):
         return np.full(len(rounds), np.inf)
     limit = np.abs(_limits(rates, multiplier)).max()
     mass = _mass(partial(replace_one, multiplier=multiplier, absent=absent), rates, (-limit, limit), interval)
-    return _composed(PrivacyLossDistribution(mass), rounds, delta)
+    return composed(PrivacyLossDistribution(mass), rounds, delta)
 
 
 def composed_epsilon(
     rates: Rates, parts: Sequence[tuple[float, int]], delta: float, method: str = "tight", absent=1.0, interval=INTERVAL
 ) -> float:
     """epsilon after rounds of several multipliers, pairs of one and its number of rounds; `method` as the functions."""
-    if any(_beyond(multiplier) for multiplier, _ in parts):
+    if any(beyond(multiplier) for multiplier, _ in parts):
         return np.inf
     if len(parts) == 1:
         more = {"absent": absent} if method == "proved" else {}
@@ -212,9 +212,9 @@ def opposite_epsilon(
 
     What a record can at least lose: no accountant for replace-one may say less.
     """
-    if _beyond(multiplier):
+    if beyond(multiplier):
         return np.full(len(rounds), np.inf)
-    return _composed(PrivacyLossDistribution(_opposite_mass(rates, multiplier, interval)[0]), rounds, delta)
+    return composed(PrivacyLossDistribution(_opposite_mass(rates, multiplier, interval)[0]), rounds, delta)
 
 
 def opposite_loss(rates: Rates, multiplier: float, rounds: int, losses: np.ndarray) -> np.ndarray:
@@ -246,18 +246,20 @@ def opposite_records(rate: float, epsilon: np.ndarray, multiplier: float) -> np.
     return np.clip(tails[0] - np.exp(epsilon) * tails[1], -np.expm1(np.minimum(epsilon, 0.0)), 1.0)
 
 
-def multiplier_for(epsilon: float, rates: Rates, rounds: int, delta: float, interval: float = COARSE) -> float:
-    """The noise multiplier whose `tight_epsilon` is `epsilon` or NEGLIGIBLE; ValueError outside 0.1 to 10^5."""
+def multiplier_for(
+    epsilon: float, rates: Rates, rounds: int, delta: float, interval: float = COARSE, method: str = "tight", absent=1.0
+) -> float:
+    """The noise multiplier whose `composed_epsilon` is `epsilon` or NEGLIGIBLE; ValueError outside 0.01 to 10^5."""
 
     def excess(log_multiplier):
-        reached = tight_epsilon(rates, np.exp(log_multiplier), [rounds], delta, interval)[0]
+        reached = composed_epsilon(rates, [(np.exp(log_multiplier), rounds)], delta, method, absent, interval)
         return min(reached, 1e9) - max(epsilon, NEGLIGIBLE)
 
     # From above, as small multipliers take long.
-    edges = np.log(np.geomspace(1e5, 0.1, 7))
+    edges = np.log(np.geomspace(1e5, 0.01, 8))
     first = next((k for k, edge in enumerate(edges) if excess(edge) > 0), 0)
     if first == 0:
-        raise ValueError(f"no noise multiplier between 0.1 and 1e5 gives epsilon {epsilon:g} after {rounds} rounds")
+        raise ValueError(f"no noise multiplier between 0.01 and 1e5 gives epsilon {epsilon:g} after {rounds} rounds")
     return float(np.exp(brentq(excess, edges[first], edges[first - 1], xtol=1e-5)))
 
 
@@ -273,7 +275,8 @@ def advanced_composition(multiplier: float, rounds: np.ndarray, delta: float) ->
         return np.sqrt(-2 * rounds * np.log(delta)) * each + rounds * each * np.expm1(each)
 
 
-def _beyond(multiplier: float) -> bool:
+def beyond(multiplier: float) -> bool:
+    """Whether the loss of a round exceeds LARGEST_LOSS."""
     # What an unsampled round loses at the tail; a sampled one loses no more.
     return multiplier <= 0 or not (TAIL + 0.5 / multiplier) / multiplier < LARGEST_LOSS
 
@@ -329,5 +332,6 @@ def _mass(
     return pld_pmf.create_pmf_pessimistic_connect_dots(interval, steps.astype(int), np.minimum(mixed, 1.0))
 
 
-def _composed(distribution: PrivacyLossDistribution, rounds: list[int], delta: float) -> np.ndarray:
+def composed(distribution: PrivacyLossDistribution, rounds: list[int], delta: float) -> np.ndarray:
+    """epsilon after some numbers of rounds of a privacy loss."""
     return np.array([distribution.self_compose(int(count)).get_epsilon_for_delta(delta) for count in rounds])

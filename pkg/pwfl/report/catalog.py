@@ -47,8 +47,9 @@ COMMON_TABLES = {
 }
 COMMON_OUTCOMES = {
     "accuracy": Outcome("Final test accuracy", "more", "~%"),
-    "epsilon_exact": Outcome("Epsilon against the scheme's observer", "less"),
-    "epsilon_server": Outcome("Epsilon against the system's own server", "less"),
+    "epsilon_exact": Outcome("Record-level epsilon against the scheme's observer", "less"),
+    "epsilon_user": Outcome("User-level epsilon against the scheme's observer", "less"),
+    "epsilon_server": Outcome("Record-level epsilon against the system's own server", "less"),
     "channel_uses": Outcome("Symbols on air", "less", "~s"),
     "transmit_energy_j": Outcome("Transmit energy (J)", "less"),
     "local_steps": Outcome("Local gradient steps a round", "less"),
@@ -56,10 +57,11 @@ COMMON_OUTCOMES = {
 # Of a study: tables and their captions, and figures where there are several systems.
 COMPARISON = {
     "systems": "Every scheme of every scenario under common terms: final accuracy, of which model, over how many "
-    "trainings, and how many of these had no user scheduled; record-level epsilon under exact accounting, against all "
-    "that the system's own server receives (whether that is guaranteed) and against the observer whom the scheme "
-    "reckons with; local steps; symbols and seconds on air, which follow from the scenario's bandwidth; transmit "
-    "energy, which compares only where the link budget is the same.",
+    "trainings, and how many of these had no user scheduled; record-level epsilon at delta, against all that the "
+    "system's own server receives (whether that is guaranteed) and against the observer whom the scheme reckons with, "
+    "and user-level epsilon against the latter; what they are (exact, upper bounds, assumed or not proved); local "
+    "steps; symbols and seconds on air, which follow from the scenario's bandwidth; transmit energy, which compares "
+    "only where the link budget is the same.",
     "claims": "The papers' claims and this project's, one row a statement and scenario: whose it is, where the paper "
     "makes it, what it prints, what was measured with its 95% interval over realizations, the band in which it must "
     "lie, and whether it does: yes, no, or open where the interval decides neither. A paper's statement is judged in "
@@ -69,7 +71,7 @@ COMPARISON = {
     "summary": "The summaries of all scenarios of the study.",
     "outcomes": "What every scheme of every scenario came to: mean over realizations with its 95% interval, least and "
     "most, in how many of them no user is scheduled, with the values of swept parameters, and the terms of its "
-    "epsilon.",
+    "epsilons, of a record and of a user; `guaranteed`: epsilon_exact is, whatever the data.",
     "front": "For every two outcomes of a system, the points of the study that nothing dominates: no other one "
     "with the same guarantee and observer is as good in both, by its mean, and better in one; "
     "`x_no_user_scheduled` and `y_no_user_scheduled`: over how many realizations with no user scheduled each mean is.",

@@ -4,12 +4,28 @@ from collections.abc import Sequence
 
 import polars as pl
 
-TERMS = ("delta", "unit", "neighbouring_relation", "sampling", "observer", "guarantee")
+from pwfl.tables.contract import BOUND, EXACT
+
+TERMS = (
+    *("delta", "unit", "neighbouring_relation", "sampling", "observer", "epsilon_is", "epsilon_user_is"),
+    "guarantee",
+)
 
 
 def terms(outcome: pl.DataFrame, wanted: Sequence[str] = TERMS) -> pl.DataFrame:
     """The terms of each scheme's guarantee, a row a scheme, from a table of its realizations."""
-    return outcome.group_by("scheme", maintain_order=True).agg(pl.col(wanted).first())
+    return outcome.group_by("scheme", maintain_order=True).agg(said(wanted))
+
+
+def said(wanted: Sequence[str] = TERMS) -> pl.Expr:
+    """The terms of realizations that are alike; where nobody sends, some say nothing."""
+    return pl.col(wanted).drop_nulls().first()
+
+
+def guaranteed() -> pl.Expr:
+    """Whether a row's epsilon_exact is guaranteed: as the row is, and resting on no assumption."""
+    proved = pl.col("epsilon_is").cast(pl.String).is_in([EXACT, BOUND]).fill_null(value=True)  # null: nobody sends
+    return pl.col("guaranteed") & proved
 
 
 def with_terms(frame: pl.DataFrame, each: pl.DataFrame) -> pl.DataFrame:
@@ -18,6 +34,12 @@ def with_terms(frame: pl.DataFrame, each: pl.DataFrame) -> pl.DataFrame:
     if not lacking or "scheme" not in frame.columns or not any(name.startswith("epsilon") for name in frame.columns):
         return frame
     return frame.join(terms(each, lacking), on="scheme", how="left", maintain_order="left")
+
+
+def at_delta(frame: pl.DataFrame) -> str:
+    """The delta of a table's epsilons, as axis titles end with it."""
+    deltas = frame["delta"].drop_nulls().unique().sort()
+    return f", delta = {' to '.join(f'{delta:g}' for delta in deltas.gather([0, -1]).unique())}" if len(deltas) else ""
 
 
 def literals(values: dict) -> list[pl.Expr]:

@@ -9,10 +9,12 @@ import polars as pl
 
 from pwfl.report import unscheduled
 from pwfl.report.catalog import COMMON_OUTCOMES, Outcome
+from pwfl.report.columns import guaranteed
 from pwfl.report.sweeps import main_outcomes, outcomes_of, with_bare
 
 KEYS = ["scenario", "scheme", "target_epsilon"]
-SHOWN = ["guaranteed", "observer", "guarantee", "air_seconds_mean", "transmit_energy_j_mean"]  # of the table `systems`
+# Of the table `systems`.
+SHOWN = ["guaranteed", "epsilon_is", "observer", "guarantee", "delta", "air_seconds_mean", "transmit_energy_j_mean"]
 SAME = ["system", "scheme", "target_epsilon", "mean", "epsilon", "air_seconds_mean", "transmit_energy_j_mean"]
 ACCURACY = COMMON_OUTCOMES["accuracy"].title
 NONE = "-"
@@ -26,19 +28,21 @@ def points(tables: dict[str, pl.DataFrame], bare: dict[str, list[str]]) -> pl.Da
 
     `bare` names the schemes without noise by scenario: they are never best. Columns: system, scenario, sweep_of,
     scheme, target_epsilon; the outcome, its mean, low and high, of how many realizations, and of how many with no user
-    scheduled; epsilon, which may be null; those SHOWN. Scenarios with equal results are there once.
+    scheduled; epsilon of a record and of a user (`user_epsilon`), which may be null; those SHOWN, `guaranteed` of a
+    record's epsilon. Scenarios with equal results are there once.
     """
     frames = []
     for (system,), each in tables["outcomes"].group_by("system", maintain_order=True):
         x, y = main_outcomes(each, system)
         of_x, of_y = each.filter(outcome=x).select(*KEYS, epsilon="mean"), each.filter(outcome=y)
         either = pl.concat([tables["front"].filter(x=x, y=y), tables["front"].filter(x=y, y=x)])
+        of_user = each.filter(outcome="epsilon_user").select(*KEYS, user_epsilon="mean")
         front = either.select(*KEYS, best=True)
         rows = of_y.select("system", "sweep_of", *KEYS, "outcome", "mean", "low", "high", "realizations", NOBODY)
-        for other in (of_x, front, tables["systems"].select(*KEYS, *SHOWN)):
+        for other in (of_x, of_user, front, tables["systems"].select(*KEYS, *SHOWN)):
             rows = rows.join(other, on=KEYS, how="left", nulls_equal=True, maintain_order="left")
         frames.append(rows)
-    rows = pl.concat(frames)
+    rows = pl.concat(frames).with_columns(guaranteed=guaranteed())
     rows = with_bare(rows, bare).with_columns(pl.col("best").fill_null(value=False))
     rows = rows.with_columns(pl.col("best") & ~pl.col("bare"), pl.col("observer").str.split(OTHERS).list.first())
     swept = pl.col("sweep_of") != pl.col("scenario")
@@ -62,7 +66,8 @@ def sentences(rows: pl.DataFrame) -> list[str]:
             ends = [front.row(-1, named=True)] + ([front.row(0, named=True)] if len(front) > 1 else [])
             named = each["scenario"].n_unique() > 1
             first, *least = (_cells(end, named) for end in ends)
-            told = ["{} reaches {} at epsilon {}{}".format(*first), *("{} {} at {}{}".format(*e) for e in least)]
+            told = ["{} reaches {} at record-level epsilon {}{}".format(*first)]
+            told += ["{} {} at {}{}".format(*end) for end in least]
             parts = [", ".join(told)]
             parts[0] += "" if front["guaranteed"][0] else " (not guaranteed)"
         outcome = outcomes_of(system)[each["outcome"][0]]
@@ -111,13 +116,15 @@ def table(rows: pl.DataFrame) -> tuple[list[dict], dict[str, str]]:
     for row in rows.iter_rows(named=True):
         outcome = outcomes_of(row["system"])[row["outcome"]]
         ends = [number(row[end], outcome) for end in ("low", "high")]
-        terms = "without noise" if row["bare"] else "guaranteed" if row["guaranteed"] else "not guaranteed"
+        kind = f"{'' if row['guaranteed'] else 'not '}guaranteed, {row['epsilon_is']}"
+        terms = "without noise" if row["bare"] else kind
         terms = terms if row["epsilon"] is not None else "nobody sends"
         shown.append(
             row
             | {"result": number(row["mean"], outcome), "title": outcome.title, "terms": terms}
             | {"interval": " to ".join(ends) if row["low"] is not None else "", "unscheduled": unscheduled.share(row)}
-            | {"epsilon": number(row["epsilon"]), "letter": letters.get(row["observer"], "")}
+            | {"epsilon": number(row["epsilon"]), "user_epsilon": number(row["user_epsilon"])}
+            | {"delta": number(row["delta"]), "letter": letters.get(row["observer"], "")}
             | {"seconds": number(row["air_seconds_mean"]), "joules": number(row["transmit_energy_j_mean"])}
         )
     return shown, {letter: text for text, letter in letters.items()}

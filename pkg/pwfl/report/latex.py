@@ -125,7 +125,8 @@ def _of_system(system: str, table: pl.DataFrame) -> str:
 def _meaning(said: dict) -> str:
     """What an epsilon means: for which delta, unit and neighbours, against whom, and what guarantees it."""
     words = [f"protected: {said['unit']}", f"neighbours: {said['neighbouring_relation']}"]
-    words += [f"sampling: {said['sampling']}", f"observer: {said['observer']}", said["guarantee"]]
+    words += [f"sampling: {said['sampling']}", f"observer: {said['observer']}"]
+    words += [f"a record's: {said['epsilon_is']}", f"a user's: {said['epsilon_user_is']}", said["guarantee"]]
     return f"$\\varepsilon$ at $\\delta$ = {number(said['delta'])}; {text('; '.join(words))}."
 
 

@@ -13,6 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from pwfl.report import measured, printed, theme, unscheduled
 from pwfl.report.catalog import Outcome, without_noise
 from pwfl.report.claims import FAILED
+from pwfl.report.columns import at_delta
 from pwfl.report.sweeps import (
     KIND,
     different,
@@ -61,7 +62,7 @@ def over_parameter(study: dict[str, dict], outcome: str | None = None) -> alt.To
     table = table.filter(pl.col("outcome") == outcome)
     counts, table = table, table.drop(unscheduled.COLUMN)
     x, *others = _varied(table, swept_keys(table))
-    known = _known(study)[outcome]
+    known = _at_delta(outcome, _known(study)[outcome], table)
     frame, names = _plottable(_side_by_side(table, x), [x, *others])
     own = measured.frame(rows, x, outcome, {names[key]: table[key] for key in others[:2]})
     width, height = (PANEL, PANEL) if others else (theme.WIDTH, theme.HEIGHT)
@@ -111,6 +112,7 @@ def plane(study: dict[str, dict], x: str | None = None, y: str | None = None) ->
         return _no_outcome(study, "outcome", "other outcome")
     main, known = main_outcomes(table, _system(study)), _known(study)
     x, y = x or main[0], y or main[1]
+    known |= {name: _at_delta(name, known[name], table) for name in (x, y)}
     heading = f"{_system(study)}: {_small(known[y].title)} over {_small(known[x].title)}"
     both, bare = _of_two(study, table, x, y)
     finite = pl.col("x_mean").is_finite() & pl.col("y_mean").is_finite()
@@ -363,6 +365,11 @@ def _outcome_axis(channel, field: str, outcome: Outcome, values: pl.Series) -> a
     if (least := values.min()) is not None and least > 0 and values.max() < (1 + ALIKE) * least:
         scale = alt.Scale(domain=[0.8 * least, 1.2 * least])  # not the last digits of one value
     return channel(f"{field}:Q", title=outcome.title, scale=scale, axis=alt.Axis(format=outcome.format))
+
+
+def _at_delta(name: str, outcome: Outcome, table: pl.DataFrame) -> Outcome:
+    """The outcome; of an epsilon its title says the delta of the points."""
+    return outcome._replace(title=outcome.title + at_delta(table)) if name.startswith("epsilon") else outcome
 
 
 def _looks(study: dict[str, dict], drawn: pl.DataFrame) -> dict[str, tuple[str, list[int]]]:

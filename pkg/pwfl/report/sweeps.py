@@ -12,7 +12,7 @@ import polars as pl
 from pwfl import registry
 from pwfl.report import unscheduled
 from pwfl.report.catalog import COMMON_OUTCOMES, Outcome
-from pwfl.report.columns import TERMS, literals
+from pwfl.report.columns import TERMS, guaranteed, literals, said
 from pwfl.report.theme import means
 from pwfl.scenario.sweep import Point
 
@@ -46,8 +46,8 @@ def outcomes(study: dict[str, dict]) -> pl.DataFrame:
         others = each.group_by(keys, maintain_order=True).agg(
             *(of(pl.col(c)).alias(f"{c}_{part}") for c in columns for part, of in extremes.items()),
             *(unscheduled.count(c).alias(f"{c}_{unscheduled.COLUMN}") for c in columns),
-            pl.col("guaranteed").all(),
-            pl.col(TERMS).first(),
+            said(),
+            guaranteed=guaranteed().all(),
         )
         wide = means(each, keys, columns, system).join(others, on=keys, nulls_equal=True, maintain_order="left")
         which = [

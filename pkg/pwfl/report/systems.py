@@ -22,6 +22,7 @@ BELOW = {"orient": "bottom", "direction": "horizontal"}  # of legends
 LABEL_STEP = 17  # pixels from one label to the next
 NEGLIGIBLE = 1e-3  # relative difference of two epsilons that are drawn as one
 WITHOUT_NOISE = "without noise"  # why a scheme is a line
+EPSILONS = [f"epsilon_{of}" for of in ("server", "server_least", "exact", "exact_least")]
 CURVE = ["system", "sweep_of", "scheme"]  # what a curve, of one point or of a sweep's, is of
 LINE_LENGTH = 135  # characters of the title's lines
 
@@ -50,10 +51,11 @@ def table(scenarios: dict[str, dict]) -> pl.DataFrame:
             epsilon_server_least=pl.col("epsilon_server").min(),
             epsilon_exact=pl.col("epsilon_exact").max(),
             epsilon_exact_least=pl.col("epsilon_exact").min(),
+            epsilon_user=pl.col("epsilon_user").max(),
             guaranteed=pl.col("guaranteed").all(),
         )
         differs = pl.lit(registry.system(system).part("report").DIFFERS).alias("differs")
-        means, terms = theme.means(each, keys, MEANS, system), schemes.agg(pl.col(TERMS).first()).with_columns(differs)
+        means, terms = theme.means(each, keys, MEANS, system), schemes.agg(columns.said(TERMS)).with_columns(differs)
         first, others = means.columns[: len(keys) + 3], means.columns[len(keys) + 3 :]  # the accuracy stands first
         for part in (counts, terms):
             means = means.join(part, on=keys, maintain_order="left", nulls_equal=True)
@@ -81,7 +83,7 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
     )
     ends = [drawn.select("accuracy_mean", "accuracy_low", "accuracy_high"), lines.select("accuracy_mean")]
     accuracies = _domain(pl.concat(ends, how="diagonal"))
-    epsilons = [10**end for end in _domain(drawn.select(pl.col("^epsilon_.*$").log10()))]
+    epsilons = [10**end for end in _domain(drawn.select(pl.col(EPSILONS).log10()))]
     labelled = drawn.with_columns(label=_label(scenarios))
     labelled = labelled.filter(pl.col("epsilon_server").arg_max().over(CURVE) == pl.int_range(pl.len()).over(CURVE))
     levels = lines.group_by(CURVE, maintain_order=True).agg(pl.col("accuracy_mean").mean())
@@ -95,7 +97,7 @@ def tradeoff(scenarios: dict[str, dict]) -> alt.LayerChart:
     chosen = alt.selection_point(fields=["system"], bind="legend")
     log, linear = (alt.Scale(domain=list(domain), nice=False) for domain in (epsilons, accuracies))
     log.type = "log"
-    across = "Record-level epsilon against the system's own server, whole training"
+    across = f"Record-level epsilon against the system's own server, whole training{columns.at_delta(frame)}"
     base = alt.Chart(drawn).encode(
         x=alt.X("epsilon_server:Q", title=across, axis=alt.Axis(format="~g"), scale=log),
         y=alt.Y("accuracy_mean:Q", title="Final test accuracy", axis=alt.Axis(format="~%"), scale=linear),
@@ -138,9 +140,10 @@ def _lines(base: alt.Chart, coloured: alt.Chart, drawn: pl.DataFrame, labelled: 
 def _marks(base: alt.Chart, scale: alt.Scale) -> alt.Chart:
     """A mark for each scheme; what the axes do not say stands in its tooltip."""
     columns = {"system:N": "System", "scenario:N": "Scenario", "scheme:N": "Scheme"} | {
-        "epsilon_server:Q": ("Epsilon against the server, largest", ".4g"),
-        "epsilon_server_least:Q": ("Epsilon against the server, least", ".4g"),
-        "epsilon_exact:Q": ("Epsilon against the scheme's observer", ".4g"),
+        "epsilon_server:Q": ("Record-level epsilon against the server, largest", ".4g"),
+        "epsilon_server_least:Q": ("Record-level epsilon against the server, least", ".4g"),
+        "epsilon_exact:Q": ("Record-level epsilon against the scheme's observer", ".4g"),
+        "epsilon_user:Q": ("User-level epsilon against the scheme's observer, largest", ".4g"),
         "accuracy_mean:Q": ("Final test accuracy, mean", ".2%"),
         "trainings:Q": "Trainings",
         "channel_uses_mean:Q": ("Symbols on air", ".3s"),
@@ -265,11 +268,12 @@ def epsilon(study: dict[str, dict]) -> alt.LayerChart:
     tips = {"system:N": "system", "scheme:N": "scheme", "scenario:N": "scenario"}
     tips |= {
         "observer:N": "observer",
-        "mean_epsilon_exact:Q": ("epsilon", ".4g"),
+        "mean_epsilon_exact:Q": ("Record-level epsilon", ".4g"),
         "mean_accuracy:Q": ("accuracy", ".2%"),
     }
+    across = f"Record-level epsilon, whole training{columns.at_delta(drawn)}"
     base = alt.Chart(drawn.with_columns(pl.col("line").replace(label))).encode(
-        x=alt.X("mean_epsilon_exact:Q", title="Record-level epsilon, whole training", scale=log, axis=axis),
+        x=alt.X("mean_epsilon_exact:Q", title=across, scale=log, axis=axis),
         color=alt.Color("line:N", scale=alt.Scale(domain=domain, range=colours), **shared),
         opacity=theme.faded(chosen),
         tooltip=theme.tips(tips),

@@ -11,6 +11,12 @@ from pwfl import registry
 
 ROUNDING = 1e-9  # relative, of an epsilon
 NO_PRIVACY = "no privacy: no noise is added"  # the guarantee of a scheme without noise
+EXACT, BOUND, ASSUMED, UNPROVED = KINDS = ("exact", "upper bound", "assumed", "not proved")  # of epsilons
+A_USERS = "a user's guarantee: a user's message is clipped as a whole, so one record moves it as far as all of them"
+PUBLIC = (
+    "numbers of records and of classes, the bounds of a data.file, and all constants of the config, such as clipping "
+    "norm, steps and features"
+)
 # The meaning of each column that tables of several systems have; see `meaning`.
 MEANINGS = {
     "accuracy": "share of the test set that the model classifies correctly",
@@ -21,6 +27,7 @@ MEANINGS = {
     "epsilon_exact": "exact epsilon at delta, after all rounds",
     "epsilon_printed": "epsilon by the paper's formula as printed",
     "epsilon_server": "epsilon_exact against all that the system's own server receives",
+    "epsilon_user": "epsilon at delta if all records of one user are replaced, against epsilon_exact's observer",
     "epsilon_without_receiver": "epsilon_exact with every noise that no user adds taken away",
     "epsilon_worst_case": "exact epsilon if sensitivities have no other bounds than those enforced",
     "fading_gain": "power gain of the fading alone, of mean 1",
@@ -176,20 +183,33 @@ class PerUserRound(PerRound):
     user = key(meaning("user"))
 
 
+def _kind(column: str) -> dy.Enum:
+    """The column that says what an epsilon is, by KINDS."""
+    return dy.Enum(
+        KINDS,
+        nullable=True,
+        description=f"what {column} is under the terms of the row: exact, which the worst data have; an upper bound, "
+        "proved for all data; assumed: of data as `guarantee` assumes them; not proved: of usual data, others may lose "
+        "more; null: nobody sends",
+    )
+
+
 class Outcome(PerRealization):
     """What each system's outcome says of a realization: its guarantee and its cost, under which terms."""
 
     samples = dy.Int64(min=1, description=meaning("samples", "of all users"))
     rounds = dy.Int64(min=1, description=meaning("rounds", "of the training"))
     epsilon_exact = epsilon(
-        meaning("epsilon_exact", "the worst record's; an upper bound where `guarantee` says so; null: nobody sends"),
-        nullable=True,
+        meaning("epsilon_exact", "the worst record's; `epsilon_is` says what it is; null: nobody sends"), nullable=True
     )
+    epsilon_is = _kind("epsilon_exact")
+    epsilon_user = epsilon(meaning("epsilon_user", "the worst user's; null: nobody sends"), nullable=True)
+    epsilon_user_is = _kind("epsilon_user")
     epsilon_server = epsilon(meaning("epsilon_server"), nullable=True)
     guaranteed = dy.Bool(
         description="epsilon_server is proved, against the observer that the row names: all bounds are enforced, it "
         "holds with every noise that no user adds taken away, and nothing that this observer could infer is taken to "
-        "stay hidden"
+        "stay hidden; nothing is assumed of the data, and without noise nothing is guaranteed"
     )
     delta = dy.Float64(min=0, max_exclusive=1, description=meaning("delta"))
     channel_uses = amount("symbols on air, all rounds; null: training decides")
@@ -207,6 +227,25 @@ class Outcome(PerRealization):
     sampling = dy.String(description="what sampling of records or users the epsilons count")
     observer = dy.String(description=meaning("observer", "what it sees, in words"))
     guarantee = dy.String(description="whether the epsilons are guaranteed, and on what they rest")
+    taken_as_public = dy.String(
+        description="what follows from users' data without noise, or may be chosen on them: no epsilon covers it"
+    )
+
+    @dy.rule()
+    def said_what_each_epsilon_is(cls) -> pl.Expr:  # noqa: N805 (as the library calls it)
+        """Who sends nothing has no epsilon, and everybody else has, of a user as of a record."""
+        of = ("epsilon_user", "epsilon_is", "epsilon_user_is")
+        return pl.all_horizontal(pl.col("epsilon_exact").is_null() == pl.col(name).is_null() for name in of)
+
+    @dy.rule()
+    def users_lose_no_less_than_records(cls) -> pl.Expr:  # noqa: N805 (as the library calls it)
+        """A record is one of its user's."""
+        return pl.col("epsilon_user") >= pl.col("epsilon_exact") * (1 - ROUNDING)
+
+    @dy.rule()
+    def without_noise_nothing_is_guaranteed(cls) -> pl.Expr:  # noqa: N805 (as the library calls it)
+        """Whether or not anybody sends."""
+        return ~pl.col("guaranteed") | (pl.col("guarantee") != NO_PRIVACY)
 
 
 def by_users_alone(epsilon: str = "epsilon_exact", without: str = "epsilon_without_receiver") -> pl.Expr:

@@ -7,7 +7,7 @@ from pwfl.systems.age_aware import age, loss_difference
 from pwfl.systems.age_aware.parameters import AgeAware
 from pwfl.systems.age_aware.tables import FORMULAS
 from pwfl.tables.arrays import joined, to_array
-from pwfl.tables.contract import NO_PRIVACY
+from pwfl.tables.contract import ASSUMED, EXACT, NO_PRIVACY
 
 TERMS = {
     "unit": "one training record of one client",
@@ -15,14 +15,16 @@ TERMS = {
     "sampling": "none: every client uploads once, from all its records",
     "observer": "sees every client's noisy model, knows all chains and all other records as collected, asks about a "
     "record at T",
-    "guarantee": "epsilon_exact protects a record as it is at T; as it was when collected only epsilon_classical does, "
-    "which is epsilon_server",
+    "guarantee": "guaranteed whatever the data, of a record as collected: epsilon_classical, which is epsilon_server, "
+    "and epsilon_user_classical of all of a client's. epsilon_exact and epsilon_user, of data as they are at T, assume "
+    "that each record is a Markov chain of its own, of the known start law and transition matrix",
     "guaranteed": True,
     "link_budget": "none: no radio model",
     "rounds": 1,
     "delta": 0.0,
     "local_steps": 0.0,
     "accuracy_of": "none: a mean is learned, no classifier",
+    "taken_as_public": "chains, start laws and states of the data, numbers of records, and all constants of the config",
 }
 TOLERANCE = 1e-9  # by which a target may be missed, relative
 EPSILONS = {"amplified": "total_variation", "bound": "total_variation_bound", "unsafe": "spectral_decay"}
@@ -33,7 +35,9 @@ def run(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Dat
     """Each client's guarantee (`leakage`), and each case's with its noise, loss difference and bounds (`outcome`).
 
     The chains' reverse kernels are computed anew from `users`. A case's guarantee is its worst client's.
-    Each client adds Laplace noise once, so delta is 0 and epsilon_C is exact.
+    Each client adds Laplace noise once, so delta is 0 and epsilon_C is exact. All records of a client move its mean by
+    the range of the states, n_k times as far as one: epsilon_C of them is n_k times a record's. At T it is at most n_k
+    times a record's, too, as records are independent: each replaced in turn, the others averaged over.
     """
     chains = age.profiles(tables["users"], scenario.schedule.horizon)
     final = {"final_mean_wh": "mean_wh", "final_variance_wh2": "variance_wh2"}
@@ -51,10 +55,13 @@ def run(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Dat
         epsilon_classical=classical,
         **{f"epsilon_{name}": age.age_epsilon(classical, frame[of].to_numpy()) for name, of in EPSILONS.items()},
     )
-    leakage = leakage.with_columns(pl.min_horizontal("epsilon_exact", "epsilon_amplified"))
+    leakage = leakage.with_columns(pl.min_horizontal("epsilon_exact", "epsilon_amplified")).with_columns(
+        epsilon_user=frame["samples"] * pl.col("epsilon_exact"),
+        epsilon_user_classical=frame["samples"] * pl.col("epsilon_classical"),
+    )
     outcome = leakage.group_by(KEYS, maintain_order=True).agg(
         pl.col("target_epsilon").first(),
-        pl.col("epsilon_exact", *FORMULAS).max(),
+        pl.col("epsilon_exact", "epsilon_user", "epsilon_user_classical", *FORMULAS).max(),
         epsilon_server=pl.col("epsilon_classical").max(),
         # Without noise both are infinite.
         epsilon_understated=(pl.col("epsilon_amplified") / pl.col("epsilon_unsafe")).fill_nan(1.0).max(),
@@ -62,12 +69,15 @@ def run(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Dat
     )
     none = not tables["noise"]["noise_scale_wh"].to_numpy().any()
     terms = TERMS | ({"guaranteed": False, "guarantee": NO_PRIVACY} if none else {})
+    kind = EXACT if none else ASSUMED
     samples = tables["users"].group_by("realization").agg(pl.col("samples").sum())
     outcome = outcome.pipe(joined, samples, "realization").pipe(joined, losses(frame), *KEYS)
     outcome = outcome.with_columns(
         target_met=pl.col("epsilon_amplified") <= pl.col("target_epsilon") * (1 + TOLERANCE),
         air_seconds=pl.lit(None, pl.Float64),
         transmit_energy_j=pl.lit(None, pl.Float64),
+        epsilon_is=pl.lit(kind),
+        epsilon_user_is=pl.lit(kind),
         **{name: pl.lit(term) for name, term in terms.items()},
     )
     return {"leakage": leakage, "outcome": outcome}

@@ -39,8 +39,8 @@ NEGLIGIBLE = 1e-9  # total variation distances not worth a logarithmic axis
 LEGEND = 22  # letters of a line of a legend's title
 SHOWN, PANEL = 3, 250  # chains or clients in a figure; width of a panel
 LOG = alt.Scale(type="log", nice=False)
-TARGET = alt.X("target_epsilon:Q", title="Privacy target epsilon at T", scale=LOG)
-TARGET_TIPS = {"scheme:N": "Scheme", "target_epsilon:Q": "Privacy target epsilon"}
+TARGET = alt.X("target_epsilon:Q", title="Privacy target: record-level epsilon at T, delta = 0", scale=LOG)
+TARGET_TIPS = {"scheme:N": "Scheme", "target_epsilon:Q": "Privacy target, record-level epsilon"}
 
 
 def aging(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.HConcatChart:
@@ -97,7 +97,7 @@ def sweep(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> alt.HConcatCha
         losses = losses if columns else losses.add_params(picked)
         columns.append(alt.vconcat(losses, bound, title=f"Client {user}"))
     title = alt.TitleParams(
-        f"One client's collection time, the others fresh, epsilon = {fresh['target_epsilon']:g} at T",
+        f"One client's collection time, the others fresh, record-level epsilon = {fresh['target_epsilon']:g} at T",
         subtitle=f"simulated over {theme.counted(trained)}; diamonds: minima; "
         "what old data cost beyond the axis is cut off",
     )
@@ -192,7 +192,7 @@ def _over_target(
 def _of_targets(scenario: AgeAware, frame: pl.DataFrame) -> tuple[list, str]:
     """The schemes that meet privacy targets, not those of a sweep, and what the target is, if there is one alone."""
     targets = frame["target_epsilon"].unique()
-    alone = f"privacy target epsilon = {targets[0]:g} at T" if len(targets) == 1 else ""
+    alone = f"privacy target, record-level epsilon = {targets[0]:g} at T" if len(targets) == 1 else ""
     return [scheme for scheme in scenario.schemes if scheme.scheduler != "sweep"], alone
 
 
@@ -317,6 +317,8 @@ def summarize(scenario: AgeAware, tables: dict[str, pl.DataFrame]) -> dict[str, 
         epsilon_understated=pl.col("epsilon_understated").max(),
         target_missed=(~pl.col("target_met")).sum(),
         channel_uses=pl.col("channel_uses").mean(),
+        epsilon_user_maximum=pl.col("epsilon_user").max(),
+        epsilon_user_classical_maximum=pl.col("epsilon_user_classical").max(),
         **{term: pl.col(term).first() for term in TERMS},
     )
     searched = tables["schedule_status"].filter(pl.col("swept_user").is_null()).group_by(keys, maintain_order=True)

@@ -13,6 +13,8 @@ FORMULAS = ("epsilon_amplified", "epsilon_bound", "epsilon_classical", "epsilon_
 COLLECTED, AGE = "time at which the client collects its data", "age of these data at T"
 AMPLIFIED = "the paper's bound (1) on epsilon_exact, exact Delta"
 CLASSICAL, UNSAFE = "epsilon about the data as collected", "(1) with spectral_decay for Delta: no guarantee"
+USERS = "an upper bound about all of its data at T"
+USERS_CLASSICAL = "epsilon_classical of all of a client's records"
 NOISE_STATUSES = ("constant", "adaptive", "none")
 
 
@@ -107,6 +109,8 @@ class Leakage(_PerClient):
     epsilon_amplified = epsilon(AMPLIFIED)
     epsilon_bound = epsilon("the same, provable bound on Delta")
     epsilon_unsafe = epsilon(UNSAFE)
+    epsilon_user = epsilon(meaning("epsilon_user", USERS))
+    epsilon_user_classical = epsilon(USERS_CLASSICAL)
 
 
 class Outcome(contract.Outcome):
@@ -118,6 +122,7 @@ class Outcome(contract.Outcome):
     epsilon_bound = epsilon("the same, provable bound on Delta")
     epsilon_classical = epsilon(f"{CLASSICAL}: the worst client's")
     epsilon_unsafe = epsilon(f"{UNSAFE}; the worst client's")
+    epsilon_user_classical = epsilon(f"{USERS_CLASSICAL}: the worst client's")
     epsilon_understated = epsilon("largest epsilon_amplified over epsilon_unsafe of a client")
     target_met = dy.Bool(description="by (1): epsilon_amplified is at most the target")
     noise_power_wh2 = dy.Float64(min=0, description="variance of the model's noise")

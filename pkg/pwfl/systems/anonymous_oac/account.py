@@ -5,16 +5,16 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from pwfl.privacy import accountant, sampled
+from pwfl.privacy import accountant, sampled, users
 from pwfl.systems.anonymous_oac import batches
 from pwfl.systems.anonymous_oac.costs import uploaded
-from pwfl.systems.anonymous_oac.mechanism import population, readings
+from pwfl.systems.anonymous_oac.mechanism import accounting, population, readings
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.participation import counts
 from pwfl.systems.anonymous_oac.schemes import NOISES, READINGS
 from pwfl.systems.anonymous_oac.tables import Leakage
 from pwfl.tables.arrays import joined
-from pwfl.tables.contract import NO_PRIVACY
+from pwfl.tables.contract import BOUND, EXACT, NO_PRIVACY, PUBLIC, ROUNDING, UNPROVED
 
 ROUNDS_DRAWN, FAILURES_DRAWN = 12, 6  # points of a curve
 HIDDEN = "a record is in a batch with probability p q; nobody can infer which devices take part"
@@ -32,16 +32,20 @@ OBSERVERS = {
     "over_the_air": "sees the sum of all participants' updates of every round; the channel's noise is not counted",
     "orthogonal": "sees each participant's noisy update of every round",
 }
-PROVED = "for every replaced record epsilon_proved is guaranteed, epsilon_exact is that of the pair usual in accounting"
+USUAL = "for every replaced record epsilon_proved is guaranteed, epsilon_exact is that of the pair usual in accounting"
+PROVED = "guaranteed: proved for every replaced record, with participation known"
 GUARANTEES = (
     {
         "anonymous": "holds while participation stays hidden and nobody reads the batch's size off the noise; "
         "epsilon_server is for a server that does, epsilon_identified_read for one that can infer participation, too",
-        "anonymous_fixed": "holds while participation stays hidden; where it can be inferred, epsilon_identified does",
+        "anonymous_fixed": "holds, for every replaced record, while participation stays hidden; epsilon_identified, of "
+        "the usual pair, is where it can be inferred",
     }
-    | dict.fromkeys(("identified", "identified_fixed", "local", "local_fixed"), PROVED)
+    | dict.fromkeys(("identified", "local"), USUAL)
+    | dict.fromkeys(("identified_fixed", "local_fixed"), PROVED)
     | {"none": NO_PRIVACY}
 )
+GUARANTEED = [scheme for scheme, words in GUARANTEES.items() if words == PROVED]
 TERMS = {
     "unit": "one training record of one device",
     "neighbouring_relation": "replace-one",
@@ -49,7 +53,7 @@ TERMS = {
     "link_budget": "radiated over radio.path_loss_db and thermal noise: over the air what the received SNR takes, "
     "orthogonally Shannon's least for radio.digital_efficiency",
     "local_steps": 1.0,
-    "guaranteed": False,  # not proved for every pair of records, and some schemes rest on hidden participation
+    "taken_as_public": f"{PUBLIC}; numbers of records are the same for all devices",
 }
 
 
@@ -59,7 +63,8 @@ def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl
     participation, rate = scenario.network.participation, scenario.data.sampling
     scheme, reading = tables["noise"].select("noise", "reading").row(0)
     laws = readings(scenario, scheme, tables)
-    absent = 0.5 if NOISES[scheme].fixed else 1.0  # see sampled.replace_one
+    accounted = accounting(scheme)
+    absent = accounted["absent"]
     seen = accountant.losses(tables, tables["visibility"]["observer"][0], 2 * scenario.training.clip_norm)
     multiplier = seen.multiplier
 
@@ -67,23 +72,34 @@ def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl
         return float(accountant.epsilons(seen, delta, law, method, **more).max())
 
     tight = {name: epsilon(law) for name, law in laws.items()}
+    stated = epsilon(laws[reading], **accounted)
+    proved = stated if NOISES[scheme].fixed else epsilon(laws[reading], "proved", absent=absent)
+    server = tight["identified_read" if READINGS[reading].participation else "anonymous_read"]
+    message = batches.messages(
+        *population(tables), participation, rate, READINGS[reading].participation, NOISES[scheme].fixed
+    )
     theorem = sampled.renyi_epsilon(sampled.renyi_closed_form(participation * rate, multiplier), rounds, delta)
     guarantees = {
         "noise_multiplier": multiplier,
         "reading": reading,
-        "epsilon_exact": tight[reading],
-        "epsilon_server": tight["identified_read" if READINGS[reading].participation else "anonymous_read"],
+        "epsilon_exact": stated,
+        "epsilon_is": kind(laws[reading], multiplier, stated, proved),
+        # What a user loses is bounded, and no less than what one of its records does.
+        "epsilon_user": max(stated, users.epsilon(message, multiplier, rounds, delta, absent)),
+        "epsilon_user_is": EXACT if multiplier == 0 or rate == participation == 1 else BOUND,
+        "epsilon_server": stated if NOISES[scheme].fixed else server,
+        "guaranteed": scheme in GUARANTEED and np.isfinite(stated),
         "epsilon_anonymous_read": None,
         **{f"epsilon_{name}": epsilon for name, epsilon in tight.items()},
         "epsilon_renyi_anonymous": renyi_epsilon(1.0, participation * rate, multiplier, [rounds], delta)[0],
         "epsilon_renyi_identified": renyi_epsilon(participation, rate, multiplier, [rounds], delta)[0],
-        "epsilon_proved": epsilon(laws[reading], "proved", absent=absent),
+        "epsilon_proved": proved,
         "epsilon_opposite_records": epsilon(laws[reading], "opposite"),
         "epsilon_theorem_1": float(theorem) if np.isfinite(theorem) else None,
         "delta": delta,
         "sampling": SAMPLING[scheme],
         "observer": OBSERVERS["orthogonal" if NOISES[scheme].local else "over_the_air"],
-        "guarantee": GUARANTEES[scheme],
+        "guarantee": GUARANTEES[scheme] if multiplier else NO_PRIVACY,
     }
     outcome = joined(counts(tables["users"], uploaded(tables), rounds), accountant.spent(tables), "realization")
     outcome = outcome.with_columns(
@@ -94,6 +110,13 @@ def run(scenario: AnonymousOac, tables: dict[str, pl.DataFrame]) -> dict[str, pl
         frames = over_rounds(scenario, multiplier, laws, absent) + robustness(scenario, tables, multiplier, laws)
         curves = pl.concat(frames).with_columns(realization=pl.lit(0))
     return {"leakage": curves, "outcome": outcome}
+
+
+def kind(law: sampled.Rates, multiplier: float, stated: float, proved: float) -> str:
+    """What epsilon_exact is, by what is `stated` and `proved`: exact where nothing is sampled, or nothing is hidden."""
+    if multiplier == 0 or (law.values == 1).all():
+        return EXACT
+    return BOUND if stated >= proved * (1 - ROUNDING) else UNPROVED
 
 
 def renyi_epsilon(participation: float, rate: float, multiplier: float, rounds: list[int], delta: float) -> np.ndarray:

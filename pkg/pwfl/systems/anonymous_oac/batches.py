@@ -10,6 +10,7 @@ import numpy as np
 from scipy.stats import binom
 
 from pwfl.privacy.sampled import Rates
+from pwfl.privacy.users import Messages
 
 NODES = 64  # of a law; more points are spread over as many
 CUT = 1e-24  # of a binomial law's mass is left out at most, and counts as lost
@@ -82,6 +83,16 @@ def readings(
         "anonymous_read": total_batch(devices, samples, participation, sampling),
         "identified_read": seen(participation, joint),
     }
+
+
+def messages(devices: int, samples: int, participation: float, sampling: float, known: bool, fixed: bool) -> Messages:
+    """The law of a device's message to an observer who knows (`known`) or does not know who takes part.
+
+    In a round of noise of `fixed` strength nobody can hide that no other device takes part: it is silent without one.
+    """
+    sizes, weights, lost = _binomial(samples, sampling)
+    shown = 1.0 if known else (1 - participation) ** (devices - 1) if fixed else 0.0
+    return Messages(sizes, weights, participation, shown, participation * lost)
 
 
 def _binomial(count: int, rate: float) -> tuple[np.ndarray, np.ndarray, float]:

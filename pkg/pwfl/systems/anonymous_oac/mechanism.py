@@ -42,6 +42,16 @@ def population(tables: dict[str, pl.DataFrame]) -> tuple[int, int]:
     return len(users.filter(pl.col("realization") == users["realization"][0])), users["samples"][0]
 
 
+def accounting(scheme: str) -> dict:
+    """How a noise scheme is accounted for, as `accountant.epsilons` takes it.
+
+    Of fixed noise by what is proved: sums are divided by a constant, so a record's gradient counts against none. Of
+    other noise that bound is far above the usual pair.
+    """
+    fixed = NOISES[scheme].fixed
+    return {"method": "proved" if fixed else "tight", "absent": 0.5 if fixed else 1.0}
+
+
 def readings(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, sampled.Rates]:
     """What each reading of a noise scheme lets the observer know; see `batches.readings`."""
     _, local, fixed = NOISES[scheme]

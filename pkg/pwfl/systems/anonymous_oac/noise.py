@@ -5,11 +5,12 @@ import polars as pl
 
 from pwfl.privacy import accountant, sampled, target
 from pwfl.systems.anonymous_oac import receive
-from pwfl.systems.anonymous_oac.mechanism import readings, strengths
+from pwfl.systems.anonymous_oac.mechanism import accounting, readings, strengths
 from pwfl.systems.anonymous_oac.parameters import AnonymousOac
 from pwfl.systems.anonymous_oac.schemes import NOISES
 
 TOLERANCE = 1e-4  # of a target, relative
+SAME = 1e-9  # by which equal epsilons may differ, relative
 
 
 def run(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
@@ -51,10 +52,13 @@ def _multiplier(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFr
     epsilon = float(sampled.tight_epsilon(laws["anonymous"], given, [rounds], delta)[0])
     if not np.isfinite(epsilon):
         return given, epsilon, "no_guarantee"
-    own = laws[NOISES[scheme].reading]
-    if scheme == "anonymous" or sampled.tight_epsilon(own, given, [rounds], delta)[0] <= epsilon:
+    own, accounted = laws[NOISES[scheme].reading], accounting(scheme)
+    if scheme == "anonymous":
         return given, epsilon, "given"
-    return sampled.multiplier_for(epsilon, own, rounds, delta), epsilon, "calibrated"
+    reached = sampled.composed_epsilon(own, [(given, rounds)], delta, **accounted)
+    if epsilon * (1 - SAME) <= reached <= epsilon:
+        return given, epsilon, "given"
+    return sampled.multiplier_for(epsilon, own, rounds, delta, **accounted), epsilon, "calibrated"
 
 
 def _to_target(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFrame], law: sampled.Rates) -> float:
@@ -63,15 +67,15 @@ def _to_target(scenario: AnonymousOac, scheme: str, tables: dict[str, pl.DataFra
     Evaluations are what takes long: one of a wide interval of losses finds where to begin.
     """
     privacy, rounds = scenario.privacy, scenario.training.rounds
-    goal, delta = privacy.target_epsilon, privacy.delta
-    start = sampled.multiplier_for(goal, law, rounds, delta, max(sampled.COARSE, goal / 1000))
+    goal, delta, accounted = privacy.target_epsilon, privacy.delta, accounting(scheme)
+    start = sampled.multiplier_for(goal, law, rounds, delta, max(sampled.COARSE, goal / 1000), **accounted)
 
     def epsilon(scale: np.ndarray) -> np.ndarray:
         found = tables | {"noise": strengths(scenario, scheme, start * scale[0], tables)}
         found["visibility"] = receive.visible(scenario, found)
         observer = found["visibility"]["observer"][0]
         losses = accountant.losses(found, observer, 2 * scenario.training.clip_norm)
-        return np.array([accountant.epsilons(losses, delta, law).max()])
+        return np.array([accountant.epsilons(losses, delta, law, **accounted).max()])
 
     (scale,) = target.scales(epsilon, goal, 1, below=TOLERANCE)
     return float(start * scale)

@@ -79,7 +79,7 @@ def cost(scenario, tables: dict[str, pl.DataFrame]) -> alt.LayerChart:
     epsilon = noisy["epsilon_exact_mean"].max() if len(noisy) else np.nan
     bare = "".join(f", {name} infinite" for name in frame.filter(pl.col("epsilon_exact_mean").is_infinite())["scheme"])
     subtitle = [
-        f"epsilon = {epsilon:.3g} at delta = {scenario.privacy.delta:g}{bare}; "
+        f"record-level epsilon = {epsilon:.3g} at delta = {scenario.privacy.delta:g}{bare}; "
         f"means over {theme.counted(each['realization'].n_unique())} and their 95% intervals",
         "schemes that take as many symbols side by side",
         *unscheduled.lines(unscheduled.counted(each)),
@@ -121,7 +121,8 @@ def failures(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:
     marks = alt.Chart(lost.select("x", line=line, epsilon=pl.lit("infinite")))  # which no axis has
     marks = marks.encode(x=alt.X("x:Q", title="Failed devices", axis=ticks), y=alt.value(8), color="line:N")
     arrows = marks.mark_point(shape="triangle-up", filled=True, size=110, opacity=1)
-    arrows = arrows.encode(tooltip=theme.tips({"line:N": "Scheme", "x:Q": "Failed devices", "epsilon:N": "Epsilon"}))
+    tips = {"line:N": "Scheme", "x:Q": "Failed devices", "epsilon:N": "Record-level epsilon"}
+    arrows = arrows.encode(tooltip=theme.tips(tips))
     words = marks.transform_filter(f"datum.x == {lost['x'].min()}").mark_text(align="left", dx=10, fontSize=12)
     chart, heading = chart.copy(), chart.title
     chart.title = alt.Undefined
@@ -192,7 +193,7 @@ def _curves(frame: pl.DataFrame, title: alt.TitleParams, legend: str) -> alt.Cha
     scale = alt.Scale(domain=[name for name, _ in shown], range=[dash for _, dash in shown])
     dash = alt.StrokeDash("method:N", title="Accountant", legend=theme.legend(symbolSize=1500), scale=scale)
     x = alt.X("x:Q", title="Communication rounds", scale=alt.Scale(type="log", nice=False))
-    y = alt.Y("epsilon:Q", title="Epsilon", scale=alt.Scale(type="log", nice=False))
+    y = alt.Y("epsilon:Q", title="Record-level epsilon", scale=alt.Scale(type="log", nice=False))
     tips = {"method:N": "Accountant", "x:Q": "Rounds"}
     names = {key: name for key, (name, _) in METHODS.items()}
     frame = frame.with_columns(method.replace_strict(names, return_dtype=pl.String))
@@ -203,7 +204,8 @@ def _robustness(tables, names: dict[str, str], title: alt.TitleParams, axis: str
     """epsilon after all rounds over an axis, a colour for each quantity, by its name."""
     frame = _of_first_scheme(tables, *names)
     frame = frame.with_columns(line=pl.col("quantity").cast(pl.String).replace_strict(names, return_dtype=pl.String))
-    x, y = alt.X("x:Q", title=axis, axis=ticks), alt.Y("epsilon:Q", title="Epsilon after all rounds", scale=scale)
+    x = alt.X("x:Q", title=axis, axis=ticks)
+    y = alt.Y("epsilon:Q", title="Record-level epsilon after all rounds", scale=scale)
     colours, tips = ["#009E73", "#D55E00", "#0072B2"], {"x:Q": (axis, ".3~g")}
     return _lines(frame, title, colours, "Scheme", tips, {"point": True}, x=x, y=y)
 
@@ -213,7 +215,7 @@ def _lines(frame, title, colours: list[str], legend: str, tips: dict, mark: dict
     frame = frame.with_columns(epsilon=pl.when(pl.col("epsilon").is_finite()).then(pl.col("epsilon")))
     lines = dict(zip(frame["line"].unique(maintain_order=True), colours, strict=False))
     colour, chosen, opacity = theme.named_colours(lines, field="line", title=legend)
-    tooltip = theme.tips({"line:N": legend} | tips | {"epsilon:Q": ("Epsilon", ".4g")})
+    tooltip = theme.tips({"line:N": legend} | tips | {"epsilon:Q": ("Record-level epsilon", ".4g")})
     return (
         alt.Chart(frame, title=title, width=theme.WIDTH, height=theme.HEIGHT)
         .mark_line(**mark)

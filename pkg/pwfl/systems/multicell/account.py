@@ -19,7 +19,7 @@ from pwfl.systems.multicell.bounds import noise_scale
 from pwfl.systems.multicell.interference import Uplink
 from pwfl.systems.multicell.parameters import Convergence, Multicell, Privacy, Training
 from pwfl.tables.arrays import joined, to_array
-from pwfl.tables.contract import NO_PRIVACY
+from pwfl.tables.contract import A_USERS, ASSUMED, BOUND, EXACT, NO_PRIVACY, PUBLIC
 from pwfl.training.models import network, parameter_count
 
 TERMS = {
@@ -29,18 +29,20 @@ TERMS = {
     "link_budget": "radiated at the scheduler's powers, in cells that interfere, over the paper's path loss",
     "local_steps": 1.0,
     "accuracy_of": "the server's global model",
+    "taken_as_public": f"{PUBLIC}; schedule, noise and the server's weights follow numbers of records",
 }
 SEEN = {
     "user": "sees each scheduled user's noisy gradient of every round, as the server does",
     "cell": "sees the sum of each cell's noisy gradients of every round, as the server does",
     "network": "sees the sum of all noisy gradients of every round, as the server does",
 }
-EPSILONS = ("epsilon_exact", "epsilon_tight", "epsilon_classic", "epsilon_dithers_known")
-READ_AS = [f"epsilon_{observer}" for observer in sums.OBSERVERS]
+EPSILONS = ("epsilon_exact", "epsilon_user", "epsilon_tight", "epsilon_classic", "epsilon_dithers_known")
+READ_AS = [f"epsilon_observer_{observer}" for observer in sums.OBSERVERS]
 ERROR_TOLERANCE = 1e-9  # by which rounding may exceed (21), relative
 GUARANTEES = {
     "per_sample": "guaranteed: every sample's gradient is clipped",
-    "per_user": "leakage (11) not guaranteed: only a user's mean gradient is clipped",
+    "per_user": "leakage (11) not guaranteed: only a user's mean gradient is clipped, and (11) assumes that no record "
+    f"moves it by more than 2 L / K_i; epsilon_user, which is epsilon_worst_case, is {A_USERS}",
 }
 
 
@@ -61,8 +63,14 @@ def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Da
     for part in (*own, accountant.spent(tables)):
         outcome = joined(outcome, part, "realization")
     outcome = outcome.join(guarantees(scenario, leakage), on="realization", how="left", maintain_order="left")
-    none = pl.col("epsilon_exact").is_infinite().fill_null(False)
+    unprotected = tables["noise_status"].filter(noise="none")["realization"]
+    none = pl.col("epsilon_exact").is_infinite().fill_null(False) | pl.col("realization").is_in(unprotected.implode())
+    sends, (of_record, of_user) = pl.col("epsilon_exact").is_not_null(), kinds(scenario, frame["interval"].n_unique())
     said = {
+        **{
+            column: pl.when(sends).then(pl.when(none).then(pl.lit(EXACT)).otherwise(pl.lit(kind)))
+            for column, kind in (("epsilon_is", of_record), ("epsilon_user_is", of_user))
+        },
         "guaranteed": ~none & (training.clipping == "per_sample"),
         "guarantee": pl.when(none).then(pl.lit(NO_PRIVACY)).otherwise(pl.lit(guarantee(scenario))),
     }
@@ -70,6 +78,18 @@ def run(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str, pl.Da
     terms |= {"delta": scenario.privacy.delta, "rounds": training.rounds}
     outcome = outcome.with_columns(**said, **{name: pl.lit(term) for name, term in terms.items()})
     return {"leakage": leakage, "outcome": outcome.with_columns(epsilon_server=pl.col("epsilon_exact"))}
+
+
+def kinds(scenario: Multicell, intervals: int) -> tuple[str, str]:
+    """What epsilon_exact and epsilon_user are, where there is noise.
+
+    Exact of Gaussian noise, colluders being the worst ones; not where these would be others in each interval, nor where
+    users may drop out, which can only hide more.
+    """
+    privacy, training = scenario.privacy, scenario.training
+    others = privacy.observer != "user" and privacy.colluders and intervals > 1
+    kind = BOUND if training.bits or privacy.dropouts or others else EXACT
+    return (ASSUMED if training.clipping == "per_user" else kind), kind
 
 
 def observer(privacy: Privacy) -> str:
@@ -96,7 +116,8 @@ def leakages(scenario: Multicell, frame: pl.DataFrame, tables: dict[str, pl.Data
     A user leaks in the rounds in which it sends, and zCDP adds up over them. The noise that hides it is what the
     observer sees of its own and others' (the table `visibility`); of its own alone, `rho_alone` is left.
     `rho_worst_case`, with `per_user` clipping only, is the leakage where one record can turn the clipped mean around:
-    sensitivity 2 L, not 2 L / K_i. The epsilons of other observers are what they would read off the same messages.
+    sensitivity 2 L, not 2 L / K_i: as far as all of a user's records move it. These move a sum by 2 L K_i. The epsilons
+    of other observers are what they would read off the same messages.
     Where these are integers, rho and mu are those of the noise, and no epsilon is less than that of `integers.bounds`.
     """
     delta, clip = scenario.privacy.delta, scenario.training.clip_norm
@@ -110,21 +131,23 @@ def leakages(scenario: Multicell, frame: pl.DataFrame, tables: dict[str, pl.Data
 
     read = {observer: spent(observer) for observer in sums.OBSERVERS}
     rho = read[scenario.privacy.observer]
-    # A mean can be turned around by one record.
-    worst_case = accountant.losses(tables, scenario.privacy.observer, 2 * clip, users_only=True).rho[ever]
+    own = accountant.losses(tables, scenario.privacy.observer, 2 * clip, users_only=True)
+    worst_case = own.rho[ever] if per_user else np.full(len(rho), np.nan)  # a record can turn a mean around
+    of_user = worst_case if per_user else accountant.of_users(own, samples[:, 0]).rho[ever]
     epsilons = {
         "epsilon_exact": exact_epsilon(rho, delta),
+        "epsilon_user": exact_epsilon(of_user, delta),
         "epsilon_tight": tight_epsilon(rho, delta),
         "epsilon_classic": classic_epsilon(rho, delta),
         "epsilon_dithers_known": np.full(len(rho), np.nan),
-        **{f"epsilon_{observer}": exact_epsilon(each, delta) for observer, each in read.items()},
+        **{f"epsilon_observer_{observer}": exact_epsilon(each, delta) for observer, each in read.items()},
     }
     if scenario.training.bits:
         bounds = integers.bounds(scenario, frame)
+        of_users = integers.bounds(scenario, frame, (scenario.privacy.observer,), of_users=True)
+        bounds["epsilon_user"] = of_users["epsilon_exact"]
         for name, each in epsilons.items():
             epsilons[name] = np.fmax(each, bounds.get(name, bounds["epsilon_exact"])[ever])
-    if scenario.training.clipping == "per_sample":
-        worst_case = np.full(len(rho), np.nan)
     keys = frame.select("realization", "user").unique(maintain_order=True)
     return keys.filter(pl.Series(ever.ravel())).with_columns(
         rho=pl.Series(rho),

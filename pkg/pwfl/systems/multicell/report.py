@@ -166,7 +166,8 @@ def tradeoff(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> alt.LayerC
     axis = f"Record-level epsilon at delta = {scenario.privacy.delta:g}"
     x = alt.X("epsilon_exact:Q", title=axis, scale=alt.Scale(zero=False))
     shared = {"x": x, "y": theme.accuracy_axis("accuracy:Q", "Final test accuracy"), "color": colour}
-    tips = {"scheme:N": "Scheme", "epsilon_exact:Q": ("Epsilon", ".3f"), "accuracy:Q": ("Final test accuracy", ".1%")}
+    tips = {"scheme:N": "Scheme", "epsilon_exact:Q": ("Record-level epsilon", ".3f")}
+    tips |= {"accuracy:Q": ("Final test accuracy", ".1%")}
     of_dot = theme.tips({"realization:N": "Realization"} | tips)
     points = alt.Chart(shown).mark_circle(size=45)
     points = points.encode(**shared, tooltip=of_dot, opacity=theme.faded(chosen, 0.55, 0.05))
@@ -206,8 +207,10 @@ def summarize(scenario: Multicell, tables: dict[str, pl.DataFrame]) -> dict[str,
         pl.col("proven_optimal").sum(),
         pl.col("rho_max").max().alias("rho_maximum"),
         pl.col("epsilon_exact").max().alias("epsilon_maximum"),
+        pl.col("epsilon_user").max().alias("epsilon_user_maximum"),
         pl.col("rho_worst_case", "epsilon_worst_case", "rho_alone").max(),
-        pl.col("epsilon_user", "epsilon_cell", "epsilon_network", "epsilon_dithers_known").max(),
+        pl.col([f"epsilon_observer_{seen}" for seen in ("user", "cell", "network")]).max(),
+        pl.col("epsilon_dithers_known").max(),
         (pl.col("noise_error") > limit).sum().alias("noise_error_exceeded"),
         *results.trainings("trained", "diverged", "noise_infeasible"),
         pl.col("no_user_scheduled").sum(),

@@ -15,15 +15,16 @@ from pwfl.systems.random_orthogonalization import mimo, observers
 from pwfl.systems.random_orthogonalization.parameters import RandomOrthogonalization
 from pwfl.systems.random_orthogonalization.tables import ANTENNAS, UPDATE, USER, WORST
 from pwfl.tables.arrays import joined, to_array, to_table
-from pwfl.tables.contract import by_users_alone
+from pwfl.tables.contract import A_USERS, BOUND, EXACT, PUBLIC, by_users_alone
 from pwfl.training.models import network, parameter_count
 
 TERMS = {
-    "unit": "one training record of one user; holds for all records of the user together",
+    "unit": f"one training record of one user; {A_USERS}",
     "neighbouring_relation": "replace-one",
     "sampling": "none claimed: a record may be in every mini-batch",
     "link_budget": "none: signals have no unit of energy",
     "accuracy_of": "the server's global model",
+    "taken_as_public": PUBLIC,
 }
 GUARANTEED = "guaranteed for the channels that occurred: every user's update is clipped, no noise but the users' counts"
 COUNTS_RECEIVER = (
@@ -140,8 +141,13 @@ def outcome(scenario: RandomOrthogonalization, leakage: pl.DataFrame, tables: di
     server = "epsilon_exact" if privacy.observer == USER else "epsilon_antennas_rounds"
     guaranteed = by_users_alone() & by_users_alone(server, "epsilon_antennas_without_receiver")
     noisy = pl.col("epsilon_without_receiver").is_finite()
+    hidden = pl.col("epsilon_exact").is_finite()
+    kind = pl.when(hidden & pl.lit(bool(privacy.colluders or privacy.dropouts))).then(pl.lit(BOUND))
     return frame.with_columns(
         guaranteed=guaranteed,
+        epsilon_is=kind.otherwise(pl.lit(EXACT)),
+        epsilon_user=pl.col("epsilon_exact"),
+        epsilon_user_is=kind.otherwise(pl.lit(EXACT)),
         epsilon_server=pl.col(server),
         guarantee=pl.when(guaranteed)
         .then(pl.lit(GUARANTEED + besides))

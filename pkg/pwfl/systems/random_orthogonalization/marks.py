@@ -66,7 +66,7 @@ def epsilon_axis(scenario, channel=alt.Y, **scale):
     axis = alt.Axis(format=".6~g", minExtent=36) if channel is alt.Y else alt.Axis(format=".6~g", tickCount=7)
     if scale.get("type") == "log":
         axis.values = [digit * 10.0**power for power in range(-3, 7) for digit in (1, 2, 5)]
-    title = f"Epsilon at delta = {scenario.privacy.delta:g}"
+    title = f"Epsilon of a record or a user at delta = {scenario.privacy.delta:g}"
     return channel(title=title, axis=axis, scale=alt.Scale(**(scale or {"zero": False})))
 
 

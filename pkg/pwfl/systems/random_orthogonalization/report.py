@@ -113,6 +113,7 @@ def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFra
         pl.col("users").first(),
         pl.lit(scenario.network.antennas).alias("antennas"),
         pl.col("epsilon_exact").max().alias("epsilon_maximum"),
+        pl.col("epsilon_user").max().alias("epsilon_user_maximum"),
         pl.col("epsilon_antennas_rounds").max().alias("epsilon_antennas_maximum"),
         pl.col("epsilon_without_receiver").max().alias("epsilon_without_receiver_maximum"),
         *results.trainings("trained", "diverged"),

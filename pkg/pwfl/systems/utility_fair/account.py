@@ -7,13 +7,14 @@ from pwfl.privacy.gaussian import exact_epsilon, exact_multiplier
 from pwfl.systems.utility_fair import copies, link, uploads
 from pwfl.systems.utility_fair.parameters import Radio, UtilityFair
 from pwfl.tables.arrays import joined
-from pwfl.tables.contract import NO_PRIVACY
+from pwfl.tables.contract import ASSUMED, BOUND, EXACT, NO_PRIVACY, PUBLIC
 
 TERMS = {
     "unit": "one training record of one device",
     "neighbouring_relation": "replace-one",
     "sampling": "a fresh batch a round; no amplification by sampling is claimed",
     "accuracy_of": "the access point's model, which no device gets: copies carry noise",
+    "taken_as_public": f"{PUBLIC}; privacy.sensitivity, where training.clip_norm is null",
     "link_budget": "radiated on channels without interference, path loss of network.max_distance_m at most, noise "
     "power as radio.noise reads it",
 }
@@ -23,10 +24,12 @@ OBSERVERS = {
 }
 GUARANTEES = {
     "clean": "not guaranteed: the sensitivity is observed, not enforced, and deviation factors and the average "
-    "gradient reach the devices without noise; epsilons hold if neither did harm, at deviation 0, the least noise",
+    "gradient reach the devices without noise; epsilons hold if neither did harm, at deviation 0, the least noise; of "
+    "all of a device's records no sensitivity is assumed, so epsilon_user is infinite",
     "noisy": "not guaranteed: the sensitivity is observed, not enforced; epsilons hold if it bounds a gradient and an "
-    "update",
-    "clipped": "guaranteed: all that a device sends is clipped and noisy, all else is computed of it",
+    "update; of all of a device's records no sensitivity is assumed, so epsilon_user is infinite",
+    "clipped": "guaranteed: all that a device sends is clipped and noisy, all else is computed of it; epsilon_user is "
+    "that of a gradient which all records of a batch move, and of an update which they move no further than one",
 }
 
 
@@ -46,7 +49,9 @@ def run(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[str, pl.
     none = not multiplier.any()
     with np.errstate(divide="ignore"):
         rho = 1 / (2 * multiplier**2)  # of one copy
-        rho_upload = uploads.SENT / (2 * noise["upload_multiplier"].fill_null(0.0).to_numpy() ** 2)  # of one round
+        rho_vector = 1 / (2 * noise["upload_multiplier"].fill_null(0.0).to_numpy() ** 2)  # of one that is sent
+    rho_upload = uploads.SENT * rho_vector  # of one round
+    moved = uploads.moved_by_a_user(scenario.training.clip_norm, scenario.device.batch_size)
     leakage = noise.select("realization", "device", "noise_multiplier", "upload_multiplier").with_columns(
         copies=pl.lit(noisy_rounds),
         largest_multiplier=copies.scaled(multiplier, theta, 1.0),
@@ -58,10 +63,11 @@ def run(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[str, pl.
         rho=noisy_rounds * rho,
         epsilon_upload=exact_epsilon(rho_upload, delta),
         epsilon_uploads=exact_epsilon(rounds * rho_upload, delta),
+        epsilon_user=exact_epsilon(rounds * sum(far**2 for far in moved) * rho_vector, delta),
     )
 
     outcome = leakage.group_by("realization", maintain_order=True).agg(
-        pl.col("epsilon_printed", "epsilon_copy", "epsilon_device", "epsilon_upload").max(),
+        pl.col("epsilon_printed", "epsilon_copy", "epsilon_device", "epsilon_upload", "epsilon_user").max(),
         devices=pl.len(),
         epsilon_server=pl.col("epsilon_uploads").max(),
     )
@@ -77,6 +83,8 @@ def run(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[str, pl.
         epsilon_round=exact_epsilon(rho, delta),
         epsilon_exact=of_copies if sent == "clean" else server,
         epsilon_worst_case=server if clipped else pl.lit(np.inf),
+        epsilon_is=pl.lit(EXACT if none else BOUND if clipped else ASSUMED),
+        epsilon_user_is=pl.lit(EXACT if none else BOUND),
         guaranteed=pl.lit(clipped and not none),
         rounds=pl.lit(rounds),
         delta=pl.lit(delta),

@@ -77,7 +77,7 @@ class Device(Section):
         le=1e6,
     )
     batch_size: common.Count = parameter(
-        128, "samples d of a round's batch", unit="samples", stages="schedule noise train audit"
+        128, "samples d of a round's batch", unit="samples", stages="schedule noise train account audit"
     )
     sample_bits: float = parameter(
         6272.0, "size of a sample", unit="bit", stages="schedule train", usual=(8.0, 1e9), ge=1, le=1e12

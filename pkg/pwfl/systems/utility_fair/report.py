@@ -22,7 +22,8 @@ DIFFERS = (
 )
 KEYS = ["scheme", "realization"]
 SHAPES = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross"]
-EPSILONS = [f"epsilon_{of}" for of in ("exact", "server", "printed", "copy", "round", "device", "upload", "worst_case")]
+OF = ("exact", "user", "server", "printed", "copy", "round", "device", "upload", "worst_case")
+EPSILONS = [f"epsilon_{of}" for of in OF]
 LEARNED = ["accuracy", "loss", *USER_ACCURACIES]
 # Columns of `devices`, and their standard deviations over devices in `realizations`.
 SPREADS = {"energy_j": "energy_std_j", "learning_gain": "learning_gain_std", "utility": "utility_std"}

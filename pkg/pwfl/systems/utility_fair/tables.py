@@ -130,6 +130,7 @@ class Leakage(_PerDevice):
     upload_multiplier = dy.Float64(nullable=True, min=0, description=f"{UPLOAD_MULTIPLIER}; null: clean")
     epsilon_upload = epsilon(f"{OF_UPLOAD}: a gradient and an update; infinite: clean")
     epsilon_uploads = epsilon("of those of all rounds, exact; infinite: clean")
+    epsilon_user = epsilon(meaning("epsilon_user", "infinite: nothing is clipped"))
 
 
 class Outcome(contract.Outcome):

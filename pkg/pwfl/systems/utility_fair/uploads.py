@@ -18,3 +18,12 @@ def radius(clip_norm: float | None, batch_size: int) -> float | None:
 def sensitivity(clip_norm: float | None, batch_size: int, assumed: float) -> float:
     """By how much a record can move a vector that is sent: twice the radius, or without clipping what is assumed."""
     return assumed if clip_norm is None else 2 * clip_norm / batch_size
+
+
+def moved_by_a_user(clip_norm: float | None, batch_size: int) -> tuple[float, ...]:
+    """By how much all of a device's records move the vectors that it sends in a round, in sensitivities of a record.
+
+    Every record of the batch moves a gradient; an update stays as near to what is known of it. Infinite without
+    clipping: `sensitivity` is then assumed of one record alone.
+    """
+    return (float("inf"),) * SENT if clip_norm is None else (float(batch_size), 1.0)

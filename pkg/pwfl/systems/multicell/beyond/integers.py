@@ -71,6 +71,7 @@ def epsilons(
     gone: np.ndarray,
     dimensions: int,
     dithers_known: bool = False,
+    records: np.ndarray | int = 1,
 ) -> np.ndarray:
     """Each user's epsilon at `privacy.delta` against who sees sums of integers, shape (realization, user).
 
@@ -83,16 +84,19 @@ def epsilons(
     noise_std, step, sends, group, gone
         s_i, the grid's step, who sends, in which group, and how many others are gone from it at most (`sums.left_to`),
         shape (realization, interval, user).
+    records
+        How many of a user's records are replaced, likewise, or a number.
     """
     cost_of = discrete.round_cost if dithers_known else discrete.private_dither_cost
     orders = discrete.ORDERS if dithers_known else discrete.WHOLE_ORDERS
     honest = np.maximum(1, sums.total(sends * 1.0, group) - gone)
     rounds = training.rounds // sends.shape[1]
     spent = np.zeros((sends.shape[0], sends.shape[2], len(orders)))
+    moved = np.broadcast_to(2 * training.clip_norm * records, sends.shape)
     for interval in range(sends.shape[1]):
         now = sends[:, interval]
-        grid, noise, hiding = (values[:, interval][now] for values in (step, noise_std, honest))
-        alike, place = np.unique([2 * training.clip_norm / grid, noise / grid, hiding], axis=1, return_inverse=True)
+        grid, noise, hiding, far = (values[:, interval][now] for values in (step, noise_std, honest, moved))
+        alike, place = np.unique([far / grid, noise / grid, hiding], axis=1, return_inverse=True)
         cost, noisy = np.full((alike.shape[1], len(orders)), np.inf), alike[1] > 0
         if noisy.any():
             cost[noisy] = cost_of(orders, *alike[:, noisy], dimensions)
@@ -101,13 +105,15 @@ def epsilons(
     return np.where(sends.any(axis=1), found, 0.0)
 
 
-def bounds(scenario: Multicell, frame: pl.DataFrame, seen: tuple[str, ...] = sums.OBSERVERS) -> dict[str, np.ndarray]:
+def bounds(
+    scenario: Multicell, frame: pl.DataFrame, seen: tuple[str, ...] = sums.OBSERVERS, of_users: bool = False
+) -> dict[str, np.ndarray]:
     """Bounds on the epsilons of sums of integers, by column, shape (realization, user); `frame` is that of `assigned`.
 
-    `seen` are observers, the scenario's own among them.
+    `seen` are observers, the scenario's own among them. They are of a record or, `of_users`, of all of a user's.
 
-    Who sees sums of the run's own, as `epsilon_network` of cells' sums, reads no more off them than off these; but its
-    colluders, a share of more senders, may all be in the record's own (docs/sums.md).
+    Who sees sums of the run's own, as `epsilon_observer_network` of cells' sums, reads no more off them than off these;
+    but its colluders, a share of more senders, may all be in the record's own (docs/sums.md).
     """
     training, privacy = scenario.training, scenario.privacy
     columns = ("samples", "scheduled", "noise_std", "cell")
@@ -118,9 +124,12 @@ def bounds(scenario: Multicell, frame: pl.DataFrame, seen: tuple[str, ...] = sum
     def of_observer(observer: str) -> list[np.ndarray]:
         group = sums.groups(sums.finest(observer, privacy.observer), cell)
         _, gone = sums.left_to(observer, privacy, cell, sends)
-        known, private = (epsilons(*given, group, gone, size, dithers_known=knows) for knows in (True, False))
+        known, private = (
+            epsilons(*given, group, gone, size, dithers_known=knows, records=samples if of_users else 1)
+            for knows in (True, False)
+        )
         return [known, np.minimum(private, known)]  # who knows dithers sees more
 
     each = {observer: of_observer(observer) for observer in seen}
     found = dict(zip(("epsilon_dithers_known", "epsilon_exact"), each[privacy.observer], strict=True))
-    return found | {f"epsilon_{observer}": private for observer, (_, private) in each.items()}
+    return found | {f"epsilon_observer_{observer}": private for observer, (_, private) in each.items()}
