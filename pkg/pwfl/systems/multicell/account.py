@@ -112,6 +112,7 @@ def leakages(scenario: Multicell, frame: pl.DataFrame, tables: dict[str, pl.Data
     rho = read[scenario.privacy.observer]
     # A mean can be turned around by one record.
     worst_case = accountant.losses(tables, scenario.privacy.observer, 2 * clip, users_only=True).rho[ever]
+    rho_server, order = worst_case, np.full(len(rho), np.nan)
     epsilons = {
         "epsilon_exact": exact_epsilon(rho, delta),
         "epsilon_tight": tight_epsilon(rho, delta),
@@ -123,6 +124,8 @@ def leakages(scenario: Multicell, frame: pl.DataFrame, tables: dict[str, pl.Data
         bounds = integers.bounds(scenario, frame)
         for name, each in epsilons.items():
             epsilons[name] = np.fmax(each, bounds.get(name, bounds["epsilon_exact"])[ever])
+        of_integers, order = (each[ever] for each in integers.concentrated(scenario, frame))
+        rho_server = np.fmax(rho_server, of_integers)
     if scenario.training.clipping == "per_sample":
         worst_case = np.full(len(rho), np.nan)
     keys = frame.select("realization", "user").unique(maintain_order=True)
@@ -131,6 +134,8 @@ def leakages(scenario: Multicell, frame: pl.DataFrame, tables: dict[str, pl.Data
         mu=pl.Series(np.sqrt(2 * rho)),
         rho_worst_case=pl.Series(worst_case, nan_to_null=True),
         rho_alone=pl.Series(read["user"]),
+        rho_server=pl.Series(rho_server),
+        order_server=pl.Series(order, nan_to_null=True),
         **{name: pl.Series(each, nan_to_null=True) for name, each in epsilons.items()},
     )
 
@@ -144,7 +149,8 @@ def guarantees(scenario: Multicell, leakage: pl.DataFrame) -> pl.DataFrame:
         rho_total=pl.col("rho").sum(),
         rho_max=pl.col("rho").max(),
         rho_median=pl.col("rho").median(),
-        **{name: pl.col(name).max() for name in ("rho_worst_case", "rho_alone", *EPSILONS, *READ_AS)},
+        **{name: pl.col(name).max() for name in ("rho_worst_case", "rho_alone", "rho_server", *EPSILONS, *READ_AS)},
+        order_server=pl.col("order_server").min(),
     )
     delta, rho_worst_case = scenario.privacy.delta, pl.col("rho_worst_case")
     epsilon = rho_worst_case.map_batches(lambda rho: pl.Series(exact_epsilon(rho, delta)), pl.Float64)

@@ -58,12 +58,14 @@ def run(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[str, pl.
         rho=noisy_rounds * rho,
         epsilon_upload=exact_epsilon(rho_upload, delta),
         epsilon_uploads=exact_epsilon(rounds * rho_upload, delta),
+        rho_uploads=rounds * rho_upload,
     )
 
     outcome = leakage.group_by("realization", maintain_order=True).agg(
         pl.col("epsilon_printed", "epsilon_copy", "epsilon_device", "epsilon_upload").max(),
         devices=pl.len(),
         epsilon_server=pl.col("epsilon_uploads").max(),
+        rho_server=pl.col("rho_uploads").max(),
     )
     # Devices that share a noise vector get the same copy: together they know no more than one of them.
     vectors = noise.with_columns(rho=rho).group_by("realization", "noise_vector", maintain_order=True)
