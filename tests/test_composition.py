@@ -53,7 +53,7 @@ def test_gaussian_releases_are_worth_one_of_the_sum_of_their_rho():
 
 
 def test_one_gaussian_release_alone_is_exact():
-    assert compose([Loss(rho=4.0)], DELTA) == (pytest.approx(15.45616, abs=1e-5), "exact")
+    assert compose([Loss(rho=4.0)], DELTA) == (pytest.approx(15.45616, abs=1e-5), composition.EXACT)
     assert compose([of_batches()], DELTA).bound == "upper bound"
 
 
@@ -116,12 +116,24 @@ def test_batches_of_several_designs_hide_nothing_but_those_of_other_seeds_do():
     losses = [of_batches(rounds=10), of_batches(rounds=10, design="two", realization=5)]
     found = compose(losses, DELTA)
     assert found.epsilon == pytest.approx(float(exact_epsilon(np.array(10 * MU**2), DELTA)), rel=1e-9)
-    assert "several designs" in found.bound
+    assert found.bound == composition.UNAMPLIFIED
     other = compose([losses[0], of_batches(rounds=10, design="two", seed=2)], DELTA)
     assert other.bound == "upper bound"
     assert other.epsilon == pytest.approx(compose([of_batches(rounds=20)], DELTA).epsilon, rel=1e-6)
     mixed = compose([*losses, of_batches(rounds=10, seed=2)], DELTA).epsilon
     assert found.epsilon < mixed < float(exact_epsilon(np.array(15 * MU**2), DELTA))
+
+
+def test_variants_of_batches_matter_in_their_own_realization_alone():
+    def loss(realization, variant):
+        return Loss(sampled=of_batches(rounds=10, realization=realization).sampled._replace(variant=variant))
+
+    apart = compose([loss(0, "x"), loss(1, "y")], DELTA)
+    assert apart == (pytest.approx(compose([of_batches(rounds=20)], DELTA).epsilon, rel=1e-6), composition.UPPER)
+    both = compose([loss(0, "x"), loss(0, "y")], DELTA)
+    assert both == (pytest.approx(float(exact_epsilon(np.array(10 * MU**2), DELTA)), rel=1e-9), composition.UNAMPLIFIED)
+    some = compose([loss(0, "x"), loss(0, "y"), loss(1, "x")], DELTA).epsilon
+    assert both.epsilon < some < float(exact_epsilon(np.array(15 * MU**2), DELTA))
 
 
 def test_sampled_releases_and_others_compose_by_their_privacy_losses():

@@ -8,7 +8,7 @@ import pytest
 import pwfl
 from conftest import TINY
 from pwfl import registry
-from pwfl.privacy import sampled
+from pwfl.privacy import composition, sampled
 from pwfl.privacy.gaussian import exact_epsilon
 from pwfl.report import published
 from pwfl.scenario import resolve
@@ -90,7 +90,7 @@ def test_schemes_without_an_epsilon_are_named_with_the_reason():
     found = published.table(study)
     row = found.row(0, named=True)
     assert (row["releases"], row["epsilon"]) == (3, pytest.approx(epsilon_of(0.1, 0.2, 0.4), rel=1e-9))
-    assert row["left_out"] == f"bare: {published.BARE}. open (one); A (two): {published.OPEN}"
+    assert row["left_out"] == f"bare ({published.BARE}). open in one; A in two ({published.OPEN})"
     assert row["left_out"] in published.sentences(found)[0]
 
 
@@ -99,15 +99,15 @@ def test_a_study_without_any_noise_says_that_no_epsilon_holds():
     assert found.row(0, named=True) == dict.fromkeys(published.SCHEMA) | {
         "records": "digits",
         "releases": 0,
-        "left_out": f"bare: {published.BARE}",
+        "left_out": f"bare ({published.BARE})",
     }
-    assert "no epsilon would hold" in published.sentences(found)[0]
+    assert "no epsilon would be known" in published.sentences(found)[0]
 
 
 def test_a_system_that_states_no_losses_is_named(monkeypatch):
     monkeypatch.delattr(registry.system("multicell").part("report"), "published")
     row = published.table({"one": cells({"A": [0.1, 0.2]})}).row(0, named=True)
-    assert (row["releases"], row["epsilon"], row["left_out"]) == (0, None, f"A: {published.UNKNOWN}")
+    assert (row["releases"], row["epsilon"], row["left_out"]) == (0, None, f"A ({published.UNKNOWN})")
 
 
 def test_of_releases_one_that_is_not_guaranteed_and_several_units_are_said():
@@ -151,7 +151,13 @@ def test_batches_that_may_differ_hide_nothing():
     for study in ({"one": mixed}, swept):
         row = published.table(study).row(0, named=True)
         assert row["epsilon"] == pytest.approx(unsampled, rel=1e-9)
-        assert "several designs" in row["bound"]
+        assert row["bound"] == composition.UNAMPLIFIED
+
+
+def test_after_a_silent_round_schemes_of_fixed_noise_still_share_their_batches():
+    noises = {"A": ("anonymous_fixed", 3.0), "B": ("identified_fixed", 4.0)}
+    silent, none = ({name: (*of, count) for name, of in noises.items()} for count in (2, 0))
+    assert published.table({"one": on_air(silent)}).equals(published.table({"one": on_air(none)}))
 
 
 def test_records_that_realizations_draw_for_themselves_are_in_their_releases_alone():

@@ -28,11 +28,13 @@ class Sampled(NamedTuple):
 
     Releases of one `seed` and `design` are of the same batches in one `realization`, of independent ones in two. So in
     a realization a round of all of them is one Gaussian mechanism on one batch, whose mu^2 is the sum of theirs, and an
-    observer knows of the batch what any of them tells. Of unequal designs of one seed, batches may depend on each
-    other in any way: then the chance to be in a batch hides nothing.
+    observer knows of the batch what any of them tells. Of unequal designs of one seed, or unequal variants in one
+    realization, batches may depend on each other in any way: then the chance to be in a batch hides nothing.
 
     Attributes
     ----------
+    design, variant
+        What batches follow from in all realizations, and in this one.
     knows
         What the release tells of its batches.
     law
@@ -47,6 +49,7 @@ class Sampled(NamedTuple):
     realization: int
     knows: frozenset[str]
     law: Callable[[frozenset[str]], tuple]
+    variant: Hashable = None
 
     @property
     def rho(self) -> float:
@@ -92,8 +95,8 @@ class Composed(NamedTuple):
     bound: str
 
 
-EXACT, UPPER = "exact", "upper bound"
-UNAMPLIFIED = f"{UPPER}: as if every record were in each batch, since batches of several designs may depend on another"
+EXACT, UPPER = "of one release: exact if its epsilon_server is", "upper bound"
+UNAMPLIFIED = f"{UPPER}: counts records as if in each batch where batches were drawn alike, but not the same"
 
 
 def compose(losses: Sequence[Loss], delta: float) -> Composed:
@@ -126,7 +129,7 @@ def _amplified(losses: Sequence[Loss], delta: float) -> float:
     entangled = _entangled(losses)
     rho, batches = [each.rho for each in losses], {}
     for part in (each.sampled for each in losses if each.sampled):
-        if part.seed in entangled:
+        if (part.seed, part.realization) in entangled:
             rho.append(part.rho)
         else:
             batches.setdefault((part.seed, part.design, part.realization), []).append(part)
@@ -150,12 +153,13 @@ def _amplified(losses: Sequence[Loss], delta: float) -> float:
     return sampled.proved_together(mechanisms, delta)
 
 
-def _entangled(losses: Iterable[Loss]) -> set[int]:
-    """The seeds whose batches are of several designs."""
-    designs: dict[int, set] = {}
+def _entangled(losses: Iterable[Loss]) -> set[tuple[int, int]]:
+    """The seeds and realizations whose batches may depend on each other without being the same."""
+    designs, variants = {}, {}
     for part in (each.sampled for each in losses if each.sampled):
         designs.setdefault(part.seed, set()).add(part.design)
-    return {seed for seed, of in designs.items() if len(of) > 1}
+        variants.setdefault((part.seed, part.realization), set()).add(part.variant)
+    return {at for at, of in variants.items() if len(of) > 1 or len(designs[at[0]]) > 1}
 
 
 def _added(values: Iterable[float]) -> float:

@@ -68,9 +68,9 @@ def sentences(found: pl.DataFrame) -> list[str]:
     """What the rows of `table` say."""
     said = []
     for row in found.iter_rows(named=True):
-        left_out = f" Left out, as they have no epsilon: {row['left_out']}." if row["left_out"] else ""
+        left_out = f" Left out: {row['left_out']}." if row["left_out"] else ""
         if row["epsilon"] is None:
-            said.append(f"Were all of this study published, no epsilon would hold of {row['records']}.{left_out}")
+            said.append(f"Were all of this study published, no epsilon would be known for {row['records']}.{left_out}")
             continue
         bound = row["bound"] + ("" if row["guaranteed"] else "; not guaranteed")
         said.append(
@@ -157,6 +157,6 @@ def _left_out(trainings: list[Training]) -> str | None:
         reasons.setdefault(each.loss, {}).setdefault(each.scheme, {})[each.of] = None
     parts = []
     for why, schemes in reasons.items():
-        names = [f"{scheme} ({', '.join(of)})" if scheme in inside else scheme for scheme, of in schemes.items()]
-        parts.append(f"{'; '.join(names)}: {why}")
+        names = [f"{scheme} in {', '.join(of)}" if scheme in inside else scheme for scheme, of in schemes.items()]
+        parts.append(f"{'; '.join(names)} ({why})")
     return BETWEEN.join(parts) or None

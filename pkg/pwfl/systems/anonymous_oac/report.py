@@ -188,15 +188,16 @@ def published(scenario, each: pl.DataFrame) -> list[Loss]:
     Whose batches have as many records draw the same ones, but after a round in which none has any: there schemes of
     fixed noise draw all the same, others do not.
     """
-    network, data, noises = scenario.network, scenario.data, {s.name: NOISES[s.noise] for s in scenario.schemes}
-    rounds = scenario.training.rounds
+    network, data, rounds = scenario.network, scenario.data, scenario.training.rounds
+    noises = {scheme.name: NOISES[scheme.noise] for scheme in scenario.schemes}
     law = partial(batches.known, network.devices, data.samples, network.participation, data.sampling)
+    design = repr((rounds, network.devices, network.participation, data))
 
     def loss(row: dict) -> Loss:
-        noise = noises[row["scheme"]]
-        design = repr((rounds, network.devices, network.participation, data, noise.fixed and row["empty_rounds"] > 0))
-        mu = np.nextafter(1 / row["noise_multiplier"], np.inf)
-        return Loss(sampled=Sampled(mu, rounds, scenario.seed, design, row["realization"], noise.tells, law))
+        noise, mu = noises[row["scheme"]], np.nextafter(1 / row["noise_multiplier"], np.inf)
+        variant = noise.fixed and row["empty_rounds"] > 0
+        at = scenario.seed, design, row["realization"]
+        return Loss(sampled=Sampled(mu, rounds, *at, noise.tells, law, variant))
 
     return [loss(row) for row in each.iter_rows(named=True)]
 
