@@ -7,11 +7,13 @@ import pytest
 
 import pwfl
 from conftest import TINY
+from pipeline import stages
 from pwfl import registry
 from pwfl.privacy import composition, sampled
 from pwfl.privacy.gaussian import exact_epsilon
 from pwfl.report import published
 from pwfl.scenario import resolve
+from pwfl.scenario.resolution import merge
 from pwfl.systems.anonymous_oac import batches
 
 DELTA = 1e-5
@@ -191,3 +193,48 @@ def test_a_study_says_it_of_what_its_stages_made():
     assert row["releases"] == len(rho) > 2
     assert row["epsilon"] == pytest.approx(float(exact_epsilon(rho["rho"].sum(), 1e-5)), rel=1e-6)
     assert row["delta"] == 1e-5
+
+
+SYSTEMS = {
+    "multicell": TINY["base"],
+    "random_orthogonalization": {"network": {"users": 4, "antennas": 16}, "training": {"rounds": 3}},
+    "utility_fair": {
+        "network": {"devices": 4},
+        "training": {"rounds": 3, "clip_norm": 1.0},
+        "privacy": {"uploads": "noisy"},
+    },
+}
+SUMS = {"privacy": {"observer": "cell"}, "training": {"bits": 16, "hidden_layers": []}}
+STATED = {  # system, changes, the column that one release comes to, and by how much it may exceed that
+    "multicell": ("multicell", {}, "epsilon_server", 1e-9),
+    "clipping of means": ("multicell", {"training": {"clipping": "per_user"}}, "epsilon_worst_case", 1e-9),
+    "integers": ("multicell", SUMS, "epsilon_server", 0.05),
+    "antennas": ("random_orthogonalization", {"privacy": {"noise_variance": 0.3}}, "epsilon_antennas_rounds", 1e-9),
+    "uploads": (
+        "random_orthogonalization",
+        {"privacy": {"observer": "user", "noise_variance": 0.3}},
+        "epsilon_exact",
+        1e-9,
+    ),
+    "dropouts": (
+        "random_orthogonalization",
+        {"privacy": {"dropouts": 0.05, "noise_variance": 0.3}},
+        "epsilon_server",
+        1e-9,
+    ),
+    "utility_fair": ("utility_fair", {}, "epsilon_server", 1e-9),
+}
+
+
+@pytest.mark.parametrize("case", STATED)
+def test_of_one_release_the_stated_loss_is_worth_its_epsilon(case):
+    system, changes, column, more = STATED[case]
+    model = resolve(merge({"system": system} | SYSTEMS[system] | FEW, changes), {})
+    checked = 0
+    for scheme, found in stages(model):
+        rows = found["outcome"].filter(pl.col("epsilon_server").is_finite()).with_columns(scheme=pl.lit(scheme.name))
+        losses = registry.system(system).part("report").published(model.part(), rows)
+        for loss, epsilon, delta in zip(losses, rows[column], rows["delta"], strict=True):
+            assert epsilon * (1 - 1e-12) <= composition.compose([loss], delta).epsilon <= epsilon * (1 + more)
+            checked += 1
+    assert checked > 2
