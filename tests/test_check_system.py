@@ -12,6 +12,7 @@ import pytest
 
 from conftest import PWFL, ROOT, environment, in_turn, python
 from pwfl import registry, streams, testing
+from pwfl.privacy import composition
 from pwfl.scenario import resolve
 from pwfl.systems.age_aware import account, noise, report, schedule
 from pwfl.testing import audited, declared, draws, repeated, reported, stated, tiny
@@ -157,6 +158,15 @@ def test_a_delta_that_is_not_followed_is_found(monkeypatch):
     monkeypatch.setattr(account, "exact_epsilon", lambda rho, delta: original(rho, 1e-5))
     with pytest.raises(testing.CheckError, match="epsilon_exact does not grow as delta falls"):
         stated.check_accounting(model, tiny.given(model))
+
+
+def test_losses_that_are_less_than_the_epsilon_of_a_release_are_found(aging, monkeypatch):
+    def halves(_scenario, each):
+        return [composition.Loss(pure=epsilon / 2) for epsilon in each["epsilon_server"]]
+
+    monkeypatch.setattr(report, "published", halves)
+    with pytest.raises(testing.CheckError, match="random: published of report states losses that are worth epsilon "):
+        reported.check_report(aging, {})
 
 
 def test_a_report_that_differs_from_the_catalog_is_found(aging, monkeypatch):

@@ -104,6 +104,10 @@ def test_the_page_says_what_holds_and_needs_no_network(folder):
     each = pl.read_parquet(folder / "outcomes.parquet").filter(outcome="accuracy")
     assert f" reaches {each['mean'].max():.1%} at record-level epsilon " in text
     assert "★" in text
+    (row,) = pl.read_parquet(folder / "published.parquet").iter_rows(named=True)
+    assert row["releases"] > 2
+    said = f"its {row['releases']} trainings with noise on digits would together cost one training record of one user "
+    assert text.count(f"{said}epsilon {row['epsilon']:.3g} at delta 1e-05 (upper bound).") == 1
     assert re.search(r"<td>train</td><td[^>]*>2</td>", text)
     assert "numpy 2.2.0" in text
     assert html.unescape(words) in progress.result(folder)

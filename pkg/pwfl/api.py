@@ -159,7 +159,12 @@ def simulate(config: str | Path | dict) -> StudyTables:
         known: Known = {}
         scenarios = {name: _scenario_tables(study, name, known) for name in study.scenarios}
         compared = {
-            name: {"scenario": study.scenarios[name].part(), "point": study.point(name), **found.report}
+            name: {
+                "scenario": study.scenarios[name].part(),
+                "point": study.point(name),
+                "releases": plan.releases(plan.routes(study.scenarios[name])),
+                **found.report,
+            }
             for name, found in scenarios.items()
         }
         return StudyTables(scenarios, build.compare(compared), study.name)

@@ -32,8 +32,9 @@ def run(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     all_records = accountant.of_users(seen, to_array(tables["users"], "samples", "realization", "user"))
     columns = {"rho": seen.rho, "epsilon": accountant.epsilons(seen, delta)}
     columns["epsilon_user"] = accountant.epsilons(all_records, delta)
-    leakage = to_table(keys, **columns, epsilon_server=accountant.epsilons(users_only, delta))
-    worst = leakage.group_by("realization").agg(pl.col("rho", "epsilon", "epsilon_user", "epsilon_server").max())
+    of_server = {"rho_server": users_only.rho, "epsilon_server": accountant.epsilons(users_only, delta)}
+    leakage = to_table(keys, **columns, **of_server)
+    worst = leakage.group_by("realization").agg(pl.col(*columns, *of_server).max())
     outcome = tables["users"].group_by("realization", maintain_order=True).agg(pl.col("samples").sum())
     outcome = joined(joined(outcome, accountant.spent(tables), "realization"), worst, "realization").with_columns(
         rounds=pl.lit(scenario.training.rounds, pl.Int64),
@@ -44,4 +45,4 @@ def run(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
         guarantee=pl.when(pl.col("epsilon").is_infinite()).then(pl.lit(NO_PRIVACY)).otherwise(pl.lit(GUARANTEE)),
         **{name: pl.lit(text) for name, text in TERMS.items()},
     )
-    return {"leakage": leakage.drop("epsilon_server"), "outcome": outcome}
+    return {"leakage": leakage.drop(*of_server), "outcome": outcome}

@@ -3,6 +3,7 @@
 import altair as alt
 import polars as pl
 
+from pwfl.privacy.composition import Loss
 from pwfl.report import results, theme
 
 DIFFERS = (
@@ -22,6 +23,11 @@ def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFra
         "leakage": tables["leakage"],
         "statuses": results.statuses(tables),
     }
+
+
+def published(scenario, each: pl.DataFrame) -> list[Loss]:
+    """What each training costs the worst record, all of its rounds being Gaussian mechanisms."""
+    return [Loss(rho=rho) for rho in each["rho_server"]]
 
 
 def leakage(scenario, tables: dict[str, pl.DataFrame]) -> alt.Chart:

@@ -81,3 +81,4 @@ class Outcome(contract.Outcome):
     """Guarantee and cost of each realization (`account`)."""
 
     rho = epsilon(meaning("rho", "the worst record's"))
+    rho_server = epsilon(meaning("rho_server", "the worst record's"))

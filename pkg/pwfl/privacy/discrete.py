@@ -159,9 +159,22 @@ def epsilon(orders: np.ndarray, divergences: np.ndarray, delta: float) -> np.nda
     Canonne et al. (2020, Proposition 12), at least 0. Every order is a guarantee, so a missed best one costs tightness
     alone.
     """
+    return np.maximum(np.min(_converted(orders, divergences, delta), axis=-1), 0.0)
+
+
+def concentrated(orders: np.ndarray, divergences: np.ndarray, delta: float) -> tuple[np.ndarray, np.ndarray]:
+    """rho and an order, shape (...): up to it no divergence, shape (..., order), is more than rho times its own order.
+
+    The order is that of `epsilon`. Of several releases together the best order is no larger.
+    """
+    best = np.argmin(_converted(orders, divergences, delta), axis=-1)
+    within = np.arange(len(orders)) <= best[..., None]
+    return np.max(divergences / orders, axis=-1, where=within, initial=0.0) * UPWARD, orders[best]
+
+
+def _converted(orders: np.ndarray, divergences: np.ndarray, delta: float) -> np.ndarray:
     conversion = np.log1p(-1 / orders) - np.log(delta * orders) / (orders - 1)
-    terms = divergences * UPWARD + conversion + 1e-12 * np.abs(conversion)
-    return np.maximum(np.min(terms, axis=-1), 0.0)
+    return divergences * UPWARD + conversion + 1e-12 * np.abs(conversion)
 
 
 def _checked(deviation: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ Tables of a scenario hold the rows of all its schemes, named in the first column
 import polars as pl
 
 from pwfl import registry
-from pwfl.report import results, sweep_figures, sweeps, systems
+from pwfl.report import published, results, sweep_figures, sweeps, systems
 from pwfl.report.catalog import COMMON_FIGURES
 from pwfl.report.columns import literals, with_terms
 
@@ -30,11 +30,12 @@ def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFra
 
 
 def compare(study: dict[str, dict]) -> dict[str, pl.DataFrame]:
-    """The tables of a study: `systems`, `claims`, `summary`, `outcomes` and `front`.
+    """The tables of a study: `systems`, `claims`, `summary`, `outcomes`, `front` and `published`.
 
     `study` maps each scenario's name to its `scenario`, with all parameters that any stage reads, the tables of its
-    report, and its `point` (`Study.point`). Each table has a column for each swept parameter. Claims are made once of
-    scenarios that are the same in everything, as a scenario and a point of another one's sweep may be.
+    report, its `point` (`Study.point`) and its `releases` (`published.table`). Each table of scenarios has a column for
+    each swept parameter. Claims are made once of scenarios that are the same in everything, as a scenario and a point
+    of another one's sweep may be.
     """
     first: dict[str, str] = {}
     for name, content in study.items():
@@ -48,6 +49,7 @@ def compare(study: dict[str, dict]) -> dict[str, pl.DataFrame]:
     frames |= {"summary": pl.concat(summaries, how="diagonal_relaxed")}
     outcomes = sweeps.outcomes(study)
     own = {"outcomes": outcomes, "front": sweeps.front(outcomes)}  # have the columns by themselves
+    own |= {"published": published.table(study)}  # of all scenarios
     return {name: _with_points(frame, places) for name, frame in frames.items()} | own
 
 

@@ -69,6 +69,13 @@ COMPARISON = {
     "many of the realizations a scheme that is compared has no user scheduled. What words were read as, and what is "
     "this project's choice, is on the system's page in docs/.",
     "summary": "The summaries of all scenarios of the study.",
+    "published": "Were all of the study published: for each data set, epsilon of all releases together, composed by "
+    "their privacy losses, not added up. A release is a training with noise, of one realization, and all that its "
+    "server receives; equal ones count once, realizations that are not trained do not. Each counts by its worst "
+    "record, so epsilon is an upper bound for every one; a record that changes in time counts with all its values. "
+    "Where each realization draws records of its own, epsilon is the largest of a realization. `guaranteed`: each of "
+    "the releases is. `left_out`: schemes without any epsilon, and why; columns of tables that are computed of records "
+    "without noise are not counted, either.",
     "outcomes": "What every scheme of every scenario came to: mean over realizations with its 95% interval, least and "
     "most, in how many of them no user is scheduled, with the values of swept parameters, and the terms of its "
     "epsilons, of a record and of a user; `guaranteed`: epsilon_exact is, whatever the data.",

@@ -16,13 +16,14 @@ from itables.javascript import generate_init_offline_itables_html
 from jinja2 import Template
 from markupsafe import Markup
 
-from pwfl.report import finding, statements
+from pwfl.report import finding, published, statements
 from pwfl.store import sealed
 from pwfl.tables import read_report
 from pwfl.tables.units import unit
 
 SHOWN = 100  # rows of a table on the page; its files hold all
 DIGITS = 4
+READ = ("outcomes", "systems", "front", "claims", "published")  # tables of the study that the page speaks of
 FORMATS = ("svg", "png", "pdf", "json")
 COSTS = [("seconds", "s on air"), ("joules", "J radiated")]  # of the first table
 CLAIMS_FIRST = ["holds", "claim", "scenario", "measured", "low", "high", "required", "printed"]  # columns
@@ -61,7 +62,7 @@ def of_files(study: str, parts: list[dict], view: dict[str, str], computed: dict
             lead, *figures = figures
         about = (f"{part['system']}, a point of a sweep" if part["point"] else part["system"]) if scenario else ""
         sections.append(section(title, about, figures, tables))
-    read = {name: read_report(view[f"{name}.parquet"]) for name in ("outcomes", "systems", "front", "claims")}
+    read = {name: read_report(view[f"{name}.parquet"]) for name in READ}
     found = finding.points(read, {part["scenario"]: part["without_noise"] for part in parts[1:]})
     judged = [*statements.summary(read["claims"]), *statements.differing(read["claims"])]
     summaries = [read_report(view[f"{path}.parquet"]) for path in _tables(parts, "summary")]
@@ -72,13 +73,14 @@ def of_files(study: str, parts: list[dict], view: dict[str, str], computed: dict
     }
     rows, observers = finding.table(found)
     result = {"words": finding.sentences(found), "lead": lead, "rows": rows, "observers": observers}
+    result["published"] = published.sentences(read["published"])
     result["spent"] = [cost for cost in COSTS if any(row[cost[0]] != finding.NONE for row in rows)]
     return render(study, result, sections, judged, made_by)
 
 
 def render(study: str, result: dict, sections: list[dict], judged: list[str], made_by: dict) -> str:
-    """The page as HTML: what came out (`words`, the figure `lead`, `rows` of schemes), what `section` makes, what is
-    said of the claims, and how it was computed."""
+    """The page as HTML: what came out (`words`, the figure `lead`, `rows` of schemes, what all would cost if it were
+    `published`), what `section` makes, what is said of the claims, and how it was computed."""
     template = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8"), autoescape=True)
     style = Path(__file__).with_name("simple.css").read_text(encoding="utf-8")
     bundle = Path(itables.__file__).parent / "html" / "dt_bundle.js"

@@ -41,6 +41,7 @@ MEANINGS = {
     "power_w": "transmit power",
     "realization": "realization",
     "rho": "rho of zCDP, after all rounds",
+    "rho_server": "rho of zCDP against all that the system's own server receives, by which releases are composed",
     "round": "round",
     "rounds": "number of rounds",
     "samples": "number of training records",

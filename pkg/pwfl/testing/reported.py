@@ -6,8 +6,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import get_args
 
+import polars as pl
+
 from pwfl import execution, registry
 from pwfl.api import stage_tables
+from pwfl.privacy.composition import compose
 from pwfl.report import build, theme
 from pwfl.report.catalog import compared, scenario_figures
 from pwfl.scenario import ScenarioError, resolve
@@ -45,6 +48,8 @@ def _build(model: Scenario) -> None:
                 f"summarize and the catalog differ: summarize lacks {sorted(wanted - set(found)) or 'nothing'}, the "
                 f"catalog lacks {sorted(set(found) - wanted) or 'nothing'}"
             )
+        if case is model:
+            _check_losses(case, found["realizations"])
         charts = [
             build.figure(scenario, figure, {name: stages[name] for name in needed})
             for figure, needed in scenario_figures(catalog).items()
@@ -63,6 +68,23 @@ def _build(model: Scenario) -> None:
                 theme.save(chart, {kind: str(Path(folder, f"figure.{kind}")) for kind in ("json", "png", "svg")})
         for chart in charts if case is not model else ():
             chart.save(StringIO(), format="svg")
+
+
+def _check_losses(model: Scenario, each: pl.DataFrame) -> None:
+    """What a system states of one release is, alone, worth no less than its epsilon against the system's server."""
+    stated = getattr(registry.system(model.system).part("report"), "published", None)
+    if stated is None:
+        return
+    rows = each.filter(pl.col("epsilon_server").is_finite()).unique("scheme", keep="first", maintain_order=True)
+    for row, loss in zip(rows.iter_rows(named=True), stated(model.part(), rows), strict=True):
+        if isinstance(loss, str):
+            continue
+        alone, server = compose([loss], row["delta"]).epsilon, row["epsilon_server"]
+        if alone < server * (1 - tiny.RELATIVE):
+            raise CheckError(
+                f"{row['scheme']}: published of report states losses that are worth epsilon {alone:g}, and "
+                f"epsilon_server is {server:g}"
+            )
 
 
 def _other_schemes(model: Scenario) -> list[dict]:

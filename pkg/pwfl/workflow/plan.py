@@ -127,6 +127,11 @@ def routes(scenario: Scenario) -> dict[str, Route]:
     return found
 
 
+def releases(schemes: dict[str, Route]) -> dict[str, str]:
+    """The digest of the release of each scheme of a scenario; equal ones are one training."""
+    return {scheme: route["train"]["parameters"]["release"] for scheme, route in schemes.items()}
+
+
 def preparations(scenario: Scenario) -> list[dict]:
     """The descriptions of what a scenario needs before its channel: what is trained on, and tables from outside."""
     found = []

@@ -54,6 +54,7 @@ def _comparison(given: dict, root: Store, inputs: Files, folder: Path) -> None:
     study = {}
     for name, parameters in given["parameters"].items():
         of_it = {"scenario": Values(parameters), "point": Point(*given["points"][name]), "measured": given["measured"]}
+        of_it["releases"] = given["releases"][name]
         (manifest,) = inputs[name]
         paths = sorted(root.path(manifest).parent.glob("*.parquet"))
         study[name] = of_it | {path.stem: tables.read_report(path) for path in paths}

@@ -13,7 +13,7 @@ from pwfl.scenario.values import chunks_of, plain
 from pwfl.stages import AUDIT, REPORT, STAGES
 from pwfl.store import addressing, code, sealed
 from pwfl.workflow import measured
-from pwfl.workflow.plan import Files, Item, Plan, listing
+from pwfl.workflow.plan import Files, Item, Plan, listing, releases
 
 RESOLVED, TABLES, FIGURES, COMPARISON, PAGE = "scenario", "tables", "figures", "comparison", "page"
 JOBS = (RESOLVED, TABLES, AUDIT, FIGURES, COMPARISON, PAGE)
@@ -82,7 +82,7 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Report:
     systems = dict.fromkeys(scenario.system for scenario in study.scenarios.values())
     cited = references.bibtex(captions.parent / "CITATION.cff", systems) if study.print else None
     files = [f"{system}_{figure}.{kind}" for system, figure in comparison_figures(study) for kind in formats(study)]
-    more = _comparison_inputs(study)
+    more = _comparison_inputs(planned)
     add(
         COMPARISON,
         None,
@@ -91,7 +91,7 @@ def plan(planned: Plan, captions: Path, wanted: tuple[str, ...] = ()) -> Report:
         | {"parameters": addressing.digest(more), "references": cited},
         [*files, *_both(*catalog.COMPARISON), *for_paper(study)],
         inputs=lambda: {name: [f"{item.key}/{sealed.MANIFEST}"] for name, item in tables_.items()},
-        given=lambda: _comparison_inputs(study),
+        given=lambda: _comparison_inputs(planned),
     )
     of_page = {"parts": page_parts(study, captions), "computed": _computed(planned)}
     shown = dict(view)
@@ -170,12 +170,13 @@ def _computed(planned: Plan) -> dict:
     return {"addresses": addresses, "packages": dict(sorted(packages.items()))}
 
 
-def _comparison_inputs(study: Study) -> dict:
-    """The parameters, and points of sweeps, of the scenarios that are compared."""
-    scenarios = study.scenarios
+def _comparison_inputs(planned: Plan) -> dict:
+    """The parameters, points of sweeps, and releases of the scenarios that are compared."""
+    study, scenarios = planned.study, planned.study.scenarios
     return {
         "parameters": {name: plain(scenario.part()) for name, scenario in scenarios.items()},
         "points": {name: list(study.point(name)) for name in scenarios},
+        "releases": {name: releases(routes) for name, routes in planned.routes.items()},
     }
 
 

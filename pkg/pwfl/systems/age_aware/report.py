@@ -6,6 +6,7 @@ from math import log10
 import altair as alt
 import polars as pl
 
+from pwfl.privacy.composition import Loss
 from pwfl.report import results, theme
 from pwfl.report.columns import TERMS
 from pwfl.systems.age_aware.catalog import CATALOG
@@ -336,6 +337,20 @@ def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """The outcome of each scheme, realization and privacy target, with the simulated loss difference where trained."""
     simulated = tables["history"].select(*KEYS, "loss_difference_wh2")
     return not_swept(tables["outcome"], tables).join(simulated, on=KEYS, how="left", maintain_order="left")
+
+
+def published(_scenario: AgeAware, each: pl.DataFrame) -> list[Loss | str]:
+    """What each training costs a record, taken as all its values over time, whatever these follow.
+
+    A release at any time is a Laplace mechanism on the record's value then, so epsilons about data as collected add up;
+    amplified ones, about the value at T alone, do not, as several releases tell of one chain. Cases of a scheme share
+    their noise, which two uploads of one time but of unequal scales give away.
+    """
+    cases = each.select(pl.len().over("scheme", "realization")).to_series()
+    return [
+        Loss(pure=epsilon, own_records=True) if count == 1 else "several targets of a scheme, which share their noise"
+        for epsilon, count in zip(each["epsilon_server"], cases, strict=True)
+    ]
 
 
 def not_swept(frame: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:

@@ -95,6 +95,19 @@ def messages(devices: int, samples: int, participation: float, sampling: float, 
     return Messages(sizes, weights, participation, shown, participation * lost)
 
 
+def known(
+    devices: int, samples: int, participation: float, sampling: float, knows: frozenset[str]
+) -> tuple[Rates, float]:
+    """The law, and `absent` of `sampled.replace_one`, of releases of the same batches, by what any of them tells.
+
+    `knows` has `participation`, of who takes part; `size`, of the joint batch; `sizes`, of each participant's own.
+    Where a size is known, another record stands in the place of an absent one.
+    """
+    fixed = knows.isdisjoint({"size", "sizes"})
+    laws = readings(devices, samples, participation, sampling, local="sizes" in knows, fixed=fixed)
+    return laws["identified_read" if "participation" in knows else "anonymous_read"], 0.5 if fixed else 1.0
+
+
 def _binomial(count: int, rate: float) -> tuple[np.ndarray, np.ndarray, float]:
     """Values of a binomial variable, their probabilities, and what they leave out at most (Bernstein's inequality)."""
     mean, log_tail = count * rate, np.log(2 / CUT)

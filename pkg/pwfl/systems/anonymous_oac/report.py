@@ -1,12 +1,16 @@
 """Figures and tables of the system `anonymous_oac`."""
 
+from functools import partial
+
 import altair as alt
 import numpy as np
 import polars as pl
 
+from pwfl.privacy.composition import Loss, Sampled
 from pwfl.report import results, theme, unscheduled
 from pwfl.report.printed import SOLID
-from pwfl.systems.anonymous_oac.schemes import READINGS
+from pwfl.systems.anonymous_oac import batches
+from pwfl.systems.anonymous_oac.schemes import NOISES, READINGS
 
 DIFFERS = (
     "One cell; batches of random devices, updates add up on air and share their noise. The guarantee of "
@@ -177,6 +181,26 @@ def summarize(scenario, tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFra
 def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """`results.realizations`; with no user scheduled are those in which no record is sent in any round."""
     return results.realizations(tables, pl.col("empty_rounds") == pl.col("rounds"))
+
+
+def published(scenario, each: pl.DataFrame) -> list[Loss]:
+    """What each training costs a record: rounds on batches that are the same for all schemes of a realization.
+
+    Whose batches have as many records draw the same ones, but after a round in which none has any: there schemes of
+    fixed noise draw all the same, others do not.
+    """
+    network, data, rounds = scenario.network, scenario.data, scenario.training.rounds
+    noises = {scheme.name: NOISES[scheme.noise] for scheme in scenario.schemes}
+    law = partial(batches.known, network.devices, data.samples, network.participation, data.sampling)
+    design = repr((rounds, network.devices, network.participation, data))
+
+    def loss(row: dict) -> Loss:
+        noise, mu = noises[row["scheme"]], np.nextafter(1 / row["noise_multiplier"], np.inf)
+        variant = noise.fixed and row["empty_rounds"] > 0
+        at = scenario.seed, design, row["realization"]
+        return Loss(sampled=Sampled(mu, rounds, *at, noise.tells, law, variant))
+
+    return [loss(row) for row in each.iter_rows(named=True)]
 
 
 def _of_first_scheme(tables: dict[str, pl.DataFrame], *quantities: str) -> pl.DataFrame:

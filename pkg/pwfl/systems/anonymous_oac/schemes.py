@@ -29,6 +29,14 @@ class NoiseScheme(NamedTuple):
     local: bool = False
     fixed: bool = False
 
+    @property
+    def tells(self) -> frozenset[str]:
+        """What uploads tell of batches, by names of `batches.known`, where participation is as hidden as it takes."""
+        told = {"participation"} if READINGS[self.reading].participation else set()
+        if not self.fixed:
+            told |= {"sizes" if self.local else "size"}
+        return frozenset(told)
+
 
 NOISES = {
     "anonymous": NoiseScheme("anonymous"),

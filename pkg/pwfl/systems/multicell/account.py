@@ -132,8 +132,9 @@ def leakages(scenario: Multicell, frame: pl.DataFrame, tables: dict[str, pl.Data
     read = {observer: spent(observer) for observer in sums.OBSERVERS}
     rho = read[scenario.privacy.observer]
     own = accountant.losses(tables, scenario.privacy.observer, 2 * clip, users_only=True)
-    worst_case = own.rho[ever] if per_user else np.full(len(rho), np.nan)  # a record can turn a mean around
+    worst_case = own.rho[ever]  # a record can turn a mean around
     of_user = worst_case if per_user else accountant.of_users(own, samples[:, 0]).rho[ever]
+    rho_server, order = worst_case, np.full(len(rho), np.nan)
     epsilons = {
         "epsilon_exact": exact_epsilon(rho, delta),
         "epsilon_user": exact_epsilon(of_user, delta),
@@ -148,12 +149,18 @@ def leakages(scenario: Multicell, frame: pl.DataFrame, tables: dict[str, pl.Data
         bounds["epsilon_user"] = of_users["epsilon_exact"]
         for name, each in epsilons.items():
             epsilons[name] = np.fmax(each, bounds.get(name, bounds["epsilon_exact"])[ever])
+        of_integers, order = (each[ever] for each in integers.concentrated(scenario, frame))
+        rho_server = np.fmax(rho_server, of_integers)
+    if not per_user:
+        worst_case = np.full(len(rho), np.nan)
     keys = frame.select("realization", "user").unique(maintain_order=True)
     return keys.filter(pl.Series(ever.ravel())).with_columns(
         rho=pl.Series(rho),
         mu=pl.Series(np.sqrt(2 * rho)),
         rho_worst_case=pl.Series(worst_case, nan_to_null=True),
         rho_alone=pl.Series(read["user"]),
+        rho_server=pl.Series(rho_server),
+        order_server=pl.Series(order, nan_to_null=True),
         **{name: pl.Series(each, nan_to_null=True) for name, each in epsilons.items()},
     )
 
@@ -167,7 +174,8 @@ def guarantees(scenario: Multicell, leakage: pl.DataFrame) -> pl.DataFrame:
         rho_total=pl.col("rho").sum(),
         rho_max=pl.col("rho").max(),
         rho_median=pl.col("rho").median(),
-        **{name: pl.col(name).max() for name in ("rho_worst_case", "rho_alone", *EPSILONS, *READ_AS)},
+        **{name: pl.col(name).max() for name in ("rho_worst_case", "rho_alone", "rho_server", *EPSILONS, *READ_AS)},
+        order_server=pl.col("order_server").min(),
     )
     delta, rho_worst_case = scenario.privacy.delta, pl.col("rho_worst_case")
     epsilon = rho_worst_case.map_batches(lambda rho: pl.Series(exact_epsilon(rho, delta)), pl.Float64)

@@ -4,6 +4,7 @@ import altair as alt
 import numpy as np
 import polars as pl
 
+from pwfl.privacy.composition import Loss
 from pwfl.report import results, theme, unscheduled
 from pwfl.systems.multicell import hexagons
 from pwfl.systems.multicell.bounds import BOUNDED_NOISE, leakage_bound
@@ -231,3 +232,9 @@ def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
         objective_per_sample=pl.col("objective") / pl.col("samples"),
         samples_per_scheduled=pl.when(pl.col("scheduled") > 0).then(pl.col("scheduled_samples") / pl.col("scheduled")),
     )
+
+
+def published(_scenario: Multicell, each: pl.DataFrame) -> list[Loss]:
+    """What each training costs its worst record."""
+    orders = each["order_server"].fill_null(float("inf"))
+    return [Loss(rho=rho, order=order) for rho, order in zip(each["rho_server"], orders, strict=True)]

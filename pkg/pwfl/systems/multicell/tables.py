@@ -169,6 +169,8 @@ class Outcome(contract.Outcome):
     rho_worst_case = unlimited(description=f"{RHO_WORST_CASE}; {WORST}")
     epsilon_worst_case = unlimited(description=meaning("epsilon_worst_case", "per_user clipping only"))
     rho_alone = unlimited(description=f"{ALONE}: {WORST}")
+    rho_server = unlimited(description=f"{meaning('rho_server', 'whatever the records')}; {WORST}")
+    order_server = amount(description="the Renyi order up to which rho_server holds: integers only; null: any")
     epsilon_observer_user = unlimited(description=f"{READ} each upload: {WORST}")
     epsilon_observer_cell = unlimited(description=f"{READ} each cell's sum: {WORST}; as many collude and drop out")
     epsilon_observer_network = unlimited(description=f"{READ} the sum of all: {WORST}; likewise")

@@ -108,6 +108,8 @@ def leakages(
         "mu": np.sqrt(2 * seen[own, False].rho),
         "epsilon_without_receiver": total[own, True],
         "epsilon_antennas_without_receiver": total[ANTENNAS, True],
+        # Who sees every user's noisy update sees no less than the server does.
+        "rho_server": seen[own if own == USER else ANTENNAS, False].rho,
     }
 
 
@@ -121,7 +123,7 @@ def outcome(scenario: RandomOrthogonalization, leakage: pl.DataFrame, tables: di
     dimension = parameter_count(network(training, features.size(scenario), hidden_layers=()))
     frame = leakage.group_by("realization", maintain_order=True).agg(
         pl.col("users").first(),
-        pl.col(WORST).max(),
+        pl.col("rho_server", *WORST).max(),
         pl.col("understated").mean(),
         negative_weights=pl.col("negative_rounds").mean() / training.rounds,
         negative_users=(pl.col("negative_rounds") == training.rounds).sum(),

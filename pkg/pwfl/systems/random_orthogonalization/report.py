@@ -3,8 +3,9 @@
 import altair as alt
 import polars as pl
 
+from pwfl.privacy.composition import Loss
 from pwfl.report import results, theme
-from pwfl.systems.random_orthogonalization import comparison, marks
+from pwfl.systems.random_orthogonalization import comparison, marks, observers
 from pwfl.systems.random_orthogonalization.tables import WORST
 
 DIFFERS = (
@@ -135,6 +136,12 @@ def realizations(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     sound = tables["history"].filter(pl.col("status").cast(pl.String).is_in(results.KEPT))
     energy = sound.group_by(keys, maintain_order=True).agg(pl.col("transmit_energy").mean())
     return results.realizations(tables).join(energy, on=keys, how="left", maintain_order="left")
+
+
+def published(scenario, each: pl.DataFrame) -> list[Loss]:
+    """What each training costs its worst record, but where more users drop out of a round than are taken for gone."""
+    lost = observers.tolerance(scenario.privacy)
+    return [Loss(rho=rho, lost=lost) for rho in each["rho_server"]]
 
 
 def leakages(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:

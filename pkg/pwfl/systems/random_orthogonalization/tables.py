@@ -126,6 +126,7 @@ class Outcome(contract.Received):
     epsilon_antennas = epsilon("one round: exact, all antennas and channels seen")
     epsilon_antennas_rounds = epsilon("all rounds: exact, all antennas and channels seen")
     epsilon_antennas_without_receiver = epsilon("epsilon_antennas_rounds without the receiver's noise")
+    rho_server = epsilon(meaning("rho_server", "the worst record's"))
     understated = dy.Float64(nullable=False, min=0, max=1, description=f"{UNDERSTATED}: all users'")
     negative_weights = dy.Float64(
         nullable=False, min=0, max=1, description="share of users and rounds in which an update's weight is negative"

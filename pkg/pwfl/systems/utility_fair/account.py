@@ -64,12 +64,14 @@ def run(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[str, pl.
         epsilon_upload=exact_epsilon(rho_upload, delta),
         epsilon_uploads=exact_epsilon(rounds * rho_upload, delta),
         epsilon_user=exact_epsilon(rounds * sum(far**2 for far in moved) * rho_vector, delta),
+        rho_uploads=rounds * rho_upload,
     )
 
     outcome = leakage.group_by("realization", maintain_order=True).agg(
         pl.col("epsilon_printed", "epsilon_copy", "epsilon_device", "epsilon_upload", "epsilon_user").max(),
         devices=pl.len(),
         epsilon_server=pl.col("epsilon_uploads").max(),
+        rho_server=pl.col("rho_uploads").max(),
     )
     # Devices that share a noise vector get the same copy: together they know no more than one of them.
     vectors = noise.with_columns(rho=rho).group_by("realization", "noise_vector", maintain_order=True)

@@ -8,6 +8,7 @@ import altair as alt
 import polars as pl
 
 from pwfl.learning.partition import USER_ACCURACIES
+from pwfl.privacy.composition import Loss
 from pwfl.report import results, theme, unscheduled
 from pwfl.report.claims import Band
 from pwfl.report.printed import SOLID
@@ -145,6 +146,11 @@ def summarize(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> dict[st
         "history": history,
         "statuses": results.statuses(tables, train=rounds),
     }
+
+
+def published(_scenario: UtilityFair, each: pl.DataFrame) -> list[Loss]:
+    """What each training's uploads cost the worst record, all else being computed of them."""
+    return [Loss(rho=rho) for rho in each["rho_server"]]
 
 
 def realizations(scenario: UtilityFair, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:

@@ -143,4 +143,5 @@ class Outcome(contract.Outcome):
     epsilon_round = epsilon("of all devices' copies of one round, exact")
     epsilon_device = epsilon(f"{OF_COPIES}: the worst device's")
     epsilon_upload = epsilon(f"{OF_UPLOAD}: the worst device's; infinite: clean")
+    rho_server = epsilon(f"{meaning('rho_server')}: the worst device's; infinite: clean")
     epsilon_worst_case = epsilon(meaning("epsilon_worst_case"))

@@ -75,9 +75,30 @@ def epsilons(
 ) -> np.ndarray:
     """Each user's epsilon at `privacy.delta` against who sees sums of integers, shape (realization, user).
 
+    Of `divergences`, with the same parameters; 0 of users who never send.
+    """
+    orders = discrete.ORDERS if dithers_known else discrete.WHOLE_ORDERS
+    spent = divergences(training, noise_std, step, sends, group, gone, dimensions, dithers_known, records)
+    return np.where(sends.any(axis=1), discrete.epsilon(orders, spent, privacy.delta), 0.0)
+
+
+def divergences(
+    training: Training,
+    noise_std: np.ndarray,
+    step: np.ndarray,
+    sends: np.ndarray,
+    group: np.ndarray,
+    gone: np.ndarray,
+    dimensions: int,
+    dithers_known: bool = False,
+    records: np.ndarray | int = 1,
+) -> np.ndarray:
+    """Each user's Renyi divergences against who sees sums of integers, after all rounds, (realization, user, order).
+
     The sums are those of `group`, which grids are of, or of parts of it; an observer of sums of these sums sees less,
     but its coalition may all be in one of them. An upper bound (`discrete.private_dither_cost`), or, where the observer
-    knows how users rounded, `discrete.round_cost`. 0 of users who never send; infinite without noise.
+    knows how users rounded, `discrete.round_cost`. 0 of users who never send; infinite without noise. Orders are
+    `discrete.WHOLE_ORDERS` or, for the latter, `discrete.ORDERS`.
 
     Parameters
     ----------
@@ -101,8 +122,7 @@ def epsilons(
         if noisy.any():
             cost[noisy] = cost_of(orders, *alike[:, noisy], dimensions)
         spent[now] += rounds * cost[place]
-    found = discrete.epsilon(orders, spent, privacy.delta)
-    return np.where(sends.any(axis=1), found, 0.0)
+    return spent
 
 
 def bounds(
@@ -116,20 +136,30 @@ def bounds(
     but its colluders, a share of more senders, may all be in the record's own (docs/sums.md).
     """
     training, privacy = scenario.training, scenario.privacy
-    columns = ("samples", "scheduled", "noise_std", "cell")
-    samples, scheduled, noise_std, cell = (to_array(frame, name, *KEYS) for name in columns)
-    sends, size = scheduled & ~np.isnan(noise_std), parameter_count(network(training, features.size(scenario)))
-    given = training, privacy, samples * noise_std, grids(scenario, frame), sends
 
     def of_observer(observer: str) -> list[np.ndarray]:
-        group = sums.groups(sums.finest(observer, privacy.observer), cell)
-        _, gone = sums.left_to(observer, privacy, cell, sends)
+        given, records = _given(scenario, frame, observer), to_array(frame, "samples", *KEYS) if of_users else 1
         known, private = (
-            epsilons(*given, group, gone, size, dithers_known=knows, records=samples if of_users else 1)
-            for knows in (True, False)
+            epsilons(training, privacy, *given, dithers_known=knows, records=records) for knows in (True, False)
         )
         return [known, np.minimum(private, known)]  # who knows dithers sees more
 
     each = {observer: of_observer(observer) for observer in seen}
     found = dict(zip(("epsilon_dithers_known", "epsilon_exact"), each[privacy.observer], strict=True))
     return found | {f"epsilon_observer_{observer}": private for observer, (_, private) in each.items()}
+
+
+def concentrated(scenario: Multicell, frame: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """rho of each user's records up to an order, against the scenario's observer; see `discrete.concentrated`."""
+    spent = divergences(scenario.training, *_given(scenario, frame, scenario.privacy.observer))
+    return discrete.concentrated(discrete.WHOLE_ORDERS, spent, scenario.privacy.delta)
+
+
+def _given(scenario: Multicell, frame: pl.DataFrame, observer: str) -> tuple:
+    """What `divergences` is of, for an observer, but for the training."""
+    columns = ("samples", "scheduled", "noise_std", "cell")
+    samples, scheduled, noise_std, cell = (to_array(frame, name, *KEYS) for name in columns)
+    sends, size = scheduled & ~np.isnan(noise_std), parameter_count(network(scenario.training, features.size(scenario)))
+    group = sums.groups(sums.finest(observer, scenario.privacy.observer), cell)
+    _, gone = sums.left_to(observer, scenario.privacy, cell, sends)
+    return samples * noise_std, grids(scenario, frame), sends, group, gone, size

@@ -1,0 +1,162 @@
+"""What a study would cost the records that it trains on, were all of it published: one epsilon of all its releases.
+
+A release is a training with noise, of one realization of a scheme of a scenario, and all that its server receives.
+Equal ones, of scenarios that train alike, are one. Noise is each release's own, so they compose (`privacy.composition`)
+by the losses that a system's `report.published` states, each of its worst record: that bounds every record's.
+"""
+
+from collections.abc import Iterator
+from math import isfinite
+from typing import NamedTuple
+
+import polars as pl
+
+from pwfl import registry
+from pwfl.learning.datasets import FILE
+from pwfl.privacy.composition import Composed, Loss, compose
+from pwfl.report.finding import number
+from pwfl.report.sweeps import point_of
+from pwfl.scenario.values import value_of
+
+BARE, OPEN, UNKNOWN = "adds no noise", "an infinite epsilon against its server", "its system states no losses"
+BETWEEN = ". "  # of several units, or reasons
+UNSHOWN = "not among the report's realizations"
+SCHEMA = {
+    "records": pl.String,
+    "releases": pl.Int64,
+    "epsilon": pl.Float64,
+    "delta": pl.Float64,
+    "bound": pl.String,
+    "guaranteed": pl.Boolean,
+    "unit": pl.String,
+    "neighbouring_relation": pl.String,
+    "left_out": pl.String,
+}
+
+
+class Training(NamedTuple):
+    """One of a study, as its scenario's row of it says."""
+
+    scheme: str  # with its system's name, where there are several
+    of: str  # the scenario, or that whose sweep it is a point of
+    release: tuple  # the same of equal ones
+    loss: Loss | str  # a text: why there is none
+    row: dict
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """The largest of equal releases counts: observers may differ."""
+        return self.loss.unsampled, self.loss.pure
+
+
+def table(study: dict[str, dict]) -> pl.DataFrame:
+    """A row for each data set of a study: how many releases, their epsilon together, its terms, and what is left out.
+
+    `study` is that of `report.build.compare`, with the digest of each scheme's release by its name (`releases`) where
+    scenarios may share any. Columns as in SCHEMA; epsilon is null where nothing is composed. Records that a realization
+    draws for itself are in its releases alone: epsilon is the largest of a realization.
+    """
+    by_records: dict[str, list[Training]] = {}
+    several = len({content["scenario"].system for content in study.values()}) > 1
+    for name in study:
+        for training in _trainings(study, name, several):
+            by_records.setdefault(_records(study[name]["scenario"]), []).append(training)
+    return pl.DataFrame([_row(records, trainings) for records, trainings in by_records.items()], schema=SCHEMA)
+
+
+def sentences(found: pl.DataFrame) -> list[str]:
+    """What the rows of `table` say."""
+    said = []
+    for row in found.iter_rows(named=True):
+        left_out = f" Left out: {row['left_out']}." if row["left_out"] else ""
+        if row["epsilon"] is None:
+            said.append(f"Were all of this study published, no epsilon would be known for {row['records']}.{left_out}")
+            continue
+        bound = row["bound"] + ("" if row["guaranteed"] else "; not guaranteed")
+        said.append(
+            f"Were all of this study published, its {row['releases']} trainings with noise on {row['records']} would "
+            f"together cost {_short(row['unit'])} epsilon {number(row['epsilon'])} at delta {row['delta']:g} ({bound})."
+            f"{left_out} Columns of tables that are computed of records without noise are not counted."
+        )
+    return said
+
+
+def _short(units: str) -> str:
+    """Units of privacy, of each what comes before a semicolon.
+
+    >>> _short("a record of a user; holds for all its records. a record of a device")
+    'a record of a user or a record of a device'
+    """
+    return " or ".join(dict.fromkeys(unit.partition(";")[0] for unit in units.split(BETWEEN)))
+
+
+def _trainings(study: dict[str, dict], name: str, several: bool) -> Iterator[Training]:
+    """The trainings of a scenario in which anybody sends, of a study of one system or of several."""
+    content = study[name]
+    scenario, each, of = content["scenario"], content["realizations"], point_of(study, name).of
+    stated = getattr(registry.system(scenario.system).part("report"), "published", None)
+    trained = each.filter(pl.col("realization") < scenario.training_realizations)
+    for scheme in scenario.schemes:
+        title = f"{scenario.system}, {scheme.name}" if several else scheme.name
+        release = content.get("releases", {}).get(scheme.name, (name, scheme.name))
+        rows = trained.filter(pl.col("epsilon_server").is_not_null(), scheme=scheme.name)
+        if scheme.name not in each["scheme"]:
+            yield Training(title, of, (), UNSHOWN, {})
+        finite = rows.filter(pl.col("epsilon_server").is_finite())
+        why = BARE if scheme.noise == "none" else OPEN
+        losses = [UNKNOWN] * len(finite) if stated is None else stated(scenario, finite)
+        for row, loss in zip(finite.iter_rows(named=True), losses, strict=True):
+            lost = not isinstance(loss, str) and not isfinite(loss.unsampled + loss.pure)
+            yield Training(title, of, (release, row["realization"]), OPEN if lost else loss, row)
+        for row in rows.filter(~pl.col("epsilon_server").is_finite()).iter_rows(named=True):
+            yield Training(title, of, (), why, row)
+
+
+def _records(scenario) -> str:
+    """Which records a scenario trains on, in words."""
+    dataset = value_of(scenario, "data.dataset")
+    if dataset == FILE:
+        return f"the file of SHA-256 {scenario.data.sha256}"
+    return f"the data of {scenario.system}" if dataset is None else dataset
+
+
+def _row(records: str, trainings: list[Training]) -> dict:
+    """The row of the table of all trainings on some records."""
+    composed: dict[tuple, Training] = {}
+    for each in (each for each in trainings if isinstance(each.loss, Loss)):
+        known = composed.setdefault(each.release, each)
+        if each.size > known.size:
+            composed[each.release] = each
+    kept = list(composed.values())
+    found = {"records": records, "releases": len(kept), "left_out": _left_out(trainings)}
+    if not kept:
+        return found | dict.fromkeys(SCHEMA.keys() - found.keys())
+    delta = min((each.row["delta"] for each in kept if each.row["delta"] > 0), default=0.0)
+    terms = {
+        name: BETWEEN.join(dict.fromkeys(each.row[name] for each in kept)) for name in ("unit", "neighbouring_relation")
+    }
+    guaranteed = all(each.row["guaranteed"] for each in kept)
+    return found | terms | _composed(kept, delta)._asdict() | {"delta": delta, "guaranteed": guaranteed}
+
+
+def _composed(kept: list[Training], delta: float) -> Composed:
+    """What releases cost together; the largest of a realization where each draws its records for itself."""
+    if not all(each.loss.own_records for each in kept):
+        return compose([each.loss for each in kept], delta)
+    apart: dict[int, list[Loss]] = {}
+    for each in kept:
+        apart.setdefault(each.row["realization"], []).append(each.loss)
+    return max((compose(losses, delta) for losses in apart.values()), key=lambda composed: composed.epsilon)
+
+
+def _left_out(trainings: list[Training]) -> str | None:
+    """The schemes without an epsilon, by reasons; with scenarios, where others have one of the same scheme."""
+    inside = {each.scheme for each in trainings if isinstance(each.loss, Loss)}
+    reasons: dict[str, dict[str, dict[str, None]]] = {}
+    for each in (each for each in trainings if isinstance(each.loss, str)):
+        reasons.setdefault(each.loss, {}).setdefault(each.scheme, {})[each.of] = None
+    parts = []
+    for why, schemes in reasons.items():
+        names = [f"{scheme} in {', '.join(of)}" if scheme in inside else scheme for scheme, of in schemes.items()]
+        parts.append(f"{'; '.join(names)} ({why})")
+    return BETWEEN.join(parts) or None
